@@ -39,6 +39,11 @@ static double worst_error(int64_t n, const double *g, const double *exact)
     return worst;
 }
 
+static matrix square(int64_t n, double *memory)
+{
+    return host_matrix(GRAIL_DTYPE_F64, memory, n, n);
+}
+
 int main(int count, char **arguments)
 {
     bench_set_threads(count, arguments);
@@ -52,10 +57,13 @@ int main(int count, char **arguments)
     double *split = block_of(n * n, sizeof *split);
     double *rounded = block_of(n * n, sizeof *rounded);
     fill(rows * n, mean, x, wide);
-    cpu_gemm(true, false, n, n, rows, 1.0, wide, n, wide, n, 0.0, exact, n);
-    bench_check(cpu_gram(rows, n, x, n, single));
-    bench_check(cpu_split_gram(rows, n, x, n, split));
-    bench_check(cpu_rounded_gram(rows, n, x, n, rounded));
+    const matrix values = host_matrix(GRAIL_DTYPE_F32, x, rows, n);
+    const matrix doubles = host_matrix(GRAIL_DTYPE_F64, wide, rows, n);
+    bench_check(cpu_gemm(&(operation){.m = {doubles, doubles, square(n, exact)},
+                                      .with = {.transpose_a = true, .alpha = 1.0}}));
+    bench_check(cpu_gram(&(operation){.m = {values, square(n, single)}}));
+    bench_check(cpu_split_gram(&(operation){.m = {values, square(n, split)}}));
+    bench_check(cpu_rounded_gram(&(operation){.m = {values, square(n, rounded)}}));
     const double error = worst_error(n, single, exact);
     const double parts = worst_error(n, split, exact);
     bench_print(json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "bench", "gram_error",

@@ -2,6 +2,7 @@
 #include "backend/kind.h"
 
 #include "base/names.h"
+#include "base/parallel.h"
 #include "base/scratch.h"
 
 #include <math.h>
@@ -126,6 +127,22 @@ bool backend_prefers_bf16(const char *name)
     return kind != NULL && kind->pays != NULL && kind->pays();
 }
 
+grail_status backend_enter(backend *b, int *threads_before)
+{
+    *threads_before = parallel_threads();
+    if (b->threads > 0 && b->threads != *threads_before) {
+        parallel_set_threads(b->threads);
+    }
+    return b->kind->enter == NULL ? GRAIL_OK : b->kind->enter(b);
+}
+
+void backend_leave(const backend *b, int threads_before)
+{
+    if (b->threads > 0 && b->threads != threads_before) {
+        parallel_set_threads(threads_before);
+    }
+}
+
 static grail_status check_options(const backend_kind *kind, const backend_options *options)
 {
     if (options->device < 0 || options->device >= kind->devices) {
@@ -200,7 +217,7 @@ grail_dtype backend_type(const backend *b)
 
 grail_dtype backend_weight_type(const backend *b)
 {
-    return b->kind->weight_bytes == NULL ? b->kind->type : GRAIL_DTYPE_BF16;
+    return b->kind->weights == NULL ? b->kind->type : GRAIL_DTYPE_BF16;
 }
 
 /* Weights make the values of a constant feature different ones. Their rounding is up to four units
@@ -221,9 +238,18 @@ int64_t backend_bytes(const backend *b)
     return atomic_load(&b->bytes);
 }
 
+slot_function kind_slot(const backend_kind *kind, operation_slot slot)
+{
+    const backend_kind *k = kind;
+    while (k->slots[slot] == NULL && k->like != NULL) {
+        k = k->like;
+    }
+    return k->slots[slot];
+}
+
 bool backend_leaves_out(const backend_kind *kind, int slot)
 {
-    return kind->slots[slot] == NULL;
+    return kind_slot(kind, (operation_slot)slot) == NULL;
 }
 
 int64_t backend_fallbacks(const backend *b, int slot)

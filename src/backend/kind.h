@@ -45,7 +45,17 @@ typedef struct operation {
     operation_settings with;
 } operation;
 
-typedef grail_status (*slot_function)(backend *b, const operation *o);
+/** A kernel: computes an operation that has been checked. */
+typedef grail_status (*slot_function)(const operation *o);
+
+/** Weights of products as BF16 in an order of the backend's own. */
+typedef struct weight_order {
+    /** Bytes that W[rows, columns] then has. */
+    grail_status (*bytes)(int64_t rows, int64_t columns, size_t *bytes);
+    /** From packed values of BF16 to that order, and back. */
+    grail_status (*order)(int64_t rows, int64_t columns, const void *values, void *weight);
+    grail_status (*restore)(int64_t rows, int64_t columns, const void *weight, void *values);
+} weight_order;
 
 struct backend_kind {
     const char *name;
@@ -58,10 +68,9 @@ struct backend_kind {
     double gram_rounding;
     /** Unit roundoff of values as statistics take them, where that is not the one of their type. */
     double statistics_unit;
-    /** NULL where weights of products have the type of values. Else they are of BF16 and lie in an
-     * order of the backend's own, in as many bytes as this gives; products then round their other
+    /** NULL where weights of products have the type of values; else products round their other
      * operand to BF16, too. */
-    grail_status (*weight_bytes)(int64_t rows, int64_t columns, size_t *bytes);
+    const weight_order *weights;
     /** Whether this precision is faster here than the first one of the name; NULL where it is that.
      * May try it once. */
     bool (*pays)(void);
@@ -77,9 +86,10 @@ struct backend_kind {
     /** To and from packed host values of the matrix's type. */
     grail_status (*upload)(matrix m, const void *values);
     grail_status (*download)(matrix m, void *values);
-    /** NULL where the operation is left out. */
+    /** The kernels. Those that are NULL here are those of `like`, another precision of the backend;
+     * the operation is left out where there is none. */
     slot_function slots[SLOT_COUNT];
-    const void *kernels; /* for the functions in `slots` */
+    const backend_kind *like;
 };
 
 struct backend {
@@ -90,6 +100,9 @@ struct backend {
     _Atomic int64_t bytes;
     _Atomic int64_t fallbacks[SLOT_COUNT];
 };
+
+/** The kernel of an operation; NULL where it is left out. */
+slot_function kind_slot(const backend_kind *kind, operation_slot slot);
 
 /** Gives the calling thread the instance's number of threads and prepares it, until backend_leave,
  * which is due even after a failure. */

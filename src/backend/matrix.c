@@ -33,11 +33,11 @@ static void *address(matrix m, int64_t row, int64_t column)
 
 static grail_status ordered_bytes(const backend *b, int64_t rows, int64_t columns, size_t *bytes)
 {
-    if (b->kind->weight_bytes == NULL) {
+    if (b->kind->weights == NULL) {
         return error_set(GRAIL_ERROR_INTERNAL, "the backend '%s' holds no weights of BF16 in %s",
-                         b->kind->name, backend_precision(b));
+                         b->kind->name, b->kind->precision);
     }
-    return b->kind->weight_bytes(rows, columns, bytes);
+    return b->kind->weights->bytes(rows, columns, bytes);
 }
 
 static grail_status allocate(backend *b, grail_dtype type, int64_t rows, int64_t columns,

@@ -3,8 +3,6 @@
 #include "backend/kind.h"
 #include "backend/shapes.h"
 
-#include "base/parallel.h"
-
 #include <math.h>
 
 static const struct {
@@ -88,28 +86,12 @@ static grail_status check(const operation *o, const backend *b)
     return GRAIL_OK;
 }
 
-grail_status backend_enter(backend *b, int *threads_before)
-{
-    *threads_before = parallel_threads();
-    if (b->threads > 0 && b->threads != *threads_before) {
-        parallel_set_threads(b->threads);
-    }
-    return b->kind->enter == NULL ? GRAIL_OK : b->kind->enter(b);
-}
-
-void backend_leave(const backend *b, int threads_before)
-{
-    if (b->threads > 0 && b->threads != threads_before) {
-        parallel_set_threads(threads_before);
-    }
-}
-
 static grail_status run_on(backend *b, slot_function run, const operation *o)
 {
     int threads = 0;
     grail_status status = backend_enter(b, &threads);
     if (status == GRAIL_OK) {
-        status = run(b, o);
+        status = run(o);
     }
     backend_leave(b, threads);
     return status;
@@ -152,9 +134,10 @@ out:
     return status;
 }
 
-static grail_status run_on_host(backend *b, const operation *o)
+static grail_status run_on_host(const operation *o)
 {
     grail_status status = GRAIL_OK;
+    backend *b = o->m[0].owner;
     backend *host = host_for(b);
     operation there = *o;
     matrix copies[OPERATION_MATRICES] = {{0}};
@@ -166,7 +149,7 @@ static grail_status run_on_host(backend *b, const operation *o)
                                                        : copies[i];
         }
     }
-    TRY(run_on(host, host->kind->slots[o->slot], &there));
+    TRY(run_on(host, kind_slot(host->kind, o->slot), &there));
     for (int i = 0; i < OPERATION_MATRICES; i++) {
         if (matrix_exists(o->m[i]) && argument_at(o->slot, i).written) {
             TRY(copy_back(copies[i], o->m[i]));
@@ -190,7 +173,7 @@ grail_status operation_run(const operation *o)
     if (status != GRAIL_OK) {
         return status;
     }
-    const slot_function own = b->kind->slots[o->slot];
+    const slot_function own = kind_slot(b->kind, o->slot);
     return run_on(b, own == NULL ? run_on_host : own, o);
 }
 

@@ -14,12 +14,11 @@ static grail_status recording_enter(backend *b)
                                       : GRAIL_OK;
 }
 
-static grail_status recording_slot(backend *b, const operation *o)
+static grail_status recording_slot(const operation *o)
 {
-    (void)o;
     recorded.threads_of_operation = parallel_threads();
     return recorded.operation != GRAIL_OK
-               ? error_set(recorded.operation, "no arithmetic in %s", b->kind->name)
+               ? error_set(recorded.operation, "no arithmetic in %s", o->m[0].owner->kind->name)
                : GRAIL_OK;
 }
 

@@ -6,6 +6,23 @@
 
 #include <string.h>
 
+static matrix rows_of(int64_t rows, int64_t columns, const float *x, int64_t stride)
+{
+    matrix m = host_matrix(GRAIL_DTYPE_F32, x, rows, columns);
+    m.stride = stride;
+    return m;
+}
+
+static operation gram_of(int64_t rows, int64_t n, const float *x, int64_t stride, double *g)
+{
+    return (operation){.m = {rows_of(rows, n, x, stride), host_matrix(GRAIL_DTYPE_F64, g, n, n)}};
+}
+
+static operation cross_of(matrix y, matrix x, double *c)
+{
+    return (operation){.m = {y, x, host_matrix(GRAIL_DTYPE_F64, c, y.columns, x.columns)}};
+}
+
 /* Y^T X of the first m columns of Y and n of X, in f64. */
 static double *exact_product(int64_t rows, int64_t m, const float *y, int64_t y_stride, int64_t n,
                              const float *x, int64_t x_stride)
@@ -21,7 +38,11 @@ static double *exact_product(int64_t rows, int64_t m, const float *y, int64_t y_
             right[r * n + j] = (double)x[r * x_stride + j];
         }
     }
-    cpu_gemm(true, false, m, n, rows, 1.0, left, m, right, n, 0.0, out, n);
+    const operation product = {.m = {host_matrix(GRAIL_DTYPE_F64, left, rows, m),
+                                     host_matrix(GRAIL_DTYPE_F64, right, rows, n),
+                                     host_matrix(GRAIL_DTYPE_F64, out, m, n)},
+                               .with = {.transpose_a = true, .alpha = 1.0}};
+    assert_ok(cpu_gemm(&product));
     free_blocks(left, right);
     return out;
 }
@@ -83,8 +104,10 @@ static void check_gram(int64_t rows, int64_t width, int64_t stride, double mean)
     double *length = lengths(rows, width, x, stride);
     double *split = doubles(width * width, 0.0);
     double *single = doubles(width * width, 0.0);
-    assert_ok(cpu_split_gram(rows, width, x, stride, split));
-    assert_ok(cpu_gram(rows, width, x, stride, single));
+    const operation in_parts = gram_of(rows, width, x, stride, split);
+    const operation in_f32 = gram_of(rows, width, x, stride, single);
+    assert_ok(cpu_split_gram(&in_parts));
+    assert_ok(cpu_gram(&in_f32));
     assert_as_good("Gram", true, rows,
                    worst_error(true, width, width, split, exact, length, length),
                    worst_error(true, width, width, single, exact, length, length));
@@ -122,8 +145,12 @@ static void a_cross_product_is_as_near_as_in_f32(void **state)
         double *exact = exact_product(rows, m, y, m + 2, n, x, n + 1);
         double *split = doubles(m * n, 0.0);
         double *single = doubles(m * n, 0.0);
-        assert_ok(cpu_split_cross(rows, m, y, m + 2, n, x, n + 1, split));
-        assert_ok(cpu_cross(rows, m, y, m + 2, n, x, n + 1, single));
+        const matrix left = rows_of(rows, m, y, m + 2);
+        const matrix right = rows_of(rows, n, x, n + 1);
+        const operation in_parts = cross_of(left, right, split);
+        const operation in_f32 = cross_of(left, right, single);
+        assert_ok(cpu_split_cross(&in_parts));
+        assert_ok(cpu_cross(&in_f32));
         double *y_length = lengths(rows, m, y, m + 2);
         double *x_length = lengths(rows, n, x, n + 1);
         assert_as_good("cross", false, rows,
@@ -140,18 +167,21 @@ static void sums_go_on_and_show_what_is_not_finite(void **state)
     float *x = values_around(0.0, ROWS * WIDTH, 1);
     double *once = doubles(WIDTH * WIDTH, 0.0);
     double *twice = doubles(WIDTH * WIDTH, 0.0);
-    assert_ok(cpu_split_gram(ROWS, WIDTH, x, WIDTH, once));
-    assert_ok(cpu_split_gram(ROWS, WIDTH, x, WIDTH, twice));
-    assert_ok(cpu_split_gram(ROWS, WIDTH, x, WIDTH, twice));
+    const operation first = gram_of(ROWS, WIDTH, x, WIDTH, once);
+    const operation second = gram_of(ROWS, WIDTH, x, WIDTH, twice);
+    const operation nothing = gram_of(0, WIDTH, x, WIDTH, twice);
+    assert_ok(cpu_split_gram(&first));
+    assert_ok(cpu_split_gram(&second));
+    assert_ok(cpu_split_gram(&second));
     for (int64_t i = 0; i < WIDTH * WIDTH; i++) {
         assert_true(twice[i] == 2.0 * once[i]);
     }
-    assert_ok(cpu_split_gram(0, WIDTH, x, WIDTH, twice));
+    assert_ok(cpu_split_gram(&nothing));
     const float odd[] = {NAN, INFINITY, -INFINITY, 3.4e38F};
     for (int i = 0; i < 4; i++) {
         memset(once, 0, (size_t)(WIDTH * WIDTH) * sizeof once[0]);
         x[7 * WIDTH + 11] = odd[i];
-        assert_ok(cpu_split_gram(ROWS, WIDTH, x, WIDTH, once));
+        assert_ok(cpu_split_gram(&first));
         assert_false(isfinite(once[11 * WIDTH + 3]));
         assert_true(isfinite(once[12 * WIDTH + 3]));
     }
@@ -163,8 +193,11 @@ static grail_status use_split(void *context)
     grail_status status = GRAIL_OK;
     enum { ROWS = 20, WIDTH = 30 };
     double sums[WIDTH * WIDTH] = {0.0};
-    TRY(cpu_split_gram(ROWS, WIDTH, context, WIDTH, sums));
-    TRY(cpu_split_cross(ROWS, 10, context, WIDTH, WIDTH, context, WIDTH, sums));
+    const operation gram = gram_of(ROWS, WIDTH, context, WIDTH, sums);
+    const operation cross =
+        cross_of(rows_of(ROWS, 10, context, WIDTH), rows_of(ROWS, WIDTH, context, WIDTH), sums);
+    TRY(cpu_split_gram(&gram));
+    TRY(cpu_split_cross(&cross));
 out:
     return status;
 }

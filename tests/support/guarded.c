@@ -1,6 +1,6 @@
 #include "support/guarded.h"
 
-#include "backend/host/kernels.h"
+#include "backend/host/host.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -233,16 +233,14 @@ static grail_status first_failure(grail_status before, grail_status now)
     return before == GRAIL_OK ? now : before;
 }
 
-static grail_status run_on_cpu(backend *b, const operation *o)
+static grail_status run_on_cpu(const operation *o)
 {
-    backend *host = backend_host();
     grail_status status = GRAIL_OK;
     int opened = 0;
-    (void)b;
     for (; opened < OPERATION_MATRICES; opened++) {
         TRY(open_memory(o->m[opened]));
     }
-    TRY(host->kind->slots[o->slot](host, o));
+    TRY(kind_slot(backend_host()->kind, o->slot)(o));
 out:
     for (int i = 0; i < opened; i++) {
         status = first_failure(status, close_memory(o->m[i]));

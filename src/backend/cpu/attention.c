@@ -145,11 +145,12 @@ static void attend_task(int64_t task, int64_t worker, float *scratch, void *cont
     attend_block(&b);
 }
 
-grail_status attention_run(const attention_shape *shape, const attention_products *products,
-                           const float *q, const float *k, const float *v, float *out)
+grail_status attention_run(const operation *o, const attention_products *products)
 {
-    attention_job job = {shape, products, q, k, v, out};
-    const int64_t count = shape->sequences * shape->query_heads * query_blocks(&job);
+    const attention_shape *s = o->with.attention;
+    attention_job job = {
+        s, products, o->m[0].memory, o->m[1].memory, o->m[2].memory, o->m[3].memory};
+    const int64_t count = s->sequences * s->query_heads * query_blocks(&job);
     return tasks_run(count, (size_t)(products->queries * products->keys + products->scratch),
                      attend_task, &job);
 }
@@ -173,8 +174,7 @@ static void mix_f32(query_block *b, int64_t k0, int64_t count, bool accumulate)
                b->v + k0 * b->kv_stride, b->kv_stride, accumulate ? 1.0F : 0.0F, out, b->q_stride);
 }
 
-grail_status cpu_attention(const attention_shape *shape, const void *q, const void *k,
-                           const void *v, void *out)
+grail_status cpu_attention(const operation *o)
 {
     static const attention_products products = {.queries = QUERIES,
                                                 .keys = KEYS,
@@ -182,5 +182,5 @@ grail_status cpu_attention(const attention_shape *shape, const void *q, const vo
                                                 .begin = begin_f32,
                                                 .score = score_f32,
                                                 .mix = mix_f32};
-    return attention_run(shape, &products, q, k, v, out);
+    return attention_run(o, &products);
 }

@@ -3,7 +3,7 @@
 #ifndef GRAIL_BACKEND_CPU_ATTENTION_H
 #define GRAIL_BACKEND_CPU_ATTENTION_H
 
-#include "backend/operations.h"
+#include "backend/kind.h"
 
 /* Queries and keys whose scores are computed at once in f32, and most queries ever. */
 enum { QUERIES = 192, KEYS = 384, MOST_QUERIES = 256 };
@@ -71,8 +71,7 @@ struct attention_products {
     void (*mix)(query_block *b, int64_t k0, int64_t count, bool accumulate);
 };
 
-grail_status attention_run(const attention_shape *shape, const attention_products *products,
-                           const float *q, const float *k, const float *v,
-                           float *out) GRAIL_MUST_CHECK;
+/** Attention of an operation, with these products. */
+grail_status attention_run(const operation *o, const attention_products *products) GRAIL_MUST_CHECK;
 
 #endif

@@ -169,16 +169,14 @@ out:
     return status;
 }
 
-grail_status cpu_bf16_attention(const attention_shape *shape, const void *q, const void *k,
-                                const void *v, void *out)
+grail_status cpu_bf16_attention(const operation *o)
 {
     grail_status status = GRAIL_OK;
     bf16_attention a = {0};
-    if (shape->sequences == 0 || shape->length == 0 || shape->query_heads == 0 ||
-        shape->head_dim == 0) { /* the library knows no empty tiles */
+    if (matrix_count(o->m[0]) == 0) { /* the library knows no empty tiles */
         return GRAIL_OK;
     }
-    TRY(bf16_attention_init(shape, k, v, &a));
+    TRY(bf16_attention_init(o->with.attention, o->m[1].memory, o->m[2].memory, &a));
     const attention_products products = {.queries = a.queries,
                                          .keys = a.keys,
                                          .alignment = a.keys,
@@ -188,7 +186,7 @@ grail_status cpu_bf16_attention(const attention_shape *shape, const void *q, con
                                          .begin = begin,
                                          .score = score,
                                          .mix = mix};
-    TRY(attention_run(shape, &products, q, k, v, out));
+    TRY(attention_run(o, &products));
     TRY(onednn_tiles_status(a.score));
     TRY(onednn_tiles_status(a.mix));
 out:

@@ -198,11 +198,18 @@ static void add_head(int64_t task, int64_t worker, float *scratch, void *context
     }
 }
 
-grail_status cpu_attention_gradient(const attention_shape *shape, const void *q, const void *k,
-                                    const void *v, const void *out, const void *dout, void *dq,
-                                    void *dk, void *dv)
+grail_status cpu_attention_gradient(const operation *o)
 {
-    gradient_job job = {shape, q, k, v, out, dout, dq, dk, dv};
-    return tasks_run(shape->sequences * shape->kv_heads, (size_t)2 * QUERIES * KEYS, add_head,
-                     &job);
+    const matrix *m = o->m;
+    const attention_shape *s = o->with.attention;
+    gradient_job job = {.shape = s,
+                        .q = m[0].memory,
+                        .k = m[1].memory,
+                        .v = m[2].memory,
+                        .out = m[3].memory,
+                        .dout = m[4].memory,
+                        .dq = m[5].memory,
+                        .dk = m[6].memory,
+                        .dv = m[7].memory};
+    return tasks_run(s->sequences * s->kv_heads, (size_t)2 * QUERIES * KEYS, add_head, &job);
 }

@@ -22,46 +22,52 @@ static grail_status round_values(const float *values, int64_t count, uint16_t **
     return status == GRAIL_OK ? convert_from_f32(GRAIL_DTYPE_BF16, values, count, *out) : status;
 }
 
-grail_status cpu_bf16_weight_linear(int64_t rows, int64_t in, int64_t out, const void *x,
-                                    const void *weight, const void *bias, void *y)
+/* By a weight in the library's order. */
+static grail_status linear_ordered(const operation *o, const void *weight)
 {
     grail_status status = GRAIL_OK;
-    const float *from = x;
-    float *to = y;
+    const matrix x = o->m[0];
+    const int64_t out = o->m[1].rows;
     uint16_t *rounded = NULL;
-    const int64_t panel = rows < ROWS_AT_ONCE ? rows : ROWS_AT_ONCE;
-    if (rows == 0 || in == 0 || out == 0) { /* the library knows no such products */
-        return cpu_linear(rows, in, out, x, NULL, bias, y);
-    }
-    TRY(memory_new_unset(&rounded, (size_t)(panel * in), sizeof rounded[0]));
-    for (int64_t first = 0; first < rows; first += panel) {
-        const int64_t count = rows - first < panel ? rows - first : panel;
-        TRY(convert_from_f32(GRAIL_DTYPE_BF16, from + first * in, count * in, rounded));
-        TRY(onednn_product(count, in, out, rounded, weight, bias, to + first * out));
+    const int64_t panel = x.rows < ROWS_AT_ONCE ? x.rows : ROWS_AT_ONCE;
+    TRY(memory_new_unset(&rounded, (size_t)(panel * x.columns), sizeof rounded[0]));
+    for (int64_t first = 0; first < x.rows; first += panel) {
+        const int64_t count = x.rows - first < panel ? x.rows - first : panel;
+        TRY(convert_from_f32(GRAIL_DTYPE_BF16, host_row(x, first), count * x.columns, rounded));
+        TRY(onednn_product(count, x.columns, out, rounded, weight, o->m[2].memory,
+                           host_row(o->m[3], first)));
     }
 out:
     memory_free(rounded);
     return status;
 }
 
-grail_status cpu_bf16_linear(int64_t rows, int64_t in, int64_t out, const void *x,
-                             const void *weight, const void *bias, void *y)
+static grail_status linear_of_values(const operation *o)
 {
     grail_status status = GRAIL_OK;
+    const matrix weight = o->m[1];
     size_t bytes = 0;
     uint16_t *rounded = NULL;
     void *ordered = NULL;
-    TRY(onednn_weight_bytes(out, in, &bytes));
+    TRY(onednn_weight_bytes(weight.rows, weight.columns, &bytes));
     TRY(memory_new_unset(&ordered, bytes, 1));
-    TRY(round_values(weight, out * in, &rounded));
-    TRY(onednn_weight_order(out, in, rounded, ordered));
+    TRY(round_values(weight.memory, matrix_count(weight), &rounded));
+    TRY(onednn_weight_order(weight.rows, weight.columns, rounded, ordered));
     memory_free(rounded);
     rounded = NULL;
-    TRY(cpu_bf16_weight_linear(rows, in, out, x, ordered, bias, y));
+    TRY(linear_ordered(o, ordered));
 out:
     memory_free(rounded);
     memory_free(ordered);
     return status;
+}
+
+grail_status cpu_bf16_linear(const operation *o)
+{
+    if (matrix_count(o->m[0]) == 0 || matrix_count(o->m[3]) == 0) {
+        return cpu_linear(o); /* the library knows no such products */
+    }
+    return matrix_is_ordered(o->m[1]) ? linear_ordered(o, o->m[1].memory) : linear_of_values(o);
 }
 
 grail_status cpu_bf16_convolve(const conv_shape *shape, const float *x, const float *weight,

@@ -30,8 +30,9 @@ CPU_CLONES static double dot(int64_t count, const double *a, const double *b)
     return sum;
 }
 
-/* Row by row, for blocks that fit the first-level cache. */
-static pivot_index cholesky_small(int64_t n, double *a, int64_t stride)
+/* Row by row, for blocks that fit the first-level cache. The first pivot that is not positive, or
+ * -1. */
+static int64_t cholesky_small(int64_t n, double *a, int64_t stride)
 {
     for (int64_t i = 0; i < n; i++) {
         double *row = a + i * stride;
@@ -83,11 +84,13 @@ static void solve_both(int64_t begin, int64_t end, void *context)
                job->b_stride);
 }
 
-void cpu_cholesky_solve(int64_t rows, int64_t n, const double *l, int64_t l_stride, double *b,
-                        int64_t b_stride)
+grail_status cpu_cholesky_solve(const operation *o)
 {
-    triangle_job job = {n, l, l_stride, b, b_stride};
-    parallel_for(rows, solve_grain(rows), solve_both, &job);
+    const matrix l = o->m[0];
+    const matrix b = o->m[1];
+    triangle_job job = {l.rows, l.memory, l.stride, b.memory, b.stride};
+    parallel_for(b.rows, solve_grain(b.rows), solve_both, &job);
+    return GRAIL_OK;
 }
 
 typedef struct update_job {
@@ -124,7 +127,7 @@ static void subtract_square(int64_t n, int64_t k, const double *a, double *c, in
 
 /* [A11; A21 A22]: A11 = L11 L11^T, L21 = A21 L11^-T, A22 - L21 L21^T = L22 L22^T. The recursion
  * puts nearly all work into large products. */
-pivot_index cpu_cholesky(int64_t n, double *a, int64_t stride)
+static int64_t factor(int64_t n, double *a, int64_t stride)
 {
     enum { SMALL = 64 };
     if (n <= SMALL) {
@@ -132,23 +135,30 @@ pivot_index cpu_cholesky(int64_t n, double *a, int64_t stride)
     }
     const int64_t half = (n / 2 + SMALL - 1) / SMALL * SMALL;
     double *below = a + half * stride;
-    const pivot_index pivot = cpu_cholesky(half, a, stride);
+    const int64_t pivot = factor(half, a, stride);
     if (pivot >= 0) {
         return pivot;
     }
     triangle_job job = {half, a, stride, below, stride};
     parallel_for(n - half, solve_grain(n - half), solve_forward, &job);
     subtract_square(n - half, half, below, below + half, stride);
-    const pivot_index rest = cpu_cholesky(n - half, below + half, stride);
+    const int64_t rest = factor(n - half, below + half, stride);
     return rest >= 0 ? half + rest : -1;
 }
 
+grail_status cpu_cholesky(const operation *o)
+{
+    *o->with.index = factor(o->m[0].rows, o->m[0].memory, o->m[0].stride);
+    return GRAIL_OK;
+}
+
 /* A row-major lower triangle is a column-major upper one, and LAPACK's eigenvector columns are the
- * rows that backend.h asks for. */
-grail_status cpu_eigen(int64_t n, double *a, double *values)
+ * rows that are asked for. */
+grail_status cpu_eigen(const operation *o)
 {
     enum { LARGEST = 32766 }; /* 1 + 6 n + 2 n^2 must fit LAPACK's 32-bit work size */
     grail_status status = GRAIL_OK;
+    const int64_t n = o->m[0].rows;
     double *work = NULL;
     int *integer_work = NULL;
     if (n == 0) {
@@ -166,8 +176,8 @@ grail_status cpu_eigen(int64_t n, double *a, double *values)
     TRY(memory_new_unset(&work, (size_t)lwork, sizeof *work));
     TRY(memory_new_unset(&integer_work, (size_t)liwork, sizeof *integer_work));
     TRY(blas_start());
-    const int info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', order, a, order, values, work,
-                                         lwork, integer_work, liwork);
+    const int info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', order, o->m[0].memory, order,
+                                         o->m[1].memory, work, lwork, integer_work, liwork);
     if (info != 0) {
         FAIL(GRAIL_ERROR_NUMERIC,
              "cannot compute the eigenvalues of a matrix of order %d: dsyevd returned %d", order,

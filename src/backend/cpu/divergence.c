@@ -118,9 +118,15 @@ static void divergence_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_divergence(int64_t rows, int64_t classes, const void *target, const void *logits,
-                    double scale, void *gradient, double *divergence)
+grail_status cpu_divergence(const operation *o)
 {
-    divergence_job d = {classes, target, logits, scale, gradient, divergence};
-    parallel_for(rows, host_rows_grain(classes), divergence_rows, &d);
+    const matrix target = o->m[0];
+    divergence_job d = {.classes = target.columns,
+                        .target = target.memory,
+                        .logits = o->m[1].memory,
+                        .scale = o->with.alpha,
+                        .gradient = o->m[2].memory,
+                        .divergence = o->with.divergence};
+    parallel_for(target.rows, host_rows_grain(target.columns), divergence_rows, &d);
+    return GRAIL_OK;
 }

@@ -1,4 +1,4 @@
-/* Elementwise kernels in f32: activations, arithmetic, and the search for NaN and infinity. */
+/* Elementwise kernels in f32: activations and arithmetic. */
 #include "backend/cpu/clones.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/special.h"
@@ -6,7 +6,6 @@
 #include "base/parallel.h"
 
 #include <math.h>
-#include <stdatomic.h>
 
 /* Elements that one thread takes at once: some 10 microseconds of work. */
 enum { GRAIN = 1 << 15 };
@@ -65,7 +64,7 @@ CPU_CLONES static void relu(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_activation(activation_kind kind, int64_t count, const void *x, void *y)
+grail_status cpu_activate(const operation *o)
 {
     static const parallel_body bodies[] = {
         [ACTIVATION_SILU] = silu,
@@ -74,8 +73,9 @@ void cpu_activation(activation_kind kind, int64_t count, const void *x, void *y)
         [ACTIVATION_RELU] = relu,
         [ACTIVATION_QUICK_GELU] = quick_gelu,
     };
-    elementwise e = {.a = x, .y = y};
-    parallel_for(count, GRAIN, bodies[kind], &e);
+    elementwise e = {.a = o->m[0].memory, .y = o->m[1].memory};
+    parallel_for(matrix_count(o->m[0]), GRAIN, bodies[o->with.activation], &e);
+    return GRAIL_OK;
 }
 
 CPU_CLONES static void multiply(int64_t begin, int64_t end, void *context)
@@ -102,42 +102,30 @@ CPU_CLONES static void subtract(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_multiply(int64_t count, const void *a, const void *b, void *y)
+/* Packed matrices are one long row. */
+static grail_status combine(const operation *o, parallel_body body)
 {
-    elementwise e = {a, b, y};
-    parallel_for(count, GRAIN, multiply, &e);
-}
-
-void cpu_add(int64_t count, const void *a, const void *b, void *y)
-{
-    elementwise e = {a, b, y};
-    parallel_for(count, GRAIN, add, &e);
-}
-
-void cpu_subtract(int64_t count, const void *a, const void *b, void *y)
-{
-    elementwise e = {a, b, y};
-    parallel_for(count, GRAIN, subtract, &e);
-}
-
-typedef struct search {
-    const float *x;
-    _Atomic int64_t found; /* least index so far, INT64_MAX for none */
-} search;
-
-static void search_piece(int64_t begin, int64_t end, void *context)
-{
-    search *s = context;
-    const int64_t index = find_non_finite(s->x + begin, end - begin);
-    int64_t found = atomic_load(&s->found);
-    while (index >= 0 && begin + index < found &&
-           !atomic_compare_exchange_weak(&s->found, &found, begin + index)) {
+    const matrix *m = o->m;
+    const bool packed = matrix_is_packed(m[0]) && matrix_is_packed(m[1]) && matrix_is_packed(m[2]);
+    const int64_t rows = packed ? 1 : m[2].rows;
+    for (int64_t r = 0; r < rows; r++) {
+        elementwise e = {host_row(m[0], r), host_row(m[1], r), host_row(m[2], r)};
+        parallel_for(packed ? matrix_count(m[2]) : m[2].columns, GRAIN, body, &e);
     }
+    return GRAIL_OK;
 }
 
-int64_t cpu_find_non_finite(int64_t count, const void *x)
+grail_status cpu_multiply(const operation *o)
 {
-    search s = {.x = x, .found = INT64_MAX};
-    parallel_for(count, GRAIN, search_piece, &s);
-    return s.found == INT64_MAX ? -1 : s.found;
+    return combine(o, multiply);
+}
+
+grail_status cpu_add(const operation *o)
+{
+    return combine(o, add);
+}
+
+grail_status cpu_subtract(const operation *o)
+{
+    return combine(o, subtract);
 }

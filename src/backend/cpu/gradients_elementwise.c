@@ -91,8 +91,7 @@ CPU_CLONES static void relu(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_activation_gradient(activation_kind kind, int64_t count, const void *x, const void *dy,
-                             void *dx)
+grail_status cpu_activate_gradient(const operation *o)
 {
     static const parallel_body bodies[] = {
         [ACTIVATION_SILU] = silu,
@@ -101,8 +100,9 @@ void cpu_activation_gradient(activation_kind kind, int64_t count, const void *x,
         [ACTIVATION_RELU] = relu,
         [ACTIVATION_QUICK_GELU] = quick_gelu,
     };
-    activation_gradient g = {x, dy, dx, largest_argument};
-    parallel_for(count, GRAIN, bodies[kind], &g);
+    activation_gradient g = {o->m[0].memory, o->m[1].memory, o->m[2].memory, largest_argument};
+    parallel_for(matrix_count(o->m[0]), GRAIN, bodies[o->with.activation], &g);
+    return GRAIL_OK;
 }
 
 /* A descent with what is the same for all elements computed beforehand. */
@@ -141,9 +141,9 @@ CPU_CLONES static void descend_both(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_descend(const descent *step, int64_t count, const void *gradient, void *first,
-                 void *second, void *weight)
+grail_status cpu_descend(const operation *o)
 {
+    const descent *step = o->with.descent;
     descent_job d = {.first_decay = (float)step->first_decay,
                      .first_rest = (float)(1.0 - step->first_decay),
                      .second_decay = (float)step->second_decay,
@@ -151,9 +151,10 @@ void cpu_descend(const descent *step, int64_t count, const void *gradient, void 
                      .length = (float)(step->rate / step->first_share),
                      .second_scale = (float)(1.0 / step->second_share),
                      .epsilon = (float)step->epsilon,
-                     .gradient = gradient,
-                     .first = first,
-                     .second = second,
-                     .weight = weight};
-    parallel_for(count, GRAIN, first == NULL ? descend_second : descend_both, &d);
+                     .gradient = o->m[0].memory,
+                     .first = o->m[1].memory,
+                     .second = o->m[2].memory,
+                     .weight = o->m[3].memory};
+    parallel_for(matrix_count(o->m[3]), GRAIN, d.first == NULL ? descend_second : descend_both, &d);
+    return GRAIL_OK;
 }

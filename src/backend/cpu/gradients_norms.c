@@ -212,48 +212,46 @@ out:
     return status;
 }
 
-grail_status cpu_rms_norm_gradient(int64_t rows, int64_t width, int64_t group, double epsilon,
-                                   const void *x, const void *weight, const void *dy, void *dx,
-                                   void *dweight)
+grail_status cpu_rms_norm_gradient(const operation *o)
 {
+    const matrix *m = o->m;
     norm_gradient n = {.terms = rms_terms,
-                       .rows = group > 0 ? rows * width / group : 0,
-                       .width = group,
-                       .epsilon = epsilon,
-                       .x = x,
-                       .weight = weight,
-                       .dy = dy,
-                       .dx = dx};
-    return run_norm(&n, dweight, NULL);
+                       .rows = matrix_count(m[0]) / m[1].columns,
+                       .width = m[1].columns,
+                       .epsilon = o->with.epsilon,
+                       .x = m[0].memory,
+                       .weight = m[1].memory,
+                       .dy = m[2].memory,
+                       .dx = m[3].memory};
+    return run_norm(&n, m[4].memory, NULL);
 }
 
-grail_status cpu_layer_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
-                                     const void *weight, const void *dy, void *dx, void *dweight,
-                                     void *dbias)
+grail_status cpu_layer_norm_gradient(const operation *o)
 {
+    const matrix *m = o->m;
     norm_gradient n = {.terms = layer_terms,
-                       .rows = rows,
-                       .width = width,
-                       .epsilon = epsilon,
-                       .x = x,
-                       .weight = weight,
-                       .dy = dy,
-                       .dx = dx};
-    return run_norm(&n, dweight, dbias);
+                       .rows = m[0].rows,
+                       .width = m[0].columns,
+                       .epsilon = o->with.epsilon,
+                       .x = m[0].memory,
+                       .weight = m[1].memory,
+                       .dy = m[2].memory,
+                       .dx = m[3].memory};
+    return run_norm(&n, m[4].memory, m[5].memory);
 }
 
-void cpu_unit_length_gradient(int64_t rows, int64_t width, const void *x, const void *dy, void *dx)
+/* Without parameters there are no sums, and nothing is allocated that could be refused. */
+grail_status cpu_unit_length_gradient(const operation *o)
 {
+    const matrix *m = o->m;
     norm_gradient n = {.terms = unit_terms,
-                       .rows = rows,
-                       .width = width,
+                       .rows = m[0].rows,
+                       .width = m[0].columns,
                        .epsilon = 1e-12,
-                       .x = x,
-                       .dy = dy,
-                       .dx = dx};
-    /* Without parameters there are no sums, and nothing is allocated that could be refused. */
-    (void)sums_open(rows, width, NULL, NULL, &n.sums);
-    run_parts(&n.sums, norm_parts, &n);
+                       .x = m[0].memory,
+                       .dy = m[1].memory,
+                       .dx = m[2].memory};
+    return run_norm(&n, NULL, NULL);
 }
 
 typedef struct batch_gradient {
@@ -328,24 +326,23 @@ static void set_factors(const batch_gradient *n, const float *weight, float *fac
     }
 }
 
-grail_status cpu_batch_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
-                                     const void *mean, const void *variance, const void *weight,
-                                     const void *dy, void *dx, void *dweight, void *dbias)
+grail_status cpu_batch_norm_gradient(const operation *o)
 {
     grail_status status = GRAIL_OK;
+    const matrix *m = o->m;
     float *factor = NULL;
-    batch_gradient n = {.rows = rows,
-                        .width = width,
-                        .epsilon = epsilon,
-                        .x = x,
-                        .mean = mean,
-                        .variance = variance,
-                        .dy = dy,
-                        .dx = dx};
-    TRY(memory_new_unset(&factor, (size_t)width, sizeof *factor));
-    set_factors(&n, weight, factor);
+    batch_gradient n = {.rows = m[0].rows,
+                        .width = m[0].columns,
+                        .epsilon = o->with.epsilon,
+                        .x = m[0].memory,
+                        .mean = m[1].memory,
+                        .variance = m[2].memory,
+                        .dy = m[4].memory,
+                        .dx = m[5].memory};
+    TRY(memory_new_unset(&factor, (size_t)n.width, sizeof *factor));
+    set_factors(&n, m[3].memory, factor);
     n.factor = factor;
-    TRY(sums_open(rows, width, dweight, dbias, &n.sums));
+    TRY(sums_open(n.rows, n.width, m[6].memory, m[7].memory, &n.sums));
     run_parts(&n.sums, batch_parts, &n);
 out:
     sums_free(&n.sums);

@@ -120,28 +120,32 @@ out:
     return status;
 }
 
-static grail_status sum_products(product *p, bool lower, int64_t m, int64_t n)
+/* C += Y^T X */
+static grail_status sum_products(matrix y, matrix x, bool lower, matrix c)
 {
-    if (p->rows == 0 || m == 0 || n == 0) {
+    product p = {.rows = x.rows,
+                 .y = y.memory,
+                 .y_stride = y.stride,
+                 .x = x.memory,
+                 .x_stride = x.stride,
+                 .c = c.memory};
+    if (x.rows == 0 || matrix_count(c) == 0) {
         return GRAIL_OK;
     }
-    if (m <= TILE && n <= TILE) {
-        p->tiles = (tiling){lower, m, n, TILE, TILE};
-        return sum_single_tile(p);
+    if (c.rows <= TILE && c.columns <= TILE) {
+        p.tiles = (tiling){lower, c.rows, c.columns, TILE, TILE};
+        return sum_single_tile(&p);
     }
-    p->tiles = tiling_new(lower, m, n, TILE);
-    return tasks_run(tiling_count(&p->tiles), (size_t)TILE * TILE, sum_tile, p);
+    p.tiles = tiling_new(lower, c.rows, c.columns, TILE);
+    return tasks_run(tiling_count(&p.tiles), (size_t)TILE * TILE, sum_tile, &p);
 }
 
-grail_status cpu_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g)
+grail_status cpu_gram(const operation *o)
 {
-    product p = {.rows = rows, .y = x, .y_stride = stride, .x = x, .x_stride = stride, .c = g};
-    return sum_products(&p, true, width, width);
+    return sum_products(o->m[0], o->m[0], true, o->m[1]);
 }
 
-grail_status cpu_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
-                       const void *x, int64_t x_stride, double *c)
+grail_status cpu_cross(const operation *o)
 {
-    product p = {.rows = rows, .y = y, .y_stride = y_stride, .x = x, .x_stride = x_stride, .c = c};
-    return sum_products(&p, false, m, n);
+    return sum_products(o->m[0], o->m[1], false, o->m[2]);
 }

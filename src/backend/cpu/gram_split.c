@@ -195,18 +195,18 @@ out:
     return status;
 }
 
-static grail_status sum_gram(int count, int64_t rows, int64_t width, const float *x, int64_t stride,
-                             double *g)
+static grail_status sum_gram(const operation *o, int count)
 {
     grail_status status = GRAIL_OK;
-    const tiling tiles = {true, width, width, TILE, TILE};
+    const matrix x = o->m[0];
+    const tiling tiles = {true, x.columns, x.columns, TILE, TILE};
     parts p = {0};
     float *sums = NULL;
-    TRY(parts_init(count, rows, width, &p));
+    TRY(parts_init(count, x.rows, x.columns, &p));
     TRY(memory_new_unset(&sums, (size_t)TILE * TILE, sizeof sums[0]));
-    for (int64_t first = 0; first < rows; first += PANEL) {
-        split(x + first * stride, stride, smaller(PANEL, rows - first), &p);
-        TRY(add_panel(&tiles, &p, &p, sums, g));
+    for (int64_t first = 0; first < x.rows; first += PANEL) {
+        split(host_row(x, first), x.stride, smaller(PANEL, x.rows - first), &p);
+        TRY(add_panel(&tiles, &p, &p, sums, o->m[1].memory));
     }
 out:
     parts_fini(&p);
@@ -214,22 +214,23 @@ out:
     return status;
 }
 
-static grail_status sum_cross(int count, int64_t rows, int64_t m, const float *y, int64_t y_stride,
-                              int64_t n, const float *x, int64_t x_stride, double *c)
+static grail_status sum_cross(const operation *o, int count)
 {
     grail_status status = GRAIL_OK;
-    const tiling tiles = {false, m, n, TILE, TILE};
+    const matrix y = o->m[0];
+    const matrix x = o->m[1];
+    const tiling tiles = {false, y.columns, x.columns, TILE, TILE};
     parts left = {0};
     parts right = {0};
     float *sums = NULL;
-    TRY(parts_init(count, rows, m, &left));
-    TRY(parts_init(count, rows, n, &right));
+    TRY(parts_init(count, x.rows, y.columns, &left));
+    TRY(parts_init(count, x.rows, x.columns, &right));
     TRY(memory_new_unset(&sums, (size_t)TILE * TILE, sizeof sums[0]));
-    for (int64_t first = 0; first < rows; first += PANEL) {
-        const int64_t panel = smaller(PANEL, rows - first);
-        split(y + first * y_stride, y_stride, panel, &left);
-        split(x + first * x_stride, x_stride, panel, &right);
-        TRY(add_panel(&tiles, &left, &right, sums, c));
+    for (int64_t first = 0; first < x.rows; first += PANEL) {
+        const int64_t panel = smaller(PANEL, x.rows - first);
+        split(host_row(y, first), y.stride, panel, &left);
+        split(host_row(x, first), x.stride, panel, &right);
+        TRY(add_panel(&tiles, &left, &right, sums, o->m[2].memory));
     }
 out:
     parts_fini(&left);
@@ -238,45 +239,41 @@ out:
     return status;
 }
 
-grail_status cpu_split_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g)
+grail_status cpu_split_gram(const operation *o)
 {
-    return sum_gram(2, rows, width, x, stride, g);
+    return sum_gram(o, 2);
 }
 
-grail_status cpu_split_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
-                             const void *x, int64_t x_stride, double *c)
+grail_status cpu_split_cross(const operation *o)
 {
-    return sum_cross(2, rows, m, y, y_stride, n, x, x_stride, c);
+    return sum_cross(o, 2);
 }
 
-grail_status cpu_rounded_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g)
+grail_status cpu_rounded_gram(const operation *o)
 {
-    return sum_gram(1, rows, width, x, stride, g);
+    return sum_gram(o, 1);
 }
 
-grail_status cpu_rounded_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
-                               const void *x, int64_t x_stride, double *c)
+grail_status cpu_rounded_cross(const operation *o)
 {
-    return sum_cross(1, rows, m, y, y_stride, n, x, x_stride, c);
+    return sum_cross(o, 1);
 }
 
 /* Three products of bf16 pay where one of f32 takes longer, which it does beside tiles of AMX
  * alone. */
-static bool split_pays(int64_t rows, int64_t m, int64_t n)
+static bool split_pays(int64_t rows, matrix sums)
 {
     enum { LEAST = 1 << 27 };
-    return onednn_bf16_support() == BF16_TILES && (double)rows * (double)m * (double)n > LEAST;
+    return onednn_bf16_support() == BF16_TILES &&
+           (double)rows * (double)sums.rows * (double)sums.columns > LEAST;
 }
 
-grail_status cpu_bf16_gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g)
+grail_status cpu_bf16_gram(const operation *o)
 {
-    return split_pays(rows, width, width) ? cpu_split_gram(rows, width, x, stride, g)
-                                          : cpu_gram(rows, width, x, stride, g);
+    return split_pays(o->m[0].rows, o->m[1]) ? cpu_split_gram(o) : cpu_gram(o);
 }
 
-grail_status cpu_bf16_cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
-                            const void *x, int64_t x_stride, double *c)
+grail_status cpu_bf16_cross(const operation *o)
 {
-    return split_pays(rows, m, n) ? cpu_split_cross(rows, m, y, y_stride, n, x, x_stride, c)
-                                  : cpu_cross(rows, m, y, y_stride, n, x, x_stride, c);
+    return split_pays(o->m[0].rows, o->m[2]) ? cpu_split_cross(o) : cpu_cross(o);
 }

@@ -8,14 +8,13 @@
 #include <string.h>
 
 /* dbias += sums over the positions, in f64 */
-static grail_status add_bias_gradient(const conv_shape *s, const float *dy, float *dbias)
+static grail_status add_bias_gradient(matrix dy, float *dbias)
 {
     grail_status status = GRAIL_OK;
     double *sum = NULL;
-    TRY(memory_new(&sum, (size_t)s->channels_out, sizeof sum[0]));
-    cpu_column_sums(s->samples * s->out.height * s->out.width, s->channels_out, dy, s->channels_out,
-                    sum, NULL);
-    for (int64_t c = 0; c < s->channels_out; c++) {
+    TRY(memory_new(&sum, (size_t)dy.columns, sizeof sum[0]));
+    TRY(cpu_column_sums(&(operation){.m = {dy, {.memory = sum}}}));
+    for (int64_t c = 0; c < dy.columns; c++) {
         dbias[c] += (float)sum[c];
     }
 out:
@@ -32,45 +31,52 @@ static bool overruns_in_onednn(const window2d *w)
 }
 
 /* dweight += dY^T patches(X), some output rows at a time. */
-static grail_status add_by_products(const conv_shape *s, const float *x, const float *dy,
-                                    float *dweight)
+static grail_status add_by_products(const conv_shape *s, matrix x, matrix dy, matrix dweight)
 {
     grail_status status = GRAIL_OK;
-    const int64_t width = s->channels_in * s->window.kernel_height * s->window.kernel_width;
+    const int64_t width = s->out.width;
     const int64_t rows = s->samples * s->out.height;
     const int64_t step = cpu_patch_step(s);
-    float *patches = NULL;
-    TRY(memory_new_unset(&patches, (size_t)(step * s->out.width * width), sizeof patches[0]));
+    float *memory = NULL;
+    TRY(memory_new_unset(&memory, (size_t)(step * width * dweight.columns), sizeof memory[0]));
     for (int64_t row = 0; row < rows; row += step) {
         const int64_t end = row + step < rows ? row + step : rows;
-        cpu_patches(s, x, row, end, patches);
-        TRY(cpu_product(true, false, s->channels_out, width, (end - row) * s->out.width,
-                        dy + row * s->out.width * s->channels_out, patches, 1.0, dweight));
+        const matrix patches =
+            host_matrix(GRAIL_DTYPE_F32, memory, (end - row) * width, dweight.columns);
+        TRY(cpu_patches(
+            &(operation){.m = {x, patches}, .with = {.conv = s, .begin = row, .end = end}}));
+        TRY(cpu_product(
+            &(operation){.m = {matrix_rows(dy, row * width, patches.rows), patches, dweight},
+                         .with = {.transpose_a = true, .beta = 1.0}}));
     }
 out:
-    memory_free(patches);
+    memory_free(memory);
     return status;
 }
 
 /* oneDNN was faster than products with patches for 3 x 3 kernels of 64 to 512 channels, even where
  * the convolution itself is a product: 512 channels of 4 x 4 positions took 40 ms here and 66 as
  * products (64 images, 2 threads). */
-grail_status cpu_conv2d_gradient(const conv_shape *s, const void *x, const void *weight,
-                                 const void *dy, void *dx, void *dweight, void *dbias)
+grail_status cpu_conv2d_gradient(const operation *o)
 {
     grail_status status = GRAIL_OK;
+    const conv_shape *s = o->with.conv;
+    const matrix x = o->m[0];
+    const matrix dy = o->m[2];
+    const matrix dweight = o->m[4];
     if (s->samples == 0) {
         return GRAIL_OK;
     }
-    if (dx != NULL) {
-        TRY(onednn_input_gradient(s, weight, dy, dx));
+    if (o->m[3].memory != NULL) {
+        TRY(onednn_input_gradient(s, o->m[1].memory, dy.memory, o->m[3].memory));
     }
-    if (dweight != NULL) {
-        TRY(overruns_in_onednn(&s->window) ? add_by_products(s, x, dy, dweight)
-                                           : onednn_add_weight_gradient(s, x, dy, dweight));
+    if (dweight.memory != NULL) {
+        TRY(overruns_in_onednn(&s->window)
+                ? add_by_products(s, x, dy, dweight)
+                : onednn_add_weight_gradient(s, x.memory, dy.memory, dweight.memory));
     }
-    if (dbias != NULL) {
-        TRY(add_bias_gradient(s, dy, dbias));
+    if (o->m[5].memory != NULL) {
+        TRY(add_bias_gradient(dy, o->m[5].memory));
     }
 out:
     return status;
@@ -164,9 +170,9 @@ static void pool_samples(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status cpu_max_pool_gradient(const conv_shape *s, const void *x, const void *dy, void *dx)
+grail_status cpu_max_pool_gradient(const operation *o)
 {
-    pool_job job = {s, x, dy, dx};
-    parallel_for(s->samples, 1, pool_samples, &job);
+    pool_job job = {o->with.conv, o->m[0].memory, o->m[1].memory, o->m[2].memory};
+    parallel_for(job.shape->samples, 1, pool_samples, &job);
     return GRAIL_OK;
 }

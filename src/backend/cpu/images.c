@@ -47,93 +47,100 @@ typedef struct conv_products {
 } conv_products;
 
 /* Y = patches(X) W^T + bias, some output rows at a time so that their patches stay in cache. */
-static grail_status convolve_by_product(const conv_shape *s, const float *x, const float *weight,
-                                        const float *bias, float *y)
+static grail_status convolve_by_product(const operation *o, matrix y)
 {
     grail_status status = GRAIL_OK;
-    const int64_t width = row_of_weight(s);
+    const conv_shape *s = o->with.conv;
+    const int64_t width = s->out.width;
     const int64_t rows = s->samples * s->out.height;
     const int64_t step = cpu_patch_step(s);
-    float *patches = NULL;
-    TRY(memory_new_unset(&patches, (size_t)(step * s->out.width * width), sizeof patches[0]));
+    float *memory = NULL;
+    TRY(memory_new_unset(&memory, (size_t)(step * width * row_of_weight(s)), sizeof memory[0]));
     for (int64_t row = 0; row < rows; row += step) {
         const int64_t end = row + step < rows ? row + step : rows;
-        cpu_patches(s, x, row, end, patches);
-        TRY(cpu_linear((end - row) * s->out.width, width, s->channels_out, patches, weight, bias,
-                       y + row * s->out.width * s->channels_out));
+        const matrix patches =
+            host_matrix(GRAIL_DTYPE_F32, memory, (end - row) * width, row_of_weight(s));
+        const matrix made = matrix_rows(y, row * width, patches.rows);
+        TRY(cpu_patches(
+            &(operation){.m = {o->m[0], patches}, .with = {.conv = s, .begin = row, .end = end}}));
+        TRY(cpu_linear(&(operation){.m = {patches, o->m[1], o->m[2], made}}));
     }
 out:
-    memory_free(patches);
+    memory_free(memory);
     return status;
 }
 
-/* The epilogue in separate passes. The residual may lie in Y, so it is added to a product in a
- * buffer of its own. */
-static grail_status convolve_apart(const conv_products *by, const conv_shape *s, const float *x,
-                                   const float *weight, const float *bias,
-                                   const conv_epilogue *epilogue, float *y)
+static grail_status convolve_as_asked(const conv_products *by, const operation *o, bool accumulate,
+                                      bool relu, matrix y)
+{
+    return by->convolve(o->with.conv, o->m[0].memory, o->m[1].memory, o->m[2].memory, accumulate,
+                        relu, y.memory);
+}
+
+/* What follows the convolution in separate passes. The residual may lie in Y, so it is added to a
+ * product in a buffer of its own. */
+static grail_status convolve_apart(const conv_products *by, const operation *o)
 {
     grail_status status = GRAIL_OK;
-    const int64_t count = s->samples * s->out.height * s->out.width * s->channels_out;
-    const bool adds = epilogue != NULL && epilogue->residual != NULL;
+    const matrix residual = o->m[3];
+    const matrix y = o->m[4];
+    matrix product = y;
     float *owned = NULL;
-    if (adds) {
-        TRY(memory_new_unset(&owned, (size_t)count, sizeof owned[0]));
+    if (residual.memory != NULL) {
+        TRY(memory_new_unset(&owned, (size_t)matrix_count(y), sizeof owned[0]));
+        product = host_matrix(GRAIL_DTYPE_F32, owned, y.rows, y.columns);
     }
-    float *product = adds ? owned : y;
-    if (by->by_patches && prefers_product(s)) {
-        TRY(convolve_by_product(s, x, weight, bias, product));
+    if (by->by_patches && prefers_product(o->with.conv)) {
+        TRY(convolve_by_product(o, product));
     } else {
-        TRY(by->convolve(s, x, weight, bias, false, false, product));
+        TRY(convolve_as_asked(by, o, false, false, product));
     }
-    if (adds) {
-        cpu_add(count, product, epilogue->residual, y);
+    if (residual.memory != NULL) {
+        TRY(cpu_add(&(operation){.m = {product, residual, y}}));
     }
-    if (epilogue != NULL && epilogue->relu) {
-        cpu_activation(ACTIVATION_RELU, count, y, y);
+    if (o->with.relu) {
+        TRY(cpu_activate(&(operation){.m = {y, y}, .with.activation = ACTIVATION_RELU}));
     }
 out:
     memory_free(owned);
     return status;
 }
 
-static grail_status convolve(const conv_products *by, const conv_shape *s, const float *x,
-                             const float *weight, const float *bias, const conv_epilogue *epilogue,
-                             float *y)
+static grail_status convolve(const conv_products *by, const operation *o)
 {
-    const void *residual = epilogue == NULL ? NULL : epilogue->residual;
-    const int64_t count = s->samples * s->out.height * s->out.width * s->channels_out;
-    if (count == 0) {
+    const conv_shape *s = o->with.conv;
+    const void *residual = o->m[3].memory;
+    const matrix y = o->m[4];
+    if (matrix_count(y) == 0) {
         return GRAIL_OK;
     }
     if ((by->by_patches && prefers_product(s)) ||
         (residual != NULL && reads_only_padding(&s->window))) {
-        return convolve_apart(by, s, x, weight, bias, epilogue, y);
+        return convolve_apart(by, o);
     }
-    if (residual != NULL && residual != y) {
-        memcpy(y, residual, (size_t)count * sizeof(float));
+    if (residual != NULL && residual != y.memory) {
+        memcpy(y.memory, residual, (size_t)matrix_count(y) * sizeof(float));
     }
-    return by->convolve(s, x, weight, bias, residual != NULL, epilogue != NULL && epilogue->relu,
-                        y);
+    return convolve_as_asked(by, o, residual != NULL, o->with.relu, y);
 }
 
-grail_status cpu_conv2d(const conv_shape *s, const void *x, const void *weight, const void *bias,
-                        const conv_epilogue *epilogue, void *y)
+grail_status cpu_conv2d(const operation *o)
 {
     static const conv_products by = {true, onednn_convolve};
-    return convolve(&by, s, x, weight, bias, epilogue, y);
+    return convolve(&by, o);
 }
 
-grail_status cpu_bf16_conv2d(const conv_shape *s, const void *x, const void *weight,
-                             const void *bias, const conv_epilogue *epilogue, void *y)
+grail_status cpu_bf16_conv2d(const operation *o)
 {
     static const conv_products by = {false, cpu_bf16_convolve};
-    return convolve(&by, s, x, weight, bias, epilogue, y);
+    return convolve(&by, o);
 }
 
-grail_status cpu_max_pool(const conv_shape *s, const void *x, void *y)
+grail_status cpu_max_pool(const operation *o)
 {
-    return s->samples == 0 || s->channels_in == 0 ? GRAIL_OK : onednn_maximum(s, x, y);
+    return matrix_count(o->m[1]) == 0
+               ? GRAIL_OK
+               : onednn_maximum(o->with.conv, o->m[0].memory, o->m[1].memory);
 }
 
 typedef struct patch_job {
@@ -192,12 +199,13 @@ static void patch_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_patches(const conv_shape *shape, const void *x, int64_t begin, int64_t end, void *p)
+grail_status cpu_patches(const operation *o)
 {
-    patch_job job = {shape, x, begin, p};
-    const int64_t row = shape->out.width * shape->channels_in * shape->window.kernel_height *
-                        shape->window.kernel_width;
-    parallel_for(end - begin, host_rows_grain(row), patch_rows, &job);
+    const conv_shape *s = o->with.conv;
+    patch_job job = {s, o->m[0].memory, o->with.begin, o->m[1].memory};
+    parallel_for(o->with.end - o->with.begin, host_rows_grain(s->out.width * row_of_weight(s)),
+                 patch_rows, &job);
+    return GRAIL_OK;
 }
 
 typedef struct mean_job {
@@ -228,8 +236,13 @@ CPU_CLONES static void mean_samples(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_mean_positions(int64_t samples, int64_t positions, int64_t width, const void *x, void *y)
+grail_status cpu_mean_positions(const operation *o)
 {
-    mean_job job = {positions, width, x, y};
-    parallel_for(samples, 1, mean_samples, &job);
+    const matrix y = o->m[1];
+    mean_job job = {.positions = y.rows > 0 ? o->m[0].rows / y.rows : 0,
+                    .width = y.columns,
+                    .x = o->m[0].memory,
+                    .y = y.memory};
+    parallel_for(y.rows, 1, mean_samples, &job);
+    return GRAIL_OK;
 }

@@ -42,11 +42,16 @@ static void rms_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_rms_norm(int64_t rows, int64_t width, int64_t group, double epsilon, const void *x,
-                  const void *weight, void *y)
+grail_status cpu_rms_norm(const operation *o)
 {
-    norm n = {.width = group, .epsilon = epsilon, .x = x, .weight = weight, .y = y};
-    parallel_for(group > 0 ? rows * width / group : 0, host_rows_grain(group), rms_rows, &n);
+    const int64_t group = o->m[1].columns;
+    norm n = {.width = group,
+              .epsilon = o->with.epsilon,
+              .x = o->m[0].memory,
+              .weight = o->m[1].memory,
+              .y = o->m[2].memory};
+    parallel_for(matrix_count(o->m[0]) / group, host_rows_grain(group), rms_rows, &n);
+    return GRAIL_OK;
 }
 
 static void layer_rows(int64_t begin, int64_t end, void *context)
@@ -61,11 +66,17 @@ static void layer_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_layer_norm(int64_t rows, int64_t width, double epsilon, const void *x, const void *weight,
-                    const void *bias, void *y)
+grail_status cpu_layer_norm(const operation *o)
 {
-    norm n = {.width = width, .epsilon = epsilon, .x = x, .weight = weight, .bias = bias, .y = y};
-    parallel_for(rows, host_rows_grain(width), layer_rows, &n);
+    const matrix x = o->m[0];
+    norm n = {.width = x.columns,
+              .epsilon = o->with.epsilon,
+              .x = x.memory,
+              .weight = o->m[1].memory,
+              .bias = o->m[2].memory,
+              .y = o->m[3].memory};
+    parallel_for(x.rows, host_rows_grain(x.columns), layer_rows, &n);
+    return GRAIL_OK;
 }
 
 static void unit_rows(int64_t begin, int64_t end, void *context)
@@ -78,10 +89,12 @@ static void unit_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_unit_length(int64_t rows, int64_t width, const void *x, void *y)
+grail_status cpu_unit_length(const operation *o)
 {
-    norm n = {.width = width, .epsilon = 1e-12, .x = x, .y = y};
-    parallel_for(rows, host_rows_grain(width), unit_rows, &n);
+    const matrix x = o->m[0];
+    norm n = {.width = x.columns, .epsilon = 1e-12, .x = x.memory, .y = o->m[1].memory};
+    parallel_for(x.rows, host_rows_grain(x.columns), unit_rows, &n);
+    return GRAIL_OK;
 }
 
 /* y = (x - mean) * factor + bias over rows that lie `stride` apart. */
@@ -116,17 +129,18 @@ static void batch_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_batch_norm(int64_t rows, int64_t width, double epsilon, const void *x, const void *mean,
-                    const void *variance, const void *weight, const void *bias, void *y)
+grail_status cpu_batch_norm(const operation *o)
 {
     enum { GRAINS = 4 }; /* the factors are computed once per piece */
-    norm n = {.width = width,
-              .epsilon = epsilon,
-              .x = x,
-              .mean = mean,
-              .variance = variance,
-              .weight = weight,
-              .bias = bias,
-              .y = y};
-    parallel_for(rows, GRAINS * host_rows_grain(width), batch_rows, &n);
+    const matrix x = o->m[0];
+    norm n = {.width = x.columns,
+              .epsilon = o->with.epsilon,
+              .x = x.memory,
+              .mean = o->m[1].memory,
+              .variance = o->m[2].memory,
+              .weight = o->m[3].memory,
+              .bias = o->m[4].memory,
+              .y = o->m[5].memory};
+    parallel_for(x.rows, GRAINS * host_rows_grain(x.columns), batch_rows, &n);
+    return GRAIL_OK;
 }

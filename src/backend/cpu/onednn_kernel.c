@@ -4,49 +4,7 @@
  * else. */
 #include "backend/cpu/onednn_kernel.h"
 
-#include "backend/cpu/onednn.h"
-
-#include <pthread.h>
-#include <stdio.h>
-
 enum { DIMENSIONS = 4 };
-
-static pthread_once_t started = PTHREAD_ONCE_INIT;
-static dnnl_engine_t engine; /* this and the version are not written after start */
-static char version_text[32];
-
-static void start(void)
-{
-    const dnnl_version_t *v = dnnl_version();
-    snprintf(version_text, sizeof version_text, "%d.%d.%d", v->major, v->minor, v->patch);
-    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) {
-        engine = NULL;
-    }
-}
-
-grail_status onednn_checked(dnnl_status_t code, const char *step)
-{
-    if (code == dnnl_success) {
-        return GRAIL_OK;
-    }
-    if (code == dnnl_out_of_memory) {
-        return error_set(GRAIL_ERROR_MEMORY, "oneDNN ran out of memory while %s", step);
-    }
-    return error_set(GRAIL_ERROR_INTERNAL, "oneDNN failed with status %d while %s", (int)code,
-                     step);
-}
-
-dnnl_engine_t onednn_engine(void)
-{
-    pthread_once(&started, start);
-    return engine;
-}
-
-const char *onednn_version(void)
-{
-    pthread_once(&started, start);
-    return version_text;
-}
 
 void kernel_call_fini(kernel_call *o)
 {
@@ -57,11 +15,6 @@ void kernel_call_fini(kernel_call *o)
     dnnl_primitive_destroy(o->kernel);
     dnnl_primitive_desc_destroy(o->descriptor);
     memory_free(o->scratch);
-}
-
-void *onednn_readable(const void *p)
-{
-    return (void *)(uintptr_t)p;
 }
 
 grail_status kernel_call_add(kernel_call *o, int role, layout_view of, void *data)

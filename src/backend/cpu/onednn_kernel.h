@@ -7,6 +7,9 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+/* -- the library (onednn_engine.c) ---------------------------------------------------------------
+ */
+
 /** Turns oneDNN's codes into ours; `step` says what oneDNN was doing. */
 grail_status onednn_checked(dnnl_status_t code, const char *step) GRAIL_MUST_CHECK;
 /** The processor, which all kernels share; starts the library. */

@@ -137,19 +137,23 @@ typedef enum product_kind { PRODUCT_F32, PRODUCT_F64, PRODUCT_BF16 } product_kin
  * rate does not depend on the values, nor do zeros depend on the order of a weight. */
 static grail_status run_product(product_kind kind, double *matrices)
 {
-    const int64_t size = (int64_t)ORDER * ORDER;
-    float *a = (float *)matrices;
+    const grail_dtype type = kind == PRODUCT_F64 ? GRAIL_DTYPE_F64 : GRAIL_DTYPE_F32;
+    const grail_dtype weight_type = kind == PRODUCT_BF16 ? GRAIL_DTYPE_BF16 : type;
+    const unsigned char *memory = (unsigned char *)matrices;
+    const size_t bytes = (size_t)ORDER * ORDER * element_size(type);
+    const matrix x = host_matrix(type, memory, ORDER, ORDER);
+    const matrix weight = host_matrix(weight_type, memory + bytes, ORDER, ORDER);
+    const matrix y = host_matrix(type, memory + 2 * bytes, ORDER, ORDER);
+    const operation linear = {.m = {x, weight, no_matrix, y}};
     switch (kind) {
     case PRODUCT_F32:
-        return cpu_linear(ORDER, ORDER, ORDER, a, a + size, NULL, a + 2 * size);
+        return cpu_linear(&linear);
     case PRODUCT_BF16:
-        return cpu_bf16_weight_linear(ORDER, ORDER, ORDER, a, a + size, NULL, a + 2 * size);
+        return cpu_bf16_linear(&linear);
     case PRODUCT_F64:
-        cpu_gemm(false, true, ORDER, ORDER, ORDER, 1.0, matrices, ORDER, matrices + size, ORDER,
-                 0.0, matrices + 2 * size, ORDER);
         break;
     }
-    return GRAIL_OK;
+    return cpu_gemm(&(operation){.m = {x, weight, y}, .with = {.transpose_b = true, .alpha = 1.0}});
 }
 
 /* The best of several: other work on the machine only ever makes a run slower. */

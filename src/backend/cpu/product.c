@@ -42,10 +42,17 @@ static void linear_tiles(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status cpu_linear(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
-                        const void *bias, void *y)
+grail_status cpu_linear(const operation *o)
 {
-    linear_job job = {tiling_new(false, rows, out, TILE), in, out, x, weight, bias, y};
+    const matrix x = o->m[0];
+    const matrix weight = o->m[1];
+    linear_job job = {.tiles = tiling_new(false, x.rows, weight.rows, TILE),
+                      .in = x.columns,
+                      .out = weight.rows,
+                      .x = x.memory,
+                      .weight = weight.memory,
+                      .bias = o->m[2].memory,
+                      .y = o->m[3].memory};
     parallel_for(tiling_count(&job.tiles), 1, linear_tiles, &job);
     return GRAIL_OK;
 }
@@ -111,25 +118,26 @@ static void cut_product(product_job *p)
     p->parts = p->k > p->part ? (p->k + p->part - 1) / p->part : 1;
 }
 
-grail_status cpu_product(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                         const void *a, const void *b, double beta, void *c)
+grail_status cpu_product(const operation *o)
 {
     enum { GRAIN = 1 << 15 };
     grail_status status = GRAIL_OK;
-    product_job p = {.tiles = tiling_new(false, m, n, TILE),
+    const bool transpose_a = o->with.transpose_a;
+    const int64_t count = matrix_count(o->m[2]);
+    product_job p = {.tiles = tiling_new(false, o->m[2].rows, o->m[2].columns, TILE),
                      .transpose_a = transpose_a,
-                     .transpose_b = transpose_b,
-                     .k = k,
-                     .a = a,
-                     .b = b,
-                     .beta = (float)beta,
-                     .c = c};
+                     .transpose_b = o->with.transpose_b,
+                     .k = transpose_a ? o->m[0].rows : o->m[0].columns,
+                     .a = o->m[0].memory,
+                     .b = o->m[1].memory,
+                     .beta = (float)o->with.beta,
+                     .c = o->m[2].memory};
     cut_product(&p);
     if (p.parts > 1) {
-        TRY(memory_new_unset(&p.sums, (size_t)((p.parts - 1) * m * n), sizeof *p.sums));
+        TRY(memory_new_unset(&p.sums, (size_t)((p.parts - 1) * count), sizeof *p.sums));
     }
     parallel_for(tiling_count(&p.tiles) * p.parts, 1, multiply_parts, &p);
-    parallel_for(p.parts > 1 ? m * n : 0, GRAIN, add_sums, &p);
+    parallel_for(p.parts > 1 ? count : 0, GRAIN, add_sums, &p);
 out:
     memory_free(p.sums);
     return status;
@@ -240,25 +248,28 @@ static void multiply_few_rows(gemm_job *job)
     parallel_for(job->tiles.n, least > COLUMNS ? least : COLUMNS, few_rows_columns, job);
 }
 
-void cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
-              const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
-              double *c, int64_t c_stride)
+grail_status cpu_gemm(const operation *o)
 {
-    gemm_job job = {.tiles = tiles_of_product(m, n, k),
-                    .transpose_a = transpose_a,
-                    .transpose_b = transpose_b,
+    const matrix a = o->m[0];
+    const matrix b = o->m[1];
+    const matrix c = o->m[2];
+    const int64_t k = o->with.transpose_a ? a.rows : a.columns;
+    gemm_job job = {.tiles = tiles_of_product(c.rows, c.columns, k),
+                    .transpose_a = o->with.transpose_a,
+                    .transpose_b = o->with.transpose_b,
                     .k = k,
-                    .alpha = alpha,
-                    .a = a,
-                    .a_stride = a_stride,
-                    .b = b,
-                    .b_stride = b_stride,
-                    .beta = beta,
-                    .c = c,
-                    .c_stride = c_stride};
-    if (m <= FEW_ROWS && !transpose_b) {
+                    .alpha = o->with.alpha,
+                    .a = a.memory,
+                    .a_stride = a.stride,
+                    .b = b.memory,
+                    .b_stride = b.stride,
+                    .beta = o->with.beta,
+                    .c = c.memory,
+                    .c_stride = c.stride};
+    if (c.rows <= FEW_ROWS && !job.transpose_b) {
         multiply_few_rows(&job);
     } else {
         parallel_for(tiling_count(&job.tiles), 1, gemm_tiles, &job);
     }
+    return GRAIL_OK;
 }

@@ -66,17 +66,18 @@ static void rotate_positions(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_rope(const rope_shape *s, int64_t heads, void *x)
+grail_status cpu_rope(const operation *o)
 {
+    const rope_shape *s = o->with.rope;
     rotation r = {.sequences = s->sequences,
                   .length = s->length,
-                  .heads = heads,
+                  .heads = o->m[0].columns / s->head_dim,
                   .head_dim = s->head_dim,
                   .turn = s->backward ? -1.0 : 1.0,
                   .frequency = s->frequency,
-                  .x = x};
-    const int64_t row = s->sequences * heads * s->head_dim;
-    parallel_for(s->length, host_rows_grain(row), rotate_positions, &r);
+                  .x = o->m[0].memory};
+    parallel_for(s->length, host_rows_grain(s->sequences * o->m[0].columns), rotate_positions, &r);
+    return GRAIL_OK;
 }
 
 typedef struct entropy {
@@ -105,11 +106,16 @@ static void entropy_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_cross_entropy(int64_t rows, int64_t classes, const void *logits, int64_t first,
-                       const int32_t *target, entropy_sums *sums)
+grail_status cpu_cross_entropy(const operation *o)
 {
-    entropy e = {classes, logits, first, target, sums};
-    parallel_for(rows, host_rows_grain(classes), entropy_rows, &e);
+    const matrix logits = o->m[0];
+    entropy e = {.classes = logits.columns,
+                 .logits = logits.memory,
+                 .first = o->with.begin,
+                 .target = o->with.target,
+                 .sums = o->with.entropy};
+    parallel_for(logits.rows, host_rows_grain(logits.columns), entropy_rows, &e);
+    return GRAIL_OK;
 }
 
 enum { SUM_COLUMNS = 512 }; /* that a thread adds up at once */
@@ -166,16 +172,20 @@ static void sum_columns(int64_t begin, int64_t end, void *context)
     }
 }
 
-void cpu_column_sums(int64_t rows, int64_t width, const void *x, int64_t stride, double *sum,
-                     double *square)
+static grail_status add_rows(const operation *o, bool rounded)
 {
-    sums s = {rows, x, stride, sum, square, false};
-    parallel_for(width, SUM_COLUMNS, sum_columns, &s);
+    const matrix x = o->m[0];
+    sums s = {x.rows, x.memory, x.stride, o->m[1].memory, o->m[2].memory, rounded};
+    parallel_for(x.columns, SUM_COLUMNS, sum_columns, &s);
+    return GRAIL_OK;
 }
 
-void cpu_rounded_column_sums(int64_t rows, int64_t width, const void *x, int64_t stride,
-                             double *sum, double *square)
+grail_status cpu_column_sums(const operation *o)
 {
-    sums s = {rows, x, stride, sum, square, true};
-    parallel_for(width, SUM_COLUMNS, sum_columns, &s);
+    return add_rows(o, false);
+}
+
+grail_status cpu_rounded_column_sums(const operation *o)
+{
+    return add_rows(o, true);
 }

@@ -60,20 +60,21 @@ static void multiply(product_job *job, int64_t n)
     parallel_for(tiling_count(&job->tiles), 1, multiply_tiles, job);
 }
 
-void cpu_add_symmetric(int64_t n, int64_t k, double alpha, const double *a, int64_t a_stride,
-                       const double *b, int64_t b_stride, double *c, int64_t c_stride)
+grail_status cpu_add_symmetric(const operation *o)
 {
+    const matrix *m = o->m;
     product_job job = {
-        .k = k,
-        .alpha = alpha,
-        .a = a,
-        .a_stride = a_stride,
-        .b = b,
-        .b_stride = b_stride,
-        .c = c,
-        .c_stride = c_stride,
+        .k = m[0].rows,
+        .alpha = o->with.alpha,
+        .a = m[0].memory,
+        .a_stride = m[0].stride,
+        .b = m[1].memory,
+        .b_stride = m[1].stride,
+        .c = m[2].memory,
+        .c_stride = m[2].stride,
     };
-    multiply(&job, n);
+    multiply(&job, m[2].rows);
+    return GRAIL_OK;
 }
 
 typedef struct triangle_job {
@@ -190,8 +191,10 @@ static void square_triangle(int64_t n, double *x, int64_t stride)
 }
 
 /* (L L^T)^-1 = X^T X with X = L^-1. The strict upper triangle is scratch. */
-void cpu_cholesky_invert(int64_t n, double *l, int64_t stride)
+grail_status cpu_cholesky_invert(const operation *o)
 {
-    invert_triangle(n, l, stride);
-    square_triangle(n, l, stride);
+    const matrix l = o->m[0];
+    invert_triangle(l.rows, l.memory, l.stride);
+    square_triangle(l.rows, l.memory, l.stride);
+    return host_fill_upper(o);
 }

@@ -1,5 +1,5 @@
 /* Algebra that takes a pass over memory. */
-#include "backend/host/kernels.h"
+#include "backend/host/host.h"
 
 #include "base/parallel.h"
 
@@ -32,9 +32,8 @@ static void add_scaled_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status host_add_scaled(backend *b, const operation *o)
+grail_status host_add_scaled(const operation *o)
 {
-    (void)b;
     over_rows(o->m[1], add_scaled_rows, o);
     return GRAIL_OK;
 }
@@ -54,9 +53,8 @@ static void add_outer_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status host_add_outer(backend *b, const operation *o)
+grail_status host_add_outer(const operation *o)
 {
-    (void)b;
     over_rows(o->m[2], add_outer_rows, o);
     return GRAIL_OK;
 }
@@ -66,29 +64,26 @@ static double *diagonal_element(matrix a, int64_t i)
     return (double *)host_row(a, i) + i;
 }
 
-grail_status host_diagonal(backend *b, const operation *o)
+grail_status host_diagonal(const operation *o)
 {
     double *d = o->m[1].memory;
-    (void)b;
     for (int64_t i = 0; i < o->m[0].rows; i++) {
         d[i] = *diagonal_element(o->m[0], i);
     }
     return GRAIL_OK;
 }
 
-grail_status host_set_diagonal(backend *b, const operation *o)
+grail_status host_set_diagonal(const operation *o)
 {
     const double *d = o->m[0].memory;
-    (void)b;
     for (int64_t i = 0; i < o->m[1].rows; i++) {
         *diagonal_element(o->m[1], i) = d[i];
     }
     return GRAIL_OK;
 }
 
-grail_status host_shift_diagonal(backend *b, const operation *o)
+grail_status host_shift_diagonal(const operation *o)
 {
-    (void)b;
     for (int64_t i = 0; i < o->m[0].rows; i++) {
         *diagonal_element(o->m[0], i) += o->with.alpha;
     }
@@ -125,9 +120,8 @@ static void dot_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status host_row_dots(backend *b, const operation *o)
+grail_status host_row_dots(const operation *o)
 {
-    (void)b;
     over_rows(o->m[0], dot_rows, o);
     return GRAIL_OK;
 }
@@ -144,9 +138,8 @@ static void divide_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status host_divide_columns(backend *b, const operation *o)
+grail_status host_divide_columns(const operation *o)
 {
-    (void)b;
     over_rows(o->m[1], divide_rows, o);
     return GRAIL_OK;
 }
@@ -172,9 +165,8 @@ static void scale_some_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status host_scale_rows(backend *b, const operation *o)
+grail_status host_scale_rows(const operation *o)
 {
-    (void)b;
     over_rows(o->m[2], scale_some_rows, o);
     return GRAIL_OK;
 }
@@ -195,9 +187,8 @@ static void multiply_row(matrix l, double *x)
     }
 }
 
-grail_status host_cholesky_multiply(backend *b, const operation *o)
+grail_status host_cholesky_multiply(const operation *o)
 {
-    (void)b;
     for (int64_t r = 0; r < o->m[1].rows; r++) {
         multiply_row(o->m[0], host_row(o->m[1], r));
     }

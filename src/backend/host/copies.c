@@ -1,5 +1,5 @@
 /* Copies, gathers and folds of f32 and f64, converted to the output's type. */
-#include "backend/host/kernels.h"
+#include "backend/host/host.h"
 
 #include "base/parallel.h"
 
@@ -51,9 +51,8 @@ static void gather_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status host_gather(backend *b, const operation *o)
+grail_status host_gather(const operation *o)
 {
-    (void)b;
     if (o->m[0].memory == o->m[1].memory) { /* row after row: a thread would overtake another */
         gather_rows(0, o->m[1].rows, (void *)(uintptr_t)o);
     } else {
@@ -76,7 +75,7 @@ out:
     return status;
 }
 
-grail_status host_copy(backend *b, const operation *o)
+grail_status host_copy(const operation *o)
 {
     const matrix in = o->m[0];
     const matrix out = o->m[1];
@@ -87,13 +86,12 @@ grail_status host_copy(backend *b, const operation *o)
         memmove(out.memory, in.memory, (size_t)matrix_count(in) * element_size(in.type));
         return GRAIL_OK;
     }
-    return host_gather(b, o);
+    return host_gather(o);
 }
 
-grail_status host_zero(backend *b, const operation *o)
+grail_status host_zero(const operation *o)
 {
     const matrix m = o->m[0];
-    (void)b;
     for (int64_t r = 0; r < m.rows; r++) {
         memset(host_row(m, r), 0, (size_t)m.columns * element_size(m.type));
     }
@@ -131,9 +129,8 @@ static void fold_column_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status host_fold_columns(backend *b, const operation *o)
+grail_status host_fold_columns(const operation *o)
 {
-    (void)b;
     parallel_for(o->m[0].rows, host_rows_grain(o->m[0].columns), fold_column_rows,
                  (void *)(uintptr_t)o);
     return GRAIL_OK;
@@ -153,10 +150,9 @@ static void fold_row_columns(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status host_fold_rows(backend *b, const operation *o)
+grail_status host_fold_rows(const operation *o)
 {
     enum { COLUMNS = 256 };
-    (void)b;
     parallel_for(o->m[0].columns, COLUMNS, fold_row_columns, (void *)(uintptr_t)o);
     return GRAIL_OK;
 }

@@ -1,4 +1,4 @@
-#include "backend/host/kernels.h"
+#include "backend/host/host.h"
 
 #include "base/scratch.h"
 
@@ -33,6 +33,15 @@ void host_release(backend *b, void *memory, size_t bytes)
     }
 }
 
+matrix host_matrix(grail_dtype type, const void *memory, int64_t rows, int64_t columns)
+{
+    return (matrix){.memory = (void *)(uintptr_t)memory,
+                    .type = type,
+                    .rows = rows,
+                    .columns = columns,
+                    .stride = columns};
+}
+
 void *host_row(matrix m, int64_t row)
 {
     return (unsigned char *)m.memory + (size_t)(row * m.stride) * element_size(m.type);
@@ -44,15 +53,10 @@ int64_t host_rows_grain(int64_t columns)
     return columns > 0 && columns < ELEMENTS ? ELEMENTS / columns : 1;
 }
 
-static const weight_kernels *weights_of(matrix m)
-{
-    return &((const host_kernels *)m.owner->kind->kernels)->weights;
-}
-
 grail_status host_upload(matrix m, const void *values)
 {
     if (matrix_is_ordered(m)) {
-        return weights_of(m)->order(m.rows, m.columns, values, m.memory);
+        return m.owner->kind->weights->order(m.rows, m.columns, values, m.memory);
     }
     const size_t row = (size_t)m.columns * element_size(m.type);
     if (matrix_is_packed(m)) {
@@ -68,7 +72,7 @@ grail_status host_upload(matrix m, const void *values)
 grail_status host_download(matrix m, void *values)
 {
     if (matrix_is_ordered(m)) {
-        return weights_of(m)->restore(m.rows, m.columns, m.memory, values);
+        return m.owner->kind->weights->restore(m.rows, m.columns, m.memory, values);
     }
     const size_t row = (size_t)m.columns * element_size(m.type);
     if (matrix_is_packed(m)) {

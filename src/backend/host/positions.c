@@ -1,5 +1,5 @@
 /* Copies of positions: of any values, one position's channels at a time. */
-#include "backend/host/kernels.h"
+#include "backend/host/host.h"
 
 #include "base/parallel.h"
 
@@ -52,11 +52,10 @@ static void shortcut_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status host_shortcut(backend *b, const operation *o)
+grail_status host_shortcut(const operation *o)
 {
     enum { GRAIN = 16 };
     position_copy copy = copy_of(o->with.positions, o->m[0], o->m[1]);
-    (void)b;
     parallel_for(copy.shape->samples * copy.shape->out.height, GRAIN, shortcut_rows, &copy);
     return GRAIL_OK;
 }
@@ -80,10 +79,9 @@ static void shortcut_gradient_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status host_shortcut_gradient(backend *b, const operation *o)
+grail_status host_shortcut_gradient(const operation *o)
 {
     enum { GRAIN = 16 };
-    (void)b;
     position_copy copy = copy_of(o->with.positions, o->m[1], o->m[0]);
     copy.read = o->m[0].memory;
     copy.made = o->m[1].memory;
@@ -111,10 +109,9 @@ static void window_samples(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status host_windows(backend *b, const operation *o)
+grail_status host_windows(const operation *o)
 {
     position_copy copy = copy_of(o->with.positions, o->m[0], o->m[1]);
-    (void)b;
     parallel_for(copy.shape->samples, 1, window_samples, &copy);
     return GRAIL_OK;
 }

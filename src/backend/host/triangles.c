@@ -1,6 +1,6 @@
 /* Triangles are copied tile by tile through a buffer, so that rows are read and written in runs of
  * a tile's width. Walking down a column would be slow where the row length is a power of two. */
-#include "backend/host/kernels.h"
+#include "backend/host/host.h"
 
 #include "base/parallel.h"
 
@@ -75,14 +75,12 @@ static grail_status fill_triangle(matrix a, bool upper)
     return GRAIL_OK;
 }
 
-grail_status host_fill_upper(backend *b, const operation *o)
+grail_status host_fill_upper(const operation *o)
 {
-    (void)b;
     return fill_triangle(o->m[0], true);
 }
 
-grail_status host_fill_lower(backend *b, const operation *o)
+grail_status host_fill_lower(const operation *o)
 {
-    (void)b;
     return fill_triangle(o->m[0], false);
 }

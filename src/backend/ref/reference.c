@@ -3,42 +3,45 @@
 
 #include <math.h>
 
-static grail_status linear(int64_t rows, int64_t in, int64_t out, const void *x, const void *weight,
-                           const void *bias, void *y)
+grail_status ref_linear(const operation *o)
 {
-    ref_gemm(false, true, rows, out, in, 1.0, x, in, weight, in, 0.0, y, out);
-    const double *b = bias;
-    double *result = y;
-    for (int64_t i = 0; b != NULL && i < rows * out; i++) {
-        result[i] += b[i % out];
+    const matrix y = o->m[3];
+    const double *bias = o->m[2].memory;
+    double *out = y.memory;
+    ref_product_of(false, true, 1.0, o->m[0], o->m[1], 0.0, y);
+    for (int64_t i = 0; bias != NULL && i < matrix_count(y); i++) {
+        out[i] += bias[i % y.columns];
     }
     return GRAIL_OK;
 }
 
-static void rms_norm(int64_t rows, int64_t width, int64_t group, double epsilon, const void *x,
-                     const void *weight, void *y)
+grail_status ref_rms_norm(const operation *o)
 {
-    const double *w = weight;
-    for (int64_t start = 0; start < rows * width; start += group) {
-        const double *in = (const double *)x + start;
-        double *out = (double *)y + start;
+    const double *weight = o->m[1].memory;
+    const int64_t group = o->m[1].columns;
+    for (int64_t start = 0; start < matrix_count(o->m[0]); start += group) {
+        const double *in = (const double *)o->m[0].memory + start;
+        double *out = (double *)o->m[2].memory + start;
         double squares = 0.0;
         for (int64_t i = 0; i < group; i++) {
             squares += in[i] * in[i];
         }
-        const double factor = 1.0 / sqrt(squares / (double)group + epsilon);
+        const double factor = 1.0 / sqrt(squares / (double)group + o->with.epsilon);
         for (int64_t i = 0; i < group; i++) {
-            out[i] = w[i] * in[i] * factor;
+            out[i] = weight[i] * in[i] * factor;
         }
     }
+    return GRAIL_OK;
 }
 
-static void rope(const rope_shape *s, int64_t heads, void *x)
+grail_status ref_rope(const operation *o)
 {
+    const rope_shape *s = o->with.rope;
+    const matrix x = o->m[0];
     const int64_t half = s->head_dim / 2;
-    for (int64_t row = 0; row < s->sequences * s->length; row++) {
-        for (int64_t head = 0; head < heads; head++) {
-            double *first = (double *)x + (row * heads + head) * s->head_dim;
+    for (int64_t row = 0; row < x.rows; row++) {
+        for (int64_t head = 0; head < x.columns / s->head_dim; head++) {
+            double *first = (double *)x.memory + row * x.columns + head * s->head_dim;
             double *second = first + half;
             for (int64_t k = 0; k < half; k++) {
                 const double turn = (double)(row % s->length) * s->frequency[k];
@@ -50,6 +53,7 @@ static void rope(const rope_shape *s, int64_t heads, void *x)
             }
         }
     }
+    return GRAIL_OK;
 }
 
 static double activate(activation_kind kind, double x)
@@ -69,146 +73,129 @@ static double activate(activation_kind kind, double x)
     return x < 0.0 ? 0.0 : x;
 }
 
-static void activation(activation_kind kind, int64_t count, const void *x, void *y)
+grail_status ref_activate(const operation *o)
 {
-    for (int64_t i = 0; i < count; i++) {
-        ((double *)y)[i] = activate(kind, ((const double *)x)[i]);
+    const double *x = o->m[0].memory;
+    double *y = o->m[1].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
+        y[i] = activate(o->with.activation, x[i]);
     }
+    return GRAIL_OK;
 }
 
-static void multiply(int64_t count, const void *a, const void *b, void *y)
+static double product_of(double a, double b)
 {
-    for (int64_t i = 0; i < count; i++) {
-        ((double *)y)[i] = ((const double *)a)[i] * ((const double *)b)[i];
-    }
+    return a * b;
 }
 
-static void add(int64_t count, const void *a, const void *b, void *y)
+static double sum_of(double a, double b)
 {
-    for (int64_t i = 0; i < count; i++) {
-        ((double *)y)[i] = ((const double *)a)[i] + ((const double *)b)[i];
-    }
+    return a + b;
 }
 
-static void subtract(int64_t count, const void *a, const void *b, void *y)
+static double difference_of(double a, double b)
 {
-    for (int64_t i = 0; i < count; i++) {
-        ((double *)y)[i] = ((const double *)a)[i] - ((const double *)b)[i];
-    }
+    return a - b;
 }
 
-static void cross_entropy(int64_t rows, int64_t classes, const void *logits, int64_t first,
-                          const int32_t *target, entropy_sums *sums)
+static grail_status combine(const operation *o, double (*combination)(double, double))
 {
-    for (int64_t i = 0; i < rows; i++) {
-        const double *row = (const double *)logits + i * classes;
-        entropy_sums s = first == 0 ? (entropy_sums){-HUGE_VAL, 0.0, 0.0} : sums[i];
+    for (int64_t r = 0; r < o->m[2].rows; r++) {
+        const double *a = host_row(o->m[0], r);
+        const double *b = host_row(o->m[1], r);
+        double *y = host_row(o->m[2], r);
+        for (int64_t i = 0; i < o->m[2].columns; i++) {
+            y[i] = combination(a[i], b[i]);
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status ref_multiply(const operation *o)
+{
+    return combine(o, product_of);
+}
+
+grail_status ref_add(const operation *o)
+{
+    return combine(o, sum_of);
+}
+
+grail_status ref_subtract(const operation *o)
+{
+    return combine(o, difference_of);
+}
+
+grail_status ref_cross_entropy(const operation *o)
+{
+    const matrix logits = o->m[0];
+    const int64_t first = o->with.begin;
+    for (int64_t i = 0; i < logits.rows; i++) {
+        const double *row = host_row(logits, i);
+        entropy_sums s = first == 0 ? (entropy_sums){-HUGE_VAL, 0.0, 0.0} : o->with.entropy[i];
         double largest = s.largest;
-        for (int64_t t = 0; t < classes; t++) {
+        for (int64_t t = 0; t < logits.columns; t++) {
             largest = fmax(largest, row[t]);
         }
         s.total *= exp(s.largest - largest);
         s.largest = largest;
-        for (int64_t t = 0; t < classes; t++) {
+        for (int64_t t = 0; t < logits.columns; t++) {
             s.total += exp(row[t] - largest);
-            s.target = first + t == target[i] ? row[t] : s.target;
+            s.target = first + t == o->with.target[i] ? row[t] : s.target;
         }
-        sums[i] = s;
+        o->with.entropy[i] = s;
     }
+    return GRAIL_OK;
 }
 
-static int64_t first_non_finite(int64_t count, const void *x)
+grail_status ref_gram(const operation *o)
 {
-    for (int64_t i = 0; i < count; i++) {
-        if (!isfinite(((const double *)x)[i])) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-static grail_status gram(int64_t rows, int64_t width, const void *x, int64_t stride, double *g)
-{
-    for (int64_t r = 0; r < rows; r++) {
-        const double *row = (const double *)x + r * stride;
-        for (int64_t i = 0; i < width; i++) {
+    const matrix x = o->m[0];
+    double *g = o->m[1].memory;
+    for (int64_t r = 0; r < x.rows; r++) {
+        const double *row = host_row(x, r);
+        for (int64_t i = 0; i < x.columns; i++) {
             for (int64_t j = 0; j <= i; j++) {
-                g[i * width + j] += row[i] * row[j];
+                g[i * x.columns + j] += row[i] * row[j];
             }
         }
     }
     return GRAIL_OK;
 }
 
-static grail_status cross(int64_t rows, int64_t m, const void *y, int64_t y_stride, int64_t n,
-                          const void *x, int64_t x_stride, double *c)
+grail_status ref_cross(const operation *o)
 {
-    ref_gemm(true, false, m, n, rows, 1.0, y, y_stride, x, x_stride, 1.0, c, n);
+    ref_product_of(true, false, 1.0, o->m[0], o->m[1], 1.0, o->m[2]);
     return GRAIL_OK;
 }
 
-static void column_sums(int64_t rows, int64_t width, const void *x, int64_t stride, double *sum,
-                        double *square)
+grail_status ref_column_sums(const operation *o)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        const double *row = (const double *)x + r * stride;
-        for (int64_t i = 0; sum != NULL && i < width; i++) {
+    const matrix x = o->m[0];
+    double *sum = o->m[1].memory;
+    double *square = o->m[2].memory;
+    for (int64_t r = 0; r < x.rows; r++) {
+        const double *row = host_row(x, r);
+        for (int64_t i = 0; sum != NULL && i < x.columns; i++) {
             sum[i] += row[i];
         }
-        for (int64_t i = 0; square != NULL && i < width; i++) {
+        for (int64_t i = 0; square != NULL && i < x.columns; i++) {
             square[i] += row[i] * row[i];
         }
     }
+    return GRAIL_OK;
 }
-
-static const host_kernels kernels = {
-    .linear = linear,
-    .rms_norm = rms_norm,
-    .rope = rope,
-    .attention = ref_attention,
-    .activation = activation,
-    .multiply = multiply,
-    .add = add,
-    .subtract = subtract,
-    .cross_entropy = cross_entropy,
-    .find_non_finite = first_non_finite,
-    .conv2d = ref_conv2d,
-    .patches = ref_patches,
-    .max_pool = ref_max_pool,
-    .mean_positions = ref_mean_positions,
-    .batch_norm = ref_batch_norm,
-    .layer_norm = ref_layer_norm,
-    .unit_length = ref_unit_length,
-    .gram = gram,
-    .cross = cross,
-    .column_sums = column_sums,
-    .gemm = ref_gemm,
-    .add_symmetric = ref_add_symmetric,
-    .cholesky = ref_cholesky,
-    .cholesky_solve = ref_cholesky_solve,
-    .cholesky_invert = ref_cholesky_invert,
-    .eigen = ref_eigen,
-    .gradients =
-        {
-            .product = ref_product,
-            .rms_norm = ref_rms_norm_gradient,
-            .layer_norm = ref_layer_norm_gradient,
-            .batch_norm = ref_batch_norm_gradient,
-            .unit_length = ref_unit_length_gradient,
-            .attention = ref_attention_gradient,
-            .activation = ref_activation_gradient,
-            .conv2d = ref_conv2d_gradient,
-            .max_pool = ref_max_pool_gradient,
-            .divergence = ref_divergence,
-            .descend = ref_descend,
-        },
-};
 
 const backend_kind backend_ref = {
     .name = "ref",
     .precision = "f64",
     .summary = "plain loops in f64, slow, for checking",
     .type = GRAIL_DTYPE_F64,
-    .kernels = &kernels,
-    HOST_BACKEND,
+    HOST_MEMORY,
+    .slots =
+        {
+#define OPERATION(name, ...) [SLOT_##name] = ref_##name,
+#define HOST_OPERATION(name, ...) [SLOT_##name] = host_##name,
+#include "backend/operation_list.h"
+        },
 };

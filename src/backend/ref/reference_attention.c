@@ -78,9 +78,9 @@ static head_place place_of_head(const attention_shape *s, int64_t sequence, int6
                         .key = (row * s->kv_heads + kv_head) * s->head_dim};
 }
 
-grail_status ref_attention(const attention_shape *s, const void *q, const void *k, const void *v,
-                           void *out)
+grail_status ref_attention(const operation *o)
 {
+    const attention_shape *s = o->with.attention;
     double *scores = NULL;
     const grail_status status = memory_new_unset(&scores, (size_t)s->length, sizeof *scores);
     if (status != GRAIL_OK) {
@@ -89,8 +89,10 @@ grail_status ref_attention(const attention_shape *s, const void *q, const void *
     for (int64_t sequence = 0; sequence < s->sequences; sequence++) {
         for (int64_t head = 0; head < s->query_heads; head++) {
             const head_place at = place_of_head(s, sequence, head);
-            attention_head(s, (const double *)q + at.query, (const double *)k + at.key,
-                           (const double *)v + at.key, (double *)out + at.query, scores);
+            attention_head(s, (const double *)o->m[0].memory + at.query,
+                           (const double *)o->m[1].memory + at.key,
+                           (const double *)o->m[2].memory + at.key,
+                           (double *)o->m[3].memory + at.query, scores);
         }
     }
     memory_free(scores);
@@ -126,29 +128,31 @@ static void attention_row_gradient(const attention_shape *s, const head_gradient
     }
 }
 
-grail_status ref_attention_gradient(const attention_shape *s, const void *q, const void *k,
-                                    const void *v, const void *out, const void *dout, void *dq,
-                                    void *dk, void *dv)
+static head_gradient gradient_of_head(const operation *o, head_place at)
+{
+    const matrix *m = o->m;
+    return (head_gradient){.q = (const double *)m[0].memory + at.query,
+                           .k = (const double *)m[1].memory + at.key,
+                           .v = (const double *)m[2].memory + at.key,
+                           .out = (const double *)m[3].memory + at.query,
+                           .dout = (const double *)m[4].memory + at.query,
+                           .dq = (double *)m[5].memory + at.query,
+                           .dk = (double *)m[6].memory + at.key,
+                           .dv = (double *)m[7].memory + at.key};
+}
+
+grail_status ref_attention_gradient(const operation *o)
 {
     grail_status status = GRAIL_OK;
+    const attention_shape *s = o->with.attention;
     double *scores = NULL;
-    const int64_t rows = s->sequences * s->length;
-    const size_t keys = (size_t)(rows * s->kv_heads * s->head_dim) * sizeof(double);
     TRY(memory_new_unset(&scores, (size_t)s->length, sizeof *scores));
-    memset(dq, 0, (size_t)(rows * s->query_heads * s->head_dim) * sizeof(double));
-    memset(dk, 0, keys);
-    memset(dv, 0, keys);
+    for (int i = 5; i < 8; i++) { /* dQ, dK, dV */
+        memset(o->m[i].memory, 0, (size_t)matrix_count(o->m[i]) * sizeof(double));
+    }
     for (int64_t sequence = 0; sequence < s->sequences; sequence++) {
         for (int64_t head = 0; head < s->query_heads; head++) {
-            const head_place at = place_of_head(s, sequence, head);
-            const head_gradient h = {.q = (const double *)q + at.query,
-                                     .k = (const double *)k + at.key,
-                                     .v = (const double *)v + at.key,
-                                     .out = (const double *)out + at.query,
-                                     .dout = (const double *)dout + at.query,
-                                     .dq = (double *)dq + at.query,
-                                     .dk = (double *)dk + at.key,
-                                     .dv = (double *)dv + at.key};
+            const head_gradient h = gradient_of_head(o, place_of_head(s, sequence, head));
             for (int64_t i = 0; i < s->length; i++) {
                 attention_row_gradient(s, &h, i, scores);
             }

@@ -5,23 +5,38 @@
 #include <math.h>
 #include <string.h>
 
-void ref_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
-              const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
-              double *c, int64_t c_stride)
+void ref_product_of(bool transpose_a, bool transpose_b, double alpha, matrix a, matrix b,
+                    double beta, matrix c)
 {
-    for (int64_t i = 0; i < m; i++) {
-        for (int64_t j = 0; j < n; j++) {
+    const double *left = a.memory;
+    const double *right = b.memory;
+    const int64_t inner = transpose_a ? a.rows : a.columns;
+    for (int64_t i = 0; i < c.rows; i++) {
+        double *row = host_row(c, i);
+        for (int64_t j = 0; j < c.columns; j++) {
             double sum = 0.0;
-            for (int64_t p = 0; p < k; p++) {
-                const double left = transpose_a ? a[p * a_stride + i] : a[i * a_stride + p];
-                const double right = transpose_b ? b[j * b_stride + p] : b[p * b_stride + j];
-                sum += left * right;
+            for (int64_t p = 0; p < inner; p++) {
+                sum += left[transpose_a ? p * a.stride + i : i * a.stride + p] *
+                       right[transpose_b ? j * b.stride + p : p * b.stride + j];
             }
-            double *out = &c[i * c_stride + j];
             /* beta = 0 must not read C, which may hold NaN. */
-            *out = beta == 0.0 ? alpha * sum : alpha * sum + beta * *out;
+            row[j] = beta == 0.0 ? alpha * sum : alpha * sum + beta * row[j];
         }
     }
+}
+
+grail_status ref_gemm(const operation *o)
+{
+    const operation_settings *s = &o->with;
+    ref_product_of(s->transpose_a, s->transpose_b, s->alpha, o->m[0], o->m[1], s->beta, o->m[2]);
+    return GRAIL_OK;
+}
+
+grail_status ref_product(const operation *o)
+{
+    const operation_settings *s = &o->with;
+    ref_product_of(s->transpose_a, s->transpose_b, 1.0, o->m[0], o->m[1], s->beta, o->m[2]);
+    return GRAIL_OK;
 }
 
 /* sum_{p < count} a[p] b[p] */
@@ -36,35 +51,41 @@ static double dot(int64_t count, const double *a, const double *b)
 
 /* L[i,j] = (A[i,j] - sum_{p<j} L[i,p] L[j,p]) / L[j,j], L[i,i] = sqrt(A[i,i] - sum_{p<i} L[i,p]^2)
  */
-pivot_index ref_cholesky(int64_t n, double *a, int64_t stride)
+grail_status ref_cholesky(const operation *o)
 {
-    for (int64_t i = 0; i < n; i++) {
-        double *row = a + i * stride;
+    const matrix a = o->m[0];
+    *o->with.index = -1;
+    for (int64_t i = 0; i < a.rows; i++) {
+        double *row = host_row(a, i);
         for (int64_t j = 0; j < i; j++) {
-            const double *above = a + j * stride;
+            const double *above = host_row(a, j);
             row[j] = (row[j] - dot(j, row, above)) / above[j];
         }
         const double pivot = row[i] - dot(i, row, row);
         if (!(pivot > 0.0) || !isfinite(pivot)) {
-            return i;
+            *o->with.index = i;
+            break;
         }
         row[i] = sqrt(pivot);
     }
-    return -1;
+    return GRAIL_OK;
 }
 
-void ref_add_symmetric(int64_t n, int64_t k, double alpha, const double *a, int64_t a_stride,
-                       const double *b, int64_t b_stride, double *c, int64_t c_stride)
+grail_status ref_add_symmetric(const operation *o)
 {
-    for (int64_t i = 0; i < n; i++) {
+    const matrix a = o->m[0];
+    const matrix b = o->m[1];
+    for (int64_t i = 0; i < o->m[2].rows; i++) {
+        double *c = host_row(o->m[2], i);
         for (int64_t j = 0; j <= i; j++) {
             double sum = 0.0;
-            for (int64_t p = 0; p < k; p++) {
-                sum += a[p * a_stride + i] * b[p * b_stride + j];
+            for (int64_t p = 0; p < a.rows; p++) {
+                sum += ((const double *)host_row(a, p))[i] * ((const double *)host_row(b, p))[j];
             }
-            c[i * c_stride + j] += alpha * sum;
+            c[j] += o->with.alpha * sum;
         }
     }
+    return GRAIL_OK;
 }
 
 /* L <- X = L^-1, row by row: X_ij = -(sum_{j <= k < i} L_ik X_kj) / L_ii. */
@@ -84,8 +105,11 @@ static void invert_triangle(int64_t n, double *l, int64_t stride)
 }
 
 /* (L L^T)^-1 = X^T X in place: element (i, j) reads rows from i on, and is read no more. */
-void ref_cholesky_invert(int64_t n, double *l, int64_t stride)
+grail_status ref_cholesky_invert(const operation *o)
 {
+    const int64_t n = o->m[0].rows;
+    const int64_t stride = o->m[0].stride;
+    double *l = o->m[0].memory;
     invert_triangle(n, l, stride);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j <= i; j++) {
@@ -96,6 +120,7 @@ void ref_cholesky_invert(int64_t n, double *l, int64_t stride)
             l[i * stride + j] = sum;
         }
     }
+    return host_fill_upper(o);
 }
 
 /* One row x of B: forward L y = x, then backward L^T z = y. */
@@ -114,12 +139,13 @@ static void solve_row(int64_t n, const double *l, int64_t l_stride, double *x)
     }
 }
 
-void ref_cholesky_solve(int64_t rows, int64_t n, const double *l, int64_t l_stride, double *b,
-                        int64_t b_stride)
+grail_status ref_cholesky_solve(const operation *o)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        solve_row(n, l, l_stride, b + r * b_stride);
+    const matrix l = o->m[0];
+    for (int64_t r = 0; r < o->m[1].rows; r++) {
+        solve_row(l.rows, l.memory, l.stride, host_row(o->m[1], r));
     }
+    return GRAIL_OK;
 }
 
 /* Rotates the vectors x and y: x' = c x - s y, y' = s x + c y, elements `step` apart. */
@@ -201,9 +227,12 @@ static void sort_ascending(int64_t n, double *values, double *v)
     }
 }
 
-grail_status ref_eigen(int64_t n, double *a, double *values)
+grail_status ref_eigen(const operation *o)
 {
     grail_status status = GRAIL_OK;
+    const int64_t n = o->m[0].rows;
+    double *a = o->m[0].memory;
+    double *values = o->m[1].memory;
     double *v = NULL;
     if (n == 0) {
         return GRAIL_OK;

@@ -3,14 +3,6 @@
 
 #include <math.h>
 
-grail_status ref_product(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                         const void *a, const void *b, double beta, void *c)
-{
-    ref_gemm(transpose_a, transpose_b, m, n, k, 1.0, a, transpose_a ? m : k, b, transpose_b ? k : n,
-             beta, c, n);
-    return GRAIL_OK;
-}
-
 static void add_to(double *sums, int64_t i, double value)
 {
     if (sums != NULL) {
@@ -18,25 +10,25 @@ static void add_to(double *sums, int64_t i, double value)
     }
 }
 
-grail_status ref_rms_norm_gradient(int64_t rows, int64_t width, int64_t group, double epsilon,
-                                   const void *x, const void *weight, const void *dy, void *dx,
-                                   void *dweight)
+grail_status ref_rms_norm_gradient(const operation *o)
 {
-    const double *w = weight;
-    for (int64_t start = 0; start < rows * width; start += group) {
-        const double *in = (const double *)x + start;
-        const double *dout = (const double *)dy + start;
+    const double *weight = o->m[1].memory;
+    const int64_t group = o->m[1].columns;
+    for (int64_t start = 0; start < matrix_count(o->m[0]); start += group) {
+        const double *x = (const double *)o->m[0].memory + start;
+        const double *dy = (const double *)o->m[2].memory + start;
+        double *dx = (double *)o->m[3].memory + start;
         double squares = 0.0;
         double product = 0.0;
         for (int64_t i = 0; i < group; i++) {
-            squares += in[i] * in[i];
-            product += w[i] * dout[i] * in[i];
+            squares += x[i] * x[i];
+            product += weight[i] * dy[i] * x[i];
         }
-        const double factor = 1.0 / sqrt(squares / (double)group + epsilon);
+        const double factor = 1.0 / sqrt(squares / (double)group + o->with.epsilon);
         const double share = product * factor * factor * factor / (double)group;
         for (int64_t i = 0; i < group; i++) {
-            add_to(dweight, i, dout[i] * in[i] * factor);
-            ((double *)dx)[start + i] = w[i] * dout[i] * factor - in[i] * share;
+            add_to(o->m[4].memory, i, dy[i] * x[i] * factor);
+            dx[i] = weight[i] * dy[i] * factor - x[i] * share;
         }
     }
     return GRAIL_OK;
@@ -77,53 +69,57 @@ static void layer_row(int64_t width, double epsilon, const double *x, const doub
     }
 }
 
-grail_status ref_layer_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
-                                     const void *weight, const void *dy, void *dx, void *dweight,
-                                     void *dbias)
+grail_status ref_layer_norm_gradient(const operation *o)
 {
-    for (int64_t start = 0; start < rows * width; start += width) {
-        layer_row(width, epsilon, (const double *)x + start, weight, (const double *)dy + start,
-                  (double *)dx + start, dweight, dbias);
+    const matrix *m = o->m;
+    for (int64_t r = 0; r < m[0].rows; r++) {
+        layer_row(m[0].columns, o->with.epsilon, host_row(m[0], r), m[1].memory, host_row(m[2], r),
+                  host_row(m[3], r), m[4].memory, m[5].memory);
     }
     return GRAIL_OK;
 }
 
-grail_status ref_batch_norm_gradient(int64_t rows, int64_t width, double epsilon, const void *x,
-                                     const void *mean, const void *variance, const void *weight,
-                                     const void *dy, void *dx, void *dweight, void *dbias)
+grail_status ref_batch_norm_gradient(const operation *o)
 {
-    for (int64_t i = 0; i < rows * width; i++) {
-        const int64_t c = i % width;
-        const double deviation = sqrt(((const double *)variance)[c] + epsilon);
-        const double centred = ((const double *)x)[i] - ((const double *)mean)[c];
-        const double g = ((const double *)dy)[i];
-        add_to(dweight, c, g * centred / deviation);
-        add_to(dbias, c, g);
+    const double *x = o->m[0].memory;
+    const double *mean = o->m[1].memory;
+    const double *variance = o->m[2].memory;
+    const double *dy = o->m[4].memory;
+    double *dx = o->m[5].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
+        const int64_t c = i % o->m[0].columns;
+        const double deviation = sqrt(variance[c] + o->with.epsilon);
+        const double g = dy[i];
+        add_to(o->m[6].memory, c, g * (x[i] - mean[c]) / deviation);
+        add_to(o->m[7].memory, c, g);
         if (dx != NULL) {
-            ((double *)dx)[i] = weight_at(weight, c) * g / deviation;
+            dx[i] = weight_at(o->m[3].memory, c) * g / deviation;
         }
     }
     return GRAIL_OK;
 }
 
-void ref_unit_length_gradient(int64_t rows, int64_t width, const void *x, const void *dy, void *dx)
+grail_status ref_unit_length_gradient(const operation *o)
 {
     const double least = 1e-12;
-    for (int64_t start = 0; start < rows * width; start += width) {
-        const double *in = (const double *)x + start;
-        const double *dout = (const double *)dy + start;
+    const int64_t width = o->m[0].columns;
+    for (int64_t r = 0; r < o->m[0].rows; r++) {
+        const double *x = host_row(o->m[0], r);
+        const double *dy = host_row(o->m[1], r);
+        double *dx = host_row(o->m[2], r);
         double squares = 0.0;
         double product = 0.0;
         for (int64_t c = 0; c < width; c++) {
-            squares += in[c] * in[c];
-            product += in[c] * dout[c];
+            squares += x[c] * x[c];
+            product += x[c] * dy[c];
         }
         const double length = fmax(sqrt(squares), least);
         const double share = sqrt(squares) > least ? product / squares : 0.0;
         for (int64_t c = 0; c < width; c++) {
-            ((double *)dx)[start + c] = (dout[c] - in[c] * share) / length;
+            dx[c] = (dy[c] - x[c] * share) / length;
         }
     }
+    return GRAIL_OK;
 }
 
 /* Of x s(u), s(u) = 1 / (1 + exp(-u)) with du/dx = slope. */
@@ -152,12 +148,15 @@ static double slope_of(activation_kind kind, double x)
     return x > 0.0 ? 1.0 : 0.0;
 }
 
-void ref_activation_gradient(activation_kind kind, int64_t count, const void *x, const void *dy,
-                             void *dx)
+grail_status ref_activate_gradient(const operation *o)
 {
-    for (int64_t i = 0; i < count; i++) {
-        ((double *)dx)[i] = slope_of(kind, ((const double *)x)[i]) * ((const double *)dy)[i];
+    const double *x = o->m[0].memory;
+    const double *dy = o->m[1].memory;
+    double *dx = o->m[2].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
+        dx[i] = slope_of(o->with.activation, x[i]) * dy[i];
     }
+    return GRAIL_OK;
 }
 
 /* log sum exp of a row */
@@ -174,12 +173,13 @@ static double log_sum(int64_t classes, const double *row)
     return largest + log(sum);
 }
 
-void ref_divergence(int64_t rows, int64_t classes, const void *target, const void *logits,
-                    double scale, void *gradient, double *divergence)
+grail_status ref_divergence(const operation *o)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        const double *t = (const double *)target + r * classes;
-        const double *z = (const double *)logits + r * classes;
+    const int64_t classes = o->m[0].columns;
+    double *gradient = o->m[2].memory;
+    for (int64_t r = 0; r < o->m[0].rows; r++) {
+        const double *t = host_row(o->m[0], r);
+        const double *z = host_row(o->m[1], r);
         const double t_sum = log_sum(classes, t);
         const double z_sum = log_sum(classes, z);
         double sum = 0.0;
@@ -189,27 +189,31 @@ void ref_divergence(int64_t rows, int64_t classes, const void *target, const voi
             const double p = exp(log_p);
             sum += p > 0.0 ? p * (log_p - log_q) : 0.0;
             if (gradient != NULL) {
-                ((double *)gradient)[r * classes + i] = scale * (exp(log_q) - p);
+                gradient[r * classes + i] = o->with.alpha * (exp(log_q) - p);
             }
         }
-        divergence[r] = sum;
+        o->with.divergence[r] = sum;
     }
+    return GRAIL_OK;
 }
 
-void ref_descend(const descent *step, int64_t count, const void *gradient, void *first,
-                 void *second, void *weight)
+grail_status ref_descend(const operation *o)
 {
-    double *m = first;
-    double *v = second;
-    for (int64_t i = 0; i < count; i++) {
-        const double g = ((const double *)gradient)[i];
+    const descent *step = o->with.descent;
+    const double *gradient = o->m[0].memory;
+    double *m = o->m[1].memory;
+    double *v = o->m[2].memory;
+    double *weight = o->m[3].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[3]); i++) {
+        const double g = gradient[i];
         double direction = g;
         if (m != NULL) {
             m[i] = step->first_decay * m[i] + (1.0 - step->first_decay) * g;
             direction = m[i];
         }
         v[i] = step->second_decay * v[i] + (1.0 - step->second_decay) * g * g;
-        ((double *)weight)[i] -= step->rate * (direction / step->first_share) /
-                                 (sqrt(v[i] / step->second_share) + step->epsilon);
+        weight[i] -= step->rate * (direction / step->first_share) /
+                     (sqrt(v[i] / step->second_share) + step->epsilon);
     }
+    return GRAIL_OK;
 }

@@ -2,6 +2,7 @@
 #include "backend/ref/reference.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Walks the taps of one output position: `row` and `column` of the input at tap (i, j). */
 typedef struct tap {
@@ -60,44 +61,47 @@ static double convolve(const conv_shape *s, place at, const double *x, const dou
     return sum;
 }
 
-grail_status ref_conv2d(const conv_shape *s, const void *x, const void *weight, const void *bias,
-                        const conv_epilogue *epilogue, void *y)
+grail_status ref_conv2d(const operation *o)
 {
-    const int64_t taps = s->channels_in * s->window.kernel_height * s->window.kernel_width;
-    const double *residual = epilogue == NULL ? NULL : epilogue->residual;
-    for (int64_t index = 0; index < place_count(s); index++) {
+    const conv_shape *s = o->with.conv;
+    const double *weight = o->m[1].memory;
+    const double *bias = o->m[2].memory;
+    const double *residual = o->m[3].memory;
+    double *y = o->m[4].memory;
+    for (int64_t element = 0; element < matrix_count(o->m[4]); element++) {
+        const int64_t c = element % s->channels_out;
+        double sum = convolve(s, place_at(s, element / s->channels_out), o->m[0].memory,
+                              weight + c * o->m[1].columns);
+        sum += bias == NULL ? 0.0 : bias[c];
+        sum += residual == NULL ? 0.0 : residual[element];
+        y[element] = o->with.relu && sum < 0.0 ? 0.0 : sum;
+    }
+    return GRAIL_OK;
+}
+
+grail_status ref_patches(const operation *o)
+{
+    const conv_shape *s = o->with.conv;
+    const int64_t width = s->window.kernel_width;
+    const int64_t end = o->with.end * s->out.width;
+    double *out = o->m[1].memory;
+    for (int64_t index = o->with.begin * s->out.width; index < end; index++) {
         const place at = place_at(s, index);
-        for (int64_t o = 0; o < s->channels_out; o++) {
-            const int64_t element = index * s->channels_out + o;
-            double sum = convolve(s, at, x, (const double *)weight + o * taps);
-            sum += bias == NULL ? 0.0 : ((const double *)bias)[o];
-            sum += residual == NULL ? 0.0 : residual[element];
-            ((double *)y)[element] = epilogue != NULL && epilogue->relu && sum < 0.0 ? 0.0 : sum;
+        for (int64_t c = 0; c < s->channels_in; c++) {
+            for (int64_t k = 0; k < s->window.kernel_height * width; k++) {
+                const tap t = tap_at(&s->window, at.row, at.column, k / width, k % width);
+                *out++ = is_inside(s, t) ? pixel(s, o->m[0].memory, at.sample, t)[c] : 0.0;
+            }
         }
     }
     return GRAIL_OK;
 }
 
-void ref_patches(const conv_shape *s, const void *x, int64_t begin, int64_t end, void *p)
+grail_status ref_max_pool(const operation *o)
 {
-    const int64_t height = s->window.kernel_height;
+    const conv_shape *s = o->with.conv;
     const int64_t width = s->window.kernel_width;
-    double *out = p;
-    for (int64_t index = begin * s->out.width; index < end * s->out.width; index++) {
-        const place at = place_at(s, index);
-        for (int64_t c = 0; c < s->channels_in; c++) {
-            for (int64_t k = 0; k < height * width; k++) {
-                const tap t = tap_at(&s->window, at.row, at.column, k / width, k % width);
-                *out++ = is_inside(s, t) ? pixel(s, x, at.sample, t)[c] : 0.0;
-            }
-        }
-    }
-}
-
-grail_status ref_max_pool(const conv_shape *s, const void *x, void *y)
-{
-    const int64_t width = s->window.kernel_width;
-    double *out = y;
+    double *out = o->m[1].memory;
     for (int64_t index = 0; index < place_count(s); index++) {
         const place at = place_at(s, index);
         for (int64_t c = 0; c < s->channels_in; c++) {
@@ -105,7 +109,7 @@ grail_status ref_max_pool(const conv_shape *s, const void *x, void *y)
             for (int64_t k = 0; k < s->window.kernel_height * width; k++) {
                 const tap t = tap_at(&s->window, at.row, at.column, k / width, k % width);
                 if (is_inside(s, t)) {
-                    largest = fmax(largest, pixel(s, x, at.sample, t)[c]);
+                    largest = fmax(largest, pixel(s, o->m[0].memory, at.sample, t)[c]);
                 }
             }
             *out++ = largest;
@@ -141,23 +145,25 @@ static void convolve_back(const conv_shape *s, place at, const double *x, const 
     }
 }
 
-static void clear_input(const conv_shape *s, double *dx)
+static void clear(matrix dx)
 {
-    const int64_t count = s->samples * s->in.height * s->in.width * s->channels_in;
-    for (int64_t i = 0; dx != NULL && i < count; i++) {
-        dx[i] = 0.0;
+    if (dx.memory != NULL) {
+        memset(dx.memory, 0, (size_t)matrix_count(dx) * sizeof(double));
     }
 }
 
-grail_status ref_conv2d_gradient(const conv_shape *s, const void *x, const void *weight,
-                                 const void *dy, void *dx, void *dweight, void *dbias)
+grail_status ref_conv2d_gradient(const operation *o)
 {
-    clear_input(s, dx);
+    const conv_shape *s = o->with.conv;
+    const matrix *m = o->m;
+    double *dbias = m[5].memory;
+    clear(m[3]);
     for (int64_t index = 0; index < place_count(s); index++) {
-        const double *from = (const double *)dy + index * s->channels_out;
-        convolve_back(s, place_at(s, index), x, weight, from, dx, dweight);
-        for (int64_t o = 0; dbias != NULL && o < s->channels_out; o++) {
-            ((double *)dbias)[o] += from[o];
+        const double *dy = host_row(m[2], index);
+        convolve_back(s, place_at(s, index), m[0].memory, m[1].memory, dy, m[3].memory,
+                      m[4].memory);
+        for (int64_t c = 0; dbias != NULL && c < s->channels_out; c++) {
+            dbias[c] += dy[c];
         }
     }
     return GRAIL_OK;
@@ -178,31 +184,38 @@ static int64_t largest_element(const conv_shape *s, place at, int64_t c, const d
     return largest;
 }
 
-grail_status ref_max_pool_gradient(const conv_shape *s, const void *x, const void *dy, void *dx)
+grail_status ref_max_pool_gradient(const operation *o)
 {
-    clear_input(s, dx);
-    for (int64_t i = 0; i < place_count(s) * s->channels_out; i++) {
+    const conv_shape *s = o->with.conv;
+    const double *dy = o->m[1].memory;
+    double *dx = o->m[2].memory;
+    clear(o->m[2]);
+    for (int64_t i = 0; i < matrix_count(o->m[1]); i++) {
         const place at = place_at(s, i / s->channels_out);
-        const int64_t element = largest_element(s, at, i % s->channels_out, x);
+        const int64_t element = largest_element(s, at, i % s->channels_out, o->m[0].memory);
         if (element >= 0) {
-            ((double *)dx)[element] += ((const double *)dy)[i];
+            dx[element] += dy[i];
         }
     }
     return GRAIL_OK;
 }
 
-void ref_mean_positions(int64_t samples, int64_t positions, int64_t width, const void *x, void *y)
+grail_status ref_mean_positions(const operation *o)
 {
-    for (int64_t sample = 0; sample < samples; sample++) {
-        const double *in = (const double *)x + sample * positions * width;
-        for (int64_t c = 0; c < width; c++) {
+    const matrix y = o->m[1];
+    const int64_t positions = y.rows > 0 ? o->m[0].rows / y.rows : 0;
+    for (int64_t sample = 0; sample < y.rows; sample++) {
+        const double *in = host_row(o->m[0], sample * positions);
+        double *out = host_row(y, sample);
+        for (int64_t c = 0; c < y.columns; c++) {
             double sum = 0.0;
             for (int64_t k = 0; k < positions; k++) {
-                sum += in[k * width + c];
+                sum += in[k * y.columns + c];
             }
-            ((double *)y)[sample * width + c] = sum / (double)positions;
+            out[c] = sum / (double)positions;
         }
     }
+    return GRAIL_OK;
 }
 
 static double affine(double x, const double *weight, const double *bias, int64_t c)
@@ -210,23 +223,26 @@ static double affine(double x, const double *weight, const double *bias, int64_t
     return x * (weight == NULL ? 1.0 : weight[c]) + (bias == NULL ? 0.0 : bias[c]);
 }
 
-void ref_batch_norm(int64_t rows, int64_t width, double epsilon, const void *x, const void *mean,
-                    const void *variance, const void *weight, const void *bias, void *y)
+grail_status ref_batch_norm(const operation *o)
 {
-    for (int64_t i = 0; i < rows * width; i++) {
-        const int64_t c = i % width;
-        const double centred = ((const double *)x)[i] - ((const double *)mean)[c];
-        const double deviation = sqrt(((const double *)variance)[c] + epsilon);
-        ((double *)y)[i] = affine(centred / deviation, weight, bias, c);
+    const double *x = o->m[0].memory;
+    const double *mean = o->m[1].memory;
+    const double *variance = o->m[2].memory;
+    double *y = o->m[5].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
+        const int64_t c = i % o->m[0].columns;
+        const double deviation = sqrt(variance[c] + o->with.epsilon);
+        y[i] = affine((x[i] - mean[c]) / deviation, o->m[3].memory, o->m[4].memory, c);
     }
+    return GRAIL_OK;
 }
 
-void ref_layer_norm(int64_t rows, int64_t width, double epsilon, const void *x, const void *weight,
-                    const void *bias, void *y)
+grail_status ref_layer_norm(const operation *o)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        const double *in = (const double *)x + r * width;
-        double *out = (double *)y + r * width;
+    const int64_t width = o->m[0].columns;
+    for (int64_t r = 0; r < o->m[0].rows; r++) {
+        const double *in = host_row(o->m[0], r);
+        double *out = host_row(o->m[3], r);
         double sum = 0.0;
         double squares = 0.0;
         for (int64_t c = 0; c < width; c++) {
@@ -236,24 +252,28 @@ void ref_layer_norm(int64_t rows, int64_t width, double epsilon, const void *x, 
         for (int64_t c = 0; c < width; c++) {
             squares += (in[c] - mean) * (in[c] - mean);
         }
-        const double deviation = sqrt(squares / (double)width + epsilon);
+        const double deviation = sqrt(squares / (double)width + o->with.epsilon);
         for (int64_t c = 0; c < width; c++) {
-            out[c] = affine((in[c] - mean) / deviation, weight, bias, c);
+            out[c] = affine((in[c] - mean) / deviation, o->m[1].memory, o->m[2].memory, c);
         }
     }
+    return GRAIL_OK;
 }
 
-void ref_unit_length(int64_t rows, int64_t width, const void *x, void *y)
+grail_status ref_unit_length(const operation *o)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        const double *in = (const double *)x + r * width;
+    const int64_t width = o->m[0].columns;
+    for (int64_t r = 0; r < o->m[0].rows; r++) {
+        const double *in = host_row(o->m[0], r);
+        double *out = host_row(o->m[1], r);
         double squares = 0.0;
         for (int64_t c = 0; c < width; c++) {
             squares += in[c] * in[c];
         }
         const double length = fmax(sqrt(squares), 1e-12);
         for (int64_t c = 0; c < width; c++) {
-            ((double *)y)[r * width + c] = in[c] / length;
+            out[c] = in[c] / length;
         }
     }
+    return GRAIL_OK;
 }

@@ -1,0 +1,31 @@
+/* What the backends on the host have in common: memory, and the kernels of the rows HOST_OPERATION
+ * of operation_list.h. A kernel works on the memory of its matrices, whose types and strides are
+ * those that the row states: values are float for cpu and double for ref. */
+#ifndef GRAIL_BACKEND_HOST_HOST_H
+#define GRAIL_BACKEND_HOST_HOST_H
+
+#include "backend/kind.h"
+
+grail_status host_allocate(backend *b, size_t bytes, bool zeroed, void **out);
+grail_status host_resize(backend *b, void **memory, size_t bytes);
+void host_release(backend *b, void *memory, size_t bytes);
+grail_status host_upload(matrix m, const void *values);
+grail_status host_download(matrix m, void *values);
+
+/** The fields of backend_kind that follow from these. */
+#define HOST_MEMORY                                                                                \
+    .devices = 1, .is_host = true, .allocate = host_allocate, .resize = host_resize,               \
+    .release = host_release, .upload = host_upload, .download = host_download
+
+/** Packed memory of the caller's as a matrix without an owner: for kernels that call each other. */
+matrix host_matrix(grail_dtype type, const void *memory, int64_t rows, int64_t columns);
+/** The address of a row, which only a backend on the host may follow. */
+void *host_row(matrix m, int64_t row);
+/** Rows that make some 32768 elements: the piece of work that is worth handing to a thread. */
+int64_t host_rows_grain(int64_t columns);
+
+#define OPERATION(...)
+#define HOST_OPERATION(name, ...) grail_status host_##name(const operation *o) GRAIL_MUST_CHECK;
+#include "backend/operation_list.h"
+
+#endif
