@@ -190,6 +190,9 @@ static grail_status translate_elementwise(translation *t, const node *n, transla
     grail_status status = GRAIL_OK;
     const bool tokens = t->values[n->inputs[0]].layout != t->values[n->inputs[1]].layout;
     translated other;
+    if (n->repeats_second) {
+        return onnx_refuse("a product or sum with a repeated operand");
+    }
     TRY(onnx_value(t, n, 0, tokens, y));
     TRY(onnx_value(t, n, 1, tokens, &other));
     TRY(onnx_emit_two(t, n->kind == NODE_ADD ? "Add" : "Mul", y->name, other.name, &y->name));

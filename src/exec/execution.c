@@ -17,6 +17,7 @@ grail_status execution_create(const graph *g, backend *b, matrix_pool *pool, exe
     TRY(memory_new(&e, 1, sizeof *e));
     *e = (execution){.graph = g, .backend = b, .pool = pool};
     TRY(memory_new(&e->values, (size_t)g->value_count, sizeof e->values[0]));
+    TRY(memory_new(&e->widths, (size_t)g->value_count, sizeof e->widths[0]));
     TRY(memory_new(&e->extents, (size_t)g->value_count, sizeof e->extents[0]));
     *out = e;
     e = NULL;
@@ -44,6 +45,7 @@ void execution_free(execution *e)
     }
     drop_values(e);
     memory_free(e->values);
+    memory_free(e->widths);
     memory_free(e->extents);
     memory_free(e);
 }
@@ -105,6 +107,7 @@ grail_status execution_make(execution *e, int value, int64_t columns, matrix *ou
 {
     grail_status status = GRAIL_OK;
     drop_value(e, value);
+    e->widths[value] = columns;
     TRY(matrix_pool_take(e->pool, execution_rows(e, value), columns, &e->values[value]));
     *out = e->values[value];
 out:
@@ -146,6 +149,7 @@ static grail_status make_output(execution *e, int index, node_run *r)
     if (taken == GRAPH_NONE) {
         return execution_make(e, n->output, columns, &r->y);
     }
+    e->widths[n->output] = columns;
     e->values[n->output] = e->values[taken];
     r->y = e->values[taken];
     return GRAIL_OK;
@@ -249,6 +253,8 @@ grail_status execution_describe(execution *e, parameter_store *store, int index,
     };
     for (int i = 0; i < n->input_count; i++) {
         out->x[i] = e->values[n->inputs[i]];
+        out->rows[i] = execution_rows(e, n->inputs[i]);
+        out->columns[i] = e->widths[n->inputs[i]];
     }
     if (operator_of(n)->gathers) {
         out->weight_shape = e->graph->parameters[n->weight].shape;

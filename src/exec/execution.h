@@ -29,6 +29,7 @@ typedef struct execution {
     batch_shape shape;
     extent *extents; /* [value_count] positions of every value for this shape */
     batch_input input;
+    int64_t *widths;    /* [value_count] columns of the values that were made in this batch */
     matrix *values;     /* [value_count], of the pool; zeroed where not live */
     const bool *pinned; /* [value_count] values that outlive their last reader, for the way back
                            (tape.h); NULL: none. Borrowed */

@@ -41,6 +41,8 @@ typedef struct node {
             int64_t pad;    /* shortcut: zero channels on each side */
         };
         position_attributes positions;
+        bool repeats_second; /* product, sum: the second input has one position per sample, or one
+                                channel, or both, which stands for all of the first one's */
     };
 } node;
 

@@ -57,7 +57,8 @@ static grail_status input_fits_weight(const graph *g, const node *n, const int64
 
 static grail_status inputs_agree(const graph *g, const node *n, const int64_t *in)
 {
-    return in[0] == in[1] ? GRAIL_OK : width_mismatch(g, n, NULL, in[0], in[1]);
+    const bool fit = in[0] == in[1] || (n->repeats_second && in[1] == 1);
+    return fit ? GRAIL_OK : width_mismatch(g, n, NULL, in[0], in[1]);
 }
 
 static grail_status heads_fit(const graph *g, const node *n, const int64_t *in)
@@ -170,7 +171,9 @@ static grail_status same_positions(const graph *g, const node *n, const extent *
 {
     (void)g;
     *out = in[0];
-    if (in[0].height == in[1].height && in[0].width == in[1].width) {
+    const bool one = in[1].height == 1 && in[1].width == 1;
+    if ((in[0].height == in[1].height && in[0].width == in[1].width) ||
+        (n->repeats_second && one)) {
         return GRAIL_OK;
     }
     return error_set(GRAIL_ERROR_SHAPE,
@@ -228,7 +231,7 @@ bool node_is_convolution(const node *n)
 
 bool node_is_sum(const node *n)
 {
-    return operator_of(n)->axis == AXIS_SUMS;
+    return operator_of(n)->axis == AXIS_SUMS && !n->repeats_second;
 }
 
 bool node_has_moments(const node *n)

@@ -10,7 +10,7 @@ typedef enum axis_rule {
     AXIS_CARRIES, /* the output has the channels of the input */
     AXIS_STARTS,  /* ends the input's axis and starts another one: a map by weight[out, in, ...] */
     AXIS_ENDS,    /* what it reads and what it makes are no channels that could be cut */
-    AXIS_JOINS,   /* both inputs have the channels of the output */
+    AXIS_JOINS,   /* both inputs have the channels of the output, unless the second has but one */
     AXIS_SUMS,    /* the same, and the output is a residual stream */
     AXIS_HEADS    /* couples heads of q, k and v; the output has the channels of q */
 } axis_rule;
@@ -48,7 +48,7 @@ bool node_is_map(const node *n);
 bool node_is_linear(const node *n);
 /** Whether it is a map of patches: its weight has kernel positions. */
 bool node_is_convolution(const node *n);
-/** Whether it adds two values. */
+/** Whether it adds two values of one shape. */
 bool node_is_sum(const node *n);
 /** Whether it normalises by a stored mean and variance per channel. */
 bool node_has_moments(const node *n);

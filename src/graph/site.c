@@ -77,6 +77,18 @@ static void follow_attention(axes *a, const node *n, gqa_mode mode)
     axis_cut_into(a, axis_root(a, n->output), kv_heads, 1);
 }
 
+/* An input of one channel that is repeated for all channels cannot be cut. */
+static void join_inputs(axes *a, const node *n)
+{
+    for (int i = 0; i < n->input_count; i++) {
+        if (i > 0 && n->repeats_second && a->widths[n->inputs[i]] == 1) {
+            axis_pin(a, n->inputs[i]);
+        } else {
+            axis_join(a, n->output, n->inputs[i]);
+        }
+    }
+}
+
 static void follow_node(axes *a, const node *n, gqa_mode mode)
 {
     const operator_rules *rules = operator_of(n);
@@ -90,9 +102,7 @@ static void follow_node(axes *a, const node *n, gqa_mode mode)
     case AXIS_CARRIES:
     case AXIS_JOINS:
     case AXIS_SUMS:
-        for (int i = 0; i < n->input_count; i++) {
-            axis_join(a, n->output, n->inputs[i]);
-        }
+        join_inputs(a, n);
         a->summed[axis_root(a, n->output)] |= rules->axis == AXIS_SUMS;
         break;
     case AXIS_HEADS:

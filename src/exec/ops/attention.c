@@ -27,7 +27,7 @@ static grail_status back_attention(node_back *b)
     const node_run *r = &b->run;
     const attention_shape shape = attention_of(r);
     for (int i = 0; i < NODE_MAX_INPUTS; i++) {
-        TRY(matrix_pool_take(r->pool, r->x[i].rows, r->x[i].columns, &b->dx[i]));
+        TRY(back_new(b, i));
     }
     TRY(matrix_attention_gradient(&shape, r->x[0], r->x[1], r->x[2], r->y, b->dy, b->dx[0],
                                   b->dx[1], b->dx[2]));

@@ -22,7 +22,7 @@ static grail_status back_class_token(node_back *b)
                                  matrix_reshape(b->dweight, 1, width)));
     }
     if (b->reaches[0]) {
-        TRY(back_new(b, width));
+        TRY(back_new(b, 0));
         TRY(matrix_copy(matrix_columns(dy, width, dy.columns - width),
                         by_sample(&b->run, b->dx[0])));
     }

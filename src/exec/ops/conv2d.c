@@ -12,7 +12,7 @@ static grail_status back_conv2d(node_back *b)
     const node_run *r = &b->run;
     const conv_shape shape = window_of(r, b->dy.columns);
     if (b->reaches[0]) {
-        TRY(back_new(b, r->x[0].columns));
+        TRY(back_new(b, 0));
     }
     TRY(matrix_conv2d_gradient(&shape, r->x[0], r->weight, b->dy, b->dx[0], b->dweight, b->dbias));
 out:

@@ -16,7 +16,7 @@ static grail_status make_input_gradient(node_back *b)
         TRY(matrix_copy(weight, copy));
         weight = copy;
     }
-    TRY(back_new(b, weight.columns));
+    TRY(back_new(b, 0));
     TRY(matrix_product(false, false, b->dy, weight, 0.0, b->dx[0]));
 out:
     matrix_pool_give(b->run.pool, &copy);

@@ -29,7 +29,7 @@ static grail_status back_mean(node_back *b)
 {
     grail_status status = GRAIL_OK;
     const int64_t samples = b->dy.rows;
-    TRY(back_new(b, b->dy.columns));
+    TRY(back_new(b, 0));
     const int64_t positions = b->dx[0].rows / samples;
     TRY(scale(1.0 / (double)positions, b->dy));
     for (int64_t s = 0; s < samples; s++) {

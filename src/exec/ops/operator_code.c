@@ -38,11 +38,10 @@ matrix by_sample(const node_run *r, matrix m)
     return matrix_reshape(m, r->samples, m.rows / r->samples * m.columns);
 }
 
-grail_status back_new(node_back *b, int64_t columns)
+grail_status back_new(node_back *b, int input)
 {
     const node_run *r = &b->run;
-    const int64_t rows = r->samples * r->in.height * r->in.width;
-    return matrix_pool_take(r->pool, rows, columns, &b->dx[0]);
+    return matrix_pool_take(r->pool, r->rows[input], r->columns[input], &b->dx[input]);
 }
 
 void back_pass(node_back *b, int input)

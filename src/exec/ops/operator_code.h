@@ -15,6 +15,7 @@ typedef struct node_run {
     matrix y; /* room for the output, which may be that of an input as the operator's row says */
     matrix weight, bias, mean, variance;
     const int64_t *weight_shape;
+    int64_t rows[NODE_MAX_INPUTS], columns[NODE_MAX_INPUTS]; /* of the inputs, live or not */
     int64_t samples;
     extent in, out; /* positions of the first input and of the output */
     matrix_pool *pool;
@@ -49,8 +50,8 @@ position_shape positions_of(const node_run *r);
 /** All positions of a sample as one row. */
 matrix by_sample(const node_run *r, matrix m);
 
-/** dx[0] <- a matrix of the pool with the rows of the first input. */
-grail_status back_new(node_back *b, int64_t columns) GRAIL_MUST_CHECK;
+/** dx[input] <- a matrix of the pool with the shape of that input. */
+grail_status back_new(node_back *b, int input) GRAIL_MUST_CHECK;
 /** dx[input] <- dy, which is no more there. */
 void back_pass(node_back *b, int input);
 /** sum[1, n] += column sums of X[rows, n], summed in f64; a missing sum is allowed. */

@@ -10,7 +10,7 @@ static grail_status back_shortcut(node_back *b)
 {
     grail_status status = GRAIL_OK;
     const position_shape shape = positions_of(&b->run);
-    TRY(back_new(b, b->dy.columns - 2 * shape.pad));
+    TRY(back_new(b, 0));
     TRY(matrix_shortcut_gradient(&shape, b->dy, b->dx[0]));
 out:
     return status;

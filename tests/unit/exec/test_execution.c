@@ -120,6 +120,44 @@ static void one_range_and_single_nodes_give_the_same(void **state)
     graph_free(g);
 }
 
+/* y = (x * m) + m with m = mean(x) of each sample: m stands for all positions of its sample. */
+static void one_position_stands_for_all_of_its_sample(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 2 };
+    graph *g = NULL;
+    machine m;
+    matrix place = {0};
+    double x[SAMPLES * COUNT];
+    double y[SAMPLES * COUNT];
+    assert_ok(graph_create(&g));
+    const int mean = add_node(g, NODE_MEAN, g->input, GRAPH_NONE);
+    node product = node_of(NODE_MULTIPLY, 0, g->input, mean);
+    node sum = node_of(NODE_ADD, 0, GRAPH_NONE, mean);
+    product.repeats_second = true;
+    sum.repeats_second = true;
+    sum.input_count = 2;
+    assert_ok(graph_add_node(g, &product, &sum.inputs[0]));
+    assert_ok(graph_add_node(g, &sum, &sum.output));
+    assert_ok(graph_finish(g, sum.output));
+    start(&m, g);
+    for (int i = 0; i < SAMPLES * COUNT; i++) {
+        x[i] = 0.25 * i * i - 3.0;
+    }
+    assert_ok(execution_begin(m.e, sequence_batch(SAMPLES, ROWS), (batch_input){0}));
+    assert_ok(execution_make(m.e, 0, WIDTH, &place));
+    assert_ok(matrix_upload(place, x));
+    assert_ok(execution_run(m.e, NULL, 0, g->node_count));
+    assert_ok(matrix_download(execution_value(m.e, g->output), y));
+    for (int i = 0; i < SAMPLES * COUNT; i++) {
+        const double *first = x + i / COUNT * COUNT + i % WIDTH;
+        const double by = (first[0] + first[WIDTH] + first[2 * WIDTH]) / ROWS;
+        assert_near(y[i], x[i] * by + by, 1e-12);
+    }
+    stop(&m);
+    graph_free(g);
+}
+
 static void an_activation_too_large_to_address_is_refused(void **state)
 {
     (void)state;
@@ -234,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_buffer_is_taken_over_only_by_its_last_reader),
         cmocka_unit_test(one_range_and_single_nodes_give_the_same),
+        cmocka_unit_test(one_position_stands_for_all_of_its_sample),
         cmocka_unit_test(an_activation_too_large_to_address_is_refused),
         cmocka_unit_test(every_failing_allocation_is_survived),
         cmocka_unit_test(ids_must_be_there_and_in_the_vocabulary),

@@ -220,6 +220,41 @@ static void residual_networks_have_the_gradients_of_finite_differences(void **st
     hand_fini(&n);
 }
 
+/* A product or sum whose second operand is repeated. */
+static int repeated(hand_network *n, node_kind kind, int left, int right)
+{
+    node m = node_of(kind, 0, left, right);
+    int made = 0;
+    m.repeats_second = true;
+    assert_ok(graph_add_node(n->g, &m, &made));
+    return made;
+}
+
+static void repeated_operands_have_the_gradients_of_finite_differences(void **state)
+{
+    (void)state;
+    const extent image = {5, 4};
+    const window2d same = {3, 3, 1, 1, 1};
+    hand_network n;
+    float *pixels = hand_pixels(2, image, 3);
+    hand_begin(&n);
+    int h = hand_conv(&n, "c0", 3, 6, same, true, n.g->input);
+    const int mean = hand_plain(&n, NODE_MEAN, h, GRAPH_NONE);
+    const int gate = hand_activation(&n, ACTIVATION_GELU, hand_linear(&n, "gate", 6, 6, mean));
+    const int map = hand_conv(&n, "map", 6, 1, same, true, h);
+    h = repeated(&n, NODE_MULTIPLY, h, gate);                            /* by sample */
+    h = repeated(&n, NODE_MULTIPLY, h, map);                             /* by position */
+    h = repeated(&n, NODE_ADD, h, hand_linear(&n, "shift", 6, 6, mean)); /* by sample */
+    h = repeated(&n, NODE_ADD, h, hand_conv(&n, "bump", 3, 1, same, true, n.g->input));
+    h = repeated(&n, NODE_MULTIPLY, h, hand_linear(&n, "factor", 6, 1, mean)); /* by both */
+    h = hand_plain(&n, NODE_MEAN, hand_activation(&n, ACTIVATION_SILU, h), GRAPH_NONE);
+    hand_end(&n, backend_reference(), hand_linear(&n, "head", 6, 4, h));
+    const probe p = probe_of(&n, 2, image, pixels);
+    assert_gradients(&p, "repeated operands");
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
 static void towers_have_the_gradients_of_finite_differences(void **state)
 {
     (void)state;
@@ -390,6 +425,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(residual_networks_have_the_gradients_of_finite_differences),
+        cmocka_unit_test(repeated_operands_have_the_gradients_of_finite_differences),
         cmocka_unit_test(towers_have_the_gradients_of_finite_differences),
         cmocka_unit_test(decoders_have_the_gradients_of_finite_differences),
         cmocka_unit_test(families_of_towers_have_the_gradients_of_finite_differences),

@@ -220,6 +220,45 @@ static void producers_joined_by_an_add_are_cut_together(void **state)
     graph_free(g);
 }
 
+static int add_repeated(graph *g, int left, int right)
+{
+    node n = node_of(NODE_MULTIPLY, 0, left, right);
+    int value = 0;
+    n.repeats_second = true;
+    assert_ok(graph_add_node(g, &n, &value));
+    return value;
+}
+
+/* What is multiplied by a gate for each sample is cut with the gate, but not with a factor for each
+ * position, which has one channel. */
+static void a_repeated_factor_joins_by_channels(void **state)
+{
+    (void)state;
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    const int a = add_linear(g, 0, "a", WIDTH, 8, false, n);
+    const int mean = add_plain(g, 0, NODE_MEAN, a, GRAPH_NONE);
+    const int inner = add_linear(g, 0, "inner", 8, 2, false, mean);
+    const int gate = add_linear(g, 0, "gate", 2, 8, false, inner);
+    const int map = add_linear(g, 0, "map", WIDTH, 1, false, n);
+    const int product = add_repeated(g, add_repeated(g, a, gate), map);
+    end_graph(g, h, add_linear(g, 0, "o", 8, WIDTH, false, product));
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 2);
+    const site *s = &sites.sites[0];
+    assert_string_equal(s->name, "inner");
+    assert_int_equal(s->producer_count, 2);
+    assert_end(g, &s->producers[0], "a.weight", 1, false);
+    assert_end(g, &s->producers[1], "gate.weight", 1, false);
+    assert_int_equal(s->consumer_count, 2);
+    assert_end(g, &s->consumers[0], "inner.weight", 1, false);
+    assert_end(g, &s->consumers[1], "o.weight", 1, false);
+    assert_string_equal(sites.sites[1].name, "gate");
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
 static void what_is_added_to_the_residual_stream_is_pinned(void **state)
 {
     (void)state;
@@ -367,6 +406,7 @@ int main(void)
         cmocka_unit_test(a_norm_of_each_head_leaves_the_heads_free),
         cmocka_unit_test(a_norm_of_all_heads_pins_them),
         cmocka_unit_test(producers_joined_by_an_add_are_cut_together),
+        cmocka_unit_test(a_repeated_factor_joins_by_channels),
         cmocka_unit_test(what_is_added_to_the_residual_stream_is_pinned),
         cmocka_unit_test(embeddings_and_the_output_are_pinned),
         cmocka_unit_test(what_the_network_gives_out_is_pinned),
