@@ -1,5 +1,6 @@
 #include "reduce/elimination.h"
 
+#include "algebra/products.h"
 #include "base/memory.h"
 #include "reduce/unit_blocks.h"
 
@@ -270,23 +271,14 @@ out:
     return status;
 }
 
-/* Keeps the listed rows and columns, in the matrix's own memory. */
-static grail_status compact_matrix(const int64_t *features, int64_t count, matrix *m)
-{
-    grail_status status = GRAIL_OK;
-    TRY(matrix_gather(features, features, *m, matrix_reshape(*m, count, count)));
-    TRY(matrix_shrink(m, count, count));
-out:
-    return status;
-}
-
 /* Drops the eliminated units from the matrices; no rows are pending. */
 static grail_status compact(elimination *e)
 {
     grail_status status = GRAIL_OK;
     int64_t *features = NULL;
     int64_t count = 0;
-    TRY(memory_new_unset(&features, (size_t)(e->left * e->features), sizeof features[0]));
+    const int64_t width = e->left * e->features;
+    TRY(memory_new_unset(&features, (size_t)width, sizeof features[0]));
     for (int64_t j = 0; j < e->stored; j++) {
         const int64_t unit = e->unit_at[j];
         if (e->position_of[unit] < 0) {
@@ -298,8 +290,8 @@ static grail_status compact(elimination *e)
         e->unit_at[count] = unit;
         e->position_of[unit] = count++;
     }
-    TRY(compact_matrix(features, count * e->features, &e->a));
-    TRY(compact_matrix(features, count * e->features, &e->m));
+    TRY(keep_elements(features, width, features, width, &e->a));
+    TRY(keep_elements(features, width, features, width, &e->m));
     e->stored = count;
 out:
     memory_free(features);

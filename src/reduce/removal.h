@@ -30,7 +30,7 @@ typedef struct removal_options {
 
 /**
  * Costs of removing units: A = (G + lambda I)^-1, M = W^T W. A feature that is always 0 costs
- * nothing. When G + lambda I cannot be factored, lambda is raised as in a ridge (solve/system.h).
+ * nothing. When G + lambda I cannot be factored, lambda is raised (algebra/damped.h).
  * With `refits` all sums are centred where the view fits a bias and has means, so that a constant
  * feature (stats/constant_features.h) costs nothing; and where the view has cross sums C of a
  * target, W is W_r = (C + lambda W) A, the weights refitted on all units. Takes over the view's

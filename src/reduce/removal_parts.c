@@ -1,4 +1,5 @@
 /* The matrices of the eliminations: from statistics and weights of a site's consumers. */
+#include "algebra/products.h"
 #include "reduce/consumer_rows.h"
 #include "reduce/damped_inverse.h"
 #include "reduce/removal.h"
@@ -31,32 +32,16 @@ static void source_fini(part_source *s)
     *s = (part_source){0};
 }
 
-/* A -= weight x^T y, with rows of the host; `lower` for a square A. */
-static grail_status subtract_means(bool lower, double weight, const double *x, const double *y,
-                                   matrix a)
-{
-    grail_status status = GRAIL_OK;
-    matrix left = no_matrix;
-    matrix right = no_matrix;
-    TRY(matrix_import(a.owner, GRAIL_DTYPE_F64, 1, a.rows, a.rows, x, &left));
-    TRY(matrix_import(a.owner, GRAIL_DTYPE_F64, 1, a.columns, a.columns, y, &right));
-    TRY(matrix_add_outer(lower, -weight, left, right, a));
-out:
-    matrix_free(&left);
-    matrix_free(&right);
-    return status;
-}
-
 /* G - T mu^T mu, and with a target C - T nu^T mu with the target's means nu; constant features
  * leave nothing of either. */
 static grail_status centre(const part_source *s)
 {
     grail_status status = GRAIL_OK;
     const input_statistics *in = s->input;
-    TRY(subtract_means(true, in->weight, in->means, in->means, in->gram));
+    TRY(subtract_outer(true, in->weight, in->means, in->means, in->gram));
     TRY(clear_constant_pairs(s->constant, in->gram));
     if (matrix_exists(in->cross)) {
-        TRY(subtract_means(false, in->weight, in->target_means, in->means, in->cross));
+        TRY(subtract_outer(false, in->weight, in->target_means, in->means, in->cross));
         TRY(clear_constant_columns(s->constant, in->cross));
     }
 out:
@@ -68,21 +53,24 @@ static grail_status measure(part_source *s)
 {
     grail_status status = GRAIL_OK;
     double *diagonal = NULL;
-    double mean = 0.0;
+    double *varying = NULL;
     const int64_t width = s->input->width;
     TRY(memory_new_unset(&diagonal, (size_t)width, sizeof diagonal[0]));
+    TRY(memory_new_unset(&varying, (size_t)width, sizeof varying[0]));
     TRY(memory_new_unset(&s->constant, (size_t)width, sizeof s->constant[0]));
     TRY(matrix_download_diagonal(s->input->gram, diagonal));
     for (int64_t j = 0; j < width; j++) {
-        const double of_mean = s->centred ? s->input->means[j] : 0.0;
-        const double square = s->input->weight * of_mean * of_mean;
-        s->constant[j] = feature_is_constant(diagonal[j], square, s->input->rounding);
-        diagonal[j] = s->constant[j] ? 0.0 : diagonal[j] - square;
-        s->largest = fmax(s->largest, diagonal[j]);
+        const double mean = s->centred ? s->input->means[j] : 0.0;
+        varying[j] = s->input->weight * mean * mean;
     }
-    TRY(mean_of_diagonal(width, diagonal, &mean));
+    centre_diagonal(width, diagonal, s->input->rounding, varying, s->constant);
+    for (int64_t j = 0; j < width; j++) {
+        s->largest = fmax(s->largest, varying[j]);
+    }
+    TRY(check_diagonal(mean_of(width, varying)));
 out:
     memory_free(diagonal);
+    memory_free(varying);
     return status;
 }
 

@@ -1,5 +1,5 @@
 /* From statistics to the residual form of a regression, inside the statistics' own memory. */
-#include "solve/quadratic.h"
+#include "algebra/products.h"
 #include "solve/ridge.h"
 
 #include <string.h>
@@ -106,7 +106,7 @@ static grail_status new_matrix(const grail_statistics *s, int64_t rows, int64_t 
 
 static int64_t panel_width(int64_t features)
 {
-    return features < SOLVE_PANEL ? features : SOLVE_PANEL;
+    return features < FEATURE_PANEL ? features : FEATURE_PANEL;
 }
 
 /* E[O, K] += W_R G[R, P] */
@@ -237,29 +237,13 @@ out:
     return status;
 }
 
-/* Makes a matrix of its own rows `rows` (NULL: the first ones) and kept columns, in its own memory:
- * both lists ascend, so every element is read before it is overwritten. */
-static grail_status compact(const int64_t *rows, int64_t row_count, const feature_split *f,
-                            matrix *m)
-{
-    grail_status status = GRAIL_OK;
-    if (f->removed_count == 0) {
-        return GRAIL_OK;
-    }
-    const matrix kept = matrix_reshape(*m, row_count, f->kept_count);
-    TRY(matrix_gather(rows, f->kept, *m, kept));
-    TRY(matrix_shrink(m, row_count, f->kept_count));
-out:
-    return status;
-}
-
 /* Reduces the statistics to G[P, P] and s_P, frees the memory that they no longer need, and moves
  * them into the regression; s_P stays in the statistics too. */
 static grail_status take_kept_sums(grail_statistics *s, const feature_split *f, regression *r)
 {
     grail_status status = GRAIL_OK;
-    TRY(compact(f->kept, f->kept_count, f, &s->gram));
-    TRY(compact(NULL, 1, f, &s->sum));
+    TRY(keep_elements(f->kept, f->kept_count, f->kept, f->kept_count, &s->gram));
+    TRY(keep_elements(NULL, 1, f->kept, f->kept_count, &s->sum));
     r->gram = s->gram;
     s->gram = no_matrix;
     TRY(download_row(s->sum, &r->sum));
@@ -270,7 +254,7 @@ out:
 static grail_status take_kept_cross(grail_statistics *s, const feature_split *f, regression *r)
 {
     grail_status status = GRAIL_OK;
-    TRY(compact(NULL, s->outputs, f, &s->cross));
+    TRY(keep_elements(NULL, s->outputs, f->kept, f->kept_count, &s->cross));
     r->cross = s->cross;
     s->cross = no_matrix;
     TRY(download_row(s->target_square, &r->target_square));
@@ -439,18 +423,12 @@ static grail_status check_selection(const grail_statistics *s, const grail_reduc
 static grail_status mean_diagonal(matrix gram, double *out)
 {
     grail_status status = GRAIL_OK;
-    matrix diagonal = no_matrix;
-    double *values = NULL;
-    TRY(matrix_new(gram.owner, GRAIL_DTYPE_F64, 1, gram.rows, &diagonal));
-    TRY(matrix_diagonal(gram, diagonal));
-    TRY(download_row(diagonal, &values));
-    *out = 0.0;
-    for (int64_t i = 0; i < gram.rows; i++) {
-        *out += values[i] / (double)gram.rows;
-    }
+    double *diagonal = NULL;
+    TRY(memory_new_unset(&diagonal, (size_t)gram.rows, sizeof *diagonal));
+    TRY(matrix_download_diagonal(gram, diagonal));
+    *out = mean_of(gram.rows, diagonal);
 out:
-    matrix_free(&diagonal);
-    memory_free(values);
+    memory_free(diagonal);
     return status;
 }
 

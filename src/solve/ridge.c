@@ -1,6 +1,6 @@
 #include "solve/ridge.h"
 
-#include "solve/quadratic.h"
+#include "algebra/products.h"
 #include "solve/system.h"
 #include "stats/constant_features.h"
 
@@ -201,7 +201,7 @@ out:
 /* Factors for this alpha, which the options may relate to all features before the cut. */
 static grail_status factor(ridge_problem *p, double alpha)
 {
-    const double scale = p->system.scale;
+    const double scale = p->system.damped.scale;
     const bool of_all = p->options->of_all && scale > 0.0;
     return ridge_system_factor(&p->system, of_all ? alpha * p->fit->full_diagonal / scale : alpha);
 }
@@ -216,8 +216,8 @@ static grail_status centre_residual(const ridge_system *s, int64_t step, matrix 
     for (int64_t i = 0; i < d.rows; i++) {
         mean[i] = r->residual_sum[i * step] * regression_inverse_weight(r);
     }
-    TRY(subtract_outer(false, mean, r->sum, d));
-    TRY(clear_constant_columns(s->constant, d));
+    TRY(subtract_outer(false, 1.0, mean, r->sum, d));
+    TRY(clear_constant_columns(s->damped.constant, d));
 out:
     memory_free(mean);
     return status;
@@ -239,7 +239,7 @@ static grail_status solve_outputs(const ridge_problem *p, int64_t step, matrix d
         TRY(ridge_system_subtract_penalty(&p->system, prior, d));
     }
     TRY(ridge_system_solve(&p->system, d));
-    if (to_zero && p->system.scale == 0.0) {
+    if (to_zero && p->system.damped.scale == 0.0) {
         TRY(matrix_add_scaled(-1.0, prior, d));
     }
 out:
@@ -357,7 +357,7 @@ static grail_status measure(ridge_problem *p, ridge_result *result)
 {
     grail_status status = GRAIL_OK;
     double error = 0.0;
-    TRY(ridge_system_restore(&p->system));
+    TRY(damped_restore(&p->system.damped));
     result->fit_before = plain_error(p, p->fit);
     TRY(changed_error(p, p->fit, &p->best, &error));
     result->fit_after = relative_error(p, p->fit, error);
@@ -524,8 +524,8 @@ static grail_status solve_all(ridge_problem *p, matrix weight, double *bias_chan
     result->condition = 1.0;
     result->fallback = fallback_of(p);
     if (!keeps_weights(&all)) {
-        result->lambda = p->system.lambda;
-        result->raises = p->system.raises;
+        result->lambda = p->system.damped.lambda;
+        result->raises = p->system.damped.raises;
         TRY(ridge_system_condition(&p->system, &result->condition));
     }
 out:

@@ -1,31 +1,21 @@
-/* The normal equations of one regression: A + lambda S factored inside A's own memory, with the
- * diagonal S of ridge.h.
+/* The normal equations of one regression: A_c + lambda S with the diagonal S of ridge.h, factored
+ * in A's own memory (algebra/damped.h) and centred when the regression has a bias.
  *
- * A lives in the strict upper triangle and in `diagonal`, the factor in the lower triangle, so that
- * A can be restored for another lambda without a second matrix. When the regression has a bias, A
- * is centred as it is copied down: A_c = A - s s^T / T, with zeros in the rows and columns of
- * features that do not vary (stats/constant_features.h).
- *
- * Singularity: a pivot that is not above 10 K 2^-52 of its own diagonal element counts as failed.
- * Then lambda is raised to max(10 lambda, 1e-8 mean diag) up to six times; when that does not help,
- * the eigenvalues of A_c are computed (only this needs a second matrix) and those below 1e-10 of
- * the largest are dropped: the solution has no part along their vectors. There S = I, since only
- * this penalty shares its eigenvectors with A_c. NaN is not checked here; see ridge.c. */
+ * When raising lambda does not help, the eigenvalues of A_c are computed (only this needs a second
+ * matrix) and those below 1e-10 of the largest are dropped: the solution has no part along their
+ * vectors. There S = I, since only this penalty shares its eigenvectors with A_c. NaN is not
+ * checked here; see ridge.c. */
 #ifndef GRAIL_SOLVE_SYSTEM_H
 #define GRAIL_SOLVE_SYSTEM_H
 
+#include "algebra/damped.h"
 #include "solve/ridge.h"
 
 typedef struct ridge_system {
     regression *r;
-    bool centred;
-    double *diagonal; /* [K] of A */
-    double *share;    /* [K] diagonal of S; NULL: S = I */
-    bool *constant;   /* [K] always 0, or with a bias constant up to the rounding of the sums */
-    double scale;     /* mean diag A_c; 0 when nothing varies: then every solution is 0 */
-    bool dead;        /* some feature is constant, or at most 1e-12 of the scale is left of it */
-    double lambda;
-    int raises;
+    damped_gram damped; /* with a scale of 0 nothing varies: then every solution is 0 */
+    double *share;      /* [K] diagonal of S; NULL: S = I */
+    bool dead;          /* some feature is constant, or at most 1e-12 of the scale is left of it */
     ridge_fallback fallback;
     matrix eigenvectors; /* [K, K] rows; only where eigenvalues are used */
     double *eigenvalues; /* [K] ascending */
@@ -50,9 +40,6 @@ grail_status ridge_system_solve(const ridge_system *s, matrix x) GRAIL_MUST_CHEC
 /** Estimates cond_2(A_c + lambda S) from below by a few steps of power and inverse iteration.
  */
 grail_status ridge_system_condition(const ridge_system *s, double *out) GRAIL_MUST_CHECK;
-
-/** Puts A (not centred) back into both triangles of the regression's Gram matrix. */
-grail_status ridge_system_restore(ridge_system *s) GRAIL_MUST_CHECK;
 
 /** 1 / T, or 0 without rows. */
 double regression_inverse_weight(const regression *r);

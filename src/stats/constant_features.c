@@ -13,6 +13,15 @@ bool feature_is_constant(double square, double square_of_mean, double rounding)
     return square - square_of_mean <= rounding * square;
 }
 
+void centre_diagonal(int64_t n, const double *diagonal, double rounding, double *varying,
+                     bool *constant)
+{
+    for (int64_t j = 0; j < n; j++) {
+        constant[j] = feature_is_constant(diagonal[j], varying[j], rounding);
+        varying[j] = constant[j] ? 0.0 : diagonal[j] - varying[j];
+    }
+}
+
 grail_status clear_constant_columns(const bool *constant, matrix m)
 {
     grail_status status = GRAIL_OK;

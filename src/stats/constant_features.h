@@ -18,6 +18,11 @@ double sums_rounding(const backend *b, int64_t rows);
  * centring square_of_mean is 0, and only a feature that is always 0 does not. */
 bool feature_is_constant(double square, double square_of_mean, double rounding);
 
+/** constant[n] and the diagonal of the centred sums, varying[n], from G_jj in diagonal[n] and s_j^2
+ * / T in varying[n]: varying[j] <- G_jj - s_j^2 / T, or 0 where feature j is constant. */
+void centre_diagonal(int64_t n, const double *diagonal, double rounding, double *varying,
+                     bool *constant);
+
 /** Columns of constant features <- 0; constant[columns of m]. */
 grail_status clear_constant_columns(const bool *constant, matrix m) GRAIL_MUST_CHECK;
 /** Their rows and columns in the lower triangle of m[n, n] <- 0; constant[n]. */

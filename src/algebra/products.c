@@ -1,18 +1,18 @@
-#include "solve/quadratic.h"
+#include "algebra/products.h"
 
 grail_status import_row(backend *b, int64_t n, const double *values, matrix *out)
 {
     return matrix_import(b, GRAIL_DTYPE_F64, 1, n, n, values, out);
 }
 
-grail_status subtract_outer(bool lower, const double *x, const double *y, matrix a)
+grail_status subtract_outer(bool lower, double factor, const double *x, const double *y, matrix a)
 {
     grail_status status = GRAIL_OK;
     matrix left = no_matrix;
     matrix right = no_matrix;
     TRY(import_row(a.owner, a.rows, x, &left));
     TRY(import_row(a.owner, a.columns, y, &right));
-    TRY(matrix_add_outer(lower, -1.0, left, right, a));
+    TRY(matrix_add_outer(lower, -factor, left, right, a));
 out:
     matrix_free(&left);
     matrix_free(&right);
@@ -48,6 +48,28 @@ grail_status add_row_products(matrix a, matrix b, matrix scratch, matrix sums)
     return status == GRAIL_OK ? matrix_add_scaled(1.0, scratch, sums) : status;
 }
 
+double mean_of(int64_t n, const double *values)
+{
+    double mean = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        mean += values[i] / (double)n;
+    }
+    return mean;
+}
+
+grail_status keep_elements(const int64_t *rows, int64_t row_count, const int64_t *columns,
+                           int64_t column_count, matrix *m)
+{
+    grail_status status = GRAIL_OK;
+    if (row_count == m->rows && column_count == m->columns) {
+        return GRAIL_OK;
+    }
+    TRY(matrix_gather(rows, columns, *m, matrix_reshape(*m, row_count, column_count)));
+    TRY(matrix_shrink(m, row_count, column_count));
+out:
+    return status;
+}
+
 /* image = D (the columns `at` of A as far as they lie in its lower triangle, those below the
  * diagonal block twice): since A is symmetric, image D[:, at]^T sums up to the same form. */
 static grail_status lower_images(matrix a, matrix d, int64_t begin, matrix image)
@@ -72,7 +94,7 @@ grail_status quadratic_forms(matrix a, matrix d, double *forms)
     matrix scratch = no_matrix;
     matrix sums = no_matrix;
     const int64_t n = a.rows;
-    const int64_t panel = n < SOLVE_PANEL ? n : SOLVE_PANEL;
+    const int64_t panel = n < FEATURE_PANEL ? n : FEATURE_PANEL;
     TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, d.rows, panel, &images));
     TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, 1, d.rows, &scratch));
     TRY(matrix_new_zero(a.owner, GRAIL_DTYPE_F64, 1, d.rows, &sums));
