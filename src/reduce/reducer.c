@@ -152,6 +152,12 @@ void reducer_kept_features(const grail_reducer *r, int64_t features_per_unit, in
     }
 }
 
+grail_status reducer_projection(const grail_reducer *r, int64_t features_per_unit, projection *out)
+{
+    return projection_init(r->units, features_per_unit, r->kept, r->labels,
+                           r->folds ? r->members : NULL, out);
+}
+
 /* GRAIL_ERROR_ARGUMENT when one unit's order is no permutation; taken[subunits] is scratch. */
 static grail_status check_order(int64_t unit, int64_t subunits, const int64_t *order, bool *taken)
 {

@@ -2,6 +2,7 @@
 #ifndef GRAIL_REDUCE_REDUCER_H
 #define GRAIL_REDUCE_REDUCER_H
 
+#include "algebra/projection.h"
 #include "base/memory.h"
 
 #include <grail/reducer.h>
@@ -25,6 +26,10 @@ bool reducer_is_identity(const grail_reducer *r);
 
 /** Ascending indices of the features that a selection keeps: out[kept * features_per_unit]. */
 void reducer_kept_features(const grail_reducer *r, int64_t features_per_unit, int64_t *out);
+
+/** The features of an axis as the reducer maps them; borrows from it. projection_fini. */
+grail_status reducer_projection(const grail_reducer *r, int64_t features_per_unit,
+                                projection *out) GRAIL_MUST_CHECK;
 
 /** Sets the order of the sub-blocks of every unit (copied), order[units * subunits]. */
 grail_status reducer_set_order(grail_reducer *r, int64_t subunits,

@@ -1,22 +1,18 @@
 /* From statistics to the residual form of a regression, inside the statistics' own memory. */
 #include "algebra/products.h"
+#include "algebra/projection.h"
 #include "solve/ridge.h"
 
 #include <string.h>
 
-/* The features of an input cut into kept and removed ones, both ascending. */
-typedef struct feature_split {
-    int64_t *kept;    /* [kept_count], owns both */
-    int64_t *removed; /* [removed_count] */
-    int64_t kept_count;
-    int64_t removed_count;
-} feature_split;
-
-/* The consumer W[O, width] on the host and, in f32, on the instance of the statistics. */
-typedef struct consumer_weights {
-    const float *values;
-    matrix rows;
-} consumer_weights;
+/* Statistics of X on their way to the regression of Z = X M. */
+typedef struct derivation {
+    grail_statistics sums; /* taken over */
+    const projection *map; /* NULL: the sums are those of Z */
+    matrix consumer;       /* W[O, n u] in f32, where the target is X W^T */
+    const float *prior;    /* W0[O, K u] on the host ... */
+    matrix prior_rows;     /* ... and in f32 on the instance of the sums */
+} derivation;
 
 int64_t regression_measured_stride(int64_t outputs)
 {
@@ -109,24 +105,33 @@ static int64_t panel_width(int64_t features)
     return features < FEATURE_PANEL ? features : FEATURE_PANEL;
 }
 
+static void free_sums(grail_statistics *s)
+{
+    matrix_free(&s->gram);
+    matrix_free(&s->sum);
+    matrix_free(&s->cross);
+    matrix_free(&s->target_sum);
+    matrix_free(&s->target_square);
+}
+
 /* E[O, K] += W_R G[R, P] */
-static grail_status add_removed_cross(const grail_statistics *s, const feature_split *f,
+static grail_status add_removed_cross(const grail_statistics *s, const projection *p,
                                       matrix consumer, matrix cross)
 {
     grail_status status = GRAIL_OK;
     matrix weights = no_matrix;  /* W[:, panel of R] */
     matrix products = no_matrix; /* G[panel of R, P] */
-    const int64_t panel = panel_width(f->removed_count);
+    const int64_t panel = panel_width(p->removed_count);
     TRY(new_matrix(s, consumer.rows, panel, &weights));
-    TRY(new_matrix(s, panel, f->kept_count, &products));
-    for (int64_t begin = 0; begin < f->removed_count; begin += panel) {
-        const int64_t left = f->removed_count - begin;
+    TRY(new_matrix(s, panel, p->width, &products));
+    for (int64_t begin = 0; begin < p->removed_count; begin += panel) {
+        const int64_t left = p->removed_count - begin;
         const int64_t count = left < panel ? left : panel;
-        const int64_t *removed = f->removed + begin;
+        const int64_t *removed = p->removed + begin;
         const matrix w = matrix_columns(weights, 0, count);
         const matrix g = matrix_rows(products, 0, count);
         TRY(matrix_gather(NULL, removed, consumer, w));
-        TRY(matrix_gather(removed, f->kept, s->gram, g));
+        TRY(matrix_gather(removed, p->kept, s->gram, g));
         TRY(matrix_gemm(false, false, 1.0, w, g, 1.0, cross));
     }
 out:
@@ -136,7 +141,7 @@ out:
 }
 
 /* residual_sum = W_R s_R, a panel of outputs at a time, so that every sum runs over all of R. */
-static grail_status sum_removed(const grail_statistics *s, const feature_split *f, matrix consumer,
+static grail_status sum_removed(const grail_statistics *s, const projection *p, matrix consumer,
                                 double *residual_sum)
 {
     grail_status status = GRAIL_OK;
@@ -144,15 +149,15 @@ static grail_status sum_removed(const grail_statistics *s, const feature_split *
     matrix sums = no_matrix;
     matrix products = no_matrix;
     const int64_t panel = panel_width(consumer.rows);
-    TRY(new_matrix(s, panel, f->removed_count, &weights));
-    TRY(new_matrix(s, 1, f->removed_count, &sums));
+    TRY(new_matrix(s, panel, p->removed_count, &weights));
+    TRY(new_matrix(s, 1, p->removed_count, &sums));
     TRY(new_matrix(s, 1, consumer.rows, &products));
-    TRY(matrix_gather(NULL, f->removed, s->sum, sums));
+    TRY(matrix_gather(NULL, p->removed, s->sum, sums));
     for (int64_t begin = 0; begin < consumer.rows; begin += panel) {
         const int64_t left = consumer.rows - begin;
         const int64_t count = left < panel ? left : panel;
         const matrix w = matrix_rows(weights, 0, count);
-        TRY(matrix_gather(NULL, f->removed, matrix_rows(consumer, begin, count), w));
+        TRY(matrix_gather(NULL, p->removed, matrix_rows(consumer, begin, count), w));
         TRY(matrix_row_dots(w, matrix_repeat_row(sums, count),
                             matrix_columns(products, begin, count)));
     }
@@ -165,14 +170,14 @@ out:
 }
 
 /* squares[1, m]: w_R G[R, R] w_R^T for the rows of `weights` W_R[m, R], a panel of R at a time. */
-static grail_status removed_squares(const grail_statistics *s, const feature_split *f,
-                                    matrix weights, matrix squares)
+static grail_status removed_squares(const grail_statistics *s, const projection *p, matrix weights,
+                                    matrix squares)
 {
     grail_status status = GRAIL_OK;
     matrix products = no_matrix; /* G[panel of R, R] */
     matrix images = no_matrix;   /* w_R G[R, panel of R] */
     matrix scratch = no_matrix;
-    const int64_t all = f->removed_count;
+    const int64_t all = p->removed_count;
     const int64_t panel = panel_width(all);
     TRY(new_matrix(s, panel, all, &products));
     TRY(new_matrix(s, weights.rows, panel, &images));
@@ -181,7 +186,7 @@ static grail_status removed_squares(const grail_statistics *s, const feature_spl
         const int64_t count = begin + panel < all ? panel : all - begin;
         const matrix g = matrix_rows(products, 0, count);
         const matrix image = matrix_columns(images, 0, count);
-        TRY(matrix_gather(f->removed + begin, f->removed, s->gram, g));
+        TRY(matrix_gather(p->removed + begin, p->removed, s->gram, g));
         TRY(matrix_gemm(false, true, 1.0, weights, g, 0.0, image));
         TRY(add_row_products(image, matrix_columns(weights, begin, count), scratch, squares));
     }
@@ -193,17 +198,17 @@ out:
 }
 
 /* residual_square_o = w_R G[R, R] w_R^T for the measured outputs. */
-static grail_status measure_removed(const grail_statistics *s, const feature_split *f,
-                                    matrix consumer, double *residual_square)
+static grail_status measure_removed(const grail_statistics *s, const projection *p, matrix consumer,
+                                    double *residual_square)
 {
     grail_status status = GRAIL_OK;
     matrix weights = no_matrix; /* [m, R] */
     matrix squares = no_matrix;
     const matrix measured = measured_rows(consumer);
-    TRY(new_matrix(s, measured.rows, f->removed_count, &weights));
+    TRY(new_matrix(s, measured.rows, p->removed_count, &weights));
     TRY(matrix_new_zero(s->owner, GRAIL_DTYPE_F64, 1, measured.rows, &squares));
-    TRY(matrix_gather(NULL, f->removed, measured, weights));
-    TRY(removed_squares(s, f, weights, squares));
+    TRY(matrix_gather(NULL, p->removed, measured, weights));
+    TRY(removed_squares(s, p, weights, squares));
     TRY(download_measured(squares, regression_measured_stride(consumer.rows), residual_square));
 out:
     matrix_free(&weights);
@@ -212,18 +217,18 @@ out:
 }
 
 /* target_square_o = w G w^T = w_R G_RR w_R^T + 2 E_o w_P^T + w_P A w_P^T for measured outputs. */
-static grail_status measure_own_output(const feature_split *f, matrix consumer, regression *r)
+static grail_status measure_own_output(matrix prior, regression *r)
 {
     grail_status status = GRAIL_OK;
     matrix weights = no_matrix; /* [m, K] */
     double *forms = NULL;       /* [m] */
     double *mixed = NULL;       /* [m] */
-    const matrix measured = measured_rows(consumer);
-    const int64_t step = regression_measured_stride(consumer.rows);
-    TRY(matrix_new(consumer.owner, GRAIL_DTYPE_F64, measured.rows, r->width, &weights));
+    const matrix measured = measured_rows(prior);
+    const int64_t step = regression_measured_stride(prior.rows);
+    TRY(matrix_new(prior.owner, GRAIL_DTYPE_F64, measured.rows, r->width, &weights));
     TRY(memory_new_unset(&forms, (size_t)measured.rows, sizeof *forms));
     TRY(memory_new_unset(&mixed, (size_t)measured.rows, sizeof *mixed));
-    TRY(matrix_gather(NULL, f->kept, measured, weights));
+    TRY(matrix_copy(measured, weights));
     TRY(quadratic_forms(r->gram, weights, forms));
     TRY(row_products(measured_rows(r->cross), weights, mixed));
     for (int64_t i = 0; i < measured.rows; i++) {
@@ -237,282 +242,41 @@ out:
     return status;
 }
 
-/* Reduces the statistics to G[P, P] and s_P, frees the memory that they no longer need, and moves
- * them into the regression; s_P stays in the statistics too. */
-static grail_status take_kept_sums(grail_statistics *s, const feature_split *f, regression *r)
+/* Moves the projected sums of the features to the regression; s stays in the statistics too. */
+static grail_status take_sums(derivation *d, regression *r)
 {
     grail_status status = GRAIL_OK;
-    TRY(keep_elements(f->kept, f->kept_count, f->kept, f->kept_count, &s->gram));
-    TRY(keep_elements(NULL, 1, f->kept, f->kept_count, &s->sum));
-    r->gram = s->gram;
-    s->gram = no_matrix;
-    TRY(download_row(s->sum, &r->sum));
-out:
-    return status;
-}
-
-static grail_status take_kept_cross(grail_statistics *s, const feature_split *f, regression *r)
-{
-    grail_status status = GRAIL_OK;
-    TRY(keep_elements(NULL, s->outputs, f->kept, f->kept_count, &s->cross));
-    r->cross = s->cross;
-    s->cross = no_matrix;
-    TRY(download_row(s->target_square, &r->target_square));
-out:
-    return status;
-}
-
-/* residual_square_o -= w0_o cross_o for `count` measured outputs from the first-th on. */
-static void subtract_rows(const consumer_weights *w, const int64_t *columns, int64_t first,
-                          int64_t count, const double *cross, regression *r)
-{
-    const int64_t step = regression_measured_stride(r->outputs);
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t o = (first + i) * step;
-        const float *weights = w->values + o * w->rows.columns;
-        for (int64_t c = 0; c < r->width; c++) {
-            r->residual_square[o] -= (double)weights[columns[c]] * cross[i * r->width + c];
-        }
+    if (d->map != NULL) {
+        TRY(project_statistics(d->map, &d->sums));
     }
-}
-
-/* residual_square_o -= w0_o cross_o for measured outputs: with cross = C before and E = C - W0 A
- * after the subtraction this is q_o - w0 C - w0 E = q_o - 2 w0 C + w0 A w0^T. */
-static grail_status subtract_measured(const consumer_weights *w, const int64_t *columns,
-                                      regression *r)
-{
-    enum { ROWS = 64 };
-    grail_status status = GRAIL_OK;
-    host_view view = {.values = NULL};
-    const matrix cross = measured_rows(r->cross);
-    for (int64_t begin = 0; begin < cross.rows; begin += ROWS) {
-        const int64_t count = begin + ROWS < cross.rows ? ROWS : cross.rows - begin;
-        TRY(host_view_open(matrix_rows(cross, begin, count), GRAIL_DTYPE_F64, HOST_READS, &view));
-        subtract_rows(w, columns, begin, count, view.values, r);
-        TRY(host_view_close(&view));
-    }
-out:
-    host_view_drop(&view);
-    return status;
-}
-
-/* cross = C - W0 A and residual_sum = t - W0 s, with W0 = W[:, columns] and A in both triangles. */
-static grail_status subtract_prior(const grail_statistics *s, matrix consumer,
-                                   const int64_t *columns, regression *r)
-{
-    grail_status status = GRAIL_OK;
-    matrix weights = no_matrix; /* W0[:, panel] */
-    matrix products = no_matrix;
-    const int64_t panel = panel_width(r->width);
-    TRY(new_matrix(s, r->outputs, panel, &weights));
-    TRY(new_matrix(s, 1, r->outputs, &products));
-    for (int64_t begin = 0; begin < r->width; begin += panel) {
-        const int64_t count = begin + panel < r->width ? panel : r->width - begin;
-        const matrix w = matrix_columns(weights, 0, count);
-        const matrix sums = matrix_columns(s->sum, begin, count);
-        TRY(matrix_gather(NULL, columns + begin, consumer, w));
-        TRY(matrix_gemm(false, false, -1.0, w, matrix_rows(r->gram, begin, count), 1.0, r->cross));
-        TRY(matrix_row_dots(w, matrix_repeat_row(sums, r->outputs), products));
-        TRY(matrix_add_scaled(-1.0, products, s->target_sum));
-    }
-    TRY(download_row(s->target_sum, &r->residual_sum));
-out:
-    matrix_free(&weights);
-    matrix_free(&products);
-    return status;
-}
-
-/* The residual of a given target; the statistics are taken over. */
-static grail_status residual_of_target(grail_statistics *s, const feature_split *f,
-                                       const consumer_weights *w, regression *r)
-{
-    grail_status status = GRAIL_OK;
-    TRY(take_kept_sums(s, f, r));
-    TRY(take_kept_cross(s, f, r));
-    memcpy(r->residual_square, r->target_square, (size_t)r->outputs * sizeof *r->target_square);
-    TRY(subtract_measured(w, f->kept, r));
-    TRY(subtract_prior(s, w->rows, f->kept, r));
-    TRY(subtract_measured(w, f->kept, r));
+    r->gram = d->sums.gram;
+    d->sums.gram = no_matrix;
+    TRY(download_row(d->sums.sum, &r->sum));
 out:
     return status;
 }
 
-/* The residual of the consumer's own output on the full-width input. */
-static grail_status residual_of_own_output(grail_statistics *s, const feature_split *f,
-                                           matrix consumer, regression *r)
+/* A selection and the consumer's own output Y = X W^T: Y - Z W0^T = X_R W_R^T, with the removed
+ * features R, so only their columns are multiplied. */
+static grail_status residual_of_removed(derivation *d, regression *r)
 {
     grail_status status = GRAIL_OK;
+    const grail_statistics *s = &d->sums;
     const size_t outputs = (size_t)r->outputs;
     TRY(matrix_new_zero(s->owner, GRAIL_DTYPE_F64, r->outputs, r->width, &r->cross));
     TRY(memory_new(&r->residual_sum, outputs, sizeof *r->residual_sum));
     TRY(memory_new(&r->target_square, outputs, sizeof *r->target_square));
-    TRY(add_removed_cross(s, f, consumer, r->cross));
-    TRY(sum_removed(s, f, consumer, r->residual_sum));
-    TRY(measure_removed(s, f, consumer, r->residual_square));
-    TRY(take_kept_sums(s, f, r));
-    TRY(measure_own_output(f, consumer, r));
+    TRY(add_removed_cross(s, d->map, d->consumer, r->cross));
+    TRY(sum_removed(s, d->map, d->consumer, r->residual_sum));
+    TRY(measure_removed(s, d->map, d->consumer, r->residual_square));
+    TRY(take_sums(d, r));
+    TRY(measure_own_output(d->prior_rows, r));
 out:
     return status;
-}
-
-static grail_status residual_of_selection(grail_statistics *s, const feature_split *f,
-                                          const consumer_weights *w, regression *r)
-{
-    grail_status status = GRAIL_OK;
-    TRY(memory_new(&r->residual_square, (size_t)r->outputs, sizeof *r->residual_square));
-    TRY(matrix_fill_upper(s->gram));
-    status =
-        s->outputs == 0 ? residual_of_own_output(s, f, w->rows, r) : residual_of_target(s, f, w, r);
-out:
-    return status;
-}
-
-static void free_sums(grail_statistics *s)
-{
-    matrix_free(&s->gram);
-    matrix_free(&s->sum);
-    matrix_free(&s->cross);
-    matrix_free(&s->target_sum);
-    matrix_free(&s->target_square);
-}
-
-/* Without a reducer every feature is kept. */
-static grail_status split_features(int64_t width, const grail_reducer *reducer,
-                                   int64_t features_per_unit, feature_split *f)
-{
-    int64_t *indices = NULL;
-    const grail_status status = memory_new_unset(&indices, (size_t)width, sizeof *indices);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    const int64_t kept = reducer == NULL ? width : reducer->kept * features_per_unit;
-    *f = (feature_split){indices, indices + kept, kept, width - kept};
-    int64_t kept_so_far = 0;
-    for (int64_t i = 0; i < width; i++) {
-        if (reducer == NULL || reducer->labels[i / features_per_unit] >= 0) {
-            f->kept[kept_so_far++] = i;
-        } else {
-            f->removed[i - kept_so_far] = i;
-        }
-    }
-    return status;
-}
-
-static grail_status check_selection(const grail_statistics *s, const grail_reducer *reducer,
-                                    int64_t features_per_unit, int64_t outputs)
-{
-    if (reducer->folds) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "regression: a folding needs statistics of the folded input");
-    }
-    if (features_per_unit <= 0 || s->width != reducer->units * features_per_unit) {
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "regression: the statistics have %lld features, but the reducer has %lld "
-                         "units of %lld features",
-                         (long long)s->width, (long long)reducer->units,
-                         (long long)features_per_unit);
-    }
-    if (outputs <= 0 || (s->outputs != 0 && s->outputs != outputs)) {
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "regression: the consumer has %lld outputs, but the target has %lld",
-                         (long long)outputs, (long long)s->outputs);
-    }
-    return GRAIL_OK;
-}
-
-static grail_status mean_diagonal(matrix gram, double *out)
-{
-    grail_status status = GRAIL_OK;
-    double *diagonal = NULL;
-    TRY(memory_new_unset(&diagonal, (size_t)gram.rows, sizeof *diagonal));
-    TRY(matrix_download_diagonal(gram, diagonal));
-    *out = mean_of(gram.rows, diagonal);
-out:
-    memory_free(diagonal);
-    return status;
-}
-
-/* `reducer` NULL: the statistics are those of the narrow input and every feature is kept. */
-static grail_status take_statistics(grail_statistics *s, const grail_reducer *reducer,
-                                    int64_t features_per_unit, int64_t outputs,
-                                    const float *consumer, regression *out)
-{
-    grail_status status = GRAIL_OK;
-    feature_split f = {0};
-    consumer_weights w = {.values = consumer};
-    grail_statistics taken = *s;
-    regression r = {0};
-    const int64_t width = s->width;
-    *s = (grail_statistics){0};
-    TRY(split_features(width, reducer, features_per_unit, &f));
-    TRY(matrix_import(taken.owner, GRAIL_DTYPE_F32, outputs, width, width, consumer, &w.rows));
-    r = (regression){
-        .width = f.kept_count, .outputs = outputs, .count = taken.count, .weight = taken.weight};
-    TRY(mean_diagonal(taken.gram, &r.full_diagonal));
-    TRY(residual_of_selection(&taken, &f, &w, &r));
-    *out = r;
-    r = (regression){0};
-out:
-    regression_fini(&r);
-    free_sums(&taken);
-    matrix_free(&w.rows);
-    memory_free(f.kept);
-    return status;
-}
-
-grail_status regression_from_selection(grail_statistics *s, const grail_reducer *reducer,
-                                       int64_t features_per_unit, int64_t outputs,
-                                       const float *consumer, regression *out)
-{
-    const grail_status status = check_selection(s, reducer, features_per_unit, outputs);
-    return status == GRAIL_OK
-               ? take_statistics(s, reducer, features_per_unit, outputs, consumer, out)
-               : status;
-}
-
-grail_status regression_from_measured(grail_statistics *s, const float *prior, regression *out)
-{
-    if (s->outputs == 0) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "regression: statistics of a folded input need a target");
-    }
-    return take_statistics(s, NULL, 1, s->outputs, prior, out);
-}
-
-/* The mean map M: the features of a cluster are the means over its units. */
-typedef struct mean_map {
-    const grail_reducer *reducer;
-    double *share; /* [K] 1 / members */
-} mean_map;
-
-static grail_status mean_map_init(mean_map *m, const grail_reducer *reducer)
-{
-    const grail_status status =
-        memory_new_unset(&m->share, (size_t)reducer->kept, sizeof *m->share);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    m->reducer = reducer;
-    for (int64_t k = 0; k < reducer->kept; k++) {
-        m->share[k] = 1.0 / (double)reducer->members[k];
-    }
-    return GRAIL_OK;
-}
-
-/* OUT[., K u] += IN[., n u] M */
-static grail_status map_columns(const mean_map *m, matrix in, matrix out)
-{
-    return matrix_fold_columns(m->reducer->units, m->reducer->labels, m->share, in, out);
-}
-
-/* OUT[K u, .] += M^T IN[n u, .] */
-static grail_status map_rows(const mean_map *m, matrix in, matrix out)
-{
-    return matrix_fold_rows(m->reducer->units, m->reducer->labels, m->share, in, out);
 }
 
 /* q_o = w_o G w_o^T of the measured outputs, 0 of the others. */
-static grail_status fold_target_squares(matrix gram, matrix weights, matrix out)
+static grail_status own_squares(matrix gram, matrix weights, matrix out)
 {
     grail_status status = GRAIL_OK;
     double *forms = NULL;
@@ -532,61 +296,200 @@ out:
     return status;
 }
 
-/* The target Y = X W^T in the sums: C = W G M, t = W s, q_o = w_o G w_o^T. `half` is G M. */
-static grail_status fold_target(const grail_statistics *s, matrix gram, matrix half,
-                                const float *consumer, grail_statistics *out)
+/* Sets the sums of the target Y = X W^T: t = W s, q_o = w_o G w_o^T, and over Z already C = W G M.
+ */
+static grail_status set_own_target(derivation *d, int64_t outputs)
 {
     grail_status status = GRAIL_OK;
-    matrix given = no_matrix;
+    grail_statistics *s = &d->sums;
+    matrix half = no_matrix;    /* G M */
     matrix weights = no_matrix; /* W in f64 */
-    const int64_t outputs = out->outputs;
-    TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, outputs, s->width, s->width, consumer, &given));
+    TRY(new_matrix(s, s->width, d->map->width, &half));
     TRY(new_matrix(s, outputs, s->width, &weights));
-    TRY(matrix_copy(given, weights));
-    TRY(matrix_gemm(false, false, 1.0, weights, half, 0.0, out->cross));
-    TRY(matrix_row_dots(weights, matrix_repeat_row(s->sum, outputs), out->target_sum));
-    TRY(fold_target_squares(gram, weights, out->target_square));
+    TRY(new_matrix(s, outputs, d->map->width, &s->cross));
+    TRY(new_matrix(s, 1, outputs, &s->target_sum));
+    TRY(new_matrix(s, 1, outputs, &s->target_square));
+    TRY(project(d->map, s->gram, half));
+    TRY(matrix_copy(d->consumer, weights));
+    TRY(matrix_gemm(false, false, 1.0, weights, half, 0.0, s->cross));
+    TRY(matrix_row_dots(weights, matrix_repeat_row(s->sum, outputs), s->target_sum));
+    TRY(own_squares(s->gram, weights, s->target_square));
 out:
-    matrix_free(&given);
+    matrix_free(&half);
     matrix_free(&weights);
     return status;
 }
 
-static grail_status fold_statistics(const grail_statistics *s, const mean_map *m,
-                                    const float *consumer, grail_statistics *out)
+/* residual_square_o -= w0_o cross_o for `count` measured outputs from the first-th on. */
+static void subtract_rows(const float *prior, int64_t first, int64_t count, const double *cross,
+                          regression *r)
 {
+    const int64_t step = regression_measured_stride(r->outputs);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t o = (first + i) * step;
+        const float *weights = prior + o * r->width;
+        for (int64_t c = 0; c < r->width; c++) {
+            r->residual_square[o] -= (double)weights[c] * cross[i * r->width + c];
+        }
+    }
+}
+
+/* residual_square_o -= w0_o cross_o for measured outputs: with cross = C before and E = C - W0 A
+ * after the subtraction this is q_o - w0 C - w0 E = q_o - 2 w0 C + w0 A w0^T. */
+static grail_status subtract_measured(const float *prior, regression *r)
+{
+    enum { ROWS = 64 };
     grail_status status = GRAIL_OK;
-    matrix gram = no_matrix; /* G in both triangles */
-    matrix half = no_matrix; /* G M */
-    TRY(new_matrix(s, s->width, s->width, &gram));
-    TRY(matrix_new_zero(s->owner, GRAIL_DTYPE_F64, s->width, out->width, &half));
-    TRY(matrix_copy(s->gram, gram));
-    TRY(matrix_fill_upper(gram));
-    TRY(map_columns(m, gram, half));
-    TRY(map_rows(m, half, out->gram));
-    TRY(map_columns(m, s->sum, out->sum));
-    out->count = s->count;
-    out->weight = s->weight;
-    TRY(fold_target(s, gram, half, consumer, out));
+    host_view view = {.values = NULL};
+    const matrix cross = measured_rows(r->cross);
+    for (int64_t begin = 0; begin < cross.rows; begin += ROWS) {
+        const int64_t count = begin + ROWS < cross.rows ? ROWS : cross.rows - begin;
+        TRY(host_view_open(matrix_rows(cross, begin, count), GRAIL_DTYPE_F64, HOST_READS, &view));
+        subtract_rows(prior, begin, count, view.values, r);
+        TRY(host_view_close(&view));
+    }
 out:
-    matrix_free(&gram);
-    matrix_free(&half);
+    host_view_drop(&view);
     return status;
 }
 
-grail_status regression_from_folding(const grail_statistics *s, const grail_reducer *reducer,
-                                     int64_t features_per_unit, int64_t outputs,
-                                     const float *consumer, const float *prior, regression *out)
+/* cross = C - W0 A and residual_sum = t - W0 s, with A in both triangles. */
+static grail_status subtract_prior(const grail_statistics *s, matrix prior, regression *r)
 {
     grail_status status = GRAIL_OK;
-    grail_statistics *folded = NULL;
-    mean_map m = {0};
-    TRY(mean_map_init(&m, reducer));
-    TRY(statistics_create(s->owner, reducer->kept * features_per_unit, outputs, &folded));
-    TRY(fold_statistics(s, &m, consumer, folded));
-    TRY(regression_from_measured(folded, prior, out));
+    matrix weights = no_matrix; /* W0[:, panel] */
+    matrix products = no_matrix;
+    const int64_t panel = panel_width(r->width);
+    TRY(new_matrix(s, r->outputs, panel, &weights));
+    TRY(new_matrix(s, 1, r->outputs, &products));
+    for (int64_t begin = 0; begin < r->width; begin += panel) {
+        const int64_t count = begin + panel < r->width ? panel : r->width - begin;
+        const matrix w = matrix_columns(weights, 0, count);
+        const matrix sums = matrix_columns(s->sum, begin, count);
+        TRY(matrix_copy(matrix_columns(prior, begin, count), w));
+        TRY(matrix_gemm(false, false, -1.0, w, matrix_rows(r->gram, begin, count), 1.0, r->cross));
+        TRY(matrix_row_dots(w, matrix_repeat_row(sums, r->outputs), products));
+        TRY(matrix_add_scaled(-1.0, products, s->target_sum));
+    }
+    TRY(download_row(s->target_sum, &r->residual_sum));
 out:
-    grail_statistics_free(folded);
-    memory_free(m.share);
+    matrix_free(&weights);
+    matrix_free(&products);
+    return status;
+}
+
+/* The residual of a target in the sums: of one that was given, or of the consumer's own output. */
+static grail_status residual_of_target(derivation *d, regression *r)
+{
+    grail_status status = GRAIL_OK;
+    grail_statistics *s = &d->sums;
+    if (s->outputs == 0) {
+        TRY(set_own_target(d, r->outputs));
+    }
+    TRY(take_sums(d, r));
+    r->cross = s->cross;
+    s->cross = no_matrix;
+    TRY(download_row(s->target_square, &r->target_square));
+    memcpy(r->residual_square, r->target_square, (size_t)r->outputs * sizeof *r->target_square);
+    TRY(subtract_measured(d->prior, r));
+    TRY(subtract_prior(s, d->prior_rows, r));
+    TRY(subtract_measured(d->prior, r));
+out:
+    return status;
+}
+
+static grail_status mean_diagonal(matrix gram, double *out)
+{
+    grail_status status = GRAIL_OK;
+    double *diagonal = NULL;
+    TRY(memory_new_unset(&diagonal, (size_t)gram.rows, sizeof *diagonal));
+    TRY(matrix_download_diagonal(gram, diagonal));
+    *out = mean_of(gram.rows, diagonal);
+out:
+    memory_free(diagonal);
+    return status;
+}
+
+/* A folding has only its merged features: its `full_diagonal` is that of A. */
+static grail_status derive(derivation *d, regression *r)
+{
+    grail_status status = GRAIL_OK;
+    const bool folds = d->map != NULL && d->map->shares != NULL;
+    TRY(memory_new(&r->residual_square, (size_t)r->outputs, sizeof *r->residual_square));
+    TRY(mean_diagonal(d->sums.gram, &r->full_diagonal));
+    TRY(matrix_fill_upper(d->sums.gram));
+    if (d->sums.outputs == 0 && !folds) {
+        TRY(residual_of_removed(d, r));
+    } else {
+        TRY(residual_of_target(d, r));
+    }
+    if (folds) {
+        TRY(mean_diagonal(r->gram, &r->full_diagonal));
+    }
+out:
+    return status;
+}
+
+static grail_status check_statistics(const grail_statistics *s, const grail_reducer *reducer,
+                                     int64_t features_per_unit, int64_t outputs)
+{
+    if (reducer == NULL && s->outputs == 0) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "regression: statistics of a reduced input need a target");
+    }
+    if (reducer != NULL &&
+        (features_per_unit <= 0 || s->width != reducer->units * features_per_unit)) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "regression: the statistics have %lld features, but the reducer has %lld "
+                         "units of %lld features",
+                         (long long)s->width, (long long)reducer->units,
+                         (long long)features_per_unit);
+    }
+    if (outputs <= 0 || (s->outputs != 0 && s->outputs != outputs)) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "regression: the consumer has %lld outputs, but the target has %lld",
+                         (long long)outputs, (long long)s->outputs);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status import_weights(backend *b, int64_t outputs, int64_t width, const float *values,
+                                   matrix *out)
+{
+    return matrix_import(b, GRAIL_DTYPE_F32, outputs, width, width, values, out);
+}
+
+grail_status regression_derive(grail_statistics *s, const grail_reducer *reducer,
+                               int64_t features_per_unit, int64_t outputs, const float *consumer,
+                               const float *prior, regression *out)
+{
+    grail_status status = check_statistics(s, reducer, features_per_unit, outputs);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    projection map = {0};
+    regression r = {0};
+    derivation d = {.sums = *s, .prior = prior};
+    *s = (grail_statistics){0};
+    r = (regression){
+        .width = d.sums.width, .outputs = outputs, .count = d.sums.count, .weight = d.sums.weight};
+    if (reducer != NULL) {
+        TRY(reducer_projection(reducer, features_per_unit, &map));
+        d.map = &map;
+        r.width = map.width;
+    }
+    if (d.sums.outputs == 0) {
+        TRY(import_weights(d.sums.owner, outputs, d.sums.width, consumer, &d.consumer));
+    }
+    TRY(import_weights(d.sums.owner, outputs, r.width, prior, &d.prior_rows));
+    TRY(derive(&d, &r));
+    *out = r;
+    r = (regression){0};
+out:
+    regression_fini(&r);
+    free_sums(&d.sums);
+    matrix_free(&d.consumer);
+    matrix_free(&d.prior_rows);
+    projection_fini(&map);
     return status;
 }

@@ -43,32 +43,18 @@ enum { REGRESSION_MEASURED = 512 };
 int64_t regression_measured_stride(int64_t outputs);
 
 /**
- * Turns statistics of the full-width input into the regression of a selection. Takes over the
- * memory of `s` (its arrays are moved or freed, *s is left empty), so that no second Gram is
- * needed. After GRAIL_ERROR_ARGUMENT or GRAIL_ERROR_SHAPE *s is unchanged, after other errors it is
- * empty too.
- *   s->outputs == 0: local target Y = Z_full W^T, E = W_R G[R,P].
- *   s->outputs == O: E = C[:,P] - W_P G[P,P].
- * consumer W[O, n*u]; W0 = W[:, P]. *out is owned: regression_fini.
+ * Turns statistics of the full-width input X into the regression of Z = X M, with the map M of a
+ * reducer (algebra/projection.h). A folding whose merged units emit something else than the means
+ * has statistics of Z itself, and no reducer (NULL). s->outputs == 0: Y = X W^T, with the consumer
+ * W[O, n u]; of a selection E = W_R G[R,P]. s->outputs == O: a target in the sums; the consumer may
+ * be NULL. E = C M - W0 A, with the narrowed consumer W0[O, K u] as `prior`. Takes over the memory
+ * of `s` (its arrays are moved or freed, *s is left empty), so that a selection needs no second
+ * Gram. After GRAIL_ERROR_ARGUMENT or GRAIL_ERROR_SHAPE *s is unchanged, after other errors it is
+ * empty too. *out is owned: regression_fini.
  */
-grail_status regression_from_selection(grail_statistics *s, const grail_reducer *reducer,
-                                       int64_t features_per_unit, int64_t outputs,
-                                       const float *consumer, regression *out) GRAIL_MUST_CHECK;
-
-/** From statistics measured on the reduced input itself (folding: Z is what the folded producer
- * emits) with a target: E = C - W0 A. prior W0[O, K]. Takes over the memory of `s`. */
-grail_status regression_from_measured(grail_statistics *s, const float *prior,
-                                      regression *out) GRAIL_MUST_CHECK;
-
-/**
- * From statistics of the full-width input, for a folding whose input is taken as the mean of the
- * unfolded activations, Z = X M (as the paper does): A = M^T G M, E = W G M - W0 A.
- * consumer W[O, n*u], prior W0[O, K*u]. `s` is unchanged.
- */
-grail_status regression_from_folding(const grail_statistics *s, const grail_reducer *reducer,
-                                     int64_t features_per_unit, int64_t outputs,
-                                     const float *consumer, const float *prior,
-                                     regression *out) GRAIL_MUST_CHECK;
+grail_status regression_derive(grail_statistics *s, const grail_reducer *reducer,
+                               int64_t features_per_unit, int64_t outputs, const float *consumer,
+                               const float *prior, regression *out) GRAIL_MUST_CHECK;
 
 /** into += other (same W0). */
 grail_status regression_add(regression *into, const regression *other) GRAIL_MUST_CHECK;

@@ -17,14 +17,9 @@ static grail_status make_regression(const observation *o, const grail_reducer *r
                                     grail_statistics *s, const float *prior, regression *out)
 {
     const int64_t rows = o->layout.rows * o->layout.tap_rows;
-    if (o->folds || reducer == NULL) {
-        return regression_from_measured(s, prior, out);
-    }
-    const int64_t u = o->layout.features / reducer->units * o->layout.taps;
-    if (reducer->folds) {
-        return regression_from_folding(s, reducer, u, rows, o->weight, prior, out);
-    }
-    return regression_from_selection(s, reducer, u, rows, o->weight, out);
+    const grail_reducer *map = o->folds ? NULL : reducer; /* a folding's sums are those of Z */
+    const int64_t u = map == NULL ? 1 : o->layout.features / map->units * o->layout.taps;
+    return regression_derive(s, map, u, rows, o->weight, prior, out);
 }
 
 static ridge_options options_of(const compression_request *request, int consumer)

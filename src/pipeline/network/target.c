@@ -6,19 +6,15 @@
 
 #include <math.h>
 
-/* Adds the means of a folding's clusters: out[rows, K u] = in[rows, n u] M. */
-static grail_status append_means(const grail_reducer *r, matrix in, matrix out)
+/* out[rows, K u] = in[rows, n u] M of a reducer. */
+static grail_status reduce_value(const grail_reducer *r, int64_t features, matrix in, matrix out)
 {
-    grail_status status = GRAIL_OK;
-    double *share = NULL;
-    TRY(memory_new(&share, (size_t)r->kept, sizeof share[0]));
-    for (int64_t k = 0; k < r->kept; k++) {
-        share[k] = 1.0 / (double)r->members[k];
+    projection p = {0};
+    grail_status status = reducer_projection(r, features, &p);
+    if (status == GRAIL_OK) {
+        status = project(&p, in, out);
     }
-    TRY(matrix_zero(out));
-    TRY(matrix_fold_columns(r->units, r->labels, share, in, out));
-out:
-    memory_free(share);
+    projection_fini(&p);
     return status;
 }
 
@@ -43,20 +39,14 @@ grail_status dense_value(const calibration_network *network, int value, int dens
     const cut_axis axis = axis_of_value(network->request, value);
     const matrix in = execution_value(network->dense.execution, dense);
     const grail_reducer *r = axis.site == GRAPH_NONE ? NULL : network->results[axis.site].reducer;
-    int64_t *kept = NULL;
     TRY(matrix_pool_take(network->pool, in.rows, r == NULL ? in.columns : r->kept * axis.features,
                          out));
     if (r == NULL) {
         TRY(matrix_copy(in, *out));
-    } else if (r->folds) {
-        TRY(append_means(r, in, *out));
     } else {
-        TRY(memory_new(&kept, (size_t)out->columns, sizeof kept[0]));
-        reducer_kept_features(r, axis.features, kept);
-        TRY(matrix_gather(NULL, kept, in, *out));
+        TRY(reduce_value(r, axis.features, in, *out));
     }
 out:
-    memory_free(kept);
     return status;
 }
 
@@ -71,7 +61,7 @@ static grail_status copy_with_means(const calibration_network *network, const cu
     TRY(matrix_pool_take(network->pool, in.rows, width, out));
     TRY(matrix_copy(in, matrix_columns(*out, 0, in.columns)));
     if (width > in.columns) {
-        TRY(append_means(network->results[axis->site].reducer, in,
+        TRY(reduce_value(network->results[axis->site].reducer, axis->features, in,
                          matrix_columns(*out, in.columns, width - in.columns)));
     }
 out:

@@ -59,12 +59,27 @@ grail_statistics *oracle_statistics(backend *b, const oracle *o, int64_t begin, 
     return s;
 }
 
+grail_status oracle_select(grail_statistics *s, const grail_reducer *reducer,
+                           int64_t features_per_unit, int64_t outputs, const float *consumer,
+                           regression *out)
+{
+    grail_status status = GRAIL_OK;
+    float *prior = NULL;
+    TRY(memory_new_unset(&prior, (size_t)(outputs * reducer->kept * features_per_unit),
+                         sizeof *prior));
+    grail_reducer_merge_columns(reducer, features_per_unit, outputs, consumer, prior);
+    TRY(regression_derive(s, reducer, features_per_unit, outputs, consumer, prior, out));
+out:
+    memory_free(prior);
+    return status;
+}
+
 regression oracle_regression(backend *b, const oracle *o, int64_t begin, int64_t end, bool target)
 {
     regression r = {0};
     grail_statistics *s = oracle_statistics(b, o, begin, end, target);
     grail_reducer *reducer = oracle_reducer();
-    assert_ok(regression_from_selection(s, reducer, 1, O, o->consumer, &r));
+    assert_ok(regression_derive(s, reducer, 1, O, o->consumer, o->prior, &r));
     grail_reducer_free(reducer);
     grail_statistics_free(s);
     return r;

@@ -34,6 +34,11 @@ grail_statistics *oracle_statistics(backend *b, const oracle *o, int64_t begin, 
 /** The regression of the kept features on those rows. */
 regression oracle_regression(backend *b, const oracle *o, int64_t begin, int64_t end, bool target);
 
+/** regression_derive of a selection, with W0 = W[:, P]. */
+grail_status oracle_select(grail_statistics *s, const grail_reducer *reducer,
+                           int64_t features_per_unit, int64_t outputs, const float *consumer,
+                           regression *out) GRAIL_MUST_CHECK;
+
 /** Sums of a regression in arrays. */
 typedef struct regression_sums {
     int64_t width, outputs;

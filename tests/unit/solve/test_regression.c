@@ -100,7 +100,7 @@ static void measured_statistics_of_the_narrow_input_give_the_same_sums(void **st
     matrix y = support_rows(on_ref, T, O, O, o.given);
     assert_ok(statistics_create(on_ref, K, O, &s));
     assert_ok(statistics_accumulate(s, z, y));
-    assert_ok(regression_from_measured(s, o.prior, &r));
+    assert_ok(regression_derive(s, NULL, 1, s->outputs, NULL, o.prior, &r));
     assert_sums(&o, o.other, &r, 1e-9);
     assert_false(matrix_exists(s->gram));
     matrix_free(&z);
@@ -199,7 +199,7 @@ static void compaction_in_place_equals_the_plain_gather(void **state)
     grail_reducer *reducer = wide_reducer();
     grail_statistics *s = wide_statistics(0, before);
     regression r = {0};
-    assert_ok(regression_from_selection(s, reducer, U, 1, weight, &r));
+    assert_ok(oracle_select(s, reducer, U, 1, weight, &r));
     reducer_kept_features(reducer, U, features);
     for (int64_t i = 0; i < NARROW; i++) {
         for (int64_t j = 0; j <= i; j++) {
@@ -233,7 +233,7 @@ static void the_residual_of_a_target_is_summed_over_all_panels(void **state)
     grail_statistics *s = wide_statistics(1, gram);
     regression r = {0};
     assert_ok(matrix_upload(s->sum, gram)); /* any values */
-    assert_ok(regression_from_selection(s, reducer, U, 1, weight, &r));
+    assert_ok(oracle_select(s, reducer, U, 1, weight, &r));
     reducer_kept_features(reducer, U, features);
     double sum = 0.0;
     double square = 0.0;
@@ -264,7 +264,7 @@ static void no_second_gram_matrix_is_held(void **state)
     regression r = {0};
     const int64_t before = memory_in_use();
     memory_peak_begin();
-    assert_ok(regression_from_selection(s, reducer, U, 1, weight, &r));
+    assert_ok(oracle_select(s, reducer, U, 1, weight, &r));
     assert_true(memory_peak() < before + gram / 2);
     assert_true(memory_in_use() < before - gram / 2);
     assert_int_equal(backend_bytes(on_ref), sizeof(double) * (NARROW * NARROW + NARROW));
@@ -303,7 +303,7 @@ static void measured_outputs_are_every_stride_th(void **state)
     support_set_element(s->gram, 0, 0, 1.0);
     support_set_element(s->gram, 1, 1, 1.0);
     support_set_element(s->sum, 0, 1, 3.0);
-    assert_ok(regression_from_selection(s, reducer, 1, MANY, weight, &r));
+    assert_ok(oracle_select(s, reducer, 1, MANY, weight, &r));
     for (int64_t i = 0; i < MANY; i += regression_measured_stride(MANY)) {
         assert_near(r.residual_square[i], (double)(i * i), 0.0);
         assert_near(r.target_square[i], (double)(i * i + 1), 0.0);
@@ -339,7 +339,7 @@ static void many_outputs_of_a_target_are_measured_likewise(void **state)
     assert_ok(matrix_upload(s->cross, cross));
     assert_ok(matrix_upload(s->target_sum, sum));
     assert_ok(matrix_upload(s->target_square, square));
-    assert_ok(regression_from_measured(s, prior, &r));
+    assert_ok(regression_derive(s, NULL, 1, s->outputs, NULL, prior, &r));
     for (int64_t i = 0; i < MANY; i++) {
         assert_near(support_element(r.cross, i, 0), (double)(2 * i - 4), 0.0);
         assert_near(r.residual_sum[i], (double)(10 * i), 0.0);
@@ -365,7 +365,7 @@ static void keeping_everything_leaves_no_residual(void **state)
     regression r = {0};
     grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, false);
     assert_ok(grail_reducer_from_selection(H, H, all, &reducer));
-    assert_ok(regression_from_selection(s, reducer, 1, O, o.consumer, &r));
+    assert_ok(oracle_select(s, reducer, 1, O, o.consumer, &r));
     for (int64_t i = 0; i < O * H; i++) {
         assert_true(support_element(r.cross, i / H, i % H) == 0.0);
     }
@@ -380,27 +380,21 @@ static void shapes_that_do_not_fit_leave_the_statistics_alone(void **state)
     (void)state;
     oracle o;
     oracle_fill(&o, 7);
-    const int64_t labels[H] = {0};
     grail_reducer *reducer = oracle_reducer();
-    grail_reducer *folding = NULL;
     regression r = {0};
     grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, true);
     grail_statistics *own = oracle_statistics(on_ref, &o, 0, T, false);
-    assert_ok(grail_reducer_from_labels(H, 1, labels, &folding));
-    assert_fails(regression_from_selection(s, reducer, 2, O, o.consumer, &r), GRAIL_ERROR_SHAPE,
+    assert_fails(regression_derive(s, reducer, 2, O, o.consumer, o.prior, &r), GRAIL_ERROR_SHAPE,
                  "12 features, but the reducer has 12 units of 2");
-    assert_fails(regression_from_selection(s, reducer, 1, O - 1, o.consumer, &r), GRAIL_ERROR_SHAPE,
-                 "4 outputs, but the target has 5");
-    assert_fails(regression_from_selection(s, folding, 1, O, o.consumer, &r), GRAIL_ERROR_ARGUMENT,
-                 "folded input");
-    assert_fails(regression_from_measured(own, o.consumer, &r), GRAIL_ERROR_ARGUMENT,
+    assert_fails(regression_derive(s, reducer, 1, O - 1, o.consumer, o.prior, &r),
+                 GRAIL_ERROR_SHAPE, "4 outputs, but the target has 5");
+    assert_fails(regression_derive(own, NULL, 1, O, NULL, o.consumer, &r), GRAIL_ERROR_ARGUMENT,
                  "need a target");
     assert_true(matrix_exists(s->gram));
     assert_true(matrix_exists(own->gram));
     grail_statistics_free(s);
     grail_statistics_free(own);
     grail_reducer_free(reducer);
-    grail_reducer_free(folding);
 }
 
 static grail_status build_regression(void *context)
@@ -416,7 +410,7 @@ static grail_status build_regression(void *context)
         status = grail_reducer_from_selection(3, 2, kept, &reducer);
     }
     if (status == GRAIL_OK) {
-        status = regression_from_selection(s, reducer, 1, 1, weight, &r);
+        status = oracle_select(s, reducer, 1, 1, weight, &r);
     }
     regression_fini(&r);
     grail_reducer_free(reducer);

@@ -330,7 +330,7 @@ static void the_worked_example(void **state)
         matrix rows = support_rows(on_ref, 4, 3, 3, x);
         assert_ok(statistics_create(on_ref, 3, 0, &s));
         assert_ok(statistics_accumulate(s, rows, no_matrix));
-        assert_ok(regression_from_selection(s, reducer, 1, 4, w, &r));
+        assert_ok(oracle_select(s, reducer, 1, 4, w, &r));
         assert_ok(oracle_fit(&r, NULL, prior, &options, weight, NULL, &result));
         assert_all_near(8, weight, expected, 1e-14);
         assert_near(result.lambda, 2.0 * alphas[i], 1e-15);
@@ -349,7 +349,7 @@ static void a_folding_is_its_own_whole(void **state)
     oracle_fill(&o, 36);
     regression r = {0};
     grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, true);
-    assert_ok(regression_from_measured(s, o.consumer, &r));
+    assert_ok(regression_derive(s, NULL, 1, s->outputs, NULL, o.consumer, &r));
     assert_near(r.full_diagonal, lambda_of_all(&o, 0, T, 1.0), 1e-10);
     regression_fini(&r);
     grail_statistics_free(s);
