@@ -60,7 +60,7 @@ static tensor_list list_tensors(const synthetic_shape *s)
 
 /* Uniform values of the usual scale, 1/sqrt(columns); norms are 1. Cheap, since it makes
  * gigabytes. */
-static void write_tensor(safetensors_writer *writer, const tensor_view *view, uint64_t seed)
+static void write_tensor(tensor_writer *writer, const tensor_view *view, uint64_t seed)
 {
     int64_t count = 0;
     shape_elements(view->rank, view->shape, &count);
@@ -76,8 +76,7 @@ static void write_tensor(safetensors_writer *writer, const tensor_view *view, ui
         row[i] = view->rank == 2 ? scale * (2.0F * u - 1.0F) : 1.0F;
     }
     bench_check(convert_from_f32(GRAIL_DTYPE_BF16, row, count, values));
-    bench_check(
-        safetensors_writer_put(writer, view->name, values, (size_t)count * sizeof values[0]));
+    bench_check(tensor_writer_put(writer, view->name, values, (size_t)count * sizeof values[0]));
     memory_free(values);
     memory_free(row);
 }
@@ -87,13 +86,13 @@ static void write_model(const char *directory, const synthetic_shape *s)
     char path[512];
     snprintf(path, sizeof path, "%s/model.safetensors", directory);
     tensor_list list = list_tensors(s);
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     bench_check(safetensors_writer_open(path, list.count, list.views, LAYOUT_NEW, &writer));
     for (int64_t i = 0; i < list.count; i++) {
         write_tensor(writer, &list.views[i], (uint64_t)i);
     }
-    bench_check(safetensors_writer_seal(writer));
-    safetensors_writer_close(writer);
+    bench_check(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
     memory_free(list.views);
     memory_free(list.names);
     snprintf(path, sizeof path, "%s/config.json", directory);

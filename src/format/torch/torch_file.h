@@ -10,7 +10,7 @@
 #define GRAIL_FORMAT_TORCH_TORCH_FILE_H
 
 #include "base/file.h"
-#include "format/file_layout.h"
+#include "format/tensor_writer.h"
 #include "tensor/tensor.h"
 
 typedef struct torch_file torch_file;
@@ -44,25 +44,11 @@ const char *torch_file_wrapper(const torch_file *file);
 /** Whether this is a TorchScript archive, whose root is a module. */
 bool torch_file_is_script(const torch_file *file);
 
-/* Writing: all names, dtypes and shapes are declared first, the file is laid out and its space
- * reserved, then the tensors are written in any order. The result loads with weights_only. */
-typedef struct torch_writer torch_writer;
-
-/** Lays out `count` tensors at `path`, in a dictionary under `wrapper` ("" = bare). No reader opens
- * the file until it is sealed. *out is owned: torch_writer_close. */
+/** Opens a writer that lays out `count` tensors at `path`, in a dictionary under `wrapper` ("" =
+ * bare). No reader opens the file until it is sealed; the result loads with weights_only. *out is
+ * owned: tensor_writer_close. */
 grail_status torch_writer_open(const char *path, const char *wrapper, int64_t count,
                                const tensor_view tensors[], layout_start start,
-                               torch_writer **out) GRAIL_MUST_CHECK;
-/** Writes the complete tensor `name`, once; `bytes` must equal its size. */
-grail_status torch_writer_put(torch_writer *writer, const char *name, const void *data,
-                              size_t bytes) GRAIL_MUST_CHECK;
-/** Reads the complete tensor `name` back, as this writer or an earlier one wrote it. */
-grail_status torch_writer_get(const torch_writer *writer, const char *name, void *data,
-                              size_t bytes) GRAIL_MUST_CHECK;
-/** Flushes everything to disk. */
-grail_status torch_writer_flush(const torch_writer *writer) GRAIL_MUST_CHECK;
-/** Seals the file, so that readers open it. All tensors must have been put. */
-grail_status torch_writer_seal(const torch_writer *writer) GRAIL_MUST_CHECK;
-void torch_writer_close(torch_writer *writer); /* NULL is allowed */
+                               tensor_writer **out) GRAIL_MUST_CHECK;
 
 #endif

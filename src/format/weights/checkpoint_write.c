@@ -10,7 +10,7 @@
 
 typedef struct written_file {
     char *path;
-    void *writer; /* of the format; NULL until it is open */
+    tensor_writer *writer; /* NULL until it is open */
 } written_file;
 
 struct checkpoint_writer {
@@ -220,7 +220,7 @@ grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, 
     const written_file *file = NULL;
     const char *stored = NULL;
     TRY(find_file(writer, name, &file, &stored));
-    TRY(writer->format->put(file->writer, stored, data, bytes));
+    TRY(tensor_writer_put(file->writer, stored, data, bytes));
 out:
     return status;
 }
@@ -232,7 +232,7 @@ grail_status checkpoint_writer_get(const checkpoint_writer *writer, const char *
     const written_file *file = NULL;
     const char *stored = NULL;
     TRY(find_file(writer, name, &file, &stored));
-    TRY(writer->format->get(file->writer, stored, data, bytes));
+    TRY(tensor_writer_get(file->writer, stored, data, bytes));
 out:
     return status;
 }
@@ -241,7 +241,7 @@ grail_status checkpoint_writer_flush(const checkpoint_writer *writer)
 {
     grail_status status = GRAIL_OK;
     for (int f = 0; f < writer->file_count && status == GRAIL_OK; f++) {
-        status = writer->format->flush(writer->files[f].writer);
+        status = tensor_writer_flush(writer->files[f].writer);
     }
     return status;
 }
@@ -250,7 +250,7 @@ grail_status checkpoint_writer_seal(const checkpoint_writer *writer)
 {
     grail_status status = GRAIL_OK;
     for (int f = 0; f < writer->file_count && status == GRAIL_OK; f++) {
-        status = writer->format->seal(writer->files[f].writer);
+        status = tensor_writer_seal(writer->files[f].writer);
     }
     return status;
 }
@@ -261,7 +261,7 @@ void checkpoint_writer_close(checkpoint_writer *writer)
         return;
     }
     for (int f = 0; f < writer->file_count; f++) {
-        writer->format->close(writer->files[f].writer);
+        tensor_writer_close(writer->files[f].writer);
         memory_free(writer->files[f].path);
     }
     for (int64_t i = 0; writer->names != NULL && i < checkpoint_count(writer->like); i++) {

@@ -9,7 +9,7 @@
 #define GRAIL_FORMAT_WEIGHTS_SAFETENSORS_H
 
 #include "base/file.h"
-#include "format/file_layout.h"
+#include "format/tensor_writer.h"
 #include "format/weights/weights_limits.h"
 #include "tensor/tensor.h"
 
@@ -34,33 +34,15 @@ const tensor_view *safetensors_find(const safetensors *file, const char *name);
 /** Tells the system that a tensor's pages are not needed for now. */
 void safetensors_release(const safetensors *file, const tensor_view *tensor);
 
-/* Writing: all names, dtypes and shapes are declared first, the file is laid out and its space
- * reserved (a full disk shows here), then the tensors are written in any order. */
-typedef struct safetensors_writer safetensors_writer;
-
 /**
- * Lays out `count` tensors (name, dtype, rank, shape are read; data is ignored) at `path`: sorted
- * by dtype as the reference writer does (largest alignment first), then by name, metadata
+ * Opens a writer that lays out `count` tensors (name, dtype, rank, shape are read; data is ignored)
+ * at `path`: sorted by dtype as the reference writer does (largest alignment first), then by name,
+ * metadata
  * {"format": "pt"}. No reader opens the file until it is sealed. *out is owned:
- * safetensors_writer_close.
+ * tensor_writer_close.
  */
 grail_status safetensors_writer_open(const char *path, int64_t count, const tensor_view tensors[],
-                                     layout_start start, safetensors_writer **out) GRAIL_MUST_CHECK;
-
-/** Writes the complete tensor `name`, once; `bytes` must equal its size. */
-grail_status safetensors_writer_put(safetensors_writer *writer, const char *name, const void *data,
-                                    size_t bytes) GRAIL_MUST_CHECK;
-
-/** Reads the complete tensor `name` back, as this writer or an earlier one wrote it. */
-grail_status safetensors_writer_get(const safetensors_writer *writer, const char *name, void *data,
-                                    size_t bytes) GRAIL_MUST_CHECK;
-
-/** Flushes everything to disk. */
-grail_status safetensors_writer_flush(const safetensors_writer *writer) GRAIL_MUST_CHECK;
-/** Seals the file, so that readers open it. All tensors must have been put. */
-grail_status safetensors_writer_seal(const safetensors_writer *writer) GRAIL_MUST_CHECK;
-/** Closes; what was not flushed may be lost. NULL is allowed. */
-void safetensors_writer_close(safetensors_writer *writer);
+                                     layout_start start, tensor_writer **out) GRAIL_MUST_CHECK;
 
 /** Writes the file `path` with these tensors and their data. The file appears when it is complete;
  * `replaces` is as in output_file_open. */

@@ -2,10 +2,9 @@
  * laid out at once. */
 #include "format/weights/safetensors.h"
 
-#include "base/file.h"
 #include "base/json.h"
 #include "base/output_file.h"
-#include "format/tensor_slots.h"
+#include "format/tensor_writer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +12,6 @@
 enum { LENGTH_SIZE = 8, HEADER_ALIGNMENT = 8 };
 
 static const char metadata_key[] = "__metadata__";
-
-struct safetensors_writer {
-    tensor_slots slots; /* in the order of the data */
-    size_t *begins;     /* [slots.count], relative to the data */
-    size_t data_bytes;
-    buffer header; /* everything before the data: the length of the JSON, then the padded JSON */
-    layout_piece text; /* the header without its length; the length is the seal */
-    file_layout layout;
-};
 
 /* Descending dtype order, so that each tensor is aligned to its element size; then by name. */
 static int compare_slots(const void *a, const void *b)
@@ -34,38 +24,34 @@ static int compare_slots(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-static grail_status declare(safetensors_writer *writer, const char *path, int64_t count,
-                            const tensor_view tensors[])
+static grail_status declare(tensor_writer *writer, int64_t count, const tensor_view tensors[])
 {
     grail_status status = GRAIL_OK;
-    tensor_slots *slots = &writer->slots;
-    TRY(tensor_slots_declare(slots, path, count, tensors));
-    qsort(slots->items, (size_t)count, sizeof *slots->items, compare_slots);
-    TRY(tensor_slots_index(slots));
-    if (name_index_find(&slots->index, metadata_key) >= 0) {
+    TRY(tensor_writer_declare(writer, count, tensors));
+    qsort(writer->items, (size_t)count, sizeof *writer->items, compare_slots);
+    TRY(tensor_writer_index(writer));
+    if (name_index_find(&writer->index, metadata_key) >= 0) {
         FAIL(GRAIL_ERROR_ARGUMENT, "tensor '%s': the name is reserved", metadata_key);
     }
 out:
     return status;
 }
 
-static grail_status place_tensors(safetensors_writer *writer)
+/* Places relative to the data. */
+static grail_status place_tensors(tensor_writer *writer, size_t *data_bytes)
 {
-    grail_status status = GRAIL_OK;
-    const tensor_slots *slots = &writer->slots;
-    TRY(memory_new_unset(&writer->begins, (size_t)slots->count, sizeof *writer->begins));
-    for (int64_t i = 0; i < slots->count; i++) {
-        writer->begins[i] = writer->data_bytes;
-        if (!size_add(writer->data_bytes, slots->items[i].bytes, &writer->data_bytes) ||
-            writer->data_bytes > INT64_MAX / 2) {
-            FAIL(GRAIL_ERROR_ARGUMENT, "the tensors take more bytes than a file can hold");
+    for (int64_t i = 0; i < writer->count; i++) {
+        writer->items[i].place = *data_bytes;
+        if (!size_add(*data_bytes, writer->items[i].bytes, data_bytes) ||
+            *data_bytes > INT64_MAX / 2) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "the tensors take more bytes than a file can hold");
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
-static grail_status put_entry(json_t *header, const tensor_slot *tensor, size_t begin)
+static grail_status put_entry(json_t *header, const tensor_slot *tensor)
 {
     grail_status status = GRAIL_OK;
     json_t *entry = json_object();
@@ -78,8 +64,8 @@ static grail_status put_entry(json_t *header, const tensor_slot *tensor, size_t 
         TRY(json_push(shape, json_integer(tensor->shape[d])));
     }
     TRY(json_put(entry, "data_offsets", json_incref(offsets)));
-    TRY(json_push(offsets, json_integer((json_int_t)begin)));
-    TRY(json_push(offsets, json_integer((json_int_t)(begin + tensor->bytes))));
+    TRY(json_push(offsets, json_integer((json_int_t)tensor->place)));
+    TRY(json_push(offsets, json_integer((json_int_t)(tensor->place + tensor->bytes))));
 out:
     json_decref(entry);
     json_decref(shape);
@@ -111,7 +97,8 @@ out:
     return status;
 }
 
-static grail_status build_header(safetensors_writer *writer)
+/* The length of the JSON, then the padded JSON. */
+static grail_status build_header(tensor_writer *writer)
 {
     grail_status status = GRAIL_OK;
     json_t *header = json_object();
@@ -119,112 +106,72 @@ static grail_status build_header(safetensors_writer *writer)
         FAIL(GRAIL_ERROR_MEMORY, "out of memory while building the header");
     }
     TRY(put_metadata(header));
-    for (int64_t i = 0; i < writer->slots.count; i++) {
-        TRY(put_entry(header, &writer->slots.items[i], writer->begins[i]));
+    for (int64_t i = 0; i < writer->count; i++) {
+        TRY(put_entry(header, &writer->items[i]));
     }
-    buffer_init(&writer->header, SAFETENSORS_LARGEST_HEADER + LENGTH_SIZE);
-    TRY(append_header(&writer->header, header));
+    buffer_init(&writer->bytes, SAFETENSORS_LARGEST_HEADER + LENGTH_SIZE);
+    TRY(append_header(&writer->bytes, header));
 out:
     json_decref(header);
     return status;
 }
 
-/* Every reader refuses a header of length 0. */
-static grail_status open_file(safetensors_writer *writer, layout_start start)
+/* The length is the seal: every reader refuses a header of length 0. */
+static grail_status lay_out(tensor_writer *writer, int64_t count, const tensor_view tensors[])
 {
-    const size_t text = writer->header.size - LENGTH_SIZE;
-    writer->text = (layout_piece){.begin = LENGTH_SIZE, .at = LENGTH_SIZE, .size = text};
+    grail_status status = GRAIL_OK;
+    size_t data_bytes = 0;
+    TRY(declare(writer, count, tensors));
+    TRY(place_tensors(writer, &data_bytes));
+    TRY(build_header(writer));
+    TRY(memory_new(&writer->pieces, 1, sizeof writer->pieces[0]));
+    const size_t header = writer->bytes.size;
+    writer->pieces[0] =
+        (layout_piece){.begin = LENGTH_SIZE, .at = LENGTH_SIZE, .size = header - LENGTH_SIZE};
     writer->layout = (file_layout){
-        .bytes = writer->header.bytes,
-        .pieces = &writer->text,
+        .bytes = writer->bytes.bytes,
+        .pieces = writer->pieces,
         .piece_count = 1,
         .seal = {.size = LENGTH_SIZE},
-        .file_size = writer->header.size + writer->data_bytes,
+        .file_size = header + data_bytes,
     };
-    return tensor_slots_open(&writer->slots, &writer->layout, start);
+    for (int64_t i = 0; i < count; i++) {
+        writer->items[i].place += header;
+    }
+out:
+    return status;
 }
 
 grail_status safetensors_writer_open(const char *path, int64_t count, const tensor_view tensors[],
-                                     layout_start start, safetensors_writer **out)
+                                     layout_start start, tensor_writer **out)
 {
     grail_status status = GRAIL_OK;
-    safetensors_writer *writer = NULL;
-    TRY(memory_new(&writer, 1, sizeof *writer));
-    status = declare(writer, path, count, tensors);
-    if (status == GRAIL_OK) {
-        status = place_tensors(writer);
-    }
-    if (status == GRAIL_OK) {
-        status = build_header(writer);
-    }
+    tensor_writer *writer = NULL;
+    TRY(tensor_writer_new(path, &writer));
+    status = lay_out(writer, count, tensors);
     if (status != GRAIL_OK) {
         error_prefix("%s", path);
         goto out;
     }
-    TRY(open_file(writer, start));
+    TRY(tensor_writer_open(writer, start));
     *out = writer;
     writer = NULL;
 out:
-    safetensors_writer_close(writer);
+    tensor_writer_close(writer);
     return status;
-}
-
-grail_status safetensors_writer_put(safetensors_writer *writer, const char *name, const void *data,
-                                    size_t bytes)
-{
-    int64_t i = 0;
-    tensor_slots *slots = &writer->slots;
-    grail_status status = tensor_slots_find_unwritten(slots, name, bytes, &i);
-    if (status == GRAIL_OK) {
-        status = file_write_at(slots->descriptor, slots->path, data, bytes,
-                               writer->header.size + writer->begins[i]);
-        slots->items[i].written = status == GRAIL_OK;
-    }
-    return status;
-}
-
-grail_status safetensors_writer_get(const safetensors_writer *writer, const char *name, void *data,
-                                    size_t bytes)
-{
-    int64_t i = 0;
-    const tensor_slots *slots = &writer->slots;
-    const grail_status status = tensor_slots_find(slots, name, bytes, &i);
-    return status == GRAIL_OK ? file_read_at(slots->descriptor, slots->path, data, bytes,
-                                             writer->header.size + writer->begins[i])
-                              : status;
-}
-
-grail_status safetensors_writer_flush(const safetensors_writer *writer)
-{
-    return tensor_slots_flush(&writer->slots);
-}
-
-grail_status safetensors_writer_seal(const safetensors_writer *writer)
-{
-    return tensor_slots_seal(&writer->slots);
-}
-
-void safetensors_writer_close(safetensors_writer *writer)
-{
-    if (writer != NULL) {
-        tensor_slots_fini(&writer->slots);
-        memory_free(writer->begins);
-        buffer_fini(&writer->header);
-        memory_free(writer);
-    }
 }
 
 static grail_status write_all(const char *path, int64_t count, const tensor_view tensors[])
 {
     grail_status status = GRAIL_OK;
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     TRY(safetensors_writer_open(path, count, tensors, LAYOUT_EMPTY, &writer));
     for (int64_t i = 0; i < count; i++) {
-        TRY(safetensors_writer_put(writer, tensors[i].name, tensors[i].data, tensors[i].bytes));
+        TRY(tensor_writer_put(writer, tensors[i].name, tensors[i].data, tensors[i].bytes));
     }
-    TRY(safetensors_writer_seal(writer));
+    TRY(tensor_writer_seal(writer));
 out:
-    safetensors_writer_close(writer);
+    tensor_writer_close(writer);
     return status;
 }
 

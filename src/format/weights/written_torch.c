@@ -25,45 +25,11 @@ static grail_status file_name(const checkpoint *like, int file, bool same_format
 }
 
 static grail_status open_writer(const char *path, const checkpoint *like, int file, int64_t count,
-                                const tensor_view tensors[], layout_start start, void **out)
+                                const tensor_view tensors[], layout_start start,
+                                tensor_writer **out)
 {
-    torch_writer *writer = NULL;
-    const grail_status status =
-        torch_writer_open(path, checkpoint_wrapper(like, file), count, tensors, start, &writer);
-    *out = writer;
-    return status;
+    return torch_writer_open(path, checkpoint_wrapper(like, file), count, tensors, start, out);
 }
 
-static grail_status put(void *writer, const char *name, const void *data, size_t bytes)
-{
-    return torch_writer_put(writer, name, data, bytes);
-}
-
-static grail_status get(const void *writer, const char *name, void *data, size_t bytes)
-{
-    return torch_writer_get(writer, name, data, bytes);
-}
-
-static grail_status flush(const void *writer)
-{
-    return torch_writer_flush(writer);
-}
-
-static grail_status seal(const void *writer)
-{
-    return torch_writer_seal(writer);
-}
-
-static void close_writer(void *writer)
-{
-    torch_writer_close(writer);
-}
-
-const weights_format weights_format_torch = {.name = "torch",
-                                             .file_name = file_name,
-                                             .open = open_writer,
-                                             .put = put,
-                                             .get = get,
-                                             .flush = flush,
-                                             .seal = seal,
-                                             .close = close_writer};
+const weights_format weights_format_torch = {
+    .name = "torch", .file_name = file_name, .open = open_writer};

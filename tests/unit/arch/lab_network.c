@@ -282,21 +282,21 @@ void lab_shape_values(const lab_shape *t, int64_t count, float *values)
     }
 }
 
-static void put_values(safetensors_writer *writer, const lab_shape *t)
+static void put_values(tensor_writer *writer, const lab_shape *t)
 {
     float *values = NULL;
     int64_t count = 0;
     assert_true(shape_elements(t->rank, t->shape, &count));
     assert_ok(memory_new_unset(&values, (size_t)count, sizeof values[0]));
     lab_shape_values(t, count, values);
-    assert_ok(safetensors_writer_put(writer, t->name, values, (size_t)count * sizeof values[0]));
+    assert_ok(tensor_writer_put(writer, t->name, values, (size_t)count * sizeof values[0]));
     memory_free(values);
 }
 
 void lab_network_write(const lab_network *n, const char *directory, bool with_values)
 {
     static tensor_view views[LAB_NETWORK_TENSORS];
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     char path[1024];
     for (int i = 0; i < n->count; i++) {
         const lab_shape *t = &n->tensors[i];
@@ -311,6 +311,6 @@ void lab_network_write(const lab_network *n, const char *directory, bool with_va
             put_values(writer, &n->tensors[i]);
         }
     }
-    assert_ok(safetensors_writer_seal(writer));
-    safetensors_writer_close(writer);
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
 }

@@ -186,7 +186,7 @@ static void old_buffers_and_a_second_copy_of_the_head_are_let_be(void **state)
 static void write_odd_dtype(const fixture *f, grail_dtype dtype)
 {
     tensor_view views[LAB_TENSORS] = {0};
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     char path[LAB_PATH + 32];
     for (int i = 0; i < f->m.count; i++) {
         const lab_tensor *t = &f->m.tensors[i];
@@ -199,8 +199,8 @@ static void write_odd_dtype(const fixture *f, grail_dtype dtype)
     snprintf(path, sizeof path, "%s/model.safetensors", f->path);
     assert_int_equal(remove(path), 0);
     assert_ok(safetensors_writer_open(path, f->m.count, views, LAYOUT_NEW, &writer));
-    assert_ok(safetensors_writer_seal(writer));
-    safetensors_writer_close(writer);
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
 }
 
 static void a_quantised_tensor_is_refused(void **state)

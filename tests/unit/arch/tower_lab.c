@@ -93,7 +93,7 @@ void tower_wrap(tower_lab *lab, const char *begin, const char *prefix)
 static void write_zeros(tower_lab *lab)
 {
     char path[1200];
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     support_remove_tree(lab->path);
     assert_int_equal(mkdir(lab->path, 0777), 0);
     for (int i = 0; i < lab->count; i++) {
@@ -102,8 +102,8 @@ static void write_zeros(tower_lab *lab)
     snprintf(path, sizeof path, "%s/%s", lab->path,
              lab->weights == NULL ? "model.safetensors" : lab->weights);
     assert_ok(safetensors_writer_open(path, lab->count, lab->views, LAYOUT_NEW, &writer));
-    assert_ok(safetensors_writer_seal(writer));
-    safetensors_writer_close(writer);
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
     if (lab->beside != NULL) {
         support_write_file(lab->path, lab->beside, lab->text, strlen(lab->text));
     }

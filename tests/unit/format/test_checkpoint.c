@@ -21,7 +21,7 @@ static void write_shard(const char *directory, const char *file, int64_t count,
 {
     char *path = NULL;
     tensor_view tensors[4] = {0};
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     for (int64_t i = 0; i < count; i++) {
         tensors[i] =
             (tensor_view){.name = names[i], .dtype = GRAIL_DTYPE_U8, .rank = 1, .shape = {4}};
@@ -31,10 +31,10 @@ static void write_shard(const char *directory, const char *file, int64_t count,
     for (int64_t i = 0; i < count; i++) {
         char data[4];
         memset(data, names[i][0], sizeof data);
-        assert_ok(safetensors_writer_put(writer, names[i], data, sizeof data));
+        assert_ok(tensor_writer_put(writer, names[i], data, sizeof data));
     }
-    assert_ok(safetensors_writer_seal(writer));
-    safetensors_writer_close(writer);
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
     memory_free(path);
 }
 
@@ -44,7 +44,7 @@ static void write_torch(const char *directory, const char *file, const char *wra
 {
     char *path = NULL;
     tensor_view tensors[4] = {0};
-    torch_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     for (int64_t i = 0; i < count; i++) {
         tensors[i] =
             (tensor_view){.name = names[i], .dtype = GRAIL_DTYPE_U8, .rank = 1, .shape = {4}};
@@ -54,10 +54,10 @@ static void write_torch(const char *directory, const char *file, const char *wra
     for (int64_t i = 0; i < count; i++) {
         char data[4];
         memset(data, names[i][0], sizeof data);
-        assert_ok(torch_writer_put(writer, names[i], data, sizeof data));
+        assert_ok(tensor_writer_put(writer, names[i], data, sizeof data));
     }
-    assert_ok(torch_writer_seal(writer));
-    torch_writer_close(writer);
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
     memory_free(path);
 }
 

@@ -86,13 +86,13 @@ static void weights_come_first(void **state)
     checkpoint *c = NULL;
     char *path = NULL;
     const tensor_view tensor = {.name = "a", .dtype = GRAIL_DTYPE_U8, .rank = 1, .shape = {4}};
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     support_write_file(*state, "a.gguf", "GGUF", 4);
     assert_ok(path_join(&path, *state, "model.safetensors"));
     assert_ok(safetensors_writer_open(path, 1, &tensor, LAYOUT_NEW, &writer));
-    assert_ok(safetensors_writer_put(writer, "a", "abcd", 4));
-    assert_ok(safetensors_writer_seal(writer));
-    safetensors_writer_close(writer);
+    assert_ok(tensor_writer_put(writer, "a", "abcd", 4));
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
     assert_ok(checkpoint_open(*state, &c));
     checkpoint_close(c);
     memory_free(path);

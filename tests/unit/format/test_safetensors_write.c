@@ -27,13 +27,13 @@ static tensor_view declare(const char *name, grail_dtype dtype, int rank, int64_
 static grail_status open_writer(const place *p, int64_t count, const tensor_view tensors[],
                                 layout_start start)
 {
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     const grail_status status = safetensors_writer_open(p->path, count, tensors, start, &writer);
     assert_true((status == GRAIL_OK) == (writer != NULL));
     if (status == GRAIL_OK) {
-        assert_ok(safetensors_writer_seal(writer));
+        assert_ok(tensor_writer_seal(writer));
     }
-    safetensors_writer_close(writer);
+    tensor_writer_close(writer);
     return status;
 }
 
@@ -57,13 +57,13 @@ static void test_what_is_written_is_read_back(void **state)
     static const unsigned char data[24] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
                                            13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24};
     const size_t sizes[] = {3, 24, 8, 0, 4};
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     assert_ok(safetensors_writer_open(p->path, 5, tensors, LAYOUT_NEW, &writer));
     for (int i = 4; i >= 0; i--) {
-        assert_ok(safetensors_writer_put(writer, tensors[i].name, data, sizes[i]));
+        assert_ok(tensor_writer_put(writer, tensors[i].name, data, sizes[i]));
     }
-    assert_ok(safetensors_writer_seal(writer));
-    safetensors_writer_close(writer);
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
 
     safetensors *file = NULL;
     assert_ok(safetensors_open(p->path, &file));
@@ -118,16 +118,15 @@ static void test_wrong_puts_are_refused(void **state)
 {
     const place *p = *state;
     const tensor_view tensors[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0)};
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     assert_ok(safetensors_writer_open(p->path, 1, tensors, LAYOUT_NEW, &writer));
-    assert_fails(safetensors_writer_put(writer, "b", "abcd", 4), GRAIL_ERROR_ARGUMENT,
+    assert_fails(tensor_writer_put(writer, "b", "abcd", 4), GRAIL_ERROR_ARGUMENT,
                  "has no place for a tensor 'b'");
-    assert_fails(safetensors_writer_put(writer, "a", "abc", 3), GRAIL_ERROR_SHAPE,
+    assert_fails(tensor_writer_put(writer, "a", "abc", 3), GRAIL_ERROR_SHAPE,
                  "takes 4 bytes, but 3 are given");
-    assert_ok(safetensors_writer_put(writer, "a", "abcd", 4));
-    assert_fails(safetensors_writer_put(writer, "a", "abcd", 4), GRAIL_ERROR_ARGUMENT,
-                 "a second time");
-    safetensors_writer_close(writer);
+    assert_ok(tensor_writer_put(writer, "a", "abcd", 4));
+    assert_fails(tensor_writer_put(writer, "a", "abcd", 4), GRAIL_ERROR_ARGUMENT, "a second time");
+    tensor_writer_close(writer);
 }
 
 static void test_impossible_declarations_leave_no_file(void **state)
@@ -183,20 +182,20 @@ static void test_a_file_with_the_same_header_is_continued(void **state)
     const place *p = *state;
     const tensor_view tensors[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0),
                                    declare("b", GRAIL_DTYPE_U8, 1, 4, 0)};
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     char found[4] = "";
     assert_fails(open_writer(p, 2, tensors, LAYOUT_CONTINUED), GRAIL_ERROR_IO, "cannot open");
     assert_ok(safetensors_writer_open(p->path, 2, tensors, LAYOUT_NEW, &writer));
-    assert_ok(safetensors_writer_put(writer, "a", "1234", 4));
-    assert_ok(safetensors_writer_flush(writer));
-    safetensors_writer_close(writer);
+    assert_ok(tensor_writer_put(writer, "a", "1234", 4));
+    assert_ok(tensor_writer_flush(writer));
+    tensor_writer_close(writer);
     assert_ok(safetensors_writer_open(p->path, 2, tensors, LAYOUT_CONTINUED, &writer));
-    assert_ok(safetensors_writer_get(writer, "a", found, 4));
+    assert_ok(tensor_writer_get(writer, "a", found, 4));
     assert_memory_equal(found, "1234", 4);
-    assert_fails(safetensors_writer_get(writer, "a", found, 3), GRAIL_ERROR_SHAPE, "takes 4 bytes");
-    assert_ok(safetensors_writer_put(writer, "b", "5678", 4));
-    assert_ok(safetensors_writer_seal(writer));
-    safetensors_writer_close(writer);
+    assert_fails(tensor_writer_get(writer, "a", found, 3), GRAIL_ERROR_SHAPE, "takes 4 bytes");
+    assert_ok(tensor_writer_put(writer, "b", "5678", 4));
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
     assert_ok(open_writer(p, 2, tensors, LAYOUT_CONTINUED)); /* once more */
     safetensors *file = NULL;
     assert_ok(safetensors_open(p->path, &file));
@@ -208,17 +207,17 @@ static void test_no_reader_opens_what_is_not_sealed(void **state)
 {
     const place *p = *state;
     const tensor_view tensor = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     safetensors *file = NULL;
     assert_ok(safetensors_writer_open(p->path, 1, &tensor, LAYOUT_NEW, &writer));
-    assert_ok(safetensors_writer_put(writer, "a", "1234", 4));
+    assert_ok(tensor_writer_put(writer, "a", "1234", 4));
     assert_fails(safetensors_open(p->path, &file), GRAIL_ERROR_FORMAT,
                  "is unfinished: the length of its header is 0");
-    assert_ok(safetensors_writer_seal(writer));
-    assert_ok(safetensors_writer_seal(writer));
+    assert_ok(tensor_writer_seal(writer));
+    assert_ok(tensor_writer_seal(writer));
     assert_ok(safetensors_open(p->path, &file));
     safetensors_close(file);
-    safetensors_writer_close(writer);
+    tensor_writer_close(writer);
 }
 
 static void test_a_whole_file_appears_when_it_is_complete(void **state)
@@ -274,7 +273,7 @@ static void test_a_full_disk_shows_at_open_and_leaves_nothing(void **state)
     small.rlim_cur = 1 << 16;
     void (*previous)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     const grail_status status = safetensors_writer_open(p->path, 1, &tensor, LAYOUT_NEW, &writer);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, previous);
@@ -288,13 +287,13 @@ static grail_status write_for_allocation_test(void *context)
     const place *p = context;
     const tensor_view tensors[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0),
                                    declare("another name", GRAIL_DTYPE_F32, 2, 2, 1)};
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     unlink(p->path);
     grail_status status = safetensors_writer_open(p->path, 2, tensors, LAYOUT_NEW, &writer);
     if (status == GRAIL_OK) {
-        status = safetensors_writer_put(writer, "a", "1234", 4);
+        status = tensor_writer_put(writer, "a", "1234", 4);
     }
-    safetensors_writer_close(writer);
+    tensor_writer_close(writer);
     return status;
 }
 

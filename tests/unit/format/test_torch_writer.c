@@ -37,22 +37,22 @@ static void fill(int tensor, unsigned char bytes[LARGEST])
     }
 }
 
-static grail_status put(torch_writer *writer, int i)
+static grail_status put(tensor_writer *writer, int i)
 {
     unsigned char bytes[LARGEST];
     fill(i, bytes);
-    return torch_writer_put(writer, tensors[i].name, bytes, tensors[i].bytes);
+    return tensor_writer_put(writer, tensors[i].name, bytes, tensors[i].bytes);
 }
 
 static void write_all(const char *path, const char *wrapper)
 {
-    torch_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     assert_ok(torch_writer_open(path, wrapper, TENSORS, tensors, LAYOUT_NEW, &writer));
     for (int i = TENSORS; i-- > 0;) {
         assert_ok(put(writer, i));
     }
-    assert_ok(torch_writer_seal(writer));
-    torch_writer_close(writer);
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
 }
 
 static void check_all(const char *path, const char *wrapper)
@@ -113,13 +113,13 @@ static void test_members_have_checksums_and_stand_at_multiples_of_64(void **stat
 static void test_8_bit_floats_are_read_back(void **state)
 {
     const place *p = *state;
-    torch_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     torch_file *file = NULL;
     const tensor_view tensor = {
         .name = "x", .dtype = GRAIL_DTYPE_F8_E4M3, .rank = 1, .shape = {300}};
     assert_ok(torch_writer_open(p->path, "", 1, &tensor, LAYOUT_NEW, &writer));
-    assert_ok(torch_writer_seal(writer));
-    torch_writer_close(writer);
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
     assert_ok(torch_file_open(p->path, &file));
     assert_int_equal(torch_file_at(file, 0)->dtype, GRAIL_DTYPE_F8_E4M3);
     assert_int_equal(torch_file_at(file, 0)->shape[0], 300);
@@ -129,7 +129,7 @@ static void test_8_bit_floats_are_read_back(void **state)
 static void test_an_interrupted_file_is_continued(void **state)
 {
     const place *p = *state;
-    torch_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     torch_file *file = NULL;
     unsigned char expected[LARGEST];
     unsigned char found[LARGEST];
@@ -137,25 +137,25 @@ static void test_an_interrupted_file_is_continued(void **state)
     for (int i = 0; i < 3; i++) {
         assert_ok(put(writer, i));
     }
-    assert_ok(torch_writer_flush(writer));
-    torch_writer_close(writer);
+    assert_ok(tensor_writer_flush(writer));
+    tensor_writer_close(writer);
     assert_fails(torch_file_open(p->path, &file), GRAIL_ERROR_FORMAT, p->path);
     assert_ok(torch_writer_open(p->path, "", TENSORS, tensors, LAYOUT_CONTINUED, &writer));
     fill(1, expected);
-    assert_ok(torch_writer_get(writer, tensors[1].name, found, tensors[1].bytes));
+    assert_ok(tensor_writer_get(writer, tensors[1].name, found, tensors[1].bytes));
     assert_memory_equal(found, expected, tensors[1].bytes);
     for (int i = 2; i < TENSORS; i++) {
         assert_ok(put(writer, i));
     }
-    assert_ok(torch_writer_seal(writer));
-    torch_writer_close(writer);
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
     check_all(p->path, "");
 }
 
 static void test_another_layout_is_not_continued(void **state)
 {
     const place *p = *state;
-    torch_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     write_all(p->path, "");
     assert_fails(torch_writer_open(p->path, "model", TENSORS, tensors, LAYOUT_CONTINUED, &writer),
                  GRAIL_ERROR_EXISTS,
@@ -172,7 +172,7 @@ static void test_another_layout_is_not_continued(void **state)
 static void test_a_file_of_another_size_is_not_continued(void **state)
 {
     const place *p = *state;
-    torch_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     write_all(p->path, "");
     FILE *file = fopen(p->path, "ab");
     assert_non_null(file);
@@ -185,7 +185,7 @@ static void test_a_file_of_another_size_is_not_continued(void **state)
 
 static void refuse_tensor(const place *p, tensor_view tensor, grail_status code, const char *text)
 {
-    torch_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     assert_fails(torch_writer_open(p->path, "", 1, &tensor, LAYOUT_NEW, &writer), code, text);
     assert_null(writer);
     assert_false(file_exists(p->path));
@@ -207,7 +207,7 @@ static void test_tensors_that_torch_cannot_hold_are_refused(void **state)
 static void test_duplicate_names_are_refused(void **state)
 {
     const place *p = *state;
-    torch_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     const tensor_view twice[] = {tensors[0], tensors[0]};
     assert_fails(torch_writer_open(p->path, "", 2, twice, LAYOUT_NEW, &writer),
                  GRAIL_ERROR_ARGUMENT, "tensor 'conv.weight' is given twice");
@@ -216,21 +216,21 @@ static void test_duplicate_names_are_refused(void **state)
 static void test_only_what_was_laid_out_is_written_and_once(void **state)
 {
     const place *p = *state;
-    torch_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     assert_ok(torch_writer_open(p->path, "", TENSORS, tensors, LAYOUT_NEW, &writer));
     assert_ok(put(writer, 1));
     assert_fails(put(writer, 1), GRAIL_ERROR_ARGUMENT, "is written a second time");
-    assert_fails(torch_writer_put(writer, "bf", "", 1), GRAIL_ERROR_SHAPE,
+    assert_fails(tensor_writer_put(writer, "bf", "", 1), GRAIL_ERROR_SHAPE,
                  "tensor 'bf' takes 12 bytes, but 1 are given");
-    assert_fails(torch_writer_put(writer, "other", "", 1), GRAIL_ERROR_ARGUMENT,
+    assert_fails(tensor_writer_put(writer, "other", "", 1), GRAIL_ERROR_ARGUMENT,
                  "has no place for a tensor 'other'");
-    torch_writer_close(writer);
+    tensor_writer_close(writer);
 }
 
 static void test_a_full_disk_leaves_nothing(void **state)
 {
     const place *p = *state;
-    torch_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     struct rlimit before;
     const tensor_view large = {.name = "x", .dtype = GRAIL_DTYPE_U8, .rank = 1, .shape = {1 << 20}};
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -248,14 +248,14 @@ static void test_a_full_disk_leaves_nothing(void **state)
 static grail_status write_any(void *context)
 {
     const place *p = context;
-    torch_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     unlink(p->path);
     grail_status status =
         torch_writer_open(p->path, "model", TENSORS, tensors, LAYOUT_NEW, &writer);
     if (status == GRAIL_OK) {
         status = put(writer, 0);
     }
-    torch_writer_close(writer);
+    tensor_writer_close(writer);
     return status;
 }
 

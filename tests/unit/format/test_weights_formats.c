@@ -67,23 +67,24 @@ static void teardown(rewriting *r)
     memory_free(r->path);
 }
 
-static grail_status open_writer(const rewriting *r, layout_start start, void **out)
+static grail_status open_writer(const rewriting *r, layout_start start, tensor_writer **out)
 {
     return r->format->open(r->path, r->like, 0, TENSORS, r->shapes, start, out);
 }
 
-static void put_all(const rewriting *r, void *writer)
+static void put_all(const rewriting *r, tensor_writer *writer)
 {
     for (int i = 0; i < TENSORS; i++) {
-        assert_ok(r->format->put(writer, r->shapes[i].name, r->shapes[i].data, r->shapes[i].bytes));
+        assert_ok(
+            tensor_writer_put(writer, r->shapes[i].name, r->shapes[i].data, r->shapes[i].bytes));
     }
 }
 
-static void assert_holds(const rewriting *r, const void *writer)
+static void assert_holds(const rewriting *r, const tensor_writer *writer)
 {
     for (int i = 0; i < TENSORS; i++) {
         char found[sizeof wide];
-        assert_ok(r->format->get(writer, r->shapes[i].name, found, r->shapes[i].bytes));
+        assert_ok(tensor_writer_get(writer, r->shapes[i].name, found, r->shapes[i].bytes));
         assert_memory_equal(found, r->shapes[i].data, r->shapes[i].bytes);
     }
 }
@@ -103,14 +104,14 @@ static void what_was_put_is_read_back(void **state)
     (void)state;
     for (int i = 0; i < FORMATS; i++) {
         rewriting r;
-        void *writer = NULL;
+        tensor_writer *writer = NULL;
         setup(&r, formats[i]);
         assert_ok(open_writer(&r, LAYOUT_NEW, &writer));
         put_all(&r, writer);
-        assert_ok(r.format->flush(writer));
+        assert_ok(tensor_writer_flush(writer));
         assert_holds(&r, writer);
-        assert_ok(r.format->seal(writer));
-        r.format->close(writer);
+        assert_ok(tensor_writer_seal(writer));
+        tensor_writer_close(writer);
         teardown(&r);
     }
 }
@@ -120,15 +121,15 @@ static void a_later_writer_continues(void **state)
     (void)state;
     for (int i = 0; i < FORMATS; i++) {
         rewriting r;
-        void *writer = NULL;
+        tensor_writer *writer = NULL;
         setup(&r, formats[i]);
         assert_ok(open_writer(&r, LAYOUT_NEW, &writer));
         put_all(&r, writer);
-        assert_ok(r.format->flush(writer));
-        r.format->close(writer);
+        assert_ok(tensor_writer_flush(writer));
+        tensor_writer_close(writer);
         assert_ok(open_writer(&r, LAYOUT_CONTINUED, &writer));
         assert_holds(&r, writer);
-        r.format->close(writer);
+        tensor_writer_close(writer);
         teardown(&r);
     }
 }
@@ -138,16 +139,17 @@ static void what_does_not_fit_is_refused(void **state)
     (void)state;
     for (int i = 0; i < FORMATS; i++) {
         rewriting r;
-        void *writer = NULL;
+        tensor_writer *writer = NULL;
         char found[sizeof wide];
         setup(&r, formats[i]);
         assert_ok(open_writer(&r, LAYOUT_NEW, &writer));
-        assert_fails(r.format->put(writer, "a", narrow, 1), GRAIL_ERROR_SHAPE, "'a'");
-        assert_fails(r.format->get(writer, "a", found, 3), GRAIL_ERROR_SHAPE, "'a'");
-        assert_fails(r.format->put(writer, "c", narrow, 2), GRAIL_ERROR_ARGUMENT, "'c'");
+        assert_fails(tensor_writer_put(writer, "a", narrow, 1), GRAIL_ERROR_SHAPE, "'a'");
+        assert_fails(tensor_writer_get(writer, "a", found, 3), GRAIL_ERROR_SHAPE, "'a'");
+        assert_fails(tensor_writer_put(writer, "c", narrow, 2), GRAIL_ERROR_ARGUMENT, "'c'");
         put_all(&r, writer);
-        assert_fails(r.format->put(writer, "a", narrow, 2), GRAIL_ERROR_ARGUMENT, "second time");
-        r.format->close(writer);
+        assert_fails(tensor_writer_put(writer, "a", narrow, 2), GRAIL_ERROR_ARGUMENT,
+                     "second time");
+        tensor_writer_close(writer);
         writer = NULL;
         assert_fails(open_writer(&r, LAYOUT_NEW, &writer), GRAIL_ERROR_EXISTS, r.path);
         assert_null(writer);
@@ -159,11 +161,11 @@ static void what_does_not_fit_is_refused(void **state)
 static grail_status write_once(void *context)
 {
     const rewriting *r = context;
-    void *writer = NULL;
+    tensor_writer *writer = NULL;
     remove(r->path);
     const grail_status status = open_writer(r, LAYOUT_NEW, &writer);
     assert_true((status == GRAIL_OK) == (writer != NULL));
-    r->format->close(writer);
+    tensor_writer_close(writer);
     return status;
 }
 

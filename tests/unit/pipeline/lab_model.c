@@ -60,14 +60,14 @@ int64_t lab_elements(const lab_tensor *t)
     return t->rank == 1 ? t->shape[0] : t->shape[0] * t->shape[1];
 }
 
-static void put_tensor(safetensors_writer *writer, const lab_tensor *t, grail_dtype dtype)
+static void put_tensor(tensor_writer *writer, const lab_tensor *t, grail_dtype dtype)
 {
     void *stored = NULL;
     size_t bytes = 0;
     assert_true(dtype_bytes(dtype, lab_elements(t), &bytes));
     assert_ok(memory_new(&stored, bytes, 1));
     assert_ok(convert_from_f32(dtype, t->values, lab_elements(t), stored));
-    assert_ok(safetensors_writer_put(writer, t->name, stored, bytes));
+    assert_ok(tensor_writer_put(writer, t->name, stored, bytes));
     memory_free(stored);
 }
 
@@ -75,7 +75,7 @@ void lab_write(const lab_model *m, const char *directory, grail_dtype dtype)
 {
     tensor_view views[LAB_TENSORS] = {0};
     char path[LAB_PATH];
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     assert_int_equal(mkdir(directory, 0777), 0);
     snprintf(path, sizeof path, "%s/config.json", directory);
     assert_int_equal(json_dump_file(m->config, path, 0), 0);
@@ -89,8 +89,8 @@ void lab_write(const lab_model *m, const char *directory, grail_dtype dtype)
     for (int i = 0; i < m->count; i++) {
         put_tensor(writer, &m->tensors[i], dtype);
     }
-    assert_ok(safetensors_writer_seal(writer));
-    safetensors_writer_close(writer);
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
 }
 
 void lab_fini(lab_model *m)

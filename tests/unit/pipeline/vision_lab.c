@@ -217,14 +217,14 @@ static tensor_view view_of(const vision_tensor *t)
     return view;
 }
 
-static void put(safetensors_writer *writer, const vision_tensor *t)
+static void put(tensor_writer *writer, const vision_tensor *t)
 {
     const int64_t batches = 17; /* num_batches_tracked */
     const size_t bytes = (size_t)vision_elements(t) * sizeof t->values[0];
     if (t->values == NULL) {
-        assert_ok(safetensors_writer_put(writer, t->shape.name, &batches, sizeof batches));
+        assert_ok(tensor_writer_put(writer, t->shape.name, &batches, sizeof batches));
     } else {
-        assert_ok(safetensors_writer_put(writer, t->shape.name, t->values, bytes));
+        assert_ok(tensor_writer_put(writer, t->shape.name, t->values, bytes));
     }
 }
 
@@ -232,7 +232,7 @@ void vision_write(const vision_model *m, const char *directory)
 {
     static tensor_view views[VISION_TENSORS];
     char path[LAB_PATH];
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     assert_int_equal(mkdir(directory, 0777), 0);
     if (m->config != NULL) {
         snprintf(path, sizeof path, "%s/config.json", directory);
@@ -246,8 +246,8 @@ void vision_write(const vision_model *m, const char *directory)
     for (int i = 0; i < m->count; i++) {
         put(writer, &m->tensors[i]);
     }
-    assert_ok(safetensors_writer_seal(writer));
-    safetensors_writer_close(writer);
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
 }
 
 static void read_one(const tensor_view *view, vision_tensor *t)

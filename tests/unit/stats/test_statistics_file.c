@@ -102,15 +102,15 @@ static char *write_tensors(const char *directory, int64_t count, const tensor_vi
                            const void *first)
 {
     char *path = path_in(directory, "bad.safetensors");
-    safetensors_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     const double zeros[64] = {0};
     assert_ok(safetensors_writer_open(path, count, tensors, LAYOUT_NEW, &writer));
     for (int64_t i = 0; i < count; i++) {
-        assert_ok(safetensors_writer_put(writer, tensors[i].name, i == 0 ? first : zeros,
-                                         tensors[i].bytes));
+        assert_ok(
+            tensor_writer_put(writer, tensors[i].name, i == 0 ? first : zeros, tensors[i].bytes));
     }
-    assert_ok(safetensors_writer_seal(writer));
-    safetensors_writer_close(writer);
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
     return path;
 }
 
