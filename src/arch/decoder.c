@@ -13,6 +13,7 @@ static const char embedding_name[] = "model.embed_tokens.weight";
 typedef struct builder {
     graph *g;
     const decoder_config *c;
+    const double *frequency; /* of the rotary positions, owned by the graph */
     int block;
 } builder;
 
@@ -85,7 +86,7 @@ static grail_status add_positions(builder *b, const char *norm, int *value)
         TRY(add_norm(b, norm, c->head_dim, c->head_dim, *value, value));
     }
     node rope = node_of(NODE_ROPE, b->block, *value, GRAPH_NONE);
-    rope.rope = (rope_attributes){.head_dim = c->head_dim, .frequency = b->g->table};
+    rope.rope = (rope_attributes){.head_dim = c->head_dim, .frequency = b->frequency};
     TRY(graph_add_node(b->g, &rope, value));
 out:
     return status;
@@ -174,9 +175,9 @@ grail_status decoder_graph(const char *source, decoder_config *c, graph **out)
     builder b = {.c = c};
     int h = 0;
     TRY(graph_create(&b.g));
-    b.g->table = c->frequency;
     b.g->vocabulary = c->vocabulary;
-    c->frequency = NULL;
+    b.frequency = c->frequency;
+    TRY(graph_own_table(b.g, &c->frequency));
     TRY(add_embedding(&b, &h));
     for (b.block = 0; b.block < c->layers; b.block++) {
         if (c->layer[b.block].heads > 0) {

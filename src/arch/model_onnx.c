@@ -30,15 +30,14 @@ out:
 }
 
 /* Writes the table of fixed positions, if the graph has one. */
-static grail_status copy_table(const graph *g, const onnx_tensors *tensors, onnx_writer *w,
-                               float *piece)
+static grail_status copy_table(const onnx_tensors *tensors, onnx_writer *w, float *piece)
 {
     grail_status status = GRAIL_OK;
     const int64_t count = tensors->table_elements;
     for (int64_t first = 0; first < count; first += PIECE) {
         const int64_t now = count - first < PIECE ? count - first : PIECE;
         for (int64_t i = 0; i < now; i++) {
-            piece[i] = (float)g->table[first + i];
+            piece[i] = (float)tensors->values[first + i];
         }
         TRY(onnx_put(w, tensors->table, first, now, piece));
     }
@@ -59,7 +58,7 @@ static grail_status copy_all(const grail_model *m, const onnx_tensors *tensors, 
             TRY(copy_tensor(m, view, tensors->of_checkpoint[i], w, piece));
         }
     }
-    TRY(copy_table(m->graph, tensors, w, piece));
+    TRY(copy_table(tensors, w, piece));
 out:
     memory_free(piece);
     return status;

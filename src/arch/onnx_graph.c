@@ -292,8 +292,12 @@ static grail_status translate_positions(translation *t, const node *n, translate
     if (n->weight != GRAPH_NONE) {
         TRY(onnx_parameter(t, n->weight, &positions));
     } else {
+        if (t->tensors->table != GRAPH_NONE) {
+            return onnx_refuse("two tables of positions");
+        }
         const int64_t shape[] = {n->positions.count, t->widths[n->output]};
         TRY(onnx_add_tensor(t->w, positions.text, 2, shape, &t->tensors->table));
+        t->tensors->values = n->positions.table;
         t->tensors->table_elements = shape[0] * shape[1];
     }
     const char *const terms[] = {y->name.text, positions.text};

@@ -7,10 +7,11 @@
 
 /** The tensors of the writer and their sources. */
 typedef struct onnx_tensors {
-    int *of_checkpoint;     /* [checkpoint_count] GRAPH_NONE: the network does not read it */
-    int table;              /* graph->table; GRAPH_NONE if there is none */
-    int64_t table_elements; /* of the table */
-    int64_t outputs;        /* of the network */
+    int *of_checkpoint;   /* [checkpoint_count] GRAPH_NONE: the network does not read it */
+    int table;            /* of fixed positions; GRAPH_NONE if there is none */
+    const double *values; /* of the table, borrowed from the graph */
+    int64_t table_elements;
+    int64_t outputs; /* of the network */
 } onnx_tensors;
 
 /** Declares input, nodes, tensors and output for images of size `image`. The caller allocates

@@ -139,18 +139,20 @@ static grail_status add_fixed_positions(builder *b, int *h)
 {
     grail_status status = GRAIL_OK;
     const tower *t = b->t;
+    double *table = NULL;
     size_t elements = 0;
     if (!size_multiply((size_t)t->positions, (size_t)t->width, &elements)) {
         FAIL(GRAIL_ERROR_MEMORY, "a table of %lld x %lld positions is too large",
              (long long)t->positions, (long long)t->width);
     }
-    TRY(memory_new_unset(&b->g->table, elements, sizeof b->g->table[0]));
-    fill_position_table(t, b->g->table);
+    TRY(memory_new_unset(&table, elements, sizeof table[0]));
+    fill_position_table(t, table);
     node n = node_of(NODE_POSITIONS, b->block, *h, GRAPH_NONE);
-    n.positions.table = b->g->table;
-    n.positions.count = t->positions;
+    n.positions = (position_attributes){.count = t->positions, .table = table};
+    TRY(graph_own_table(b->g, &table));
     TRY(graph_add_node(b->g, &n, h));
 out:
+    memory_free(table);
     return status;
 }
 

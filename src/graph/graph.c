@@ -30,7 +30,10 @@ void graph_free(graph *g)
     memory_free(g->nodes);
     memory_free(g->value_source);
     memory_free(g->last_use);
-    memory_free(g->table);
+    for (int t = 0; t < g->table_count; t++) {
+        memory_free(g->tables[t]);
+    }
+    memory_free(g->tables);
     memory_free(g);
 }
 
@@ -226,6 +229,16 @@ grail_status graph_add_node(graph *g, const node *n, int *out)
         g->block_count = n->block + 1;
     }
     *out = added->output;
+out:
+    return status;
+}
+
+grail_status graph_own_table(graph *g, double **table)
+{
+    grail_status status = GRAIL_OK;
+    TRY(memory_reserve(&g->tables, (size_t)g->table_count + 1, sizeof g->tables[0]));
+    g->tables[g->table_count++] = *table;
+    *table = NULL;
 out:
     return status;
 }

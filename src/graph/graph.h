@@ -69,8 +69,9 @@ typedef struct graph {
     int block_count;
     int input, output; /* values: token ids or pixels, logits */
     input_kind input_kind;
-    extent image;       /* positions that the network expects; 0 = any */
-    double *table;      /* owned, for rope and position nodes; NULL without */
+    extent image;    /* positions that the network expects; 0 = any */
+    double **tables; /* [table_count] owned: what rope and position nodes borrow */
+    int table_count;
     int64_t vocabulary; /* token ids are below it */
     int64_t classes; /* networks that read images: outputs of the head; 0 = no head, the output is
                         features */
@@ -123,6 +124,9 @@ int graph_find_parameter(const graph *g, const char *name);
 
 /** Adds a copy of `n`; its output field is set to a new value, also stored in *out. */
 grail_status graph_add_node(graph *g, const node *n, int *out) GRAIL_MUST_CHECK;
+
+/** Takes *table over, which nodes of the graph may borrow from then on, and leaves NULL. */
+grail_status graph_own_table(graph *g, double **table) GRAIL_MUST_CHECK;
 
 /** Sets the output, fills last_use, and checks shapes: graph_widths must succeed. */
 grail_status graph_finish(graph *g, int output) GRAIL_MUST_CHECK;

@@ -120,22 +120,30 @@ static void tokens_are_put_first_and_positions_added_to_every_sample(void **stat
     hand_fini(&n);
 }
 
-static void a_table_of_positions_serves_without_a_parameter(void **state)
+/* Adds a table of step * i to the positions of x. */
+static int add_table(hand_network *n, double step, int x)
+{
+    double *table = NULL;
+    int made = 0;
+    assert_ok(memory_new(&table, 24 * 3, sizeof table[0]));
+    for (int i = 0; i < 24 * 3; i++) {
+        table[i] = step * i;
+    }
+    node p = node_of(NODE_POSITIONS, 0, x, GRAPH_NONE);
+    p.positions = (position_attributes){.count = 24, .table = table};
+    assert_ok(graph_own_table(n->g, &table));
+    assert_null(table);
+    assert_ok(graph_add_node(n->g, &p, &made));
+    return made;
+}
+
+static void every_node_may_have_a_table_of_positions_of_its_own(void **state)
 {
     (void)state;
     hand_network n;
     float *pixels = hand_pixels(2, small, 6);
     hand_begin(&n);
-    assert_ok(memory_new(&n.g->table, 24 * 3, sizeof n.g->table[0]));
-    for (int i = 0; i < 24 * 3; i++) {
-        n.g->table[i] = 0.25 * i;
-    }
-    node p = node_of(NODE_POSITIONS, 0, n.g->input, GRAPH_NONE);
-    p.positions.table = n.g->table;
-    p.positions.count = 24;
-    int output = 0;
-    assert_ok(graph_add_node(n.g, &p, &output));
-    float *y = run_one(&n, output, 2, small, pixels);
+    float *y = run_one(&n, add_table(&n, 0.5, add_table(&n, -0.25, n.g->input)), 2, small, pixels);
     for (int i = 0; i < 2 * 24 * 3; i++) {
         assert_near(y[i], (double)pixels[i] + 0.25 * (i % 72), 1e-5);
     }
@@ -454,7 +462,7 @@ int main(void)
         cmocka_unit_test(a_shortcut_keeps_every_second_position_and_pads_channels),
         cmocka_unit_test(patches_lie_side_by_side_row_column_channel),
         cmocka_unit_test(tokens_are_put_first_and_positions_added_to_every_sample),
-        cmocka_unit_test(a_table_of_positions_serves_without_a_parameter),
+        cmocka_unit_test(every_node_may_have_a_table_of_positions_of_its_own),
         cmocka_unit_test(the_first_position_and_the_mean_leave_one_row_per_sample),
         cmocka_unit_test(samples_do_not_touch_each_other),
         cmocka_unit_test(both_backends_agree_on_whole_networks),
