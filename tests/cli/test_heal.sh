@@ -99,7 +99,11 @@ cmp later/model.safetensors measured/model.safetensors || fail "the weights diff
 says "| before it was healed | $(printf %.4f "$(field narrow summary.json)") +- " measured/README.md
 runs "${heal[@]}" -o shown --eval other.npy --quiet
 says "quality on other.npy:" stdout
+! grep -q "calibrated on" stderr shown/README.md || { show; fail "warns of other data"; }
 grep -qE '^  healed +perplexity [0-9.]+ \+- [0-9.]+$' stdout || fail "no quality of the result"
+runs "${heal[@]}" -o seen --eval ids.npy --quiet
+says "grail: warning: --eval: the network was calibrated on this data" stderr
+says "Note: the network was calibrated on this data, so it says little about other data." seen/README.md
 write_ids short.npy 2 1 96
 refuses_clean 1 "a context of 1 tokens is too short" "${heal[@]}" -o out --eval short.npy
 refuses_clean 1 "cannot read 'nowhere' for --eval" "${heal[@]}" -o out --eval nowhere

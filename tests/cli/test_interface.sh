@@ -114,7 +114,12 @@ for option in "target local" "bias auto" "ridge zero" "refit none" "ridge-scale 
     "token-weights none" "alpha 0.01"; do
     idle compress "--${option% *} has no effect with --compensate none; drop one" \
         --calib ids.npy --sparsity 0.5 --compensate none --$option
+    refuses 1 "fits nothing, so the choice of" "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.5 \
+        --selector wanda++ --compensate own --$option --dry-run
+    says "(--${option% *})" stderr
 done
+runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.5 --selector slimgpt --compensate own \
+    --alpha 0.01 --dry-run
 
 check "messages of the library name the options of the command"
 refuses 1 "give a smaller one (--context)" "$grail" eval "$demo/model" --data "$demo/held-out.txt" --context 1000

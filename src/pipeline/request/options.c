@@ -257,12 +257,51 @@ grail_status plan_from_fields(const grail_compress_options *o, plan *p)
     return options_transfer(fields, o, plan_fields, p);
 }
 
+/* Whether a field that may be left open has a value. */
+static bool is_given(const grail_option *f, const grail_compress_options *o)
+{
+    const char *word = NULL;
+    grail_number number = {0};
+    const char *at = (const char *)o + f->offset;
+    switch (f->type) {
+    case GRAIL_OPTION_WORD:
+        memcpy(&word, at, sizeof word);
+        return word != NULL;
+    case GRAIL_OPTION_NUMBER:
+        memcpy(&number, at, sizeof number);
+        return number.choice != GRAIL_NUMBER_USUAL;
+    default:
+        return false;
+    }
+}
+
+/* An own compensation that trains blocks leaves no fit that fields could describe. */
+static grail_status check_no_fit(const grail_compress_options *o, const selector *rule)
+{
+    for (int i = 0; fields[i].field != NULL; i++) {
+        const grail_option *f = &fields[i];
+        if (f->never_with != NULL && strcmp(f->never_with, NO_FIT) == 0 && is_given(f, o)) {
+            return error_about(
+                error_set(
+                    GRAIL_ERROR_ARGUMENT,
+                    "the compensation 'own' of selector '%s' trains blocks and fits nothing, "
+                    "so the choice of %s has no effect; leave it out, or choose grail or full",
+                    rule->name, f->what),
+                f->field);
+        }
+    }
+    return GRAIL_OK;
+}
+
 grail_status compensation_from_options(const grail_compress_options *o, const selector *rule,
                                        compensation *out)
 {
     grail_status status = GRAIL_OK;
     compensation c = {0};
     TRY(option_about("compensate", compensation_from_name(o->compensate, rule, &c)));
+    if (c.regional_training) {
+        TRY(check_no_fit(o, rule));
+    }
     TRY(options_transfer(fields, o, compensation_fields, &c));
     *out = c;
 out:

@@ -85,6 +85,7 @@ static void assert_resumes(const lab *l, const char *model, const char *selector
     options.selector = selector;
     options.compensate = compensate;
     options.refit = refit;
+    options.token_weights = strcmp(compensate, "own") == 0 ? NULL : options.token_weights;
     options.memory = memory;
     assert_ok(run_until(options, 0, &i));
     assert_int_equal(i.calls, CALLS);

@@ -118,6 +118,9 @@ static grail_compress_options options_of(const place *p, const reader *r)
     o.selector = r->selector;
     o.compensate = name_or(r->compensate, "none");
     o.refit = name_or(r->refit, "none");
+    if (strcmp(o.compensate, "own") == 0) {
+        o.refit = o.token_weights = NULL; /* nothing is fitted */
+    }
     o.select = name_or(r->select, "closed");
     o.sparsity_conv = r->conv;
     o.sparsity_stream = r->stream;
