@@ -8,11 +8,6 @@ static bool is_zip(const void *bytes, size_t size)
     return size >= 4 && memcmp(bytes, "PK\x03\x04", 4) == 0;
 }
 
-bool torch_file_recognise(const void *bytes, size_t size)
-{
-    return is_zip(bytes, size) || torch_is_legacy(bytes, size);
-}
-
 /* Before the legacy format, torch wrote tar archives. */
 static grail_status refuse_other(const void *bytes, size_t size)
 {

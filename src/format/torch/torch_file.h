@@ -15,9 +15,6 @@
 
 typedef struct torch_file torch_file;
 
-/** Whether the first bytes are those of a torch checkpoint (zip or legacy format). */
-bool torch_file_recognise(const void *bytes, size_t size);
-
 /** Maps and reads a file; *out is owned: torch_file_close. Messages name file and tensor. */
 grail_status torch_file_open(const char *path, torch_file **out) GRAIL_MUST_CHECK;
 /** Reads bytes in memory (for fuzzing and tests); `bytes` must outlive *out. */

@@ -27,7 +27,7 @@ grail_status markup_status(const markup *m)
     return m->status;
 }
 
-static void append_bytes(markup *m, const void *bytes, size_t size)
+void markup_bytes(markup *m, const void *bytes, size_t size)
 {
     if (m->status == GRAIL_OK) {
         m->status = buffer_append(&m->bytes, bytes, size);
@@ -36,7 +36,7 @@ static void append_bytes(markup *m, const void *bytes, size_t size)
 
 void markup_raw(markup *m, const char *text)
 {
-    append_bytes(m, text, strlen(text));
+    markup_bytes(m, text, strlen(text));
 }
 
 void markup_format(markup *m, const char *format, ...)
@@ -52,7 +52,7 @@ void markup_format(markup *m, const char *format, ...)
         }
         return;
     }
-    append_bytes(m, text, (size_t)length);
+    markup_bytes(m, text, (size_t)length);
 }
 
 void markup_append(markup *m, const markup *other)
@@ -60,7 +60,7 @@ void markup_append(markup *m, const markup *other)
     if (m->status == GRAIL_OK && other->status != GRAIL_OK) {
         m->status = other->status;
     }
-    append_bytes(m, other->bytes.bytes, other->bytes.size);
+    markup_bytes(m, other->bytes.bytes, other->bytes.size);
 }
 
 static const char *entity(char c)
@@ -113,13 +113,13 @@ static void append_text(markup *m, const char *text, const char *end)
         const size_t taken = control > 0 ? control : 1;
         const char *instead = control > 0 ? REPLACEMENT : entity(*text);
         if (instead != NULL) {
-            append_bytes(m, plain, (size_t)(text - plain));
+            markup_bytes(m, plain, (size_t)(text - plain));
             markup_raw(m, instead);
             plain = text + taken;
         }
         text += taken;
     }
-    append_bytes(m, plain, (size_t)(end - plain));
+    markup_bytes(m, plain, (size_t)(end - plain));
 }
 
 void markup_text(markup *m, const char *text)

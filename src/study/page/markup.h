@@ -16,6 +16,7 @@ grail_status markup_status(const markup *m) GRAIL_MUST_CHECK;
 
 /** Appends markup unescaped; not for text that others wrote. */
 void markup_raw(markup *m, const char *text);
+void markup_bytes(markup *m, const void *bytes, size_t size);
 void markup_format(markup *m, const char *format, ...) GRAIL_PRINTF(2, 3);
 void markup_append(markup *m, const markup *other);
 
