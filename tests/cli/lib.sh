@@ -11,7 +11,7 @@ demo=$source_dir/demo
 golden=$source_dir/tests/golden/models
 shared=${GRAIL_SHARED_DATA:-$source_dir/../shared/data}
 # Tokens per window of the demonstration text; fewer where sanitizers slow everything down.
-context=${GRAIL_TEST_CONTEXT:-256}
+context=${GRAIL_TEST_CONTEXT:-128}
 work=$(mktemp -d)
 cd "$work"
 
