@@ -17,12 +17,8 @@
 enum { LANES = 32 };
 
 typedef struct attention_job {
-    const attention_shape *shape;
+    const operation *operation;
     const attention_products *products;
-    const float *q;
-    const float *k;
-    const float *v;
-    float *out;
 } attention_job;
 
 /* values <- exp(values - shift); returns their sum. */
@@ -109,14 +105,16 @@ static void attend_block(query_block *b)
 
 static int64_t query_blocks(const attention_job *job)
 {
-    return (job->shape->length + job->products->queries - 1) / job->products->queries;
+    return (job->operation->with.attention->length + job->products->queries - 1) /
+           job->products->queries;
 }
 
 /* Late blocks see the most keys and come first, which evens out the threads' finish. */
 static void attend_task(int64_t task, int64_t worker, float *scratch, void *context)
 {
     const attention_job *job = context;
-    const attention_shape *s = job->shape;
+    const matrix *m = job->operation->m;
+    const attention_shape *s = job->operation->with.attention;
     const int64_t at_once = job->products->queries;
     const int64_t lanes = s->sequences * s->query_heads;
     const int64_t head = task % lanes % s->query_heads;
@@ -133,10 +131,10 @@ static void attend_task(int64_t task, int64_t worker, float *scratch, void *cont
         .kv_lane = sequence * s->kv_heads + kv_head,
         .first = first,
         .queries = s->length - first < at_once ? s->length - first : at_once,
-        .q = job->q + query_offset,
-        .k = job->k + kv_offset,
-        .v = job->v + kv_offset,
-        .out = job->out + query_offset,
+        .q = (const float *)m[0].memory + query_offset,
+        .k = (const float *)m[1].memory + kv_offset,
+        .v = (const float *)m[2].memory + kv_offset,
+        .out = (float *)m[3].memory + query_offset,
         .q_stride = s->query_heads * s->head_dim,
         .kv_stride = s->kv_heads * s->head_dim,
         .scores = scratch,
@@ -148,8 +146,7 @@ static void attend_task(int64_t task, int64_t worker, float *scratch, void *cont
 grail_status attention_run(const operation *o, const attention_products *products)
 {
     const attention_shape *s = o->with.attention;
-    attention_job job = {
-        s, products, o->m[0].memory, o->m[1].memory, o->m[2].memory, o->m[3].memory};
+    attention_job job = {o, products};
     const int64_t count = s->sequences * s->query_heads * query_blocks(&job);
     return tasks_run(count, (size_t)(products->queries * products->keys + products->scratch),
                      attend_task, &job);

@@ -13,12 +13,6 @@
 
 #include <math.h>
 
-typedef struct gradient_job {
-    const attention_shape *shape;
-    const float *q, *k, *v, *out, *dout;
-    float *dq, *dk, *dv;
-} gradient_job;
-
 /* A block of queries of one head, and in turn each block of keys that it sees. Pointers are to
  * position 0 of the sequence, at the head's first feature. */
 typedef struct gradient_block {
@@ -156,24 +150,25 @@ static void clear_keys(const gradient_block *b)
 }
 
 /* The block at position 0 of a query head and its key/value head. */
-static gradient_block block_of_head(const gradient_job *job, int64_t sequence, int64_t head,
+static gradient_block block_of_head(const operation *o, int64_t sequence, int64_t head,
                                     int64_t kv_head, float *scratch)
 {
-    const attention_shape *s = job->shape;
+    const attention_shape *s = o->with.attention;
+    const matrix *m = o->m;
     const int64_t row = sequence * s->length;
     const int64_t query = (row * s->query_heads + head) * s->head_dim;
     const int64_t key = (row * s->kv_heads + kv_head) * s->head_dim;
     return (gradient_block){.shape = s,
                             .q_stride = s->query_heads * s->head_dim,
                             .kv_stride = s->kv_heads * s->head_dim,
-                            .q = job->q + query,
-                            .k = job->k + key,
-                            .v = job->v + key,
-                            .out = job->out + query,
-                            .dout = job->dout + query,
-                            .dq = job->dq + query,
-                            .dk = job->dk + key,
-                            .dv = job->dv + key,
+                            .q = (const float *)m[0].memory + query,
+                            .k = (const float *)m[1].memory + key,
+                            .v = (const float *)m[2].memory + key,
+                            .out = (const float *)m[3].memory + query,
+                            .dout = (const float *)m[4].memory + query,
+                            .dq = (float *)m[5].memory + query,
+                            .dk = (float *)m[6].memory + key,
+                            .dv = (float *)m[7].memory + key,
                             .weights = scratch,
                             .slopes = scratch + (size_t)QUERIES * KEYS};
 }
@@ -181,13 +176,13 @@ static gradient_block block_of_head(const gradient_job *job, int64_t sequence, i
 static void add_head(int64_t task, int64_t worker, float *scratch, void *context)
 {
     (void)worker;
-    const gradient_job *job = context;
-    const attention_shape *s = job->shape;
+    const operation *o = context;
+    const attention_shape *s = o->with.attention;
     const int64_t sequence = task / s->kv_heads;
     const int64_t kv_head = task % s->kv_heads;
     const int64_t group = s->query_heads / s->kv_heads;
     for (int64_t i = 0; i < group; i++) {
-        gradient_block b = block_of_head(job, sequence, kv_head * group + i, kv_head, scratch);
+        gradient_block b = block_of_head(o, sequence, kv_head * group + i, kv_head, scratch);
         if (i == 0) {
             clear_keys(&b);
         }
@@ -200,16 +195,7 @@ static void add_head(int64_t task, int64_t worker, float *scratch, void *context
 
 grail_status cpu_attention_gradient(const operation *o)
 {
-    const matrix *m = o->m;
     const attention_shape *s = o->with.attention;
-    gradient_job job = {.shape = s,
-                        .q = m[0].memory,
-                        .k = m[1].memory,
-                        .v = m[2].memory,
-                        .out = m[3].memory,
-                        .dout = m[4].memory,
-                        .dq = m[5].memory,
-                        .dk = m[6].memory,
-                        .dv = m[7].memory};
-    return tasks_run(s->sequences * s->kv_heads, (size_t)2 * QUERIES * KEYS, add_head, &job);
+    return tasks_run(s->sequences * s->kv_heads, (size_t)2 * QUERIES * KEYS, add_head,
+                     (void *)(uintptr_t)o);
 }

@@ -4,18 +4,8 @@
 #include "backend/cpu/reductions.h"
 #include "backend/cpu/special.h"
 
-#include "base/parallel.h"
-
 #include <float.h>
 #include <math.h>
-
-typedef struct divergence_job {
-    int64_t classes;
-    const float *target, *logits;
-    double scale;
-    float *gradient; /* NULL, or perhaps the logits */
-    double *divergence;
-} divergence_job;
 
 /* LANES are independent partial sums, so that a compiler may keep them in vector registers. */
 enum { BLOCK = 512, LANES = 16 };
@@ -107,26 +97,20 @@ static double diverge(int64_t classes, const softmax_row *p, const softmax_row *
     return sum / p->total;
 }
 
+/* The gradient may be missing, or lie in the logits. */
 static void divergence_rows(int64_t begin, int64_t end, void *context)
 {
-    const divergence_job *d = context;
+    const operation *o = context;
+    const int64_t classes = o->m[0].columns;
     for (int64_t r = begin; r < end; r++) {
-        const softmax_row p = softmax_of(d->classes, d->target + r * d->classes);
-        const softmax_row q = softmax_of(d->classes, d->logits + r * d->classes);
-        float *gradient = d->gradient == NULL ? NULL : d->gradient + r * d->classes;
-        d->divergence[r] = diverge(d->classes, &p, &q, d->scale, gradient);
+        const softmax_row p = softmax_of(classes, host_row(o->m[0], r));
+        const softmax_row q = softmax_of(classes, host_row(o->m[1], r));
+        float *gradient = o->m[2].memory == NULL ? NULL : host_row(o->m[2], r);
+        o->with.divergence[r] = diverge(classes, &p, &q, o->with.alpha, gradient);
     }
 }
 
 grail_status cpu_divergence(const operation *o)
 {
-    const matrix target = o->m[0];
-    divergence_job d = {.classes = target.columns,
-                        .target = target.memory,
-                        .logits = o->m[1].memory,
-                        .scale = o->with.alpha,
-                        .gradient = o->m[2].memory,
-                        .divergence = o->with.divergence};
-    parallel_for(target.rows, host_rows_grain(target.columns), divergence_rows, &d);
-    return GRAIL_OK;
+    return host_over_rows(o, o->m[0], divergence_rows);
 }

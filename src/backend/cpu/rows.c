@@ -80,42 +80,30 @@ grail_status cpu_rope(const operation *o)
     return GRAIL_OK;
 }
 
-typedef struct entropy {
-    int64_t classes;
-    const float *logits;
-    int64_t first;
-    const int32_t *target;
-    entropy_sums *sums;
-} entropy;
-
 static void entropy_rows(int64_t begin, int64_t end, void *context)
 {
-    const entropy *e = context;
+    const operation *o = context;
+    const int64_t classes = o->m[0].columns;
+    const int64_t first = o->with.begin;
+    entropy_sums *sums = o->with.entropy;
     for (int64_t i = begin; i < end; i++) {
-        const float *row = e->logits + i * e->classes;
-        const int64_t target = e->target[i] - e->first;
+        const float *row = host_row(o->m[0], i);
+        const int64_t target = o->with.target[i] - first;
         const entropy_sums before =
-            e->first == 0 ? (entropy_sums){-(double)INFINITY, 0.0, 0.0} : e->sums[i];
-        const float shift = row_maximum(e->classes, row, (float)before.largest);
-        const double sum = row_exponentials(e->classes, row, shift);
+            first == 0 ? (entropy_sums){-(double)INFINITY, 0.0, 0.0} : sums[i];
+        const float shift = row_maximum(classes, row, (float)before.largest);
+        const double sum = row_exponentials(classes, row, shift);
         const double shrunk = before.total * exp(before.largest - (double)shift);
-        const bool is_here = target >= 0 && target < e->classes;
-        e->sums[i] = (entropy_sums){.largest = (double)shift,
-                                    .total = shrunk + sum,
-                                    .target = is_here ? (double)row[target] : before.target};
+        const bool is_here = target >= 0 && target < classes;
+        sums[i] = (entropy_sums){.largest = (double)shift,
+                                 .total = shrunk + sum,
+                                 .target = is_here ? (double)row[target] : before.target};
     }
 }
 
 grail_status cpu_cross_entropy(const operation *o)
 {
-    const matrix logits = o->m[0];
-    entropy e = {.classes = logits.columns,
-                 .logits = logits.memory,
-                 .first = o->with.begin,
-                 .target = o->with.target,
-                 .sums = o->with.entropy};
-    parallel_for(logits.rows, host_rows_grain(logits.columns), entropy_rows, &e);
-    return GRAIL_OK;
+    return host_over_rows(o, o->m[0], entropy_rows);
 }
 
 enum { SUM_COLUMNS = 512 }; /* that a thread adds up at once */

@@ -1,14 +1,7 @@
 /* Algebra that takes a pass over memory. */
 #include "backend/host/host.h"
 
-#include "base/parallel.h"
-
 #include <string.h>
-
-static void over_rows(matrix a, parallel_body body, const operation *o)
-{
-    parallel_for(a.rows, host_rows_grain(a.columns), body, (void *)(uintptr_t)o);
-}
 
 static void add_scaled_rows(int64_t begin, int64_t end, void *context)
 {
@@ -34,8 +27,7 @@ static void add_scaled_rows(int64_t begin, int64_t end, void *context)
 
 grail_status host_add_scaled(const operation *o)
 {
-    over_rows(o->m[1], add_scaled_rows, o);
-    return GRAIL_OK;
+    return host_over_rows(o, o->m[1], add_scaled_rows);
 }
 
 static void add_outer_rows(int64_t begin, int64_t end, void *context)
@@ -55,8 +47,7 @@ static void add_outer_rows(int64_t begin, int64_t end, void *context)
 
 grail_status host_add_outer(const operation *o)
 {
-    over_rows(o->m[2], add_outer_rows, o);
-    return GRAIL_OK;
+    return host_over_rows(o, o->m[2], add_outer_rows);
 }
 
 static double *diagonal_element(matrix a, int64_t i)
@@ -122,8 +113,7 @@ static void dot_rows(int64_t begin, int64_t end, void *context)
 
 grail_status host_row_dots(const operation *o)
 {
-    over_rows(o->m[0], dot_rows, o);
-    return GRAIL_OK;
+    return host_over_rows(o, o->m[0], dot_rows);
 }
 
 static void divide_rows(int64_t begin, int64_t end, void *context)
@@ -140,8 +130,7 @@ static void divide_rows(int64_t begin, int64_t end, void *context)
 
 grail_status host_divide_columns(const operation *o)
 {
-    over_rows(o->m[1], divide_rows, o);
-    return GRAIL_OK;
+    return host_over_rows(o, o->m[1], divide_rows);
 }
 
 static void scale_row(grail_dtype type, int64_t count, double factor, const void *in, void *out)
@@ -167,8 +156,7 @@ static void scale_some_rows(int64_t begin, int64_t end, void *context)
 
 grail_status host_scale_rows(const operation *o)
 {
-    over_rows(o->m[2], scale_some_rows, o);
-    return GRAIL_OK;
+    return host_over_rows(o, o->m[2], scale_some_rows);
 }
 
 /* x <- x L L^T */

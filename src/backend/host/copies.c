@@ -53,12 +53,10 @@ static void gather_rows(int64_t begin, int64_t end, void *context)
 
 grail_status host_gather(const operation *o)
 {
-    if (o->m[0].memory == o->m[1].memory) { /* row after row: a thread would overtake another */
-        gather_rows(0, o->m[1].rows, (void *)(uintptr_t)o);
-    } else {
-        parallel_for(o->m[1].rows, host_rows_grain(o->m[1].columns), gather_rows,
-                     (void *)(uintptr_t)o);
+    if (o->m[0].memory != o->m[1].memory) {
+        return host_over_rows(o, o->m[1], gather_rows);
     }
+    gather_rows(0, o->m[1].rows, (void *)(uintptr_t)o); /* a thread would overtake another */
     return GRAIL_OK;
 }
 
@@ -131,9 +129,7 @@ static void fold_column_rows(int64_t begin, int64_t end, void *context)
 
 grail_status host_fold_columns(const operation *o)
 {
-    parallel_for(o->m[0].rows, host_rows_grain(o->m[0].columns), fold_column_rows,
-                 (void *)(uintptr_t)o);
-    return GRAIL_OK;
+    return host_over_rows(o, o->m[0], fold_column_rows);
 }
 
 /* Columns [begin, end) of all rows. */

@@ -5,6 +5,7 @@
 #define GRAIL_BACKEND_HOST_HOST_H
 
 #include "backend/kind.h"
+#include "base/parallel.h"
 
 grail_status host_allocate(backend *b, size_t bytes, bool zeroed, void **out);
 grail_status host_resize(backend *b, void **memory, size_t bytes);
@@ -23,6 +24,8 @@ matrix host_matrix(grail_dtype type, const void *memory, int64_t rows, int64_t c
 void *host_row(matrix m, int64_t row);
 /** Rows that make some 32768 elements: the piece of work that is worth handing to a thread. */
 int64_t host_rows_grain(int64_t columns);
+/** parallel_for over the rows of one of an operation's matrices; the operation is the context. */
+grail_status host_over_rows(const operation *o, matrix rows, parallel_body body);
 
 #define OPERATION(...)
 #define HOST_OPERATION(name, ...) grail_status host_##name(const operation *o) GRAIL_MUST_CHECK;

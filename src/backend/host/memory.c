@@ -53,6 +53,12 @@ int64_t host_rows_grain(int64_t columns)
     return columns > 0 && columns < ELEMENTS ? ELEMENTS / columns : 1;
 }
 
+grail_status host_over_rows(const operation *o, matrix rows, parallel_body body)
+{
+    parallel_for(rows.rows, host_rows_grain(rows.columns), body, (void *)(uintptr_t)o);
+    return GRAIL_OK;
+}
+
 grail_status host_upload(matrix m, const void *values)
 {
     if (matrix_is_ordered(m)) {
