@@ -50,11 +50,16 @@ OPERATION(attention, "vvvV",
 OPERATION(activate, "vV", (activation_kind kind, matrix x, matrix y), same_shape(x, y), .m = {x, y},
           .with.activation = kind)
 
-/** Y = A * B, A + B, A - B elementwise, with any row strides; Y may be A or B. */
-OPERATION(multiply, "eeE", (matrix a, matrix b, matrix y), same_shape(a, y) && same_shape(b, y),
+/** Y = A * B, A + B elementwise, with any row strides; Y may be A. B has the shape of Y, then Y may
+ * be B, too; or it is spread over Y: each of its rows over as many rows that follow each other as
+ * Y has for one, and a single column over all columns. So it may be a row for each sample, one for
+ * all, or a column. */
+OPERATION(multiply, "eeE", (matrix a, matrix b, matrix y), same_shape(a, y) && spreads_to(b, y),
           .m = {a, b, y})
-OPERATION(add, "eeE", (matrix a, matrix b, matrix y), same_shape(a, y) && same_shape(b, y),
+OPERATION(add, "eeE", (matrix a, matrix b, matrix y), same_shape(a, y) && spreads_to(b, y),
           .m = {a, b, y})
+
+/** Y = A - B elementwise, with any row strides; Y may be A or B. */
 OPERATION(subtract, "eeE", (matrix a, matrix b, matrix y), same_shape(a, y) && same_shape(b, y),
           .m = {a, b, y})
 
@@ -187,6 +192,11 @@ OPERATION(attention_gradient, "vvvvvVVV",
 /** dX = f'(x) dy; that of relu is 0 at 0. dX may be dY. */
 OPERATION(activate_gradient, "vvV", (activation_kind kind, matrix x, matrix dy, matrix dx),
           same_shape(x, dy) && same_shape(x, dx), .m = {x, dy, dx}, .with.activation = kind)
+
+/** Of Y = A * B, or without A of Y = A + B: dB = what B was spread over, summed of dY * A or of dY,
+ * in f64. (dA is dY * B, or dY.) */
+OPERATION(spread_gradient, "e?eE", (matrix a, matrix dy, matrix db),
+          has_shape(a, dy) && spreads_to(db, dy), .m = {dy, a, db})
 
 /** Of Y = conv(X, weight) + bias. All three gradients may be missing. */
 OPERATION(conv2d_gradient, "vvv?V?V?V",

@@ -27,6 +27,12 @@ bool has_shape(matrix m, matrix like)
     return !matrix_exists(m) || same_shape(m, like);
 }
 
+bool spreads_to(matrix b, matrix y)
+{
+    return (b.columns == y.columns || b.columns == 1) &&
+           (b.rows > 0 ? y.rows % b.rows == 0 : y.rows == 0);
+}
+
 bool groups_fit(matrix x, matrix weight)
 {
     return weight.rows > 0 && weight.columns > 0 && x.columns % weight.columns == 0;

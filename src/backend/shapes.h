@@ -12,6 +12,8 @@ bool is_row(matrix m, int64_t columns);
 bool has_columns(matrix m, int64_t columns);
 /** Whether a matrix has the shape of another, or is missing. */
 bool has_shape(matrix m, matrix like);
+/** Whether each row of B belongs to as many rows of Y, and each column, or the only one, to Y's. */
+bool spreads_to(matrix b, matrix y);
 /** Whether the columns of X fall into groups of as many as the weight has. */
 bool groups_fit(matrix x, matrix weight);
 

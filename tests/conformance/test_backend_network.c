@@ -264,6 +264,88 @@ static void test_arithmetic_may_overwrite_either_operand(void **state)
     }
 }
 
+/* B[rows, columns] is spread over [12, 300]; the elements of B lie one column apart from each
+ * other.
+ */
+static void check_spread(backend *b, arithmetic operation, int64_t rows, int64_t columns,
+                         bool in_place)
+{
+    enum { ROWS = 12, COLUMNS = 300, COUNT = ROWS * COLUMNS };
+    float *x = normals(COUNT, 8, 1.0);
+    float *y = normals(rows * (columns + 1), 9, 1.0);
+    double *expected = doubles(COUNT, 0.0);
+    for (int64_t i = 0; i < COUNT; i++) {
+        const int64_t row = i / COLUMNS / (ROWS / rows);
+        const int64_t at = row * (columns + 1) + (columns == 1 ? 0 : i % COLUMNS);
+        expected[i] = arithmetic_of(operation, (double)x[i], (double)y[at]);
+    }
+    matrix bx = values_of(b, ROWS, COLUMNS, x);
+    matrix by = values_of(b, rows, columns + 1, y);
+    matrix apart = blank_values(b, ROWS, COLUMNS);
+    const matrix out = in_place ? bx : apart;
+    assert_ok(operation(bx, matrix_columns(by, 0, columns), out));
+    assert_matrix_near("spread", out, expected, 16.0 * rounding(b));
+    free_blocks(x, y, expected);
+    free_matrices(&bx, &by, &apart);
+}
+
+static const int64_t spreads[][2] = {{12, 1}, {4, 300}, {1, 300}, {3, 1}, {1, 1}, {12, 300}};
+enum { SPREADS = sizeof spreads / sizeof spreads[0] };
+
+static void test_products_and_sums_spread_rows_and_columns(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for (int i = 0; i < SPREADS; i++) {
+            check_spread(b, matrix_multiply, spreads[i][0], spreads[i][1], false);
+            check_spread(b, matrix_multiply, spreads[i][0], spreads[i][1], true);
+            check_spread(b, matrix_add, spreads[i][0], spreads[i][1], i % 2 == 0);
+        }
+        matrix none = blank_values(b, 0, 7);
+        assert_ok(matrix_multiply(none, matrix_columns(none, 0, 1), none));
+        matrix_free(&none);
+    }
+}
+
+/* The change of sum(dy * f(a, b)) along each element of b, which is linear in it. */
+static void check_spread_gradient(backend *b, bool multiplies, int64_t rows, int64_t columns)
+{
+    enum { ROWS = 12, COLUMNS = 300, COUNT = ROWS * COLUMNS };
+    float *x = normals(COUNT, 8, 1.0);
+    float *dy = normals(COUNT, 9, 1.0);
+    double *expected = doubles(rows * columns, 0.0);
+    double *scale = doubles(rows * columns, 1.0);
+    for (int64_t i = 0; i < COUNT; i++) {
+        const int64_t row = i / COLUMNS / (ROWS / rows);
+        const int64_t at = row * columns + (columns == 1 ? 0 : i % COLUMNS);
+        const double term = (double)dy[i] * (multiplies ? (double)x[i] : 1.0);
+        expected[at] += term;
+        scale[at] += fabs(term);
+    }
+    matrix bx = values_of(b, ROWS, COLUMNS, x);
+    matrix bdy = values_of(b, ROWS, COLUMNS, dy);
+    matrix db = blank_values(b, rows, columns);
+    assert_ok(matrix_spread_gradient(multiplies ? bx : no_matrix, bdy, db));
+    double *actual = results_of(db);
+    assert_all_near(b, "spread gradient", rows * columns, actual, expected, scale,
+                    4.0 * rounding(b));
+    free_blocks(x, dy, expected, scale, actual);
+    free_matrices(&bx, &bdy, &db);
+}
+
+static void test_gradients_sum_what_was_spread(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        for (int i = 0; i < SPREADS; i++) {
+            check_spread_gradient(b, true, spreads[i][0], spreads[i][1]);
+            check_spread_gradient(b, false, spreads[i][0], spreads[i][1]);
+        }
+    }
+}
+
 enum { STRIDED_ROWS = 9, STRIDED_COLUMNS = 23, STRIDED_WIDTH = STRIDED_COLUMNS + 5 };
 
 /* Where the rows of an operand lie. */
@@ -554,6 +636,8 @@ int main(void)
         cmocka_unit_test(test_activations_pass_nan_on),
         cmocka_unit_test(test_arithmetic_may_overwrite_either_operand),
         cmocka_unit_test(test_arithmetic_takes_strides_and_a_repeated_row),
+        cmocka_unit_test(test_products_and_sums_spread_rows_and_columns),
+        cmocka_unit_test(test_gradients_sum_what_was_spread),
         cmocka_unit_test(test_cross_entropy_is_the_negative_log_probability_of_the_target),
         cmocka_unit_test(test_cross_entropy_takes_panels_whose_maximum_grows_or_falls),
         cmocka_unit_test(test_find_non_finite_gives_the_first_index),

@@ -384,6 +384,12 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_multiply(v, narrow_v, v), "multiply");
     SHAPES_DISAGREE(matrix_add(narrow_v, v, v), "add");
     SHAPES_DISAGREE(matrix_subtract(v, v, narrow_v), "subtract");
+    SHAPES_DISAGREE(matrix_subtract(v, row_of(v), v), "subtract");
+    SHAPES_DISAGREE(matrix_multiply(v, matrix_rows(v, 0, 3), v), "multiply");
+    SHAPES_DISAGREE(matrix_add(v, matrix_columns(v, 0, 2), v), "add");
+    SHAPES_DISAGREE(matrix_add(row_of(v), v, row_of(v)), "add");
+    SHAPES_DISAGREE(matrix_spread_gradient(narrow_v, v, v), "spread_gradient");
+    SHAPES_DISAGREE(matrix_spread_gradient(v, v, narrow_v), "spread_gradient");
     SHAPES_DISAGREE(matrix_scale_rows(row_of(d), v, narrow_v), "scale_rows");
     SHAPES_DISAGREE(matrix_scale_rows(row_of(narrow_d), v, v), "scale_rows");
     SHAPES_DISAGREE(matrix_find_non_finite(true, narrow_d, NULL), "find_non_finite");

@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Elements that one thread takes at once. */
 enum { GRAIN = 1 << 15 };
@@ -102,6 +103,72 @@ grail_status cpu_activate_gradient(const operation *o)
     };
     activation_gradient g = {o->m[0].memory, o->m[1].memory, o->m[2].memory, largest_argument};
     parallel_for(matrix_count(o->m[0]), GRAIN, bodies[o->with.activation], &g);
+    return GRAIL_OK;
+}
+
+enum { COLUMNS = 256 }; /* whose sums over rows are formed at once */
+
+CPU_CLONES static void add_values(int64_t count, const float *dy, double *sums)
+{
+    for (int64_t i = 0; i < count; i++) {
+        sums[i] += (double)dy[i];
+    }
+}
+
+CPU_CLONES static void add_products(int64_t count, const float *a, const float *dy, double *sums)
+{
+    for (int64_t i = 0; i < count; i++) {
+        sums[i] += (double)a[i] * (double)dy[i];
+    }
+}
+
+/* sums[i] = sum over the rows that a row of B is spread over, of COLUMNS columns from `first`;
+ * returns how many of these there are. */
+static int64_t sum_spread(const operation *o, int64_t row, int64_t first, double *sums)
+{
+    const matrix dy = o->m[0];
+    const int64_t group = dy.rows / o->m[2].rows;
+    const int64_t count = dy.columns - first < COLUMNS ? dy.columns - first : COLUMNS;
+    memset(sums, 0, (size_t)count * sizeof *sums);
+    for (int64_t r = row * group; r < (row + 1) * group; r++) {
+        const float *gradient = (const float *)host_row(dy, r) + first;
+        if (o->m[1].memory == NULL) {
+            add_values(count, gradient, sums);
+        } else {
+            add_products(count, (const float *)host_row(o->m[1], r) + first, gradient, sums);
+        }
+    }
+    return count;
+}
+
+static void spread_rows(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const matrix db = o->m[2];
+    const bool is_column = db.columns < o->m[0].columns;
+    double sums[COLUMNS];
+    for (int64_t r = begin; r < end; r++) {
+        float *out = host_row(db, r);
+        double total = 0.0;
+        for (int64_t first = 0; first < o->m[0].columns; first += COLUMNS) {
+            const int64_t count = sum_spread(o, r, first, sums);
+            for (int64_t i = 0; i < count; i++) {
+                total += sums[i];
+                if (!is_column) {
+                    out[first + i] = (float)sums[i];
+                }
+            }
+        }
+        if (is_column) {
+            out[0] = (float)total;
+        }
+    }
+}
+
+/* The rows of B are shared out, so that the order of a sum does not depend on the threads. */
+grail_status cpu_spread_gradient(const operation *o)
+{
+    parallel_for(o->m[2].rows, 1, spread_rows, (void *)(uintptr_t)o);
     return GRAIL_OK;
 }
 

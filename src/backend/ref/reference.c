@@ -2,6 +2,7 @@
 #include "backend/ref/reference.h"
 
 #include <math.h>
+#include <string.h>
 
 grail_status ref_linear(const operation *o)
 {
@@ -98,14 +99,36 @@ static double difference_of(double a, double b)
     return a - b;
 }
 
+/* The element of B that is spread over Y[row, column]. */
+static double *spread_element(matrix b, matrix y, int64_t row, int64_t column)
+{
+    return (double *)host_row(b, row / (y.rows / b.rows)) + (b.columns == 1 ? 0 : column);
+}
+
 static grail_status combine(const operation *o, double (*combination)(double, double))
 {
-    for (int64_t r = 0; r < o->m[2].rows; r++) {
+    const matrix y = o->m[2];
+    for (int64_t r = 0; r < y.rows; r++) {
         const double *a = host_row(o->m[0], r);
-        const double *b = host_row(o->m[1], r);
-        double *y = host_row(o->m[2], r);
-        for (int64_t i = 0; i < o->m[2].columns; i++) {
-            y[i] = combination(a[i], b[i]);
+        for (int64_t i = 0; i < y.columns; i++) {
+            ((double *)host_row(y, r))[i] = combination(a[i], *spread_element(o->m[1], y, r, i));
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status ref_spread_gradient(const operation *o)
+{
+    const matrix dy = o->m[0];
+    const matrix a = o->m[1];
+    for (int64_t r = 0; r < o->m[2].rows; r++) {
+        memset(host_row(o->m[2], r), 0, (size_t)o->m[2].columns * sizeof(double));
+    }
+    for (int64_t r = 0; r < dy.rows; r++) {
+        const double *gradient = host_row(dy, r);
+        const double *factor = a.memory == NULL ? NULL : host_row(a, r);
+        for (int64_t i = 0; i < dy.columns; i++) {
+            *spread_element(o->m[2], dy, r, i) += gradient[i] * (factor == NULL ? 1.0 : factor[i]);
         }
     }
     return GRAIL_OK;
