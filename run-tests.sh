@@ -18,7 +18,7 @@ export LC_ALL=C
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY-passive}
 
 usage() {
-    sed -n '12,15s/^# //p' "$0" >&2
+    sed -n '11,14s/^# //p' "$0" >&2
     exit 2
 }
 
@@ -65,7 +65,7 @@ use_memory() {
     room=$(df --output=avail -B 1M /dev/shm 2>/dev/null | tail -n 1)
     if ((${room:-0} >= 4096)) && memory=$(mktemp -d /dev/shm/grail-tests-XXXXXX); then
         trap 'rm -rf "$memory"' EXIT
-        cp "$(command -v true)" "$memory/true"
+        cp "$(type -P true)" "$memory/true"
         if "$memory/true" 2>/dev/null; then
             export TMPDIR=$memory
         fi
