@@ -128,15 +128,15 @@ static double compress(const char *directory, const synthetic_shape *s, const ch
     grail_compression *c = NULL;
     grail_compress_options options;
     grail_compress_options_init(&options);
-    options.model = model;
-    options.output = out;
-    options.calibration = (grail_text_source){.path = ids, .context = s->context};
-    options.sparsity_ffn = options.sparsity_heads = 0.01 * (double)percent;
-    options.target = target;
-    options.selector = "wanda"; /* no selection in f64, and no refits: what is counted is all */
-    options.refit = "none";
-    options.token_weights = "none";
-    options.precision = precision;
+    options.read.model = model;
+    options.output.path = out;
+    options.read.text = (grail_text_source){.path = ids, .context = s->context};
+    options.amount.sparsity_ffn = options.amount.sparsity_heads = 0.01 * (double)percent;
+    options.fit.target = target;
+    options.cut.selector = "wanda"; /* no selection in f64, and no refits: what is counted is all */
+    options.fit.refit = "none";
+    options.fit.token_weights = "none";
+    options.run.precision = precision;
     bench_check(grail_machine_examine(2.0, &before));
     grail_memory_peak_begin();
     const double start = bench_now();

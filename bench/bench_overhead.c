@@ -29,10 +29,10 @@ static const char *text_option(int count, char **arguments, const char *name, co
 
 static void set_kinds(grail_compress_options *o, const char *kinds, double fraction)
 {
-    o->sparsity_conv = strstr(kinds, "conv") != NULL ? fraction : 0.0;
-    o->sparsity_stream = strstr(kinds, "stream") != NULL ? fraction : 0.0;
-    o->sparsity_ffn = strstr(kinds, "ffn") != NULL ? fraction : 0.0;
-    o->sparsity_heads = strstr(kinds, "heads") != NULL ? fraction : 0.0;
+    o->amount.sparsity_conv = strstr(kinds, "conv") != NULL ? fraction : 0.0;
+    o->amount.sparsity_stream = strstr(kinds, "stream") != NULL ? fraction : 0.0;
+    o->amount.sparsity_ffn = strstr(kinds, "ffn") != NULL ? fraction : 0.0;
+    o->amount.sparsity_heads = strstr(kinds, "heads") != NULL ? fraction : 0.0;
 }
 
 /* One narrowing in memory; its seconds. The totals of the last one stay in `report`. */
@@ -78,12 +78,12 @@ int main(int count, char **arguments)
     images.path = arguments[2];
     images.preset = text_option(count, arguments, "preset", NULL);
     images.split = text_option(count, arguments, "split", "train");
-    o.images = &images;
-    o.selector = text_option(count, arguments, "selector", "magnitude-l1");
-    o.compensate = text_option(count, arguments, "compensate", "full");
-    o.samples = bench_option(count, arguments, "samples", 128);
-    o.open_loop = (int)bench_option(count, arguments, "open", 0);
-    bench_check(grail_session_open(arguments[1], NULL, &o.session));
+    o.read.images = &images;
+    o.cut.selector = text_option(count, arguments, "selector", "magnitude-l1");
+    o.fit.compensate = text_option(count, arguments, "compensate", "full");
+    o.read.samples = bench_option(count, arguments, "samples", 128);
+    o.fit.open_loop = (int)bench_option(count, arguments, "open", 0);
+    bench_check(grail_session_open(arguments[1], NULL, &o.read.session));
     double first = 0.0;
     double all = 0.0;
     for (int64_t r = 0; r < ratios; r++) {
@@ -93,15 +93,15 @@ int main(int count, char **arguments)
         all += seconds;
     }
     bench_check(json_put(report, "model", json_string(arguments[1])));
-    bench_check(json_put(report, "compensate", json_string(o.compensate)));
-    bench_check(json_put(report, "open_loop", json_boolean(o.open_loop)));
+    bench_check(json_put(report, "compensate", json_string(o.fit.compensate)));
+    bench_check(json_put(report, "open_loop", json_boolean(o.fit.open_loop)));
     bench_check(json_put(report, "ratios", json_integer(ratios)));
     bench_check(json_put(report, "first_seconds", json_real(first)));
     bench_check(json_put(report, "seconds", json_real(all)));
     bench_check(json_put(report, "times_first", json_real(all / first)));
     bench_check(json_put(report, "peak_resident_bytes", json_real(peak_resident())));
     bench_check(json_put(report, "threads", json_integer(grail_threads())));
-    grail_session_close(o.session);
+    grail_session_close(o.read.session);
     bench_print(report);
     return 0;
 }

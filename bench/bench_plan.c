@@ -23,8 +23,8 @@ static void plan(const char *directory, const synthetic_shape *s, json_t *report
     grail_plan_options options;
     snprintf(ids, sizeof ids, "%s/ids.npy", directory);
     grail_plan_options_init(&options);
-    options.compress.model = directory;
-    options.compress.calibration = (grail_text_source){.path = ids, .context = s->context};
+    options.compress.read.model = directory;
+    options.compress.read.text = (grail_text_source){.path = ids, .context = s->context};
     options.limit = "params";
     options.ratio = 0.7;
     options.budget = "error";

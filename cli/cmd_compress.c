@@ -26,7 +26,7 @@ static const char *evaluation;
 static bool quiet, as_json;
 
 static const option table[] = {
-    {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output, "DIR", NULL,
+    {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output.path, "DIR", NULL,
      .help = "directory to write the narrow model to; must not exist; short form: -o",
      .need = REQUIRED, .recorded = "DIR"},
     RUN_OPTIONS(r),
@@ -34,7 +34,7 @@ static const option table[] = {
      .help = "fraction to remove from each site, from 0 to below 1: 0.3, or ffn=0.3,heads=0.2, or "
              "SITE=0.5,...",
      .need = ONE_REQUIRED},
-    {GROUP_AMOUNT, "plan", OPTION_TEXT, &r.compress.plan, "FILE", NULL,
+    {GROUP_AMOUNT, "plan", OPTION_TEXT, &r.compress.amount.plan, "FILE", NULL,
      .help =
          "take selectors and kept units from this plan.json instead of --selector and --sparsity",
      .need = ONE_REQUIRED, .recorded = "plan.json"},
@@ -261,7 +261,7 @@ static json_t *forecast_json(const grail_forecast *f, const grail_plan *plan)
     const grail_plan_facts facts =
         plan == NULL ? (grail_plan_facts){0} : grail_plan_facts_get(plan);
     const double choosing = plan == NULL ? 0.0 : grail_plan_forecast(plan, f);
-    return r.compress.dry_run != 0
+    return r.compress.output.dry_run != 0
                ? json_pack("{s:f, s:f, s:I, s:I, s:b, s:i, s:o}", "seconds", f->seconds,
                            "heal_seconds", f->heal_seconds, "bytes", (json_int_t)f->bytes,
                            "samples", (json_int_t)f->samples, "widths_stand_in", facts.stands_in,
@@ -294,8 +294,8 @@ static void print_summary(const grail_compression *c, const quality *q)
                   (long long)t.context);
     }
     quality_print(q);
-    if (r.compress.dry_run == 0) {
-        print_out("written: %s\n", r.compress.output);
+    if (r.compress.output.dry_run == 0) {
+        print_out("written: %s\n", r.compress.output.path);
     }
 }
 
@@ -330,11 +330,11 @@ static int print_json_summary(const grail_compression *c, const grail_plan *plan
     }
     return print_json(json_pack(
         "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
-        "output", json_text(r.compress.output), "dense_parameters", (json_int_t)t.dense.parameters,
-        "parameters", (json_int_t)t.parameters, "dense_bytes", (json_int_t)t.dense.bytes, "bytes",
-        (json_int_t)t.bytes, "dense_macs_per_token", (json_int_t)t.dense.macs_per_token,
-        "macs_per_token", (json_int_t)t.macs_per_token, "dense_kv_bytes_per_token",
-        (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
+        "output", json_text(r.compress.output.path), "dense_parameters",
+        (json_int_t)t.dense.parameters, "parameters", (json_int_t)t.parameters, "dense_bytes",
+        (json_int_t)t.dense.bytes, "bytes", (json_int_t)t.bytes, "dense_macs_per_token",
+        (json_int_t)t.dense.macs_per_token, "macs_per_token", (json_int_t)t.macs_per_token,
+        "dense_kv_bytes_per_token", (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
         (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
         (json_int_t)t.context, "loaders", loaders, "sites", sites, "healed", heal_summaries_json(c),
         "cut", cut_summary_json(c, &r), "quality", quality_json(q), "forecast",
@@ -346,9 +346,9 @@ static void name_chosen(void)
 {
     enum { CHOSEN_SIZE = 1024 };
     static char chosen[CHOSEN_SIZE];
-    if (r.compress.plan != NULL) {
+    if (r.compress.amount.plan != NULL) {
         options_given_fields(chosen, sizeof chosen);
-        r.compress.chosen = chosen;
+        r.compress.amount.chosen = chosen;
     }
 }
 
@@ -357,8 +357,8 @@ static int read_choices(void)
 {
     int code = EXIT_OK;
     const bool limited = limit_options_given(&limits);
-    const int sources =
-        (sparsity_text != NULL ? 1 : 0) + (r.compress.plan != NULL ? 1 : 0) + (limited ? 1 : 0);
+    const int sources = (sparsity_text != NULL ? 1 : 0) + (r.compress.amount.plan != NULL ? 1 : 0) +
+                        (limited ? 1 : 0);
     if (code == EXIT_OK && sources != 1) {
         print_error("grail compress: give exactly one of --sparsity, --plan and a limit such as "
                     "--target-ratio\n");
@@ -372,7 +372,7 @@ static int read_choices(void)
                     sparsity_text);
         return EXIT_USAGE;
     }
-    if (code == EXIT_OK && evaluation != NULL && r.compress.dry_run != 0) {
+    if (code == EXIT_OK && evaluation != NULL && r.compress.output.dry_run != 0) {
         print_error(
             "grail compress: --dry-run writes nothing that --eval could measure; drop one\n");
         return EXIT_USAGE;
@@ -401,7 +401,7 @@ static int choose_widths(const char *sites, grail_plan **plan)
     options->compress = r.compress;
     options->kinds = sites;
     options->observer = limit_options_watch;
-    limit_watch watch = limit_watch_init(&limits, r.compress.session, quiet);
+    limit_watch watch = limit_watch_init(&limits, r.compress.read.session, quiet);
     options->observer_user = &watch;
     int code = limit_options_read(&command_compress, &limits);
     if (code != EXIT_OK) {
@@ -413,7 +413,7 @@ static int choose_widths(const char *sites, grail_plan **plan)
         return print_failure(status);
     }
     limit_watch_note(&watch);
-    r.compress.plan_text = grail_plan_text(*plan);
+    r.compress.amount.plan_text = grail_plan_text(*plan);
     return EXIT_OK;
 }
 
@@ -421,7 +421,7 @@ static int choose_widths(const char *sites, grail_plan **plan)
 static int print_interrupted(void)
 {
     print_error("grail: interrupted in block %d of %d", block_now, block_count);
-    command_line_print_resume(r.compress.output);
+    command_line_print_resume(r.compress.output.path);
     return EXIT_FAILED;
 }
 
@@ -431,8 +431,8 @@ static int report_result(grail_compression *c, const grail_plan *plan)
 {
     quality q = {.data = NULL};
     grail_forecast f = {0};
-    const int code = r.compress.dry_run != 0 ? make_forecast(c, &f)
-                                             : quality_finish(c, &r, evaluation, quiet, &q);
+    const int code = r.compress.output.dry_run != 0 ? make_forecast(c, &f)
+                                                    : quality_finish(c, &r, evaluation, quiet, &q);
     if (code != EXIT_OK) {
         return code;
     }
@@ -440,7 +440,7 @@ static int report_result(grail_compression *c, const grail_plan *plan)
         return print_json_summary(c, plan, &q, &f);
     }
     print_summary(c, &q);
-    if (r.compress.dry_run != 0) {
+    if (r.compress.output.dry_run != 0) {
         print_forecast(&f, plan);
     }
     return EXIT_OK;
@@ -469,7 +469,7 @@ static int compress(void)
         run_options_print_notices(&r);
         cut_summary_warn(c, &r, names_kinds());
     }
-    if (status == GRAIL_OK && r.compress.dry_run == 0) {
+    if (status == GRAIL_OK && r.compress.output.dry_run == 0) {
         interrupt_catch();
         status = grail_compression_run(c);
     }
@@ -487,7 +487,7 @@ static int compress(void)
 out:
     grail_compression_close(c);
     grail_plan_free(plan);
-    grail_session_close(r.compress.session);
+    grail_session_close(r.compress.read.session);
     sparsity_list_free(&list);
     return code;
 }
@@ -497,7 +497,7 @@ static int run(int argc, char **argv)
     bool help = false;
     run_options_init(&r);
     grail_plan_options_init(&limits.plan);
-    int code = options_parse(&command_compress, table, argc, argv, &r.compress.model, &help);
+    int code = options_parse(&command_compress, table, argc, argv, &r.compress.read.model, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
@@ -506,10 +506,10 @@ static int run(int argc, char **argv)
     code = read_choices();
     if (code == EXIT_OK) {
         char *recorded = command_line_recorded(options_parsed());
-        r.compress.command = recorded;
-        r.compress.observer = watch;
-        r.compress.heal_observer = watch_healing;
-        r.compress.step_observer = watch_steps;
+        r.compress.output.command = recorded;
+        r.compress.run.observer = watch;
+        r.compress.run.heal_observer = watch_healing;
+        r.compress.run.step_observer = watch_steps;
         on_terminal = isatty(STDERR_FILENO) != 0;
         code = compress();
         free(recorded);

@@ -18,18 +18,18 @@ static const char *evaluation;
 static bool quiet, as_json;
 
 static const option table[] = {
-    {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output, "DIR", NULL,
+    {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output.path, "DIR", NULL,
      .help = "directory to write the healed model to; must not exist; short form: -o",
      .need = REQUIRED, .recorded = "DIR"},
-    {GROUP_INPUT, "teacher", OPTION_TEXT, &r.compress.teacher, "MODEL", NULL,
+    {GROUP_INPUT, "teacher", OPTION_TEXT, &r.compress.heal.teacher, "MODEL", NULL,
      .help = "the dense network that the model was narrowed from", .need = REQUIRED},
     CALIBRATION_OPTIONS(r, REQUIRED),
-    {GROUP_HEAL, "heal", OPTION_TEXT, &r.compress.heal, "WHAT",
+    {GROUP_HEAL, "heal", OPTION_TEXT, &r.compress.heal.what, "WHAT",
      WORDS("none", "block", "model", "block,model"),
      .help = "train after the closed form, without labels: block (each block towards the dense "
              "network's stream), model (the whole network towards its outputs), block,model or "
              "none (model)",
-     .assumed = true},
+     .assumed = true, .field = "heal.what"},
     FIELDS_OF(GROUP_HEAL, grail_compress_option_at, GRAIL_SUBJECT_HEAL, r.compress),
     {GROUP_MEASURE, "eval", OPTION_TEXT, &evaluation, "PATH", NULL,
      .help = "measure the dense network, the model and the result on this data, which is read as "
@@ -69,13 +69,13 @@ static void print_summary(const grail_compression *c, const quality *q)
 {
     heal_summaries_print(c);
     quality_print(q);
-    print_out("written: %s\n", r.compress.output);
+    print_out("written: %s\n", r.compress.output.path);
 }
 
 static int print_json_summary(const grail_compression *c, const quality *q)
 {
-    return print_json(json_pack("{s:o, s:o, s:o}", "output", json_text(r.compress.output), "healed",
-                                heal_summaries_json(c), "quality", quality_json(q)));
+    return print_json(json_pack("{s:o, s:o, s:o}", "output", json_text(r.compress.output.path),
+                                "healed", heal_summaries_json(c), "quality", quality_json(q)));
 }
 
 static int finish(grail_compression *c)
@@ -95,7 +95,7 @@ static int finish(grail_compression *c)
 static int print_cancelled(void)
 {
     print_error("grail: interrupted");
-    command_line_print_resume(r.compress.output);
+    command_line_print_resume(r.compress.output.path);
     return EXIT_FAILED;
 }
 
@@ -121,7 +121,7 @@ static int heal(void)
     }
 out:
     grail_compression_close(c);
-    grail_session_close(r.compress.session);
+    grail_session_close(r.compress.read.session);
     return code;
 }
 
@@ -129,8 +129,8 @@ static int run(int argc, char **argv)
 {
     bool help = false;
     run_options_init(&r);
-    r.compress.heal = "model";
-    int code = options_parse(&command_heal, table, argc, argv, &r.compress.model, &help);
+    r.compress.heal.what = "model";
+    int code = options_parse(&command_heal, table, argc, argv, &r.compress.read.model, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
@@ -138,9 +138,9 @@ static int run(int argc, char **argv)
     code = evaluation == NULL ? EXIT_OK : quality_check(&command_heal, evaluation);
     if (code == EXIT_OK) {
         char *recorded = command_line_recorded(options_parsed());
-        r.compress.command = recorded;
-        r.compress.observer = watch_blocks;
-        r.compress.heal_observer = watch;
+        r.compress.output.command = recorded;
+        r.compress.run.observer = watch_blocks;
+        r.compress.run.heal_observer = watch;
         code = heal();
         free(recorded);
     }

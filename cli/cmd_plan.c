@@ -22,7 +22,7 @@ static limit_options limits;
 static bool quiet, as_json;
 
 static const option table[] = {
-    {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output, "FILE", NULL,
+    {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output.path, "FILE", NULL,
      .help = "plan to write; must not exist; short form: -o", .need = REQUIRED},
     LIMIT_OPTIONS(limits),
     RUN_OPTIONS(r),
@@ -64,9 +64,9 @@ static int print_loaders(const grail_plan *p)
 {
     grail_compression *c = NULL;
     grail_compress_options run = r.compress;
-    run.plan_text = grail_plan_text(p);
-    run.output = NULL;
-    run.dry_run = 1;
+    run.amount.plan_text = grail_plan_text(p);
+    run.output.path = NULL;
+    run.output.dry_run = 1;
     const grail_status status = grail_compression_open(&run, &c);
     if (status == GRAIL_OK) {
         cut_summary_print_loaders(c);
@@ -80,7 +80,7 @@ static void print_next(void)
 {
     const bool calibrated = r.calib != NULL;
     const char *const words[] = {
-        "-o",      "narrow", "--plan", r.compress.output, calibrated ? NULL : "--calib",
+        "-o",      "narrow", "--plan", r.compress.output.path, calibrated ? NULL : "--calib",
         "SAMPLES", NULL};
     char *line = command_line_next(options_parsed(), "compress", words);
     if (line != NULL) {
@@ -94,14 +94,14 @@ static int make_plan(void)
     grail_plan *p = NULL;
     grail_plan_options *options = &limits.plan;
     int code = limit_options_read(&command_plan, &limits);
-    const char *output = r.compress.output;
+    const char *output = r.compress.output.path;
     code = code == EXIT_OK ? run_options_open(&command_plan, &r, &options->kinds) : code;
     if (code != EXIT_OK) {
         goto out;
     }
     options->compress = r.compress;
     options->observer = limit_options_watch;
-    limit_watch watch = limit_watch_init(&limits, r.compress.session, quiet);
+    limit_watch watch = limit_watch_init(&limits, r.compress.read.session, quiet);
     options->observer_user = &watch;
     interrupt_catch();
     grail_status status = grail_plan_make(options, &p);
@@ -123,7 +123,7 @@ static int make_plan(void)
     }
 out:
     grail_plan_free(p);
-    grail_session_close(r.compress.session);
+    grail_session_close(r.compress.read.session);
     return code;
 }
 
@@ -132,13 +132,13 @@ static int run(int argc, char **argv)
     bool help = false;
     run_options_init(&r);
     grail_plan_options_init(&limits.plan);
-    int code = options_parse(&command_plan, table, argc, argv, &r.compress.model, &help);
+    int code = options_parse(&command_plan, table, argc, argv, &r.compress.read.model, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
     run_options_read(&r);
-    if (access(r.compress.output, F_OK) == 0) {
-        print_error("grail: '%s' exists; remove it or give another name\n", r.compress.output);
+    if (access(r.compress.output.path, F_OK) == 0) {
+        print_error("grail: '%s' exists; remove it or give another name\n", r.compress.output.path);
         return EXIT_FAILED;
     }
     return make_plan();

@@ -19,9 +19,9 @@ typedef struct kind_summary {
 /* The fraction of a site's units that the options ask to remove. */
 static double asked_of(run_options *r, const grail_site_report *s)
 {
-    for (int i = 0; i < r->compress.site_sparsity_count; i++) {
-        if (strcmp(r->compress.site_sparsities[i].site, s->name) == 0) {
-            return r->compress.site_sparsities[i].sparsity;
+    for (int i = 0; i < r->compress.amount.site_sparsity_count; i++) {
+        if (strcmp(r->compress.amount.site_sparsities[i].site, s->name) == 0) {
+            return r->compress.amount.site_sparsities[i].sparsity;
         }
     }
     const double *sparsity = grail_compress_sparsity(&r->compress, s->kind);
@@ -31,7 +31,7 @@ static double asked_of(run_options *r, const grail_site_report *s)
 /* A plan, and a limit, ask for widths and not for fractions. */
 static bool asks_fractions(const run_options *r)
 {
-    return r->compress.plan == NULL && r->compress.plan_text == NULL;
+    return r->compress.amount.plan == NULL && r->compress.amount.plan_text == NULL;
 }
 
 static void add_errors(const grail_fit *fit, kind_summary *k)
@@ -113,7 +113,7 @@ static bool warn_uncut(const grail_compression *c, run_options *r)
         print_error("grail: warning: %d of %d sites keep all of their units, such as %s with %lld: "
                     "rounding %s leaves nothing to remove; raise --sparsity or lower --align\n",
                     uncut, asked, first.name, (long long)first.units,
-                    r->compress.align > 1 ? "to multiples of --align" : "to units and --align");
+                    r->compress.cut.align > 1 ? "to multiples of --align" : "to units and --align");
     }
     return uncut > 0;
 }
@@ -129,8 +129,8 @@ static void warn_far(const grail_compression *c, run_options *r)
             "grail: warning: this removes %.1f %% of the parameters in the sites, not the %.1f %% "
             "asked for, because %s\n",
             reached, asked,
-            r->compress.align == 1 ? "heads and channels are cut as whole units"
-                                   : "widths are rounded; --align 1 does not round them");
+            r->compress.cut.align == 1 ? "heads and channels are cut as whole units"
+                                       : "widths are rounded; --align 1 does not round them");
     }
 }
 

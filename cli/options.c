@@ -474,14 +474,26 @@ int options_parse(const command *c, const option *rows, int argc, char **argv,
 
 /* -- fields of the library --------------------------------------------------------------------- */
 
+/* Behind the struct that holds it. */
+static const char *last_part(const char *field)
+{
+    const char *point = strrchr(field, '.');
+    return point == NULL ? field : point + 1;
+}
+
+/* Fields are compared without the structs that hold them: what reads a text or computes does not
+ * know of which struct its options are a part. */
 static bool sets_field(const option *o, const char *field, size_t length)
 {
-    const char *name = o->field == NULL ? o->name : o->field;
+    const char *name = last_part(o->field == NULL ? o->name : o->field);
+    const char *point = memrchr(field, '.', length);
+    const size_t skipped = point == NULL ? 0 : (size_t)(point + 1 - field);
     size_t i = 0;
-    while (i < length && name[i] != 0 && (name[i] == '-' ? '_' : name[i]) == field[i]) {
+    while (i < length - skipped && name[i] != 0 &&
+           (name[i] == '-' ? '_' : name[i]) == field[skipped + i]) {
         i++;
     }
-    return i == length && name[i] == 0;
+    return i == length - skipped && name[i] == 0;
 }
 
 void options_given_fields(char *text, size_t size)

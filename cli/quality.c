@@ -126,11 +126,11 @@ static grail_status open_networks(run_options *r, const char *data, const char *
     grail_model_facts facts = {0};
     const grail_model_options reading = {.settings = r->settings.values,
                                          .setting_count = r->settings.count};
-    const char *teacher = r->compress.teacher;
-    grail_status status =
-        grail_model_open_with(teacher == NULL ? r->compress.model : teacher, &reading, &m->dense);
+    const char *teacher = r->compress.heal.teacher;
+    grail_status status = grail_model_open_with(teacher == NULL ? r->compress.read.model : teacher,
+                                                &reading, &m->dense);
     if (status == GRAIL_OK && teacher != NULL) {
-        status = grail_model_open_with(r->compress.model, &reading, &m->given);
+        status = grail_model_open_with(r->compress.read.model, &reading, &m->given);
     }
     if (status == GRAIL_OK) {
         status = grail_model_open_with(result, &reading, &m->narrow);
@@ -149,10 +149,10 @@ static grail_status quality_measure(run_options *r, const char *data, const char
                                     bool quiet, quality *out)
 {
     measurement m = {
-        .text = r->compress.calibration,
-        .compute = {.backend = r->compress.backend, .precision = r->compress.precision},
+        .text = r->compress.read.text,
+        .compute = {.backend = r->compress.run.backend, .precision = r->compress.run.precision},
         .quiet = quiet};
-    quality q = {.data = data, .is_healed = r->compress.teacher != NULL};
+    quality q = {.data = data, .is_healed = r->compress.heal.teacher != NULL};
     m.text.path = data;
     grail_status status = open_networks(r, data, result, &m);
     q.of_images = m.images != NULL;
@@ -187,9 +187,9 @@ static grail_status try_images(run_options *r, const char *data, measurement *m)
 int quality_try(run_options *r, const char *data)
 {
     measurement m = {
-        .dense = grail_session_model(r->compress.session),
-        .text = r->compress.calibration,
-        .compute = {.backend = r->compress.backend, .precision = r->compress.precision}};
+        .dense = grail_session_model(r->compress.read.session),
+        .text = r->compress.read.text,
+        .compute = {.backend = r->compress.run.backend, .precision = r->compress.run.precision}};
     grail_model_facts facts = {0};
     grail_perplexity p = {0};
     m.text.path = data;
@@ -295,7 +295,7 @@ int quality_finish(grail_compression *c, run_options *r, const char *data, bool 
     if (status == GRAIL_OK && data != NULL) {
         status = quality_measure(r, data, result, quiet, out);
         if (status != GRAIL_OK) {
-            return print_unmeasured(status, result, r->compress.output);
+            return print_unmeasured(status, result, r->compress.output.path);
         }
         status = add_to_card(out, c);
     }

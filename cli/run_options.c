@@ -10,17 +10,17 @@ void run_options_init(run_options *r)
 {
     *r = (run_options){0};
     grail_compress_options_init(&r->compress);
-    r->compress.precision = "auto";
+    r->compress.run.precision = "auto";
 }
 
 /* Uses --calib as text or as images, whichever the model reads. */
 static void name_calibration(run_options *r)
 {
     grail_compress_options *o = &r->compress;
-    o->calibration.path = r->calib;
-    o->calibration.protocol = r->protocol == NULL ? "plain" : r->protocol;
-    o->calibration.window_bos = r->window_bos ? 1 : 0;
-    o->images = r->calib == NULL ? NULL : image_options_source(&r->images, r->calib);
+    o->read.text.path = r->calib;
+    o->read.text.protocol = r->protocol == NULL ? "plain" : r->protocol;
+    o->read.text.window_bos = r->window_bos ? 1 : 0;
+    o->read.images = r->calib == NULL ? NULL : image_options_source(&r->images, r->calib);
 }
 
 void run_options_read(run_options *r)
@@ -35,20 +35,20 @@ static int check_kind(const command *c, const run_options *r, bool reads_images)
 {
     const grail_compress_options *o = &r->compress;
     const kind_options of_text = {
-        .given = o->calibration.field != NULL || r->protocol != NULL ||
-                 o->calibration.context > 0 || r->window_bos || option_given("gqa"),
+        .given = o->read.text.field != NULL || r->protocol != NULL || o->read.text.context > 0 ||
+                 r->window_bos || option_given("gqa"),
         .names = "--field, --protocol, --context, --window-bos and --gqa"};
     const kind_options of_images = {
-        .given = image_options_given(&r->images) || o->conv_fit != NULL ||
-                 o->stream_score != NULL || o->repair != 0,
+        .given = image_options_given(&r->images) || o->fit.conv_fit != NULL ||
+                 o->cut.stream_score != NULL || o->fit.repair != 0,
         .names = "--preset, --split, --size, --mean, --std, --conv-fit, --stream-score and "
                  "--repair"};
-    return check_kind_options(c, o->model, reads_images, of_text, of_images);
+    return check_kind_options(c, o->read.model, reads_images, of_text, of_images);
 }
 
 void run_options_print_notices(const run_options *r)
 {
-    print_notices(r->compress.model, grail_session_model(r->compress.session),
+    print_notices(r->compress.read.model, grail_session_model(r->compress.read.session),
                   r->calib != NULL && image_options_follow_model(&r->images));
 }
 
@@ -57,9 +57,10 @@ int run_options_open(const command *c, run_options *r, const char **sites)
     grail_model_facts facts = {0};
     const grail_model_options reading = {.settings = r->settings.values,
                                          .setting_count = r->settings.count};
-    grail_status status = grail_session_open(r->compress.model, &reading, &r->compress.session);
+    grail_status status =
+        grail_session_open(r->compress.read.model, &reading, &r->compress.read.session);
     if (status == GRAIL_OK) {
-        status = grail_model_describe(grail_session_model(r->compress.session), &facts);
+        status = grail_model_describe(grail_session_model(r->compress.read.session), &facts);
     }
     if (status != GRAIL_OK) {
         return print_failure(status);

@@ -27,10 +27,10 @@ void run_options_init(run_options *r);
      "calibration set. Text: .txt, .jsonl, .jsonl.gz, or token ids as .npy. Images: CIFAR-10 "     \
      "batches, or a folder of JPEG and PNG files", .need = (calib_need), .field = "path"},        \
     SET_OPTION((r).settings),                                                                      \
-    FIELD_OPTION((r).compress.calibration.field),                                                  \
+    FIELD_OPTION((r).compress.read.text.field),                                                  \
     PROTOCOL_OPTION((r).protocol),                                                                 \
     WINDOW_BOS_OPTION((r).window_bos),                                                             \
-    CONTEXT_OPTION((r).compress.calibration.context),                                              \
+    CONTEXT_OPTION((r).compress.read.text.context),                                              \
     IMAGE_OPTIONS((r).images, "train"),                                                            \
     FIELDS_OF(GROUP_INPUT, grail_compress_option_at, GRAIL_SUBJECT_READ, (r).compress)
 /** What computes, with which means. */

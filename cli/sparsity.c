@@ -99,7 +99,7 @@ int sparsity_parse(const char *text, const char *kinds, grail_compress_options *
          pair = strsep(&rest, ",")) {
         code = set_pair(pair, text, options, list);
     }
-    options->site_sparsities = list->sites;
-    options->site_sparsity_count = list->count;
+    options->amount.site_sparsities = list->sites;
+    options->amount.site_sparsity_count = list->count;
     return code;
 }

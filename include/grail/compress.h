@@ -100,68 +100,103 @@ typedef struct grail_site_sparsity {
     double sparsity;
 } grail_site_sparsity;
 
-/** Options; call grail_compress_options_init first. Strings are borrowed until open returns. */
-typedef struct grail_compress_options {
+/** What is read. */
+typedef struct grail_read_options {
     const char *model;                  /* input directory or file */
     const grail_model_options *reading; /* how to read the model, or NULL */
     grail_session *session;             /* used instead of `model`, or NULL */
-    const char *output;                 /* must not exist; NULL: the result stays in memory */
-    grail_text_source calibration;      /* path may be NULL only if nothing needs data */
-    const grail_image_source *images;   /* calibration images, or NULL; split NULL = train */
-    int64_t samples;                    /* windows or images; 0 = 128, or all if there are fewer */
+    grail_text_source text; /* for calibration; path may be NULL only if nothing needs data */
+    const grail_image_source *images; /* for calibration, or NULL; split NULL = train */
+    int64_t samples;                  /* windows or images; 0 = 128, or all if there are fewer */
     uint64_t seed;
-    const char *selector;                       /* "obs" */
+} grail_read_options;
+
+/** What is cut, by which rule. */
+typedef struct grail_cut_options {
+    const char *selector; /* "obs" */
+    const char *select;   /* "closed" or "open": by statistics of the network as narrowed so far, or
+                             of the dense one, which an open loop always takes; NULL: "closed" */
+    const char *stream_score; /* "first", "all" or "branch": producers that score a residual stream;
+                                 NULL: "first" */
+    int64_t align; /* widths become multiples of this; 0 = auto (ffn: 256 down to 32; channels: 32
+                      down to 8 where that changes little), 1 = any width */
+    grail_gqa_mode gqa;
+} grail_cut_options;
+
+/** How much is cut. */
+typedef struct grail_amount_options {
     double sparsity_ffn;                        /* removed fraction of every ffn site */
     double sparsity_heads;                      /* of every heads site */
     double sparsity_conv;                       /* of every conv site */
     double sparsity_stream;                     /* of every stream site */
     const grail_site_sparsity *site_sparsities; /* of single sites, or NULL */
     int site_sparsity_count;
-    int64_t align; /* widths become multiples of this; 0 = auto (ffn: 256 down to 32; channels: 32
-                      down to 8 where that changes little), 1 = any width */
-    grail_gqa_mode gqa;
-    const char *plan;          /* plan document instead of selector and sparsity; or NULL */
-    const char *plan_text;     /* the same as JSON text; or NULL */
-    const char *chosen;        /* names of fields of this struct that were chosen beside the plan,
-                                  "selector gqa" for example: one that the plan states as well is an
-                                  error; NULL: what the plan states goes before the fields */
+    const char *plan;      /* plan document instead of selector and sparsity; or NULL */
+    const char *plan_text; /* the same as JSON text; or NULL */
+    const char *chosen; /* names of fields that were chosen beside the plan, "cut.selector cut.gqa"
+                           for example: one that the plan states as well is an error; NULL: what
+                           the plan states goes before the fields */
+} grail_amount_options;
+
+/** How the cuts are repaired in closed form. Where a word is NULL, `compensate` chooses. */
+typedef struct grail_fit_options {
     const char *compensate;    /* "none", "own", "grail", "full" */
-    const char *target;        /* "local", "dense", "mixed"; NULL = chosen by `compensate` */
-    const char *bias;          /* "off", "on", "auto"; NULL = chosen by `compensate` */
-    const char *conv_fit;      /* "channel", "kernel"; NULL = chosen by `compensate` */
-    const char *ridge;         /* "zero", "prior"; NULL = chosen by `compensate` */
-    const char *ridge_scale;   /* "mean", "diagonal"; NULL = chosen by `compensate` */
-    const char *token_weights; /* "none", "stream"; NULL = chosen by `compensate` */
-    const char *refit;         /* "none", "auto", "all"; NULL = chosen by `compensate` */
+    const char *target;        /* "local", "dense", "mixed" */
+    const char *bias;          /* "off", "on", "auto" */
+    const char *conv_fit;      /* "channel", "kernel" */
+    const char *ridge;         /* "zero", "prior" */
+    const char *ridge_scale;   /* "mean", "diagonal" */
+    const char *token_weights; /* "none", "stream" */
+    const char *refit;         /* "none", "auto", "all" */
     grail_number alpha;        /* of the ridge */
     int repair;                /* 1: recompute BatchNorm statistics on the narrowed network */
     int open_loop;             /* 1: take all statistics in one pass of the dense network */
-    const char *heal;          /* "none", "block", "model", "block,model"; NULL: none */
-    int64_t heal_steps;        /* of every training; 0 = 160 */
-    double heal_rate;    /* largest step as a share of each matrix's root mean square; 0 = 0.06 for
+} grail_fit_options;
+
+/** What is trained afterwards. */
+typedef struct grail_heal_options {
+    const char *what;    /* "none", "block", "model", "block,model"; NULL: none */
+    int64_t steps;       /* of every training; 0 = 160 */
+    double rate;         /* largest step as a share of each matrix's root mean square; 0 = 0.06 for
                             blocks, 0.02 for a network that reads text, 0.005 for one that reads
                             images */
-    double heal_seconds; /* for all trainings together; 0 = no limit */
-    const char *teacher; /* the dense network of a `model` that was narrowed earlier, which is then
+    double time;         /* in seconds, for all trainings together; 0 = no limit */
+    const char *teacher; /* the dense network of a model that was narrowed earlier, which is then
                             healed and not cut; or NULL */
-    const char *scratch; /* directory for files that stand in for large blocks of memory, or NULL */
-    const char *select;  /* "closed" or "open": by statistics of the network as narrowed so far, or
-                            of the dense one, which an open loop always takes; NULL: "closed" */
-    const char *stream_score; /* "first", "all" or "branch": producers that score a residual stream;
-                                 NULL: "first" */
-    const char *backend;      /* "cpu" or "ref" */
-    const char *precision; /* of products, see grail_compute; "auto" is f32 where `heal` trains */
+} grail_heal_options;
+
+/** With which means it runs, and who is told. */
+typedef struct grail_run_options {
+    const char *backend;   /* "cpu" or "ref" */
+    const char *precision; /* of products, see grail_compute; "auto" is f32 where a run heals */
     int64_t memory; /* bytes that kept activations may take; 0 = half of the available memory */
+    const char *scratch; /* directory for files that stand in for large blocks of memory, or NULL */
+    grail_compress_observer observer;  /* may be NULL */
+    grail_heal_observer heal_observer; /* may be NULL */
+    grail_step_observer step_observer; /* may be NULL */
+    void *observer_user;               /* of all */
+} grail_run_options;
+
+/** What is written. */
+typedef struct grail_output_options {
+    const char *path; /* must not exist; NULL: the result stays in memory */
     const char
         *command; /* what the model card shows as the command of the run, one line; or NULL */
     int keep_non_finite; /* 1: tensors that hold NaN or infinity are copied where nothing computes
                             with them; 0: they are an error */
     int resume;          /* 1: continue an interrupted run */
     int dry_run;         /* 1: open only plans and describes; do not call run or finish */
-    grail_compress_observer observer;  /* may be NULL */
-    grail_heal_observer heal_observer; /* may be NULL */
-    grail_step_observer step_observer; /* may be NULL */
-    void *observer_user;               /* of all */
+} grail_output_options;
+
+/** Options; call grail_compress_options_init first. Strings are borrowed until open returns. */
+typedef struct grail_compress_options {
+    grail_read_options read;
+    grail_cut_options cut;
+    grail_amount_options amount;
+    grail_fit_options fit;
+    grail_heal_options heal;
+    grail_run_options run;
+    grail_output_options output;
 } grail_compress_options;
 
 GRAIL_API void grail_compress_options_init(grail_compress_options *options);

@@ -41,21 +41,22 @@ static grail_status read_options(const grail_model *model, const grail_compress_
     grail_status status = GRAIL_OK;
     grail_compress_options copy = *o;
     request r = {.graph = model->graph,
-                 .samples = (double)(o->samples > 0 ? o->samples : USUAL_SAMPLES),
-                 .repair = o->repair != 0,
-                 .open_loop = o->open_loop != 0,
-                 .selects_openly = o->select != NULL && strcmp(o->select, "open") == 0};
+                 .samples = (double)(o->read.samples > 0 ? o->read.samples : USUAL_SAMPLES),
+                 .repair = o->fit.repair != 0,
+                 .open_loop = o->fit.open_loop != 0,
+                 .selects_openly = o->cut.select != NULL && strcmp(o->cut.select, "open") == 0};
     if (model->graph->input_kind != INPUT_IMAGES) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
              "%s: cannot estimate the memory for a network that reads text, only for one that "
              "reads images",
              model->path);
     }
-    if (o->plan != NULL || o->plan_text != NULL || o->site_sparsity_count > 0) {
+    if (o->amount.plan != NULL || o->amount.plan_text != NULL ||
+        o->amount.site_sparsity_count > 0) {
         FAIL(GRAIL_ERROR_UNSUPPORTED, "cannot estimate the memory for a plan or for sparsities of "
                                       "single sites; give one sparsity per kind of site");
     }
-    TRY(selector_from_name(o->selector, &r.selector));
+    TRY(selector_from_name(o->cut.selector, &r.selector));
     TRY(compensation_from_options(o, r.selector, &r.how));
     TRY(heal_options_read(o, INPUT_IMAGES, &r.heal));
     for (int k = 0; k < SITE_KINDS; k++) {

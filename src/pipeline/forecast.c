@@ -244,12 +244,12 @@ static grail_status measure(const grail_compress_options *options, rows_of *r, i
     const bool of_images = model->graph->input_kind == INPUT_IMAGES;
     const int64_t side = of_images ? model_image_side(model) : 1;
     const int64_t usual = model->context < USUAL_CONTEXT ? model->context : USUAL_CONTEXT;
-    const int64_t length = options->calibration.context > 0 ? options->calibration.context : usual;
+    const int64_t length = options->read.text.context > 0 ? options->read.text.context : usual;
     TRY(graph_widths(r->request->graph, widths));
     TRY(graph_extents(r->request->graph, (extent){.height = side, .width = side}, extents));
     r->widths = widths;
     r->extents = extents;
-    r->samples = (double)(options->samples > 0 ? options->samples : USUAL_SAMPLES) *
+    r->samples = (double)(options->read.samples > 0 ? options->read.samples : USUAL_SAMPLES) *
                  (of_images ? 1.0 : (double)length);
 out:
     return status;
@@ -271,7 +271,7 @@ grail_status grail_compression_forecast(const grail_compression *c,
     TRY(measure(options, &r, widths, extents));
     *out = (grail_forecast){.bytes = (int64_t)(BASE_BYTES + weight_bytes(&r))};
     const operations o = count_all(&r);
-    const int64_t samples = options->samples > 0 ? options->samples : USUAL_SAMPLES;
+    const int64_t samples = options->read.samples > 0 ? options->read.samples : USUAL_SAMPLES;
     const double products = in_bf16 ? machine->bf16_gflops : machine->sgemm_gflops;
     if (heals(&c->request->heal)) {
         out->heal_seconds = fmin(1e-9 / reached * healing_products(&r, (double)samples) / products,

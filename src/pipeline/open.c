@@ -10,16 +10,16 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
     TRY(compress_options_check(options));
     TRY(memory_new(&c, 1, sizeof *c));
     buffer_init(&c->sections, SIZE_MAX / 4);
-    if (options->command != NULL) {
-        TRY(memory_copy_string(&c->command, options->command));
+    if (options->output.command != NULL) {
+        TRY(memory_copy_string(&c->command, options->output.command));
     }
     TRY(output_check_place(options));
     TRY(request_open(options, (request_purpose){.kept = NULL}, &c->request));
-    TRY(network_create(c->request, options->memory, &c->network));
-    if (options->dry_run == 0 && options->output != NULL) {
+    TRY(network_create(c->request, options->run.memory, &c->network));
+    if (options->output.dry_run == 0 && options->output.path != NULL) {
         TRY(output_open(c->request, options, &c->network->keep_activations, &c->output));
     }
-    c->state = options->dry_run != 0 ? RUN_DESCRIBED : RUN_OPEN;
+    c->state = options->output.dry_run != 0 ? RUN_DESCRIBED : RUN_OPEN;
     *out = c;
     c = NULL;
 out:

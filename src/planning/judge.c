@@ -136,7 +136,7 @@ static grail_status check_batches(const compression_request *request)
         "a search keeps a quarter of the samples apart to judge widths, but %lld samples make only "
         "%lld batches, expected 4 or more; give more samples, or another budget",
         (long long)request->samples->count, (long long)request->samples->batch_count);
-    return error_about(status, "samples budget");
+    return error_about(status, "read.samples budget");
 }
 
 grail_status judge_divergence(calibration_network *network, double *out)
@@ -170,12 +170,12 @@ grail_status judge_widths(const grail_compress_options *options, const int64_t *
     grail_compression c = {.state = RUN_OPEN};
     const request_purpose purpose = {.kept = kept, .reads_samples = true, .judges = true};
     grail_compress_options in_memory = *options;
-    in_memory.output = NULL;
-    in_memory.observer = NULL;
-    in_memory.step_observer = NULL;
+    in_memory.output.path = NULL;
+    in_memory.run.observer = NULL;
+    in_memory.run.step_observer = NULL;
     TRY(request_open(&in_memory, purpose, &c.request));
     TRY(check_batches(c.request));
-    TRY(network_create(c.request, options->memory, &c.network));
+    TRY(network_create(c.request, options->run.memory, &c.network));
     TRY(grail_compression_run(&c));
     TRY(judge_divergence(c.network, out));
 out:

@@ -260,8 +260,8 @@ static grail_status read_choices(making *m)
                    "the limit is %g and its ratio %g; give a limit above 0, or a ratio in (0, 1]",
                    o->most, o->ratio);
     }
-    if (budget == BUDGET_SEARCH && o->compress.open_loop != 0) {
-        FAIL_ABOUT("open_loop budget", GRAIL_ERROR_ARGUMENT,
+    if (budget == BUDGET_SEARCH && o->compress.fit.open_loop != 0) {
+        FAIL_ABOUT("fit.open_loop budget", GRAIL_ERROR_ARGUMENT,
                    "a search needs a closed loop, in which the narrowed network runs beside the "
                    "dense one; use that, or another budget");
     }
@@ -280,17 +280,17 @@ static grail_status read_choices(making *m)
     TRY(option_about("heads_removed", check_heads_removed(o->heads_removed, (budget_kind)budget)));
     m->limited = (limit_kind)limited;
     m->asked = (budget_kind)budget;
-    m->budget =
-        o->compress.dry_run != 0 && measures(m->asked) ? BUDGET_UNIFORM : (budget_kind)budget;
+    m->budget = o->compress.output.dry_run != 0 && measures(m->asked) ? BUDGET_UNIFORM
+                                                                      : (budget_kind)budget;
 out:
     return status;
 }
 
 static grail_status check_samples(const making *m)
 {
-    const bool of_images = m->compress.session->model->graph->input_kind == INPUT_IMAGES;
+    const bool of_images = m->compress.read.session->model->graph->input_kind == INPUT_IMAGES;
     const bool given =
-        of_images ? m->compress.images != NULL : m->compress.calibration.path != NULL;
+        of_images ? m->compress.read.images != NULL : m->compress.read.text.path != NULL;
     if (given) {
         return GRAIL_OK;
     }
@@ -311,24 +311,25 @@ static grail_status open_request(making *m)
         .judges = m->budget == BUDGET_SEARCH,
     };
     m->compress = o->compress;
-    m->compress.output = NULL;
-    m->compress.dry_run = 0; /* a plan is made from samples, even where nothing is done with it */
-    m->compress.plan = NULL;
-    m->compress.plan_text = NULL;
-    m->compress.observer = NULL;
-    m->compress.step_observer = NULL;
-    m->compress.site_sparsity_count = 0;
-    m->compress.sparsity_ffn = m->compress.sparsity_heads = 0.0;
-    m->compress.sparsity_conv = m->compress.sparsity_stream = 0.0;
-    if (m->compress.session == NULL) {
-        TRY(grail_session_open(m->compress.model, m->compress.reading, &m->own_session));
-        m->compress.session = m->own_session;
+    m->compress.output.path = NULL;
+    m->compress.output.dry_run =
+        0; /* a plan is made from samples, even where nothing is done with it */
+    m->compress.amount.plan = NULL;
+    m->compress.amount.plan_text = NULL;
+    m->compress.run.observer = NULL;
+    m->compress.run.step_observer = NULL;
+    m->compress.amount.site_sparsity_count = 0;
+    m->compress.amount.sparsity_ffn = m->compress.amount.sparsity_heads = 0.0;
+    m->compress.amount.sparsity_conv = m->compress.amount.sparsity_stream = 0.0;
+    if (m->compress.read.session == NULL) {
+        TRY(grail_session_open(m->compress.read.model, m->compress.read.reading, &m->own_session));
+        m->compress.read.session = m->own_session;
     }
     if (purpose.reads_samples) {
         TRY(check_samples(m));
     }
     TRY(request_open(&m->compress, purpose, &m->request));
-    m->compress.heal = NULL; /* widths are judged by the closed form */
+    m->compress.heal.what = NULL; /* widths are judged by the closed form */
     const bool of_images = m->request->graph->input_kind == INPUT_IMAGES;
     const char *kinds = o->kinds != NULL ? o->kinds : of_images ? "conv,ffn" : "ffn,heads";
     for (int k = 0; k < SITE_KINDS; k++) {
@@ -362,7 +363,7 @@ static grail_status collect_curves(making *m)
     if (!measures(m->budget)) {
         return GRAIL_OK;
     }
-    TRY(network_create(m->request, m->compress.memory, &m->network));
+    TRY(network_create(m->request, m->compress.run.memory, &m->network));
     TRY(loss_curves_collect(m->network, &m->times, &m->curves));
     network_free(m->network);
     m->network = NULL;
@@ -489,7 +490,7 @@ grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out
     TRY(find_limit(&m, &limit));
     TRY(collect_curves(&m));
     TRY(width_space_init(m.request, m.curves, m.limited, limit, m.may_cut,
-                         options->uniform_widths != 0, m.compress.align, &m.space));
+                         options->uniform_widths != 0, m.compress.cut.align, &m.space));
     TRY(choose_widths(&m));
     TRY(finish(&m, began, p));
     *out = p;

@@ -448,7 +448,7 @@ grail_status width_search_run(const width_space *space, const drop_space *drops,
             TRY(try_opening(&s, i));
         }
     }
-    random_seed(&random, options->compress.seed, 1);
+    random_seed(&random, options->compress.read.seed, 1);
     TRY(weighting_init(&s, &w));
     TRY(try_drops_by_errors(&s, &w));
     TRY(improve_drops(&s));

@@ -72,17 +72,17 @@ static void compress_as_published(const lab *l, const published *p, const char *
     images.preset = "cifar";
     images.split = "train";
     grail_compress_options_init(&options);
-    options.model = lab_path(l, "model");
-    options.output = output;
-    options.images = &images;
-    options.samples = IMAGES;
-    options.align = 1;
-    options.sparsity_conv = p->sparsity;
-    options.sparsity_stream = p->sparsity;
-    options.selector = p->selector;
-    options.stream_score = "branch";
-    options.open_loop = 1;
-    options.compensate = "grail";
+    options.read.model = lab_path(l, "model");
+    options.output.path = output;
+    options.read.images = &images;
+    options.read.samples = IMAGES;
+    options.cut.align = 1;
+    options.amount.sparsity_conv = p->sparsity;
+    options.amount.sparsity_stream = p->sparsity;
+    options.cut.selector = p->selector;
+    options.cut.stream_score = "branch";
+    options.fit.open_loop = 1;
+    options.fit.compensate = "grail";
     assert_ok(lab_compress(&options));
 }
 

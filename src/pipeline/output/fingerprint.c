@@ -160,7 +160,7 @@ grail_status fingerprint_compare(const char *place, json_t *then, json_t *now)
     }
     if (strcmp(d.path, "precision") == 0) {
         error_append("; give the precision %s", json_string_value(d.then));
-        (void)error_about(status, "precision");
+        (void)error_about(status, "run.precision");
     }
     error_append("; use the options and files of the interrupted run, or delete its directory");
     return status;

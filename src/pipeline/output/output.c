@@ -160,8 +160,9 @@ grail_status output_open(const compression_request *request, const grail_compres
     TRY(source_files_find(request->model, &o->sources));
     TRY(tensor_map_init(request, &o->map));
     TRY(tensor_map_shapes(&o->map, request, &o->shapes));
-    TRY(tensors_find_non_finite(request, &o->map, options->keep_non_finite != 0, &o->non_finite));
-    TRY(output_directory_open(options->output, options->resume != 0, &o->directory));
+    TRY(tensors_find_non_finite(request, &o->map, options->output.keep_non_finite != 0,
+                                &o->non_finite));
+    TRY(output_directory_open(options->output.path, options->output.resume != 0, &o->directory));
     companions = companions_of(o);
     TRY(companions_declare(&companions));
     TRY(fingerprint_of_run(request, &o->sources, &fingerprint));
@@ -363,7 +364,7 @@ void output_after_failure(narrow_output *o, grail_status status)
         error_append("; %d of %d blocks are finished in '%s', and the run can be resumed",
                      o->blocks_recorded, o->request->graph->block_count, partial);
     }
-    (void)error_about(status, "resume");
+    (void)error_about(status, "output.resume");
 }
 
 static grail_status write_card(narrow_output *o, const json_t *report, const char *command,

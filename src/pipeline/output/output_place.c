@@ -34,11 +34,11 @@ grail_status output_check_place(const grail_compress_options *options)
     char *path = NULL;
     char *parent = NULL;
     char *real = NULL;
-    if (options->output == NULL) {
+    if (options->output.path == NULL) {
         return GRAIL_OK;
     }
-    TRY(path_trim(&path, options->output));
-    if (file_exists(path) && !options->resume) {
+    TRY(path_trim(&path, options->output.path));
+    if (file_exists(path) && !options->output.resume) {
         FAIL(GRAIL_ERROR_EXISTS, "'%s' exists already; choose another output or delete it", path);
     }
     TRY(path_parent(&parent, path));
@@ -49,8 +49,8 @@ grail_status output_check_place(const grail_compress_options *options)
     if (access(real, W_OK) != 0) {
         TRY(error_from_errno("cannot write to", real));
     }
-    TRY(check_outside(path, real, "model", options->model));
-    TRY(check_outside(path, real, "teacher", options->teacher));
+    TRY(check_outside(path, real, "model", options->read.model));
+    TRY(check_outside(path, real, "teacher", options->heal.teacher));
 out:
     free(real); /* realpath's own allocator */
     memory_free(parent);

@@ -23,7 +23,7 @@ static grail_status note_non_finite(const compression_request *request, int64_t 
     }
     const grail_status status = model_error_non_finite(request->model, tensor, bad);
     error_append("; where nothing computes with the tensor, it can be copied as it is");
-    return error_about(status, "keep_non_finite");
+    return error_about(status, "output.keep_non_finite");
 }
 
 grail_status tensors_find_non_finite(const compression_request *request, const tensor_map *map,

@@ -101,11 +101,11 @@ grail_status calibration_key(const grail_compress_options *o, json_t **out)
 {
     grail_status status = GRAIL_OK;
     json_t *key = json_array();
-    TRY(json_push(key, json_integer(o->samples)));
-    TRY(json_push(key, json_sprintf("%llu", (unsigned long long)o->seed)));
-    TRY(text_key(&o->calibration, key));
-    if (o->images != NULL) {
-        TRY(image_key(o->images, key));
+    TRY(json_push(key, json_integer(o->read.samples)));
+    TRY(json_push(key, json_sprintf("%llu", (unsigned long long)o->read.seed)));
+    TRY(text_key(&o->read.text, key));
+    if (o->read.images != NULL) {
+        TRY(image_key(o->read.images, key));
     }
     *out = key;
     key = NULL;
@@ -126,7 +126,7 @@ static void plan_batches(calibration *c, int64_t most)
 static int64_t sample_count(const grail_compress_options *o, int64_t available)
 {
     const int64_t most = available < DEFAULT_SAMPLES ? available : DEFAULT_SAMPLES;
-    return o->samples == 0 ? most : o->samples;
+    return o->read.samples == 0 ? most : o->read.samples;
 }
 
 /* Names the file of the hashes by what it holds; nothing where there are none, and no file. */
@@ -171,13 +171,13 @@ static grail_status read_text(const grail_model *model, const grail_compress_opt
                               calibration *c)
 {
     grail_status status = GRAIL_OK;
-    TRY(model_read_windows(model, &o->calibration, &c->windows, c->tokenizer_hash));
-    TRY(windows_sample(&c->windows, sample_count(o, c->windows.count), o->seed));
+    TRY(model_read_windows(model, &o->read.text, &c->windows, c->tokenizer_hash));
+    TRY(windows_sample(&c->windows, sample_count(o, c->windows.count), o->read.seed));
     TRY(shingles_of_windows(&c->windows, &c->hashes));
     c->count = c->windows.count;
     c->positions = (extent){.height = c->windows.length, .width = 1};
     plan_batches(c, BATCH_ROWS / c->windows.length);
-    TRY(describe_windows(c, &o->calibration));
+    TRY(describe_windows(c, &o->read.text));
 out:
     return status;
 }
@@ -306,7 +306,7 @@ static grail_status read_images(const grail_model *model, const grail_compress_o
 {
     grail_status status = GRAIL_OK;
     image_set *set = NULL;
-    grail_image_source source = *o->images;
+    grail_image_source source = *o->read.images;
     TRY(model_image_source(model, &source));
     TRY(choose_split(&source));
     TRY(grail_images_open(model, &source, &set));
@@ -316,7 +316,7 @@ static grail_status read_images(const grail_model *model, const grail_compress_o
         FAIL(GRAIL_ERROR_ARGUMENT, "'%s' has %lld images, but %lld samples were requested",
              source.path, (long long)available, (long long)c->count);
     }
-    TRY(load_sample(set, o->seed, c));
+    TRY(load_sample(set, o->read.seed, c));
     plan_batches(c, BATCH_IMAGES);
     TRY(describe_images(model, c, &source, set));
 out:
@@ -331,20 +331,20 @@ grail_status calibration_read(const grail_model *model, const grail_compress_opt
     calibration *c = NULL;
     TRY(calibration_create(&c));
     if (model->graph->input_kind == INPUT_IMAGES) {
-        if (options->images == NULL) {
+        if (options->read.images == NULL) {
             FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
                        "this network reads images; give a directory of images or CIFAR batches to "
                        "calibrate on");
         }
         TRY(read_images(model, options, c));
     } else {
-        if (options->calibration.path == NULL && options->teacher != NULL) {
+        if (options->read.text.path == NULL && options->heal.teacher != NULL) {
             FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT, "healing needs calibration text");
         }
-        if (options->calibration.path == NULL) {
+        if (options->read.text.path == NULL) {
             FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
                        "selector '%s' with this compensation needs calibration text",
-                       options->selector);
+                       options->cut.selector);
         }
         TRY(read_text(model, options, c));
     }

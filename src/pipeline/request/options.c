@@ -16,151 +16,151 @@ const char *const heal_words[] = {"none", "block", "model", "block,model", NULL}
 /* In the order of --help within a subject. */
 static const grail_option fields[] = {
     /* what is read */
-    {FIELD(samples), .type = GRAIL_OPTION_INTEGER, .what = "the number of samples",
+    {FIELD(read.samples), .type = GRAIL_OPTION_INTEGER, .what = "the number of samples",
      .zero_is_usual = 1, .decides = 1, .name = "samples", .argument = "N", .only_with = "calib",
      .help = "number of calibration windows or images (128, or all if there are fewer)"},
-    {FIELD(seed), .type = GRAIL_OPTION_SEED, .decides = 1, .name = "seed", .argument = "N",
+    {FIELD(read.seed), .type = GRAIL_OPTION_SEED, .decides = 1, .name = "seed", .argument = "N",
      .help = "seed for drawing samples and for random choices (0)"},
 
     /* what is cut */
-    {FIELD(selector), .type = GRAIL_OPTION_SELECTOR, .subject = GRAIL_SUBJECT_CUT,
+    {FIELD(cut.selector), .type = GRAIL_OPTION_SELECTOR, .subject = GRAIL_SUBJECT_CUT,
      .what = "selector", .usual = "obs", .decides = 1, .name = "selector", .argument = "NAME",
      .help = "rule that chooses the units that stay, or merges units (obs):"},
-    {FIELD(select), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_CUT, .what = "selection",
+    {FIELD(cut.select), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_CUT, .what = "selection",
      .words = loop_words, .decides = 1, .key = "select", .name = "select", .argument = "NAME",
      .help = "network whose statistics choose the units: closed (the network as narrowed so far) "
              "or open (the dense network) (closed)"},
-    {FIELD(stream_score), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_CUT,
+    {FIELD(cut.stream_score), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_CUT,
      .what = "stream score", .words = stream_score_words, .decides = 1, .key = "stream_score",
      .name = "stream-score", .argument = "NAME",
      .help = "producers that score the channels of a residual stream: first, all, or branch, the "
              "last convolution of a stage's first block (first)"},
-    {FIELD(align), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_CUT,
+    {FIELD(cut.align), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_CUT,
      .what = "the alignment", .zero_is_usual = 1, .words = OPTION_WORDS("auto", "1", "8", "32", "64", "128", "256"), .decides = 1,
      .key = "align", .name = "align", .argument = "N", .never_with = "plan",
      .help = "round widths to a multiple of N; 1 does not round; auto rounds FFN widths to a "
              "multiple of 256, 128, 64 or 32, and channels to 32, 16 or 8 where that changes "
              "little (auto)"},
-    {FIELD(gqa), .type = GRAIL_OPTION_CHOICE, .subject = GRAIL_SUBJECT_CUT,
+    {FIELD(cut.gqa), .type = GRAIL_OPTION_CHOICE, .subject = GRAIL_SUBJECT_CUT,
      .what = "what is cut of grouped heads (grail_gqa_mode)", .words = gqa_words, .decides = 1,
      .key = "gqa", .name = "gqa", .argument = "MODE",
      .help = "unit that is cut in grouped-query attention: kv-groups or query-per-group "
              "(kv-groups)"},
 
     /* how much is cut */
-    {FIELD(sparsity_ffn), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
+    {FIELD(amount.sparsity_ffn), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
      .decides = 1},
-    {FIELD(sparsity_heads), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
+    {FIELD(amount.sparsity_heads), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
      .decides = 1},
-    {FIELD(sparsity_conv), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
+    {FIELD(amount.sparsity_conv), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
      .decides = 1},
-    {FIELD(sparsity_stream), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
+    {FIELD(amount.sparsity_stream), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
      .decides = 1},
-    {FIELD(site_sparsity_count), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_AMOUNT,
+    {FIELD(amount.site_sparsity_count), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_AMOUNT,
      .what = "the number of single sites", .decides = 1},
 
     /* how it is repaired */
-    {FIELD(compensate), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
+    {FIELD(fit.compensate), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
      .what = "compensation", .words = compensation_words, .usual = "full", .decides = 1,
      .name = "compensate", .argument = "NAME",
      .help = "repair of the cuts: none, own (the one that the selector's authors make), grail (as "
              "in the paper), or full; sets the defaults of the next eight options (full)"},
-    {FIELD(target), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT, .what = "target",
+    {FIELD(fit.target), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT, .what = "target",
      .words = target_words, .decides = 1, .key = "target", .name = "target", .argument = "NAME",
      .never_with = NO_FIT,
      .help = "output that the fit of a consumer aims at: local (the dense weights on the narrowed "
              "network's activations), dense (the dense network's output), or mixed (between both, "
              "by how far they agree)"},
-    {FIELD(bias), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT, .what = "bias mode",
+    {FIELD(fit.bias), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT, .what = "bias mode",
      .words = bias_words, .decides = 1, .key = "bias", .name = "bias", .argument = "MODE",
      .never_with = NO_FIT,
      .help = "fit a bias: off, on, or auto (where the checkpoint can store one)"},
-    {FIELD(conv_fit), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
+    {FIELD(fit.conv_fit), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
      .what = "convolution fit", .words = conv_fit_words, .decides = 1, .key = "conv_fit",
      .name = "conv-fit", .argument = "NAME",
      .help = "for convolutions: channel fits one map shared by all kernel positions, kernel fits "
              "each position separately"},
-    {FIELD(ridge), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT, .what = "ridge",
+    {FIELD(fit.ridge), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT, .what = "ridge",
      .words = ridge_words, .decides = 1, .key = "ridge", .name = "ridge", .argument = "NAME",
      .never_with = NO_FIT,
      .help = "weights that the fit is shrunk towards: zero, or prior (those of the plain cut)"},
-    {FIELD(refit), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT, .what = "refit",
+    {FIELD(fit.refit), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT, .what = "refit",
      .words = refit_words, .decides = 1, .key = "refit", .name = "refit", .argument = "NAME",
      .never_with = NO_FIT,
      .help = "maps that are fitted besides the cut ones: none, all that read what a cut has "
              "changed, or auto (all, where the target is the dense network in a closed loop)"},
-    {FIELD(ridge_scale), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
+    {FIELD(fit.ridge_scale), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
      .what = "ridge scale", .words = ridge_scale_words, .decides = 1, .key = "ridge_scale",
      .name = "ridge-scale", .argument = "NAME", .never_with = NO_FIT,
      .help = "penalty of a feature: mean (the same for all) or diagonal (relative to its own "
              "variance)"},
-    {FIELD(token_weights), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
+    {FIELD(fit.token_weights), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
      .what = "token weights", .words = token_weights_words, .decides = 1, .key = "token_weights",
      .name = "token-weights", .argument = "NAME", .never_with = NO_FIT,
      .help = "weights of tokens in a fit with the dense target: none, or stream (the inverse "
              "square of the residual stream's norm)"},
-    {FIELD(alpha), .type = GRAIL_OPTION_NUMBER, .subject = GRAIL_SUBJECT_FIT, .what = "alpha",
+    {FIELD(fit.alpha), .type = GRAIL_OPTION_NUMBER, .subject = GRAIL_SUBJECT_FIT, .what = "alpha",
      .words = OPTION_WORDS("cv"), .decides = 1, .key = "alpha", .name = "alpha", .argument = "A",
      .never_with = NO_FIT,
      .help = "ridge relative to the diagonal of the normal matrix, at least 0; cv chooses it by "
              "cross-validation"},
-    {FIELD(open_loop), .type = GRAIL_OPTION_CHOICE, .subject = GRAIL_SUBJECT_FIT,
+    {FIELD(fit.open_loop), .type = GRAIL_OPTION_CHOICE, .subject = GRAIL_SUBJECT_FIT,
      .what = "whether the loop is open", .words = loop_words, .decides = 1, .key = "loop",
      .name = "loop", .argument = "NAME",
      .help = "network that the statistics are taken from: closed (the network as narrowed so far) "
              "or open (the dense network) (closed)"},
-    {FIELD(repair), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_FIT,
+    {FIELD(fit.repair), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_FIT,
      .what = "whether BatchNorm is recomputed", .decides = 1, .key = "repair", .name = "repair",
      .help = "REPAIR: recompute BatchNorm statistics on the narrowed network"},
 
     /* what is trained afterwards */
-    {FIELD(heal), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_HEAL, .what = "healing",
+    {FIELD(heal.what), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_HEAL, .what = "healing",
      .words = heal_words, .decides = 1, .key = "heal", .name = "heal", .argument = "WHAT",
      .help = "train after the closed form, without labels: block (each block towards the dense "
              "network's stream), model (the whole network towards its outputs), block,model or "
              "none (none)"},
-    {FIELD(heal_steps), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_HEAL,
+    {FIELD(heal.steps), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_HEAL,
      .what = "the number of steps of healing", .zero_is_usual = 1, .decides = 1,
      .key = "heal_steps", .name = "heal-steps", .argument = "N", NO_HEALING,
      .help = "steps of every training (160)"},
-    {FIELD(heal_rate), .type = GRAIL_OPTION_REAL, .subject = GRAIL_SUBJECT_HEAL,
+    {FIELD(heal.rate), .type = GRAIL_OPTION_REAL, .subject = GRAIL_SUBJECT_HEAL,
      .what = "the rate of healing", .below = 1.0, .zero_is_usual = 1, .decides = 1,
      .key = "heal_rate", .name = "heal-rate", .argument = "R", NO_HEALING,
      .help = "largest step, as a share of each matrix's root mean square (0.06 for blocks; for "
              "the network 0.02 with text, 0.005 with images)"},
-    {FIELD(heal_seconds), .type = GRAIL_OPTION_SECONDS, .subject = GRAIL_SUBJECT_HEAL,
+    {FIELD(heal.time), .type = GRAIL_OPTION_SECONDS, .subject = GRAIL_SUBJECT_HEAL,
      .what = "the time for healing in seconds", .zero_is_usual = 1, .decides = 1,
      .name = "heal-time", .argument = "TIME", NO_HEALING,
      .help = "time for all trainings together, such as 90s, 10m or 2h; the result then depends on "
              "the speed of the machine (no limit)"},
 
     /* with which means */
-    {FIELD(memory), .type = GRAIL_OPTION_SIZE, .subject = GRAIL_SUBJECT_RUN,
+    {FIELD(run.memory), .type = GRAIL_OPTION_SIZE, .subject = GRAIL_SUBJECT_RUN,
      .what = "the memory for activations", .zero_is_usual = 1, .name = "memory",
      .argument = "BYTES", .unrecorded = 1,
      .help = "memory for kept activations, such as 500M; if they do not fit, blocks are "
              "recomputed (half of the available memory)"},
-    {FIELD(precision), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_RUN,
+    {FIELD(run.precision), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_RUN,
      .words = OPTION_WORDS("auto", "f32", "bf16", "bf16-gram", "f64"), .decides = 1,
      .key = "precision", .name = "precision", .argument = "NAME",
      .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), "
              "f64 (ref alone), or auto: bf16 for large networks stored in 16 bits where that is "
              "faster here (auto)"},
-    {FIELD(backend), .type = GRAIL_OPTION_BACKEND, .subject = GRAIL_SUBJECT_RUN, .usual = "cpu",
+    {FIELD(run.backend), .type = GRAIL_OPTION_BACKEND, .subject = GRAIL_SUBJECT_RUN, .usual = "cpu",
      .decides = 1, .name = "backend", .argument = "NAME", .help = "what computes (cpu):"},
-    {FIELD(scratch), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_RUN, .name = "scratch",
+    {FIELD(run.scratch), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_RUN, .name = "scratch",
      .argument = "DIR", .unrecorded = 1,
      .help = "keep large matrices in files there instead of in memory"},
 
     /* what is written */
-    {FIELD(resume), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
+    {FIELD(output.resume), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
      .what = "whether an interrupted run continues", .name = "resume", .unrecorded = 1,
      .help = "continue an interrupted run from DIR.partial"},
-    {FIELD(keep_non_finite), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
+    {FIELD(output.keep_non_finite), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
      .what = "whether tensors that are not finite are kept", .name = "keep-non-finite",
      .help = "copy tensors that hold NaN or infinity where nothing computes with them; without "
              "this they are an error"},
-    {FIELD(dry_run), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
+    {FIELD(output.dry_run), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
      .what = "whether the run is only described", .name = "dry-run", .never_with = "resume",
      .unrecorded = 1,
      .help = "print the widths, the totals and who loads the result; write nothing"},
@@ -194,10 +194,10 @@ const char *grail_site_kind_at(int i)
 double *grail_compress_sparsity(grail_compress_options *options, const char *kind)
 {
     double *const sparsities[SITE_KINDS] = {
-        [SITE_FFN] = &options->sparsity_ffn,
-        [SITE_HEADS] = &options->sparsity_heads,
-        [SITE_CONV] = &options->sparsity_conv,
-        [SITE_STREAM] = &options->sparsity_stream,
+        [SITE_FFN] = &options->amount.sparsity_ffn,
+        [SITE_HEADS] = &options->amount.sparsity_heads,
+        [SITE_CONV] = &options->amount.sparsity_conv,
+        [SITE_STREAM] = &options->amount.sparsity_stream,
     };
     for (int k = 0; k < SITE_KINDS; k++) {
         if (strcmp(site_kind_name((site_kind)k), kind) == 0) {
@@ -226,12 +226,13 @@ grail_status grail_selector_describe(const char *name, grail_selector_facts *out
 static grail_status check_site_sparsities(const grail_compress_options *o)
 {
     grail_status status = GRAIL_OK;
-    if (o->site_sparsity_count > 0) {
-        TRY(option_given("site_sparsities", "list of single sites", o->site_sparsities));
+    if (o->amount.site_sparsity_count > 0) {
+        TRY(option_given("amount.site_sparsities", "list of single sites",
+                         o->amount.site_sparsities));
     }
-    for (int i = 0; i < o->site_sparsity_count; i++) {
-        TRY(option_given("site", "name of a single site", o->site_sparsities[i].site));
-        TRY(option_about("sparsity", option_check_sparsity(o->site_sparsities[i].sparsity)));
+    for (int i = 0; i < o->amount.site_sparsity_count; i++) {
+        TRY(option_given("site", "name of a single site", o->amount.site_sparsities[i].site));
+        TRY(option_about("sparsity", option_check_sparsity(o->amount.site_sparsities[i].sparsity)));
     }
 out:
     return status;
@@ -240,12 +241,12 @@ out:
 grail_status compress_options_check(const grail_compress_options *o)
 {
     grail_status status = GRAIL_OK;
-    if (o->session == NULL) {
-        TRY(option_given("model", "model", o->model));
+    if (o->read.session == NULL) {
+        TRY(option_given("read.model", "model", o->read.model));
     }
     TRY(options_check(fields, o));
-    TRY(option_integer("context", "the number of tokens per window", o->calibration.context, 0));
-    TRY(option_flag("window_bos", "every window begins with BOS", o->calibration.window_bos));
+    TRY(option_integer("context", "the number of tokens per window", o->read.text.context, 0));
+    TRY(option_flag("window_bos", "every window begins with BOS", o->read.text.window_bos));
     TRY(check_site_sparsities(o));
 out:
     return status;
@@ -253,7 +254,7 @@ out:
 
 grail_status plan_from_fields(const grail_compress_options *o, plan *p)
 {
-    p->seed = o->seed;
+    p->seed = o->read.seed;
     return options_transfer(fields, o, plan_fields, p);
 }
 
@@ -298,7 +299,7 @@ grail_status compensation_from_options(const grail_compress_options *o, const se
 {
     grail_status status = GRAIL_OK;
     compensation c = {0};
-    TRY(option_about("compensate", compensation_from_name(o->compensate, rule, &c)));
+    TRY(option_about("fit.compensate", compensation_from_name(o->fit.compensate, rule, &c)));
     if (c.regional_training) {
         TRY(check_no_fit(o, rule));
     }

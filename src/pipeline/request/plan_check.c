@@ -19,7 +19,7 @@ static grail_status check_bias(const graph *g, const site *s, const compensation
                 only_bias ? "the compensation none, grail or full, since this one fits nothing but "
                             "a bias"
                           : "the bias mode auto or off");
-            return error_about(status, only_bias ? "compensate" : "bias");
+            return error_about(status, only_bias ? "fit.compensate" : "fit.bias");
         }
     }
     return GRAIL_OK;
@@ -60,7 +60,7 @@ static grail_status check_gradients(const graph *g, const site *s, int index, co
                       s->name, rule->name,
                       loop ? "an open loop does not run" : "an open selection does not look at",
                       loop ? "loop" : "selection");
-        return error_about(status, loop ? "open_loop" : "select");
+        return error_about(status, loop ? "fit.open_loop" : "cut.select");
     }
     if (s->block == GRAPH_NONE || s->block == g->block_count || site_spans_blocks(g, s)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
@@ -88,7 +88,7 @@ static grail_status check_stream_norms(const graph *g, const site *s, int index,
         "producers have run; use the stream score 'first'%s",
         s->name, p->sites[index].selector->name,
         of_all ? "" : ", or an open selection, which looks at the dense network");
-    return error_about(status, of_all ? "stream_score" : "stream_score select");
+    return error_about(status, of_all ? "cut.stream_score" : "cut.stream_score cut.select");
 }
 
 static grail_status check_site(const graph *g, const site *s, int index, const plan *p)
@@ -98,7 +98,7 @@ static grail_status check_site(const graph *g, const site *s, int index, const p
         return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
                                      "site '%s': folding needs complete KV groups; cut those",
                                      s->name),
-                           "gqa");
+                           "cut.gqa");
     }
     if (s->kind == SITE_HEADS && rule->folds && p->loop == LOOP_OPEN) {
         return error_about(
@@ -106,7 +106,7 @@ static grail_status check_site(const graph *g, const site *s, int index, const p
                       "site '%s': an open loop cannot fold heads, because the output "
                       "of folded heads must be observed; use a closed loop",
                       s->name),
-            "open_loop");
+            "fit.open_loop");
     }
     grail_status status = check_stream_norms(g, s, index, p);
     status = status == GRAIL_OK ? check_gradients(g, s, index, p) : status;

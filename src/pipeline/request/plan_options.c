@@ -15,19 +15,19 @@ static grail_status apply_sparsities(const grail_compress_options *o, const grap
 {
     grail_status status = GRAIL_OK;
     site_sparsity *overrides = NULL;
-    TRY(memory_new(&overrides, (size_t)o->site_sparsity_count, sizeof overrides[0]));
-    for (int i = 0; i < o->site_sparsity_count; i++) {
-        overrides[i] = (site_sparsity){.site = o->site_sparsities[i].site,
-                                       .sparsity = o->site_sparsities[i].sparsity};
+    TRY(memory_new(&overrides, (size_t)o->amount.site_sparsity_count, sizeof overrides[0]));
+    for (int i = 0; i < o->amount.site_sparsity_count; i++) {
+        overrides[i] = (site_sparsity){.site = o->amount.site_sparsities[i].site,
+                                       .sparsity = o->amount.site_sparsities[i].sparsity};
     }
     const budget b = {
         .overrides = overrides,
-        .override_count = o->site_sparsity_count,
-        .sparsity = {[SITE_FFN] = o->sparsity_ffn,
-                     [SITE_HEADS] = o->sparsity_heads,
-                     [SITE_CONV] = o->sparsity_conv,
-                     [SITE_STREAM] = o->sparsity_stream},
-        .align = o->align,
+        .override_count = o->amount.site_sparsity_count,
+        .sparsity = {[SITE_FFN] = o->amount.sparsity_ffn,
+                     [SITE_HEADS] = o->amount.sparsity_heads,
+                     [SITE_CONV] = o->amount.sparsity_conv,
+                     [SITE_STREAM] = o->amount.sparsity_stream},
+        .align = o->cut.align,
     };
     TRY(budget_apply(&b, g, sites, p));
 out:
@@ -60,18 +60,18 @@ static grail_status selector_of_cuts(const plan *p, const selector *usual, const
 /* The name of the plan document in messages. */
 static const char *plan_source(const grail_compress_options *o)
 {
-    return o->plan != NULL ? o->plan : "the plan";
+    return o->amount.plan != NULL ? o->amount.plan : "the plan";
 }
 
 /* *document is owned; NULL when the options name none. */
 static grail_status read_document(const grail_compress_options *o, json_t **document)
 {
-    if (o->plan != NULL) {
-        return json_read_file(o->plan, PLAN_MAXIMUM, document);
+    if (o->amount.plan != NULL) {
+        return json_read_file(o->amount.plan, PLAN_MAXIMUM, document);
     }
-    return o->plan_text == NULL
-               ? GRAIL_OK
-               : json_parse(plan_source(o), o->plan_text, strlen(o->plan_text), document);
+    return o->amount.plan_text == NULL ? GRAIL_OK
+                                       : json_parse(plan_source(o), o->amount.plan_text,
+                                                    strlen(o->amount.plan_text), document);
 }
 
 /* -- what both the plan and the options say ---------------------------------------------------- */
@@ -120,16 +120,16 @@ static grail_status check_chosen(const grail_compress_options *o, const json_t *
 {
     const json_t *how = json_object_get(document, "compensation");
     const bool fits = !json_is_false(json_object_get(how, "enabled"));
-    if (holds_word(o->chosen, "selector") &&
+    if (holds_word(o->amount.chosen, "cut.selector") &&
         every_site_states(json_object_get(document, "sites"), "selector")) {
-        return refuse_stated(o, "sites.", "selector", "selector");
+        return refuse_stated(o, "sites.", "selector", "cut.selector");
     }
-    if (holds_word(o->chosen, "compensate") && states(how, "enabled")) {
-        return refuse_stated(o, "compensation.", "enabled", "compensate");
+    if (holds_word(o->amount.chosen, "fit.compensate") && states(how, "enabled")) {
+        return refuse_stated(o, "compensation.", "enabled", "fit.compensate");
     }
     for (int i = 0; grail_compress_option_at(i) != NULL; i++) {
         const grail_option *f = grail_compress_option_at(i);
-        if (f->key == NULL || !holds_word(o->chosen, f->field)) {
+        if (f->key == NULL || !holds_word(o->amount.chosen, f->field)) {
             continue;
         }
         if (states(document, f->key)) {
@@ -151,7 +151,7 @@ static grail_status choose_compensation(const grail_compress_options *o, const s
 {
     grail_status status = GRAIL_OK;
     const selector *rule = usual;
-    if (strcmp(o->compensate, "own") == 0) {
+    if (strcmp(o->fit.compensate, "own") == 0) {
         TRY(selector_of_cuts(p, usual, &rule));
     }
     TRY(compensation_from_options(o, rule, &p->compensation));
@@ -171,11 +171,11 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
     const selector *rule = NULL;
     plan p = {0};
     TRY(plan_from_fields(o, &p));
-    TRY(option_about("selector", selector_from_name(o->selector, &rule)));
+    TRY(option_about("cut.selector", selector_from_name(o->cut.selector, &rule)));
     TRY(read_document(o, &document));
     if (document != NULL) {
         TRY(plan_read_gqa(plan_source(o), document, &p.gqa));
-        TRY(o->chosen == NULL ? GRAIL_OK : check_chosen(o, document));
+        TRY(o->amount.chosen == NULL ? GRAIL_OK : check_chosen(o, document));
     }
     TRY(grail_model_sites(
         model, p.gqa == GQA_KV_GROUPS ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP, &sites));

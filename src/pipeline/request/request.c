@@ -15,10 +15,10 @@ const site *site_at(const compression_request *request, int index)
 static grail_status use_session(const grail_compress_options *options, compression_request *request)
 {
     grail_status status = GRAIL_OK;
-    if (options->session == NULL) {
-        TRY(grail_session_open(options->model, options->reading, &request->own_session));
+    if (options->read.session == NULL) {
+        TRY(grail_session_open(options->read.model, options->read.reading, &request->own_session));
     }
-    request->session = options->session != NULL ? options->session : request->own_session;
+    request->session = options->read.session != NULL ? options->read.session : request->own_session;
     request->model = request->session->model;
     request->graph = request->model->graph;
 out:
@@ -49,14 +49,14 @@ static grail_status open_teacher(const grail_compress_options *options,
                                  compression_request *request)
 {
     grail_status status = GRAIL_OK;
-    if (options->teacher == NULL) {
+    if (options->heal.teacher == NULL) {
         return GRAIL_OK;
     }
     if (anything_is_cut(&request->plan)) {
         FAIL(GRAIL_ERROR_ARGUMENT, "a network cannot be healed towards '%s' and cut in one run",
-             options->teacher);
+             options->heal.teacher);
     }
-    TRY(grail_model_open_with(options->teacher, options->reading, &request->teacher));
+    TRY(grail_model_open_with(options->heal.teacher, options->read.reading, &request->teacher));
 out:
     return status;
 }
@@ -64,7 +64,8 @@ out:
 static grail_status read_samples(const grail_compress_options *options, bool always,
                                  compression_request *request)
 {
-    return (always || needs_samples(&request->plan) || will_heal(request)) && !options->dry_run
+    return (always || needs_samples(&request->plan) || will_heal(request)) &&
+                   !options->output.dry_run
                ? session_calibration(request->session, options, &request->samples)
                : calibration_empty(&request->samples);
 }
@@ -126,18 +127,18 @@ static grail_status open_backend(const grail_compress_options *options, compress
 {
     grail_status status = GRAIL_OK;
     json_t *first = NULL;
-    grail_compute compute = {.backend = options->backend, .precision = options->precision};
-    if (options->precision != NULL && strcmp(options->precision, "auto") == 0) {
-        const bool trains = options->heal != NULL && strcmp(options->heal, "none") != 0;
-        if (options->resume != 0 && options->output != NULL) {
-            TRY(output_directory_peek(options->output, &first));
+    grail_compute compute = {.backend = options->run.backend, .precision = options->run.precision};
+    if (options->run.precision != NULL && strcmp(options->run.precision, "auto") == 0) {
+        const bool trains = options->heal.what != NULL && strcmp(options->heal.what, "none") != 0;
+        if (options->output.resume != 0 && options->output.path != NULL) {
+            TRY(output_directory_peek(options->output.path, &first));
         }
         const char *before = precision_before(&compute, first);
-        compute.precision = before != NULL ? before : trains ? NULL : options->precision;
+        compute.precision = before != NULL ? before : trains ? NULL : options->run.precision;
     }
-    status = session_backend(r->session, &compute, options->scratch, &r->backend);
+    status = session_backend(r->session, &compute, options->run.scratch, &r->backend);
     if (status != GRAIL_OK && first != NULL && compute.precision != NULL) {
-        error_append("; the interrupted run of '%s' computed in %s", options->output,
+        error_append("; the interrupted run of '%s' computed in %s", options->output.path,
                      compute.precision);
     }
 out:
@@ -151,10 +152,10 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     grail_status status = GRAIL_OK;
     compression_request *r = NULL;
     TRY(memory_new(&r, 1, sizeof *r));
-    r->observer = options->observer;
-    r->heal_observer = options->heal_observer;
-    r->step_observer = options->step_observer;
-    r->observer_user = options->observer_user;
+    r->observer = options->run.observer;
+    r->heal_observer = options->run.heal_observer;
+    r->step_observer = options->run.step_observer;
+    r->observer_user = options->run.observer_user;
     r->judges = purpose.judges;
     TRY(use_session(options, r));
     TRY(open_backend(options, r));
@@ -170,7 +171,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
         TRY(teacher_check(r->model, r->teacher, options, &r->heal, r->samples));
     }
     /* a result that stays in memory is complete at the end alone */
-    const bool stays = options->output == NULL && !r->judges;
+    const bool stays = options->output.path == NULL && !r->judges;
     if (!will_heal(r)) {
         r->heal.blocks = false;
         r->heal.network = false;

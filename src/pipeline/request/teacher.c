@@ -107,7 +107,7 @@ static grail_status check_block(const measured *narrow, const measured *teacher,
     const int there = value_behind(teacher, block);
     if (here == GRAPH_NONE || there == GRAPH_NONE) {
         return error_set(GRAIL_ERROR_ARGUMENT, "several values leave block %d of the %s", block + 1,
-                         here == GRAPH_NONE ? "model" : "teacher");
+                         here == GRAPH_NONE ? "model" : "heal.teacher");
     }
     if (narrow->widths[here] != teacher->widths[there]) {
         return error_set(
@@ -138,7 +138,7 @@ static grail_status check_blocks(const measured *narrow, const measured *teacher
 out:
     if (status != GRAIL_OK) {
         error_append("; heal the whole model instead of its blocks");
-        (void)error_about(status, "heal");
+        (void)error_about(status, "heal.what");
     }
     return status;
 }
@@ -152,7 +152,7 @@ static grail_status check_windows(const grail_model *teacher, const grail_compre
 {
     grail_status status = GRAIL_OK;
     const int64_t length = samples->windows.length;
-    grail_text_source source = options->calibration;
+    grail_text_source source = options->read.text;
     char hash[65] = "";
     token_windows theirs = {0};
     if (length > teacher->context) {
@@ -171,7 +171,7 @@ static grail_status check_windows(const grail_model *teacher, const grail_compre
     TRY(model_read_windows(teacher, &source, &theirs, hash));
     const bool enough = theirs.count >= samples->windows.count;
     if (enough) {
-        TRY(windows_sample(&theirs, samples->windows.count, options->seed));
+        TRY(windows_sample(&theirs, samples->windows.count, options->read.seed));
     }
     if (!enough || memcmp(theirs.ids, samples->windows.ids,
                           (size_t)(theirs.count * length) * sizeof theirs.ids[0]) != 0) {
@@ -192,13 +192,13 @@ static grail_status check_preparation(const grail_model *narrow, const grail_mod
     grail_status status = GRAIL_OK;
     char *here = NULL;
     char *there = NULL;
-    if (options->images->preset != NULL || teacher->preparation == NULL ||
+    if (options->read.images->preset != NULL || teacher->preparation == NULL ||
         narrow->preparation == NULL ||
         (teacher->preparation->origin == NULL && teacher->preparation->failure_text == NULL)) {
         return GRAIL_OK;
     }
-    TRY(model_describe_images(narrow, options->images, &here));
-    TRY(model_describe_images(teacher, options->images, &there));
+    TRY(model_describe_images(narrow, options->read.images, &here));
+    TRY(model_describe_images(teacher, options->read.images, &there));
     if (strcmp(here, there) != 0) {
         FAIL_ABOUT("preset", GRAIL_ERROR_ARGUMENT,
                    "the model's images are prepared as %s, the teacher's as %s; name the preset "
@@ -224,7 +224,7 @@ static grail_status check_images(const grail_model *narrow, const grail_model *t
                       (long long)there.width),
             "size");
     }
-    return options->images == NULL ? GRAIL_OK : check_preparation(narrow, teacher, options);
+    return options->read.images == NULL ? GRAIL_OK : check_preparation(narrow, teacher, options);
 }
 
 static grail_status check_samples(const grail_model *narrow, const grail_model *teacher,
@@ -251,7 +251,7 @@ static grail_status check_paths(const grail_model *narrow, const grail_model *te
                  : error_about(error_set(GRAIL_ERROR_ARGUMENT,
                                          "both are the same model; name the dense network that it "
                                          "was narrowed from"),
-                               "teacher");
+                               "heal.teacher");
 }
 
 /* The positions of one sample; those for which costs are counted in a run without samples. */

@@ -56,8 +56,8 @@ static bool is_default(const aggregate *a, const cell_group *g)
     grail_compress_options usual;
     grail_compress_options_init(&usual);
     const char *selector = a->results->selectors[g->key.selector];
-    return strcmp(selector, usual.selector) == 0 && !g->key.open_loop &&
-           strcmp(variant_compensation(g->key.variant), usual.compensate) == 0 &&
+    return strcmp(selector, usual.cut.selector) == 0 && !g->key.open_loop &&
+           strcmp(variant_compensation(g->key.variant), usual.fit.compensate) == 0 &&
            !variant_repairs(g->key.variant) && variant_heal(g->key.variant) == HEAL_NONE;
 }
 

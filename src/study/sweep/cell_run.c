@@ -134,23 +134,23 @@ static grail_compress_options options_of(const sweep_recipe *recipe, const sweep
 {
     grail_compress_options o;
     grail_compress_options_init(&o);
-    o.images = &recipe->calibration.source;
-    o.samples = cell->samples;
-    o.seed = (uint64_t)cell->seed;
-    o.selector = grail_selector_at(cell->selector);
+    o.read.images = &recipe->calibration.source;
+    o.read.samples = cell->samples;
+    o.read.seed = (uint64_t)cell->seed;
+    o.cut.selector = grail_selector_at(cell->selector);
     for (int i = 0; i < recipe->kind_count; i++) {
         *grail_compress_sparsity(&o, recipe->kinds[i]) = cell->sparsity;
     }
-    o.align = recipe->align;
-    o.compensate = variant_compensation(cell->variant);
-    o.repair = variant_repairs(cell->variant) ? 1 : 0;
-    o.open_loop = cell->open_loop ? 1 : 0;
-    o.select = recipe->select;
-    o.stream_score = recipe->stream_score;
-    o.precision = recipe->precision;
-    o.heal = heal_kind_name(variant_heal(cell->variant));
-    o.heal_steps = recipe->heal_steps;
-    o.heal_rate = recipe->heal_rate;
+    o.cut.align = recipe->align;
+    o.fit.compensate = variant_compensation(cell->variant);
+    o.fit.repair = variant_repairs(cell->variant) ? 1 : 0;
+    o.fit.open_loop = cell->open_loop ? 1 : 0;
+    o.cut.select = recipe->select;
+    o.cut.stream_score = recipe->stream_score;
+    o.run.precision = recipe->precision;
+    o.heal.what = heal_kind_name(variant_heal(cell->variant));
+    o.heal.steps = recipe->heal_steps;
+    o.heal.rate = recipe->heal_rate;
     return o;
 }
 
@@ -231,11 +231,11 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
     grail_accuracy accuracy = {0};
     line_measures *m = &outcome->measures;
     grail_compress_options options = options_of(context->recipe, outcome->cell);
-    options.session = session;
-    options.memory = context->memory;
-    options.observer = watch_sites;
-    options.heal_observer = watch_healing;
-    options.observer_user = context;
+    options.read.session = session;
+    options.run.memory = context->memory;
+    options.run.observer = watch_sites;
+    options.run.heal_observer = watch_healing;
+    options.run.observer_user = context;
     TRY(grail_compression_open(&options, &c));
     TRY(grail_compression_run(c));
     TRY(grail_compression_accuracy(c, context->evaluation, context->recipe->evaluation.images,

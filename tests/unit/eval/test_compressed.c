@@ -14,7 +14,7 @@ static grail_accuracy accuracy_of(const char *path, const grail_images *images, 
 static grail_compression *run_in_memory(grail_compress_options options)
 {
     grail_compression *c = NULL;
-    options.output = NULL;
+    options.output.path = NULL;
     assert_ok(grail_compression_open(&options, &c));
     assert_ok(grail_compression_run(c));
     return c;
@@ -44,7 +44,7 @@ static void what_lies_in_memory_is_as_accurate_as_what_is_written(void **state)
         grail_images *images = open_images(&v, dense);
         grail_compression *c = run_in_memory(options);
         for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-            const grail_accuracy written = accuracy_of(options.output, images, counts[i]);
+            const grail_accuracy written = accuracy_of(options.output.path, images, counts[i]);
             grail_accuracy held = {0};
             assert_ok(grail_compression_accuracy(c, images, counts[i], NULL, NULL, &held));
             assert_int_equal(held.images, counts[i] == 0 ? VISION_IMAGES : counts[i]);
@@ -54,7 +54,7 @@ static void what_lies_in_memory_is_as_accurate_as_what_is_written(void **state)
         }
         grail_compression_close(c);
         grail_images_close(images);
-        support_remove_tree(options.output);
+        support_remove_tree(options.output.path);
     }
     vision_close(&v);
 }
@@ -77,7 +77,7 @@ static void its_observer_is_told_and_may_cancel(void **state)
     const char *dense = vision_network(&v, VISION_BASIC, "dense");
     grail_compress_options options = vision_options(&v, dense, NULL);
     vision_cut(&options, 0.4);
-    options.compensate = "none";
+    options.fit.compensate = "none";
     grail_images *images = open_images(&v, dense);
     grail_compression *c = run_in_memory(options);
     assert_fails(grail_compression_accuracy(c, images, 0, cancel, &done, &a), GRAIL_ERROR_CANCELLED,
@@ -101,7 +101,7 @@ static void a_run_that_writes_holds_nothing(void **state)
     const char *dense = vision_network(&v, VISION_BASIC, "dense");
     grail_compress_options options = vision_options(&v, dense, vision_path(&v, "narrow"));
     vision_cut(&options, 0.4);
-    options.compensate = "none";
+    options.fit.compensate = "none";
     grail_images *images = open_images(&v, dense);
     assert_ok(grail_compression_open(&options, &c));
     assert_ok(grail_compression_run(c));

@@ -10,8 +10,8 @@
 static void narrow(const lab *l, const char *selector, const char *compensate, const char *output)
 {
     grail_compress_options options = lab_options(l, lab_golden("llama3"), output);
-    options.selector = selector;
-    options.compensate = compensate;
+    options.cut.selector = selector;
+    options.fit.compensate = compensate;
     assert_ok(lab_compress(&options));
 }
 

@@ -286,7 +286,7 @@ static void a_text_that_was_calibrated_on_is_recognised(void **state)
     const grail_compress_options options =
         lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
     assert_ok(lab_compress(&options));
-    assert_ok(grail_model_open(options.output, &model));
+    assert_ok(grail_model_open(options.output.path, &model));
     grail_text_source text = {.path = l.calibration, .context = LAB_LENGTH};
     assert_ok(grail_perplexity_measure(model, &text, 0, NULL, NULL, NULL, &p));
     assert_int_equal(p.calibration_runs, LAB_SAMPLES); /* one run of 24 fits a window of 32 */
@@ -341,18 +341,18 @@ static void hashes_lie_beside_the_report(void **state)
     const grail_compress_options options =
         lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
     assert_ok(lab_compress(&options));
-    snprintf(path, sizeof path, "%s/calibration.hashes", options.output);
-    support_write_file(options.output, "calibration.hashes", other, sizeof other);
-    assert_fails(measure_runs(&l, options.output, &p), GRAIL_ERROR_FORMAT,
+    snprintf(path, sizeof path, "%s/calibration.hashes", options.output.path);
+    support_write_file(options.output.path, "calibration.hashes", other, sizeof other);
+    assert_fails(measure_runs(&l, options.output.path, &p), GRAIL_ERROR_FORMAT,
                  "out/calibration.hashes' is damaged or of another result");
-    assert_fails(measure_runs(&l, options.output, &p), GRAIL_ERROR_FORMAT,
+    assert_fails(measure_runs(&l, options.output.path, &p), GRAIL_ERROR_FORMAT,
                  "put back the file that was written with report.json, or delete it");
     assert_int_equal(unlink(path), 0);
-    assert_ok(measure_runs(&l, options.output, &p));
+    assert_ok(measure_runs(&l, options.output.path, &p));
     assert_int_equal(p.calibration_runs, 0);
     assert_int_equal(p.is_calibration, 1); /* the text's own hash is in the report */
-    write_old_report(options.output);
-    assert_ok(measure_runs(&l, options.output, &p));
+    write_old_report(options.output.path);
+    assert_ok(measure_runs(&l, options.output.path, &p));
     assert_int_equal(p.calibration_runs, 2);
     assert_int_equal(p.overlap_runs, 0);
     lab_close(&l);
@@ -368,15 +368,15 @@ static void the_source_s_hashes_are_not_copied(void **state)
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
     assert_ok(lab_compress(&options));
-    options.model = options.output;
-    options.output = lab_path(&l, "again");
-    options.selector = "magnitude-l1";
-    options.compensate = "none";
-    options.calibration = (grail_text_source){0};
+    options.read.model = options.output.path;
+    options.output.path = lab_path(&l, "again");
+    options.cut.selector = "magnitude-l1";
+    options.fit.compensate = "none";
+    options.read.text = (grail_text_source){0};
     assert_ok(lab_compress(&options));
-    snprintf(path, sizeof path, "%s/calibration.hashes", options.output);
+    snprintf(path, sizeof path, "%s/calibration.hashes", options.output.path);
     assert_int_not_equal(access(path, F_OK), 0);
-    assert_ok(measure_runs(&l, options.output, &p));
+    assert_ok(measure_runs(&l, options.output.path, &p));
     assert_int_equal(p.calibration_runs, 0);
     lab_close(&l);
 }

@@ -66,7 +66,7 @@ static void prune(const vision_lab *v, const char *model, const char *output)
 {
     grail_compress_options options = vision_options(v, model, output);
     vision_cut(&options, 0.34);
-    options.compensate = "none";
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
 }
 
@@ -169,10 +169,10 @@ static void assert_identity(vision_family family, const char *selector, const ch
     const char *model = vision_network(&v, family, "dense");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
     vision_cut(&options, 0.34);
-    options.selector = selector;
-    options.compensate = "none";
+    options.cut.selector = selector;
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    const grail_comparison c = compare(&v, model, options.output, backend_name);
+    const grail_comparison c = compare(&v, model, options.output.path, backend_name);
     assert_int_equal(c.identity_checked, 1);
     assert_near(c.identity_max_abs, 0.0, 1e-4);
     assert_true(c.max_abs > 0.01); /* the cut changes the outputs */
@@ -239,9 +239,9 @@ static void the_identity_is_not_claimed_for_what_was_fitted_folded_or_repaired(v
         snprintf(output, sizeof output, "%s/out-%d", v.l.directory, how);
         grail_compress_options options = vision_options(&v, model, output);
         vision_cut(&options, 0.34);
-        options.compensate = how == 0 ? "grail" : "none";
-        options.selector = how == 1 ? "fold" : "magnitude-l2";
-        options.repair = how == 2;
+        options.fit.compensate = how == 0 ? "grail" : "none";
+        options.cut.selector = how == 1 ? "fold" : "magnitude-l2";
+        options.fit.repair = how == 2;
         assert_ok(lab_compress(&options));
         assert_int_equal(compare(&v, model, output, "cpu").identity_checked, 0);
     }

@@ -9,18 +9,18 @@
 
 void heal_briefly(grail_compress_options *options, const char *what)
 {
-    options->heal = what;
-    options->heal_steps = 6;
+    options->heal.what = what;
+    options->heal.steps = 6;
 }
 
 grail_compress_options heal_run_options(const lab *l, const char *model, const char *output,
                                         const char *what)
 {
     grail_compress_options options = lab_options(l, model, output);
-    options.sparsity_ffn = 0.5;
-    options.heal = what;
-    options.heal_steps = 48;
-    options.heal_rate = 0.02;
+    options.amount.sparsity_ffn = 0.5;
+    options.heal.what = what;
+    options.heal.steps = 48;
+    options.heal.rate = 0.02;
     return options;
 }
 
@@ -28,8 +28,8 @@ grail_compress_options heal_taught(const lab *l, const char *narrow, const char 
                                    const char *output, const char *what)
 {
     grail_compress_options options = heal_run_options(l, narrow, output, what);
-    options.sparsity_ffn = options.sparsity_heads = 0.0;
-    options.teacher = teacher;
+    options.amount.sparsity_ffn = options.amount.sparsity_heads = 0.0;
+    options.heal.teacher = teacher;
     return options;
 }
 
@@ -37,7 +37,7 @@ grail_compress_options heal_brief(const lab *l, const char *model, const char *o
                                   const char *what)
 {
     grail_compress_options options = heal_run_options(l, model, output, what);
-    options.samples = 6;
+    options.read.samples = 6;
     heal_briefly(&options, what);
     return options;
 }
@@ -85,10 +85,10 @@ static int watch_healing(void *user, const grail_healing *now)
 grail_status heal_run(grail_compress_options options, heal_watch *w)
 {
     w->calls = w->count = w->told = 0;
-    w->output = options.output;
-    options.observer = watch_site;
-    options.heal_observer = watch_healing;
-    options.observer_user = w;
+    w->output = options.output.path;
+    options.run.observer = watch_site;
+    options.run.heal_observer = watch_healing;
+    options.run.observer_user = w;
     return lab_compress(&options);
 }
 
@@ -137,17 +137,17 @@ static void assert_goes_on_from(grail_compress_options options, int at)
 {
     char *output = NULL;
     char *copy = NULL;
-    const char *whole = options.output;
+    const char *whole = options.output.path;
     assert_ok(memory_format(&output, "%s-%d", whole, at));
     assert_ok(memory_format(&copy, "%s-%d-copy", whole, at));
     heal_watch w = {.cancel_at = at, .copy_at = at, .copy = copy};
-    options.output = output;
+    options.output.path = output;
     assert_fails(heal_run(options, &w), GRAIL_ERROR_CANCELLED, "cancelled");
-    options.resume = 1;
+    options.output.resume = 1;
     heal_watch again = {0};
     assert_ok(heal_run(options, &again));
     assert_same_result(whole, output);
-    options.output = copy;
+    options.output.path = copy;
     assert_ok(heal_run(options, &again));
     assert_same_result(whole, copy);
     memory_free(output);

@@ -78,16 +78,16 @@ grail_compress_options lab_options(const lab *l, const char *model, const char *
     grail_compress_options options;
     grail_compress_options_init(&options);
     /* one choice at a time */
-    options.selector = "wanda";
-    options.refit = "none";
-    options.token_weights = "none";
-    options.model = model;
-    options.output = output;
-    options.calibration.path = l->calibration;
-    options.calibration.context = LAB_LENGTH;
-    options.sparsity_ffn = 0.25;
-    options.sparsity_heads = 0.5;
-    options.align = 1;
+    options.cut.selector = "wanda";
+    options.fit.refit = "none";
+    options.fit.token_weights = "none";
+    options.read.model = model;
+    options.output.path = output;
+    options.read.text.path = l->calibration;
+    options.read.text.context = LAB_LENGTH;
+    options.amount.sparsity_ffn = 0.25;
+    options.amount.sparsity_heads = 0.5;
+    options.cut.align = 1;
     return options;
 }
 

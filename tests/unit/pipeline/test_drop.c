@@ -20,8 +20,8 @@ static grail_compress_options dropping(const lab *l, const char *model, const ch
     }
     snprintf(text + used, (size_t)(LAB_PATH - used), "]}");
     grail_compress_options options = lab_options(l, model, output);
-    options.plan_text = text;
-    options.compensate = "none";
+    options.amount.plan_text = text;
+    options.fit.compensate = "none";
     return options;
 }
 
@@ -166,24 +166,24 @@ static void the_result_can_be_narrowed_again(void **state)
     grail_compress_options options =
         dropping(&l, lab_golden("llama3"), lab_path(&l, "first"),
                  (const char *const[]){"1.self_attn.o_proj", "0.mlp.down_proj", NULL});
-    options.compensate = "full";
+    options.fit.compensate = "full";
     assert_ok(lab_compress(&options));
     grail_compress_options again = lab_options(&l, lab_path(&l, "first"), lab_path(&l, "second"));
     assert_ok(lab_compress(&again));
-    json_t *config = read_json(again.output, "config.json");
+    json_t *config = read_json(again.output.path, "config.json");
     const json_t *layers = json_object_get(config, "per_layer_config");
     assert_int_equal(json_object_size(layers), 2);
     const json_t *first = json_object_get(layers, "0");
     assert_int_equal(json_integer_value(json_object_get(first, "intermediate_size")), 0);
     json_decref(config);
-    const grail_comparison c = compare_models(lab_path(&l, "first"), again.output, "cpu");
+    const grail_comparison c = compare_models(lab_path(&l, "first"), again.output.path, "cpu");
     assert_true(c.mean_kl > 0.0 && c.mean_kl < 1.0);
     grail_compress_options rest =
         dropping(&l, lab_path(&l, "first"), lab_path(&l, "third"),
                  (const char *const[]){"1.mlp.down_proj", NULL}); /* now layer 1 has nothing */
     assert_ok(lab_compress(&rest));
-    assert_identity(lab_path(&l, "first"), rest.output);
-    config = read_json(rest.output, "config.json");
+    assert_identity(lab_path(&l, "first"), rest.output.path);
+    config = read_json(rest.output.path, "config.json");
     assert_int_equal(json_integer_value(json_object_get(config, "num_hidden_layers")), 1);
     json_decref(config);
     lab_close(&l);
@@ -214,8 +214,8 @@ static grail_compress_options mixed_run(const lab *l, const char *model, const c
         " {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 0},"
         " {\"site\": \"model.layers.1.mlp.down_proj\", \"kept\": 20}]}";
     grail_compress_options options = lab_options(l, model, output);
-    options.plan_text = plan;
-    options.refit = "all";
+    options.amount.plan_text = plan;
+    options.fit.refit = "all";
     return options;
 }
 
@@ -223,24 +223,24 @@ static grail_compress_options mixed_run(const lab *l, const char *model, const c
 static void assert_resumes(const lab *l, grail_compress_options options)
 {
     interruption i = {0};
-    options.output = lab_path(l, "whole");
-    options.observer = observe;
-    options.observer_user = &i;
+    options.output.path = lab_path(l, "whole");
+    options.run.observer = observe;
+    options.run.observer_user = &i;
     assert_ok(lab_compress(&options));
     const int calls = i.calls;
     assert_int_equal(calls, 6);           /* each site and each block */
     for (int at = 3; at <= calls; at++) { /* the first block is finished with the third call */
         char name[16];
         snprintf(name, sizeof name, "out%d", at);
-        options.output = lab_path(l, name);
-        options.resume = 0;
+        options.output.path = lab_path(l, name);
+        options.output.resume = 0;
         i = (interruption){.cancel_at = at};
         assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
         i = (interruption){0};
-        options.resume = 1;
+        options.output.resume = 1;
         assert_ok(lab_compress(&options));
         assert_true(i.calls < calls);
-        assert_same_checkpoint(lab_path(l, "whole"), options.output);
+        assert_same_checkpoint(lab_path(l, "whole"), options.output.path);
     }
 }
 
@@ -257,12 +257,12 @@ static void an_interrupted_run_goes_on_to_the_same_bytes(void **state)
 static grail_compress_options leaving_out(const lab *l, const char *output)
 {
     grail_compress_options options = lab_options(l, lab_golden("llama3-sharded"), output);
-    options.plan_text =
+    options.amount.plan_text =
         "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.0.mlp.down_proj\", \"kept\": 0},"
         " {\"site\": \"model.layers.0.self_attn.o_proj\", \"kept\": 0},"
         " {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 2},"
         " {\"site\": \"model.layers.1.mlp.down_proj\", \"kept\": 20}]}";
-    options.refit = "all";
+    options.fit.refit = "all";
     return options;
 }
 
@@ -297,11 +297,11 @@ static void a_changed_bit_is_found_under_another_name(void **state)
     lab_open(&l);
     interruption i = {.cancel_at = 6}; /* all blocks are finished */
     grail_compress_options options = leaving_out(&l, lab_path(&l, "out"));
-    options.observer = observe;
-    options.observer_user = &i;
+    options.run.observer = observe;
+    options.run.observer_user = &i;
     assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
     damage(lab_path(&l, "out.partial/result/model-00002-of-00002.safetensors"));
-    options.resume = 1;
+    options.output.resume = 1;
     assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
                  "tensor 'model.layers.0.self_attn.v_proj.weight' in '");
     lab_close(&l);
@@ -328,12 +328,12 @@ static void image_networks_are_refused(void **state)
     vision_open(&v);
     grail_compress_options options = vision_options(
         &v, vision_network(&v, VISION_HUGGING_FACE_VIT, "vit"), vision_path(&v, "out"));
-    options.plan_text = "{\"grail_plan\": 1, \"sites\": [{\"site\": "
-                        "\"vit.encoder.layer.0.output.dense\", \"kept\": 0}]}";
+    options.amount.plan_text = "{\"grail_plan\": 1, \"sites\": [{\"site\": "
+                               "\"vit.encoder.layer.0.output.dense\", \"kept\": 0}]}";
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
                  "a checkpoint of a vit network cannot say that a block lacks a sublayer");
-    options.model = vision_network(&v, VISION_BASIC, "resnet");
-    options.plan_text =
+    options.read.model = vision_network(&v, VISION_BASIC, "resnet");
+    options.amount.plan_text =
         "{\"grail_plan\": 1, \"sites\": [{\"site\": \"layer1.0.conv2\", \"kept\": 0}]}";
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
                  "site 'layer1.0.conv2' keeps 0 units, but it is not alone in a sublayer");
@@ -396,20 +396,20 @@ static void assert_made_up(const char *const dropped[], const char *refitted, in
     lab_open(&l);
     const char *model = with_constant(&l, dropped);
     grail_compress_options options = dropping(&l, model, lab_path(&l, "out"), dropped);
-    options.compensate = "full";
-    options.target = "dense";
-    options.refit = "all";
-    options.memory = memory;
+    options.fit.compensate = "full";
+    options.fit.target = "dense";
+    options.fit.refit = "all";
+    options.run.memory = memory;
     assert_ok(lab_compress(&options));
-    json_t *report = read_json(options.output, "report.json");
+    json_t *report = read_json(options.output.path, "report.json");
     const json_t *refit = json_array_get(json_object_get(report, "refits"), 0);
     assert_string_equal(json_string_value(json_object_get(refit, "map")), refitted);
     json_decref(report);
-    assert_true(compare_models(model, options.output, "cpu").max_abs < 1e-3);
-    options.output = lab_path(&l, "local");
-    options.refit = "none";
+    assert_true(compare_models(model, options.output.path, "cpu").max_abs < 1e-3);
+    options.output.path = lab_path(&l, "local");
+    options.fit.refit = "none";
     assert_ok(lab_compress(&options));
-    assert_true(compare_models(model, options.output, "cpu").max_abs > 0.1);
+    assert_true(compare_models(model, options.output.path, "cpu").max_abs > 0.1);
     lab_close(&l);
 }
 
@@ -454,11 +454,11 @@ static void so_does_a_consumer_that_is_cut(void **state)
     static const char *const weights[] = {"none", "stream"};
     for (int i = 0; i < 2; i++) {
         grail_compress_options options = lab_options(&l, dead, lab_path(&l, weights[i]));
-        options.plan_text = plan;
-        options.target = "dense";
-        options.token_weights = weights[i];
+        options.amount.plan_text = plan;
+        options.fit.target = "dense";
+        options.fit.token_weights = weights[i];
         assert_ok(lab_compress(&options));
-        assert_true(compare_models(dead, options.output, "cpu").max_abs < 1e-3);
+        assert_true(compare_models(dead, options.output.path, "cpu").max_abs < 1e-3);
     }
     lab_close(&l);
 }
@@ -469,11 +469,11 @@ static double divergence(const lab *l, const char *model, const char *target, co
     snprintf(name, sizeof name, "%s-%s", target, refit);
     grail_compress_options options =
         dropping(l, model, lab_path(l, name), (const char *const[]){"1.self_attn.o_proj", NULL});
-    options.compensate = "full";
-    options.target = target;
-    options.refit = refit;
+    options.fit.compensate = "full";
+    options.fit.target = target;
+    options.fit.refit = refit;
     assert_ok(lab_compress(&options));
-    return compare_models(model, options.output, "cpu").mean_kl;
+    return compare_models(model, options.output.path, "cpu").mean_kl;
 }
 
 static void refits_bring_a_network_without_a_sublayer_nearer_to_the_dense_one(void **state)
@@ -500,11 +500,11 @@ static void a_local_target_leaves_the_rest_alone(void **state)
     const char *model = lab_f32(&l, "llama3", "model");
     grail_compress_options options =
         dropping(&l, model, lab_path(&l, "out"), (const char *const[]){"1.self_attn.o_proj", NULL});
-    options.compensate = "grail";
-    options.calibration.path = NULL;
+    options.fit.compensate = "grail";
+    options.read.text.path = NULL;
     assert_ok(lab_compress(&options));
-    assert_true(same_tensor(model, options.output, "model.layers.0.mlp.down_proj.weight"));
-    assert_true(same_tensor(model, options.output, "model.layers.1.mlp.up_proj.weight"));
+    assert_true(same_tensor(model, options.output.path, "model.layers.0.mlp.down_proj.weight"));
+    assert_true(same_tensor(model, options.output.path, "model.layers.1.mlp.up_proj.weight"));
     lab_close(&l);
 }
 

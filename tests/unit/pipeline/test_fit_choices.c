@@ -7,9 +7,9 @@ enum { LAYERS = 2 };
 
 static const char *run(const lab *l, grail_compress_options options, const char *name)
 {
-    options.output = lab_path(l, name);
+    options.output.path = lab_path(l, name);
     assert_ok(lab_compress(&options));
-    return options.output;
+    return options.output.path;
 }
 
 static void the_choices_that_were_left_open_are_those_of_the_preset(void **state)
@@ -20,10 +20,10 @@ static void the_choices_that_were_left_open_are_those_of_the_preset(void **state
     lab_open(&l);
     for (int i = 0; i < 2; i++) {
         grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
-        options.compensate = presets[i];
+        options.fit.compensate = presets[i];
         const char *open = run(&l, options, i == 0 ? "open-grail" : "open-full");
-        options.ridge_scale = "mean";
-        options.token_weights = "none";
+        options.fit.ridge_scale = "mean";
+        options.fit.token_weights = "none";
         assert_same_checkpoint(open, run(&l, options, presets[i]));
     }
     lab_close(&l);
@@ -64,11 +64,11 @@ static void by_the_diagonal_the_scale_of_neurons_does_not_matter(void **state)
     assert_true(compare_models(dense, scaled, "cpu").max_abs < 1e-6);
     for (int i = 0; i < 2; i++) {
         grail_compress_options options = lab_options(&l, dense, NULL);
-        options.sparsity_ffn = 0.5;
-        options.ridge_scale = scales[i];
-        options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 0.1};
+        options.amount.sparsity_ffn = 0.5;
+        options.fit.ridge_scale = scales[i];
+        options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 0.1};
         const char *first = run(&l, options, i == 0 ? "diagonal" : "mean");
-        options.model = scaled;
+        options.read.model = scaled;
         const char *second = run(&l, options, i == 0 ? "scaled-diagonal" : "scaled-mean");
         difference[i] = compare_models(first, second, "cpu").max_abs;
     }

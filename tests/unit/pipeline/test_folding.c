@@ -126,9 +126,9 @@ static void assert_doubling_is_exact(const lab *l, const char *golden, const cha
 static grail_compress_options fold_options(const lab *l, const char *model, const char *output)
 {
     grail_compress_options options = lab_options(l, model, output);
-    options.selector = "fold";
-    options.sparsity_ffn = 0.5;
-    options.sparsity_heads = 0.5;
+    options.cut.selector = "fold";
+    options.amount.sparsity_ffn = 0.5;
+    options.amount.sparsity_heads = 0.5;
     return options;
 }
 
@@ -148,8 +148,8 @@ static void doubled_units_fold_without_loss(void **state)
         write_doubled(models[i], model);
         assert_doubling_is_exact(&l, models[i], model);
         grail_compress_options options = fold_options(&l, model, output);
-        options.compensate = "none";
-        options.calibration.path = NULL; /* folding needs no data */
+        options.fit.compensate = "none";
+        options.read.text.path = NULL; /* folding needs no data */
         assert_ok(lab_compress(&options));
         assert_near(compare_models(model, output, "cpu").max_abs, 0.0, 1e-4);
     }
@@ -165,14 +165,14 @@ static void repair_leaves_a_lossless_folding_lossless(void **state)
     write_doubled("llama3", model);
     grail_compress_options options = fold_options(&l, model, lab_path(&l, "full"));
     assert_ok(lab_compress(&options));
-    assert_near(compare_models(model, options.output, "cpu").max_abs, 0.0, 1e-4);
-    options.output = lab_path(&l, "grail");
-    options.compensate = "grail";
-    options.alpha =
+    assert_near(compare_models(model, options.output.path, "cpu").max_abs, 0.0, 1e-4);
+    options.output.path = lab_path(&l, "grail");
+    options.fit.compensate = "grail";
+    options.fit.alpha =
         (grail_number){GRAIL_NUMBER_GIVEN,
                        1e-9}; /* the paper's ridge shrinks towards zero, by as much as alpha says */
     assert_ok(lab_compress(&options));
-    assert_near(compare_models(model, options.output, "cpu").max_abs, 0.0, 1e-4);
+    assert_near(compare_models(model, options.output.path, "cpu").max_abs, 0.0, 1e-4);
     lab_close(&l);
 }
 
@@ -188,9 +188,9 @@ static void folding_lowers_the_error_that_repair_is_measured_by(void **state)
             char output[LAB_PATH];
             snprintf(output, sizeof output, "%s/%s-%d", l.directory, models[i], mode);
             grail_compress_options options = lab_options(&l, lab_golden(models[i]), output);
-            options.selector = "fold";
-            options.compensate = modes[mode];
-            options.alpha = (grail_number){
+            options.cut.selector = "fold";
+            options.fit.compensate = modes[mode];
+            options.fit.alpha = (grail_number){
                 GRAIL_NUMBER_GIVEN, 1e-3}; /* cross-validation may leave a consumer as it is */
             const int count = lab_compress_reports(&options, sites, 8);
             assert_int_equal(count, 4);
@@ -210,13 +210,13 @@ static void units_fold_at_random_too(void **state)
     grail_site_report sites[8];
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("qwen3"), lab_path(&l, "out"));
-    options.selector = "random-fold";
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+    options.cut.selector = "random-fold";
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     const int count = lab_compress_reports(&options, sites, 8);
     for (int s = 0; s < count; s++) {
         assert_true(lab_is_repaired(&sites[s]));
     }
-    json_t *report = read_json(options.output, "report.json");
+    json_t *report = read_json(options.output.path, "report.json");
     const json_t *labels =
         json_object_get(json_array_get(json_object_get(report, "sites"), 1), "labels");
     assert_int_equal(json_array_size(labels), 80);
@@ -230,8 +230,8 @@ static void query_heads_of_a_group_cannot_be_folded_alone(void **state)
     lab l;
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
-    options.selector = "fold";
-    options.gqa = GRAIL_GQA_QUERY_PER_GROUP;
+    options.cut.selector = "fold";
+    options.cut.gqa = GRAIL_GQA_QUERY_PER_GROUP;
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED, "complete KV groups");
     lab_close(&l);
 }

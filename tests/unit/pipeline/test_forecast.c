@@ -15,7 +15,7 @@ static grail_forecast forecast_of(const grail_compress_options *options)
     grail_compression *c = NULL;
     grail_forecast f = {0};
     grail_compress_options dry = *options;
-    dry.dry_run = 1;
+    dry.output.dry_run = 1;
     assert_ok(grail_compression_open(&dry, &c));
     assert_ok(grail_compression_forecast(c, &dry, &slow, &f));
     grail_compression_close(c);
@@ -25,9 +25,9 @@ static grail_forecast forecast_of(const grail_compress_options *options)
 static grail_compress_options options_of(const lab *l, const char *selector, const char *compensate)
 {
     grail_compress_options o = lab_options(l, lab_golden("llama3"), NULL);
-    o.selector = selector;
-    o.compensate = compensate;
-    o.samples = 8;
+    o.cut.selector = selector;
+    o.fit.compensate = compensate;
+    o.read.samples = 8;
     return o;
 }
 
@@ -56,7 +56,7 @@ static void a_plain_cut_by_activations_takes_one_pass(void **state)
     assert_ok(grail_model_describe(model, &facts));
     grail_model_close(model);
     grail_compress_options o = options_of(&l, "wanda", "none");
-    o.calibration.context = 32;
+    o.read.text.context = 32;
     const grail_forecast f = forecast_of(&o);
     const double pass = 2.0 * (double)facts.macs_per_token * 8.0 * 32.0;
     assert_near(f.seconds / (1e-9 * pass / 0.8), 1.0, 1e-9);
@@ -71,19 +71,19 @@ static void more_samples_and_more_repair_take_longer(void **state)
     lab_open(&l);
     grail_compress_options o = options_of(&l, "wanda", "none");
     const grail_forecast plain = forecast_of(&o);
-    o.compensate = "grail";
+    o.fit.compensate = "grail";
     const grail_forecast paper = forecast_of(&o);
-    o.target = "dense";
+    o.fit.target = "dense";
     const grail_forecast dense = forecast_of(&o);
-    o.refit = "all";
+    o.fit.refit = "all";
     const grail_forecast refitted = forecast_of(&o);
     assert_true(plain.seconds < paper.seconds && paper.seconds < dense.seconds &&
                 dense.seconds < refitted.seconds);
     assert_true(plain.bytes <= paper.bytes && paper.bytes <= dense.bytes);
-    o.samples = 16;
+    o.read.samples = 16;
     const grail_forecast twice = forecast_of(&o);
     assert_true(twice.seconds > refitted.seconds && twice.seconds < 2.0 * refitted.seconds);
-    o.selector = "obs";
+    o.cut.selector = "obs";
     assert_true(forecast_of(&o).seconds > twice.seconds);
     lab_close(&l);
 }
@@ -95,20 +95,20 @@ static void healing_takes_time_of_its_own(void **state)
     lab l;
     lab_open(&l);
     grail_compress_options o = options_of(&l, "magnitude-l1", "none");
-    o.heal = "block";
+    o.heal.what = "block";
     const grail_forecast blocks = forecast_of(&o);
-    o.heal = "model";
+    o.heal.what = "model";
     const grail_forecast network = forecast_of(&o);
-    o.heal = "block,model";
+    o.heal.what = "block,model";
     const grail_forecast both = forecast_of(&o);
-    o.heal_steps = 320; /* instead of 160 */
+    o.heal.steps = 320; /* instead of 160 */
     const grail_forecast longer = forecast_of(&o);
-    o.heal_seconds = 0.25 * both.heal_seconds;
+    o.heal.time = 0.25 * both.heal_seconds;
     const grail_forecast limited = forecast_of(&o);
-    o.heal_seconds = 0.0;
-    o.compensate = "full";
+    o.heal.time = 0.0;
+    o.fit.compensate = "full";
     const grail_forecast repaired = forecast_of(&o);
-    o.heal = "none";
+    o.heal.what = "none";
     const grail_forecast plain = forecast_of(&o);
     assert_true(blocks.heal_seconds > 0.0 && network.heal_seconds > blocks.heal_seconds);
     assert_true(blocks.seconds == blocks.heal_seconds);

@@ -20,11 +20,11 @@ static json_t *read_report(const char *directory)
 
 static void assert_same_run(grail_compress_options *options, const char *host, const char *guarded)
 {
-    options->output = host;
-    options->backend = "cpu";
+    options->output.path = host;
+    options->run.backend = "cpu";
     assert_ok(lab_compress(options));
-    options->output = guarded;
-    options->backend = "guarded";
+    options->output.path = guarded;
+    options->run.backend = "guarded";
     assert_ok(lab_compress(options));
     assert_same_checkpoint(host, guarded);
     json_t *report = read_report(host);
@@ -46,12 +46,12 @@ static void decoders_are_compressed_without_a_touch(void **state)
             snprintf(host, sizeof host, "%s/%d-%d", l.directory, f, way);
             snprintf(guarded, sizeof guarded, "%s/%d-%d-guarded", l.directory, f, way);
             grail_compress_options options = lab_options(&l, lab_golden(golden[f]), host);
-            options.selector = way == 1 ? "wanda" : selectors[(f + way) % 3];
-            options.open_loop = way == 1; /* cannot fold heads */
-            options.compensate = way == 2 ? "grail" : "full";
-            options.memory = way == 2 ? 1 : 0;
-            options.token_weights = way == 0 ? "stream" : "none";
-            options.ridge_scale = way == 0 ? "diagonal" : "mean";
+            options.cut.selector = way == 1 ? "wanda" : selectors[(f + way) % 3];
+            options.fit.open_loop = way == 1; /* cannot fold heads */
+            options.fit.compensate = way == 2 ? "grail" : "full";
+            options.run.memory = way == 2 ? 1 : 0;
+            options.fit.token_weights = way == 0 ? "stream" : "none";
+            options.fit.ridge_scale = way == 0 ? "diagonal" : "mean";
             assert_same_run(&options, host, guarded);
         }
     }
@@ -74,11 +74,11 @@ static void image_networks_are_compressed_without_a_touch(void **state)
             snprintf(guarded, sizeof guarded, "%s/%d-guarded", v.l.directory, way);
             grail_compress_options options = vision_options(&v, model, host);
             vision_cut(&options, 0.4);
-            options.selector = selectors[(f + way) % 3];
-            options.conv_fit = way == 0 ? "kernel" : "channel";
-            options.open_loop = way == 1;
-            options.repair = 1;
-            options.samples = 16;
+            options.cut.selector = selectors[(f + way) % 3];
+            options.fit.conv_fit = way == 0 ? "kernel" : "channel";
+            options.fit.open_loop = way == 1;
+            options.fit.repair = 1;
+            options.read.samples = 16;
             assert_same_run(&options, host, guarded);
         }
         vision_close(&v);
@@ -93,10 +93,10 @@ static void what_is_left_to_the_host_is_in_the_report(void **state)
     const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
     vision_cut(&options, 0.4);
-    options.samples = 16;
-    options.backend = "guarded";
+    options.read.samples = 16;
+    options.run.backend = "guarded";
     assert_ok(lab_compress(&options));
-    json_t *report = read_report(options.output);
+    json_t *report = read_report(options.output.path);
     const json_t *counts = json_object_get(report, "host_operations");
     assert_true(json_integer_value(json_object_get(counts, "layer_norm")) > 0);
     assert_null(json_object_get(counts, "linear"));

@@ -27,13 +27,13 @@ static void assert_is_healed(const lab *l, const char *model, const char *name, 
     char output[LAB_PATH];
     snprintf(output, sizeof output, "%s/%s", l->directory, name);
     grail_compress_options options = heal_run_options(l, model, output, "none");
-    options.backend = backend;
+    options.run.backend = backend;
     assert_ok(lab_compress(&options));
     const double plain = divergence(model, output);
     for (int i = 0; i < 3; i++) {
         heal_watch w = {0};
         snprintf(output, sizeof output, "%s/%s-%d", l->directory, name, i);
-        options.heal = kinds[i];
+        options.heal.what = kinds[i];
         assert_ok(heal_run(options, &w));
         assert_int_equal(w.count, trainings[i]);
         for (int k = 0; k < w.count; k++) {
@@ -124,8 +124,8 @@ static void the_reference_heals_as_cpu_does(void **state)
     for (int b = 0; b < 2; b++) {
         grail_compress_options options =
             heal_run_options(&l, model, lab_path(&l, backends[b]), "block,model");
-        options.backend = backends[b];
-        options.heal_steps = 24;
+        options.run.backend = backends[b];
+        options.heal.steps = 24;
         assert_ok(heal_run(options, &w[b]));
         assert_int_equal(w[b].count, BLOCKS + 1);
     }
@@ -152,15 +152,15 @@ static void every_way_to_the_closed_form_is_healed(void **state)
         const char *model = models[way == 3];
         snprintf(output, sizeof output, "%s/%d", l.directory, way);
         grail_compress_options options = heal_run_options(&l, model, output, "none");
-        options.heal_steps = 32;
-        options.heal_rate = 0.005;
-        options.open_loop = way == 1;
-        options.selector = way == 2 ? "fold" : "wanda";
-        options.compensate = way == 3 ? "none" : "full";
-        options.refit = way == 4 ? "all" : "none";
+        options.heal.steps = 32;
+        options.heal.rate = 0.005;
+        options.fit.open_loop = way == 1;
+        options.cut.selector = way == 2 ? "fold" : "wanda";
+        options.fit.compensate = way == 3 ? "none" : "full";
+        options.fit.refit = way == 4 ? "all" : "none";
         assert_ok(lab_compress(&options));
         const double plain = divergence(model, output);
-        options.heal = "block,model";
+        options.heal.what = "block,model";
         snprintf(output, sizeof output, "%s/%d-healed", l.directory, way);
         assert_ok(heal_run(options, &w));
         assert_int_equal(w.count, BLOCKS + 1);
@@ -193,14 +193,14 @@ static void dropped_sublayers_stay_dropped(void **state)
         char output[LAB_PATH];
         snprintf(output, sizeof output, "%s/plain%d", l.directory, p);
         grail_compress_options options = lab_options(&l, model, output);
-        options.plan_text = plans[p];
-        options.refit = "all";
+        options.amount.plan_text = plans[p];
+        options.fit.refit = "all";
         assert_ok(lab_compress(&options));
         const double plain = divergence(model, output);
         json_t *config = read_json(output, "config.json");
         snprintf(output, sizeof output, "%s/healed%d", l.directory, p);
-        options.heal = "block,model";
-        options.heal_steps = 48;
+        options.heal.what = "block,model";
+        options.heal.steps = 48;
         assert_ok(heal_run(options, &w));
         assert_int_equal(w.count, p == 0 ? BLOCKS + 1 : 2); /* block 1 has nothing left */
         for (int k = 0; k < w.count; k++) {
@@ -228,8 +228,8 @@ static void any_number_of_samples_will_do(void **state)
         snprintf(output, sizeof output, "%s/%d", l.directory, i);
         grail_compress_options options =
             heal_run_options(&l, lab_golden("llama3"), output, "block,model");
-        options.samples = counts[i];
-        options.heal_steps = 5;
+        options.read.samples = counts[i];
+        options.heal.steps = 5;
         assert_ok(heal_run(options, &w));
         assert_int_equal(w.count, BLOCKS + 1);
         for (int k = 0; k < w.count; k++) {
@@ -251,11 +251,11 @@ static void nothing_is_healed_where_nothing_is_cut(void **state)
     heal_watch w = {0};
     grail_compress_options options =
         heal_run_options(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"), "block,model");
-    options.sparsity_ffn = options.sparsity_heads = 0.0;
+    options.amount.sparsity_ffn = options.amount.sparsity_heads = 0.0;
     assert_ok(heal_run(options, &w));
     assert_int_equal(w.told, 0);
-    assert_same_checkpoint(lab_golden("llama3-bf16"), options.output);
-    json_t *report = read_json(options.output, "report.json");
+    assert_same_checkpoint(lab_golden("llama3-bf16"), options.output.path);
+    json_t *report = read_json(options.output.path, "report.json");
     assert_null(json_object_get(report, "heal"));
     assert_null(json_object_get(report, "healed"));
     json_decref(report);
@@ -276,10 +276,10 @@ static void steps_that_are_too_large_change_nothing(void **state)
         snprintf(healed, sizeof healed, "%s/%s-healed", l.directory, models[m]);
         grail_compress_options options =
             heal_run_options(&l, lab_golden(models[m]), output, "none");
-        options.heal_rate = 0.99;
+        options.heal.rate = 0.99;
         assert_ok(lab_compress(&options));
-        options.output = healed;
-        options.heal = "block,model";
+        options.output.path = healed;
+        options.heal.what = "block,model";
         heal_watch w = {0};
         assert_ok(heal_run(options, &w));
         assert_int_equal(w.count, BLOCKS + 1);
@@ -317,7 +317,7 @@ static void steps_that_diverge_only_end_the_training(void **state)
     lab_fini(&m);
     grail_compress_options options =
         heal_run_options(&l, model, lab_path(&l, "out"), "block,model");
-    options.heal_rate = 0.99;
+    options.heal.rate = 0.99;
     heal_watch w = {0};
     assert_ok(heal_run(options, &w));
     assert_int_equal(w.count, BLOCKS + 1);
@@ -343,23 +343,23 @@ static void a_time_limit_ends_the_healing(void **state)
     for (int loop = 0; loop < 2; loop++) {
         for (int i = 0; i < 3; i++) {
             heal_watch w = {0};
-            options.output = lab_path(&l, "out");
-            options.heal = "block,model";
-            options.heal_steps = 1000000;
-            options.heal_seconds = limits[i];
-            options.open_loop = loop;
+            options.output.path = lab_path(&l, "out");
+            options.heal.what = "block,model";
+            options.heal.steps = 1000000;
+            options.heal.time = limits[i];
+            options.fit.open_loop = loop;
             assert_ok(heal_run(options, &w));
             assert_int_equal(w.count, BLOCKS + 1);
             for (int k = 0; k < w.count; k++) {
                 const grail_healing *h = &w.made[k];
-                assert_true(h->steps < options.heal_steps);
+                assert_true(h->steps < options.heal.steps);
                 assert_true(!(h->held_after > h->held_before));
                 assert_true(i > 0 || (h->steps == 0 && isnan(h->held_before)));
             }
             if (i == 0 && loop == 0) {
-                assert_same_checkpoint(lab_path(&l, "plain"), options.output);
+                assert_same_checkpoint(lab_path(&l, "plain"), options.output.path);
             }
-            support_remove_tree(options.output);
+            support_remove_tree(options.output.path);
         }
     }
     lab_close(&l);
@@ -385,20 +385,21 @@ static void a_network_narrowed_earlier_is_healed_as_in_one_run(void **state)
     assert_true(heal_made(&later, 0)->held_before == heal_made(&at_once, 0)->held_before);
     assert_true(later.made[0].held_after == at_once.made[0].held_after);
     assert_same_checkpoint(lab_path(&l, "at-once"), lab_path(&l, "later"));
-    json_t *report = read_json(options.output, "report.json");
+    json_t *report = read_json(options.output.path, "report.json");
     assert_string_equal(json_string_value(json_object_get(report, "teacher")), model);
     json_decref(report);
 
     for (int loop = 0; loop < 2; loop++) {
         const char *output = lab_path(&l, loop == 0 ? "blocks" : "open");
         options = heal_taught(&l, lab_path(&l, "narrow"), model, output, "block,model");
-        options.open_loop = loop;
+        options.fit.open_loop = loop;
         assert_ok(heal_run(options, &later));
         assert_int_equal(later.count, BLOCKS + 1);
         for (int k = 0; k < later.count; k++) {
             assert_true(heal_made(&later, k)->best_step > 0);
         }
-        assert_true(divergence(model, options.output) < divergence(model, lab_path(&l, "narrow")));
+        assert_true(divergence(model, options.output.path) <
+                    divergence(model, lab_path(&l, "narrow")));
     }
     lab_close(&l);
 }
@@ -422,11 +423,11 @@ static void a_network_with_fewer_sublayers_is_healed_later(void **state)
         snprintf(narrow, sizeof narrow, "%s/narrow%d", l.directory, p);
         snprintf(output, sizeof output, "%s/healed%d", l.directory, p);
         grail_compress_options options = lab_options(&l, model, narrow);
-        options.plan_text = plans[p];
+        options.amount.plan_text = plans[p];
         assert_ok(lab_compress(&options));
         for (int loop = 0; loop < 2; loop++) {
             options = heal_taught(&l, narrow, model, output, p == 0 ? "block,model" : "model");
-            options.open_loop = loop;
+            options.fit.open_loop = loop;
             snprintf(output, sizeof output, "%s/healed%d-%d", l.directory, p, loop);
             assert_ok(heal_run(options, &w));
             assert_int_equal(w.count, p == 0 ? BLOCKS + 1 : 1);
@@ -467,10 +468,10 @@ static void teachers_that_do_not_fit_are_refused(void **state)
         heal_taught(&l, model, with_vocabulary(&l, 80), lab_path(&l, "out"), "model");
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "the model has a vocabulary of 96 tokens, the teacher one of 80");
-    options.teacher = lab_path(&l, "missing");
+    options.heal.teacher = lab_path(&l, "missing");
     assert_int_equal(lab_compress(&options), GRAIL_ERROR_IO);
-    options.teacher = model;
-    options.sparsity_ffn = 0.5;
+    options.heal.teacher = model;
+    options.amount.sparsity_ffn = 0.5;
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "and cut in one run");
     assert_false(file_exists(lab_path(&l, "out")));
     assert_false(file_exists(lab_path(&l, "out.partial")));
@@ -485,20 +486,20 @@ static void wrong_options_are_refused(void **state)
     const grail_compress_options good =
         heal_run_options(&l, lab_golden("llama3"), lab_path(&l, "out"), "block");
     grail_compress_options bad = good;
-    bad.heal = "blocks";
+    bad.heal.what = "blocks";
     assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT,
                  "cannot heal 'blocks', expected one of none, block, model, block,model");
     bad = good;
-    bad.heal_steps = -1;
+    bad.heal.steps = -1;
     assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT, "the number of steps of healing is -1");
     static const double rates[] = {1.0, -0.1, (double)NAN, (double)INFINITY};
     for (int i = 0; i < 4; i++) {
         bad = good;
-        bad.heal_rate = rates[i];
+        bad.heal.rate = rates[i];
         assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT, "the rate of healing is");
     }
     bad = good;
-    bad.heal_seconds = -1.0;
+    bad.heal.time = -1.0;
     assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT, "the time for healing in seconds is -1");
     assert_false(file_exists(lab_path(&l, "out.partial")));
     lab_close(&l);
@@ -513,7 +514,7 @@ static grail_compress_options stopped(const lab *l, int at)
     grail_compress_options options =
         heal_brief(l, lab_golden("llama3"), lab_path(l, "out"), "block,model");
     assert_fails(heal_run(options, &w), GRAIL_ERROR_CANCELLED, "cancelled");
-    options.resume = 1;
+    options.output.resume = 1;
     return options;
 }
 
@@ -524,19 +525,19 @@ static void other_options_of_healing_are_refused_by_name(void **state)
     lab_open(&l);
     const grail_compress_options options = stopped(&l, 14);
     grail_compress_options other = options;
-    other.heal = "model";
+    other.heal.what = "model";
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT,
                  "heal.block was true and is now false");
-    other.heal = "none";
+    other.heal.what = "none";
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal");
     other = options;
-    other.heal_steps = 7;
+    other.heal.steps = 7;
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.steps was 6 and is now 7");
     other = options;
-    other.heal_rate = 0.01;
+    other.heal.rate = 0.01;
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.block_rate");
     other = options;
-    other.heal_seconds = 100.0;
+    other.heal.time = 100.0;
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.seconds");
     assert_ok(lab_compress(&options)); /* no refusal has hurt it */
     lab_close(&l);
@@ -554,10 +555,10 @@ static void another_teacher_is_refused(void **state)
     assert_ok(lab_compress(&options));
     options = heal_taught(&l, lab_path(&l, "narrow"), model, lab_path(&l, "out"), "model");
     assert_fails(heal_run(options, &w), GRAIL_ERROR_CANCELLED, "cancelled");
-    options.resume = 1;
-    options.teacher = other;
+    options.output.resume = 1;
+    options.heal.teacher = other;
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "teacher_files");
-    options.teacher = model;
+    options.heal.teacher = model;
     assert_ok(lab_compress(&options));
     lab_close(&l);
 }
@@ -599,10 +600,10 @@ static void a_run_that_died_while_it_saved_goes_on_from_the_state_before(void **
         support_write_file(lab_path(&l, "out.partial"),
                            other == 0 ? "grail-saved-0" : "grail-saved-1", "torn", 4);
         assert_ok(lab_compress(&options));
-        assert_same_checkpoint(lab_path(&l, "whole"), options.output);
-        assert_same_trainings(lab_path(&l, "whole"), options.output);
+        assert_same_checkpoint(lab_path(&l, "whole"), options.output.path);
+        assert_same_trainings(lab_path(&l, "whole"), options.output.path);
         assert_false(file_exists(lab_path(&l, "out.partial")));
-        support_remove_tree(options.output);
+        support_remove_tree(options.output.path);
     }
     lab_close(&l);
 }
@@ -644,9 +645,9 @@ static void a_run_that_died_while_it_wrote_the_healed_network_goes_on(void **sta
         snprintf(whole, sizeof whole, "%s/whole%d", l.directory, loop);
         grail_compress_options options =
             heal_brief(&l, lab_golden("llama3-bf16"), whole, "block,model");
-        options.open_loop = loop;
+        options.fit.open_loop = loop;
         assert_ok(lab_compress(&options));
-        options.output = lab_path(&l, "out");
+        options.output.path = lab_path(&l, "out");
         assert_ok(grail_compression_open(&options, &c));
         assert_ok(grail_compression_run(c));
         grail_compression_close(c);
@@ -659,11 +660,11 @@ static void a_run_that_died_while_it_wrote_the_healed_network_goes_on(void **sta
         support_write_file(lab_path(&l, "out.partial"), "grail-state.jsonl", text.bytes, size);
         buffer_fini(&text);
         text = (buffer){0};
-        options.resume = 1;
+        options.output.resume = 1;
         assert_ok(lab_compress(&options));
-        assert_same_checkpoint(whole, options.output);
-        assert_same_trainings(whole, options.output);
-        support_remove_tree(options.output);
+        assert_same_checkpoint(whole, options.output.path);
+        assert_same_trainings(whole, options.output.path);
+        support_remove_tree(options.output.path);
     }
     lab_close(&l);
 }
@@ -681,16 +682,16 @@ static void failing_allocations_of_a_healed_run_are_survived(void **state)
     grail_status status = GRAIL_ERROR_MEMORY;
     grail_compress_options options =
         heal_brief(&l, lab_golden("llama3"), lab_path(&l, "out"), "block,model");
-    options.samples = 2;
-    options.heal_steps = 2;
+    options.read.samples = 2;
+    options.heal.steps = 2;
     char model[LAB_PATH];
     char output[LAB_PATH];
     char partial[LAB_PATH];
-    snprintf(model, sizeof model, "%s", options.model);
-    snprintf(output, sizeof output, "%s", options.output);
+    snprintf(model, sizeof model, "%s", options.read.model);
+    snprintf(output, sizeof output, "%s", options.output.path);
     snprintf(partial, sizeof partial, "%s/out.partial", l.directory);
-    options.model = model;
-    options.output = output;
+    options.read.model = model;
+    options.output.path = output;
     for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
         support_remove_tree(partial);
         memory_fail_after(n);

@@ -27,7 +27,7 @@ static void so_does_one_whose_blocks_are_finished_at_once(void **state)
     lab_open(&l);
     grail_compress_options options =
         heal_brief(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"), "block,model");
-    options.open_loop = 1;
+    options.fit.open_loop = 1;
     assert_heals_on(options, 20);
     lab_close(&l);
 }
@@ -39,14 +39,14 @@ static void so_do_foldings_and_dropped_sublayers(void **state)
     lab_open(&l);
     grail_compress_options options =
         heal_brief(&l, lab_golden("llama3"), lab_path(&l, "fold"), "block,model");
-    options.selector = "fold";
+    options.cut.selector = "fold";
     assert_heals_on(options, 20);
     options = heal_brief(&l, lab_golden("llama3-sharded"), lab_path(&l, "drop"), "block,model");
-    options.refit = "all";
-    options.plan_text = "{\"grail_plan\": 1, \"sites\": [{\"site\": "
-                        "\"model.layers.0.mlp.down_proj\", \"kept\": 20},"
-                        " {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 0},"
-                        " {\"site\": \"model.layers.1.mlp.down_proj\", \"kept\": 20}]}";
+    options.fit.refit = "all";
+    options.amount.plan_text = "{\"grail_plan\": 1, \"sites\": [{\"site\": "
+                               "\"model.layers.0.mlp.down_proj\", \"kept\": 20},"
+                               " {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 0},"
+                               " {\"site\": \"model.layers.1.mlp.down_proj\", \"kept\": 20}]}";
     assert_heals_on(options, 16);
     lab_close(&l);
 }
@@ -60,7 +60,7 @@ static void so_does_a_network_narrowed_earlier(void **state)
     grail_compress_options options = heal_run_options(&l, model, lab_path(&l, "narrow"), "none");
     assert_ok(lab_compress(&options));
     options = heal_taught(&l, lab_path(&l, "narrow"), model, lab_path(&l, "out"), "block,model");
-    options.samples = 6;
+    options.read.samples = 6;
     heal_briefly(&options, "block,model");
     assert_heals_on(options, 16);
     lab_close(&l);

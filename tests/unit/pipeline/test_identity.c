@@ -25,10 +25,10 @@ static void a_sparsity_of_zero_changes_no_byte(void **state)
             const char *model = lab_golden(families[(mode + 3 * i) % FAMILY_COUNT]);
             snprintf(output, sizeof output, "%s/same-%d-%d", l.directory, mode, i);
             grail_compress_options options = lab_options(&l, model, output);
-            options.sparsity_ffn = 0.0;
-            options.sparsity_heads = 0.0;
-            options.selector = grail_selector_at(i);
-            options.compensate = modes[mode];
+            options.amount.sparsity_ffn = 0.0;
+            options.amount.sparsity_heads = 0.0;
+            options.cut.selector = grail_selector_at(i);
+            options.fit.compensate = modes[mode];
             assert_ok(lab_compress(&options));
             assert_same_checkpoint(model, output);
         }
@@ -43,13 +43,13 @@ static void nothing_cut_needs_no_data_and_keeps_the_configuration(void **state)
     lab_open(&l);
     const char *model = lab_golden("llama3-sharded");
     grail_compress_options options = lab_options(&l, model, lab_path(&l, "out"));
-    options.sparsity_ffn = 0.0;
-    options.sparsity_heads = 0.0;
-    options.calibration.path = NULL;
+    options.amount.sparsity_ffn = 0.0;
+    options.amount.sparsity_heads = 0.0;
+    options.read.text.path = NULL;
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(model, options.output);
+    assert_same_checkpoint(model, options.output.path);
     json_t *before = read_json(model, "config.json");
-    json_t *after = read_json(options.output, "config.json");
+    json_t *after = read_json(options.output.path, "config.json");
     assert_true(json_equal(before, after));
     json_decref(before);
     json_decref(after);
@@ -63,7 +63,7 @@ static void a_site_that_is_not_cut_keeps_its_bytes(void **state)
     lab_open(&l);
     const char *model = lab_golden("qwen2");
     grail_compress_options options = lab_options(&l, model, lab_path(&l, "out"));
-    options.sparsity_heads = 0.0;
+    options.amount.sparsity_heads = 0.0;
     assert_ok(lab_compress(&options));
     for (int layer = 0; layer < 2; layer++) {
         static const char *const kept[] = {
@@ -74,13 +74,13 @@ static void a_site_that_is_not_cut_keeps_its_bytes(void **state)
         char name[96];
         for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
             snprintf(name, sizeof name, "model.layers.%d.%s", layer, kept[i]);
-            assert_true(same_tensor(model, options.output, name));
+            assert_true(same_tensor(model, options.output.path, name));
         }
         snprintf(name, sizeof name, "model.layers.%d.mlp.down_proj.weight", layer);
-        assert_false(same_tensor(model, options.output, name));
+        assert_false(same_tensor(model, options.output.path, name));
     }
-    assert_true(same_tensor(model, options.output, "model.embed_tokens.weight"));
-    assert_true(same_tensor(model, options.output, "model.norm.weight"));
+    assert_true(same_tensor(model, options.output.path, "model.embed_tokens.weight"));
+    assert_true(same_tensor(model, options.output.path, "model.norm.weight"));
     lab_close(&l);
 }
 
@@ -92,8 +92,8 @@ static grail_comparison prune_plainly(const lab *l, const char *golden, const ch
     snprintf(model, sizeof model, "%s/%s", l->directory, golden);
     snprintf(path, sizeof path, "%s/%s", l->directory, output);
     grail_compress_options options = lab_options(l, model, path);
-    options.compensate = "none";
-    options.gqa = gqa;
+    options.fit.compensate = "none";
+    options.cut.gqa = gqa;
     assert_ok(lab_compress(&options));
     return compare_models(model, path, "cpu");
 }
@@ -132,10 +132,10 @@ static void every_selection_equals_zeroing_the_consumers_columns(void **state)
         snprintf(output, sizeof output, "out-%d", i);
         grail_compress_options options =
             lab_options(&l, lab_f32(&l, models[i % 5], dense), lab_path(&l, output));
-        options.compensate = "none";
-        options.selector = grail_selector_at(i);
+        options.fit.compensate = "none";
+        options.cut.selector = grail_selector_at(i);
         assert_ok(lab_compress(&options));
-        const grail_comparison c = compare_models(options.model, options.output, "cpu");
+        const grail_comparison c = compare_models(options.read.model, options.output.path, "cpu");
         assert_int_equal(c.identity_checked, facts.folds == 0);
         assert_true(facts.folds != 0 || c.identity_max_abs <= 1e-5);
         assert_true(c.max_abs > 0.01);
@@ -215,12 +215,12 @@ static void the_identity_is_not_claimed_for_repaired_or_folded_models(void **sta
     const char *model = lab_f32(&l, "llama3", "dense");
     grail_compress_options options = lab_options(&l, model, lab_path(&l, "repaired"));
     assert_ok(lab_compress(&options));
-    assert_int_equal(compare_models(model, options.output, "cpu").identity_checked, 0);
-    options.output = lab_path(&l, "folded");
-    options.selector = "fold";
-    options.compensate = "none";
+    assert_int_equal(compare_models(model, options.output.path, "cpu").identity_checked, 0);
+    options.output.path = lab_path(&l, "folded");
+    options.cut.selector = "fold";
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    assert_int_equal(compare_models(model, options.output, "cpu").identity_checked, 0);
+    assert_int_equal(compare_models(model, options.output.path, "cpu").identity_checked, 0);
     lab_close(&l);
 }
 

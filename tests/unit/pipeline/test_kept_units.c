@@ -42,10 +42,10 @@ static void assert_plan_is(const char *output, const char *text)
 static void assert_repeated(grail_compress_options options, const char *named, const char *again)
 {
     assert_ok(lab_compress(&options));
-    char *text = plan_of_kept_units(options.output, named);
-    const char *first = options.output;
-    options.output = again;
-    options.plan_text = text;
+    char *text = plan_of_kept_units(options.output.path, named);
+    const char *first = options.output.path;
+    options.output.path = again;
+    options.amount.plan_text = text;
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(first, again);
     assert_plan_is(again, text);
@@ -74,12 +74,12 @@ static void the_units_of_a_selector_give_its_bytes_in_a_decoder(void **state)
         snprintf(first, sizeof first, "first-%zu", i);
         snprintf(again, sizeof again, "again-%zu", i);
         grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, first));
-        options.selector = runs[i].selector;
-        options.compensate = runs[i].compensate;
-        options.select = runs[i].select;
+        options.cut.selector = runs[i].selector;
+        options.fit.compensate = runs[i].compensate;
+        options.cut.select = runs[i].select;
         const bool full = strcmp(runs[i].compensate, "full") == 0;
-        options.refit = full ? "all" : NULL;
-        options.token_weights = NULL;
+        options.fit.refit = full ? "all" : NULL;
+        options.fit.token_weights = NULL;
         assert_repeated(options, runs[i].named, lab_path(&l, again));
     }
     lab_close(&l);
@@ -105,10 +105,10 @@ static void the_units_of_a_selector_give_its_bytes_in_a_network_of_images(void *
         snprintf(again, sizeof again, "again-%zu", i);
         grail_compress_options options = vision_options(&v, model, vision_path(&v, first));
         vision_cut(&options, 0.4);
-        options.selector = runs[i].selector;
-        options.compensate = runs[i].compensate;
-        options.open_loop = runs[i].open;
-        options.repair = runs[i].repair;
+        options.cut.selector = runs[i].selector;
+        options.fit.compensate = runs[i].compensate;
+        options.fit.open_loop = runs[i].open;
+        options.fit.repair = runs[i].repair;
         assert_repeated(options, runs[i].named, vision_path(&v, again));
     }
     vision_close(&v);
@@ -130,15 +130,15 @@ static void other_units_are_kept_without_data(void **state)
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "model");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
-    options.plan_text = text;
-    options.images = NULL;
+    options.amount.plan_text = text;
+    options.read.images = NULL;
     assert_ok(lab_compress(&options));
-    assert_int_equal(vision_kept_units(options.output, "layer1.0.conv1", kept, 4), 3);
+    assert_int_equal(vision_kept_units(options.output.path, "layer1.0.conv1", kept, 4), 3);
     assert_memory_equal(kept, stream, sizeof stream);
     vision_make(&dense, VISION_BASIC);
-    vision_zero_removed(&dense, model, options.output);
+    vision_zero_removed(&dense, model, options.output.path);
     vision_write(&dense, vision_path(&v, "zeroed"));
-    assert_near(vision_difference(&v, options.output, vision_path(&v, "zeroed")), 0.0, 1e-5);
+    assert_near(vision_difference(&v, options.output.path, vision_path(&v, "zeroed")), 0.0, 1e-5);
     vision_fini(&dense);
     vision_close(&v);
 }
@@ -156,17 +156,17 @@ static void a_run_goes_on_with_its_own_units_alone(void **state)
     snprintf(one, sizeof one, text, 3);
     snprintf(other, sizeof other, text, 4);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "whole"));
-    options.plan_text = one;
+    options.amount.plan_text = one;
     assert_ok(lab_compress(&options));
-    options.output = lab_path(&l, "parts");
-    options.observer = vision_stop_behind_first_block;
+    options.output.path = lab_path(&l, "parts");
+    options.run.observer = vision_stop_behind_first_block;
     assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
-    options.observer = NULL;
-    options.resume = 1;
-    options.plan_text = other;
+    options.run.observer = NULL;
+    options.output.resume = 1;
+    options.amount.plan_text = other;
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "was started with other options or files: plan.sites[3].kept_units differs");
-    options.plan_text = one;
+    options.amount.plan_text = one;
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(lab_path(&l, "whole"), lab_path(&l, "parts"));
     lab_close(&l);

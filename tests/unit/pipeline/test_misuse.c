@@ -13,7 +13,7 @@ static void setup(misuse *m)
 {
     lab_open(&m->l);
     m->options = lab_options(&m->l, lab_golden("llama3"), lab_path(&m->l, "out"));
-    snprintf(m->partial, sizeof m->partial, "%s.partial", m->options.output);
+    snprintf(m->partial, sizeof m->partial, "%s.partial", m->options.output.path);
 }
 
 /* Nothing can be made of what the handle holds, and the partial output stays. */
@@ -25,7 +25,7 @@ static void assert_no_result(const misuse *m, grail_compression *c, const char *
     assert_fails(grail_compression_seal(c, &directory), GRAIL_ERROR_ARGUMENT, why);
     assert_null(directory);
     assert_int_not_equal(grail_compression_accuracy(c, NULL, 0, NULL, NULL, &accuracy), GRAIL_OK);
-    assert_false(file_exists(m->options.output));
+    assert_false(file_exists(m->options.output.path));
     assert_true(file_exists(m->partial));
 }
 
@@ -40,7 +40,7 @@ static void what_has_not_run_has_no_result(void **state)
     assert_ok(grail_compression_run(c));
     assert_ok(grail_compression_finish(c));
     grail_compression_close(c);
-    assert_true(file_exists(m.options.output));
+    assert_true(file_exists(m.options.output.path));
     lab_close(&m.l);
 }
 
@@ -50,7 +50,7 @@ static void what_was_described_cannot_be_run(void **state)
     misuse m;
     grail_compression *c = NULL;
     setup(&m);
-    m.options.dry_run = 1;
+    m.options.output.dry_run = 1;
     assert_ok(grail_compression_open(&m.options, &c));
     assert_fails(grail_compression_run(c), GRAIL_ERROR_ARGUMENT, "dry_run");
     assert_fails(grail_compression_finish(c), GRAIL_ERROR_ARGUMENT, "dry_run");
@@ -102,9 +102,9 @@ static void assert_cancelled(misuse *m, const char *text)
     assert_no_result(m, c, "failed or was cancelled");
     assert_fails(grail_compression_run(c), GRAIL_ERROR_ARGUMENT, "failed or was cancelled");
     grail_compression_close(c);
-    m->options.resume = 1;
-    m->options.observer = NULL;
-    m->options.heal_observer = NULL;
+    m->options.output.resume = 1;
+    m->options.run.observer = NULL;
+    m->options.run.heal_observer = NULL;
     assert_ok(lab_compress(&m->options));
 }
 
@@ -116,8 +116,8 @@ static void a_cancelled_run_has_no_result_and_names_its_block(void **state)
     for (int block = 0; block < 2; block++) {
         misuse m;
         setup(&m);
-        m.options.observer = cancel_after;
-        m.options.observer_user = &block;
+        m.options.run.observer = cancel_after;
+        m.options.run.observer_user = &block;
         assert_cancelled(&m, texts[block]);
         lab_close(&m.l);
     }
@@ -131,10 +131,10 @@ static void a_cancelled_healing_has_no_result_and_names_its_block(void **state)
     for (int block = -1; block < 2; block++) {
         misuse m;
         setup(&m);
-        m.options.heal = block < 0 ? "model" : "block";
-        m.options.heal_steps = 1;
-        m.options.heal_observer = cancel_healing;
-        m.options.observer_user = &block;
+        m.options.heal.what = block < 0 ? "model" : "block";
+        m.options.heal.steps = 1;
+        m.options.run.heal_observer = cancel_healing;
+        m.options.run.observer_user = &block;
         assert_cancelled(&m, texts[block + 1]);
         lab_close(&m.l);
     }

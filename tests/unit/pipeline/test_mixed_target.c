@@ -11,10 +11,10 @@ enum { LAYERS = 2, SITES = 2 * LAYERS };
 
 static const char *run(const lab *l, grail_compress_options options, const char *target)
 {
-    options.target = target;
-    options.output = lab_path(l, target);
+    options.fit.target = target;
+    options.output.path = lab_path(l, target);
     assert_ok(lab_compress(&options));
-    return options.output;
+    return options.output.path;
 }
 
 /* The share that report.json gives for a site. */
@@ -38,10 +38,10 @@ static void without_drift_all_targets_are_one(void **state)
         lab l;
         lab_open(&l);
         grail_compress_options options = lab_options(&l, lab_f32(&l, "llama3", "dense-f32"), NULL);
-        options.selector = selectors[i];
-        options.sparsity_ffn = options.sparsity_heads = 0.0;
-        options.site_sparsities = &cut;
-        options.site_sparsity_count = 1;
+        options.cut.selector = selectors[i];
+        options.amount.sparsity_ffn = options.amount.sparsity_heads = 0.0;
+        options.amount.site_sparsities = &cut;
+        options.amount.site_sparsity_count = 1;
         const char *dense = run(&l, options, "dense");
         const char *mixed = run(&l, options, "mixed");
         assert_true(largest_weight_difference(dense, mixed) < 1e-5);
@@ -58,7 +58,7 @@ static void behind_cuts_the_target_lies_between_the_others(void **state)
         lab l;
         lab_open(&l);
         grail_compress_options options = lab_options(&l, lab_f32(&l, "llama3", "dense-f32"), NULL);
-        options.selector = selectors[i];
+        options.cut.selector = selectors[i];
         const char *dense = run(&l, options, "dense");
         const char *local = run(&l, options, "local");
         const char *mixed = run(&l, options, "mixed");
@@ -86,10 +86,10 @@ static void convolutions_without_drift_have_one_target(void **state)
         grail_compress_options options =
             vision_options(&v, vision_network(&v, VISION_BASIC, "model"), NULL);
         const grail_site_sparsity cut = {.site = "layer1.0.conv2", .sparsity = 0.5};
-        options.conv_fit = fits[i % 2];
-        options.selector = i < 2 ? "magnitude-l1" : "fold";
-        options.site_sparsities = &cut;
-        options.site_sparsity_count = 1;
+        options.fit.conv_fit = fits[i % 2];
+        options.cut.selector = i < 2 ? "magnitude-l1" : "fold";
+        options.amount.site_sparsities = &cut;
+        options.amount.site_sparsity_count = 1;
         const char *dense = run(&v.l, options, "dense");
         const char *mixed = run(&v.l, options, "mixed");
         assert_true(vision_difference(&v, dense, mixed) < 1e-4);

@@ -8,7 +8,7 @@
 static grail_compression *run_in_memory(grail_compress_options options)
 {
     grail_compression *c = NULL;
-    options.output = NULL; /* so no block is released */
+    options.output.path = NULL; /* so no block is released */
     assert_ok(grail_compression_open(&options, &c));
     assert_ok(grail_compression_run(c));
     return c;
@@ -89,9 +89,9 @@ static void the_sites_of_a_decoder_are_narrow(void **state)
     lab_open(&l);
     for (int i = 0; i < 3; i++) {
         grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
-        options.selector = selectors[i];
-        options.compensate = ways[i];
-        options.memory = i == 1 ? 1 : 0;
+        options.cut.selector = selectors[i];
+        options.fit.compensate = ways[i];
+        options.run.memory = i == 1 ? 1 : 0;
         grail_compression *c = run_in_memory(options);
         assert_true(check_shapes(c) > 0);
         assert_consumers_are_set_narrow(c);
@@ -111,12 +111,12 @@ static void streams_that_span_blocks_stay_wide(void **state)
         for (int way = 0; way < 4; way++) {
             grail_compress_options options = vision_options(&v, model, NULL);
             vision_cut(&options, 0.4);
-            options.selector = selectors[(f + way) % 3];
-            options.compensate = way == 1 ? "none" : "full";
-            options.repair = way % 2;
-            options.open_loop = way == 3 && !vision_family_is_tower((vision_family)f);
-            options.memory = way == 2 ? 1 : 0;
-            options.samples = 8;
+            options.cut.selector = selectors[(f + way) % 3];
+            options.fit.compensate = way == 1 ? "none" : "full";
+            options.fit.repair = way % 2;
+            options.fit.open_loop = way == 3 && !vision_family_is_tower((vision_family)f);
+            options.run.memory = way == 2 ? 1 : 0;
+            options.read.samples = 8;
             grail_compression *c = run_in_memory(options);
             assert_true(check_shapes(c) > 0);
             grail_compression_close(c);

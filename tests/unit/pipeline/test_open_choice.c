@@ -11,7 +11,7 @@
 /* What a run with these options keeps, as its report lists the units; json_decref. */
 static json_t *kept_units(grail_compress_options options, const char *output)
 {
-    options.output = output;
+    options.output.path = output;
     assert_ok(lab_compress(&options));
     json_t *report = read_json(output, "report.json");
     const json_t *sites = json_object_get(report, "sites");
@@ -45,17 +45,17 @@ static const char *named(const lab *l, const char *selector, const char *how)
 static bool assert_units_of_an_open_loop(const lab *l, grail_compress_options options,
                                          const char *consumer)
 {
-    const char *selector = options.selector;
-    assert_ok(grail_session_open(options.model, NULL, &options.session));
+    const char *selector = options.cut.selector;
+    assert_ok(grail_session_open(options.read.model, NULL, &options.read.session));
     json_t *closed = kept_units(options, named(l, selector, "closed"));
-    options.select = "open";
+    options.cut.select = "open";
     json_t *both = kept_units(options, named(l, selector, "select"));
-    assert_false(holds_statistics(options.session));
-    options.select = NULL;
-    options.open_loop = 1;
+    assert_false(holds_statistics(options.read.session));
+    options.cut.select = NULL;
+    options.fit.open_loop = 1;
     json_t *open = kept_units(options, named(l, selector, "loop"));
-    options.open_loop = 0;
-    options.select = "open";
+    options.fit.open_loop = 0;
+    options.cut.select = "open";
     json_decref(kept_units(options, named(l, selector, "again")));
     assert_true(json_equal(both, open));
     assert_same_checkpoint(named(l, selector, "select"), named(l, selector, "again"));
@@ -64,7 +64,7 @@ static bool assert_units_of_an_open_loop(const lab *l, grail_compress_options op
     json_decref(closed);
     json_decref(both);
     json_decref(open);
-    grail_session_close(options.session);
+    grail_session_close(options.read.session);
     return differs;
 }
 
@@ -77,9 +77,9 @@ static void units_are_those_of_an_open_loop(void **state)
     lab_open(&l);
     for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
         grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
-        options.sparsity_ffn = 0.5;
-        options.compensate = "grail";
-        options.selector = selectors[i];
+        options.amount.sparsity_ffn = 0.5;
+        options.fit.compensate = "grail";
+        options.cut.selector = selectors[i];
         different +=
             assert_units_of_an_open_loop(&l, options, "model.layers.1.mlp.down_proj.weight");
     }
@@ -98,8 +98,8 @@ static void channels_are_those_of_an_open_loop(void **state)
     for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
         grail_compress_options options = vision_options(&v, model, NULL);
         vision_cut(&options, 0.5);
-        options.compensate = "grail";
-        options.selector = selectors[i];
+        options.fit.compensate = "grail";
+        options.cut.selector = selectors[i];
         (void)assert_units_of_an_open_loop(&v.l, options, "layer1.1.conv2.weight");
     }
     vision_close(&v);
@@ -113,10 +113,10 @@ static void rules_without_statistics_are_not_changed(void **state)
     lab_open(&l);
     for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
         grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
-        options.selector = selectors[i];
-        options.compensate = "grail";
+        options.cut.selector = selectors[i];
+        options.fit.compensate = "grail";
         json_decref(kept_units(options, named(&l, selectors[i], "closed")));
-        options.select = "open";
+        options.cut.select = "open";
         json_decref(kept_units(options, named(&l, selectors[i], "open")));
         assert_same_checkpoint(named(&l, selectors[i], "closed"), named(&l, selectors[i], "open"));
     }
@@ -140,24 +140,24 @@ static void a_run_that_was_stopped_gives_the_same_bytes(void **state)
     lab l;
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "whole"));
-    options.selector = "flap";
-    options.refit = "all";
-    options.select = "open";
+    options.cut.selector = "flap";
+    options.fit.refit = "all";
+    options.cut.select = "open";
     assert_ok(lab_compress(&options));
-    options.output = lab_path(&l, "parts");
-    options.step_observer = stop_in_second_block;
-    options.observer_user = &calls;
+    options.output.path = lab_path(&l, "parts");
+    options.run.step_observer = stop_in_second_block;
+    options.run.observer_user = &calls;
     assert_fails(lab_compress(&options), GRAIL_ERROR_CANCELLED, "cancelled in block 2 of 2");
     assert_true(calls > 1);
-    options.step_observer = NULL;
-    options.observer = vision_stop_behind_first_block;
-    options.resume = 1;
+    options.run.step_observer = NULL;
+    options.run.observer = vision_stop_behind_first_block;
+    options.output.resume = 1;
     assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
-    options.observer = NULL;
-    options.select = NULL;
+    options.run.observer = NULL;
+    options.cut.select = NULL;
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "was started with other options or files: plan.select was \"open\"");
-    options.select = "open";
+    options.cut.select = "open";
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(lab_path(&l, "whole"), lab_path(&l, "parts"));
     lab_close(&l);
@@ -170,24 +170,24 @@ static void what_has_no_meaning_is_refused(void **state)
     lab_model m;
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
-    options.select = "open";
-    options.selector = "wanda++";
+    options.cut.select = "open";
+    options.cut.selector = "wanda++";
     assert_fails(
         lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
         "site 'model.layers.0.self_attn.o_proj': selector 'wanda++' needs the gradients of "
         "the network as narrowed so far, which an open selection does not look at; use a "
         "closed selection");
-    assert_string_equal(grail_error_fields(), "select");
-    options.selector = "obs";
-    options.select = "ajar";
+    assert_string_equal(grail_error_fields(), "cut.select");
+    options.cut.selector = "obs";
+    options.cut.select = "ajar";
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "unknown selection 'ajar'; expected one of closed, open");
     lab_read(&m, lab_golden("llama3"));
     lab_find(&m, 1, "mlp.up_proj.weight")->values[3] = (float)NAN;
-    options.model = lab_path(&l, "damaged");
-    lab_write(&m, options.model, GRAIL_DTYPE_F32);
+    options.read.model = lab_path(&l, "damaged");
+    lab_write(&m, options.read.model, GRAIL_DTYPE_F32);
     lab_fini(&m);
-    options.select = "open";
+    options.cut.select = "open";
     assert_fails(lab_compress(&options), GRAIL_ERROR_NUMERIC,
                  "tensor 'model.layers.1.mlp.up_proj.weight' holds a NaN or infinity at element 3");
     lab_close(&l);

@@ -11,17 +11,17 @@ static void kinds_of_sites_have_their_ratio_in_the_options(void **state)
     grail_compress_options o;
     int kinds = 0;
     grail_compress_options_init(&o);
-    assert_ptr_equal(grail_compress_sparsity(&o, "ffn"), &o.sparsity_ffn);
-    assert_ptr_equal(grail_compress_sparsity(&o, "heads"), &o.sparsity_heads);
-    assert_ptr_equal(grail_compress_sparsity(&o, "conv"), &o.sparsity_conv);
-    assert_ptr_equal(grail_compress_sparsity(&o, "stream"), &o.sparsity_stream);
+    assert_ptr_equal(grail_compress_sparsity(&o, "ffn"), &o.amount.sparsity_ffn);
+    assert_ptr_equal(grail_compress_sparsity(&o, "heads"), &o.amount.sparsity_heads);
+    assert_ptr_equal(grail_compress_sparsity(&o, "conv"), &o.amount.sparsity_conv);
+    assert_ptr_equal(grail_compress_sparsity(&o, "stream"), &o.amount.sparsity_stream);
     assert_null(grail_compress_sparsity(&o, "con"));
     for (; grail_site_kind_at(kinds) != NULL; kinds++) {
         *grail_compress_sparsity(&o, grail_site_kind_at(kinds)) += 0.5;
     }
     assert_int_equal(kinds, 4);
-    assert_true(o.sparsity_ffn == 0.5 && o.sparsity_heads == 0.5 && o.sparsity_conv == 0.5 &&
-                o.sparsity_stream == 0.5);
+    assert_true(o.amount.sparsity_ffn == 0.5 && o.amount.sparsity_heads == 0.5 &&
+                o.amount.sparsity_conv == 0.5 && o.amount.sparsity_stream == 0.5);
     assert_null(grail_site_kind_at(-1));
 }
 
@@ -69,39 +69,39 @@ static void the_estimate_grows_with_what_takes_memory(void **state)
     const char *path = vision_network(&v, VISION_BASIC, "dense");
     grail_model *model = vision_model_open(path);
     grail_compress_options o = cut_options(&v, path);
-    o.compensate = "grail";
+    o.fit.compensate = "grail";
     const int64_t grail = estimate(model, &o);
-    o.samples = 256; /* 128 by default */
+    o.read.samples = 256; /* 128 by default */
     assert_true(estimate(model, &o) > grail);
     o = cut_options(&v, path);
     /* full: every kernel position, and a second sample stream */
     assert_true(estimate(model, &o) > grail);
-    o.conv_fit = "channel";
-    o.target = "local";
+    o.fit.conv_fit = "channel";
+    o.fit.target = "local";
     assert_true(estimate(model, &o) == grail);
-    o.open_loop = 1;
+    o.fit.open_loop = 1;
     assert_true(estimate(model, &o) > grail);
     o = cut_options(&v, path);
-    o.compensate = "none";
-    o.selector = "magnitude-l1";
+    o.fit.compensate = "none";
+    o.cut.selector = "magnitude-l1";
     const int64_t plain = estimate(model, &o);
     assert_true(plain < grail);
-    o.repair = 1;
+    o.fit.repair = 1;
     assert_in_range(estimate(model, &o), plain + 1, grail - 1);
-    o.repair = 0;
-    o.selector = "fold";
+    o.fit.repair = 0;
+    o.cut.selector = "fold";
     assert_true(estimate(model, &o) > plain);
-    o.selector = "wanda";
+    o.cut.selector = "wanda";
     const int64_t first = estimate(model, &o);
-    o.selector = "leverage"; /* looks at the Gram matrices of all that read a residual stream */
+    o.cut.selector = "leverage"; /* looks at the Gram matrices of all that read a residual stream */
     assert_true(estimate(model, &o) > first);
-    o.selector = "magnitude-l1";
-    o.heal = "block"; /* a sample stream more, and what the training of a block takes */
+    o.cut.selector = "magnitude-l1";
+    o.heal.what = "block"; /* a sample stream more, and what the training of a block takes */
     const int64_t block = estimate(model, &o);
     assert_true(block > plain);
-    o.heal = "model";
+    o.heal.what = "model";
     assert_true(estimate(model, &o) > block);
-    o.heal = "head";
+    o.heal.what = "head";
     int64_t bytes = -1;
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_ARGUMENT,
                  "unknown healing 'head'; expected one of none, block, model, block,model");
@@ -112,18 +112,18 @@ static void the_estimate_grows_with_what_takes_memory(void **state)
 /* The estimate for no samples at all, from that for one and for two. */
 static int64_t estimate_without_samples(const grail_model *model, grail_compress_options o)
 {
-    o.samples = 2;
+    o.read.samples = 2;
     const int64_t two = estimate(model, &o);
-    o.samples = 1;
+    o.read.samples = 1;
     return 2 * estimate(model, &o) - two;
 }
 
 /* What 64 samples take more than 32. */
 static int64_t estimate_of_samples(const grail_model *model, grail_compress_options o)
 {
-    o.samples = 64;
+    o.read.samples = 64;
     const int64_t more = estimate(model, &o);
-    o.samples = 32;
+    o.read.samples = 32;
     return more - estimate(model, &o);
 }
 
@@ -137,18 +137,18 @@ static void a_training_takes_copies_of_parameters_and_a_second_stream(void **sta
     grail_model *model = vision_model_open(path);
     assert_ok(grail_model_describe(model, &facts));
     grail_compress_options o = cut_options(&v, path);
-    o.compensate = "full";
+    o.fit.compensate = "full";
     const int64_t of_two_streams = estimate_of_samples(model, o);
-    o.compensate = "none";
-    o.selector = "magnitude-l1";
+    o.fit.compensate = "none";
+    o.cut.selector = "magnitude-l1";
     const int64_t plain = estimate_without_samples(model, o);
     assert_int_equal(estimate_of_samples(model, o), 0);
-    o.heal = "model";
+    o.heal.what = "model";
     assert_int_equal(estimate_of_samples(model, o), of_two_streams);
     const int64_t copies = estimate_without_samples(model, o) - plain;
     const int64_t five = 5 * (int64_t)sizeof(float) * facts.parameters;
     assert_in_range(copies, five - five / 20, five);
-    o.heal = "block";
+    o.heal.what = "block";
     assert_in_range(estimate_without_samples(model, o) - plain, 1, copies - 1);
     grail_model_close(model);
     vision_close(&v);
@@ -162,14 +162,14 @@ static void nothing_cut_takes_no_calibration(void **state)
     const char *path = vision_network(&v, VISION_BASIC, "dense");
     grail_model *model = vision_model_open(path);
     grail_compress_options o = vision_options(&v, path, NULL);
-    o.samples = 1000000;
+    o.read.samples = 1000000;
     const int64_t whole = estimate(model, &o);
-    o.heal = "model"; /* a network in which nothing is cut has nothing to heal */
+    o.heal.what = "model"; /* a network in which nothing is cut has nothing to heal */
     assert_true(estimate(model, &o) == whole);
-    o.heal = NULL;
-    o.sparsity_heads = 0.5; /* this network has none */
+    o.heal.what = NULL;
+    o.amount.sparsity_heads = 0.5; /* this network has none */
     assert_true(estimate(model, &o) == whole);
-    o.sparsity_conv = 0.5;
+    o.amount.sparsity_conv = 0.5;
     assert_true(estimate(model, &o) > whole);
     grail_model_close(model);
     vision_close(&v);
@@ -193,9 +193,9 @@ static void a_run_and_its_accuracy_stay_below_the_estimate(void **state)
             grail_compression *c = NULL;
             grail_accuracy a = {0};
             grail_compress_options o = cut_options(&v, path);
-            o.selector = runs[s].selector;
-            o.heal = runs[s].heal;
-            o.heal_steps = 2;
+            o.cut.selector = runs[s].selector;
+            o.heal.what = runs[s].heal;
+            o.heal.steps = 2;
             const int64_t before = memory_in_use();
             grail_memory_peak_begin();
             assert_true(grail_memory_peak() == before);
@@ -225,16 +225,16 @@ static void what_cannot_be_estimated_is_refused(void **state)
     grail_compress_options o = cut_options(&v, path);
     assert_fails(grail_compress_estimate(text, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
                  "cannot estimate the memory for a network that reads text");
-    o.plan = "plan.json";
+    o.amount.plan = "plan.json";
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
                  "cannot estimate the memory for a plan or for sparsities of single sites");
     o = cut_options(&v, path);
-    o.site_sparsities = &single;
-    o.site_sparsity_count = 1;
+    o.amount.site_sparsities = &single;
+    o.amount.site_sparsity_count = 1;
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
                  "cannot estimate the memory for a plan or for sparsities of single sites");
     o = cut_options(&v, path);
-    o.selector = "finest";
+    o.cut.selector = "finest";
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_ARGUMENT,
                  "unknown selector");
     assert_true(bytes == -1);

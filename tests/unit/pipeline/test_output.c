@@ -30,8 +30,8 @@ static int observe(void *user, const grail_site_report *site, int block, int blo
 
 static grail_status run_and_act(grail_compress_options options, last_block *b)
 {
-    options.observer = observe;
-    options.observer_user = b;
+    options.run.observer = observe;
+    options.run.observer_user = b;
     return lab_compress(&options);
 }
 
@@ -189,15 +189,15 @@ static void weights_that_are_complete_stay_when_the_output_appears_meanwhile(voi
         lab_open(&l);
         grail_compress_options options =
             lab_options(&l, lab_golden("llama3-sharded"), lab_path(&l, "whole"));
-        options.open_loop = open_loop;
+        options.fit.open_loop = open_loop;
         assert_ok(lab_compress(&options));
         char output[LAB_PATH];
         snprintf(output, sizeof output, "%s", lab_path(&l, "out"));
-        options.output = output;
+        options.output.path = output;
         last_block b = {.l = &l, .act = make_output};
         assert_fails(run_and_act(options, &b), GRAIL_ERROR_EXISTS,
                      "' appeared during the run; move it away; all weights are written in '");
-        options.resume = 1;
+        options.output.resume = 1;
         b = (last_block){.l = &l};
         assert_fails(run_and_act(options, &b), GRAIL_ERROR_EXISTS, "holds an interrupted run)");
         assert_int_equal(rmdir(output), 0);

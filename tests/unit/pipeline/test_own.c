@@ -11,8 +11,8 @@ enum { MOST = 64, LAYERS = 2 };
 static grail_compress_options own_options(const lab *l, const char *model, const char *output)
 {
     grail_compress_options options = lab_options(l, model, output);
-    options.selector = "flap";
-    options.compensate = "own";
+    options.cut.selector = "flap";
+    options.fit.compensate = "own";
     return options;
 }
 
@@ -95,15 +95,15 @@ static void flap_moves_the_bias_by_the_means_of_what_it_removed(void **state)
     const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "own"));
     vision_cut(&options, 0.5);
-    options.selector = "flap";
-    options.compensate = "own";
+    options.cut.selector = "flap";
+    options.fit.compensate = "own";
     assert_ok(lab_compress(&options));
-    assert_only_the_bias_moved(&v, model, options.output);
-    assert_near(mean_difference(&v, model, options.output), 0.0, 1e-5);
-    options.output = vision_path(&v, "none");
-    options.compensate = "none";
+    assert_only_the_bias_moved(&v, model, options.output.path);
+    assert_near(mean_difference(&v, model, options.output.path), 0.0, 1e-5);
+    options.output.path = vision_path(&v, "none");
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    assert_true(mean_difference(&v, model, options.output) > 1e-2);
+    assert_true(mean_difference(&v, model, options.output.path) > 1e-2);
     vision_close(&v);
 }
 
@@ -157,12 +157,12 @@ static void ziplm_makes_the_second_order_update_of_all_features(void **state)
     const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
     vision_cut(&options, 0.5);
-    options.selector = "ziplm";
-    options.compensate = "own";
+    options.cut.selector = "ziplm";
+    options.fit.compensate = "own";
     assert_ok(lab_compress(&options));
     vision_read(&dense, model);
-    vision_read(&narrow, options.output);
-    const int count = vision_kept_units(options.output, "blocks.0.attn.proj", kept, MOST);
+    vision_read(&narrow, options.output.path);
+    const int count = vision_kept_units(options.output.path, "blocks.0.attn.proj", kept, MOST);
     const vision_tensor *w = vision_find(&dense, "blocks.0.attn.proj.weight");
     const vision_tensor *less = vision_find(&narrow, "blocks.0.attn.proj.weight");
     vision_values x = vision_tap_input(&v, model, "blocks.0.attn.proj.weight");
@@ -172,7 +172,7 @@ static void ziplm_makes_the_second_order_update_of_all_features(void **state)
     for (int64_t i = 0; i < vision_elements(less); i++) {
         assert_near((double)less->values[i], expected[i], 1e-4);
     }
-    json_t *report = read_json(options.output, "report.json");
+    json_t *report = read_json(options.output.path, "report.json");
     const json_t *entry = vision_reported_site(report, "blocks.0.attn.proj");
     assert_near(json_real_value(json_object_get(entry, "lambda")), lambda, 1e-5 * lambda);
     json_decref(report);
@@ -197,15 +197,15 @@ static void a_decoder_with_biases_gets_new_ones(void **state)
         char plain[LAB_PATH];
         snprintf(plain, sizeof plain, "%s/plain-%d", l.directory, i);
         grail_compress_options options = own_options(&l, model, lab_path(&l, selectors[i]));
-        options.selector = selectors[i];
+        options.cut.selector = selectors[i];
         assert_int_equal(lab_compress_reports(&options, reports, 2 * LAYERS), 2 * LAYERS);
         for (int s = 0; s < 2 * LAYERS; s++) {
             assert_true(reports[s].fit.fit_after < reports[s].fit.fit_before);
             assert_true(reports[s].fit.bias == 1);
             assert_string_equal(reports[s].fit.fallback, "none");
         }
-        options.output = plain;
-        options.compensate = "none";
+        options.output.path = plain;
+        options.fit.compensate = "none";
         assert_ok(lab_compress(&options));
         /* of the first site, which both runs see alike */
         const char *own = lab_path(&l, selectors[i]);
@@ -226,11 +226,11 @@ static void a_plan_repeats_it(void **state)
     grail_compress_options options = own_options(&l, model, lab_path(&l, "first"));
     assert_ok(lab_compress(&options));
     char plan[LAB_PATH];
-    snprintf(plan, sizeof plan, "%s/plan.json", options.output);
+    snprintf(plan, sizeof plan, "%s/plan.json", options.output.path);
     grail_compress_options again = lab_options(&l, model, lab_path(&l, "again"));
-    again.plan = plan;
+    again.amount.plan = plan;
     assert_ok(lab_compress(&again));
-    assert_same_checkpoint(options.output, again.output);
+    assert_same_checkpoint(options.output.path, again.output.path);
     lab_close(&l);
 }
 
@@ -254,15 +254,15 @@ static void it_is_that_of_the_selectors_of_the_plan(void **state)
     lab_open(&l);
     const char *model = lab_with_biases(&l, "llama3", "biased");
     grail_compress_options options = own_options(&l, model, lab_path(&l, "out"));
-    options.selector = "wanda";
-    options.plan = lab_path(&l, "plan.json");
+    options.cut.selector = "wanda";
+    options.amount.plan = lab_path(&l, "plan.json");
     write_plan(&l, "flap", "flap-ifv");
     assert_ok(lab_compress(&options));
-    json_t *report = read_json(options.output, "report.json");
+    json_t *report = read_json(options.output.path, "report.json");
     const json_t *how = json_object_get(json_object_get(report, "plan"), "compensation");
     assert_string_equal(json_string_value(json_object_get(how, "fit")), "bias-only");
     json_decref(report);
-    options.output = lab_path(&l, "next");
+    options.output.path = lab_path(&l, "next");
     write_plan(&l, "flap", "wanda");
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "the selectors 'flap' and 'wanda' of the plan make different updates of their "
@@ -281,19 +281,19 @@ static void a_bias_needs_a_place(void **state)
     grail_compression *c = NULL;
     grail_compress_options options =
         own_options(&l, lab_f32(&l, "llama3", "dense"), lab_path(&l, "out"));
-    options.dry_run = 1;
+    options.output.dry_run = 1;
     assert_fails(grail_compression_open(&options, &c), GRAIL_ERROR_UNSUPPORTED,
                  "site 'model.layers.0.self_attn.o_proj': no parameter of the checkpoint can take "
                  "a fitted bias, and stock loaders would not read a new one; use the "
                  "compensation none, grail or full, since this one fits nothing but a bias");
-    options.dry_run = 0;
-    options.bias = "auto"; /* where there is a place: nowhere */
+    options.output.dry_run = 0;
+    options.fit.bias = "auto"; /* where there is a place: nowhere */
     assert_ok(lab_compress(&options));
-    options.output = lab_path(&l, "plain");
-    options.bias = NULL;
-    options.compensate = "none";
+    options.output.path = lab_path(&l, "plain");
+    options.fit.bias = NULL;
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(lab_path(&l, "out"), options.output);
+    assert_same_checkpoint(lab_path(&l, "out"), options.output.path);
     lab_close(&l);
 }
 
@@ -304,10 +304,10 @@ static void nothing_cut_changes_nothing(void **state)
     lab_open(&l);
     grail_compress_options options =
         own_options(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"));
-    options.sparsity_ffn = 0.0;
-    options.sparsity_heads = 0.0;
+    options.amount.sparsity_ffn = 0.0;
+    options.amount.sparsity_heads = 0.0;
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(options.model, options.output);
+    assert_same_checkpoint(options.read.model, options.output.path);
     lab_close(&l);
 }
 

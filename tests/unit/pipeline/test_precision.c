@@ -22,7 +22,7 @@ static bool multiplies_bf16(void)
 static grail_compress_options in_bf16(const lab *l, const char *model, const char *output)
 {
     grail_compress_options options = lab_options(l, model, output);
-    options.precision = "bf16";
+    options.run.precision = "bf16";
     return options;
 }
 
@@ -47,9 +47,9 @@ static void results_are_close_to_those_in_f32(void **state)
             for (int p = 0; p < 2; p++) {
                 snprintf(outputs[p], LAB_PATH, "%s/%d-%d-%d", l.directory, m, k, p);
                 grail_compress_options options = in_bf16(&l, lab_golden(models[m]), outputs[p]);
-                options.compensate = repairs[k];
-                options.selector = "magnitude-l2";
-                options.precision = p == 0 ? "f32" : "bf16";
+                options.fit.compensate = repairs[k];
+                options.cut.selector = "magnitude-l2";
+                options.run.precision = p == 0 ? "f32" : "bf16";
                 assert_ok(lab_compress(&options));
                 found[p] = divergence(lab_golden(models[m]), outputs[p]);
             }
@@ -71,7 +71,7 @@ static void what_is_not_cut_stays_as_it_was(void **state)
     lab l;
     lab_open(&l);
     grail_compress_options options = in_bf16(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"));
-    options.sparsity_ffn = options.sparsity_heads = 0.0;
+    options.amount.sparsity_ffn = options.amount.sparsity_heads = 0.0;
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(lab_golden("llama3-bf16"), lab_path(&l, "out"));
     lab_close(&l);
@@ -88,9 +88,9 @@ static void a_second_run_gives_the_same_bytes(void **state)
         for (int i = 0; i < 2; i++) {
             snprintf(outputs[i], LAB_PATH, "%s/%d-%d", l.directory, m, i);
             grail_compress_options options = in_bf16(&l, lab_golden(models[m]), outputs[i]);
-            options.selector = "obs";
-            options.refit = "all";
-            options.token_weights = "stream";
+            options.cut.selector = "obs";
+            options.fit.refit = "all";
+            options.fit.token_weights = "stream";
             assert_ok(lab_compress(&options));
         }
         assert_same_checkpoint(outputs[0], outputs[1]);
@@ -115,15 +115,15 @@ static void a_run_goes_on_in_its_own_precision(void **state)
     lab_open(&l);
     grail_compress_options options = in_bf16(&l, lab_golden("llama3-bf16"), lab_path(&l, "whole"));
     assert_ok(lab_compress(&options));
-    options.output = lab_path(&l, "parts");
-    options.observer = stop_at_second_block;
+    options.output.path = lab_path(&l, "parts");
+    options.run.observer = stop_at_second_block;
     assert_fails(lab_compress(&options), GRAIL_ERROR_CANCELLED, "cancelled");
-    options.observer = NULL;
-    options.resume = 1;
-    options.precision = "f32";
+    options.run.observer = NULL;
+    options.output.resume = 1;
+    options.run.precision = "f32";
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "precision was \"bf16\" and is now \"f32\"");
-    options.precision = "auto"; /* alone it would be f32 for so few weights */
+    options.run.precision = "auto"; /* alone it would be f32 for so few weights */
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(lab_path(&l, "whole"), lab_path(&l, "parts"));
     lab_close(&l);
@@ -137,12 +137,12 @@ static void blocks_and_the_network_are_healed(void **state)
     lab_open(&l);
     const char *model = lab_golden("llama3-bf16");
     grail_compress_options options = in_bf16(&l, model, lab_path(&l, "plain"));
-    options.sparsity_ffn = 0.5;
+    options.amount.sparsity_ffn = 0.5;
     assert_ok(lab_compress(&options));
-    options.heal = "block,model";
-    options.heal_steps = 48;
-    options.heal_rate = 0.02;
-    options.output = lab_path(&l, "healed");
+    options.heal.what = "block,model";
+    options.heal.steps = 48;
+    options.heal.rate = 0.02;
+    options.output.path = lab_path(&l, "healed");
     assert_ok(lab_compress(&options));
     assert_true(divergence(model, lab_path(&l, "healed")) <
                 divergence(model, lab_path(&l, "plain")));
@@ -161,9 +161,9 @@ static void regional_gradients_are_those_of_f32(void **state)
         for (int p = 0; p < 2; p++) {
             snprintf(outputs[p], LAB_PATH, "%s/%d-%d", l.directory, i, p);
             grail_compress_options options = in_bf16(&l, lab_golden("llama3-bf16"), outputs[p]);
-            options.selector = "wanda++";
-            options.compensate = repairs[i];
-            options.precision = p == 0 ? "f32" : "bf16";
+            options.cut.selector = "wanda++";
+            options.fit.compensate = repairs[i];
+            options.run.precision = p == 0 ? "f32" : "bf16";
             assert_ok(lab_compress(&options));
         }
         assert_near(divergence(lab_golden("llama3-bf16"), outputs[1]) /
@@ -189,7 +189,7 @@ static void failing_allocations_are_survived(void **state)
     snprintf(output, sizeof output, "%s/out", l.directory);
     snprintf(partial, sizeof partial, "%s/out.partial", l.directory);
     grail_compress_options options = in_bf16(&l, model, output);
-    options.samples = 2;
+    options.read.samples = 2;
     for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
         support_remove_tree(partial);
         memory_fail_after(n);

@@ -30,8 +30,8 @@ static int observe(void *user, int block, int blocks, double done)
 static grail_status run_watched(grail_compress_options options, int cancel_at, steps *s)
 {
     *s = (steps){.cancel_at = cancel_at};
-    options.step_observer = observe;
-    options.observer_user = s;
+    options.run.step_observer = observe;
+    options.run.observer_user = s;
     return lab_compress(&options);
 }
 
@@ -49,8 +49,8 @@ static void progress_moves_within_a_block(void **state)
         assert_true(s.of_block[b] >= LEAST_STEPS);
     }
     assert_true(s.reached[0] == 1.0);
-    options.output = lab_path(&l, "recomputed"); /* passes begin at the begin of the block */
-    options.memory = 1;
+    options.output.path = lab_path(&l, "recomputed"); /* passes begin at the begin of the block */
+    options.run.memory = 1;
     assert_ok(run_watched(options, 0, &s));
     assert_true(s.reached[0] == 1.0);
     lab_close(&l);
@@ -68,13 +68,13 @@ static void a_run_that_is_cancelled_within_a_block_continues_to_the_same_bytes(v
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), whole);
     assert_ok(run_watched(options, 0, &s));
     const int calls = s.calls;
-    options.output = output;
+    options.output.path = output;
     for (int at = 1; at <= calls; at += 3) {
         snprintf(output, sizeof output, "%s-%d", whole, at);
-        options.resume = 0;
+        options.output.resume = 0;
         assert_fails(run_watched(options, at, &s), GRAIL_ERROR_CANCELLED, "cancelled in block");
         assert_false(file_exists(output));
-        options.resume = 1;
+        options.output.resume = 1;
         assert_ok(run_watched(options, 0, &s));
         assert_same_checkpoint(whole, output);
     }

@@ -9,7 +9,7 @@
 static grail_compress_options refitting(const lab *l, const char *model, const char *output)
 {
     grail_compress_options options = lab_options(l, model, output);
-    options.refit = "all";
+    options.fit.refit = "all";
     return options;
 }
 
@@ -33,7 +33,7 @@ static void maps_behind_a_cut_are_refitted_and_no_others(void **state)
     lab_open(&l);
     grail_compress_options options = refitting(&l, lab_golden("llama3"), lab_path(&l, "out"));
     assert_ok(lab_compress(&options));
-    json_t *report = read_json(options.output, "report.json");
+    json_t *report = read_json(options.output.path, "report.json");
     static const char *const behind[] = {
         "model.layers.0.mlp.gate_proj.weight",    "model.layers.0.mlp.up_proj.weight",
         "model.layers.1.self_attn.q_proj.weight", "model.layers.1.self_attn.k_proj.weight",
@@ -61,18 +61,19 @@ static void maps_before_the_first_cut_keep_their_bytes(void **state)
     lab_open(&l);
     const char *model = lab_f32(&l, "llama3", "model");
     grail_compress_options plain = lab_options(&l, model, lab_path(&l, "plain"));
-    plain.sparsity_ffn = 0.0;
+    plain.amount.sparsity_ffn = 0.0;
     assert_ok(lab_compress(&plain));
     grail_compress_options options = refitting(&l, model, lab_path(&l, "refitted"));
-    options.sparsity_ffn = 0.0;
+    options.amount.sparsity_ffn = 0.0;
     assert_ok(lab_compress(&options));
-    assert_true(
-        same_tensor(plain.output, options.output, "model.layers.0.self_attn.q_proj.weight"));
-    assert_true(
-        same_tensor(plain.output, options.output, "model.layers.0.self_attn.v_proj.weight"));
-    assert_true(same_tensor(plain.output, options.output, "model.embed_tokens.weight"));
-    assert_true(same_tensor(plain.output, options.output, "model.norm.weight"));
-    assert_false(same_tensor(plain.output, options.output, "model.layers.0.mlp.up_proj.weight"));
+    assert_true(same_tensor(plain.output.path, options.output.path,
+                            "model.layers.0.self_attn.q_proj.weight"));
+    assert_true(same_tensor(plain.output.path, options.output.path,
+                            "model.layers.0.self_attn.v_proj.weight"));
+    assert_true(same_tensor(plain.output.path, options.output.path, "model.embed_tokens.weight"));
+    assert_true(same_tensor(plain.output.path, options.output.path, "model.norm.weight"));
+    assert_false(
+        same_tensor(plain.output.path, options.output.path, "model.layers.0.mlp.up_proj.weight"));
     lab_close(&l);
 }
 
@@ -83,9 +84,9 @@ static void a_network_that_is_not_cut_is_not_changed(void **state)
     lab_open(&l);
     const char *model = lab_f32(&l, "qwen2", "model");
     grail_compress_options options = refitting(&l, model, lab_path(&l, "out"));
-    options.sparsity_ffn = options.sparsity_heads = 0.0;
+    options.amount.sparsity_ffn = options.amount.sparsity_heads = 0.0;
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(model, options.output);
+    assert_same_checkpoint(model, options.output.path);
     lab_close(&l);
 }
 
@@ -93,9 +94,9 @@ static double divergence(const lab *l, const char *model, const char *selector, 
 {
     const char *output = lab_path(l, refit);
     grail_compress_options options = lab_options(l, model, output);
-    options.refit = refit;
-    options.target = "dense";
-    options.selector = selector;
+    options.fit.refit = refit;
+    options.fit.target = "dense";
+    options.cut.selector = selector;
     assert_ok(lab_compress(&options));
     const grail_comparison c = compare_models(model, output, "cpu");
     return c.mean_kl;
@@ -197,15 +198,15 @@ static void maps_of_one_input_get_their_own_least_squares(void **state)
     const grail_site_sparsity cut = {.site = "vit.encoder.layer.0.output.dense", .sparsity = 0.5};
     const char *model = vision_network(&v, VISION_HUGGING_FACE_VIT, "model");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
-    options.backend = "ref";
-    options.refit = "all";
-    options.target = "dense";
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, alpha};
-    options.site_sparsities = &cut;
-    options.site_sparsity_count = 1;
+    options.run.backend = "ref";
+    options.fit.refit = "all";
+    options.fit.target = "dense";
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, alpha};
+    options.amount.site_sparsities = &cut;
+    options.amount.site_sparsity_count = 1;
     assert_ok(lab_compress(&options));
     for (int i = 0; i < 3; i++) {
-        assert_refitted(&v, model, options.output, parts[i], alpha);
+        assert_refitted(&v, model, options.output.path, parts[i], alpha);
     }
     vision_close(&v);
 }
@@ -216,15 +217,15 @@ static void a_refit_needs_the_dense_target_in_a_closed_loop(void **state)
     lab l;
     lab_open(&l);
     grail_compress_options options = refitting(&l, lab_golden("llama3"), lab_path(&l, "out"));
-    options.compensate = "grail";
+    options.fit.compensate = "grail";
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "needs the target 'dense' or 'mixed'");
-    options.compensate = "full";
-    options.open_loop = 1;
+    options.fit.compensate = "full";
+    options.fit.open_loop = 1;
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "found target 'mixed' in an open loop");
-    options.open_loop = 0;
-    options.refit = "some";
+    options.fit.open_loop = 0;
+    options.fit.refit = "some";
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "unknown refit 'some'");
     lab_close(&l);
 }

@@ -39,18 +39,18 @@ static void a_sparsity_outside_zero_to_one_is_refused(void **state)
     refusal r;
     setup(&r);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        r.options.sparsity_ffn = bad[i];
+        r.options.amount.sparsity_ffn = bad[i];
         assert_refused(&r, GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
-        r.options.sparsity_ffn = 0.25;
-        r.options.sparsity_heads = bad[i];
+        r.options.amount.sparsity_ffn = 0.25;
+        r.options.amount.sparsity_heads = bad[i];
         assert_refused(&r, GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
-        r.options.sparsity_heads = 0.5;
+        r.options.amount.sparsity_heads = 0.5;
         const grail_site_sparsity own = {.site = "model.layers.0.mlp.down_proj",
                                          .sparsity = bad[i]};
-        r.options.site_sparsities = &own;
-        r.options.site_sparsity_count = 1;
+        r.options.amount.site_sparsities = &own;
+        r.options.amount.site_sparsity_count = 1;
         assert_refused(&r, GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
-        r.options.site_sparsity_count = 0;
+        r.options.amount.site_sparsity_count = 0;
     }
     teardown(&r);
 }
@@ -60,8 +60,8 @@ static void a_site_may_not_lose_every_unit(void **state)
     (void)state;
     refusal r;
     setup(&r);
-    r.options.model = lab_golden("llama-mqa");
-    r.options.sparsity_heads = 0.999999999999;
+    r.options.read.model = lab_golden("llama-mqa");
+    r.options.amount.sparsity_heads = 0.999999999999;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT,
                    "site 'model.layers.0.self_attn.o_proj' would lose all of its 1 units");
     teardown(&r);
@@ -72,35 +72,35 @@ static void unknown_names_are_answered_with_the_known_ones(void **state)
     (void)state;
     refusal r;
     setup(&r);
-    r.options.selector = "wandr";
+    r.options.cut.selector = "wandr";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "wanda");
-    r.options.selector = "wanda";
-    r.options.compensate = "fully";
+    r.options.cut.selector = "wanda";
+    r.options.fit.compensate = "fully";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT,
                    "unknown compensation 'fully'; expected one of none, own, grail, full");
-    r.options.compensate = "full";
-    r.options.target = "global";
+    r.options.fit.compensate = "full";
+    r.options.fit.target = "global";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT,
                    "unknown target 'global'; expected one of local, dense");
-    r.options.target = NULL;
-    r.options.bias = "maybe";
+    r.options.fit.target = NULL;
+    r.options.fit.bias = "maybe";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "expected one of off, on, auto");
-    r.options.bias = NULL;
-    r.options.ridge = "one";
+    r.options.fit.bias = NULL;
+    r.options.fit.ridge = "one";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "expected one of zero, prior");
-    r.options.ridge = NULL;
-    r.options.ridge_scale = "unit";
+    r.options.fit.ridge = NULL;
+    r.options.fit.ridge_scale = "unit";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "expected one of mean, diagonal");
-    r.options.ridge_scale = NULL;
-    r.options.token_weights = "loss";
+    r.options.fit.ridge_scale = NULL;
+    r.options.fit.token_weights = "loss";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "expected one of none, stream");
-    r.options.token_weights = NULL;
-    r.options.backend = "gpu";
+    r.options.fit.token_weights = NULL;
+    r.options.run.backend = "gpu";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "cpu");
-    r.options.backend = "cpu";
+    r.options.run.backend = "cpu";
     const grail_site_sparsity own = {.site = "model.layers.9.mlp.down_proj", .sparsity = 0.5};
-    r.options.site_sparsities = &own;
-    r.options.site_sparsity_count = 1;
+    r.options.amount.site_sparsities = &own;
+    r.options.amount.site_sparsity_count = 1;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "'model.layers.9.mlp.down_proj' is neither a site");
     teardown(&r);
 }
@@ -110,16 +110,16 @@ static void numbers_that_make_no_sense_are_refused(void **state)
     (void)state;
     refusal r;
     setup(&r);
-    r.options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, -1e-3};
+    r.options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, -1e-3};
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "alpha is -0.001, expected 0 or more");
-    r.options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
-    r.options.align = -32;
+    r.options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+    r.options.cut.align = -32;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "the alignment is -32, expected 0 or more");
-    r.options.align = 1;
-    r.options.calibration.context = 1;
+    r.options.cut.align = 1;
+    r.options.read.text.context = 1;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT,
                    "a context of 1 tokens is too short; it must be at least 2");
-    r.options.calibration.context = 257;
+    r.options.read.text.context = 257;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT,
                    "tokens is longer than the model's 256 positions; give a smaller one");
     teardown(&r);
@@ -130,7 +130,7 @@ static void an_output_that_exists_is_left_alone(void **state)
     (void)state;
     refusal r;
     setup(&r);
-    assert_int_equal(mkdir(r.options.output, 0777), 0);
+    assert_int_equal(mkdir(r.options.output.path, 0777), 0);
     assert_fails(lab_compress(&r.options), GRAIL_ERROR_EXISTS, "exists already");
     teardown(&r);
 }
@@ -142,7 +142,7 @@ static void a_directory_of_somebody_else_is_left_alone(void **state)
     setup(&r);
     assert_int_equal(mkdir(lab_path(&r.l, "out.partial"), 0777), 0);
     support_write_file(lab_path(&r.l, "out.partial"), "notes.txt", "mine", 4);
-    for (r.options.resume = 0; r.options.resume < 2; r.options.resume++) {
+    for (r.options.output.resume = 0; r.options.output.resume < 2; r.options.output.resume++) {
         assert_fails(lab_compress(&r.options), GRAIL_ERROR_EXISTS,
                      "does not come from an interrupted run: it holds 'notes.txt' but no record of "
                      "a run; move it away, or choose another output");
@@ -157,11 +157,11 @@ static void an_output_inside_the_model_is_refused(void **state)
     refusal r;
     char inside[LAB_PATH];
     setup(&r);
-    r.options.model = lab_f32(&r.l, "llama3", "dense");
-    snprintf(inside, sizeof inside, "%s/narrow", r.options.model);
-    r.options.output = inside;
+    r.options.read.model = lab_f32(&r.l, "llama3", "dense");
+    snprintf(inside, sizeof inside, "%s/narrow", r.options.read.model);
+    r.options.output.path = inside;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "lies inside the model");
-    snprintf(inside, sizeof inside, "%s/../dense/narrow", r.options.model);
+    snprintf(inside, sizeof inside, "%s/../dense/narrow", r.options.read.model);
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "lies inside the model");
     teardown(&r);
 }
@@ -171,13 +171,13 @@ static void an_output_that_cannot_be_made_is_refused(void **state)
     (void)state;
     refusal r;
     setup(&r);
-    r.options.output = "/proc/grail-out";
+    r.options.output.path = "/proc/grail-out";
     assert_refused(&r, GRAIL_ERROR_IO, "/proc");
-    r.options.output = lab_path(&r.l, "no/such/out");
+    r.options.output.path = lab_path(&r.l, "no/such/out");
     assert_refused(&r, GRAIL_ERROR_IO, "no/such");
-    r.options.output = "";
+    r.options.output.path = "";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "no output directory was given");
-    r.options.output = NULL;
+    r.options.output.path = NULL;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "no output directory was given");
     teardown(&r);
 }
@@ -189,7 +189,7 @@ static void a_slash_behind_the_output_means_nothing(void **state)
     char output[LAB_PATH];
     setup(&r);
     snprintf(output, sizeof output, "%s//", lab_path(&r.l, "out"));
-    r.options.output = output;
+    r.options.output.path = output;
     assert_ok(lab_compress(&r.options));
     assert_true(file_is_directory(lab_path(&r.l, "out")));
     assert_fails(lab_compress(&r.options), GRAIL_ERROR_EXISTS, "exists already");
@@ -201,9 +201,9 @@ static void a_model_that_is_not_there_is_named(void **state)
     (void)state;
     refusal r;
     setup(&r);
-    r.options.model = NULL;
+    r.options.read.model = NULL;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "no model was given");
-    r.options.model = lab_path(&r.l, "nowhere");
+    r.options.read.model = lab_path(&r.l, "nowhere");
     assert_refused(&r, GRAIL_ERROR_IO, "nowhere");
     teardown(&r);
 }
@@ -213,11 +213,11 @@ static void calibration_must_be_there_where_it_is_needed(void **state)
     (void)state;
     refusal r;
     setup(&r);
-    r.options.calibration.path = NULL;
+    r.options.read.text.path = NULL;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "needs calibration text");
-    r.options.compensate = "none"; /* wanda still looks at activations */
+    r.options.fit.compensate = "none"; /* wanda still looks at activations */
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "selector 'wanda'");
-    r.options.selector = "magnitude-l2";
+    r.options.cut.selector = "magnitude-l2";
     assert_ok(lab_compress(&r.options));
     teardown(&r);
 }
@@ -227,7 +227,7 @@ static void more_samples_than_the_text_holds_are_refused(void **state)
     (void)state;
     refusal r;
     setup(&r);
-    r.options.samples = LAB_SAMPLES + 1;
+    r.options.read.samples = LAB_SAMPLES + 1;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT,
                    "17 samples were requested, but the text holds only 16 windows of");
     teardown(&r);
@@ -247,8 +247,8 @@ static void ids_outside_the_vocabulary_are_refused(void **state)
         }
     }
     lab_set_integer(&m, "vocab_size", 50);
-    r.options.model = lab_path(&r.l, "small");
-    lab_write(&m, r.options.model, GRAIL_DTYPE_F32);
+    r.options.read.model = lab_path(&r.l, "small");
+    lab_write(&m, r.options.read.model, GRAIL_DTYPE_F32);
     lab_fini(&m);
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "outside the model's vocabulary of 50");
     teardown(&r);
@@ -262,8 +262,8 @@ static void a_weight_that_is_not_a_number_is_named(void **state)
     setup(&r);
     lab_read(&m, lab_golden("llama3"));
     lab_find(&m, 1, "mlp.up_proj.weight")->values[3] = NAN;
-    r.options.model = lab_path(&r.l, "damaged");
-    lab_write(&m, r.options.model, GRAIL_DTYPE_F32);
+    r.options.read.model = lab_path(&r.l, "damaged");
+    lab_write(&m, r.options.read.model, GRAIL_DTYPE_F32);
     lab_fini(&m);
     assert_fails(lab_compress(&r.options), GRAIL_ERROR_NUMERIC,
                  "tensor 'model.layers.1.mlp.up_proj.weight' holds a NaN or infinity at element 3");
@@ -277,7 +277,7 @@ static void a_plan_that_does_not_fit_is_refused(void **state)
     refusal r;
     setup(&r);
     support_write_file(r.l.directory, "plan.json", text, sizeof text - 1);
-    r.options.plan = lab_path(&r.l, "plan.json");
+    r.options.amount.plan = lab_path(&r.l, "plan.json");
     assert_refused(&r, GRAIL_ERROR_FORMAT, "'lm_head' is not a site of this model");
     teardown(&r);
 }
@@ -288,18 +288,18 @@ static void what_was_chosen_beside_a_plan_that_states_it_is_refused(void **state
     refusal r;
     grail_compression *c = NULL;
     setup(&r);
-    r.options.plan_text = "{\"grail_plan\": 1, \"select\": \"closed\", \"sites\": []}";
-    r.options.selector = "wanda";
-    r.options.select = "open";
-    r.options.dry_run = 1;
+    r.options.amount.plan_text = "{\"grail_plan\": 1, \"select\": \"closed\", \"sites\": []}";
+    r.options.cut.selector = "wanda";
+    r.options.cut.select = "open";
+    r.options.output.dry_run = 1;
     assert_ok(grail_compression_open(&r.options, &c)); /* the plan goes before the fields */
     grail_compression_close(c);
-    r.options.chosen = "selector selected stream_score";
+    r.options.amount.chosen = "cut.selector cut.selected stream_score";
     assert_ok(grail_compression_open(&r.options, &c));
     grail_compression_close(c);
-    r.options.chosen = "selector select";
+    r.options.amount.chosen = "cut.selector cut.select";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "the plan: states \"select\"");
-    assert_string_equal(grail_error_fields(), "select");
+    assert_string_equal(grail_error_fields(), "cut.select");
     teardown(&r);
 }
 
@@ -309,8 +309,8 @@ static void a_dry_run_writes_nothing_and_needs_no_data(void **state)
     refusal r;
     grail_compression *c = NULL;
     setup(&r);
-    r.options.dry_run = 1;
-    r.options.calibration.path = NULL;
+    r.options.output.dry_run = 1;
+    r.options.read.text.path = NULL;
     assert_ok(grail_compression_open(&r.options, &c));
     assert_int_equal(grail_compression_site_count(c), 4);
     assert_int_equal(grail_compression_site(c, 0).kept, 2);

@@ -15,9 +15,9 @@ static void fit_errors(const lab *l, const char *compensate, const char *output,
 {
     grail_site_report sites[SITES];
     grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, output));
-    options.compensate = compensate;
-    options.target = "local";
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+    options.fit.compensate = compensate;
+    options.fit.target = "local";
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
     for (int i = 0; i < SITES; i++) {
         before[i] = sites[i].fit.fit_before;
@@ -58,8 +58,8 @@ static void repair_brings_the_logits_closer(void **state)
             char output[LAB_PATH];
             snprintf(output, sizeof output, "%s/%s-%d", l.directory, models[i], mode);
             grail_compress_options options = lab_options(&l, lab_golden(models[i]), output);
-            options.compensate = modes[mode];
-            options.sparsity_heads = strcmp(models[i], "llama-mqa") == 0 ? 0.0 : 0.5;
+            options.fit.compensate = modes[mode];
+            options.amount.sparsity_heads = strcmp(models[i], "llama-mqa") == 0 ? 0.0 : 0.5;
             assert_ok(lab_compress(&options));
             kl[mode] = compare_models(lab_golden(models[i]), output, "cpu").mean_kl;
         }
@@ -79,12 +79,12 @@ static grail_compress_options cut_only(const lab *l, const char *model, const ch
                                        const grail_site_sparsity *sites, int count)
 {
     grail_compress_options options = lab_options(l, model, output);
-    options.sparsity_ffn = 0.0;
-    options.sparsity_heads = 0.0;
-    options.site_sparsities = sites;
-    options.site_sparsity_count = count;
-    options.compensate = "grail";
-    options.backend = "ref"; /* one product per output, so that nothing rounds differently */
+    options.amount.sparsity_ffn = 0.0;
+    options.amount.sparsity_heads = 0.0;
+    options.amount.site_sparsities = sites;
+    options.amount.site_sparsity_count = count;
+    options.fit.compensate = "grail";
+    options.run.backend = "ref"; /* one product per output, so that nothing rounds differently */
     return options;
 }
 
@@ -131,8 +131,10 @@ static void a_later_site_depends_on_an_earlier_one_and_not_the_reverse(void **st
     assert_ok(lab_compress(&both));
     assert_ok(lab_compress(&early));
     assert_ok(lab_compress(&late));
-    assert_true(same_tensor(both.output, early.output, "model.layers.0.mlp.down_proj.weight"));
-    assert_false(same_tensor(both.output, late.output, "model.layers.1.mlp.down_proj.weight"));
+    assert_true(
+        same_tensor(both.output.path, early.output.path, "model.layers.0.mlp.down_proj.weight"));
+    assert_false(
+        same_tensor(both.output.path, late.output.path, "model.layers.1.mlp.down_proj.weight"));
     lab_close(&l);
 }
 
@@ -146,14 +148,14 @@ static void assert_recomputing_changes_little(const lab *l, const char *selector
         snprintf(kept, sizeof kept, "%s/kept-%s-%s-%d", l->directory, selector, mode, exact);
         snprintf(again, sizeof again, "%s/again-%s-%s-%d", l->directory, selector, mode, exact);
         grail_compress_options options = lab_options(l, lab_path(l, "dense"), kept);
-        options.selector = selector;
-        options.compensate = mode;
-        options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
-        options.memory = (int64_t)1 << 30;
-        options.backend = exact ? "ref" : "cpu";
+        options.cut.selector = selector;
+        options.fit.compensate = mode;
+        options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+        options.run.memory = (int64_t)1 << 30;
+        options.run.backend = exact ? "ref" : "cpu";
         assert_ok(lab_compress(&options));
-        options.output = again;
-        options.memory = 1;
+        options.output.path = again;
+        options.run.memory = 1;
         assert_ok(lab_compress(&options));
         json_t *report = read_json(again, "report.json");
         assert_true(json_is_false(json_object_get(report, "kept_activations")));
@@ -188,9 +190,9 @@ static grail_compress_options attention_options(const lab *l, const char *model,
                                                 const char *bias)
 {
     grail_compress_options options = lab_options(l, model, output);
-    options.sparsity_ffn = 0.0;
-    options.compensate = "grail";
-    options.bias = bias;
+    options.amount.sparsity_ffn = 0.0;
+    options.fit.compensate = "grail";
+    options.fit.bias = bias;
     return options;
 }
 
@@ -205,15 +207,15 @@ static void a_bias_is_fitted_where_there_is_one_and_when_asked(void **state)
     grail_compress_options options = attention_options(&l, model, lab_path(&l, "off"), "off");
     assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
     assert_int_equal(sites[0].fit.bias, 0);
-    assert_true(same_tensor(model, options.output, name));
+    assert_true(same_tensor(model, options.output.path, name));
     options = attention_options(&l, model, lab_path(&l, "auto"), "auto");
     assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
     assert_int_equal(sites[0].fit.bias, 1);
-    assert_false(same_tensor(model, options.output, name));
-    const char *automatic = options.output;
+    assert_false(same_tensor(model, options.output.path, name));
+    const char *automatic = options.output.path;
     options = attention_options(&l, model, lab_path(&l, "on"), "on");
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(automatic, options.output);
+    assert_same_checkpoint(automatic, options.output.path);
     lab_close(&l);
 }
 
@@ -228,7 +230,7 @@ static void a_bias_is_not_invented(void **state)
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
                  "site 'model.layers.0.self_attn.o_proj': no parameter of the checkpoint can take "
                  "a fitted bias");
-    options.bias = "auto";
+    options.fit.bias = "auto";
     assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
     assert_int_equal(sites[0].fit.bias, 0);
     lab_close(&l);
@@ -284,9 +286,9 @@ static void with_a_bias_the_mean_output_is_that_of_the_target(void **state)
     for (int t = 0; t < 2; t++) {
         grail_compress_options options =
             attention_options(&l, model, lab_path(&l, targets[t]), "on");
-        options.target = targets[t];
+        options.fit.target = targets[t];
         assert_ok(lab_compress(&options));
-        mean_output(&l, options.output, "layers.0.self_attn.o_proj", narrow);
+        mean_output(&l, options.output.path, "layers.0.self_attn.o_proj", narrow);
         for (int o = 0; o < OUTPUTS; o++) {
             assert_near(narrow[o], dense[o], 1e-5);
         }

@@ -42,15 +42,15 @@ static bool seeds_agree(const char *selector, const char *name)
     lab l;
     lab_open(&l);
     grail_compress_options first = lab_options(&l, lab_golden("llama3"), lab_path(&l, "first"));
-    first.selector = selector;
-    first.samples = 12;
-    first.seed = 1;
+    first.cut.selector = selector;
+    first.read.samples = 12;
+    first.read.seed = 1;
     grail_compress_options second = first;
-    second.output = lab_path(&l, "second");
-    second.seed = 2;
+    second.output.path = lab_path(&l, "second");
+    second.read.seed = 2;
     assert_ok(lab_compress(&first));
     assert_ok(lab_compress(&second));
-    const bool same = same_tensor(first.output, second.output, name);
+    const bool same = same_tensor(first.output.path, second.output.path, name);
     lab_close(&l);
     return same;
 }
@@ -75,8 +75,8 @@ static void both_backends_agree_in_every_family(void **state)
         for (int b = 0; b < 2; b++) {
             snprintf(outputs[b], LAB_PATH, "%s/%s-%d", l.directory, families[f], b);
             grail_compress_options options = lab_options(&l, lab_path(&l, families[f]), outputs[b]);
-            options.selector = selectors[f % 4];
-            options.backend = b == 0 ? "cpu" : "ref";
+            options.cut.selector = selectors[f % 4];
+            options.run.backend = b == 0 ? "cpu" : "ref";
             assert_ok(lab_compress(&options));
         }
         assert_near(largest_weight_difference(outputs[0], outputs[1]), 0.0, 1e-3);
@@ -95,7 +95,7 @@ static void every_selector_and_family_gives_a_model_that_opens(void **state)
             char output[LAB_PATH];
             snprintf(output, sizeof output, "%s/%s-%d", l.directory, families[f], i);
             grail_compress_options options = lab_options(&l, lab_golden(families[f]), output);
-            options.selector = grail_selector_at(i);
+            options.cut.selector = grail_selector_at(i);
             assert_ok(lab_compress(&options));
             const grail_comparison c = compare_models(lab_golden(families[f]), output, "cpu");
             assert_true(isfinite(c.mean_kl) && c.mean_kl > 0.0);
@@ -141,7 +141,7 @@ static void shards_stay_shards(void **state)
         lab_options(&l, lab_golden("llama3-sharded"), lab_path(&l, "out"));
     assert_ok(lab_compress(&options));
     assert_ok(checkpoint_open(lab_golden("llama3-sharded"), &dense));
-    assert_ok(checkpoint_open(options.output, &narrow));
+    assert_ok(checkpoint_open(options.output.path, &narrow));
     assert_true(checkpoint_is_sharded(narrow));
     assert_int_equal(checkpoint_file_count(narrow), checkpoint_file_count(dense));
     for (int f = 0; f < checkpoint_file_count(dense); f++) {
@@ -150,10 +150,10 @@ static void shards_stay_shards(void **state)
     checkpoint_close(dense);
     checkpoint_close(narrow);
     /* the same weights in one file give the same narrow weights */
-    options.model = lab_golden("llama3-bf16");
-    options.output = lab_path(&l, "single");
+    options.read.model = lab_golden("llama3-bf16");
+    options.output.path = lab_path(&l, "single");
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(lab_path(&l, "out"), options.output);
+    assert_same_checkpoint(lab_path(&l, "out"), options.output.path);
     lab_close(&l);
 }
 
@@ -165,26 +165,26 @@ static void a_plan_that_was_written_can_be_read_and_gives_the_same_bytes(void **
     lab_open(&l);
     const grail_site_sparsity own = {.site = "model.layers.1.mlp.down_proj", .sparsity = 0.55};
     grail_compress_options options = lab_options(&l, lab_golden("qwen2"), lab_path(&l, "first"));
-    options.site_sparsities = &own;
-    options.site_sparsity_count = 1;
-    options.selector = "magnitude-l1";
-    options.gqa = GRAIL_GQA_QUERY_PER_GROUP;
-    options.seed = 3;
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 0.0123};
-    options.ridge = "zero";
-    options.ridge_scale = "diagonal";
-    options.token_weights = "stream";
+    options.amount.site_sparsities = &own;
+    options.amount.site_sparsity_count = 1;
+    options.cut.selector = "magnitude-l1";
+    options.cut.gqa = GRAIL_GQA_QUERY_PER_GROUP;
+    options.read.seed = 3;
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 0.0123};
+    options.fit.ridge = "zero";
+    options.fit.ridge_scale = "diagonal";
+    options.fit.token_weights = "stream";
     assert_ok(lab_compress(&options));
-    snprintf(plan, sizeof plan, "%s/plan.json", options.output);
-    grail_compress_options other = lab_options(&l, options.model, lab_path(&l, "second"));
-    other.sparsity_ffn = 0.0;
-    other.sparsity_heads = 0.0;
-    other.seed = 3; /* the seed of the samples; the plan has that of the selector */
-    other.plan = plan;
+    snprintf(plan, sizeof plan, "%s/plan.json", options.output.path);
+    grail_compress_options other = lab_options(&l, options.read.model, lab_path(&l, "second"));
+    other.amount.sparsity_ffn = 0.0;
+    other.amount.sparsity_heads = 0.0;
+    other.read.seed = 3; /* the seed of the samples; the plan has that of the selector */
+    other.amount.plan = plan;
     assert_ok(lab_compress(&other));
-    assert_same_checkpoint(options.output, other.output);
-    json_t *first = read_json(options.output, "plan.json");
-    json_t *second = read_json(other.output, "plan.json");
+    assert_same_checkpoint(options.output.path, other.output.path);
+    json_t *first = read_json(options.output.path, "plan.json");
+    json_t *second = read_json(other.output.path, "plan.json");
     assert_true(json_equal(first, second));
     json_decref(first);
     json_decref(second);
@@ -205,8 +205,8 @@ static void a_plan_may_mix_selectors(void **state)
     grail_site_report sites[4];
     support_write_file(l.directory, "plan.json", text, sizeof text - 1);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
-    options.plan = lab_path(&l, "plan.json");
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+    options.amount.plan = lab_path(&l, "plan.json");
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     assert_int_equal(lab_compress_reports(&options, sites, 4), 4);
     for (int i = 0; i < 4; i++) {
         assert_true(lab_is_repaired(&sites[i]));
@@ -230,7 +230,7 @@ static void totals_count_what_is_left(void **state)
     assert_ok(grail_compression_run(c));
     assert_ok(grail_compression_finish(c));
     grail_compression_close(c);
-    assert_ok(grail_model_open(options.output, &narrow));
+    assert_ok(grail_model_open(options.output.path, &narrow));
     assert_ok(grail_model_describe(narrow, &facts));
     assert_int_equal(totals.parameters, facts.parameters);
     assert_int_equal(totals.bytes, facts.bytes);

@@ -45,8 +45,8 @@ static const char *partial_of(const lab *l, const char *output)
 static grail_status run_until(grail_compress_options options, int cancel_at, interruption *i)
 {
     *i = (interruption){.cancel_at = cancel_at};
-    options.observer = observe;
-    options.observer_user = i;
+    options.run.observer = observe;
+    options.run.observer_user = i;
     return lab_compress(&options);
 }
 
@@ -82,23 +82,23 @@ static void assert_resumes(const lab *l, const char *model, const char *selector
     snprintf(whole, sizeof whole, "%s/%s-%s-%s-%s-%d", l->directory, strrchr(model, '/') + 1,
              selector, compensate, refit == NULL ? "" : refit, (int)memory);
     grail_compress_options options = lab_options(l, model, whole);
-    options.selector = selector;
-    options.compensate = compensate;
-    options.refit = refit;
-    options.token_weights = strcmp(compensate, "own") == 0 ? NULL : options.token_weights;
-    options.memory = memory;
+    options.cut.selector = selector;
+    options.fit.compensate = compensate;
+    options.fit.refit = refit;
+    options.fit.token_weights = strcmp(compensate, "own") == 0 ? NULL : options.fit.token_weights;
+    options.run.memory = memory;
     assert_ok(run_until(options, 0, &i));
     assert_int_equal(i.calls, CALLS);
-    options.output = output;
+    options.output.path = output;
     for (int at = 1; at <= CALLS; at++) {
         snprintf(output, sizeof output, "%s-%d", whole, at);
-        options.resume = 0;
+        options.output.resume = 0;
         assert_fails(run_until(options, at, &i), GRAIL_ERROR_CANCELLED, "cancelled");
         assert_false(file_exists(output));
-        options.resume = 1;
-        options.memory = 0; /* what was kept is decided at the first start */
+        options.output.resume = 1;
+        options.run.memory = 0; /* what was kept is decided at the first start */
         assert_ok(run_until(options, 0, &i));
-        options.memory = memory;
+        options.run.memory = memory;
         assert_same_checkpoint(whole, output);
         json_t *report = read_json(output, "report.json");
         assert_int_equal(json_is_true(json_object_get(report, "kept_activations")), memory == 0);
@@ -147,7 +147,7 @@ static void a_tie_is_remembered(void **state)
     lab_write(&m, model, GRAIL_DTYPE_F32);
     lab_fini(&m);
     grail_compress_options options = lab_options(&l, model, lab_path(&l, "out"));
-    options.selector = "flap-ifv";
+    options.cut.selector = "flap-ifv";
     assert_int_equal(lab_compress_reports(&options, reports, 4), 4);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(reports[i].tied, i == 1);
@@ -193,7 +193,7 @@ static void resume_without_a_beginning_begins(void **state)
     lab l;
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
-    options.resume = 1;
+    options.output.resume = 1;
     assert_ok(lab_compress(&options));
     assert_true(file_exists(lab_path(&l, "out/report.json")));
     assert_false(file_exists(lab_path(&l, "out/grail-state.jsonl")));
@@ -205,10 +205,10 @@ static grail_compress_options interrupted(const lab *l, const char *model)
 {
     interruption i;
     grail_compress_options options = lab_options(l, model, lab_path(l, "out"));
-    options.samples = 12;
+    options.read.samples = 12;
     assert_fails(run_until(options, SITES_PER_BLOCK + 2, &i), GRAIL_ERROR_CANCELLED,
                  "block 2 of 2");
-    options.resume = 1;
+    options.output.resume = 1;
     return options;
 }
 
@@ -219,16 +219,16 @@ static void other_options_are_refused_by_name(void **state)
     lab_open(&l);
     const grail_compress_options options = interrupted(&l, lab_golden("llama3"));
     grail_compress_options other = options;
-    other.sparsity_ffn = 0.3;
+    other.amount.sparsity_ffn = 0.3;
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "plan");
     other = options;
-    other.compensate = "grail";
+    other.fit.compensate = "grail";
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "plan");
     other = options;
-    other.samples = 11;
+    other.read.samples = 11;
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "calibration");
     other = options;
-    other.backend = "ref";
+    other.run.backend = "ref";
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "backend");
     other = options;
     const int threads = grail_threads();
@@ -236,7 +236,7 @@ static void other_options_are_refused_by_name(void **state)
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "threads");
     grail_set_threads(threads);
     other = options;
-    other.model = lab_golden("llama3-bf16");
+    other.read.model = lab_golden("llama3-bf16");
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "files");
     assert_ok(lab_compress(&options)); /* no refusal has hurt it */
     lab_close(&l);
@@ -250,7 +250,7 @@ static void a_model_that_changed_is_refused(void **state)
     lab_open(&l);
     const char *model = lab_f32(&l, "llama3", "dense");
     const grail_compress_options options = interrupted(&l, model);
-    snprintf(weights, sizeof weights, "%s/model.safetensors", options.model);
+    snprintf(weights, sizeof weights, "%s/model.safetensors", options.read.model);
     const struct timespec earlier[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
     assert_int_equal(utimensat(AT_FDCWD, weights, earlier, 0), 0);
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "files");
@@ -312,11 +312,11 @@ static void a_torn_last_line_is_done_again(void **state)
     assert_int_equal(i.blocks_done, 1);
     buffer_fini(&text);
 
-    const char *whole = options.output;
-    options.output = lab_path(&l, "again");
-    options.resume = 0;
+    const char *whole = options.output.path;
+    options.output.path = lab_path(&l, "again");
+    options.output.resume = 0;
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(whole, options.output);
+    assert_same_checkpoint(whole, options.output.path);
     lab_close(&l);
 }
 
@@ -385,10 +385,10 @@ static void a_changed_bit_in_the_state_is_named(void **state)
     grail_compress_options options = interrupted(&l, lab_golden("llama3"));
     char output[LAB_PATH];
     char model[LAB_PATH];
-    snprintf(output, sizeof output, "%s", options.output); /* paths are used again */
-    snprintf(model, sizeof model, "%s", options.model);
-    options.output = output;
-    options.model = model;
+    snprintf(output, sizeof output, "%s", options.output.path); /* paths are used again */
+    snprintf(model, sizeof model, "%s", options.read.model);
+    options.output.path = output;
+    options.read.model = model;
     read_state(&l, &text);
     for (size_t at = 0; at < text.size; at += text.size / 50) {
         text.bytes[at] ^= 16;
@@ -412,12 +412,12 @@ static void a_changed_bit_in_a_finished_tensor_is_named(void **state)
         lab l;
         lab_open(&l);
         grail_compress_options options = interrupted(&l, lab_golden(models[m]));
-        options.output = lab_path(&l, "whole");
-        options.resume = 0;
+        options.output.path = lab_path(&l, "whole");
+        options.output.resume = 0;
         assert_ok(lab_compress(&options));
         damage_tensor(&l, "whole", "out.partial/result", name);
-        options.output = lab_path(&l, "out");
-        options.resume = 1;
+        options.output.path = lab_path(&l, "out");
+        options.output.resume = 1;
         assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
                      "tensor 'model.layers.0.mlp.down_proj.weight' in '");
         assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT, "is damaged: its checksum is ");
@@ -435,11 +435,11 @@ static void a_run_in_the_same_output_is_refused_while_one_goes_on(void **state)
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
     grail_compression *first = NULL;
     assert_ok(grail_compression_open(&options, &first));
-    for (options.resume = 0; options.resume < 2; options.resume++) {
+    for (options.output.resume = 0; options.output.resume < 2; options.output.resume++) {
         assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS,
                      "wait until it ends, or choose another output");
     }
-    options.resume = 1;
+    options.output.resume = 1;
     assert_ok(grail_compression_run(first));
     assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS,
                  "wait until it ends, or choose another output");
@@ -455,7 +455,7 @@ static grail_status open_dry(void *context)
 {
     grail_compress_options options = *(const grail_compress_options *)context;
     grail_compression *c = NULL;
-    options.dry_run = 1;
+    options.output.dry_run = 1;
     const grail_status status = grail_compression_open(&options, &c);
     grail_compression_close(c);
     return status;
@@ -487,7 +487,7 @@ static void failing_allocations_of_a_run_are_survived(void **state)
     for (int s = 0; s < 2; s++) {
         grail_compress_options options = lab_options(&l, model, output);
         grail_status status = GRAIL_ERROR_MEMORY;
-        options.selector = selectors[s];
+        options.cut.selector = selectors[s];
         snprintf(output, sizeof output, "%s/%s", l.directory, selectors[s]);
         for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
             support_remove_tree(partial_of(&l, selectors[s]));
@@ -497,7 +497,7 @@ static void failing_allocations_of_a_run_are_survived(void **state)
             memory_fail_after(-1);
             assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
         }
-        assert_true(file_exists(options.output));
+        assert_true(file_exists(options.output.path));
     }
     lab_close(&l);
 }

@@ -121,8 +121,8 @@ static void heads_and_gated_neurons_get_what_is_declared(void **state)
     lab_open(&l);
     for (int i = 0; i < 3 * SETS; i++) {
         grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
-        options.open_loop = i % 3 == 1;
-        options.select = i % 3 == 2 ? "open" : NULL;
+        options.fit.open_loop = i % 3 == 1;
+        options.cut.select = i % 3 == 2 ? "open" : NULL;
         run_with(&options, sets[i / 3]);
     }
     lab_close(&l);
@@ -139,8 +139,8 @@ static void channels_streams_and_plain_neurons_get_what_is_declared(void **state
         for (int i = 0; i < 3 * SETS; i++) {
             grail_compress_options options = vision_options(&l, model, NULL);
             vision_cut(&options, 0.5);
-            options.open_loop = i % 3 == 1;
-            options.select = i % 3 == 2 ? "open" : NULL;
+            options.fit.open_loop = i % 3 == 1;
+            options.cut.select = i % 3 == 2 ? "open" : NULL;
             run_with(&options, sets[i / 3]);
         }
     }
@@ -175,8 +175,8 @@ static void a_stream_is_seen_by_all_its_readers_in_the_dense_network(void **stat
     const char *model = vision_network(&v, VISION_BASIC, "model");
     grail_compress_options options = vision_options(&v, model, NULL);
     vision_cut(&options, 0.5);
-    options.compensate = "none";   /* one feature for all taps of a channel */
-    options.selector = "leverage"; /* the run is prepared for one that looks at all readers */
+    options.fit.compensate = "none";   /* one feature for all taps of a channel */
+    options.cut.selector = "leverage"; /* the run is prepared for one that looks at all readers */
     run_with(&options, NEEDS_DIAGONAL | NEEDS_ALL_CONSUMERS);
     for (int k = 0; k < 4; k++) {
         vision_values x = vision_tap_input(&v, model, readers[k]);

@@ -215,17 +215,17 @@ static grail_status heal_pair(grail_compress_options options, char text[GRAIL_ER
 {
     char partial[LAB_PATH];
     heal_watch w = {0};
-    snprintf(partial, sizeof partial, "%s.partial", options.output);
+    snprintf(partial, sizeof partial, "%s.partial", options.output.path);
     const grail_status status = heal_run(options, &w);
     text[0] = 0;
     if (status == GRAIL_OK) {
         assert_true(w.count > 0);
-        support_remove_tree(options.output);
+        support_remove_tree(options.output.path);
     } else {
         snprintf(text, GRAIL_ERROR_TEXT_SIZE, "%s", grail_error_message());
         assert_int_equal(w.told, 0);
     }
-    assert_false(file_exists(options.output));
+    assert_false(file_exists(options.output.path));
     assert_false(file_exists(partial));
     return status;
 }
@@ -234,9 +234,9 @@ static void assert_names_both(const grail_compress_options *options, grail_statu
                               const char *text)
 {
     char expected[2 * LAB_PATH + 64];
-    snprintf(expected, sizeof expected, "cannot heal '%s' towards '%s': ", options->model,
-             options->teacher);
-    print_message("%s: %s\n", options->heal, text);
+    snprintf(expected, sizeof expected, "cannot heal '%s' towards '%s': ", options->read.model,
+             options->heal.teacher);
+    print_message("%s: %s\n", options->heal.what, text);
     assert_int_equal(status, GRAIL_ERROR_ARGUMENT);
     assert_non_null(strstr(text, expected));
     assert_null(strstr(text, "operation"));
@@ -250,13 +250,13 @@ static grail_compress_options pair_options(vision_lab *v, const char *narrow, co
     if (images) {
         v->images.size = strstr(narrow, "/small") != NULL ? 0 : VISION_SIDE;
         options = vision_options(v, narrow, lab_path(&v->l, "out"));
-        options.teacher = teacher;
+        options.heal.teacher = teacher;
     } else {
         options = heal_taught(&v->l, narrow, teacher, lab_path(&v->l, "out"), "model");
-        options.calibration.context = strstr(narrow, "/context") != NULL ? 16 : 32;
+        options.read.text.context = strstr(narrow, "/context") != NULL ? 16 : 32;
     }
-    options.samples = 4;
-    options.heal_steps = 1;
+    options.read.samples = 4;
+    options.heal.steps = 1;
     return options;
 }
 
@@ -269,7 +269,7 @@ static void try_all_pairs(vision_lab *v, const networks *n, const networks *teac
             snprintf(narrow, sizeof narrow, "%s", n->paths[i]);
             grail_compress_options options = pair_options(v, narrow, teachers->paths[k], images);
             for (int h = 0; h < KINDS; h++) {
-                options.heal = kinds[h];
+                options.heal.what = kinds[h];
                 const grail_status status = heal_pair(options, text);
                 if (status != GRAIL_OK) {
                     assert_names_both(&options, status, text);
@@ -320,7 +320,7 @@ static void assert_pair(vision_lab *v, const networks *n, bool images, const exp
     static char text[GRAIL_ERROR_TEXT_SIZE];
     grail_compress_options options =
         pair_options(v, path_of(n, pair->narrow), path_of(n, pair->teacher), images);
-    options.heal = pair->heal;
+    options.heal.what = pair->heal;
     const grail_status status = heal_pair(options, text);
     if (pair->text == NULL) {
         assert_string_equal(text, "");
@@ -407,18 +407,18 @@ static void a_teacher_with_another_tokenizer_is_refused(void **state)
     snprintf(v.l.calibration, sizeof v.l.calibration, "%s", lab_path(&v.l, "words.txt"));
     grail_compress_options options =
         pair_options(&v, path_of(&n, "narrow"), path_of(&n, "teacher"), false);
-    options.heal = "block,model";
+    options.heal.what = "block,model";
     assert_ok(heal_pair(options, text)); /* the teacher has none */
-    write_tokenizer(options.teacher, same);
+    write_tokenizer(options.heal.teacher, same);
     assert_ok(heal_pair(options, text));
-    write_tokenizer(options.teacher, "\"d\" : 6, \"c\": 5, \"b\": 4, \"a\": 3");
+    write_tokenizer(options.heal.teacher, "\"d\" : 6, \"c\": 5, \"b\": 4, \"a\": 3");
     assert_ok(heal_pair(options, text));
-    write_tokenizer(options.teacher, other);
+    write_tokenizer(options.heal.teacher, other);
     assert_names_both(&options, heal_pair(options, text), text);
     assert_non_null(strstr(text, "their tokenizers differ"));
     int32_t ids[16 * 32] = {0};
     lab_write_ids(&v.l, "ids.npy", 16, 32, ids);
-    options.calibration.path = lab_path(&v.l, "ids.npy");
+    options.read.text.path = lab_path(&v.l, "ids.npy");
     assert_ok(heal_pair(options, text));
     vision_close(&v);
 }
@@ -447,13 +447,13 @@ static void a_teacher_whose_images_are_prepared_otherwise_is_refused(void **stat
     make_tower(&n, &v, "teacher", 4, VISION_SIDE);
     grail_compress_options options =
         pair_options(&v, path_of(&n, "narrow"), path_of(&n, "teacher"), true);
-    options.heal = "model";
+    options.heal.what = "model";
     v.images.preset = NULL;
-    write_preparation(options.model, 0.5);
+    write_preparation(options.read.model, 0.5);
     assert_ok(heal_pair(options, text)); /* the teacher's files say nothing */
-    write_preparation(options.teacher, 0.5);
+    write_preparation(options.heal.teacher, 0.5);
     assert_ok(heal_pair(options, text));
-    write_preparation(options.teacher, 0.4);
+    write_preparation(options.heal.teacher, 0.4);
     assert_names_both(&options, heal_pair(options, text), text);
     assert_non_null(strstr(text, "mean 0.5,0.5,0.5"));
     assert_non_null(strstr(text, "mean 0.4,0.5,0.5"));

@@ -12,10 +12,10 @@ enum { LAYERS = 2 };
 static const char *run(const lab *l, grail_compress_options options, const char *weights,
                        const char *name)
 {
-    options.token_weights = weights;
-    options.output = lab_path(l, name);
+    options.fit.token_weights = weights;
+    options.output.path = lab_path(l, name);
     assert_ok(lab_compress(&options));
-    return options.output;
+    return options.output.path;
 }
 
 /* -- decoders --------------------------------------------------------------------------------- */
@@ -32,13 +32,13 @@ static void weights_change_the_fit_and_it_still_repairs(void **state)
     const char *stream = run(&l, options, "stream", "stream");
     assert_same_checkpoint(open, stream);
     assert_true(largest_weight_difference(none, stream) > 1e-3);
-    options.output = lab_path(&l, "again");
-    options.token_weights = "stream";
+    options.output.path = lab_path(&l, "again");
+    options.fit.token_weights = "stream";
     assert_int_equal(lab_compress_reports(&options, sites, 2 * LAYERS), 2 * LAYERS);
     for (int i = 0; i < 2 * LAYERS; i++) {
         assert_true(lab_is_repaired(&sites[i]));
     }
-    assert_same_checkpoint(stream, options.output);
+    assert_same_checkpoint(stream, options.output.path);
     lab_close(&l);
 }
 
@@ -109,10 +109,10 @@ static void rows_of_almost_nothing_decide_nothing(void **state)
     }
     lab_write_ids(&l, "first.npy", LAB_SAMPLES, LAB_LENGTH, ids);
     grail_compress_options options = lab_options(&l, write_first_token(&l, 0.0F, "zero"), NULL);
-    options.calibration.path = lab_path(&l, "first.npy");
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+    options.read.text.path = lab_path(&l, "first.npy");
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     const char *zero = run(&l, options, "stream", "of-zero");
-    options.model = write_first_token(&l, 1e-8F, "tiny");
+    options.read.model = write_first_token(&l, 1e-8F, "tiny");
     const char *tiny = run(&l, options, "stream", "of-tiny");
     assert_true(compare_models(zero, tiny, "cpu").max_abs < 1e-3);
     lab_close(&l);
@@ -131,9 +131,9 @@ static void rows_of_zeros_have_no_weight(void **state)
     }
     lab_write_ids(&l, "zeros.npy", LAB_SAMPLES, LAB_LENGTH, ids);
     grail_compress_options options = lab_options(&l, write_first_token(&l, 0.0F, "zero"), NULL);
-    options.calibration.path = lab_path(&l, "zeros.npy");
-    options.token_weights = "stream";
-    options.output = lab_path(&l, "out");
+    options.read.text.path = lab_path(&l, "zeros.npy");
+    options.fit.token_weights = "stream";
+    options.output.path = lab_path(&l, "out");
     assert_int_equal(lab_compress_reports(&options, sites, 2 * LAYERS), 2 * LAYERS);
     for (int i = 0; i < 2 * LAYERS; i++) {
         assert_true(lab_is_repaired(&sites[i]));
@@ -146,10 +146,10 @@ static void rows_of_zeros_have_no_weight(void **state)
 static grail_compress_options image_options(const vision_lab *v, const char *model)
 {
     grail_compress_options options = vision_options(v, model, vision_path(v, "narrow"));
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
-    options.backend = "ref";
-    options.token_weights = "stream";
-    options.target = "dense";
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+    options.run.backend = "ref";
+    options.fit.token_weights = "stream";
+    options.fit.target = "dense";
     return options;
 }
 
@@ -201,14 +201,14 @@ static void a_fitted_bias_keeps_the_weighted_mean_of_the_stream(void **state)
     vision_open(&v);
     const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
     grail_compress_options options = image_options(&v, model);
-    options.sparsity_ffn = 0.5;
-    options.sparsity_heads = 0.5;
+    options.amount.sparsity_ffn = 0.5;
+    options.amount.sparsity_heads = 0.5;
     assert_ok(lab_compress(&options));
     for (int i = 0; i < 2 * LAYERS; i++) {
         char name[LAB_NETWORK_NAME];
         snprintf(name, sizeof name, "blocks.%d.%s.weight", i / 2, parts[i % 2]);
-        assert_near(mean_difference(&v, model, options.output, name, true), 0.0, 1e-5);
-        assert_true(mean_difference(&v, model, options.output, name, false) > 1e-4);
+        assert_near(mean_difference(&v, model, options.output.path, name, true), 0.0, 1e-5);
+        assert_true(mean_difference(&v, model, options.output.path, name, false) > 1e-4);
     }
     vision_close(&v);
 }
@@ -300,13 +300,13 @@ static void the_fit_is_the_weighted_least_squares_answer(void **state)
     vision_open(&v);
     const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
     grail_compress_options options = image_options(&v, model);
-    options.site_sparsities = &cut;
-    options.site_sparsity_count = 1;
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, alpha};
+    options.amount.site_sparsities = &cut;
+    options.amount.site_sparsity_count = 1;
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, alpha};
     assert_ok(lab_compress(&options));
-    write_out(&v, model, options.output, cut.site, &w);
+    write_out(&v, model, options.output.path, cut.site, &w);
     vision_read(&dense, model);
-    vision_read(&narrow, options.output);
+    vision_read(&narrow, options.output.path);
     w.dense_weight = vision_find(&dense, "blocks.1.mlp.fc2.weight")->values;
     solve_out(&w, alpha, fit);
     const float *weight = vision_find(&narrow, "blocks.1.mlp.fc2.weight")->values;
@@ -331,11 +331,11 @@ static bool weights_matter(vision_family family, const char *target, int open_lo
     vision_lab v;
     vision_open(&v);
     grail_compress_options options = vision_options(&v, vision_network(&v, family, "model"), NULL);
-    options.sparsity_ffn = 0.5;
-    options.sparsity_conv = 0.5;
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
-    options.target = target;
-    options.open_loop = open_loop;
+    options.amount.sparsity_ffn = 0.5;
+    options.amount.sparsity_conv = 0.5;
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+    options.fit.target = target;
+    options.fit.open_loop = open_loop;
     const char *none = run(&v.l, options, "none", "none");
     const char *stream = run(&v.l, options, "stream", "stream");
     const double difference = vision_difference(&v, none, stream);

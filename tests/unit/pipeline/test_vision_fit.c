@@ -28,8 +28,8 @@ static grail_compress_options halve_exactly(const vision_lab *v, const char *mod
 {
     grail_compress_options options = vision_options(v, model, output);
     vision_cut(&options, 0.5);
-    options.selector = "wanda";
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-8};
+    options.cut.selector = "wanda";
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-8};
     return options;
 }
 
@@ -41,21 +41,21 @@ static void removed_multiples_of_what_is_kept_cost_nothing(void **state)
         vision_open(&v);
         const char *model = write_scaled(&v, (vision_family)f);
         grail_compress_options options = halve_exactly(&v, model, vision_path(&v, "plain"));
-        options.compensate = "none";
+        options.fit.compensate = "none";
         assert_ok(lab_compress(&options));
-        assert_true(vision_difference(&v, model, options.output) > 0.01);
-        options.output = vision_path(&v, "grail");
-        options.compensate = "grail";
+        assert_true(vision_difference(&v, model, options.output.path) > 0.01);
+        options.output.path = vision_path(&v, "grail");
+        options.fit.compensate = "grail";
         assert_ok(lab_compress(&options));
-        assert_near(vision_difference(&v, model, options.output), 0.0, 1e-3);
-        options.output = vision_path(&v, "full");
-        options.compensate = "full";
+        assert_near(vision_difference(&v, model, options.output.path), 0.0, 1e-3);
+        options.output.path = vision_path(&v, "full");
+        options.fit.compensate = "full";
         assert_ok(lab_compress(&options));
-        assert_near(vision_difference(&v, model, options.output), 0.0, 1e-3);
-        options.output = vision_path(&v, "open");
-        options.open_loop = 1;
+        assert_near(vision_difference(&v, model, options.output.path), 0.0, 1e-3);
+        options.output.path = vision_path(&v, "open");
+        options.fit.open_loop = 1;
         assert_ok(lab_compress(&options));
-        assert_near(vision_difference(&v, model, options.output), 0.0, 1e-3);
+        assert_near(vision_difference(&v, model, options.output.path), 0.0, 1e-3);
         vision_close(&v);
     }
 }
@@ -88,10 +88,12 @@ static void kept_channels_of_a_stream_are_the_dense_ones_where_nothing_is_lost(v
     grail_compress_options options = halve_exactly(&v, model, vision_path(&v, "narrow"));
     assert_ok(lab_compress(&options));
     /* behind the stem: norm, relu; behind a block's last convolution: norm, add, relu */
-    assert_kept_columns(&v, model, options.output, "layer1.0.conv1", "conv1.weight", 2);
-    assert_kept_columns(&v, model, options.output, "layer1.0.conv1", "layer1.0.conv2.weight", 3);
-    assert_kept_columns(&v, model, options.output, "layer1.0.conv1", "layer1.1.conv2.weight", 3);
-    assert_kept_columns(&v, model, options.output, "fc", "layer2.0.conv2.weight", 3);
+    assert_kept_columns(&v, model, options.output.path, "layer1.0.conv1", "conv1.weight", 2);
+    assert_kept_columns(&v, model, options.output.path, "layer1.0.conv1", "layer1.0.conv2.weight",
+                        3);
+    assert_kept_columns(&v, model, options.output.path, "layer1.0.conv1", "layer1.1.conv2.weight",
+                        3);
+    assert_kept_columns(&v, model, options.output.path, "fc", "layer2.0.conv2.weight", 3);
     vision_close(&v);
 }
 
@@ -100,12 +102,12 @@ static grail_compress_options cut_one(const vision_lab *v, const char *model, co
                                       const grail_site_sparsity *cut)
 {
     grail_compress_options options = vision_options(v, model, output);
-    options.site_sparsities = cut;
-    options.site_sparsity_count = 1;
-    options.target = "local";
-    options.bias = "off";
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-10};
-    options.backend = "ref";
+    options.amount.site_sparsities = cut;
+    options.amount.site_sparsity_count = 1;
+    options.fit.target = "local";
+    options.fit.bias = "off";
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-10};
+    options.run.backend = "ref";
     return options;
 }
 
@@ -148,16 +150,16 @@ static void removed_affine_features_cost_nothing_with_a_bias(void **state)
     const char *model = write_affine(&v);
     grail_compress_options options = cut_one(&v, model, vision_path(&v, "off"), &inner);
     assert_ok(lab_compress(&options));
-    const double off = vision_difference(&v, model, options.output);
-    options.output = vision_path(&v, "auto");
-    options.bias = "auto";
+    const double off = vision_difference(&v, model, options.output.path);
+    options.output.path = vision_path(&v, "auto");
+    options.fit.bias = "auto";
     lab_compress_reports(&options, sites, MOST_SITES);
-    assert_near(vision_difference(&v, model, options.output), 0.0, 1e-4);
+    assert_near(vision_difference(&v, model, options.output.path), 0.0, 1e-4);
     assert_true(off > 1e-3);
     /* it went into the mean of the BatchNorm behind */
-    assert_false(same_tensor(model, options.output, "layer1.0.bn3.running_mean"));
-    assert_true(same_tensor(model, options.output, "layer1.0.bn3.bias"));
-    assert_true(same_tensor(model, options.output, "layer1.0.bn3.running_var"));
+    assert_false(same_tensor(model, options.output.path, "layer1.0.bn3.running_mean"));
+    assert_true(same_tensor(model, options.output.path, "layer1.0.bn3.bias"));
+    assert_true(same_tensor(model, options.output.path, "layer1.0.bn3.running_var"));
     assert_true(same_tensor(model, vision_path(&v, "off"), "layer1.0.bn3.running_mean"));
     vision_close(&v);
 }
@@ -200,11 +202,11 @@ static void a_bias_fitted_by_channel_is_that_of_all_taps(void **state)
     vision_open(&v);
     const char *model = write_constant(&v);
     grail_compress_options options = cut_one(&v, model, vision_path(&v, "narrow"), &inner);
-    options.bias = "auto";
-    options.conv_fit = "channel";
+    options.fit.bias = "auto";
+    options.fit.conv_fit = "channel";
     assert_ok(lab_compress(&options));
     vision_values dense = vision_tap(&v, model, "layer1.0.conv2.weight", 1);
-    vision_values narrow = vision_tap(&v, options.output, "layer1.0.conv2.weight", 1);
+    vision_values narrow = vision_tap(&v, options.output.path, "layer1.0.conv2.weight", 1);
     for (int64_t i = 0; i < dense.rows * dense.width; i++) {
         if (!is_border(i / dense.width)) {
             assert_near(narrow.data[i], dense.data[i], 1e-4);
@@ -239,10 +241,10 @@ static grail_compress_options with_bias(const vision_lab *v, const char *model, 
                                         const char *target)
 {
     grail_compress_options options = vision_options(v, model, output);
-    options.target = target;
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
-    options.bias = "auto";
-    options.backend = "ref";
+    options.fit.target = target;
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+    options.fit.bias = "auto";
+    options.run.backend = "ref";
     return options;
 }
 
@@ -266,13 +268,13 @@ static void with_a_bias_the_mean_of_every_output_is_the_dense_one(void **state)
         const char *model = vision_network(&v, families[i / 2], "model");
         grail_compress_options options =
             with_bias(&v, model, vision_path(&v, "narrow"), targets[i % 2]);
-        options.site_sparsities = cut;
-        options.site_sparsity_count = 1;
+        options.amount.site_sparsities = cut;
+        options.amount.site_sparsity_count = 1;
         assert_ok(lab_compress(&options));
         snprintf(weight, sizeof weight, "%s.weight", cut->site);
         /* a convolution's mean is put right by the BatchNorm behind it */
         const int behind = vision_family_is_tower(families[i / 2]) ? 0 : 1;
-        assert_equal_means(&v, model, options.output, weight, behind);
+        assert_equal_means(&v, model, options.output.path, weight, behind);
         vision_close(&v);
     }
 }
@@ -286,24 +288,24 @@ static void and_that_of_every_sum_on_a_stream_with_the_dense_target(void **state
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "model");
     grail_compress_options options = with_bias(&v, model, vision_path(&v, "narrow"), "dense");
-    options.sparsity_conv = 0.5;
+    options.amount.sparsity_conv = 0.5;
     assert_ok(lab_compress(&options));
-    assert_equal_means(&v, model, options.output, "layer1.0.conv2.weight", 2);
-    assert_equal_means(&v, model, options.output, "layer1.1.conv2.weight", 2);
-    assert_equal_means(&v, model, options.output, "layer2.0.conv2.weight", 2);
+    assert_equal_means(&v, model, options.output.path, "layer1.0.conv2.weight", 2);
+    assert_equal_means(&v, model, options.output.path, "layer1.1.conv2.weight", 2);
+    assert_equal_means(&v, model, options.output.path, "layer2.0.conv2.weight", 2);
     vision_close(&v);
     vision_open(&v);
     model = vision_network(&v, VISION_TIMM_VIT, "model");
     options = with_bias(&v, model, vision_path(&v, "narrow"), "dense");
-    options.sparsity_ffn = 0.5;
-    options.sparsity_heads = 0.5;
+    options.amount.sparsity_ffn = 0.5;
+    options.amount.sparsity_heads = 0.5;
     assert_ok(lab_compress(&options));
     for (int layer = 0; layer < 2; layer++) {
         char name[LAB_NETWORK_NAME];
         snprintf(name, sizeof name, "blocks.%d.attn.proj.weight", layer);
-        assert_equal_means(&v, model, options.output, name, 1);
+        assert_equal_means(&v, model, options.output.path, name, 1);
         snprintf(name, sizeof name, "blocks.%d.mlp.fc2.weight", layer);
-        assert_equal_means(&v, model, options.output, name, 1);
+        assert_equal_means(&v, model, options.output.path, name, 1);
     }
     vision_close(&v);
 }
@@ -424,11 +426,11 @@ static void assert_is_the_regression(const char *ridge, bool prior)
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "model");
     grail_compress_options options = cut_one(&v, model, vision_path(&v, "narrow"), &inner);
-    options.ridge = ridge;
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, alpha};
+    options.fit.ridge = ridge;
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, alpha};
     const int count = lab_compress_reports(&options, sites, MOST_SITES);
-    write_out(&v, model, options.output, &w);
-    vision_read(&m, options.output);
+    write_out(&v, model, options.output.path, &w);
+    vision_read(&m, options.output.path);
     const float *narrow = vision_find(&m, "layer1.0.conv2.weight")->values;
     solve_out(&w, w.x.rows, alpha, prior, fit);
     for (int i = 0; i < OUTPUTS * COLUMNS; i++) {
@@ -481,10 +483,10 @@ static grail_site_report fit_of(const vision_lab *v, const char *model, const ch
     snprintf(fresh, sizeof fresh, "fit-%d", runs++);
     *output = vision_path(v, fresh);
     grail_compress_options options = cut_one(v, model, *output, &cut);
-    options.conv_fit = conv_fit;
-    options.target = target;
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-8};
-    options.backend = "cpu";
+    options.fit.conv_fit = conv_fit;
+    options.fit.target = target;
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-8};
+    options.run.backend = "cpu";
     const int count = lab_compress_reports(&options, sites, MOST_SITES);
     return *cut_report(sites, count);
 }

@@ -39,14 +39,14 @@ static void assert_lossless(vision_family family, bool repair, bool open)
         snprintf(output, sizeof output, "%s/%s", v.l.directory, modes[mode]);
         grail_compress_options options = vision_options(&v, model, output);
         vision_cut(&options, 0.5);
-        options.selector = "fold";
-        options.compensate = modes[mode];
+        options.cut.selector = "fold";
+        options.fit.compensate = modes[mode];
         if (strcmp(modes[mode], "grail") == 0) {
-            options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-9};
+            options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-9};
         }
-        options.repair = repair;
-        options.open_loop = open;
-        options.sparsity_heads = open ? 0.0 : 0.5;
+        options.fit.repair = repair;
+        options.fit.open_loop = open;
+        options.amount.sparsity_heads = open ? 0.0 : 0.5;
         assert_ok(lab_compress(&options));
         assert_near(vision_difference(&v, model, output), 0.0, 2e-4);
     }
@@ -107,12 +107,12 @@ static void units_are_told_apart_by_their_norm_too(void **state)
     vision_fini(&m);
     const char *model = vision_path(&v, "alike");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
-    options.site_sparsities = &inner;
-    options.site_sparsity_count = 1;
-    options.selector = "fold";
-    options.compensate = "none";
+    options.amount.site_sparsities = &inner;
+    options.amount.site_sparsity_count = 1;
+    options.cut.selector = "fold";
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    assert_near(vision_difference(&v, model, options.output), 0.0, 2e-4);
+    assert_near(vision_difference(&v, model, options.output.path), 0.0, 2e-4);
     vision_close(&v);
 }
 
@@ -128,8 +128,8 @@ static void units_fold_at_random_too(void **state)
         snprintf(output, sizeof output, "%s/%s-out", v.l.directory, vision_family_name(f));
         grail_compress_options options = vision_options(&v, model, output);
         vision_cut(&options, 0.4);
-        options.selector = "random-fold";
-        options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+        options.cut.selector = "random-fold";
+        options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
         const int count = lab_compress_reports(&options, sites, 16);
         for (int s = 0; s < count; s++) {
             if (sites[s].kept < sites[s].units) {

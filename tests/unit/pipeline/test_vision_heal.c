@@ -25,9 +25,9 @@ static grail_compress_options halved(const vision_lab *v, const char *model, con
 {
     grail_compress_options options = vision_options(v, model, output);
     vision_cut(&options, 0.5);
-    options.sparsity_stream = with_stream ? 0.5 : 0.0;
-    options.heal_steps = 16;
-    options.heal_rate = 0.005;
+    options.amount.sparsity_stream = with_stream ? 0.5 : 0.0;
+    options.heal.steps = 16;
+    options.heal.rate = 0.005;
     return options;
 }
 
@@ -46,14 +46,14 @@ static void assert_is_healed(const vision_lab *v, vision_family family, const ch
 {
     static const char *const kinds[] = {"block", "model"};
     const int blocks = block_count(model);
-    const double before = divergence(v, model, plain->output);
+    const double before = divergence(v, model, plain->output.path);
     for (int i = 0; i < 2; i++) {
         char output[LAB_PATH];
         heal_watch w = {0};
         grail_compress_options options = *plain;
         snprintf(output, sizeof output, "%s/healed%d-%d", v->l.directory, way, i);
-        options.output = output;
-        options.heal = kinds[i];
+        options.output.path = output;
+        options.heal.what = kinds[i];
         assert_ok(heal_run(options, &w));
         assert_int_equal(w.count, i == 1 ? 1 : blocks);
         int better = 0;
@@ -106,8 +106,8 @@ static void every_parameter_but_moments_is_trained(void **state)
         const char *model = vision_network(&v, (vision_family)f, "model");
         grail_compress_options options = halved(&v, model, plain, false);
         assert_ok(lab_compress(&options));
-        options.output = healed;
-        options.heal = "model";
+        options.output.path = healed;
+        options.heal.what = "model";
         assert_ok(lab_compress(&options));
         vision_read(&before, plain);
         for (int t = 0; t < before.count; t++) {
@@ -138,13 +138,13 @@ static void every_way_to_the_closed_form_is_healed(void **state)
             snprintf(output, sizeof output, "%s/plain%d", v.l.directory, way);
             grail_compress_options options =
                 halved(&v, model, output, way == 3 && !vision_family_is_tower(families[f]));
-            options.repair = way == 0;
-            options.open_loop = way == 1 || way == 3;
-            options.selector = way == 2 ? "fold" : "magnitude-l2";
-            options.repair = options.repair || way == 3;
+            options.fit.repair = way == 0;
+            options.fit.open_loop = way == 1 || way == 3;
+            options.cut.selector = way == 2 ? "fold" : "magnitude-l2";
+            options.fit.repair = options.fit.repair || way == 3;
             assert_ok(lab_compress(&options));
             const double before = divergence(&v, model, output);
-            options.heal = "block,model";
+            options.heal.what = "block,model";
             snprintf(output, sizeof output, "%s/healed%d", v.l.directory, way);
             assert_ok(heal_run(options, &w));
             assert_int_equal(w.count, block_count(model) + 1);
@@ -166,11 +166,11 @@ static void nothing_is_healed_where_nothing_is_cut(void **state)
         heal_watch w = {0};
         const char *model = vision_network(&v, (vision_family)f, "model");
         grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
-        options.heal = "block,model";
-        options.repair = 1;
+        options.heal.what = "block,model";
+        options.fit.repair = 1;
         assert_ok(heal_run(options, &w));
         assert_int_equal(w.told, 0);
-        assert_same_checkpoint(model, options.output);
+        assert_same_checkpoint(model, options.output.path);
         vision_close(&v);
     }
 }
@@ -185,17 +185,17 @@ static void steps_that_are_too_large_change_nothing(void **state)
         vision_open(&v);
         const char *model = vision_network(&v, families[f], "model");
         grail_compress_options options = halved(&v, model, vision_path(&v, "plain"), false);
-        options.heal_rate = 0.99;
-        options.heal_steps = 4;
+        options.heal.rate = 0.99;
+        options.heal.steps = 4;
         assert_ok(lab_compress(&options));
-        options.output = vision_path(&v, "healed");
-        options.heal = "block,model";
+        options.output.path = vision_path(&v, "healed");
+        options.heal.what = "block,model";
         assert_ok(heal_run(options, &w));
         assert_true(w.count > 1);
         for (int k = 0; k < w.count; k++) {
             assert_int_equal(heal_made(&w, k)->best_step, 0);
         }
-        assert_same_checkpoint(vision_path(&v, "plain"), options.output);
+        assert_same_checkpoint(vision_path(&v, "plain"), options.output.path);
         vision_close(&v);
     }
 }
@@ -207,11 +207,11 @@ static grail_compress_options taught(const vision_lab *v, const char *narrow, co
                                      const char *output, const char *what)
 {
     grail_compress_options options = vision_options(v, narrow, output);
-    options.reading = NULL; /* a narrowed network says how it is read */
-    options.teacher = teacher;
-    options.heal = what;
-    options.heal_steps = 16;
-    options.heal_rate = 0.005;
+    options.read.reading = NULL; /* a narrowed network says how it is read */
+    options.heal.teacher = teacher;
+    options.heal.what = what;
+    options.heal.steps = 16;
+    options.heal.rate = 0.005;
     return options;
 }
 
@@ -228,8 +228,8 @@ static void a_network_narrowed_earlier_is_healed_as_in_one_run(void **state)
         grail_compress_options options =
             halved(&v, model, vision_path(&v, "narrow"), families[f] == VISION_BASIC);
         assert_ok(lab_compress(&options));
-        options.output = vision_path(&v, "at-once");
-        options.heal = "model";
+        options.output.path = vision_path(&v, "at-once");
+        options.heal.what = "model";
         assert_ok(heal_run(options, &at_once));
         options = taught(&v, vision_path(&v, "narrow"), model, vision_path(&v, "later"), "model");
         assert_ok(heal_run(options, &later));
@@ -260,8 +260,8 @@ static void teachers_that_do_not_fit_are_refused(void **state)
         taught(&v, model, lab_golden("llama3"), vision_path(&v, "out"), "model");
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "the model reads images, the teacher text");
-    options.teacher = other;
-    options.heal = "block";
+    options.heal.teacher = other;
+    options.heal.what = "block";
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "behind block 1 the model's residual stream has 8 channels, the teacher's 10; "
                  "heal the whole model instead of its blocks");
@@ -271,8 +271,8 @@ static void teachers_that_do_not_fit_are_refused(void **state)
     vision_find(&m, "fc.bias")->shape.shape[0] = VISION_CLASSES - 1;
     vision_write(&m, vision_path(&v, "fewer"));
     vision_fini(&m);
-    options.teacher = vision_path(&v, "fewer");
-    options.heal = "model";
+    options.heal.teacher = vision_path(&v, "fewer");
+    options.heal.what = "model";
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "the model has 5 classes, the teacher 4");
     vision_close(&v);
@@ -290,8 +290,8 @@ static void a_run_that_stopped_heals_on_to_the_same_bytes(void **state)
         const char *model = vision_network(&v, families[f], "model");
         grail_compress_options options = halved(&v, model, vision_path(&v, "out"), false);
         heal_briefly(&options, "block,model");
-        options.heal_steps = 3;
-        options.samples = 8;
+        options.heal.steps = 3;
+        options.read.samples = 8;
         assert_heals_on(options, 20);
         vision_close(&v);
     }
@@ -305,10 +305,10 @@ static void so_does_one_with_a_cut_stream_stored_for_torch(void **state)
     vision_write_torch(vision_network(&v, VISION_BASIC, "model"), vision_path(&v, "torch"));
     grail_compress_options options =
         halved(&v, vision_path(&v, "torch"), vision_path(&v, "out"), true);
-    options.repair = 1;
+    options.fit.repair = 1;
     heal_briefly(&options, "block,model");
-    options.heal_steps = 3;
-    options.samples = 8;
+    options.heal.steps = 3;
+    options.read.samples = 8;
     assert_heals_on(options, 20);
     vision_close(&v);
 }
@@ -318,11 +318,11 @@ static void so_does_one_with_a_cut_stream_stored_for_torch(void **state)
 
 static void assert_same_run(grail_compress_options *options, const char *host, const char *guarded)
 {
-    options->output = host;
-    options->backend = "cpu";
+    options->output.path = host;
+    options->run.backend = "cpu";
     assert_ok(lab_compress(options));
-    options->output = guarded;
-    options->backend = "guarded";
+    options->output.path = guarded;
+    options->run.backend = "guarded";
     assert_ok(lab_compress(options));
     assert_same_checkpoint(host, guarded);
     assert_same_trainings(host, guarded);
@@ -338,8 +338,8 @@ static void networks_are_healed_without_a_touch(void **state)
         grail_compress_options options = halved(&v, vision_network(&v, (vision_family)f, "model"),
                                                 NULL, !vision_family_is_tower((vision_family)f));
         heal_briefly(&options, "block,model");
-        options.heal_steps = 3;
-        options.samples = 8;
+        options.heal.steps = 3;
+        options.read.samples = 8;
         assert_same_run(&options, vision_path(&v, "host"), vision_path(&v, "guarded"));
         vision_close(&v);
     }

@@ -20,10 +20,10 @@ static void a_sparsity_of_zero_changes_no_byte(void **state)
         for (int i = 0; grail_selector_at(i) != NULL; i++) {
             snprintf(output, sizeof output, "%s/same-%d-%d", v.l.directory, f, i);
             grail_compress_options options = vision_options(&v, model, output);
-            options.selector = grail_selector_at(i);
-            options.compensate = modes[(f + i) % MODES];
-            options.repair = (f + i) / MODES % 2;
-            options.open_loop = i % 2;
+            options.cut.selector = grail_selector_at(i);
+            options.fit.compensate = modes[(f + i) % MODES];
+            options.fit.repair = (f + i) / MODES % 2;
+            options.fit.open_loop = i % 2;
             assert_ok(lab_compress(&options));
             assert_same_checkpoint(model, output);
         }
@@ -41,10 +41,10 @@ static void nor_does_it_in_a_torch_file(void **state)
     vision_write_torch(vision_path(&v, "safe"), vision_path(&v, "torch"));
     snprintf(model, sizeof model, "%s/model.pth", vision_path(&v, "torch"));
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
-    options.repair = 1;
+    options.fit.repair = 1;
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(vision_path(&v, "torch"), options.output);
-    assert_same_checkpoint(vision_path(&v, "safe"), options.output);
+    assert_same_checkpoint(vision_path(&v, "torch"), options.output.path);
+    assert_same_checkpoint(vision_path(&v, "safe"), options.output.path);
     assert_true(file_exists(vision_path(&v, "out/model.pth")));
     vision_close(&v);
 }
@@ -60,13 +60,13 @@ static void a_torch_file_is_narrowed_like_a_safetensors_file(void **state)
     grail_compress_options options =
         vision_options(&v, vision_path(&v, "safe"), vision_path(&v, "narrow-safe"));
     vision_cut(&options, 0.5);
-    options.repair = 1;
+    options.fit.repair = 1;
     assert_ok(lab_compress(&options));
     snprintf(model, sizeof model, "%s/model.pth", vision_path(&v, "torch"));
-    options.model = model;
-    options.output = vision_path(&v, "narrow-torch");
+    options.read.model = model;
+    options.output.path = vision_path(&v, "narrow-torch");
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(vision_path(&v, "narrow-safe"), options.output);
+    assert_same_checkpoint(vision_path(&v, "narrow-safe"), options.output.path);
     vision_close(&v);
 }
 
@@ -80,15 +80,15 @@ static void assert_pruning_is_zeroing(vision_family family, const char *selector
     const char *model = vision_network(&v, family, "dense");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
     vision_cut(&options, 0.34);
-    options.selector = selector;
-    options.compensate = "none";
+    options.cut.selector = selector;
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
     vision_make(&m, family);
-    vision_zero_removed(&m, model, options.output);
+    vision_zero_removed(&m, model, options.output.path);
     vision_write(&m, vision_path(&v, "zeroed"));
     vision_fini(&m);
-    assert_near(vision_difference(&v, options.output, vision_path(&v, "zeroed")), 0.0, 1e-5);
-    assert_true(vision_difference(&v, options.output, model) > 0.01); /* the cut shows */
+    assert_near(vision_difference(&v, options.output.path, vision_path(&v, "zeroed")), 0.0, 1e-5);
+    assert_true(vision_difference(&v, options.output.path, model) > 0.01); /* the cut shows */
     vision_close(&v);
 }
 
@@ -118,9 +118,9 @@ static void prune_half(const vision_lab *v, vision_family family, vision_model *
     const char *model = vision_network(v, family, "dense");
     grail_compress_options options = vision_options(v, model, vision_path(v, "narrow"));
     vision_cut(&options, 0.5);
-    options.compensate = "none";
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    vision_read(narrow, options.output);
+    vision_read(narrow, options.output.path);
 }
 
 static void streams_and_inner_channels_have_the_planned_shapes(void **state)
@@ -171,16 +171,16 @@ static void a_fused_tensor_holds_three_narrowed_parts(void **state)
     vision_open(&v);
     const char *model = vision_network(&v, VISION_TIMM_VIT, "dense");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
-    options.sparsity_heads = 0.6;
-    options.sparsity_ffn = 0.25;
-    options.compensate = "none";
+    options.amount.sparsity_heads = 0.6;
+    options.amount.sparsity_ffn = 0.25;
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    vision_read(&m, options.output);
+    vision_read(&m, options.output.path);
     vision_make(&dense, VISION_TIMM_VIT);
     for (int layer = 0; layer < 2; layer++) {
         char name[LAB_NETWORK_NAME];
         snprintf(name, sizeof name, "blocks.%d.attn.proj", layer);
-        const int64_t heads = vision_kept_units(options.output, name, kept, 3);
+        const int64_t heads = vision_kept_units(options.output.path, name, kept, 3);
         assert_int_equal(heads, 2);
         snprintf(name, sizeof name, "blocks.%d.attn.qkv.weight", layer);
         assert_shape(&m, name, 2, 3 * heads * D, WIDTH, 0);
@@ -234,8 +234,8 @@ static void widths_can_be_multiples(void **state)
     const char *model = vision_network(&v, VISION_BASIC, "dense");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
     vision_cut(&options, 0.3);
-    options.align = 4;
-    options.dry_run = 1;
+    options.cut.align = 4;
+    options.output.dry_run = 1;
     assert_ok(grail_compression_open(&options, &c));
     for (int i = 0; i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);
@@ -243,7 +243,7 @@ static void widths_can_be_multiples(void **state)
         assert_true(s.kept > 0 && s.kept <= s.units);
     }
     grail_compression_close(c);
-    options.align = 8;
+    options.cut.align = 8;
     assert_ok(grail_compression_open(&options, &c));
     for (int i = 0; i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);

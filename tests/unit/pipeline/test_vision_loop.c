@@ -15,12 +15,12 @@ static void run_open(const vision_lab *v, const char *model, grail_session *sess
 {
     grail_compress_options options = vision_options(v, model, vision_path(v, output));
     vision_cut(&options, sparsity);
-    options.selector = selector;
-    options.open_loop = 1;
-    options.repair = sparsity < 0.4;
-    options.sparsity_heads = 0.0;
-    options.session = session;
-    options.model = session == NULL ? model : NULL;
+    options.cut.selector = selector;
+    options.fit.open_loop = 1;
+    options.fit.repair = sparsity < 0.4;
+    options.amount.sparsity_heads = 0.0;
+    options.read.session = session;
+    options.read.model = session == NULL ? model : NULL;
     assert_ok(lab_compress(&options));
 }
 
@@ -36,7 +36,7 @@ static void a_session_of_several_ratios_gives_the_bytes_of_separate_runs(void **
         vision_open(&v);
         snprintf(model, sizeof model, "%s", vision_network(&v, (vision_family)f, "model"));
         const grail_compress_options own = vision_options(&v, model, NULL);
-        assert_ok(grail_session_open(model, own.reading, &session));
+        assert_ok(grail_session_open(model, own.read.reading, &session));
         for (int r = 0; r < 3; r++) {
             char alone[32];
             char shared[32];
@@ -86,18 +86,18 @@ static void the_dense_network_is_run_once(void **state)
     /* a run that needs no data leaves the statistics in the session */
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "plain"));
     vision_cut(&options, 0.5);
-    options.compensate = "none";
-    options.open_loop = 1;
-    options.session = session;
+    options.fit.compensate = "none";
+    options.fit.open_loop = 1;
+    options.read.session = session;
     assert_ok(lab_compress(&options));
     assert_int_equal(counted(session, &again), VISION_IMAGES * rows);
     assert_ptr_equal(first, again);
     /* other samples need other statistics */
     options = vision_options(&v, model, vision_path(&v, "fewer"));
     vision_cut(&options, 0.5);
-    options.session = session;
-    options.open_loop = 1;
-    options.samples = 20;
+    options.read.session = session;
+    options.fit.open_loop = 1;
+    options.read.samples = 20;
     assert_ok(lab_compress(&options));
     assert_int_equal(counted(session, &again), 20 * rows);
     grail_session_close(session);
@@ -113,17 +113,17 @@ static void the_samples_are_read_once(void **state)
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "model");
     grail_compress_options options = vision_options(&v, model, NULL);
-    grail_image_source images = *options.images;
-    options.images = &images;
+    grail_image_source images = *options.read.images;
+    options.read.images = &images;
     assert_ok(grail_session_open(model, NULL, &session));
     for (int i = 0; i < 5; i++) {
-        options.sparsity_conv = 0.1 * i;
-        options.samples = i == 2 ? 20 : 24;
-        options.seed = i < 3 ? 0 : 1;
+        options.amount.sparsity_conv = 0.1 * i;
+        options.read.samples = i == 2 ? 20 : 24;
+        options.read.seed = i < 3 ? 0 : 1;
         images.preset = i < 4 ? NULL : "cifar-plain";
         assert_ok(session_calibration(session, &options, &c[i]));
         assert_int_equal(c[i] == c[i == 0 ? 0 : i - 1], i < 2);
-        assert_int_equal(c[i]->count, options.samples);
+        assert_int_equal(c[i]->count, options.read.samples);
     }
     grail_session_close(session);
     const size_t bytes = (size_t)24 * VISION_SIDE * VISION_SIDE * 3 * sizeof c[0]->pixels[0];
@@ -180,17 +180,17 @@ static void the_samples_are_mixed(void **state)
 static void assert_runs_apart(grail_compress_options left, grail_compress_options right)
 {
     grail_compress_options *options[] = {&left, &right};
-    const char *const shared[] = {left.output, right.output};
+    const char *const shared[] = {left.output.path, right.output.path};
     char alone[2][LAB_PATH];
     grail_compression *runs[2] = {NULL, NULL};
     grail_session *session = NULL;
-    assert_ok(grail_session_open(left.model, left.reading, &session));
+    assert_ok(grail_session_open(left.read.model, left.read.reading, &session));
     for (int i = 0; i < 2; i++) {
         snprintf(alone[i], sizeof alone[i], "%s-alone", shared[i]);
-        options[i]->output = alone[i];
+        options[i]->output.path = alone[i];
         assert_ok(lab_compress(options[i]));
-        options[i]->output = shared[i];
-        options[i]->session = session;
+        options[i]->output.path = shared[i];
+        options[i]->read.session = session;
         assert_ok(grail_compression_open(options[i], &runs[i]));
     }
     for (int i = 0; i < 2; i++) {
@@ -214,15 +214,15 @@ static void runs_of_a_session_keep_their_statistics_apart(void **state)
     }
     grail_compress_options left = vision_options(&v, model, outputs[0]);
     vision_cut(&left, 0.5);
-    left.open_loop = 1;
+    left.fit.open_loop = 1;
     grail_compress_options right = left;
-    right.output = outputs[1];
-    right.samples = 20;
+    right.output.path = outputs[1];
+    right.read.samples = 20;
     assert_runs_apart(left, right);
-    left.output = outputs[2];
+    left.output.path = outputs[2];
     right = left;
-    right.output = outputs[3];
-    right.backend = "ref";
+    right.output.path = outputs[3];
+    right.run.backend = "ref";
     assert_runs_apart(left, right);
     vision_close(&v);
 }
@@ -237,16 +237,16 @@ static void the_open_loop_sees_the_dense_network_upstream(void **state)
     for (int open = 0; open < 2; open++) {
         grail_compress_options options =
             vision_options(&v, model, vision_path(&v, open ? "open" : "closed"));
-        options.sparsity_conv = 0.5;
-        options.open_loop = open;
-        options.target = "local";
-        options.bias = "off";
-        options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+        options.amount.sparsity_conv = 0.5;
+        options.fit.open_loop = open;
+        options.fit.target = "local";
+        options.fit.bias = "off";
+        options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
         assert_ok(lab_compress(&options));
-        options.output = vision_path(&v, open ? "open-late" : "closed-late");
-        options.sparsity_conv = 0.0;
-        options.site_sparsities = &late;
-        options.site_sparsity_count = 1;
+        options.output.path = vision_path(&v, open ? "open-late" : "closed-late");
+        options.amount.sparsity_conv = 0.0;
+        options.amount.site_sparsities = &late;
+        options.amount.site_sparsity_count = 1;
         assert_ok(lab_compress(&options));
     }
     static const char *const name = "layer2.0.conv2.weight";
@@ -270,8 +270,8 @@ static void equal_threads_give_equal_bytes(void **state)
         for (int i = 0; i < 4; i++) {
             grail_compress_options options = vision_options(&v, model, vision_path(&v, outputs[i]));
             vision_cut(&options, 0.4);
-            options.selector = f % 2 == 0 ? "wanda" : "fold";
-            options.repair = 1;
+            options.cut.selector = f % 2 == 0 ? "wanda" : "fold";
+            options.fit.repair = 1;
             grail_set_threads(1 + i / 2);
             assert_ok(lab_compress(&options));
         }
@@ -297,12 +297,12 @@ static void both_backends_agree(void **state)
             grail_compress_options options =
                 vision_options(&v, model, vision_path(&v, backends[b]));
             vision_cut(&options, 0.4);
-            options.selector = selectors[f % 4];
-            options.conv_fit = f % 2 == 0 ? "kernel" : "channel";
-            options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
-            options.repair = f % 2;
-            options.samples = 16;
-            options.backend = backends[b];
+            options.cut.selector = selectors[f % 4];
+            options.fit.conv_fit = f % 2 == 0 ? "kernel" : "channel";
+            options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+            options.fit.repair = f % 2;
+            options.read.samples = 16;
+            options.run.backend = backends[b];
             assert_ok(lab_compress(&options));
         }
         assert_near(vision_difference(&v, vision_path(&v, "cpu"), vision_path(&v, "ref")), 0.0,
@@ -320,18 +320,18 @@ static void recomputing_what_was_not_kept_gives_the_same_answer(void **state)
         const char *model = vision_network(&v, (vision_family)f, "model");
         grail_compress_options options = vision_options(&v, model, vision_path(&v, "kept"));
         vision_cut(&options, 0.4);
-        options.selector = f % 2 == 0 ? "fold" : "wanda";
-        options.repair = 1;
-        options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
-        options.memory = (int64_t)1 << 40;
+        options.cut.selector = f % 2 == 0 ? "fold" : "wanda";
+        options.fit.repair = 1;
+        options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+        options.run.memory = (int64_t)1 << 40;
         assert_ok(lab_compress(&options));
-        options.output = vision_path(&v, "again");
-        options.memory = 1;
+        options.output.path = vision_path(&v, "again");
+        options.run.memory = 1;
         assert_ok(lab_compress(&options));
-        json_t *report = read_json(options.output, "report.json");
+        json_t *report = read_json(options.output.path, "report.json");
         assert_true(json_is_false(json_object_get(report, "kept_activations")));
         json_decref(report);
-        assert_near(vision_difference(&v, vision_path(&v, "kept"), options.output), 0.0, 1e-3);
+        assert_near(vision_difference(&v, vision_path(&v, "kept"), options.output.path), 0.0, 1e-3);
         vision_close(&v);
     }
 }
@@ -349,20 +349,20 @@ static void assert_resumed(vision_family family, const char *selector, const cha
     const char *model = vision_network(&v, family, "model");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "whole"));
     vision_cut(&options, 0.4);
-    options.sparsity_stream = streams ? 0.4 : 0.0;
-    options.repair = repair;
-    options.selector = selector;
-    options.compensate = compensate;
+    options.amount.sparsity_stream = streams ? 0.4 : 0.0;
+    options.fit.repair = repair;
+    options.cut.selector = selector;
+    options.fit.compensate = compensate;
     assert_ok(lab_compress(&options));
-    options.output = vision_path(&v, "parts");
-    options.observer = vision_stop_behind_first_block;
+    options.output.path = vision_path(&v, "parts");
+    options.run.observer = vision_stop_behind_first_block;
     assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
     snprintf(partial, sizeof partial, "%s.partial", vision_path(&v, "parts"));
     assert_true(file_is_directory(partial));
-    options.observer = NULL;
-    options.resume = 1;
+    options.run.observer = NULL;
+    options.output.resume = 1;
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(vision_path(&v, "whole"), options.output);
+    assert_same_checkpoint(vision_path(&v, "whole"), options.output.path);
     vision_close(&v);
 }
 

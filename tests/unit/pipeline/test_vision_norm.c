@@ -51,12 +51,12 @@ static void statistics_are_those_of_the_narrow_network(void **state)
             const char *model = vision_network(&v, (vision_family)f, "model");
             grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
             vision_cut(&options, 0.4);
-            options.compensate = modes[mode];
-            options.selector = selectors[(mode + f) % 3];
-            options.repair = 1;
-            options.open_loop = (mode + f) % 2;
+            options.fit.compensate = modes[mode];
+            options.cut.selector = selectors[(mode + f) % 3];
+            options.fit.repair = 1;
+            options.fit.open_loop = (mode + f) % 2;
             assert_ok(lab_compress(&options));
-            assert_repaired(&v, options.output);
+            assert_repaired(&v, options.output.path);
             vision_close(&v);
         }
     }
@@ -101,12 +101,12 @@ static void a_channel_that_does_not_vary_keeps_its_variance(void **state)
     grail_compress_options options =
         vision_options(&v, vision_path(&v, "model"), vision_path(&v, "out"));
     const grail_site_sparsity far = {.site = "layer2.0.conv2", .sparsity = 0.5};
-    options.site_sparsities = &far;
-    options.site_sparsity_count = 1;
-    options.repair = 1;
+    options.amount.site_sparsities = &far;
+    options.amount.site_sparsity_count = 1;
+    options.fit.repair = 1;
     assert_ok(lab_compress(&options));
     vision_read(&dense, vision_path(&v, "model"));
-    vision_read(&narrow, options.output);
+    vision_read(&narrow, options.output.path);
     const float *before = vision_find(&dense, "layer1.0.bn1.running_var")->values;
     const float *after = vision_find(&narrow, "layer1.0.bn1.running_var")->values;
     assert_true(before[2] == after[2]);
@@ -131,13 +131,13 @@ static void dead_and_silent_channels_make_no_nan(void **state)
             grail_compress_options options =
                 vision_options(&v, vision_path(&v, "model"), vision_path(&v, "out"));
             vision_cut(&options, 0.3);
-            options.selector = grail_selector_at(i);
-            options.compensate = modes[mode % 3];
-            options.conv_fit = fits[mode / 3];
-            options.repair = (mode + i) % 2;
-            options.open_loop = mode / 3;
+            options.cut.selector = grail_selector_at(i);
+            options.fit.compensate = modes[mode % 3];
+            options.fit.conv_fit = fits[mode / 3];
+            options.fit.repair = (mode + i) % 2;
+            options.fit.open_loop = mode / 3;
             assert_ok(lab_compress(&options));
-            assert_finite(&v, options.output);
+            assert_finite(&v, options.output.path);
             vision_close(&v);
         }
     }
@@ -154,10 +154,10 @@ static void the_drift_behind_a_silent_norm_is_left_alone(void **state)
     write_dead_and_silent(&v, false);
     grail_compress_options options =
         vision_options(&v, vision_path(&v, "model"), vision_path(&v, "out"));
-    options.sparsity_conv = 0.5;
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-4};
+    options.amount.sparsity_conv = 0.5;
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-4};
     assert_ok(lab_compress(&options));
-    vision_read(&narrow, options.output);
+    vision_read(&narrow, options.output.path);
     const vision_tensor *t = vision_find(&narrow, "layer2.0.conv2.weight");
     for (int64_t i = 0; i < vision_elements(t); i++) {
         assert_true(fabs((double)t->values[i]) < 100.0);

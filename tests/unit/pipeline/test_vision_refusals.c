@@ -39,11 +39,11 @@ static void a_bias_needs_a_place(void **state)
     (void)state;
     refusal r;
     setup(&r, VISION_PRE_ACTIVATION);
-    r.options.sparsity_stream = 0.0;
-    r.options.bias = "on";
+    r.options.amount.sparsity_stream = 0.0;
+    r.options.fit.bias = "on";
     assert_refused(&r, GRAIL_ERROR_UNSUPPORTED,
                    "site 'layer1.0.conv2': no parameter of the checkpoint can take a fitted bias");
-    r.options.bias = "auto";
+    r.options.fit.bias = "auto";
     assert_ok(lab_compress(&r.options));
     vision_close(&r.v);
 }
@@ -53,7 +53,7 @@ static void a_batch_norm_behind_is_a_place(void **state)
     (void)state;
     refusal r;
     setup(&r, VISION_BASIC);
-    r.options.bias = "on";
+    r.options.fit.bias = "on";
     assert_ok(lab_compress(&r.options));
     vision_close(&r.v);
 }
@@ -63,23 +63,23 @@ static void statistics_of_later_producers_are_not_there_yet(void **state)
     (void)state;
     refusal r;
     setup(&r, VISION_BASIC);
-    r.options.selector = "wanda";
-    r.options.stream_score = "all";
+    r.options.cut.selector = "wanda";
+    r.options.cut.stream_score = "all";
     assert_refused(
         &r, GRAIL_ERROR_UNSUPPORTED,
         "site 'layer1.0.conv1': selector 'wanda' needs activations, but it must score the "
         "units before the later producers have run; use the stream score 'first'");
-    r.options.stream_score = "branch"; /* where the stem begins a stream, it is the first */
+    r.options.cut.stream_score = "branch"; /* where the stem begins a stream, it is the first */
     assert_refused(
         &r, GRAIL_ERROR_UNSUPPORTED,
         "site 'fc': selector 'wanda' needs activations, but it must score the units before the "
         "later producers have run; use the stream score 'first', or an open selection, which looks "
         "at the dense network");
-    assert_string_equal(grail_error_fields(), "stream_score select");
-    r.options.select = "open"; /* what later blocks read depends on this site's own cut */
-    r.options.stream_score = "all";
+    assert_string_equal(grail_error_fields(), "cut.stream_score cut.select");
+    r.options.cut.select = "open"; /* what later blocks read depends on this site's own cut */
+    r.options.cut.stream_score = "all";
     assert_refused(&r, GRAIL_ERROR_UNSUPPORTED, "use the stream score 'first'");
-    r.options.stream_score = "some";
+    r.options.cut.stream_score = "some";
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "unknown stream score 'some'");
     vision_close(&r.v);
 }
@@ -91,19 +91,19 @@ static void a_selector_without_a_rule_for_channels_is_refused(void **state)
     refusal r;
     setup(&r, VISION_BASIC);
     grail_compression *c = NULL;
-    r.options.selector = "flap";
-    r.options.dry_run = 1;
-    r.options.sparsity_stream = 0.0;
+    r.options.cut.selector = "flap";
+    r.options.output.dry_run = 1;
+    r.options.amount.sparsity_stream = 0.0;
     assert_fails(grail_compression_open(&r.options, &c), GRAIL_ERROR_UNSUPPORTED,
                  "site 'layer1.0.conv2': selector 'flap' has no rule for sites of kind conv; these "
                  "selectors have one: random, magnitude-l1, magnitude-l2, wanda,");
     assert_null(strstr(grail_error_message(), ", flap"));
-    r.options.dry_run = 0;
-    r.options.sparsity_stream = 0.5;
+    r.options.output.dry_run = 0;
+    r.options.amount.sparsity_stream = 0.5;
     assert_refused(&r, GRAIL_ERROR_UNSUPPORTED, "for sites of kind stream");
     vision_close(&r.v);
     setup(&r, VISION_TIMM_VIT);
-    r.options.selector = "flap";
+    r.options.cut.selector = "flap";
     assert_ok(lab_compress(&r.options));
     vision_close(&r.v);
 }
@@ -113,11 +113,11 @@ static void folded_heads_cannot_be_guessed_from_the_dense_ones(void **state)
     (void)state;
     refusal r;
     setup(&r, VISION_TIMM_VIT);
-    r.options.selector = "fold";
-    r.options.open_loop = 1;
+    r.options.cut.selector = "fold";
+    r.options.fit.open_loop = 1;
     assert_refused(&r, GRAIL_ERROR_UNSUPPORTED,
                    "site 'blocks.0.attn.proj': an open loop cannot fold heads");
-    r.options.selector = "magnitude-l2";
+    r.options.cut.selector = "magnitude-l2";
     assert_ok(lab_compress(&r.options));
     vision_close(&r.v);
 }
@@ -127,14 +127,14 @@ static void calibration_must_be_of_the_kind_that_the_network_reads(void **state)
     (void)state;
     refusal r;
     setup(&r, VISION_BASIC);
-    r.options.images = NULL;
+    r.options.read.images = NULL;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "this network reads images");
-    r.options.calibration.path = r.v.data;
+    r.options.read.text.path = r.v.data;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "this network reads images");
-    r.options.images = &r.v.images;
-    r.options.model = lab_golden("llama3");
-    r.options.reading = NULL;
-    r.options.calibration.path = NULL;
+    r.options.read.images = &r.v.images;
+    r.options.read.model = lab_golden("llama3");
+    r.options.read.reading = NULL;
+    r.options.read.text.path = NULL;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "needs calibration text");
     vision_close(&r.v);
 }
@@ -144,11 +144,11 @@ static void images_must_be_enough_and_of_the_networks_size(void **state)
     (void)state;
     refusal r;
     setup(&r, VISION_BASIC);
-    r.options.samples = VISION_IMAGES + 1;
+    r.options.read.samples = VISION_IMAGES + 1;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "has 48 images, but 49 samples were requested");
-    r.options.samples = -1;
+    r.options.read.samples = -1;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT, "the number of samples is -1, expected 0 or more");
-    r.options.samples = 0;
+    r.options.read.samples = 0;
     r.v.images.size = 24;
     assert_refused(&r, GRAIL_ERROR_ARGUMENT,
                    "the images are 32 x 32, but the preset cifar needs 24 x");
@@ -177,10 +177,10 @@ static void nothing_cut_needs_no_images(void **state)
     refusal r;
     setup(&r, VISION_BASIC);
     vision_cut(&r.options, 0.0);
-    r.options.images = NULL;
-    r.options.repair = 1;
+    r.options.read.images = NULL;
+    r.options.fit.repair = 1;
     assert_ok(lab_compress(&r.options));
-    assert_same_checkpoint(vision_path(&r.v, "model"), r.options.output);
+    assert_same_checkpoint(vision_path(&r.v, "model"), r.options.output.path);
     vision_close(&r.v);
 }
 
@@ -212,13 +212,13 @@ static void failing_allocations_of_a_run_are_survived(void **state)
     refusal r;
     for (int f = 0; f < VISION_FAMILIES; f++) {
         setup(&r, (vision_family)f);
-        r.options.samples = 4;
-        r.options.selector = f % 2 == 0 ? "fold" : "wanda";
-        r.options.repair = 1;
-        r.options.open_loop = f % 3 == 0;
-        r.options.conv_fit = f % 4 < 2 ? "kernel" : "channel";
-        r.options.sparsity_heads = f == VISION_HUGGING_FACE_VIT ? 0.5 : 0.0;
-        r.options.open_loop = r.options.open_loop && f != VISION_HUGGING_FACE_VIT;
+        r.options.read.samples = 4;
+        r.options.cut.selector = f % 2 == 0 ? "fold" : "wanda";
+        r.options.fit.repair = 1;
+        r.options.fit.open_loop = f % 3 == 0;
+        r.options.fit.conv_fit = f % 4 < 2 ? "kernel" : "channel";
+        r.options.amount.sparsity_heads = f == VISION_HUGGING_FACE_VIT ? 0.5 : 0.0;
+        r.options.fit.open_loop = r.options.fit.open_loop && f != VISION_HUGGING_FACE_VIT;
         assert_survives(&r);
         vision_close(&r.v);
     }
@@ -244,12 +244,12 @@ static void every_failing_allocation_is_survived(void **state)
     refusal r;
     setup(&r, VISION_PADDED);
     vision_cut(&r.options, 0.0);
-    r.options.site_sparsities = &inner;
-    r.options.site_sparsity_count = 1;
-    r.options.output = NULL;
-    r.options.samples = 2;
-    r.options.selector = "fold";
-    r.options.conv_fit = "channel";
+    r.options.amount.site_sparsities = &inner;
+    r.options.amount.site_sparsity_count = 1;
+    r.options.output.path = NULL;
+    r.options.read.samples = 2;
+    r.options.cut.selector = "fold";
+    r.options.fit.conv_fit = "channel";
     support_fail_each_allocation(compress_in_memory, &r);
     vision_close(&r.v);
 }

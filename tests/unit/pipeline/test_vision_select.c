@@ -65,11 +65,11 @@ static void input_norms(const vision_lab *v, const char *model, const char *name
 static void cut_by_wanda(const vision_lab *v, const char *model, const char *output, bool open)
 {
     grail_compress_options options = vision_options(v, model, vision_path(v, output));
-    options.sparsity_stream = 0.5;
-    options.sparsity_conv = 0.5;
-    options.selector = "wanda";
-    options.open_loop = open;
-    options.compensate = "none";
+    options.amount.sparsity_stream = 0.5;
+    options.amount.sparsity_conv = 0.5;
+    options.cut.selector = "wanda";
+    options.fit.open_loop = open;
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
 }
 
@@ -163,13 +163,13 @@ static void wanda_scores_the_branch_by_the_dense_network(void **state)
         grail_compress_options options =
             vision_options(&v, model, vision_path(&v, open ? "loop" : "select"));
         vision_cut(&options, 0.5);
-        options.selector = "wanda";
-        options.stream_score = "branch";
-        options.open_loop = open;
-        options.select = open ? NULL : "open";
-        options.compensate = "grail";
+        options.cut.selector = "wanda";
+        options.cut.stream_score = "branch";
+        options.fit.open_loop = open;
+        options.cut.select = open ? NULL : "open";
+        options.fit.compensate = "grail";
         assert_ok(lab_compress(&options));
-        const char *output = options.output;
+        const char *output = options.output.path;
         assert_scored_by_weighted(&v, &m, model, output, "layer1.0.conv1", "conv1", NULL);
         assert_scored_by_weighted(&v, &m, model, output, "layer1.0.conv2", "layer1.0.conv1",
                                   "layer1.0.conv1");
@@ -208,15 +208,16 @@ static void a_stream_is_scored_by_its_first_producer_or_by_all(void **state)
             char output[32];
             snprintf(output, sizeof output, "out-%d-%d", s, all);
             grail_compress_options options = vision_options(&v, model, vision_path(&v, output));
-            options.sparsity_stream = 0.5;
-            options.selector = selectors[s];
-            options.stream_score = all ? "all" : "first";
-            options.compensate = "none";
+            options.amount.sparsity_stream = 0.5;
+            options.cut.selector = selectors[s];
+            options.cut.stream_score = all ? "all" : "first";
+            options.fit.compensate = "none";
             assert_ok(lab_compress(&options));
             for (int p = 0; p < (all ? 3 : 1); p++) {
                 add_rows(vision_find(&m, producers[p]), s + 1.0, scores);
             }
-            const int count = vision_kept_units(options.output, "layer1.0.conv1", kept[all], MOST);
+            const int count =
+                vision_kept_units(options.output.path, "layer1.0.conv1", kept[all], MOST);
             assert_best_are_kept(scores, 8, kept[all], count);
         }
         assert_memory_not_equal(kept[0], kept[1], 4 * sizeof kept[0][0]);
@@ -250,10 +251,10 @@ static void the_branch_scores_where_a_projection_begins_a_stream(void **state)
     vision_make(&m, VISION_BASIC);
     for (int i = 0; i < 2; i++) {
         grail_compress_options options = vision_options(&v, model, vision_path(&v, outputs[i]));
-        options.sparsity_stream = 0.5;
-        options.selector = "magnitude-l1";
-        options.stream_score = outputs[i];
-        options.compensate = "none";
+        options.amount.sparsity_stream = 0.5;
+        options.cut.selector = "magnitude-l1";
+        options.cut.stream_score = outputs[i];
+        options.fit.compensate = "none";
         assert_ok(lab_compress(&options));
         assert_scored_by(&v, &m, outputs[i], "layer1.0.conv1", "conv1.weight");
         assert_scored_by(&v, &m, outputs[i], "fc", producers[i]);
@@ -275,15 +276,16 @@ static void neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them(voi
     const char *model = vision_network(&v, VISION_HUGGING_FACE_VIT, "model");
     vision_make(&m, VISION_HUGGING_FACE_VIT);
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "l1"));
-    options.sparsity_ffn = 0.5;
-    options.selector = "magnitude-l1";
-    options.compensate = "none";
+    options.amount.sparsity_ffn = 0.5;
+    options.cut.selector = "magnitude-l1";
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
     add_rows(vision_find(&m, "vit.encoder.layer.1.intermediate.dense.weight"), 1.0, scores);
-    int count = vision_kept_units(options.output, "vit.encoder.layer.1.output.dense", kept, MOST);
+    int count =
+        vision_kept_units(options.output.path, "vit.encoder.layer.1.output.dense", kept, MOST);
     assert_best_are_kept(scores, 20, kept, count);
-    options.output = vision_path(&v, "wanda");
-    options.selector = "wanda";
+    options.output.path = vision_path(&v, "wanda");
+    options.cut.selector = "wanda";
     assert_ok(lab_compress(&options));
     const vision_tensor *down = vision_find(&m, "vit.encoder.layer.0.output.dense.weight");
     vision_values x = vision_tap_input(&v, model, down->shape.name);
@@ -293,7 +295,7 @@ static void neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them(voi
         scores[i % x.width] += fabs((double)down->values[i]) * sqrt(squares[i % x.width]);
     }
     memory_free(x.data);
-    count = vision_kept_units(options.output, "vit.encoder.layer.0.output.dense", kept, MOST);
+    count = vision_kept_units(options.output.path, "vit.encoder.layer.0.output.dense", kept, MOST);
     assert_best_are_kept(scores, 20, kept, count);
     vision_fini(&m);
     vision_close(&v);
@@ -311,11 +313,12 @@ static void random_channels_are_drawn_for_every_site(void **state)
         grail_compress_options options =
             vision_options(&v, model, vision_path(&v, seed == 0 ? "zero" : "one"));
         vision_cut(&options, 0.5);
-        options.selector = "random";
-        options.seed = (uint64_t)seed;
-        options.compensate = "none";
+        options.cut.selector = "random";
+        options.read.seed = (uint64_t)seed;
+        options.fit.compensate = "none";
         assert_ok(lab_compress(&options));
-        assert_int_equal(vision_kept_units(options.output, "layer1.0.conv1", kept[seed], MOST), 4);
+        assert_int_equal(vision_kept_units(options.output.path, "layer1.0.conv1", kept[seed], MOST),
+                         4);
     }
     assert_memory_not_equal(kept[0], kept[1], 4 * sizeof kept[0][0]);
     assert_int_equal(vision_kept_units(vision_path(&v, "zero"), "layer1.0.conv2", kept[0], MOST),

@@ -33,17 +33,17 @@ static void every_consumer_of_a_stream_is_fitted(void **state)
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "model");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "plain"));
-    options.sparsity_stream = 0.5;
-    options.compensate = "none";
+    options.amount.sparsity_stream = 0.5;
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    options.output = vision_path(&v, "fitted");
-    options.compensate = "grail";
+    options.output.path = vision_path(&v, "fitted");
+    options.fit.compensate = "grail";
     assert_ok(lab_compress(&options));
     for (size_t i = 0; i < sizeof consumers / sizeof consumers[0]; i++) {
-        assert_true(weights_differ(vision_path(&v, "plain"), options.output, consumers[i]));
+        assert_true(weights_differ(vision_path(&v, "plain"), options.output.path, consumers[i]));
     }
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        assert_false(weights_differ(vision_path(&v, "plain"), options.output, others[i]));
+        assert_false(weights_differ(vision_path(&v, "plain"), options.output.path, others[i]));
     }
     vision_close(&v);
 }
@@ -75,10 +75,10 @@ static void a_stream_is_reported_once(void **state)
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "model");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
-    options.sparsity_stream = 0.5;
-    options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
-    options.observer = remember;
-    options.observer_user = told;
+    options.amount.sparsity_stream = 0.5;
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+    options.run.observer = remember;
+    options.run.observer_user = told;
     const int count = lab_compress_reports(&options, sites, 16);
     double sum = 0.0;
     for (int i = 0; i < count; i++) {
@@ -103,9 +103,9 @@ static void a_stream_reports_every_consumer(void **state)
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "model");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
-    options.sparsity_stream = 0.5;
+    options.amount.sparsity_stream = 0.5;
     assert_ok(lab_compress(&options));
-    json_t *report = read_json(options.output, "report.json");
+    json_t *report = read_json(options.output.path, "report.json");
     const json_t *one = vision_reported_site(report, "layer1.0.conv1");
     double sum = 0.0;
     const json_t *fits = json_object_get(one, "consumers");
@@ -142,10 +142,10 @@ static void errors_are_those_of_outputs_that_stay(void **state)
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "model");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "small"));
-    options.sparsity_conv = options.sparsity_stream = 0.5;
-    options.compensate = "grail";
+    options.amount.sparsity_conv = options.amount.sparsity_stream = 0.5;
+    options.fit.compensate = "grail";
     assert_ok(lab_compress(&options));
-    const int count = vision_kept_units(options.output, "layer1.0.conv1", kept, 64);
+    const int count = vision_kept_units(options.output.path, "layer1.0.conv1", kept, 64);
     vision_read(&m, model);
     vision_tensor *t = vision_find(&m, name);
     const int64_t row = vision_elements(t) / t->shape.shape[0];
@@ -160,11 +160,11 @@ static void errors_are_those_of_outputs_that_stay(void **state)
     }
     vision_write(&m, vision_path(&v, "loud"));
     vision_fini(&m);
-    errors[0] = fit_error_before(options.output, "layer1.0.conv2");
-    options.model = vision_path(&v, "loud");
-    options.output = vision_path(&v, "large");
+    errors[0] = fit_error_before(options.output.path, "layer1.0.conv2");
+    options.read.model = vision_path(&v, "loud");
+    options.output.path = vision_path(&v, "large");
     assert_ok(lab_compress(&options));
-    errors[1] = fit_error_before(options.output, "layer1.0.conv2");
+    errors[1] = fit_error_before(options.output.path, "layer1.0.conv2");
     assert_true(errors[0] > 0.01);
     assert_near(errors[0], errors[1], 1e-6);
     vision_close(&v);
@@ -186,9 +186,9 @@ static void all_sites_together_leave_a_better_network_fitted_than_not(void **sta
             grail_compress_options options =
                 vision_options(&v, model, vision_path(&v, modes[mode]));
             vision_cut(&options, 0.34);
-            options.compensate = modes[mode];
+            options.fit.compensate = modes[mode];
             assert_ok(lab_compress(&options));
-            vision_values narrow = vision_outputs(&v, options.output, backend_host());
+            vision_values narrow = vision_outputs(&v, options.output.path, backend_host());
             errors[mode] = 0.0;
             for (int64_t i = 0; i < dense.rows * dense.width; i++) {
                 errors[mode] += pow(dense.data[i] - narrow.data[i], 2.0);

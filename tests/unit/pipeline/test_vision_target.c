@@ -26,10 +26,10 @@ static void assert_sums_are_nearer(vision_family family, const char *const *name
     const char *model = vision_network(&v, family, "model");
     for (int t = 0; t < 2; t++) {
         grail_compress_options options = vision_options(&v, model, vision_path(&v, targets[t]));
-        options.sparsity_conv = 0.5;
-        options.sparsity_ffn = 0.5;
-        options.target = targets[t];
-        options.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-5};
+        options.amount.sparsity_conv = 0.5;
+        options.amount.sparsity_ffn = 0.5;
+        options.fit.target = targets[t];
+        options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-5};
         assert_ok(lab_compress(&options));
     }
     for (int i = 0; i < count; i++) {

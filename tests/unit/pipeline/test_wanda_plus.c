@@ -66,11 +66,11 @@ static void decide_alone(const lab *l, const char *backend_name, const char *nam
     const grail_site_sparsity alone = {.site = name, .sparsity = 0.5};
     grail_compression *c = NULL;
     grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
-    options.sparsity_ffn = 0.0;
-    options.sparsity_heads = 0.0;
-    options.site_sparsities = &alone;
-    options.site_sparsity_count = 1;
-    options.backend = backend_name;
+    options.amount.sparsity_ffn = 0.0;
+    options.amount.sparsity_heads = 0.0;
+    options.amount.site_sparsities = &alone;
+    options.amount.site_sparsity_count = 1;
+    options.run.backend = backend_name;
     memset(&seen, 0, sizeof seen);
     assert_ok(grail_compression_open(&options, &c));
     for (int i = 0; i < c->request->plan.count; i++) {
@@ -139,9 +139,9 @@ static grail_compression *wait_before(const lab *l, const char *model, int block
 {
     grail_compression *c = NULL;
     grail_compress_options options = lab_options(l, model, NULL);
-    options.selector = "wanda++";
-    options.compensate = "none";
-    options.backend = "ref";
+    options.cut.selector = "wanda++";
+    options.fit.compensate = "none";
+    options.run.backend = "ref";
     assert_ok(grail_compression_open(&options, &c));
     for (int b = GRAPH_NONE; b < block; b++) {
         assert_ok(compress_block(c->network, b, NULL));
@@ -400,12 +400,12 @@ static void own_keeps_the_trained_weights(void **state)
     lab l;
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "none"));
-    options.selector = "wanda++";
-    options.compensate = "none";
+    options.cut.selector = "wanda++";
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    options.output = lab_path(&l, "own");
-    options.compensate = "own";
-    options.refit = options.token_weights = NULL; /* nothing is fitted */
+    options.output.path = lab_path(&l, "own");
+    options.fit.compensate = "own";
+    options.fit.refit = options.fit.token_weights = NULL; /* nothing is fitted */
     assert_ok(lab_compress(&options));
     for (size_t i = 0; i < 2; i++) {
         json_t *plain = kept_units(lab_path(&l, "none"), i);
@@ -446,14 +446,15 @@ static void towers_are_trained_too(void **state)
     const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "none"));
     vision_cut(&options, 0.5);
-    options.selector = "wanda++";
-    options.compensate = "none";
+    options.cut.selector = "wanda++";
+    options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    options.output = vision_path(&v, "own");
-    options.compensate = "own";
-    options.refit = options.token_weights = NULL; /* nothing is fitted */
+    options.output.path = vision_path(&v, "own");
+    options.fit.compensate = "own";
+    options.fit.refit = options.fit.token_weights = NULL; /* nothing is fitted */
     assert_ok(lab_compress(&options));
-    assert_false(same_tensor(vision_path(&v, "none"), options.output, "blocks.0.attn.qkv.weight"));
+    assert_false(
+        same_tensor(vision_path(&v, "none"), options.output.path, "blocks.0.attn.qkv.weight"));
     vision_close(&v);
 }
 
@@ -500,8 +501,8 @@ static void an_open_loop_has_no_gradients(void **state)
     lab l;
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
-    options.selector = "wanda++";
-    options.open_loop = 1;
+    options.cut.selector = "wanda++";
+    options.fit.open_loop = 1;
     assert_fails(grail_compression_open(&options, &c), GRAIL_ERROR_UNSUPPORTED,
                  "site 'model.layers.0.self_attn.o_proj': selector 'wanda++' needs the gradients "
                  "of the network as narrowed so far, which an open loop does not run; use a closed "
@@ -516,17 +517,17 @@ static void training_goes_with_gradients_and_without_a_fit(void **state)
     lab l;
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
-    options.plan_text = "{\"grail_plan\": 1, \"compensation\": {\"enabled\": true, "
-                        "\"regional_training\": true}, \"sites\": [{\"site\": "
-                        "\"model.layers.0.mlp.down_proj\", \"selector\": \"wanda++\", "
-                        "\"kept\": 40}]}";
+    options.amount.plan_text = "{\"grail_plan\": 1, \"compensation\": {\"enabled\": true, "
+                               "\"regional_training\": true}, \"sites\": [{\"site\": "
+                               "\"model.layers.0.mlp.down_proj\", \"selector\": \"wanda++\", "
+                               "\"kept\": 40}]}";
     assert_fails(grail_compression_open(&options, &c), GRAIL_ERROR_ARGUMENT,
                  "regional training leaves the weights as it has trained them, so they cannot be "
                  "fitted too; set \"enabled\" or \"regional_training\" to false");
-    options.plan_text = "{\"grail_plan\": 1, \"compensation\": {\"enabled\": false, "
-                        "\"regional_training\": true}, \"sites\": [{\"site\": "
-                        "\"model.layers.0.mlp.down_proj\", \"selector\": \"wanda\", "
-                        "\"kept\": 40}]}";
+    options.amount.plan_text = "{\"grail_plan\": 1, \"compensation\": {\"enabled\": false, "
+                               "\"regional_training\": true}, \"sites\": [{\"site\": "
+                               "\"model.layers.0.mlp.down_proj\", \"selector\": \"wanda\", "
+                               "\"kept\": 40}]}";
     assert_fails(grail_compression_open(&options, &c), GRAIL_ERROR_ARGUMENT,
                  "site 'model.layers.0.mlp.down_proj': regional training goes with a selector that "
                  "scores units by regional gradients, wanda++, but this site has 'wanda'");

@@ -397,24 +397,24 @@ grail_compress_options vision_options(const vision_lab *v, const char *model, co
     grail_compress_options options;
     grail_compress_options_init(&options);
     /* one choice at a time */
-    options.selector = "wanda";
-    options.refit = "none";
-    options.token_weights = "none";
-    options.model = model;
-    options.reading = reading_of(model);
-    options.output = output;
-    options.images = &v->images;
-    options.align = 1;
-    options.selector = "magnitude-l2";
+    options.cut.selector = "wanda";
+    options.fit.refit = "none";
+    options.fit.token_weights = "none";
+    options.read.model = model;
+    options.read.reading = reading_of(model);
+    options.output.path = output;
+    options.read.images = &v->images;
+    options.cut.align = 1;
+    options.cut.selector = "magnitude-l2";
     return options;
 }
 
 void vision_cut(grail_compress_options *options, double sparsity)
 {
-    options->sparsity_conv = sparsity;
-    options->sparsity_stream = sparsity;
-    options->sparsity_ffn = sparsity;
-    options->sparsity_heads = sparsity;
+    options->amount.sparsity_conv = sparsity;
+    options->amount.sparsity_stream = sparsity;
+    options->amount.sparsity_ffn = sparsity;
+    options->amount.sparsity_heads = sparsity;
 }
 
 int vision_stop_behind_first_block(void *user, const grail_site_report *one, int block, int blocks,

@@ -7,7 +7,7 @@ grail_plan_options plan_for(const grail_compress_options *run, const char *budge
     grail_plan_options options;
     grail_plan_options_init(&options);
     options.compress = *run;
-    options.compress.selector = "obs";
+    options.compress.cut.selector = "obs";
     options.budget = budget;
     options.ratio = ratio;
     options.tries = 8;

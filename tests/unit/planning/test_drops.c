@@ -112,9 +112,9 @@ static void a_run_keeps_what_the_plan_promises(void **state)
     grail_compress_options run = lab_options(&l, model, lab_path(&l, "out"));
     const grail_plan_options options = dropping(&run, "error", 0.8);
     grail_plan *p = made(&options);
-    run.plan_text = grail_plan_text(p);
+    run.amount.plan_text = grail_plan_text(p);
     assert_ok(lab_compress(&run));
-    json_t *report = read_json(run.output, "report.json");
+    json_t *report = read_json(run.output.path, "report.json");
     const json_t *narrow = json_object_get(report, "narrow");
     assert_true((double)json_integer_value(json_object_get(narrow, "parameters")) ==
                 grail_plan_facts_get(p).cost);
@@ -252,14 +252,14 @@ static void with_uniform_widths_whole_layers_go(void **state)
     assert_true(kept[0] > 0 && kept[1] > 0);
     assert_int_equal(kept[2], 0);
     assert_int_equal(kept[3], 0);
-    run.plan_text = grail_plan_text(p);
+    run.amount.plan_text = grail_plan_text(p);
     assert_ok(lab_compress(&run));
-    json_t *report = read_json(run.output, "report.json");
+    json_t *report = read_json(run.output.path, "report.json");
     const json_t *stock = json_array_get(json_object_get(report, "loaders"), 0);
     assert_true(json_is_true(json_object_get(stock, "loads")));
     json_decref(report);
     grail_plan_free(p);
-    options.compress.model =
+    options.compress.read.model =
         scaled(&l, "half", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
     options.ratio = 0.8;
     p = made(&options); /* the FFN matters */
@@ -307,7 +307,7 @@ static void failing_allocations_are_survived(void **state)
     const grail_compress_options run = lab_options(&l, model, NULL);
     grail_plan_options options = dropping(&run, "search", 0.5);
     grail_status status = GRAIL_ERROR_MEMORY;
-    options.compress.samples = 4;
+    options.compress.read.samples = 4;
     for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
         grail_plan *p = NULL;
         memory_fail_after(n);

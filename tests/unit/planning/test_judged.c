@@ -115,19 +115,19 @@ static grail_compress_options options_of(const place *p, const reader *r)
 {
     grail_compress_options o = r->of_text ? lab_options(&p->text, lab_golden("llama3"), NULL)
                                           : vision_options(&p->images, p->network, NULL);
-    o.selector = r->selector;
-    o.compensate = name_or(r->compensate, "none");
-    o.refit = name_or(r->refit, "none");
-    if (strcmp(o.compensate, "own") == 0) {
-        o.refit = o.token_weights = NULL; /* nothing is fitted */
+    o.cut.selector = r->selector;
+    o.fit.compensate = name_or(r->compensate, "none");
+    o.fit.refit = name_or(r->refit, "none");
+    if (strcmp(o.fit.compensate, "own") == 0) {
+        o.fit.refit = o.fit.token_weights = NULL; /* nothing is fitted */
     }
-    o.select = name_or(r->select, "closed");
-    o.sparsity_conv = r->conv;
-    o.sparsity_stream = r->stream;
-    o.sparsity_ffn = r->ffn;
-    o.sparsity_heads = 0.0;
-    o.open_loop = r->open_loop;
-    o.repair = r->repair;
+    o.cut.select = name_or(r->select, "closed");
+    o.amount.sparsity_conv = r->conv;
+    o.amount.sparsity_stream = r->stream;
+    o.amount.sparsity_ffn = r->ffn;
+    o.amount.sparsity_heads = 0.0;
+    o.fit.open_loop = r->open_loop;
+    o.fit.repair = r->repair;
     return o;
 }
 
@@ -197,7 +197,7 @@ static void a_session_keeps_apart_what_was_counted(void **state)
     char hashes[3][HASH_TEXT_SIZE];
     place_open(&p);
     grail_compress_options o = options_of(&p, &of_open_loop);
-    assert_ok(grail_session_open(o.model, o.reading, &o.session));
+    assert_ok(grail_session_open(o.read.model, o.read.reading, &o.read.session));
     for (int run = 0; run < 3; run++) {
         grail_compression *c = NULL;
         assert_ok(grail_compression_open(&o, &c));
@@ -208,7 +208,7 @@ static void a_session_keeps_apart_what_was_counted(void **state)
     }
     assert_string_equal(hashes[0], hashes[2]);
     assert_string_not_equal(hashes[0], hashes[1]);
-    grail_session_close(o.session);
+    grail_session_close(o.read.session);
     place_close(&p);
 }
 
@@ -288,14 +288,14 @@ static trials search(const grail_compress_options *run, bool changed)
     o.tries = TRIALS;
     o.observer = note_trial;
     o.observer_user = &t;
-    assert_ok(grail_session_open(run->model, NULL, &o.compress.session));
-    assert_ok(session_calibration(o.compress.session, &o.compress, &samples));
+    assert_ok(grail_session_open(run->read.model, NULL, &o.compress.read.session));
+    assert_ok(session_calibration(o.compress.read.session, &o.compress, &samples));
     if (changed) {
         change_samples(samples);
     }
     grail_plan_free(made(&o));
     calibration_release(samples);
-    grail_session_close(o.compress.session);
+    grail_session_close(o.compress.read.session);
     assert_int_equal(t.count, TRIALS);
     return t;
 }
@@ -357,7 +357,7 @@ static void samples_that_judge_are_carried_without_a_visit(void **state)
     for (int keeps = 0; keeps < 2; keeps++) {
         grail_compression *c = NULL;
         grail_compress_options o = options_of(&p, &of_refits);
-        o.memory = keeps == 1 ? 0 : 1;
+        o.run.memory = keeps == 1 ? 0 : 1;
         assert_ok(grail_compression_open(&o, &c));
         c->request->judges = true;
         const int64_t seen = c->request->samples->batch_count * 3 / 4;

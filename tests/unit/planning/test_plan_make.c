@@ -30,7 +30,7 @@ static void every_budget_stays_below_every_limit(void **state)
     lab_open(&l);
     for (int m = 0; m < 2; m++) {
         grail_compress_options run = lab_options(&l, lab_golden(models[m]), NULL);
-        run.gqa = m == 0 ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP;
+        run.cut.gqa = m == 0 ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP;
         for (int b = 0; grail_budget_at(b) != NULL; b++) {
             for (int limit = 0; grail_limit_at(limit) != NULL; limit++) {
                 grail_plan_options options = plan_for(&run, grail_budget_at(b), 0.8);
@@ -60,7 +60,7 @@ static void every_selector_can_be_planned_for(void **state)
     const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
     for (int i = 0; grail_selector_at(i) != NULL; i++) {
         grail_plan_options options = plan_for(&run, "search", 0.8);
-        options.compress.selector = grail_selector_at(i);
+        options.compress.cut.selector = grail_selector_at(i);
         options.tries = 2;
         grail_plan *p = made(&options);
         assert_true(grail_plan_facts_get(p).cost <= grail_plan_facts_get(p).most);
@@ -82,17 +82,17 @@ static void a_run_takes_the_widths_of_a_plan(void **state)
     const char *path = lab_path(&l, "plan.json");
     assert_ok(grail_plan_write(p, path));
     assert_fails(grail_plan_write(p, path), GRAIL_ERROR_EXISTS, "plan.json");
-    run.plan = path;
+    run.amount.plan = path;
     assert_ok(lab_compress(&run));
-    json_t *report = read_json(run.output, "report.json");
+    json_t *report = read_json(run.output.path, "report.json");
     const json_t *narrow = json_object_get(report, "narrow");
     assert_true((double)json_integer_value(json_object_get(narrow, "parameters")) == f.cost);
     json_decref(report);
-    run.plan = NULL;
-    run.plan_text = grail_plan_text(p);
-    run.output = lab_path(&l, "from-text");
+    run.amount.plan = NULL;
+    run.amount.plan_text = grail_plan_text(p);
+    run.output.path = lab_path(&l, "from-text");
     assert_ok(lab_compress(&run));
-    assert_same_checkpoint(lab_path(&l, "out"), run.output);
+    assert_same_checkpoint(lab_path(&l, "out"), run.output.path);
     grail_plan_free(p);
     lab_close(&l);
 }
@@ -215,13 +215,13 @@ static void a_search_heals_no_trial(void **state)
     grail_plan_options options = plan_for(&run, "search", 0.8);
     options.tries = 3;
     grail_plan *plain = made(&options);
-    options.compress.heal = "block,model";
-    options.compress.heal_observer = never_heals;
+    options.compress.heal.what = "block,model";
+    options.compress.run.heal_observer = never_heals;
     grail_plan *healed = made(&options);
     assert_string_equal(grail_plan_text(plain), grail_plan_text(healed));
     grail_plan_free(plain);
     grail_plan_free(healed);
-    options.compress.heal = "everything";
+    options.compress.heal.what = "everything";
     assert_fails(grail_plan_make(&options, &healed), GRAIL_ERROR_ARGUMENT,
                  "unknown healing 'everything'");
     lab_close(&l);
@@ -302,17 +302,18 @@ static void uniform_widths_are_as_near_to_the_limit_as_their_steps_allow(void **
     const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
     grail_model *m = NULL;
     grail_site_list *sites = NULL;
-    assert_ok(grail_model_open(run.model, &m));
+    assert_ok(grail_model_open(run.read.model, &m));
     assert_ok(grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
     for (int i = 0; i < 2 * 5; i++) {
         grail_plan_options options = plan_for(&run, i < 5 ? "uniform" : "search", ratios[i % 5]);
         options.uniform_widths = 1;
-        options.compress.align = 1 + i % 3;
+        options.compress.cut.align = 1 + i % 3;
         grail_plan *p = made(&options);
         json_t *document = document_of(p);
         const grail_plan_facts f = grail_plan_facts_get(p);
         assert_true(f.cost <= f.most);
-        assert_true(f.most - f.cost < step_cost(sites, document, "ffn", options.compress.align));
+        assert_true(f.most - f.cost <
+                    step_cost(sites, document, "ffn", options.compress.cut.align));
         assert_true(f.most - f.cost < step_cost(sites, document, "heads", 1));
         json_decref(document);
         grail_plan_free(p);
@@ -422,11 +423,11 @@ static void what_cannot_be_met_is_refused_with_the_least(void **state)
     options.uniform_widths = 1;
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "every depth its own width");
     options = plan_for(&run, "search", 0.8);
-    options.compress.samples = 2;
+    options.compress.read.samples = 2;
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "give more samples");
     options = plan_for(&run, "search", 0.8);
-    options.compress.open_loop = 1;
-    options.compress.compensate = "grail";
+    options.compress.fit.open_loop = 1;
+    options.compress.fit.compensate = "grail";
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "needs a closed loop");
     assert_null(p);
     lab_close(&l);
