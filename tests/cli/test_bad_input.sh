@@ -206,9 +206,11 @@ stated "\"select\": \"closed\", $sites" select --select open
 for words in "enabled true compensate" "target \"local\" target" "bias \"off\" bias" "ridge \"zero\" ridge" \
     "refit \"none\" refit" "ridge_scale \"mean\" ridge-scale" "token_weights \"none\" token-weights" "alpha 0.1 alpha"; do
     read -r key value name <<<"$words"
-    stated "\"compensation\": {\"$key\": $value}, $sites" "compensation.$key" "--$name" 1
+    word=${value//\"/}
+    [[ $name == compensate ]] && word=grail
+    stated "\"compensation\": {\"$key\": $value}, $sites" "compensation.$key" "--$name" "$word"
     [[ $name == compensate ]] ||
-        stated "\"compensation\": {\"enabled\": false}, $sites" compensation.enabled "--$name" 1
+        stated "\"compensation\": {\"enabled\": false}, $sites" compensation.enabled "--$name" "$word"
 done
 cat >plan.json <<<"{\"grail_plan\": 1, \"seed\": 1, \"gqa\": null, \"compensation\": {\"ridge\": \"prior\"}, $sites}"
 runs "$grail" compress "$tiny" -o out --calib ids.npy --plan plan.json --selector wanda --gqa kv-groups --loop open \
