@@ -20,11 +20,11 @@ int main(int argc, char **argv)
     grail_image_source_init(&images);
     images.path = calibration;
     grail_compress_options_init(&options);
-    options.model = model;
-    options.images = &images;
-    options.output = argv[2];
-    options.samples = 16;
-    options.sparsity_conv = 0.5;
+    options.read.model = model;
+    options.read.images = &images;
+    options.output.path = argv[2];
+    options.read.samples = 16;
+    options.amount.sparsity_conv = 0.5;
     const int failed = grail_compression_open(&options, &run) != GRAIL_OK ||
                        grail_compression_run(run) != GRAIL_OK ||
                        grail_compression_finish(run) != GRAIL_OK;
