@@ -142,16 +142,28 @@ bool option_given(const char *name)
 static const grail_option *description_of(const option *o)
 {
     static const grail_option kinds[] = {
-        [OPTION_FLAG] = {"", 0, sizeof(bool), GRAIL_OPTION_FLAG},
-        [OPTION_TEXT] = {"", 0, sizeof(char *), GRAIL_OPTION_TEXT},
-        [OPTION_WORD] = {"", 0, sizeof(char *), GRAIL_OPTION_TEXT},
-        [OPTION_SELECTOR] = {"", 0, sizeof(char *), GRAIL_OPTION_TEXT},
-        [OPTION_BACKEND] = {"", 0, sizeof(char *), GRAIL_OPTION_TEXT},
-        [OPTION_INTEGER] = {"", 0, sizeof(int64_t), GRAIL_OPTION_INTEGER, .least = 1.0},
-        [OPTION_THREADS] = {"", 0, sizeof(int64_t), GRAIL_OPTION_INTEGER, .least = 1.0,
+        [OPTION_FLAG] = {.field = "", .size = sizeof(bool), .type = GRAIL_OPTION_FLAG},
+        [OPTION_TEXT] = {.field = "", .size = sizeof(char *), .type = GRAIL_OPTION_TEXT},
+        [OPTION_WORD] = {.field = "", .size = sizeof(char *), .type = GRAIL_OPTION_TEXT},
+        [OPTION_SELECTOR] = {.field = "", .size = sizeof(char *), .type = GRAIL_OPTION_TEXT},
+        [OPTION_BACKEND] = {.field = "", .size = sizeof(char *), .type = GRAIL_OPTION_TEXT},
+        [OPTION_INTEGER] = {.field = "",
+                            .size = sizeof(int64_t),
+                            .type = GRAIL_OPTION_INTEGER,
+                            .least = 1.0},
+        [OPTION_THREADS] = {.field = "",
+                            .size = sizeof(int64_t),
+                            .type = GRAIL_OPTION_INTEGER,
+                            .least = 1.0,
                             .below = MOST_THREADS + 1.0},
-        [OPTION_SIZE] = {"", 0, sizeof(int64_t), GRAIL_OPTION_SIZE, .least = 1.0},
-        [OPTION_REAL] = {"", 0, sizeof(double), GRAIL_OPTION_REAL, .least = -(double)INFINITY},
+        [OPTION_SIZE] = {.field = "",
+                         .size = sizeof(int64_t),
+                         .type = GRAIL_OPTION_SIZE,
+                         .least = 1.0},
+        [OPTION_REAL] = {.field = "",
+                         .size = sizeof(double),
+                         .type = GRAIL_OPTION_REAL,
+                         .least = -(double)INFINITY},
     };
     return o->of != NULL ? o->of : &kinds[o->kind];
 }

@@ -488,7 +488,7 @@ static void wrong_options_are_refused(void **state)
     grail_compress_options bad = good;
     bad.heal.what = "blocks";
     assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT,
-                 "cannot heal 'blocks', expected one of none, block, model, block,model");
+                 "unknown healing 'blocks'; expected one of none, block, model, block,model");
     bad = good;
     bad.heal.steps = -1;
     assert_fails(lab_compress(&bad), GRAIL_ERROR_ARGUMENT, "the number of steps of healing is -1");
