@@ -1,37 +1,23 @@
-#include "exec/ops/broadcast.h"
+#include "exec/ops/operator_code.h"
 
+/* Y = A * B elementwise; B may be repeated over Y (operation_list.h). */
 static grail_status run_multiply(const node_run *r)
 {
-    grail_status status = GRAIL_OK;
-    matrix made = {0};
-    matrix second = {0};
-    TRY(broadcast_second(r, &made, &second));
-    TRY(matrix_multiply(r->x[0], second, r->y));
-out:
-    matrix_pool_give(r->pool, &made);
-    return status;
+    return matrix_multiply(r->x[0], r->x[1], r->y);
 }
 
 static grail_status back_multiply(node_back *b)
 {
     grail_status status = GRAIL_OK;
-    const node_run *r = &b->run;
-    matrix made = {0};
-    matrix second = {0};
-    matrix other = {0};
     if (b->reaches[1]) {
-        TRY(matrix_pool_take(r->pool, b->dy.rows, b->dy.columns, &other));
-        TRY(matrix_multiply(b->dy, r->x[0], other));
-        TRY(broadcast_back(b, &other));
+        TRY(back_new(b, 1));
+        TRY(matrix_spread_gradient(b->run.x[0], b->dy, b->dx[1]));
     }
     if (b->reaches[0]) {
-        TRY(broadcast_second(r, &made, &second));
-        TRY(matrix_multiply(b->dy, second, b->dy));
+        TRY(matrix_multiply(b->dy, b->run.x[1], b->dy));
         back_pass(b, 0);
     }
 out:
-    matrix_pool_give(r->pool, &made);
-    matrix_pool_give(r->pool, &other);
     return status;
 }
 
