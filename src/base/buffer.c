@@ -24,12 +24,10 @@ grail_status buffer_reserve(buffer *b, size_t extra)
     if (capacity <= needed && !size_add(needed, SMALLEST, &capacity)) {
         return error_set(GRAIL_ERROR_MEMORY, "out of memory: cannot hold %zu bytes", needed);
     }
-    const grail_status status = memory_resize(&b->bytes, capacity, 1);
-    if (status == GRAIL_OK) {
-        b->capacity = capacity;
-        b->bytes[b->size] = 0;
-    }
-    return status;
+    CHECK(memory_resize(&b->bytes, capacity, 1));
+    b->capacity = capacity;
+    b->bytes[b->size] = 0;
+    return GRAIL_OK;
 }
 
 grail_status buffer_append(buffer *b, const void *bytes, size_t count)
@@ -59,14 +57,12 @@ grail_status buffer_format(buffer *b, const char *format, ...)
     if (length < 0) {
         return error_set(GRAIL_ERROR_INTERNAL, "cannot format a string");
     }
-    const grail_status status = buffer_reserve(b, (size_t)length);
-    if (status == GRAIL_OK) {
-        va_start(arguments, format);
-        vsnprintf((char *)b->bytes + b->size, (size_t)length + 1, format, arguments);
-        va_end(arguments);
-        b->size += (size_t)length;
-    }
-    return status;
+    CHECK(buffer_reserve(b, (size_t)length));
+    va_start(arguments, format);
+    vsnprintf((char *)b->bytes + b->size, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    b->size += (size_t)length;
+    return GRAIL_OK;
 }
 
 void buffer_fini(buffer *b)

@@ -32,18 +32,16 @@ out:
 grail_status child_find(const char *name, char **out)
 {
     enum { LONGEST = 4096 };
-    grail_status status = GRAIL_OK;
     const char *at = getenv("PATH");
     *out = NULL;
     while (at != NULL && *out == NULL) {
         const size_t length = strcspn(at, ":");
         if (at[0] == '/' && length < LONGEST) {
-            TRY(try_place(at, length, name, out));
+            CHECK(try_place(at, length, name, out));
         }
         at = at[length] == 0 ? NULL : at + length + 1;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Its output goes to the file `output`. */
@@ -77,30 +75,29 @@ static int spawn(const char *const program[], int output, pid_t *out)
 /* Appends what comes until the other end is closed or `deadline` is reached (clock_seconds). */
 static grail_status read_all(int input, double deadline, const char *name, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     char bytes[1024];
     for (ssize_t count = 1; count != 0;) {
         const double left = deadline - clock_seconds();
         struct pollfd ready = {.fd = input, .events = POLLIN};
         if (left <= 0) {
-            FAIL(GRAIL_ERROR_UNSUPPORTED, "%s did not answer in time", name);
+            return error_set(GRAIL_ERROR_UNSUPPORTED, "%s did not answer in time", name);
         }
         if (poll(&ready, 1, (int)(1e3 * left) + 1) <= 0) {
             continue; /* a signal, or the time is over */
         }
         count = read(input, bytes, sizeof bytes);
         if (count < 0 && errno != EINTR) {
-            TRY(error_from_errno("cannot read what is printed by", name));
+            return error_from_errno("cannot read what is printed by", name);
         }
         if (count > 0 && (size_t)count > out->maximum - out->size) {
-            FAIL(GRAIL_ERROR_UNSUPPORTED, "%s prints more than %zu bytes", name, out->maximum);
+            return error_set(GRAIL_ERROR_UNSUPPORTED, "%s prints more than %zu bytes", name,
+                             out->maximum);
         }
         if (count > 0) {
-            TRY(buffer_append(out, bytes, (size_t)count));
+            CHECK(buffer_append(out, bytes, (size_t)count));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* What it still does interests nobody. */

@@ -169,21 +169,18 @@ size_t grail_escape(grail_escape_use use, const char *text, char *out, size_t si
 
 grail_status escape_append(grail_escape_use use, const void *text, size_t size, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     const char *bytes = text;
     const bool doubles = doubles_backslashes(use, bytes, size);
     size_t plain = 0; /* start of the bytes that stay unchanged */
     escape_unit unit = {0};
-    TRY(buffer_reserve(out, size));
+    CHECK(buffer_reserve(out, size));
     for (size_t at = 0; at < size; at += unit.taken) {
         unit = next_unit(use, bytes + at, size - at, doubles);
         if (unit.size != unit.taken || memcmp(unit.bytes, bytes + at, unit.size) != 0) {
-            TRY(buffer_append(out, bytes + plain, at - plain));
-            TRY(buffer_append(out, unit.bytes, unit.size));
+            CHECK(buffer_append(out, bytes + plain, at - plain));
+            CHECK(buffer_append(out, unit.bytes, unit.size));
             plain = at + unit.taken;
         }
     }
-    TRY(buffer_append(out, bytes + plain, size - plain));
-out:
-    return status;
+    return buffer_append(out, bytes + plain, size - plain);
 }

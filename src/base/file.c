@@ -174,7 +174,6 @@ grail_status file_read_at(int descriptor, const char *path, void *bytes, size_t 
 grail_status file_read_open(int descriptor, const char *path, size_t maximum, buffer *out)
 {
     struct stat info;
-    grail_status status = GRAIL_OK;
     if (fstat(descriptor, &info) != 0) {
         return error_from_errno("cannot inspect", path);
     }
@@ -186,12 +185,11 @@ grail_status file_read_open(int descriptor, const char *path, size_t maximum, bu
     if (out->maximum < maximum) {
         out->maximum = maximum;
     }
-    TRY(buffer_reserve(out, size));
-    TRY(file_read_at(descriptor, path, out->bytes + out->size, size, 0));
+    CHECK(buffer_reserve(out, size));
+    CHECK(file_read_at(descriptor, path, out->bytes + out->size, size, 0));
     out->size += size;
     out->bytes[out->size] = 0;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status file_read(const char *path, size_t maximum, buffer *out)

@@ -54,24 +54,22 @@ int64_t hash_set_mark(const hash_set *set, uint64_t hash, bool marked[HASH_SET_M
 
 grail_status hash_set_append(const hash_set *set, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     for (int64_t i = 0; i < set->count; i++) {
         unsigned char bytes[HASH_BYTES];
         for (int b = 0; b < HASH_BYTES; b++) {
             bytes[b] = (unsigned char)(set->hashes[i] >> (b * BYTE_BITS));
         }
-        TRY(buffer_append(out, bytes, sizeof bytes));
+        CHECK(buffer_append(out, bytes, sizeof bytes));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status take_hashes(const char *path, const buffer *bytes, hash_set *set)
 {
-    grail_status status = GRAIL_OK;
     if (bytes->size % HASH_BYTES != 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "'%s' has %zu bytes, which are no whole number of 8-byte hashes",
-             path, bytes->size);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "'%s' has %zu bytes, which are no whole number of 8-byte hashes", path,
+                         bytes->size);
     }
     for (size_t i = 0; i < bytes->size; i += HASH_BYTES) {
         uint64_t hash = 0;
@@ -79,13 +77,12 @@ static grail_status take_hashes(const char *path, const buffer *bytes, hash_set 
             hash = hash << BYTE_BITS | bytes->bytes[i + b];
         }
         if (set->count > 0 && hash <= set->hashes[set->count - 1]) {
-            FAIL(GRAIL_ERROR_FORMAT, "'%s': hash %lld is not above the one before it", path,
-                 (long long)set->count);
+            return error_set(GRAIL_ERROR_FORMAT, "'%s': hash %lld is not above the one before it",
+                             path, (long long)set->count);
         }
         set->hashes[set->count++] = hash;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status hash_set_read(const char *path, const char *sha256, hash_set *out)

@@ -32,10 +32,9 @@ static grail_status check_regular(const line_log *log)
 grail_status line_log_open(int directory, const char *name, const char *path, int flags,
                            line_log *out, line_log_answer *answer)
 {
-    grail_status status = GRAIL_OK;
     bool taken = false;
     *out = (line_log){.descriptor = -1};
-    TRY(memory_copy_string(&out->path, path));
+    CHECK(memory_copy_string(&out->path, path));
     /* O_NONBLOCK: a pipe is refused below instead of waited for. */
     out->descriptor = file_open(directory, name, O_RDWR | O_NONBLOCK | flags);
     if (out->descriptor < 0 && errno == ENOENT && (flags & O_CREAT) == 0) {
@@ -43,28 +42,25 @@ grail_status line_log_open(int directory, const char *name, const char *path, in
         return GRAIL_OK;
     }
     if (out->descriptor < 0) {
-        TRY(error_from_errno("cannot open", path));
+        return error_from_errno("cannot open", path);
     }
-    TRY(check_regular(out));
-    TRY(file_lock(out->descriptor, path, &taken));
+    CHECK(check_regular(out));
+    CHECK(file_lock(out->descriptor, path, &taken));
     taken = taken || !is_still_there(out->descriptor, directory, name);
     *answer = taken ? LINE_LOG_TAKEN : LINE_LOG_OPEN;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status line_log_read(line_log *log, size_t maximum, buffer *text)
 {
     const size_t begin = text->size;
-    const grail_status status = file_read_open(log->descriptor, log->path, maximum, text);
-    if (status == GRAIL_OK) {
-        size_t end = text->size;
-        while (end > begin && text->bytes[end - 1] != '\n') {
-            end--;
-        }
-        log->size = end - begin;
+    CHECK(file_read_open(log->descriptor, log->path, maximum, text));
+    size_t end = text->size;
+    while (end > begin && text->bytes[end - 1] != '\n') {
+        end--;
     }
-    return status;
+    log->size = end - begin;
+    return GRAIL_OK;
 }
 
 static grail_status cut_off(const line_log *log)

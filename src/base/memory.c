@@ -237,12 +237,10 @@ grail_status memory_copy_string(char **out, const char *text)
 {
     const size_t bytes = strlen(text) + 1;
     char *copy = NULL;
-    const grail_status status = memory_new_unset(&copy, bytes, 1);
-    if (status == GRAIL_OK) {
-        memcpy(copy, text, bytes);
-        *out = copy;
-    }
-    return status;
+    CHECK(memory_new_unset(&copy, bytes, 1));
+    memcpy(copy, text, bytes);
+    *out = copy;
+    return GRAIL_OK;
 }
 
 grail_status memory_format(char **out, const char *format, ...)
@@ -255,12 +253,10 @@ grail_status memory_format(char **out, const char *format, ...)
         return error_set(GRAIL_ERROR_INTERNAL, "cannot format a string");
     }
     char *text = NULL;
-    const grail_status status = memory_new_unset(&text, (size_t)length + 1, 1);
-    if (status == GRAIL_OK) {
-        va_start(arguments, format);
-        vsnprintf(text, (size_t)length + 1, format, arguments);
-        va_end(arguments);
-        *out = text;
-    }
-    return status;
+    CHECK(memory_new_unset(&text, (size_t)length + 1, 1));
+    va_start(arguments, format);
+    vsnprintf(text, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    *out = text;
+    return GRAIL_OK;
 }

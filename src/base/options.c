@@ -458,15 +458,13 @@ static grail_status transfer(const grail_option *from, const void *from_owner,
 grail_status options_transfer(const grail_option *from, const void *from_owner,
                               const grail_option *to, void *to_owner)
 {
-    grail_status status = GRAIL_OK;
     for (; from->field != NULL; from++) {
         const grail_option *same = from->key == NULL ? NULL : find_key(to, from->key);
         if (same != NULL) {
-            TRY(transfer(from, from_owner, same, to_owner));
+            CHECK(transfer(from, from_owner, same, to_owner));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* -- JSON -------------------------------------------------------------------------------------- */
@@ -505,53 +503,44 @@ static json_t *field_to_json(const grail_option *o, const void *owner)
 
 grail_status options_to_json(const grail_option *list, const void *owner, json_t *object)
 {
-    grail_status status = GRAIL_OK;
     for (const grail_option *o = list; o->field != NULL; o++) {
-        TRY(json_put(object, o->key, field_to_json(o, owner)));
+        CHECK(json_put(object, o->key, field_to_json(o, owner)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status optional_from_json(const char *source, const json_t *object,
                                        const grail_option *o, void *owner)
 {
-    grail_status status = GRAIL_OK;
     const json_t *value = json_object_get(object, o->key);
     grail_number number = {.choice = GRAIL_NUMBER_GIVEN};
     if (json_is_string(value) && strcmp(json_string_value(value), cross_validated_in_json) == 0) {
         number.choice = GRAIL_NUMBER_CROSS_VALIDATED;
     } else {
-        TRY(json_get_real(source, object, o->key, 0.0, &number.value));
+        CHECK(json_get_real(source, object, o->key, 0.0, &number.value));
     }
     if (number.value < 0.0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is negative; expected 0 or more, or \"%s\"", source,
-             o->key, cross_validated_in_json);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: \"%s\" is negative; expected 0 or more, or \"%s\"", source, o->key,
+                         cross_validated_in_json);
     }
     put_number(o, owner, number);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status word_from_json(const char *source, const json_t *object, const grail_option *o,
                                    void *owner)
 {
-    grail_status status = GRAIL_OK;
     const char *word = NULL;
     int found = 0;
-    TRY(json_get_string(source, object, o->key, NULL, &word));
-    status = option_find_word(o->what, word, o->words, &found);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", source);
-        goto out;
-    }
+    CHECK(json_get_string(source, object, o->key, NULL, &word));
+    CHECK(error_in(option_find_word(o->what, word, o->words, &found), "%s", source));
     if (o->type == GRAIL_OPTION_CHOICE) {
         set_whole(o, owner, found);
     } else {
         (void)set_value(o, owner, o->words[found]);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status number_from_json(const char *source, const json_t *object,
@@ -583,22 +572,20 @@ out:
 grail_status options_from_json(const char *source, const json_t *object, const grail_option *list,
                                void *owner)
 {
-    grail_status status = GRAIL_OK;
     for (const grail_option *o = list; o->field != NULL; o++) {
         const json_t *value = o->key == NULL ? NULL : json_object_get(object, o->key);
         if (value == NULL || json_is_null(value)) {
             continue;
         }
         if (o->type == GRAIL_OPTION_NUMBER) {
-            TRY(optional_from_json(source, object, o, owner));
+            CHECK(optional_from_json(source, object, o, owner));
         } else if (o->words != NULL && o->type != GRAIL_OPTION_INTEGER) {
-            TRY(word_from_json(source, object, o, owner));
+            CHECK(word_from_json(source, object, o, owner));
         } else {
-            TRY(number_from_json(source, object, o, owner));
+            CHECK(number_from_json(source, object, o, owner));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status options_check_keys(const char *where, const json_t *object, const grail_option *list,

@@ -55,15 +55,12 @@ static grail_status error_taken(const output_directory *o)
 
 static grail_status set_paths(output_directory *o, const char *path)
 {
-    grail_status status = GRAIL_OK;
     if (path[0] == 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "no output directory was given");
+        return error_set(GRAIL_ERROR_ARGUMENT, "no output directory was given");
     }
-    TRY(path_trim(&o->path, path));
-    TRY(memory_format(&o->partial, "%s.partial", o->path));
-    TRY(path_join(&o->result, o->partial, result_name));
-out:
-    return status;
+    CHECK(path_trim(&o->path, path));
+    CHECK(memory_format(&o->partial, "%s.partial", o->path));
+    return path_join(&o->result, o->partial, result_name);
 }
 
 /* Does not follow a link, because its target belongs to somebody else. */
@@ -206,20 +203,18 @@ static bool has_result(const output_directory *o)
  * result is gone, there is nothing to continue. */
 static grail_status judge_commit(output_directory *o)
 {
-    grail_status status = GRAIL_OK;
     struct stat there;
     if (last_commit(o) == NULL || has_result(o)) {
         return GRAIL_OK;
     }
     if (lstat(o->path, &there) == 0) {
-        TRY(is_of_commit(o, &there, &o->committed));
+        CHECK(is_of_commit(o, &there, &o->committed));
     }
     if (!o->committed) {
         json_array_clear(o->records);
         o->log.size = 0;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Callers need not see commit records, finished or not. */
@@ -241,24 +236,24 @@ static grail_status open_result(output_directory *o)
 
 static grail_status judge_partial(output_directory *o, bool resume)
 {
-    grail_status status = GRAIL_OK;
-    TRY(judge_commit(o));
+    CHECK(judge_commit(o));
     drop_commits(o);
     const bool begun = json_array_size(o->records) > 0;
     if (is_there(o->path) && !(o->committed && resume)) {
-        TRY(error_output_exists(o));
+        return error_output_exists(o);
     }
     if (begun && !resume) {
-        FAIL_ABOUT("resume", GRAIL_ERROR_EXISTS,
-                   "'%s' holds an interrupted run; resume it or delete it", o->partial);
+        return error_about(error_set(GRAIL_ERROR_EXISTS,
+                                     "'%s' holds an interrupted run; resume it or delete it",
+                                     o->partial),
+                           "resume");
     }
     if (!begun) {
-        TRY(require_nothing_else(o));
+        CHECK(require_nothing_else(o));
     } else if (!o->committed) {
-        TRY(open_result(o));
+        CHECK(open_result(o));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Returns the name of a file that cannot be removed, with errno, or NULL. The records come last:
@@ -365,16 +360,14 @@ const char *output_directory_result(const output_directory *o)
 
 grail_status output_directory_declare(output_directory *o, const char *name)
 {
-    grail_status status = GRAIL_OK;
     if (name[0] == 0 || strchr(name, '/') != NULL || strcmp(name, ".") == 0 ||
         strcmp(name, "..") == 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "'%s' is not the name of a file", name);
+        return error_set(GRAIL_ERROR_ARGUMENT, "'%s' is not the name of a file", name);
     }
-    TRY(memory_reserve(&o->names, o->name_count + 1, sizeof o->names[0]));
-    TRY(memory_copy_string(&o->names[o->name_count], name));
+    CHECK(memory_reserve(&o->names, o->name_count + 1, sizeof o->names[0]));
+    CHECK(memory_copy_string(&o->names[o->name_count], name));
     o->name_count++;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status append_record(output_directory *o, const json_t *record)
@@ -391,22 +384,16 @@ out:
 
 grail_status output_directory_record(output_directory *o, const json_t *record)
 {
-    grail_status status = GRAIL_OK;
-    TRY(append_record(o, record));
-    TRY(json_push(o->records, json_deep_copy(record)));
-out:
-    return status;
+    CHECK(append_record(o, record));
+    return json_push(o->records, json_deep_copy(record));
 }
 
 grail_status output_directory_begin(output_directory *o, const json_t *record)
 {
-    grail_status status = GRAIL_OK;
-    TRY(output_directory_record(o, record));
-    TRY(open_result(o));
-    TRY(file_flush(o->directory, o->partial));
-    TRY(path_flush_parent(o->partial));
-out:
-    return status;
+    CHECK(output_directory_record(o, record));
+    CHECK(open_result(o));
+    CHECK(file_flush(o->directory, o->partial));
+    return path_flush_parent(o->partial);
 }
 
 grail_status output_directory_write(output_directory *o, const char *name, const void *bytes,
@@ -436,16 +423,14 @@ out:
 grail_status output_directory_open_saved(output_directory *o, int which, bool write,
                                          int *descriptor, char **path)
 {
-    grail_status status = GRAIL_OK;
     const char *name = saved_names[which];
-    TRY(path_join(path, o->partial, name));
+    CHECK(path_join(path, o->partial, name));
     *descriptor = file_open(o->directory, name,
                             O_NOFOLLOW | (write ? O_WRONLY | O_CREAT | O_TRUNC : O_RDONLY));
     if (*descriptor < 0) {
-        TRY(error_from_errno(write ? "cannot create" : "cannot open", *path));
+        return error_from_errno(write ? "cannot create" : "cannot open", *path);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 void output_directory_clear(output_directory *o)
@@ -474,20 +459,18 @@ out:
 
 static grail_status rename_result(output_directory *o)
 {
-    grail_status status = GRAIL_OK;
-    TRY(file_flush(o->result_directory, o->result));
-    TRY(record_commit(o));
+    CHECK(file_flush(o->result_directory, o->result));
+    CHECK(record_commit(o));
     if (rename_to_new(o->directory, result_name, AT_FDCWD, o->path) != 0) {
         if (errno == EEXIST) {
-            FAIL(GRAIL_ERROR_EXISTS, "'%s' appeared during the run; move it away", o->path);
+            return error_set(GRAIL_ERROR_EXISTS, "'%s' appeared during the run; move it away",
+                             o->path);
         }
-        TRY(error_from_errno("cannot rename to", o->path));
+        return error_from_errno("cannot rename to", o->path);
     }
     o->committed = true;
-    TRY(path_flush_parent(o->path));
-    TRY(file_flush(o->directory, o->partial));
-out:
-    return status;
+    CHECK(path_flush_parent(o->path));
+    return file_flush(o->directory, o->partial);
 }
 
 /* The partial directory stays when it holds files of somebody else. A crash may undo its removal;

@@ -104,12 +104,9 @@ out:
 
 grail_status output_file_open(const char *path, bool replaces, output_file *out)
 {
-    grail_status status = GRAIL_OK;
     *out = (output_file){.descriptor = -1, .replaces = replaces};
-    TRY(resolve_path(path, replaces, &out->path));
-    TRY(create_temporary(out));
-out:
-    return status;
+    CHECK(resolve_path(path, replaces, &out->path));
+    return create_temporary(out);
 }
 
 static void let_go(output_file *f)
@@ -124,18 +121,15 @@ static void let_go(output_file *f)
 
 grail_status output_file_commit(output_file *f)
 {
-    grail_status status = GRAIL_OK;
-    TRY(file_flush(f->descriptor, f->path));
+    CHECK(file_flush(f->descriptor, f->path));
     const int failed = f->replaces ? rename(f->temporary, f->path)
                                    : rename_to_new(AT_FDCWD, f->temporary, AT_FDCWD, f->path);
     if (failed != 0) {
-        TRY(errno == EEXIST && !f->replaces ? error_exists(f->path)
-                                            : error_from_errno("cannot rename to", f->path));
+        CHECK(errno == EEXIST && !f->replaces ? error_exists(f->path)
+                                              : error_from_errno("cannot rename to", f->path));
     }
     let_go(f);
-    TRY(path_flush_parent(f->path));
-out:
-    return status;
+    return path_flush_parent(f->path);
 }
 
 void output_file_fini(output_file *f)

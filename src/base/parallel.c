@@ -160,18 +160,16 @@ static void shorten_waiting(void)
 grail_status parallel_start(void)
 {
     static _Thread_local int running = 1;
-    grail_status status = GRAIL_OK;
     const int wanted = parallel_threads();
     if (wanted <= running || omp_in_parallel()) {
         return GRAIL_OK;
     }
-    TRY(try_threads(wanted - 1));
+    CHECK(try_threads(wanted - 1));
     shorten_waiting();
 #pragma omp parallel
     {
         allocate_once();
     }
     running = wanted;
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -10,14 +10,11 @@ enum { BEFORE = sizeof before - 1 };
 
 grail_status record_append_line(const json_t *record, buffer *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(buffer_append_string(out, before));
+    CHECK(buffer_append_string(out, before));
     const size_t begin = out->size;
-    TRY(json_append_text(record, out));
-    TRY(checksum_append_end(out, begin));
-    TRY(buffer_append_string(out, "\n"));
-out:
-    return status;
+    CHECK(json_append_text(record, out));
+    CHECK(checksum_append_end(out, begin));
+    return buffer_append_string(out, "\n");
 }
 
 /* Whether `size` bytes, without a line end, are a complete line; the record's text stands at BEFORE
@@ -44,8 +41,8 @@ static grail_status parse_line(const char *path, size_t number, const char *line
     if (!is_intact(line, size, &length)) {
         return error_damaged(path, number);
     }
-    const grail_status status = json_parse(path, line + BEFORE, length, &record);
-    return status == GRAIL_OK ? json_push(records, record) : status;
+    CHECK(json_parse(path, line + BEFORE, length, &record));
+    return json_push(records, record);
 }
 
 grail_status records_parse(const char *path, const void *text, size_t size, json_t **out)

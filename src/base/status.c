@@ -32,16 +32,32 @@ grail_status error_about(grail_status status, const char *fields)
     return status;
 }
 
-void error_prefix(const char *format, ...)
+static void prefix(const char *format, va_list arguments)
 {
     char text[GRAIL_ERROR_TEXT_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
     message_format(text, sizeof text, format, arguments);
-    va_end(arguments);
     message_append(text, sizeof text, ": ");
     message_append(text, sizeof text, grail_error_message());
     grail_error_record(text);
+}
+
+void error_prefix(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    prefix(format, arguments);
+    va_end(arguments);
+}
+
+grail_status error_in(grail_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (status != GRAIL_OK) {
+        prefix(format, arguments);
+    }
+    va_end(arguments);
+    return status;
 }
 
 void error_append(const char *format, ...)

@@ -35,14 +35,11 @@ static grail_status write_piece(const file_layout *layout, const layout_piece *p
 
 static grail_status lay_out(const file_layout *layout, int descriptor, const char *path)
 {
-    grail_status status = GRAIL_OK;
-    TRY(reserve_space(descriptor, path, layout->file_size));
+    CHECK(reserve_space(descriptor, path, layout->file_size));
     for (int64_t i = 0; i < layout->piece_count; i++) {
-        TRY(write_piece(layout, &layout->pieces[i], descriptor, path));
+        CHECK(write_piece(layout, &layout->pieces[i], descriptor, path));
     }
-    TRY(file_flush(descriptor, path));
-out:
-    return status;
+    return file_flush(descriptor, path);
 }
 
 static grail_status check_piece(const file_layout *layout, const layout_piece *piece,
@@ -60,19 +57,18 @@ out:
 
 static grail_status check_layout(const file_layout *layout, int descriptor, const char *path)
 {
-    grail_status status = GRAIL_OK;
     bool same = lseek(descriptor, 0, SEEK_END) == (off_t)layout->file_size;
     for (int64_t i = 0; same && i < layout->piece_count; i++) {
-        TRY(check_piece(layout, &layout->pieces[i], descriptor, path, &same));
+        CHECK(check_piece(layout, &layout->pieces[i], descriptor, path, &same));
     }
     if (!same) {
-        FAIL(GRAIL_ERROR_EXISTS,
-             "cannot continue '%s': it is damaged, or was prepared for other tensors; remove it to "
-             "start anew",
-             path);
+        return error_set(
+            GRAIL_ERROR_EXISTS,
+            "cannot continue '%s': it is damaged, or was prepared for other tensors; remove it to "
+            "start anew",
+            path);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static int flags_of(layout_start start)
@@ -104,10 +100,7 @@ grail_status file_layout_open(const file_layout *layout, const char *path, layou
 
 grail_status file_layout_seal(const file_layout *layout, int descriptor, const char *path)
 {
-    grail_status status = GRAIL_OK;
-    TRY(file_flush(descriptor, path));
-    TRY(write_piece(layout, &layout->seal, descriptor, path));
-    TRY(file_flush(descriptor, path));
-out:
-    return status;
+    CHECK(file_flush(descriptor, path));
+    CHECK(write_piece(layout, &layout->seal, descriptor, path));
+    return file_flush(descriptor, path);
 }

@@ -23,10 +23,7 @@ static int compare_name(const void *name, const void *entry)
 grail_status name_index_init(name_index *index, int64_t count, const char *const names[])
 {
     name_entry *entries = NULL;
-    const grail_status status = memory_new_unset(&entries, (size_t)count, sizeof *entries);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_new_unset(&entries, (size_t)count, sizeof *entries));
     for (int64_t i = 0; i < count; i++) {
         entries[i] = (name_entry){.name = names[i], .item = i};
     }

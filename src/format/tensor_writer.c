@@ -28,23 +28,22 @@ static grail_status check_tensor(const tensor_view *tensor)
 
 static grail_status fill_slot(const tensor_view *tensor, tensor_slot *slot)
 {
-    grail_status status = GRAIL_OK;
     int64_t elements = 0;
-    TRY(check_tensor(tensor));
-    TRY(memory_copy_string(&slot->name, tensor->name));
+    CHECK(check_tensor(tensor));
+    CHECK(memory_copy_string(&slot->name, tensor->name));
     slot->dtype = tensor->dtype;
     slot->rank = tensor->rank;
     memcpy(slot->shape, tensor->shape, (size_t)tensor->rank * sizeof tensor->shape[0]);
     if (!shape_elements(tensor->rank, tensor->shape, &elements) ||
         !dtype_bytes(tensor->dtype, elements, &slot->bytes)) {
         char text[128];
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "%s elements of %s do not fill their last byte, or take 2^61 bytes or more",
-             shape_text(tensor->rank, tensor->shape, text, sizeof text),
-             grail_dtype_name(tensor->dtype));
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "%s elements of %s do not fill their last byte, or take 2^61 bytes or more",
+            shape_text(tensor->rank, tensor->shape, text, sizeof text),
+            grail_dtype_name(tensor->dtype));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status tensor_writer_new(const char *path, tensor_writer **out)
@@ -64,22 +63,16 @@ out:
 grail_status tensor_writer_declare(tensor_writer *writer, int64_t count,
                                    const tensor_view tensors[])
 {
-    grail_status status = GRAIL_OK;
     if (count < 0 || count > TENSOR_MOST_IN_FILE) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "%lld tensors are not in 0 .. %d", (long long)count,
-             TENSOR_MOST_IN_FILE);
+        return error_set(GRAIL_ERROR_ARGUMENT, "%lld tensors are not in 0 .. %d", (long long)count,
+                         TENSOR_MOST_IN_FILE);
     }
-    TRY(memory_new(&writer->items, (size_t)count, sizeof *writer->items));
+    CHECK(memory_new(&writer->items, (size_t)count, sizeof *writer->items));
     for (int64_t i = 0; i < count; i++) {
         writer->count = i + 1; /* before filling, so that a partly filled slot is freed too */
-        status = fill_slot(&tensors[i], &writer->items[i]);
-        if (status != GRAIL_OK) {
-            error_prefix("tensor '%s'", tensors[i].name);
-            goto out;
-        }
+        CHECK(error_in(fill_slot(&tensors[i], &writer->items[i]), "tensor '%s'", tensors[i].name));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status tensor_writer_index(tensor_writer *writer)
@@ -128,42 +121,37 @@ static grail_status find(const tensor_writer *writer, const char *name, size_t b
 static grail_status write_slot(const tensor_writer *writer, const tensor_slot *slot,
                                const void *data)
 {
-    grail_status status = GRAIL_OK;
-    TRY(file_write_at(writer->descriptor, writer->path, data, slot->bytes, slot->place));
+    CHECK(file_write_at(writer->descriptor, writer->path, data, slot->bytes, slot->place));
     for (int i = 0; i < 2 && slot->checksums[i] > 0; i++) {
         const uint32_t crc = checksum_crc32(data, slot->bytes);
         const unsigned char bytes[] = {(unsigned char)crc, (unsigned char)(crc >> 8),
                                        (unsigned char)(crc >> 16), (unsigned char)(crc >> 24)};
-        TRY(file_write_at(writer->descriptor, writer->path, bytes, sizeof bytes,
-                          slot->checksums[i]));
+        CHECK(file_write_at(writer->descriptor, writer->path, bytes, sizeof bytes,
+                            slot->checksums[i]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status tensor_writer_put(tensor_writer *writer, const char *name, const void *data,
                                size_t bytes)
 {
-    grail_status status = GRAIL_OK;
     tensor_slot *slot = NULL;
-    TRY(find(writer, name, bytes, &slot));
+    CHECK(find(writer, name, bytes, &slot));
     if (slot->written) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "%s: tensor '%s' is written a second time", writer->path, name);
+        return error_set(GRAIL_ERROR_ARGUMENT, "%s: tensor '%s' is written a second time",
+                         writer->path, name);
     }
-    TRY(write_slot(writer, slot, data));
+    CHECK(write_slot(writer, slot, data));
     slot->written = true;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status tensor_writer_get(const tensor_writer *writer, const char *name, void *data,
                                size_t bytes)
 {
     tensor_slot *slot = NULL;
-    const grail_status status = find(writer, name, bytes, &slot);
-    return status == GRAIL_OK
-               ? file_read_at(writer->descriptor, writer->path, data, bytes, slot->place)
-               : status;
+    CHECK(find(writer, name, bytes, &slot));
+    return file_read_at(writer->descriptor, writer->path, data, bytes, slot->place);
 }
 
 grail_status tensor_writer_flush(const tensor_writer *writer)

@@ -26,65 +26,61 @@ static grail_status set_label(cifar_batch *batch, int64_t i, int64_t label)
 
 static grail_status read_binary(cifar_batch *batch, const unsigned char *bytes, size_t size)
 {
-    grail_status status = GRAIL_OK;
     if (size == 0 || size % RECORD != 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "has %zu bytes, expected a multiple of %d: truncated?", size,
-             RECORD);
+        return error_set(GRAIL_ERROR_FORMAT, "has %zu bytes, expected a multiple of %d: truncated?",
+                         size, RECORD);
     }
     batch->count = (int64_t)(size / RECORD);
     batch->pixels = bytes + 1;
     batch->stride = RECORD;
-    TRY(memory_new_unset(&batch->labels, size / RECORD, 1));
+    CHECK(memory_new_unset(&batch->labels, size / RECORD, 1));
     for (int64_t i = 0; i < batch->count; i++) {
-        TRY(set_label(batch, i, bytes[i * RECORD]));
+        CHECK(set_label(batch, i, bytes[i * RECORD]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_labels(cifar_batch *batch, const pickle_value *labels)
 {
-    grail_status status = GRAIL_OK;
     if (pickle_count(labels) != batch->count) {
-        FAIL(GRAIL_ERROR_FORMAT, "has %lld 'labels' for %lld images",
-             (long long)pickle_count(labels), (long long)batch->count);
+        return error_set(GRAIL_ERROR_FORMAT, "has %lld 'labels' for %lld images",
+                         (long long)pickle_count(labels), (long long)batch->count);
     }
-    TRY(memory_new(&batch->labels, (size_t)batch->count, 1));
+    CHECK(memory_new(&batch->labels, (size_t)batch->count, 1));
     for (int64_t i = 0; i < batch->count; i++) {
         int64_t label = 0;
         if (!pickle_integer(pickle_item(labels, i), &label)) {
-            FAIL(GRAIL_ERROR_FORMAT, "'labels' holds %s at index %lld, expected an integer",
-                 pickle_kind_text(pickle_item(labels, i)), (long long)i);
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "'labels' holds %s at index %lld, expected an integer",
+                             pickle_kind_text(pickle_item(labels, i)), (long long)i);
         }
-        TRY(set_label(batch, i, label));
+        CHECK(set_label(batch, i, label));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* {"data": uint8 [count, 3072], "labels": [count]}, in the Python version of the data set. */
 static grail_status read_pickled(cifar_batch *batch, const unsigned char *bytes, size_t size)
 {
-    grail_status status = GRAIL_OK;
     pickle_array data = {0};
-    TRY(pickle_read(bytes, size, NULL, &batch->document));
+    CHECK(pickle_read(bytes, size, NULL, &batch->document));
     const pickle_value *root = pickle_root(batch->document);
     if (pickle_find(root, "data") == NULL || pickle_find(root, "labels") == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "is not a CIFAR-10 batch: it holds %s without 'data' and 'labels'",
-             pickle_kind_text(root));
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "is not a CIFAR-10 batch: it holds %s without 'data' and 'labels'",
+                         pickle_kind_text(root));
     }
-    TRY(pickle_read_array(pickle_find(root, "data"), &data));
+    CHECK(pickle_read_array(pickle_find(root, "data"), &data));
     if (data.kind != 'u' || data.element_size != 1 || data.rank != 2 ||
         data.shape[1] != CIFAR_BYTES || data.shape[0] < 1) {
-        FAIL(GRAIL_ERROR_FORMAT, "'data' is not an array of bytes with the shape [images, %d]",
-             CIFAR_BYTES);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "'data' is not an array of bytes with the shape [images, %d]",
+                         CIFAR_BYTES);
     }
     batch->count = data.shape[0];
     batch->pixels = data.data;
     batch->stride = CIFAR_BYTES;
-    TRY(read_labels(batch, pickle_find(root, "labels")));
-out:
-    return status;
+    return read_labels(batch, pickle_find(root, "labels"));
 }
 
 grail_status cifar_batch_read(const char *name, const void *bytes, size_t size, cifar_batch *out)
@@ -93,11 +89,8 @@ grail_status cifar_batch_read(const char *name, const void *bytes, size_t size, 
     cifar_batch batch = {0};
     TRY(memory_copy_string(&batch.path, name));
     const bool pickled = size > 0 && *(const unsigned char *)bytes == pickle_mark;
-    status = pickled ? read_pickled(&batch, bytes, size) : read_binary(&batch, bytes, size);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", name);
-        goto out;
-    }
+    TRY(error_in(pickled ? read_pickled(&batch, bytes, size) : read_binary(&batch, bytes, size),
+                 "%s", name));
     *out = batch;
     batch = (cifar_batch){0};
 out:
@@ -163,10 +156,7 @@ static grail_status find_split(const char *directory, const char *split, const c
     char name[LONGEST_NAME];
     for (int i = 0; !*found && batch_name(split, i, ending, name); i++) {
         char *path = NULL;
-        const grail_status status = find_batch(directory, name, &path);
-        if (status != GRAIL_OK) {
-            return status;
-        }
+        CHECK(find_batch(directory, name, &path));
         *found = path != NULL;
         memory_free(path);
     }
@@ -175,26 +165,22 @@ static grail_status find_split(const char *directory, const char *split, const c
 
 grail_status cifar_recognise(const char *path, bool *out)
 {
-    grail_status status = GRAIL_OK;
     bool found = file_exists(path) && !file_is_directory(path);
     for (size_t k = 0; k < sizeof endings / sizeof endings[0]; k++) {
-        TRY(find_split(path, "test", endings[k], &found));
-        TRY(find_split(path, "train", endings[k], &found));
+        CHECK(find_split(path, "test", endings[k], &found));
+        CHECK(find_split(path, "train", endings[k], &found));
     }
     *out = found;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status add_batch(cifar_set *set, const char *path)
 {
     cifar_batch *batch = &set->batches[set->batch_count];
-    const grail_status status = open_batch(path, batch);
-    if (status == GRAIL_OK) {
-        set->batch_count++;
-        set->count += batch->count;
-    }
-    return status;
+    CHECK(open_batch(path, batch));
+    set->batch_count++;
+    set->count += batch->count;
+    return GRAIL_OK;
 }
 
 static grail_status add_split(cifar_set *set, const char *directory, const char *split,
@@ -226,10 +212,7 @@ static grail_status open_split(cifar_set *set, const char *directory, const char
         return error_about(status, "split");
     }
     for (size_t k = 0; set->count == 0 && k < sizeof endings / sizeof endings[0]; k++) {
-        const grail_status status = add_split(set, directory, split, endings[k]);
-        if (status != GRAIL_OK) {
-            return status;
-        }
+        CHECK(add_split(set, directory, split, endings[k]));
     }
     return set->count > 0
                ? GRAIL_OK

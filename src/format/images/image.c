@@ -19,11 +19,9 @@ grail_status image_new(image_mode mode, int64_t width, int64_t height, image *ou
         return error_set(GRAIL_ERROR_MEMORY, "a row of %lld pixels is too large for any memory",
                          (long long)width);
     }
-    const grail_status status = memory_new_unset(&made.pixels, (size_t)height, row);
-    if (status == GRAIL_OK) {
-        *out = made;
-    }
-    return status;
+    CHECK(memory_new_unset(&made.pixels, (size_t)height, row));
+    *out = made;
+    return GRAIL_OK;
 }
 
 void image_fini(image *picture)
@@ -83,15 +81,13 @@ grail_status image_to_rgb(image *picture)
         [IMAGE_GREY_WIDE] = cut_wide, [IMAGE_PALETTE] = look_up, [IMAGE_RGBA] = drop_alpha,
         [IMAGE_CMYK] = remove_ink,
     };
-    grail_status status = GRAIL_OK;
     image rgb = {0};
     if (picture->mode == IMAGE_RGB) {
         return GRAIL_OK;
     }
-    TRY(image_new(IMAGE_RGB, picture->width, picture->height, &rgb));
+    CHECK(image_new(IMAGE_RGB, picture->width, picture->height, &rgb));
     conversions[picture->mode](picture, rgb.pixels, (size_t)(picture->width * picture->height));
     image_fini(picture);
     *picture = rgb;
-out:
-    return status;
+    return GRAIL_OK;
 }

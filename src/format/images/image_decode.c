@@ -43,13 +43,10 @@ static grail_status check_ratio(const image_header *h)
 
 grail_status image_new_checked(const image_header *header, int64_t most_pixels, image *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(image_check_size(header->width, header->height, most_pixels));
-    TRY(check_side(header->width, header->height));
-    TRY(check_ratio(header));
-    TRY(image_new(header->mode, header->width, header->height, out));
-out:
-    return status;
+    CHECK(image_check_size(header->width, header->height, most_pixels));
+    CHECK(check_side(header->width, header->height));
+    CHECK(check_ratio(header));
+    return image_new(header->mode, header->width, header->height, out);
 }
 
 grail_status image_decode(const void *bytes, size_t size, int64_t most_pixels, image *out)

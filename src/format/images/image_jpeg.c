@@ -121,7 +121,6 @@ static grail_status choose_mode(jpeg_reader *reader, image_mode *mode)
 
 static grail_status read_header(jpeg_reader *reader)
 {
-    grail_status status = GRAIL_OK;
     image_header header = {.file_size = reader->size};
     const struct jpeg_decompress_struct *info = &reader->info;
     if (jpeg_read_header(&reader->info, TRUE) != JPEG_HEADER_OK) {
@@ -129,13 +128,12 @@ static grail_status read_header(jpeg_reader *reader)
     }
     header.width = info->image_width;
     header.height = info->image_height;
-    TRY(image_check_size(header.width, header.height, reader->most_pixels));
-    TRY(choose_mode(reader, &header.mode));
-    TRY(image_new_checked(&header, reader->most_pixels, &reader->image));
+    CHECK(image_check_size(header.width, header.height, reader->most_pixels));
+    CHECK(choose_mode(reader, &header.mode));
+    CHECK(image_new_checked(&header, reader->most_pixels, &reader->image));
     const int64_t scans = IMAGE_MOST_SCANNED / (header.width * header.height);
     reader->most_scans = scans < IMAGE_MOST_SCANS ? scans : IMAGE_MOST_SCANS;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_rows(jpeg_reader *reader)
@@ -166,8 +164,8 @@ static grail_status run_reader(jpeg_reader *reader, const unsigned char *bytes, 
                          "JPEG cannot be decoded: %s", reader->text);
     }
     start_reader(reader, bytes, size);
-    const grail_status status = read_header(reader);
-    return status == GRAIL_OK ? read_rows(reader) : status;
+    CHECK(read_header(reader));
+    return read_rows(reader);
 }
 
 grail_status image_decode_jpeg(const unsigned char *bytes, size_t size, int64_t most_pixels,

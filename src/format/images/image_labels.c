@@ -115,10 +115,7 @@ static grail_status apply_text(char *text, image_folder *folder)
         if (*line.file == 0 && line.label == NULL) {
             continue;
         }
-        const grail_status status = apply_line(&line, folder);
-        if (status != GRAIL_OK) {
-            return status;
-        }
+        CHECK(apply_line(&line, folder));
     }
     for (int64_t i = 0; i < folder->count; i++) {
         if (folder->files[i].label < 0) {
@@ -140,10 +137,7 @@ grail_status image_labels_read(const char *path, image_folder *folder)
         FAIL(GRAIL_ERROR_FORMAT, "%s: holds a zero byte, so it is not a CSV file", path);
     }
     start += strncmp(start, byte_order_mark, 3) == 0 ? 3 : 0;
-    status = apply_text(start, folder);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", path);
-    }
+    TRY(error_in(apply_text(start, folder), "%s", path));
 out:
     buffer_fini(&text);
     return status;

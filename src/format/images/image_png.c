@@ -98,7 +98,6 @@ static void read_palette(png_reader *reader)
 
 static grail_status read_header(png_reader *reader)
 {
-    grail_status status = GRAIL_OK;
     png_set_read_fn(reader->png, reader, read_bytes);
     png_set_user_limits(reader->png, LARGEST_SIDE, LARGEST_SIDE);
     /* Otherwise texts and profiles of a few bytes could unpack to gigabytes. */
@@ -111,12 +110,11 @@ static grail_status read_header(png_reader *reader)
         .height = png_get_image_height(reader->png, reader->info),
         .file_size = reader->size,
     };
-    TRY(image_new_checked(&header, reader->most_pixels, &reader->image));
+    CHECK(image_new_checked(&header, reader->most_pixels, &reader->image));
     if (header.mode == IMAGE_PALETTE) {
         read_palette(reader);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* A row of wide grey was read into the first half of its memory, two bytes per pixel, high byte
@@ -183,11 +181,9 @@ static grail_status run_reader(png_reader *reader)
     if (reader->info == NULL) {
         return error_set(GRAIL_ERROR_MEMORY, "out of memory while opening a PNG");
     }
-    const grail_status status = read_header(reader);
-    if (status == GRAIL_OK) {
-        read_rows(reader);
-    }
-    return status;
+    CHECK(read_header(reader));
+    read_rows(reader);
+    return GRAIL_OK;
 }
 
 grail_status image_decode_png(const unsigned char *bytes, size_t size, int64_t most_pixels,

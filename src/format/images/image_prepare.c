@@ -52,21 +52,19 @@ static grail_status check_side(const image_rule *rule, const image *picture)
 
 grail_status image_prepare(const image_rule *rule, image *picture, float *out)
 {
-    grail_status status = GRAIL_OK;
     if (!rule->own_mode) {
-        TRY(image_to_rgb(picture));
+        CHECK(image_to_rgb(picture));
     }
     if (rule->edges != IMAGE_NOT_RESIZED) {
-        TRY(resize_and_crop(rule, picture));
+        CHECK(resize_and_crop(rule, picture));
     } else {
-        TRY(check_side(rule, picture));
+        CHECK(check_side(rule, picture));
     }
-    TRY(image_to_rgb(picture));
+    CHECK(image_to_rgb(picture));
     for (int64_t i = 0; i < rule->side * rule->side; i++) {
         for (int64_t c = 0; c < 3; c++) {
             out[3 * i + c] = rule->table[c][picture->pixels[3 * i + c]];
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -157,16 +157,16 @@ static grail_status fill_table(double rescale, const double mean[3], const doubl
 grail_status image_rule_make(const grail_image_source *source, const image_preparation *usual,
                              image_rule *out)
 {
-    grail_status status = GRAIL_OK;
     const image_preparation *chosen = usual;
     image_rule rule = {0};
     if (source->preset != NULL) {
-        TRY(option_about("preset", image_preset_find(source->preset, &chosen)));
+        CHECK(option_about("preset", image_preset_find(source->preset, &chosen)));
     }
     if (source->size < 0 || source->size > IMAGE_LARGEST_SIDE) {
-        FAIL_ABOUT("size", GRAIL_ERROR_ARGUMENT,
-                   "the size of the network's input is %lld; it must be 1 to %d",
-                   (long long)source->size, IMAGE_LARGEST_SIDE);
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "the size of the network's input is %lld; it must be 1 to %d",
+                                     (long long)source->size, IMAGE_LARGEST_SIDE),
+                           "size");
     }
     rule.preset = chosen->name;
     rule.side = source->size > 0 ? source->size : chosen->side;
@@ -175,17 +175,17 @@ grail_status image_rule_make(const grail_image_source *source, const image_prepa
     rule.filter = chosen->filter;
     rule.own_mode = chosen->own_mode;
     rule.crops_down = chosen->crops_down;
-    TRY(fill_table(chosen->rescale, source->mean == NULL ? chosen->mean : source->mean,
-                   source->deviation == NULL ? chosen->deviation : source->deviation, rule.table));
+    CHECK(fill_table(chosen->rescale, source->mean == NULL ? chosen->mean : source->mean,
+                     source->deviation == NULL ? chosen->deviation : source->deviation,
+                     rule.table));
     *out = rule;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status image_rule_resolve(const grail_image_source *source, const char *preset,
                                 image_rule *out)
 {
     const image_preparation *usual = NULL;
-    const grail_status status = image_preset_find(preset, &usual);
-    return status == GRAIL_OK ? image_rule_make(source, usual, out) : status;
+    CHECK(image_preset_find(preset, &usual));
+    return image_rule_make(source, usual, out);
 }

@@ -52,42 +52,44 @@ static grail_status make_rule(const grail_image_source *source, const image_prep
 static grail_status open_cifar(image_set *set, const grail_image_source *source,
                                const image_preparation *usual)
 {
-    grail_status status = GRAIL_OK;
-    TRY(make_rule(source, usual, "cifar", &set->rule));
+    CHECK(make_rule(source, usual, "cifar", &set->rule));
     if (source->labels != NULL) {
-        FAIL_ABOUT("labels", GRAIL_ERROR_ARGUMENT,
-                   "'%s' holds CIFAR batches with their own labels; leave out the labels file "
-                   "'%s'",
-                   source->path, source->labels);
+        return error_about(
+            error_set(GRAIL_ERROR_ARGUMENT,
+                      "'%s' holds CIFAR batches with their own labels; leave out the labels file "
+                      "'%s'",
+                      source->path, source->labels),
+            "labels");
     }
-    TRY(cifar_open(source->path, source->split, &set->cifar));
+    CHECK(cifar_open(source->path, source->split, &set->cifar));
     if (set->rule.edges == IMAGE_NOT_RESIZED && set->rule.side != CIFAR_SIDE) {
-        FAIL_ABOUT(
-            "preset size", GRAIL_ERROR_ARGUMENT,
-            "%s: the images are 32 x 32, but the preset %s needs %lld x %lld; choose a preset "
-            "that resizes, or leave out the size",
-            source->path, set->rule.preset, (long long)set->rule.side, (long long)set->rule.side);
+        return error_about(
+            error_set(
+                GRAIL_ERROR_ARGUMENT,
+                "%s: the images are 32 x 32, but the preset %s needs %lld x %lld; choose a preset "
+                "that resizes, or leave out the size",
+                source->path, set->rule.preset, (long long)set->rule.side,
+                (long long)set->rule.side),
+            "preset size");
     }
-    TRY(hash_cifar(&set->cifar, set->hash));
-out:
-    return status;
+    return hash_cifar(&set->cifar, set->hash);
 }
 
 static grail_status open_folder(image_set *set, const grail_image_source *source,
                                 const image_preparation *usual)
 {
-    grail_status status = GRAIL_OK;
-    TRY(make_rule(source, usual, "imagenet", &set->rule));
+    CHECK(make_rule(source, usual, "imagenet", &set->rule));
     if (source->split != NULL) {
-        FAIL_ABOUT("split", GRAIL_ERROR_ARGUMENT,
-                   "'%s' holds no CIFAR-10 batches, so it has no split '%s'; give the folder of "
-                   "that split",
-                   source->path, source->split);
+        return error_about(
+            error_set(GRAIL_ERROR_ARGUMENT,
+                      "'%s' holds no CIFAR-10 batches, so it has no split '%s'; give the folder of "
+                      "that split",
+                      source->path, source->split),
+            "split");
     }
-    TRY(image_folder_open(source->path, source->labels, &set->folder));
+    CHECK(image_folder_open(source->path, source->labels, &set->folder));
     memcpy(set->hash, set->folder.hash, sizeof set->hash);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status image_set_open_as(const grail_image_source *source, const image_preparation *usual,

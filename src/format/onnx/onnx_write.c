@@ -89,14 +89,12 @@ static grail_status check_rank(int rank)
 grail_status onnx_writer_create(onnx_writer **out)
 {
     onnx_writer *w = NULL;
-    const grail_status status = memory_new(&w, 1, sizeof *w);
-    if (status == GRAIL_OK) {
-        buffer_init(&w->graph, LARGEST_TEXT);
-        w->model.descriptor = -1;
-        w->data.descriptor = -1;
-        *out = w;
-    }
-    return status;
+    CHECK(memory_new(&w, 1, sizeof *w));
+    buffer_init(&w->graph, LARGEST_TEXT);
+    w->model.descriptor = -1;
+    w->data.descriptor = -1;
+    *out = w;
+    return GRAIL_OK;
 }
 
 void onnx_writer_free(onnx_writer *w)
@@ -253,24 +251,22 @@ grail_status onnx_add_real(onnx_writer *w, const char *name, double value)
 grail_status onnx_add_tensor(onnx_writer *w, const char *name, int rank, const int64_t shape[],
                              int *out)
 {
-    grail_status status = GRAIL_OK;
     size_t bytes = sizeof(float);
-    TRY(check_rank(rank));
-    TRY(memory_reserve(&w->tensors, (size_t)w->tensor_count + 1, sizeof w->tensors[0]));
+    CHECK(check_rank(rank));
+    CHECK(memory_reserve(&w->tensors, (size_t)w->tensor_count + 1, sizeof w->tensors[0]));
     onnx_tensor *t = &w->tensors[w->tensor_count];
     *t = (onnx_tensor){.rank = rank};
     for (int i = 0; i < rank; i++) {
         t->shape[i] = shape[i];
         if (!size_multiply(bytes, (size_t)shape[i], &bytes) || bytes > INT64_MAX / 2) {
-            FAIL(GRAIL_ERROR_ARGUMENT, "tensor '%s' is too large", name);
+            return error_set(GRAIL_ERROR_ARGUMENT, "tensor '%s' is too large", name);
         }
     }
     t->bytes = (int64_t)bytes;
     buffer_init(&t->header, LARGEST_TEXT);
-    TRY(memory_copy_string(&t->name, name));
+    CHECK(memory_copy_string(&t->name, name));
     *out = w->tensor_count++;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* "key": text, one entry of external_data */
@@ -289,16 +285,13 @@ out:
 
 static grail_status put_location(buffer *out, const onnx_tensor *t, const char *file)
 {
-    grail_status status = GRAIL_OK;
     char text[24];
-    TRY(put_entry(out, "location", file));
+    CHECK(put_entry(out, "location", file));
     snprintf(text, sizeof text, "%llu", (unsigned long long)t->offset);
-    TRY(put_entry(out, "offset", text));
+    CHECK(put_entry(out, "offset", text));
     snprintf(text, sizeof text, "%lld", (long long)t->bytes);
-    TRY(put_entry(out, "length", text));
-    TRY(protobuf_put_integer(out, TENSOR_LOCATION, LOCATION_EXTERNAL));
-out:
-    return status;
+    CHECK(put_entry(out, "length", text));
+    return protobuf_put_integer(out, TENSOR_LOCATION, LOCATION_EXTERNAL);
 }
 
 /* Makes the field of a tensor up to its values. With `file` the values lie in that file. */
@@ -322,18 +315,17 @@ out:
 /* Makes the headers of all tensors. *out is the size of GraphProto: w->graph and the tensors. */
 static grail_status make_headers(onnx_writer *w, const char *file, size_t *out)
 {
-    grail_status status = GRAIL_OK;
     size_t size = w->graph.size;
     for (int i = 0; i < w->tensor_count; i++) {
-        TRY(make_header(&w->tensors[i], file));
+        CHECK(make_header(&w->tensors[i], file));
         if (!size_add(size, w->tensors[i].header.size, &size) ||
             (file == NULL && !size_add(size, (size_t)w->tensors[i].bytes, &size))) {
-            FAIL(GRAIL_ERROR_ARGUMENT, "the model takes more bytes than a file can hold");
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "the model takes more bytes than a file can hold");
         }
     }
     *out = size;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Writes ModelProto up to the contents of its graph. */
@@ -371,24 +363,22 @@ static void place_in_second_file(onnx_writer *w)
 /* Writes head, graph and tensor headers to their places; onnx_put writes the values later. */
 static grail_status write_text(onnx_writer *w, const buffer *head, bool split)
 {
-    grail_status status = GRAIL_OK;
     const output_file *f = &w->model;
     uint64_t offset = 0;
-    TRY(file_write_at(f->descriptor, f->path, head->bytes, head->size, offset));
+    CHECK(file_write_at(f->descriptor, f->path, head->bytes, head->size, offset));
     offset += head->size;
-    TRY(file_write_at(f->descriptor, f->path, w->graph.bytes, w->graph.size, offset));
+    CHECK(file_write_at(f->descriptor, f->path, w->graph.bytes, w->graph.size, offset));
     offset += w->graph.size;
     for (int i = 0; i < w->tensor_count; i++) {
         onnx_tensor *t = &w->tensors[i];
-        TRY(file_write_at(f->descriptor, f->path, t->header.bytes, t->header.size, offset));
+        CHECK(file_write_at(f->descriptor, f->path, t->header.bytes, t->header.size, offset));
         offset += t->header.size;
         if (!split) {
             t->offset = offset;
             offset += (uint64_t)t->bytes;
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status onnx_begin(onnx_writer *w, const char *path, int64_t largest)

@@ -78,21 +78,19 @@ static grail_status not_utf8(size_t offset, unsigned char byte)
 static grail_status fill(corpus *c)
 {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
-    grail_status status = GRAIL_OK;
     if (c->left > 0) {
         return GRAIL_OK;
     }
-    TRY(text_source_next(&c->source, &c->at, &c->left));
+    CHECK(text_source_next(&c->source, &c->at, &c->left));
     if (c->offset == 0 && c->left == 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "is empty");
+        return error_set(GRAIL_ERROR_FORMAT, "is empty");
     }
     if (c->offset == 0 && c->left >= 3 && memcmp(c->at, byte_order_mark, 3) == 0) {
         c->at += 3;
         c->left -= 3;
         c->offset += 3;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static void advance(corpus *c, size_t size)
@@ -107,47 +105,43 @@ static void advance(corpus *c, size_t size)
 /* Completes a character that continues in the next piece; its beginning is in `line`. */
 static grail_status join_character(corpus *c, corpus_piece *out)
 {
-    grail_status status = GRAIL_OK;
     const size_t begin = c->offset - c->line.size;
     while (c->line.size < LONGEST_CHARACTER &&
            utf8_valid_prefix(c->line.bytes, c->line.size) == 0) {
-        TRY(fill(c));
+        CHECK(fill(c));
         if (c->left == 0) {
-            TRY(not_utf8(begin, c->line.bytes[0]));
+            return not_utf8(begin, c->line.bytes[0]);
         }
-        TRY(buffer_append(&c->line, c->at, 1));
+        CHECK(buffer_append(&c->line, c->at, 1));
         advance(c, 1);
     }
     if (utf8_valid_prefix(c->line.bytes, c->line.size) != c->line.size) {
-        TRY(not_utf8(begin, c->line.bytes[0]));
+        return not_utf8(begin, c->line.bytes[0]);
     }
     *out = (corpus_piece){.text = (const char *)c->line.bytes, .size = c->line.size};
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status next_plain(corpus *c, corpus_piece *out)
 {
-    grail_status status = GRAIL_OK;
     c->line.size = 0;
-    TRY(fill(c));
+    CHECK(fill(c));
     const size_t valid = utf8_valid_prefix(c->at, c->left);
     if (valid == 0 && c->left >= LONGEST_CHARACTER) {
-        TRY(not_utf8(c->offset, c->at[0]));
+        return not_utf8(c->offset, c->at[0]);
     }
     if (valid > 0) {
         *out = (corpus_piece){.text = (const char *)c->at, .size = valid};
         advance(c, valid);
     } else if (c->left > 0) {
-        TRY(buffer_append(&c->line, c->at, c->left));
+        CHECK(buffer_append(&c->line, c->at, c->left));
         advance(c, c->left);
-        TRY(join_character(c, out));
+        CHECK(join_character(c, out));
     } else {
         *out = (corpus_piece){.text = "", .ends_document = true};
         c->ended = true;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* --- JSON lines --- */
@@ -198,11 +192,10 @@ static grail_status too_long(const corpus *c)
  * at the end. */
 static grail_status next_line(corpus *c, const unsigned char **line, size_t *size, bool *found)
 {
-    grail_status status = GRAIL_OK;
     bool complete = false;
     c->line.size = 0;
     c->line_number++;
-    TRY(fill(c));
+    CHECK(fill(c));
     c->line_begin = c->offset;
     *found = c->left > 0;
     while (c->left > 0 && !complete) {
@@ -212,49 +205,45 @@ static grail_status next_line(corpus *c, const unsigned char **line, size_t *siz
         *line = c->at;
         *size = length;
         if (c->line.size + length > TEXT_LONGEST_LINE) {
-            TRY(too_long(c));
+            return too_long(c);
         }
         if (!complete || c->line.size > 0) {
-            TRY(buffer_append(&c->line, c->at, length));
+            CHECK(buffer_append(&c->line, c->at, length));
             *line = c->line.bytes;
             *size = c->line.size;
         }
         advance(c, length + (complete ? 1 : 0));
-        TRY(complete ? GRAIL_OK : fill(c));
+        CHECK(complete ? GRAIL_OK : fill(c));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status next_document(corpus *c, corpus_piece *out, bool *found)
 {
-    grail_status status = GRAIL_OK;
     const unsigned char *line = NULL;
     size_t size = 0;
     json_decref(c->document);
     c->document = NULL;
     do {
-        TRY(next_line(c, &line, &size, found));
+        CHECK(next_line(c, &line, &size, found));
         const size_t valid = utf8_valid_prefix(line, size);
         if (valid != size) {
-            TRY(not_utf8(c->line_begin + valid, line[valid]));
+            return not_utf8(c->line_begin + valid, line[valid]);
         }
     } while (*found && is_blank(line, size));
     if (*found) {
-        TRY(read_document(c, line, size, out));
+        CHECK(read_document(c, line, size, out));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* --- ids --- */
 
 static grail_status next_ids(corpus *c, corpus_piece *out)
 {
-    grail_status status = GRAIL_OK;
     const int64_t left = c->ids.count - c->next_id;
     const int64_t count = left < IDS_AT_ONCE ? left : IDS_AT_ONCE;
-    TRY(npy_read_ids(&c->ids, c->next_id, count, c->converted));
+    CHECK(npy_read_ids(&c->ids, c->next_id, count, c->converted));
     const size_t place =
         (size_t)(c->ids.data - c->source.bytes) + (size_t)c->next_id * c->ids.width;
     file_map_release(&c->source.map, place, (size_t)count * c->ids.width);
@@ -262,8 +251,7 @@ static grail_status next_ids(corpus *c, corpus_piece *out)
     c->next_id += count;
     c->ended = c->next_id == c->ids.count;
     *out = (corpus_piece){.ids = c->converted, .count = count, .ends_document = c->ended};
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status corpus_next(corpus *c, corpus_piece *out, bool *found)
@@ -295,18 +283,16 @@ out:
 
 grail_status corpus_finish(corpus *c, char hash[65])
 {
-    grail_status status = GRAIL_OK;
     corpus_piece piece = {0};
     bool found = true;
     while (found) {
-        TRY(corpus_next(c, &piece, &found));
+        CHECK(corpus_next(c, &piece, &found));
     }
     if (c->ids.data == NULL && !c->has_text) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: holds no text", c->path);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: holds no text", c->path);
     }
     hash_end(&c->hash, hash);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 int64_t corpus_ids(const corpus *c)
@@ -323,33 +309,25 @@ int64_t corpus_row(const corpus *c)
 
 static grail_status begin_ids(corpus *c)
 {
-    grail_status status = GRAIL_OK;
-    status = npy_read_header(c->source.bytes, c->source.size, &c->ids);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", c->path);
-        goto out;
-    }
-    TRY(memory_new_unset(&c->converted, IDS_AT_ONCE, sizeof c->converted[0]));
-out:
-    return status;
+    CHECK(error_in(npy_read_header(c->source.bytes, c->source.size, &c->ids), "%s", c->path));
+    return memory_new_unset(&c->converted, IDS_AT_ONCE, sizeof c->converted[0]);
 }
 
 /* Chooses the kind by the ending of the name; the source is open. */
 static grail_status begin(corpus *c, const char *field)
 {
-    grail_status status = GRAIL_OK;
     hash_begin(&c->hash);
     buffer_init(&c->line, TEXT_LONGEST_LINE);
     if (ends_with(c->path, ".npy")) {
-        TRY(begin_ids(c));
+        CHECK(begin_ids(c));
     } else if (ends_with(c->path, ".jsonl") || ends_with(c->path, ".jsonl.gz")) {
-        TRY(memory_copy_string(&c->field, field == NULL ? "text" : field));
+        CHECK(memory_copy_string(&c->field, field == NULL ? "text" : field));
     } else if (!ends_with(c->path, ".txt")) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: has no known ending; expected .txt, .jsonl, .jsonl.gz or .npy", c->path);
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: has no known ending; expected .txt, .jsonl, .jsonl.gz or .npy",
+                         c->path);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status corpus_new(const char *name, corpus **out)

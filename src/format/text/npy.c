@@ -238,15 +238,14 @@ static grail_status count_ids(const npy_header *header, size_t element, size_t a
 
 grail_status npy_read_header(const void *bytes, size_t size, npy_ids *out)
 {
-    grail_status status = GRAIL_OK;
     npy_header header = {0};
     size_t data = 0;
     int64_t count = 0;
-    TRY(read_header(bytes, size, &header, &data));
-    TRY(check_dtype(&header));
-    TRY(check_shape(&header));
+    CHECK(read_header(bytes, size, &header, &data));
+    CHECK(check_dtype(&header));
+    CHECK(check_shape(&header));
     const size_t width = (size_t)(header.dtype[2] - '0');
-    TRY(count_ids(&header, width, size - data, &count));
+    CHECK(count_ids(&header, width, size - data, &count));
     *out = (npy_ids){
         .data = (const unsigned char *)bytes + data,
         .width = width,
@@ -254,8 +253,7 @@ grail_status npy_read_header(const void *bytes, size_t size, npy_ids *out)
         .count = count,
         .row = header.rank == 2 ? header.shape[1] : 0,
     };
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status npy_read_ids(const npy_ids *ids, int64_t first, int64_t count, int32_t *out)

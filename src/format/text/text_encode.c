@@ -59,88 +59,76 @@ static grail_status check_count(encoding *e)
 
 static grail_status encode(encoding *e, const char *text, size_t size, bool special)
 {
-    grail_status status = GRAIL_OK;
     e->ids->most = most_ids(e);
-    TRY(tokenizer_encode(e->tokenizer, text, size, special, e->ids));
-    TRY(check_count(e));
-out:
-    return status;
+    CHECK(tokenizer_encode(e->tokenizer, text, size, special, e->ids));
+    return check_count(e);
 }
 
 /* Encodes the part of the document that was read so far. */
 static grail_status encode_beginning(encoding *e)
 {
-    grail_status status = GRAIL_OK;
     const int64_t before = e->ids->count;
     e->ids->most = e->wanted;
-    TRY(tokenizer_encode_start(e->tokenizer, (const char *)e->document.bytes, e->document.size,
-                               true, e->ids));
+    CHECK(tokenizer_encode_start(e->tokenizer, (const char *)e->document.bytes, e->document.size,
+                                 true, e->ids));
     e->enough = e->ids->count >= e->wanted;
     e->ids->count = e->enough ? e->ids->count : before;
     e->next_try = 2 * e->document.size;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status extend_document(encoding *e, const char *text, size_t size)
 {
-    grail_status status = GRAIL_OK;
     if (size > TEXT_LARGEST_DOCUMENT - e->document.size) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "%s: has a document of more than %zu bytes, the most that can be encoded; use a part "
-             "of the text",
-             e->options->path, TEXT_LARGEST_DOCUMENT);
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "%s: has a document of more than %zu bytes, the most that can be encoded; use a part "
+            "of the text",
+            e->options->path, TEXT_LARGEST_DOCUMENT);
     }
-    TRY(buffer_append(&e->document, text, size));
+    CHECK(buffer_append(&e->document, text, size));
     if (is_limited(e) && e->document.size >= e->next_try) {
-        TRY(encode_beginning(e));
+        CHECK(encode_beginning(e));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status end_document(encoding *e)
 {
-    grail_status status = GRAIL_OK;
     if (!e->enough) {
-        TRY(encode(e, (const char *)e->document.bytes, e->document.size, true));
+        CHECK(encode(e, (const char *)e->document.bytes, e->document.size, true));
     }
     e->document.size = 0;
     e->next_try = 0;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* --- documents --- */
 
 static grail_status take_plain(encoding *e, const corpus_piece *piece)
 {
-    grail_status status = GRAIL_OK;
     if (piece->ends_document && e->document.size == 0) {
         return encode(e, piece->text, piece->size, true);
     }
-    TRY(extend_document(e, piece->text, piece->size));
+    CHECK(extend_document(e, piece->text, piece->size));
     if (piece->ends_document) {
-        TRY(end_document(e));
+        CHECK(end_document(e));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The first documents, joined by a space. */
 static grail_status take_c4(encoding *e, const corpus_piece *piece)
 {
     enum { C4_DOCUMENTS = 1100 };
-    grail_status status = GRAIL_OK;
     if (!e->in_document && e->documents > 0) {
-        TRY(extend_document(e, " ", 1));
+        CHECK(extend_document(e, " ", 1));
     }
-    TRY(extend_document(e, piece->text, piece->size));
+    CHECK(extend_document(e, piece->text, piece->size));
     e->in_document = !piece->ends_document;
     e->documents += piece->ends_document ? 1 : 0;
     e->complete = e->documents == C4_DOCUMENTS;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* --- lines of all documents --- */
@@ -170,76 +158,65 @@ static line_span strip(line_span line)
 /* As "\n\n".join(rows): a row of the dataset keeps its newline, and a blank row is empty. */
 static grail_status add_wikitext2_row(encoding *e, line_span line)
 {
-    grail_status status = GRAIL_OK;
     if (e->lines > 0) {
-        TRY(extend_document(e, "\n\n", 2));
+        CHECK(extend_document(e, "\n\n", 2));
     }
     if (strip(line).size > 0) {
-        TRY(extend_document(e, line.start, line.size));
+        CHECK(extend_document(e, line.start, line.size));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status add_ptb_row(encoding *e, line_span line)
 {
-    grail_status status = GRAIL_OK;
     const line_span row = strip(line);
     if (e->lines > 0) {
-        TRY(extend_document(e, " ", 1));
+        CHECK(extend_document(e, " ", 1));
     }
-    TRY(extend_document(e, row.start, row.size));
-out:
-    return status;
+    return extend_document(e, row.start, row.size);
 }
 
 static grail_status add_line(encoding *e, line_span line)
 {
-    grail_status status = GRAIL_OK;
     const line_span row = strip(line);
     if (e->options->protocol == TEXT_WIKITEXT2) {
-        TRY(add_wikitext2_row(e, line));
+        CHECK(add_wikitext2_row(e, line));
     } else if (e->options->protocol == TEXT_PTB) {
-        TRY(add_ptb_row(e, line));
+        CHECK(add_ptb_row(e, line));
     } else if (row.size > 0) {
-        TRY(encode(e, row.start, row.size, false));
+        CHECK(encode(e, row.start, row.size, false));
     }
     e->lines++;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* A line that began in an earlier piece is put together first. */
 static grail_status end_line(encoding *e, line_span last)
 {
-    grail_status status = GRAIL_OK;
     if (e->line.size == 0) {
         return add_line(e, last);
     }
-    TRY(buffer_append(&e->line, last.start, last.size));
-    TRY(add_line(e, (line_span){(const char *)e->line.bytes, e->line.size}));
+    CHECK(buffer_append(&e->line, last.start, last.size));
+    CHECK(add_line(e, (line_span){(const char *)e->line.bytes, e->line.size}));
     e->line.size = 0;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status take_lines(encoding *e, const corpus_piece *piece)
 {
-    grail_status status = GRAIL_OK;
     size_t begin = 0;
     while (begin < piece->size && !e->enough) {
         const char *start = piece->text + begin;
         const char *newline = memchr(start, '\n', piece->size - begin);
         const size_t size = newline == NULL ? piece->size - begin : (size_t)(newline - start) + 1;
         if (newline == NULL) {
-            TRY(buffer_append(&e->line, start, size));
+            CHECK(buffer_append(&e->line, start, size));
         } else {
-            TRY(end_line(e, (line_span){start, size}));
+            CHECK(end_line(e, (line_span){start, size}));
         }
         begin += size;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* --- ids --- */
@@ -269,35 +246,31 @@ static piece_function taker(const encoding *e, const corpus *c)
 
 static grail_status take_pieces(encoding *e, corpus *c)
 {
-    grail_status status = GRAIL_OK;
     const piece_function take = taker(e, c);
     bool found = true;
     while (!e->enough && !e->complete) {
         corpus_piece piece = {0};
-        TRY(corpus_next(c, &piece, &found));
+        CHECK(corpus_next(c, &piece, &found));
         if (!found) {
             break;
         }
         e->read += piece.size + (size_t)piece.count * sizeof piece.ids[0];
-        TRY(take(e, &piece));
+        CHECK(take(e, &piece));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Adds the last line, which may lack its newline, and encodes the joined text as one document. */
 static grail_status end_text(encoding *e)
 {
-    grail_status status = GRAIL_OK;
     const text_protocol protocol = e->options->protocol;
     if (e->line.size > 0 && !e->enough) {
-        TRY(end_line(e, (line_span){"", 0}));
+        CHECK(end_line(e, (line_span){"", 0}));
     }
     if (protocol == TEXT_WIKITEXT2 || protocol == TEXT_PTB || protocol == TEXT_C4) {
-        TRY(end_document(e));
+        CHECK(end_document(e));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status text_encode(corpus *c, const window_options *options, const tokenizer *t,

@@ -18,12 +18,9 @@ grail_status token_list_push(token_list *list, int32_t id)
     if (list->most > 0 && list->count == list->most) {
         return GRAIL_ERROR_CANCELLED;
     }
-    const grail_status status =
-        memory_reserve(&list->ids, (size_t)list->count + 1, sizeof *list->ids);
-    if (status == GRAIL_OK) {
-        list->ids[list->count++] = id;
-    }
-    return status;
+    CHECK(memory_reserve(&list->ids, (size_t)list->count + 1, sizeof *list->ids));
+    list->ids[list->count++] = id;
+    return GRAIL_OK;
 }
 
 void token_list_fini(token_list *list)
@@ -34,12 +31,10 @@ void token_list_fini(token_list *list)
 
 static grail_status token_list_append(token_list *list, const token_list *more)
 {
-    grail_status status = GRAIL_OK;
     for (int64_t i = 0; i < more->count; i++) {
-        TRY(token_list_push(list, more->ids[i]));
+        CHECK(token_list_push(list, more->ids[i]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status tokenizer_new(const char *name, const void *bytes, size_t size, tokenizer **out)
@@ -195,18 +190,16 @@ out:
 grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalized,
                                  added_token token)
 {
-    grail_status status = GRAIL_OK;
     const int32_t index = (int32_t)t->added_count;
-    TRY(memory_reserve(&t->added, (size_t)index + 1, sizeof *t->added));
+    CHECK(memory_reserve(&t->added, (size_t)index + 1, sizeof *t->added));
     t->added[index] = token;
     t->added_count += 1;
     if (normalized) {
-        TRY(enter_normalized(t, content, index));
+        CHECK(enter_normalized(t, content, index));
     } else {
-        TRY(piece_trie_add(&t->added_raw, content, index));
+        CHECK(piece_trie_add(&t->added_raw, content, index));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static size_t strip_spaces_left(text_span text, size_t end)
@@ -270,7 +263,6 @@ static grail_status cut_rest(encoder *e, text_span text, size_t done, size_t end
 static grail_status cut_added(encoder *e, const piece_trie *automaton, text_span text,
                               section_edges edges, section_function between)
 {
-    grail_status status = GRAIL_OK;
     size_t done = 0;
     size_t i = 0;
     const size_t certain = piece_trie_certain(automaton, text, edges.open);
@@ -289,15 +281,13 @@ static grail_status cut_added(encoder *e, const piece_trie *automaton, text_span
             continue;
         }
         if (begin > done) {
-            TRY(between(e, span_from(text, done, begin),
-                        (section_edges){.start = edges.start && done == 0}));
+            CHECK(between(e, span_from(text, done, begin),
+                          (section_edges){.start = edges.start && done == 0}));
         }
-        TRY(token_list_push(e->out, token.id));
+        CHECK(token_list_push(e->out, token.id));
         done = token.strip_right ? strip_spaces_right(text, end) : end;
     }
-    TRY(cut_rest(e, text, done, i, edges, between));
-out:
-    return status;
+    return cut_rest(e, text, done, i, edges, between);
 }
 
 static grail_status encode_section(encoder *e, text_span section, section_edges edges)
@@ -307,14 +297,11 @@ static grail_status encode_section(encoder *e, text_span section, section_edges 
 
 static grail_status normalize_section(encoder *e, text_span section, section_edges edges)
 {
-    grail_status status = GRAIL_OK;
     const tokenizer *t = e->tokenizer;
     text_span text = {0};
-    TRY(normalizer_run(&t->normalizer, &t->model.whole, &e->patterns, section, edges.open,
-                       e->normalized, &text));
-    TRY(cut_added(e, &t->added_normalized, text, edges, encode_section));
-out:
-    return status;
+    CHECK(normalizer_run(&t->normalizer, &t->model.whole, &e->patterns, section, edges.open,
+                         e->normalized, &text));
+    return cut_added(e, &t->added_normalized, text, edges, encode_section);
 }
 
 static void encoder_fini(encoder *e)
@@ -330,19 +317,17 @@ static void encoder_fini(encoder *e)
 
 static grail_status encode_text(encoder *e, text_span text, bool special, bool open)
 {
-    grail_status status = GRAIL_OK;
     const tokenizer *t = e->tokenizer;
-    TRY(pattern_workspace_init(&e->patterns, text.size));
+    CHECK(pattern_workspace_init(&e->patterns, text.size));
     if (special) {
-        TRY(token_list_append(e->out, &t->before));
+        CHECK(token_list_append(e->out, &t->before));
     }
-    TRY(cut_added(e, &t->added_raw, text, (section_edges){.start = true, .open = open},
-                  normalize_section));
+    CHECK(cut_added(e, &t->added_raw, text, (section_edges){.start = true, .open = open},
+                    normalize_section));
     if (special && !open) {
-        TRY(token_list_append(e->out, &t->after));
+        CHECK(token_list_append(e->out, &t->after));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The most ids that a list may have after the ids of a text of `size` bytes were appended. */

@@ -80,7 +80,6 @@ static grail_status add_join(bpe_model *m, const pair_entry *merge)
  * unknown piece is only a name, so a model that merges them never cuts words. */
 grail_status bpe_prepare(bpe_model *m)
 {
-    grail_status status = GRAIL_OK;
     find_byte_pieces(m);
     for (size_t i = 0; i < m->merges.slot_count && m->cuts; i++) {
         const pair_entry *merge = &m->merges.slots[i];
@@ -90,10 +89,9 @@ grail_status bpe_prepare(bpe_model *m)
         if (is_byte_or_unknown(m, merge->left) || is_byte_or_unknown(m, merge->right)) {
             m->cuts = false;
         }
-        TRY(add_join(m, merge));
+        CHECK(add_join(m, merge));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static bool ranks_before(bpe_candidate a, bpe_candidate b)
@@ -154,7 +152,6 @@ static grail_status consider(const bpe_model *m, bpe_workspace *w, int32_t posit
  * they have changed but still do, it is applied at its old rank, as in Hugging Face tokenizers. */
 static grail_status apply(const bpe_model *m, bpe_workspace *w, bpe_candidate candidate)
 {
-    grail_status status = GRAIL_OK;
     bpe_symbol *symbol = &w->symbols[candidate.position];
     if (symbol->id < 0 || symbol->next < 0) {
         return GRAIL_OK;
@@ -170,31 +167,27 @@ static grail_status apply(const bpe_model *m, bpe_workspace *w, bpe_candidate ca
     if (symbol->next >= 0) {
         w->symbols[symbol->next].previous = candidate.position;
     }
-    TRY(consider(m, w, symbol->previous));
-    TRY(consider(m, w, candidate.position));
-out:
-    return status;
+    CHECK(consider(m, w, symbol->previous));
+    return consider(m, w, candidate.position);
 }
 
 /* Merges the symbols collected so far, appends their ids and starts anew. */
 static grail_status flush(const bpe_model *m, bpe_workspace *w, token_list *out)
 {
-    grail_status status = GRAIL_OK;
     w->heap_count = 0;
     for (int32_t i = 0; i + 1 < w->symbol_count; i++) {
-        TRY(consider(m, w, i));
+        CHECK(consider(m, w, i));
     }
     while (w->heap_count > 0) {
-        TRY(apply(m, w, heap_pop(w)));
+        CHECK(apply(m, w, heap_pop(w)));
     }
     for (int64_t i = 0; i < w->symbol_count; i++) {
         if (w->symbols[i].id >= 0) {
-            TRY(token_list_push(out, w->symbols[i].id));
+            CHECK(token_list_push(out, w->symbols[i].id));
         }
     }
     w->symbol_count = 0;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status reserve_symbol(bpe_workspace *w)
@@ -208,37 +201,33 @@ static grail_status reserve_symbol(bpe_workspace *w)
 
 static grail_status push_symbol(const bpe_model *m, bpe_workspace *w, int32_t id, token_list *out)
 {
-    grail_status status = GRAIL_OK;
     if (m->cuts && w->symbol_count > 0 &&
         pair_table_find(&m->joins, w->symbols[w->symbol_count - 1].id, id) == NULL) {
-        TRY(flush(m, w, out));
+        CHECK(flush(m, w, out));
     }
-    TRY(reserve_symbol(w));
+    CHECK(reserve_symbol(w));
     const int32_t position = (int32_t)w->symbol_count++;
     w->symbols[position] = (bpe_symbol){.id = id, .previous = position - 1, .next = -1};
     if (position > 0) {
         w->symbols[position - 1].next = position;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Pushes the bytes of a character; *done is false when one of them has no piece. */
 static grail_status push_bytes(const bpe_model *m, bpe_workspace *w, text_span character,
                                token_list *out, bool *done)
 {
-    grail_status status = GRAIL_OK;
     for (size_t i = 0; i < character.size; i++) {
         if (m->bytes[(unsigned char)character.bytes[i]] < 0) {
             return GRAIL_OK;
         }
     }
     for (size_t i = 0; i < character.size; i++) {
-        TRY(push_symbol(m, w, m->bytes[(unsigned char)character.bytes[i]], out));
+        CHECK(push_symbol(m, w, m->bytes[(unsigned char)character.bytes[i]], out));
     }
     *done = true;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* *pending is set while a run of unknown characters waits to become one symbol. As in Hugging Face
@@ -246,38 +235,33 @@ out:
 static grail_status push_unknown(const bpe_model *m, bpe_workspace *w, text_span character,
                                  bool *pending, token_list *out)
 {
-    grail_status status = GRAIL_OK;
     bool done = false;
     if (m->byte_fallback) {
-        TRY(push_bytes(m, w, character, out, &done));
+        CHECK(push_bytes(m, w, character, out, &done));
     }
     if (done) {
         return GRAIL_OK;
     }
     if (m->unknown_missing) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "the vocabulary has neither the character U+%04X nor an unknown token",
-             (unsigned)character_at(character));
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the vocabulary has neither the character U+%04X nor an unknown token",
+                         (unsigned)character_at(character));
     }
     if (*pending && !m->fuse_unknown) {
-        TRY(push_symbol(m, w, m->unknown, out));
+        CHECK(push_symbol(m, w, m->unknown, out));
     }
     *pending = m->unknown >= 0;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status push_known(const bpe_model *m, bpe_workspace *w, int32_t id, bool *pending,
                                token_list *out)
 {
-    grail_status status = GRAIL_OK;
     if (*pending) {
-        TRY(push_symbol(m, w, m->unknown, out));
+        CHECK(push_symbol(m, w, m->unknown, out));
         *pending = false;
     }
-    TRY(push_symbol(m, w, id, out));
-out:
-    return status;
+    return push_symbol(m, w, id, out);
 }
 
 /* With ignore_merges, the id of a word that is a piece itself; otherwise -1. An open word is not
@@ -290,7 +274,6 @@ static int32_t find_whole(const bpe_model *m, text_span word, bool open)
 grail_status bpe_encode(const bpe_model *m, bpe_workspace *w, text_span word, bool open,
                         token_list *out)
 {
-    grail_status status = GRAIL_OK;
     bool pending = false;
     w->symbol_count = 0;
     const int32_t found = find_whole(m, word, open);
@@ -307,18 +290,16 @@ grail_status bpe_encode(const bpe_model *m, bpe_workspace *w, text_span word, bo
             id = vocabulary_find(&m->pieces, rest);
         }
         if (id >= 0) {
-            TRY(push_known(m, w, id, &pending, out));
+            CHECK(push_known(m, w, id, &pending, out));
         } else {
-            TRY(push_unknown(m, w, rest, &pending, out));
+            CHECK(push_unknown(m, w, rest, &pending, out));
         }
         position += rest.size;
     }
     if (pending && !open) {
-        TRY(push_symbol(m, w, m->unknown, out));
+        CHECK(push_symbol(m, w, m->unknown, out));
     }
-    TRY(open ? GRAIL_OK : flush(m, w, out));
-out:
-    return status;
+    return open ? GRAIL_OK : flush(m, w, out);
 }
 
 void bpe_workspace_fini(bpe_workspace *w)

@@ -19,25 +19,21 @@ static grail_status check_id(const char *name, const char *piece, json_int_t id)
 
 static grail_status read_vocabulary(const char *name, json_t *vocab, vocabulary *out)
 {
-    grail_status status = GRAIL_OK;
     const char *piece = NULL;
     json_t *id = NULL;
     if (!json_is_object(vocab)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: the model has no \"vocab\" object", name);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: the model has no \"vocab\" object", name);
     }
     json_object_foreach (vocab, piece, id) {
         if (!json_is_integer(id)) {
-            FAIL(GRAIL_ERROR_FORMAT, "%s: the id of piece '%s' is not an integer", name, piece);
+            return error_set(GRAIL_ERROR_FORMAT, "%s: the id of piece '%s' is not an integer", name,
+                             piece);
         }
-        TRY(check_id(name, piece, json_integer_value(id)));
-        status = vocabulary_add(out, span_of_string(piece), (int32_t)json_integer_value(id));
-        if (status != GRAIL_OK) {
-            error_prefix("%s", name);
-            goto out;
-        }
+        CHECK(check_id(name, piece, json_integer_value(id)));
+        CHECK(error_in(vocabulary_add(out, span_of_string(piece), (int32_t)json_integer_value(id)),
+                       "%s", name));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* "a b", or ["a", "b"] where pieces may hold spaces. */
@@ -87,10 +83,7 @@ static grail_status read_merge(const char *name, size_t rank, const json_t *merg
     TRY(find_merged(name, rank, &m->pieces, left, &entry.left));
     TRY(find_merged(name, rank, &m->pieces, right, &entry.right));
     TRY(find_merged(name, rank, &m->pieces, span_of_buffer(&joined), &entry.result));
-    status = pair_table_put(&m->merges, entry);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", name);
-    }
+    TRY(error_in(pair_table_put(&m->merges, entry), "%s", name));
 out:
     buffer_fini(&joined);
     return status;
@@ -98,82 +91,71 @@ out:
 
 static grail_status read_merges(const char *name, const json_t *merges, bpe_model *m)
 {
-    grail_status status = GRAIL_OK;
     if (!json_is_array(merges) || json_array_size(merges) > INT32_MAX) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: the model has no \"merges\" array", name);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: the model has no \"merges\" array", name);
     }
     for (size_t i = 0; i < json_array_size(merges); i++) {
-        TRY(read_merge(name, i, json_array_get(merges, i), m));
+        CHECK(read_merge(name, i, json_array_get(merges, i), m));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Refuses options of BPE that would change the ids; no decoder's tokenizer uses them. */
 static grail_status refuse_options(const char *name, const json_t *model)
 {
     static const char *const texts[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    grail_status status = GRAIL_OK;
     double dropout = 0.0;
-    TRY(json_get_real(name, model, "dropout", 0.0, &dropout));
+    CHECK(json_get_real(name, model, "dropout", 0.0, &dropout));
     if (dropout != 0.0) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: BPE dropout %g is not supported; set it to null", name,
-             dropout);
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: BPE dropout %g is not supported; set it to null", name, dropout);
     }
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const char *value = NULL;
-        TRY(json_get_string(name, model, texts[i], "", &value));
+        CHECK(json_get_string(name, model, texts[i], "", &value));
         if (value[0] != '\0') {
-            FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: BPE option %s '%s' is not supported", name, texts[i],
-                 value);
+            return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: BPE option %s '%s' is not supported",
+                             name, texts[i], value);
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Files of early versions have no model type; a model with merges is BPE. */
 static grail_status check_model_type(const char *name, const json_t *model)
 {
-    grail_status status = GRAIL_OK;
     const char *type = NULL;
     if (!json_is_object(model)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"model\" is missing", name);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"model\" is missing", name);
     }
     const bool merges = json_object_get(model, "merges") != NULL;
-    TRY(json_get_string(name, model, "type", merges ? "BPE" : "without a type", &type));
+    CHECK(json_get_string(name, model, "type", merges ? "BPE" : "without a type", &type));
     if (strcmp(type, "BPE") != 0) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: model type '%s' is not supported, only BPE; encode the text with the model's own "
-             "tokenizer and pass the ids",
-             name, type);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: model type '%s' is not supported, only BPE; encode the text with the model's own "
+            "tokenizer and pass the ids",
+            name, type);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_model(const char *name, const json_t *model, bpe_model *m)
 {
-    grail_status status = GRAIL_OK;
     const char *unknown = NULL;
-    TRY(check_model_type(name, model));
-    TRY(refuse_options(name, model));
-    TRY(json_get_boolean(name, model, "fuse_unk", false, &m->fuse_unknown));
-    TRY(json_get_boolean(name, model, "byte_fallback", false, &m->byte_fallback));
-    TRY(json_get_boolean(name, model, "ignore_merges", false, &m->ignore_merges));
-    TRY(read_vocabulary(name, json_object_get(model, "vocab"), &m->pieces));
-    TRY(read_merges(name, json_object_get(model, "merges"), m));
-    TRY(json_get_string(name, model, "unk_token", NULL, &unknown));
+    CHECK(check_model_type(name, model));
+    CHECK(refuse_options(name, model));
+    CHECK(json_get_boolean(name, model, "fuse_unk", false, &m->fuse_unknown));
+    CHECK(json_get_boolean(name, model, "byte_fallback", false, &m->byte_fallback));
+    CHECK(json_get_boolean(name, model, "ignore_merges", false, &m->ignore_merges));
+    CHECK(read_vocabulary(name, json_object_get(model, "vocab"), &m->pieces));
+    CHECK(read_merges(name, json_object_get(model, "merges"), m));
+    CHECK(json_get_string(name, model, "unk_token", NULL, &unknown));
     if (unknown != NULL) {
         m->unknown = vocabulary_find(&m->pieces, span_of_string(unknown));
         m->unknown_missing = m->unknown < 0;
     }
-    status = bpe_prepare(m);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", name);
-    }
-out:
-    return status;
+    return error_in(bpe_prepare(m), "%s", name);
 }
 
 /* --- added tokens --- */
@@ -201,46 +183,38 @@ out:
 
 static grail_status read_added_token(const char *name, const json_t *object, tokenizer *t)
 {
-    grail_status status = GRAIL_OK;
     const char *content = NULL;
     int64_t id = 0;
     bool normalized = false;
     added_token token = {0};
-    TRY(json_get_string(name, object, "content", "", &content));
+    CHECK(json_get_string(name, object, "content", "", &content));
     if (content[0] == '\0') {
         return GRAIL_OK;
     }
-    TRY(json_require_integer(name, object, "id", &id));
-    TRY(check_id(name, content, id));
+    CHECK(json_require_integer(name, object, "id", &id));
+    CHECK(check_id(name, content, id));
     token.id = (int32_t)id;
-    TRY(json_get_boolean(name, object, "single_word", false, &token.single_word));
-    TRY(json_get_boolean(name, object, "lstrip", false, &token.strip_left));
-    TRY(json_get_boolean(name, object, "rstrip", false, &token.strip_right));
-    TRY(json_get_boolean(name, object, "normalized", false, &normalized));
-    TRY(place_added(name, t, content, token.id));
-    status = tokenizer_add_token(t, span_of_string(content), normalized, token);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", name);
-    }
-out:
-    return status;
+    CHECK(json_get_boolean(name, object, "single_word", false, &token.single_word));
+    CHECK(json_get_boolean(name, object, "lstrip", false, &token.strip_left));
+    CHECK(json_get_boolean(name, object, "rstrip", false, &token.strip_right));
+    CHECK(json_get_boolean(name, object, "normalized", false, &normalized));
+    CHECK(place_added(name, t, content, token.id));
+    return error_in(tokenizer_add_token(t, span_of_string(content), normalized, token), "%s", name);
 }
 
 static grail_status read_added_tokens(const char *name, const json_t *tokens, tokenizer *t)
 {
-    grail_status status = GRAIL_OK;
     if (tokens != NULL && !json_is_null(tokens) && !json_is_array(tokens)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"added_tokens\" is not an array", name);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"added_tokens\" is not an array", name);
     }
     if (json_array_size(tokens) > TOKEN_ID_MAX) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: has %zu added tokens, more than there are ids", name,
-             json_array_size(tokens));
+        return error_set(GRAIL_ERROR_FORMAT, "%s: has %zu added tokens, more than there are ids",
+                         name, json_array_size(tokens));
     }
     for (size_t i = 0; i < json_array_size(tokens); i++) {
-        TRY(read_added_token(name, json_array_get(tokens, i), t));
+        CHECK(read_added_token(name, json_array_get(tokens, i), t));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* --- post-processor --- */
@@ -248,30 +222,28 @@ out:
 static grail_status push_special(const char *name, const json_t *template, const char *key,
                                  token_list *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *special = json_object_get(json_object_get(template, "special_tokens"), key);
     const json_t *ids = json_object_get(special, "ids");
     if (json_array_size(ids) == 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: the post-processor has no ids for '%s'", name, key);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: the post-processor has no ids for '%s'", name,
+                         key);
     }
     for (size_t i = 0; i < json_array_size(ids); i++) {
         const json_t *id = json_array_get(ids, i);
-        TRY(check_id(name, key, json_is_integer(id) ? json_integer_value(id) : -1));
-        TRY(token_list_push(out, (int32_t)json_integer_value(id)));
+        CHECK(check_id(name, key, json_is_integer(id) ? json_integer_value(id) : -1));
+        CHECK(token_list_push(out, (int32_t)json_integer_value(id)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The template of a single text: special tokens around the one sequence A. */
 static grail_status read_template(const char *name, const json_t *template, tokenizer *t)
 {
-    grail_status status = GRAIL_OK;
     const json_t *single = json_object_get(template, "single");
     bool seen = false;
     if (t->before.count > 0 || t->after.count > 0) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: has more than one TemplateProcessing; one is supported",
-             name);
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: has more than one TemplateProcessing; one is supported", name);
     }
     for (size_t i = 0; i < json_array_size(single); i++) {
         const json_t *item = json_array_get(single, i);
@@ -279,47 +251,46 @@ static grail_status read_template(const char *name, const json_t *template, toke
         const json_t *sequence = json_object_get(item, "Sequence");
         const char *id = json_string_value(json_object_get(special, "id"));
         if (id != NULL) {
-            TRY(push_special(name, template, id, seen ? &t->after : &t->before));
+            CHECK(push_special(name, template, id, seen ? &t->after : &t->before));
         } else if (sequence != NULL && !seen) {
             seen = true;
         } else {
-            FAIL(GRAIL_ERROR_FORMAT,
-                 "%s: item %zu of the template is neither a SpecialToken with an id nor its first "
-                 "Sequence",
-                 name, i);
+            return error_set(
+                GRAIL_ERROR_FORMAT,
+                "%s: item %zu of the template is neither a SpecialToken with an id nor its first "
+                "Sequence",
+                name, i);
         }
     }
     if (!seen) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: the template has no Sequence, so no place for the text",
-             name);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: the template has no Sequence, so no place for the text", name);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_postprocessor(const char *name, const json_t *component, tokenizer *t)
 {
-    grail_status status = GRAIL_OK;
     const char *type = NULL;
     if (component == NULL || json_is_null(component)) {
         return GRAIL_OK;
     }
-    TRY(json_get_string(name, component, "type", "without a type", &type));
+    CHECK(json_get_string(name, component, "type", "without a type", &type));
     if (strcmp(type, "TemplateProcessing") == 0) {
-        TRY(read_template(name, component, t));
+        CHECK(read_template(name, component, t));
     } else if (strcmp(type, "Sequence") == 0) {
         const json_t *members = json_object_get(component, "processors");
         for (size_t i = 0; i < json_array_size(members); i++) {
-            TRY(read_postprocessor(name, json_array_get(members, i), t));
+            CHECK(read_postprocessor(name, json_array_get(members, i), t));
         }
     } else if (strcmp(type, "ByteLevel") != 0) { /* ByteLevel only changes offsets */
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: post-processor '%s' is not supported; the supported ones are TemplateProcessing, "
-             "ByteLevel and Sequence",
-             name, type);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: post-processor '%s' is not supported; the supported ones are TemplateProcessing, "
+            "ByteLevel and Sequence",
+            name, type);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status tokenizer_from_json(const char *name, const void *text, size_t size, tokenizer **out)

@@ -23,15 +23,13 @@ static grail_status read_type(const char *name, const char *role, const json_t *
 static grail_status require_string(const char *name, const json_t *object, const char *key,
                                    const char **out)
 {
-    grail_status status = GRAIL_OK;
     const char *text = NULL;
-    TRY(json_get_string(name, object, key, NULL, &text));
+    CHECK(json_get_string(name, object, key, NULL, &text));
     if (text == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", name, key);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", name, key);
     }
     *out = text;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* {"String": "..."} or {"Regex": "..."} */
@@ -67,10 +65,7 @@ static grail_status read_members(const char *name, const json_t *component, cons
         return error_set(GRAIL_ERROR_FORMAT, "%s: a Sequence lacks the array \"%s\"", name, key);
     }
     for (size_t i = 0; i < json_array_size(members); i++) {
-        const grail_status status = read(name, json_array_get(members, i), out);
-        if (status != GRAIL_OK) {
-            return status;
-        }
+        CHECK(read(name, json_array_get(members, i), out));
     }
     return GRAIL_OK;
 }
@@ -97,27 +92,21 @@ static grail_status add_normalizer(const char *name, normalizer *n, normalizer_k
 
 static grail_status read_prepend(const char *name, const json_t *component, normalizer *n)
 {
-    grail_status status = GRAIL_OK;
     normalizer_step *step = NULL;
     const char *content = NULL;
-    TRY(require_string(name, component, "prepend", &content));
-    TRY(add_normalizer(name, n, NORMALIZE_PREPEND, &step));
-    TRY(memory_copy_string(&step->content, content));
-out:
-    return status;
+    CHECK(require_string(name, component, "prepend", &content));
+    CHECK(add_normalizer(name, n, NORMALIZE_PREPEND, &step));
+    return memory_copy_string(&step->content, content);
 }
 
 static grail_status read_replace(const char *name, const json_t *component, normalizer *n)
 {
-    grail_status status = GRAIL_OK;
     normalizer_step *step = NULL;
     const char *content = NULL;
-    TRY(require_string(name, component, "content", &content));
-    TRY(add_normalizer(name, n, NORMALIZE_REPLACE, &step));
-    TRY(memory_copy_string(&step->content, content));
-    TRY(read_pattern(name, component, &step->pattern));
-out:
-    return status;
+    CHECK(require_string(name, component, "content", &content));
+    CHECK(add_normalizer(name, n, NORMALIZE_REPLACE, &step));
+    CHECK(memory_copy_string(&step->content, content));
+    return read_pattern(name, component, &step->pattern);
 }
 
 static grail_status read_lowercase(const char *name, const json_t *component, normalizer *n)
@@ -129,26 +118,21 @@ static grail_status read_lowercase(const char *name, const json_t *component, no
 
 static grail_status read_strip(const char *name, const json_t *component, normalizer *n)
 {
-    grail_status status = GRAIL_OK;
     normalizer_step *step = NULL;
-    TRY(add_normalizer(name, n, NORMALIZE_STRIP, &step));
-    TRY(json_get_boolean(name, component, "strip_left", true, &step->left));
-    TRY(json_get_boolean(name, component, "strip_right", true, &step->right));
-out:
-    return status;
+    CHECK(add_normalizer(name, n, NORMALIZE_STRIP, &step));
+    CHECK(json_get_boolean(name, component, "strip_left", true, &step->left));
+    return json_get_boolean(name, component, "strip_right", true, &step->right);
 }
 
 static grail_status read_form(const char *name, const json_t *component, normalizer *n)
 {
-    grail_status status = GRAIL_OK;
     normalizer_step *step = NULL;
     const char *type = json_string_value(json_object_get(component, "type"));
-    TRY(add_normalizer(name, n, NORMALIZE_UNICODE, &step));
+    CHECK(add_normalizer(name, n, NORMALIZE_UNICODE, &step));
     step->form = UTF8PROC_STABLE;
     step->form |= strchr(type, 'C') != NULL ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
     step->form |= strchr(type, 'K') != NULL ? UTF8PROC_COMPAT : 0;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_normalizer_member(const char *name, const json_t *component, void *out)
@@ -170,23 +154,21 @@ grail_status read_normalizer(const char *name, const json_t *component, normaliz
         {"Prepend", read_prepend}, {"Replace", read_replace},     {"NFC", read_form},
         {"NFD", read_form},        {"NFKC", read_form},           {"NFKD", read_form},
         {"Strip", read_strip},     {"Lowercase", read_lowercase}, {"Sequence", read_normalizers}};
-    grail_status status = GRAIL_OK;
     const char *type = NULL;
     if (component == NULL || json_is_null(component)) {
         return GRAIL_OK;
     }
-    TRY(read_type(name, "normalizer", component, &type));
+    CHECK(read_type(name, "normalizer", component, &type));
     for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
         if (strcmp(type, readers[i].type) == 0) {
             return readers[i].read(name, component, out);
         }
     }
-    FAIL(GRAIL_ERROR_UNSUPPORTED,
-         "%s: normalizer '%s' is not supported; the supported ones are Prepend, Replace, NFC, NFD, "
-         "NFKC, NFKD, Strip, Lowercase and Sequence",
-         name, type);
-out:
-    return status;
+    return error_set(
+        GRAIL_ERROR_UNSUPPORTED,
+        "%s: normalizer '%s' is not supported; the supported ones are Prepend, Replace, NFC, NFD, "
+        "NFKC, NFKD, Strip, Lowercase and Sequence",
+        name, type);
 }
 
 /* --- pre-tokenizer --- */
@@ -212,59 +194,51 @@ static grail_status read_behavior(const char *name, const json_t *component, spl
         [SPLIT_MERGED_WITH_NEXT] = "MergedWithNext",
         [SPLIT_CONTIGUOUS] = "Contiguous",
     };
-    grail_status status = GRAIL_OK;
     const char *behavior = NULL;
-    TRY(json_get_string(name, component, "behavior", "Isolated", &behavior));
+    CHECK(json_get_string(name, component, "behavior", "Isolated", &behavior));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(behavior, names[i]) == 0) {
             *out = (split_behavior)i;
             return GRAIL_OK;
         }
     }
-    FAIL(GRAIL_ERROR_FORMAT,
-         "%s: a pre-tokenizer has the unknown behavior '%s'; expected one of Isolated, Removed, "
-         "MergedWithPrevious, MergedWithNext and Contiguous",
-         name, behavior);
-out:
-    return status;
+    return error_set(
+        GRAIL_ERROR_FORMAT,
+        "%s: a pre-tokenizer has the unknown behavior '%s'; expected one of Isolated, Removed, "
+        "MergedWithPrevious, MergedWithNext and Contiguous",
+        name, behavior);
 }
 
 static grail_status read_split(const char *name, const json_t *component, pretokenizer *p)
 {
-    grail_status status = GRAIL_OK;
     pretokenizer_step *step = NULL;
-    TRY(add_pretokenizer(name, p, PRETOKENIZE_SPLIT, &step));
-    TRY(read_pattern(name, component, &step->pattern));
-    TRY(read_behavior(name, component, &step->behavior));
-    TRY(json_get_boolean(name, component, "invert", false, &step->invert));
-out:
-    return status;
+    CHECK(add_pretokenizer(name, p, PRETOKENIZE_SPLIT, &step));
+    CHECK(read_pattern(name, component, &step->pattern));
+    CHECK(read_behavior(name, component, &step->behavior));
+    return json_get_boolean(name, component, "invert", false, &step->invert);
 }
 
 static grail_status read_byte_level(const char *name, const json_t *component, pretokenizer *p)
 {
-    grail_status status = GRAIL_OK;
     pretokenizer_step *step = NULL;
     bool prefix = true;
     bool regex = true;
-    TRY(json_get_boolean(name, component, "add_prefix_space", true, &prefix));
-    TRY(json_get_boolean(name, component, "use_regex", true, &regex));
+    CHECK(json_get_boolean(name, component, "add_prefix_space", true, &prefix));
+    CHECK(json_get_boolean(name, component, "use_regex", true, &regex));
     if (prefix) {
-        TRY(add_pretokenizer(name, p, PRETOKENIZE_SPACE_PREFIX, &step));
+        CHECK(add_pretokenizer(name, p, PRETOKENIZE_SPACE_PREFIX, &step));
     }
     if (regex) {
-        TRY(add_pretokenizer(name, p, PRETOKENIZE_SPLIT, &step));
-        TRY(pattern_from_regex(&step->pattern, span_of_string(byte_level_pattern)));
+        CHECK(add_pretokenizer(name, p, PRETOKENIZE_SPLIT, &step));
+        CHECK(pattern_from_regex(&step->pattern, span_of_string(byte_level_pattern)));
     }
     for (int i = 0; i < p->count; i++) { /* each would double the bytes that are not ASCII */
         if (p->steps[i].kind == PRETOKENIZE_BYTES) {
-            FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: the pre-tokenizer has more than one ByteLevel",
-                 name);
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "%s: the pre-tokenizer has more than one ByteLevel", name);
         }
     }
-    TRY(add_pretokenizer(name, p, PRETOKENIZE_BYTES, &step));
-out:
-    return status;
+    return add_pretokenizer(name, p, PRETOKENIZE_BYTES, &step);
 }
 
 static grail_status read_class(const char *name, pretokenizer *p, character_class members,
@@ -279,36 +253,29 @@ static grail_status read_class(const char *name, pretokenizer *p, character_clas
 
 static grail_status read_digits(const char *name, const json_t *component, pretokenizer *p)
 {
-    grail_status status = GRAIL_OK;
     pretokenizer_step *step = NULL;
     bool individual = false;
-    TRY(read_class(name, p, character_is_numeric, &step));
-    TRY(json_get_boolean(name, component, "individual_digits", false, &individual));
+    CHECK(read_class(name, p, character_is_numeric, &step));
+    CHECK(json_get_boolean(name, component, "individual_digits", false, &individual));
     step->behavior = individual ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_punctuation(const char *name, const json_t *component, pretokenizer *p)
 {
-    grail_status status = GRAIL_OK;
     pretokenizer_step *step = NULL;
-    TRY(read_class(name, p, character_is_punctuation, &step));
-    TRY(read_behavior(name, component, &step->behavior));
-out:
-    return status;
+    CHECK(read_class(name, p, character_is_punctuation, &step));
+    return read_behavior(name, component, &step->behavior);
 }
 
 static grail_status read_whitespace_split(const char *name, const json_t *component,
                                           pretokenizer *p)
 {
-    grail_status status = GRAIL_OK;
     pretokenizer_step *step = NULL;
     (void)component;
-    TRY(read_class(name, p, character_is_space, &step));
+    CHECK(read_class(name, p, character_is_space, &step));
     step->behavior = SPLIT_REMOVED;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Older files have add_prefix_space alone, newer ones prepend_scheme. */
@@ -316,46 +283,43 @@ static grail_status read_scheme(const char *name, const json_t *component, prepe
 {
     static const char *const names[] = {
         [PREPEND_ALWAYS] = "always", [PREPEND_FIRST] = "first", [PREPEND_NEVER] = "never"};
-    grail_status status = GRAIL_OK;
     bool prefix = true;
     const char *scheme = NULL;
-    TRY(json_get_boolean(name, component, "add_prefix_space", true, &prefix));
-    TRY(json_get_string(name, component, "prepend_scheme", prefix ? "always" : "never", &scheme));
+    CHECK(json_get_boolean(name, component, "add_prefix_space", true, &prefix));
+    CHECK(json_get_string(name, component, "prepend_scheme", prefix ? "always" : "never", &scheme));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(scheme, names[i]) == 0) {
             *out = (prepend_scheme)i;
             return GRAIL_OK;
         }
     }
-    FAIL(GRAIL_ERROR_FORMAT, "%s: unknown prepend_scheme '%s', expected always, first or never",
-         name, scheme);
-out:
-    return status;
+    return error_set(GRAIL_ERROR_FORMAT,
+                     "%s: unknown prepend_scheme '%s', expected always, first or never", name,
+                     scheme);
 }
 
 static grail_status read_metaspace(const char *name, const json_t *component, pretokenizer *p)
 {
-    grail_status status = GRAIL_OK;
     pretokenizer_step *step = NULL;
     const char *text = NULL;
     bool split = true;
-    TRY(require_string(name, component, "replacement", &text));
+    CHECK(require_string(name, component, "replacement", &text));
     const text_span replacement = span_of_string(text);
     if (replacement.size == 0 || replacement.size != character_length(text[0])) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: Metaspace has the replacement '%s', expected a single character", name, text);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: Metaspace has the replacement '%s', expected a single character",
+                         name, text);
     }
-    TRY(json_get_boolean(name, component, "split", true, &split));
-    TRY(add_pretokenizer(name, p, PRETOKENIZE_METASPACE, &step));
+    CHECK(json_get_boolean(name, component, "split", true, &split));
+    CHECK(add_pretokenizer(name, p, PRETOKENIZE_METASPACE, &step));
     memcpy(step->replacement, replacement.bytes, replacement.size);
-    TRY(read_scheme(name, component, &step->scheme));
+    CHECK(read_scheme(name, component, &step->scheme));
     if (split) {
-        TRY(add_pretokenizer(name, p, PRETOKENIZE_SPLIT, &step));
+        CHECK(add_pretokenizer(name, p, PRETOKENIZE_SPLIT, &step));
         step->behavior = SPLIT_MERGED_WITH_NEXT;
-        TRY(pattern_from_string(&step->pattern, replacement));
+        CHECK(pattern_from_string(&step->pattern, replacement));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_pretokenizer_member(const char *name, const json_t *component, void *out)
@@ -380,21 +344,19 @@ grail_status read_pretokenizer(const char *name, const json_t *component, pretok
                    {"WhitespaceSplit", read_whitespace_split},
                    {"Metaspace", read_metaspace},
                    {"Sequence", read_pretokenizers}};
-    grail_status status = GRAIL_OK;
     const char *type = NULL;
     if (component == NULL || json_is_null(component)) {
         return GRAIL_OK;
     }
-    TRY(read_type(name, "pre-tokenizer", component, &type));
+    CHECK(read_type(name, "pre-tokenizer", component, &type));
     for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
         if (strcmp(type, readers[i].type) == 0) {
             return readers[i].read(name, component, out);
         }
     }
-    FAIL(GRAIL_ERROR_UNSUPPORTED,
-         "%s: pre-tokenizer '%s' is not supported; the supported ones are Split, ByteLevel, "
-         "Digits, Punctuation, WhitespaceSplit, Metaspace and Sequence",
-         name, type);
-out:
-    return status;
+    return error_set(
+        GRAIL_ERROR_UNSUPPORTED,
+        "%s: pre-tokenizer '%s' is not supported; the supported ones are Split, ByteLevel, "
+        "Digits, Punctuation, WhitespaceSplit, Metaspace and Sequence",
+        name, type);
 }

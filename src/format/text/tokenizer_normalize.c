@@ -7,19 +7,16 @@
 
 static grail_status prepend(const normalizer_step *step, text_span in, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     if (in.size > 0) {
-        TRY(buffer_append_string(out, step->content));
-        TRY(buffer_append(out, in.bytes, in.size));
+        CHECK(buffer_append_string(out, step->content));
+        CHECK(buffer_append(out, in.bytes, in.size));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status replace(const normalizer_step *step, pattern_workspace *w, text_span in,
                             bool open, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     size_t copied = 0;
     if (in.size == 0) {
         return GRAIL_OK;
@@ -28,33 +25,30 @@ static grail_status replace(const normalizer_step *step, pattern_workspace *w, t
     for (bool found = true; found;) {
         size_t begin = 0;
         size_t end = 0;
-        TRY(pattern_scan_next(&scan, &found, &begin, &end));
+        CHECK(pattern_scan_next(&scan, &found, &begin, &end));
         begin = found ? begin : scan.decided;
-        TRY(buffer_append(out, in.bytes + copied, begin - copied));
+        CHECK(buffer_append(out, in.bytes + copied, begin - copied));
         if (found) {
-            TRY(buffer_append_string(out, step->content));
+            CHECK(buffer_append_string(out, step->content));
         }
         copied = end;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Lowercases each character without regard to context. Only U+0130 has a lowercase of two
  * characters. */
 static grail_status lowercase(text_span in, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     for (size_t i = 0; i < in.size; i += character_length(in.bytes[i])) {
         const int32_t character = character_at(span_from(in, i, in.size));
         if (character == 0x130) {
-            TRY(buffer_append_string(out, "i\u0307"));
+            CHECK(buffer_append_string(out, "i\u0307"));
         } else {
-            TRY(character_append(out, utf8proc_tolower(character)));
+            CHECK(character_append(out, utf8proc_tolower(character)));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status strip(const normalizer_step *step, text_span in, buffer *out)
@@ -176,20 +170,18 @@ static size_t run_end(text_span text, size_t begin, bool ascii)
  * text the last stretch, or the last ASCII character, is left out, because it may continue. */
 static grail_status unicode_form(const normalizer_step *step, text_span in, bool open, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     for (size_t begin = 0; begin < in.size;) {
         size_t plain = run_end(in, begin, true);
         const size_t end = run_end(in, plain, false);
         const bool goes_on = open && end == in.size;
         plain -= plain > begin && (plain < in.size || open) ? 1 : 0;
-        TRY(buffer_append(out, in.bytes + begin, plain - begin));
+        CHECK(buffer_append(out, in.bytes + begin, plain - begin));
         if (plain < end && !goes_on) {
-            TRY(convert_form(span_from(in, plain, end), (utf8proc_option_t)step->form, out));
+            CHECK(convert_form(span_from(in, plain, end), (utf8proc_option_t)step->form, out));
         }
         begin = end;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* --- SentencePiece --- */
@@ -209,16 +201,14 @@ static bool is_one_space(text_span unit)
 
 static grail_status append_escaped(const char *space, text_span unit, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     for (size_t i = 0; i < unit.size; i++) {
         if (unit.bytes[i] == ' ') {
-            TRY(buffer_append_string(out, space));
+            CHECK(buffer_append_string(out, space));
         } else {
-            TRY(buffer_append(out, unit.bytes + i, 1));
+            CHECK(buffer_append(out, unit.bytes + i, 1));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static text_span skip_leading_spaces(const piece_trie *whole, text_span text)
@@ -232,7 +222,6 @@ static text_span skip_leading_spaces(const piece_trie *whole, text_span text)
 static grail_status append_units(const sentencepiece_rules *rules, const piece_trie *whole,
                                  const char *space, text_span in, size_t certain, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     bool after_space = rules->remove_extra_whitespaces;
     for (size_t i = 0; i < certain;) {
         text_span unit = next_unit(whole, span_from(in, i, in.size));
@@ -240,13 +229,12 @@ static grail_status append_units(const sentencepiece_rules *rules, const piece_t
         while (after_space && unit.size > 0 && unit.bytes[0] == ' ') {
             unit = span_from(unit, 1, unit.size);
         }
-        TRY(append_escaped(space, unit, out));
+        CHECK(append_escaped(space, unit, out));
         if (unit.size > 0) {
             after_space = rules->remove_extra_whitespaces && unit.bytes[unit.size - 1] == ' ';
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static void remove_trailing(text_span space, buffer *out)
@@ -261,7 +249,6 @@ static void remove_trailing(text_span space, buffer *out)
 static grail_status sentencepiece(const sentencepiece_rules *rules, const piece_trie *whole,
                                   text_span in, bool open, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     const char *space = rules->escape_whitespaces ? "\u2581" : " ";
     if (rules->remove_extra_whitespaces) {
         in = skip_leading_spaces(whole, in);
@@ -271,17 +258,16 @@ static grail_status sentencepiece(const sentencepiece_rules *rules, const piece_
         return GRAIL_OK;
     }
     if (rules->add_dummy_prefix && !rules->whitespace_as_suffix) {
-        TRY(buffer_append_string(out, space));
+        CHECK(buffer_append_string(out, space));
     }
-    TRY(append_units(rules, whole, space, in, certain, out));
+    CHECK(append_units(rules, whole, space, in, certain, out));
     if (rules->remove_extra_whitespaces) {
         remove_trailing(span_of_string(space), out);
     }
     if (rules->add_dummy_prefix && rules->whitespace_as_suffix && !open) {
-        TRY(buffer_append_string(out, space));
+        CHECK(buffer_append_string(out, space));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status run_step(const normalizer_step *step, const piece_trie *whole,

@@ -23,10 +23,7 @@ static grail_status grow(pair_table *t)
 {
     pair_entry *slots = NULL;
     const size_t count = t->slot_count == 0 ? FIRST_SLOTS : t->slot_count * 2;
-    const grail_status status = memory_new_unset(&slots, count, sizeof *slots);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_new_unset(&slots, count, sizeof *slots));
     for (size_t i = 0; i < count; i++) {
         slots[i].left = -1;
     }
@@ -44,10 +41,7 @@ static grail_status grow(pair_table *t)
 grail_status pair_table_put(pair_table *t, pair_entry entry)
 {
     if (t->used * 2 >= t->slot_count) {
-        const grail_status status = grow(t);
-        if (status != GRAIL_OK) {
-            return status;
-        }
+        CHECK(grow(t));
     }
     pair_entry *slot = find_slot(t->slots, t->slot_count, entry.left, entry.right);
     const size_t place = (size_t)(slot - t->slots);

@@ -72,7 +72,6 @@ static grail_status translate_property(translation *t)
     static const char *const scripts[] = {"Han",    "Hiragana", "Katakana",  "Hangul",
                                           "Latin",  "Greek",    "Cyrillic",  "Arabic",
                                           "Hebrew", "Thai",     "Devanagari"};
-    grail_status status = GRAIL_OK;
     const text_span rest = span_from(t->source, t->position, t->source.size);
     const char *close = memchr(rest.bytes, '}', rest.size);
     if (rest.size < 4 || rest.bytes[2] != '{' || close == NULL) {
@@ -85,12 +84,11 @@ static grail_status translate_property(translation *t)
             strlen(scripts[i]) == name.size && memcmp(scripts[i], name.bytes, name.size) == 0;
         script = same ? "sc:" : script;
     }
-    TRY(buffer_append(&t->out, rest.bytes, 3));
-    TRY(buffer_append_string(&t->out, script));
-    TRY(buffer_append(&t->out, name.bytes, name.size + 1));
+    CHECK(buffer_append(&t->out, rest.bytes, 3));
+    CHECK(buffer_append_string(&t->out, script));
+    CHECK(buffer_append(&t->out, name.bytes, name.size + 1));
     t->position += name.size + 4;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Copies any other escape unchanged, with its braces: \x{85}. */
@@ -123,7 +121,6 @@ static const char *outside_brackets(char letter)
 
 static grail_status translate_escape(translation *t)
 {
-    grail_status status = GRAIL_OK;
     if (t->position + 1 == t->source.size) {
         return refuse(t, "a trailing backslash");
     }
@@ -148,10 +145,9 @@ static grail_status translate_escape(translation *t)
         return refuse(t, "a negated class inside brackets");
     }
     const char *open = t->in_class ? "" : negated ? "[^" : "[";
-    TRY(buffer_format(&t->out, "%s%s%s", open, members, t->in_class ? "" : "]"));
+    CHECK(buffer_format(&t->out, "%s%s%s", open, members, t->in_class ? "" : "]"));
     t->position += 2;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Whether the text starts a group with the option m or s. The option that lets '.' match a line
@@ -202,16 +198,14 @@ static grail_status translate_character(translation *t)
 
 static grail_status translate(translation *t)
 {
-    grail_status status = GRAIL_OK;
     while (t->position < t->source.size) {
         if (t->source.bytes[t->position] == '\\') {
-            TRY(translate_escape(t));
+            CHECK(translate_escape(t));
         } else {
-            TRY(translate_character(t));
+            CHECK(translate_character(t));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* --- compilation --- */
@@ -264,15 +258,13 @@ out:
 
 grail_status pattern_from_string(text_pattern *p, text_span string)
 {
-    grail_status status = GRAIL_OK;
     if (string.size == 0) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "an empty pattern is not supported");
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "an empty pattern is not supported");
     }
-    TRY(memory_new_unset(&p->string, string.size, 1));
+    CHECK(memory_new_unset(&p->string, string.size, 1));
     memcpy(p->string, string.bytes, string.size);
     p->size = string.size;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 void pattern_fini(text_pattern *p)
@@ -464,19 +456,17 @@ static void next_member(pattern_scan *s, bool *found, size_t *begin, size_t *end
 
 grail_status pattern_scan_next(pattern_scan *s, bool *found, size_t *begin, size_t *end)
 {
-    grail_status status = GRAIL_OK;
     *found = false;
     if (s->pattern->members != NULL) {
         next_member(s, found, begin, end);
     } else if (s->pattern->string != NULL) {
         next_string(s, found, begin, end);
     } else {
-        TRY(next_regex(s, found, begin, end));
+        CHECK(next_regex(s, found, begin, end));
     }
     if (*found) {
         s->position = *end;
         s->last_end = *end;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

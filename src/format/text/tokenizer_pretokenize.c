@@ -20,67 +20,57 @@ static int32_t byte_character(unsigned char byte)
 
 static grail_status map_bytes(text_span text, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     for (size_t i = 0; i < text.size; i++) {
-        TRY(character_append(out, byte_character((unsigned char)text.bytes[i])));
+        CHECK(character_append(out, byte_character((unsigned char)text.bytes[i])));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status prefix_space(text_span text, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     if (text.bytes[0] != ' ') {
-        TRY(buffer_append(out, " ", 1));
+        CHECK(buffer_append(out, " ", 1));
     }
-    TRY(buffer_append(out, text.bytes, text.size));
-out:
-    return status;
+    return buffer_append(out, text.bytes, text.size);
 }
 
 /* Spaces become the replacement, and the scheme decides whether one is put before the text. */
 static grail_status metaspace(const pretokenizer_step *step, text_span text, bool at_start,
                               buffer *out)
 {
-    grail_status status = GRAIL_OK;
     const text_span mark = span_of_string(step->replacement);
     const bool wanted =
         step->scheme == PREPEND_ALWAYS || (step->scheme == PREPEND_FIRST && at_start);
     if (wanted && text.bytes[0] != ' ' && !span_starts_with(text, mark)) {
-        TRY(buffer_append(out, mark.bytes, mark.size));
+        CHECK(buffer_append(out, mark.bytes, mark.size));
     }
     for (size_t i = 0; i < text.size;) {
         const char *space = memchr(text.bytes + i, ' ', text.size - i);
         const size_t end = space == NULL ? text.size : (size_t)(space - text.bytes);
-        TRY(buffer_append(out, text.bytes + i, end - i));
+        CHECK(buffer_append(out, text.bytes + i, end - i));
         if (space != NULL) {
-            TRY(buffer_append(out, mark.bytes, mark.size));
+            CHECK(buffer_append(out, mark.bytes, mark.size));
         }
         i = end + 1;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Rewrites the section into the step's buffer and hands all of it to the next step. */
 static grail_status rewrite(encoder *e, int index, text_span section, section_edges edges)
 {
-    grail_status status = GRAIL_OK;
     const pretokenizer_step *step = &e->tokenizer->pretokenizer.steps[index];
     buffer *out = &e->steps[index];
     out->size = 0;
     out->maximum = SIZE_MAX;
     if (step->kind == PRETOKENIZE_BYTES) {
-        TRY(map_bytes(section, out));
+        CHECK(map_bytes(section, out));
     } else if (step->kind == PRETOKENIZE_SPACE_PREFIX) {
-        TRY(prefix_space(section, out));
+        CHECK(prefix_space(section, out));
     } else {
-        TRY(metaspace(step, section, edges.start, out));
+        CHECK(metaspace(step, section, edges.start, out));
     }
-    TRY(pretokenize(e, index + 1, span_of_buffer(out), edges));
-out:
-    return status;
+    return pretokenize(e, index + 1, span_of_buffer(out), edges);
 }
 
 /* A stretch of a section: a match of the step's pattern, or the text between two matches. */
@@ -129,7 +119,6 @@ static grail_status emit_last(splitter *s)
 
 static grail_status accept(splitter *s, stretch next)
 {
-    grail_status status = GRAIL_OK;
     const pretokenizer_step *step = &s->encoder->tokenizer->pretokenizer.steps[s->index];
     next.match = next.match != step->invert;
     if (s->waiting && joins_last(step->behavior, s->last.match, next.match)) {
@@ -137,17 +126,15 @@ static grail_status accept(splitter *s, stretch next)
         s->last.match = next.match;
         return GRAIL_OK;
     }
-    TRY(emit_last(s));
+    CHECK(emit_last(s));
     s->last = next;
     s->waiting = true;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* In an open section the last stretch may continue, so it is left out. */
 static grail_status split(encoder *e, int index, text_span section, section_edges edges)
 {
-    grail_status status = GRAIL_OK;
     splitter s = {.encoder = e, .index = index, .section = section, .edges = edges};
     const text_pattern *pattern = &e->tokenizer->pretokenizer.steps[index].pattern;
     pattern_scan scan = pattern_scan_start(pattern, &e->patterns, section, edges.open);
@@ -155,21 +142,19 @@ static grail_status split(encoder *e, int index, text_span section, section_edge
     for (bool found = true; found;) {
         size_t begin = section.size;
         size_t end = section.size;
-        TRY(pattern_scan_next(&scan, &found, &begin, &end));
+        CHECK(pattern_scan_next(&scan, &found, &begin, &end));
         if (!found && edges.open) {
-            goto out;
+            return GRAIL_OK;
         }
         if (begin != seen) {
-            TRY(accept(&s, (stretch){seen, begin, false}));
+            CHECK(accept(&s, (stretch){seen, begin, false}));
         }
         if (found) {
-            TRY(accept(&s, (stretch){begin, end, true}));
+            CHECK(accept(&s, (stretch){begin, end, true}));
         }
         seen = end;
     }
-    TRY(emit_last(&s));
-out:
-    return status;
+    return emit_last(&s);
 }
 
 grail_status pretokenize(encoder *e, int step, text_span section, section_edges edges)

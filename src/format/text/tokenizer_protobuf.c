@@ -48,27 +48,24 @@ static grail_status read_fixed(protobuf_reader *r, size_t size, uint64_t *out)
 
 static grail_status read_bytes(protobuf_reader *r, text_span *out)
 {
-    grail_status status = GRAIL_OK;
     uint64_t size = 0;
-    TRY(read_varint(r, &size));
+    CHECK(read_varint(r, &size));
     if (size > r->size - r->position) {
         return truncated(r);
     }
     *out = (text_span){(const char *)r->bytes + r->position, (size_t)size};
     r->position += (size_t)size;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status next_field(protobuf_reader *r, protobuf_field *field)
 {
-    grail_status status = GRAIL_OK;
     uint64_t tag = 0;
     *field = (protobuf_field){0};
-    TRY(read_varint(r, &tag));
+    CHECK(read_varint(r, &tag));
     if (tag >> 3 == 0 || tag >> 3 > UINT32_MAX) {
-        FAIL(GRAIL_ERROR_FORMAT, "not a protocol buffer: bad field number at byte %zu",
-             r->position);
+        return error_set(GRAIL_ERROR_FORMAT, "not a protocol buffer: bad field number at byte %zu",
+                         r->position);
     }
     field->number = (uint32_t)(tag >> 3);
     field->wire = (protobuf_wire)(tag & 7);
@@ -82,21 +79,17 @@ static grail_status next_field(protobuf_reader *r, protobuf_field *field)
     case WIRE_BYTES:
         return read_bytes(r, &field->bytes);
     }
-    FAIL(GRAIL_ERROR_FORMAT, "not a protocol buffer: bad wire type %d at byte %zu",
-         (int)field->wire, r->position);
-out:
-    return status;
+    return error_set(GRAIL_ERROR_FORMAT, "not a protocol buffer: bad wire type %d at byte %zu",
+                     (int)field->wire, r->position);
 }
 
 grail_status protobuf_read(text_span message, protobuf_handler handler, void *context)
 {
-    grail_status status = GRAIL_OK;
     protobuf_reader r = {(const unsigned char *)message.bytes, message.size, 0};
     while (r.position < r.size) {
         protobuf_field field;
-        TRY(next_field(&r, &field));
-        TRY(handler(&field, context));
+        CHECK(next_field(&r, &field));
+        CHECK(handler(&field, context));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

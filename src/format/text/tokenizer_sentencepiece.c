@@ -88,14 +88,12 @@ static grail_status read_piece_field(const protobuf_field *field, void *context)
 
 static grail_status read_piece(text_span bytes, sentence_model *m)
 {
-    grail_status status = GRAIL_OK;
     sentence_piece piece = {.type = PIECE_NORMAL};
-    TRY(protobuf_read(bytes, read_piece_field, &piece));
-    TRY(check_piece(m, &piece));
-    TRY(memory_reserve(&m->pieces, (size_t)m->count + 1, sizeof *m->pieces));
+    CHECK(protobuf_read(bytes, read_piece_field, &piece));
+    CHECK(check_piece(m, &piece));
+    CHECK(memory_reserve(&m->pieces, (size_t)m->count + 1, sizeof *m->pieces));
     m->pieces[m->count++] = piece;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_trainer_field(const protobuf_field *field, void *context)
@@ -215,24 +213,22 @@ out:
 
 static grail_status add_pieces(const sentence_model *m, bpe_model *model)
 {
-    grail_status status = GRAIL_OK;
     for (int64_t i = 0; i < m->count; i++) {
         const sentence_piece *piece = &m->pieces[i];
-        TRY(vocabulary_add(&model->pieces, piece->text, (int32_t)i));
+        CHECK(vocabulary_add(&model->pieces, piece->text, (int32_t)i));
         if (piece->type == PIECE_USER_DEFINED) {
-            TRY(piece_trie_add(&model->whole, piece->text, (int32_t)i));
+            CHECK(piece_trie_add(&model->whole, piece->text, (int32_t)i));
         }
         if (piece->type == PIECE_UNKNOWN && model->unknown >= 0) {
-            FAIL(GRAIL_ERROR_FORMAT, "pieces %d and %lld are both of type UNKNOWN", model->unknown,
-                 (long long)i);
+            return error_set(GRAIL_ERROR_FORMAT, "pieces %d and %lld are both of type UNKNOWN",
+                             model->unknown, (long long)i);
         }
         model->unknown = piece->type == PIECE_UNKNOWN ? (int32_t)i : model->unknown;
     }
     if (model->unknown < 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "has no piece of type UNKNOWN");
+        return error_set(GRAIL_ERROR_FORMAT, "has no piece of type UNKNOWN");
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static int32_t find_normal(const sentence_model *m, const bpe_model *model, text_span text)
@@ -261,50 +257,47 @@ static grail_status check_characters(const bpe_model *model, text_span piece)
 /* Adds a merge for every way to cut the piece into two normal pieces. */
 static grail_status add_merges_of(const sentence_model *m, bpe_model *model, int64_t id)
 {
-    grail_status status = GRAIL_OK;
     const text_span text = m->pieces[id].text;
     /* Cutting a piece of n bytes costs n look-ups of up to n bytes; real pieces have a few dozen.
      */
     if (text.size > TOKENIZER_LONGEST_MERGED) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "piece %lld has %zu bytes, more than the allowed %d",
-             (long long)id, text.size, TOKENIZER_LONGEST_MERGED);
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "piece %lld has %zu bytes, more than the allowed %d", (long long)id,
+                         text.size, TOKENIZER_LONGEST_MERGED);
     }
     if (character_length(text.bytes[0]) < text.size) {
-        TRY(check_characters(model, text));
+        CHECK(check_characters(model, text));
     }
     for (size_t cut = character_length(text.bytes[0]); cut < text.size;
          cut += character_length(text.bytes[cut])) {
         const int32_t left = find_normal(m, model, span_from(text, 0, cut));
         const int32_t right = find_normal(m, model, span_from(text, cut, text.size));
         if (left >= 0 && right >= 0) {
-            TRY(pair_table_put(&model->merges,
-                               (pair_entry){left, right, m->pieces[id].rank, (int32_t)id}));
+            CHECK(pair_table_put(&model->merges,
+                                 (pair_entry){left, right, m->pieces[id].rank, (int32_t)id}));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status build(const sentence_model *m, tokenizer *t)
 {
-    grail_status status = GRAIL_OK;
     t->model.byte_fallback = m->byte_fallback;
     t->model.fuse_unknown = true;
-    TRY(add_pieces(m, &t->model));
+    CHECK(add_pieces(m, &t->model));
     for (int64_t i = 0; i < m->count; i++) {
         if (m->pieces[i].type == PIECE_NORMAL) {
-            TRY(add_merges_of(m, &t->model, i));
+            CHECK(add_merges_of(m, &t->model, i));
         }
     }
-    TRY(bpe_prepare(&t->model));
+    CHECK(bpe_prepare(&t->model));
     t->normalizer.steps[0] = (normalizer_step){.kind = NORMALIZE_SENTENCEPIECE, .rules = m->rules};
     t->normalizer.count = 1;
     if (m->bos >= 0 && m->bos < m->count) {
-        TRY(token_list_push(&t->before, (int32_t)m->bos));
+        CHECK(token_list_push(&t->before, (int32_t)m->bos));
     }
     t->end_of_text = m->eos >= 0 && m->eos < m->count ? (int32_t)m->eos : -1;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status tokenizer_from_sentencepiece(const char *name, const void *bytes, size_t size,

@@ -9,10 +9,7 @@ static grail_status add_node(piece_trie *t, unsigned char byte, int32_t *out)
     if (t->count == NODES_MAX) {
         return error_set(GRAIL_ERROR_FORMAT, "the added tokens are too many or too long");
     }
-    const grail_status status = memory_reserve(&t->nodes, (size_t)t->count + 1, sizeof *t->nodes);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_reserve(&t->nodes, (size_t)t->count + 1, sizeof *t->nodes));
     t->nodes[t->count] = (trie_node){.child = -1, .sibling = -1, .value = -1, .byte = byte};
     *out = t->count++;
     return GRAIL_OK;
@@ -29,42 +26,38 @@ static int32_t find_child(const piece_trie *t, int32_t node, unsigned char byte)
 
 static grail_status step_into(piece_trie *t, int32_t node, unsigned char byte, int32_t *out)
 {
-    grail_status status = GRAIL_OK;
     int32_t child = find_child(t, node, byte);
     if (child < 0) {
-        TRY(add_node(t, byte, &child));
+        CHECK(add_node(t, byte, &child));
         t->nodes[child].sibling = t->nodes[node].child;
         t->nodes[node].child = child;
     }
     *out = child;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status piece_trie_add(piece_trie *t, text_span piece, int32_t value)
 {
-    grail_status status = GRAIL_OK;
     const unsigned char first = (unsigned char)piece.bytes[0];
     int32_t node = t->roots[first] - 1;
     if (piece.size > TOKENIZER_LONGEST_ADDED) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "an added token or user-defined piece has %zu bytes, more than the "
-             "allowed %d",
-             piece.size, TOKENIZER_LONGEST_ADDED);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "an added token or user-defined piece has %zu bytes, more than the "
+                         "allowed %d",
+                         piece.size, TOKENIZER_LONGEST_ADDED);
     }
     if (node < 0) {
-        TRY(add_node(t, first, &node));
+        CHECK(add_node(t, first, &node));
         t->roots[first] = node + 1;
     }
     for (size_t i = 1; i < piece.size; i++) {
-        TRY(step_into(t, node, (unsigned char)piece.bytes[i], &node));
+        CHECK(step_into(t, node, (unsigned char)piece.bytes[i], &node));
     }
     if (t->nodes[node].value < 0) {
         t->nodes[node].value = value;
     }
     t->longest = piece.size > t->longest ? piece.size : t->longest;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 size_t piece_trie_match(const piece_trie *t, text_span text, int32_t *value)

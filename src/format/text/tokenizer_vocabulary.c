@@ -66,10 +66,7 @@ static grail_status grow_slots(vocabulary *v)
     int32_t *old = v->slots;
     int32_t *slots = NULL;
     const size_t count = old_count == 0 ? FIRST_SLOTS : old_count * 2;
-    const grail_status status = memory_new_unset(&slots, count, sizeof *slots);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_new_unset(&slots, count, sizeof *slots));
     memset(slots, 0xFF, count * sizeof *slots);
     v->slots = slots;
     v->slot_count = count;
@@ -85,52 +82,47 @@ static grail_status grow_slots(vocabulary *v)
 /* Room for ids 0 .. id. */
 static grail_status grow_ids(vocabulary *v, int32_t id)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_reserve(&v->offsets, (size_t)id + 1, sizeof *v->offsets));
-    TRY(memory_reserve(&v->sizes, (size_t)id + 1, sizeof *v->sizes));
+    CHECK(memory_reserve(&v->offsets, (size_t)id + 1, sizeof *v->offsets));
+    CHECK(memory_reserve(&v->sizes, (size_t)id + 1, sizeof *v->sizes));
     for (; v->count <= id; v->count++) {
         v->offsets[v->count] = SIZE_MAX;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status vocabulary_name(vocabulary *v, text_span piece, int32_t id)
 {
-    grail_status status = GRAIL_OK;
     const text_span other = vocabulary_piece(v, id);
     if (other.bytes != NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "id %d belongs to both '%s' and '%.*s'", id, other.bytes,
-             (int)piece.size, piece.bytes);
+        return error_set(GRAIL_ERROR_FORMAT, "id %d belongs to both '%s' and '%.*s'", id,
+                         other.bytes, (int)piece.size, piece.bytes);
     }
-    TRY(grow_ids(v, id));
+    CHECK(grow_ids(v, id));
     const size_t offset = v->text.size;
-    TRY(buffer_append(&v->text, piece.bytes, piece.size));
-    TRY(buffer_append(&v->text, "", 1));
+    CHECK(buffer_append(&v->text, piece.bytes, piece.size));
+    CHECK(buffer_append(&v->text, "", 1));
     v->offsets[id] = offset;
     v->sizes[id] = piece.size;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status vocabulary_add(vocabulary *v, text_span piece, int32_t id)
 {
-    grail_status status = GRAIL_OK;
-    TRY(grow_slots(v));
+    CHECK(grow_slots(v));
     const size_t slot = find_slot(v, piece);
     if (((slot - hash_piece(piece)) & (v->slot_count - 1)) > TOKENIZER_MOST_PROBES) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "more than %d pieces collide in a hash table; the pieces of a real tokenizer do not",
-             TOKENIZER_MOST_PROBES);
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "more than %d pieces collide in a hash table; the pieces of a real tokenizer do not",
+            TOKENIZER_MOST_PROBES);
     }
     if (v->slots[slot] >= 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "piece '%.*s' has two ids, %d and %d", (int)piece.size,
-             piece.bytes, v->slots[slot], id);
+        return error_set(GRAIL_ERROR_FORMAT, "piece '%.*s' has two ids, %d and %d", (int)piece.size,
+                         piece.bytes, v->slots[slot], id);
     }
-    TRY(vocabulary_name(v, piece, id));
+    CHECK(vocabulary_name(v, piece, id));
     v->slots[slot] = id;
     v->slots_used += 1;
     v->longest = piece.size > v->longest ? piece.size : v->longest;
-out:
-    return status;
+    return GRAIL_OK;
 }

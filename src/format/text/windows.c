@@ -57,43 +57,41 @@ static int64_t window_step(const window_options *options, const token_windows *w
 static grail_status fill_windows(const window_options *options, int32_t bos, token_list *list,
                                  token_windows *w)
 {
-    grail_status status = GRAIL_OK;
     const size_t size = (size_t)(w->count * w->length);
     const int64_t step = window_step(options, w);
     if (step == w->length) {
-        TRY(memory_resize(&list->ids, size, sizeof list->ids[0]));
+        CHECK(memory_resize(&list->ids, size, sizeof list->ids[0]));
         w->ids = list->ids;
         *list = (token_list){0};
         return GRAIL_OK;
     }
-    TRY(memory_new_unset(&w->ids, size, sizeof w->ids[0]));
+    CHECK(memory_new_unset(&w->ids, size, sizeof w->ids[0]));
     for (int64_t i = 0; i < w->count; i++) {
         int32_t *row = w->ids + i * w->length;
         row[0] = bos;
         memcpy(row + 1, list->ids + i * step, (size_t)step * sizeof row[0]);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status cut_windows(const window_options *options, token_list *list, int32_t bos,
                                 token_windows *w)
 {
     enum { C4_WINDOWS = 256 };
-    grail_status status = GRAIL_OK;
     w->count = list->count / window_step(options, w);
     if (options->protocol == TEXT_C4 && w->count > C4_WINDOWS) {
         w->count = C4_WINDOWS;
     }
     if (w->count == 0) {
-        FAIL_ABOUT("path context", GRAIL_ERROR_ARGUMENT,
-                   "%s: the text holds %lld tokens, fewer than one window of %lld; give more text "
-                   "or a smaller context",
-                   options->path, (long long)list->count, (long long)w->length);
+        return error_about(
+            error_set(
+                GRAIL_ERROR_ARGUMENT,
+                "%s: the text holds %lld tokens, fewer than one window of %lld; give more text "
+                "or a smaller context",
+                options->path, (long long)list->count, (long long)w->length),
+            "path context");
     }
-    TRY(fill_windows(options, bos, list, w));
-out:
-    return status;
+    return fill_windows(options, bos, list, w);
 }
 
 static grail_status check_length(const window_options *options, int64_t length, int32_t bos)

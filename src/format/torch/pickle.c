@@ -48,15 +48,13 @@ static grail_status take(machine *m, size_t count, const unsigned char **out)
 static grail_status take_unsigned(machine *m, size_t width, uint64_t *out)
 {
     const unsigned char *bytes = NULL;
-    const grail_status status = take(m, width, &bytes);
-    if (status == GRAIL_OK) {
-        uint64_t value = 0;
-        for (size_t i = width; i-- > 0;) {
-            value = value << 8 | bytes[i];
-        }
-        *out = value;
+    CHECK(take(m, width, &bytes));
+    uint64_t value = 0;
+    for (size_t i = width; i-- > 0;) {
+        value = value << 8 | bytes[i];
     }
-    return status;
+    *out = value;
+    return GRAIL_OK;
 }
 
 static grail_status push(machine *m, pickle_value *value)
@@ -65,22 +63,18 @@ static grail_status push(machine *m, pickle_value *value)
         return error_set(GRAIL_ERROR_FORMAT, "puts more than %d values on the stack",
                          PICKLE_MOST_VALUES);
     }
-    const grail_status status = memory_reserve(&m->stack, m->stack_count + 1, sizeof m->stack[0]);
-    if (status == GRAIL_OK) {
-        m->stack[m->stack_count++] = value;
-    }
-    return status;
+    CHECK(memory_reserve(&m->stack, m->stack_count + 1, sizeof m->stack[0]));
+    m->stack[m->stack_count++] = value;
+    return GRAIL_OK;
 }
 
 static grail_status push_new(machine *m, pickle_kind kind, pickle_value **out)
 {
-    grail_status status = GRAIL_OK;
     pickle_value *value = NULL;
-    TRY(pickle_new(m->p, kind, &value));
-    TRY(push(m, value));
+    CHECK(pickle_new(m->p, kind, &value));
+    CHECK(push(m, value));
     *out = value;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Index of the first value above the last mark. */
@@ -144,11 +138,9 @@ static grail_status read_mark(machine *m)
     if (m->mark_count == PICKLE_MOST_MARKS) {
         return error_set(GRAIL_ERROR_FORMAT, "nests more than %d marks", PICKLE_MOST_MARKS);
     }
-    const grail_status status = memory_reserve(&m->marks, m->mark_count + 1, sizeof m->marks[0]);
-    if (status == GRAIL_OK) {
-        m->marks[m->mark_count++] = m->stack_count;
-    }
-    return status;
+    CHECK(memory_reserve(&m->marks, m->mark_count + 1, sizeof m->marks[0]));
+    m->marks[m->mark_count++] = m->stack_count;
+    return GRAIL_OK;
 }
 
 /* None, and empty containers. */
@@ -161,11 +153,9 @@ static grail_status read_empty(machine *m)
 static grail_status push_integer(machine *m, pickle_kind kind, int64_t integer)
 {
     pickle_value *value = NULL;
-    const grail_status status = push_new(m, kind, &value);
-    if (status == GRAIL_OK) {
-        value->integer = integer;
-    }
-    return status;
+    CHECK(push_new(m, kind, &value));
+    value->integer = integer;
+    return GRAIL_OK;
 }
 
 static grail_status read_boolean(machine *m)
@@ -176,25 +166,24 @@ static grail_status read_boolean(machine *m)
 static grail_status read_unsigned_int(machine *m)
 {
     uint64_t value = 0;
-    const grail_status status = take_unsigned(m, m->current->count, &value);
-    return status == GRAIL_OK ? push_integer(m, PICKLE_INTEGER, (int64_t)value) : status;
+    CHECK(take_unsigned(m, m->current->count, &value));
+    return push_integer(m, PICKLE_INTEGER, (int64_t)value);
 }
 
 static grail_status read_int(machine *m)
 {
     uint64_t value = 0;
-    const grail_status status = take_unsigned(m, 4, &value);
-    return status == GRAIL_OK ? push_integer(m, PICKLE_INTEGER, (int32_t)(uint32_t)value) : status;
+    CHECK(take_unsigned(m, 4, &value));
+    return push_integer(m, PICKLE_INTEGER, (int32_t)(uint32_t)value);
 }
 
 /* Two's complement of any length, little-endian; no bytes are 0. */
 static grail_status read_long1(machine *m)
 {
-    grail_status status = GRAIL_OK;
     uint64_t width = 0;
     const unsigned char *bytes = NULL;
-    TRY(take_unsigned(m, 1, &width));
-    TRY(take(m, (size_t)width, &bytes));
+    CHECK(take_unsigned(m, 1, &width));
+    CHECK(take(m, (size_t)width, &bytes));
     if (width > sizeof(uint64_t)) {
         return push_integer(m, PICKLE_LARGE_INTEGER, 0);
     }
@@ -202,64 +191,55 @@ static grail_status read_long1(machine *m)
     for (size_t i = (size_t)width; i-- > 0;) {
         value = value << 8 | bytes[i];
     }
-    TRY(push_integer(m, PICKLE_INTEGER, (int64_t)value));
-out:
-    return status;
+    return push_integer(m, PICKLE_INTEGER, (int64_t)value);
 }
 
 /* The one big-endian operand. */
 static grail_status read_binfloat(machine *m)
 {
-    grail_status status = GRAIL_OK;
     const unsigned char *bytes = NULL;
     pickle_value *value = NULL;
     uint64_t bits = 0;
-    TRY(take(m, sizeof bits, &bytes));
+    CHECK(take(m, sizeof bits, &bytes));
     for (size_t i = 0; i < sizeof bits; i++) {
         bits = bits << 8 | bytes[i];
     }
-    TRY(push_new(m, PICKLE_REAL, &value));
+    CHECK(push_new(m, PICKLE_REAL, &value));
     memcpy(&value->real, &bits, sizeof bits);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* A length, then that many bytes. */
 static grail_status read_text(machine *m)
 {
-    grail_status status = GRAIL_OK;
     uint64_t length = 0;
     const unsigned char *bytes = NULL;
     pickle_value *value = NULL;
-    TRY(take_unsigned(m, m->current->count, &length));
-    TRY(take(m, length, &bytes));
-    TRY(push_new(m, m->current->kind, &value));
+    CHECK(take_unsigned(m, m->current->count, &length));
+    CHECK(take(m, length, &bytes));
+    CHECK(push_new(m, m->current->kind, &value));
     value->text = (pickle_span){(const char *)bytes, length};
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Moves the values from stack[begin] on into a new value. */
 static grail_status gather(machine *m, size_t begin)
 {
-    grail_status status = GRAIL_OK;
     pickle_value *value = NULL;
-    TRY(pickle_new(m->p, m->current->kind, &value));
+    CHECK(pickle_new(m->p, m->current->kind, &value));
     for (size_t i = begin; i < m->stack_count; i++) {
-        TRY(pickle_append(m->p, value, m->stack[i]));
+        CHECK(pickle_append(m->p, value, m->stack[i]));
     }
     m->stack_count = begin;
-    TRY(push(m, value));
-out:
-    return status;
+    return push(m, value);
 }
 
 /* Makes a tuple or frozenset of the values above the mark. */
 static grail_status read_marked(machine *m)
 {
     size_t begin = 0;
-    const grail_status status = pop_mark(m, &begin);
-    return status == GRAIL_OK ? gather(m, begin) : status;
+    CHECK(pop_mark(m, &begin));
+    return gather(m, begin);
 }
 
 static grail_status need_values(const machine *m, size_t count)
@@ -280,30 +260,29 @@ static grail_status read_short_tuple(machine *m)
  * is an opaque object, the values are dropped. */
 static grail_status extend(machine *m, size_t begin)
 {
-    grail_status status = GRAIL_OK;
     const pickle_kind kind = m->current->kind;
     pickle_value *container = NULL;
     const size_t end = m->stack_count;
     m->stack_count = begin;
-    TRY(top(m, &container));
+    CHECK(top(m, &container));
     if (container->kind != kind && container->kind != PICKLE_CALL) {
-        FAIL(GRAIL_ERROR_FORMAT, "cannot put values into %s", pickle_kind_text(container));
+        return error_set(GRAIL_ERROR_FORMAT, "cannot put values into %s",
+                         pickle_kind_text(container));
     }
     if (kind == PICKLE_DICT && (end - begin) % 2 != 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "finds a key without a value");
+        return error_set(GRAIL_ERROR_FORMAT, "finds a key without a value");
     }
     for (size_t i = begin; i < end && container->kind == kind; i++) {
-        TRY(pickle_append(m->p, container, m->stack[i]));
+        CHECK(pickle_append(m->p, container, m->stack[i]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_extend_marked(machine *m)
 {
     size_t begin = 0;
-    const grail_status status = pop_mark(m, &begin);
-    return status == GRAIL_OK ? extend(m, begin) : status;
+    CHECK(pop_mark(m, &begin));
+    return extend(m, begin);
 }
 
 /* Appends one item, or one pair, to the container below it. */
@@ -328,116 +307,101 @@ static grail_status take_line(machine *m, pickle_span *out)
 static grail_status push_global(machine *m, pickle_span module, pickle_span name)
 {
     pickle_value *value = NULL;
-    const grail_status status = pickle_new_global(m->p, module, name, &value);
-    return status == GRAIL_OK ? push(m, value) : status;
+    CHECK(pickle_new_global(m->p, module, name, &value));
+    return push(m, value);
 }
 
 static grail_status read_global(machine *m)
 {
-    grail_status status = GRAIL_OK;
     pickle_span module = {0};
     pickle_span name = {0};
-    TRY(take_line(m, &module));
-    TRY(take_line(m, &name));
-    TRY(push_global(m, module, name));
-out:
-    return status;
+    CHECK(take_line(m, &module));
+    CHECK(take_line(m, &name));
+    return push_global(m, module, name);
 }
 
 static grail_status read_stack_global(machine *m)
 {
-    grail_status status = GRAIL_OK;
     pickle_value *module = NULL;
     pickle_value *name = NULL;
-    TRY(pop(m, &name));
-    TRY(pop(m, &module));
+    CHECK(pop(m, &name));
+    CHECK(pop(m, &module));
     if (module->kind != PICKLE_TEXT || name->kind != PICKLE_TEXT) {
-        FAIL(GRAIL_ERROR_FORMAT, "finds %s and %s, expected two names", pickle_kind_text(module),
-             pickle_kind_text(name));
+        return error_set(GRAIL_ERROR_FORMAT, "finds %s and %s, expected two names",
+                         pickle_kind_text(module), pickle_kind_text(name));
     }
-    TRY(push_global(m, module->text, name->text));
-out:
-    return status;
+    return push_global(m, module->text, name->text);
 }
 
 /* REDUCE and NEWOBJ. They differ in how they make an object; this reader makes none. */
 static grail_status read_call(machine *m)
 {
-    grail_status status = GRAIL_OK;
     pickle_value *function = NULL;
     pickle_value *arguments = NULL;
     pickle_value *made = NULL;
-    TRY(pop(m, &arguments));
-    TRY(pop(m, &function));
-    TRY(pickle_new_call(m->p, function, arguments, &made));
-    TRY(push(m, made));
-out:
-    return status;
+    CHECK(pop(m, &arguments));
+    CHECK(pop(m, &function));
+    CHECK(pickle_new_call(m->p, function, arguments, &made));
+    return push(m, made);
 }
 
 /* NEWOBJ_EX. The keyword arguments are ignored. */
 static grail_status read_newobj_ex(machine *m)
 {
     pickle_value *keywords = NULL;
-    const grail_status status = pop(m, &keywords);
-    return status == GRAIL_OK ? read_call(m) : status;
+    CHECK(pop(m, &keywords));
+    return read_call(m);
 }
 
 /* Attributes of dicts (an OrderedDict's _metadata) are dropped. */
 static grail_status read_build(machine *m)
 {
-    grail_status status = GRAIL_OK;
     pickle_value *state = NULL;
     pickle_value *object = NULL;
-    TRY(pop(m, &state));
-    TRY(top(m, &object));
+    CHECK(pop(m, &state));
+    CHECK(top(m, &object));
     if (object->kind == PICKLE_CALL) {
         object->call.state = state;
     } else if (object->kind != PICKLE_DICT) {
-        FAIL(GRAIL_ERROR_FORMAT, "cannot give a state to %s", pickle_kind_text(object));
+        return error_set(GRAIL_ERROR_FORMAT, "cannot give a state to %s", pickle_kind_text(object));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_binpersid(machine *m)
 {
-    grail_status status = GRAIL_OK;
     pickle_value *value = NULL;
     pickle_value *identity = NULL;
-    TRY(pop(m, &identity));
-    TRY(push_new(m, PICKLE_PERSISTENT, &value));
+    CHECK(pop(m, &identity));
+    CHECK(push_new(m, PICKLE_PERSISTENT, &value));
     value->persistent = identity;
-    TRY(pickle_append(m->p, m->p->persistents, value));
-out:
-    return status;
+    return pickle_append(m->p, m->p->persistents, value);
 }
 
 /* Writers number memo entries in order and put a value once. An index far above the count of puts,
  * or more puts than values, only serves to exhaust memory, so both are refused. */
 static grail_status memo_put(machine *m, uint64_t index)
 {
-    grail_status status = GRAIL_OK;
     pickle_value *value = NULL;
-    TRY(top(m, &value));
+    CHECK(top(m, &value));
     if (index > 2 * m->memo_puts + MEMO_SLACK) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "puts a value at index %llu of the memo after only %zu earlier puts",
-             (unsigned long long)index, m->memo_puts);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "puts a value at index %llu of the memo after only %zu earlier puts",
+                         (unsigned long long)index, m->memo_puts);
     }
     if (m->memo_puts > (size_t)m->p->value_count + MEMO_SLACK) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "puts a value into the memo for the %zuth time, but only %lld values were made so far",
-             m->memo_puts + 1, (long long)m->p->value_count);
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "puts a value into the memo for the %zuth time, but only %lld values were made so far",
+            m->memo_puts + 1, (long long)m->p->value_count);
     }
-    TRY(memory_reserve(&m->memo, (size_t)index + 1, sizeof m->memo[0]));
+    CHECK(memory_reserve(&m->memo, (size_t)index + 1, sizeof m->memo[0]));
     while (m->memo_count <= index) {
         m->memo[m->memo_count++] = NULL;
     }
     m->memo[index] = value;
     m->memo_puts++;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status memo_get(machine *m, uint64_t index)
@@ -453,8 +417,8 @@ static grail_status memo_get(machine *m, uint64_t index)
 static grail_status read_put(machine *m)
 {
     uint64_t index = 0;
-    const grail_status status = take_unsigned(m, m->current->count, &index);
-    return status == GRAIL_OK ? memo_put(m, index) : status;
+    CHECK(take_unsigned(m, m->current->count, &index));
+    return memo_put(m, index);
 }
 
 static grail_status read_memoize(machine *m)
@@ -465,8 +429,8 @@ static grail_status read_memoize(machine *m)
 static grail_status read_get(machine *m)
 {
     uint64_t index = 0;
-    const grail_status status = take_unsigned(m, m->current->count, &index);
-    return status == GRAIL_OK ? memo_get(m, index) : status;
+    CHECK(take_unsigned(m, m->current->count, &index));
+    return memo_get(m, index);
 }
 
 static const opcode opcodes[256] = {
@@ -560,29 +524,20 @@ static grail_status step(machine *m)
     m->current = o;
     const size_t most = FREE_MEMORY + PICKLE_MOST_GROWTH * m->at;
     m->p->most_allocated = most < PICKLE_MOST_MEMORY ? most : PICKLE_MOST_MEMORY;
-    const grail_status status = o->read(m);
-    if (status != GRAIL_OK) {
-        error_prefix("byte %zu of the pickle: %s", at, o->name);
-    }
-    return status;
+    return error_in(o->read(m), "byte %zu of the pickle: %s", at, o->name);
 }
 
 static grail_status run(machine *m)
 {
-    grail_status status = GRAIL_OK;
     while (!m->stopped) {
-        TRY(step(m));
+        CHECK(step(m));
     }
     if (m->stack_count != 1 || m->mark_count != 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "the pickle stops with %zu values instead of one", m->stack_count);
+        return error_set(GRAIL_ERROR_FORMAT, "the pickle stops with %zu values instead of one",
+                         m->stack_count);
     }
     m->p->root = m->stack[0];
-    status = pickle_check_nesting(m->p->root);
-    if (status != GRAIL_OK) {
-        error_prefix("the pickle");
-    }
-out:
-    return status;
+    return error_in(pickle_check_nesting(m->p->root), "the pickle");
 }
 
 grail_status pickle_read(const void *bytes, size_t size, size_t *used, pickle **out)

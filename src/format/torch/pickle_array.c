@@ -65,44 +65,40 @@ static grail_status read_shape(const pickle_value *shape, pickle_array *out)
 static grail_status read_parts(const pickle_value *shape, const pickle_value *dtype, bool row_major,
                                const pickle_value *data, pickle_array *out)
 {
-    grail_status status = GRAIL_OK;
     pickle_span span = {0};
-    TRY(read_dtype(dtype, out));
-    TRY(read_shape(shape, out));
+    CHECK(read_dtype(dtype, out));
+    CHECK(read_shape(shape, out));
     if (!row_major && out->rank > 1) {
-        FAIL(GRAIL_ERROR_FORMAT, "the array is in Fortran order, expected C order");
+        return error_set(GRAIL_ERROR_FORMAT, "the array is in Fortran order, expected C order");
     }
     if (!pickle_text(data, &span)) {
-        FAIL(GRAIL_ERROR_FORMAT, "the array's data is %s", pickle_kind_text(data));
+        return error_set(GRAIL_ERROR_FORMAT, "the array's data is %s", pickle_kind_text(data));
     }
     if (span.size != out->bytes) {
-        FAIL(GRAIL_ERROR_FORMAT, "the array's shape takes %zu bytes, but %zu are given", out->bytes,
-             span.size);
+        return error_set(GRAIL_ERROR_FORMAT, "the array's shape takes %zu bytes, but %zu are given",
+                         out->bytes, span.size);
     }
     out->data = (const unsigned char *)span.data;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status pickle_read_array(const pickle_value *value, pickle_array *out)
 {
-    grail_status status = GRAIL_OK;
     pickle_array array = {0};
     if (is_numpy_call(value, "multiarray", "_reconstruct")) {
         const pickle_value *state = value->call.state;
         int64_t fortran = 1;
         (void)pickle_integer(pickle_item(state, 3), &fortran);
-        TRY(read_parts(pickle_item(state, 1), pickle_item(state, 2), fortran == 0,
-                       pickle_item(state, 4), &array));
+        CHECK(read_parts(pickle_item(state, 1), pickle_item(state, 2), fortran == 0,
+                         pickle_item(state, 4), &array));
     } else if (is_numpy_call(value, "numeric", "_frombuffer")) {
         const pickle_value *arguments = value->call.arguments;
-        TRY(read_parts(pickle_item(arguments, 2), pickle_item(arguments, 1),
-                       pickle_text_is(pickle_item(arguments, 3), "C"), pickle_item(arguments, 0),
-                       &array));
+        CHECK(read_parts(pickle_item(arguments, 2), pickle_item(arguments, 1),
+                         pickle_text_is(pickle_item(arguments, 3), "C"), pickle_item(arguments, 0),
+                         &array));
     } else {
-        FAIL(GRAIL_ERROR_FORMAT, "%s is not a numpy array", pickle_kind_text(value));
+        return error_set(GRAIL_ERROR_FORMAT, "%s is not a numpy array", pickle_kind_text(value));
     }
     *out = array;
-out:
-    return status;
+    return GRAIL_OK;
 }

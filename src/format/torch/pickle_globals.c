@@ -69,103 +69,92 @@ static bool is_readable(pickle_span text)
 
 grail_status pickle_new_global(pickle *p, pickle_span module, pickle_span name, pickle_value **out)
 {
-    grail_status status = GRAIL_OK;
     pickle_value *value = NULL;
     pickle_name *global = NULL;
     if (!is_readable(module) || !is_readable(name)) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "the name of a class or function is empty, unreadable or longer "
-             "than %d bytes",
-             PICKLE_LONGEST_GLOBAL);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the name of a class or function is empty, unreadable or longer "
+                         "than %d bytes",
+                         PICKLE_LONGEST_GLOBAL);
     }
     if (acts(module, name)) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "names '%.*s.%.*s', which can run commands or change files on the machine that loads "
-             "it; do not load this file with another program either",
-             (int)module.size, module.data, (int)name.size, name.data);
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "names '%.*s.%.*s', which can run commands or change files on the machine that loads "
+            "it; do not load this file with another program either",
+            (int)module.size, module.data, (int)name.size, name.data);
     }
-    TRY(pickle_new(p, PICKLE_GLOBAL, &value));
-    TRY(pickle_allocate(p, sizeof *global, &global));
+    CHECK(pickle_new(p, PICKLE_GLOBAL, &value));
+    CHECK(pickle_allocate(p, sizeof *global, &global));
     *global = (pickle_name){.module = module, .name = name};
     value->global = global;
     *out = value;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 typedef grail_status (*call_meaning)(pickle *p, const pickle_value *arguments, pickle_value **out);
 
 static grail_status copy_items(pickle *p, const pickle_value *from, pickle_value *to)
 {
-    grail_status status = GRAIL_OK;
     for (int64_t i = 0; i < from->list.count; i++) {
-        TRY(pickle_append(p, to, from->list.items[i]));
+        CHECK(pickle_append(p, to, from->list.items[i]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* dict(), dict(dict) or dict([(key, value), ...]), the last from Python 2. */
 static grail_status fill_dict(pickle *p, const pickle_value *from, pickle_value *dict)
 {
-    grail_status status = GRAIL_OK;
     if (from != NULL && from->kind == PICKLE_DICT) {
         return copy_items(p, from, dict);
     }
     if (from != NULL && from->kind != PICKLE_LIST && from->kind != PICKLE_TUPLE) {
-        FAIL(GRAIL_ERROR_FORMAT, "cannot make a dict of %s", pickle_kind_text(from));
+        return error_set(GRAIL_ERROR_FORMAT, "cannot make a dict of %s", pickle_kind_text(from));
     }
     for (int64_t i = 0; i < pickle_count(from); i++) {
         const pickle_value *pair = pickle_item(from, i);
         if (!pickle_has_items(pair) || pair->kind == PICKLE_DICT || pickle_count(pair) != 2) {
-            FAIL(GRAIL_ERROR_FORMAT, "makes a dict of items that are not pairs");
+            return error_set(GRAIL_ERROR_FORMAT, "makes a dict of items that are not pairs");
         }
-        TRY(copy_items(p, pair, dict));
+        CHECK(copy_items(p, pair, dict));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status make_dict(pickle *p, const pickle_value *arguments, pickle_value **out)
 {
-    grail_status status = GRAIL_OK;
     pickle_value *dict = NULL;
-    TRY(pickle_new(p, PICKLE_DICT, &dict));
-    TRY(fill_dict(p, pickle_item(arguments, 0), dict));
+    CHECK(pickle_new(p, PICKLE_DICT, &dict));
+    CHECK(fill_dict(p, pickle_item(arguments, 0), dict));
     *out = dict;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* defaultdict(factory, dict) */
 static grail_status make_default_dict(pickle *p, const pickle_value *arguments, pickle_value **out)
 {
-    grail_status status = GRAIL_OK;
     pickle_value *dict = NULL;
-    TRY(pickle_new(p, PICKLE_DICT, &dict));
-    TRY(fill_dict(p, pickle_item(arguments, 1), dict));
+    CHECK(pickle_new(p, PICKLE_DICT, &dict));
+    CHECK(fill_dict(p, pickle_item(arguments, 1), dict));
     *out = dict;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status make_list_like(pickle *p, const pickle_value *arguments, pickle_kind kind,
                                    pickle_value **out)
 {
-    grail_status status = GRAIL_OK;
     pickle_value *made = NULL;
     const pickle_value *from = pickle_item(arguments, 0);
     if (from != NULL && (!pickle_has_items(from) || from->kind == PICKLE_DICT)) {
-        FAIL(GRAIL_ERROR_FORMAT, "cannot make a %s of %s",
-             kind == PICKLE_SET ? "set" : "torch.Size", pickle_kind_text(from));
+        return error_set(GRAIL_ERROR_FORMAT, "cannot make a %s of %s",
+                         kind == PICKLE_SET ? "set" : "torch.Size", pickle_kind_text(from));
     }
-    TRY(pickle_new(p, kind, &made));
+    CHECK(pickle_new(p, kind, &made));
     if (from != NULL) {
-        TRY(copy_items(p, from, made));
+        CHECK(copy_items(p, from, made));
     }
     *out = made;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status make_set(pickle *p, const pickle_value *arguments, pickle_value **out)
@@ -202,7 +191,6 @@ static bool text_to_latin1(pickle_span text, unsigned char *out, size_t *out_siz
  * writes bytes in protocol 2. */
 static grail_status make_bytes(pickle *p, const pickle_value *arguments, pickle_value **out)
 {
-    grail_status status = GRAIL_OK;
     pickle_value *made = NULL;
     pickle_span text = {"", 0};
     unsigned char *bytes = NULL;
@@ -211,20 +199,19 @@ static grail_status make_bytes(pickle *p, const pickle_value *arguments, pickle_
     const bool latin1 = pickle_text_is(encoding, "latin1") || pickle_text_is(encoding, "latin-1");
     if (pickle_count(arguments) > 0 &&
         (!pickle_text(pickle_item(arguments, 0), &text) || (encoding != NULL && !latin1))) {
-        FAIL(GRAIL_ERROR_FORMAT, "makes bytes of a value that is not latin1 text");
+        return error_set(GRAIL_ERROR_FORMAT, "makes bytes of a value that is not latin1 text");
     }
-    TRY(pickle_new(p, PICKLE_BYTES, &made));
+    CHECK(pickle_new(p, PICKLE_BYTES, &made));
     made->text = text;
     if (latin1) {
-        TRY(pickle_allocate(p, text.size, &bytes));
+        CHECK(pickle_allocate(p, text.size, &bytes));
         if (!text_to_latin1(text, bytes, &size)) {
-            FAIL(GRAIL_ERROR_FORMAT, "makes bytes of text that is not latin1");
+            return error_set(GRAIL_ERROR_FORMAT, "makes bytes of text that is not latin1");
         }
         made->text = (pickle_span){(const char *)bytes, size};
     }
     *out = made;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 typedef struct known_call {
@@ -265,11 +252,9 @@ grail_status pickle_new_call(pickle *p, pickle_value *function, pickle_value *ar
         }
     }
     pickle_value *call = NULL;
-    const grail_status status = pickle_new(p, PICKLE_CALL, &call);
-    if (status == GRAIL_OK) {
-        call->call.function = function;
-        call->call.arguments = arguments;
-        *out = call;
-    }
-    return status;
+    CHECK(pickle_new(p, PICKLE_CALL, &call));
+    call->call.function = function;
+    call->call.arguments = arguments;
+    *out = call;
+    return GRAIL_OK;
 }

@@ -21,13 +21,11 @@ static grail_status new_chunk(pickle *p, size_t bytes)
         return error_set(GRAIL_ERROR_MEMORY, "out of memory: cannot allocate %zu bytes", bytes);
     }
     size = size < CHUNK_SIZE ? CHUNK_SIZE : size;
-    const grail_status status = memory_new(&chunk, size, 1);
-    if (status == GRAIL_OK) {
-        *chunk = (pickle_chunk){
-            .next = p->chunks, .size = size - header, .bytes = (unsigned char *)chunk + header};
-        p->chunks = chunk;
-    }
-    return status;
+    CHECK(memory_new(&chunk, size, 1));
+    *chunk = (pickle_chunk){
+        .next = p->chunks, .size = size - header, .bytes = (unsigned char *)chunk + header};
+    p->chunks = chunk;
+    return GRAIL_OK;
 }
 
 grail_status pickle_allocate(pickle *p, size_t bytes, void *out)
@@ -44,10 +42,7 @@ grail_status pickle_allocate(pickle *p, size_t bytes, void *out)
             p->most_allocated);
     }
     if (p->chunks == NULL || p->chunks->size - p->chunks->used < padded) {
-        const grail_status status = new_chunk(p, padded);
-        if (status != GRAIL_OK) {
-            return status;
-        }
+        CHECK(new_chunk(p, padded));
     }
     void *block = p->chunks->bytes + p->chunks->used;
     p->chunks->used += padded;
@@ -62,13 +57,11 @@ grail_status pickle_new(pickle *p, pickle_kind kind, pickle_value **out)
         return error_set(GRAIL_ERROR_FORMAT, "has more than %d values", PICKLE_MOST_VALUES);
     }
     pickle_value *value = NULL;
-    const grail_status status = pickle_allocate(p, sizeof *value, &value);
-    if (status == GRAIL_OK) {
-        value->kind = kind;
-        p->value_count++;
-        *out = value;
-    }
-    return status;
+    CHECK(pickle_allocate(p, sizeof *value, &value));
+    value->kind = kind;
+    p->value_count++;
+    *out = value;
+    return GRAIL_OK;
 }
 
 /* The capacity doubles from FIRST_CAPACITY on, so it follows from the count and is not stored. */
@@ -83,10 +76,7 @@ grail_status pickle_append(pickle *p, pickle_value *list, pickle_value *item)
     if (is_full(count)) {
         pickle_value **items = NULL;
         const size_t capacity = count == 0 ? FIRST_CAPACITY : 2 * (size_t)count;
-        const grail_status status = pickle_allocate(p, capacity * sizeof(items[0]), &items);
-        if (status != GRAIL_OK) {
-            return status;
-        }
+        CHECK(pickle_allocate(p, capacity * sizeof(items[0]), &items));
         if (count > 0) {
             memcpy(items, list->list.items, (size_t)count * sizeof(items[0]));
         }
@@ -125,10 +115,7 @@ static grail_status measure_part(pickle_value *value, pickle_value *part, int de
         return error_set(GRAIL_ERROR_FORMAT, "%s contains itself", pickle_kind_text(value));
     }
     if (part->height == 0) {
-        const grail_status status = measure(part, depth + 1);
-        if (status != GRAIL_OK) {
-            return status;
-        }
+        CHECK(measure(part, depth + 1));
     }
     *highest = part->height > *highest ? part->height : *highest;
     return GRAIL_OK;
@@ -136,11 +123,10 @@ static grail_status measure_part(pickle_value *value, pickle_value *part, int de
 
 static grail_status measure_parts(pickle_value *value, int depth, int *highest)
 {
-    grail_status status = GRAIL_OK;
     if (value->kind == PICKLE_PERSISTENT) {
-        TRY(measure_part(value, value->persistent, depth, highest));
+        CHECK(measure_part(value, value->persistent, depth, highest));
     } else if (value->kind == PICKLE_CALL) {
-        TRY(measure_part(value, value->call.arguments, depth, highest));
+        CHECK(measure_part(value, value->call.arguments, depth, highest));
         /* States often refer to the parents of the object. They are opaque, so nothing is lost if
          * they are dropped. */
         if (measure_part(value, value->call.state, depth, highest) != GRAIL_OK) {
@@ -148,11 +134,10 @@ static grail_status measure_parts(pickle_value *value, int depth, int *highest)
         }
     } else if (pickle_has_items(value)) {
         for (int64_t i = 0; i < value->list.count; i++) {
-            TRY(measure_part(value, value->list.items[i], depth, highest));
+            CHECK(measure_part(value, value->list.items[i], depth, highest));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status measure(pickle_value *value, int depth)

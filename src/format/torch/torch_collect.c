@@ -27,14 +27,11 @@ static int64_t count_tensors(const pickle_value *dict)
 
 static grail_status make_room(torch_file *file)
 {
-    grail_status status = GRAIL_OK;
     if (file->count == TENSOR_MOST_IN_FILE) {
-        FAIL(GRAIL_ERROR_FORMAT, "holds more than %d tensors", TENSOR_MOST_IN_FILE);
+        return error_set(GRAIL_ERROR_FORMAT, "holds more than %d tensors", TENSOR_MOST_IN_FILE);
     }
-    TRY(memory_reserve(&file->tensors, (size_t)file->count + 1, sizeof file->tensors[0]));
-    TRY(memory_reserve(&file->names, (size_t)file->count + 1, sizeof file->names[0]));
-out:
-    return status;
+    CHECK(memory_reserve(&file->tensors, (size_t)file->count + 1, sizeof file->tensors[0]));
+    return memory_reserve(&file->names, (size_t)file->count + 1, sizeof file->names[0]);
 }
 
 /* Dotted names of nested attributes. */
@@ -91,7 +88,6 @@ out:
 
 static grail_status collect_dict(torch_file *file, const pickle_value *dict)
 {
-    grail_status status = GRAIL_OK;
     path name = {.length = 0};
     for (int64_t i = 0; i < pickle_count(dict); i++) {
         pickle_span key = {0};
@@ -100,11 +96,10 @@ static grail_status collect_dict(torch_file *file, const pickle_value *dict)
             continue;
         }
         path_cut(&name, 0);
-        TRY(path_append(&name, key));
-        TRY(add_tensor(file, name.text, value));
+        CHECK(path_append(&name, key));
+        CHECK(add_tensor(file, name.text, value));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static bool is_script_module(const pickle_value *value)
@@ -122,30 +117,28 @@ static bool is_script_module(const pickle_value *value)
 static grail_status collect_module(torch_file *file, const pickle_value *module, path *name,
                                    int64_t *visits)
 {
-    grail_status status = GRAIL_OK;
     const pickle_value *attributes = module->call.state;
     const size_t length = name->length;
     for (int64_t i = 0; i < pickle_count(attributes); i++) {
         pickle_span key = {0};
         const pickle_value *value = pickle_item(attributes, i);
         if (++*visits > TORCH_MOST_VISITS) {
-            FAIL(GRAIL_ERROR_FORMAT, "holds modules with more than %d attributes",
-                 TORCH_MOST_VISITS);
+            return error_set(GRAIL_ERROR_FORMAT, "holds modules with more than %d attributes",
+                             TORCH_MOST_VISITS);
         }
         if (!pickle_text(pickle_key(attributes, i), &key) ||
             (!torch_is_tensor(value) && !is_script_module(value))) {
             continue;
         }
-        TRY(path_append(name, key));
+        CHECK(path_append(name, key));
         if (is_script_module(value)) {
-            TRY(collect_module(file, value, name, visits));
+            CHECK(collect_module(file, value, name, visits));
         } else {
-            TRY(add_tensor(file, name->text, value));
+            CHECK(add_tensor(file, name->text, value));
         }
         path_cut(name, length);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The class of an opaque object; the legacy format stores it together with its source code:
@@ -232,17 +225,14 @@ out:
 
 grail_status torch_collect(torch_file *file)
 {
-    grail_status status = GRAIL_OK;
     const pickle_value *root = pickle_root(file->object);
     file->wrapper = "";
     if (file->is_script && is_script_module(root)) {
         path name = {.length = 0};
         int64_t visits = 0;
-        TRY(collect_module(file, root, &name, &visits));
+        CHECK(collect_module(file, root, &name, &visits));
     } else {
-        TRY(collect_state(file, root));
+        CHECK(collect_state(file, root));
     }
-    TRY(refuse_duplicates(file));
-out:
-    return status;
+    return refuse_duplicates(file);
 }

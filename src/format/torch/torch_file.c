@@ -22,17 +22,14 @@ static grail_status refuse_other(const void *bytes, size_t size)
 
 static grail_status read_file(torch_file *file)
 {
-    grail_status status = GRAIL_OK;
     if (is_zip(file->bytes, file->size)) {
-        TRY(torch_read_zip(file));
+        CHECK(torch_read_zip(file));
     } else if (torch_is_legacy(file->bytes, file->size)) {
-        TRY(torch_read_legacy(file));
+        CHECK(torch_read_legacy(file));
     } else {
-        TRY(refuse_other(file->bytes, file->size));
+        CHECK(refuse_other(file->bytes, file->size));
     }
-    TRY(torch_collect(file));
-out:
-    return status;
+    return torch_collect(file);
 }
 
 grail_status torch_file_open_bytes(const char *name, const void *bytes, size_t size,
@@ -43,11 +40,7 @@ grail_status torch_file_open_bytes(const char *name, const void *bytes, size_t s
     TRY(memory_new(&file, 1, sizeof *file));
     file->bytes = bytes;
     file->size = size;
-    status = read_file(file);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", name);
-        goto out;
-    }
+    TRY(error_in(read_file(file), "%s", name));
     *out = file;
     file = NULL;
 out:
@@ -58,11 +51,9 @@ out:
 static grail_status open_map(const char *path, const file_map *map, void *out)
 {
     torch_file **file = out;
-    const grail_status status = torch_file_open_bytes(path, map->data, map->size, file);
-    if (status == GRAIL_OK) {
-        (*file)->map = *map;
-    }
-    return status;
+    CHECK(torch_file_open_bytes(path, map->data, map->size, file));
+    (*file)->map = *map;
+    return GRAIL_OK;
 }
 
 grail_status torch_file_open(const char *path, torch_file **out)

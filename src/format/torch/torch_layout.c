@@ -16,25 +16,23 @@ static grail_status read_count(const pickle_value *value, const char *what, int6
 /* (view key, offset, elements), or None for the entire storage */
 static grail_status read_storage_view(const pickle_value *view, torch_reference *out)
 {
-    grail_status status = GRAIL_OK;
     out->view_offset = 0;
     out->view_elements = out->elements;
     if (view == NULL || view->kind == PICKLE_NONE) {
         return GRAIL_OK;
     }
-    TRY(read_count(pickle_item(view, 1), "storage's offset", &out->view_offset));
-    TRY(read_count(pickle_item(view, 2), "storage's view", &out->view_elements));
+    CHECK(read_count(pickle_item(view, 1), "storage's offset", &out->view_offset));
+    CHECK(read_count(pickle_item(view, 2), "storage's view", &out->view_elements));
     if (out->view_offset > out->elements || out->view_elements > out->elements - out->view_offset) {
-        FAIL(GRAIL_ERROR_FORMAT, "its view of the storage reaches past the end of the storage");
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "its view of the storage reaches past the end of the storage");
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* ('storage', class, key, location, elements) and, in the legacy format, a view */
 grail_status torch_read_reference(const pickle_value *value, bool *is_storage, torch_reference *out)
 {
-    grail_status status = GRAIL_OK;
     const pickle_value *id = value->persistent;
     torch_reference reference = {0};
     *is_storage = pickle_text_is(pickle_item(id, 0), "storage");
@@ -44,18 +42,17 @@ grail_status torch_read_reference(const pickle_value *value, bool *is_storage, t
     const pickle_value *class = pickle_item(id, 1);
     reference.type = torch_dtype_of_storage(class);
     if (reference.type == NULL && class != NULL && class->kind == PICKLE_GLOBAL) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "its storage has the unknown class '%.*s.%.*s'",
-             (int)class->global->module.size, class->global->module.data,
-             (int)class->global->name.size, class->global->name.data);
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "its storage has the unknown class '%.*s.%.*s'",
+                         (int)class->global->module.size, class->global->module.data,
+                         (int)class->global->name.size, class->global->name.data);
     }
     if (reference.type == NULL || !pickle_text(pickle_item(id, 2), &reference.key)) {
-        FAIL(GRAIL_ERROR_FORMAT, "its storage lacks a class or a key");
+        return error_set(GRAIL_ERROR_FORMAT, "its storage lacks a class or a key");
     }
-    TRY(read_count(pickle_item(id, 4), "storage's size", &reference.elements));
-    TRY(read_storage_view(pickle_item(id, 5), &reference));
+    CHECK(read_count(pickle_item(id, 4), "storage's size", &reference.elements));
+    CHECK(read_storage_view(pickle_item(id, 5), &reference));
     *out = reference;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static const char utils[] = "torch._utils";
@@ -116,30 +113,29 @@ static grail_status read_dtype(const pickle_value *name, torch_layout *layout)
 static grail_status read_arguments(const pickle_value *arguments, const pickle_value *dtype,
                                    torch_layout *out)
 {
-    grail_status status = GRAIL_OK;
     torch_layout layout = {0};
     bool is_storage = false;
     int strides = 0;
     const pickle_value *storage = pickle_item(arguments, 0);
     if (storage != NULL && storage->kind == PICKLE_PERSISTENT) {
-        TRY(torch_read_reference(storage, &is_storage, &layout.storage));
+        CHECK(torch_read_reference(storage, &is_storage, &layout.storage));
     }
     if (!is_storage) {
-        FAIL(GRAIL_ERROR_FORMAT, "its storage is %s", pickle_kind_text(storage));
+        return error_set(GRAIL_ERROR_FORMAT, "its storage is %s", pickle_kind_text(storage));
     }
-    TRY(read_dtype(dtype, &layout));
-    TRY(read_count(pickle_item(arguments, 1), "offset", &layout.offset));
-    TRY(read_lengths(pickle_item(arguments, 2), "dimension", &layout.rank, layout.shape));
-    TRY(read_lengths(pickle_item(arguments, 3), "stride", &strides, layout.stride));
+    CHECK(read_dtype(dtype, &layout));
+    CHECK(read_count(pickle_item(arguments, 1), "offset", &layout.offset));
+    CHECK(read_lengths(pickle_item(arguments, 2), "dimension", &layout.rank, layout.shape));
+    CHECK(read_lengths(pickle_item(arguments, 3), "stride", &strides, layout.stride));
     if (strides != layout.rank) {
-        FAIL(GRAIL_ERROR_FORMAT, "has %d dimensions, but %d strides", layout.rank, strides);
+        return error_set(GRAIL_ERROR_FORMAT, "has %d dimensions, but %d strides", layout.rank,
+                         strides);
     }
     for (int d = 0; d < layout.rank; d++) {
         layout.stride[d] = layout.shape[d] > 1 ? layout.stride[d] : 0; /* never used */
     }
     *out = layout;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status torch_read_layout(const pickle_value *value, torch_layout *out)

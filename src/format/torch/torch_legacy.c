@@ -71,29 +71,28 @@ static grail_status copy_key(torch_file *file, int64_t i, pickle_span key)
 
 static grail_status list_keys(torch_file *file, const pickle_value *keys)
 {
-    grail_status status = GRAIL_OK;
     const int64_t count = pickle_count(keys);
     if (keys->kind != PICKLE_LIST) {
-        FAIL(GRAIL_ERROR_FORMAT, "its list of storages is %s", pickle_kind_text(keys));
+        return error_set(GRAIL_ERROR_FORMAT, "its list of storages is %s", pickle_kind_text(keys));
     }
-    TRY(memory_new(&file->storages, (size_t)count, sizeof file->storages[0]));
-    TRY(memory_new(&file->keys, (size_t)count, sizeof file->keys[0]));
+    CHECK(memory_new(&file->storages, (size_t)count, sizeof file->storages[0]));
+    CHECK(memory_new(&file->keys, (size_t)count, sizeof file->keys[0]));
     file->storage_count = count;
     for (int64_t i = 0; i < count; i++) {
         pickle_span key = {0};
         if (!pickle_text(pickle_item(keys, i), &key) || memchr(key.data, 0, key.size) != NULL) {
-            FAIL(GRAIL_ERROR_FORMAT, "the key of storage %lld is not text", (long long)i);
+            return error_set(GRAIL_ERROR_FORMAT, "the key of storage %lld is not text",
+                             (long long)i);
         }
-        TRY(copy_key(file, i, key));
+        CHECK(copy_key(file, i, key));
     }
-    TRY(name_index_init(&file->storage_index, count, (const char *const *)file->keys));
+    CHECK(name_index_init(&file->storage_index, count, (const char *const *)file->keys));
     const int64_t twice = name_index_duplicate(&file->storage_index);
     if (twice >= 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "storage '%s' is listed twice",
-             file->storage_index.entries[twice].name);
+        return error_set(GRAIL_ERROR_FORMAT, "storage '%s' is listed twice",
+                         file->storage_index.entries[twice].name);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The size of a storage, as stated in the object. */
@@ -105,11 +104,10 @@ typedef struct storage_size {
 /* Only the references to a storage state the size of its elements. */
 static grail_status size_storages(const torch_file *file, storage_size sizes[])
 {
-    grail_status status = GRAIL_OK;
     for (int64_t i = 0; i < pickle_persistent_count(file->object); i++) {
         torch_reference reference = {0};
         bool is_storage = false;
-        TRY(torch_read_reference(pickle_persistent_at(file->object, i), &is_storage, &reference));
+        CHECK(torch_read_reference(pickle_persistent_at(file->object, i), &is_storage, &reference));
         const torch_storage *storage = is_storage ? torch_find_storage(file, reference.key) : NULL;
         if (storage == NULL) {
             continue;
@@ -118,13 +116,13 @@ static grail_status size_storages(const torch_file *file, storage_size sizes[])
         const storage_size said = {reference.elements, reference.type->element_size};
         if (known->element_size != 0 &&
             (known->element_size != said.element_size || known->elements != said.elements)) {
-            FAIL(GRAIL_ERROR_FORMAT, "the tensors give different sizes for storage '%s'",
-                 file->keys[storage - file->storages]);
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "the tensors give different sizes for storage '%s'",
+                             file->keys[storage - file->storages]);
         }
         *known = said;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static int64_t load_count(const unsigned char *bytes)

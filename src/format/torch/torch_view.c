@@ -32,23 +32,22 @@ torch_storage *torch_find_storage(const torch_file *file, pickle_span key)
 static grail_status check_storage(const torch_file *file, const torch_reference *reference,
                                   torch_storage **out)
 {
-    grail_status status = GRAIL_OK;
     size_t bytes = 0;
     torch_storage *storage = torch_find_storage(file, reference->key);
     const int key_size = reference->key.size < LONGEST_KEY ? (int)reference->key.size : LONGEST_KEY;
     if (storage == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "its storage '%.*s' is missing", key_size, reference->key.data);
+        return error_set(GRAIL_ERROR_FORMAT, "its storage '%.*s' is missing", key_size,
+                         reference->key.data);
     }
     if (!size_multiply((size_t)reference->elements, reference->type->element_size, &bytes) ||
         bytes != storage->bytes) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "its storage '%.*s' has %zu bytes, expected %lld elements of %zu bytes", key_size,
-             reference->key.data, storage->bytes, (long long)reference->elements,
-             reference->type->element_size);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "its storage '%.*s' has %zu bytes, expected %lld elements of %zu bytes",
+                         key_size, reference->key.data, storage->bytes,
+                         (long long)reference->elements, reference->type->element_size);
     }
     *out = storage;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* *last = index of the tensor's last element in the storage. The tensor must have elements. False
@@ -118,12 +117,10 @@ static grail_status count_copy(torch_file *file, size_t bytes)
 
 static grail_status postpone(torch_file *file, const torch_layout *layout, torch_storage *storage)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_reserve(&file->pending, (size_t)file->pending_count + 1, sizeof file->pending[0]));
+    CHECK(memory_reserve(&file->pending, (size_t)file->pending_count + 1, sizeof file->pending[0]));
     file->pending[file->pending_count++] =
         (torch_pending){.tensor = file->count, .storage = storage, .layout = *layout};
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status check_bounds(const torch_layout *layout, size_t storage_bytes,
@@ -156,60 +153,54 @@ static const unsigned char *first_byte(const torch_layout *layout, const torch_s
 
 grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_view *view)
 {
-    grail_status status = GRAIL_OK;
     torch_storage *storage = NULL;
     int64_t elements = 0;
     const torch_reference *reference = &layout->storage;
     const size_t element_size = dtype_bits(layout->dtype) / 8;
     if (!shape_elements(layout->rank, layout->shape, &elements) ||
         !dtype_bytes(layout->dtype, elements, &view->bytes)) {
-        FAIL(GRAIL_ERROR_FORMAT, "has more elements than any storage can hold");
+        return error_set(GRAIL_ERROR_FORMAT, "has more elements than any storage can hold");
     }
-    TRY(check_storage(file, reference, &storage));
+    CHECK(check_storage(file, reference, &storage));
     const size_t bytes = (size_t)reference->view_elements * reference->type->element_size;
-    TRY(check_bounds(layout, bytes, element_size, elements));
+    CHECK(check_bounds(layout, bytes, element_size, elements));
     view->dtype = layout->dtype;
     view->rank = layout->rank;
     memcpy(view->shape, layout->shape, sizeof view->shape);
     view->data = file->bytes; /* not NULL even without elements */
     if (elements > 0) {
         const bool in_place = is_contiguous(layout);
-        TRY(in_place ? GRAIL_OK : count_copy(file, view->bytes));
+        CHECK(in_place ? GRAIL_OK : count_copy(file, view->bytes));
         if (in_place && storage->data != NULL) {
             view->data = first_byte(layout, storage);
         } else {
             view->data = NULL;
-            TRY(postpone(file, layout, storage));
+            CHECK(postpone(file, layout, storage));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status inflate_storage(torch_file *file, torch_storage *storage)
 {
-    grail_status status = GRAIL_OK;
     const void *data = NULL;
     void *inflated = NULL;
-    TRY(zip_reader_bytes(file->zip, storage->member, &data, &inflated));
-    TRY(torch_own(file, inflated));
+    CHECK(zip_reader_bytes(file->zip, storage->member, &data, &inflated));
+    CHECK(torch_own(file, inflated));
     storage->data = data;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status copy_strided(torch_file *file, const torch_pending *pending, tensor_view *view)
 {
-    grail_status status = GRAIL_OK;
     unsigned char *copy = NULL;
     const size_t element_size = dtype_bits(view->dtype) / 8;
-    TRY(memory_new_unset(&copy, view->bytes, 1));
-    TRY(torch_own(file, copy));
+    CHECK(memory_new_unset(&copy, view->bytes, 1));
+    CHECK(torch_own(file, copy));
     gather(&pending->layout, first_byte(&pending->layout, pending->storage), element_size,
            (int64_t)(view->bytes / element_size), copy);
     view->data = copy;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status load_pending(torch_file *file, const torch_pending *pending)
@@ -233,11 +224,9 @@ out:
 
 grail_status torch_file_load(torch_file *file)
 {
-    grail_status status = GRAIL_OK;
     for (int64_t i = 0; i < file->pending_count; i++) {
-        TRY(load_pending(file, &file->pending[i]));
+        CHECK(load_pending(file, &file->pending[i]));
     }
     file->pending_count = 0;
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -10,18 +10,15 @@
 
 static grail_status declare(tensor_writer *writer, int64_t count, const tensor_view tensors[])
 {
-    grail_status status = GRAIL_OK;
-    TRY(tensor_writer_declare(writer, count, tensors));
+    CHECK(tensor_writer_declare(writer, count, tensors));
     for (int64_t i = 0; i < count; i++) {
         if (torch_dtype_for(tensors[i].dtype) == NULL) {
-            FAIL(GRAIL_ERROR_UNSUPPORTED,
-                 "tensor '%s': torch has no dtype for %s; write safetensors", tensors[i].name,
-                 grail_dtype_name(tensors[i].dtype));
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "tensor '%s': torch has no dtype for %s; write safetensors",
+                             tensors[i].name, grail_dtype_name(tensors[i].dtype));
         }
     }
-    TRY(tensor_writer_index(writer));
-out:
-    return status;
+    return tensor_writer_index(writer);
 }
 
 static grail_status add_text(zip_layout *layout, const char *name, const char *text)
@@ -102,11 +99,7 @@ grail_status torch_writer_open(const char *path, const char *wrapper, int64_t co
     grail_status status = GRAIL_OK;
     tensor_writer *writer = NULL;
     TRY(tensor_writer_new(path, &writer));
-    status = lay_out(writer, wrapper, count, tensors);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", path);
-        goto out;
-    }
+    TRY(error_in(lay_out(writer, wrapper, count, tensors), "%s", path));
     TRY(tensor_writer_open(writer, start));
     *out = writer;
     writer = NULL;

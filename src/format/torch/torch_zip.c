@@ -65,30 +65,25 @@ out:
 
 static grail_status read_object(torch_file *file, const zip_member *object)
 {
-    grail_status status = GRAIL_OK;
     const void *bytes = NULL;
     void *inflated = NULL;
     if (object->size > TORCH_LARGEST_PICKLE) {
-        FAIL(GRAIL_ERROR_FORMAT, "member '%s' has %zu bytes, more than the allowed %d",
-             object->name, object->size, TORCH_LARGEST_PICKLE);
+        return error_set(GRAIL_ERROR_FORMAT, "member '%s' has %zu bytes, more than the allowed %d",
+                         object->name, object->size, TORCH_LARGEST_PICKLE);
     }
     if (object->deflated &&
         object->size > TORCH_FREE_PICKLE + TORCH_MOST_PICKLE_RATIO * object->stored_size) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "member '%s' claims %zu bytes from %zu compressed bytes, more than the allowed %d "
-             "times as many" ZIP_REMEDY,
-             object->name, object->size, object->stored_size, TORCH_MOST_PICKLE_RATIO);
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "member '%s' claims %zu bytes from %zu compressed bytes, more than the allowed %d "
+            "times as many" ZIP_REMEDY,
+            object->name, object->size, object->stored_size, TORCH_MOST_PICKLE_RATIO);
     }
-    TRY(zip_reader_bytes(file->zip, object, &bytes, &inflated));
+    CHECK(zip_reader_bytes(file->zip, object, &bytes, &inflated));
     if (inflated != NULL) {
-        TRY(torch_own(file, inflated));
+        CHECK(torch_own(file, inflated));
     }
-    status = pickle_read(bytes, object->size, NULL, &file->object);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", object->name);
-    }
-out:
-    return status;
+    return error_in(pickle_read(bytes, object->size, NULL, &file->object), "%s", object->name);
 }
 
 /* Lists every member <root>/data/<key>. Members that are not deflated need no copy. */
@@ -121,15 +116,12 @@ out:
 
 grail_status torch_read_zip(torch_file *file)
 {
-    grail_status status = GRAIL_OK;
     const zip_member *object = NULL;
-    TRY(zip_reader_open(file->bytes, file->size, &file->zip));
-    TRY(find_object(file->zip, &object));
+    CHECK(zip_reader_open(file->bytes, file->size, &file->zip));
+    CHECK(find_object(file->zip, &object));
     const size_t root = strlen(object->name) - (sizeof object_name - 1);
-    TRY(check_byte_order(file, find_beside(file->zip, root, object, "byteorder")));
+    CHECK(check_byte_order(file, find_beside(file->zip, root, object, "byteorder")));
     file->is_script = find_beside(file->zip, root, object, "constants.pkl") != NULL;
-    TRY(list_storages(file, object->name, root));
-    TRY(read_object(file, object));
-out:
-    return status;
+    CHECK(list_storages(file, object->name, root));
+    return read_object(file, object);
 }

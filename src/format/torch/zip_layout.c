@@ -58,12 +58,10 @@ typedef struct number {
 
 static grail_status append_numbers(buffer *out, size_t count, const number numbers[])
 {
-    grail_status status = GRAIL_OK;
     for (size_t i = 0; i < count; i++) {
-        TRY(append_number(out, numbers[i].width, numbers[i].value));
+        CHECK(append_number(out, numbers[i].width, numbers[i].value));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 #define APPEND(out, ...)                                                                           \
@@ -90,23 +88,17 @@ static grail_status add_piece(zip_layout *zip, size_t begin, size_t at, size_t s
 static grail_status add_piece_around(zip_layout *zip, size_t begin, size_t at, size_t size,
                                      size_t crc)
 {
-    grail_status status = GRAIL_OK;
     const size_t after = crc + CRC_SIZE;
-    TRY(add_piece(zip, begin, at, crc));
-    TRY(add_piece(zip, begin + after, at + after, size - after));
-out:
-    return status;
+    CHECK(add_piece(zip, begin, at, crc));
+    return add_piece(zip, begin + after, at + after, size - after);
 }
 
 static grail_status append_padding(buffer *out, size_t size)
 {
     static const unsigned char filler[ALIGNMENT] = "ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ"
                                                    "ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ";
-    grail_status status = GRAIL_OK;
-    TRY(APPEND(out, {PADDING_ID, 2}, {size, 2}));
-    TRY(buffer_append(out, filler, size));
-out:
-    return status;
+    CHECK(APPEND(out, {PADDING_ID, 2}, {size, 2}));
+    return buffer_append(out, filler, size);
 }
 
 static uint64_t version_for(const zip_place *member)
@@ -118,39 +110,33 @@ static uint64_t version_for(const zip_place *member)
 /* Appends the header, the name, and extra fields up to the member's data. */
 static grail_status append_header(buffer *out, const zip_place *member)
 {
-    grail_status status = GRAIL_OK;
     const size_t name = strlen(member->name);
     const size_t extra = member->data - member->header - HEADER_SIZE - name;
     const size_t zip64 = member->size >= zip64_limit ? FIELD_SIZE + 16 : 0;
-    TRY(APPEND(out, {0x04034b50, 4}, {version_for(member), 2}, {NAMES_ARE_UTF8, 2}, {0, 2}, {0, 2},
-               {EPOCH_DATE, 2}, {member->crc, 4}, {cap(member->size), 4}, {cap(member->size), 4},
-               {name, 2}, {extra, 2}));
-    TRY(buffer_append(out, member->name, name));
+    CHECK(APPEND(out, {0x04034b50, 4}, {version_for(member), 2}, {NAMES_ARE_UTF8, 2}, {0, 2},
+                 {0, 2}, {EPOCH_DATE, 2}, {member->crc, 4}, {cap(member->size), 4},
+                 {cap(member->size), 4}, {name, 2}, {extra, 2}));
+    CHECK(buffer_append(out, member->name, name));
     if (zip64 > 0) {
-        TRY(APPEND(out, {ZIP64_ID, 2}, {16, 2}, {member->size, 8}, {member->size, 8}));
+        CHECK(APPEND(out, {ZIP64_ID, 2}, {16, 2}, {member->size, 8}, {member->size, 8}));
     }
-    TRY(append_padding(out, extra - zip64 - FIELD_SIZE));
-out:
-    return status;
+    return append_padding(out, extra - zip64 - FIELD_SIZE);
 }
 
 static grail_status new_member(zip_layout *zip, const char *name, zip_place **out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_reserve(&zip->members, (size_t)zip->count + 1, sizeof zip->members[0]));
+    CHECK(memory_reserve(&zip->members, (size_t)zip->count + 1, sizeof zip->members[0]));
     zip->members[zip->count] = (zip_place){0};
-    TRY(memory_copy_string(&zip->members[zip->count].name, name));
+    CHECK(memory_copy_string(&zip->members[zip->count].name, name));
     *out = &zip->members[zip->count++];
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status zip_layout_add(zip_layout *zip, const char *name, const void *data, size_t size)
 {
-    grail_status status = GRAIL_OK;
     zip_place *member = NULL;
     const size_t at = zip->bytes.size;
-    TRY(new_member(zip, name, &member));
+    CHECK(new_member(zip, name, &member));
     member->header = zip->file_size;
     member->size = size;
     member->later = data == NULL;
@@ -160,85 +146,77 @@ grail_status zip_layout_add(zip_layout *zip, const char *name, const void *data,
     const size_t least = zip->file_size + HEADER_SIZE + strlen(name) + fields;
     member->data = (least + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (!size_add(member->data, size, &zip->file_size) || zip->file_size > INT64_MAX / 2) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "the tensors take more bytes than a file can hold");
+        return error_set(GRAIL_ERROR_ARGUMENT, "the tensors take more bytes than a file can hold");
     }
-    TRY(append_header(&zip->bytes, member));
+    CHECK(append_header(&zip->bytes, member));
     if (data != NULL) {
-        TRY(buffer_append(&zip->bytes, data, size));
-        TRY(add_piece(zip, member->header, at, zip->bytes.size - at));
+        CHECK(buffer_append(&zip->bytes, data, size));
+        CHECK(add_piece(zip, member->header, at, zip->bytes.size - at));
     } else {
-        TRY(add_piece_around(zip, member->header, at, zip->bytes.size - at, CRC_IN_HEADER));
+        CHECK(add_piece_around(zip, member->header, at, zip->bytes.size - at, CRC_IN_HEADER));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status append_entry(buffer *out, const zip_place *member)
 {
-    grail_status status = GRAIL_OK;
     const size_t name = strlen(member->name);
     const bool large = member->size >= zip64_limit;
     const bool far = member->header >= zip64_limit;
     const size_t numbers = (large ? 16U : 0U) + (far ? 8U : 0U);
-    TRY(APPEND(out, {0x02014b50, 4}, {version_for(member), 2}, {version_for(member), 2},
-               {NAMES_ARE_UTF8, 2}, {0, 2}, {0, 2}, {EPOCH_DATE, 2}, {member->crc, 4},
-               {cap(member->size), 4}, {cap(member->size), 4}, {name, 2},
-               {numbers > 0 ? numbers + FIELD_SIZE : 0, 2}, {0, 2}, {0, 2}, {0, 2}, {0, 4},
-               {cap(member->header), 4}));
-    TRY(buffer_append(out, member->name, name));
+    CHECK(APPEND(out, {0x02014b50, 4}, {version_for(member), 2}, {version_for(member), 2},
+                 {NAMES_ARE_UTF8, 2}, {0, 2}, {0, 2}, {EPOCH_DATE, 2}, {member->crc, 4},
+                 {cap(member->size), 4}, {cap(member->size), 4}, {name, 2},
+                 {numbers > 0 ? numbers + FIELD_SIZE : 0, 2}, {0, 2}, {0, 2}, {0, 2}, {0, 4},
+                 {cap(member->header), 4}));
+    CHECK(buffer_append(out, member->name, name));
     if (numbers > 0) {
-        TRY(APPEND(out, {ZIP64_ID, 2}, {numbers, 2}));
+        CHECK(APPEND(out, {ZIP64_ID, 2}, {numbers, 2}));
     }
     if (large) {
-        TRY(APPEND(out, {member->size, 8}, {member->size, 8}));
+        CHECK(APPEND(out, {member->size, 8}, {member->size, 8}));
     }
     if (far) {
-        TRY(APPEND(out, {member->header, 8}));
+        CHECK(APPEND(out, {member->header, 8}));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Appends the end of the directory, which has `count` entries in [begin, begin + size). The zip64
  * records are written only if the plain record cannot hold a number. */
 static grail_status append_end(buffer *out, size_t count, size_t begin, size_t size)
 {
-    grail_status status = GRAIL_OK;
     const size_t most_entries = 0xffff;
     if (count >= most_entries || begin >= zip64_limit || size >= zip64_limit) {
-        TRY(APPEND(out, {0x06064b50, 4}, {44, 8}, {ZIP64_VERSION, 2}, {ZIP64_VERSION, 2}, {0, 4},
-                   {0, 4}, {count, 8}, {count, 8}, {size, 8}, {begin, 8}));
-        TRY(APPEND(out, {0x07064b50, 4}, {0, 4}, {begin + size, 8}, {1, 4}));
+        CHECK(APPEND(out, {0x06064b50, 4}, {44, 8}, {ZIP64_VERSION, 2}, {ZIP64_VERSION, 2}, {0, 4},
+                     {0, 4}, {count, 8}, {count, 8}, {size, 8}, {begin, 8}));
+        CHECK(APPEND(out, {0x07064b50, 4}, {0, 4}, {begin + size, 8}, {1, 4}));
     }
     const uint64_t entries = count < most_entries ? count : most_entries;
-    TRY(APPEND(out, {0x06054b50, 4}, {0, 2}, {0, 2}, {entries, 2}, {entries, 2}, {cap(size), 4},
-               {cap(begin), 4}, {0, 2}));
-out:
-    return status;
+    return APPEND(out, {0x06054b50, 4}, {0, 2}, {0, 2}, {entries, 2}, {entries, 2}, {cap(size), 4},
+                  {cap(begin), 4}, {0, 2});
 }
 
 grail_status zip_layout_finish(zip_layout *zip)
 {
-    grail_status status = GRAIL_OK;
     const size_t begin = zip->file_size;
     const size_t first = zip->bytes.size;
     for (int64_t i = 0; i < zip->count; i++) {
         zip_place *member = &zip->members[i];
         const size_t at = zip->bytes.size;
         member->directory_crc = begin + (at - first) + CRC_IN_ENTRY;
-        TRY(append_entry(&zip->bytes, member));
+        CHECK(append_entry(&zip->bytes, member));
         const size_t size = zip->bytes.size - at;
         if (member->later) {
-            TRY(add_piece_around(zip, begin + (at - first), at, size, CRC_IN_ENTRY));
+            CHECK(add_piece_around(zip, begin + (at - first), at, size, CRC_IN_ENTRY));
         } else {
-            TRY(add_piece(zip, begin + (at - first), at, size));
+            CHECK(add_piece(zip, begin + (at - first), at, size));
         }
     }
     const size_t end = zip->bytes.size;
-    TRY(append_end(&zip->bytes, (size_t)zip->count, begin, end - first));
+    CHECK(append_end(&zip->bytes, (size_t)zip->count, begin, end - first));
     zip->seal =
         (layout_piece){.begin = begin + (end - first), .at = end, .size = zip->bytes.size - end};
     zip->file_size = begin + (zip->bytes.size - first);
-out:
-    return status;
+    return GRAIL_OK;
 }

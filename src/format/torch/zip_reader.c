@@ -106,29 +106,29 @@ static grail_status read_end64(const zip_reader *zip, directory_facts *facts, si
 
 static grail_status find_directory(zip_reader *zip, uint64_t *entries)
 {
-    grail_status status = GRAIL_OK;
     size_t end = 0;
     if (!find_end(zip, &end)) {
-        FAIL(GRAIL_ERROR_FORMAT, "the zip directory at the end of the file is missing: truncated?");
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the zip directory at the end of the file is missing: truncated?");
     }
     const unsigned char *record = zip->bytes + end;
     directory_facts facts = {load(record + 10, 2), load(record + 12, 4), load(record + 16, 4)};
-    TRY(read_end64(zip, &facts, &end));
+    CHECK(read_end64(zip, &facts, &end));
     if (facts.begin > end || facts.size != end - facts.begin) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "the zip directory has %llu bytes from byte %llu on, but its end record begins at "
-             "byte %zu",
-             (unsigned long long)facts.size, (unsigned long long)facts.begin, end);
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "the zip directory has %llu bytes from byte %llu on, but its end record begins at "
+            "byte %zu",
+            (unsigned long long)facts.size, (unsigned long long)facts.begin, end);
     }
     if (facts.entries > ZIP_MOST_MEMBERS || facts.entries > facts.size / ENTRY_SIZE) {
-        FAIL(GRAIL_ERROR_FORMAT, "the zip directory claims %llu members in %llu bytes",
-             (unsigned long long)facts.entries, (unsigned long long)facts.size);
+        return error_set(GRAIL_ERROR_FORMAT, "the zip directory claims %llu members in %llu bytes",
+                         (unsigned long long)facts.entries, (unsigned long long)facts.size);
     }
     zip->directory = facts.begin;
     zip->directory_size = facts.size;
     *entries = facts.entries;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* One entry of the directory, as stored. */
@@ -204,11 +204,9 @@ static grail_status copy_name(const zip_entry *entry, char **out)
                          "the name of a member is empty, contains a NUL, or has more than %d bytes",
                          ZIP_LONGEST_NAME);
     }
-    const grail_status status = memory_new(out, entry->name_size + 1, 1);
-    if (status == GRAIL_OK) {
-        memcpy(*out, entry->name, entry->name_size);
-    }
-    return status;
+    CHECK(memory_new(out, entry->name_size + 1, 1));
+    memcpy(*out, entry->name, entry->name_size);
+    return GRAIL_OK;
 }
 
 static grail_status check_claims(const zip_entry *entry)
@@ -298,22 +296,20 @@ out:
 
 static grail_status read_members(zip_reader *zip)
 {
-    grail_status status = GRAIL_OK;
     uint64_t entries = 0;
-    TRY(find_directory(zip, &entries));
-    TRY(memory_new(&zip->members, entries, sizeof zip->members[0]));
+    CHECK(find_directory(zip, &entries));
+    CHECK(memory_new(&zip->members, entries, sizeof zip->members[0]));
     zip->count = (int64_t)entries;
     size_t at = zip->directory;
     for (uint64_t i = 0; i < entries; i++) {
-        TRY(read_member(zip, &at, &zip->members[i]));
+        CHECK(read_member(zip, &at, &zip->members[i]));
     }
     if (at != zip->directory + zip->directory_size) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "the zip directory holds more than the %llu members that it claims",
-             (unsigned long long)entries);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the zip directory holds more than the %llu members that it claims",
+                         (unsigned long long)entries);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static int compare_headers(const void *a, const void *b)

@@ -108,11 +108,7 @@ static grail_status open_shards(checkpoint *c, json_t *weight_map)
     name_index sorted = {0};
     const size_t count = json_object_size(weight_map);
     TRY(memory_new(&places, count, sizeof *places));
-    status = list_places(weight_map, places);
-    if (status != GRAIL_OK) {
-        error_prefix("%s/%s", c->directory, c->index_name);
-        goto out;
-    }
+    TRY(error_in(list_places(weight_map, places), "%s/%s", c->directory, c->index_name));
     TRY(name_index_init(&sorted, (int64_t)count, places));
     TRY(memory_new(&c->files, count, sizeof *c->files));
     for (size_t i = 0; i < count; i++) {
@@ -178,12 +174,11 @@ out:
 
 static grail_status gather_tensors(checkpoint *c)
 {
-    grail_status status = GRAIL_OK;
     for (int f = 0; f < c->file_count; f++) {
         c->count += file_count(&c->files[f]);
     }
-    TRY(memory_new(&c->tensors, (size_t)c->count, sizeof *c->tensors));
-    TRY(memory_new(&c->file_of, (size_t)c->count, sizeof *c->file_of));
+    CHECK(memory_new(&c->tensors, (size_t)c->count, sizeof *c->tensors));
+    CHECK(memory_new(&c->file_of, (size_t)c->count, sizeof *c->file_of));
     int64_t next = 0;
     for (int f = 0; f < c->file_count; f++) {
         for (int64_t i = 0; i < file_count(&c->files[f]); i++) {
@@ -192,9 +187,7 @@ static grail_status gather_tensors(checkpoint *c)
             next++;
         }
     }
-    TRY(index_tensors(c));
-out:
-    return status;
+    return index_tensors(c);
 }
 
 static const char *place_of(const checkpoint *c, int64_t i)
@@ -260,12 +253,9 @@ out:
 
 static grail_status open_single(checkpoint *c, const char *name)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_new(&c->files, 1, sizeof *c->files));
-    TRY(add_file(c, name));
-    TRY(gather_tensors(c));
-out:
-    return status;
+    CHECK(memory_new(&c->files, 1, sizeof *c->files));
+    CHECK(add_file(c, name));
+    return gather_tensors(c);
 }
 
 static grail_status open_directory(checkpoint *c)
@@ -335,17 +325,14 @@ static grail_status open_file(checkpoint *c)
 {
     const char *slash = strrchr(c->path, '/');
     const char *name = slash == NULL ? c->path : slash + 1;
-    grail_status status = GRAIL_OK;
     if (slash == NULL) {
-        TRY(memory_copy_string(&c->directory, "."));
+        CHECK(memory_copy_string(&c->directory, "."));
     } else {
         const int length = slash == c->path ? 1 : (int)(slash - c->path);
-        TRY(memory_format(&c->directory, "%.*s", length, c->path));
+        CHECK(memory_format(&c->directory, "%.*s", length, c->path));
     }
-    TRY(check_name(c, name));
-    TRY(open_single(c, name));
-out:
-    return status;
+    CHECK(check_name(c, name));
+    return open_single(c, name);
 }
 
 grail_status checkpoint_open(const char *path, checkpoint **out)

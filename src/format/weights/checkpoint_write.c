@@ -69,16 +69,14 @@ static grail_status written_path(const char *directory, const checkpoint *like,
 
 static grail_status copy_names(const tensor_view shapes[], checkpoint_writer *writer)
 {
-    grail_status status = GRAIL_OK;
     const int64_t count = checkpoint_count(writer->like);
-    TRY(memory_new(&writer->names, (size_t)count, sizeof(char *)));
+    CHECK(memory_new(&writer->names, (size_t)count, sizeof(char *)));
     for (int64_t i = 0; i < count; i++) {
         if (shapes[i].name != NULL) {
-            TRY(memory_copy_string(&writer->names[i], shapes[i].name));
+            CHECK(memory_copy_string(&writer->names[i], shapes[i].name));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static bool is_in_file(const checkpoint_writer *writer, int64_t i, int file)
@@ -96,10 +94,7 @@ static grail_status select_shapes(const checkpoint_writer *writer, int file,
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         count += is_in_file(writer, i, file) ? 1 : 0;
     }
-    const grail_status status = memory_new(&selected, (size_t)count, sizeof *selected);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_new(&selected, (size_t)count, sizeof *selected));
     int64_t next = 0;
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         if (is_in_file(writer, i, file)) {
@@ -216,25 +211,19 @@ static grail_status find_file(const checkpoint_writer *writer, const char *name,
 grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, const void *data,
                                    size_t bytes)
 {
-    grail_status status = GRAIL_OK;
     const written_file *file = NULL;
     const char *stored = NULL;
-    TRY(find_file(writer, name, &file, &stored));
-    TRY(tensor_writer_put(file->writer, stored, data, bytes));
-out:
-    return status;
+    CHECK(find_file(writer, name, &file, &stored));
+    return tensor_writer_put(file->writer, stored, data, bytes);
 }
 
 grail_status checkpoint_writer_get(const checkpoint_writer *writer, const char *name, void *data,
                                    size_t bytes)
 {
-    grail_status status = GRAIL_OK;
     const written_file *file = NULL;
     const char *stored = NULL;
-    TRY(find_file(writer, name, &file, &stored));
-    TRY(tensor_writer_get(file->writer, stored, data, bytes));
-out:
-    return status;
+    CHECK(find_file(writer, name, &file, &stored));
+    return tensor_writer_get(file->writer, stored, data, bytes);
 }
 
 grail_status checkpoint_writer_flush(const checkpoint_writer *writer)

@@ -164,69 +164,66 @@ static grail_status read_offsets(const json_t *entry, int64_t *begin, int64_t *e
 static grail_status read_entry(const json_t *entry, const unsigned char *data, size_t size,
                                tensor_view *view)
 {
-    grail_status status = GRAIL_OK;
     int64_t begin = 0;
     int64_t end = 0;
     int64_t elements = 0;
     char text[128];
     if (!json_is_object(entry)) {
-        FAIL(GRAIL_ERROR_FORMAT, "its entry in the header is not a JSON object");
+        return error_set(GRAIL_ERROR_FORMAT, "its entry in the header is not a JSON object");
     }
-    TRY(read_dtype(entry, &view->dtype));
-    TRY(read_shape(entry, view));
-    TRY(read_offsets(entry, &begin, &end));
+    CHECK(read_dtype(entry, &view->dtype));
+    CHECK(read_shape(entry, view));
+    CHECK(read_offsets(entry, &begin, &end));
     shape_text(view->rank, view->shape, text, sizeof text);
     if (!shape_elements(view->rank, view->shape, &elements) ||
         !dtype_bytes(view->dtype, elements, &view->bytes)) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s elements of %s do not fill their last byte, or take 2^61 bytes or more", text,
-             grail_dtype_name(view->dtype));
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "%s elements of %s do not fill their last byte, or take 2^61 bytes or more", text,
+            grail_dtype_name(view->dtype));
     }
     if (end < begin) {
-        FAIL(GRAIL_ERROR_FORMAT, "begins at byte %lld but ends at %lld", (long long)begin,
-             (long long)end);
+        return error_set(GRAIL_ERROR_FORMAT, "begins at byte %lld but ends at %lld",
+                         (long long)begin, (long long)end);
     }
     if ((uint64_t)end > size) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "ends at byte %lld of the data, but the data has %zu bytes: truncated?",
-             (long long)end, size);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "ends at byte %lld of the data, but the data has %zu bytes: truncated?",
+                         (long long)end, size);
     }
     if ((size_t)(end - begin) != view->bytes) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s elements of %s take %zu bytes, but its data_offsets give it %lld", text,
-             grail_dtype_name(view->dtype), view->bytes, (long long)(end - begin));
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s elements of %s take %zu bytes, but its data_offsets give it %lld",
+                         text, grail_dtype_name(view->dtype), view->bytes,
+                         (long long)(end - begin));
     }
     view->data = data + begin;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Allocates `count` tensors and a copy of every name. The sum of the names cannot overflow, since
  * the header has a limited length. */
 static grail_status new_tables(safetensors *file, json_t *header, size_t count)
 {
-    grail_status status = GRAIL_OK;
     size_t bytes = 0;
     const char *key = NULL;
     json_t *entry = NULL;
     json_object_foreach (header, key, entry) {
         const size_t length = strlen(key);
         if (length > TENSOR_LONGEST_NAME) {
-            FAIL(GRAIL_ERROR_FORMAT, "a tensor's name has %zu bytes, more than the allowed %d",
-                 length, TENSOR_LONGEST_NAME);
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "a tensor's name has %zu bytes, more than the allowed %d", length,
+                             TENSOR_LONGEST_NAME);
         }
         bytes += length + 1;
     }
-    TRY(memory_new(&file->tensors, count, sizeof *file->tensors));
-    TRY(memory_new_unset(&file->names, bytes, 1));
-out:
-    return status;
+    CHECK(memory_new(&file->tensors, count, sizeof *file->tensors));
+    return memory_new_unset(&file->names, bytes, 1);
 }
 
 static grail_status read_entries(safetensors *file, json_t *header, const unsigned char *data,
                                  size_t size)
 {
-    grail_status status = GRAIL_OK;
     char *next_name = file->names;
     const char *key = NULL;
     json_t *entry = NULL;
@@ -237,15 +234,10 @@ static grail_status read_entries(safetensors *file, json_t *header, const unsign
         tensor_view *view = &file->tensors[file->count];
         view->name = next_name;
         next_name = stpcpy(next_name, key) + 1;
-        status = read_entry(entry, data, size, view);
-        if (status != GRAIL_OK) {
-            error_prefix("tensor '%s'", key);
-            goto out;
-        }
+        CHECK(error_in(read_entry(entry, data, size, view), "tensor '%s'", key));
         file->count++;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Orders by first byte, then by last, so that an empty tensor comes before the tensor that begins
@@ -340,11 +332,9 @@ out:
 static grail_status open_map(const char *path, const file_map *map, void *out)
 {
     safetensors **file = out;
-    const grail_status status = safetensors_open_bytes(path, map->data, map->size, file);
-    if (status == GRAIL_OK) {
-        (*file)->map = *map;
-    }
-    return status;
+    CHECK(safetensors_open_bytes(path, map->data, map->size, file));
+    (*file)->map = *map;
+    return GRAIL_OK;
 }
 
 grail_status safetensors_open(const char *path, safetensors **out)

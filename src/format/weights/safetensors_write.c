@@ -26,15 +26,13 @@ static int compare_slots(const void *a, const void *b)
 
 static grail_status declare(tensor_writer *writer, int64_t count, const tensor_view tensors[])
 {
-    grail_status status = GRAIL_OK;
-    TRY(tensor_writer_declare(writer, count, tensors));
+    CHECK(tensor_writer_declare(writer, count, tensors));
     qsort(writer->items, (size_t)count, sizeof *writer->items, compare_slots);
-    TRY(tensor_writer_index(writer));
+    CHECK(tensor_writer_index(writer));
     if (name_index_find(&writer->index, metadata_key) >= 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "tensor '%s': the name is reserved", metadata_key);
+        return error_set(GRAIL_ERROR_ARGUMENT, "tensor '%s': the name is reserved", metadata_key);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Places relative to the data. */
@@ -77,24 +75,22 @@ out:
 static grail_status put_metadata(json_t *header)
 {
     json_t *metadata = json_object();
-    const grail_status status = json_put(header, metadata_key, metadata);
-    return status == GRAIL_OK ? json_put(metadata, "format", json_text("pt")) : status;
+    CHECK(json_put(header, metadata_key, metadata));
+    return json_put(metadata, "format", json_text("pt"));
 }
 
 static grail_status append_header(buffer *out, const json_t *header)
 {
     static const unsigned char unknown_length[LENGTH_SIZE];
-    grail_status status = GRAIL_OK;
-    TRY(buffer_append(out, unknown_length, sizeof unknown_length));
-    TRY(json_append_text(header, out));
+    CHECK(buffer_append(out, unknown_length, sizeof unknown_length));
+    CHECK(json_append_text(header, out));
     while (out->size % HEADER_ALIGNMENT != 0) {
-        TRY(buffer_append_string(out, " "));
+        CHECK(buffer_append_string(out, " "));
     }
     for (int i = 0; i < LENGTH_SIZE; i++) {
         out->bytes[i] = (unsigned char)((uint64_t)(out->size - LENGTH_SIZE) >> (8 * i));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The length of the JSON, then the padded JSON. */
@@ -119,12 +115,11 @@ out:
 /* The length is the seal: every reader refuses a header of length 0. */
 static grail_status lay_out(tensor_writer *writer, int64_t count, const tensor_view tensors[])
 {
-    grail_status status = GRAIL_OK;
     size_t data_bytes = 0;
-    TRY(declare(writer, count, tensors));
-    TRY(place_tensors(writer, &data_bytes));
-    TRY(build_header(writer));
-    TRY(memory_new(&writer->pieces, 1, sizeof writer->pieces[0]));
+    CHECK(declare(writer, count, tensors));
+    CHECK(place_tensors(writer, &data_bytes));
+    CHECK(build_header(writer));
+    CHECK(memory_new(&writer->pieces, 1, sizeof writer->pieces[0]));
     const size_t header = writer->bytes.size;
     writer->pieces[0] =
         (layout_piece){.begin = LENGTH_SIZE, .at = LENGTH_SIZE, .size = header - LENGTH_SIZE};
@@ -138,8 +133,7 @@ static grail_status lay_out(tensor_writer *writer, int64_t count, const tensor_v
     for (int64_t i = 0; i < count; i++) {
         writer->items[i].place += header;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status safetensors_writer_open(const char *path, int64_t count, const tensor_view tensors[],
@@ -148,11 +142,7 @@ grail_status safetensors_writer_open(const char *path, int64_t count, const tens
     grail_status status = GRAIL_OK;
     tensor_writer *writer = NULL;
     TRY(tensor_writer_new(path, &writer));
-    status = lay_out(writer, count, tensors);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", path);
-        goto out;
-    }
+    TRY(error_in(lay_out(writer, count, tensors), "%s", path));
     TRY(tensor_writer_open(writer, start));
     *out = writer;
     writer = NULL;
