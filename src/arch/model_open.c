@@ -7,6 +7,7 @@
 #include "arch/model_preparation.h"
 #include "arch/stored_form.h"
 #include "base/file.h"
+#include "base/name_list.h"
 #include "base/option_values.h"
 
 #include <string.h>
@@ -286,13 +287,6 @@ out:
     return status;
 }
 
-static bool ends_with(const char *text, const char *ending)
-{
-    const size_t length = strlen(text);
-    const size_t tail = strlen(ending);
-    return length >= tail && strcmp(text + length - tail, ending) == 0;
-}
-
 /* Most often tensors are missing because a class without the last layer, or with another one, saved
  * the network. */
 static grail_status explain_class(const grail_model *m, grail_status status)
@@ -301,7 +295,7 @@ static grail_status explain_class(const grail_model *m, grail_status status)
     const json_t *saved_by = json_array_get(json_object_get(m->config, "architectures"), 0);
     const char *class = json_string_value(saved_by);
     if (status == GRAIL_ERROR_FORMAT && ending != NULL && class != NULL &&
-        !ends_with(class, ending)) {
+        !name_ends_with(class, ending)) {
         error_append("; the network was saved by the class %s, which has another last layer than "
                      "grail reads, or none: save it by its class that ends in %s",
                      class, ending);

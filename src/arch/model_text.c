@@ -1,17 +1,11 @@
 #include "arch/model_text.h"
 
 #include "base/file.h"
+#include "base/name_list.h"
 #include "base/option_values.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static bool ends_with(const char *text, const char *suffix)
-{
-    const size_t length = strlen(text);
-    const size_t end = strlen(suffix);
-    return length >= end && strcmp(text + length - end, suffix) == 0;
-}
 
 static grail_status check_kind(const grail_model *model, const char *path)
 {
@@ -64,7 +58,7 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
                      text_protocol_from_name(source->protocol == NULL ? "plain" : source->protocol,
                                              &options.protocol)));
     hash[0] = 0;
-    if (!ends_with(source->path, ".npy") || options.window_bos) {
+    if (!name_ends_with(source->path, ".npy") || options.window_bos) {
         TRY(tokenizer_open(checkpoint_directory(model->checkpoint), &t));
         snprintf(hash, 65, "%s", tokenizer_hash(t));
     }

@@ -1,11 +1,12 @@
 #include "base/hash_set.h"
 
+#include "base/bytes.h"
 #include "base/file.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { HASH_BYTES = 8, BYTE_BITS = 8 };
+enum { HASH_BYTES = 8 };
 
 grail_status hash_set_init(hash_set *set)
 {
@@ -56,9 +57,7 @@ grail_status hash_set_append(const hash_set *set, buffer *out)
 {
     for (int64_t i = 0; i < set->count; i++) {
         unsigned char bytes[HASH_BYTES];
-        for (int b = 0; b < HASH_BYTES; b++) {
-            bytes[b] = (unsigned char)(set->hashes[i] >> (b * BYTE_BITS));
-        }
+        store_little(bytes, sizeof bytes, set->hashes[i]);
         CHECK(buffer_append(out, bytes, sizeof bytes));
     }
     return GRAIL_OK;
@@ -72,10 +71,7 @@ static grail_status take_hashes(const char *path, const buffer *bytes, hash_set 
                          bytes->size);
     }
     for (size_t i = 0; i < bytes->size; i += HASH_BYTES) {
-        uint64_t hash = 0;
-        for (size_t b = HASH_BYTES; b-- > 0;) {
-            hash = hash << BYTE_BITS | bytes->bytes[i + b];
-        }
+        const uint64_t hash = load_little(bytes->bytes + i, HASH_BYTES);
         if (set->count > 0 && hash <= set->hashes[set->count - 1]) {
             return error_set(GRAIL_ERROR_FORMAT, "'%s': hash %lld is not above the one before it",
                              path, (long long)set->count);

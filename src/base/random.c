@@ -1,6 +1,9 @@
 #include "base/random.h"
 
+#include "base/memory.h"
+
 #include <math.h>
+#include <stdlib.h>
 
 static uint64_t splitmix_next(uint64_t *state)
 {
@@ -73,4 +76,23 @@ void random_permutation(random_state *r, int64_t count, int64_t values[])
         values[i] = values[j];
         values[j] = swap;
     }
+}
+
+static int compare(const void *a, const void *b)
+{
+    const int64_t left = *(const int64_t *)a;
+    const int64_t right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+grail_status random_sample(uint64_t seed, int64_t total, int64_t count, int64_t **out)
+{
+    int64_t *order = NULL;
+    random_state random;
+    CHECK(memory_new_unset(&order, (size_t)total, sizeof order[0]));
+    random_seed(&random, seed, 0);
+    random_permutation(&random, total, order);
+    qsort(order, (size_t)count, sizeof order[0], compare);
+    *out = order;
+    return GRAIL_OK;
 }

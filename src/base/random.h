@@ -3,6 +3,8 @@
 #ifndef GRAIL_BASE_RANDOM_H
 #define GRAIL_BASE_RANDOM_H
 
+#include "base/status.h"
+
 #include <stdint.h>
 
 typedef struct random_state {
@@ -23,5 +25,10 @@ double random_normal(random_state *r);
 
 /** Fills values[0..count-1] with a uniform permutation of 0..count-1 (Fisher-Yates). */
 void random_permutation(random_state *r, int64_t count, int64_t values[]);
+
+/** Draws `count` of 0..total-1 without replacement, by sequence 0 of the seed, in ascending order.
+ * *out is owned. */
+grail_status random_sample(uint64_t seed, int64_t total, int64_t count,
+                           int64_t **out) GRAIL_MUST_CHECK;
 
 #endif

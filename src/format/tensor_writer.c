@@ -1,5 +1,6 @@
 #include "format/tensor_writer.h"
 
+#include "base/bytes.h"
 #include "base/checksum.h"
 #include "base/file.h"
 #include "base/utf8.h"
@@ -123,9 +124,8 @@ static grail_status write_slot(const tensor_writer *writer, const tensor_slot *s
 {
     CHECK(file_write_at(writer->descriptor, writer->path, data, slot->bytes, slot->place));
     for (int i = 0; i < 2 && slot->checksums[i] > 0; i++) {
-        const uint32_t crc = checksum_crc32(data, slot->bytes);
-        const unsigned char bytes[] = {(unsigned char)crc, (unsigned char)(crc >> 8),
-                                       (unsigned char)(crc >> 16), (unsigned char)(crc >> 24)};
+        unsigned char bytes[4];
+        store_little(bytes, sizeof bytes, checksum_crc32(data, slot->bytes));
         CHECK(file_write_at(writer->descriptor, writer->path, bytes, sizeof bytes,
                             slot->checksums[i]));
     }

@@ -1,70 +1,11 @@
 #include "format/images/image_folder.h"
 
 #include "base/file.h"
+#include "base/name_list.h"
 
-#include <dirent.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-
-typedef struct name_list {
-    char **names;
-    int64_t count;
-} name_list;
-
-static void name_list_fini(name_list *list)
-{
-    for (int64_t i = 0; i < list->count; i++) {
-        memory_free(list->names[i]);
-    }
-    memory_free(list->names);
-    *list = (name_list){0};
-}
-
-static grail_status add_name(name_list *list, const char *name)
-{
-    grail_status status =
-        memory_reserve(&list->names, (size_t)list->count + 1, sizeof list->names[0]);
-    if (status == GRAIL_OK) {
-        status = memory_copy_string(&list->names[list->count], name);
-    }
-    if (status == GRAIL_OK) {
-        list->count++;
-    }
-    return status;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* All names of a directory that do not begin with a dot, sorted as bytes. */
-static grail_status list_directory(const char *path, name_list *out)
-{
-    grail_status status = GRAIL_OK;
-    name_list list = {0};
-    DIR *directory = opendir(path);
-    if (directory == NULL) {
-        return error_from_errno("cannot list", path);
-    }
-    for (const struct dirent *entry = readdir(directory); entry != NULL;
-         entry = readdir(directory)) {
-        if (entry->d_name[0] != '.') {
-            TRY(add_name(&list, entry->d_name));
-        }
-    }
-    if (list.count > 0) {
-        qsort(list.names, (size_t)list.count, sizeof list.names[0], compare_names);
-    }
-    *out = list;
-    list = (name_list){0};
-out:
-    closedir(directory);
-    name_list_fini(&list);
-    return status;
-}
 
 static bool has_ending(const char *name, const char *const endings[])
 {
@@ -145,8 +86,8 @@ static grail_status add_class(image_folder *folder, const char *name)
     char *path = NULL;
     const int64_t before = folder->count;
     TRY(path_join(&path, folder->path, name));
-    TRY(list_directory(path, &list));
-    for (int64_t i = 0; i < list.count; i++) {
+    TRY(name_list_read(path, NULL, &list));
+    for (size_t i = 0; i < list.count; i++) {
         TRY(add_class_file(folder, name, list.names[i], folder->classes));
     }
     if (folder->count == before) {
@@ -229,8 +170,8 @@ grail_status image_folder_open(const char *path, const char *labels, image_folde
     image_folder folder = {0};
     name_list list = {0};
     TRY(memory_copy_string(&folder.path, path));
-    TRY(list_directory(path, &list));
-    for (int64_t i = 0; i < list.count; i++) {
+    TRY(name_list_read(path, NULL, &list));
+    for (size_t i = 0; i < list.count; i++) {
         TRY(add_entry(&folder, list.names[i]));
     }
     TRY(check_kind(&folder, labels));

@@ -10,7 +10,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { LONGEST_TEXT = 2048, LOAD_GRAIN = 4 };
@@ -275,29 +274,17 @@ grail_status image_set_load(const image_set *set, int64_t count, const int64_t *
     return job.status == GRAIL_OK ? GRAIL_OK : error_set(job.status, "%s", job.text);
 }
 
-static int compare_indices(const void *a, const void *b)
-{
-    const int64_t left = *(const int64_t *)a;
-    const int64_t right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 grail_status image_set_sample(const image_set *set, int64_t count, uint64_t seed, int64_t *indices)
 {
-    grail_status status = GRAIL_OK;
-    int64_t *order = NULL;
-    random_state random;
+    int64_t *sample = NULL;
     const int64_t total = image_set_count(set);
     if (count < 1 || count > total) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "%lld images were requested, but the data holds only %lld",
-             (long long)count, (long long)total);
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "%lld images were requested, but the data holds only %lld",
+                         (long long)count, (long long)total);
     }
-    TRY(memory_new_unset(&order, (size_t)total, sizeof order[0]));
-    random_seed(&random, seed, 0);
-    random_permutation(&random, total, order);
-    qsort(order, (size_t)count, sizeof order[0], compare_indices);
-    memcpy(indices, order, (size_t)count * sizeof order[0]);
-out:
-    memory_free(order);
-    return status;
+    CHECK(random_sample(seed, total, count, &sample));
+    memcpy(indices, sample, (size_t)count * sizeof sample[0]);
+    memory_free(sample);
+    return GRAIL_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/name_list.h"
 #include "base/utf8.h"
 #include "format/text/npy.h"
 #include "format/text/text_source.h"
@@ -36,13 +37,6 @@ struct corpus {
     int32_t *converted;
     int64_t next_id;
 };
-
-static bool ends_with(const char *name, const char *ending)
-{
-    const size_t length = strlen(name);
-    const size_t tail = strlen(ending);
-    return length >= tail && strcmp(name + length - tail, ending) == 0;
-}
 
 static bool is_space(unsigned char c)
 {
@@ -318,11 +312,11 @@ static grail_status begin(corpus *c, const char *field)
 {
     hash_begin(&c->hash);
     buffer_init(&c->line, TEXT_LONGEST_LINE);
-    if (ends_with(c->path, ".npy")) {
+    if (name_ends_with(c->path, ".npy")) {
         CHECK(begin_ids(c));
-    } else if (ends_with(c->path, ".jsonl") || ends_with(c->path, ".jsonl.gz")) {
+    } else if (name_ends_with(c->path, ".jsonl") || name_ends_with(c->path, ".jsonl.gz")) {
         CHECK(memory_copy_string(&c->field, field == NULL ? "text" : field));
-    } else if (!ends_with(c->path, ".txt")) {
+    } else if (!name_ends_with(c->path, ".txt")) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "%s: has no known ending; expected .txt, .jsonl, .jsonl.gz or .npy",
                          c->path);
@@ -363,7 +357,7 @@ grail_status corpus_open(const char *path, const char *field, corpus **out)
     grail_status status = GRAIL_OK;
     corpus *c = NULL;
     TRY(corpus_new(path, &c));
-    if (ends_with(path, ".gz")) {
+    if (name_ends_with(path, ".gz")) {
         TRY(text_source_open_compressed(&c->source, path));
     } else {
         TRY(text_source_open(&c->source, path));

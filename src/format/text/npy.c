@@ -1,5 +1,7 @@
 #include "format/text/npy.h"
 
+#include "base/bytes.h"
+
 #include <string.h>
 
 enum { PREFIX_SIZE = 8, MOST_DIMENSIONS = 2, LONGEST_DTYPE = 8 };
@@ -152,10 +154,7 @@ static bool parse_dict(const char *text, size_t size, npy_header *header)
  * huge. */
 static uint64_t load_integer(const unsigned char *bytes, size_t width, bool is_signed)
 {
-    uint64_t value = 0;
-    for (size_t i = width; i-- > 0;) {
-        value = value << 8 | bytes[i];
-    }
+    const uint64_t value = load_little(bytes, width);
     const uint64_t sign = 1ULL << (8 * width - 1);
     return is_signed ? (value ^ sign) - sign : value;
 }

@@ -1,4 +1,5 @@
 /* A reader of protocol buffer fields: enough for tokenizer.model, and strict about lengths. */
+#include "base/bytes.h"
 #include "format/text/tokenizer_internal.h"
 
 typedef struct protobuf_reader {
@@ -37,12 +38,8 @@ static grail_status read_fixed(protobuf_reader *r, size_t size, uint64_t *out)
     if (r->size - r->position < size) {
         return truncated(r);
     }
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++) {
-        value |= (uint64_t)r->bytes[r->position + i] << (8 * i);
-    }
+    *out = load_little(r->bytes + r->position, size);
     r->position += size;
-    *out = value;
     return GRAIL_OK;
 }
 

@@ -5,7 +5,6 @@
 #include "format/text/corpus.h"
 #include "format/text/text_encode.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const protocol_names[] = {"plain", "lines", "wikitext2", "ptb", "c4", NULL};
@@ -155,28 +154,17 @@ void token_windows_fini(token_windows *w)
     *w = (token_windows){0};
 }
 
-static int compare_int64(const void *a, const void *b)
-{
-    const int64_t left = *(const int64_t *)a;
-    const int64_t right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 grail_status windows_sample(token_windows *w, int64_t samples, uint64_t seed)
 {
     grail_status status = GRAIL_OK;
     int64_t *order = NULL;
-    random_state random;
     if (samples < 1 || samples > w->count) {
         FAIL_ABOUT("path samples context", GRAIL_ERROR_ARGUMENT,
                    "%lld samples were requested, but the text holds only %lld windows of %lld "
                    "tokens; give more text, fewer samples or a smaller context",
                    (long long)samples, (long long)w->count, (long long)w->length);
     }
-    TRY(memory_new(&order, (size_t)w->count, sizeof order[0]));
-    random_seed(&random, seed, 0);
-    random_permutation(&random, w->count, order);
-    qsort(order, (size_t)samples, sizeof order[0], compare_int64);
+    TRY(random_sample(seed, w->count, samples, &order));
     for (int64_t i = 0; i < samples; i++) {
         memmove(w->ids + i * w->length, w->ids + order[i] * w->length,
                 (size_t)w->length * sizeof w->ids[0]);

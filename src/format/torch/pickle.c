@@ -1,5 +1,6 @@
 /* The stack machine of a pickle. Python's pickletools describes the opcodes. This reader accepts
  * those of torch/_weights_only_unpickler.py, of protocol 4, and of Python 2's byte strings. */
+#include "base/bytes.h"
 #include "format/torch/pickle_internal.h"
 
 #include <string.h>
@@ -49,11 +50,7 @@ static grail_status take_unsigned(machine *m, size_t width, uint64_t *out)
 {
     const unsigned char *bytes = NULL;
     CHECK(take(m, width, &bytes));
-    uint64_t value = 0;
-    for (size_t i = width; i-- > 0;) {
-        value = value << 8 | bytes[i];
-    }
-    *out = value;
+    *out = load_little(bytes, width);
     return GRAIL_OK;
 }
 
@@ -187,11 +184,9 @@ static grail_status read_long1(machine *m)
     if (width > sizeof(uint64_t)) {
         return push_integer(m, PICKLE_LARGE_INTEGER, 0);
     }
-    uint64_t value = width > 0 && bytes[width - 1] >= 0x80 ? UINT64_MAX : 0;
-    for (size_t i = (size_t)width; i-- > 0;) {
-        value = value << 8 | bytes[i];
-    }
-    return push_integer(m, PICKLE_INTEGER, (int64_t)value);
+    const bool negative = width > 0 && bytes[width - 1] >= 0x80;
+    const uint64_t extension = negative && width < sizeof(uint64_t) ? UINT64_MAX << 8 * width : 0;
+    return push_integer(m, PICKLE_INTEGER, (int64_t)(extension | load_little(bytes, width)));
 }
 
 /* The one big-endian operand. */

@@ -3,6 +3,8 @@
  * elements. Source: torch/serialization.py, _legacy_save and _legacy_load. */
 #include "format/torch/torch_internal.h"
 
+#include "base/bytes.h"
+
 #include <string.h>
 
 enum { PROTOCOL = 1001, COUNT_SIZE = 8 };
@@ -125,15 +127,6 @@ static grail_status size_storages(const torch_file *file, storage_size sizes[])
     return GRAIL_OK;
 }
 
-static int64_t load_count(const unsigned char *bytes)
-{
-    uint64_t value = 0;
-    for (size_t i = COUNT_SIZE; i-- > 0;) {
-        value = value << 8 | bytes[i];
-    }
-    return (int64_t)value;
-}
-
 /* Reads one storage at `*at`: the count of its elements, then the elements. */
 static grail_status place_storage(torch_file *file, int64_t i, storage_size size, size_t *at)
 {
@@ -146,7 +139,7 @@ static grail_status place_storage(torch_file *file, int64_t i, storage_size size
     if (file->size - *at < COUNT_SIZE) {
         return error_set(GRAIL_ERROR_FORMAT, "ends before storage '%s': truncated?", key);
     }
-    const int64_t elements = load_count(file->bytes + *at);
+    const int64_t elements = (int64_t)load_little(file->bytes + *at, COUNT_SIZE);
     *at += COUNT_SIZE;
     if (elements != size.elements) {
         return error_set(GRAIL_ERROR_FORMAT,

@@ -2,6 +2,7 @@
  * (torch's serialization.py and _weights_only_unpickler.py). */
 #include "format/torch/torch_pickle.h"
 
+#include "base/bytes.h"
 #include "format/torch/torch_dtypes.h"
 
 #include <stdio.h>
@@ -13,8 +14,8 @@ static const char empty_ordered_dict[] = "ccollections\nOrderedDict\n)R";
 static grail_status append_text(buffer *out, const char *text)
 {
     const size_t length = strlen(text);
-    const unsigned char head[] = {'X', (unsigned char)length, (unsigned char)(length >> 8),
-                                  (unsigned char)(length >> 16), (unsigned char)(length >> 24)};
+    unsigned char head[5] = {'X'};
+    store_little(head + 1, 4, length);
     CHECK(buffer_append(out, head, sizeof head));
     return buffer_append_string(out, text);
 }
@@ -26,9 +27,7 @@ static grail_status append_count(buffer *out, int64_t value)
     if (value < 1 << 8) {
         return buffer_append(out, (const unsigned char[]){'K', (unsigned char)value}, 2);
     }
-    for (size_t i = 0; i < 8; i++) {
-        bytes[2 + i] = (unsigned char)((uint64_t)value >> (8 * i));
-    }
+    store_little(bytes + 2, 8, (uint64_t)value);
     if (value > INT32_MAX) {
         return buffer_append(out, bytes, sizeof bytes);
     }

@@ -2,6 +2,8 @@
  * end), 4.5.3 (zip64); the padding field is that of torch, caffe2/serialize/inline_container.cc. */
 #include "format/torch/zip_layout.h"
 
+#include "base/bytes.h"
+
 #include <string.h>
 #include <zlib.h>
 
@@ -42,15 +44,6 @@ void zip_layout_fini(zip_layout *zip)
     *zip = (zip_layout){0};
 }
 
-static grail_status append_number(buffer *out, size_t width, uint64_t value)
-{
-    unsigned char bytes[8];
-    for (size_t i = 0; i < width; i++) {
-        bytes[i] = (unsigned char)(value >> (8 * i));
-    }
-    return buffer_append(out, bytes, width);
-}
-
 typedef struct number {
     uint64_t value;
     size_t width;
@@ -59,7 +52,9 @@ typedef struct number {
 static grail_status append_numbers(buffer *out, size_t count, const number numbers[])
 {
     for (size_t i = 0; i < count; i++) {
-        CHECK(append_number(out, numbers[i].width, numbers[i].value));
+        unsigned char bytes[8];
+        store_little(bytes, numbers[i].width, numbers[i].value);
+        CHECK(buffer_append(out, bytes, numbers[i].width));
     }
     return GRAIL_OK;
 }

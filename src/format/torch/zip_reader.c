@@ -2,6 +2,7 @@
  * (its end), 4.5.3 (zip64). */
 #include "format/torch/zip_reader.h"
 
+#include "base/bytes.h"
 #include "format/name_index.h"
 
 #include <stdlib.h>
@@ -40,15 +41,6 @@ struct zip_reader {
     name_index index;
 };
 
-static uint64_t load(const unsigned char *bytes, size_t width)
-{
-    uint64_t value = 0;
-    for (size_t i = width; i-- > 0;) {
-        value = value << 8 | bytes[i];
-    }
-    return value;
-}
-
 /* Searches backwards for the signature of the end record, whose comment must end the file. */
 static bool find_end(const zip_reader *zip, size_t *out)
 {
@@ -57,7 +49,8 @@ static bool find_end(const zip_reader *zip, size_t *out)
     for (size_t left = zip->size; left >= first + END_SIZE; left--) {
         const size_t at = left - END_SIZE;
         const unsigned char *record = zip->bytes + at;
-        if (load(record, 4) == END_SIGNATURE && load(record + 20, 2) == zip->size - at - END_SIZE) {
+        if (load_little(record, 4) == END_SIGNATURE &&
+            load_little(record + 20, 2) == zip->size - at - END_SIZE) {
             *out = at;
             return true;
         }
@@ -82,17 +75,18 @@ static bool contradicts(uint64_t narrow, uint64_t most, uint64_t wide)
 static grail_status read_end64(const zip_reader *zip, directory_facts *facts, size_t *end)
 {
     if (*end < LOCATOR64_SIZE ||
-        load(zip->bytes + *end - LOCATOR64_SIZE, 4) != LOCATOR64_SIGNATURE) {
+        load_little(zip->bytes + *end - LOCATOR64_SIZE, 4) != LOCATOR64_SIGNATURE) {
         return GRAIL_OK;
     }
     const size_t locator = *end - LOCATOR64_SIZE;
-    const uint64_t at = load(zip->bytes + locator + 8, 8);
+    const uint64_t at = load_little(zip->bytes + locator + 8, 8);
     if (locator < END64_SIZE || at > locator - END64_SIZE ||
-        load(zip->bytes + at, 4) != END64_SIGNATURE) {
+        load_little(zip->bytes + at, 4) != END64_SIGNATURE) {
         return error_set(GRAIL_ERROR_FORMAT, "the zip64 record of the directory is missing");
     }
     const unsigned char *record = zip->bytes + at;
-    const directory_facts wide = {load(record + 32, 8), load(record + 40, 8), load(record + 48, 8)};
+    const directory_facts wide = {load_little(record + 32, 8), load_little(record + 40, 8),
+                                  load_little(record + 48, 8)};
     if (contradicts(facts->entries, 0xffff, wide.entries) ||
         contradicts(facts->size, in_zip64, wide.size) ||
         contradicts(facts->begin, in_zip64, wide.begin)) {
@@ -112,7 +106,8 @@ static grail_status find_directory(zip_reader *zip, uint64_t *entries)
                          "the zip directory at the end of the file is missing: truncated?");
     }
     const unsigned char *record = zip->bytes + end;
-    directory_facts facts = {load(record + 10, 2), load(record + 12, 4), load(record + 16, 4)};
+    directory_facts facts = {load_little(record + 10, 2), load_little(record + 12, 4),
+                             load_little(record + 16, 4)};
     CHECK(read_end64(zip, &facts, &end));
     if (facts.begin > end || facts.size != end - facts.begin) {
         return error_set(
@@ -147,14 +142,14 @@ static bool read_zip64(const unsigned char *extra, size_t size, zip_entry *entry
 {
     uint64_t *const numbers[] = {&entry->size, &entry->stored_size, &entry->header};
     while (size >= 4) {
-        const size_t length = load(extra + 2, 2);
+        const size_t length = load_little(extra + 2, 2);
         if (length > size - 4) {
             return false;
         }
         size_t at = 0;
-        for (size_t i = 0; load(extra, 2) == ZIP64_FIELD && i < 3; i++) {
+        for (size_t i = 0; load_little(extra, 2) == ZIP64_FIELD && i < 3; i++) {
             if (*numbers[i] == in_zip64 && at + 8 <= length) {
-                *numbers[i] = load(extra + 4 + at, 8);
+                *numbers[i] = load_little(extra + 4 + at, 8);
                 at += 8;
             }
         }
@@ -170,25 +165,25 @@ static grail_status read_entry(const zip_reader *zip, size_t *at, zip_entry *ent
 {
     const unsigned char *record = zip->bytes + *at;
     const size_t left = zip->directory + zip->directory_size - *at;
-    if (left < ENTRY_SIZE || load(record, 4) != ENTRY_SIGNATURE) {
+    if (left < ENTRY_SIZE || load_little(record, 4) != ENTRY_SIGNATURE) {
         return error_set(GRAIL_ERROR_FORMAT, "the zip directory ends before its last member");
     }
-    const size_t name = load(record + 28, 2);
-    const size_t extra = load(record + 30, 2);
-    const size_t comment = load(record + 32, 2);
+    const size_t name = load_little(record + 28, 2);
+    const size_t extra = load_little(record + 30, 2);
+    const size_t comment = load_little(record + 32, 2);
     if (name + extra + comment > left - ENTRY_SIZE) {
         return error_set(GRAIL_ERROR_FORMAT, "an entry of the zip directory reaches past its end");
     }
     *entry = (zip_entry){
-        .flags = load(record + 8, 2),
-        .method = load(record + 10, 2),
-        .stored_size = load(record + 20, 4),
-        .size = load(record + 24, 4),
-        .header = load(record + 42, 4),
+        .flags = load_little(record + 8, 2),
+        .method = load_little(record + 10, 2),
+        .stored_size = load_little(record + 20, 4),
+        .size = load_little(record + 24, 4),
+        .header = load_little(record + 42, 4),
         .name = record + ENTRY_SIZE,
         .name_size = name,
     };
-    member->crc = (uint32_t)load(record + 16, 4);
+    member->crc = (uint32_t)load_little(record + 16, 4);
     if (!read_zip64(record + ENTRY_SIZE + name, extra, entry)) {
         return error_set(GRAIL_ERROR_FORMAT, "a field in the zip directory reaches past its entry");
     }
@@ -237,16 +232,16 @@ static grail_status check_claims(const zip_entry *entry)
  * zip64 field. */
 static bool agrees(const unsigned char *header, const zip_entry *entry, const zip_member *member)
 {
-    const uint64_t stored_size = load(header + 18, 4);
-    const uint64_t size = load(header + 22, 4);
-    if (load(header, 4) != LOCAL_SIGNATURE || load(header + 8, 2) != entry->method ||
-        load(header + 26, 2) != entry->name_size) {
+    const uint64_t stored_size = load_little(header + 18, 4);
+    const uint64_t size = load_little(header + 22, 4);
+    if (load_little(header, 4) != LOCAL_SIGNATURE || load_little(header + 8, 2) != entry->method ||
+        load_little(header + 26, 2) != entry->name_size) {
         return false;
     }
-    if ((load(header + 6, 2) & SIZES_FOLLOW) != 0) {
+    if ((load_little(header + 6, 2) & SIZES_FOLLOW) != 0) {
         return true;
     }
-    return load(header + 14, 4) == member->crc &&
+    return load_little(header + 14, 4) == member->crc &&
            (stored_size == in_zip64 || stored_size == entry->stored_size) &&
            (size == in_zip64 || size == entry->size);
 }
@@ -262,7 +257,7 @@ static grail_status find_bytes(const zip_reader *zip, const zip_entry *entry, zi
         memcmp(header + LOCAL_SIZE, entry->name, entry->name_size) != 0) {
         return error_set(GRAIL_ERROR_FORMAT, "has a header that contradicts the zip directory");
     }
-    const size_t begin = entry->header + least + load(header + 28, 2);
+    const size_t begin = entry->header + least + load_little(header + 28, 2);
     if (begin > end || entry->stored_size > end - begin) {
         return error_set(
             GRAIL_ERROR_FORMAT,

@@ -3,11 +3,10 @@
 #include "format/weights/checkpoint_locate.h"
 
 #include "base/file.h"
+#include "base/name_list.h"
 #include "format/weights/checkpoint.h"
 #include "format/weights/foreign_file.h"
 
-#include <dirent.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_SHOWN = 5 };
@@ -44,78 +43,25 @@ bool checkpoint_is_index_name(const char *name)
     return is_usual(name, true);
 }
 
-static bool ends_with(const char *name, const char *ending)
-{
-    const size_t length = strlen(name);
-    const size_t end = strlen(ending);
-    return length > end && strcmp(name + length - end, ending) == 0;
-}
-
 bool checkpoint_is_safetensors_name(const char *name)
 {
-    return ends_with(name, ".safetensors");
+    return name_ends_with(name, ".safetensors");
 }
 
 bool checkpoint_is_torch_name(const char *name)
 {
     static const char *const endings[] = {".pth", ".pt", ".th", ".bin", ".ckpt", ".pth.tar"};
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        if (ends_with(name, endings[i])) {
+        if (name_ends_with(name, endings[i])) {
             return true;
         }
     }
     return false;
 }
 
-typedef struct name_list {
-    char **names; /* owned */
-    size_t count;
-} name_list;
-
-static void name_list_fini(name_list *list)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        memory_free(list->names[i]);
-    }
-    memory_free(list->names);
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    const char *const *left = a;
-    const char *const *right = b;
-    return strcmp(*left, *right);
-}
-
 static bool is_weights_name(const char *name)
 {
     return checkpoint_is_safetensors_name(name) || checkpoint_is_torch_name(name);
-}
-
-static grail_status list_files(const char *path, bool (*is_wanted)(const char *name),
-                               name_list *list)
-{
-    grail_status status = GRAIL_OK;
-    DIR *directory = opendir(path);
-    if (directory == NULL) {
-        return error_from_errno("cannot list", path);
-    }
-    for (const struct dirent *entry = readdir(directory); entry != NULL;
-         entry = readdir(directory)) {
-        const char *name = entry->d_name;
-        if (name[0] == '.' || !is_wanted(name)) {
-            continue;
-        }
-        TRY(memory_reserve(&list->names, list->count + 1, sizeof list->names[0]));
-        TRY(memory_copy_string(&list->names[list->count], name));
-        list->count++;
-    }
-    if (list->count > 1) {
-        qsort(list->names, list->count, sizeof list->names[0], compare_names);
-    }
-out:
-    closedir(directory);
-    return status;
 }
 
 /* There are no weights. A file of another format is called what it is. */
@@ -124,7 +70,7 @@ static grail_status refuse_none(const char *directory)
     grail_status status = GRAIL_OK;
     name_list foreign = {0};
     char *path = NULL;
-    TRY(list_files(directory, foreign_file_is_name, &foreign));
+    TRY(name_list_read(directory, foreign_file_is_name, &foreign));
     if (foreign.count > 0) {
         TRY(path_join(&path, directory, foreign.names[0]));
         TRY(foreign_file_refuse(path));
@@ -179,7 +125,7 @@ grail_status checkpoint_locate(const char *directory, char **out, bool *is_index
     char *name = NULL;
     TRY(find_usual(directory, &name, is_index));
     if (name == NULL) {
-        TRY(list_files(directory, is_weights_name, &list));
+        TRY(name_list_read(directory, is_weights_name, &list));
         if (list.count != 1) {
             TRY(list.count == 0 ? refuse_none(directory) : refuse_several(directory, &list));
         }
@@ -202,7 +148,7 @@ grail_status checkpoint_is_located(const char *directory, const char *name, bool
     *out = checkpoint_is_usual_name(name);
     if (!*out) {
         TRY(find_usual(directory, &usual, &is_index));
-        TRY(list_files(directory, is_weights_name, &list));
+        TRY(name_list_read(directory, is_weights_name, &list));
         *out = usual == NULL && list.count == 1 && strcmp(list.names[0], name) == 0;
     }
 out:

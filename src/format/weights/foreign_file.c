@@ -3,6 +3,7 @@
 #include "format/weights/foreign_file.h"
 
 #include "base/file.h"
+#include "base/name_list.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -33,17 +34,10 @@ static const foreign_kind kinds[] = {
 
 static const char *const endings[] = {".gguf", ".ggml", ".onnx", ".h5", ".tflite", ".msgpack"};
 
-static bool ends_with(const char *name, const char *ending)
-{
-    const size_t length = strlen(name);
-    const size_t end = strlen(ending);
-    return length > end && strcmp(name + length - end, ending) == 0;
-}
-
 bool foreign_file_is_name(const char *name)
 {
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        if (ends_with(name, endings[i])) {
+        if (name_ends_with(name, endings[i])) {
             return true;
         }
     }
@@ -75,7 +69,7 @@ static grail_status refuse_head(const char *path, const unsigned char *head, siz
             return refuse(path, k->what, k->remedy);
         }
     }
-    if (!ends_with(path, ".onnx")) {
+    if (!name_ends_with(path, ".onnx")) {
         return GRAIL_OK;
     }
     return refuse(path,

@@ -7,6 +7,7 @@
  * limits of weights_limits.h and tensor_limits.h hold. */
 #include "format/weights/safetensors.h"
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_extent.h"
@@ -35,10 +36,7 @@ static grail_status header_length(const unsigned char *bytes, size_t size, size_
         return error_set(GRAIL_ERROR_FORMAT,
                          "has %zu bytes, too few for a safetensors file: truncated?", size);
     }
-    uint64_t length = 0;
-    for (int i = LENGTH_SIZE - 1; i >= 0; i--) {
-        length = length << 8 | bytes[i];
-    }
+    const uint64_t length = load_little(bytes, LENGTH_SIZE);
     if (length == 0) {
         return error_set(GRAIL_ERROR_FORMAT, "is unfinished: the length of its header is 0");
     }

@@ -2,6 +2,7 @@
  * laid out at once. */
 #include "format/weights/safetensors.h"
 
+#include "base/bytes.h"
 #include "base/json.h"
 #include "base/output_file.h"
 #include "format/tensor_writer.h"
@@ -87,9 +88,7 @@ static grail_status append_header(buffer *out, const json_t *header)
     while (out->size % HEADER_ALIGNMENT != 0) {
         CHECK(buffer_append_string(out, " "));
     }
-    for (int i = 0; i < LENGTH_SIZE; i++) {
-        out->bytes[i] = (unsigned char)((uint64_t)(out->size - LENGTH_SIZE) >> (8 * i));
-    }
+    store_little(out->bytes, LENGTH_SIZE, out->size - LENGTH_SIZE);
     return GRAIL_OK;
 }
 

@@ -1,0 +1,61 @@
+#include "base/name_list.h"
+
+#include "base/file.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static grail_status add_name(name_list *list, const char *name)
+{
+    CHECK(memory_reserve(&list->names, list->count + 1, sizeof list->names[0]));
+    CHECK(memory_copy_string(&list->names[list->count], name));
+    list->count++;
+    return GRAIL_OK;
+}
+
+grail_status name_list_read(const char *directory, bool (*is_wanted)(const char *name),
+                            name_list *out)
+{
+    grail_status status = GRAIL_OK;
+    name_list list = {0};
+    DIR *entries = opendir(directory);
+    if (entries == NULL) {
+        return error_from_errno("cannot list", directory);
+    }
+    for (const struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries)) {
+        if (entry->d_name[0] != '.' && (is_wanted == NULL || is_wanted(entry->d_name))) {
+            TRY(add_name(&list, entry->d_name));
+        }
+    }
+    if (list.count > 1) {
+        qsort(list.names, list.count, sizeof list.names[0], compare_names);
+    }
+    *out = list;
+    list = (name_list){0};
+out:
+    closedir(entries);
+    name_list_fini(&list);
+    return status;
+}
+
+void name_list_fini(name_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        memory_free(list->names[i]);
+    }
+    memory_free(list->names);
+    *list = (name_list){0};
+}
+
+bool name_ends_with(const char *name, const char *ending)
+{
+    const size_t length = strlen(name);
+    const size_t tail = strlen(ending);
+    return length >= tail && strcmp(name + length - tail, ending) == 0;
+}

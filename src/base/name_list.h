@@ -1,0 +1,20 @@
+/* Names of files: their endings, and those of a directory. */
+#ifndef GRAIL_BASE_NAME_LIST_H
+#define GRAIL_BASE_NAME_LIST_H
+
+#include "base/memory.h"
+
+typedef struct name_list {
+    char **names; /* owned */
+    size_t count;
+} name_list;
+
+/** The names in a directory that do not begin with a dot and that are wanted (NULL: all), in byte
+ * order. name_list_fini frees *out, which is empty on failure. */
+grail_status name_list_read(const char *directory, bool (*is_wanted)(const char *name),
+                            name_list *out) GRAIL_MUST_CHECK;
+void name_list_fini(name_list *list); /* works on a zeroed one */
+
+bool name_ends_with(const char *name, const char *ending);
+
+#endif
