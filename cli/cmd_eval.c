@@ -97,9 +97,13 @@ static void warn_overlap(const grail_perplexity *p)
 
 static void warn_calibration(const grail_accuracy *a)
 {
-    if (a->is_calibration != 0) {
-        print_error("grail: warning: the model was calibrated on these images; its accuracy says "
-                    "little about other images\n");
+    if (a->overlap_images > 0) {
+        print_error("grail: warning: the model was calibrated on %lld of the %lld images; its "
+                    "accuracy says little about other images\n",
+                    (long long)a->overlap_images, (long long)a->images);
+    } else if (a->is_calibration != 0 && a->calibration_images == 0) {
+        print_error("grail: warning: the model was calibrated on some of these images; its "
+                    "accuracy says little about other images\n");
     }
 }
 
@@ -158,13 +162,16 @@ static void print_accuracy(const char *model, const grail_accuracy *a)
 static int print_accuracy_json(const char *model, const grail_accuracy *a)
 {
     return print_json(json_pack(
-        "{s:o, s:f, s:o, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:f}",
+        "{s:o, s:f, s:o, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:f, "
+        "s:I, s:I}",
         "model", json_text(model), "top1", a->top1, "top5", json_number_or_null(a->top5),
         "interval", a->interval, "low", a->low, "high", a->high, "mean_nll", a->mean_nll, "images",
         (json_int_t)a->images, "classes", (json_int_t)a->classes, "side", (json_int_t)a->side,
         "preset", json_text(a->preset), "data_sha256", json_text(a->data_sha256), "dtype",
         json_text(a->dtype), "backend", json_text(compute.backend), "precision",
-        json_text(a->precision), "seconds", a->seconds, "images_per_second", a->images_per_second));
+        json_text(a->precision), "seconds", a->seconds, "images_per_second", a->images_per_second,
+        "overlap_images", (json_int_t)a->overlap_images, "calibration_images",
+        (json_int_t)a->calibration_images));
 }
 
 static int evaluate_text(const char *path, const grail_model *model)

@@ -20,7 +20,7 @@ typedef struct measurement {
     grail_images *images; /* NULL: text */
     grail_text_source text;
     grail_compute compute;
-    double seen;     /* of the calibration set of the network that ran last, see quality */
+    seen_data seen;
     const char *now; /* which network runs */
     bool quiet;
 } measurement;
@@ -48,6 +48,18 @@ static int watch(void *user, int64_t done, int64_t total, double so_far)
     return interrupt_came();
 }
 
+static double share_of(int64_t part, int64_t all)
+{
+    return all > 0 ? (double)part / (double)all : 0.0;
+}
+
+static void note_seen(measurement *m, seen_data seen)
+{
+    if (seen.share > m->seen.share) {
+        m->seen = seen;
+    }
+}
+
 static grail_status measure_text(measurement *m, const grail_model *model, bool plain,
                                  double *value, double *error)
 {
@@ -55,9 +67,9 @@ static grail_status measure_text(measurement *m, const grail_model *model, bool 
     const grail_status status =
         plain ? grail_perplexity_of_cut(m->dense, m->narrow, &m->text, 0, &m->compute, watch, m, &p)
               : grail_perplexity_measure(model, &m->text, 0, &m->compute, watch, m, &p);
-    m->seen = p.is_calibration != 0    ? 1.0
-              : p.calibration_runs > 0 ? (double)p.overlap_runs / (double)p.calibration_runs
-                                       : 0.0;
+    note_seen(m, (seen_data){.share = p.is_calibration != 0
+                                          ? 1.0
+                                          : share_of(p.overlap_runs, p.calibration_runs)});
     *value = p.perplexity;
     *error = p.error;
     return status;
@@ -70,7 +82,13 @@ static grail_status measure_images(measurement *m, const grail_model *model, boo
     const grail_status status =
         plain ? grail_accuracy_of_cut(m->dense, m->narrow, m->images, 0, &m->compute, watch, m, &a)
               : grail_accuracy_measure(model, m->images, 0, &m->compute, watch, m, &a);
-    m->seen = a.is_calibration != 0 ? 1.0 : 0.0;
+    if (a.calibration_images == 0) { /* narrowed by an older grail, or not by grail */
+        note_seen(m, (seen_data){.share = a.is_calibration != 0 ? 1.0 : 0.0});
+    } else {
+        note_seen(m, (seen_data){.share = share_of(a.calibration_found, a.calibration_images),
+                                 .images = a.overlap_images,
+                                 .measured = a.images});
+    }
     *value = a.top1;
     *error = a.interval;
     return status;
@@ -236,22 +254,27 @@ static void put_row(const char *what, bool of_images, double value, double error
 static void describe_seen(const quality *q, char *text, size_t size)
 {
     text[0] = 0;
-    if (q->seen >= 1.0) {
+    if (q->seen.images > 0 && q->seen.images < q->seen.measured) {
+        snprintf(text, size,
+                 "the network was calibrated on %lld of the %lld images, so it says less about "
+                 "other images",
+                 (long long)q->seen.images, (long long)q->seen.measured);
+    } else if (q->seen.images > 0 || q->seen.share >= 1.0) {
         snprintf(text, size,
                  "the network was calibrated on this data, so it says little about "
                  "other data");
-    } else if (q->seen > 0.0) {
+    } else if (q->seen.share > 0.0) {
         snprintf(text, size,
                  "%.1f %% of the recorded calibration text is in this data, so it says less about "
                  "other data",
-                 100.0 * q->seen);
+                 100.0 * q->seen.share);
     }
 }
 
 static grail_status add_to_card(const quality *q, grail_compression *c)
 {
-    char text[800] = "";
-    char seen[120];
+    char text[1000] = "";
+    char seen[200];
     char name[200];
     grail_escape(GRAIL_ESCAPE_LINE, base_name(q->data), name, sizeof name);
     for (char *at = strchr(name, '`'); at != NULL; at = strchr(at, '`')) {
@@ -324,5 +347,5 @@ json_t *quality_json(const quality *q)
     return json_pack("{s:o, s:o, s:f, s:o, s:f, s:f}", "data", json_text(q->data), "measure",
                      json_text(q->of_images ? "top1" : "perplexity"), "dense", q->dense,
                      q->is_healed ? "narrow" : "plain", json_number_or_null(q->before), "result",
-                     q->result, "calibration_share", q->seen);
+                     q->result, "calibration_share", q->seen.share);
 }

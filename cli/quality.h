@@ -7,6 +7,14 @@
 
 #include <jansson.h>
 
+/** What the data holds of the calibration set of one of the networks: the one that knows most of
+ * it.
+ */
+typedef struct seen_data {
+    double share;             /* of the calibration set, 0 to 1 */
+    int64_t images, measured; /* so many of the measured images; 0 for text, or if not recorded */
+} seen_data;
+
 /** Perplexities, or accuracies as fractions; with half of their 95 % interval or their standard
  * error. `before` is of the plain cut, NaN where units were folded, or of the network that was
  * healed. */
@@ -15,7 +23,7 @@ typedef struct quality {
     bool of_images, is_healed;
     double dense, before, result;
     double dense_error, before_error, result_error;
-    double seen; /* share of the calibration set that the data holds, 0 to 1 */
+    seen_data seen;
 } quality;
 
 /** Whether the data can be read, so that a long run does not end in this error. Returns an exit

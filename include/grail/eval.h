@@ -66,8 +66,12 @@ typedef struct grail_accuracy {
     char dtype[16];     /* weights as stored */
     char precision[16]; /* "f32", "bf16", "bf16-gram" or "f64", of the products */
     double seconds, images_per_second;
-    int is_calibration; /* 1: report.json of the model records these images as its calibration set
-                         */
+    /* How many images calibration.hashes beside the model records, how many of these are among the
+     * measured ones, and how many of the measured ones (with copies) are the same, byte for byte,
+     * as one of them. All are 0 without that file. */
+    int64_t calibration_images, calibration_found, overlap_images;
+    int is_calibration; /* 1: the images are the set that report.json records, of which some were
+                           calibrated on */
 } grail_accuracy;
 
 /**

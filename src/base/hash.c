@@ -1,6 +1,7 @@
 #include "base/hash.h"
 
 #include <sha2.h>
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert(sizeof(SHA2_CTX) <= sizeof(hash_state), "libmd's context fits");
@@ -40,4 +41,13 @@ void hash_bytes(const void *bytes, size_t size, char out[HASH_TEXT_SIZE])
     hash_begin(&state);
     hash_add(&state, bytes, size);
     hash_end(&state, out);
+}
+
+uint64_t hash_short(const void *bytes, size_t size)
+{
+    enum { DIGITS = 16 };
+    char text[HASH_TEXT_SIZE];
+    hash_bytes(bytes, size, text);
+    text[DIGITS] = 0;
+    return strtoull(text, NULL, 16);
 }

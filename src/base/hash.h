@@ -20,4 +20,7 @@ void hash_end(hash_state *state, char out[HASH_TEXT_SIZE]);
 
 void hash_bytes(const void *bytes, size_t size, char out[HASH_TEXT_SIZE]);
 
+/** The first 64 bits of it. */
+uint64_t hash_short(const void *bytes, size_t size);
+
 #endif

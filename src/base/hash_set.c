@@ -39,11 +39,22 @@ void hash_set_settle(hash_set *set)
     set->count = kept;
 }
 
+/* NULL where the set lacks it. */
+static const uint64_t *find(const hash_set *set, uint64_t hash)
+{
+    return set->count == 0
+               ? NULL
+               : bsearch(&hash, set->hashes, (size_t)set->count, sizeof hash, compare_hashes);
+}
+
+bool hash_set_has(const hash_set *set, uint64_t hash)
+{
+    return find(set, hash) != NULL;
+}
+
 int64_t hash_set_mark(const hash_set *set, uint64_t hash, bool marked[HASH_SET_MOST])
 {
-    const uint64_t *found = set->count == 0 ? NULL
-                                            : bsearch(&hash, set->hashes, (size_t)set->count,
-                                                      sizeof hash, compare_hashes);
+    const uint64_t *found = find(set, hash);
     if (found == NULL || marked[found - set->hashes]) {
         return 0;
     }

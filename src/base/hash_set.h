@@ -22,6 +22,8 @@ void hash_set_fini(hash_set *set); /* works on a zeroed one */
 /** Orders hashes that were added at the end of `hashes`, and drops those that are there twice. */
 void hash_set_settle(hash_set *set);
 
+bool hash_set_has(const hash_set *set, uint64_t hash);
+
 /** Marks the hash if it is in the set. Returns 1 if it was not marked before, otherwise 0. */
 int64_t hash_set_mark(const hash_set *set, uint64_t hash, bool marked[HASH_SET_MOST]);
 

@@ -23,6 +23,10 @@ typedef struct measurement {
     int64_t images, side, classes;
     int32_t *labels; /* [images], owned */
     accuracy_sums sums;
+    const hash_set *calibrated; /* digests of images; NULL: none are looked for */
+    bool marked[HASH_SET_MOST]; /* of these, the ones that were met */
+    uint64_t *digests;          /* [batch], owned */
+    int64_t found, seen;        /* digests that were met, images that have them */
 } measurement;
 
 /* Rank of the label's output among `outputs`; 0 for the largest. */
@@ -118,10 +122,28 @@ static grail_status check_outputs(const measurement *m, int64_t rows, matrix log
     return GRAIL_OK;
 }
 
+/* Of the `count` images of a batch, whose files were read a moment ago. */
+static grail_status look_for_calibrated(measurement *m, const int64_t *indices, int64_t count)
+{
+    grail_status status = GRAIL_OK;
+    if (m->calibrated == NULL || m->calibrated->count == 0) {
+        return GRAIL_OK;
+    }
+    TRY(memory_resize(&m->digests, (size_t)count, sizeof m->digests[0]));
+    TRY(image_set_digests(m->set, count, indices, m->digests));
+    for (int64_t i = 0; i < count; i++) {
+        m->seen += hash_set_has(m->calibrated, m->digests[i]) ? 1 : 0;
+        m->found += hash_set_mark(m->calibrated, m->digests[i], m->marked);
+    }
+out:
+    return status;
+}
+
 static grail_status run_batch(measurement *m, const float *pixels, int64_t count)
 {
     grail_status status = GRAIL_OK;
     matrix logits = {0};
+    TRY(look_for_calibrated(m, m->indices + m->sums.images, count));
     TRY(image_pass_run(&m->pass, count, pixels, &logits));
     TRY(check_outputs(m, count, logits));
     TRY(accuracy_add(logits, m->labels + m->sums.images, &m->sums));
@@ -167,6 +189,9 @@ static void fill_result(const grail_model *model, const measurement *m, double s
         .side = m->side,
         .seconds = seconds,
         .images_per_second = count / seconds,
+        .calibration_images = m->calibrated == NULL ? 0 : m->calibrated->count,
+        .calibration_found = m->found,
+        .overlap_images = m->seen,
     };
     wilson_interval((double)s->top1, count, &out->low, &out->high);
     out->interval = 0.5 * (out->high - out->low);
@@ -177,12 +202,13 @@ static void fill_result(const grail_model *model, const measurement *m, double s
 
 grail_status accuracy_measure(const grail_model *model, parameter_store *store,
                               const image_set *set, int64_t images, int64_t batch,
-                              grail_eval_observer observer, void *user, grail_accuracy *out)
+                              const hash_set *calibrated, grail_eval_observer observer, void *user,
+                              grail_accuracy *out)
 {
     grail_status status = GRAIL_OK;
     int64_t *indices = NULL;
     grail_model_facts facts = {0};
-    measurement m = {.set = set, .side = image_set_side(set)};
+    measurement m = {.set = set, .side = image_set_side(set), .calibrated = calibrated};
     TRY(option_integer("count", "the number of images", images, 0));
     TRY(grail_model_describe(model, &facts));
     m.classes = facts.classes;
@@ -203,6 +229,7 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store,
     snprintf(out->precision, sizeof out->precision, "%s", backend_precision(store->backend));
 out:
     image_pass_end(&m.pass);
+    memory_free(m.digests);
     memory_free(m.labels);
     memory_free(indices);
     return status;
@@ -218,6 +245,7 @@ static grail_status measure(const grail_model *model, const grail_model *narrow,
     parameter_store *store = NULL;
     parameter_store *cut = NULL;
     json_t *record = NULL;
+    hash_set calibrated = {0};
     TRY(compute_open(compute, model, &b));
     TRY(accuracy_check_model(model));
     TRY(parameter_store_create(model, b, NULL, &store));
@@ -225,10 +253,13 @@ static grail_status measure(const grail_model *model, const grail_model *narrow,
         TRY(zeroed_store_of_cut(store, narrow, &cut));
     }
     TRY(calibration_record_read(narrow == NULL ? model : narrow, &record));
-    TRY(accuracy_measure(model, cut == NULL ? store : cut, images, count, 0, observer, user, out));
+    TRY(calibration_record_hashes(narrow == NULL ? model : narrow, record, &calibrated));
+    TRY(accuracy_measure(model, cut == NULL ? store : cut, images, count, 0, &calibrated, observer,
+                         user, out));
     out->is_calibration =
         calibration_record_is(record, "images_sha256", image_set_hash(images)) ? 1 : 0;
 out:
+    hash_set_fini(&calibrated);
     json_decref(record);
     parameter_store_free(cut);
     parameter_store_free(store);

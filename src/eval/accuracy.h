@@ -2,6 +2,7 @@
 #ifndef GRAIL_EVAL_ACCURACY_H
 #define GRAIL_EVAL_ACCURACY_H
 
+#include "base/hash_set.h"
 #include "exec/parameters.h"
 #include "format/images/image_set.h"
 
@@ -18,12 +19,13 @@ grail_status accuracy_check_model(const grail_model *model) GRAIL_MUST_CHECK;
 
 /**
  * Runs the network as `store` has it, which may be narrow, over `images` of the set (0 = all) in
- * batches of `batch` (0 = a size that works well) and fills *out. A label that the network has no
- * output for is GRAIL_ERROR_ARGUMENT naming the image.
+ * batches of `batch` (0 = a size that works well) and fills *out. Looks for images whose digest is
+ * in `calibrated` (NULL: nothing is looked for). A label that the network has no output for is
+ * GRAIL_ERROR_ARGUMENT naming the image.
  */
 grail_status accuracy_measure(const grail_model *model, parameter_store *store,
                               const image_set *set, int64_t images, int64_t batch,
-                              grail_eval_observer observer, void *user,
+                              const hash_set *calibrated, grail_eval_observer observer, void *user,
                               grail_accuracy *out) GRAIL_MUST_CHECK;
 
 /** Adds the outputs logits[rows, classes] of images with labels[rows], each in 0 .. classes-1. Of

@@ -17,7 +17,7 @@ grail_status grail_compression_accuracy(grail_compression *c, const grail_images
     TRY(run_check_result(c, "measure the result of"));
     TRY(accuracy_check_model(c->request->model));
     TRY(narrow_store(c->network, &narrow));
-    TRY(accuracy_measure(c->request->model, narrow, images, count, 0, observer, user, out));
+    TRY(accuracy_measure(c->request->model, narrow, images, count, 0, NULL, observer, user, out));
 out:
     parameter_store_free(narrow);
     return status;

@@ -24,7 +24,7 @@ full=$(top1 out-full)
 holds "$none < $repaired && $none < $grail_top1 && $grail_top1 < $full && $full > 0.7"
 
 check "the same name and format, and no config.json that was not there"
-[[ $(ls out-full) == $'README.md\ncnn.pth\ngrail.json\nplan.json\nreport.json' ]] || fail "$(ls out-full)"
+[[ $(ls out-full) == $'README.md\ncalibration.hashes\ncnn.pth\ngrail.json\nplan.json\nreport.json' ]] || fail "$(ls out-full)"
 runs "$grail" inspect out-full --json
 holds "$(field parameters stdout) < 120000"
 

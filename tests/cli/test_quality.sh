@@ -83,9 +83,31 @@ says "the model was calibrated on this text" stderr
 runs "$grail" compress "$demo/vision/cnn.pth" -o seen-cnn --calib "$demo/vision/test" --samples 16 \
     --sparsity 0.5 --selector magnitude-l1 --compensate grail --quiet --eval "$demo/vision/test" --json
 says '"calibration_share": 1.0' stdout
-says "Note: the network was calibrated on this data" seen-cnn/README.md
+images=$(find "$demo/vision/test" -type f -name '*.*' | wc -l)
+says "grail: warning: --eval: the network was calibrated on 16 of the $images images" stderr
+says "Note: the network was calibrated on 16 of the $images images, so it says less about other images." \
+    seen-cnn/README.md
 runs "$grail" eval seen-cnn --data "$demo/vision/test"
-says "the model was calibrated on these images" stderr
+says "the model was calibrated on 16 of the $images images" stderr
+runs "$grail" eval cnn --data "$demo/vision/test"
+[[ ! -s stderr ]] || { show; fail "warns of images that were not calibrated on"; }
+
+check "images that were calibrated on are found under other names, among others and twice"
+cp -r "$demo/vision/test" mixed
+mkdir elsewhere
+mv mixed/star/006* elsewhere
+taken=("$demo/vision/calibration/"*)
+cp "${taken[0]}" mixed/star/copy.jpg
+cp "${taken[0]}" mixed/disc/another-copy.jpg
+cp "${taken[1]}" mixed/disc/renamed.jpg
+all=$(find mixed -name '*.jpg' | wc -l)
+runs "$grail" compress "$demo/vision/cnn.pth" -o part --calib "$demo/vision/calibration" \
+    --samples ${#taken[@]} --sparsity 0.5 --selector magnitude-l1 --compensate grail --quiet --eval mixed
+says "--eval: the network was calibrated on 3 of the $all images, so it says less" stderr
+says "calibrated on 3 of the $all images" part/README.md
+runs "$grail" heal part --teacher "$demo/vision/cnn.pth" --calib elsewhere --heal-steps 2 -o healed --quiet \
+    --eval mixed # what was cut before it was healed saw them
+says "--eval: the network was calibrated on 3 of the $all images, so it says less" stderr
 for quiet in repaired cnn; do
     ! grep -q "^Note: " $quiet/README.md || fail "a note about other data in $quiet"
 done

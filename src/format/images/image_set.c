@@ -185,12 +185,18 @@ const char *image_set_hash(const image_set *set)
     return set->hash;
 }
 
-/* Image i of the batches; channel last. */
-static grail_status decode_cifar(const image_set *set, int64_t i, image *out)
+/* [3, 32, 32] of image i of the batches. */
+static const unsigned char *cifar_planes(const image_set *set, int64_t i)
 {
     int64_t index = 0;
     const cifar_batch *batch = cifar_find(&set->cifar, i, &index);
-    const unsigned char *planes = batch->pixels + (size_t)index * batch->stride;
+    return batch->pixels + (size_t)index * batch->stride;
+}
+
+/* Image i of the batches; channel last. */
+static grail_status decode_cifar(const image_set *set, int64_t i, image *out)
+{
+    const unsigned char *planes = cifar_planes(set, i);
     const grail_status status = image_new(IMAGE_RGB, CIFAR_SIDE, CIFAR_SIDE, out);
     for (size_t p = 0; status == GRAIL_OK && p < CIFAR_PLANE; p++) {
         for (size_t c = 0; c < 3; c++) {
@@ -200,48 +206,76 @@ static grail_status decode_cifar(const image_set *set, int64_t i, image *out)
     return status;
 }
 
-static grail_status decode_file(const image_set *set, int64_t i, image *out)
+/* buffer_fini frees *bytes, after an error too. */
+static grail_status read_file(const image_set *set, int64_t i, buffer *bytes)
 {
     grail_status status = GRAIL_OK;
     char *path = NULL;
-    buffer bytes = {0};
     TRY(path_join(&path, set->folder.path, set->folder.files[i].name));
-    TRY(file_read(path, IMAGE_LARGEST_FILE, &bytes));
-    TRY(image_decode(bytes.bytes, bytes.size, IMAGE_MOST_PIXELS, out));
+    TRY(file_read(path, IMAGE_LARGEST_FILE, bytes));
 out:
-    buffer_fini(&bytes);
     memory_free(path);
     return status;
 }
 
-static grail_status load_image(const image_set *set, int64_t i, float *out)
+static grail_status decode_file(const image_set *set, int64_t i, image *out)
 {
+    grail_status status = GRAIL_OK;
+    buffer bytes = {0};
+    TRY(read_file(set, i, &bytes));
+    TRY(image_decode(bytes.bytes, bytes.size, IMAGE_MOST_PIXELS, out));
+out:
+    buffer_fini(&bytes);
+    return status;
+}
+
+/* One call for many images. An error text belongs to the thread that failed. The text of the first
+ * image that failed, by index and not by time, is copied for the caller. */
+typedef struct image_job {
+    const image_set *set;
+    const int64_t *indices;
+    /* Does what the call is for with image indices[i]. */
+    grail_status (*run)(const struct image_job *job, int64_t i);
+    float *pixels;         /* of image_set_load */
+    uint64_t *digests;     /* of image_set_digests */
+    pthread_mutex_t mutex; /* guards the members below */
+    grail_status status;
+    int64_t failed;
+    char text[LONGEST_TEXT];
+} image_job;
+
+static grail_status load_image(const image_job *job, int64_t i)
+{
+    const image_set *set = job->set;
+    const int64_t index = job->indices[i];
+    const size_t size = (size_t)(set->rule.side * set->rule.side * 3);
     image picture = {0};
     grail_status status =
-        set->is_cifar ? decode_cifar(set, i, &picture) : decode_file(set, i, &picture);
+        set->is_cifar ? decode_cifar(set, index, &picture) : decode_file(set, index, &picture);
     if (status == GRAIL_OK) {
-        status = image_prepare(&set->rule, &picture, out);
-    }
-    if (status != GRAIL_OK) {
-        error_prefix("%s", image_set_name(set, i));
+        status = image_prepare(&set->rule, &picture, job->pixels + (size_t)i * size);
     }
     image_fini(&picture);
     return status;
 }
 
-/* One call of image_set_load. An error text belongs to the thread that failed. The text of the
- * first image that failed, by index and not by time, is copied for the caller. */
-typedef struct load_job {
-    const image_set *set;
-    const int64_t *indices;
-    float *out;
-    pthread_mutex_t mutex; /* guards the members below */
-    grail_status status;
-    int64_t failed;
-    char text[LONGEST_TEXT];
-} load_job;
+static grail_status digest_image(const image_job *job, int64_t i)
+{
+    grail_status status = GRAIL_OK;
+    const image_set *set = job->set;
+    buffer bytes = {0};
+    if (set->is_cifar) {
+        job->digests[i] = hash_short(cifar_planes(set, job->indices[i]), CIFAR_BYTES);
+    } else {
+        TRY(read_file(set, job->indices[i], &bytes));
+        job->digests[i] = hash_short(bytes.bytes, bytes.size);
+    }
+out:
+    buffer_fini(&bytes);
+    return status;
+}
 
-static void record_failure(load_job *job, int64_t i, grail_status status)
+static void record_failure(image_job *job, int64_t i, grail_status status)
 {
     pthread_mutex_lock(&job->mutex);
     if (job->status == GRAIL_OK || i < job->failed) {
@@ -252,26 +286,37 @@ static void record_failure(load_job *job, int64_t i, grail_status status)
     pthread_mutex_unlock(&job->mutex);
 }
 
-static void load_pieces(int64_t begin, int64_t end, void *context)
+static void run_pieces(int64_t begin, int64_t end, void *context)
 {
-    load_job *job = context;
-    const size_t size = (size_t)(job->set->rule.side * job->set->rule.side * 3);
+    image_job *job = context;
     for (int64_t i = begin; i < end; i++) {
-        const grail_status status =
-            load_image(job->set, job->indices[i], job->out + (size_t)i * size);
+        const grail_status status = job->run(job, i);
         if (status != GRAIL_OK) {
+            error_prefix("%s", image_set_name(job->set, job->indices[i]));
             record_failure(job, i, status);
         }
     }
 }
 
+static grail_status run_job(image_job *job, int64_t count)
+{
+    pthread_mutex_init(&job->mutex, NULL);
+    parallel_for(count, LOAD_GRAIN, run_pieces, job);
+    pthread_mutex_destroy(&job->mutex);
+    return job->status == GRAIL_OK ? GRAIL_OK : error_set(job->status, "%s", job->text);
+}
+
 grail_status image_set_load(const image_set *set, int64_t count, const int64_t *indices, float *out)
 {
-    load_job job = {.set = set, .indices = indices, .out = out};
-    pthread_mutex_init(&job.mutex, NULL);
-    parallel_for(count, LOAD_GRAIN, load_pieces, &job);
-    pthread_mutex_destroy(&job.mutex);
-    return job.status == GRAIL_OK ? GRAIL_OK : error_set(job.status, "%s", job.text);
+    image_job job = {.set = set, .indices = indices, .run = load_image, .pixels = out};
+    return run_job(&job, count);
+}
+
+grail_status image_set_digests(const image_set *set, int64_t count, const int64_t *indices,
+                               uint64_t *digests)
+{
+    image_job job = {.set = set, .indices = indices, .run = digest_image, .digests = digests};
+    return run_job(&job, count);
 }
 
 grail_status image_set_sample(const image_set *set, int64_t count, uint64_t seed, int64_t *indices)

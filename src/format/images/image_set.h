@@ -40,6 +40,13 @@ const char *image_set_hash(const image_set *set);
 grail_status image_set_load(const image_set *set, int64_t count, const int64_t *indices,
                             float *out) GRAIL_MUST_CHECK;
 
+/** digests[count] <- 64 bits of the SHA-256 of images indices[0..count), of the bytes of its file
+ * or of its pixels in a CIFAR batch: equal for copies under other names and labels. Nothing is
+ * decoded.
+ */
+grail_status image_set_digests(const image_set *set, int64_t count, const int64_t *indices,
+                               uint64_t *digests) GRAIL_MUST_CHECK;
+
 /** indices[count]: `count` different images drawn at random, ascending; all of them in order when
  * count equals the set's. */
 grail_status image_set_sample(const image_set *set, int64_t count, uint64_t seed,

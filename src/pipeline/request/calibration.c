@@ -239,6 +239,7 @@ static grail_status describe_images(const grail_model *model, calibration *c,
         TRY(describe_preprocessing(model, c->description));
     }
     TRY(json_put(c->description, "samples", json_integer(c->count)));
+    TRY(describe_hashes(&c->hashes, c->description));
 out:
     return status;
 }
@@ -266,6 +267,19 @@ out:
     return status;
 }
 
+/* Of images in random order, so the first ones stand for all where the set takes no more. */
+static grail_status hash_sample(const image_set *set, const int64_t *indices, calibration *c)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t count = c->count < HASH_SET_MOST ? c->count : HASH_SET_MOST;
+    TRY(hash_set_init(&c->hashes));
+    TRY(image_set_digests(set, count, indices, c->hashes.hashes));
+    c->hashes.count = count;
+    hash_set_settle(&c->hashes);
+out:
+    return status;
+}
+
 static grail_status load_sample(const image_set *set, uint64_t seed, calibration *c)
 {
     grail_status status = GRAIL_OK;
@@ -283,6 +297,7 @@ static grail_status load_sample(const image_set *set, uint64_t seed, calibration
     TRY(mix(seed, c->count, indices));
     TRY(memory_new_unset(&c->pixels, pixels, sizeof c->pixels[0]));
     TRY(image_set_load(set, c->count, indices, c->pixels));
+    TRY(hash_sample(set, indices, c));
     c->positions = (extent){.height = side, .width = side};
 out:
     memory_free(indices);

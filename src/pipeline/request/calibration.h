@@ -13,7 +13,7 @@
 
 typedef struct calibration {
     token_windows windows; /* of text */
-    hash_set hashes;       /* of runs of its tokens */
+    hash_set hashes;       /* of images, or of runs of tokens */
     char tokenizer_hash[65];
     float *pixels;    /* images [count, height, width, 3], owned */
     int64_t count;    /* number of samples; 0 when nothing needs data */

@@ -34,6 +34,7 @@ static void hashes_are_ordered_and_found_once(void **state)
     assert_int_equal(hash_set_mark(&set, 8, marked), 0);
     assert_int_equal(hash_set_mark(&set, UINT64_MAX, marked), 1);
     assert_int_equal(hash_set_mark(&empty, 7, marked), 0);
+    assert_true(hash_set_has(&set, 7) && !hash_set_has(&set, 8) && !hash_set_has(&empty, 7));
     hash_set_fini(&set);
     hash_set_fini(&set);
 }

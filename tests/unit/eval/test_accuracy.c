@@ -171,7 +171,7 @@ static void labels_are_found_among_the_largest_outputs(void **state)
             grail_accuracy a = {0};
             setup(&f, backends[b], HIDDEN, CLASSES);
             open_images(&f, five, IMAGES);
-            assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, batch, NULL, NULL, &a));
+            assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, batch, NULL, NULL, NULL, &a));
             assert_five(&a);
             teardown(&f);
         }
@@ -185,7 +185,7 @@ static void a_store_of_narrower_shapes_is_run_as_it_is(void **state)
     grail_accuracy a = {0};
     setup(&f, backend_host(), 3, CLASSES);
     open_images(&f, five, IMAGES);
-    assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, 2, NULL, NULL, &a));
+    assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, 2, NULL, NULL, NULL, &a));
     assert_five(&a);
     teardown(&f);
 }
@@ -198,9 +198,35 @@ static void five_classes_have_no_top5(void **state)
     grail_accuracy a = {0};
     setup(&f, backend_host(), HIDDEN, 5);
     open_images(&f, images, 2);
-    assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, 0, NULL, NULL, &a));
+    assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, 0, NULL, NULL, NULL, &a));
     assert_true(a.top1 == 1.0 && isnan(a.top5));
     assert_true(a.high == 1.0 && a.low > 0.0);
+    teardown(&f);
+}
+
+/* Three of the five images are red; of the three digests the last belongs to none. */
+static void images_that_were_calibrated_on_are_counted(void **state)
+{
+    (void)state;
+    static const int64_t first_two[] = {0, 1};
+    fixture f;
+    hash_set calibrated = {0};
+    setup(&f, backend_host(), HIDDEN, CLASSES);
+    open_images(&f, five, IMAGES);
+    assert_ok(hash_set_init(&calibrated));
+    assert_ok(image_set_digests(f.set, 2, first_two, calibrated.hashes));
+    calibrated.hashes[2] = calibrated.hashes[0] + 1;
+    calibrated.count = 3;
+    hash_set_settle(&calibrated);
+    for (int64_t batch = 1; batch <= IMAGES; batch++) {
+        grail_accuracy a = {0};
+        assert_ok(
+            accuracy_measure(&f.model, f.store, f.set, 0, batch, &calibrated, NULL, NULL, &a));
+        assert_int_equal(a.calibration_images, 3);
+        assert_int_equal(a.calibration_found, 2);
+        assert_int_equal(a.overlap_images, 4);
+    }
+    hash_set_fini(&calibrated);
     teardown(&f);
 }
 
@@ -215,11 +241,11 @@ static void fewer_images_are_always_the_same_ones(void **state)
     grail_accuracy other = {0};
     setup(&f, backend_host(), HIDDEN, CLASSES);
     open_images(&f, five, IMAGES);
-    assert_ok(accuracy_measure(&f.model, f.store, f.set, 3, 1, NULL, NULL, &one));
-    assert_ok(accuracy_measure(&f.model, f.store, f.set, 3, 0, NULL, NULL, &other));
+    assert_ok(accuracy_measure(&f.model, f.store, f.set, 3, 1, NULL, NULL, NULL, &one));
+    assert_ok(accuracy_measure(&f.model, f.store, f.set, 3, 0, NULL, NULL, NULL, &other));
     assert_int_equal(one.images, 3);
     assert_true(one.mean_nll == other.mean_nll);
-    assert_fails(accuracy_measure(&f.model, f.store, f.set, IMAGES + 1, 0, NULL, NULL, &one),
+    assert_fails(accuracy_measure(&f.model, f.store, f.set, IMAGES + 1, 0, NULL, NULL, NULL, &one),
                  GRAIL_ERROR_ARGUMENT, "6 images were requested, but the data holds 5");
     teardown(&f);
 }
@@ -247,10 +273,10 @@ static void an_observer_sees_every_batch_and_can_cancel(void **state)
     watcher w = {0};
     setup(&f, backend_host(), HIDDEN, CLASSES);
     open_images(&f, five, IMAGES);
-    assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, 2, watch, &w, &a));
+    assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, 2, NULL, watch, &w, &a));
     assert_true(w.calls == 3 && w.done == IMAGES && w.total == IMAGES && w.top1 == a.top1);
     w = (watcher){.stop_at = 2};
-    assert_fails(accuracy_measure(&f.model, f.store, f.set, 0, 2, watch, &w, &a),
+    assert_fails(accuracy_measure(&f.model, f.store, f.set, 0, 2, NULL, watch, &w, &a),
                  GRAIL_ERROR_CANCELLED, "cancelled after 4 of 5 images");
     teardown(&f);
 }
@@ -266,7 +292,7 @@ static void a_label_without_an_output_names_the_image(void **state)
     grail_accuracy a = {.images = -1};
     setup(&f, backend_host(), HIDDEN, CLASSES);
     open_images(&f, images, 2);
-    assert_fails(accuracy_measure(&f.model, f.store, f.set, 0, 0, NULL, NULL, &a),
+    assert_fails(accuracy_measure(&f.model, f.store, f.set, 0, 0, NULL, NULL, NULL, &a),
                  GRAIL_ERROR_ARGUMENT, "image 1 has label 9, but the network has only 7 classes");
     assert_int_equal(a.images, -1);
     teardown(&f);
@@ -311,7 +337,7 @@ static void outputs_that_are_no_numbers_are_an_error(void **state)
     assert_ok(host_view_open(f.store->entries[3].values, GRAIL_DTYPE_F64, HOST_UPDATES, &bias));
     ((double *)bias.values)[2] = (double)NAN;
     assert_ok(host_view_close(&bias));
-    assert_fails(accuracy_measure(&f.model, f.store, f.set, 0, 0, NULL, NULL, &a),
+    assert_fails(accuracy_measure(&f.model, f.store, f.set, 0, 0, NULL, NULL, NULL, &a),
                  GRAIL_ERROR_NUMERIC, "head.weight");
     teardown(&f);
 }
@@ -320,7 +346,7 @@ static grail_status measure(void *context)
 {
     fixture *f = context;
     grail_accuracy a = {0};
-    return accuracy_measure(&f->model, f->store, f->set, 0, 2, NULL, NULL, &a);
+    return accuracy_measure(&f->model, f->store, f->set, 0, 2, NULL, NULL, NULL, &a);
 }
 
 static void every_failing_allocation_is_survived(void **state)
@@ -351,6 +377,7 @@ int main(void)
         cmocka_unit_test(labels_are_found_among_the_largest_outputs),
         cmocka_unit_test(a_store_of_narrower_shapes_is_run_as_it_is),
         cmocka_unit_test(five_classes_have_no_top5),
+        cmocka_unit_test(images_that_were_calibrated_on_are_counted),
         cmocka_unit_test(fewer_images_are_always_the_same_ones),
         cmocka_unit_test(an_observer_sees_every_batch_and_can_cancel),
         cmocka_unit_test(a_label_without_an_output_names_the_image),

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* A JPEG of 32 x 32. */
 static buffer square(void)
@@ -292,6 +293,26 @@ static void test_the_hash_follows_names_sizes_and_labels(void **state)
     discard(directory);
 }
 
+static void test_digests_are_of_files_whatever_their_names(void **state)
+{
+    (void)state;
+    static const int64_t indices[] = {0, 1, 2};
+    uint64_t digests[3];
+    char *directory = make_flat();
+    put_text(directory, "b.jpg", "no image at all"); /* bytes are enough */
+    image_set *set = NULL;
+    const grail_image_source source = {.path = directory};
+    assert_ok(image_set_open(&source, &set));
+    assert_ok(image_set_digests(set, 3, indices, digests));
+    assert_true(digests[0] != digests[1] && digests[0] == digests[2]);
+    char path[4096];
+    snprintf(path, sizeof path, "%s/b.jpg", directory);
+    assert_int_equal(unlink(path), 0);
+    assert_fails(image_set_digests(set, 3, indices, digests), GRAIL_ERROR_IO, "b.jpg");
+    image_set_close(set);
+    discard(directory);
+}
+
 static void test_a_folder_takes_no_split(void **state)
 {
     (void)state;
@@ -424,6 +445,7 @@ int main(void)
         cmocka_unit_test(test_folders_named_after_classes_have_their_indices),
         cmocka_unit_test(test_class_names_leave_the_labels_of_a_csv),
         cmocka_unit_test(test_the_hash_follows_names_sizes_and_labels),
+        cmocka_unit_test(test_digests_are_of_files_whatever_their_names),
         cmocka_unit_test(test_a_folder_takes_no_split),
         cmocka_unit_test(test_images_that_cannot_be_decoded_are_named),
         cmocka_unit_test(test_a_failed_loader_keeps_failing),

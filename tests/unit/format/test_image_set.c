@@ -189,6 +189,24 @@ static void test_the_hash_follows_the_bytes(void **state)
     discard(four);
 }
 
+/* Image i and image i + 256 have the same bytes, and labels of their own. */
+static void test_digests_are_of_an_image_s_own_bytes(void **state)
+{
+    (void)state;
+    static const int64_t indices[] = {258, 2, 3};
+    uint64_t digests[3];
+    uint64_t alone = 0;
+    char *directory = make_cifar(260);
+    image_set *set = open_set(directory);
+    assert_int_not_equal(image_set_label(set, 258), image_set_label(set, 2));
+    assert_ok(image_set_digests(set, 3, indices, digests));
+    assert_true(digests[0] == digests[1] && digests[1] != digests[2]);
+    assert_ok(image_set_digests(set, 1, indices + 2, &alone));
+    assert_true(alone == digests[2]);
+    image_set_close(set);
+    discard(directory);
+}
+
 static void test_a_sample_is_ascending_distinct_and_seeded(void **state)
 {
     (void)state;
@@ -369,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_a_source_replaces_mean_and_deviation),
         cmocka_unit_test(test_sources_that_do_not_fit_are_refused),
         cmocka_unit_test(test_the_hash_follows_the_bytes),
+        cmocka_unit_test(test_digests_are_of_an_image_s_own_bytes),
         cmocka_unit_test(test_a_sample_is_ascending_distinct_and_seeded),
         cmocka_unit_test(test_a_loader_gives_every_batch_in_order),
         cmocka_unit_test(test_a_loader_can_be_closed_at_any_time),
