@@ -218,9 +218,39 @@ int node_parameters(const node *n, int out[NODE_MAX_PARAMETERS])
     return count;
 }
 
+/* The name of a node's weight, or of its kind. */
+static const char *node_label(const graph *g, const node *n)
+{
+    return n->weight == GRAPH_NONE ? operator_of(n)->name : g->parameters[n->weight].name;
+}
+
+/* Whether it reads as many values as its kind does, each of which is there. */
+static grail_status check_inputs(const graph *g, const node *n)
+{
+    const operator_rules *rules = operator_of(n);
+    if (n->input_count != rules->inputs) {
+        return error_set(GRAIL_ERROR_INTERNAL,
+                         "node %d ('%s', kind %s) reads %d values, expected %d as its row in "
+                         "operator_list.h says",
+                         g->node_count, node_label(g, n), rules->name, n->input_count,
+                         rules->inputs);
+    }
+    for (int i = 0; i < n->input_count; i++) {
+        if (n->inputs[i] < 0 || n->inputs[i] >= g->value_count) {
+            return error_set(GRAIL_ERROR_INTERNAL,
+                             "node %d ('%s', kind %s) reads value %d, expected one of the %d that "
+                             "nodes before it make",
+                             g->node_count, node_label(g, n), rules->name, n->inputs[i],
+                             g->value_count);
+        }
+    }
+    return GRAIL_OK;
+}
+
 grail_status graph_add_node(graph *g, const node *n, int *out)
 {
     grail_status status = GRAIL_OK;
+    TRY(check_inputs(g, n));
     TRY(memory_reserve(&g->nodes, (size_t)g->node_count + 1, sizeof g->nodes[0]));
     node *added = &g->nodes[g->node_count++];
     *added = *n;

@@ -122,7 +122,8 @@ int node_parameters(const node *n, int out[NODE_MAX_PARAMETERS]);
 /** Index of the parameter of that name, or GRAPH_NONE. */
 int graph_find_parameter(const graph *g, const char *name);
 
-/** Adds a copy of `n`; its output field is set to a new value, also stored in *out. */
+/** Adds a copy of `n`; its output field is set to a new value, also stored in *out. It must read as
+ * many values as the row of its kind says (operator_list.h), all of which are there. */
 grail_status graph_add_node(graph *g, const node *n, int *out) GRAIL_MUST_CHECK;
 
 /** Takes *table over, which nodes of the graph may borrow from then on, and leaves NULL. */

@@ -35,7 +35,7 @@ OPERATOR(CONV2D, conv2d, .inputs = 1, .axis = AXIS_STARTS, .width = rows_of_weig
          .moves_window = true, .may_overflow = true, .looks_at_inputs = true)
 
 /* (x - mean) / sqrt(variance + epsilon) * weight + bias, per channel */
-OPERATOR(BATCH_NORM, batch_norm, .inputs = 1, .check = channels_fit, .in_place = IN_PLACE_ANY,
+OPERATOR(BATCH_NORM, batch_norm, .inputs = 1, .check = rows_fit, .in_place = IN_PLACE_ANY,
          .per_channel = true, .looks_at_inputs = true)
 
 /* over the entire width */

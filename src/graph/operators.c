@@ -82,6 +82,20 @@ static grail_status heads_fit(const graph *g, const node *n, const int64_t *in)
     return GRAIL_OK;
 }
 
+/* Every parameter must have a row for each channel. */
+static grail_status rows_fit(const graph *g, const node *n, const int64_t *in)
+{
+    int parameters[NODE_MAX_PARAMETERS];
+    const int count = node_parameters(n, parameters);
+    for (int i = 0; i < count; i++) {
+        const graph_parameter *p = &g->parameters[parameters[i]];
+        if (p->shape[0] != in[0]) {
+            return width_mismatch(g, n, p->name, p->shape[0], in[0]);
+        }
+    }
+    return GRAIL_OK;
+}
+
 /* Every parameter must have as many elements per position as `expected`. */
 static grail_status parameters_fit(const graph *g, const node *n, int64_t expected, int64_t in)
 {
@@ -239,9 +253,15 @@ bool node_has_moments(const node *n)
     return n->mean != GRAPH_NONE;
 }
 
+static bool has_kernels(const graph *g, const node *n)
+{
+    return operator_of(n)->per_channel && n->weight != GRAPH_NONE &&
+           g->parameters[n->weight].rank > 1;
+}
+
 int64_t node_products(const graph *g, const node *n, extent output)
 {
-    int64_t products = node_is_map(n) ? output.height * output.width : 0;
+    int64_t products = node_is_map(n) || has_kernels(g, n) ? output.height * output.width : 0;
     for (int d = 0; products > 0 && d < g->parameters[n->weight].rank; d++) {
         products *= g->parameters[n->weight].shape[d];
     }

@@ -20,7 +20,7 @@ typedef enum in_place_rule { IN_PLACE_NEVER, IN_PLACE_ANY, IN_PLACE_SECOND } in_
 
 typedef struct operator_rules {
     const char *name;
-    int inputs;
+    int inputs; /* values that it reads; only a fused graph adds one (exec/fuse.h) */
     axis_rule axis;
     /** Whether the axis that it carries cannot be cut; NULL: it can. */
     bool (*pins)(const node *n);
@@ -34,7 +34,7 @@ typedef struct operator_rules {
     in_place_rule in_place;
     bool gathers;         /* token ids pick rows of its weight, which is never loaded as a whole */
     bool moves_window;    /* over positions */
-    bool per_channel;     /* its parameters have one element per channel, and are cut with them */
+    bool per_channel;     /* its parameters have one row per channel, which is cut with it */
     bool may_overflow;    /* its output is searched for NaN and infinity */
     bool looks_at_inputs; /* on the way back, and at the output */
     bool looks_at_output;
@@ -53,7 +53,9 @@ bool node_is_sum(const node *n);
 /** Whether it normalises by a stored mean and variance per channel. */
 bool node_has_moments(const node *n);
 
-/** Multiply-accumulates for one sample with an output of these positions, in maps. */
+/** Multiply-accumulates for one sample with an output of these positions: at each of them, one for
+ * every element of the weight of a map, or of kernels per channel. One factor per channel is no
+ * such product. */
 int64_t node_products(const graph *g, const node *n, extent output);
 
 /** The width of the node's output, where its weight (NULL without) has this shape. */

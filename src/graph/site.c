@@ -395,7 +395,10 @@ int64_t site_parameters_per_unit(const graph *g, const site *s)
     }
     for (int k = 0; k < s->channel_count; k++) {
         int parameters[NODE_MAX_PARAMETERS];
-        total += node_parameters(&g->nodes[s->channels[k]], parameters);
+        const int count = node_parameters(&g->nodes[s->channels[k]], parameters);
+        for (int i = 0; i < count; i++) {
+            total += elements_along(&g->parameters[parameters[i]], 0);
+        }
     }
     return total;
 }

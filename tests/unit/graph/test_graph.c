@@ -175,6 +175,38 @@ static void operands_of_different_widths_are_refused(void **state)
     }
 }
 
+static void assert_refused(const node *n, const char *text)
+{
+    graph *g = new_graph();
+    int value = -1;
+    assert_fails(graph_add_node(g, n, &value), GRAIL_ERROR_INTERNAL, text);
+    assert_int_equal(value, -1);
+    assert_int_equal(g->node_count, 0);
+    graph_free(g);
+}
+
+static void a_node_reads_as_many_values_as_its_kind(void **state)
+{
+    (void)state;
+    const node few = node_of(NODE_MULTIPLY, 0, 0, GRAPH_NONE);
+    const node many = node_of(NODE_ACTIVATION, 0, 0, 0);
+    const node none = node_of(NODE_MEAN, 0, GRAPH_NONE, GRAPH_NONE);
+    const node early = node_of(NODE_ADD, 0, 0, 1);
+    assert_refused(&few, "node 0 ('multiply', kind multiply) reads 1 values, expected 2");
+    assert_refused(&many, "kind activation) reads 2 values, expected 1");
+    assert_refused(&none, "kind mean) reads 0 values, expected 1");
+    assert_refused(&early, "kind add) reads value 1, expected one of the 1");
+    graph *g = new_graph();
+    int weight = GRAPH_NONE;
+    int value = -1;
+    assert_ok(graph_add_parameter(g, "w", 2, (const int64_t[]){3, 4}, &weight));
+    node named = node_of(NODE_LINEAR, 0, 0, 0);
+    named.weight = weight;
+    assert_fails(graph_add_node(g, &named, &value), GRAIL_ERROR_INTERNAL,
+                 "node 0 ('w', kind linear) reads 2 values, expected 1");
+    graph_free(g);
+}
+
 static graph *attention_graph(int64_t head_dim, int64_t q_width, int64_t k_width, int64_t v_width)
 {
     graph *g = new_graph();
@@ -239,6 +271,7 @@ int main(void)
         cmocka_unit_test(a_linear_of_another_width_is_named),
         cmocka_unit_test(a_norm_of_another_width_is_named),
         cmocka_unit_test(operands_of_different_widths_are_refused),
+        cmocka_unit_test(a_node_reads_as_many_values_as_its_kind),
         cmocka_unit_test(heads_that_do_not_fit_are_refused),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };

@@ -2,6 +2,8 @@
  * ends, and what pins them. */
 #include "build.h"
 
+#include "graph/operators.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -98,6 +100,30 @@ static void channels_between_convolutions_are_a_site(void **state)
     /* a row and a column of 3 x 3 kernels, four of the norm */
     assert_int_equal(site_parameters_per_unit(g, s), 9 * WIDTH + 9 * WIDTH + 4);
     assert_string_equal(site_kind_name(s->kind), "conv");
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+/* A kernel for each channel, as a depthwise convolution has: [channels, 1, 3, 3]. */
+static void kernels_per_channel_count_with_all_their_elements(void **state)
+{
+    (void)state;
+    const extent positions = {.height = 5, .width = 4};
+    graph *g = residual_graph();
+    site_list sites = derive(g);
+    const site *s = find_site(&sites, "a.conv2");
+    const node *norm = &g->nodes[s->channels[0]];
+    const node *map = &g->nodes[s->producers[0].node];
+    graph_parameter *kernel = &g->parameters[norm->weight];
+    assert_int_equal(node_products(g, norm, positions), 0); /* a factor is no kernel */
+    assert_int_equal(node_products(g, map, positions), 20 * INNER * WIDTH * 9);
+    *kernel = (graph_parameter){
+        .name = kernel->name, .tensor = kernel->tensor, .rank = 4, .shape = {INNER, 1, 3, 3}};
+    assert_int_equal(node_products(g, norm, positions), 20 * INNER * 9);
+    assert_int_equal(site_parameters_per_unit(g, s), 9 * WIDTH + 9 * WIDTH + 9 + 3);
+    assert_ok(graph_finish(g, g->output)); /* its first axis is that of the channels */
+    kernel->shape[0] = INNER - 1;
+    assert_fails(graph_finish(g, g->output), GRAIL_ERROR_SHAPE, "a.bn1.weight expects");
     site_list_fini(&sites);
     graph_free(g);
 }
@@ -289,6 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(channels_between_convolutions_are_a_site),
+        cmocka_unit_test(kernels_per_channel_count_with_all_their_elements),
         cmocka_unit_test(a_residual_stream_is_one_site_of_all_that_add_to_it_and_read_it),
         cmocka_unit_test(streams_are_listed_before_the_channels_of_their_blocks),
         cmocka_unit_test(a_shortcut_that_pads_pins_the_streams_it_joins),
