@@ -185,16 +185,35 @@ static grail_status translate_activation(translation *t, const node *n, translat
     return onnx_refuse("an activation");
 }
 
+/* The second operand in the layout of the first one, where one of them has no axis of positions, or
+ * where one is an image and the other are tokens: then both become tokens. Axes of one element
+ * are repeated by ONNX. */
+static grail_status translate_operands(translation *t, const node *n, translated *y,
+                                       translated *other)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t width = t->widths[n->inputs[1]];
+    const layout left = t->values[n->inputs[0]].layout;
+    const layout right = t->values[n->inputs[1]].layout;
+    const bool tokens = left != right && left != LAYOUT_VECTOR && right != LAYOUT_VECTOR;
+    TRY(onnx_value(t, n, 0, tokens, y));
+    TRY(onnx_value(t, n, 1, tokens, other));
+    if (left == LAYOUT_VECTOR && right != LAYOUT_VECTOR) { /* one position, as the first one */
+        TRY(onnx_emit_reshape(t, other->name, 2, (const int64_t[]){0, width}, &other->name));
+    } else if (left == LAYOUT_IMAGE && right == LAYOUT_VECTOR) {
+        TRY(onnx_emit_reshape(t, other->name, 4, (const int64_t[]){0, width, 1, 1}, &other->name));
+    } else if (left == LAYOUT_TOKENS && right == LAYOUT_VECTOR) {
+        TRY(onnx_emit_reshape(t, other->name, 3, (const int64_t[]){0, 1, width}, &other->name));
+    }
+out:
+    return status;
+}
+
 static grail_status translate_elementwise(translation *t, const node *n, translated *y)
 {
     grail_status status = GRAIL_OK;
-    const bool tokens = t->values[n->inputs[0]].layout != t->values[n->inputs[1]].layout;
     translated other;
-    if (n->repeats_second) {
-        return onnx_refuse("a product or sum with a repeated operand");
-    }
-    TRY(onnx_value(t, n, 0, tokens, y));
-    TRY(onnx_value(t, n, 1, tokens, &other));
+    TRY(translate_operands(t, n, y, &other));
     TRY(onnx_emit_two(t, n->kind == NODE_ADD ? "Add" : "Mul", y->name, other.name, &y->name));
 out:
     return status;

@@ -119,6 +119,97 @@ static void nodes_become_operators(void **state)
     teardown(&f);
 }
 
+/* Adds a node at place *at; *at is then behind it. */
+static int insert(graph *g, int *at, node n)
+{
+    int value = -1;
+    assert_ok(graph_add_node(g, &n, &value));
+    const node added = g->nodes[g->node_count - 1];
+    memmove(&g->nodes[*at + 1], &g->nodes[*at],
+            (size_t)(g->node_count - 1 - *at) * sizeof g->nodes[0]);
+    g->nodes[(*at)++] = added;
+    return value;
+}
+
+static int insert_repeating(graph *g, int *at, node_kind kind, int left, int right)
+{
+    node n = node_of(kind, g->nodes[*at].block, left, right);
+    n.repeats_second = true;
+    return insert(g, at, n);
+}
+
+/* What reads a value from a place on reads another one instead. */
+static void redirect(graph *g, int at, int from, int to)
+{
+    for (int i = at; i < g->node_count; i++) {
+        for (int k = 0; k < g->nodes[i].input_count; k++) {
+            int *input = &g->nodes[i].inputs[k];
+            *input = *input == from ? to : *input;
+        }
+    }
+}
+
+/* x[N, width] -> one channel, by the first row of a tensor of the checkpoint. */
+static int insert_gate(grail_model *m, int *at, const char *tensor, int64_t width, int x)
+{
+    node n = node_of(NODE_LINEAR, m->graph->nodes[*at].block, x, GRAPH_NONE);
+    assert_ok(graph_add_part(m->graph, tensor, 0, 2, (const int64_t[]){1, width}, &n.weight));
+    assert_ok(memory_resize(&m->tensors, (size_t)m->graph->parameter_count, sizeof m->tensors[0]));
+    const int64_t place = checkpoint_index_of(m->checkpoint, tensor);
+    assert_true(place >= 0);
+    m->tensors[n.weight] = checkpoint_at(m->checkpoint, place);
+    return insert(m->graph, at, n);
+}
+
+/* Asserts that one value is reshaped so. */
+static void assert_reshaped(const onnx_file_read *r, int count, const int64_t shape[])
+{
+    int found = 0;
+    for (int i = 0; i < r->node_count; i++) {
+        const onnx_read_tensor *t = strcmp(r->nodes[i].type, "Reshape") == 0
+                                        ? onnx_find_tensor(r, r->nodes[i].inputs[1])
+                                        : NULL;
+        const size_t bytes = (size_t)count * sizeof shape[0];
+        found += t != NULL && t->bytes == bytes && memcmp(t->raw, shape, bytes) == 0;
+    }
+    assert_int_equal(found, 1);
+}
+
+/* What stands for all positions gets axes of one position, which ONNX repeats. */
+static void a_repeated_operand_has_the_axes_of_the_other(void **state)
+{
+    (void)state;
+    enum { WIDTH = 32, SIDE = 3 }; /* of the convolution's output */
+    fixture f;
+    setup(&f, "hf-vit", NULL);
+    graph *g = f.m->graph;
+    int at = (int)(tower_node(f.m, NODE_CONV2D) - g->nodes) + 1;
+    const int image = g->nodes[at - 1].output;
+    const int block = g->nodes[at - 1].block;
+    const int mean = insert(g, &at, node_of(NODE_MEAN, block, image, GRAPH_NONE));
+    const int gate = insert_gate(f.m, &at, "classifier.weight", WIDTH, mean);
+    node pool = node_of(NODE_MAX_POOL, block, image, GRAPH_NONE);
+    pool.window.kernel_height = SIDE;
+    pool.window.kernel_width = SIDE;
+    const int largest = insert(g, &at, pool);
+    const int both = insert_repeating(g, &at, NODE_ADD, mean, largest);
+    const int gated = insert_repeating(g, &at, NODE_MULTIPLY, image, gate);
+    const int made = insert_repeating(g, &at, NODE_MULTIPLY, gated, both);
+    redirect(g, at, image, made);
+    at = (int)(tower_node(f.m, NODE_CLASS_TOKEN) - g->nodes) + 1;
+    const int tokens = g->nodes[at - 1].output;
+    redirect(g, at + 1, tokens, insert_repeating(g, &at, NODE_ADD, tokens, both));
+    assert_ok(graph_finish(g, g->output));
+    assert_ok(grail_onnx_write(f.m, f.path, NULL, NULL));
+    const onnx_file_read *r = onnx_read(f.path);
+    assert_sorted(r);
+    assert_reshaped(r, 2, (const int64_t[]){0, WIDTH});
+    assert_reshaped(r, 4, (const int64_t[]){0, 1, 1, 1});
+    assert_reshaped(r, 4, (const int64_t[]){0, WIDTH, 1, 1});
+    assert_reshaped(r, 3, (const int64_t[]){0, 1, WIDTH});
+    teardown(&f);
+}
+
 static void a_limit_moves_the_weights_to_a_second_file(void **state)
 {
     (void)state;
@@ -257,6 +348,7 @@ int main(void)
         cmocka_unit_test(tensors_keep_the_names_and_values_of_the_checkpoint),
         cmocka_unit_test(the_input_is_a_batch_of_any_size),
         cmocka_unit_test(nodes_become_operators),
+        cmocka_unit_test(a_repeated_operand_has_the_axes_of_the_other),
         cmocka_unit_test(a_limit_moves_the_weights_to_a_second_file),
         cmocka_unit_test(weights_of_16_bits_become_f32),
         cmocka_unit_test(what_a_file_cannot_say_is_refused),
