@@ -158,8 +158,9 @@ static grail_status wrong_shape(const opening *o, const graph_parameter *wanted,
                sizeof expected);
     error_set(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has shape %s, but %s needs shape %s", o->m->path,
               wanted->tensor, stored, o->asker, expected);
-    if (wanted->map.rows.run > 0) {
-        error_append(" from row %lld on", (long long)wanted->map.rows.first);
+    if (!storage_axis_is_whole(&wanted->map.rows)) {
+        error_append(" from %s %lld on", wanted->map.transposed ? "column" : "row",
+                     (long long)wanted->map.rows.first);
     }
     return GRAIL_ERROR_SHAPE;
 }

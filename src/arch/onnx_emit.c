@@ -86,13 +86,14 @@ grail_status onnx_parameter(translation *t, int parameter, parameter_name *out)
     grail_status status = GRAIL_OK;
     const graph_parameter *p = &t->g->parameters[parameter];
     TRY(whole_tensor(t, parameter, &out->text));
-    if (!p->map.transposed && !storage_is_run_of_rows(&p->map, p->shape[0])) {
+    if (!storage_is_run_of_rows(&p->map, p->shape[0])) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "cannot write '%s' as ONNX: it is not a run of rows of tensor '%s'", p->name,
-             p->tensor);
+             "cannot write '%s' as ONNX: it is not a run of rows of tensor '%s', as they are",
+             p->name, p->tensor);
     }
-    if (p->map.rows.run > 0) {
-        const int64_t ends[] = {p->map.rows.first, p->map.rows.first + p->shape[0], 0};
+    if (!storage_axis_is_whole(&p->map.rows)) {
+        const int64_t first = p->map.rows.first;
+        const int64_t ends[] = {first, first + p->shape[0], p->map.transposed ? 1 : 0};
         onnx_name range[3]; /* from, to, axis */
         for (int i = 0; i < 3; i++) {
             TRY(onnx_integers(t, 1, &ends[i], &range[i]));

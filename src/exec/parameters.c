@@ -42,8 +42,10 @@ void parameter_store_free(parameter_store *store)
 static grail_dtype type_of(const parameter_store *store, int index)
 {
     const grail_dtype type = backend_weight_type(store->backend);
+    const graph *g = store->model->graph;
     const bool stays = store->model->tensors[index]->dtype == type &&
-                       graph_is_linear_weight(store->model->graph, index);
+                       !storage_is_affine(&g->parameters[index].map) &&
+                       graph_is_linear_weight(g, index);
     return stays ? type : backend_type(store->backend);
 }
 
@@ -150,23 +152,17 @@ static grail_status check_finite(const graph_parameter *p, int64_t count, const 
                                p->name, (long long)bad);
 }
 
-/* Rounds f32 values to the dtype they will be stored in, so that the samples pass through exactly
+/* Rounds f32 values to those that the tensor will give, so that the samples pass through exactly
  * the weights that the finished checkpoint holds. */
-static grail_status round_to_stored(const tensor_view *tensor, int64_t count, float *values)
+static grail_status round_to_stored(const parameter_store *store, int index, int64_t count,
+                                    float *values)
 {
-    grail_status status = GRAIL_OK;
-    void *stored = NULL;
-    if (tensor->dtype == GRAIL_DTYPE_F32) {
-        return GRAIL_OK;
-    }
-    TRY(memory_new_unset(&stored, (size_t)count, dtype_bits(tensor->dtype) / 8));
-    TRY(convert_from_f32(tensor->dtype, values, count, stored));
-    TRY(convert_to_f32(tensor->dtype, stored, count, values));
-out:
+    const tensor_view *tensor = store->model->tensors[index];
+    const storage_map *map = &store->model->graph->parameters[index].map;
+    const grail_status status = storage_round(map, tensor->dtype, count, values);
     if (status != GRAIL_OK) {
         error_prefix("tensor '%s'", tensor->name);
     }
-    memory_free(stored);
     return status;
 }
 
@@ -175,7 +171,7 @@ grail_status parameter_store_round(const parameter_store *store, int index, matr
     grail_status status = GRAIL_OK;
     host_view v = {0};
     TRY(host_view_open(values, GRAIL_DTYPE_F32, HOST_UPDATES, &v));
-    TRY(round_to_stored(store->model->tensors[index], matrix_count(values), v.values));
+    TRY(round_to_stored(store, index, matrix_count(values), v.values));
     TRY(host_view_close(&v));
 out:
     host_view_drop(&v);
@@ -195,7 +191,7 @@ grail_status parameter_store_set(parameter_store *store, int index, const int64_
     TRY(new_values(store, index, shape, &copy));
     TRY(host_view_open(copy, GRAIL_DTYPE_F32, HOST_WRITES, &v));
     memcpy(v.values, values, (size_t)count * sizeof values[0]);
-    TRY(round_to_stored(store->model->tensors[index], count, v.values));
+    TRY(round_to_stored(store, index, count, v.values));
     TRY(host_view_close(&v));
     drop_entry(store, index);
     store->entries[index].values = copy;
@@ -296,21 +292,14 @@ static grail_status gather_stored(const parameter_store *store, int index, const
 {
     grail_status status = GRAIL_OK;
     const tensor_view *table = store->model->tensors[index];
-    const graph_parameter *p = &store->model->graph->parameters[index];
-    const int64_t columns = table->shape[1];
-    const size_t stored_row = (size_t)columns * dtype_bits(table->dtype) / 8;
+    const stored_matrix stored = graph_stored(&store->model->graph->parameters[index]);
+    const int64_t columns = stored.shape[1];
     host_view v = {0};
-    if (!storage_is_plain(&p->map)) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "cannot read rows of '%s', which shares tensor '%s'", p->name,
-             p->tensor);
-    }
-    TRY(check_ids(out.rows, ids, table->shape[0]));
+    TRY(check_ids(out.rows, ids, stored.shape[0]));
     TRY(host_view_open(out, GRAIL_DTYPE_F32, HOST_WRITES, &v));
     for (int64_t r = 0; r < out.rows; r++) {
         float *values = (float *)v.values + r * columns;
-        TRY(convert_to_f32(table->dtype,
-                           (const unsigned char *)table->data + (size_t)ids[r] * stored_row,
-                           columns, values));
+        TRY(storage_read_row(&stored, table, ids[r], values));
         if (find_non_finite(values, columns) >= 0) {
             FAIL(GRAIL_ERROR_NUMERIC,
                  "tensor '%s' holds a NaN or infinity in row %d; the "

@@ -1,5 +1,6 @@
 #include "graph/operators.h"
 
+#include <math.h>
 #include <string.h>
 
 grail_status graph_create(graph **out)
@@ -121,6 +122,12 @@ grail_status graph_add_stored(graph *g, const char *name, const char *tensor,
                               const storage_map *map, int rank, const int64_t shape[], int *out)
 {
     graph_parameter wanted = {.map = *map, .rank = rank};
+    if (!isfinite(map->scale) || !isfinite(map->offset)) {
+        return error_set(GRAIL_ERROR_INTERNAL,
+                         "parameter '%s' is stored with scale %g and offset %g, expected finite "
+                         "numbers",
+                         name, map->scale, map->offset);
+    }
     memcpy(wanted.shape, shape, (size_t)rank * sizeof shape[0]);
     return add_parameter(g, name, tensor, &wanted, out);
 }

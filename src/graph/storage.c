@@ -7,23 +7,35 @@
 
 storage_map storage_rows(int64_t first, int64_t count)
 {
-    return (storage_map){.rows = {.first = first, .run = count, .stride = count}};
+    return (storage_map){.rows = {.first = first, .level = {{.count = count}}}};
+}
+
+static int64_t stride_of(const storage_level *level)
+{
+    return level->stride == 0 ? 1 : level->stride;
 }
 
 int64_t storage_position(const storage_axis *axis, int64_t i)
 {
-    return axis->run == 0 ? axis->first + i
-                          : axis->first + i / axis->run * axis->stride + i % axis->run;
+    int64_t at = axis->first;
+    for (int l = 0; l < STORAGE_LEVELS && i > 0; l++) {
+        const storage_level *level = &axis->level[l];
+        const int64_t place = level->count == 0 ? i : i % level->count;
+        at += place * stride_of(level);
+        i = level->count == 0 ? 0 : i / level->count;
+    }
+    return at;
 }
 
-static bool axis_is_identity(const storage_axis *axis)
+bool storage_axis_is_whole(const storage_axis *axis)
 {
-    return axis->first == 0 && axis->run == 0;
+    return axis->first == 0 && axis->level[0].count == 0 && stride_of(&axis->level[0]) == 1;
 }
 
 static bool axis_is_contiguous(const storage_axis *axis, int64_t count)
 {
-    return axis->run == 0 || axis->run >= count;
+    const storage_level *inner = &axis->level[0];
+    return stride_of(inner) == 1 && (inner->count == 0 || inner->count >= count);
 }
 
 static double scale_of(const storage_map *map)
@@ -31,16 +43,21 @@ static double scale_of(const storage_map *map)
     return map->scale == 0.0 ? 1.0 : map->scale;
 }
 
+bool storage_is_affine(const storage_map *map)
+{
+    return scale_of(map) != 1.0 || map->offset != 0.0;
+}
+
 bool storage_is_plain(const storage_map *map)
 {
-    return axis_is_identity(&map->rows) && axis_is_identity(&map->columns) && !map->transposed &&
-           scale_of(map) == 1.0;
+    return storage_axis_is_whole(&map->rows) && storage_axis_is_whole(&map->columns) &&
+           !map->transposed && !storage_is_affine(map);
 }
 
 bool storage_is_run_of_rows(const storage_map *map, int64_t rows)
 {
-    return axis_is_contiguous(&map->rows, rows) && axis_is_identity(&map->columns) &&
-           !map->transposed && scale_of(map) == 1.0;
+    return axis_is_contiguous(&map->rows, rows) && storage_axis_is_whole(&map->columns) &&
+           !storage_is_affine(map);
 }
 
 static int64_t columns_of(const stored_matrix *p)
@@ -73,13 +90,28 @@ static tensor_matrix matrix_of(const stored_matrix *p, const tensor_view *tensor
                            .columns = product(tensor->shape, split, tensor->rank)};
 }
 
+/* Whether no element lies outside the tensor's axis, whose positions are below `extent`. */
 static bool axis_fits(const storage_axis *axis, int64_t count, int64_t extent)
 {
-    if (axis_is_identity(axis)) {
+    int64_t last = axis->first; /* where the element lies that is last on all levels */
+    int64_t left = count;       /* places that the levels from here on have together */
+    if (storage_axis_is_whole(axis)) {
         return count == extent;
     }
-    return axis->first >= 0 && axis->run >= 0 && axis->stride >= axis->run &&
-           (count == 0 || storage_position(axis, count - 1) < extent);
+    if (axis->first < 0 || axis->first >= extent) {
+        return count == 0 && axis->first == extent;
+    }
+    for (int l = 0; l < STORAGE_LEVELS && left > 1; l++) {
+        const storage_level *level = &axis->level[l];
+        const int64_t here = level->count == 0 || level->count > left ? left : level->count;
+        if (level->count < 0 || level->stride < 0 ||
+            here - 1 > (extent - 1 - last) / stride_of(level)) {
+            return false;
+        }
+        last += (here - 1) * stride_of(level);
+        left = (left - 1) / here + 1;
+    }
+    return left <= 1;
 }
 
 bool storage_fits(const stored_matrix *p, const tensor_view *tensor)
@@ -90,7 +122,7 @@ bool storage_fits(const stored_matrix *p, const tensor_view *tensor)
     const tensor_matrix t = matrix_of(p, tensor);
     const storage_map *map = &p->map;
     const bool stacked = product(tensor->shape, 0, tensor->rank - p->rank) != 1;
-    if (stacked && axis_is_identity(map->transposed ? &map->columns : &map->rows)) {
+    if (stacked && storage_axis_is_whole(map->transposed ? &map->columns : &map->rows)) {
         return false;
     }
     if (p->rank > 2 && memcmp(&tensor->shape[tensor->rank - p->rank + 1], &p->shape[1],
@@ -111,11 +143,29 @@ static grail_status read_row(const tensor_view *tensor, int64_t r, int64_t colum
                           columns, out);
 }
 
-static void scale_values(const storage_map *map, int64_t count, float *values)
+/* What is read for a number in the tensor. */
+static float value_of(const storage_map *map, float number)
 {
-    const double scale = scale_of(map);
-    for (int64_t i = 0; scale != 1.0 && i < count; i++) {
-        values[i] = (float)(scale * (double)values[i]);
+    return (float)(scale_of(map) * (double)number + map->offset);
+}
+
+/* The number in the tensor for a value, before it is rounded to the tensor's dtype. */
+static float number_of(const storage_map *map, float value)
+{
+    return (float)(((double)value - map->offset) / scale_of(map));
+}
+
+/* The same, of all that are read as the value the dense tensor's own number, if it is one of them.
+ */
+static float number_before(const storage_map *map, float value, float dense)
+{
+    return value_of(map, dense) == value ? dense : number_of(map, value);
+}
+
+static void make_values(const storage_map *map, int64_t count, float *values)
+{
+    for (int64_t i = 0; storage_is_affine(map) && i < count; i++) {
+        values[i] = value_of(map, values[i]);
     }
 }
 
@@ -152,15 +202,52 @@ grail_status storage_read(const stored_matrix *p, const tensor_view *tensor, flo
     const int64_t columns = columns_of(p);
     const int64_t count = p->shape[0] * columns;
     if (map->transposed || !axis_is_contiguous(&map->rows, p->shape[0]) ||
-        !axis_is_identity(&map->columns)) {
+        !storage_axis_is_whole(&map->columns)) {
         TRY(gather(p, tensor, out));
     } else {
         const size_t before = (size_t)(map->rows.first * columns) * dtype_bits(tensor->dtype) / 8;
         TRY(convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + before, count,
                            out));
     }
-    scale_values(map, count, out);
+    make_values(map, count, out);
 out:
+    return status;
+}
+
+grail_status storage_read_row(const stored_matrix *p, const tensor_view *tensor, int64_t row,
+                              float *out)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t columns = columns_of(p);
+    const size_t size = dtype_bits(tensor->dtype) / 8;
+    const bool contiguous = !p->map.transposed && axis_is_contiguous(&p->map.columns, columns);
+    const int64_t run = contiguous ? columns : 1;
+    for (int64_t c = 0; c < columns; c += run) {
+        const int64_t at = storage_element(p, tensor, row * columns + c);
+        TRY(convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + (size_t)at * size,
+                           run, out + c));
+    }
+    make_values(&p->map, columns, out);
+out:
+    return status;
+}
+
+grail_status storage_round(const storage_map *map, grail_dtype dtype, int64_t count, float *values)
+{
+    grail_status status = GRAIL_OK;
+    void *stored = NULL;
+    if (dtype == GRAIL_DTYPE_F32 && !storage_is_affine(map)) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new_unset(&stored, (size_t)count, dtype_bits(dtype) / 8));
+    for (int64_t i = 0; storage_is_affine(map) && i < count; i++) {
+        values[i] = number_of(map, values[i]);
+    }
+    TRY(convert_from_f32(dtype, values, count, stored));
+    TRY(convert_to_f32(dtype, stored, count, values));
+    make_values(map, count, values);
+out:
+    memory_free(stored);
     return status;
 }
 
@@ -192,7 +279,14 @@ static void axis_classes_fini(axis_classes *c)
 
 static bool same_axis(const storage_axis *a, const storage_axis *b)
 {
-    return a->first == b->first && a->run == b->run && (a->run == 0 || a->stride == b->stride);
+    bool same = a->first == b->first;
+    bool more = true;
+    for (int l = 0; l < STORAGE_LEVELS && more; l++) {
+        same = same && a->level[l].count == b->level[l].count &&
+               stride_of(&a->level[l]) == stride_of(&b->level[l]);
+        more = a->level[l].count > 0;
+    }
+    return same;
 }
 
 /* Classes along the tensor's rows, or its columns. */
@@ -229,23 +323,24 @@ static grail_status check_partition(const axis_classes *classes, int64_t extent,
                                     const tensor_view *tensor)
 {
     grail_status status = GRAIL_OK;
-    bool *taken = NULL;
+    int *taken = NULL; /* class + 1 */
     int64_t found = 0;
     TRY(memory_new(&taken, (size_t)extent, sizeof taken[0]));
     for (int c = 0; c < classes->count; c++) {
         for (int64_t i = 0; i < classes->lengths[c]; i++) {
             const int64_t at = storage_position(classes->axes[c], i);
-            if (taken[at]) {
-                FAIL(GRAIL_ERROR_SHAPE, "%s %lld of tensor '%s' is read by two parameters", what,
-                     (long long)at, tensor->name);
+            if (taken[at] != 0) {
+                FAIL(GRAIL_ERROR_SHAPE, "%s %lld of tensor '%s' is read %s", what, (long long)at,
+                     tensor->name,
+                     taken[at] == c + 1 ? "twice by one parameter" : "by two parameters");
             }
-            taken[at] = true;
+            taken[at] = c + 1;
             found++;
         }
     }
     if (found < extent) {
         int64_t at = 0;
-        while (taken[at]) {
+        while (taken[at] != 0) {
             at++;
         }
         FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' has %lld %ss, but %s %lld is read by no parameter",
@@ -475,18 +570,40 @@ static int64_t place_in_piece(const storage_piece *p, int64_t r, int64_t c)
     return p->dense.map.transposed ? c * p->columns + r : r * p->columns + c;
 }
 
-void storage_put(const storage_layout *l, int i, const float *values, float *out)
+/* The dense tensor's row (or column) that row (or column) i of what is left stands for. */
+static int64_t dense_position(const storage_piece *p, bool rows, int64_t i)
 {
+    int64_t left = 0;
+    const int64_t *origin = origin_of(p, rows, &left);
+    const bool own_rows = rows != p->dense.map.transposed;
+    return storage_position(own_rows ? &p->dense.map.rows : &p->dense.map.columns,
+                            origin == NULL ? i : origin[i]);
+}
+
+grail_status storage_put(const storage_layout *l, int i, const tensor_view *tensor,
+                         const float *values, float *out)
+{
+    grail_status status = GRAIL_OK;
     const storage_piece *p = &l->pieces[i];
-    const bool turned = p->dense.map.transposed;
-    const double scale = scale_of(&p->dense.map);
-    for (int64_t r = 0; r < (turned ? p->columns : p->rows); r++) {
+    const storage_map *map = &p->dense.map;
+    const bool affine = storage_is_affine(map);
+    const int64_t width = matrix_of(&p->dense, tensor).columns;
+    float *dense = NULL; /* a row of the dense tensor */
+    TRY(memory_new_unset(&dense, affine ? (size_t)width : 1, sizeof dense[0]));
+    for (int64_t r = 0; r < (map->transposed ? p->columns : p->rows); r++) {
         float *row = out + l->row_at[i][r] * l->columns;
-        for (int64_t c = 0; c < (turned ? p->rows : p->columns); c++) {
+        if (affine) {
+            TRY(read_row(tensor, dense_position(p, true, r), width, dense));
+        }
+        for (int64_t c = 0; c < (map->transposed ? p->rows : p->columns); c++) {
             const float value = values[place_in_piece(p, r, c)];
-            row[l->column_at[i][c]] = scale == 1.0 ? value : (float)((double)value / scale);
+            row[l->column_at[i][c]] =
+                affine ? number_before(map, value, dense[dense_position(p, false, c)]) : value;
         }
     }
+out:
+    memory_free(dense);
+    return status;
 }
 
 void storage_get(const storage_layout *l, int i, const float *in, float *values)
@@ -499,5 +616,5 @@ void storage_get(const storage_layout *l, int i, const float *in, float *values)
             values[place_in_piece(p, r, c)] = row[l->column_at[i][c]];
         }
     }
-    scale_values(&p->dense.map, p->rows * p->columns, values);
+    make_values(&p->dense.map, p->rows * p->columns, values);
 }

@@ -5,7 +5,11 @@
  * tensor as T[R, C]: the last dimension is C and those before it are R, but a vector has C = 1 and
  * a convolution keeps all dimensions after the first in C. A map takes P[i, j] from T:
  *
- *   P[i, j] = scale * T[row(i), column(j)],   or scale * T[column(j), row(i)] when transposed
+ *   P[i, j] = scale * T[row(i), column(j)] + offset,   T[column(j), row(i)] when transposed
+ *
+ * so that norms which multiply by 1 + T have an offset of 1. Writing inverts it: of the numbers
+ * that are read as a value, that of the dense tensor is written where it is one of them, so what
+ * was not changed keeps its bits, although 1 + T may have lost some of T's.
  *
  * The parameters of a tensor must cover it like a grid: the sets of positions along each axis are
  * disjoint and complete, and each pair of a row set and a column set belongs to one parameter. */
@@ -14,12 +18,21 @@
 
 #include "tensor/tensor.h"
 
-enum { PARAMETER_MAX_RANK = 4 };
+enum { PARAMETER_MAX_RANK = 4, STORAGE_LEVELS = 3 };
 
-/** Element i of an axis of the parameter is at first + (i / run) * stride + i % run on an axis of
- * the tensor; with run 0 at first + i. */
+/** `count` places, `stride` apart in the tensor (0 counts as 1). Count 0: all that are left. */
+typedef struct storage_level {
+    int64_t count, stride;
+} storage_level;
+
+/** The elements of an axis of the parameter are numbered as those of an array of up to three
+ * levels, such as features of heads of groups, with level[0] the innermost. Element i is at first +
+ * the sum of its place on each level * the level's stride on an axis of the tensor. All levels
+ * after one of count 0 count for nothing, so the elements of a zeroed axis are those of the
+ * tensor's. */
 typedef struct storage_axis {
-    int64_t first, run, stride;
+    int64_t first;
+    storage_level level[STORAGE_LEVELS];
 } storage_axis;
 
 /** A zeroed map is that of a parameter which is a tensor of its own. */
@@ -27,6 +40,7 @@ typedef struct storage_map {
     storage_axis rows, columns;
     bool transposed; /* rows of the parameter lie along the columns of the tensor */
     double scale;    /* 0 counts as 1 */
+    double offset;
 } storage_map;
 
 /** The map of a parameter that is `count` complete rows of its tensor, from row `first` on. */
@@ -42,10 +56,17 @@ typedef struct stored_matrix {
 /** Where element i of an axis lies. */
 int64_t storage_position(const storage_axis *axis, int64_t i);
 
+/** Whether the elements of an axis are all of the tensor's, in their order. */
+bool storage_axis_is_whole(const storage_axis *axis);
+
+/** Whether values differ from the numbers in the tensor: by a scale or an offset. */
+bool storage_is_affine(const storage_map *map);
+
 /** Whether the parameter is its tensor, as it is. */
 bool storage_is_plain(const storage_map *map);
 
-/** Whether the parameter, of so many rows, is a run of complete rows of its tensor, as they are. */
+/** Whether the parameter, of so many rows, is a run of complete rows of its tensor, as they are; of
+ * complete columns, when it is transposed. */
 bool storage_is_run_of_rows(const storage_map *map, int64_t rows);
 
 /** Whether the parameter can be taken from a tensor of this shape. Leading dimensions that the
@@ -55,6 +76,16 @@ bool storage_fits(const stored_matrix *p, const tensor_view *tensor);
 /** out[elements of p] <- the parameter as f32, NaN and infinity included. */
 grail_status storage_read(const stored_matrix *p, const tensor_view *tensor,
                           float *out) GRAIL_MUST_CHECK;
+
+/** out[columns of p] <- row `row` of the parameter, likewise. */
+grail_status storage_read_row(const stored_matrix *p, const tensor_view *tensor, int64_t row,
+                              float *out) GRAIL_MUST_CHECK;
+
+/** Rounds values of a parameter to the nearest that a tensor of this dtype can give. A value beyond
+ * the dtype's range is GRAIL_ERROR_NUMERIC, and the message names its index. Values that a tensor
+ * gave stay as they are. */
+grail_status storage_round(const storage_map *map, grail_dtype dtype, int64_t count,
+                           float *values) GRAIL_MUST_CHECK;
 
 /** The index in the tensor of the parameter's element i. */
 int64_t storage_element(const stored_matrix *p, const tensor_view *tensor, int64_t i);
@@ -92,8 +123,10 @@ void storage_layout_fini(storage_layout *layout); /* works on a zeroed one */
 grail_status storage_narrow_shape(const storage_layout *layout, const tensor_view *tensor,
                                   int64_t shape[]) GRAIL_MUST_CHECK;
 
-/** Puts piece i, values[rows, columns], into the narrowed tensor's matrix out[R', C'] (f32). */
-void storage_put(const storage_layout *layout, int i, const float *values, float *out);
+/** Puts piece i, values[rows, columns], into the narrowed tensor's matrix out[R', C'] (f32).
+ * `tensor` is the dense one. */
+grail_status storage_put(const storage_layout *layout, int i, const tensor_view *tensor,
+                         const float *values, float *out) GRAIL_MUST_CHECK;
 /** The reverse. */
 void storage_get(const storage_layout *layout, int i, const float *in, float *values);
 

@@ -114,6 +114,7 @@ static grail_status assemble(const calibration_network *network, const tensor_ma
     float *values = NULL;
     float *assembled = NULL;
     int i = 0;
+    const tensor_view *tensor = checkpoint_at(network->request->model->checkpoint, index);
     if (layout->count == 1 && storage_is_plain(&layout->pieces[0].dense.map)) {
         return narrow_parameter(network, map->first_parameter[index], out);
     }
@@ -121,7 +122,7 @@ static grail_status assemble(const calibration_network *network, const tensor_ma
                          sizeof assembled[0]));
     for (int p = map->first_parameter[index]; p != GRAPH_NONE; p = map->next_part[p]) {
         TRY(narrow_parameter(network, p, &values));
-        storage_put(layout, i++, values, assembled);
+        TRY(storage_put(layout, i++, tensor, values, assembled));
         memory_free(values);
         values = NULL;
     }

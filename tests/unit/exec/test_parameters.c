@@ -129,6 +129,61 @@ static void an_own_entry_hides_the_parents_and_is_rounded_as_stored(void **state
     teardown(&f);
 }
 
+/* Parameters of 1 + w: read, held as values where w is held as bf16, set as the tensor will give
+ * them, and their rows gathered, also as a part of a table. */
+static void an_offset_is_added_to_what_is_stored(void **state)
+{
+    (void)state;
+    fixture f;
+    backend *b = NULL;
+    float stored[80 * 64];
+    float values[80 * 64];
+    float *read = NULL;
+    int64_t count = 0;
+    matrix rows = {0};
+    const int32_t ids[] = {7, 2};
+    if (backend_open("cpu", &(backend_options){.precision = "bf16"}, &b) != GRAIL_OK) {
+        assert_ok(backend_open("cpu", &(backend_options){.precision = "f32"}, &b));
+    }
+    setup(&f, "llama3-bf16", b);
+    assert_ok(model_parameter_f32(f.model, f.up, stored));
+    storage_map *map = &f.model->graph->parameters[f.up].map;
+    map->offset = 1.0;
+    assert_ok(parameter_store_read_f32(f.thin, f.up, &read, &count));
+    for (int i = 0; i < 80 * 64; i++) {
+        assert_true(read[i] == 1.0F + stored[i]);
+    }
+    assert_ok(parameter_store_set(f.thin, f.up, (const int64_t[]){80, 64}, read));
+    memory_free(read);
+    assert_ok(parameter_store_read_f32(f.thin, f.up, &read, &count));
+    for (int i = 0; i < 80 * 64; i++) {
+        assert_true(read[i] == 1.0F + stored[i]);
+    }
+    memory_free(read);
+    for (int i = 0; i < 80 * 64; i++) {
+        values[i] = 1.0F + 0x1p-10F + 0x1p-20F; /* more bits than bf16 has */
+    }
+    assert_ok(parameter_store_set(f.thin, f.up, (const int64_t[]){80, 64}, values));
+    assert_ok(parameter_store_read_f32(f.thin, f.up, &read, &count));
+    assert_true(read[0] == 1.0F + 0x1p-10F);
+    memory_free(read);
+    parameter_store_release_range(f.root, 0, f.model->graph->node_count);
+    parameter_store_release_range(f.thin, 0, f.model->graph->node_count);
+    f.model->graph->parameters[f.up].shape[0] = 40;
+    map->rows = storage_rows(40, 40).rows;
+    assert_ok(matrix_new(b, GRAIL_DTYPE_F32, 2, 64, &rows));
+    assert_ok(parameter_store_gather_rows(f.thin, f.up, ids, rows));
+    assert_ok(matrix_download_f32(rows, values));
+    for (int i = 0; i < 2 * 64; i++) {
+        assert_true(values[i] == 1.0F + stored[(40 + ids[i / 64]) * 64 + i % 64]);
+    }
+    assert_fails(parameter_store_gather_rows(f.thin, f.up, (const int32_t[]){0, 40}, rows),
+                 GRAIL_ERROR_ARGUMENT, "token id 40");
+    matrix_free(&rows);
+    teardown(&f);
+    backend_close(b);
+}
+
 static void what_is_released_is_read_again(void **state)
 {
     (void)state;
@@ -286,6 +341,7 @@ int main(void)
         cmocka_unit_test(a_parameter_is_read_from_the_checkpoint_at_its_first_use),
         cmocka_unit_test(weights_of_bf16_stay_so_where_products_take_them),
         cmocka_unit_test(an_own_entry_hides_the_parents_and_is_rounded_as_stored),
+        cmocka_unit_test(an_offset_is_added_to_what_is_stored),
         cmocka_unit_test(what_is_released_is_read_again),
         cmocka_unit_test(borrowing_copies_only_where_elements_are_not_f32),
         cmocka_unit_test(new_values_must_be_finite_and_fit_the_stored_dtype),

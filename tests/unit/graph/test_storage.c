@@ -4,6 +4,7 @@
 #include "graph/storage.h"
 #include "support/support.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MOST = 24, LARGEST = 4096 };
@@ -43,7 +44,7 @@ static void add(fixture *f, storage_map map, int64_t rows, int64_t columns)
 
 static storage_axis part(int64_t first, int64_t count)
 {
-    return (storage_axis){.first = first, .run = count, .stride = count};
+    return storage_rows(first, count).rows;
 }
 
 static void keep_rows(fixture *f, int i, int64_t count, const int64_t *rows)
@@ -72,7 +73,7 @@ static void interleave_heads(fixture *f)
 {
     begin(f, 2, (const int64_t[]){18, 4});
     for (int i = 0; i < 3; i++) {
-        add(f, (storage_map){.rows = {.first = 2 * i, .run = 2, .stride = 6}}, 6, 4);
+        add(f, (storage_map){.rows = {.first = 2 * i, .level = {{2, 1}, {0, 6}}}}, 6, 4);
     }
 }
 
@@ -102,12 +103,44 @@ static void stack_interleaved(fixture *f)
         for (int half = 0; half < 2; half++) {
             add(f,
                 (storage_map){.transposed = true,
-                              .rows = {.first = half, .run = 1, .stride = 2},
+                              .rows = {.first = half, .level = {{0, 2}}},
                               .columns = part(5 * e, 5),
                               .scale = 2.0 + half},
                 4, 5);
         }
     }
+}
+
+/* [groups, (queries, gates) of 3 heads and then k and v, features]: 2 groups, 2 features. The
+ * queries of a group lie between the gates, those of all groups are one parameter. */
+static void group_heads(fixture *f)
+{
+    begin(f, 2, (const int64_t[]){32, 3});
+    for (int half = 0; half < 2; half++) {
+        add(f, (storage_map){.rows = {2 * half, {{2, 1}, {3, 4}, {0, 16}}}}, 12, 3);
+    }
+    for (int i = 0; i < 2; i++) {
+        add(f, (storage_map){.rows = {12 + 2 * i, {{2, 1}, {0, 16}}}}, 4, 3);
+    }
+}
+
+/* [in, (head, group, feature)] of a parameter whose rows are (group, head, feature): 2 features, 3
+ * heads, 2 groups. */
+static void exchange_levels(fixture *f)
+{
+    begin(f, 2, (const int64_t[]){2, 12});
+    add(f, (storage_map){.transposed = true, .rows = {0, {{2, 1}, {3, 4}, {0, 2}}}}, 12, 2);
+}
+
+/* [experts, (gate, up) of each unit and another one, in]: gate and up of all experts are a
+ * parameter each, of 2 experts with 3 units. */
+static void stack_units(fixture *f)
+{
+    begin(f, 3, (const int64_t[]){2, 8, 2});
+    for (int half = 0; half < 2; half++) {
+        add(f, (storage_map){.rows = {half, {{3, 2}, {0, 8}}}}, 6, 2);
+    }
+    add(f, (storage_map){.rows = {6, {{2, 1}, {0, 8}}}}, 4, 2);
 }
 
 static void turn(fixture *f)
@@ -124,8 +157,9 @@ static void leave_alone(fixture *f)
 
 typedef void (*kind)(fixture *f);
 
-static const kind kinds[] = {leave_alone,     turn,          fuse_qkv,         interleave_heads,
-                             fuse_transposed, stack_experts, stack_interleaved};
+static const kind kinds[] = {leave_alone,     turn,          fuse_qkv,          interleave_heads,
+                             fuse_transposed, stack_experts, stack_interleaved, group_heads,
+                             exchange_levels, stack_units};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static float read_at(const fixture *f, int p, int64_t r, int64_t c)
@@ -150,6 +184,34 @@ static void parameters_are_read_from_their_places(void **state)
     assert_near((double)read_at(&f, 2, 3, 1), (2 * 4 + 3) * 5 + 1, 0);
     stack_interleaved(&f); /* up of expert 1, output 2, input 3 */
     assert_near((double)read_at(&f, 3, 2, 3), 3.0 * ((5 + 3) * 8 + 2 * 2 + 1), 0);
+    group_heads(&f); /* gate of group 1, head 2, feature 1; v of group 1, feature 0 */
+    assert_near((double)read_at(&f, 1, (3 + 2) * 2 + 1, 2), (16 + 2 * 4 + 2 + 1) * 3 + 2, 0);
+    assert_near((double)read_at(&f, 3, 2, 0), (16 + 14) * 3, 0);
+    exchange_levels(&f); /* group 1, head 2, feature 1 */
+    assert_near((double)read_at(&f, 0, (3 + 2) * 2 + 1, 1), 12 + (2 * 2 + 1) * 2 + 1, 0);
+    stack_units(&f); /* up of expert 1, unit 2 */
+    assert_near((double)read_at(&f, 1, 3 + 2, 1), (8 + 2 * 2 + 1) * 2 + 1, 0);
+}
+
+/* Rows that are read one by one are those that are read together. */
+static void rows_are_read_alone(void **state)
+{
+    (void)state;
+    for (int k = 0; k < KINDS; k++) {
+        fixture f;
+        kinds[k](&f);
+        for (int p = 0; p < f.count; p++) {
+            const stored_matrix *m = f.parameters[p];
+            float all[LARGEST];
+            float row[LARGEST];
+            assert_ok(storage_read(m, &f.tensor, all));
+            for (int64_t r = 0; r < m->shape[0]; r++) {
+                assert_ok(storage_read_row(m, &f.tensor, r, row));
+                assert_memory_equal(row, all + r * m->shape[1],
+                                    (size_t)m->shape[1] * sizeof row[0]);
+            }
+        }
+    }
 }
 
 /* storage_element says where a parameter's elements are. */
@@ -240,7 +302,7 @@ static void assert_narrowed(fixture *f, int rank, const int64_t expected[])
     assert_memory_equal(shape, expected, (size_t)rank * sizeof shape[0]);
     for (int p = 0; p < f->count; p++) {
         values_left(f, p, values);
-        storage_put(&l, p, values, narrow);
+        assert_ok(storage_put(&l, p, &f->tensor, values, narrow));
         mark_left(f, p, left);
     }
     assert_struck_out(narrow, l.rows * l.columns, left);
@@ -257,6 +319,8 @@ static const int64_t second_and_last[] = {1, 3};
 static const int64_t first_and_third[] = {0, 2};
 static const int64_t middle_column[] = {2};
 static const int64_t outer_heads[] = {0, 1, 4, 5};
+static const int64_t outer_of_three[] = {0, 1, 4, 5, 6, 7, 10, 11}; /* in two groups */
+static const int64_t first_of_three[] = {0, 3};                     /* likewise */
 
 static void what_is_left_keeps_its_order(void **state)
 {
@@ -284,6 +348,13 @@ static void what_is_left_keeps_its_order(void **state)
         keep_rows(&f, p, 4, outer_heads);
     }
     assert_narrowed(&f, 2, (const int64_t[]){12, 4});
+    group_heads(&f); /* the outer heads of both groups, all of k and v */
+    keep_rows(&f, 0, 8, outer_of_three);
+    keep_rows(&f, 1, 8, outer_of_three);
+    assert_narrowed(&f, 2, (const int64_t[]){24, 3});
+    exchange_levels(&f);
+    keep_rows(&f, 0, 8, outer_of_three);
+    assert_narrowed(&f, 2, (const int64_t[]){2, 8});
 }
 
 static void stacked_matrices_are_cut_alike(void **state)
@@ -300,6 +371,10 @@ static void stacked_matrices_are_cut_alike(void **state)
         keep_rows(&f, p, 2, first_and_third);
     }
     assert_narrowed(&f, 3, (const int64_t[]){3, 5, 4});
+    stack_units(&f);
+    keep_rows(&f, 0, 2, first_of_three);
+    keep_rows(&f, 1, 2, first_of_three);
+    assert_narrowed(&f, 3, (const int64_t[]){2, 4, 2});
     stack_experts(&f);
     keep_rows(&f, 0, 2, second_and_last);
     storage_layout l = {0};
@@ -320,6 +395,10 @@ static void gaps_and_overlaps_are_told(void **state)
     f.pieces[2].dense.map.rows = part(6, 4);
     assert_fails(storage_check_cover(3, f.parameters, &f.tensor), GRAIL_ERROR_SHAPE,
                  "row 6 of tensor 'fused' is read by two parameters");
+    group_heads(&f);
+    f.pieces[0].dense.map.rows.level[1].stride = 1;
+    assert_fails(storage_check_cover(4, f.parameters, &f.tensor), GRAIL_ERROR_SHAPE,
+                 "row 1 of tensor 'fused' is read twice by one parameter");
     stack_interleaved(&f);
     f.pieces[5] = f.pieces[4];
     assert_fails(storage_check_cover(6, f.parameters, &f.tensor), GRAIL_ERROR_SHAPE,
@@ -339,6 +418,19 @@ static void what_does_not_fit_is_refused(void **state)
     last = *f.parameters[2];
     last.map.rows.first = -1;
     assert_false(storage_fits(&last, &f.tensor));
+    group_heads(&f); /* each level reaches too far, or the levels have too few places */
+    for (int l = 0; l < STORAGE_LEVELS; l++) {
+        stored_matrix wide = *f.parameters[0];
+        wide.map.rows.level[l].stride = l == 2 ? 23 : 12;
+        assert_false(storage_fits(&wide, &f.tensor));
+        wide.map.rows.level[l].stride = INT64_MAX;
+        assert_false(storage_fits(&wide, &f.tensor));
+        wide.map.rows.level[l].stride = -1;
+        assert_false(storage_fits(&wide, &f.tensor));
+    }
+    last = *f.parameters[0];
+    last.map.rows.level[2].count = 1;
+    assert_false(storage_fits(&last, &f.tensor));
     leave_alone(&f);
     const stored_matrix narrow = {.rank = 2, .shape = {4, 4}};
     const stored_matrix vector = {.rank = 1, .shape = {20}};
@@ -348,6 +440,81 @@ static void what_does_not_fit_is_refused(void **state)
     f.tensor.shape[0] = 20;
     assert_true(storage_fits(&vector, &f.tensor));
     assert_false(storage_fits(f.parameters[0], &f.tensor));
+}
+
+/* Numbers of which 1 + w loses some bits, or all of them. */
+static void fill_with_small_numbers(fixture *f, grail_dtype dtype, void *stored)
+{
+    for (int i = 0; i < 20; i++) {
+        f->values[i] = ldexpf(i % 2 == 0 ? 1.28125F : -1.40625F, i - 24);
+    }
+    assert_ok(convert_from_f32(dtype, f->values, 20, stored));
+    f->tensor.dtype = dtype;
+    f->tensor.data = stored;
+}
+
+/* What is left of 1 + w, or scaled by a third, gives the bits of w again; what was changed gives
+ * its own value. */
+static void unchanged_numbers_keep_their_bits(void **state)
+{
+    (void)state;
+    static const grail_dtype dtypes[] = {GRAIL_DTYPE_F32, GRAIL_DTYPE_F16, GRAIL_DTYPE_BF16};
+    static const storage_map maps[] = {{.offset = 1.0},
+                                       {.scale = 1.0 / 3.0, .offset = -0.5, .transposed = true}};
+    enum { CASES = 6, CHANGED = 5 };
+    for (int i = 0; i < CASES; i++) {
+        fixture f;
+        uint32_t stored[20];
+        uint32_t narrow_stored[20];
+        float values[20];
+        float narrow[20];
+        float dense[20];
+        float back[20];
+        storage_layout l = {0};
+        const storage_map *map = &maps[i % 2];
+        const size_t size = dtype_bits(dtypes[i / 2]) / 8;
+        begin(&f, 2, map->transposed ? (const int64_t[]){5, 4} : (const int64_t[]){4, 5});
+        add(&f, *map, 4, 5);
+        fill_with_small_numbers(&f, dtypes[i / 2], stored);
+        assert_ok(convert_to_f32(dtypes[i / 2], stored, 20, dense));
+        keep_rows(&f, 0, 2, second_and_last);
+        values_left(&f, 0, values);
+        memcpy(back, values, sizeof back);
+        assert_ok(storage_round(map, dtypes[i / 2], 10, values));
+        assert_memory_equal(values, back, 10 * sizeof back[0]);
+        values[CHANGED] = 0.8125F;
+        assert_ok(storage_round(map, dtypes[i / 2], 10, values));
+        assert_ok(storage_lay_out(1, f.pieces, &l));
+        assert_ok(storage_put(&l, 0, &f.tensor, values, narrow));
+        assert_ok(convert_from_f32(dtypes[i / 2], narrow, 10, narrow_stored));
+        for (int64_t e = 0; e < 10; e++) {
+            const int64_t row = second_and_last[e / 5];
+            const int64_t at = storage_element(f.parameters[0], &f.tensor, row * 5 + e % 5);
+            const int64_t to = map->transposed ? e % 5 * 2 + e / 5 : e;
+            const bool same = memcmp((const char *)narrow_stored + (size_t)to * size,
+                                     (const char *)stored + (size_t)at * size, size) == 0;
+            assert_int_equal(same, e != CHANGED);
+        }
+        assert_ok(convert_to_f32(dtypes[i / 2], narrow_stored, 10, narrow));
+        storage_get(&l, 0, narrow, back);
+        assert_memory_equal(back, values, 10 * sizeof back[0]);
+        assert_near((double)back[CHANGED], 0.8125, 0.01);
+        storage_layout_fini(&l);
+    }
+}
+
+/* A tensor of a narrow dtype cannot hold every number of 1 + w: values are rounded to what it
+ * gives, and refused where it gives none. */
+static void values_are_rounded_to_what_the_tensor_gives(void **state)
+{
+    (void)state;
+    const storage_map map = {.offset = 1.0};
+    float values[] = {1.00390625F + 0x1p-20F, 1.0F / 3.0F};
+    assert_ok(storage_round(&map, GRAIL_DTYPE_BF16, 2, values));
+    assert_near((double)values[0], 1.00390625, 0); /* 2^-8 + 2^-20 does not fit in 8 bits */
+    assert_near((double)values[1], 1.0 / 3.0, 0x1p-9);
+    float large[] = {1.0F, 65540.0F};
+    assert_fails(storage_round(&map, GRAIL_DTYPE_F16, 2, large), GRAIL_ERROR_NUMERIC, "1");
 }
 
 static grail_status read_check_and_lay_out(void *context)
@@ -382,6 +549,9 @@ int main(void)
         cmocka_unit_test(stacked_matrices_are_cut_alike),
         cmocka_unit_test(gaps_and_overlaps_are_told),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(rows_are_read_alone),
+        cmocka_unit_test(unchanged_numbers_keep_their_bits),
+        cmocka_unit_test(values_are_rounded_to_what_the_tensor_gives),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "lab.h"
 
 #include "format/weights/checkpoint.h"
+#include "pipeline/compression.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -224,12 +225,56 @@ static void the_identity_is_not_claimed_for_repaired_or_folded_models(void **sta
     lab_close(&l);
 }
 
+/* As if the checkpoint kept each up_proj as 1 + w. */
+static void read_with_offset(const grail_compression *c)
+{
+    graph *g = (graph *)(uintptr_t)c->request->graph;
+    for (int p = 0; p < g->parameter_count; p++) {
+        if (strstr(g->parameters[p].name, "up_proj") != NULL) {
+            g->parameters[p].map.offset = 1.0;
+        }
+    }
+}
+
+/* Rows of 1 + w that stay are stored as they were, although 1 + w lacks some of their bits. */
+static void rows_that_stay_keep_the_bits_behind_an_offset(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    lab_model dense;
+    lab_model narrow;
+    grail_compression *c = NULL;
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "offset"));
+    assert_ok(grail_compression_open(&options, &c));
+    read_with_offset(c);
+    assert_ok(grail_compression_run(c));
+    assert_ok(grail_compression_finish(c));
+    grail_compression_close(c);
+    lab_read(&dense, lab_golden("llama3"));
+    lab_read(&narrow, options.output.path);
+    const lab_tensor *before = lab_find(&dense, 0, "mlp.up_proj.weight");
+    const lab_tensor *after = lab_find(&narrow, 0, "mlp.up_proj.weight");
+    const int64_t width = before->shape[1];
+    int64_t found = 0;
+    assert_int_equal(after->shape[0], before->shape[0] * 3 / 4);
+    for (int64_t r = 0; r < before->shape[0] && found < after->shape[0]; r++) {
+        found += memcmp(before->values + r * width, after->values + found * width,
+                        (size_t)width * sizeof(float)) == 0;
+    }
+    assert_int_equal(found, after->shape[0]);
+    lab_fini(&dense);
+    lab_fini(&narrow);
+    lab_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sparsity_of_zero_changes_no_byte),
         cmocka_unit_test(nothing_cut_needs_no_data_and_keeps_the_configuration),
         cmocka_unit_test(a_site_that_is_not_cut_keeps_its_bytes),
+        cmocka_unit_test(rows_that_stay_keep_the_bits_behind_an_offset),
         cmocka_unit_test(pruning_without_repair_equals_zeroing_the_consumers_columns),
         cmocka_unit_test(every_selection_equals_zeroing_the_consumers_columns),
         cmocka_unit_test(query_heads_of_every_group_can_be_pruned_alone),
