@@ -4,6 +4,7 @@
  * pattern. Source: the ResNet classes of torchvision, timm and Hugging Face. */
 #include "arch/loader_lines.h"
 #include "arch/resnet.h"
+#include "arch/timm_config.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -95,6 +96,20 @@ static int64_t free_width(const graph *g, const resnet_naming *n, int64_t base)
     return read_block(g, n, 0, 0, &first) && first.convs == 3 ? first.inner : base;
 }
 
+/* The stem of torchvision and timm. */
+enum { BASE_WIDTH = 64, IMAGENET_KERNEL = 7 };
+
+/* The argument with which their classes build these bottlenecks, which is the width inside the
+ * first of them; 0 where there are none, or none of the pattern. */
+static int64_t bottleneck_argument(const graph *g, const resnet_naming *n)
+{
+    block_widths first = {0};
+    const bool fits = n == &resnet_naming_torchvision && stem_shape(g, n)[2] == IMAGENET_KERNEL &&
+                      read_block(g, n, 0, 0, &first) && first.convs == 3 &&
+                      doubles(g, n, BASE_WIDTH, first.inner);
+    return fits ? first.inner : 0;
+}
+
 /* The stride of the node that reads a weight. */
 static int64_t stride_of(const graph *g, int parameter)
 {
@@ -135,6 +150,10 @@ grail_status resnet_describe_narrowed(const graph *narrowed, json_t *config)
     const resnet_naming *n = naming_of(narrowed);
     block_widths w;
     json_t *widths = NULL;
+    const int64_t argument = bottleneck_argument(narrowed, n);
+    if (argument > 0 && timm_config_is(config)) {
+        return timm_config_set_argument(config, "base_width", json_integer(argument));
+    }
     if (n != &resnet_naming_huggingface) {
         return GRAIL_OK; /* the tensors state all widths */
     }
@@ -174,17 +193,34 @@ static const char *bottleneck_name(const graph *g, const resnet_naming *n)
     return NULL;
 }
 
-/* The calls that build the classes for widths that double. */
-static void name_calls(const graph *g, const resnet_naming *n, int64_t inner, loader_verdict *v)
+/* "" for the 1000 classes that functions build unless they are told. */
+static void classes_argument(const graph *g, const resnet_naming *n, char *text, size_t size)
 {
-    char classes[32] = "";
-    char call[LOADER_REASON_SIZE];
-    const char *name = bottleneck_name(g, n);
     char head[RESNET_TENSOR];
     snprintf(head, sizeof head, "%s.weight", n->head);
     const int64_t *shape = find_shape(g, head);
+    text[0] = 0;
     if (shape != NULL && shape[0] != 1000) {
-        snprintf(classes, sizeof classes, ", num_classes=%lld", (long long)shape[0]);
+        snprintf(text, size, ", num_classes=%lld", (long long)shape[0]);
+    }
+}
+
+/* The calls that build bottlenecks of this width inside the first block. A directory of timm's says
+ * it to create_model (resnet_describe_narrowed). */
+static void name_calls(const json_t *config, const graph *g, const resnet_naming *n, int64_t inner,
+                       loader_verdict *v)
+{
+    char classes[32];
+    char call[LOADER_REASON_SIZE];
+    const char *name = bottleneck_name(g, n);
+    classes_argument(g, n, classes, sizeof classes);
+    if (timm_config_is(config)) {
+        snprintf(v->reason, sizeof v->reason,
+                 "timm.create_model('local-dir:OUTPUT', pretrained=True); model_args has "
+                 "base_width %lld, torchvision's width_per_group",
+                 (long long)inner);
+        loader_lines_timm_directory(v);
+        return;
     }
     if (name == NULL) {
         snprintf(v->reason, sizeof v->reason,
@@ -200,29 +236,29 @@ static void name_calls(const graph *g, const resnet_naming *n, int64_t inner, lo
     loader_lines_build("torchvision", call, v);
 }
 
-static void judge_torchvision(const graph *g, const resnet_naming *n, loader_verdict *v)
+static void judge_torchvision(const json_t *config, const graph *g, const resnet_naming *n,
+                              loader_verdict *v)
 {
-    const int64_t base = 64;
-    const int64_t inner = free_width(g, n, base);
+    const int64_t argument = bottleneck_argument(g, n);
     block_widths first = {0};
     const bool bottlenecks = read_block(g, n, 0, 0, &first) && first.convs == 3;
     v->loader = "torchvision, timm";
-    v->loads = doubles(g, n, base, inner);
-    if (bottlenecks && v->loads) {
-        name_calls(g, n, inner, v);
-    } else if (bottlenecks && blocks_double(g, n, base, ANY_WIDTH)) {
+    v->loads = bottlenecks ? argument > 0 : doubles(g, n, BASE_WIDTH, BASE_WIDTH);
+    if (argument > 0) {
+        name_calls(config, g, n, argument, v);
+    } else if (bottlenecks && blocks_double(g, n, BASE_WIDTH, ANY_WIDTH)) {
         char stem[RESNET_NAME]; /* the site of its channels has the name of its last consumer */
         snprintf(v->reason, sizeof v->reason,
-                 "only with %lld channels in the stem (site %s) and, inside blocks, widths that "
+                 "only with %d channels in the stem (site %s) and, inside blocks, widths that "
                  "double from stage to stage (width_per_group), as of a cut by multiples of 1/8",
-                 (long long)base, resnet_block_name(n, 0, 0, n->shortcut_conv, "", stem));
+                 BASE_WIDTH, resnet_block_name(n, 0, 0, n->shortcut_conv, "", stem));
     }
 }
 
 static void judge_class(const json_t *config, const graph *g, const resnet_naming *n,
                         loader_verdict *v)
 {
-    const bool is_for_imagenet = stem_shape(g, n)[2] == 7;
+    const bool is_for_imagenet = stem_shape(g, n)[2] == IMAGENET_KERNEL;
     const int64_t stem = stem_shape(g, n)[0];
     if (n == &resnet_naming_huggingface) {
         v->loader = "transformers";
@@ -232,7 +268,7 @@ static void judge_class(const json_t *config, const graph *g, const resnet_namin
             loader_lines_saved_class(config, v);
         }
     } else if (n == &resnet_naming_torchvision && is_for_imagenet) {
-        judge_torchvision(g, n, v);
+        judge_torchvision(config, g, n, v);
     } else { /* networks of CIFAR collections begin with 16 or 64 channels */
         const int64_t base = n->pre_activation ? stem : (stem == 16 ? 16 : 64);
         v->loader = "its own class";

@@ -1,6 +1,7 @@
 /* Describes a narrowed vision transformer, and judges which loaders accept it. Source: the classes
  * of the libraries that the verdicts name. */
 #include "arch/loader_lines.h"
+#include "arch/timm_config.h"
 #include "arch/transformer_tower.h"
 
 #include <math.h>
@@ -62,27 +63,17 @@ static void ratio_text(const tower_widths *w, char *text, size_t size)
     snprintf(text, size, "%.*g", DIGITS, ((double)w->ffn + 0.5) / width);
 }
 
-/* timm's config.json, which names the class and its arguments. */
 static bool is_of_timm(const json_t *config)
 {
     const char *names = json_string_value(json_object_get(config, "names"));
-    return names != NULL && strcmp(names, "timm") == 0 &&
-           json_is_string(json_object_get(config, "architecture"));
+    return names != NULL && strcmp(names, "timm") == 0 && timm_config_is(config);
 }
 
 static grail_status describe_for_timm(const tower_widths *w, json_t *config)
 {
-    grail_status status = GRAIL_OK;
     char ratio[40];
-    json_t *arguments = json_object_get(config, "model_args");
-    if (!json_is_object(arguments)) {
-        arguments = json_object();
-        TRY(json_put(config, "model_args", arguments));
-    }
     ratio_text(w, ratio, sizeof ratio);
-    TRY(json_put(arguments, "mlp_ratio", json_real(strtod(ratio, NULL))));
-out:
-    return status;
+    return timm_config_set_argument(config, "mlp_ratio", json_real(strtod(ratio, NULL)));
 }
 
 /* What grail itself reads again; and timm, where all layers have one width. */

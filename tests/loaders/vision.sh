@@ -145,6 +145,8 @@ for name, architecture in (("timm-directory", "vit_tiny_patch16_224"),
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
     timm.models.save_for_hf(model, work / (name + "-dense"), safe_serialization=True)
+timm.models.save_for_hf(timm.create_model("resnet26", num_classes=7), work / "timm-resnet-dense",
+                        safe_serialization=True)
 x = numpy.random.default_rng(2).standard_normal((4, 32, 32, 3)).astype("f")
 safetensors.numpy.save_file({"pixels": x}, work / "pixels-timm")
 END
@@ -156,6 +158,11 @@ END
         narrow "$name-odd" "$work/$name" ffn=0.55 fold --calib "$images"
         compare "$name-odd" "$work/$name-odd" "$work/pixels-timm" timm-directory
     done
+    # Bottlenecks whose width model_args tells.
+    narrow timm-resnet "$work/timm-resnet-dense" conv=0.25,layer1.0.downsample.0=0 magnitude-l1 --compensate none \
+        --calib "$images"
+    compare timm-resnet "$work/timm-resnet" "$work/pixels-timm" timm-directory
+    compare timm-resnet-lines "$work/timm-resnet" "$work/pixels-timm" lines
 else
     echo "SKIPPED timm-directory: $python has no timm that opens directories"
 fi

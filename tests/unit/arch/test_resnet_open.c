@@ -245,6 +245,36 @@ static void bottlenecks_of_doubling_widths_name_the_call_that_builds_them(void *
     assert_null(strstr(class_verdict(&r).reason, "double"));
 }
 
+/* The function that config.json names gets the width as an argument, beside what it gets already.
+ */
+static void timms_directory_says_the_width_of_bottlenecks(void **state)
+{
+    (void)state;
+    lab_resnet r = lab_resnet50();
+    for (int s = 0; s < 4; s++) {
+        r.inner[s] = 48LL << s;
+    }
+    for (int fits = 0; fits < 2; fits++) {
+        r.inner[2] = fits ? 192 : 196;
+        network_fixture *f = network_setup(&r);
+        network_write_config(f, "config.json",
+                             "{\"architecture\": \"resnet50\", \"model_args\": {\"in_chans\": 3}}");
+        grail_model *m = network_open(f);
+        loader_verdict verdicts[LOADER_COUNT];
+        assert_ok(m->architecture->describe_narrowed(m->graph, m->config));
+        const json_t *arguments = json_object_get(m->config, "model_args");
+        assert_int_equal(json_integer_value(json_object_get(arguments, "base_width")),
+                         fits ? 48 : 0);
+        assert_int_equal(json_integer_value(json_object_get(arguments, "in_chans")), 3);
+        assert_ok(m->architecture->judge_loaders(m->config, m->graph, verdicts));
+        assert_int_equal(verdicts[0].loads, fits);
+        assert_int_equal(strstr(verdicts[0].lines, "timm.create_model(\"local-dir:DIR\"") != NULL,
+                         fits);
+        grail_model_close(m);
+        network_teardown(f);
+    }
+}
+
 static void hugging_face_loads_equal_widths_in_a_stage(void **state)
 {
     (void)state;
@@ -339,6 +369,7 @@ int main(void)
         cmocka_unit_test(timms_configuration_leaves_the_family_to_the_tensors),
         cmocka_unit_test(stock_classes_load_only_their_own_widths),
         cmocka_unit_test(bottlenecks_of_doubling_widths_name_the_call_that_builds_them),
+        cmocka_unit_test(timms_directory_says_the_width_of_bottlenecks),
         cmocka_unit_test(hugging_face_loads_equal_widths_in_a_stage),
         cmocka_unit_test(hugging_face_loads_no_projection_between_equal_widths),
         cmocka_unit_test(hugging_faces_configuration_is_given_the_new_widths),
