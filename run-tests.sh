@@ -5,8 +5,8 @@
 #              or slow
 #   clang      the warnings of the second compiler, without a build
 #   format     clang-format 14 agrees with the sources
-# So each test runs in one of the two builds at least. Logs are in build/logs. The last line is the
-# summary; the exit status is 0 when nothing failed.
+# So each test runs in one of the two builds at least, and only there its program is made. Logs are in build/logs.
+# The last line is the summary; the exit status is 0 when nothing failed.
 #
 # usage: ./run-tests.sh [--all] [--fresh RELEASE]
 #   --all     run every test in both builds, except those labelled slow with sanitizers; let each allocation
@@ -128,6 +128,15 @@ run_tests() {
     fi
 }
 
+# build_and_test PRESET LABELS_LEFT_OUT CMAKE_ARGUMENTS...
+build_and_test() {
+    local preset=$1 labels=$2
+    shift 2
+    if build "$preset" -DGRAIL_LEAVE_OUT="$labels" "$@"; then
+        run_tests "$preset" ${labels:+-LE "^($labels)\$"}
+    fi
+}
+
 # leave_out STEP REASON
 leave_out() {
     printf '%-22sSKIPPED %s\n' "$1" "$2"
@@ -156,19 +165,15 @@ fi
 tools/setup.sh tests
 if [[ -n $everything ]]; then
     export GRAIL_TEST_ALL=1
-    only_release=() only_asan=(-LE slow)
-    asan_programs=(-DGRAIL_BUILD_BENCHMARKS=ON)
+    benchmarks=ON
+    left_out_release='' left_out_asan='slow'
 else
     use_memory
-    only_release=(-LE sanitized) only_asan=(-LE 'optimised|slow')
-    asan_programs=(-DGRAIL_BUILD_BENCHMARKS=OFF)
+    benchmarks=OFF
+    left_out_release='sanitized' left_out_asan='optimised|slow'
 fi
-if build release; then
-    run_tests release "${only_release[@]}"
-fi
-if build asan "${asan_programs[@]}"; then
-    run_tests asan "${only_asan[@]}"
-fi
+build_and_test release "$left_out_release"
+build_and_test asan "$left_out_asan" -DGRAIL_BUILD_BENCHMARKS=$benchmarks
 if [[ -n $everything ]]; then
     build clang || true
 elif configure clang; then
