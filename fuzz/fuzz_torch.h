@@ -9,17 +9,17 @@
 
 static inline void fuzz_torch(const uint8_t *data, size_t size)
 {
-    torch_file *file = NULL;
+    tensor_file *file = NULL;
     size_t sum = 0;
     if (torch_file_open_bytes("input", data, size, &file) != GRAIL_OK) {
         return;
     }
-    if (torch_file_load(file) != GRAIL_OK) {
-        torch_file_close(file);
+    if (tensor_file_load(file) != GRAIL_OK) {
+        tensor_file_close(file);
         return;
     }
-    for (int64_t i = 0; i < torch_file_count(file); i++) {
-        const tensor_view *view = torch_file_at(file, i);
+    for (int64_t i = 0; i < file->count; i++) {
+        const tensor_view *view = &file->tensors[i];
         fuzz_require(view->name != NULL);
         int64_t elements = 0;
         size_t bytes = 0;
@@ -29,10 +29,10 @@ static inline void fuzz_torch(const uint8_t *data, size_t size)
         for (size_t k = 0; k < view->bytes; k++) {
             sum += ((const uint8_t *)view->data)[k];
         }
-        torch_file_release(file, view);
+        tensor_file_release(file, view);
     }
-    fuzz_require(torch_file_wrapper(file) != NULL && sum < SIZE_MAX);
-    torch_file_close(file);
+    fuzz_require(file->wrapper != NULL && sum < SIZE_MAX);
+    tensor_file_close(file);
 }
 
 #endif

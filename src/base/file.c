@@ -121,19 +121,6 @@ void file_map_close(file_map *map)
     *map = (file_map){0};
 }
 
-grail_status file_map_for(const char *path, file_map_taker take, void *out)
-{
-    file_map map = {0};
-    grail_status status = file_map_open(&map, path);
-    if (status == GRAIL_OK) {
-        status = take(path, &map, out);
-        if (status != GRAIL_OK) {
-            file_map_close(&map);
-        }
-    }
-    return status;
-}
-
 void file_map_release(const file_map *map, size_t offset, size_t size)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -34,10 +34,6 @@ grail_status file_identify(const char *path, file_identity *out) GRAIL_MUST_CHEC
 grail_status file_map_open(file_map *map, const char *path) GRAIL_MUST_CHECK;
 void file_map_close(file_map *map);
 
-/** Maps a file and calls `take`, which owns the map if it succeeds; otherwise the map is closed. */
-typedef grail_status (*file_map_taker)(const char *path, const file_map *map, void *out);
-grail_status file_map_for(const char *path, file_map_taker take, void *out) GRAIL_MUST_CHECK;
-
 /** Tells the system that these bytes will not be read again soon, so that they no longer count as
  * memory of this process. */
 void file_map_release(const file_map *map, size_t offset, size_t size);

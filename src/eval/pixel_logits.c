@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-static grail_status find_pixels(const safetensors *file, const char *path, const tensor_view **out)
+static grail_status find_pixels(const tensor_file *file, const char *path, const tensor_view **out)
 {
-    const tensor_view *pixels = safetensors_find(file, "pixels");
+    const tensor_view *pixels = tensor_file_find(file, "pixels");
     if (pixels == NULL || pixels->dtype != GRAIL_DTYPE_F32 || pixels->rank != 4 ||
         pixels->shape[3] != IMAGE_CHANNELS) {
         return error_set(
@@ -65,7 +65,7 @@ grail_status grail_pixel_logits_write(const grail_model *model, const char *pixe
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
-    safetensors *file = NULL;
+    tensor_file *file = NULL;
     const tensor_view *pixels = NULL;
     matrix_pool *pool = NULL;
     parameter_store *store = NULL;
@@ -84,6 +84,6 @@ out:
     parameter_store_free(store);
     matrix_pool_free(pool);
     backend_close(b);
-    safetensors_close(file);
+    tensor_file_close(file);
     return status;
 }

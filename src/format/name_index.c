@@ -20,12 +20,13 @@ static int compare_name(const void *name, const void *entry)
     return strcmp(name, found->name);
 }
 
-grail_status name_index_init(name_index *index, int64_t count, const char *const names[])
+grail_status name_index_init(name_index *index, int64_t count, const void *items, size_t stride)
 {
     name_entry *entries = NULL;
     CHECK(memory_new_unset(&entries, (size_t)count, sizeof *entries));
     for (int64_t i = 0; i < count; i++) {
-        entries[i] = (name_entry){.name = names[i], .item = i};
+        entries[i].item = i;
+        memcpy(&entries[i].name, (const char *)items + (size_t)i * stride, sizeof entries[i].name);
     }
     qsort(entries, (size_t)count, sizeof *entries, compare_entries);
     *index = (name_index){.entries = entries, .count = count};
@@ -40,6 +41,12 @@ int64_t name_index_duplicate(const name_index *index)
         }
     }
     return -1;
+}
+
+const char *name_index_twice(const name_index *index)
+{
+    const int64_t twice = name_index_duplicate(index);
+    return twice < 0 ? NULL : index->entries[twice].name;
 }
 
 static const name_entry *find_entry(const name_index *index, const char *name)

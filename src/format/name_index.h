@@ -14,12 +14,15 @@ typedef struct name_index {
     int64_t count;
 } name_index;
 
-/** Indexes names[0..count-1], which must outlive the index. Equal names are allowed. */
-grail_status name_index_init(name_index *index, int64_t count,
-                             const char *const names[]) GRAIL_MUST_CHECK;
+/** Indexes `count` items of `stride` bytes, whose first member is a name (const char *); the names
+ * must outlive the index. Equal names are allowed. */
+grail_status name_index_init(name_index *index, int64_t count, const void *items,
+                             size_t stride) GRAIL_MUST_CHECK;
 
 /** Position in `entries` of the first name that occurs twice, or -1; an equal name follows it. */
 int64_t name_index_duplicate(const name_index *index);
+/** The first name that occurs twice, or NULL. */
+const char *name_index_twice(const name_index *index);
 
 /** The item of that name, or -1. */
 int64_t name_index_find(const name_index *index, const char *name);

@@ -78,20 +78,10 @@ grail_status tensor_writer_declare(tensor_writer *writer, int64_t count,
 
 grail_status tensor_writer_index(tensor_writer *writer)
 {
-    grail_status status = GRAIL_OK;
-    const char **names = NULL;
-    TRY(memory_new_unset(&names, (size_t)writer->count, sizeof *names));
-    for (int64_t i = 0; i < writer->count; i++) {
-        names[i] = writer->items[i].name;
-    }
-    TRY(name_index_init(&writer->index, writer->count, names));
-    const int64_t twice = name_index_duplicate(&writer->index);
-    if (twice >= 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "tensor '%s' is given twice", writer->index.entries[twice].name);
-    }
-out:
-    memory_free(names);
-    return status;
+    CHECK(name_index_init(&writer->index, writer->count, writer->items, sizeof writer->items[0]));
+    const char *twice = name_index_twice(&writer->index);
+    return twice == NULL ? GRAIL_OK
+                         : error_set(GRAIL_ERROR_ARGUMENT, "tensor '%s' is given twice", twice);
 }
 
 grail_status tensor_writer_open(tensor_writer *writer, layout_start start)

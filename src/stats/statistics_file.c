@@ -61,10 +61,10 @@ out:
     return status;
 }
 
-static grail_status find_tensor(const char *path, const safetensors *file, const char *name,
+static grail_status find_tensor(const char *path, const tensor_file *file, const char *name,
                                 int rank, const tensor_view **out)
 {
-    const tensor_view *t = safetensors_find(file, name);
+    const tensor_view *t = tensor_file_find(file, name);
     if (t == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "%s: tensor '%s' is missing; this is not a statistics file", path, name);
@@ -99,7 +99,7 @@ static grail_status check_tensor(const char *path, const tensor_view *found,
 
 /* Copies what the tensor that `expected` describes holds to the sums, or to the count where there
  * are none, after a check. */
-static grail_status read_tensor(const char *path, const safetensors *file,
+static grail_status read_tensor(const char *path, const tensor_file *file,
                                 const tensor_view *expected, matrix sums, int64_t *count)
 {
     grail_status status = GRAIL_OK;
@@ -111,12 +111,12 @@ static grail_status read_tensor(const char *path, const safetensors *file,
     } else {
         memcpy(count, t->data, t->bytes);
     }
-    safetensors_release(file, t);
+    tensor_file_release(file, t);
 out:
     return status;
 }
 
-static grail_status read_sums(const char *path, const safetensors *file, grail_statistics *s)
+static grail_status read_sums(const char *path, const tensor_file *file, grail_statistics *s)
 {
     grail_status status = GRAIL_OK;
     statistics_layout layout;
@@ -140,13 +140,13 @@ out:
 grail_status grail_statistics_load(const char *path, grail_statistics **out)
 {
     grail_status status = GRAIL_OK;
-    safetensors *file = NULL;
+    tensor_file *file = NULL;
     grail_statistics *s = NULL;
     const tensor_view *gram = NULL;
     const tensor_view *cross = NULL;
     TRY(safetensors_open(path, &file));
     TRY(find_tensor(path, file, "gram", 2, &gram));
-    if (safetensors_count(file) > TENSORS_WITHOUT_TARGET) {
+    if (file->count > TENSORS_WITHOUT_TARGET) {
         TRY(find_tensor(path, file, "cross", 2, &cross));
     }
     TRY(grail_statistics_create(gram->shape[1], cross == NULL ? 0 : cross->shape[0], &s));
@@ -155,6 +155,6 @@ grail_status grail_statistics_load(const char *path, grail_statistics **out)
     s = NULL;
 out:
     grail_statistics_free(s);
-    safetensors_close(file);
+    tensor_file_close(file);
     return status;
 }

@@ -202,13 +202,13 @@ static void compare(const char *name, const lesson *l)
 static void assert_decoder(const char *name)
 {
     char path[PATH_SIZE];
-    safetensors *golden = NULL;
+    tensor_file *golden = NULL;
     grail_model *m = NULL;
     int32_t *ids = NULL;
     snprintf(path, sizeof path, "%s/tests/golden/models/%s/golden.safetensors", GRAIL_SOURCE_DIR,
              name);
     assert_ok(safetensors_open(path, &golden));
-    const tensor_view *view = safetensors_find(golden, "ids");
+    const tensor_view *view = tensor_file_find(golden, "ids");
     assert_non_null(view);
     assert_int_equal(view->dtype, GRAIL_DTYPE_I64);
     const int64_t count = view->shape[0] * view->shape[1];
@@ -225,7 +225,7 @@ static void assert_decoder(const char *name)
     compare(name, &l);
     grail_model_close(m);
     memory_free(ids);
-    safetensors_close(golden);
+    tensor_file_close(golden);
 }
 
 /* pixels[images, height, width, 3] */
@@ -252,14 +252,14 @@ static void assert_images(const char *name, const char *path, const char *settin
 static void assert_tower(const char *name, const char *file, const char *settings)
 {
     char path[PATH_SIZE];
-    safetensors *golden = NULL;
+    tensor_file *golden = NULL;
     snprintf(path, sizeof path, "%s/tests/golden/vision/%s/golden.safetensors", GRAIL_SOURCE_DIR,
              name);
     assert_ok(safetensors_open(path, &golden));
     snprintf(path, sizeof path, "%s/tests/golden/vision/%s%s%s", GRAIL_SOURCE_DIR, name,
              file[0] == 0 ? "" : "/", file);
-    assert_images(name, path, settings, safetensors_find(golden, "pixels"));
-    safetensors_close(golden);
+    assert_images(name, path, settings, tensor_file_find(golden, "pixels"));
+    tensor_file_close(golden);
 }
 
 static void assert_resnet(const char *name, const lab_resnet *r, int64_t side)

@@ -12,9 +12,9 @@ enum { PATH_SIZE = 1024 };
 static const double tolerance = 1e-4; /* of a logit, absolute */
 
 /* "ids" I64 [count, length] of a golden file as windows. */
-static void read_golden_ids(const safetensors *golden, token_windows *out)
+static void read_golden_ids(const tensor_file *golden, token_windows *out)
 {
-    const tensor_view *ids = safetensors_find(golden, "ids");
+    const tensor_view *ids = tensor_file_find(golden, "ids");
     assert_non_null(ids);
     assert_int_equal(ids->dtype, GRAIL_DTYPE_I64);
     *out = (token_windows){.count = ids->shape[0], .length = ids->shape[1]};
@@ -77,11 +77,11 @@ static double compare_backend(const grail_model *model, const char *name,
 static void assert_golden(const char *directory, const char *golden_path)
 {
     grail_model *model = NULL;
-    safetensors *golden = NULL;
+    tensor_file *golden = NULL;
     token_windows windows = {0};
     assert_ok(safetensors_open(golden_path, &golden));
     read_golden_ids(golden, &windows);
-    const tensor_view *logits = safetensors_find(golden, "logits");
+    const tensor_view *logits = tensor_file_find(golden, "logits");
     assert_non_null(logits);
     assert_int_equal(logits->dtype, GRAIL_DTYPE_F32);
     assert_ok(grail_model_open(directory, &model));
@@ -92,7 +92,7 @@ static void assert_golden(const char *directory, const char *golden_path)
     assert_near(compare_backend(model, "ref", &windows, logits), 0.0, tolerance);
     grail_model_close(model);
     token_windows_fini(&windows);
-    safetensors_close(golden);
+    tensor_file_close(golden);
 }
 
 static void assert_golden_model(const char *name)

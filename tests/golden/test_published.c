@@ -89,7 +89,7 @@ static void compress_as_published(const lab *l, const published *p, const char *
 static void assert_as_published(const published *p)
 {
     lab l;
-    safetensors *golden = NULL;
+    tensor_file *golden = NULL;
     float *values = NULL;
     char output[LAB_PATH];
     lab_open(&l);
@@ -99,12 +99,12 @@ static void assert_as_published(const published *p)
     compress_as_published(&l, p, output);
     assert_ok(
         safetensors_open(GRAIL_SOURCE_DIR "/tests/golden/vision/published.safetensors", &golden));
-    const tensor_view *expected = safetensors_find(golden, p->name);
+    const tensor_view *expected = tensor_file_find(golden, p->name);
     assert_non_null(expected);
     const tensor_view pixels = lab_pixels(expected->shape[0], SIDE, &values);
     assert_vision_outputs(output, "", &pixels, expected);
     memory_free(values);
-    safetensors_close(golden);
+    tensor_file_close(golden);
     lab_close(&l);
 }
 

@@ -12,17 +12,17 @@
 static void assert_golden(const char *path, const char *name, int64_t side)
 {
     char golden_path[1024];
-    safetensors *golden = NULL;
+    tensor_file *golden = NULL;
     float *values = NULL;
     snprintf(golden_path, sizeof golden_path, "%s/tests/golden/vision/resnet.safetensors",
              GRAIL_SOURCE_DIR);
     assert_ok(safetensors_open(golden_path, &golden));
-    const tensor_view *expected = safetensors_find(golden, name);
+    const tensor_view *expected = tensor_file_find(golden, name);
     assert_non_null(expected);
     const tensor_view pixels = lab_pixels(expected->shape[0], side, &values);
     assert_vision_outputs(path, "", &pixels, expected);
     memory_free(values);
-    safetensors_close(golden);
+    tensor_file_close(golden);
 }
 
 static void assert_random(const char *name, const lab_resnet *r, const char *config, int64_t side)

@@ -90,11 +90,11 @@ void assert_vision_outputs(const char *path, const char *settings, const tensor_
 
 void assert_vision_golden(const char *path, const char *settings, const char *golden)
 {
-    safetensors *file = NULL;
+    tensor_file *file = NULL;
     assert_ok(safetensors_open(golden, &file));
-    assert_vision_outputs(path, settings, safetensors_find(file, "pixels"),
-                          safetensors_find(file, "logits"));
-    safetensors_close(file);
+    assert_vision_outputs(path, settings, tensor_file_find(file, "pixels"),
+                          tensor_file_find(file, "logits"));
+    tensor_file_close(file);
 }
 
 void assert_vision_directory(const char *name, const char *file, const char *settings)

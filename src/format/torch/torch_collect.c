@@ -3,7 +3,6 @@
 #include "format/torch/torch_internal.h"
 
 #include "base/utf8.h"
-#include "format/tensor_limits.h"
 
 #include <string.h>
 
@@ -23,15 +22,6 @@ static int64_t count_tensors(const pickle_value *dict)
         count += torch_is_tensor(pickle_item(dict, i)) ? 1 : 0;
     }
     return count;
-}
-
-static grail_status make_room(torch_file *file)
-{
-    if (file->count == TENSOR_MOST_IN_FILE) {
-        return error_set(GRAIL_ERROR_FORMAT, "holds more than %d tensors", TENSOR_MOST_IN_FILE);
-    }
-    CHECK(memory_reserve(&file->tensors, (size_t)file->count + 1, sizeof file->tensors[0]));
-    return memory_reserve(&file->names, (size_t)file->count + 1, sizeof file->names[0]);
 }
 
 /* Dotted names of nested attributes. */
@@ -64,26 +54,18 @@ static void path_cut(path *p, size_t length)
     p->text[length] = 0;
 }
 
+static grail_status read_tensor(torch_file *file, const pickle_value *value, tensor_view *view)
+{
+    torch_layout layout = {0};
+    CHECK(torch_read_layout(value, &layout));
+    return torch_view(file, &layout, view);
+}
+
 static grail_status add_tensor(torch_file *file, const char *name, const pickle_value *value)
 {
-    grail_status status = GRAIL_OK;
-    torch_layout layout = {0};
-    TRY(make_room(file));
-    tensor_view *view = &file->tensors[file->count];
-    *view = (tensor_view){0};
-    status = torch_read_layout(value, &layout);
-    if (status == GRAIL_OK) {
-        status = torch_view(file, &layout, view);
-    }
-    if (status != GRAIL_OK) {
-        error_prefix("tensor '%s'", name);
-        goto out;
-    }
-    TRY(memory_copy_string(&file->names[file->count], name));
-    view->name = file->names[file->count];
-    file->count++;
-out:
-    return status;
+    tensor_view *view = NULL;
+    CHECK(tensor_file_add(file->list, name, &view));
+    return error_in(read_tensor(file, value, view), "tensor '%s'", name);
 }
 
 static grail_status collect_dict(torch_file *file, const pickle_value *dict)
@@ -199,7 +181,7 @@ static grail_status collect_state(torch_file *file, const pickle_value *root)
     for (size_t w = 0; w < WRAPPER_COUNT; w++) {
         const pickle_value *wrapped = pickle_find(root, wrappers[w]);
         if (count_tensors(wrapped) > 0) {
-            file->wrapper = wrappers[w];
+            file->list->wrapper = wrappers[w];
             return collect_dict(file, wrapped);
         }
     }
@@ -209,30 +191,12 @@ static grail_status collect_state(torch_file *file, const pickle_value *root)
     return collect_dict(file, root);
 }
 
-static grail_status refuse_duplicates(const torch_file *file)
-{
-    grail_status status = GRAIL_OK;
-    name_index index = {0};
-    TRY(name_index_init(&index, file->count, (const char *const *)file->names));
-    const int64_t twice = name_index_duplicate(&index);
-    if (twice >= 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "tensor '%s' occurs twice", index.entries[twice].name);
-    }
-out:
-    name_index_fini(&index);
-    return status;
-}
-
 grail_status torch_collect(torch_file *file)
 {
     const pickle_value *root = pickle_root(file->object);
-    file->wrapper = "";
-    if (file->is_script && is_script_module(root)) {
-        path name = {.length = 0};
-        int64_t visits = 0;
-        CHECK(collect_module(file, root, &name, &visits));
-    } else {
-        CHECK(collect_state(file, root));
-    }
-    return refuse_duplicates(file);
+    path name = {.length = 0};
+    int64_t visits = 0;
+    return file->list->is_script && is_script_module(root)
+               ? collect_module(file, root, &name, &visits)
+               : collect_state(file, root);
 }

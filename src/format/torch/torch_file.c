@@ -22,60 +22,19 @@ static grail_status refuse_other(const void *bytes, size_t size)
 
 static grail_status read_file(torch_file *file)
 {
-    if (is_zip(file->bytes, file->size)) {
+    if (is_zip(file->list->bytes, file->list->size)) {
         CHECK(torch_read_zip(file));
-    } else if (torch_is_legacy(file->bytes, file->size)) {
+    } else if (torch_is_legacy(file->list->bytes, file->list->size)) {
         CHECK(torch_read_legacy(file));
     } else {
-        CHECK(refuse_other(file->bytes, file->size));
+        CHECK(refuse_other(file->list->bytes, file->list->size));
     }
     return torch_collect(file);
 }
 
-grail_status torch_file_open_bytes(const char *name, const void *bytes, size_t size,
-                                   torch_file **out)
+static void free_parts(void *parts)
 {
-    grail_status status = GRAIL_OK;
-    torch_file *file = NULL;
-    TRY(memory_new(&file, 1, sizeof *file));
-    file->bytes = bytes;
-    file->size = size;
-    TRY(error_in(read_file(file), "%s", name));
-    *out = file;
-    file = NULL;
-out:
-    torch_file_close(file);
-    return status;
-}
-
-static grail_status open_map(const char *path, const file_map *map, void *out)
-{
-    torch_file **file = out;
-    CHECK(torch_file_open_bytes(path, map->data, map->size, file));
-    (*file)->map = *map;
-    return GRAIL_OK;
-}
-
-grail_status torch_file_open(const char *path, torch_file **out)
-{
-    return file_map_for(path, open_map, out);
-}
-
-static void free_texts(char *texts[], int64_t count)
-{
-    for (int64_t i = 0; texts != NULL && i < count; i++) {
-        memory_free(texts[i]);
-    }
-    memory_free(texts);
-}
-
-void torch_file_close(torch_file *file)
-{
-    if (file == NULL) {
-        return;
-    }
-    free_texts(file->keys, file->storage_count);
-    free_texts(file->names, file->count);
+    torch_file *file = parts;
     for (int64_t i = 0; i < file->owned_count; i++) {
         memory_free(file->owned[i]);
     }
@@ -83,44 +42,29 @@ void torch_file_close(torch_file *file)
     memory_free(file->pending);
     name_index_fini(&file->storage_index);
     memory_free(file->storages);
-    memory_free(file->tensors);
     pickle_close(file->object);
     zip_reader_close(file->zip);
-    file_map_close(&file->map);
     memory_free(file);
 }
 
-file_identity torch_file_identity(const torch_file *file)
+static grail_status read_tensors(tensor_file *list)
 {
-    return file->map.identity;
+    torch_file *file = NULL;
+    CHECK(memory_new(&file, 1, sizeof *file));
+    file->list = list;
+    list->parts = file;
+    list->free_parts = free_parts;
+    list->load = torch_load;
+    return read_file(file);
 }
 
-int64_t torch_file_count(const torch_file *file)
+grail_status torch_file_open_bytes(const char *name, const void *bytes, size_t size,
+                                   tensor_file **out)
 {
-    return file->count;
+    return tensor_file_open_bytes(name, bytes, size, read_tensors, out);
 }
 
-const tensor_view *torch_file_at(const torch_file *file, int64_t i)
+grail_status torch_file_open(const char *path, tensor_file **out)
 {
-    return i >= 0 && i < file->count ? &file->tensors[i] : NULL;
-}
-
-/* Releases only mapped data: a copy would have to be made again. */
-void torch_file_release(const torch_file *file, const tensor_view *tensor)
-{
-    const uintptr_t begin = (uintptr_t)file->bytes;
-    const uintptr_t at = (uintptr_t)tensor->data;
-    if (at >= begin && at - begin <= file->size && tensor->bytes <= file->size - (at - begin)) {
-        file_map_release(&file->map, at - begin, tensor->bytes);
-    }
-}
-
-const char *torch_file_wrapper(const torch_file *file)
-{
-    return file->wrapper;
-}
-
-bool torch_file_is_script(const torch_file *file)
-{
-    return file->is_script;
+    return tensor_file_open(path, read_tensors, out);
 }

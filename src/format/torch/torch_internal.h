@@ -3,14 +3,13 @@
 #ifndef GRAIL_FORMAT_TORCH_TORCH_INTERNAL_H
 #define GRAIL_FORMAT_TORCH_TORCH_INTERNAL_H
 
-#include "base/file.h"
-#include "format/name_index.h"
 #include "format/torch/torch_dtypes.h"
 #include "format/torch/torch_file.h"
 #include "format/torch/zip_reader.h"
 
 /* Bytes that tensors are views of. */
 typedef struct torch_storage {
+    const char *key;
     const unsigned char *data; /* NULL: `member` was not inflated yet */
     size_t bytes;
     const zip_member *member; /* NULL in the legacy format */
@@ -36,40 +35,33 @@ typedef struct torch_layout {
     int64_t offset;
 } torch_layout;
 
-/* A tensor that torch_file_load must copy: inflate, or gather by its strides. */
+/* A tensor that tensor_file_load must copy: inflate, or gather by its strides. */
 typedef struct torch_pending {
     int64_t tensor;
     torch_storage *storage;
     torch_layout layout;
 } torch_pending;
 
-struct torch_file {
-    file_map map; /* empty when the bytes are the caller's */
-    const unsigned char *bytes;
-    size_t size;
-    zip_reader *zip; /* NULL in the legacy format */
-    bool is_script;  /* its root is a module, not a dictionary */
+/* What is kept beside the tensors. */
+typedef struct torch_file {
+    tensor_file *list; /* that it belongs to */
+    zip_reader *zip;   /* NULL in the legacy format */
     pickle *object;
     torch_storage *storages;
     int64_t storage_count;
-    char **keys; /* [storage_count] in the legacy format, owned */
     name_index storage_index;
-    tensor_view *tensors;
-    char **names; /* [count] */
-    int64_t count;
-    const char *wrapper;
     torch_pending *pending;
     int64_t pending_count;
-    void **owned; /* copies of strided tensors, and inflated members */
+    void **owned; /* copies of strided tensors and of keys, and inflated members */
     int64_t owned_count;
     size_t copied; /* bytes of the copies */
-};
+} torch_file;
 
 /** Makes `file` the owner of `block`, even on failure. */
 grail_status torch_own(torch_file *file, void *block) GRAIL_MUST_CHECK;
 
 /** Read the directory and the object of a zip archive, or an entire file of the legacy format: fill
- * object, storages, keys. */
+ * object, storages. */
 grail_status torch_read_zip(torch_file *file) GRAIL_MUST_CHECK;
 grail_status torch_read_legacy(torch_file *file) GRAIL_MUST_CHECK;
 bool torch_is_legacy(const void *bytes, size_t size);
@@ -77,7 +69,7 @@ bool torch_is_legacy(const void *bytes, size_t size);
 /** NULL when there is none of that key. */
 torch_storage *torch_find_storage(const torch_file *file, pickle_span key);
 
-/** Finds the tensors of the object and names them: fills tensors, names, wrapper. */
+/** Finds the tensors of the object and names them: fills tensors and wrapper of the list. */
 grail_status torch_collect(torch_file *file) GRAIL_MUST_CHECK;
 
 /** Reads a PICKLE_PERSISTENT; *is_storage is false if it is something else (the source code of a
@@ -89,9 +81,10 @@ grail_status torch_read_reference(const pickle_value *value, bool *is_storage,
 bool torch_is_tensor(const pickle_value *value);
 grail_status torch_read_layout(const pickle_value *value, torch_layout *out) GRAIL_MUST_CHECK;
 
-/** Fills dtype, shape, bytes and data of `view`, which is file->tensors[file->count]. If the tensor
- * must be copied, data stays NULL until torch_file_load. */
+/** Fills dtype, shape, bytes and data of `view`, the tensor of the list that was added last. If the
+ * tensor must be copied, data stays NULL until torch_load. */
 grail_status torch_view(torch_file *file, const torch_layout *layout,
                         tensor_view *view) GRAIL_MUST_CHECK;
+grail_status torch_load(tensor_file *list) GRAIL_MUST_CHECK;
 
 #endif

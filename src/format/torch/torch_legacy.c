@@ -22,8 +22,8 @@ bool torch_is_legacy(const void *bytes, size_t size)
 static grail_status next_pickle(const torch_file *file, size_t *at, const char *what, pickle **out)
 {
     size_t used = 0;
-    const size_t left = file->size - *at;
-    const grail_status status = pickle_read(file->bytes + *at, left, &used, out);
+    const size_t left = file->list->size - *at;
+    const grail_status status = pickle_read(file->list->bytes + *at, left, &used, out);
     if (status != GRAIL_OK) {
         error_prefix("%s, which begins at byte %zu", what, *at);
     } else {
@@ -62,13 +62,13 @@ out:
     return status;
 }
 
-static grail_status copy_key(torch_file *file, int64_t i, pickle_span key)
+static grail_status copy_key(torch_file *file, pickle_span key, const char **out)
 {
-    const grail_status status = memory_new(&file->keys[i], key.size + 1, 1);
-    if (status == GRAIL_OK) {
-        memcpy(file->keys[i], key.data, key.size);
-    }
-    return status;
+    char *copy = NULL;
+    CHECK(memory_new(&copy, key.size + 1, 1));
+    memcpy(copy, key.data, key.size);
+    *out = copy;
+    return torch_own(file, copy);
 }
 
 static grail_status list_keys(torch_file *file, const pickle_value *keys)
@@ -78,7 +78,6 @@ static grail_status list_keys(torch_file *file, const pickle_value *keys)
         return error_set(GRAIL_ERROR_FORMAT, "its list of storages is %s", pickle_kind_text(keys));
     }
     CHECK(memory_new(&file->storages, (size_t)count, sizeof file->storages[0]));
-    CHECK(memory_new(&file->keys, (size_t)count, sizeof file->keys[0]));
     file->storage_count = count;
     for (int64_t i = 0; i < count; i++) {
         pickle_span key = {0};
@@ -86,13 +85,12 @@ static grail_status list_keys(torch_file *file, const pickle_value *keys)
             return error_set(GRAIL_ERROR_FORMAT, "the key of storage %lld is not text",
                              (long long)i);
         }
-        CHECK(copy_key(file, i, key));
+        CHECK(copy_key(file, key, &file->storages[i].key));
     }
-    CHECK(name_index_init(&file->storage_index, count, (const char *const *)file->keys));
-    const int64_t twice = name_index_duplicate(&file->storage_index);
-    if (twice >= 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "storage '%s' is listed twice",
-                         file->storage_index.entries[twice].name);
+    CHECK(name_index_init(&file->storage_index, count, file->storages, sizeof file->storages[0]));
+    const char *twice = name_index_twice(&file->storage_index);
+    if (twice != NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "storage '%s' is listed twice", twice);
     }
     return GRAIL_OK;
 }
@@ -119,8 +117,7 @@ static grail_status size_storages(const torch_file *file, storage_size sizes[])
         if (known->element_size != 0 &&
             (known->element_size != said.element_size || known->elements != said.elements)) {
             return error_set(GRAIL_ERROR_FORMAT,
-                             "the tensors give different sizes for storage '%s'",
-                             file->keys[storage - file->storages]);
+                             "the tensors give different sizes for storage '%s'", storage->key);
         }
         *known = said;
     }
@@ -131,28 +128,30 @@ static grail_status size_storages(const torch_file *file, storage_size sizes[])
 static grail_status place_storage(torch_file *file, int64_t i, storage_size size, size_t *at)
 {
     size_t bytes = 0;
-    const char *key = file->keys[i];
+    const char *key = file->storages[i].key;
     if (size.element_size == 0) {
         return error_set(GRAIL_ERROR_FORMAT, "storage '%s' is listed, but no tensor refers to it",
                          key);
     }
-    if (file->size - *at < COUNT_SIZE) {
+    if (file->list->size - *at < COUNT_SIZE) {
         return error_set(GRAIL_ERROR_FORMAT, "ends before storage '%s': truncated?", key);
     }
-    const int64_t elements = (int64_t)load_little(file->bytes + *at, COUNT_SIZE);
+    const int64_t elements = (int64_t)load_little(file->list->bytes + *at, COUNT_SIZE);
     *at += COUNT_SIZE;
     if (elements != size.elements) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "storage '%s' has %lld elements, but the tensors expect %lld", key,
                          (long long)elements, (long long)size.elements);
     }
-    if (!size_multiply((size_t)elements, size.element_size, &bytes) || bytes > file->size - *at) {
+    if (!size_multiply((size_t)elements, size.element_size, &bytes) ||
+        bytes > file->list->size - *at) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "storage '%s' has %lld elements of %zu bytes, but %zu bytes are left: "
                          "truncated?",
-                         key, (long long)elements, size.element_size, file->size - *at);
+                         key, (long long)elements, size.element_size, file->list->size - *at);
     }
-    file->storages[i] = (torch_storage){.data = file->bytes + *at, .bytes = bytes};
+    file->storages[i] =
+        (torch_storage){.key = key, .data = file->list->bytes + *at, .bytes = bytes};
     *at += bytes;
     return GRAIL_OK;
 }
@@ -166,9 +165,9 @@ static grail_status place_storages(torch_file *file, size_t at)
     for (int64_t i = 0; i < file->storage_count; i++) {
         TRY(place_storage(file, i, sizes[i], &at));
     }
-    if (at != file->size) {
+    if (at != file->list->size) {
         FAIL(GRAIL_ERROR_FORMAT, "its storages end at byte %zu, but the file has %zu bytes", at,
-             file->size);
+             file->list->size);
     }
 out:
     memory_free(sizes);

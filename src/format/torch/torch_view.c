@@ -97,11 +97,11 @@ static void gather(const torch_layout *layout, const unsigned char *in, size_t s
     }
 }
 
-/* Counts the bytes of a copy that torch_file_load will make. */
+/* Counts the bytes of a copy that torch_load will make. */
 static grail_status count_copy(torch_file *file, size_t bytes)
 {
     size_t most = 0;
-    if (!size_multiply(file->size, TORCH_MOST_COPIES, &most) ||
+    if (!size_multiply(file->list->size, TORCH_MOST_COPIES, &most) ||
         !size_add(most, TORCH_FREE_COPIES, &most)) {
         most = SIZE_MAX;
     }
@@ -119,7 +119,7 @@ static grail_status postpone(torch_file *file, const torch_layout *layout, torch
 {
     CHECK(memory_reserve(&file->pending, (size_t)file->pending_count + 1, sizeof file->pending[0]));
     file->pending[file->pending_count++] =
-        (torch_pending){.tensor = file->count, .storage = storage, .layout = *layout};
+        (torch_pending){.tensor = file->list->count - 1, .storage = storage, .layout = *layout};
     return GRAIL_OK;
 }
 
@@ -167,7 +167,7 @@ grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_vie
     view->dtype = layout->dtype;
     view->rank = layout->rank;
     memcpy(view->shape, layout->shape, sizeof view->shape);
-    view->data = file->bytes; /* not NULL even without elements */
+    view->data = file->list->bytes; /* not NULL even without elements */
     if (elements > 0) {
         const bool in_place = is_contiguous(layout);
         CHECK(in_place ? GRAIL_OK : count_copy(file, view->bytes));
@@ -206,7 +206,7 @@ static grail_status copy_strided(torch_file *file, const torch_pending *pending,
 static grail_status load_pending(torch_file *file, const torch_pending *pending)
 {
     grail_status status = GRAIL_OK;
-    tensor_view *view = &file->tensors[pending->tensor];
+    tensor_view *view = &file->list->tensors[pending->tensor];
     if (pending->storage->data == NULL) {
         TRY(inflate_storage(file, pending->storage));
     }
@@ -222,8 +222,9 @@ out:
     return status;
 }
 
-grail_status torch_file_load(torch_file *file)
+grail_status torch_load(tensor_file *list)
 {
+    torch_file *file = list->parts;
     for (int64_t i = 0; i < file->pending_count; i++) {
         CHECK(load_pending(file, &file->pending[i]));
     }

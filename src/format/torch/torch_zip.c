@@ -90,38 +90,33 @@ static grail_status read_object(torch_file *file, const zip_member *object)
 static grail_status list_storages(torch_file *file, const char *root, size_t root_length)
 {
     static const char folder[] = "/data/";
-    grail_status status = GRAIL_OK;
-    const char **keys = NULL;
     const int64_t members = zip_reader_count(file->zip);
-    TRY(memory_new(&file->storages, (size_t)members, sizeof file->storages[0]));
-    TRY(memory_new(&keys, (size_t)members, sizeof keys[0]));
+    CHECK(memory_new(&file->storages, (size_t)members, sizeof file->storages[0]));
     for (int64_t i = 0; i < members; i++) {
         const zip_member *member = zip_reader_at(file->zip, i);
         if (strncmp(member->name, root, root_length) != 0 ||
             strncmp(member->name + root_length, folder, sizeof folder - 1) != 0) {
             continue;
         }
-        keys[file->storage_count] = member->name + root_length + sizeof folder - 1;
         file->storages[file->storage_count++] = (torch_storage){
-            .data = member->deflated ? NULL : file->bytes + member->offset,
+            .key = member->name + root_length + sizeof folder - 1,
+            .data = member->deflated ? NULL : file->list->bytes + member->offset,
             .bytes = member->size,
             .member = member,
         };
     }
-    TRY(name_index_init(&file->storage_index, file->storage_count, keys));
-out:
-    memory_free(keys);
-    return status;
+    return name_index_init(&file->storage_index, file->storage_count, file->storages,
+                           sizeof file->storages[0]);
 }
 
 grail_status torch_read_zip(torch_file *file)
 {
     const zip_member *object = NULL;
-    CHECK(zip_reader_open(file->bytes, file->size, &file->zip));
+    CHECK(zip_reader_open(file->list->bytes, file->list->size, &file->zip));
     CHECK(find_object(file->zip, &object));
     const size_t root = strlen(object->name) - (sizeof object_name - 1);
     CHECK(check_byte_order(file, find_beside(file->zip, root, object, "byteorder")));
-    file->is_script = find_beside(file->zip, root, object, "constants.pkl") != NULL;
+    file->list->is_script = find_beside(file->zip, root, object, "constants.pkl") != NULL;
     CHECK(list_storages(file, object->name, root));
     return read_object(file, object);
 }

@@ -363,20 +363,10 @@ static grail_status check_inflated(const zip_reader *zip)
 
 static grail_status index_names(zip_reader *zip)
 {
-    grail_status status = GRAIL_OK;
-    const char **names = NULL;
-    TRY(memory_new_unset(&names, (size_t)zip->count, sizeof names[0]));
-    for (int64_t i = 0; i < zip->count; i++) {
-        names[i] = zip->members[i].name;
-    }
-    TRY(name_index_init(&zip->index, zip->count, names));
-    const int64_t twice = name_index_duplicate(&zip->index);
-    if (twice >= 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "member '%s' occurs twice", zip->index.entries[twice].name);
-    }
-out:
-    memory_free(names);
-    return status;
+    CHECK(name_index_init(&zip->index, zip->count, zip->members, sizeof zip->members[0]));
+    const char *twice = name_index_twice(&zip->index);
+    return twice == NULL ? GRAIL_OK
+                         : error_set(GRAIL_ERROR_FORMAT, "member '%s' occurs twice", twice);
 }
 
 grail_status zip_reader_open(const void *bytes, size_t size, zip_reader **out)

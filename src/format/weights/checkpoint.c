@@ -12,11 +12,9 @@
 
 #include <string.h>
 
-/* Only one of the two pointers is set. */
 typedef struct checkpoint_file {
     char *name; /* base name, owned */
-    safetensors *tensors;
-    torch_file *torch;
+    tensor_file *tensors;
 } checkpoint_file;
 
 struct checkpoint {
@@ -32,17 +30,7 @@ struct checkpoint {
     name_index plain_index; /* by the names without prefixes */
 };
 
-static int64_t file_count(const checkpoint_file *file)
-{
-    return file->torch != NULL ? torch_file_count(file->torch) : safetensors_count(file->tensors);
-}
-
-static const tensor_view *file_at(const checkpoint_file *file, int64_t i)
-{
-    return file->torch != NULL ? torch_file_at(file->torch, i) : safetensors_at(file->tensors, i);
-}
-
-static grail_status open_torch(const char *path, torch_file **out)
+static grail_status open_torch(const char *path, tensor_file **out)
 {
     const grail_status status = torch_file_open(path, out);
     if (status == GRAIL_ERROR_FORMAT && !checkpoint_is_torch_name(path)) {
@@ -63,11 +51,8 @@ static grail_status add_file(checkpoint *c, const char *name)
              c->index_name);
     }
     TRY(foreign_file_refuse(path));
-    if (checkpoint_is_safetensors_name(name)) {
-        TRY(safetensors_open(path, &file->tensors));
-    } else {
-        TRY(open_torch(path, &file->torch));
-    }
+    TRY(checkpoint_is_safetensors_name(name) ? safetensors_open(path, &file->tensors)
+                                             : open_torch(path, &file->tensors));
 out:
     memory_free(path);
     return status;
@@ -109,7 +94,7 @@ static grail_status open_shards(checkpoint *c, json_t *weight_map)
     const size_t count = json_object_size(weight_map);
     TRY(memory_new(&places, count, sizeof *places));
     TRY(error_in(list_places(weight_map, places), "%s/%s", c->directory, c->index_name));
-    TRY(name_index_init(&sorted, (int64_t)count, places));
+    TRY(name_index_init(&sorted, (int64_t)count, places, sizeof places[0]));
     TRY(memory_new(&c->files, count, sizeof *c->files));
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || strcmp(sorted.entries[i].name, sorted.entries[i - 1].name) != 0) {
@@ -162,11 +147,11 @@ static grail_status index_tensors(checkpoint *c)
     for (int64_t i = 0; i < c->count; i++) {
         names[i] = c->tensors[i]->name;
     }
-    TRY(name_index_init(&c->index, c->count, names));
+    TRY(name_index_init(&c->index, c->count, names, sizeof names[0]));
     for (int64_t i = 0; i < c->count; i++) {
         names[i] = plain_name(c->tensors[i]->name);
     }
-    TRY(name_index_init(&c->plain_index, c->count, names));
+    TRY(name_index_init(&c->plain_index, c->count, names, sizeof names[0]));
 out:
     memory_free(names);
     return status;
@@ -175,14 +160,14 @@ out:
 static grail_status gather_tensors(checkpoint *c)
 {
     for (int f = 0; f < c->file_count; f++) {
-        c->count += file_count(&c->files[f]);
+        c->count += c->files[f].tensors->count;
     }
     CHECK(memory_new(&c->tensors, (size_t)c->count, sizeof *c->tensors));
     CHECK(memory_new(&c->file_of, (size_t)c->count, sizeof *c->file_of));
     int64_t next = 0;
     for (int f = 0; f < c->file_count; f++) {
-        for (int64_t i = 0; i < file_count(&c->files[f]); i++) {
-            c->tensors[next] = file_at(&c->files[f], i);
+        for (int64_t i = 0; i < c->files[f].tensors->count; i++) {
+            c->tensors[next] = &c->files[f].tensors->tensors[i];
             c->file_of[next] = f;
             next++;
         }
@@ -356,12 +341,8 @@ out:
 grail_status checkpoint_load(checkpoint *c)
 {
     for (int f = 0; f < c->file_count; f++) {
-        const checkpoint_file *file = &c->files[f];
-        const grail_status status = file->torch == NULL ? GRAIL_OK : torch_file_load(file->torch);
-        if (status != GRAIL_OK) {
-            error_prefix("%s/%s", c->directory, file->name);
-            return status;
-        }
+        CHECK(error_in(tensor_file_load(c->files[f].tensors), "%s/%s", c->directory,
+                       c->files[f].name));
     }
     return GRAIL_OK;
 }
@@ -372,8 +353,7 @@ void checkpoint_close(checkpoint *c)
         return;
     }
     for (int f = 0; f < c->file_count; f++) {
-        safetensors_close(c->files[f].tensors);
-        torch_file_close(c->files[f].torch);
+        tensor_file_close(c->files[f].tensors);
         memory_free(c->files[f].name);
     }
     name_index_fini(&c->index);
@@ -399,7 +379,8 @@ const char *checkpoint_directory(const checkpoint *c)
 
 const weights_format *checkpoint_format(const checkpoint *c)
 {
-    return c->files[0].torch != NULL ? &weights_format_torch : &weights_format_safetensors;
+    return checkpoint_is_safetensors_name(c->files[0].name) ? &weights_format_safetensors
+                                                            : &weights_format_torch;
 }
 
 int64_t checkpoint_count(const checkpoint *c)
@@ -431,14 +412,8 @@ const tensor_view *checkpoint_find(const checkpoint *c, const char *name)
 void checkpoint_release(const checkpoint *c, const tensor_view *tensor)
 {
     const int64_t i = checkpoint_index_of(c, tensor->name);
-    if (i < 0) {
-        return;
-    }
-    const checkpoint_file *file = &c->files[c->file_of[i]];
-    if (file->torch != NULL) {
-        torch_file_release(file->torch, c->tensors[i]);
-    } else {
-        safetensors_release(file->tensors, c->tensors[i]);
+    if (i >= 0) {
+        tensor_file_release(c->files[c->file_of[i]].tensors, c->tensors[i]);
     }
 }
 
@@ -454,8 +429,7 @@ const char *checkpoint_file_name(const checkpoint *c, int file)
 
 file_identity checkpoint_file_identity(const checkpoint *c, int file)
 {
-    const checkpoint_file *f = &c->files[file];
-    return f->torch != NULL ? torch_file_identity(f->torch) : safetensors_identity(f->tensors);
+    return c->files[file].tensors->map.identity;
 }
 
 int checkpoint_file_of(const checkpoint *c, int64_t i)
@@ -473,19 +447,19 @@ const char *checkpoint_index_name(const checkpoint *c)
     return c->index_name;
 }
 
-static const torch_file *torch_of(const checkpoint *c, int file)
+static const tensor_file *file_at(const checkpoint *c, int file)
 {
-    return file >= 0 && file < c->file_count ? c->files[file].torch : NULL;
+    return file >= 0 && file < c->file_count ? c->files[file].tensors : NULL;
 }
 
 const char *checkpoint_wrapper(const checkpoint *c, int file)
 {
-    const torch_file *torch = torch_of(c, file);
-    return torch == NULL ? "" : torch_file_wrapper(torch);
+    const tensor_file *found = file_at(c, file);
+    return found == NULL ? "" : found->wrapper;
 }
 
 bool checkpoint_is_script(const checkpoint *c, int file)
 {
-    const torch_file *torch = torch_of(c, file);
-    return torch != NULL && torch_file_is_script(torch);
+    const tensor_file *found = file_at(c, file);
+    return found != NULL && found->is_script;
 }

@@ -11,8 +11,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_extent.h"
-#include "format/name_index.h"
-#include "format/tensor_limits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +18,6 @@
 enum { LENGTH_SIZE = 8 };
 
 static const char metadata_key[] = "__metadata__";
-
-struct safetensors {
-    file_map map; /* empty when the bytes are the caller's */
-    const unsigned char *bytes;
-    tensor_view *tensors; /* in the order of the data */
-    int64_t count;
-    name_index index;
-    char *names; /* memory of the names in `tensors` */
-};
 
 static grail_status header_length(const unsigned char *bytes, size_t size, size_t *out)
 {
@@ -199,41 +188,17 @@ static grail_status read_entry(const json_t *entry, const unsigned char *data, s
     return GRAIL_OK;
 }
 
-/* Allocates `count` tensors and a copy of every name. The sum of the names cannot overflow, since
- * the header has a limited length. */
-static grail_status new_tables(safetensors *file, json_t *header, size_t count)
-{
-    size_t bytes = 0;
-    const char *key = NULL;
-    json_t *entry = NULL;
-    json_object_foreach (header, key, entry) {
-        const size_t length = strlen(key);
-        if (length > TENSOR_LONGEST_NAME) {
-            return error_set(GRAIL_ERROR_FORMAT,
-                             "a tensor's name has %zu bytes, more than the allowed %d", length,
-                             TENSOR_LONGEST_NAME);
-        }
-        bytes += length + 1;
-    }
-    CHECK(memory_new(&file->tensors, count, sizeof *file->tensors));
-    return memory_new_unset(&file->names, bytes, 1);
-}
-
-static grail_status read_entries(safetensors *file, json_t *header, const unsigned char *data,
+static grail_status read_entries(tensor_file *file, json_t *header, const unsigned char *data,
                                  size_t size)
 {
-    char *next_name = file->names;
     const char *key = NULL;
     json_t *entry = NULL;
+    tensor_view *view = NULL;
     json_object_foreach (header, key, entry) {
-        if (strcmp(key, metadata_key) == 0) {
-            continue;
+        if (strcmp(key, metadata_key) != 0) {
+            CHECK(tensor_file_add(file, key, &view));
+            CHECK(error_in(read_entry(entry, data, size, view), "tensor '%s'", key));
         }
-        tensor_view *view = &file->tensors[file->count];
-        view->name = next_name;
-        next_name = stpcpy(next_name, key) + 1;
-        CHECK(error_in(read_entry(entry, data, size, view), "tensor '%s'", key));
-        file->count++;
     }
     return GRAIL_OK;
 }
@@ -253,7 +218,7 @@ static int compare_places(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-static grail_status check_coverage(const safetensors *file, const unsigned char *data, size_t size)
+static grail_status check_coverage(const tensor_file *file, const unsigned char *data, size_t size)
 {
     size_t covered = 0;
     for (int64_t i = 0; i < file->count; i++) {
@@ -275,105 +240,33 @@ static grail_status check_coverage(const safetensors *file, const unsigned char 
     return GRAIL_OK;
 }
 
-static grail_status index_names(safetensors *file)
-{
-    grail_status status = GRAIL_OK;
-    const char **names = NULL;
-    TRY(memory_new_unset(&names, (size_t)file->count, sizeof *names));
-    for (int64_t i = 0; i < file->count; i++) {
-        names[i] = file->tensors[i].name;
-    }
-    TRY(name_index_init(&file->index, file->count, names));
-out:
-    memory_free(names);
-    return status;
-}
-
-static grail_status read_header(safetensors *file, const unsigned char *bytes, size_t size)
+static grail_status read_file(tensor_file *file)
 {
     grail_status status = GRAIL_OK;
     json_t *header = NULL;
     size_t length = 0;
-    TRY(header_length(bytes, size, &length));
-    TRY(parse_header(bytes + LENGTH_SIZE, length, &header));
+    TRY(header_length(file->bytes, file->size, &length));
+    TRY(parse_header(file->bytes + LENGTH_SIZE, length, &header));
     TRY(check_metadata(json_object_get(header, metadata_key)));
-    const unsigned char *data = bytes + LENGTH_SIZE + length;
-    const size_t data_size = size - LENGTH_SIZE - length;
-    TRY(new_tables(file, header, json_object_size(header)));
+    const unsigned char *data = file->bytes + LENGTH_SIZE + length;
+    const size_t data_size = file->size - LENGTH_SIZE - length;
     TRY(read_entries(file, header, data, data_size));
-    qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, compare_places);
+    if (file->count > 0) {
+        qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, compare_places);
+    }
     TRY(check_coverage(file, data, data_size));
-    TRY(index_names(file));
-    file->bytes = bytes;
 out:
     json_decref(header);
     return status;
 }
 
 grail_status safetensors_open_bytes(const char *name, const void *bytes, size_t size,
-                                    safetensors **out)
+                                    tensor_file **out)
 {
-    grail_status status = GRAIL_OK;
-    safetensors *file = NULL;
-    TRY(memory_new(&file, 1, sizeof *file));
-    TRY(read_header(file, bytes, size));
-    *out = file;
-    file = NULL;
-out:
-    if (status != GRAIL_OK) {
-        error_prefix("%s", name);
-    }
-    safetensors_close(file);
-    return status;
+    return tensor_file_open_bytes(name, bytes, size, read_file, out);
 }
 
-static grail_status open_map(const char *path, const file_map *map, void *out)
+grail_status safetensors_open(const char *path, tensor_file **out)
 {
-    safetensors **file = out;
-    CHECK(safetensors_open_bytes(path, map->data, map->size, file));
-    (*file)->map = *map;
-    return GRAIL_OK;
-}
-
-grail_status safetensors_open(const char *path, safetensors **out)
-{
-    return file_map_for(path, open_map, out);
-}
-
-void safetensors_close(safetensors *file)
-{
-    if (file != NULL) {
-        name_index_fini(&file->index);
-        memory_free(file->tensors);
-        memory_free(file->names);
-        file_map_close(&file->map);
-        memory_free(file);
-    }
-}
-
-file_identity safetensors_identity(const safetensors *file)
-{
-    return file->map.identity;
-}
-
-int64_t safetensors_count(const safetensors *file)
-{
-    return file->count;
-}
-
-const tensor_view *safetensors_at(const safetensors *file, int64_t i)
-{
-    return i >= 0 && i < file->count ? &file->tensors[i] : NULL;
-}
-
-const tensor_view *safetensors_find(const safetensors *file, const char *name)
-{
-    const int64_t i = name_index_find(&file->index, name);
-    return i < 0 ? NULL : &file->tensors[i];
-}
-
-void safetensors_release(const safetensors *file, const tensor_view *tensor)
-{
-    const size_t offset = (size_t)((const unsigned char *)tensor->data - file->bytes);
-    file_map_release(&file->map, offset, tensor->bytes);
+    return tensor_file_open(path, read_file, out);
 }

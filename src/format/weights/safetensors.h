@@ -8,32 +8,17 @@
 #ifndef GRAIL_FORMAT_WEIGHTS_SAFETENSORS_H
 #define GRAIL_FORMAT_WEIGHTS_SAFETENSORS_H
 
-#include "base/file.h"
+#include "format/tensor_file.h"
 #include "format/tensor_writer.h"
 #include "format/weights/weights_limits.h"
-#include "tensor/tensor.h"
 
-typedef struct safetensors safetensors;
-
-/** Maps and validates a file; *out is owned: safetensors_close. Messages name file and tensor. */
-grail_status safetensors_open(const char *path, safetensors **out) GRAIL_MUST_CHECK;
+/** Maps and validates a file, whose tensors come in the order of the data; *out is owned:
+ * tensor_file_close. Messages name file and tensor. */
+grail_status safetensors_open(const char *path, tensor_file **out) GRAIL_MUST_CHECK;
 
 /** Validates bytes in memory (for fuzzing and tests); `bytes` must outlive *out. */
 grail_status safetensors_open_bytes(const char *name, const void *bytes, size_t size,
-                                    safetensors **out) GRAIL_MUST_CHECK;
-void safetensors_close(safetensors *file); /* NULL is allowed */
-
-/** The identity of the file when it was opened; zero for bytes in memory. */
-file_identity safetensors_identity(const safetensors *file);
-
-int64_t safetensors_count(const safetensors *file);
-/** i-th tensor in the order of the data; borrowed until close. */
-const tensor_view *safetensors_at(const safetensors *file, int64_t i);
-/** NULL when there is none of that name. */
-const tensor_view *safetensors_find(const safetensors *file, const char *name);
-/** Tells the system that a tensor's pages are not needed for now. */
-void safetensors_release(const safetensors *file, const tensor_view *tensor);
-
+                                    tensor_file **out) GRAIL_MUST_CHECK;
 /**
  * Opens a writer that lays out `count` tensors (name, dtype, rank, shape are read; data is ignored)
  * at `path`: sorted by dtype as the reference writer does (largest alignment first), then by name,

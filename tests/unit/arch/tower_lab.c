@@ -15,18 +15,18 @@ const char *tower_golden(const char *name)
 void tower_open(tower_lab *lab, const char *golden)
 {
     char path[1200];
-    safetensors *file = NULL;
+    tensor_file *file = NULL;
     *lab = (tower_lab){0};
     snprintf(path, sizeof path, "%s/model.safetensors", tower_golden(golden));
     assert_ok(safetensors_open(path, &file));
-    lab->count = (int)safetensors_count(file);
+    lab->count = (int)file->count;
     assert_true(lab->count < TOWER_TENSORS);
     for (int i = 0; i < lab->count; i++) {
-        lab->views[i] = *safetensors_at(file, i);
+        lab->views[i] = *&file->tensors[i];
         snprintf(lab->names[i], TOWER_NAME, "%s", lab->views[i].name);
         lab->views[i].data = NULL;
     }
-    safetensors_close(file);
+    tensor_file_close(file);
     snprintf(path, sizeof path, "%s/config.json", tower_golden(golden));
     if (access(path, R_OK) == 0) {
         assert_ok(json_read_file(path, (size_t)1 << 20, &lab->config));

@@ -40,49 +40,6 @@ static void test_an_empty_file_maps_to_nothing(void **state)
     file_map_close(&map);
 }
 
-/* Whether a file is mapped into this process. */
-static bool is_mapped(const char *path)
-{
-    buffer maps;
-    buffer_init(&maps, (size_t)1 << 24);
-    const int descriptor = file_open(AT_FDCWD, "/proc/self/maps", O_RDONLY);
-    char piece[4096];
-    ssize_t got = 0;
-    while ((got = read(descriptor, piece, sizeof piece)) > 0) {
-        assert_ok(buffer_append(&maps, piece, (size_t)got));
-    }
-    close(descriptor);
-    const bool found = strstr((const char *)maps.bytes, path) != NULL;
-    buffer_fini(&maps);
-    return found;
-}
-
-static grail_status take_map(const char *path, const file_map *map, void *out)
-{
-    (void)path;
-    *(file_map *)out = *map;
-    return GRAIL_OK;
-}
-
-static grail_status refuse_map(const char *path, const file_map *map, void *out)
-{
-    (void)out;
-    return error_set(GRAIL_ERROR_FORMAT, "%s: %zu bytes", path, map->size);
-}
-
-static void test_a_map_is_kept_by_whom_it_was_taken_alone(void **state)
-{
-    const place *p = *state;
-    file_map map = {0};
-    support_write_file(p->directory, "file", "contents", 8);
-    assert_fails(file_map_for(p->path, refuse_map, NULL), GRAIL_ERROR_FORMAT, "8 bytes");
-    assert_false(is_mapped(p->path));
-    assert_ok(file_map_for(p->path, take_map, &map));
-    assert_true(is_mapped(p->path));
-    file_map_close(&map);
-    assert_fails(file_map_for(p->directory, take_map, &map), GRAIL_ERROR_IO, "not a regular file");
-}
-
 static void test_released_parts_of_a_map_keep_their_bytes(void **state)
 {
     const place *p = *state;
@@ -317,7 +274,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         in_place(test_a_map_shows_the_bytes),
         in_place(test_an_empty_file_maps_to_nothing),
-        in_place(test_a_map_is_kept_by_whom_it_was_taken_alone),
         in_place(test_released_parts_of_a_map_keep_their_bytes),
         in_place(test_what_is_not_a_regular_file_is_refused),
         in_place(test_reads_append_up_to_the_maximum),

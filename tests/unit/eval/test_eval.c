@@ -15,9 +15,9 @@
 enum { WINDOWS = 2, LENGTH = 40, VOCABULARY = 96 }; /* of the golden files but the sharded one */
 
 /* The golden ids as ids.npy in the laboratory. */
-static grail_text_source golden_text(lab *l, const safetensors *golden)
+static grail_text_source golden_text(lab *l, const tensor_file *golden)
 {
-    const tensor_view *ids = safetensors_find(golden, "ids");
+    const tensor_view *ids = tensor_file_find(golden, "ids");
     int32_t values[WINDOWS * LENGTH];
     for (int i = 0; i < WINDOWS * LENGTH; i++) {
         int64_t id = 0;
@@ -28,37 +28,37 @@ static grail_text_source golden_text(lab *l, const safetensors *golden)
     return (grail_text_source){.path = lab_path(l, "golden.npy")};
 }
 
-static safetensors *open_golden(const char *name)
+static tensor_file *open_golden(const char *name)
 {
-    safetensors *golden = NULL;
+    tensor_file *golden = NULL;
     char path[LAB_PATH + 32];
     snprintf(path, sizeof path, "%s/golden.safetensors", lab_golden(name));
     assert_ok(safetensors_open(path, &golden));
     return golden;
 }
 
-static double logit(const safetensors *golden, int window, int position, int id)
+static double logit(const tensor_file *golden, int window, int position, int id)
 {
     float value = 0.0F;
     const size_t at = ((size_t)window * LENGTH + (size_t)position) * VOCABULARY + (size_t)id;
     memcpy(&value,
-           (const unsigned char *)safetensors_find(golden, "logits")->data + at * sizeof value,
+           (const unsigned char *)tensor_file_find(golden, "logits")->data + at * sizeof value,
            sizeof value);
     return (double)value;
 }
 
-static int golden_id(const safetensors *golden, int window, int position)
+static int golden_id(const tensor_file *golden, int window, int position)
 {
     int64_t id = 0;
     memcpy(&id,
-           (const unsigned char *)safetensors_find(golden, "ids")->data +
+           (const unsigned char *)tensor_file_find(golden, "ids")->data +
                ((size_t)window * LENGTH + (size_t)position) * sizeof id,
            sizeof id);
     return (int)id;
 }
 
 /* -log softmax of the next token */
-static double golden_nll(const safetensors *golden, int window, int position)
+static double golden_nll(const tensor_file *golden, int window, int position)
 {
     double sum = 0.0;
     for (int id = 0; id < VOCABULARY; id++) {
@@ -76,7 +76,7 @@ static void perplexity_is_that_of_the_reference_logits(void **state)
     double sum = 0.0;
     double square = 0.0;
     lab_open(&l);
-    safetensors *golden = open_golden("llama3");
+    tensor_file *golden = open_golden("llama3");
     const grail_text_source text = golden_text(&l, golden);
     for (int w = 0; w < WINDOWS; w++) {
         for (int t = 0; t + 1 < LENGTH; t++) {
@@ -108,7 +108,7 @@ static void perplexity_is_that_of_the_reference_logits(void **state)
         assert_int_equal(p.calibration_runs, 0);
     }
     grail_model_close(model);
-    safetensors_close(golden);
+    tensor_file_close(golden);
     lab_close(&l);
 }
 
@@ -136,7 +136,7 @@ static void the_first_windows_can_be_taken_and_a_measurement_stopped(void **stat
     grail_perplexity two;
     counter c = {0};
     lab_open(&l);
-    safetensors *golden = open_golden("qwen3");
+    tensor_file *golden = open_golden("qwen3");
     const grail_text_source text = golden_text(&l, golden);
     assert_ok(grail_model_open(lab_golden("qwen3"), &model));
     assert_ok(grail_perplexity_measure(model, &text, 1, NULL, NULL, NULL, &one));
@@ -161,7 +161,7 @@ static void the_first_windows_can_be_taken_and_a_measurement_stopped(void **stat
         grail_perplexity_measure(model, &(grail_text_source){0}, 0, NULL, NULL, NULL, &one),
         GRAIL_ERROR_ARGUMENT, "no text was given");
     grail_model_close(model);
-    safetensors_close(golden);
+    tensor_file_close(golden);
     lab_close(&l);
 }
 
@@ -170,15 +170,15 @@ static void logits_are_written_as_they_are(void **state)
     (void)state;
     lab l;
     grail_model *model = NULL;
-    safetensors *written = NULL;
+    tensor_file *written = NULL;
     lab_open(&l);
-    safetensors *golden = open_golden("mistral");
+    tensor_file *golden = open_golden("mistral");
     const grail_text_source text = golden_text(&l, golden);
     assert_ok(grail_model_open(lab_golden("mistral"), &model));
     assert_ok(grail_logits_write(model, &text, NULL, lab_path(&l, "logits.safetensors")));
     assert_ok(safetensors_open(lab_path(&l, "logits.safetensors"), &written));
-    const tensor_view *found = safetensors_find(written, "logits");
-    const tensor_view *expected = safetensors_find(golden, "logits");
+    const tensor_view *found = tensor_file_find(written, "logits");
+    const tensor_view *expected = tensor_file_find(golden, "logits");
     assert_int_equal(found->bytes, expected->bytes);
     assert_memory_equal(found->shape, expected->shape, 3 * sizeof found->shape[0]);
     for (size_t i = 0; i < found->bytes / sizeof(float); i++) {
@@ -187,8 +187,8 @@ static void logits_are_written_as_they_are(void **state)
         memcpy(&pair[1], (const unsigned char *)expected->data + i * sizeof(float), sizeof(float));
         assert_near((double)pair[0], (double)pair[1], 1e-4);
     }
-    safetensors_close(written);
-    safetensors_close(golden);
+    tensor_file_close(written);
+    tensor_file_close(golden);
     grail_model_close(model);
     lab_close(&l);
 }
@@ -216,8 +216,8 @@ static void a_comparison_is_that_of_the_logits(void **state)
     double largest = 0.0;
     double kl = 0.0;
     lab_open(&l);
-    safetensors *left = open_golden("llama3");
-    safetensors *right = open_golden("llama3-bf16"); /* the same ids, the weights rounded */
+    tensor_file *left = open_golden("llama3");
+    tensor_file *right = open_golden("llama3-bf16"); /* the same ids, the weights rounded */
     const grail_text_source text = golden_text(&l, left);
     for (int t = 0; t < LENGTH; t++) {
         double sums[2] = {0.0, 0.0};
@@ -241,8 +241,8 @@ static void a_comparison_is_that_of_the_logits(void **state)
     assert_true(c.max_kl >= c.mean_kl);
     grail_model_close(a);
     grail_model_close(b);
-    safetensors_close(left);
-    safetensors_close(right);
+    tensor_file_close(left);
+    tensor_file_close(right);
     lab_close(&l);
 }
 
@@ -412,14 +412,14 @@ static void every_failing_allocation_is_survived(void **state)
     lab l;
     grail_model *model = NULL;
     lab_open(&l);
-    safetensors *golden = open_golden("llama3");
+    tensor_file *golden = open_golden("llama3");
     grail_text_source text = golden_text(&l, golden);
     text.context = 4;
     assert_ok(grail_model_open(lab_golden("llama3"), &model));
     void *context[] = {model, &text};
     support_fail_each_allocation(measure_once, context);
     grail_model_close(model);
-    safetensors_close(golden);
+    tensor_file_close(golden);
     lab_close(&l);
 }
 

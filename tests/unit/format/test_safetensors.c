@@ -7,8 +7,10 @@
 #include "format/weights/safetensors.h"
 #include "support/json_memory.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ROOM = 1 << 12 };
 
@@ -34,11 +36,11 @@ static image make_sized(const char *header, size_t header_size, size_t data_size
 
 static grail_status open_image(const image *file)
 {
-    safetensors *opened = NULL;
+    tensor_file *opened = NULL;
     const grail_status status =
         safetensors_open_bytes("x.safetensors", file->bytes, file->size, &opened);
     assert_true((status == GRAIL_OK) == (opened != NULL));
-    safetensors_close(opened);
+    tensor_file_close(opened);
     return status;
 }
 
@@ -55,11 +57,11 @@ static void test_two_tensors_are_read_in_the_order_of_the_data(void **state)
         "{\"b\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[3,11]},"
         "\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}";
     const image file = make_sized(header, sizeof header - 1, 11);
-    safetensors *opened = NULL;
+    tensor_file *opened = NULL;
     assert_ok(safetensors_open_bytes("x", file.bytes, file.size, &opened));
-    assert_int_equal(safetensors_count(opened), 2);
-    const tensor_view *a = safetensors_at(opened, 0);
-    const tensor_view *b = safetensors_at(opened, 1);
+    assert_int_equal(opened->count, 2);
+    const tensor_view *a = &opened->tensors[0];
+    const tensor_view *b = &opened->tensors[1];
     assert_string_equal(a->name, "a");
     assert_string_equal(b->name, "b");
     assert_int_equal(b->dtype, GRAIL_DTYPE_F32);
@@ -68,12 +70,10 @@ static void test_two_tensors_are_read_in_the_order_of_the_data(void **state)
     assert_int_equal(b->shape[1], 1);
     assert_int_equal(b->bytes, 8);
     assert_int_equal(((const unsigned char *)b->data)[0], 3);
-    assert_ptr_equal(safetensors_find(opened, "b"), b);
-    assert_ptr_equal(safetensors_find(opened, "a"), a);
-    assert_null(safetensors_find(opened, "c"));
-    assert_null(safetensors_at(opened, 2));
-    assert_null(safetensors_at(opened, -1));
-    safetensors_close(opened);
+    assert_ptr_equal(tensor_file_find(opened, "b"), b);
+    assert_ptr_equal(tensor_file_find(opened, "a"), a);
+    assert_null(tensor_file_find(opened, "c"));
+    tensor_file_close(opened);
 }
 
 static void test_lengths_of_the_header_are_checked(void **state)
@@ -141,16 +141,16 @@ static void test_what_the_reference_accepts_is_accepted(void **state)
     for (size_t i = 0; i < sizeof accepted_rows / sizeof accepted_rows[0]; i++) {
         const accepted *row = &accepted_rows[i];
         const image file = make_sized(row->header, strlen(row->header), row->data_size);
-        safetensors *opened = NULL;
+        tensor_file *opened = NULL;
         if (safetensors_open_bytes("x", file.bytes, file.size, &opened) != GRAIL_OK) {
             fail_msg("%s: %s", row->why, grail_error_message());
         }
-        assert_int_equal(safetensors_count(opened), row->tensors);
+        assert_int_equal(opened->count, row->tensors);
         for (int64_t k = 0; k < row->tensors; k++) {
-            const tensor_view *view = safetensors_at(opened, k);
-            assert_ptr_equal(safetensors_find(opened, view->name), view);
+            const tensor_view *view = &opened->tensors[k];
+            assert_ptr_equal(tensor_file_find(opened, view->name), view);
         }
-        safetensors_close(opened);
+        tensor_file_close(opened);
     }
 }
 
@@ -159,10 +159,10 @@ static void test_names_are_compared_after_unescaping(void **state)
     (void)state;
     static const char header[] = "{" U8_AT("\\u0061\\u00e9\\ud83d\\ude00", "1", "0", "1") "}";
     const image file = make_sized(header, sizeof header - 1, 1);
-    safetensors *opened = NULL;
+    tensor_file *opened = NULL;
     assert_ok(safetensors_open_bytes("x", file.bytes, file.size, &opened));
-    assert_non_null(safetensors_find(opened, "a\u00e9\U0001f600"));
-    safetensors_close(opened);
+    assert_non_null(tensor_file_find(opened, "a\u00e9\U0001f600"));
+    tensor_file_close(opened);
 }
 
 typedef struct refused {
@@ -261,12 +261,49 @@ static void test_nul_bytes_after_the_header_are_refused(void **state)
     assert_fails(open_image(&file), GRAIL_ERROR_FORMAT, "not valid JSON");
 }
 
+/* Whether a file is mapped into this process. */
+static bool is_mapped(const char *path)
+{
+    buffer maps;
+    buffer_init(&maps, (size_t)1 << 24);
+    const int descriptor = file_open(AT_FDCWD, "/proc/self/maps", O_RDONLY);
+    char piece[4096];
+    ssize_t got = 0;
+    while ((got = read(descriptor, piece, sizeof piece)) > 0) {
+        assert_ok(buffer_append(&maps, piece, (size_t)got));
+    }
+    close(descriptor);
+    const bool found = strstr((const char *)maps.bytes, path) != NULL;
+    buffer_fini(&maps);
+    return found;
+}
+
+static void test_a_refused_file_does_not_stay_mapped(void **state)
+{
+    (void)state;
+    static const char nothing[] = "\x08\0\0\0\0\0\0\0{}      ";
+    char *directory = support_temporary_directory();
+    char *path = NULL;
+    tensor_file *opened = NULL;
+    support_write_file(directory, "some.safetensors", "contents", 8);
+    assert_ok(path_join(&path, directory, "some.safetensors"));
+    assert_fails(safetensors_open(path, &opened), GRAIL_ERROR_FORMAT, "some.safetensors");
+    assert_false(is_mapped(path));
+    support_write_file(directory, "some.safetensors", nothing, sizeof nothing - 1);
+    assert_ok(safetensors_open(path, &opened));
+    assert_true(is_mapped(path));
+    tensor_file_close(opened);
+    memory_free(path);
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
 static void test_an_empty_file_is_refused_by_path(void **state)
 {
     (void)state;
     char *directory = support_temporary_directory();
     char *path = NULL;
-    safetensors *opened = NULL;
+    tensor_file *opened = NULL;
     support_write_file(directory, "empty.safetensors", "", 0);
     assert_ok(path_join(&path, directory, "empty.safetensors"));
     assert_fails(safetensors_open(path, &opened), GRAIL_ERROR_FORMAT, "truncated?");
@@ -292,7 +329,7 @@ static void test_too_many_tensors_are_refused_before_parsing(void **state)
     assert_ok(buffer_append_string(&bytes, "}"));
     const uint32_t length = (uint32_t)(bytes.size - 8);
     memcpy(bytes.bytes, &length, sizeof length);
-    safetensors *opened = NULL;
+    tensor_file *opened = NULL;
     memory_fail_after(-1);
     assert_fails(safetensors_open_bytes("x", bytes.bytes, bytes.size, &opened), GRAIL_ERROR_FORMAT,
                  "lists more than 1000000 tensors");
@@ -312,7 +349,7 @@ static void test_an_overlong_name_is_refused(void **state)
                                    "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}"));
     const uint32_t length = (uint32_t)(bytes.size - 8);
     memcpy(bytes.bytes, &length, sizeof length);
-    safetensors *opened = NULL;
+    tensor_file *opened = NULL;
     assert_fails(safetensors_open_bytes("x", bytes.bytes, bytes.size, &opened), GRAIL_ERROR_FORMAT,
                  "name has 4097 bytes");
     buffer_fini(&bytes);
@@ -336,16 +373,16 @@ static void test_forty_thousand_tensors_are_found_by_name(void **state)
     memcpy(bytes.bytes, &length, sizeof length);
     assert_ok(buffer_reserve(&bytes, COUNT));
     memset(bytes.bytes + bytes.size, 0, COUNT);
-    safetensors *opened = NULL;
+    tensor_file *opened = NULL;
     assert_ok(safetensors_open_bytes("x", bytes.bytes, bytes.size + COUNT, &opened));
     char name[32];
     for (int i = 0; i < COUNT; i++) {
         snprintf(name, sizeof name, "layer.%d", i);
-        const tensor_view *view = safetensors_find(opened, name);
-        assert_ptr_equal(view, safetensors_at(opened, (i * 7919) % COUNT));
+        const tensor_view *view = tensor_file_find(opened, name);
+        assert_ptr_equal(view, &opened->tensors[(i * 7919) % COUNT]);
         assert_string_equal(view->name, name);
     }
-    safetensors_close(opened);
+    tensor_file_close(opened);
     buffer_fini(&bytes);
 }
 
@@ -357,16 +394,16 @@ static void test_released_pages_can_be_read_again(void **state)
         print_message("test_released_pages_can_be_read_again needs stories260k\n");
         skip();
     }
-    safetensors *opened = NULL;
+    tensor_file *opened = NULL;
     assert_ok(safetensors_open(path, &opened));
-    assert_true(safetensors_count(opened) > 40);
-    for (int64_t i = 0; i < safetensors_count(opened); i++) {
-        const tensor_view *view = safetensors_at(opened, i);
+    assert_true(opened->count > 40);
+    for (int64_t i = 0; i < opened->count; i++) {
+        const tensor_view *view = &opened->tensors[i];
         const unsigned char before = ((const unsigned char *)view->data)[view->bytes / 2];
-        safetensors_release(opened, view);
+        tensor_file_release(opened, view);
         assert_int_equal(((const unsigned char *)view->data)[view->bytes / 2], before);
     }
-    safetensors_close(opened);
+    tensor_file_close(opened);
 }
 
 static grail_status open_for_allocation_test(void *context)
@@ -394,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_nine_dimensions_are_not_supported),
         cmocka_unit_test(test_nul_bytes_after_the_header_are_refused),
         cmocka_unit_test(test_an_empty_file_is_refused_by_path),
+        cmocka_unit_test(test_a_refused_file_does_not_stay_mapped),
         cmocka_unit_test(test_too_many_tensors_are_refused_before_parsing),
         cmocka_unit_test(test_an_overlong_name_is_refused),
         cmocka_unit_test(test_forty_thousand_tensors_are_found_by_name),

@@ -65,12 +65,12 @@ static void test_what_is_written_is_read_back(void **state)
     assert_ok(tensor_writer_seal(writer));
     tensor_writer_close(writer);
 
-    safetensors *file = NULL;
+    tensor_file *file = NULL;
     assert_ok(safetensors_open(p->path, &file));
-    assert_int_equal(safetensors_count(file), 5);
+    assert_int_equal(file->count, 5);
     for (int64_t i = 0; i < 5; i++) {
-        assert_string_equal(safetensors_at(file, i)->name, order[i]);
-        const tensor_view *found = safetensors_find(file, tensors[i].name);
+        assert_string_equal(file->tensors[i].name, order[i]);
+        const tensor_view *found = tensor_file_find(file, tensors[i].name);
         assert_non_null(found);
         assert_int_equal(found->dtype, tensors[i].dtype);
         assert_int_equal(found->rank, tensors[i].rank);
@@ -78,7 +78,7 @@ static void test_what_is_written_is_read_back(void **state)
         assert_int_equal(found->bytes, sizes[i]);
         assert_memory_equal(found->data, data, sizes[i]);
     }
-    safetensors_close(file);
+    tensor_file_close(file);
 }
 
 static void test_the_header_is_what_the_reference_writes(void **state)
@@ -108,10 +108,10 @@ static void test_no_tensors_make_a_valid_file(void **state)
 {
     const place *p = *state;
     assert_ok(open_writer(p, 0, NULL, LAYOUT_NEW));
-    safetensors *file = NULL;
+    tensor_file *file = NULL;
     assert_ok(safetensors_open(p->path, &file));
-    assert_int_equal(safetensors_count(file), 0);
-    safetensors_close(file);
+    assert_int_equal(file->count, 0);
+    tensor_file_close(file);
 }
 
 static void test_wrong_puts_are_refused(void **state)
@@ -197,10 +197,10 @@ static void test_a_file_with_the_same_header_is_continued(void **state)
     assert_ok(tensor_writer_seal(writer));
     tensor_writer_close(writer);
     assert_ok(open_writer(p, 2, tensors, LAYOUT_CONTINUED)); /* once more */
-    safetensors *file = NULL;
+    tensor_file *file = NULL;
     assert_ok(safetensors_open(p->path, &file));
-    assert_memory_equal(safetensors_at(file, 0)->data, "12345678", 8);
-    safetensors_close(file);
+    assert_memory_equal(file->tensors[0].data, "12345678", 8);
+    tensor_file_close(file);
 }
 
 static void test_no_reader_opens_what_is_not_sealed(void **state)
@@ -208,7 +208,7 @@ static void test_no_reader_opens_what_is_not_sealed(void **state)
     const place *p = *state;
     const tensor_view tensor = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
     tensor_writer *writer = NULL;
-    safetensors *file = NULL;
+    tensor_file *file = NULL;
     assert_ok(safetensors_writer_open(p->path, 1, &tensor, LAYOUT_NEW, &writer));
     assert_ok(tensor_writer_put(writer, "a", "1234", 4));
     assert_fails(safetensors_open(p->path, &file), GRAIL_ERROR_FORMAT,
@@ -216,7 +216,7 @@ static void test_no_reader_opens_what_is_not_sealed(void **state)
     assert_ok(tensor_writer_seal(writer));
     assert_ok(tensor_writer_seal(writer));
     assert_ok(safetensors_open(p->path, &file));
-    safetensors_close(file);
+    tensor_file_close(file);
     tensor_writer_close(writer);
 }
 
@@ -224,7 +224,7 @@ static void test_a_whole_file_appears_when_it_is_complete(void **state)
 {
     const place *p = *state;
     tensor_view tensor = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
-    safetensors *file = NULL;
+    tensor_file *file = NULL;
     tensor.data = "1234";
     tensor.bytes = 4;
     assert_ok(safetensors_write_file(p->path, false, 1, &tensor));
@@ -232,8 +232,8 @@ static void test_a_whole_file_appears_when_it_is_complete(void **state)
     tensor.data = "5678";
     assert_ok(safetensors_write_file(p->path, true, 1, &tensor));
     assert_ok(safetensors_open(p->path, &file));
-    assert_memory_equal(safetensors_at(file, 0)->data, "5678", 4);
-    safetensors_close(file);
+    assert_memory_equal(file->tensors[0].data, "5678", 4);
+    tensor_file_close(file);
     tensor.bytes = 3;
     assert_fails(safetensors_write_file(p->path, true, 1, &tensor), GRAIL_ERROR_SHAPE,
                  "3 are given");

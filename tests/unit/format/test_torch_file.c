@@ -25,7 +25,7 @@ static int fill_values(void **state)
 typedef struct checkpoint_bytes {
     buffer object;
     buffer file;
-    torch_file *torch;
+    tensor_file *torch;
 } checkpoint_bytes;
 
 static checkpoint_bytes begin(void)
@@ -49,7 +49,7 @@ static grail_status open_zip(checkpoint_bytes *c)
 
 static void end(checkpoint_bytes *c)
 {
-    torch_file_close(c->torch);
+    tensor_file_close(c->torch);
     buffer_fini(&c->object);
     buffer_fini(&c->file);
 }
@@ -66,11 +66,11 @@ static torch_tensor_bytes plain(const char *name)
         .name = name, .elements = VALUES, .rank = 1, .shape = {VALUES}, .stride = {1}};
 }
 
-static const tensor_view *find_tensor(const torch_file *file, const char *name)
+static const tensor_view *find_tensor(const tensor_file *file, const char *name)
 {
-    for (int64_t i = 0; i < torch_file_count(file); i++) {
-        if (strcmp(torch_file_at(file, i)->name, name) == 0) {
-            return torch_file_at(file, i);
+    for (int64_t i = 0; i < file->count; i++) {
+        if (strcmp(file->tensors[i].name, name) == 0) {
+            return &file->tensors[i];
         }
     }
     return NULL;
@@ -98,10 +98,10 @@ static void test_contiguous_tensors_are_views_of_the_file(void **state)
     tensors[2].offset = 23;
     torch_bytes_dict(&c.object, 3, tensors);
     assert_ok(open_zip(&c));
-    assert_int_equal(torch_file_count(c.torch), 3);
-    assert_string_equal(torch_file_wrapper(c.torch), "");
-    assert_false(torch_file_is_script(c.torch));
-    const tensor_view *whole = torch_file_at(c.torch, 0);
+    assert_int_equal(c.torch->count, 3);
+    assert_string_equal(c.torch->wrapper, "");
+    assert_false(c.torch->is_script);
+    const tensor_view *whole = &c.torch->tensors[0];
     const tensor_view *part = find_tensor(c.torch, "part");
     const tensor_view *scalar = find_tensor(c.torch, "scalar");
     assert_string_equal(whole->name, "whole");
@@ -116,8 +116,7 @@ static void test_contiguous_tensors_are_views_of_the_file(void **state)
     assert_int_equal(scalar->rank, 0);
     assert_near(value_at(scalar, 0), 23, 0);
     assert_null(find_tensor(c.torch, "other"));
-    assert_null(torch_file_at(c.torch, 3));
-    torch_file_release(c.torch, whole);
+    tensor_file_release(c.torch, whole);
     end(&c);
 }
 
@@ -139,10 +138,10 @@ static void test_strided_tensors_are_made_contiguous(void **state)
     }
     torch_bytes_dict(&c.object, 5, tensors);
     assert_ok(open_zip(&c));
-    const tensor_view *turned = torch_file_at(c.torch, 0);
+    const tensor_view *turned = &c.torch->tensors[0];
     assert_int_equal(turned->shape[0], 4);
     assert_null(turned->data);
-    assert_ok(torch_file_load(c.torch));
+    assert_ok(tensor_file_load(c.torch));
     for (int i = 0; i < 4; i++) {
         for (int j = 0; j < 3; j++) {
             for (int k = 0; k < 2; k++) {
@@ -151,14 +150,14 @@ static void test_strided_tensors_are_made_contiguous(void **state)
         }
     }
     for (size_t i = 0; i < 12; i++) {
-        assert_near(value_at(torch_file_at(c.torch, 1), i), 2 * (double)i + 1, 0);
-        assert_near(value_at(torch_file_at(c.torch, 2), i), 20 + (double)(i % 4), 0);
+        assert_near(value_at(&c.torch->tensors[1], i), 2 * (double)i + 1, 0);
+        assert_near(value_at(&c.torch->tensors[2], i), 20 + (double)(i % 4), 0);
     }
-    assert_near(value_at(torch_file_at(c.torch, 4), 10), 22, 0);
-    assert_memory_equal(torch_file_at(c.torch, 3)->data, values, sizeof values);
-    assert_in_range((uintptr_t)torch_file_at(c.torch, 3)->data, (uintptr_t)c.file.bytes,
+    assert_near(value_at(&c.torch->tensors[4], 10), 22, 0);
+    assert_memory_equal(c.torch->tensors[3].data, values, sizeof values);
+    assert_in_range((uintptr_t)c.torch->tensors[3].data, (uintptr_t)c.file.bytes,
                     (uintptr_t)c.file.bytes + c.file.size);
-    torch_file_release(c.torch, torch_file_at(c.torch, 0));
+    tensor_file_release(c.torch, &c.torch->tensors[0]);
     assert_near(value_at(turned, 1), 12, 0);
     end(&c);
 }
@@ -174,7 +173,7 @@ static void test_an_empty_tensor_has_no_bytes(void **state)
     tensor.offset = 1000;
     torch_bytes_dict(&c.object, 1, &tensor);
     assert_ok(open_zip(&c));
-    assert_int_equal(torch_file_at(c.torch, 0)->bytes, 0);
+    assert_int_equal(c.torch->tensors[0].bytes, 0);
     end(&c);
 }
 
@@ -219,8 +218,8 @@ static void test_every_storage_class_has_its_dtype(void **state)
         };
         torch_bytes_dict(&c.object, 1, &tensor);
         assert_ok(open_zip(&c));
-        assert_int_equal(torch_file_at(c.torch, 0)->dtype, d->expected);
-        assert_int_equal(torch_file_at(c.torch, 0)->bytes, 96);
+        assert_int_equal(c.torch->tensors[0].dtype, d->expected);
+        assert_int_equal(c.torch->tensors[0].bytes, 96);
         end(&c);
     }
 }
@@ -245,7 +244,7 @@ static void test_parameters_and_subclasses_are_unwrapped(void **state)
     buffer_fini(&arguments);
     put(&c, "}tRu.");
     assert_ok(open_zip(&c));
-    assert_int_equal(torch_file_count(c.torch), 2);
+    assert_int_equal(c.torch->count, 2);
     assert_memory_equal(find_tensor(c.torch, "a")->data, values, sizeof values);
     assert_memory_equal(find_tensor(c.torch, "b")->data, values, sizeof values);
     end(&c);
@@ -270,9 +269,9 @@ static void test_the_first_usual_key_with_tensors_is_taken(void **state)
     put(&c, "U\x05"
             "countK\x03uU\x0estate_dict_emaNu.");
     assert_ok(open_zip(&c));
-    assert_string_equal(torch_file_wrapper(c.torch), "state_dict");
-    assert_int_equal(torch_file_count(c.torch), 1);
-    assert_string_equal(torch_file_at(c.torch, 0)->name, "module.s");
+    assert_string_equal(c.torch->wrapper, "state_dict");
+    assert_int_equal(c.torch->count, 1);
+    assert_string_equal(c.torch->tensors[0].name, "module.s");
     end(&c);
 }
 
@@ -293,7 +292,7 @@ static void test_the_keys_of_tutorials_and_collections_are_known(void **state)
         torch_bytes_item(&c.object, &w);
         put(&c, "uu.");
         assert_ok(open_zip(&c));
-        assert_string_equal(torch_file_wrapper(c.torch), keys[i]);
+        assert_string_equal(c.torch->wrapper, keys[i]);
         assert_non_null(find_tensor(c.torch, "w"));
         end(&c);
     }
@@ -307,8 +306,8 @@ static void test_a_bare_dictionary_may_use_a_usual_key(void **state)
     const torch_tensor_bytes tensors[] = {plain("model"), plain("last")};
     torch_bytes_dict(&c.object, 2, tensors);
     assert_ok(open_zip(&c));
-    assert_string_equal(torch_file_wrapper(c.torch), "");
-    assert_int_equal(torch_file_count(c.torch), 2);
+    assert_string_equal(c.torch->wrapper, "");
+    assert_int_equal(c.torch->count, 2);
     end(&c);
 }
 
@@ -332,10 +331,10 @@ static void test_script_archives_give_attribute_paths(void **state)
     };
     torch_bytes_zip(3, members, &c.file);
     assert_ok(torch_file_open_bytes("x.pt", c.file.bytes, c.file.size, &c.torch));
-    assert_true(torch_file_is_script(c.torch));
-    assert_int_equal(torch_file_count(c.torch), 2);
-    assert_string_equal(torch_file_at(c.torch, 0)->name, "weight");
-    assert_string_equal(torch_file_at(c.torch, 1)->name, "inner.weight");
+    assert_true(c.torch->is_script);
+    assert_int_equal(c.torch->count, 2);
+    assert_string_equal(c.torch->tensors[0].name, "weight");
+    assert_string_equal(c.torch->tensors[1].name, "inner.weight");
     end(&c);
 }
 
@@ -521,7 +520,7 @@ static void test_other_files_are_refused(void **state)
 {
     (void)state;
     char tar[512] = {0};
-    torch_file *torch = NULL;
+    tensor_file *torch = NULL;
     memcpy(tar + 257, "ustar", 5);
     assert_fails(torch_file_open_bytes("x", tar, sizeof tar, &torch), GRAIL_ERROR_UNSUPPORTED,
                  "x: is a tar archive");
@@ -684,12 +683,12 @@ static void test_views_behind_their_storage_are_refused(void **state)
 static grail_status reopen(void *context)
 {
     const checkpoint_bytes *c = context;
-    torch_file *torch = NULL;
+    tensor_file *torch = NULL;
     grail_status status = torch_file_open_bytes("x.pth", c->file.bytes, c->file.size, &torch);
     if (status == GRAIL_OK) {
-        status = torch_file_load(torch);
+        status = tensor_file_load(torch);
     }
-    torch_file_close(torch);
+    tensor_file_close(torch);
     return status;
 }
 
@@ -738,31 +737,31 @@ static double sum(const tensor_view *view)
 static void test_a_published_legacy_checkpoint_is_read(void **state)
 {
     (void)state;
-    torch_file *torch = NULL;
+    tensor_file *torch = NULL;
     assert_ok(torch_file_open(shared("resnet-cifar/resnet20-12fca82f.th"), &torch));
-    assert_int_equal(torch_file_count(torch), 97);
-    assert_string_equal(torch_file_wrapper(torch), "state_dict");
-    assert_string_equal(torch_file_at(torch, 0)->name, "module.conv1.weight");
+    assert_int_equal(torch->count, 97);
+    assert_string_equal(torch->wrapper, "state_dict");
+    assert_string_equal(torch->tensors[0].name, "module.conv1.weight");
     const tensor_view *weight = find_tensor(torch, "module.layer3.2.conv2.weight");
     assert_int_equal(weight->rank, 4);
     assert_int_equal(weight->shape[0], 64);
     assert_near(sum(weight), 1.509974816668091, 1e-3);
-    torch_file_release(torch, weight);
+    tensor_file_release(torch, weight);
     assert_near(sum(weight), 1.509974816668091, 1e-3);
-    torch_file_close(torch);
+    tensor_file_close(torch);
 }
 
 static void test_a_real_zip_checkpoint_is_read(void **state)
 {
     (void)state;
-    torch_file *torch = NULL;
+    tensor_file *torch = NULL;
     assert_ok(torch_file_open(shared("resnet18-cifar10/resnet18_cifar10.pth"), &torch));
-    assert_ok(torch_file_load(torch));
-    assert_int_equal(torch_file_count(torch), 122);
-    assert_string_equal(torch_file_wrapper(torch), "");
+    assert_ok(tensor_file_load(torch));
+    assert_int_equal(torch->count, 122);
+    assert_string_equal(torch->wrapper, "");
     assert_int_equal(find_tensor(torch, "bn1.num_batches_tracked")->dtype, GRAIL_DTYPE_I64);
     assert_near(sum(find_tensor(torch, "layer4.1.conv2.weight")), -844.4122877465473, 1e-3);
-    torch_file_close(torch);
+    tensor_file_close(torch);
 }
 
 int main(void)

@@ -57,13 +57,13 @@ static void write_all(const char *path, const char *wrapper)
 
 static void check_all(const char *path, const char *wrapper)
 {
-    torch_file *file = NULL;
+    tensor_file *file = NULL;
     assert_ok(torch_file_open(path, &file));
-    assert_string_equal(torch_file_wrapper(file), wrapper);
-    assert_int_equal(torch_file_count(file), TENSORS);
+    assert_string_equal(file->wrapper, wrapper);
+    assert_int_equal(file->count, TENSORS);
     for (int i = 0; i < TENSORS; i++) {
         unsigned char bytes[LARGEST];
-        const tensor_view *view = torch_file_at(file, i);
+        const tensor_view *view = &file->tensors[i];
         fill(i, bytes);
         assert_string_equal(view->name, tensors[i].name);
         assert_int_equal(view->dtype, tensors[i].dtype);
@@ -72,7 +72,7 @@ static void check_all(const char *path, const char *wrapper)
         assert_int_equal(view->bytes, tensors[i].bytes);
         assert_memory_equal(view->data, bytes, view->bytes);
     }
-    torch_file_close(file);
+    tensor_file_close(file);
 }
 
 static void test_what_is_written_is_read_back_in_order(void **state)
@@ -114,23 +114,23 @@ static void test_8_bit_floats_are_read_back(void **state)
 {
     const place *p = *state;
     tensor_writer *writer = NULL;
-    torch_file *file = NULL;
+    tensor_file *file = NULL;
     const tensor_view tensor = {
         .name = "x", .dtype = GRAIL_DTYPE_F8_E4M3, .rank = 1, .shape = {300}};
     assert_ok(torch_writer_open(p->path, "", 1, &tensor, LAYOUT_NEW, &writer));
     assert_ok(tensor_writer_seal(writer));
     tensor_writer_close(writer);
     assert_ok(torch_file_open(p->path, &file));
-    assert_int_equal(torch_file_at(file, 0)->dtype, GRAIL_DTYPE_F8_E4M3);
-    assert_int_equal(torch_file_at(file, 0)->shape[0], 300);
-    torch_file_close(file);
+    assert_int_equal(file->tensors[0].dtype, GRAIL_DTYPE_F8_E4M3);
+    assert_int_equal(file->tensors[0].shape[0], 300);
+    tensor_file_close(file);
 }
 
 static void test_an_interrupted_file_is_continued(void **state)
 {
     const place *p = *state;
     tensor_writer *writer = NULL;
-    torch_file *file = NULL;
+    tensor_file *file = NULL;
     unsigned char expected[LARGEST];
     unsigned char found[LARGEST];
     assert_ok(torch_writer_open(p->path, "", TENSORS, tensors, LAYOUT_NEW, &writer));
