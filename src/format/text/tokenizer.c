@@ -62,8 +62,8 @@ void tokenizer_close(tokenizer *t)
     memory_free(t->added);
     piece_trie_fini(&t->added_raw);
     piece_trie_fini(&t->added_normalized);
-    normalizer_fini(&t->normalizer);
-    pretokenizer_fini(&t->pretokenizer);
+    step_list_fini(&t->normalizer);
+    step_list_fini(&t->pretokenizer);
     token_list_fini(&t->before);
     token_list_fini(&t->after);
     memory_free(t->name);

@@ -219,16 +219,20 @@ pattern_scan pattern_scan_start(const text_pattern *p, pattern_workspace *w, tex
 grail_status pattern_scan_next(pattern_scan *s, bool *found, size_t *begin,
                                size_t *end) GRAIL_MUST_CHECK;
 
-/* --- normalizer --- */
+/* --- steps of the normalizer and of the pre-tokenizer --- */
 
-typedef enum normalizer_kind {
+typedef enum step_kind {
     NORMALIZE_PREPEND,
     NORMALIZE_REPLACE,
     NORMALIZE_UNICODE,
     NORMALIZE_LOWERCASE,
     NORMALIZE_STRIP,
-    NORMALIZE_SENTENCEPIECE
-} normalizer_kind;
+    NORMALIZE_SENTENCEPIECE,
+    PRETOKENIZE_SPLIT, /* the first of the pre-tokenizer */
+    PRETOKENIZE_SPACE_PREFIX,
+    PRETOKENIZE_BYTES, /* the byte-level alphabet */
+    PRETOKENIZE_METASPACE
+} step_kind;
 
 /** The whitespace rules of a SentencePiece model. */
 typedef struct sentencepiece_rules {
@@ -237,32 +241,6 @@ typedef struct sentencepiece_rules {
     bool escape_whitespaces;
     bool whitespace_as_suffix;
 } sentencepiece_rules;
-
-typedef struct normalizer_step {
-    normalizer_kind kind;
-    text_pattern pattern; /* replace */
-    char *content;        /* prepend, replace; owned */
-    int form;             /* unicode: utf8proc options */
-    bool left;            /* strip */
-    bool right;
-    sentencepiece_rules rules;
-} normalizer_step;
-
-typedef struct normalizer {
-    normalizer_step steps[TOKENIZER_STEPS_MAX];
-    int count;
-} normalizer;
-
-/** Bytes that a step may make of a text. */
-size_t tokenizer_growth_limit(size_t size);
-/** Runs every step. For an open text *out has only the certain output. *out is the input itself or
- * lies in one of the two buffers. */
-grail_status normalizer_run(const normalizer *n, const piece_trie *whole, pattern_workspace *w,
-                            text_span text, bool open, buffer buffers[2],
-                            text_span *out) GRAIL_MUST_CHECK;
-void normalizer_fini(normalizer *n);
-
-/* --- pre-tokenizer --- */
 
 typedef enum split_behavior {
     SPLIT_ISOLATED,
@@ -274,28 +252,33 @@ typedef enum split_behavior {
 
 typedef enum prepend_scheme { PREPEND_ALWAYS, PREPEND_FIRST, PREPEND_NEVER } prepend_scheme;
 
-typedef enum pretokenizer_kind {
-    PRETOKENIZE_SPLIT,
-    PRETOKENIZE_SPACE_PREFIX,
-    PRETOKENIZE_BYTES, /* the byte-level alphabet */
-    PRETOKENIZE_METASPACE
-} pretokenizer_kind;
-
-typedef struct pretokenizer_step {
-    pretokenizer_kind kind;
-    text_pattern pattern;
-    split_behavior behavior;
+typedef struct text_step {
+    step_kind kind;
+    text_pattern pattern; /* replace, split */
+    char *content;        /* prepend, replace; metaspace: one character; owned */
+    int form;             /* unicode: utf8proc options */
+    bool left;            /* strip */
+    bool right;
+    sentencepiece_rules rules;
+    split_behavior behavior; /* split */
     bool invert;
-    prepend_scheme scheme;
-    char replacement[5]; /* metaspace: one character */
-} pretokenizer_step;
+    prepend_scheme scheme; /* metaspace */
+} text_step;
 
-typedef struct pretokenizer {
-    pretokenizer_step steps[TOKENIZER_STEPS_MAX];
+typedef struct step_list {
+    text_step steps[TOKENIZER_STEPS_MAX];
     int count;
-} pretokenizer;
+} step_list;
 
-void pretokenizer_fini(pretokenizer *p);
+void step_list_fini(step_list *list);
+
+/** Bytes that a step may make of a text. */
+size_t tokenizer_growth_limit(size_t size);
+/** Runs every step of a normalizer. For an open text *out has only the certain output. *out is the
+ * input itself or lies in one of the two buffers. */
+grail_status normalizer_run(const step_list *n, const piece_trie *whole, pattern_workspace *w,
+                            text_span text, bool open, buffer buffers[2],
+                            text_span *out) GRAIL_MUST_CHECK;
 
 /* --- the tokenizer --- */
 
@@ -314,8 +297,8 @@ struct tokenizer {
     int64_t added_count;
     piece_trie added_raw;        /* values index `added`; matched in the text as given */
     piece_trie added_normalized; /* matched in the normalized text */
-    normalizer normalizer;
-    pretokenizer pretokenizer;
+    step_list normalizer;
+    step_list pretokenizer;
     token_list before; /* ids that the post-processor puts before and after those of the text */
     token_list after;
     int32_t end_of_text; /* SentencePiece's EOS, or -1: its file does not say whether it is used */
@@ -345,9 +328,9 @@ grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalize
 /* Component readers of tokenizer_json_steps.c. `component` may be JSON null or absent. */
 struct json_t;
 grail_status read_normalizer(const char *name, const struct json_t *component,
-                             normalizer *out) GRAIL_MUST_CHECK;
+                             step_list *out) GRAIL_MUST_CHECK;
 grail_status read_pretokenizer(const char *name, const struct json_t *component,
-                               pretokenizer *out) GRAIL_MUST_CHECK;
+                               step_list *out) GRAIL_MUST_CHECK;
 
 /* --- protocol buffers --- */
 

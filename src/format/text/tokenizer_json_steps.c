@@ -1,5 +1,8 @@
-/* Reads the normalizer and the pre-tokenizer of a tokenizer.json into flat lists of steps. */
+/* Reads the normalizer and the pre-tokenizer of a tokenizer.json into flat lists of steps. A row of
+ * a table says what a component is: a step, and how its fields are read; or several steps. */
 #include "base/json.h"
+#include "base/names.h"
+#include "base/options.h"
 #include "format/text/tokenizer_internal.h"
 
 #include <string.h>
@@ -9,183 +12,113 @@
 static const char byte_level_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-static grail_status read_type(const char *name, const char *role, const json_t *component,
-                              const char **out)
-{
-    const char *type = json_string_value(json_object_get(component, "type"));
-    if (type == NULL) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: a %s has no \"type\"", name, role);
-    }
-    *out = type;
-    return GRAIL_OK;
-}
+typedef struct component_kind {
+    const char *type; /* NULL ends a table */
+    text_step step;   /* what is added */
+    /* Reads the fields of the step; may be NULL. */
+    grail_status (*read)(const char *name, const json_t *component, text_step *step);
+    /* In place of both: adds several steps. */
+    grail_status (*read_all)(const char *name, const json_t *component, step_list *out);
+} component_kind;
+
+typedef struct component_role {
+    const char *name;
+    const char *members; /* the key under which a Sequence has its components */
+    const component_kind *kinds;
+} component_role;
 
 static grail_status require_string(const char *name, const json_t *object, const char *key,
                                    const char **out)
 {
-    const char *text = NULL;
-    CHECK(json_get_string(name, object, key, NULL, &text));
-    if (text == NULL) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", name, key);
-    }
-    *out = text;
-    return GRAIL_OK;
+    CHECK(json_get_string(name, object, key, NULL, out));
+    return *out != NULL ? GRAIL_OK
+                        : error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", name, key);
+}
+
+static grail_status read_word(const char *name, const json_t *object, const char *key,
+                              const char *usual, const char *const words[], int *out)
+{
+    const char *word = NULL;
+    CHECK(json_get_string(name, object, key, usual, &word));
+    const grail_status status = option_find_word(key, word, words, out);
+    return error_in(status == GRAIL_OK ? GRAIL_OK : GRAIL_ERROR_FORMAT, "%s", name);
 }
 
 /* {"String": "..."} or {"Regex": "..."} */
-static grail_status read_pattern(const char *name, const json_t *object, text_pattern *out)
+static grail_status read_pattern(const char *name, const json_t *component, text_step *step)
 {
-    grail_status status = GRAIL_OK;
-    const json_t *pattern = json_object_get(object, "pattern");
+    const json_t *pattern = json_object_get(component, "pattern");
     const char *string = json_string_value(json_object_get(pattern, "String"));
     const char *regex = json_string_value(json_object_get(pattern, "Regex"));
     if ((string == NULL) == (regex == NULL)) {
-        FAIL(GRAIL_ERROR_FORMAT, "a \"pattern\" is neither a String nor a Regex");
+        return error_set(GRAIL_ERROR_FORMAT, "%s: a \"pattern\" is neither a String nor a Regex",
+                         name);
     }
-    if (string != NULL) {
-        TRY(pattern_from_string(out, span_of_string(string)));
-    } else {
-        TRY(pattern_from_regex(out, span_of_string(regex)));
-    }
-out:
-    if (status != GRAIL_OK) {
-        error_prefix("%s", name);
-    }
-    return status;
+    return error_in(string != NULL ? pattern_from_string(&step->pattern, span_of_string(string))
+                                   : pattern_from_regex(&step->pattern, span_of_string(regex)),
+                    "%s", name);
 }
 
-/* Calls `read` for each member of the array that a Sequence holds under `key`. */
-typedef grail_status (*component_reader)(const char *name, const json_t *component, void *out);
-
-static grail_status read_members(const char *name, const json_t *component, const char *key,
-                                 component_reader read, void *out)
+static grail_status add_step(const char *name, step_list *list, text_step step, text_step **out)
 {
-    const json_t *members = json_object_get(component, key);
-    if (!json_is_array(members)) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: a Sequence lacks the array \"%s\"", name, key);
+    if (list->count == TOKENIZER_STEPS_MAX) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: the %s has more than %d steps", name,
+                         step.kind < PRETOKENIZE_SPLIT ? "normalizer" : "pre-tokenizer",
+                         TOKENIZER_STEPS_MAX);
     }
-    for (size_t i = 0; i < json_array_size(members); i++) {
-        CHECK(read(name, json_array_get(members, i), out));
-    }
+    list->steps[list->count] = step;
+    *out = &list->steps[list->count++];
     return GRAIL_OK;
-}
-
-static grail_status too_many_steps(const char *name, const char *role)
-{
-    return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: the %s has more than %d steps", name, role,
-                     TOKENIZER_STEPS_MAX);
 }
 
 /* --- normalizer --- */
 
-static grail_status add_normalizer(const char *name, normalizer *n, normalizer_kind kind,
-                                   normalizer_step **out)
+static grail_status read_content(const char *name, const json_t *component, const char *key,
+                                 text_step *step)
 {
-    if (n->count == TOKENIZER_STEPS_MAX) {
-        return too_many_steps(name, "normalizer");
-    }
-    normalizer_step *step = &n->steps[n->count++];
-    *step = (normalizer_step){.kind = kind};
-    *out = step;
-    return GRAIL_OK;
-}
-
-static grail_status read_prepend(const char *name, const json_t *component, normalizer *n)
-{
-    normalizer_step *step = NULL;
     const char *content = NULL;
-    CHECK(require_string(name, component, "prepend", &content));
-    CHECK(add_normalizer(name, n, NORMALIZE_PREPEND, &step));
+    CHECK(require_string(name, component, key, &content));
     return memory_copy_string(&step->content, content);
 }
 
-static grail_status read_replace(const char *name, const json_t *component, normalizer *n)
+static grail_status read_prepend(const char *name, const json_t *component, text_step *step)
 {
-    normalizer_step *step = NULL;
-    const char *content = NULL;
-    CHECK(require_string(name, component, "content", &content));
-    CHECK(add_normalizer(name, n, NORMALIZE_REPLACE, &step));
-    CHECK(memory_copy_string(&step->content, content));
-    return read_pattern(name, component, &step->pattern);
+    return read_content(name, component, "prepend", step);
 }
 
-static grail_status read_lowercase(const char *name, const json_t *component, normalizer *n)
+static grail_status read_replace(const char *name, const json_t *component, text_step *step)
 {
-    (void)component;
-    normalizer_step *step = NULL;
-    return add_normalizer(name, n, NORMALIZE_LOWERCASE, &step);
+    CHECK(read_content(name, component, "content", step));
+    return read_pattern(name, component, step);
 }
 
-static grail_status read_strip(const char *name, const json_t *component, normalizer *n)
+static grail_status read_strip(const char *name, const json_t *component, text_step *step)
 {
-    normalizer_step *step = NULL;
-    CHECK(add_normalizer(name, n, NORMALIZE_STRIP, &step));
     CHECK(json_get_boolean(name, component, "strip_left", true, &step->left));
     return json_get_boolean(name, component, "strip_right", true, &step->right);
 }
 
-static grail_status read_form(const char *name, const json_t *component, normalizer *n)
-{
-    normalizer_step *step = NULL;
-    const char *type = json_string_value(json_object_get(component, "type"));
-    CHECK(add_normalizer(name, n, NORMALIZE_UNICODE, &step));
-    step->form = UTF8PROC_STABLE;
-    step->form |= strchr(type, 'C') != NULL ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
-    step->form |= strchr(type, 'K') != NULL ? UTF8PROC_COMPAT : 0;
-    return GRAIL_OK;
-}
-
-static grail_status read_normalizer_member(const char *name, const json_t *component, void *out)
-{
-    return read_normalizer(name, component, out);
-}
-
-static grail_status read_normalizers(const char *name, const json_t *component, normalizer *n)
-{
-    return read_members(name, component, "normalizers", read_normalizer_member, n);
-}
-
-grail_status read_normalizer(const char *name, const json_t *component, normalizer *out)
-{
-    static const struct {
-        const char *type;
-        grail_status (*read)(const char *name, const json_t *component, normalizer *n);
-    } readers[] = {
-        {"Prepend", read_prepend}, {"Replace", read_replace},     {"NFC", read_form},
-        {"NFD", read_form},        {"NFKC", read_form},           {"NFKD", read_form},
-        {"Strip", read_strip},     {"Lowercase", read_lowercase}, {"Sequence", read_normalizers}};
-    const char *type = NULL;
-    if (component == NULL || json_is_null(component)) {
-        return GRAIL_OK;
+#define FORM(options)                                                                              \
+    {                                                                                              \
+        .kind = NORMALIZE_UNICODE, .form = UTF8PROC_STABLE | (options)                             \
     }
-    CHECK(read_type(name, "normalizer", component, &type));
-    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
-        if (strcmp(type, readers[i].type) == 0) {
-            return readers[i].read(name, component, out);
-        }
-    }
-    return error_set(
-        GRAIL_ERROR_UNSUPPORTED,
-        "%s: normalizer '%s' is not supported; the supported ones are Prepend, Replace, NFC, NFD, "
-        "NFKC, NFKD, Strip, Lowercase and Sequence",
-        name, type);
-}
+
+static const component_kind normalizers[] = {
+    {.type = "Prepend", .step = {.kind = NORMALIZE_PREPEND}, .read = read_prepend},
+    {.type = "Replace", .step = {.kind = NORMALIZE_REPLACE}, .read = read_replace},
+    {.type = "NFC", .step = FORM(UTF8PROC_COMPOSE)},
+    {.type = "NFD", .step = FORM(UTF8PROC_DECOMPOSE)},
+    {.type = "NFKC", .step = FORM(UTF8PROC_COMPOSE | UTF8PROC_COMPAT)},
+    {.type = "NFKD", .step = FORM(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT)},
+    {.type = "Strip", .step = {.kind = NORMALIZE_STRIP}, .read = read_strip},
+    {.type = "Lowercase", .step = {.kind = NORMALIZE_LOWERCASE}},
+    {.type = "Sequence"},
+    {.type = NULL},
+};
 
 /* --- pre-tokenizer --- */
 
-static grail_status add_pretokenizer(const char *name, pretokenizer *p, pretokenizer_kind kind,
-                                     pretokenizer_step **out)
-{
-    if (p->count == TOKENIZER_STEPS_MAX) {
-        return too_many_steps(name, "pre-tokenizer");
-    }
-    pretokenizer_step *step = &p->steps[p->count++];
-    *step = (pretokenizer_step){.kind = kind};
-    *out = step;
-    return GRAIL_OK;
-}
-
-static grail_status read_behavior(const char *name, const json_t *component, split_behavior *out)
+static grail_status read_behavior(const char *name, const json_t *component, text_step *step)
 {
     static const char *const names[] = {
         [SPLIT_ISOLATED] = "Isolated",
@@ -193,170 +126,177 @@ static grail_status read_behavior(const char *name, const json_t *component, spl
         [SPLIT_MERGED_WITH_PREVIOUS] = "MergedWithPrevious",
         [SPLIT_MERGED_WITH_NEXT] = "MergedWithNext",
         [SPLIT_CONTIGUOUS] = "Contiguous",
+        NULL,
     };
-    const char *behavior = NULL;
-    CHECK(json_get_string(name, component, "behavior", "Isolated", &behavior));
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(behavior, names[i]) == 0) {
-            *out = (split_behavior)i;
-            return GRAIL_OK;
-        }
-    }
-    return error_set(
-        GRAIL_ERROR_FORMAT,
-        "%s: a pre-tokenizer has the unknown behavior '%s'; expected one of Isolated, Removed, "
-        "MergedWithPrevious, MergedWithNext and Contiguous",
-        name, behavior);
+    int found = 0;
+    CHECK(read_word(name, component, "behavior", "Isolated", names, &found));
+    step->behavior = (split_behavior)found;
+    return GRAIL_OK;
 }
 
-static grail_status read_split(const char *name, const json_t *component, pretokenizer *p)
+static grail_status read_split(const char *name, const json_t *component, text_step *step)
 {
-    pretokenizer_step *step = NULL;
-    CHECK(add_pretokenizer(name, p, PRETOKENIZE_SPLIT, &step));
-    CHECK(read_pattern(name, component, &step->pattern));
-    CHECK(read_behavior(name, component, &step->behavior));
+    CHECK(read_pattern(name, component, step));
+    CHECK(read_behavior(name, component, step));
     return json_get_boolean(name, component, "invert", false, &step->invert);
 }
 
-static grail_status read_byte_level(const char *name, const json_t *component, pretokenizer *p)
+static grail_status read_digits(const char *name, const json_t *component, text_step *step)
 {
-    pretokenizer_step *step = NULL;
-    bool prefix = true;
-    bool regex = true;
-    CHECK(json_get_boolean(name, component, "add_prefix_space", true, &prefix));
-    CHECK(json_get_boolean(name, component, "use_regex", true, &regex));
-    if (prefix) {
-        CHECK(add_pretokenizer(name, p, PRETOKENIZE_SPACE_PREFIX, &step));
-    }
-    if (regex) {
-        CHECK(add_pretokenizer(name, p, PRETOKENIZE_SPLIT, &step));
-        CHECK(pattern_from_regex(&step->pattern, span_of_string(byte_level_pattern)));
-    }
-    for (int i = 0; i < p->count; i++) { /* each would double the bytes that are not ASCII */
-        if (p->steps[i].kind == PRETOKENIZE_BYTES) {
-            return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "%s: the pre-tokenizer has more than one ByteLevel", name);
-        }
-    }
-    return add_pretokenizer(name, p, PRETOKENIZE_BYTES, &step);
-}
-
-static grail_status read_class(const char *name, pretokenizer *p, character_class members,
-                               pretokenizer_step **out)
-{
-    const grail_status status = add_pretokenizer(name, p, PRETOKENIZE_SPLIT, out);
-    if (status == GRAIL_OK) {
-        (*out)->pattern.members = members;
-    }
-    return status;
-}
-
-static grail_status read_digits(const char *name, const json_t *component, pretokenizer *p)
-{
-    pretokenizer_step *step = NULL;
     bool individual = false;
-    CHECK(read_class(name, p, character_is_numeric, &step));
     CHECK(json_get_boolean(name, component, "individual_digits", false, &individual));
     step->behavior = individual ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS;
     return GRAIL_OK;
 }
 
-static grail_status read_punctuation(const char *name, const json_t *component, pretokenizer *p)
+static grail_status read_byte_level(const char *name, const json_t *component, step_list *list)
 {
-    pretokenizer_step *step = NULL;
-    CHECK(read_class(name, p, character_is_punctuation, &step));
-    return read_behavior(name, component, &step->behavior);
-}
-
-static grail_status read_whitespace_split(const char *name, const json_t *component,
-                                          pretokenizer *p)
-{
-    pretokenizer_step *step = NULL;
-    (void)component;
-    CHECK(read_class(name, p, character_is_space, &step));
-    step->behavior = SPLIT_REMOVED;
-    return GRAIL_OK;
+    text_step *step = NULL;
+    bool prefix = true;
+    bool regex = true;
+    CHECK(json_get_boolean(name, component, "add_prefix_space", true, &prefix));
+    CHECK(json_get_boolean(name, component, "use_regex", true, &regex));
+    if (prefix) {
+        CHECK(add_step(name, list, (text_step){.kind = PRETOKENIZE_SPACE_PREFIX}, &step));
+    }
+    if (regex) {
+        CHECK(add_step(name, list, (text_step){.kind = PRETOKENIZE_SPLIT}, &step));
+        CHECK(pattern_from_regex(&step->pattern, span_of_string(byte_level_pattern)));
+    }
+    for (int i = 0; i < list->count; i++) { /* each would double the bytes that are not ASCII */
+        if (list->steps[i].kind == PRETOKENIZE_BYTES) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "%s: the pre-tokenizer has more than one ByteLevel", name);
+        }
+    }
+    return add_step(name, list, (text_step){.kind = PRETOKENIZE_BYTES}, &step);
 }
 
 /* Older files have add_prefix_space alone, newer ones prepend_scheme. */
-static grail_status read_scheme(const char *name, const json_t *component, prepend_scheme *out)
+static grail_status read_scheme(const char *name, const json_t *component, text_step *step)
 {
     static const char *const names[] = {
-        [PREPEND_ALWAYS] = "always", [PREPEND_FIRST] = "first", [PREPEND_NEVER] = "never"};
+        [PREPEND_ALWAYS] = "always", [PREPEND_FIRST] = "first", [PREPEND_NEVER] = "never", NULL};
+    int found = 0;
     bool prefix = true;
-    const char *scheme = NULL;
     CHECK(json_get_boolean(name, component, "add_prefix_space", true, &prefix));
-    CHECK(json_get_string(name, component, "prepend_scheme", prefix ? "always" : "never", &scheme));
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(scheme, names[i]) == 0) {
-            *out = (prepend_scheme)i;
-            return GRAIL_OK;
-        }
-    }
-    return error_set(GRAIL_ERROR_FORMAT,
-                     "%s: unknown prepend_scheme '%s', expected always, first or never", name,
-                     scheme);
+    CHECK(read_word(name, component, "prepend_scheme", prefix ? "always" : "never", names, &found));
+    step->scheme = (prepend_scheme)found;
+    return GRAIL_OK;
 }
 
-static grail_status read_metaspace(const char *name, const json_t *component, pretokenizer *p)
+static grail_status read_metaspace(const char *name, const json_t *component, step_list *list)
 {
-    pretokenizer_step *step = NULL;
-    const char *text = NULL;
+    text_step *step = NULL;
+    const char *mark = NULL;
     bool split = true;
-    CHECK(require_string(name, component, "replacement", &text));
-    const text_span replacement = span_of_string(text);
-    if (replacement.size == 0 || replacement.size != character_length(text[0])) {
+    CHECK(require_string(name, component, "replacement", &mark));
+    if (mark[0] == 0 || strlen(mark) != character_length(mark[0])) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "%s: Metaspace has the replacement '%s', expected a single character",
-                         name, text);
+                         name, mark);
     }
     CHECK(json_get_boolean(name, component, "split", true, &split));
-    CHECK(add_pretokenizer(name, p, PRETOKENIZE_METASPACE, &step));
-    memcpy(step->replacement, replacement.bytes, replacement.size);
-    CHECK(read_scheme(name, component, &step->scheme));
-    if (split) {
-        CHECK(add_pretokenizer(name, p, PRETOKENIZE_SPLIT, &step));
-        step->behavior = SPLIT_MERGED_WITH_NEXT;
-        CHECK(pattern_from_string(&step->pattern, replacement));
+    CHECK(add_step(name, list, (text_step){.kind = PRETOKENIZE_METASPACE}, &step));
+    CHECK(memory_copy_string(&step->content, mark));
+    CHECK(read_scheme(name, component, step));
+    if (!split) {
+        return GRAIL_OK;
+    }
+    const text_step next = {.kind = PRETOKENIZE_SPLIT, .behavior = SPLIT_MERGED_WITH_NEXT};
+    CHECK(add_step(name, list, next, &step));
+    return pattern_from_string(&step->pattern, span_of_string(mark));
+}
+
+#define SPLIT_AT(class, how)                                                                       \
+    {                                                                                              \
+        .kind = PRETOKENIZE_SPLIT, .pattern = {.members = (class)}, .behavior = (how)              \
+    }
+
+static const component_kind pretokenizers[] = {
+    {.type = "Split", .step = {.kind = PRETOKENIZE_SPLIT}, .read = read_split},
+    {.type = "ByteLevel", .read_all = read_byte_level},
+    {.type = "Digits",
+     .step = SPLIT_AT(character_is_numeric, SPLIT_CONTIGUOUS),
+     .read = read_digits},
+    {.type = "Punctuation",
+     .step = SPLIT_AT(character_is_punctuation, SPLIT_ISOLATED),
+     .read = read_behavior},
+    {.type = "WhitespaceSplit", .step = SPLIT_AT(character_is_space, SPLIT_REMOVED)},
+    {.type = "Metaspace", .read_all = read_metaspace},
+    {.type = "Sequence"},
+    {.type = NULL},
+};
+
+/* --- both --- */
+
+static grail_status read_component(const char *name, const component_role *role,
+                                   const json_t *component, step_list *out);
+
+static grail_status read_sequence(const char *name, const component_role *role,
+                                  const json_t *component, step_list *out)
+{
+    const json_t *members = json_object_get(component, role->members);
+    if (!json_is_array(members)) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: a Sequence lacks the array \"%s\"", name,
+                         role->members);
+    }
+    for (size_t i = 0; i < json_array_size(members); i++) {
+        CHECK(read_component(name, role, json_array_get(members, i), out));
     }
     return GRAIL_OK;
 }
 
-static grail_status read_pretokenizer_member(const char *name, const json_t *component, void *out)
+static const char *type_at(const void *kinds, int i)
 {
-    return read_pretokenizer(name, component, out);
+    return ((const component_kind *)kinds)[i].type;
 }
 
-static grail_status read_pretokenizers(const char *name, const json_t *component, pretokenizer *p)
+static grail_status refuse_type(const char *name, const component_role *role, const char *type)
 {
-    return read_members(name, component, "pretokenizers", read_pretokenizer_member, p);
+    const grail_status status =
+        error_set(GRAIL_ERROR_UNSUPPORTED, "%s: %s '%s' is not supported; the supported ones are",
+                  name, role->name, type);
+    error_append_names(type, type_at, role->kinds);
+    return status;
 }
 
-grail_status read_pretokenizer(const char *name, const json_t *component, pretokenizer *out)
+static grail_status read_component(const char *name, const component_role *role,
+                                   const json_t *component, step_list *out)
 {
-    static const struct {
-        const char *type;
-        grail_status (*read)(const char *name, const json_t *component, pretokenizer *p);
-    } readers[] = {{"Split", read_split},
-                   {"ByteLevel", read_byte_level},
-                   {"Digits", read_digits},
-                   {"Punctuation", read_punctuation},
-                   {"WhitespaceSplit", read_whitespace_split},
-                   {"Metaspace", read_metaspace},
-                   {"Sequence", read_pretokenizers}};
-    const char *type = NULL;
+    const component_kind *kind = role->kinds;
+    text_step *step = NULL;
     if (component == NULL || json_is_null(component)) {
         return GRAIL_OK;
     }
-    CHECK(read_type(name, "pre-tokenizer", component, &type));
-    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
-        if (strcmp(type, readers[i].type) == 0) {
-            return readers[i].read(name, component, out);
-        }
+    const char *type = json_string_value(json_object_get(component, "type"));
+    if (type == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: a %s has no \"type\"", name, role->name);
     }
-    return error_set(
-        GRAIL_ERROR_UNSUPPORTED,
-        "%s: pre-tokenizer '%s' is not supported; the supported ones are Split, ByteLevel, "
-        "Digits, Punctuation, WhitespaceSplit, Metaspace and Sequence",
-        name, type);
+    while (kind->type != NULL && strcmp(type, kind->type) != 0) {
+        kind++;
+    }
+    if (kind->type == NULL) {
+        return refuse_type(name, role, type);
+    }
+    if (strcmp(type, "Sequence") == 0) {
+        return read_sequence(name, role, component, out);
+    }
+    if (kind->read_all != NULL) {
+        return kind->read_all(name, component, out);
+    }
+    CHECK(add_step(name, out, kind->step, &step));
+    return kind->read == NULL ? GRAIL_OK : kind->read(name, component, step);
+}
+
+grail_status read_normalizer(const char *name, const json_t *component, step_list *out)
+{
+    static const component_role role = {"normalizer", "normalizers", normalizers};
+    return read_component(name, &role, component, out);
+}
+
+grail_status read_pretokenizer(const char *name, const json_t *component, step_list *out)
+{
+    static const component_role role = {"pre-tokenizer", "pretokenizers", pretokenizers};
+    return read_component(name, &role, component, out);
 }

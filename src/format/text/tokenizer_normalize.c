@@ -5,7 +5,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static grail_status prepend(const normalizer_step *step, text_span in, buffer *out)
+static grail_status prepend(const text_step *step, text_span in, buffer *out)
 {
     if (in.size > 0) {
         CHECK(buffer_append_string(out, step->content));
@@ -14,8 +14,8 @@ static grail_status prepend(const normalizer_step *step, text_span in, buffer *o
     return GRAIL_OK;
 }
 
-static grail_status replace(const normalizer_step *step, pattern_workspace *w, text_span in,
-                            bool open, buffer *out)
+static grail_status replace(const text_step *step, pattern_workspace *w, text_span in, bool open,
+                            buffer *out)
 {
     size_t copied = 0;
     if (in.size == 0) {
@@ -51,7 +51,7 @@ static grail_status lowercase(text_span in, buffer *out)
     return GRAIL_OK;
 }
 
-static grail_status strip(const normalizer_step *step, text_span in, buffer *out)
+static grail_status strip(const text_step *step, text_span in, buffer *out)
 {
     size_t begin = 0;
     size_t end = 0;
@@ -168,7 +168,7 @@ static size_t run_end(text_span text, size_t begin, bool ascii)
 /* No form changes ASCII, and no ASCII character composes with the character before it. So only the
  * stretches between ASCII runs are converted, each with the ASCII character before it. In an open
  * text the last stretch, or the last ASCII character, is left out, because it may continue. */
-static grail_status unicode_form(const normalizer_step *step, text_span in, bool open, buffer *out)
+static grail_status unicode_form(const text_step *step, text_span in, bool open, buffer *out)
 {
     for (size_t begin = 0; begin < in.size;) {
         size_t plain = run_end(in, begin, true);
@@ -270,8 +270,8 @@ static grail_status sentencepiece(const sentencepiece_rules *rules, const piece_
     return GRAIL_OK;
 }
 
-static grail_status run_step(const normalizer_step *step, const piece_trie *whole,
-                             pattern_workspace *w, text_span in, bool open, buffer *out)
+static grail_status run_step(const text_step *step, const piece_trie *whole, pattern_workspace *w,
+                             text_span in, bool open, buffer *out)
 {
     switch (step->kind) {
     case NORMALIZE_PREPEND:
@@ -286,8 +286,9 @@ static grail_status run_step(const normalizer_step *step, const piece_trie *whol
         return strip(step, in, out);
     case NORMALIZE_SENTENCEPIECE:
         return sentencepiece(&step->rules, whole, in, open, out);
+    default:
+        return error_set(GRAIL_ERROR_INTERNAL, "unknown normalizer step");
     }
-    return error_set(GRAIL_ERROR_INTERNAL, "unknown normalizer step");
 }
 
 static size_t multiple(size_t size, size_t factor, size_t more)
@@ -304,7 +305,7 @@ size_t tokenizer_growth_limit(size_t size)
     return small < large ? small : large;
 }
 
-grail_status normalizer_run(const normalizer *n, const piece_trie *whole, pattern_workspace *w,
+grail_status normalizer_run(const step_list *n, const piece_trie *whole, pattern_workspace *w,
                             text_span text, bool open, buffer buffers[2], text_span *out)
 {
     grail_status status = GRAIL_OK;
@@ -325,11 +326,11 @@ out:
     return status;
 }
 
-void normalizer_fini(normalizer *n)
+void step_list_fini(step_list *list)
 {
-    for (int i = 0; i < n->count; i++) {
-        pattern_fini(&n->steps[i].pattern);
-        memory_free(n->steps[i].content);
+    for (int i = 0; i < list->count; i++) {
+        pattern_fini(&list->steps[i].pattern);
+        memory_free(list->steps[i].content);
     }
-    n->count = 0;
+    list->count = 0;
 }

@@ -35,10 +35,9 @@ static grail_status prefix_space(text_span text, buffer *out)
 }
 
 /* Spaces become the replacement, and the scheme decides whether one is put before the text. */
-static grail_status metaspace(const pretokenizer_step *step, text_span text, bool at_start,
-                              buffer *out)
+static grail_status metaspace(const text_step *step, text_span text, bool at_start, buffer *out)
 {
-    const text_span mark = span_of_string(step->replacement);
+    const text_span mark = span_of_string(step->content);
     const bool wanted =
         step->scheme == PREPEND_ALWAYS || (step->scheme == PREPEND_FIRST && at_start);
     if (wanted && text.bytes[0] != ' ' && !span_starts_with(text, mark)) {
@@ -59,7 +58,7 @@ static grail_status metaspace(const pretokenizer_step *step, text_span text, boo
 /* Rewrites the section into the step's buffer and hands all of it to the next step. */
 static grail_status rewrite(encoder *e, int index, text_span section, section_edges edges)
 {
-    const pretokenizer_step *step = &e->tokenizer->pretokenizer.steps[index];
+    const text_step *step = &e->tokenizer->pretokenizer.steps[index];
     buffer *out = &e->steps[index];
     out->size = 0;
     out->maximum = SIZE_MAX;
@@ -108,7 +107,7 @@ static bool joins_last(split_behavior behavior, bool last_match, bool match)
 
 static grail_status emit_last(splitter *s)
 {
-    const pretokenizer_step *step = &s->encoder->tokenizer->pretokenizer.steps[s->index];
+    const text_step *step = &s->encoder->tokenizer->pretokenizer.steps[s->index];
     const bool removed = step->behavior == SPLIT_REMOVED && s->last.match;
     if (!s->waiting || removed || s->last.begin == s->last.end) {
         return GRAIL_OK;
@@ -119,7 +118,7 @@ static grail_status emit_last(splitter *s)
 
 static grail_status accept(splitter *s, stretch next)
 {
-    const pretokenizer_step *step = &s->encoder->tokenizer->pretokenizer.steps[s->index];
+    const text_step *step = &s->encoder->tokenizer->pretokenizer.steps[s->index];
     next.match = next.match != step->invert;
     if (s->waiting && joins_last(step->behavior, s->last.match, next.match)) {
         s->last.end = next.end;
@@ -169,12 +168,4 @@ grail_status pretokenize(encoder *e, int step, text_span section, section_edges 
         return split(e, step, section, edges);
     }
     return rewrite(e, step, section, edges);
-}
-
-void pretokenizer_fini(pretokenizer *p)
-{
-    for (int i = 0; i < p->count; i++) {
-        pattern_fini(&p->steps[i].pattern);
-    }
-    p->count = 0;
 }

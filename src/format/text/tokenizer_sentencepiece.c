@@ -291,7 +291,7 @@ static grail_status build(const sentence_model *m, tokenizer *t)
         }
     }
     CHECK(bpe_prepare(&t->model));
-    t->normalizer.steps[0] = (normalizer_step){.kind = NORMALIZE_SENTENCEPIECE, .rules = m->rules};
+    t->normalizer.steps[0] = (text_step){.kind = NORMALIZE_SENTENCEPIECE, .rules = m->rules};
     t->normalizer.count = 1;
     if (m->bos >= 0 && m->bos < m->count) {
         CHECK(token_list_push(&t->before, (int32_t)m->bos));

@@ -122,12 +122,12 @@ static void unknown_components_are_refused_with_what_is_supported(void **state)
     (void)state;
     refuses_beside(",\"normalizer\":{\"type\":\"Nmt\"}", GRAIL_ERROR_UNSUPPORTED,
                    "normalizer 'Nmt' is not supported; the supported ones are Prepend, Replace, "
-                   "NFC, NFD, NFKC, NFKD, Strip, Lowercase and Sequence");
+                   "NFC, NFD, NFKC, NFKD, Strip, Lowercase, Sequence");
     refuses_beside(",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
                    "\"Bert\"}]}",
                    GRAIL_ERROR_UNSUPPORTED,
                    "pre-tokenizer 'Bert' is not supported; the supported ones are Split, "
-                   "ByteLevel, Digits, Punctuation, WhitespaceSplit, Metaspace and Sequence");
+                   "ByteLevel, Digits, Punctuation, WhitespaceSplit, Metaspace, Sequence");
     refuses_beside(",\"post_processor\":{\"type\":\"BertProcessing\"}", GRAIL_ERROR_UNSUPPORTED,
                    "post-processor 'BertProcessing' is not supported; the supported ones are "
                    "TemplateProcessing, ByteLevel and Sequence");
