@@ -70,17 +70,21 @@ static void write_setting(markup *m, const aggregate *a, const section *s, const
     markup_raw(m, "</p>\n");
 }
 
-/* Options and their short values stay on one line. */
+/* Options and their short values stay on one line. A browser breaks lines behind hyphens, so an
+ * option with a long value stays whole itself. */
 static void write_words(markup *m, const char *command)
 {
-    const char *at = command;
-    while (*at != 0) {
-        const char *next = strstr(at + 1, " --");
+    const char *at = strstr(command, " -");
+    markup_part(m, command, at == NULL ? strlen(command) : (size_t)(at - command));
+    while (at != NULL && *at != 0) {
+        const char *next = strstr(at + 1, " -");
         const size_t length = next == NULL ? strlen(at) : (size_t)(next - at);
-        const bool keeps = length <= MOST_TOGETHER && at != command;
-        markup_raw(m, keeps ? " <span>" : "");
-        markup_part(m, keeps ? at + 1 : at, length - (keeps ? 1 : 0));
-        markup_raw(m, keeps ? "</span>" : "");
+        const size_t word = 1 + strcspn(at + 1, " ");
+        const size_t kept = length <= MOST_TOGETHER ? length : word;
+        markup_raw(m, " <span>");
+        markup_part(m, at + 1, kept - 1);
+        markup_raw(m, "</span>");
+        markup_part(m, at + kept, length - kept);
         at += length;
     }
 }

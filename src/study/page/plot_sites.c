@@ -22,10 +22,27 @@ static double error_after(const line_site *s)
     return isnan(s->held_after) ? s->fit_after : s->held_after;
 }
 
+/* Copies the sites that have errors to sites[0..], in order, where that is not NULL. Returns their
+ * number: the others kept all units, and nothing was fitted to them. */
+static int take_shown(const result_cell *cell, const line_site **sites)
+{
+    int count = 0;
+    for (int i = 0; i < cell->site_count; i++) {
+        const line_site *s = &cell->sites[i];
+        if (!isnan(error_before(s)) || !isnan(error_after(s))) {
+            if (sites != NULL) {
+                sites[count] = s;
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
 static const result_cell *cell_with_sites(const cell_group *g)
 {
     for (int i = 0; g != NULL && i < g->count; i++) {
-        if (g->cells[i]->site_count > 0) {
+        if (take_shown(g->cells[i], NULL) > 0) {
             return g->cells[i];
         }
     }
@@ -77,16 +94,16 @@ static void draw_name(const chart *c, const char *name, double y)
     svg_text(c->out, "t e", (point){LEFT - 8.0, y + 3.8}, name);
 }
 
-/* The names of all sites as they stand beside the rows. */
-static grail_status shorten_names(const result_cell *cell, short_names *out)
+/* The names of the sites as they stand beside the rows. */
+static grail_status shorten_names(const line_site *const *sites, int count, short_names *out)
 {
     grail_status status = GRAIL_OK;
     const char **names = NULL;
-    TRY(memory_new(&names, (size_t)cell->site_count, sizeof names[0]));
-    for (int i = 0; i < cell->site_count; i++) {
-        names[i] = cell->sites[i].name;
+    TRY(memory_new(&names, (size_t)count, sizeof names[0]));
+    for (int i = 0; i < count; i++) {
+        names[i] = sites[i]->name;
     }
-    TRY(short_names_make(names, cell->site_count, NAME_CHARACTERS, out));
+    TRY(short_names_make(names, count, NAME_CHARACTERS, out));
 out:
     memory_free(names);
     return status;
@@ -121,13 +138,16 @@ static grail_status draw_panel(const aggregate *a, const result_cell *cell, doub
 {
     grail_status status = GRAIL_OK;
     panel *p = NULL;
-    const int rows = cell->site_count;
+    const line_site **sites = NULL;
+    const int rows = take_shown(cell, NULL);
     const double pitch = rows <= MOST_FULL_ROWS ? ROW : (double)ROW * MOST_FULL_ROWS / rows;
     const int label_every = (int)ceil(LABEL_HEIGHT / pitch);
     const double height = pitch * rows;
     const double top = 28.0;
     short_names names = {0};
-    TRY(shorten_names(cell, &names));
+    TRY(memory_new(&sites, (size_t)rows, sizeof(const line_site *)));
+    take_shown(cell, sites);
+    TRY(shorten_names(sites, rows, &names));
     TRY(figure_add_panel(f, CHART_WIDTH, top + height + 40.0, &p));
     markup_start_of(&p->title, a->results->selectors[cell->selector], 30);
     markup_raw(&p->title, ", ");
@@ -145,9 +165,10 @@ static grail_status draw_panel(const aggregate *a, const result_cell *cell, doub
         if (i % label_every == 0) {
             draw_name(&on, names.names[i], chart_at(&on, 0.0, i + 0.5).y);
         }
-        draw_site(&on, &cell->sites[i], cell, i + 0.5);
+        draw_site(&on, sites[i], cell, i + 0.5);
     }
 out:
+    memory_free(sites);
     short_names_fini(&names);
     return status;
 }
@@ -159,7 +180,7 @@ static void describe(const section *s, variant best, figure *f)
     markup_format(&f->caption,
                   "Relative error of the output that reads each site, before and after the fit "
                   "(%s), at the ratio nearest to 50 %%, measured on held-out calibration data "
-                  "where there is some. Sites are in the order of the network",
+                  "where there is some. Sites that were cut are in the order of the network",
                   variant_label(best));
     markup_raw(&f->caption,
                s->is_architecture ? " and come from the first checkpoint and seed" : "");

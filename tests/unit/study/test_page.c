@@ -205,7 +205,8 @@ static void the_page_opens_with_the_decision(void **state)
         "<p>50\xC2\xA0% of the units asked for, 55.0\xC2\xA0% of the MACs removed</p>",
         "Within its interval it may lose more than 2 points.",
         "<p>selector wanda, repair full, 64 samples, closed loop</p>",
-        "<code>grail compress p -o narrow <span>--calib CALIBRATION</span> <span>--selector "
+        "<code>grail compress p <span>-o narrow</span> <span>--calib CALIBRATION</span> "
+        "<span>--selector "
         "wanda</span> <span>--sparsity 0.5</span>",
         "The same cut as before.",
     };
@@ -220,6 +221,30 @@ static void the_page_opens_with_the_decision(void **state)
     assert_non_null(strstr(html, "<g class=\"d\"><path class=\"i\" d=\"M40.0 66."));
     assert_non_null(strstr(html, "<path class=\"l\" d=\"M40.0 61.8L"));
     assert_well_formed(html);
+    markup_fini(&page);
+}
+
+/* Lines break behind hyphens, also between those of an option. */
+static void options_with_long_values_stay_whole(void **state)
+{
+    (void)state;
+    buffer text;
+    int figures = 0;
+    buffer_init(&text, 1 << 24);
+    sweep_add(&text, "{\"grail_results\": 1, \"recipe\": {\"calibration\": {\"path\": "
+                     "\"/a/directory/with-a-long-name/of-images\"}}, \"started\": \"now\", "
+                     "\"machine\": {\"cpu\": \"a\", \"threads\": 2}, \"version\": \"0.1.0\"}");
+    sweep_add_dense(&text, "a", "net", 0.9);
+    const sweep_cell cell = {.checkpoint = "a",
+                             .selector = "wanda",
+                             .compensate = "full",
+                             .sparsity = 0.5,
+                             .samples = 64,
+                             .top1 = 0.9};
+    sweep_add_cell(&text, &cell);
+    markup page = render(&text, &figures);
+    assert_non_null(strstr(text_of(&page), "<span>--calib</span> /a/directory/with-a-long-name/"
+                                           "of-images <span>--selector wanda</span>"));
     markup_fini(&page);
 }
 
@@ -335,6 +360,7 @@ static void networks_of_text_have_perplexities(void **state)
     markup_fini(&page);
 }
 
+/* A site that kept all its units has no errors, and no row. */
 static void sites_keep_what_tells_them_apart(void **state)
 {
     (void)state;
@@ -343,11 +369,13 @@ static void sites_keep_what_tells_them_apart(void **state)
     sweep_begin(&text);
     sweep_add(&text, "{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"b\", \"sparsity\": 0.5, "
                      "\"compensate\": \"full\"}, \"top1\": 0.9, \"sites\": [{\"name\": "
-                     "\"vit.encoder.layer.0.attention.output.dense\"}, {\"name\": "
-                     "\"vit.encoder.layer.10.attention.output.dense\"}]}");
+                     "\"vit.encoder.layer.0.attention.output.dense\", \"fit_before\": 0.5}, "
+                     "{\"name\": \"vit.encoder.layer.9.attention.output.dense\"}, {\"name\": "
+                     "\"vit.encoder.layer.10.attention.output.dense\", \"fit_before\": 0.5}]}");
     markup page = render(&text, &figures);
     assert_non_null(strstr(text_of(&page), ">0.attenti\xE2\x80\xA6put.dense</text>"));
     assert_non_null(strstr(text_of(&page), ">10.attent\xE2\x80\xA6put.dense</text>"));
+    assert_null(strstr(text_of(&page), ">9.atten"));
     markup_fini(&page);
 }
 
@@ -543,6 +571,7 @@ int main(void)
         cmocka_unit_test(healing_is_one_more_repair),
         cmocka_unit_test(a_page_without_healing_does_not_speak_of_it),
         cmocka_unit_test(the_page_opens_with_the_decision),
+        cmocka_unit_test(options_with_long_values_stay_whole),
         cmocka_unit_test(without_a_dense_network_losses_are_not_known),
         cmocka_unit_test(a_winner_is_bold_only_beyond_the_intervals),
         cmocka_unit_test(the_reader_chooses_the_axis),
