@@ -373,8 +373,8 @@ static int read_choices(void)
         return EXIT_USAGE;
     }
     if (code == EXIT_OK && evaluation != NULL && r.compress.output.dry_run != 0) {
-        print_error(
-            "grail compress: --dry-run writes nothing that --eval could measure; drop one\n");
+        print_error("grail compress: --dry-run writes nothing that --eval could measure; leave one "
+                    "of the two out\n");
         return EXIT_USAGE;
     }
     return code == EXIT_OK && evaluation != NULL ? quality_check(&command_compress, evaluation)

@@ -231,8 +231,11 @@ static int bad_value(const command *c, const option *o, const char *value)
 {
     char expected[160] = "three numbers separated by commas";
     if (o->kind == OPTION_LIST) {
-        snprintf(expected, sizeof expected, "at most %d values", OPTION_LIST_MOST);
-    } else if (o->kind != OPTION_TRIPLE) {
+        print_error("grail %s: --%s may be given at most %d times; see grail %s --help\n", c->name,
+                    o->name, OPTION_LIST_MOST, c->name);
+        return EXIT_USAGE;
+    }
+    if (o->kind != OPTION_TRIPLE) {
         grail_option_expected(description_of(o), expected, sizeof expected);
     }
     print_error("grail %s: --%s takes %s, not '%s'; see grail %s --help\n", c->name, o->name,
@@ -317,11 +320,15 @@ static int parse_one(const command *c, const option *options, int argc, char **a
     }
     const char *value = name[length] == 0 ? NULL : name + length + 1;
     if (o->kind == OPTION_FLAG && value != NULL) {
-        return usage_error(c, "this option takes no value:", argv[*index]);
+        print_error("grail %s: --%s takes no value, not even '%s'; see grail %s --help\n", c->name,
+                    o->name, value, c->name);
+        return EXIT_USAGE;
     }
     if (o->kind != OPTION_FLAG && value == NULL) {
         if (*index + 1 >= argc) {
-            return usage_error(c, "missing value after", argv[*index]);
+            print_error("grail %s: no value follows '%s'; give --%s %s; see grail %s --help\n",
+                        c->name, argv[*index], o->name, o->argument, c->name);
+            return EXIT_USAGE;
         }
         value = argv[++*index];
     }
@@ -402,16 +409,33 @@ static const char *first_given(const option *options, const word_list *l)
     return NULL;
 }
 
+/* Writes an option that a word names as it is typed, "--name" or "--name value". */
+static void print_word(const char *word)
+{
+    const size_t name = strcspn(word, "=");
+    const bool valued = word[name] != 0;
+    print_error("--%.*s%s%s", (int)name, word, valued ? " " : "", valued ? word + name + 1 : "");
+}
+
 static int refuse_alone(const command *c, const option *options, const option *o,
                         const word_list *l)
 {
-    print_error("grail %s: --%s has no effect without", c->name, o->name);
-    for (int i = 0, named = 0; l->words[i] != NULL; i++) {
+    int count = 0;
+    int named = 0;
+    for (int i = 0; l->words[i] != NULL; i++) {
+        count += exists(options, l->words[i]) ? 1 : 0;
+    }
+    print_error("grail %s: --%s has no effect without %s", c->name, o->name,
+                count > 1 ? "one of " : "");
+    for (int i = 0; l->words[i] != NULL; i++) {
         if (exists(options, l->words[i])) {
-            print_error("%s --%s", named++ == 0 ? "" : " or", l->words[i]);
+            print_error("%s", named == 0 ? "" : named + 1 == count ? " and " : ", ");
+            print_word(l->words[i]);
+            named++;
         }
     }
-    print_error("; give both or neither, see grail %s --help\n", c->name);
+    print_error("; give %s, or leave --%s out; see grail %s --help\n",
+                count > 1 ? "one of them" : "it too", o->name, c->name);
     return EXIT_USAGE;
 }
 
@@ -426,11 +450,9 @@ static int check_effect(const command *c, const option *options, const option *o
     }
     const char *other = first_given(options, &without);
     if (other != NULL) {
-        const size_t name = strcspn(other, "=");
-        print_error("grail %s: --%s has no effect with --%.*s%s%s; drop one of them, see grail %s "
-                    "--help\n",
-                    c->name, o->name, (int)name, other, other[name] == 0 ? "" : " ",
-                    other[name] == 0 ? "" : other + name + 1, c->name);
+        print_error("grail %s: --%s has no effect with ", c->name, o->name);
+        print_word(other);
+        print_error("; leave one of the two out; see grail %s --help\n", c->name);
         return EXIT_USAGE;
     }
     return EXIT_OK;

@@ -187,7 +187,7 @@ plan "plan.json: site '$site': \"kept_units\"[1] is 3 after 8; sort the units, e
 plan "\"kept_units\" keeps 2 of the units 0 to 1, expected 1: as many of each of the 4 groups" '{"grail_plan": 1,
     "gqa": "query-per-group", "sites": [{"site": "model.layers.0.self_attn.o_proj",
     "kept_units": [0, 1, 4, 6]}]}'
-plan "plan.json: unknown gqa mode 'x'" '{"grail_plan": 1, "gqa": "x", "sites": []}'
+plan "plan.json: \"gqa\" is \"x\", expected one of kv-groups, query-per-group" '{"grail_plan": 1, "gqa": "x", "sites": []}'
 plan "keeps 3 units, expected a multiple of its 4 groups" '{"grail_plan": 1,
     "gqa": "query-per-group", "sites": [{"site": "model.layers.0.self_attn.o_proj", "kept": 3}]}'
 
@@ -195,7 +195,7 @@ check "options that a plan states itself"
 # stated JSON KEY OPTION...: the plan of one site has JSON, whose KEY goes before the option
 stated() {
     echo "{\"grail_plan\": 1, $1}" >plan.json
-    option 1 "plan.json: states \"$2\", which goes before what is chosen beside the plan; drop one of the two (${*:3:1})" \
+    option 1 "plan.json: \"$2\" is stated, and a plan goes before options; leave the option out, or take the key out of the plan (${*:3:1})" \
         --plan plan.json "${@:3}"
 }
 sites="\"sites\": [{\"site\": \"$site\", \"kept\": 40}]"
@@ -217,14 +217,14 @@ runs "$grail" compress "$tiny" -o out --calib ids.npy --plan plan.json --selecto
     --compensate grail --alpha 0.1 --seed 2 --dry-run
 cat >plan.json <<<'{"grail_plan": 1, "repair": false, "stream_score": "all", "compensation": {"conv_fit": "channel"}, "sites": []}'
 for option in --repair "--stream-score first" "--conv-fit kernel"; do
-    refuses_clean 1 "which goes before what is chosen beside the plan; drop one of the two (${option% *})" \
+    refuses_clean 1 "and a plan goes before options; leave the option out, or take the key out of the plan (${option% *})" \
         "$grail" compress "$demo/vision/cnn.pth" -o out --plan plan.json $option
 done
 
 check "outputs"
 refuses 2 "grail compress: give --output DIR; see grail compress --help" "$grail" compress "$tiny" --calib ids.npy \
     --sparsity 0.3
-option 2 "missing value after '-o'" --sparsity 0.3 -o
+option 2 "no value follows '-o'; give --output DIR; see grail compress --help" --sparsity 0.3 -o
 option 1 "no output directory was given" --sparsity 0.3 -o ""
 mkdir there
 for output in there there/ there//; do
@@ -265,7 +265,7 @@ refuses 2 "unknown command 'compres'; did you mean 'compress'? see grail --help"
 refuses 2 "unknown option '--calibre'; did you mean '--calib'? see grail compress --help" "$grail" compress model \
     --calibre ids.npy
 refuses 2 "unknown option '-x'" "$grail" compress model -x
-refuses 2 "this option takes no value: '--quiet=1'" "$grail" compress model --quiet=1
+refuses 2 "--quiet takes no value, not even '1'; see grail compress --help" "$grail" compress model --quiet=1
 refuses 2 "expected MODEL" "$grail" compress -o out
 refuses 2 "unexpected argument 'model'" "$grail" compress model model
 refuses 2 "expected DENSE NARROW" "$grail" verify model

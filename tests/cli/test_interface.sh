@@ -82,24 +82,24 @@ idle() { # COMMAND MESSAGE OPTION...
     refuses 2 "grail $1: $2" "$grail" "$1" "$tiny" -o out "${@:3}"
 }
 for option in "steps 3" "rate 0.1" "time 9s"; do
-    idle compress "--heal-${option% *} has no effect without --heal; give both or neither" \
+    idle compress "--heal-${option% *} has no effect without --heal; give it too, or leave --heal-${option% *} out; see" \
         --calib ids.npy --sparsity 0.5 --heal-${option% *} ${option#* }
 done
-idle compress "--heal-steps has no effect with --heal none; drop one" \
+idle compress "--heal-steps has no effect with --heal none; leave one of the two out; see" \
     --calib ids.npy --sparsity 0.5 --heal none --heal-steps 3
 for option in uniform-widths drop-sublayers "tries 3" "search-seconds 9" "heads-removed 0.1" \
     "budget error"; do
-    idle compress "--${option% *} has no effect without --target-ratio or --target-params or" \
+    idle compress "--${option% *} has no effect without one of --target-ratio, --target-params, --target-macs, --target-kv-bytes and --target-size; give one of them, or leave --${option% *} out; see" \
         --calib ids.npy --sparsity 0.5 --$option
 done
-idle plan "--tries has no effect with --budget error; drop one" --calib ids.npy \
+idle plan "--tries has no effect with --budget error; leave one of the two out; see" --calib ids.npy \
     --target-ratio 0.8 --budget error --tries 3
-idle compress "--sites has no effect with --plan; drop one" --plan p --sites ffn
-idle compress "--align has no effect with --plan; drop one" --plan p --align 1
+idle compress "--sites has no effect with --plan; leave one of the two out; see" --plan p --sites ffn
+idle compress "--align has no effect with --plan; leave one of the two out; see" --plan p --align 1
 idle compress "--samples has no effect without --calib" --sparsity 0.5 --samples 4
 for option in "field body" "protocol lines" "context 8" window-bos "preset vit" "split test" "size 8" \
     "mean 0,0,0" "std 1,1,1"; do
-    idle compress "--${option%% *} has no effect without --calib or --eval" --sparsity 0.5 --$option
+    idle compress "--${option%% *} has no effect without one of --calib and --eval; give one" --sparsity 0.5 --$option
     [[ $option == window-bos ]] ||
         refuses 2 "grail verify: --${option%% *} has no effect without --data" \
             "$grail" verify "$tiny" "$tiny" --$option
@@ -112,7 +112,7 @@ refuses 2 "cnn.pth reads images; the modes of --gqa apply only to text" "$grail"
     "$demo/vision/cnn.pth" --gqa kv-groups
 for option in "target local" "bias auto" "ridge zero" "refit none" "ridge-scale mean" \
     "token-weights none" "alpha 0.01"; do
-    idle compress "--${option% *} has no effect with --compensate none; drop one" \
+    idle compress "--${option% *} has no effect with --compensate none; leave one of the two out; see" \
         --calib ids.npy --sparsity 0.5 --compensate none --$option
     refuses 1 "fits nothing, so the choice of" "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.5 \
         --selector wanda++ --compensate own --$option --dry-run

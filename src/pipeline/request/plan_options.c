@@ -110,8 +110,8 @@ static grail_status refuse_stated(const grail_compress_options *o, const char *p
                                   const char *key, const char *field)
 {
     return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                 "%s: states \"%s%s\", which goes before what is chosen beside the "
-                                 "plan; drop one of the two",
+                                 "%s: \"%s%s\" is stated, and a plan goes before options; leave "
+                                 "the option out, or take the key out of the plan",
                                  plan_source(o), place, key),
                        field);
 }
