@@ -61,16 +61,18 @@ typedef struct grail_option {
     size_t offset, size;
     grail_option_type type;
     grail_option_subject subject;
-    const char *what;  /* it is, for messages: "the number of samples", "ridge scale" */
-    double least;      /* of numbers */
-    double below;      /* all numbers are; 0: no limit */
+    const char *what; /* it is, for messages: "the number of samples", "ridge scale"; NULL for flags
+                         and choices, which messages call by their field */
+    double least;     /* of numbers */
+    double below;     /* all numbers are; 0: no limit */
     int zero_is_usual; /* 1: 0 stands for a value that the library chooses; no text means it */
     const char *const *words; /* up to NULL */
     const char *usual;        /* text of the value after initialisation; NULL: 0 or NULL */
     int decides;              /* 1: another value can change the bytes of a result, so that an
                                  interrupted run is not continued with it */
     const char *key;          /* in plan documents, recipes and reports */
-    const char *name;         /* of the option of the command line, without dashes */
+    const char *name;         /* of the option of the command line, without dashes; NULL: it has no
+                                 option of its own */
     const char *argument;     /* the word for its value in help; NULL for flags */
     const char *help;
     const char *only_with;  /* names of options, or "name=value", separated by spaces: without one

@@ -132,7 +132,7 @@ static bool read_seconds(const char *text, double *out)
     }
     end += *end == 'h' || *end == 'm' || *end == 's' ? 1 : 0;
     *out = number * unit;
-    return *end == 0;
+    return *end == 0 && isfinite(*out);
 }
 
 static bool read_whole(const grail_option *o, const char *text, int64_t *out)
@@ -308,35 +308,41 @@ void options_init(const grail_option *list, void *owner)
 
 /* -- checks ------------------------------------------------------------------------------------ */
 
-static grail_status check_whole(const grail_option *o, int64_t value)
+/* `name` says what the value is; a flag or choice is out of range in a struct alone, by its field.
+ */
+static grail_status check_whole(const grail_option *o, const char *name, int64_t value)
 {
-    int words = 0;
-    if (o->type == GRAIL_OPTION_FLAG) {
-        words = 2;
+    double least = o->least;
+    double most = o->below > 0.0               ? o->below - 1.0
+                  : o->size == sizeof(int64_t) ? (double)INFINITY
+                                               : (double)INT_MAX;
+    const bool is_place = o->type == GRAIL_OPTION_FLAG || o->type == GRAIL_OPTION_CHOICE;
+    if (is_place) {
+        least = 0.0;
+        most = 1.0;
+        while (o->type == GRAIL_OPTION_CHOICE && o->words[(int)most + 1] != NULL) {
+            most++;
+        }
     }
-    while (o->type == GRAIL_OPTION_CHOICE && o->words[words] != NULL) {
-        words++;
-    }
-    if (words > 0 ? value >= 0 && value < words : (double)value >= o->least) {
+    if ((double)value >= least && (double)value <= most) {
         return GRAIL_OK;
     }
-    const grail_status status =
-        error_set(GRAIL_ERROR_ARGUMENT, "%s is %lld, expected ", o->what, (long long)value);
-    if (words == 0) {
-        error_append("%.0f or more", o->least);
+    const grail_status status = error_set(GRAIL_ERROR_ARGUMENT, "%s is %lld, expected %.0f",
+                                          is_place ? o->field : name, (long long)value, least);
+    if (most >= (double)INT_MAX) {
+        error_append(" or more");
     } else {
-        error_append(words == 2 ? "0 or 1" : "0 to %d", words - 1);
+        error_append(" %s %.0f", most == least + 1.0 ? "or" : "to", most);
     }
     return status;
 }
 
-static grail_status check_real(const grail_option *o, double value)
+static grail_status check_real(const grail_option *o, const char *name, double value)
 {
     if (isfinite(value) && value >= o->least && (o->below == 0.0 || value < o->below)) {
         return GRAIL_OK;
     }
-    const grail_status status =
-        error_set(GRAIL_ERROR_ARGUMENT, "%s is %g, expected ", o->what, value);
+    const grail_status status = error_set(GRAIL_ERROR_ARGUMENT, "%s is %g, expected ", name, value);
     if (o->below == 0.0) {
         error_append("%g or more", o->least);
     } else {
@@ -373,7 +379,7 @@ static grail_status check_number(const grail_option *o, grail_number number)
                          "%s has the value %g, which is not used; choose GRAIL_NUMBER_GIVEN",
                          o->what, number.value);
     }
-    return check_real(o, number.value);
+    return check_real(o, o->what, number.value);
 }
 
 static grail_status check_text(const grail_option *o, const char *text)
@@ -393,10 +399,10 @@ static grail_status check_field(const grail_option *o, const void *owner)
     case GRAIL_OPTION_CHOICE:
     case GRAIL_OPTION_INTEGER:
     case GRAIL_OPTION_SIZE:
-        return check_whole(o, get_whole(o, owner));
+        return check_whole(o, o->what, get_whole(o, owner));
     case GRAIL_OPTION_REAL:
     case GRAIL_OPTION_SECONDS:
-        return check_real(o, get_real(o, owner));
+        return check_real(o, o->what, get_real(o, owner));
     case GRAIL_OPTION_SPARSITY:
         return option_check_sparsity(get_real(o, owner));
     case GRAIL_OPTION_NUMBER:
@@ -443,6 +449,8 @@ static grail_status transfer(const grail_option *from, const void *from_owner,
         if (number.choice != GRAIL_NUMBER_USUAL) {
             put_number(to, to_owner, number);
         }
+    } else if (to->type == GRAIL_OPTION_WORD) {
+        (void)set_value(to, to_owner, from->words[get_whole(from, from_owner)]);
     } else if (from->type != GRAIL_OPTION_WORD) {
         set_whole(to, to_owner, get_whole(from, from_owner));
     } else if (word != NULL) {
@@ -472,7 +480,8 @@ grail_status options_transfer(const grail_option *from, const void *from_owner,
 static json_t *number_to_json(grail_number number)
 {
     return number.choice == GRAIL_NUMBER_CROSS_VALIDATED ? json_text(cross_validated_in_json)
-                                                         : json_real(number.value);
+           : number.choice == GRAIL_NUMBER_GIVEN         ? json_real(number.value)
+                                                         : json_null();
 }
 
 static json_t *field_to_json(const grail_option *o, const void *owner)
@@ -509,6 +518,16 @@ grail_status options_to_json(const grail_option *list, const void *owner, json_t
     return GRAIL_OK;
 }
 
+grail_status options_record(const grail_option *list, const void *owner, json_t *object)
+{
+    for (const grail_option *o = list; o->field != NULL; o++) {
+        if (o->decides != 0) {
+            CHECK(json_put(object, o->field, field_to_json(o, owner)));
+        }
+    }
+    return GRAIL_OK;
+}
+
 static grail_status optional_from_json(const char *source, const json_t *object,
                                        const grail_option *o, void *owner)
 {
@@ -532,9 +551,14 @@ static grail_status word_from_json(const char *source, const json_t *object, con
                                    void *owner)
 {
     const char *word = NULL;
-    int found = 0;
     CHECK(json_get_string(source, object, o->key, NULL, &word));
-    CHECK(error_in(option_find_word(o->what, word, o->words, &found), "%s", source));
+    const int found = find_word(word, o->words);
+    if (found < 0) {
+        const grail_status status = error_set(
+            GRAIL_ERROR_FORMAT, "%s: \"%s\" is \"%s\", expected one of", source, o->key, word);
+        error_append_known(word, o->words);
+        return status;
+    }
     if (o->type == GRAIL_OPTION_CHOICE) {
         set_whole(o, owner, found);
     } else {
@@ -543,30 +567,61 @@ static grail_status word_from_json(const char *source, const json_t *object, con
     return GRAIL_OK;
 }
 
+/* A value of the range of whole numbers (check_whole) or of real ones (check_real). */
 static grail_status number_from_json(const char *source, const json_t *object,
                                      const grail_option *o, void *owner)
 {
+    const bool is_real = o->type == GRAIL_OPTION_REAL || o->type == GRAIL_OPTION_SPARSITY ||
+                         o->type == GRAIL_OPTION_SECONDS;
     grail_status status = GRAIL_OK;
     int64_t whole = 0;
     double real = 0.0;
-    bool flag = false;
-    if (o->type == GRAIL_OPTION_FLAG) {
-        TRY(json_get_boolean(source, object, o->key, false, &flag));
-        set_whole(o, owner, flag ? 1 : 0);
-    } else if (o->type == GRAIL_OPTION_REAL) {
-        TRY(json_get_real(source, object, o->key, 0.0, &real));
+    char key[64];
+    snprintf(key, sizeof key, "\"%s\"", o->key);
+    if (is_real) {
+        CHECK(json_get_real(source, object, o->key, 0.0, &real));
+        status = check_real(o, key, real);
+    } else {
+        CHECK(json_get_integer(source, object, o->key, 0, &whole));
+        status = o->type == GRAIL_OPTION_SEED ? GRAIL_OK : check_whole(o, key, whole);
+    }
+    if (status != GRAIL_OK) {
+        error_prefix("%s", source);
+        return GRAIL_ERROR_FORMAT;
+    }
+    if (is_real) {
         set_real(o, owner, real);
     } else {
-        TRY(json_get_integer(source, object, o->key, 0, &whole));
         set_whole(o, owner, whole);
     }
-    status = o->type == GRAIL_OPTION_SEED ? GRAIL_OK : check_field(o, owner);
-    if (status != GRAIL_OK) {
-        error_prefix("%s: \"%s\"", source, o->key);
-        status = GRAIL_ERROR_FORMAT;
+    return GRAIL_OK;
+}
+
+static grail_status field_from_json(const char *source, const json_t *object, const grail_option *o,
+                                    void *owner)
+{
+    bool flag = false;
+    const char *text = NULL;
+    switch (o->type) {
+    case GRAIL_OPTION_FLAG:
+        CHECK(json_get_boolean(source, object, o->key, false, &flag));
+        set_whole(o, owner, flag ? 1 : 0);
+        break;
+    case GRAIL_OPTION_CHOICE:
+    case GRAIL_OPTION_WORD:
+        return word_from_json(source, object, o, owner);
+    case GRAIL_OPTION_NUMBER:
+        return optional_from_json(source, object, o, owner);
+    case GRAIL_OPTION_TEXT:
+    case GRAIL_OPTION_SELECTOR:
+    case GRAIL_OPTION_BACKEND:
+        CHECK(json_get_string(source, object, o->key, NULL, &text));
+        (void)set_value(o, owner, text);
+        break;
+    default:
+        return number_from_json(source, object, o, owner);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status options_from_json(const char *source, const json_t *object, const grail_option *list,
@@ -574,15 +629,8 @@ grail_status options_from_json(const char *source, const json_t *object, const g
 {
     for (const grail_option *o = list; o->field != NULL; o++) {
         const json_t *value = o->key == NULL ? NULL : json_object_get(object, o->key);
-        if (value == NULL || json_is_null(value)) {
-            continue;
-        }
-        if (o->type == GRAIL_OPTION_NUMBER) {
-            CHECK(optional_from_json(source, object, o, owner));
-        } else if (o->words != NULL && o->type != GRAIL_OPTION_INTEGER) {
-            CHECK(word_from_json(source, object, o, owner));
-        } else {
-            CHECK(number_from_json(source, object, o, owner));
+        if (value != NULL && !json_is_null(value)) {
+            CHECK(field_from_json(source, object, o, owner));
         }
     }
     return GRAIL_OK;

@@ -33,16 +33,19 @@ grail_status option_find_word(const char *what, const char *word, const char *co
                               int *out) GRAIL_MUST_CHECK;
 
 /** Copies into the fields of `to` what `from` says in fields of the same key: a word that is not
- * NULL becomes a choice, an alpha is copied unless it is the usual one, and flags and choices
- * always are. */
+ * NULL, a number unless it is the usual one, and flags and choices always. A word becomes a choice,
+ * or a choice a word, where the other list has it so. */
 grail_status options_transfer(const grail_option *from, const void *from_owner,
                               const grail_option *to, void *to_owner) GRAIL_MUST_CHECK;
 
 /** object[key] = the field, of every description of the list. */
 grail_status options_to_json(const grail_option *list, const void *owner,
                              json_t *object) GRAIL_MUST_CHECK;
-/** The fields whose keys the object has; null is as none. `source` names the document in messages.
- */
+/** object[name of the field] = the field, of those that decide the bytes of a result. */
+grail_status options_record(const grail_option *list, const void *owner,
+                            json_t *object) GRAIL_MUST_CHECK;
+/** The fields whose keys the object has; null is as none. Texts are borrowed from the object.
+ * `source` names the document in messages. */
 grail_status options_from_json(const char *source, const json_t *object, const grail_option *list,
                                void *owner) GRAIL_MUST_CHECK;
 /** As json_check_keys, for the keys of a list and some more, up to NULL. */

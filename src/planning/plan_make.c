@@ -33,8 +33,9 @@ static const char *const budget_names[] = {"uniform", "flap", "slimgpt", "error"
 /* clang-format off */
 static const grail_option fields[] = {
     {FIELD(limit), .type = GRAIL_OPTION_WORD, .what = "limit", .words = limit_names,
-     .usual = "params"},
-    {FIELD(most), .type = GRAIL_OPTION_REAL, .what = "the limit"},
+     .usual = "params", .help = "what the limit counts: params, macs, kv-bytes or size (params)"},
+    {FIELD(most), .type = GRAIL_OPTION_REAL, .what = "the limit",
+     .help = "number of them that may stay"},
     {FIELD(budget), .type = GRAIL_OPTION_WORD, .what = "budget", .words = budget_names,
      .usual = "search", .name = "budget", .argument = "NAME", .only_with = LIMITS_GIVEN,
      .help = "how widths are chosen for a limit: uniform (the same share everywhere), flap (units "
@@ -44,12 +45,11 @@ static const grail_option fields[] = {
      .below = 1.0, .name = "heads-removed", .argument = "R", .only_with = LIMITS_GIVEN,
      .help = "share of all heads to remove, 0 to below 1, with the rest of the cut on the other "
              "sites; for the budgets uniform, flap and error (chosen by the budget)"},
-    {FIELD(uniform_widths), .type = GRAIL_OPTION_FLAG,
-     .what = "whether sites of one kind get the same width", .name = "uniform-widths",
+    {FIELD(uniform_widths), .type = GRAIL_OPTION_FLAG, .name = "uniform-widths",
      .only_with = LIMITS_GIVEN,
      .help = "give all sites of one kind the same width, as stock loaders want; only the split "
              "between kinds is chosen"},
-    {FIELD(drop_sublayers), .type = GRAIL_OPTION_FLAG, .what = "whether sublayers may go",
+    {FIELD(drop_sublayers), .type = GRAIL_OPTION_FLAG,
      .name = "drop-sublayers", .only_with = LIMITS_GIVEN,
      .help = "let whole attentions and FFNs go where that is better, with uniform widths whole "
              "layers; for the budgets search and error"},

@@ -21,35 +21,34 @@ static const char *const fit_words[] = {"weights", "bias-only", NULL};
 static const char *const ridge_base_words[] = {"kept", "all", NULL};
 
 /* clang-format off */
-#define CHOICE(owner, member, noun, list)                                                          \
-    {OPTION_FIELD(owner, member), .type = GRAIL_OPTION_CHOICE, .key = #member, .what = (noun),     \
-     .words = (list)}
+#define CHOICE(owner, member, list)                                                                \
+    {OPTION_FIELD(owner, member), .type = GRAIL_OPTION_CHOICE, .key = #member, .words = (list)}
 #define FLAG(owner, member)                                                                        \
     {OPTION_FIELD(owner, member), .type = GRAIL_OPTION_FLAG, .key = #member}
 
 /* A document has these keys and those below. Any other key is refused, since it would have no
  * effect. */
 const grail_option plan_fields[] = {
-    CHOICE(plan, gqa, "gqa mode", gqa_words),
+    CHOICE(plan, gqa, gqa_words),
     {OPTION_FIELD(plan, seed), .type = GRAIL_OPTION_SEED, .key = "seed"},
-    CHOICE(plan, loop, "loop", loop_words),
-    CHOICE(plan, select, "selection", loop_words),
-    CHOICE(plan, stream_score, "stream score", stream_score_words),
+    CHOICE(plan, loop, loop_words),
+    CHOICE(plan, select, loop_words),
+    CHOICE(plan, stream_score, stream_score_words),
     FLAG(plan, repair),
     {0},
 };
 const grail_option compensation_fields[] = {
     FLAG(compensation, enabled),
-    CHOICE(compensation, target, "target", target_words),
-    CHOICE(compensation, bias, "bias mode", bias_words),
-    CHOICE(compensation, conv_fit, "convolution fit", conv_fit_words),
-    CHOICE(compensation, ridge, "ridge", ridge_words),
-    CHOICE(compensation, refit, "refit", refit_words),
-    CHOICE(compensation, ridge_scale, "ridge scale", ridge_scale_words),
-    CHOICE(compensation, token_weights, "token weights", token_weights_words),
+    CHOICE(compensation, target, target_words),
+    CHOICE(compensation, bias, bias_words),
+    CHOICE(compensation, conv_fit, conv_fit_words),
+    CHOICE(compensation, ridge, ridge_words),
+    CHOICE(compensation, refit, refit_words),
+    CHOICE(compensation, ridge_scale, ridge_scale_words),
+    CHOICE(compensation, token_weights, token_weights_words),
     {OPTION_FIELD(compensation, alpha), .type = GRAIL_OPTION_NUMBER, .key = "alpha"},
-    CHOICE(compensation, fit, "fit", fit_words),
-    CHOICE(compensation, ridge_of, "ridge base", ridge_base_words),
+    CHOICE(compensation, fit, fit_words),
+    CHOICE(compensation, ridge_of, ridge_base_words),
     FLAG(compensation, regional_training),
     {0},
 };

@@ -22,23 +22,6 @@ out:
     return status;
 }
 
-grail_status field_word(const char *where, const json_t *object, const char *key, const char *first,
-                        const char *second, bool fallback, bool *out)
-{
-    const char *word = NULL;
-    const grail_status status =
-        json_get_string(where, object, key, fallback ? second : first, &word);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    if (strcmp(word, first) != 0 && strcmp(word, second) != 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is \"%s\", expected %s or %s", where, key,
-                         word, first, second);
-    }
-    *out = strcmp(word, second) == 0;
-    return GRAIL_OK;
-}
-
 grail_status field_copy(const char *where, const json_t *object, const char *key, char **out)
 {
     const char *text = NULL;
@@ -71,22 +54,6 @@ static const char *list_at(const void *list, int i)
 {
     const known_names *names = list;
     return names->at(i);
-}
-
-grail_status field_range(const char *where, const json_t *object, const char *key, int64_t fallback,
-                         int64_t least, int64_t most, int64_t *out)
-{
-    int64_t value = 0;
-    const grail_status status = json_get_integer(where, object, key, fallback, &value);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    if (value < least || value > most) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %lld, expected %lld to %lld", where,
-                         key, (long long)value, (long long)least, (long long)most);
-    }
-    *out = value;
-    return GRAIL_OK;
 }
 
 void field_append_known(const char *name, const char *(*name_at)(int))

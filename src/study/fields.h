@@ -18,14 +18,6 @@ grail_status field_copy(const char *where, const json_t *object, const char *key
 grail_status field_path(const char *where, const json_t *object, const char *key,
                         const char *directory, char **out) GRAIL_MUST_CHECK;
 
-/** An integer from `least` to `most`, or the fallback. */
-grail_status field_range(const char *where, const json_t *object, const char *key, int64_t fallback,
-                         int64_t least, int64_t most, int64_t *out) GRAIL_MUST_CHECK;
-
-/** One of two words, or the fallback; *out tells whether it is the second. */
-grail_status field_word(const char *where, const json_t *object, const char *key, const char *first,
-                        const char *second, bool fallback, bool *out) GRAIL_MUST_CHECK;
-
 /** Adds all names that `name_at` gives, up to NULL, to the error text, and the one that `name`
  * probably meant; `name` may be NULL. */
 void field_append_known(const char *name, const char *(*name_at)(int));

@@ -1,5 +1,6 @@
 #include "study/recipe/images.h"
 
+#include "base/options.h"
 #include "study/fields.h"
 
 #include <string.h>
@@ -9,11 +10,17 @@ enum { MOST_IMAGES = 1 << 30, MOST_SIDE = 1 << 13 };
 const char *const sweep_images_keys[] = {"path", "preset", "split",  "labels", "size",
                                          "mean", "std",    "images", NULL};
 
-static grail_status read_optional_text(const char *where, const json_t *object, const char *key,
-                                       char **out)
-{
-    return json_object_get(object, key) == NULL ? GRAIL_OK : field_copy(where, object, key, out);
-}
+/* clang-format off */
+#define FIELD(member, name) OPTION_FIELD(sweep_images, member), .key = (name)
+static const grail_option choices[] = {
+    {FIELD(source.preset, "preset"), .type = GRAIL_OPTION_TEXT},
+    {FIELD(source.split, "split"), .type = GRAIL_OPTION_WORD,
+     .words = OPTION_WORDS("train", "test")},
+    {FIELD(source.size, "size"), .type = GRAIL_OPTION_INTEGER, .below = MOST_SIDE + 1.0},
+    {FIELD(images, "images"), .type = GRAIL_OPTION_INTEGER, .below = MOST_IMAGES + 1.0},
+    {0},
+};
+/* clang-format on */
 
 static grail_status read_triple(const char *where, const json_t *object, const char *key,
                                 double **out)
@@ -55,15 +62,6 @@ static grail_status check_preset(const char *where, const char *preset)
     return status;
 }
 
-static grail_status check_split(const char *where, const char *split)
-{
-    if (split != NULL && strcmp(split, "train") != 0 && strcmp(split, "test") != 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"split\" is \"%s\", expected train or test",
-                         where, split);
-    }
-    return GRAIL_OK;
-}
-
 grail_status sweep_images_read(const char *source, const json_t *document, const char *key,
                                const char *directory, sweep_images *out)
 {
@@ -76,20 +74,14 @@ grail_status sweep_images_read(const char *source, const json_t *document, const
     }
     TRY(json_check_keys(where, object, sweep_images_keys));
     TRY(field_path(where, object, "path", directory, &out->path));
-    TRY(read_optional_text(where, object, "preset", &out->preset));
-    TRY(check_preset(where, out->preset));
-    TRY(read_optional_text(where, object, "split", &out->split));
-    TRY(check_split(where, out->split));
+    TRY(options_from_json(where, object, choices, out));
+    TRY(check_preset(where, out->source.preset));
     if (json_object_get(object, "labels") != NULL) {
         TRY(field_path(where, object, "labels", directory, &out->labels));
     }
-    TRY(field_range(where, object, "size", 0, 0, MOST_SIDE, &out->source.size));
     TRY(read_triple(where, object, "mean", &out->mean));
     TRY(read_triple(where, object, "std", &out->deviation));
-    TRY(field_range(where, object, "images", 0, 0, MOST_IMAGES, &out->images));
     out->source.path = out->path;
-    out->source.preset = out->preset;
-    out->source.split = out->split;
     out->source.labels = out->labels;
     out->source.mean = out->mean;
     out->source.deviation = out->deviation;
@@ -101,8 +93,6 @@ out:
 void sweep_images_fini(sweep_images *images)
 {
     memory_free(images->path);
-    memory_free(images->preset);
-    memory_free(images->split);
     memory_free(images->labels);
     memory_free(images->mean);
     memory_free(images->deviation);

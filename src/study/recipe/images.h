@@ -6,10 +6,10 @@
 
 #include <grail/images.h>
 
-/** An image source with what its pointers point to. */
+/** An image source with what its pointers point to; a preset is borrowed from the document. */
 typedef struct sweep_images {
     grail_image_source source;
-    char *path, *preset, *split, *labels;
+    char *path, *labels;
     double *mean, *deviation; /* [3] or NULL */
     int64_t images;           /* of an evaluation; 0 = all */
 } sweep_images;

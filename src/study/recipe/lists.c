@@ -1,7 +1,7 @@
 /* The lists of a recipe: what each may hold, and every entry once. */
 #include "study/recipe/lists.h"
 
-#include "study/fields.h"
+#include "base/options.h"
 #include "study/results/variant.h"
 
 #include <grail/compress.h>
@@ -250,6 +250,12 @@ static grail_status read_axis(const char *where, const json_t *object, sweep_axi
     return GRAIL_OK;
 }
 
+static const grail_option loop_field[] = {
+    {OPTION_FIELD(sweep_grid, open_loop), .type = GRAIL_OPTION_CHOICE, .key = "loop",
+     .words = OPTION_WORDS("closed", "open")},
+    {0},
+};
+
 grail_status sweep_grid_read(const char *where, const json_t *object,
                              const sweep_checkpoints *checkpoints, const sweep_grid *base,
                              bool complete, sweep_grid *out)
@@ -260,8 +266,8 @@ grail_status sweep_grid_read(const char *where, const json_t *object,
         TRY(read_axis(where, object, (sweep_axis)axis, checkpoints, base, complete,
                       &grid.axes[axis]));
     }
-    TRY(field_word(where, object, "loop", "closed", "open", base != NULL && base->open_loop,
-                   &grid.open_loop));
+    grid.open_loop = base != NULL && base->open_loop;
+    TRY(options_from_json(where, object, loop_field, &grid));
     *out = grid;
     grid = (sweep_grid){0};
 out:

@@ -1,6 +1,7 @@
 #include "study/recipe/recipe.h"
 
 #include "base/file.h"
+#include "base/options.h"
 #include "study/fields.h"
 
 #include <string.h>
@@ -20,6 +21,29 @@ const char *const sweep_recipe_keys[] = {
 const char *const sweep_grid_keys[] = {"checkpoints", "selectors", "sparsities",
                                        "compensate",  "heal",      "samples",
                                        "seeds",       "loop",      NULL};
+
+#define USUAL_PRECISION "f32"
+const char *const sweep_precisions[] = {"auto", USUAL_PRECISION, "bf16", "bf16-gram", NULL};
+
+/* clang-format off */
+#define FIELD(member, name) OPTION_FIELD(sweep_recipe, member), .key = (name)
+static const grail_option choices[] = {
+    {FIELD(run.cut.align, "align"), .type = GRAIL_OPTION_INTEGER, .below = MOST_ALIGN + 1.0,
+     .usual = "1"},
+    {FIELD(run.cut.select, "select"), .type = GRAIL_OPTION_WORD,
+     .words = OPTION_WORDS("closed", "open"), .usual = "closed"},
+    {FIELD(run.cut.stream_score, "stream_score"), .type = GRAIL_OPTION_WORD,
+     .words = OPTION_WORDS("first", "all", "branch"), .usual = "first"},
+    {FIELD(run.heal.steps, "heal_steps"), .type = GRAIL_OPTION_INTEGER,
+     .below = MOST_HEAL_STEPS + 1.0},
+    {FIELD(run.heal.rate, "heal_rate"), .type = GRAIL_OPTION_REAL, .below = 1.0},
+    {FIELD(run.run.precision, "precision"), .type = GRAIL_OPTION_WORD, .words = sweep_precisions,
+     .usual = USUAL_PRECISION},
+    {FIELD(repeats_calibration, "repeat"), .type = GRAIL_OPTION_CHOICE,
+     .words = OPTION_WORDS("selector", "calibration")},
+    {0},
+};
+/* clang-format on */
 
 static grail_status find_kind(const char *source, size_t index, const char *name, const char **out)
 {
@@ -65,67 +89,6 @@ out:
     return status;
 }
 
-#define USUAL_PRECISION "f32"
-
-static const char *precision_at(int i)
-{
-    static const char *const names[] = {"auto", "f32", "bf16", "bf16-gram", NULL};
-    return names[i];
-}
-
-static const char *select_at(int i)
-{
-    static const char *const names[] = {"closed", "open", NULL};
-    return names[i];
-}
-
-static const char *stream_score_at(int i)
-{
-    static const char *const names[] = {"first", "all", "branch", NULL};
-    return names[i];
-}
-
-/* The static name of a list that ends with NULL, or NULL. */
-static const char *find_name(const char *(*at)(int i), const char *name)
-{
-    int i = 0;
-    while (at(i) != NULL && strcmp(at(i), name) != 0) {
-        i++;
-    }
-    return at(i);
-}
-
-/* *out is static. */
-static grail_status read_name(const char *source, const json_t *document, const char *key,
-                              const char *(*at)(int i), const char *usual, const char **out)
-{
-    grail_status status = GRAIL_OK;
-    const char *name = NULL;
-    TRY(json_get_string(source, document, key, usual, &name));
-    *out = find_name(at, name);
-    if (*out == NULL) {
-        status = error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is \"%s\", expected one of", source, key,
-                           name);
-        field_append_known(name, at);
-    }
-out:
-    return status;
-}
-
-/* 0 in both: as grail_compress_options. */
-static grail_status read_healing(const char *source, const json_t *document, sweep_recipe *r)
-{
-    grail_status status = GRAIL_OK;
-    TRY(field_range(source, document, "heal_steps", 0, 0, MOST_HEAL_STEPS, &r->heal_steps));
-    TRY(json_get_real(source, document, "heal_rate", 0.0, &r->heal_rate));
-    if (!(r->heal_rate >= 0.0 && r->heal_rate < 1.0)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"heal_rate\" is %g, expected a number in [0, 1)", source,
-             r->heal_rate);
-    }
-out:
-    return status;
-}
-
 static grail_status read_choices(const char *source, const json_t *document, sweep_recipe *r)
 {
     grail_status status = GRAIL_OK;
@@ -133,13 +96,9 @@ static grail_status read_choices(const char *source, const json_t *document, swe
     TRY(json_get_string(source, document, "about", NULL, &about));
     TRY(json_get_string(source, document, "$schema", NULL, &about));
     TRY(read_kinds(source, document, r));
-    TRY(field_range(source, document, "align", 1, 0, MOST_ALIGN, &r->align));
-    TRY(read_healing(source, document, r));
-    TRY(field_word(source, document, "repeat", "selector", "calibration", false,
-                   &r->repeats_calibration));
-    TRY(read_name(source, document, "select", select_at, "closed", &r->select));
-    TRY(read_name(source, document, "stream_score", stream_score_at, "first", &r->stream_score));
-    TRY(read_name(source, document, "precision", precision_at, USUAL_PRECISION, &r->precision));
+    grail_compress_options_init(&r->run);
+    options_init(choices, r);
+    TRY(options_from_json(source, document, choices, r));
 out:
     return status;
 }
@@ -213,12 +172,6 @@ static grail_status directory_of(const char *path, char **out)
 /* What is usual is left out, so that recipes with and without it are the same. */
 static grail_status set_precision(const char *name, json_t *document)
 {
-    if (find_name(precision_at, name) == NULL) {
-        const grail_status status = error_set(
-            GRAIL_ERROR_ARGUMENT, "the precision of a sweep is '%s', expected one of", name);
-        field_append_known(name, precision_at);
-        return error_about(status, "precision");
-    }
     (void)json_object_del(document, "precision");
     return strcmp(name, USUAL_PRECISION) == 0 ? GRAIL_OK
                                               : json_put(document, "precision", json_text(name));

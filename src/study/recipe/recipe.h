@@ -5,6 +5,8 @@
 #include "study/recipe/images.h"
 #include "study/recipe/lists.h"
 
+#include <grail/compress.h>
+
 enum { SWEEP_MOST_KINDS = 16 };
 
 typedef struct sweep_recipe {
@@ -14,19 +16,17 @@ typedef struct sweep_recipe {
     int grid_count;
     const char *kinds[SWEEP_MOST_KINDS]; /* of sites that a ratio applies to; static */
     int kind_count;
-    int64_t align;            /* as grail_compress_options has it */
-    const char *select;       /* "closed" or "open"; static */
-    const char *stream_score; /* "first", "all" or "branch"; static */
-    const char *precision;    /* of products: "auto", "f32" or "bf16"; static */
-    int64_t heal_steps;       /* of every training; 0: the default of grail_compress_options */
-    double heal_rate;         /* 0: the default */
     bool repeats_calibration; /* further seeds for every cell, not only where the selector draws */
+    grail_compress_options run; /* what all cells have in common; words are static */
     sweep_images calibration, evaluation;
 } sweep_recipe;
 
 /** The keys of a recipe and of a grid, up to NULL. recipe.schema.json has the same. */
 extern const char *const sweep_recipe_keys[];
 extern const char *const sweep_grid_keys[];
+
+/** The precisions that a sweep may have, up to NULL. */
+extern const char *const sweep_precisions[];
 
 /** Whether a ratio applies to sites of that kind. */
 bool sweep_recipe_cuts(const sweep_recipe *recipe, const char *kind);

@@ -1,5 +1,6 @@
 #include "study/results/line.h"
 
+#include "base/options.h"
 #include "study/fields.h"
 
 #include <stddef.h>
@@ -13,6 +14,12 @@ static const char beginning[] = "{\"grail_results\":";
 static const char *const setting_keys[] = {"checkpoint", "selector", "sparsity", "compensate",
                                            "repair",     "heal",     "samples",  "seed",
                                            "loop",       NULL};
+
+static const grail_option loop_field[] = {
+    {OPTION_FIELD(line_settings, open_loop), .type = GRAIL_OPTION_CHOICE, .key = "loop",
+     .words = OPTION_WORDS("closed", "open")},
+    {0},
+};
 
 /* -- numbers ------------------------------------------------------------------------------------
  */
@@ -271,7 +278,7 @@ static grail_status write_settings(const line_settings *s, json_t *object)
     }
     TRY(json_put(object, "samples", json_integer(s->samples)));
     TRY(json_put(object, "seed", json_integer(s->seed)));
-    TRY(put_text(object, "loop", s->open_loop ? "open" : "closed"));
+    TRY(options_to_json(loop_field, s, object));
 out:
     return status;
 }
@@ -422,7 +429,8 @@ static grail_status read_settings(const char *where, const json_t *object, line_
     TRY(read_variant(where, object, &out->variant));
     TRY(read_count(where, object, "samples", &out->samples));
     TRY(read_count(where, object, "seed", &out->seed));
-    TRY(field_word(where, object, "loop", "closed", "open", false, &out->open_loop));
+    out->open_loop = false;
+    TRY(options_from_json(where, object, loop_field, out));
 out:
     return status;
 }

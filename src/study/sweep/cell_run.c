@@ -132,8 +132,7 @@ static int watch_images(void *user, int64_t done, int64_t total, double top1)
 /* The options of a cell; strings are borrowed from the recipe. */
 static grail_compress_options options_of(const sweep_recipe *recipe, const sweep_cell *cell)
 {
-    grail_compress_options o;
-    grail_compress_options_init(&o);
+    grail_compress_options o = recipe->run;
     o.read.images = &recipe->calibration.source;
     o.read.samples = cell->samples;
     o.read.seed = (uint64_t)cell->seed;
@@ -141,16 +140,10 @@ static grail_compress_options options_of(const sweep_recipe *recipe, const sweep
     for (int i = 0; i < recipe->kind_count; i++) {
         *grail_compress_sparsity(&o, recipe->kinds[i]) = cell->sparsity;
     }
-    o.cut.align = recipe->align;
     o.fit.compensate = variant_compensation(cell->variant);
     o.fit.repair = variant_repairs(cell->variant) ? 1 : 0;
     o.fit.open_loop = cell->open_loop ? 1 : 0;
-    o.cut.select = recipe->select;
-    o.cut.stream_score = recipe->stream_score;
-    o.run.precision = recipe->precision;
     o.heal.what = heal_kind_name(variant_heal(cell->variant));
-    o.heal.steps = recipe->heal_steps;
-    o.heal.rate = recipe->heal_rate;
     return o;
 }
 
@@ -298,7 +291,7 @@ grail_status sweep_dense_measure(const sweep_recipe *recipe, int index,
     grail_status status = GRAIL_OK;
     grail_model_facts facts = {0};
     grail_accuracy accuracy = {0};
-    const grail_compute compute = {.precision = recipe->precision};
+    const grail_compute compute = {.precision = recipe->run.run.precision};
     const sweep_checkpoint *named = &recipe->checkpoints.list[index];
     result_line line = {.kind = LINE_DENSE,
                         .settings = {.checkpoint = named->name},

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/machine_memory.h"
 #include "base/option_values.h"
+#include "base/options.h"
 #include "study/sweep/results_file.h"
 
 #include <grail-study/sweep.h>
@@ -55,9 +56,23 @@ typedef struct sweep {
     char message[LONGEST_MESSAGE];
 } sweep;
 
+/* clang-format off */
+#define FIELD(member) OPTION_FIELD(grail_sweep_options, member)
+static const grail_option fields[] = {
+    {FIELD(jobs), .type = GRAIL_OPTION_INTEGER, .what = "the number of jobs", .least = 1.0,
+     .below = MOST_JOBS + 1.0, .usual = "1"},
+    {FIELD(memory), .type = GRAIL_OPTION_SIZE, .what = "the memory for running cells"},
+    {FIELD(precision), .type = GRAIL_OPTION_WORD, .what = "precision of a sweep",
+     .words = sweep_precisions},
+    {FIELD(dry_run), .type = GRAIL_OPTION_FLAG},
+    {0},
+};
+/* clang-format on */
+
 void grail_sweep_options_init(grail_sweep_options *options)
 {
-    *options = (grail_sweep_options){.jobs = 1};
+    *options = (grail_sweep_options){0};
+    options_init(fields, options);
 }
 
 /* -- progress -----------------------------------------------------------------------------------
@@ -327,12 +342,7 @@ static grail_status check_options(const grail_sweep_options *o)
     TRY(option_given("recipe", "recipe", o->recipe));
     TRY(option_given("results", "results file",
                      o->results == NULL || o->results[0] == 0 ? NULL : o->results));
-    if (o->jobs < 1 || o->jobs > MOST_JOBS) {
-        FAIL_ABOUT("jobs", GRAIL_ERROR_ARGUMENT, "the number of jobs is %d, expected 1 to %d",
-                   o->jobs, MOST_JOBS);
-    }
-    TRY(option_integer("memory", "the memory for running cells", o->memory, 0));
-    TRY(option_flag("dry_run", "cells are only counted", o->dry_run));
+    TRY(options_check(fields, o));
 out:
     return status;
 }

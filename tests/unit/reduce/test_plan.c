@@ -102,8 +102,8 @@ static void assert_words(const grail_option *list, void *owner)
             assert_int_equal(found, i);
         }
         if (f->words != NULL) {
-            assert_fails(read_word(list, f->key, "x", owner), GRAIL_ERROR_ARGUMENT, f->what);
-            assert_fails(read_word(list, f->key, "x", owner), GRAIL_ERROR_ARGUMENT, f->words[1]);
+            assert_fails(read_word(list, f->key, "x", owner), GRAIL_ERROR_FORMAT, f->key);
+            assert_fails(read_word(list, f->key, "x", owner), GRAIL_ERROR_FORMAT, f->words[1]);
         }
     }
 }
@@ -116,8 +116,8 @@ static void choices_are_known_by_name(void **state)
     assert_words(compensation_fields, &p.compensation);
     assert_true(p.compensation.target == TARGET_MIXED && p.compensation.ridge == RIDGE_PRIOR);
     assert_fails(read_word(compensation_fields, "ridge_scale", "x", &p.compensation),
-                 GRAIL_ERROR_ARGUMENT,
-                 "p.json: unknown ridge scale 'x'; expected one of mean, diagonal");
+                 GRAIL_ERROR_FORMAT,
+                 "p.json: \"ridge_scale\" is \"x\", expected one of mean, diagonal");
 }
 
 static void a_new_plan_keeps_everything(void **state)
@@ -381,11 +381,11 @@ static void names_that_are_not_known_are_refused(void **state)
     assert_non_null(strstr(grail_error_message(), "expected one of closed, open"));
     plan_fini(&p);
     assert_refused("{\"grail_plan\": 1, \"compensation\": {\"fit\": \"all\"}, \"sites\": []}",
-                   GRAIL_ERROR_ARGUMENT,
-                   "p.json: unknown fit 'all'; expected one of weights, bias-only");
+                   GRAIL_ERROR_FORMAT,
+                   "p.json: \"fit\" is \"all\", expected one of weights, bias-only");
     assert_refused("{\"grail_plan\": 1, \"compensation\": {\"ridge_of\": \"both\"}, \"sites\": []}",
-                   GRAIL_ERROR_ARGUMENT,
-                   "p.json: unknown ridge base 'both'; expected one of kept, all");
+                   GRAIL_ERROR_FORMAT,
+                   "p.json: \"ridge_of\" is \"both\", expected one of kept, all");
     assert_refused("{\"grail_plan\": 1, \"compensation\": {\"alpha\": -1}, \"sites\": []}",
                    GRAIL_ERROR_FORMAT, "\"alpha\" is negative");
     assert_refused("{\"grail_plan\": 1, \"compensation\": {\"alpha\": \"best\"}, \"sites\": []}",

@@ -241,7 +241,7 @@ static void bad_lines_are_refused_by_number(void **state)
          "\"compensate\": \"most\"}}\n",
          "\"compensate\" is \"most\", expected none, grail or full"},
         {CELL(", \"repair\": 1}}\n"), "\"repair\" is not true or false"},
-        {CELL(", \"loop\": \"round\"}}\n"), "\"loop\" is \"round\", expected closed or open"},
+        {CELL(", \"loop\": \"round\"}}\n"), "\"loop\" is \"round\", expected one of closed, open"},
         {CELL(", \"seed\": 4}}\n"), "duplicate object key"},
         {CELL("}, \"top1\": \"x\"}\n"), "\"top1\" is not a number"},
         {CELL("}, \"top5\": 1.5}\n"), "\"top5\" is 1.5, expected 0 to 1"},
