@@ -122,7 +122,7 @@ for try in 1 2 3 4 5 6 7 8; do
 done
 cp "r$hostile.partial/grail-state.jsonl" state.jsonl
 tells "\"files\":{\"$in_json.pth\":[" state.jsonl
-objects "'r$shown.partial' was started with other options or files: plan.seed was 0 and is now 1" \
+objects "'r$shown.partial' was started with other options or files: read.seed was 0 and is now 1" \
     "$grail" "${compress[@]}" -o "r$hostile" --seed 1 --resume
 shows "written: r$shown" "$grail" "${compress[@]}" -o "r$hostile" --resume
 same_result "w$hostile" "r$hostile"
@@ -186,7 +186,7 @@ plan() {
 plan "plan.json: 'x\\x1b[31m\\u202e' is not a site" \
     '{"grail_plan": 1, "sites": [{"site": "x\u001b[31m\u202e", "kept": 3}]}'
 plan 'plan.json: unknown key "\x1b[2J\n"; the known keys are' '{"grail_plan": 1, "\u001b[2J\n": 0, "sites": []}'
-plan "plan.json: unknown gqa mode '\\u009b1m'" '{"grail_plan": 1, "gqa": "\u009b1m", "sites": []}'
+plan "plan.json: \"gqa\" is \"\\u009b1m\"" '{"grail_plan": 1, "gqa": "\u009b1m", "sites": []}'
 plan 'plan.json: not valid JSON' $'{"grail_plan": "\xff\e[31m"}'
 
 check "recipes"
@@ -198,6 +198,6 @@ recipe() {
 recipe 'recipe.json: unknown key "\x1b[31m"; the known keys are' '{"\u001b[31m": 1}'
 recipe 'recipe.json: checkpoints[0]: unknown key "\u202ex"' '{"checkpoints": [{"\u202ex": 1}]}'
 sed 's/"sites"/"loop": "\\u009b\\n", &/' "$hostile/$hostile.json" >recipe.json
-recipe 'recipe.json: "loop" is "\u009b\n", expected closed or open' "$(cat recipe.json)"
+recipe 'recipe.json: "loop" is "\u009b\n", expected one of closed, open' "$(cat recipe.json)"
 sed 's/"images": 20/"images": 20, "preset": "\\u0007p"/' "$hostile/$hostile.json" >recipe.json
 recipe 'unknown preset "\x07p"; expected one of' "$(cat recipe.json)"

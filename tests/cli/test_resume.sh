@@ -109,15 +109,15 @@ other() {
     refuses 1 "was started with other options or files: $said" "$grail" compress "${command[@]}" \
         -o out --resume "$@"
 }
-other "plan.sites[0].kept was 7 and is now 5" --sparsity 0.5
-other "plan.seed was 0 and is now 1" --seed 1
-other "plan.compensation.enabled was true and is now false" --compensate none
-other "plan.compensation.target was \"mixed\" and is now \"local\"" --compensate grail
-other "plan.sites[0].selector was \"obs\" and is now \"magnitude-l2\"" --selector magnitude-l2
+other "amount.sparsity_ffn was 0.3 and is now 0.5" --sparsity 0.5
+other "read.seed was 0 and is now 1; use the options and files of the interrupted run, or delete its directory (--seed)" --seed 1
+other "fit.compensate was \"full\" and is now \"none\"" --compensate none
+other "fit.target was \"mixed\" and is now \"local\"" --target local
+other "cut.selector was \"obs\" and is now \"magnitude-l2\"" --selector magnitude-l2
 other "threads was 2 and is now 1" --threads 1
-other "calibration.samples was 32 and is now 31" --samples 31
+other "read.samples was 32 and is now 31" --samples 31
 other "calibration.file was" --calib "$demo/held-out.txt"
-other "backend was \"cpu\" and is now \"ref\"" --backend ref
+other "run.backend was \"cpu\" and is now \"ref\"" --backend ref
 assert_continues
 
 check "another model is refused, naming its file"

@@ -1,6 +1,7 @@
 #include "pipeline/output/fingerprint.h"
 
 #include "base/parallel.h"
+#include "pipeline/request/options.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,27 @@ out:
     return status;
 }
 
-grail_status fingerprint_of_run(const compression_request *request, const source_files *sources,
+/* The options as the run takes them: what a default stands for is no difference. */
+static grail_status put_options(const compression_request *request,
+                                const grail_compress_options *given, json_t *object)
+{
+    grail_status status = GRAIL_OK;
+    grail_compress_options taken = *given;
+    json_t *options = json_object();
+    TRY(json_put(object, "options", options));
+    TRY(plan_to_fields(&request->plan, &taken));
+    taken.read.samples = request->samples->count;
+    taken.heal.what = heal_words[(request->heal.blocks ? 1 : 0) + (request->heal.network ? 2 : 0)];
+    taken.heal.steps = request->heal.steps;
+    taken.run.backend = backend_name(request->backend);
+    taken.run.precision = backend_precision(request->backend);
+    TRY(compress_options_record(&taken, options));
+out:
+    return status;
+}
+
+grail_status fingerprint_of_run(const compression_request *request,
+                                const grail_compress_options *options, const source_files *sources,
                                 json_t **out)
 {
     grail_status status = GRAIL_OK;
@@ -47,6 +68,7 @@ grail_status fingerprint_of_run(const compression_request *request, const source
     json_t *heal = NULL;
     TRY(json_put(object, "grail_state", json_integer(3)));
     TRY(put_files(sources, object));
+    TRY(put_options(request, options, object));
     TRY(json_put(object, "config", json_deep_copy(request->model->config)));
     TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));
     TRY(json_put(object, "plan", plan_json));
@@ -134,34 +156,38 @@ static void value_text(const json_t *value, char text[VALUE_SIZE])
     if (value == NULL) {
         snprintf(text, VALUE_SIZE, "missing");
     } else if (!json_is_array(value) && !json_is_object(value)) {
-        const size_t length = json_dumpb(value, text, VALUE_SIZE - 1, JSON_ENCODE_ANY);
+        const size_t length =
+            json_dumpb(value, text, VALUE_SIZE - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
         text[length < VALUE_SIZE ? length : 0] = 0;
     }
 }
 
 grail_status fingerprint_compare(const char *place, json_t *then, json_t *now)
 {
+    static const char of_options[] = "options.";
+    const size_t prefix = sizeof of_options - 1;
     char before[VALUE_SIZE];
     char after[VALUE_SIZE];
+    if (json_object_get(then, "options") == NULL) { /* of a release that did not record them */
+        (void)json_object_del(now, "options");
+    }
     if (json_equal(then, now)) {
         return GRAIL_OK;
     }
     difference d = {.then = then, .now = now};
     narrow_down(&d);
+    const bool of_option = strncmp(d.path, of_options, prefix) == 0;
+    const char *path = d.path + (of_option ? prefix : 0);
     value_text(d.then, before);
     value_text(d.now, after);
     const grail_status status =
         error_set(GRAIL_ERROR_ARGUMENT, "'%s' was started with other options or files: %s ", place,
-                  d.path[0] == 0 ? "its state" : d.path);
+                  path[0] == 0 ? "its state" : path);
     if (before[0] != 0 && after[0] != 0) {
         error_append("was %s and is now %s", before, after);
     } else {
         error_append("differs");
     }
-    if (strcmp(d.path, "precision") == 0) {
-        error_append("; give the precision %s", json_string_value(d.then));
-        (void)error_about(status, "run.precision");
-    }
     error_append("; use the options and files of the interrupted run, or delete its directory");
-    return status;
+    return of_option ? error_about(status, path) : status;
 }

@@ -6,12 +6,15 @@
 #include "pipeline/output/source_files.h"
 #include "pipeline/request/request.h"
 
-/** Contains files, configuration, plan, calibration, backend and threads. *out is owned. */
-grail_status fingerprint_of_run(const compression_request *request, const source_files *sources,
+/** Contains files, the options that decide (grail/options.h) as the run takes them, configuration,
+ * plan, calibration, backend and threads. *out is owned. */
+grail_status fingerprint_of_run(const compression_request *request,
+                                const grail_compress_options *options, const source_files *sources,
                                 json_t **out) GRAIL_MUST_CHECK;
 
-/** A difference is GRAIL_ERROR_ARGUMENT. The message names the first value that differs, and
- * `place`, the unfinished output. */
+/** A difference is GRAIL_ERROR_ARGUMENT, about the option where it is one. The message names the
+ * first value that differs, and `place`, the unfinished output. Where `then` holds no options,
+ * `now` loses them. */
 grail_status fingerprint_compare(const char *place, json_t *then, json_t *now) GRAIL_MUST_CHECK;
 
 #endif

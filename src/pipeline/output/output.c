@@ -165,7 +165,7 @@ grail_status output_open(const compression_request *request, const grail_compres
     TRY(output_directory_open(options->output.path, options->output.resume != 0, &o->directory));
     companions = companions_of(o);
     TRY(companions_declare(&companions));
-    TRY(fingerprint_of_run(request, &o->sources, &fingerprint));
+    TRY(fingerprint_of_run(request, options, &o->sources, &fingerprint));
     if (json_array_size(output_directory_records(o->directory)) == 0) {
         TRY(begin_anew(o, fingerprint, *keep_activations));
     } else {

@@ -11,9 +11,13 @@ const char *const heal_words[] = {"none", "block", "model", "block,model", NULL}
 
 /* clang-format off */
 #define FIELD(member) OPTION_FIELD(grail_compress_options, member)
+/* One option of the command line, --sparsity, sets them all. */
+#define SPARSITY(member, text)                                                                     \
+    {FIELD(amount.member), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,         \
+     .what = "sparsity", .below = 1.0, .decides = 1, .argument = "R", .help = (text)}
 #define NO_HEALING .only_with = "heal", .never_with = "heal=none"
 
-/* In the order of --help within a subject. */
+/* In the order of --help within a subject; what chooses values of others stands before them. */
 static const grail_option fields[] = {
     /* what is read */
     {FIELD(read.samples), .type = GRAIL_OPTION_INTEGER, .what = "the number of samples",
@@ -42,22 +46,16 @@ static const grail_option fields[] = {
              "multiple of 256, 128, 64 or 32, and channels to 32, 16 or 8 where that changes "
              "little (auto)"},
     {FIELD(cut.gqa), .type = GRAIL_OPTION_CHOICE, .subject = GRAIL_SUBJECT_CUT,
-     .what = "what is cut of grouped heads (grail_gqa_mode)", .words = gqa_words, .decides = 1,
+     .words = gqa_words, .decides = 1,
      .key = "gqa", .name = "gqa", .argument = "MODE",
      .help = "unit that is cut in grouped-query attention: kv-groups or query-per-group "
              "(kv-groups)"},
 
     /* how much is cut */
-    {FIELD(amount.sparsity_ffn), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
-     .decides = 1},
-    {FIELD(amount.sparsity_heads), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
-     .decides = 1},
-    {FIELD(amount.sparsity_conv), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
-     .decides = 1},
-    {FIELD(amount.sparsity_stream), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,
-     .decides = 1},
-    {FIELD(amount.site_sparsity_count), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_AMOUNT,
-     .what = "the number of single sites", .decides = 1},
+    SPARSITY(sparsity_ffn, "fraction to remove from every ffn site (0)"),
+    SPARSITY(sparsity_heads, "fraction to remove from every heads site (0)"),
+    SPARSITY(sparsity_conv, "fraction to remove from every conv site (0)"),
+    SPARSITY(sparsity_stream, "fraction to remove from every stream site (0)"),
 
     /* how it is repaired */
     {FIELD(fit.compensate), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
@@ -105,12 +103,12 @@ static const grail_option fields[] = {
      .help = "ridge relative to the diagonal of the normal matrix, at least 0; cv chooses it by "
              "cross-validation"},
     {FIELD(fit.open_loop), .type = GRAIL_OPTION_CHOICE, .subject = GRAIL_SUBJECT_FIT,
-     .what = "whether the loop is open", .words = loop_words, .decides = 1, .key = "loop",
+     .words = loop_words, .decides = 1, .key = "loop",
      .name = "loop", .argument = "NAME",
      .help = "network that the statistics are taken from: closed (the network as narrowed so far) "
              "or open (the dense network) (closed)"},
     {FIELD(fit.repair), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_FIT,
-     .what = "whether BatchNorm is recomputed", .decides = 1, .key = "repair", .name = "repair",
+     .decides = 1, .key = "repair", .name = "repair",
      .help = "REPAIR: recompute BatchNorm statistics on the narrowed network"},
 
     /* what is trained afterwards */
@@ -140,28 +138,28 @@ static const grail_option fields[] = {
      .argument = "BYTES", .unrecorded = 1,
      .help = "memory for kept activations, such as 500M; if they do not fit, blocks are "
              "recomputed (half of the available memory)"},
+    {FIELD(run.backend), .type = GRAIL_OPTION_BACKEND, .subject = GRAIL_SUBJECT_RUN, .usual = "cpu",
+     .decides = 1, .name = "backend", .argument = "NAME", .help = "what computes (cpu):"},
     {FIELD(run.precision), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_RUN,
      .words = OPTION_WORDS("auto", "f32", "bf16", "bf16-gram", "f64"), .decides = 1,
      .key = "precision", .name = "precision", .argument = "NAME",
      .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), "
              "f64 (ref alone), or auto: bf16 for large networks stored in 16 bits where that is "
              "faster here (auto)"},
-    {FIELD(run.backend), .type = GRAIL_OPTION_BACKEND, .subject = GRAIL_SUBJECT_RUN, .usual = "cpu",
-     .decides = 1, .name = "backend", .argument = "NAME", .help = "what computes (cpu):"},
     {FIELD(run.scratch), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_RUN, .name = "scratch",
      .argument = "DIR", .unrecorded = 1,
      .help = "keep large matrices in files there instead of in memory"},
 
     /* what is written */
     {FIELD(output.resume), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
-     .what = "whether an interrupted run continues", .name = "resume", .unrecorded = 1,
+     .name = "resume", .unrecorded = 1,
      .help = "continue an interrupted run from DIR.partial"},
     {FIELD(output.keep_non_finite), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
-     .what = "whether tensors that are not finite are kept", .name = "keep-non-finite",
+     .name = "keep-non-finite",
      .help = "copy tensors that hold NaN or infinity where nothing computes with them; without "
              "this they are an error"},
     {FIELD(output.dry_run), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
-     .what = "whether the run is only described", .name = "dry-run", .never_with = "resume",
+     .name = "dry-run", .never_with = "resume",
      .unrecorded = 1,
      .help = "print the widths, the totals and who loads the result; write nothing"},
     {0},
@@ -226,6 +224,8 @@ grail_status grail_selector_describe(const char *name, grail_selector_facts *out
 static grail_status check_site_sparsities(const grail_compress_options *o)
 {
     grail_status status = GRAIL_OK;
+    TRY(option_integer("amount.site_sparsity_count", "the number of single sites",
+                       o->amount.site_sparsity_count, 0));
     if (o->amount.site_sparsity_count > 0) {
         TRY(option_given("amount.site_sparsities", "list of single sites",
                          o->amount.site_sparsities));
@@ -256,6 +256,18 @@ grail_status plan_from_fields(const grail_compress_options *o, plan *p)
 {
     p->seed = o->read.seed;
     return options_transfer(fields, o, plan_fields, p);
+}
+
+grail_status plan_to_fields(const plan *p, grail_compress_options *o)
+{
+    const grail_status status = options_transfer(plan_fields, p, fields, o);
+    return status == GRAIL_OK ? options_transfer(compensation_fields, &p->compensation, fields, o)
+                              : status;
+}
+
+grail_status compress_options_record(const grail_compress_options *o, json_t *object)
+{
+    return options_record(fields, o, object);
 }
 
 /* Whether a field that may be left open has a value. */

@@ -17,6 +17,12 @@ extern const char *const heal_words[];
 
 /** What the options say of the entire plan. */
 grail_status plan_from_fields(const grail_compress_options *o, plan *p) GRAIL_MUST_CHECK;
+/** The reverse, with the compensation: a default and what it stands for become the same. */
+grail_status plan_to_fields(const plan *p, grail_compress_options *o) GRAIL_MUST_CHECK;
+
+/** object[name of the field] = the option, of those that decide the bytes of a result. */
+grail_status compress_options_record(const grail_compress_options *o,
+                                     json_t *object) GRAIL_MUST_CHECK;
 
 /** The compensation that `compensate` names, changed by the fields with the keys of
  * compensation_fields. `rule` is the selector

@@ -298,13 +298,13 @@ static void documents_are_checked(void **state)
     read_json("{}", GRAIL_OK, "");
     read_json("{\"integer\": null, \"other\": 1, \"number\": 0}", GRAIL_OK, "");
     read_json("{\"intger\": 3}", GRAIL_ERROR_FORMAT, "intger");
-    read_json("{\"integer\": 10}", GRAIL_ERROR_FORMAT,
-              "d: \"integer\" is 10, expected 2 to 9");
+    read_json("{\"integer\": 10}", GRAIL_ERROR_FORMAT, "d: \"integer\" is 10, expected 2 to 9");
     read_json("{\"integer\": 4294967299}", GRAIL_ERROR_FORMAT, "expected 2 to 9");
     read_json("{\"integer\": 3.5}", GRAIL_ERROR_FORMAT, "integer");
     read_json("{\"integer\": \"3\"}", GRAIL_ERROR_FORMAT, "integer");
     read_json("{\"flag\": 1}", GRAIL_ERROR_FORMAT, "flag");
-    read_json("{\"real\": 1.5}", GRAIL_ERROR_FORMAT, "\"real\" is 1.5, expected above 0 and below 1");
+    read_json("{\"real\": 1.5}", GRAIL_ERROR_FORMAT,
+              "\"real\" is 1.5, expected above 0 and below 1");
     read_json("{\"sparsity\": 1}", GRAIL_ERROR_FORMAT, "\"sparsity\" is 1, expected 0 to below 1");
     read_json("{\"seconds\": -1}", GRAIL_ERROR_FORMAT, "\"seconds\" is -1, expected 0 or more");
     read_json("{\"number\": -1}", GRAIL_ERROR_FORMAT, "cross-validation");

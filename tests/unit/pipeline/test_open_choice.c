@@ -156,7 +156,7 @@ static void a_run_that_was_stopped_gives_the_same_bytes(void **state)
     options.run.observer = NULL;
     options.cut.select = NULL;
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
-                 "was started with other options or files: plan.select was \"open\"");
+                 "was started with other options or files: cut.select was \"open\"");
     options.cut.select = "open";
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(lab_path(&l, "whole"), lab_path(&l, "parts"));

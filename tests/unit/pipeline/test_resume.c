@@ -3,6 +3,7 @@
 #include "lab.h"
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/records.h"
 #include "format/weights/checkpoint.h"
 #include "support/json_memory.h"
@@ -212,33 +213,152 @@ static grail_compress_options interrupted(const lab *l, const char *model)
     return options;
 }
 
-static void other_options_are_refused_by_name(void **state)
+/* Another value of the field's range than the one it has. */
+static void change(const grail_option *o, void *options)
+{
+    static const grail_number given = {GRAIL_NUMBER_GIVEN, 0.5};
+    char *at = (char *)options + o->offset;
+    const char *text = NULL;
+    int64_t whole = 0;
+    double real = 0.0;
+    switch (o->type) {
+    case GRAIL_OPTION_FLAG:
+    case GRAIL_OPTION_CHOICE:
+    case GRAIL_OPTION_INTEGER:
+    case GRAIL_OPTION_SIZE:
+    case GRAIL_OPTION_SEED: /* little-endian; an int grows alike */
+        memcpy(&whole, at, o->size);
+        whole++;
+        memcpy(at, &whole, o->size);
+        return;
+    case GRAIL_OPTION_REAL:
+    case GRAIL_OPTION_SPARSITY:
+    case GRAIL_OPTION_SECONDS:
+        memcpy(&real, at, sizeof real);
+        real += 0.125;
+        memcpy(at, &real, sizeof real);
+        return;
+    case GRAIL_OPTION_NUMBER:
+        memcpy(at, &given, sizeof given);
+        return;
+    case GRAIL_OPTION_WORD:
+        memcpy(&text, at, sizeof text);
+        text = o->words[strcmp(text, o->words[0]) == 0 ? 1 : 0];
+        break;
+    case GRAIL_OPTION_TEXT:
+        text = o->words == NULL ? "/tmp" : o->words[2];
+        break;
+    case GRAIL_OPTION_SELECTOR:
+        text = "magnitude-l2";
+        break;
+    case GRAIL_OPTION_BACKEND:
+        text = "ref";
+        break;
+    }
+    memcpy(at, &text, sizeof text);
+}
+
+/* Words that were left open become the first of their lists. */
+static void choose_words(grail_compress_options *options)
+{
+    const grail_option *o = NULL;
+    for (int i = 0; (o = grail_compress_option_at(i)) != NULL; i++) {
+        char *at = (char *)options + o->offset;
+        const char *text = NULL;
+        memcpy(&text, at, sizeof text);
+        if (o->type == GRAIL_OPTION_WORD && text == NULL) {
+            memcpy(at, &o->words[0], sizeof text);
+        }
+    }
+}
+
+/* What leads to the same bytes. */
+static bool may_change(const grail_option *o)
+{
+    static const char *const fields[] = {"run.memory", "run.scratch", "output.resume",
+                                         "output.keep_non_finite", "output.dry_run"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        found = found || strcmp(o->field, fields[i]) == 0;
+    }
+    return found;
+}
+
+static grail_status open_only(const grail_compress_options *options)
+{
+    grail_compression *c = NULL;
+    const grail_status status = grail_compression_open(options, &c);
+    grail_compression_close(c);
+    return status;
+}
+
+static void every_option_that_decides_is_compared(void **state)
+{
+    (void)state;
+    lab l;
+    interruption i;
+    lab_open(&l);
+    grail_compress_options options =
+        lab_options(&l, lab_with_biases(&l, "llama3", "biased"), lab_path(&l, "out"));
+    options.read.samples = 12;
+    options.heal.what = "block";
+    options.heal.steps = 1;
+    choose_words(&options);
+    assert_fails(run_until(options, SITES_PER_BLOCK + 2, &i), GRAIL_ERROR_CANCELLED,
+                 "block 2 of 2");
+    options.output.resume = 1;
+    for (int k = 0; grail_compress_option_at(k) != NULL; k++) {
+        const grail_option *o = grail_compress_option_at(k);
+        grail_compress_options other = options;
+        change(o, &other);
+        other.output.resume = 1;
+        const grail_status status = open_only(&other);
+        assert_int_equal(o->decides != 0, !may_change(o));
+        if (may_change(o)) {
+            assert_ok(status);
+        } else {
+            assert_fails(status, GRAIL_ERROR_ARGUMENT, "was started with other options");
+            assert_string_equal(grail_error_fields(), o->field);
+            assert_non_null(strstr(grail_error_message(), o->field));
+        }
+    }
+    assert_ok(lab_compress(&options)); /* no refusal has hurt it */
+    lab_close(&l);
+}
+
+static void what_a_default_stands_for_is_no_difference(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options = interrupted(&l, lab_golden("llama3"));
+    options.cut.select = "closed";
+    options.fit.target = "mixed";
+    options.fit.alpha.choice = GRAIL_NUMBER_CROSS_VALIDATED;
+    options.heal.what = "none";
+    options.run.precision = "f32";
+    assert_ok(lab_compress(&options));
+    lab_close(&l);
+}
+
+static void other_data_and_threads_are_refused_by_name(void **state)
 {
     (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options options = interrupted(&l, lab_golden("llama3"));
     grail_compress_options other = options;
-    other.amount.sparsity_ffn = 0.3;
-    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "plan");
-    other = options;
-    other.fit.compensate = "grail";
-    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "plan");
-    other = options;
-    other.read.samples = 11;
-    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "calibration");
-    other = options;
-    other.run.backend = "ref";
-    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "backend");
-    other = options;
+    const int32_t ids[LAB_SAMPLES * LAB_LENGTH] = {0};
     const int threads = grail_threads();
     grail_set_threads(threads + 1);
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "threads");
     grail_set_threads(threads);
-    other = options;
     other.read.model = lab_golden("llama3-bf16");
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "files");
-    assert_ok(lab_compress(&options)); /* no refusal has hurt it */
+    other = options;
+    lab_write_ids(&l, "other.npy", LAB_SAMPLES, LAB_LENGTH, ids);
+    other.read.text.path = lab_path(&l, "other.npy");
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "calibration");
     lab_close(&l);
 }
 
@@ -266,6 +386,36 @@ static void read_state(const lab *l, buffer *text)
 static void write_state(const lab *l, const void *bytes, size_t size)
 {
     support_write_file(partial_of(l, "out"), "grail-state.jsonl", bytes, size);
+}
+
+/* Of a release that did not record them. */
+static void a_state_without_options_continues(void **state)
+{
+    (void)state;
+    lab l;
+    buffer text;
+    buffer older;
+    json_t *first = NULL;
+    lab_open(&l);
+    grail_compress_options options = interrupted(&l, lab_golden("llama3"));
+    read_state(&l, &text);
+    const size_t length =
+        (size_t)((char *)memchr(text.bytes, '\n', text.size) - (char *)text.bytes);
+    assert_ok(json_parse("state", text.bytes, length, &first));
+    json_t *record = json_object_get(first, "record");
+    assert_int_equal(json_object_del(record, "options"), 0);
+    buffer_init(&older, text.size);
+    assert_ok(record_append_line(record, &older));
+    assert_ok(buffer_append(&older, text.bytes + length + 1, text.size - length - 1));
+    write_state(&l, older.bytes, older.size);
+    options.fit.target = "local";
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "plan.compensation.target was");
+    options.fit.target = NULL;
+    assert_ok(lab_compress(&options));
+    json_decref(first);
+    buffer_fini(&text);
+    buffer_fini(&older);
+    lab_close(&l);
 }
 
 /* Flips a bit of a tensor in the unfinished files, where those of a finished result have it. */
@@ -512,7 +662,10 @@ int main(void)
         cmocka_unit_test(a_run_that_recomputes_continues_to_the_same_bytes),
         cmocka_unit_test(a_run_with_refits_continues_to_the_same_bytes),
         cmocka_unit_test(resume_without_a_beginning_begins),
-        cmocka_unit_test(other_options_are_refused_by_name),
+        cmocka_unit_test(every_option_that_decides_is_compared),
+        cmocka_unit_test(what_a_default_stands_for_is_no_difference),
+        cmocka_unit_test(other_data_and_threads_are_refused_by_name),
+        cmocka_unit_test(a_state_without_options_continues),
         cmocka_unit_test(a_model_that_changed_is_refused),
         cmocka_unit_test(a_torn_last_line_is_done_again),
         cmocka_unit_test(a_record_cut_short_is_done_again),

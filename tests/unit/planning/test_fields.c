@@ -102,6 +102,7 @@ static grail_status use_compress(const void *options)
 /* What the descriptions do not say. */
 static const bad_field compress_fields[] = {
     NAME(grail_compress_options, read.model, NULL),
+    WHOLE(grail_compress_options, amount.site_sparsity_count, -1),
     {"amount.site_sparsities", offsetof(grail_compress_options, amount.site_sparsity_count),
      INTEGER, 1, NULL},
     {"precision", offsetof(grail_compress_options, run.precision), TEXT, 0.0, "f8"},
