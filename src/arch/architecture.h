@@ -76,11 +76,12 @@ struct architecture {
     const char *(*preset)(const json_t *config);
     /** Edits `config`, the configuration of the dense network, so that it describes `narrowed`,
      * whose blocks without nodes are left out. */
-    grail_status (*describe_narrowed)(const graph *narrowed, json_t *config);
+    grail_status (*describe_narrowed)(const architecture *self, const graph *narrowed,
+                                      json_t *config);
     /** Fills verdicts[LOADER_COUNT] for a configuration as written by describe_narrowed; for a
      * network that reads images all but the last, which is that of the weights file. */
-    grail_status (*judge_loaders)(const json_t *config, const graph *narrowed,
-                                  loader_verdict *verdicts);
+    grail_status (*judge_loaders)(const architecture *self, const json_t *config,
+                                  const graph *narrowed, loader_verdict *verdicts);
     /** The name in the result of a tensor of the dense network where blocks are left out:
      * numbers[blocks] has the new number of each, GRAPH_NONE for one that is left out. *out is
      * owned; NULL: so is the tensor. The slot is NULL where checkpoints cannot describe a network

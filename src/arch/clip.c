@@ -138,9 +138,10 @@ static const char *preset(const json_t *config)
     return "clip";
 }
 
-static grail_status judge_loaders(const json_t *config, const graph *narrowed,
-                                  loader_verdict *verdicts)
+static grail_status judge_loaders(const architecture *self, const json_t *config,
+                                  const graph *narrowed, loader_verdict *verdicts)
 {
+    (void)self;
     return tower_judge_loaders(&family, config, narrowed, verdicts);
 }
 

@@ -1,14 +1,13 @@
 /* The graph of a decoder:
  *   h += o(attention(rope(q(n)), rope(k(n)), v(n))), n = norm(h)
  *   h += down(act(gate(m)) * up(m)),                 m = norm(h)
- * and logits = head(norm(h)). Source: the modeling files of the families in Hugging Face
- * transformers. */
+ * and logits = head(norm(h)). Families differ in the norm, may lack the gate, and may add a table
+ * of positions to the embeddings in place of rope. Source: the modeling files of the families in
+ * Hugging Face transformers. */
 #include "arch/decoder.h"
 
 #include <math.h>
 #include <stdio.h>
-
-static const char embedding_name[] = "model.embed_tokens.weight";
 
 typedef struct builder {
     graph *g;
@@ -17,22 +16,33 @@ typedef struct builder {
     int block;
 } builder;
 
+static void name_part(int layer, const char *part, const char *kind, char name[DECODER_NAME_SIZE])
+{
+    if (layer == GRAPH_NONE) {
+        snprintf(name, DECODER_NAME_SIZE, "%s.%s", part, kind);
+    } else {
+        snprintf(name, DECODER_NAME_SIZE, "model.layers.%d.%s.%s", layer, part, kind);
+    }
+}
+
 decoder_place decoder_place_plain(const decoder_config *c, int layer, const char *part,
                                   const char *kind)
 {
     (void)c;
     decoder_place place = {0};
-    snprintf(place.tensor, sizeof place.tensor, "model.layers.%d.%s.%s", layer, part, kind);
+    name_part(layer, part, kind, place.tensor);
     return place;
 }
 
-/* Parameter PART.KIND of the layer that is being built, from where the family stores it. */
+/* Parameter PART.KIND of the layer that is being built, or outside of all, from where the family
+ * stores it. */
 static grail_status add_part(builder *b, const char *part, const char *kind, int rank,
                              const int64_t shape[], int *out)
 {
     char name[DECODER_NAME_SIZE];
-    const decoder_place place = b->c->family->place(b->c, b->block, part, kind);
-    snprintf(name, sizeof name, "model.layers.%d.%s.%s", b->block, part, kind);
+    const int layer = b->block < b->c->layers ? b->block : GRAPH_NONE;
+    const decoder_place place = b->c->family->place(b->c, layer, part, kind);
+    name_part(layer, part, kind, name);
     return graph_add_stored(b->g, name, place.tensor, &place.map, rank, shape, out);
 }
 
@@ -55,10 +65,14 @@ static grail_status add_norm(builder *b, const char *part, int64_t width, int64_
                              int *value)
 {
     grail_status status = GRAIL_OK;
-    node n = node_of(NODE_RMS_NORM, b->block, input, GRAPH_NONE);
+    const bool layer_norm = b->c->family->layer_norms;
+    node n = node_of(layer_norm ? NODE_LAYER_NORM : NODE_RMS_NORM, b->block, input, GRAPH_NONE);
     n.norm.epsilon = b->c->epsilon;
     n.norm.group = group;
     TRY(add_part(b, part, "weight", 1, &width, &n.weight));
+    if (layer_norm) {
+        TRY(add_part(b, part, "bias", 1, &width, &n.bias));
+    }
     TRY(graph_add_node(b->g, &n, value));
 out:
     return status;
@@ -77,13 +91,16 @@ static grail_status add_heads(builder *b, const char *projection, int64_t heads,
     return add_linear(b, projection, c->qkv_bias, c->hidden, heads * c->head_dim, n, value);
 }
 
-/* Queries or keys: the family's norm over each head, rotary positions. */
+/* Queries or keys: the family's norm over each head, and rotary positions. */
 static grail_status add_positions(builder *b, const char *norm, int *value)
 {
     grail_status status = GRAIL_OK;
     const decoder_config *c = b->c;
     if (c->family->query_key_norm) {
         TRY(add_norm(b, norm, c->head_dim, c->head_dim, *value, value));
+    }
+    if (c->family->learned_positions) {
+        return GRAIL_OK;
     }
     node rope = node_of(NODE_ROPE, b->block, *value, GRAPH_NONE);
     rope.rope = (rope_attributes){.head_dim = c->head_dim, .frequency = b->frequency};
@@ -121,6 +138,13 @@ out:
     return status;
 }
 
+static grail_status add_activation(builder *b, int *value)
+{
+    node n = node_of(NODE_ACTIVATION, b->block, *value, GRAPH_NONE);
+    n.activation = b->c->activation;
+    return graph_add_node(b->g, &n, value);
+}
+
 static grail_status add_feed_forward(builder *b, const decoder_layer *layer, int *h)
 {
     grail_status status = GRAIL_OK;
@@ -130,12 +154,15 @@ static grail_status add_feed_forward(builder *b, const decoder_layer *layer, int
     int up = 0;
     int y = 0;
     TRY(add_norm(b, "post_attention_layernorm", c->hidden, 0, *h, &n));
-    TRY(add_linear(b, "mlp.gate_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &gate));
-    TRY(add_linear(b, "mlp.up_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &up));
-    node activation = node_of(NODE_ACTIVATION, b->block, gate, GRAPH_NONE);
-    activation.activation = c->activation;
-    TRY(graph_add_node(b->g, &activation, &gate));
-    TRY(add_plain(b, NODE_MULTIPLY, gate, up, &gate));
+    if (c->family->ungated) {
+        TRY(add_linear(b, "mlp.up_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &gate));
+        TRY(add_activation(b, &gate));
+    } else {
+        TRY(add_linear(b, "mlp.gate_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &gate));
+        TRY(add_linear(b, "mlp.up_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &up));
+        TRY(add_activation(b, &gate));
+        TRY(add_plain(b, NODE_MULTIPLY, gate, up, &gate));
+    }
     TRY(add_linear(b, "mlp.down_proj", c->mlp_bias, layer->intermediate, c->hidden, gate, &y));
     TRY(add_plain(b, NODE_ADD, *h, y, h));
 out:
@@ -145,10 +172,18 @@ out:
 static grail_status add_embedding(builder *b, int *h)
 {
     grail_status status = GRAIL_OK;
-    const int64_t shape[] = {b->c->vocabulary, b->c->hidden};
-    node n = node_of(NODE_EMBEDDING, GRAPH_NONE, b->g->input, GRAPH_NONE);
-    TRY(graph_add_parameter(b->g, embedding_name, 2, shape, &n.weight));
+    const decoder_config *c = b->c;
+    node n = node_of(NODE_EMBEDDING, b->block, b->g->input, GRAPH_NONE);
+    TRY(add_part(b, "model.embed_tokens", "weight", 2, (const int64_t[]){c->vocabulary, c->hidden},
+                 &n.weight));
     TRY(graph_add_node(b->g, &n, h));
+    if (c->family->learned_positions) {
+        node positions = node_of(NODE_POSITIONS, b->block, *h, GRAPH_NONE);
+        positions.positions.may_be_fewer = true;
+        TRY(add_part(b, "model.embed_positions", "weight", 2,
+                     (const int64_t[]){c->context, c->hidden}, &positions.weight));
+        TRY(graph_add_node(b->g, &positions, h));
+    }
 out:
     return status;
 }
@@ -156,15 +191,10 @@ out:
 static grail_status add_head(builder *b, int h, int *logits)
 {
     grail_status status = GRAIL_OK;
-    const int64_t shape[] = {b->c->vocabulary, b->c->hidden};
-    node norm = node_of(NODE_RMS_NORM, b->block, h, GRAPH_NONE);
-    norm.norm.epsilon = b->c->epsilon;
-    TRY(graph_add_parameter(b->g, "model.norm.weight", 1, &b->c->hidden, &norm.weight));
-    TRY(graph_add_node(b->g, &norm, &h));
-    node head = node_of(NODE_LINEAR, b->block, h, GRAPH_NONE);
-    TRY(graph_add_parameter(b->g, b->c->tied ? embedding_name : "lm_head.weight", 2, shape,
-                            &head.weight));
-    TRY(graph_add_node(b->g, &head, logits));
+    const decoder_config *c = b->c;
+    TRY(add_norm(b, "model.norm", c->hidden, 0, h, &h));
+    TRY(add_linear(b, c->tied ? "model.embed_tokens" : "lm_head", false, c->hidden, c->vocabulary,
+                   h, logits));
 out:
     return status;
 }
@@ -172,12 +202,14 @@ out:
 grail_status decoder_graph(const char *source, decoder_config *c, graph **out)
 {
     grail_status status = GRAIL_OK;
-    builder b = {.c = c};
+    builder b = {.c = c, .block = GRAPH_NONE};
     int h = 0;
     TRY(graph_create(&b.g));
     b.g->vocabulary = c->vocabulary;
     b.frequency = c->frequency;
-    TRY(graph_own_table(b.g, &c->frequency));
+    if (c->frequency != NULL) {
+        TRY(graph_own_table(b.g, &c->frequency));
+    }
     TRY(add_embedding(&b, &h));
     for (b.block = 0; b.block < c->layers; b.block++) {
         if (c->layer[b.block].heads > 0) {

@@ -10,6 +10,18 @@ enum {
     MOST_WIDTH = 1 << 24,
 };
 
+const decoder_keys decoder_usual_keys = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .kv_heads = "num_key_value_heads",
+    .head_dim = "head_dim",
+    .intermediate = "intermediate_size",
+    .context = "max_position_embeddings",
+    .epsilon = "rms_norm_eps",
+    .activation = "hidden_act",
+};
+
 static grail_status require_size(const char *source, const json_t *json, const char *key,
                                  int64_t maximum, int64_t *out)
 {
@@ -46,9 +58,9 @@ static grail_status read_biases(const char *source, const json_t *json, decoder_
     TRY(json_get_boolean(source, json, "attention_bias", false, &attention));
     TRY(json_get_boolean(source, json, "mlp_bias", false, &mlp));
     attention = attention && c->family->reads_attention_bias;
-    c->qkv_bias = attention || c->family->always_qkv_bias;
-    c->output_bias = attention;
-    c->mlp_bias = mlp && c->family->reads_mlp_bias;
+    c->qkv_bias = attention || c->family->always_qkv_bias || c->family->always_biases;
+    c->output_bias = attention || c->family->always_biases;
+    c->mlp_bias = (mlp && c->family->reads_mlp_bias) || c->family->always_biases;
 out:
     return status;
 }
@@ -119,15 +131,61 @@ static grail_status read_layer(const char *source, const json_t *json, const dec
 {
     grail_status status = GRAIL_OK;
     char key[24];
+    const decoder_keys *keys = c->family->keys;
     decoder_layer *layer = &c->layer[index];
     snprintf(key, sizeof key, "%lld", (long long)index);
     const json_t *own = json_object_get(json_object_get(json, "per_layer_config"), key);
-    TRY(get_size_from(source, own, "intermediate_size", common->intermediate, 0,
+    TRY(get_size_from(source, own, keys->intermediate, common->intermediate, 0,
                       &layer->intermediate));
-    TRY(get_size_from(source, own, "num_attention_heads", common->heads, 0, &layer->heads));
-    TRY(get_size_from(source, own, "num_key_value_heads", common->kv_heads, 0, &layer->kv_heads));
+    TRY(get_size_from(source, own, keys->heads, common->heads, 0, &layer->heads));
+    layer->kv_heads = layer->heads;
+    if (keys->kv_heads != NULL) {
+        TRY(get_size_from(source, own, keys->kv_heads, common->kv_heads, 0, &layer->kv_heads));
+    }
     TRY(read_window(source, json, c->family, index, &layer->window));
     TRY(check_layer(source, index, layer));
+out:
+    return status;
+}
+
+/* null and a missing key mean a multiple of the hidden width, in families that have one. */
+static grail_status read_intermediate(const char *source, const json_t *json,
+                                      const decoder_config *c, int64_t *out)
+{
+    const decoder_keys *keys = c->family->keys;
+    const json_t *stated = json_object_get(json, keys->intermediate);
+    if (keys->intermediate_multiple > 0 && (stated == NULL || json_is_null(stated))) {
+        *out = keys->intermediate_multiple * c->hidden;
+        return GRAIL_OK;
+    }
+    return require_size(source, json, keys->intermediate, MOST_WIDTH, out);
+}
+
+static grail_status read_heads(const char *source, const json_t *json, decoder_config *c,
+                               decoder_layer *common)
+{
+    grail_status status = GRAIL_OK;
+    const decoder_family *family = c->family;
+    const decoder_keys *keys = family->keys;
+    const int64_t kv = family->default_kv_heads;
+    TRY(require_size(source, json, keys->heads, MOST_WIDTH, &common->heads));
+    common->kv_heads = common->heads;
+    if (keys->kv_heads != NULL) {
+        TRY(get_size(source, json, keys->kv_heads, kv == 0 ? common->heads : kv,
+                     &common->kv_heads));
+    }
+    c->head_dim =
+        family->default_head_dim == 0 ? c->hidden / common->heads : family->default_head_dim;
+    if (keys->head_dim != NULL) {
+        TRY(get_size(source, json, keys->head_dim, c->head_dim, &c->head_dim));
+    } else if (c->hidden % common->heads != 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %lld, which is not divisible by %lld heads", source,
+             keys->hidden, (long long)c->hidden, (long long)common->heads);
+    }
+    if (!family->learned_positions && c->head_dim % 2 != 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: head_dim is %lld; rotary positions need an even number",
+             source, (long long)c->head_dim);
+    }
 out:
     return status;
 }
@@ -136,23 +194,22 @@ static grail_status read_layers(const char *source, const json_t *json, decoder_
 {
     grail_status status = GRAIL_OK;
     decoder_layer common = {0};
-    TRY(require_size(source, json, "intermediate_size", MOST_WIDTH, &common.intermediate));
-    TRY(require_size(source, json, "num_attention_heads", MOST_WIDTH, &common.heads));
-    const int64_t kv = c->family->default_kv_heads;
-    TRY(get_size(source, json, "num_key_value_heads", kv == 0 ? common.heads : kv,
-                 &common.kv_heads));
-    int64_t head_dim = c->family->default_head_dim;
-    if (head_dim == 0) {
-        head_dim = c->hidden / common.heads;
-    }
-    TRY(get_size(source, json, "head_dim", head_dim, &c->head_dim));
-    if (c->head_dim % 2 != 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: head_dim is %lld; rotary positions need an even number",
-             source, (long long)c->head_dim);
-    }
+    TRY(read_intermediate(source, json, c, &common.intermediate));
+    TRY(read_heads(source, json, c, &common));
     TRY(memory_new(&c->layer, (size_t)c->layers, sizeof c->layer[0]));
     for (int64_t i = 0; i < c->layers; i++) {
         TRY(read_layer(source, json, &common, i, c));
+    }
+out:
+    return status;
+}
+
+static grail_status read_rotary(const char *source, const json_t *json, decoder_config *c)
+{
+    grail_status status = GRAIL_OK;
+    if (!c->family->learned_positions) {
+        TRY(memory_new(&c->frequency, (size_t)c->head_dim / 2, sizeof c->frequency[0]));
+        TRY(rotary_frequencies(source, json, c->head_dim, c->frequency));
     }
 out:
     return status;
@@ -163,17 +220,17 @@ grail_status decoder_config_read(const decoder_family *family, const char *sourc
 {
     grail_status status = GRAIL_OK;
     decoder_config c = {.family = family};
-    TRY(require_size(source, json, "hidden_size", MOST_WIDTH, &c.hidden));
-    TRY(require_size(source, json, "num_hidden_layers", MOST_LAYERS, &c.layers));
+    const decoder_keys *keys = family->keys;
+    TRY(require_size(source, json, keys->hidden, MOST_WIDTH, &c.hidden));
+    TRY(require_size(source, json, keys->layers, MOST_LAYERS, &c.layers));
     TRY(require_size(source, json, "vocab_size", MOST_WIDTH, &c.vocabulary));
-    TRY(get_size(source, json, "max_position_embeddings", family->default_context, &c.context));
-    TRY(json_get_real(source, json, "rms_norm_eps", 1e-6, &c.epsilon));
-    TRY(json_get_boolean(source, json, "tie_word_embeddings", false, &c.tied));
-    TRY(read_activation(source, json, "hidden_act", ACTIVATION_SILU, &c.activation));
+    TRY(get_size(source, json, keys->context, family->default_context, &c.context));
+    TRY(json_get_real(source, json, keys->epsilon, 1e-6, &c.epsilon));
+    TRY(json_get_boolean(source, json, "tie_word_embeddings", family->tied_by_default, &c.tied));
+    TRY(read_activation(source, json, keys->activation, ACTIVATION_SILU, &c.activation));
     TRY(read_biases(source, json, &c));
     TRY(read_layers(source, json, &c));
-    TRY(memory_new(&c.frequency, (size_t)c.head_dim / 2, sizeof c.frequency[0]));
-    TRY(rotary_frequencies(source, json, c.head_dim, c.frequency));
+    TRY(read_rotary(source, json, &c));
     *out = c;
     c = (decoder_config){0};
 out:

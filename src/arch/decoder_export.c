@@ -8,32 +8,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-static grail_status put_widths(json_t *object, const decoder_widths *w)
+static grail_status put_heads(json_t *object, const decoder_keys *keys, const decoder_widths *w)
 {
     grail_status status = GRAIL_OK;
-    TRY(json_put(object, "intermediate_size", json_integer(w->intermediate)));
-    TRY(json_put(object, "num_attention_heads", json_integer(w->heads)));
-    TRY(json_put(object, "num_key_value_heads", json_integer(w->kv_heads)));
+    TRY(json_put(object, keys->heads, json_integer(w->heads)));
+    if (keys->kv_heads != NULL) {
+        TRY(json_put(object, keys->kv_heads, json_integer(w->kv_heads)));
+    }
+out:
+    return status;
+}
+
+static grail_status put_widths(json_t *object, const decoder_keys *keys, const decoder_widths *w)
+{
+    grail_status status = GRAIL_OK;
+    TRY(json_put(object, keys->intermediate, json_integer(w->intermediate)));
+    TRY(put_heads(object, keys, w));
 out:
     return status;
 }
 
 /* What no layer has keeps its dense width, which counts for nothing. */
-static grail_status put_common_widths(json_t *config, const decoder_widths *common)
+static grail_status put_common_widths(json_t *config, const decoder_keys *keys,
+                                      const decoder_widths *common)
 {
     grail_status status = GRAIL_OK;
     if (common->intermediate > 0) {
-        TRY(json_put(config, "intermediate_size", json_integer(common->intermediate)));
+        TRY(json_put(config, keys->intermediate, json_integer(common->intermediate)));
     }
     if (common->heads > 0) {
-        TRY(json_put(config, "num_attention_heads", json_integer(common->heads)));
-        TRY(json_put(config, "num_key_value_heads", json_integer(common->kv_heads)));
+        TRY(put_heads(config, keys, common));
     }
 out:
     return status;
 }
 
-static grail_status put_layers(const graph *narrowed, const decoder_widths *common, json_t *config)
+static grail_status put_layers(const graph *narrowed, const decoder_keys *keys,
+                               const decoder_widths *common, json_t *config)
 {
     grail_status status = GRAIL_OK;
     char key[24];
@@ -49,7 +60,7 @@ static grail_status put_layers(const graph *narrowed, const decoder_widths *comm
         json_t *entry = json_object();
         snprintf(key, sizeof key, "%d", number - 1);
         TRY(json_put(layers, key, entry));
-        TRY(put_widths(entry, &own));
+        TRY(put_widths(entry, keys, &own));
     }
     json_incref(layers);
     TRY(json_put(config, "per_layer_config", layers));
@@ -103,7 +114,7 @@ out:
 }
 
 /* Where layers are left out: their number, and what is stated for each layer. */
-static grail_status leave_out_layers(const graph *g, json_t *config)
+static grail_status leave_out_layers(const graph *g, const decoder_keys *keys, json_t *config)
 {
     grail_status status = GRAIL_OK;
     json_t *types = json_object_get(config, "layer_types");
@@ -114,7 +125,7 @@ static grail_status leave_out_layers(const graph *g, json_t *config)
     if (left == g->block_count) {
         return GRAIL_OK;
     }
-    TRY(json_put(config, "num_hidden_layers", json_integer(left)));
+    TRY(json_put(config, keys->layers, json_integer(left)));
     if (json_is_integer(stated) || says(config, "use_sliding_window")) {
         TRY(json_put(config, "max_window_layers", json_integer(decoder_count_layers(g, first))));
     }
@@ -128,36 +139,51 @@ out:
     return status;
 }
 
-grail_status decoder_describe_narrowed(const graph *narrowed, json_t *config)
+grail_status decoder_describe_narrowed(const architecture *self, const graph *narrowed,
+                                       json_t *config)
 {
     grail_status status = GRAIL_OK;
+    const decoder_keys *keys = self->family->keys;
     const decoder_widths common = decoder_common_widths(narrowed);
     const bool uniform = decoder_is_uniform(narrowed);
-    const json_int_t heads = json_integer_value(json_object_get(config, "num_attention_heads"));
+    const json_int_t heads = json_integer_value(json_object_get(config, keys->heads));
     json_object_del(config, "per_layer_config");
-    TRY(put_common_widths(config, &common));
+    TRY(put_common_widths(config, keys, &common));
     /* head_dim can no longer be derived from the heads */
-    if (common.heads > 0 && (common.heads != heads || !uniform)) {
-        TRY(json_put(config, "head_dim", json_integer(decoder_head_dim(narrowed))));
+    if (keys->head_dim != NULL && common.heads > 0 && (common.heads != heads || !uniform)) {
+        TRY(json_put(config, keys->head_dim, json_integer(decoder_head_dim(narrowed))));
     }
-    TRY(leave_out_layers(narrowed, config));
+    TRY(leave_out_layers(narrowed, keys, config));
     if (uniform) {
         TRY(relabel_for_odd_heads(config));
     } else {
-        TRY(put_layers(narrowed, &common, config));
+        TRY(put_layers(narrowed, keys, &common, config));
     }
 out:
     return status;
 }
 
+/* The first part of a name between dots that is a number, and what follows it in *end; NULL without
+ * one. */
+static const char *find_number(const char *name, char **end)
+{
+    for (const char *part = name; part != NULL; part = strchr(part, '.')) {
+        part += part[0] == '.' ? 1 : 0;
+        const size_t digits = strspn(part, "0123456789");
+        if (digits > 0 && part[digits] == '.') {
+            *end = (char *)(uintptr_t)part + digits;
+            return part;
+        }
+    }
+    return NULL;
+}
+
 grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *numbers, char **out)
 {
-    static const char prefix[] = "model.layers.";
-    const char *found = strstr(tensor, prefix);
     char *end = NULL;
-    const char *digits = found == NULL ? NULL : found + strlen(prefix);
-    const long layer = found == NULL ? -1 : strtol(digits, &end, 10);
-    if (found == NULL || end == digits || layer < 0 || layer >= blocks) {
+    const char *digits = find_number(tensor, &end);
+    const long layer = digits == NULL ? -1 : strtol(digits, NULL, 10);
+    if (layer < 0 || layer >= blocks) {
         return memory_copy_string(out, tensor);
     }
     *out = NULL;
@@ -203,11 +229,12 @@ static void judge_transformers(const json_t *config, const graph *narrowed, load
     }
 }
 
-static void judge_vllm(const json_t *config, const graph *narrowed, loader_verdict *v)
+static void judge_vllm(const decoder_family *family, const json_t *config, const graph *narrowed,
+                       loader_verdict *v)
 {
-    const json_int_t hidden = json_integer_value(json_object_get(config, "hidden_size"));
+    const json_int_t hidden = json_integer_value(json_object_get(config, family->keys->hidden));
     const decoder_widths w = decoder_common_widths(narrowed);
-    const char *act = json_string_value(json_object_get(config, "hidden_act"));
+    const char *act = json_string_value(json_object_get(config, family->keys->activation));
     if (decoder_lacks_sublayers(narrowed)) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
@@ -220,7 +247,7 @@ static void judge_vllm(const json_t *config, const graph *narrowed, loader_verdi
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
                  "its qwen2 class takes head_dim = hidden_size / heads; cut ffn alone for it");
-    } else if (act != NULL && strcmp(act, "silu") != 0) {
+    } else if (!family->ungated && act != NULL && strcmp(act, "silu") != 0) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
                  "its classes support only silu, but this network has %s", act);
@@ -231,9 +258,10 @@ static void judge_vllm(const json_t *config, const graph *narrowed, loader_verdi
     }
 }
 
-static void judge_llama_cpp(const json_t *config, const graph *narrowed, loader_verdict *v)
+static void judge_llama_cpp(const decoder_family *family, const json_t *config,
+                            const graph *narrowed, loader_verdict *v)
 {
-    const json_int_t hidden = json_integer_value(json_object_get(config, "hidden_size"));
+    const json_int_t hidden = json_integer_value(json_object_get(config, family->keys->hidden));
     const decoder_widths w = decoder_common_widths(narrowed);
     const int64_t head_width = w.heads * decoder_head_dim(narrowed);
     if (decoder_lacks_sublayers(narrowed)) {
@@ -268,17 +296,34 @@ static void judge_llama_cpp(const json_t *config, const graph *narrowed, loader_
     }
 }
 
-grail_status decoder_judge_loaders(const json_t *config, const graph *narrowed,
-                                   loader_verdict *verdicts)
+/* No loader opens heads of another width than the one that its class derives. */
+static void judge_heads(const decoder_family *family, const json_t *config, const graph *narrowed,
+                        loader_verdict *verdicts)
+{
+    const decoder_keys *keys = family->keys;
+    const json_int_t hidden = json_integer_value(json_object_get(config, keys->hidden));
+    const decoder_widths w = decoder_common_widths(narrowed);
+    const bool derived = w.heads == 0 || w.heads * decoder_head_dim(narrowed) == hidden;
+    for (int i = 0; keys->head_dim == NULL && !derived && i < LOADER_COUNT; i++) {
+        verdicts[i].loads = false;
+        snprintf(verdicts[i].reason, sizeof verdicts[i].reason,
+                 "its class takes heads of %s / %s features; cut ffn alone for it", keys->hidden,
+                 keys->heads);
+    }
+}
+
+grail_status decoder_judge_loaders(const architecture *self, const json_t *config,
+                                   const graph *narrowed, loader_verdict *verdicts)
 {
     verdicts[0] = (loader_verdict){.loader = "transformers", .loads = true};
     verdicts[1] = (loader_verdict){.loader = "vLLM", .loads = true};
     verdicts[2] = (loader_verdict){.loader = "llama.cpp", .loads = true};
     judge_transformers(config, narrowed, &verdicts[0]);
+    judge_vllm(self->family, config, narrowed, &verdicts[1]);
+    judge_llama_cpp(self->family, config, narrowed, &verdicts[2]);
+    judge_heads(self->family, config, narrowed, verdicts);
     if (verdicts[0].loads) {
         loader_lines_pretrained("AutoModelForCausalLM", &verdicts[0]);
     }
-    judge_vllm(config, narrowed, &verdicts[1]);
-    judge_llama_cpp(config, narrowed, &verdicts[2]);
     return GRAIL_OK;
 }

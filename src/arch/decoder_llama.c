@@ -3,9 +3,10 @@
 
 static const decoder_family family = {
     .place = decoder_place_plain,
+    .keys = &decoder_usual_keys,
     .default_context = 2048,
     .reads_attention_bias = true,
     .reads_mlp_bias = true,
 };
 
-DECODER(llama, family);
+DECODER(llama, family, decoder_usual_settings);

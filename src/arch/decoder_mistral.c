@@ -4,9 +4,10 @@
 
 static const decoder_family family = {
     .place = decoder_place_plain,
+    .keys = &decoder_usual_keys,
     .default_kv_heads = 8,
     .default_context = 131072,
     .default_window = 4096,
 };
 
-DECODER(mistral, family);
+DECODER(mistral, family, decoder_usual_settings);

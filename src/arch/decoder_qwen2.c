@@ -4,6 +4,7 @@
 
 static const decoder_family family = {
     .place = decoder_place_plain,
+    .keys = &decoder_usual_keys,
     .default_kv_heads = 32,
     .default_context = 32768,
     .always_qkv_bias = true,
@@ -11,4 +12,4 @@ static const decoder_family family = {
     .window_is_optional = true,
 };
 
-DECODER(qwen2, family);
+DECODER(qwen2, family, decoder_usual_settings);

@@ -3,6 +3,7 @@
 
 static const decoder_family family = {
     .place = decoder_place_plain,
+    .keys = &decoder_usual_keys,
     .default_kv_heads = 32,
     .default_head_dim = 128,
     .default_context = 32768,
@@ -12,4 +13,4 @@ static const decoder_family family = {
     .window_is_optional = true,
 };
 
-DECODER(qwen3, family);
+DECODER(qwen3, family, decoder_usual_settings);

@@ -19,7 +19,7 @@ grail_status decoder_build(const architecture *self, const char *source, const j
 
 int64_t decoder_context(const architecture *self, const json_t *config)
 {
-    const json_t *value = json_object_get(config, "max_position_embeddings");
+    const json_t *value = json_object_get(config, self->family->keys->context);
     return json_is_integer(value) ? (int64_t)json_integer_value(value)
                                   : self->family->default_context;
 }
@@ -34,6 +34,6 @@ outside_part decoder_outside(const char *tensor)
 }
 
 /* Widths are not settings: the tensors determine them. */
-const char *const decoder_settings[] = {
+const char *const decoder_usual_settings[] = {
     "hidden_act",     "rms_norm_eps",       "max_position_embeddings",
     "sliding_window", "use_sliding_window", NULL};

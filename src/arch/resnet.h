@@ -60,8 +60,9 @@ grail_status resnet_refuse_variants(const checkpoint *weights,
                                     const resnet_layout *layout) GRAIL_MUST_CHECK;
 
 /* The slots of `architecture` that describe and judge a narrowed network. */
-grail_status resnet_describe_narrowed(const graph *narrowed, json_t *config);
-grail_status resnet_judge_loaders(const json_t *config, const graph *narrowed,
-                                  loader_verdict *verdicts);
+grail_status resnet_describe_narrowed(const architecture *self, const graph *narrowed,
+                                      json_t *config);
+grail_status resnet_judge_loaders(const architecture *self, const json_t *config,
+                                  const graph *narrowed, loader_verdict *verdicts);
 
 #endif

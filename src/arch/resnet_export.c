@@ -144,8 +144,10 @@ static bool fits_hugging_face(const graph *g, const resnet_naming *n)
     return true;
 }
 
-grail_status resnet_describe_narrowed(const graph *narrowed, json_t *config)
+grail_status resnet_describe_narrowed(const architecture *self, const graph *narrowed,
+                                      json_t *config)
 {
+    (void)self;
     grail_status status = GRAIL_OK;
     const resnet_naming *n = naming_of(narrowed);
     block_widths w;
@@ -281,9 +283,10 @@ static void judge_class(const json_t *config, const graph *g, const resnet_namin
     }
 }
 
-grail_status resnet_judge_loaders(const json_t *config, const graph *narrowed,
-                                  loader_verdict *verdicts)
+grail_status resnet_judge_loaders(const architecture *self, const json_t *config,
+                                  const graph *narrowed, loader_verdict *verdicts)
 {
+    (void)self;
     verdicts[0] = (loader_verdict){.loads = true};
     judge_loaders_of_any_width(verdicts);
     judge_class(config, narrowed, naming_of(narrowed), &verdicts[0]);

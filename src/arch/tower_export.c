@@ -89,8 +89,10 @@ out:
     return status;
 }
 
-grail_status tower_describe_narrowed(const graph *narrowed, json_t *config)
+grail_status tower_describe_narrowed(const architecture *self, const graph *narrowed,
+                                     json_t *config)
 {
+    (void)self;
     grail_status status = GRAIL_OK;
     tower_widths w;
     TRY(widths_of(narrowed, &w));

@@ -99,7 +99,8 @@ grail_status tower_recognise(const tower_family *family, const checkpoint *weigh
 /** Calls tower_read and tower_build. */
 grail_status tower_build_from(const tower_family *family, const char *source, const json_t *config,
                               const checkpoint *weights, graph **out) GRAIL_MUST_CHECK;
-grail_status tower_describe_narrowed(const graph *narrowed, json_t *config) GRAIL_MUST_CHECK;
+grail_status tower_describe_narrowed(const architecture *self, const graph *narrowed,
+                                     json_t *config) GRAIL_MUST_CHECK;
 /** `family` gives the loader of the convention that the configuration names. */
 grail_status tower_judge_loaders(const tower_family *family, const json_t *config,
                                  const graph *narrowed, loader_verdict *verdicts) GRAIL_MUST_CHECK;

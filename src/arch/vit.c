@@ -114,9 +114,10 @@ static const char *preset(const json_t *config)
     return strcmp(names, "torchvision") == 0 ? "imagenet" : "vit";
 }
 
-static grail_status judge_loaders(const json_t *config, const graph *narrowed,
-                                  loader_verdict *verdicts)
+static grail_status judge_loaders(const architecture *self, const json_t *config,
+                                  const graph *narrowed, loader_verdict *verdicts)
 {
+    (void)self;
     return tower_judge_loaders(&family, config, narrowed, verdicts);
 }
 

@@ -81,15 +81,18 @@ out:
     return status;
 }
 
-static grail_status random_windows(int64_t vocabulary, token_windows *out)
+/* As long as the network allows. */
+static grail_status random_windows(const grail_model *model, token_windows *out)
 {
     grail_status status = GRAIL_OK;
     random_state random;
-    token_windows w = {.count = RANDOM_WINDOWS, .length = RANDOM_LENGTH};
-    TRY(memory_new(&w.ids, RANDOM_WINDOWS * RANDOM_LENGTH, sizeof w.ids[0]));
+    const bool is_short = model->context < RANDOM_LENGTH;
+    token_windows w = {.count = RANDOM_WINDOWS,
+                       .length = is_short ? model->context : RANDOM_LENGTH};
+    TRY(memory_new(&w.ids, (size_t)(w.count * w.length), sizeof w.ids[0]));
     random_seed(&random, 0, 0);
     for (int64_t i = 0; i < w.count * w.length; i++) {
-        w.ids[i] = (int32_t)random_below(&random, vocabulary);
+        w.ids[i] = (int32_t)random_below(&random, model->graph->vocabulary);
     }
     *out = w;
 out:
@@ -101,7 +104,7 @@ static grail_status read_text(const grail_model *model, const grail_text_source 
 {
     char hash[65];
     if (source == NULL || source->path == NULL) {
-        return random_windows(model->graph->vocabulary, out);
+        return random_windows(model, out);
     }
     const grail_status status = model_read_first_windows(model, source, most, out, hash);
     if (status == GRAIL_OK && most > 0 && most < out->count) {

@@ -48,10 +48,11 @@ typedef struct attention_attributes {
     double scale;       /* of the scores */
 } attention_attributes;
 
-/** Positions without a parameter. */
+/** Positions, of a parameter or, where there is none, of a table. */
 typedef struct position_attributes {
-    int64_t count;
+    int64_t count;       /* of the table */
     const double *table; /* [count, width], borrowed from the graph */
+    bool may_be_fewer;   /* in the input, which then has the first ones */
 } position_attributes;
 
 #endif

@@ -61,7 +61,8 @@ OPERATOR(PATCHES, patches, .inputs = 1, .axis = AXIS_ENDS, .width = width_of_win
 OPERATOR(CLASS_TOKEN, class_token, .inputs = 1, .pins = always, .check = channels_fit,
          .extent = one_position_more)
 
-/* + weight[positions, width], or + table where there is no parameter */
+/* + weight[positions, width], or + table where there is no parameter; its first rows where an input
+ * may have fewer positions and has */
 OPERATOR(POSITIONS, positions, .inputs = 1, .pins = always, .check = channels_fit,
          .extent = stored_positions, .in_place = IN_PLACE_ANY)
 

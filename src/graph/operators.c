@@ -168,17 +168,17 @@ static grail_status one_position_more(const graph *g, const node *n, const exten
 static grail_status stored_positions(const graph *g, const node *n, const extent *in, extent *out)
 {
     const int64_t positions = in->height * in->width;
-    const int64_t expected =
-        n->weight == GRAPH_NONE ? n->positions.count : shape_of(g, n->weight)[0];
+    const int64_t stored = n->weight == GRAPH_NONE ? n->positions.count : shape_of(g, n->weight)[0];
+    const char *name = n->weight == GRAPH_NONE ? "the position table" : node_name(g, n);
     *out = *in;
-    if (positions == expected) {
+    if (positions == stored || (n->positions.may_be_fewer && positions < stored)) {
         return GRAIL_OK;
     }
-    return error_set(GRAIL_ERROR_SHAPE,
-                     "%s has %lld positions, but the input makes %lld; use images of the size that "
-                     "the network was trained on",
-                     n->weight == GRAPH_NONE ? "the position table" : node_name(g, n),
-                     (long long)expected, (long long)positions);
+    return error_set(GRAIL_ERROR_SHAPE, "%s has %lld positions, but the input makes %lld; use %s",
+                     name, (long long)stored, (long long)positions,
+                     n->positions.may_be_fewer
+                         ? "shorter samples"
+                         : "images of the size that the network was trained on");
 }
 
 static grail_status same_positions(const graph *g, const node *n, const extent *in, extent *out)

@@ -16,6 +16,13 @@ out:
     return status;
 }
 
+/* Those of the weight, or its gradient, that are added, as one row. */
+static matrix first_rows(const node_run *r, matrix weight)
+{
+    const int64_t positions = r->in.height * r->in.width;
+    return matrix_reshape(matrix_rows(weight, 0, positions), 1, positions * weight.columns);
+}
+
 static grail_status run_positions(const node_run *r)
 {
     grail_status status = GRAIL_OK;
@@ -24,7 +31,7 @@ static grail_status run_positions(const node_run *r)
     if (!matrix_exists(r->weight)) {
         TRY(table_values(r, x.columns, &table));
     }
-    const matrix added = matrix_exists(table) ? table : matrix_reshape(r->weight, 1, x.columns);
+    const matrix added = matrix_exists(table) ? table : first_rows(r, r->weight);
     TRY(matrix_add(x, matrix_repeat_row(added, x.rows), by_sample(r, r->y)));
 out:
     matrix_pool_give(r->pool, &table);
@@ -36,7 +43,7 @@ static grail_status back_positions(node_back *b)
     grail_status status = GRAIL_OK;
     const matrix dy = by_sample(&b->run, b->dy);
     if (matrix_exists(b->dweight)) {
-        TRY(back_add_column_sums(b, dy, matrix_reshape(b->dweight, 1, dy.columns)));
+        TRY(back_add_column_sums(b, dy, first_rows(&b->run, b->dweight)));
     }
     back_pass(b, 0);
 out:

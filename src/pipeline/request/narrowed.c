@@ -54,9 +54,9 @@ grail_status narrowed_describe(const grail_model *model, const site_list *sites,
         FAIL(GRAIL_ERROR_MEMORY, "out of memory while copying the configuration");
     }
     if (anything_is_cut(p)) {
-        TRY(a->describe_narrowed(n.graph, n.config));
+        TRY(a->describe_narrowed(a, n.graph, n.config));
     }
-    TRY(a->judge_loaders(n.config, n.graph, n.verdicts));
+    TRY(a->judge_loaders(a, n.config, n.graph, n.verdicts));
     if (n.graph->input_kind == INPUT_IMAGES) {
         judge_weights_file(model->checkpoint, n.verdicts);
     }

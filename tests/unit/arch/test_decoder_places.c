@@ -5,6 +5,7 @@
 #include "graph/site.h"
 #include "support/json_memory.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The rows of a fused tensor in which a part lies. */
@@ -41,10 +42,14 @@ static decoder_place place_fused(const decoder_config *c, int layer, const char 
     return decoder_place_plain(c, layer, part, kind);
 }
 
-static const decoder_family fused = {.place = place_fused, .default_context = 64};
-static const decoder_family plain = {.place = decoder_place_plain, .default_context = 64};
-static const decoder_family biased = {
-    .place = place_fused, .default_context = 64, .always_qkv_bias = true};
+static const decoder_family fused = {
+    .place = place_fused, .keys = &decoder_usual_keys, .default_context = 64};
+static const decoder_family plain = {
+    .place = decoder_place_plain, .keys = &decoder_usual_keys, .default_context = 64};
+static const decoder_family biased = {.place = place_fused,
+                                      .keys = &decoder_usual_keys,
+                                      .default_context = 64,
+                                      .always_qkv_bias = true};
 
 /* The small network of config.h: width 16, 4 heads and 2 key/value heads of 4, ffn 24. */
 static graph *graph_of(const decoder_family *family, const char *changes)
@@ -146,6 +151,152 @@ static void sites_are_those_of_separate_projections(void **state)
     graph_free(expected);
 }
 
+/* What llama-like decoders differ in from older ones: keys, norms, positions, biases, the FFN, and
+ * how weights are stored. */
+static decoder_place place_turned(const decoder_config *c, int layer, const char *part,
+                                  const char *kind)
+{
+    decoder_place place = decoder_place_plain(c, layer, part, kind);
+    const int64_t width = c->hidden;
+    if (strcmp(part, "model.embed_tokens") == 0) {
+        snprintf(place.tensor, sizeof place.tensor, "tokens.%s", kind);
+    } else if (strncmp(part, "self_attn.", 10) == 0 && strstr(part, "o_proj") == NULL) {
+        const int64_t third = strstr(part, "q_proj") != NULL   ? 0
+                              : strstr(part, "k_proj") != NULL ? 1
+                                                               : 2;
+        snprintf(place.tensor, sizeof place.tensor, "h.%d.fused.%s", layer, kind);
+        place.map = storage_rows(third * width, width);
+    }
+    place.map.transposed = strstr(part, "_proj") != NULL && strcmp(kind, "weight") == 0;
+    return place;
+}
+
+static const decoder_keys other_keys = {
+    .hidden = "width",
+    .layers = "depth",
+    .heads = "heads",
+    .intermediate = "inner",
+    .intermediate_multiple = 4,
+    .context = "length",
+    .epsilon = "epsilon",
+    .activation = "function",
+};
+
+static const decoder_family other = {
+    .place = place_turned,
+    .keys = &other_keys,
+    .default_context = 64,
+    .always_biases = true,
+    .layer_norms = true,
+    .learned_positions = true,
+    .ungated = true,
+    .tied_by_default = true,
+};
+
+static const architecture other_architecture = {.name = "other", .family = &other};
+
+static json_t *other_config(const char *more)
+{
+    char text[256];
+    json_t *config = NULL;
+    snprintf(text, sizeof text,
+             "{\"width\": 16, \"depth\": 2, \"heads\": 4, \"vocab_size\": 10, \"length\": 24, "
+             "\"function\": \"gelu_new\"%s}",
+             more);
+    assert_ok(json_parse("config.json", text, strlen(text), &config));
+    return config;
+}
+
+static int count_nodes(const graph *g, node_kind kind)
+{
+    int count = 0;
+    for (int n = 0; n < g->node_count; n++) {
+        count += g->nodes[n].kind == kind ? 1 : 0;
+    }
+    return count;
+}
+
+static graph *build_other(const char *more)
+{
+    graph *g = NULL;
+    json_t *config = other_config(more);
+    assert_ok(decoder_build(&other_architecture, "config.json", config, NULL, &g));
+    json_decref(config);
+    return g;
+}
+
+static void a_row_says_what_a_decoder_consists_of(void **state)
+{
+    (void)state;
+    graph *g = build_other(", \"inner\": null");
+    assert_int_equal(count_nodes(g, NODE_RMS_NORM), 0);
+    assert_int_equal(count_nodes(g, NODE_ROPE), 0);
+    assert_int_equal(count_nodes(g, NODE_MULTIPLY), 0);
+    assert_int_equal(count_nodes(g, NODE_LAYER_NORM), 5);
+    assert_int_equal(count_nodes(g, NODE_ACTIVATION), 2);
+    assert_int_equal(count_nodes(g, NODE_POSITIONS), 1);
+    for (int n = 0; n < g->node_count; n++) {
+        const node *a = &g->nodes[n];
+        const bool has_bias =
+            a->kind == NODE_LAYER_NORM || (a->kind == NODE_LINEAR && a->block < 2);
+        assert_int_equal(a->bias != GRAPH_NONE, has_bias);
+        assert_true(a->kind != NODE_ACTIVATION || a->activation == ACTIVATION_GELU_TANH);
+    }
+    assert_memory_equal(shape_of(g, "model.embed_positions.weight"), ((int64_t[]){24, 16}), 16);
+    assert_memory_equal(shape_of(g, "model.layers.1.mlp.up_proj.weight"), ((int64_t[]){64, 16}),
+                        16);
+    assert_rows(g, "model.layers.1.self_attn.v_proj.weight", "h.1.fused.weight", 32, 16);
+    assert_rows(g, "model.layers.1.self_attn.v_proj.bias", "h.1.fused.bias", 32, 16);
+    assert_rows(g, "model.embed_tokens.weight", "tokens.weight", 0, 10);
+    assert_int_equal(g->nodes[g->node_count - 1].weight, g->nodes[0].weight); /* tied */
+    graph_free(g);
+}
+
+static void widths_are_read_and_written_by_the_familys_keys(void **state)
+{
+    (void)state;
+    graph *g = build_other(", \"inner\": 20");
+    json_t *config = other_config("");
+    loader_verdict verdicts[LOADER_COUNT];
+    assert_int_equal(shape_of(g, "model.layers.0.mlp.down_proj.weight")[1], 20);
+    assert_ok(decoder_describe_narrowed(&other_architecture, g, config));
+    assert_int_equal(json_integer_value(json_object_get(config, "inner")), 20);
+    assert_int_equal(json_object_size(config), 7);
+    assert_ok(decoder_judge_loaders(&other_architecture, config, g, verdicts));
+    for (int i = 0; i < LOADER_COUNT; i++) {
+        assert_true(verdicts[i].loads);
+    }
+    graph_free(g);
+    g = build_other(", \"per_layer_config\": {\"0\": {\"heads\": 2}, \"1\": {\"heads\": 2}}");
+    assert_ok(decoder_judge_loaders(&other_architecture, config, g, verdicts));
+    for (int i = 0; i < LOADER_COUNT; i++) {
+        assert_false(verdicts[i].loads);
+        assert_string_equal(
+            verdicts[i].reason,
+            "its class takes heads of width / heads features; cut ffn alone for it");
+    }
+    graph_free(g);
+    json_decref(config);
+}
+
+static void what_does_not_fit_is_refused_by_the_familys_keys(void **state)
+{
+    (void)state;
+    graph *g = NULL;
+    json_t *config = other_config(", \"inner\": 0");
+    assert_fails(decoder_build(&other_architecture, "config.json", config, NULL, &g),
+                 GRAIL_ERROR_FORMAT, "\"inner\" is 0, expected 1 to");
+    json_decref(config);
+    config = other_config("");
+    assert_int_equal(json_object_set_new(config, "heads", json_integer(3)), 0);
+    assert_fails(decoder_build(&other_architecture, "config.json", config, NULL, &g),
+                 GRAIL_ERROR_FORMAT, "\"width\" is 16, which is not divisible by 3 heads");
+    json_object_del(config, "depth");
+    assert_fails(decoder_build(&other_architecture, "config.json", config, NULL, &g),
+                 GRAIL_ERROR_FORMAT, "depth");
+    json_decref(config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +305,9 @@ int main(void)
         cmocka_unit_test(biases_lie_beside_their_weights),
         cmocka_unit_test(every_layer_is_placed_by_its_own_widths),
         cmocka_unit_test(sites_are_those_of_separate_projections),
+        cmocka_unit_test(a_row_says_what_a_decoder_consists_of),
+        cmocka_unit_test(widths_are_read_and_written_by_the_familys_keys),
+        cmocka_unit_test(what_does_not_fit_is_refused_by_the_familys_keys),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);
 }

@@ -37,8 +37,8 @@ static void describe(const char *type, const char *changes, const int64_t first[
     assert_ok(a->build(a, "config.json", d->config, NULL, &d->narrowed));
     narrow_layer(d->narrowed, 0, first[0], first[1], first[2]);
     narrow_layer(d->narrowed, 1, second[0], second[1], second[2]);
-    assert_ok(a->describe_narrowed(d->narrowed, d->config));
-    assert_ok(a->judge_loaders(d->config, d->narrowed, d->verdicts));
+    assert_ok(a->describe_narrowed(a, d->narrowed, d->config));
+    assert_ok(a->judge_loaders(a, d->config, d->narrowed, d->verdicts));
 }
 
 static void description_fini(description *d)
@@ -213,8 +213,8 @@ static void describe_without(const char *type, const char *changes, const char *
         assert_ok(graph_drop_sublayer(d->narrowed, &s));
     }
     site_list_fini(&sites);
-    assert_ok(a->describe_narrowed(d->narrowed, d->config));
-    assert_ok(a->judge_loaders(d->config, d->narrowed, d->verdicts));
+    assert_ok(a->describe_narrowed(a, d->narrowed, d->config));
+    assert_ok(a->judge_loaders(a, d->config, d->narrowed, d->verdicts));
 }
 
 /* The described network has the narrowed one's nodes. */
@@ -317,6 +317,8 @@ static void tensors_of_later_layers_get_other_numbers(void **state)
                  {"model.layers.2.mlp.up_proj.weight", "model.layers.1.mlp.up_proj.weight"},
                  {"module.model.layers.11.input_layernorm.weight",
                   "module.model.layers.10.input_layernorm.weight"},
+                 {"transformer.h.2.ln_1.bias", "transformer.h.1.ln_1.bias"},
+                 {"layer2.0.weight.2", "layer2.0.weight.2"},       /* the first number counts */
                  {"model.layers.12.what", "model.layers.12.what"}, /* there is no such layer */
                  {"model.layers.x", "model.layers.x"},
                  {"lm_head.weight", "lm_head.weight"}};

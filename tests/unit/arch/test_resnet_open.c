@@ -174,7 +174,7 @@ static loader_verdict verdict_of(const network_fixture *f)
 {
     grail_model *m = network_open(f);
     loader_verdict verdicts[LOADER_COUNT];
-    assert_ok(m->architecture->judge_loaders(m->config, m->graph, verdicts));
+    assert_ok(m->architecture->judge_loaders(m->architecture, m->config, m->graph, verdicts));
     assert_string_equal(verdicts[1].loader, "ONNX Runtime");
     assert_true(verdicts[1].loads);
     judge_weights_file(m->checkpoint, verdicts);
@@ -317,7 +317,7 @@ static void hugging_faces_configuration_is_given_the_new_widths(void **state)
     lab_resnet r = lab_hugging_face(false);
     network_fixture *f = network_setup(&r);
     grail_model *m = network_open(f);
-    assert_ok(m->architecture->describe_narrowed(m->graph, m->config));
+    assert_ok(m->architecture->describe_narrowed(m->architecture, m->graph, m->config));
     const json_t *sizes = json_object_get(m->config, "hidden_sizes");
     assert_int_equal(json_array_size(sizes), 3);
     assert_int_equal(json_integer_value(json_array_get(sizes, 1)), 20);
@@ -338,7 +338,7 @@ static grail_status open_and_describe(void *context)
     grail_model_facts facts;
     TRY(grail_model_open_with(f->directory, &options, &m));
     TRY(grail_model_describe(m, &facts));
-    TRY(m->architecture->describe_narrowed(m->graph, m->config));
+    TRY(m->architecture->describe_narrowed(m->architecture, m->graph, m->config));
 out:
     grail_model_close(m);
     return status;

@@ -509,8 +509,8 @@ static void assert_verdict(const grail_model *m, const char *loader, bool loads,
 {
     loader_verdict verdicts[LOADER_COUNT];
     json_t *config = json_deep_copy(m->config);
-    assert_ok(m->architecture->describe_narrowed(m->graph, config));
-    assert_ok(m->architecture->judge_loaders(config, m->graph, verdicts));
+    assert_ok(m->architecture->describe_narrowed(m->architecture, m->graph, config));
+    assert_ok(m->architecture->judge_loaders(m->architecture, config, m->graph, verdicts));
     assert_string_equal(verdicts[0].loader, loader);
     assert_int_equal(verdicts[0].loads, loads);
     if (strstr(verdicts[0].reason, text) == NULL) {
@@ -612,7 +612,7 @@ static void a_narrowed_tower_is_described_in_the_configuration_it_had(void **sta
             shape[0] = 16;
         }
     }
-    assert_ok(m->architecture->describe_narrowed(m->graph, m->config));
+    assert_ok(m->architecture->describe_narrowed(m->architecture, m->graph, m->config));
     const json_t *vision = json_object_get(m->config, "vision_config");
     assert_int_equal(json_integer_value(json_object_get(vision, "intermediate_size")), 30);
     assert_int_equal(json_integer_value(json_object_get(vision, "num_attention_heads")), 1);
@@ -628,7 +628,7 @@ static void a_tower_that_was_recognised_is_described_so_that_it_opens_again(void
     tower_lab lab;
     tower_open(&lab, "model-soup");
     grail_model *m = tower_model(&lab, HEADS_OF_16);
-    assert_ok(m->architecture->describe_narrowed(m->graph, m->config));
+    assert_ok(m->architecture->describe_narrowed(m->architecture, m->graph, m->config));
     lab.config = json_deep_copy(m->config);
     grail_model_close(m);
     m = tower_model(&lab, NULL); /* no setting has to be given again */
@@ -646,7 +646,7 @@ static void the_size_of_heads_is_written_where_it_was_taken_for_granted(void **s
     grail_model *m = NULL;
     assert_ok(grail_model_open(tower_golden("simple-vit"), &m));
     assert_null(json_object_get(m->config, "head_dim"));
-    assert_ok(m->architecture->describe_narrowed(m->graph, m->config));
+    assert_ok(m->architecture->describe_narrowed(m->architecture, m->graph, m->config));
     assert_int_equal(json_integer_value(json_object_get(m->config, "head_dim")), 64);
     grail_model_close(m);
 }

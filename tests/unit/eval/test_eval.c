@@ -205,6 +205,22 @@ static void a_network_does_not_differ_from_itself(void **state)
     assert_int_equal(same.identity_checked, 0);
 }
 
+/* Random tokens are no more than the network has positions. */
+static void a_short_network_is_compared_on_short_windows(void **state)
+{
+    (void)state;
+    lab l;
+    lab_model m;
+    lab_open(&l);
+    lab_read(&m, lab_golden("qwen2"));
+    lab_set_integer(&m, "max_position_embeddings", 24);
+    lab_write(&m, lab_path(&l, "short"), GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    const char *model = lab_path(&l, "short");
+    assert_int_equal(compare_models(model, model, "cpu").compared, 4 * 24);
+    lab_close(&l);
+}
+
 /* Two networks whose logits are known: their comparison by hand. */
 static void a_comparison_is_that_of_the_logits(void **state)
 {
@@ -441,6 +457,7 @@ int main(void)
         cmocka_unit_test(the_first_windows_can_be_taken_and_a_measurement_stopped),
         cmocka_unit_test(logits_are_written_as_they_are),
         cmocka_unit_test(a_network_does_not_differ_from_itself),
+        cmocka_unit_test(a_short_network_is_compared_on_short_windows),
         cmocka_unit_test(a_comparison_is_that_of_the_logits),
         cmocka_unit_test(networks_of_different_vocabularies_are_not_compared),
         cmocka_unit_test(a_text_that_was_calibrated_on_is_recognised),

@@ -120,6 +120,32 @@ static void tokens_are_put_first_and_positions_added_to_every_sample(void **stat
     hand_fini(&n);
 }
 
+/* Of 30 learned positions, 24 are there. */
+static void inputs_may_have_the_first_positions_alone(void **state)
+{
+    (void)state;
+    hand_network n;
+    float positions[30 * 3];
+    float *pixels = hand_pixels(2, small, 4);
+    support_fill_normal(positions, 30 * 3, 5);
+    hand_begin(&n);
+    const int placed = hand_token(&n, NODE_POSITIONS, "learned", 30, 3, n.g->input);
+    n.g->nodes[n.g->node_count - 1].positions.may_be_fewer = true;
+    hand_end(&n, backend_reference(), placed);
+    hand_set(&n, "learned.positions", positions);
+    float *y = hand_run(&n, 2, small, pixels);
+    assert_rows(&n, 2 * 24, 3);
+    for (int i = 0; i < 2 * 24 * 3; i++) {
+        assert_near(y[i], (double)pixels[i] + (double)positions[i % 72], 1e-6);
+    }
+    assert_fails(execution_begin(n.e, (batch_shape){2, {4, 8}}, (batch_input){.pixels = pixels}),
+                 GRAIL_ERROR_SHAPE,
+                 "learned.positions has 30 positions, but the input makes 32; use shorter samples");
+    memory_free(y);
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
 /* Adds a table of step * i to the positions of x. */
 static int add_table(hand_network *n, double step, int x)
 {
@@ -462,6 +488,7 @@ int main(void)
         cmocka_unit_test(a_shortcut_keeps_every_second_position_and_pads_channels),
         cmocka_unit_test(patches_lie_side_by_side_row_column_channel),
         cmocka_unit_test(tokens_are_put_first_and_positions_added_to_every_sample),
+        cmocka_unit_test(inputs_may_have_the_first_positions_alone),
         cmocka_unit_test(every_node_may_have_a_table_of_positions_of_its_own),
         cmocka_unit_test(the_first_position_and_the_mean_leave_one_row_per_sample),
         cmocka_unit_test(samples_do_not_touch_each_other),
