@@ -135,6 +135,37 @@ static void a_folding_is_fitted_on_what_the_folded_producer_emits(void **state)
     grail_statistics_free(s);
 }
 
+/* As an expert that no row was routed to. */
+static void without_rows_the_consumer_is_cut_and_no_more(void **state)
+{
+    (void)state;
+    static const float consumer[UNITS * UNITS] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    const double cut[] = {1, 3, 4, 6, 7, 9};
+    for (int i = 0; i < 4; i++) {
+        float weight[6];
+        double bias_change[UNITS] = {NAN, NAN, NAN};
+        grail_statistics *s = NULL;
+        grail_reducer *reducer = NULL;
+        grail_compensate_result result;
+        grail_compensate_options options;
+        grail_compensate_options_init(&options);
+        options.prior = i % 2;
+        options.bias = i / 2;
+        assert_ok(grail_statistics_create(UNITS, 0, &s));
+        assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
+        assert_ok(grail_compensate(s, reducer, 1, UNITS, consumer, &options, weight,
+                                   options.bias != 0 ? bias_change : NULL, &result));
+        assert_map(weight, cut, 0.0);
+        for (int o = 0; o < UNITS && options.bias != 0; o++) {
+            assert_near(bias_change[o], 0.0, 0.0);
+        }
+        assert_near(result.error_before, 0.0, 0.0);
+        assert_near(result.error_after, 0.0, 0.0);
+        grail_reducer_free(reducer);
+        grail_statistics_free(s);
+    }
+}
+
 static void statistics_are_not_changed(void **state)
 {
     (void)state;
@@ -283,6 +314,7 @@ int main(void)
         cmocka_unit_test(a_penalty_by_the_diagonal_shrinks_all_kept_units_alike),
         cmocka_unit_test(the_prior_ridge_shrinks_only_what_is_added),
         cmocka_unit_test(a_folding_is_fitted_on_what_the_folded_producer_emits),
+        cmocka_unit_test(without_rows_the_consumer_is_cut_and_no_more),
         cmocka_unit_test(statistics_are_not_changed),
         cmocka_unit_test(a_bias_change_is_computed_when_asked_for),
         cmocka_unit_test(keeping_every_unit_returns_the_consumer_bit_for_bit),
