@@ -105,9 +105,7 @@ grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64
     TRY(execution_begin(f->run, sequence_batch(1, rows), (batch_input){0}));
     for (int i = 0; i < f->stream.live_count; i++) {
         const matrix held = forward_rows(f, i, window, from, rows);
-        matrix place = {0};
-        TRY(execution_make(f->run, f->stream.live[i], held.columns, &place));
-        TRY(matrix_copy(held, place));
+        TRY(execution_put(f->run, f->stream.live[i], held));
     }
     TRY(execution_run(f->run, f->store, f->stream.position, g->node_count));
     *out = execution_value(f->run, g->output);

@@ -18,6 +18,7 @@ grail_status execution_create(const graph *g, backend *b, matrix_pool *pool, exe
     *e = (execution){.graph = g, .backend = b, .pool = pool};
     TRY(memory_new(&e->values, (size_t)g->value_count, sizeof e->values[0]));
     TRY(memory_new(&e->widths, (size_t)g->value_count, sizeof e->widths[0]));
+    TRY(memory_new(&e->taken, (size_t)g->value_count, sizeof e->taken[0]));
     TRY(memory_new(&e->extents, (size_t)g->value_count, sizeof e->extents[0]));
     *out = e;
     e = NULL;
@@ -45,6 +46,7 @@ void execution_free(execution *e)
     }
     drop_values(e);
     memory_free(e->values);
+    memory_free(e->taken);
     memory_free(e->widths);
     memory_free(e->extents);
     memory_free(e);
@@ -78,6 +80,7 @@ grail_status execution_begin(execution *e, batch_shape shape, batch_input input)
 {
     grail_status status = GRAIL_OK;
     drop_values(e);
+    memset(e->taken, 0, (size_t)e->graph->value_count * sizeof e->taken[0]);
     e->shape = shape;
     e->input = input;
     if (shape.samples == 0) {
@@ -95,6 +98,10 @@ out:
 
 int64_t execution_rows(const execution *e, int value)
 {
+    const int route = e->graph->routes[value];
+    if (route != GRAPH_NONE) {
+        return e->taken[route];
+    }
     return e->shape.samples * e->extents[value].height * e->extents[value].width;
 }
 
@@ -112,6 +119,17 @@ grail_status execution_make(execution *e, int value, int64_t columns, matrix *ou
     *out = e->values[value];
 out:
     return status;
+}
+
+grail_status execution_put(execution *e, int value, matrix m)
+{
+    const int route = e->graph->routes[value];
+    matrix place = {0};
+    if (route != GRAPH_NONE) {
+        e->taken[route] = m.rows;
+    }
+    const grail_status status = execution_make(e, value, m.columns, &place);
+    return status == GRAIL_OK ? matrix_copy(m, place) : status;
 }
 
 /* Whether nothing reads a value after node `index`. */
@@ -270,6 +288,9 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     node_run r;
     TRY(check_inputs(e, index));
     TRY(execution_describe(e, store, index, &r));
+    if (operator_of(n)->rows == ROWS_TAKEN) {
+        TRY(routed_rows(&r, &e->taken[n->output]));
+    }
     TRY(make_output(e, index, &r));
     status = operator_code_of(n)->run(&r);
     if (status == GRAIL_ERROR_NUMERIC && n->weight != GRAPH_NONE) {

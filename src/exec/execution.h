@@ -29,6 +29,7 @@ typedef struct execution {
     batch_shape shape;
     extent *extents; /* [value_count] positions of every value for this shape */
     batch_input input;
+    int64_t *taken;     /* [value_count] rows of the values that were made by taking rows */
     int64_t *widths;    /* [value_count] columns of the values that were made in this batch */
     matrix *values;     /* [value_count], of the pool; zeroed where not live */
     const bool *pinned; /* [value_count] values that outlive their last reader, for the way back
@@ -49,6 +50,8 @@ int64_t execution_rows(const execution *e, int value);
 
 /** Makes room for value `v`, [its rows, columns], to be filled by the caller. *out is borrowed. */
 grail_status execution_make(execution *e, int value, int64_t columns, matrix *out) GRAIL_MUST_CHECK;
+/** Makes value `v` a copy of `m`, which it was in this batch or one of the same samples. */
+grail_status execution_put(execution *e, int value, matrix m) GRAIL_MUST_CHECK;
 /** Borrowed; no matrix when the value is not live. */
 matrix execution_value(const execution *e, int value);
 /**

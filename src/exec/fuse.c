@@ -267,6 +267,7 @@ static grail_status copy_graph(fused_network *network, const graph *g)
     network->graph.nodes = NULL;
     network->graph.value_source = NULL;
     network->graph.last_use = NULL;
+    network->graph.routes = NULL;
     network->graph.node_count = 0;
     return memory_new(&network->graph.nodes, (size_t)g->node_count, sizeof g->nodes[0]);
 }
@@ -318,5 +319,6 @@ void fused_network_free(fused_network *f)
     memory_free(f->graph.nodes);
     memory_free(f->graph.value_source);
     memory_free(f->graph.last_use);
+    memory_free(f->graph.routes);
     memory_free(f);
 }

@@ -48,18 +48,11 @@ out:
     return status;
 }
 
-static grail_status copy_in(execution *e, int value, matrix m)
-{
-    matrix place = {0};
-    const grail_status status = execution_make(e, value, m.columns, &place);
-    return status == GRAIL_OK ? matrix_copy(m, place) : status;
-}
-
 grail_status sample_stream_peek(const sample_stream *s, int64_t batch, execution *e)
 {
     grail_status status = GRAIL_OK;
     for (int i = 0; i < s->live_count; i++) {
-        TRY(copy_in(e, s->live[i], s->held[batch * s->live_count + i]));
+        TRY(execution_put(e, s->live[i], s->held[batch * s->live_count + i]));
     }
 out:
     return status;
@@ -82,6 +75,11 @@ static grail_status pick_value(const sample_stream *s, int live, int64_t batch_s
 {
     grail_status status = GRAIL_OK;
     const int value = s->live[live];
+    if (s->graph->routes[value] != GRAPH_NONE) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "samples cannot be picked from rows that a router chose, which are not ordered by "
+             "sample; train blocks that put them back before their end");
+    }
     const int64_t rows = execution_rows(e, value) / count; /* of one sample */
     matrix place = {0};
     TRY(execution_make(e, value, s->held[live].columns, &place));

@@ -48,6 +48,15 @@ typedef struct attention_attributes {
     double scale;       /* of the scores */
 } attention_attributes;
 
+/** The rows that a router chose for one of its outputs: those whose score for it is among the
+ * largest of their row. A row's weight is the softmax of that score over the chosen ones of the
+ * row, or over all. */
+typedef struct route_attributes {
+    int64_t output;
+    int64_t chosen; /* outputs of each row; of equal scores the first ones */
+    bool over_all;
+} route_attributes;
+
 /** Positions, of a parameter or, where there is none, of a table. */
 typedef struct position_attributes {
     int64_t count;       /* of the table */

@@ -31,6 +31,7 @@ void graph_free(graph *g)
     memory_free(g->nodes);
     memory_free(g->value_source);
     memory_free(g->last_use);
+    memory_free(g->routes);
     for (int t = 0; t < g->table_count; t++) {
         memory_free(g->tables[t]);
     }
@@ -286,12 +287,15 @@ static grail_status index_values(graph *g)
     const size_t values = (size_t)g->value_count;
     TRY(memory_resize(&g->value_source, values, sizeof g->value_source[0]));
     TRY(memory_resize(&g->last_use, values, sizeof g->last_use[0]));
+    TRY(memory_resize(&g->routes, values, sizeof g->routes[0]));
     for (int v = 0; v < g->value_count; v++) {
         g->value_source[v] = GRAPH_NONE;
         g->last_use[v] = GRAPH_NONE;
+        g->routes[v] = GRAPH_NONE;
     }
     for (int n = 0; n < g->node_count; n++) {
         g->value_source[g->nodes[n].output] = n;
+        g->routes[g->nodes[n].output] = node_route(g, &g->nodes[n]);
         for (int i = 0; i < g->nodes[n].input_count; i++) {
             g->last_use[g->nodes[n].inputs[i]] = n;
         }
@@ -311,6 +315,9 @@ grail_status graph_finish(graph *g, int output)
     TRY(index_values(g));
     TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
     TRY(graph_widths(g, widths));
+    for (int n = 0; n < g->node_count; n++) {
+        TRY(node_check_rows(g, &g->nodes[n]));
+    }
 out:
     memory_free(widths);
     return status;

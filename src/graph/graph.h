@@ -1,9 +1,9 @@
 /* The graph: nodes in topological order over values, built per architecture.
  *
  * A value is a matrix [rows, width], rows = samples x positions (sequence positions, or height x
- * width of an image, channel last); a node reads up to three values and makes one. Widths are not
- * stored; they follow from the shapes of the parameters, so a narrowed model is the same graph with
- * other shapes. */
+ * width of an image, channel last), or as many of them as a router chose; a node reads up to three
+ * values and makes one. Widths are not stored; they follow from the shapes of the parameters, so a
+ * narrowed model is the same graph with other shapes. */
 #ifndef GRAIL_GRAPH_GRAPH_H
 #define GRAIL_GRAPH_GRAPH_H
 
@@ -41,6 +41,7 @@ typedef struct node {
             int64_t pad;    /* shortcut: zero channels on each side */
         };
         position_attributes positions;
+        route_attributes route;
         bool repeats_second; /* product, sum: the second input has one position per sample, or one
                                 channel, or both, which stands for all of the first one's */
     };
@@ -66,6 +67,8 @@ typedef struct graph {
     int value_count;
     int *value_source; /* node that makes each value, GRAPH_NONE for the input */
     int *last_use;     /* last node that reads each value, node_count for the output */
+    int *routes;       /* the value that was made by taking the rows that each value has; GRAPH_NONE
+                          where its rows are samples x positions */
     int block_count;
     int input, output; /* values: token ids or pixels, logits */
     input_kind input_kind;
@@ -129,7 +132,8 @@ grail_status graph_add_node(graph *g, const node *n, int *out) GRAIL_MUST_CHECK;
 /** Takes *table over, which nodes of the graph may borrow from then on, and leaves NULL. */
 grail_status graph_own_table(graph *g, double **table) GRAIL_MUST_CHECK;
 
-/** Sets the output, fills last_use, and checks shapes: graph_widths must succeed. */
+/** Sets the output, fills the indices of values, and checks shapes: graph_widths must succeed, and
+ * what reads routed rows must work on each row alone. */
 grail_status graph_finish(graph *g, int output) GRAIL_MUST_CHECK;
 
 /** The node that reads a value, if it is the only one and reads it once; GRAPH_NONE otherwise, and

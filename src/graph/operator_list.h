@@ -7,12 +7,13 @@ OPERATOR(EMBEDDING, embedding, .inputs = 1, .axis = AXIS_ENDS, .width = columns_
          .gathers = true)
 
 /* y = x W^T + b, weight[out, in] */
-OPERATOR(LINEAR, linear, .inputs = 1, .axis = AXIS_STARTS, .width = rows_of_weight,
-         .check = input_fits_weight, .may_overflow = true, .looks_at_inputs = true)
+OPERATOR(LINEAR, linear, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_STARTS,
+         .width = rows_of_weight, .check = input_fits_weight, .may_overflow = true,
+         .looks_at_inputs = true)
 
 /* over groups of `group` features; group 0 means the entire width */
-OPERATOR(RMS_NORM, rms_norm, .inputs = 1, .pins = has_no_groups, .check = groups_fit,
-         .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
+OPERATOR(RMS_NORM, rms_norm, .inputs = 1, .rows = ROWS_ALONE, .pins = has_no_groups,
+         .check = groups_fit, .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
 
 /* rotary positions on heads of head_dim */
 OPERATOR(ROPE, rope, .inputs = 1, .in_place = IN_PLACE_ANY)
@@ -21,13 +22,15 @@ OPERATOR(ROPE, rope, .inputs = 1, .in_place = IN_PLACE_ANY)
 OPERATOR(ATTENTION, attention, .inputs = 3, .axis = AXIS_HEADS, .check = heads_fit,
          .may_overflow = true, .looks_at_inputs = true, .looks_at_output = true)
 
-OPERATOR(ACTIVATION, activation, .inputs = 1, .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
+OPERATOR(ACTIVATION, activation, .inputs = 1, .rows = ROWS_ALONE, .in_place = IN_PLACE_ANY,
+         .looks_at_inputs = true)
 
-OPERATOR(MULTIPLY, multiply, .inputs = 2, .axis = AXIS_JOINS, .check = inputs_agree,
-         .extent = same_positions, .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
+OPERATOR(MULTIPLY, multiply, .inputs = 2, .rows = ROWS_ALONE, .axis = AXIS_JOINS,
+         .check = inputs_agree, .extent = same_positions, .in_place = IN_PLACE_ANY,
+         .looks_at_inputs = true)
 
-OPERATOR(ADD, add, .inputs = 2, .axis = AXIS_SUMS, .check = inputs_agree, .extent = same_positions,
-         .in_place = IN_PLACE_ANY)
+OPERATOR(ADD, add, .inputs = 2, .rows = ROWS_ALONE, .axis = AXIS_SUMS, .check = inputs_agree,
+         .extent = same_positions, .in_place = IN_PLACE_ANY)
 
 /* weight[out, in, kernel_height, kernel_width] over `window` */
 OPERATOR(CONV2D, conv2d, .inputs = 1, .axis = AXIS_STARTS, .width = rows_of_weight,
@@ -35,12 +38,12 @@ OPERATOR(CONV2D, conv2d, .inputs = 1, .axis = AXIS_STARTS, .width = rows_of_weig
          .moves_window = true, .may_overflow = true, .looks_at_inputs = true)
 
 /* (x - mean) / sqrt(variance + epsilon) * weight + bias, per channel */
-OPERATOR(BATCH_NORM, batch_norm, .inputs = 1, .check = rows_fit, .in_place = IN_PLACE_ANY,
-         .per_channel = true, .looks_at_inputs = true)
+OPERATOR(BATCH_NORM, batch_norm, .inputs = 1, .rows = ROWS_ALONE, .check = rows_fit,
+         .in_place = IN_PLACE_ANY, .per_channel = true, .looks_at_inputs = true)
 
 /* over the entire width */
-OPERATOR(LAYER_NORM, layer_norm, .inputs = 1, .pins = always, .check = channels_fit,
-         .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
+OPERATOR(LAYER_NORM, layer_norm, .inputs = 1, .rows = ROWS_ALONE, .pins = always,
+         .check = channels_fit, .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
 
 /* over `window` */
 OPERATOR(MAX_POOL, max_pool, .inputs = 1, .extent = windows, .moves_window = true,
@@ -70,5 +73,13 @@ OPERATOR(POSITIONS, positions, .inputs = 1, .pins = always, .check = channels_fi
 OPERATOR(FIRST_TOKEN, first_token, .inputs = 1, .extent = one_position)
 
 /* x / ||x||_2 per row */
-OPERATOR(UNIT_LENGTH, unit_length, .inputs = 1, .pins = always, .in_place = IN_PLACE_ANY,
-         .looks_at_inputs = true)
+OPERATOR(UNIT_LENGTH, unit_length, .inputs = 1, .rows = ROWS_ALONE, .pins = always,
+         .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
+
+/* (x, scores[rows, outputs]) -> the rows of x that a router chose for one output, in their order */
+OPERATOR(TAKE_ROWS, take_rows, .inputs = 2, .rows = ROWS_TAKEN, .axis = AXIS_ROUTED,
+         .check = route_fits, .extent = routed_positions, .looks_at_inputs = true)
+
+/* (those rows, scores) -> each in its place, times its weight; 0 in the others */
+OPERATOR(PUT_ROWS, put_rows, .inputs = 2, .rows = ROWS_PUT, .axis = AXIS_ROUTED,
+         .check = route_fits, .extent = routed_positions, .looks_at_inputs = true)

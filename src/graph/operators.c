@@ -82,6 +82,19 @@ static grail_status heads_fit(const graph *g, const node *n, const int64_t *in)
     return GRAIL_OK;
 }
 
+static grail_status route_fits(const graph *g, const node *n, const int64_t *in)
+{
+    (void)g;
+    const route_attributes *a = &n->route;
+    if (a->output >= 0 && a->output < in[1] && a->chosen > 0 && a->chosen <= in[1]) {
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_SHAPE,
+                     "block %d: a route of output %lld, with %lld chosen in each row, does not fit "
+                     "a router of %lld outputs",
+                     n->block, (long long)a->output, (long long)a->chosen, (long long)in[1]);
+}
+
 /* Every parameter must have a row for each channel. */
 static grail_status rows_fit(const graph *g, const node *n, const int64_t *in)
 {
@@ -197,6 +210,20 @@ static grail_status same_positions(const graph *g, const node *n, const extent *
                      (long long)in[1].height, (long long)in[1].width);
 }
 
+static grail_status routed_positions(const graph *g, const node *n, const extent *in, extent *out)
+{
+    (void)g;
+    *out = in[0];
+    if (in[0].height * in[0].width == in[1].height * in[1].width) {
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_SHAPE,
+                     "block %d: rows are routed at %lld x %lld positions by scores of %lld x %lld, "
+                     "expected the same",
+                     n->block, (long long)in[0].height, (long long)in[0].width,
+                     (long long)in[1].height, (long long)in[1].width);
+}
+
 /* -- the channel axis -------------------------------------------------------------------------- */
 
 static bool always(const node *n)
@@ -278,6 +305,51 @@ grail_status node_check(const graph *g, const node *n, const int64_t in[NODE_MAX
 {
     const operator_rules *rules = operator_of(n);
     return rules->check == NULL ? GRAIL_OK : rules->check(g, n, in);
+}
+
+int node_route(const graph *g, const node *n)
+{
+    switch (operator_of(n)->rows) {
+    case ROWS_ALONE:
+        return g->routes[n->inputs[0]];
+    case ROWS_TAKEN:
+        return n->output;
+    case ROWS_BY_POSITION:
+    case ROWS_PUT:
+        break;
+    }
+    return GRAPH_NONE;
+}
+
+/* Whether rows are put back by what they were taken by. */
+static bool ends_route(const graph *g, const node *n)
+{
+    const int route = g->routes[n->inputs[0]];
+    if (route == GRAPH_NONE || g->routes[n->inputs[1]] != GRAPH_NONE) {
+        return false;
+    }
+    const node *taker = &g->nodes[g->value_source[route]];
+    return taker->inputs[1] == n->inputs[1] && taker->route.output == n->route.output &&
+           taker->route.chosen == n->route.chosen;
+}
+
+grail_status node_check_rows(const graph *g, const node *n)
+{
+    const row_rule rule = operator_of(n)->rows;
+    bool fits = rule != ROWS_PUT || ends_route(g, n);
+    for (int i = 0; i < n->input_count && rule != ROWS_PUT; i++) {
+        const int route = g->routes[n->inputs[i]];
+        fits =
+            fits && (route == GRAPH_NONE || rule == ROWS_ALONE) && route == g->routes[n->inputs[0]];
+    }
+    if (fits) {
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_INTERNAL,
+                     "block %d: %s (kind %s) cannot read the rows that it is given: rows that a "
+                     "router chose go through nodes that work on each row alone, with others of "
+                     "the same route, until they are put back",
+                     n->block, node_name(g, n), operator_of(n)->name);
 }
 
 grail_status node_extent(const graph *g, const node *n, const extent in[2], extent *out)

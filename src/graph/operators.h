@@ -12,16 +12,26 @@ typedef enum axis_rule {
     AXIS_ENDS,    /* what it reads and what it makes are no channels that could be cut */
     AXIS_JOINS,   /* both inputs have the channels of the output, unless the second has but one */
     AXIS_SUMS,    /* the same, and the output is a residual stream */
-    AXIS_HEADS    /* couples heads of q, k and v; the output has the channels of q */
+    AXIS_HEADS,   /* couples heads of q, k and v; the output has the channels of q */
+    AXIS_ROUTED   /* the output has the channels of the first input, by scores that are not cut */
 } axis_rule;
 
 /** Which inputs' memory the output may take when nothing else reads them. */
 typedef enum in_place_rule { IN_PLACE_NEVER, IN_PLACE_ANY, IN_PLACE_SECOND } in_place_rule;
 
+/** What a node does with rows. */
+typedef enum row_rule {
+    ROWS_BY_POSITION, /* looks at samples and positions, which the rows are */
+    ROWS_ALONE,       /* makes each row from that row, so that rows may be any */
+    ROWS_TAKEN,       /* data choose the rows: there may be none */
+    ROWS_PUT          /* back in their places */
+} row_rule;
+
 typedef struct operator_rules {
     const char *name;
     int inputs; /* values that it reads; only a fused graph adds one (exec/fuse.h) */
     axis_rule axis;
+    row_rule rows;
     /** Whether the axis that it carries cannot be cut; NULL: it can. */
     bool (*pins)(const node *n);
     /** The output's width, from the weight's shape and the inputs' widths; NULL: that of the first
@@ -63,7 +73,11 @@ int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_M
 /** Whether its inputs' widths fit its parameters and each other. */
 grail_status node_check(const graph *g, const node *n,
                         const int64_t in[NODE_MAX_INPUTS]) GRAIL_MUST_CHECK;
-/** The positions of its output. */
+/** Where its output has rows that were chosen: what chose them (graph.routes), else GRAPH_NONE. */
+int node_route(const graph *g, const node *n);
+/** Whether it can work on the rows that its inputs have. */
+grail_status node_check_rows(const graph *g, const node *n) GRAIL_MUST_CHECK;
+/** The positions of its output; of chosen rows, all that they were chosen from. */
 grail_status node_extent(const graph *g, const node *n, const extent in[2],
                          extent *out) GRAIL_MUST_CHECK;
 

@@ -105,6 +105,10 @@ static void follow_node(axes *a, const node *n, gqa_mode mode)
         join_inputs(a, n);
         a->summed[axis_root(a, n->output)] |= rules->axis == AXIS_SUMS;
         break;
+    case AXIS_ROUTED:
+        axis_join(a, n->output, n->inputs[0]);
+        axis_pin(a, n->inputs[1]);
+        break;
     case AXIS_HEADS:
         follow_attention(a, n, mode);
         break;

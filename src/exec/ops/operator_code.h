@@ -50,6 +50,9 @@ position_shape positions_of(const node_run *r);
 /** All positions of a sample as one row. */
 matrix by_sample(const node_run *r, matrix m);
 
+/** The number of rows that a node takes by scores (route.c), which may be 0. */
+grail_status routed_rows(const node_run *r, int64_t *count) GRAIL_MUST_CHECK;
+
 /** dx[input] <- a matrix of the pool with the shape of that input. */
 grail_status back_new(node_back *b, int input) GRAIL_MUST_CHECK;
 /** dx[input] <- dy, which is no more there. */

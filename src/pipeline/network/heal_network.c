@@ -180,9 +180,7 @@ static grail_status place_inputs(const network_task *t, section *s)
 {
     grail_status status = GRAIL_OK;
     for (int i = 0; i < s->count; i++) {
-        matrix place = {0};
-        TRY(execution_make(tape_execution(t->tape), s->live[i], s->kept[i].columns, &place));
-        TRY(matrix_copy(s->kept[i], place));
+        TRY(execution_put(tape_execution(t->tape), s->live[i], s->kept[i]));
     }
 out:
     return status;

@@ -49,6 +49,13 @@ int add_plain(graph *g, int block, node_kind kind, int left, int right)
     return add_node(g, &n);
 }
 
+int add_route(graph *g, int block, node_kind kind, int64_t output, int rows, int scores)
+{
+    node n = node_of(kind, block, rows, scores);
+    n.route = (route_attributes){.output = output, .chosen = 2};
+    return add_node(g, &n);
+}
+
 int add_attention(graph *g, int block, int64_t head_dim, int q, int k, int v)
 {
     node n = node_of(NODE_ATTENTION, block, q, k);

@@ -13,6 +13,8 @@ int add_norm(graph *g, int block, const char *name, int64_t width, int64_t group
 int add_embedding(graph *g, const char *name, int64_t vocabulary, int64_t width);
 /** Activation or rotary positions of one value; Add or Multiply of two. */
 int add_plain(graph *g, int block, node_kind kind, int left, int right);
+/** Takes rows of `rows`, or puts them back, by one output of the scores, of two chosen per row. */
+int add_route(graph *g, int block, node_kind kind, int64_t output, int rows, int scores);
 int add_attention(graph *g, int block, int64_t head_dim, int q, int k, int v);
 
 /** y = conv(x) with W "<name>.weight" [out, in, kernel, kernel], padded to keep the positions. */

@@ -207,6 +207,53 @@ static void a_node_reads_as_many_values_as_its_kind(void **state)
     graph_free(g);
 }
 
+/* A residual stream with one expert of four; what it puts back may be by other scores, another
+ * expert, or not put back at all. */
+static graph *routed_graph(int64_t output, bool own_scores, bool puts)
+{
+    graph *g = new_graph();
+    const int h = add_embedding(g, "e", 10, 4);
+    const int scores = add_linear(g, 0, "router", 4, 4, false, h);
+    const int other = add_linear(g, 0, "other", 4, 4, false, h);
+    const int rows = add_route(g, 0, NODE_TAKE_ROWS, 1, h, scores);
+    int x = add_linear(g, 0, "up", 4, 4, false, rows);
+    if (puts) {
+        x = add_route(g, 0, NODE_PUT_ROWS, output, x, own_scores ? scores : other);
+    }
+    add_plain(g, 0, NODE_ADD, h, x);
+    return g;
+}
+
+static void routed_rows_go_alone_until_they_are_put_back(void **state)
+{
+    (void)state;
+    graph *g = routed_graph(1, true, true);
+    assert_ok(graph_finish(g, last_value(g)));
+    assert_int_equal(g->routes[4], 4); /* what is taken, and what is made of it */
+    assert_int_equal(g->routes[5], 4);
+    assert_int_equal(g->routes[6], GRAPH_NONE);
+    assert_int_equal(g->routes[1], GRAPH_NONE);
+    graph_free(g);
+    graph *const wrong[] = {routed_graph(2, true, true), routed_graph(1, false, true),
+                            routed_graph(1, true, false)};
+    for (int i = 0; i < 3; i++) {
+        assert_fails(graph_finish(wrong[i], last_value(wrong[i])), GRAIL_ERROR_INTERNAL,
+                     i < 2 ? "(kind put_rows) cannot read the rows that it is given"
+                           : "(kind add) cannot read the rows that it is given");
+        graph_free(wrong[i]);
+    }
+    g = routed_graph(1, true, true);
+    add_plain(g, 0, NODE_MEAN, 5, GRAPH_NONE);
+    assert_fails(graph_finish(g, last_value(g)), GRAIL_ERROR_INTERNAL,
+                 "(kind mean) cannot read the rows that it is given");
+    graph_free(g);
+    g = new_graph();
+    const int h = add_embedding(g, "e", 10, 4);
+    add_route(g, 2, NODE_TAKE_ROWS, 4, h, h);
+    assert_misfit(g, "block 2: a route of output 4, with 2 chosen in each row, does not fit a "
+                     "router of 4 outputs");
+}
+
 static graph *attention_graph(int64_t head_dim, int64_t q_width, int64_t k_width, int64_t v_width)
 {
     graph *g = new_graph();
@@ -272,6 +319,7 @@ int main(void)
         cmocka_unit_test(a_norm_of_another_width_is_named),
         cmocka_unit_test(operands_of_different_widths_are_refused),
         cmocka_unit_test(a_node_reads_as_many_values_as_its_kind),
+        cmocka_unit_test(routed_rows_go_alone_until_they_are_put_back),
         cmocka_unit_test(heads_that_do_not_fit_are_refused),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };

@@ -89,6 +89,28 @@ static void a_gated_ffn_has_two_producers(void **state)
     graph_free(g);
 }
 
+/* Each expert is a site of its own; the scores are cut nowhere. */
+static void the_width_of_an_expert_is_a_site(void **state)
+{
+    (void)state;
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    const int scores = add_linear(g, 0, "router", WIDTH, 3, false, n);
+    const int rows = add_route(g, 0, NODE_TAKE_ROWS, 1, n, scores);
+    const int up = add_linear(g, 0, "up", WIDTH, INNER, false, rows);
+    const int a = add_plain(g, 0, NODE_ACTIVATION, up, GRAPH_NONE);
+    const int down = add_linear(g, 0, "down", INNER, WIDTH, false, a);
+    end_graph(g, h, add_route(g, 0, NODE_PUT_ROWS, 1, down, scores));
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 1);
+    assert_string_equal(sites.sites[0].name, "down");
+    assert_int_equal(sites.sites[0].units, INNER);
+    assert_end(g, &sites.sites[0].producers[0], "up.weight", 1, false);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
 enum { DIM = 4 };
 
 /* Attention of `heads` and `kv` heads, with rotary positions and optional norms of q and k. */
@@ -400,6 +422,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plain_mlp_is_a_site_of_its_neurons),
         cmocka_unit_test(a_gated_ffn_has_two_producers),
+        cmocka_unit_test(the_width_of_an_expert_is_a_site),
         cmocka_unit_test(heads_of_their_own_are_units_of_all_four_projections),
         cmocka_unit_test(grouped_heads_are_cut_with_their_query_heads),
         cmocka_unit_test(or_query_heads_alone_equally_many_of_each_group),

@@ -1,0 +1,307 @@
+/* Rows that a router chooses: a layer of experts against a loop over its rows, also where an expert
+ * has none, or all. */
+#include "hand_network.h"
+
+#include "support/matrices.h"
+
+#include "exec/sample_stream.h"
+#include "stats/statistics.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WIDTH = 6, INNER = 5, EXPERTS = 4, CHOSEN = 2, SAMPLES = 2, POSITIONS = 12 };
+enum { ROWS = SAMPLES * POSITIONS };
+
+static const extent image = {4, 3};
+
+/* A residual stream with a layer of experts, of which the last one is never chosen. */
+typedef struct layer {
+    hand_network n;
+    bool pinned[64];
+    int x, scores;                  /* values */
+    int taken[EXPERTS], h[EXPERTS]; /* rows of an expert, and its hidden rows */
+    float *pixels;
+} layer;
+
+static int route_node(layer *l, node_kind kind, int expert, bool over_all, int rows)
+{
+    node r = node_of(kind, 0, rows, l->scores);
+    int value = -1;
+    r.route = (route_attributes){.output = expert, .chosen = CHOSEN, .over_all = over_all};
+    assert_ok(graph_add_node(l->n.g, &r, &value));
+    return value;
+}
+
+static int expert_nodes(layer *l, int e, bool over_all)
+{
+    char up[16];
+    char down[16];
+    snprintf(up, sizeof up, "up%d", e);
+    snprintf(down, sizeof down, "down%d", e);
+    l->taken[e] = route_node(l, NODE_TAKE_ROWS, e, over_all, l->x);
+    l->h[e] =
+        hand_activation(&l->n, ACTIVATION_RELU, hand_linear(&l->n, up, WIDTH, INNER, l->taken[e]));
+    return route_node(l, NODE_PUT_ROWS, e, over_all,
+                      hand_linear(&l->n, down, INNER, WIDTH, l->h[e]));
+}
+
+/* The router's biases; the last expert's is below what the others' scores can be. */
+static void set_biases(layer *l, float first)
+{
+    const float biases[EXPERTS] = {first, 0.25F, 0.0F, -60.0F};
+    hand_set(&l->n, "router.bias", biases);
+}
+
+static void open_layer(layer *l, backend *b, bool over_all)
+{
+    const window2d point = {1, 1, 1, 0, 1};
+    *l = (layer){.pixels = hand_pixels(SAMPLES, image, 5)};
+    hand_begin(&l->n);
+    l->x = hand_conv(&l->n, "in", 3, WIDTH, point, true, l->n.g->input);
+    l->scores = hand_linear(&l->n, "router", WIDTH, EXPERTS, l->x);
+    int sum = l->x;
+    for (int e = 0; e < EXPERTS; e++) {
+        sum = hand_plain(&l->n, NODE_ADD, sum, expert_nodes(l, e, over_all));
+    }
+    hand_end(&l->n, b, sum);
+    set_biases(l, 0.5F);
+    memset(l->pinned, 1, sizeof l->pinned);
+    l->n.e->pinned = l->pinned;
+}
+
+static void close_layer(layer *l)
+{
+    memory_free(l->pixels);
+    hand_fini(&l->n);
+}
+
+static float *values_of(const layer *l, int value)
+{
+    const matrix m = execution_value(l->n.e, value);
+    float *values = NULL;
+    assert_true(matrix_exists(m));
+    assert_ok(memory_new(&values, (size_t)matrix_count(m) + 1, sizeof values[0]));
+    assert_ok(matrix_download_f32(m, values));
+    return values;
+}
+
+static float *parameter_of(const layer *l, const char *part, int expert, const char *kind)
+{
+    char name[32];
+    float *values = NULL;
+    int64_t count = 0;
+    snprintf(name, sizeof name, "%s%d.%s", part, expert, kind);
+    assert_ok(
+        parameter_store_read_f32(l->n.store, graph_find_parameter(l->n.g, name), &values, &count));
+    return values;
+}
+
+/* -- the same by a loop ------------------------------------------------------------------------ */
+
+/* The weight of an expert in a row, 0 where it is not chosen: it is when fewer than CHOSEN experts
+ * come before it. */
+static double weight_of(const float *scores, int expert, bool over_all)
+{
+    double sum = 0.0;
+    int before = 0;
+    for (int o = 0; o < EXPERTS; o++) {
+        int rank = 0;
+        for (int k = 0; k < EXPERTS; k++) {
+            rank += scores[k] > scores[o] || (scores[k] == scores[o] && k < o);
+        }
+        sum += over_all || rank < CHOSEN ? exp((double)scores[o] - (double)scores[expert]) : 0.0;
+        before = o == expert ? rank : before;
+    }
+    return before < CHOSEN ? 1.0 / sum : 0.0;
+}
+
+typedef struct by_hand {
+    double y[ROWS][WIDTH];
+    double gram[EXPERTS][INNER][INNER];
+    int64_t count[EXPERTS];
+} by_hand;
+
+static void add_expert_row(by_hand *o, int e, const float *up, const float *up_bias,
+                           const float *down, const float *down_bias, int row, const float *x,
+                           double weight)
+{
+    double h[INNER];
+    for (int i = 0; i < INNER; i++) {
+        h[i] = (double)up_bias[i];
+        for (int j = 0; j < WIDTH; j++) {
+            h[i] += (double)up[i * WIDTH + j] * (double)x[j];
+        }
+        h[i] = fmax(h[i], 0.0);
+    }
+    for (int i = 0; i < INNER; i++) {
+        for (int j = 0; j < INNER; j++) {
+            o->gram[e][i][j] += h[i] * h[j];
+        }
+    }
+    for (int i = 0; i < WIDTH; i++) {
+        double sum = (double)down_bias[i];
+        for (int j = 0; j < INNER; j++) {
+            sum += (double)down[i * INNER + j] * h[j];
+        }
+        o->y[row][i] += weight * sum;
+    }
+    o->count[e]++;
+}
+
+static void add_expert(const layer *l, by_hand *o, int e, const float *x, const float *scores,
+                       bool over_all)
+{
+    float *up = parameter_of(l, "up", e, "weight");
+    float *up_bias = parameter_of(l, "up", e, "bias");
+    float *down = parameter_of(l, "down", e, "weight");
+    float *down_bias = parameter_of(l, "down", e, "bias");
+    for (int r = 0; r < ROWS; r++) {
+        const double weight = weight_of(scores + r * EXPERTS, e, over_all);
+        if (weight > 0.0) {
+            add_expert_row(o, e, up, up_bias, down, down_bias, r, x + r * WIDTH, weight);
+        }
+    }
+    memory_free(up);
+    memory_free(up_bias);
+    memory_free(down);
+    memory_free(down_bias);
+}
+
+static void run_by_hand(const layer *l, bool over_all, by_hand *o)
+{
+    float *x = values_of(l, l->x);
+    float *scores = values_of(l, l->scores);
+    memset(o, 0, sizeof *o);
+    for (int r = 0; r < ROWS; r++) {
+        for (int i = 0; i < WIDTH; i++) {
+            o->y[r][i] = (double)x[r * WIDTH + i];
+        }
+    }
+    for (int e = 0; e < EXPERTS; e++) {
+        add_expert(l, o, e, x, scores, over_all);
+    }
+    memory_free(x);
+    memory_free(scores);
+}
+
+/* Statistics of an expert's hidden rows are those of the rows routed to it. */
+static void assert_statistics(const layer *l, const by_hand *o, int e)
+{
+    grail_statistics *s = NULL;
+    const matrix h = execution_value(l->n.e, l->h[e]);
+    assert_ok(statistics_create(h.owner, INNER, 0, &s));
+    assert_ok(statistics_accumulate(s, h, no_matrix));
+    assert_int_equal(grail_statistics_count(s), o->count[e]);
+    for (int i = 0; i < INNER; i++) {
+        for (int j = 0; j <= i; j++) {
+            assert_near(grail_statistics_gram(s, i, j), o->gram[e][i][j], 1e-4);
+        }
+    }
+    grail_statistics_free(s);
+}
+
+static void assert_as_by_hand(layer *l, bool over_all, by_hand *o)
+{
+    float *y = hand_run(&l->n, SAMPLES, image, l->pixels);
+    run_by_hand(l, over_all, o);
+    for (int r = 0; r < ROWS; r++) {
+        for (int i = 0; i < WIDTH; i++) {
+            assert_near(y[r * WIDTH + i], o->y[r][i], 1e-4);
+        }
+    }
+    for (int e = 0; e < EXPERTS; e++) {
+        assert_int_equal(execution_rows(l->n.e, l->h[e]), o->count[e]);
+        assert_int_equal(execution_value(l->n.e, l->taken[e]).rows, o->count[e]);
+        assert_statistics(l, o, e);
+    }
+    memory_free(y);
+}
+
+static void experts_see_the_rows_that_are_routed_to_them(void **state)
+{
+    (void)state;
+    backend *const backends[] = {on_ref, on_cpu};
+    for (int i = 0; i < 4; i++) {
+        const bool over_all = i > 1;
+        layer l;
+        by_hand o;
+        open_layer(&l, backends[i % 2], over_all);
+        assert_as_by_hand(&l, over_all, &o);
+        assert_int_equal(o.count[0] + o.count[1] + o.count[2], CHOSEN * ROWS);
+        assert_true(o.count[0] > 0 && o.count[0] < ROWS);
+        assert_int_equal(o.count[3], 0); /* nothing is an expert's share, too */
+        set_biases(&l, 60.0F);
+        assert_as_by_hand(&l, over_all, &o);
+        assert_int_equal(o.count[0], ROWS);
+        close_layer(&l);
+    }
+}
+
+/* A sample stream that waits between an expert's ends holds the rows of that expert. */
+static void a_sample_stream_holds_routed_rows(void **state)
+{
+    (void)state;
+    layer l;
+    sample_stream s = {0};
+    open_layer(&l, on_cpu, false);
+    l.n.e->pinned = NULL;
+    graph *g = l.n.g;
+    float *at_once = hand_run(&l.n, SAMPLES, image, l.pixels);
+    const int stop = g->value_source[l.h[1]] + 1;
+    const batch_shape shape = {SAMPLES, image};
+    assert_ok(sample_stream_init(&s, g, on_cpu, 1));
+    assert_ok(sample_stream_move_begin(&s, stop));
+    assert_ok(execution_begin(l.n.e, shape, (batch_input){.pixels = l.pixels}));
+    assert_ok(execution_run(l.n.e, l.n.store, 0, stop));
+    assert_ok(sample_stream_write(&s, 0, l.n.e));
+    sample_stream_move_end(&s);
+    assert_ok(execution_begin(l.n.e, shape, (batch_input){0}));
+    assert_fails(sample_stream_pick(&s, SAMPLES, (const int64_t[]){0, 1}, SAMPLES, l.n.e),
+                 GRAIL_ERROR_UNSUPPORTED, "cannot be picked from rows that a router chose");
+    assert_ok(execution_begin(l.n.e, shape, (batch_input){0}));
+    assert_ok(sample_stream_peek(&s, 0, l.n.e));
+    assert_ok(execution_run(l.n.e, l.n.store, stop, g->node_count));
+    float *in_pieces = values_of(&l, g->output);
+    assert_memory_equal(in_pieces, at_once, ROWS * WIDTH * sizeof in_pieces[0]);
+    memory_free(in_pieces);
+    memory_free(at_once);
+    sample_stream_fini(&s);
+    close_layer(&l);
+}
+
+static void scores_that_are_no_numbers_are_refused(void **state)
+{
+    (void)state;
+    hand_network n;
+    float *pixels = hand_pixels(1, image, 6);
+    hand_begin(&n);
+    node take = node_of(NODE_TAKE_ROWS, 0, n.g->input, n.g->input);
+    int taken = -1;
+    take.route.chosen = 1;
+    assert_ok(graph_add_node(n.g, &take, &taken));
+    node put = node_of(NODE_PUT_ROWS, 0, taken, n.g->input);
+    int output = -1;
+    put.route.chosen = 1;
+    assert_ok(graph_add_node(n.g, &put, &output));
+    hand_end(&n, on_cpu, output);
+    memory_free(hand_run(&n, 1, image, pixels));
+    pixels[7 * 3 + 2] = NAN;
+    assert_ok(execution_begin(n.e, (batch_shape){1, image}, (batch_input){.pixels = pixels}));
+    assert_fails(execution_run(n.e, n.store, 0, n.g->node_count), GRAIL_ERROR_NUMERIC,
+                 "the score of a router is NaN or infinite at row 7, output 2");
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(experts_see_the_rows_that_are_routed_to_them),
+        cmocka_unit_test(a_sample_stream_holds_routed_rows),
+        cmocka_unit_test(scores_that_are_no_numbers_are_refused),
+        cmocka_unit_test(no_matrix_is_left),
+    };
+    return cmocka_run_group_tests(tests, open_backends, close_backends);
+}
