@@ -4,7 +4,7 @@
  * largest |G_ij - exact_ij| / (|x_i| |x_j|) of the lower triangle. */
 #include "bench.h"
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "base/random.h"
 
 #include <math.h>

@@ -4,7 +4,8 @@
 A layer includes only itself and layers above it; a library that is built on libgrail includes its own
 files, base and public headers; other libraries are included where they are wrapped; the command line
 sees the public headers alone; no family of networks is named outside src/arch; and
-functions that the library must not call do not occur. The files of some layers are ordered, too. JSON
+functions that the library must not call do not occur. The files of some layers are ordered, too, and in none do
+files call each other in a circle. JSON
 strings are made of any bytes, and the command line prints through one file, which escapes.
 """
 
@@ -127,6 +128,68 @@ def check_lists():
             yield f"docs/architecture.md lists {layer}/{name}, which does not exist"
 
 
+# A function that a header declares: a line that begins with its type and ends the declaration.
+DECLARED = re.compile(r"^[a-zA-Z_][\w\s*]*?\b(\w+)\s*\([^;{}]*\)[\w\s(),]*;", re.MULTILINE)
+WORD = re.compile(r"\w+")
+
+
+def file_pair(name):
+    """A .c file and the header of its name are one: "layer/file"."""
+    return name.rpartition(".")[0]
+
+
+def seen_headers(texts, name):
+    """The headers that a file includes, and those that they include."""
+    seen = [name]
+    for each in seen:
+        seen += [own for _, own in INCLUDE.findall(texts.get(each, "")) if own and own not in seen]
+    return seen[1:]
+
+
+def calls_of(texts):
+    """Of {"layer/file.c": text}: of what each pair names a function that it sees. Types alone are no call."""
+    declared = {name: set(DECLARED.findall(text)) for name, text in texts.items() if name.endswith(".h")}
+    calls = {}
+    for name, text in texts.items():
+        words = set(WORD.findall(c_source.without_comments_and_strings(text)))
+        for own in seen_headers(texts, name):
+            if file_pair(own) != file_pair(name) and declared.get(own, set()) & words:
+                calls.setdefault(file_pair(name), set()).add(file_pair(own))
+    return calls
+
+
+def circle_from(calls, start):
+    """The shortest way of calls from a pair back to itself, or None."""
+    ways = [[start]]
+    seen = set()
+    for way in ways:
+        for called in sorted(calls.get(way[-1], set())):
+            if called == start:
+                return way
+            if called not in seen:
+                seen.add(called)
+                ways.append([*way, called])
+    return None
+
+
+def find_circles(texts):
+    """One circle for each pair that is in any, each circle once."""
+    calls = calls_of(texts)
+    found = {}
+    for start in sorted(calls):
+        way = circle_from(calls, start)
+        if way is not None:
+            found.setdefault(frozenset(way), way)
+    return list(found.values())
+
+
+def check_circles():
+    paths = c_source.files("src")
+    texts = {c_source.name(p)[len("src/") :]: c_source.without_comments(p.read_text()) for p in paths}
+    for way in find_circles(texts):
+        yield f"files call each other in a circle: {' -> '.join([*way, way[0]])}"
+
+
 def check_room(layer, inside, own):
     rooms, here, there = ROOMS.get(layer), room_of(inside), room_of(own)
     if rooms is None:
@@ -245,7 +308,7 @@ def main():
         for number, problem in check_file(path):
             print(f"{c_source.name(path)}:{number}: {problem}")
             problems += 1
-    for problem in check_lists():
+    for problem in [*check_lists(), *check_circles()]:
         print(problem)
         problems += 1
     print(f"{len(paths)} files, {problems} problems")

@@ -129,12 +129,12 @@ static escape_unit json_unit(const char *text, size_t left)
                                  : unit_of(text, length == 0 ? 1 : length);
 }
 
-static bool doubles_backslashes(grail_escape_use use, const char *text, size_t size)
+bool escape_doubles_backslashes(grail_escape_use use, const char *text, size_t size)
 {
     return use == GRAIL_ESCAPE_NAME && utf8_valid_prefix(text, size) < size;
 }
 
-static escape_unit next_unit(grail_escape_use use, const char *text, size_t left, bool doubles)
+escape_unit escape_next_unit(grail_escape_use use, const char *text, size_t left, bool doubles)
 {
     switch (use) {
     case GRAIL_ESCAPE_NAME:
@@ -149,12 +149,12 @@ static escape_unit next_unit(grail_escape_use use, const char *text, size_t left
 size_t grail_escape(grail_escape_use use, const char *text, char *out, size_t size)
 {
     const size_t length = strlen(text);
-    const bool doubles = doubles_backslashes(use, text, length);
+    const bool doubles = escape_doubles_backslashes(use, text, length);
     size_t needed = 0;
     size_t written = 0;
     escape_unit unit = {0};
     for (size_t at = 0; at < length; at += unit.taken) {
-        unit = next_unit(use, text + at, length - at, doubles);
+        unit = escape_next_unit(use, text + at, length - at, doubles);
         if (written == needed && needed + unit.size < size) { /* nothing was left out before */
             memcpy(out + written, unit.bytes, unit.size);
             written += unit.size;
@@ -165,22 +165,4 @@ size_t grail_escape(grail_escape_use use, const char *text, char *out, size_t si
         out[written] = 0;
     }
     return needed;
-}
-
-grail_status escape_append(grail_escape_use use, const void *text, size_t size, buffer *out)
-{
-    const char *bytes = text;
-    const bool doubles = doubles_backslashes(use, bytes, size);
-    size_t plain = 0; /* start of the bytes that stay unchanged */
-    escape_unit unit = {0};
-    CHECK(buffer_reserve(out, size));
-    for (size_t at = 0; at < size; at += unit.taken) {
-        unit = next_unit(use, bytes + at, size - at, doubles);
-        if (unit.size != unit.taken || memcmp(unit.bytes, bytes + at, unit.size) != 0) {
-            CHECK(buffer_append(out, bytes + plain, at - plain));
-            CHECK(buffer_append(out, unit.bytes, unit.size));
-            plain = at + unit.taken;
-        }
-    }
-    return buffer_append(out, bytes + plain, size - plain);
 }

@@ -3,9 +3,10 @@
 #ifndef GRAIL_BASE_ESCAPE_H
 #define GRAIL_BASE_ESCAPE_H
 
-#include "base/buffer.h"
-
 #include <grail/escape.h>
+
+#include <stdbool.h>
+#include <stddef.h>
 
 enum { ESCAPE_LONGEST = 8 };
 
@@ -19,8 +20,10 @@ typedef struct escape_unit {
 /** The first unit of a text of `left` >= 1 bytes. An existing escape is one unit. */
 escape_unit escape_line_unit(const char *text, size_t left);
 
-/** Appends `size` bytes of text; with the same result as grail_escape. */
-grail_status escape_append(grail_escape_use use, const void *text, size_t size,
-                           buffer *out) GRAIL_MUST_CHECK;
+/** Whether every backslash of such a text is doubled: of a name that is not UTF-8. */
+bool escape_doubles_backslashes(grail_escape_use use, const char *text, size_t size);
+
+/** The first unit of what is left of a text, for any use. */
+escape_unit escape_next_unit(grail_escape_use use, const char *text, size_t left, bool doubles);
 
 #endif

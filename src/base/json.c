@@ -1,6 +1,6 @@
 #include "base/json.h"
 
-#include "base/escape.h"
+#include "base/escape_append.h"
 #include "base/file.h"
 #include "base/json_extent.h"
 #include "base/names.h"

@@ -214,18 +214,6 @@ node node_of(node_kind kind, int block, int left, int right)
     return n;
 }
 
-int node_parameters(const node *n, int out[NODE_MAX_PARAMETERS])
-{
-    const int all[NODE_MAX_PARAMETERS] = {n->weight, n->bias, n->mean, n->variance};
-    int count = 0;
-    for (int i = 0; i < NODE_MAX_PARAMETERS; i++) {
-        if (all[i] != GRAPH_NONE) {
-            out[count++] = all[i];
-        }
-    }
-    return count;
-}
-
 /* The name of a node's weight, or of its kind. */
 static const char *node_label(const graph *g, const node *n)
 {

@@ -8,44 +8,12 @@
 #define GRAIL_GRAPH_GRAPH_H
 
 #include "base/memory.h"
-#include "graph/attributes.h"
+#include "graph/node.h"
 #include "graph/storage.h"
-
-typedef enum node_kind {
-#define OPERATOR(kind, name, ...) NODE_##kind,
-#include "graph/operator_list.h"
-#undef OPERATOR
-} node_kind;
 
 typedef enum input_kind { INPUT_TOKENS, INPUT_IMAGES } input_kind;
 
-enum { GRAPH_NONE = -1, NODE_MAX_INPUTS = 3, IMAGE_CHANNELS = 3 };
-
-typedef struct node {
-    node_kind kind;
-    int block; /* GRAPH_NONE before the first block; block_count after the last */
-    int input_count;
-    int inputs[NODE_MAX_INPUTS]; /* values */
-    int output;                  /* value */
-    int weight, bias;            /* parameters or GRAPH_NONE */
-    int mean, variance;          /* batch norm: parameters */
-    union {                      /* what its kind is told (attributes.h), zeroed where nothing */
-        activation_kind activation;
-        norm_attributes norm;
-        rope_attributes rope;
-        attention_attributes attention;
-        struct { /* convolution, maximum, shortcut, patches */
-            window2d window;
-            bool rectified; /* convolution: max(., 0) follows in the same pass, after adding a
-                               second input if there is one; only in fused graphs (exec/fuse.h) */
-            int64_t pad;    /* shortcut: zero channels on each side */
-        };
-        position_attributes positions;
-        route_attributes route;
-        bool repeats_second; /* product, sum: the second input has one position per sample, or one
-                                channel, or both, which stands for all of the first one's */
-    };
-} node;
+enum { IMAGE_CHANNELS = 3 };
 
 /* A parameter lies in a tensor of the checkpoint as its map says, which is that of the dense
  * network also where the graph is narrowed. */
@@ -117,11 +85,6 @@ bool graph_is_linear_weight(const graph *g, int parameter);
 /** A node of that kind and block with up to two inputs (GRAPH_NONE = none) and no parameters. */
 node node_of(node_kind kind, int block, int left, int right);
 
-/** Writes the parameters of a node in a fixed order to out[NODE_MAX_PARAMETERS]; returns their
- * number. */
-enum { NODE_MAX_PARAMETERS = 4 };
-int node_parameters(const node *n, int out[NODE_MAX_PARAMETERS]);
-
 /** Index of the parameter of that name, or GRAPH_NONE. */
 int graph_find_parameter(const graph *g, const char *name);
 
@@ -154,9 +117,6 @@ grail_status graph_extents(const graph *g, extent input, extent *extents) GRAIL_
 
 /** Elements of the largest value of one sample, for an input of these positions. */
 grail_status graph_largest_value(const graph *g, extent input, int64_t *elements) GRAIL_MUST_CHECK;
-
-/** Number of output positions for `in` input positions; 0 when the window does not fit. */
-int64_t window_positions(const window2d *w, int64_t in, int64_t kernel);
 
 /** Takes nodes [begin, end) out: what read the value of the last of them reads `instead`, a value
  * that is made before them, and no other node may read the values of the others. Values and

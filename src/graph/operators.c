@@ -135,13 +135,6 @@ static grail_status groups_fit(const graph *g, const node *n, const int64_t *in)
 
 /* -- positions --------------------------------------------------------------------------------- */
 
-int64_t window_positions(const window2d *w, int64_t in, int64_t kernel)
-{
-    const int64_t reach = w->dilation * (kernel - 1) + 1;
-    const int64_t padded = in + 2 * w->padding;
-    return padded < reach ? 0 : (padded - reach) / w->stride + 1;
-}
-
 static grail_status windows(const graph *g, const node *n, const extent *in, extent *out)
 {
     *out = (extent){.height = window_positions(&n->window, in->height, n->window.kernel_height),

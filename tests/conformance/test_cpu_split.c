@@ -1,6 +1,6 @@
 /* Gram matrices and cross products from parts of bf16: as near to f64 as those from f32, at any
  * shape. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 #include "conformance/conformance.h"
 

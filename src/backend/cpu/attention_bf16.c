@@ -4,7 +4,7 @@
  * scale and the weights of the softmax for every tile. */
 #include "backend/cpu/attention.h"
 #include "backend/cpu/clones.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/rounding.h"
 #include "backend/cpu/tasks.h"

@@ -6,7 +6,7 @@
 #include "backend/cpu/attention.h"
 #include "backend/cpu/blas.h"
 #include "backend/cpu/clones.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/reductions.h"
 #include "backend/cpu/special.h"
 #include "backend/cpu/tasks.h"

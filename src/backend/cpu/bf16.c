@@ -1,6 +1,6 @@
 /* Products of the cpu backend in bf16: both operands are rounded to bf16 (nearest, ties to even),
  * their products are exact in f32, and sums are f32. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 
 /* Rows of X that are rounded at once. */

@@ -1,5 +1,5 @@
 /* The cpu backend: its precisions, and what it prepares before the first product. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/probe.h"
 

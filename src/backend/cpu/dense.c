@@ -1,7 +1,7 @@
 /* Cholesky, its solve, and eigenvalues in f64, over the blocked products of BLAS and LAPACK. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/clones.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/tiles.h"
 
 #include "base/parallel.h"

@@ -1,6 +1,6 @@
 /* The divergence between rows of logits and its gradient: f32 exponentials, f64 sums. */
 #include "backend/cpu/clones.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/reductions.h"
 #include "backend/cpu/special.h"
 

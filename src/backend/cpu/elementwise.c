@@ -1,6 +1,6 @@
 /* Elementwise kernels in f32: activations and arithmetic. */
 #include "backend/cpu/clones.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/special.h"
 
 #include "base/parallel.h"

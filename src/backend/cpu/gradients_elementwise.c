@@ -1,6 +1,6 @@
 /* Gradients that are made element by element in f32, and the step of an optimiser. */
 #include "backend/cpu/clones.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/special.h"
 
 #include "base/parallel.h"

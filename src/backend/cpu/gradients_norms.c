@@ -2,7 +2,7 @@
  * cut into parts, each with its own sums, which are then added in order, so the bits do not depend
  * on the threads. */
 #include "backend/cpu/clones.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/reductions.h"
 
 #include "base/memory.h"

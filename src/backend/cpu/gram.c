@@ -3,7 +3,7 @@
  * are formed. Nothing of the size of C is allocated. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/clones.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/tasks.h"
 #include "backend/cpu/tiles.h"
 

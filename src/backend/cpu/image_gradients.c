@@ -1,6 +1,6 @@
 /* Gradients of images in the cpu backend: convolution and pooling. */
 #include "backend/cpu/clones.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 
 #include "base/parallel.h"

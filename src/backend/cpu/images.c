@@ -1,7 +1,7 @@
 /* Images in the cpu backend: convolution and pooling, patches, the mean over positions.
  */
 #include "backend/cpu/clones.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 
 #include "base/parallel.h"

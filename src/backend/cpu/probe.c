@@ -1,7 +1,7 @@
 #include "backend/cpu/probe.h"
 
 #include "backend/cpu/blas.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 
 #include "base/clock.h"

@@ -3,7 +3,7 @@
  * when anything else runs on the machine; tiles are taken as threads become free. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/clones.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/tiles.h"
 
 #include "base/memory.h"

@@ -1,6 +1,6 @@
 /* Kernels that work row by row in f32: rotary embedding, cross entropy, column sums. */
 #include "backend/cpu/clones.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/reductions.h"
 #include "backend/cpu/rounding.h"
 

@@ -2,7 +2,7 @@
  * here, where a lack of memory can be reported as an error: once each thread has computed a
  * product, later ones reuse the blocks for packing. */
 #include "backend/cpu/blas.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 
 #include "base/parallel.h"
 

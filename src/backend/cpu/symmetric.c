@@ -1,6 +1,6 @@
 /* Symmetric f64 products and inverses: only lower triangles are computed. */
 #include "backend/cpu/blas.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/tiles.h"
 
 #include "base/parallel.h"

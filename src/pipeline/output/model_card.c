@@ -1,7 +1,7 @@
 #include "pipeline/output/model_card.h"
 
 #include "arch/model_config.h"
-#include "base/escape.h"
+#include "base/escape_append.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"

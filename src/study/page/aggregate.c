@@ -1,31 +1,11 @@
 #include "study/page/aggregate.h"
 
 #include "study/page/quality.h"
+#include "study/page/section.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int compare_integers(int64_t a, int64_t b)
-{
-    return (a > b) - (a < b);
-}
-
-/* Ratios that differ by less than a millionth count as equal: 0.3 and 3 * 0.1. */
-static int compare_ratios(double a, double b)
-{
-    return compare_integers(llround(1e6 * a), llround(1e6 * b));
-}
-
-static int compare_keys(const group_key *a, const group_key *b)
-{
-    int order = compare_integers(a->section, b->section);
-    order = order != 0 ? order : compare_integers(a->selector, b->selector);
-    order = order != 0 ? order : compare_integers((int64_t)a->variant, (int64_t)b->variant);
-    order = order != 0 ? order : compare_integers(a->open_loop, b->open_loop);
-    order = order != 0 ? order : compare_integers(a->samples, b->samples);
-    return order != 0 ? order : compare_ratios(a->sparsity, b->sparsity);
-}
 
 /* A cell with its key, for sorting. */
 typedef struct keyed_cell {
@@ -35,9 +15,9 @@ typedef struct keyed_cell {
 
 static int compare_settings(const keyed_cell *a, const keyed_cell *b)
 {
-    int order = compare_keys(&a->key, &b->key);
-    order = order != 0 ? order : compare_integers(a->cell->checkpoint, b->cell->checkpoint);
-    return order != 0 ? order : compare_integers(a->cell->seed, b->cell->seed);
+    int order = group_key_compare(&a->key, &b->key);
+    order = order != 0 ? order : integer_compare(a->cell->checkpoint, b->cell->checkpoint);
+    return order != 0 ? order : integer_compare(a->cell->seed, b->cell->seed);
 }
 
 static int compare_keyed(const void *a, const void *b)
@@ -183,7 +163,7 @@ static grail_status group_cells(aggregate *a)
     for (int i = 0; i < a->cell_count; i++) {
         const group_key key = key_of(a, a->cells[i]);
         section *s = &a->sections[key.section];
-        if (g == NULL || compare_keys(&g->key, &key) != 0) {
+        if (g == NULL || group_key_compare(&g->key, &key) != 0) {
             if (a->group_count == MOST_GROUPS) {
                 return error_set(GRAIL_ERROR_FORMAT, "cannot show more than %d different settings",
                                  MOST_GROUPS);
@@ -213,8 +193,8 @@ static int compare_setting(const void *a, const void *b)
 {
     const setting *const left = a;
     const setting *const right = b;
-    const int order = compare_integers(left->open_loop, right->open_loop);
-    return order != 0 ? order : compare_integers(left->samples, right->samples);
+    const int order = integer_compare(left->open_loop, right->open_loop);
+    return order != 0 ? order : integer_compare(left->samples, right->samples);
 }
 
 /* The setting of most cells. A tie goes to the closed loop, then to more samples. */
@@ -273,7 +253,7 @@ static grail_status list_ratios(aggregate *a)
         sort_values(next, count);
         s->ratios = next;
         for (int j = 0; j < count; j++) {
-            if (s->ratio_count == 0 || compare_ratios(next[s->ratio_count - 1], next[j]) != 0) {
+            if (s->ratio_count == 0 || ratio_compare(next[s->ratio_count - 1], next[j]) != 0) {
                 next[s->ratio_count++] = next[j];
             }
         }
@@ -311,89 +291,4 @@ void aggregate_fini(aggregate *a)
     memory_free(a->section_of);
     memory_free(a->ratios);
     *a = (aggregate){0};
-}
-
-static int compare_group(const void *key, const void *group)
-{
-    return compare_keys(key, &((const cell_group *)group)->key);
-}
-
-const cell_group *section_find(const section *s, const group_key *key)
-{
-    if (s->group_count == 0) {
-        return NULL;
-    }
-    return bsearch(key, s->groups, (size_t)s->group_count, sizeof s->groups[0], compare_group);
-}
-
-/* A plain cut at any setting. Groups are ordered by selector, then variant, so bisection finds the
- * first candidate; there is one for each ratio and setting. */
-static const cell_group *any_plain(const section *s, int selector, double sparsity)
-{
-    const cell_group *found = NULL;
-    int low = 0;
-    int high = s->group_count;
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        const bool below = s->groups[middle].key.selector < selector;
-        low = below ? middle + 1 : low;
-        high = below ? high : middle;
-    }
-    for (int i = low; i < s->group_count && s->groups[i].key.selector == selector &&
-                      s->groups[i].key.variant == VARIANT_NONE;
-         i++) {
-        const cell_group *g = &s->groups[i];
-        if (compare_ratios(g->key.sparsity, sparsity) == 0 &&
-            (found == NULL || g->key.open_loop == s->open_loop)) {
-            found = g;
-        }
-    }
-    return found;
-}
-
-const cell_group *section_at(const section *s, int selector, variant v, double sparsity)
-{
-    if (s->group_count == 0) {
-        return NULL;
-    }
-    const group_key key = {
-        .section = s->groups[0].key.section,
-        .selector = selector,
-        .variant = v,
-        .samples = s->samples,
-        .open_loop = s->open_loop,
-        .sparsity = sparsity,
-    };
-    const cell_group *exact = section_find(s, &key);
-    return exact != NULL || v != VARIANT_NONE ? exact : any_plain(s, selector, sparsity);
-}
-
-bool section_shows(const section *s, const cell_group *group)
-{
-    return section_at(s, group->key.selector, group->key.variant, group->key.sparsity) == group;
-}
-
-variant section_best_variant(const section *s)
-{
-    static const variant order[] = {VARIANT_FULL,         VARIANT_GRAIL,  VARIANT_FULL_REPAIR,
-                                    VARIANT_GRAIL_REPAIR, VARIANT_REPAIR, VARIANT_NONE};
-    for (int h = 0; h < HEAL_KINDS; h++) {
-        for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-            const variant v = variant_healed(order[i], (heal_kind)h);
-            if (v != VARIANT_NONE && s->variants[v]) {
-                return v;
-            }
-        }
-    }
-    return VARIANT_NONE;
-}
-
-bool section_heals(const section *s)
-{
-    for (int v = VARIANT_FORMS; v < VARIANTS; v++) {
-        if (s->variants[v]) {
-            return true;
-        }
-    }
-    return false;
 }

@@ -80,19 +80,4 @@ typedef struct aggregate {
 grail_status aggregate_results(const results *r, aggregate *out) GRAIL_MUST_CHECK;
 void aggregate_fini(aggregate *a);
 
-/** NULL where there is none. */
-const cell_group *section_find(const section *s, const group_key *key);
-/** The group at the section's own setting. A plain cut that was only measured at another setting
- * stands in for it, since samples and loop affect a plain cut only through its selector. */
-const cell_group *section_at(const section *s, int selector, variant v, double sparsity);
-/** Whether the group is what section_at shows. */
-bool section_shows(const section *s, const cell_group *group);
-
-/** The strongest compensation that occurs: full before grail, and without REPAIR before with
- * REPAIR; a healed variant only where all are healed. VARIANT_NONE where none occurs. */
-variant section_best_variant(const section *s);
-
-/** Whether any of its variants is healed. */
-bool section_heals(const section *s);
-
 #endif

@@ -1,4 +1,5 @@
 #include "study/page/cost.h"
+#include "study/page/section.h"
 
 static void add_group(cost *c, const cell_group *g)
 {

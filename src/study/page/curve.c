@@ -1,6 +1,7 @@
 #include "study/page/curve.h"
 
 #include "study/page/describe.h"
+#include "study/page/section.h"
 
 #include <math.h>
 

@@ -1,4 +1,5 @@
 #include "study/page/healed.h"
+#include "study/page/section.h"
 
 #include <math.h>
 

@@ -8,6 +8,7 @@
 #include "study/page/figure.h"
 #include "study/page/headline.h"
 #include "study/page/plots.h"
+#include "study/page/section.h"
 #include "study/page/style.h"
 #include "study/page/tables.h"
 

@@ -2,6 +2,7 @@
 #include "study/page/cost.h"
 #include "study/page/describe.h"
 #include "study/page/plots.h"
+#include "study/page/section.h"
 #include "study/page/series.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 #include "study/page/chart.h"
 #include "study/page/describe.h"
 #include "study/page/plots.h"
+#include "study/page/section.h"
 #include "study/page/series.h"
 #include "study/page/short_names.h"
 

@@ -3,6 +3,7 @@
 #include "study/page/cost.h"
 #include "study/page/describe.h"
 #include "study/page/healed.h"
+#include "study/page/section.h"
 #include "study/page/series.h"
 
 /* The heading follows; table_head ends it. */

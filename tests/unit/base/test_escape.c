@@ -1,7 +1,7 @@
 /* Escaping: what acts on a terminal, what is no UTF-8, what is told apart, and what is cut. */
 #include "support/support.h"
 
-#include "base/escape.h"
+#include "base/escape_append.h"
 #include "base/utf8.h"
 
 #include <stdio.h>

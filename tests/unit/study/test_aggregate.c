@@ -2,6 +2,7 @@
 #include "support/support.h"
 
 #include "study/page/aggregate.h"
+#include "study/page/section.h"
 #include "support/json_memory.h"
 #include "sweep.h"
 

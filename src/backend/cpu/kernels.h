@@ -1,7 +1,7 @@
 /* The kernels of the cpu backend: cpu_NAME for each row OPERATION of operation_list.h, in f32, and
  * those that another precision has of its own. */
-#ifndef GRAIL_BACKEND_CPU_CPU_H
-#define GRAIL_BACKEND_CPU_CPU_H
+#ifndef GRAIL_BACKEND_CPU_KERNELS_H
+#define GRAIL_BACKEND_CPU_KERNELS_H
 
 #include "backend/host/host.h"
 

@@ -1,0 +1,48 @@
+/* Nodes: what a graph holds of each, and what follows from that alone. */
+#ifndef GRAIL_GRAPH_NODE_H
+#define GRAIL_GRAPH_NODE_H
+
+#include "graph/attributes.h"
+
+typedef enum node_kind {
+#define OPERATOR(kind, name, ...) NODE_##kind,
+#include "graph/operator_list.h"
+#undef OPERATOR
+} node_kind;
+
+enum { GRAPH_NONE = -1, NODE_MAX_INPUTS = 3, NODE_MAX_PARAMETERS = 4 };
+
+typedef struct node {
+    node_kind kind;
+    int block; /* GRAPH_NONE before the first block; block_count after the last */
+    int input_count;
+    int inputs[NODE_MAX_INPUTS]; /* values */
+    int output;                  /* value */
+    int weight, bias;            /* parameters or GRAPH_NONE */
+    int mean, variance;          /* batch norm: parameters */
+    union {                      /* what its kind is told (attributes.h), zeroed where nothing */
+        activation_kind activation;
+        norm_attributes norm;
+        rope_attributes rope;
+        attention_attributes attention;
+        struct { /* convolution, maximum, shortcut, patches */
+            window2d window;
+            bool rectified; /* convolution: max(., 0) follows in the same pass, after adding a
+                               second input if there is one; only in fused graphs (exec/fuse.h) */
+            int64_t pad;    /* shortcut: zero channels on each side */
+        };
+        position_attributes positions;
+        route_attributes route;
+        bool repeats_second; /* product, sum: the second input has one position per sample, or one
+                                channel, or both, which stands for all of the first one's */
+    };
+} node;
+
+/** Writes the parameters of a node in a fixed order to out[NODE_MAX_PARAMETERS]; returns their
+ * number. */
+int node_parameters(const node *n, int out[NODE_MAX_PARAMETERS]);
+
+/** Number of output positions for `in` input positions; 0 when the window does not fit. */
+int64_t window_positions(const window2d *w, int64_t in, int64_t kernel);
+
+#endif

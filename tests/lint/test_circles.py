@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Checks that tools/check_layers.py finds files that call each other in a circle, and no others."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
+
+import check_layers  # noqa: E402
+
+ONE_WAY = {
+    "base/a.h": "typedef struct a {int x;} a;\ngrail_status a_new(int n,\n    a **out) GRAIL_MUST_CHECK;\n",
+    "base/a.c": '#include "base/a.h"\n#include "base/b.h"\ngrail_status a_new(int n, a **out) {return b_fill(*out);}\n',
+    "base/b.h": '#include "base/a.h"\ngrail_status b_fill(a *x);\n',
+    "base/b.c": '#include "base/b.h"\ngrail_status b_fill(a *x) {return x->x;}\n',
+}
+# b calls back; and by way of a third file.
+BACK = {"base/b.c": '#include "base/b.h"\n#include "base/a.h"\ngrail_status b_fill(a *x) {return a_new(1, &x);}\n'}
+ROUND = {
+    "base/b.c": '#include "base/b.h"\n#include "base/c.h"\ngrail_status b_fill(a *x) {return c_make(x);}\n',
+    "base/c.h": '#include "base/a.h"\nint c_make(a *x);\n',
+    "base/c.c": '#include "base/c.h"\nint c_make(a *x) {return a_new(1, &x);}\n',
+}
+CASES = [
+    ("types that go back", ONE_WAY, []),
+    ("two files", {**ONE_WAY, **BACK}, [["base/a", "base/b"]]),
+    ("three files", {**ONE_WAY, **ROUND}, [["base/a", "base/b", "base/c"]]),
+]
+
+
+def main():
+    failed = 0
+    for what, texts, expected in CASES:
+        found = check_layers.find_circles(texts)
+        if found != expected:
+            print(f"{what}: found {found}, expected {expected}")
+            failed += 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
