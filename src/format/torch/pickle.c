@@ -12,6 +12,8 @@ typedef struct opcode opcode;
 typedef struct machine {
     pickle *p;
     const opcode *current;
+    uint64_t operand; /* of the opcode, unsigned */
+    size_t begin;     /* first of the values on the stack that it takes */
     const unsigned char *bytes;
     size_t size;
     size_t at;
@@ -25,14 +27,17 @@ typedef struct machine {
     size_t memo_puts;
 } machine;
 
-/* The name and the action of an opcode. `kind` and `count` are parameters of the action: the kind
- * of the value it makes, and the bytes of an operand or the values of a tuple. */
+/* The name and the action of an opcode. Before the action its operand is read, `width` bytes, and
+ * the values that it takes are found: `taken` of them, or those above the last mark. */
 struct opcode {
     const char *name;
     grail_status (*read)(machine *m); /* NULL: Python has this opcode, but it is refused here */
-    pickle_kind kind;
-    size_t count;
+    pickle_kind kind;                 /* of the value that it makes or extends */
+    size_t width;
+    int taken;
 };
+
+enum { ABOVE_MARK = -1 };
 
 static grail_status take(machine *m, size_t count, const unsigned char **out)
 {
@@ -45,12 +50,11 @@ static grail_status take(machine *m, size_t count, const unsigned char **out)
     return GRAIL_OK;
 }
 
-/* An unsigned little-endian operand. */
-static grail_status take_unsigned(machine *m, size_t width, uint64_t *out)
+static grail_status take_operand(machine *m)
 {
     const unsigned char *bytes = NULL;
-    CHECK(take(m, width, &bytes));
-    *out = load_little(bytes, width);
+    CHECK(take(m, m->current->width, &bytes));
+    m->operand = load_little(bytes, m->current->width);
     return GRAIL_OK;
 }
 
@@ -96,32 +100,20 @@ static grail_status pop(machine *m, pickle_value **out)
     return status;
 }
 
-/* Removes the last mark. The values above it stay: stack[*begin .. stack_count-1]. */
-static grail_status pop_mark(machine *m, size_t *begin)
-{
-    if (m->mark_count == 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "finds no mark on the stack");
-    }
-    *begin = m->marks[--m->mark_count];
-    return GRAIL_OK;
-}
-
 static grail_status read_proto(machine *m)
 {
-    uint64_t protocol = 0;
-    const grail_status status = take_unsigned(m, 1, &protocol);
-    if (status == GRAIL_OK && protocol > HIGHEST_PROTOCOL) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED, "names protocol %d, but the highest known is %d",
-                         (int)protocol, HIGHEST_PROTOCOL);
-    }
-    return status;
+    return m->operand <= HIGHEST_PROTOCOL
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_UNSUPPORTED,
+                           "names protocol %d, but the highest known is %d", (int)m->operand,
+                           HIGHEST_PROTOCOL);
 }
 
-/* Ignores the length of a frame, which only tells a reader how much to fetch. */
-static grail_status read_frame(machine *m)
+/* A frame's length only tells a reader how much to fetch. */
+static grail_status read_nothing(machine *m)
 {
-    uint64_t length = 0;
-    return take_unsigned(m, 8, &length);
+    (void)m;
+    return GRAIL_OK;
 }
 
 static grail_status read_stop(machine *m)
@@ -155,32 +147,32 @@ static grail_status push_integer(machine *m, pickle_kind kind, int64_t integer)
     return GRAIL_OK;
 }
 
-static grail_status read_boolean(machine *m)
+static grail_status read_true(machine *m)
 {
-    return push_integer(m, PICKLE_BOOLEAN, (int64_t)m->current->count);
+    return push_integer(m, PICKLE_BOOLEAN, 1);
+}
+
+static grail_status read_false(machine *m)
+{
+    return push_integer(m, PICKLE_BOOLEAN, 0);
 }
 
 static grail_status read_unsigned_int(machine *m)
 {
-    uint64_t value = 0;
-    CHECK(take_unsigned(m, m->current->count, &value));
-    return push_integer(m, PICKLE_INTEGER, (int64_t)value);
+    return push_integer(m, PICKLE_INTEGER, (int64_t)m->operand);
 }
 
 static grail_status read_int(machine *m)
 {
-    uint64_t value = 0;
-    CHECK(take_unsigned(m, 4, &value));
-    return push_integer(m, PICKLE_INTEGER, (int32_t)(uint32_t)value);
+    return push_integer(m, PICKLE_INTEGER, (int32_t)(uint32_t)m->operand);
 }
 
 /* Two's complement of any length, little-endian; no bytes are 0. */
 static grail_status read_long1(machine *m)
 {
-    uint64_t width = 0;
+    const size_t width = m->operand;
     const unsigned char *bytes = NULL;
-    CHECK(take_unsigned(m, 1, &width));
-    CHECK(take(m, (size_t)width, &bytes));
+    CHECK(take(m, width, &bytes));
     if (width > sizeof(uint64_t)) {
         return push_integer(m, PICKLE_LARGE_INTEGER, 0);
     }
@@ -207,84 +199,47 @@ static grail_status read_binfloat(machine *m)
 /* A length, then that many bytes. */
 static grail_status read_text(machine *m)
 {
-    uint64_t length = 0;
+    const size_t length = m->operand;
     const unsigned char *bytes = NULL;
     pickle_value *value = NULL;
-    CHECK(take_unsigned(m, m->current->count, &length));
     CHECK(take(m, length, &bytes));
     CHECK(push_new(m, m->current->kind, &value));
     value->text = (pickle_span){(const char *)bytes, length};
     return GRAIL_OK;
 }
 
-/* Moves the values from stack[begin] on into a new value. */
-static grail_status gather(machine *m, size_t begin)
+/* Moves the values that it takes into a new one. */
+static grail_status gather(machine *m)
 {
     pickle_value *value = NULL;
     CHECK(pickle_new(m->p, m->current->kind, &value));
-    for (size_t i = begin; i < m->stack_count; i++) {
+    for (size_t i = m->begin; i < m->stack_count; i++) {
         CHECK(pickle_append(m->p, value, m->stack[i]));
     }
-    m->stack_count = begin;
+    m->stack_count = m->begin;
     return push(m, value);
 }
 
-/* Makes a tuple or frozenset of the values above the mark. */
-static grail_status read_marked(machine *m)
-{
-    size_t begin = 0;
-    CHECK(pop_mark(m, &begin));
-    return gather(m, begin);
-}
-
-static grail_status need_values(const machine *m, size_t count)
-{
-    if (m->stack_count - stack_floor(m) < count) {
-        return error_set(GRAIL_ERROR_FORMAT, "finds fewer than %zu values on the stack", count);
-    }
-    return GRAIL_OK;
-}
-
-static grail_status read_short_tuple(machine *m)
-{
-    const grail_status status = need_values(m, m->current->count);
-    return status == GRAIL_OK ? gather(m, m->stack_count - m->current->count) : status;
-}
-
-/* Appends stack[begin ..] to the container below them, which stays on the stack. If the container
- * is an opaque object, the values are dropped. */
-static grail_status extend(machine *m, size_t begin)
+/* Appends the values that it takes to the container below them, which stays on the stack. If the
+ * container is an opaque object, the values are dropped. */
+static grail_status extend(machine *m)
 {
     const pickle_kind kind = m->current->kind;
     pickle_value *container = NULL;
     const size_t end = m->stack_count;
-    m->stack_count = begin;
+    m->stack_count = m->begin;
     CHECK(top(m, &container));
     if (container->kind != kind && container->kind != PICKLE_CALL) {
         return error_set(GRAIL_ERROR_FORMAT, "cannot put values into %s",
                          pickle_kind_text(container));
     }
-    if (kind == PICKLE_DICT && (end - begin) % 2 != 0) {
+    if (kind == PICKLE_DICT && (end - m->begin) % 2 != 0) {
         return error_set(GRAIL_ERROR_FORMAT, "finds a key without a value");
     }
-    for (size_t i = begin; i < end && container->kind == kind; i++) {
+    for (size_t i = m->begin; i < end && container->kind == kind; i++) {
         CHECK(pickle_append(m->p, container, m->stack[i]));
     }
     return GRAIL_OK;
-}
-
-static grail_status read_extend_marked(machine *m)
-{
-    size_t begin = 0;
-    CHECK(pop_mark(m, &begin));
-    return extend(m, begin);
-}
-
-/* Appends one item, or one pair, to the container below it. */
-static grail_status read_extend(machine *m)
-{
-    const grail_status status = need_values(m, m->current->count + 1);
-    return status == GRAIL_OK ? extend(m, m->stack_count - m->current->count) : status;
 }
 
 static grail_status take_line(machine *m, pickle_span *out)
@@ -399,21 +354,9 @@ static grail_status memo_put(machine *m, uint64_t index)
     return GRAIL_OK;
 }
 
-static grail_status memo_get(machine *m, uint64_t index)
-{
-    if (index >= m->memo_count || m->memo[index] == NULL) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "reads index %llu of the memo, but nothing was put there",
-                         (unsigned long long)index);
-    }
-    return push(m, m->memo[index]);
-}
-
 static grail_status read_put(machine *m)
 {
-    uint64_t index = 0;
-    CHECK(take_unsigned(m, m->current->count, &index));
-    return memo_put(m, index);
+    return memo_put(m, m->operand);
 }
 
 static grail_status read_memoize(machine *m)
@@ -423,81 +366,106 @@ static grail_status read_memoize(machine *m)
 
 static grail_status read_get(machine *m)
 {
-    uint64_t index = 0;
-    CHECK(take_unsigned(m, m->current->count, &index));
-    return memo_get(m, index);
+    if (m->operand >= m->memo_count || m->memo[m->operand] == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "reads index %llu of the memo, but nothing was put there",
+                         (unsigned long long)m->operand);
+    }
+    return push(m, m->memo[m->operand]);
 }
 
 static const opcode opcodes[256] = {
-    [0x80] = {"PROTO", read_proto, PICKLE_NONE, 0},
-    [0x95] = {"FRAME", read_frame, PICKLE_NONE, 0},
-    ['.'] = {"STOP", read_stop, PICKLE_NONE, 0},
-    ['('] = {"MARK", read_mark, PICKLE_NONE, 0},
-    ['N'] = {"NONE", read_empty, PICKLE_NONE, 0},
-    [0x88] = {"NEWTRUE", read_boolean, PICKLE_BOOLEAN, 1},
-    [0x89] = {"NEWFALSE", read_boolean, PICKLE_BOOLEAN, 0},
-    ['J'] = {"BININT", read_int, PICKLE_NONE, 0},
-    ['K'] = {"BININT1", read_unsigned_int, PICKLE_INTEGER, 1},
-    ['M'] = {"BININT2", read_unsigned_int, PICKLE_INTEGER, 2},
-    [0x8a] = {"LONG1", read_long1, PICKLE_NONE, 0},
-    ['G'] = {"BINFLOAT", read_binfloat, PICKLE_NONE, 0},
-    ['X'] = {"BINUNICODE", read_text, PICKLE_TEXT, 4},
-    [0x8c] = {"SHORT_BINUNICODE", read_text, PICKLE_TEXT, 1},
-    [0x8d] = {"BINUNICODE8", read_text, PICKLE_TEXT, 8},
-    ['T'] = {"BINSTRING", read_text, PICKLE_BYTES, 4},
-    ['U'] = {"SHORT_BINSTRING", read_text, PICKLE_BYTES, 1},
-    ['B'] = {"BINBYTES", read_text, PICKLE_BYTES, 4},
-    ['C'] = {"SHORT_BINBYTES", read_text, PICKLE_BYTES, 1},
-    [0x8e] = {"BINBYTES8", read_text, PICKLE_BYTES, 8},
-    [0x96] = {"BYTEARRAY8", read_text, PICKLE_BYTES, 8},
-    [')'] = {"EMPTY_TUPLE", read_empty, PICKLE_TUPLE, 0},
-    ['t'] = {"TUPLE", read_marked, PICKLE_TUPLE, 0},
-    [0x85] = {"TUPLE1", read_short_tuple, PICKLE_TUPLE, 1},
-    [0x86] = {"TUPLE2", read_short_tuple, PICKLE_TUPLE, 2},
-    [0x87] = {"TUPLE3", read_short_tuple, PICKLE_TUPLE, 3},
-    [']'] = {"EMPTY_LIST", read_empty, PICKLE_LIST, 0},
-    ['a'] = {"APPEND", read_extend, PICKLE_LIST, 1},
-    ['e'] = {"APPENDS", read_extend_marked, PICKLE_LIST, 0},
-    ['}'] = {"EMPTY_DICT", read_empty, PICKLE_DICT, 0},
-    ['s'] = {"SETITEM", read_extend, PICKLE_DICT, 2},
-    ['u'] = {"SETITEMS", read_extend_marked, PICKLE_DICT, 0},
-    [0x8f] = {"EMPTY_SET", read_empty, PICKLE_SET, 0},
-    [0x90] = {"ADDITEMS", read_extend_marked, PICKLE_SET, 0},
-    [0x91] = {"FROZENSET", read_marked, PICKLE_SET, 0},
-    ['c'] = {"GLOBAL", read_global, PICKLE_NONE, 0},
-    [0x93] = {"STACK_GLOBAL", read_stack_global, PICKLE_NONE, 0},
-    ['R'] = {"REDUCE", read_call, PICKLE_NONE, 0},
-    [0x81] = {"NEWOBJ", read_call, PICKLE_NONE, 0},
-    [0x92] = {"NEWOBJ_EX", read_newobj_ex, PICKLE_NONE, 0},
-    ['b'] = {"BUILD", read_build, PICKLE_NONE, 0},
-    ['Q'] = {"BINPERSID", read_binpersid, PICKLE_NONE, 0},
-    ['q'] = {"BINPUT", read_put, PICKLE_NONE, 1},
-    ['r'] = {"LONG_BINPUT", read_put, PICKLE_NONE, 4},
-    [0x94] = {"MEMOIZE", read_memoize, PICKLE_NONE, 0},
-    ['h'] = {"BINGET", read_get, PICKLE_NONE, 1},
-    ['j'] = {"LONG_BINGET", read_get, PICKLE_NONE, 4},
-    ['I'] = {"INT", NULL, PICKLE_NONE, 0},
-    ['L'] = {"LONG", NULL, PICKLE_NONE, 0},
-    [0x8b] = {"LONG4", NULL, PICKLE_NONE, 0},
-    ['F'] = {"FLOAT", NULL, PICKLE_NONE, 0},
-    ['S'] = {"STRING", NULL, PICKLE_NONE, 0},
-    ['V'] = {"UNICODE", NULL, PICKLE_NONE, 0},
-    ['l'] = {"LIST", NULL, PICKLE_NONE, 0},
-    ['d'] = {"DICT", NULL, PICKLE_NONE, 0},
-    ['0'] = {"POP", NULL, PICKLE_NONE, 0},
-    ['1'] = {"POP_MARK", NULL, PICKLE_NONE, 0},
-    ['2'] = {"DUP", NULL, PICKLE_NONE, 0},
-    ['g'] = {"GET", NULL, PICKLE_NONE, 0},
-    ['p'] = {"PUT", NULL, PICKLE_NONE, 0},
-    ['i'] = {"INST", NULL, PICKLE_NONE, 0},
-    ['o'] = {"OBJ", NULL, PICKLE_NONE, 0},
-    ['P'] = {"PERSID", NULL, PICKLE_NONE, 0},
-    [0x82] = {"EXT1", NULL, PICKLE_NONE, 0},
-    [0x83] = {"EXT2", NULL, PICKLE_NONE, 0},
-    [0x84] = {"EXT4", NULL, PICKLE_NONE, 0},
-    [0x97] = {"NEXT_BUFFER", NULL, PICKLE_NONE, 0},
-    [0x98] = {"READONLY_BUFFER", NULL, PICKLE_NONE, 0},
+    [0x80] = {"PROTO", read_proto, PICKLE_NONE, 1, 0},
+    [0x95] = {"FRAME", read_nothing, PICKLE_NONE, 8, 0},
+    ['.'] = {"STOP", read_stop, PICKLE_NONE, 0, 0},
+    ['('] = {"MARK", read_mark, PICKLE_NONE, 0, 0},
+    ['N'] = {"NONE", read_empty, PICKLE_NONE, 0, 0},
+    [0x88] = {"NEWTRUE", read_true, PICKLE_BOOLEAN, 0, 0},
+    [0x89] = {"NEWFALSE", read_false, PICKLE_BOOLEAN, 0, 0},
+    ['J'] = {"BININT", read_int, PICKLE_NONE, 4, 0},
+    ['K'] = {"BININT1", read_unsigned_int, PICKLE_INTEGER, 1, 0},
+    ['M'] = {"BININT2", read_unsigned_int, PICKLE_INTEGER, 2, 0},
+    [0x8a] = {"LONG1", read_long1, PICKLE_NONE, 1, 0},
+    ['G'] = {"BINFLOAT", read_binfloat, PICKLE_NONE, 0, 0},
+    ['X'] = {"BINUNICODE", read_text, PICKLE_TEXT, 4, 0},
+    [0x8c] = {"SHORT_BINUNICODE", read_text, PICKLE_TEXT, 1, 0},
+    [0x8d] = {"BINUNICODE8", read_text, PICKLE_TEXT, 8, 0},
+    ['T'] = {"BINSTRING", read_text, PICKLE_BYTES, 4, 0},
+    ['U'] = {"SHORT_BINSTRING", read_text, PICKLE_BYTES, 1, 0},
+    ['B'] = {"BINBYTES", read_text, PICKLE_BYTES, 4, 0},
+    ['C'] = {"SHORT_BINBYTES", read_text, PICKLE_BYTES, 1, 0},
+    [0x8e] = {"BINBYTES8", read_text, PICKLE_BYTES, 8, 0},
+    [0x96] = {"BYTEARRAY8", read_text, PICKLE_BYTES, 8, 0},
+    [')'] = {"EMPTY_TUPLE", read_empty, PICKLE_TUPLE, 0, 0},
+    ['t'] = {"TUPLE", gather, PICKLE_TUPLE, 0, ABOVE_MARK},
+    [0x85] = {"TUPLE1", gather, PICKLE_TUPLE, 0, 1},
+    [0x86] = {"TUPLE2", gather, PICKLE_TUPLE, 0, 2},
+    [0x87] = {"TUPLE3", gather, PICKLE_TUPLE, 0, 3},
+    [']'] = {"EMPTY_LIST", read_empty, PICKLE_LIST, 0, 0},
+    ['a'] = {"APPEND", extend, PICKLE_LIST, 0, 1},
+    ['e'] = {"APPENDS", extend, PICKLE_LIST, 0, ABOVE_MARK},
+    ['}'] = {"EMPTY_DICT", read_empty, PICKLE_DICT, 0, 0},
+    ['s'] = {"SETITEM", extend, PICKLE_DICT, 0, 2},
+    ['u'] = {"SETITEMS", extend, PICKLE_DICT, 0, ABOVE_MARK},
+    [0x8f] = {"EMPTY_SET", read_empty, PICKLE_SET, 0, 0},
+    [0x90] = {"ADDITEMS", extend, PICKLE_SET, 0, ABOVE_MARK},
+    [0x91] = {"FROZENSET", gather, PICKLE_SET, 0, ABOVE_MARK},
+    ['c'] = {"GLOBAL", read_global, PICKLE_NONE, 0, 0},
+    [0x93] = {"STACK_GLOBAL", read_stack_global, PICKLE_NONE, 0, 0},
+    ['R'] = {"REDUCE", read_call, PICKLE_NONE, 0, 0},
+    [0x81] = {"NEWOBJ", read_call, PICKLE_NONE, 0, 0},
+    [0x92] = {"NEWOBJ_EX", read_newobj_ex, PICKLE_NONE, 0, 0},
+    ['b'] = {"BUILD", read_build, PICKLE_NONE, 0, 0},
+    ['Q'] = {"BINPERSID", read_binpersid, PICKLE_NONE, 0, 0},
+    ['q'] = {"BINPUT", read_put, PICKLE_NONE, 1, 0},
+    ['r'] = {"LONG_BINPUT", read_put, PICKLE_NONE, 4, 0},
+    [0x94] = {"MEMOIZE", read_memoize, PICKLE_NONE, 0, 0},
+    ['h'] = {"BINGET", read_get, PICKLE_NONE, 1, 0},
+    ['j'] = {"LONG_BINGET", read_get, PICKLE_NONE, 4, 0},
+    ['I'] = {"INT", NULL, PICKLE_NONE, 0, 0},
+    ['L'] = {"LONG", NULL, PICKLE_NONE, 0, 0},
+    [0x8b] = {"LONG4", NULL, PICKLE_NONE, 0, 0},
+    ['F'] = {"FLOAT", NULL, PICKLE_NONE, 0, 0},
+    ['S'] = {"STRING", NULL, PICKLE_NONE, 0, 0},
+    ['V'] = {"UNICODE", NULL, PICKLE_NONE, 0, 0},
+    ['l'] = {"LIST", NULL, PICKLE_NONE, 0, 0},
+    ['d'] = {"DICT", NULL, PICKLE_NONE, 0, 0},
+    ['0'] = {"POP", NULL, PICKLE_NONE, 0, 0},
+    ['1'] = {"POP_MARK", NULL, PICKLE_NONE, 0, 0},
+    ['2'] = {"DUP", NULL, PICKLE_NONE, 0, 0},
+    ['g'] = {"GET", NULL, PICKLE_NONE, 0, 0},
+    ['p'] = {"PUT", NULL, PICKLE_NONE, 0, 0},
+    ['i'] = {"INST", NULL, PICKLE_NONE, 0, 0},
+    ['o'] = {"OBJ", NULL, PICKLE_NONE, 0, 0},
+    ['P'] = {"PERSID", NULL, PICKLE_NONE, 0, 0},
+    [0x82] = {"EXT1", NULL, PICKLE_NONE, 0, 0},
+    [0x83] = {"EXT2", NULL, PICKLE_NONE, 0, 0},
+    [0x84] = {"EXT4", NULL, PICKLE_NONE, 0, 0},
+    [0x97] = {"NEXT_BUFFER", NULL, PICKLE_NONE, 0, 0},
+    [0x98] = {"READONLY_BUFFER", NULL, PICKLE_NONE, 0, 0},
 };
+
+/* Removes the mark above which the values are that the opcode takes; they stay on the stack. */
+static grail_status find_taken(machine *m)
+{
+    const int taken = m->current->taken;
+    if (taken == ABOVE_MARK && m->mark_count == 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "finds no mark on the stack");
+    }
+    const int needed = taken + (m->current->read == extend ? 1 : 0); /* with the container */
+    if (taken > 0 && m->stack_count - stack_floor(m) < (size_t)needed) {
+        return error_set(GRAIL_ERROR_FORMAT, "finds fewer than %d values on the stack", needed);
+    }
+    m->begin = taken == ABOVE_MARK ? m->marks[--m->mark_count] : m->stack_count - (size_t)taken;
+    return GRAIL_OK;
+}
+
+static grail_status apply(machine *m)
+{
+    CHECK(take_operand(m));
+    CHECK(find_taken(m));
+    return m->current->read(m);
+}
 
 static grail_status step(machine *m)
 {
@@ -519,7 +487,7 @@ static grail_status step(machine *m)
     m->current = o;
     const size_t most = FREE_MEMORY + PICKLE_MOST_GROWTH * m->at;
     m->p->most_allocated = most < PICKLE_MOST_MEMORY ? most : PICKLE_MOST_MEMORY;
-    return error_in(o->read(m), "byte %zu of the pickle: %s", at, o->name);
+    return error_in(apply(m), "byte %zu of the pickle: %s", at, o->name);
 }
 
 static grail_status run(machine *m)
