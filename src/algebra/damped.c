@@ -22,31 +22,26 @@ void damped_fini(damped_gram *d)
 /* The diagonals of A and A_c, and which features are constant. */
 static grail_status read_diagonal(damped_gram *d, double rounding)
 {
-    grail_status status = GRAIL_OK;
     const int64_t n = d->gram.rows;
-    TRY(memory_new_unset(&d->diagonal, (size_t)n, sizeof d->diagonal[0]));
-    TRY(memory_new_unset(&d->varying, (size_t)n, sizeof d->varying[0]));
-    TRY(memory_new_unset(&d->constant, (size_t)n, sizeof d->constant[0]));
-    TRY(matrix_download_diagonal(d->gram, d->diagonal));
+    CHECK(memory_new_unset(&d->diagonal, (size_t)n, sizeof d->diagonal[0]));
+    CHECK(memory_new_unset(&d->varying, (size_t)n, sizeof d->varying[0]));
+    CHECK(memory_new_unset(&d->constant, (size_t)n, sizeof d->constant[0]));
+    CHECK(matrix_download_diagonal(d->gram, d->diagonal));
     for (int64_t i = 0; i < n; i++) {
         d->varying[i] = d->sum == NULL ? 0.0 : d->sum[i] * d->sum[i] * d->inverse_weight;
     }
     centre_diagonal(n, d->diagonal, rounding, d->varying, d->constant);
     d->scale = mean_of(n, d->varying);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status damped_init(damped_gram *d, matrix gram, const double *sum, double weight,
                          double rounding)
 {
-    grail_status status = GRAIL_OK;
     *d = (damped_gram){
         .gram = gram, .sum = sum, .inverse_weight = weight > 0.0 ? 1.0 / weight : 0.0};
-    TRY(read_diagonal(d, rounding));
-    TRY(matrix_fill_upper(gram));
-out:
-    return status;
+    CHECK(read_diagonal(d, rounding));
+    return matrix_fill_upper(gram);
 }
 
 grail_status damped_restore(const damped_gram *d)
@@ -100,14 +95,11 @@ out:
 
 grail_status damped_load(const damped_gram *d, double lambda)
 {
-    grail_status status = GRAIL_OK;
-    TRY(damped_restore(d));
+    CHECK(damped_restore(d));
     if (d->sum != NULL) {
-        TRY(centre(d));
+        CHECK(centre(d));
     }
-    TRY(add_penalty(d, lambda));
-out:
-    return status;
+    return add_penalty(d, lambda);
 }
 
 /* *failing: the first pivot of the factor that does not exceed rounding errors, or -1. */
@@ -132,27 +124,23 @@ out:
 /* Tries d->lambda. */
 static grail_status factor_once(const damped_gram *d, int64_t *failing)
 {
-    grail_status status = GRAIL_OK;
-    TRY(damped_load(d, d->lambda));
-    TRY(matrix_cholesky(d->gram, failing));
+    CHECK(damped_load(d, d->lambda));
+    CHECK(matrix_cholesky(d->gram, failing));
     if (*failing < 0) {
-        TRY(check_pivots(d, failing));
+        CHECK(check_pivots(d, failing));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status damped_factor(damped_gram *d, double lambda, int64_t *failing)
 {
-    grail_status status = GRAIL_OK;
     d->lambda = lambda;
     d->raises = 0;
-    TRY(factor_once(d, failing));
+    CHECK(factor_once(d, failing));
     while (*failing >= 0 && d->raises < MOST_RAISES) {
         d->lambda = fmax(10.0 * d->lambda, raise_floor * d->scale);
         d->raises++;
-        TRY(factor_once(d, failing));
+        CHECK(factor_once(d, failing));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

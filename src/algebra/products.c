@@ -60,31 +60,26 @@ double mean_of(int64_t n, const double *values)
 grail_status keep_elements(const int64_t *rows, int64_t row_count, const int64_t *columns,
                            int64_t column_count, matrix *m)
 {
-    grail_status status = GRAIL_OK;
     if (row_count == m->rows && column_count == m->columns) {
         return GRAIL_OK;
     }
-    TRY(matrix_gather(rows, columns, *m, matrix_reshape(*m, row_count, column_count)));
-    TRY(matrix_shrink(m, row_count, column_count));
-out:
-    return status;
+    CHECK(matrix_gather(rows, columns, *m, matrix_reshape(*m, row_count, column_count)));
+    return matrix_shrink(m, row_count, column_count);
 }
 
 /* image = D (the columns `at` of A as far as they lie in its lower triangle, those below the
  * diagonal block twice): since A is symmetric, image D[:, at]^T sums up to the same form. */
 static grail_status lower_images(matrix a, matrix d, int64_t begin, matrix image)
 {
-    grail_status status = GRAIL_OK;
     const int64_t end = begin + image.columns;
     const matrix columns = matrix_columns(a, begin, image.columns);
-    TRY(matrix_gemm(false, false, 1.0, matrix_columns(d, begin, image.columns),
-                    matrix_rows(columns, begin, image.columns), 0.0, image));
+    CHECK(matrix_gemm(false, false, 1.0, matrix_columns(d, begin, image.columns),
+                      matrix_rows(columns, begin, image.columns), 0.0, image));
     if (end < a.rows) {
-        TRY(matrix_gemm(false, false, 2.0, matrix_columns(d, end, a.rows - end),
-                        matrix_rows(columns, end, a.rows - end), 1.0, image));
+        CHECK(matrix_gemm(false, false, 2.0, matrix_columns(d, end, a.rows - end),
+                          matrix_rows(columns, end, a.rows - end), 1.0, image));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status quadratic_forms(matrix a, matrix d, double *forms)

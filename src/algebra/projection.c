@@ -13,10 +13,7 @@ void projection_fini(projection *p)
 static grail_status list_features(projection *p)
 {
     const int64_t all = p->units * p->features;
-    const grail_status status = memory_new_unset(&p->kept, (size_t)all, sizeof p->kept[0]);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_new_unset(&p->kept, (size_t)all, sizeof p->kept[0]));
     p->removed = p->kept + p->width;
     p->removed_count = all - p->width;
     for (int64_t i = 0, kept = 0; i < all; i++) {
@@ -32,30 +29,25 @@ static grail_status list_features(projection *p)
 grail_status projection_init(int64_t units, int64_t features, int64_t kept, const int64_t *labels,
                              const int64_t *members, projection *out)
 {
-    grail_status status = GRAIL_OK;
     *out = (projection){
         .units = units, .features = features, .width = kept * features, .labels = labels};
     if (members == NULL) {
         return list_features(out);
     }
-    TRY(memory_new_unset(&out->shares, (size_t)kept, sizeof out->shares[0]));
+    CHECK(memory_new_unset(&out->shares, (size_t)kept, sizeof out->shares[0]));
     for (int64_t k = 0; k < kept; k++) {
         out->shares[k] = 1.0 / (double)members[k];
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status project(const projection *p, matrix in, matrix out)
 {
-    grail_status status = GRAIL_OK;
     if (p->shares == NULL) {
         return matrix_gather(NULL, p->kept, in, out);
     }
-    TRY(matrix_zero(out));
-    TRY(matrix_fold_columns(p->units, p->labels, p->shares, in, out));
-out:
-    return status;
+    CHECK(matrix_zero(out));
+    return matrix_fold_columns(p->units, p->labels, p->shares, in, out);
 }
 
 /* ROWS[., K u] <- ROWS[., n u] M */
@@ -97,13 +89,11 @@ out:
 
 grail_status project_statistics(const projection *p, grail_statistics *s)
 {
-    grail_status status = GRAIL_OK;
-    TRY(project_gram(p, &s->gram));
-    TRY(project_rows(p, &s->sum));
+    CHECK(project_gram(p, &s->gram));
+    CHECK(project_rows(p, &s->sum));
     if (s->outputs > 0) {
-        TRY(project_rows(p, &s->cross));
+        CHECK(project_rows(p, &s->cross));
     }
     s->width = p->width;
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -33,10 +33,7 @@ static bool is_quick_name(const char *name)
 static grail_status names_quick_gelu(const surroundings *around, bool *out)
 {
     char *path = NULL;
-    const grail_status status = memory_copy_string(&path, around->path);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_copy_string(&path, around->path));
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') {
         path[--length] = 0;
@@ -99,7 +96,6 @@ static void note(char *notice, bool named)
 
 grail_status clip_complete(const surroundings *around, json_t *config, char *notice)
 {
-    grail_status status = GRAIL_OK;
     const char *names = json_string_value(json_object_get(config, "names"));
     const char *shown = json_string_value(json_object_get(config, "activation"));
     bool found = false;
@@ -107,16 +103,14 @@ grail_status clip_complete(const surroundings *around, json_t *config, char *not
     if (names == NULL || strcmp(names, "open_clip") != 0) {
         return GRAIL_OK;
     }
-    TRY(read_model_arguments(around, config, &found, &quick));
+    CHECK(read_model_arguments(around, config, &found, &quick));
     if (!found && shown != NULL && strcmp(shown, "quick_gelu") == 0) {
         return GRAIL_OK;
     }
     if (!found) {
-        TRY(names_quick_gelu(around, &quick));
+        CHECK(names_quick_gelu(around, &quick));
         note(notice, quick);
     }
-    TRY(json_put(config, "activation",
-                 json_text(activation_name(quick ? ACTIVATION_QUICK_GELU : ACTIVATION_GELU))));
-out:
-    return status;
+    return json_put(config, "activation",
+                    json_text(activation_name(quick ? ACTIVATION_QUICK_GELU : ACTIVATION_GELU)));
 }

@@ -30,17 +30,15 @@ grail_status model_error_non_finite(const grail_model *model, const tensor_view 
 
 grail_status model_parameter_f32(const grail_model *model, int index, float *out)
 {
-    grail_status status = GRAIL_OK;
     const stored_matrix stored = graph_stored(&model->graph->parameters[index]);
     const tensor_view *tensor = model->tensors[index];
-    TRY(storage_read(&stored, tensor, out));
+    CHECK(storage_read(&stored, tensor, out));
     const int64_t bad = find_non_finite(out, model_parameter_elements(model, index));
     if (bad >= 0) {
-        TRY(model_error_non_finite(model, tensor, storage_element(&stored, tensor, bad)));
+        CHECK(model_error_non_finite(model, tensor, storage_element(&stored, tensor, bad)));
     }
     checkpoint_release(model->checkpoint, tensor);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status model_parameter_stored(const grail_model *model, int index, const void **out)

@@ -11,38 +11,34 @@ enum { PIECE = 1 << 18 }; /* elements converted at once */
 static grail_status copy_tensor(const grail_model *m, const tensor_view *view, int to,
                                 onnx_writer *w, float *piece)
 {
-    grail_status status = GRAIL_OK;
     const size_t element = dtype_bits(view->dtype) / 8;
     const int64_t count = (int64_t)(view->bytes / element);
     for (int64_t first = 0; first < count; first += PIECE) {
         const int64_t now = count - first < PIECE ? count - first : PIECE;
         const unsigned char *source = (const unsigned char *)view->data + (size_t)first * element;
-        TRY(convert_to_f32(view->dtype, source, now, piece));
+        CHECK(convert_to_f32(view->dtype, source, now, piece));
         const int64_t bad = find_non_finite(piece, now);
         if (bad >= 0) {
-            TRY(model_error_non_finite(m, view, first + bad));
+            CHECK(model_error_non_finite(m, view, first + bad));
         }
-        TRY(onnx_put(w, to, first, now, piece));
+        CHECK(onnx_put(w, to, first, now, piece));
     }
     checkpoint_release(m->checkpoint, view);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Writes the table of fixed positions, if the graph has one. */
 static grail_status copy_table(const onnx_tensors *tensors, onnx_writer *w, float *piece)
 {
-    grail_status status = GRAIL_OK;
     const int64_t count = tensors->table_elements;
     for (int64_t first = 0; first < count; first += PIECE) {
         const int64_t now = count - first < PIECE ? count - first : PIECE;
         for (int64_t i = 0; i < now; i++) {
             piece[i] = (float)tensors->values[first + i];
         }
-        TRY(onnx_put(w, tensors->table, first, now, piece));
+        CHECK(onnx_put(w, tensors->table, first, now, piece));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status copy_all(const grail_model *m, const onnx_tensors *tensors, onnx_writer *w,

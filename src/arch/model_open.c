@@ -245,47 +245,42 @@ static grail_status count_outside(opening *o, int64_t i)
 
 static grail_status bind_parameters(opening *o)
 {
-    grail_status status = GRAIL_OK;
     grail_model *m = o->m;
     const int count = m->graph->parameter_count;
-    TRY(memory_new(&m->tensors, (size_t)count, sizeof m->tensors[0]));
-    TRY(memory_new(&o->is_read, (size_t)checkpoint_count(m->checkpoint), sizeof o->is_read[0]));
+    CHECK(memory_new(&m->tensors, (size_t)count, sizeof m->tensors[0]));
+    CHECK(memory_new(&o->is_read, (size_t)checkpoint_count(m->checkpoint), sizeof o->is_read[0]));
     for (int p = 0; p < count; p++) {
-        TRY(bind_parameter(o, p));
+        CHECK(bind_parameter(o, p));
     }
     for (int p = 0; p < count; p++) {
         if (!storage_is_plain(&m->graph->parameters[p].map)) {
-            TRY(check_cover(o, p));
+            CHECK(check_cover(o, p));
         }
     }
     for (int64_t i = 0; i < checkpoint_count(m->checkpoint); i++) {
         if (!o->is_read[i]) {
-            TRY(count_outside(o, i));
+            CHECK(count_outside(o, i));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Finds the family where the configuration does not state it, builds its graph, and binds it. */
 static grail_status fit_network(opening *o, const grail_model_options *options)
 {
-    grail_status status = GRAIL_OK;
     grail_model *m = o->m;
     if (m->architecture == NULL) {
-        TRY(recognise(o));
+        CHECK(recognise(o));
     }
     for (int i = 0; options != NULL && i < options->setting_count; i++) {
-        TRY(option_given("settings", "setting", options->settings[i]));
-        TRY(apply_setting(o, options->settings[i]));
+        CHECK(option_given("settings", "setting", options->settings[i]));
+        CHECK(apply_setting(o, options->settings[i]));
     }
-    TRY(m->architecture->build(m->architecture, o->source, m->config, m->checkpoint, &m->graph));
+    CHECK(m->architecture->build(m->architecture, o->source, m->config, m->checkpoint, &m->graph));
     if (m->architecture->context != NULL) {
         m->context = m->architecture->context(m->architecture, m->config);
     }
-    TRY(bind_parameters(o));
-out:
-    return status;
+    return bind_parameters(o);
 }
 
 /* Most often tensors are missing because a class without the last layer, or with another one, saved
@@ -316,26 +311,23 @@ static grail_status explain(const grail_model *m, grail_status status)
 
 static grail_status open_network(opening *o, const grail_model_options *options)
 {
-    grail_status status = GRAIL_OK;
     grail_model *m = o->m;
-    TRY(read_config(o));
-    TRY(model_config_directory(m->path, &o->directory));
+    CHECK(read_config(o));
+    CHECK(model_config_directory(m->path, &o->directory));
     if (json_object_get(m->config, "preset") != NULL) {
         o->preset = m->config_name;
     }
     if (says_family(m->config)) {
-        TRY(architecture_find(o->source, m->config, &m->architecture));
+        CHECK(architecture_find(o->source, m->config, &m->architecture));
     }
-    TRY(refuse_quantised_config(o->source, m->config));
-    TRY(checkpoint_open(m->path, &m->checkpoint));
-    TRY(refuse_stored_form(m->checkpoint));
-    TRY(explain(m, fit_network(o, options)));
+    CHECK(refuse_quantised_config(o->source, m->config));
+    CHECK(checkpoint_open(m->path, &m->checkpoint));
+    CHECK(refuse_stored_form(m->checkpoint));
+    CHECK(explain(m, fit_network(o, options)));
     if (m->graph->input_kind == INPUT_IMAGES) {
-        TRY(model_preparation_find(m, o->directory, o->is_recognised, o->preset));
+        CHECK(model_preparation_find(m, o->directory, o->is_recognised, o->preset));
     }
-    TRY(checkpoint_load(m->checkpoint));
-out:
-    return status;
+    return checkpoint_load(m->checkpoint);
 }
 
 /* The output of an unfinished run has all tensor names but not all weights. */

@@ -163,32 +163,30 @@ static void note_other_size(const grail_model *m, model_preparation *p)
 grail_status model_preparation_find(grail_model *m, const char *directory, bool is_recognised,
                                     const char *preset)
 {
-    grail_status status = GRAIL_OK;
     model_preparation *p = NULL;
-    TRY(memory_new(&m->preparation, 1, sizeof *m->preparation));
+    CHECK(memory_new(&m->preparation, 1, sizeof *m->preparation));
     p = m->preparation;
     if (preset != NULL && strcmp(preset, PREPARATION_BY_SETTING) == 0) {
-        TRY(use_preset(m, preset));
+        CHECK(use_preset(m, preset));
     }
     if (!is_found(p) && m->config_name != NULL) {
-        TRY(use_timm(m));
+        CHECK(use_timm(m));
     }
     if (is_recognised) { /* by its tensors, which is more likely open_clip's own */
-        TRY(use_file(m, directory, OPEN_CLIP_CONFIG_NAME));
+        CHECK(use_file(m, directory, OPEN_CLIP_CONFIG_NAME));
     }
-    TRY(use_file(m, directory, PREPROCESSOR_CONFIG_NAME));
-    TRY(use_file(m, directory, PROCESSOR_CONFIG_NAME));
-    TRY(use_file(m, directory, OPEN_CLIP_CONFIG_NAME));
+    CHECK(use_file(m, directory, PREPROCESSOR_CONFIG_NAME));
+    CHECK(use_file(m, directory, PROCESSOR_CONFIG_NAME));
+    CHECK(use_file(m, directory, OPEN_CLIP_CONFIG_NAME));
     if (!is_found(p)) {
-        TRY(use_preset(m, preset));
+        CHECK(use_preset(m, preset));
         if (p->what.name != NULL && p->origin == NULL) {
             note_assumption(m, p);
         }
     } else if (p->failure_text == NULL) {
         note_other_size(m, p);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 void model_preparation_free(model_preparation *p)
@@ -217,13 +215,12 @@ grail_status model_preparation_use(const grail_model *model, const image_prepara
 
 grail_status grail_model_preprocessing(const grail_model *model, grail_preprocessing *out)
 {
-    grail_status status = GRAIL_OK;
     const image_preparation *p = NULL;
     if (model->preparation == NULL) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "%s: this network reads text, not images", model->path);
+        return error_set(GRAIL_ERROR_ARGUMENT, "%s: this network reads text, not images",
+                         model->path);
     }
-    TRY(model_preparation_use(model, &p));
+    CHECK(model_preparation_use(model, &p));
     *out = in_words(model);
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -48,16 +48,16 @@ grail_status onnx_emit_real(translation *t, const char *operator_name, onnx_name
                             onnx_name *out)
 {
     const onnx_name constant = new_name(t);
-    const grail_status status = onnx_add_real(t->w, constant.text, value);
-    return status == GRAIL_OK ? onnx_emit_two(t, operator_name, x, constant, out) : status;
+    CHECK(onnx_add_real(t->w, constant.text, value));
+    return onnx_emit_two(t, operator_name, x, constant, out);
 }
 
 grail_status onnx_emit_reshape(translation *t, onnx_name x, int rank, const int64_t shape[],
                                onnx_name *out)
 {
     onnx_name constant;
-    const grail_status status = onnx_integers(t, rank, shape, &constant);
-    return status == GRAIL_OK ? onnx_emit_two(t, "Reshape", x, constant, out) : status;
+    CHECK(onnx_integers(t, rank, shape, &constant));
+    return onnx_emit_two(t, "Reshape", x, constant, out);
 }
 
 grail_status onnx_emit_transpose(translation *t, onnx_name x, int rank, const int64_t order[],
@@ -83,40 +83,36 @@ static grail_status whole_tensor(translation *t, int parameter, const char **nam
 
 grail_status onnx_parameter(translation *t, int parameter, parameter_name *out)
 {
-    grail_status status = GRAIL_OK;
     const graph_parameter *p = &t->g->parameters[parameter];
-    TRY(whole_tensor(t, parameter, &out->text));
+    CHECK(whole_tensor(t, parameter, &out->text));
     if (!storage_is_run_of_rows(&p->map, p->shape[0])) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "cannot write '%s' as ONNX: it is not a run of rows of tensor '%s', as they are",
-             p->name, p->tensor);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "cannot write '%s' as ONNX: it is not a run of rows of tensor '%s', as they are",
+            p->name, p->tensor);
     }
     if (!storage_axis_is_whole(&p->map.rows)) {
         const int64_t first = p->map.rows.first;
         const int64_t ends[] = {first, first + p->shape[0], p->map.transposed ? 1 : 0};
         onnx_name range[3]; /* from, to, axis */
         for (int i = 0; i < 3; i++) {
-            TRY(onnx_integers(t, 1, &ends[i], &range[i]));
+            CHECK(onnx_integers(t, 1, &ends[i], &range[i]));
         }
         const char *const inputs[] = {out->text, range[0].text, range[1].text, range[2].text};
-        TRY(onnx_emit_with(t, "Slice", 4, inputs, 0, NULL, &out->cut));
+        CHECK(onnx_emit_with(t, "Slice", 4, inputs, 0, NULL, &out->cut));
         out->text = out->cut.text;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* A constant for every channel, for a norm that lacks a parameter. */
 static grail_status add_channels(translation *t, int64_t width, double value, onnx_name *out)
 {
-    grail_status status = GRAIL_OK;
     const onnx_name scalar = new_name(t);
     onnx_name shape;
-    TRY(onnx_add_real(t->w, scalar.text, value));
-    TRY(onnx_integers(t, 1, &width, &shape));
-    TRY(onnx_emit_two(t, "Expand", scalar, shape, out));
-out:
-    return status;
+    CHECK(onnx_add_real(t->w, scalar.text, value));
+    CHECK(onnx_integers(t, 1, &width, &shape));
+    return onnx_emit_two(t, "Expand", scalar, shape, out);
 }
 
 grail_status onnx_channels(translation *t, int parameter, int64_t width, double value,
@@ -132,17 +128,15 @@ grail_status onnx_channels(translation *t, int parameter, int64_t width, double 
 
 grail_status onnx_value(translation *t, const node *n, int i, bool tokens, translated *out)
 {
-    grail_status status = GRAIL_OK;
     const int value = n->inputs[i];
     *out = t->values[value];
     if (tokens && out->layout == LAYOUT_IMAGE) {
-        TRY(onnx_emit_reshape(t, out->name, 3, (const int64_t[]){0, t->widths[value], -1},
-                              &out->name));
-        TRY(onnx_emit_transpose(t, out->name, 3, (const int64_t[]){0, 2, 1}, &out->name));
+        CHECK(onnx_emit_reshape(t, out->name, 3, (const int64_t[]){0, t->widths[value], -1},
+                                &out->name));
+        CHECK(onnx_emit_transpose(t, out->name, 3, (const int64_t[]){0, 2, 1}, &out->name));
         out->layout = LAYOUT_TOKENS;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status onnx_refuse(const char *what)

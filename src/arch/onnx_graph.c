@@ -30,138 +30,116 @@ static void describe_window(const window2d *w, window_attributes *a)
 
 static grail_status translate_convolution(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
     window_attributes window;
     parameter_name weight;
     parameter_name bias = {0};
-    TRY(onnx_image(t, n, "a convolution", y));
-    TRY(onnx_parameter(t, n->weight, &weight));
+    CHECK(onnx_image(t, n, "a convolution", y));
+    CHECK(onnx_parameter(t, n->weight, &weight));
     if (n->bias != GRAPH_NONE) {
-        TRY(onnx_parameter(t, n->bias, &bias));
+        CHECK(onnx_parameter(t, n->bias, &bias));
     }
     describe_window(&n->window, &window);
     const char *const inputs[] = {y->name.text, weight.text, bias.text};
-    TRY(onnx_emit_with(t, "Conv", n->bias != GRAPH_NONE ? 3 : 2, inputs, 4, window.list, &y->name));
-out:
-    return status;
+    return onnx_emit_with(t, "Conv", n->bias != GRAPH_NONE ? 3 : 2, inputs, 4, window.list,
+                          &y->name);
 }
 
 static grail_status translate_max_pool(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
     window_attributes window;
-    TRY(onnx_image(t, n, "a maximum over a window", y));
+    CHECK(onnx_image(t, n, "a maximum over a window", y));
     describe_window(&n->window, &window);
     const char *const inputs[] = {y->name.text};
-    TRY(onnx_emit_with(t, "MaxPool", 1, inputs, 4, window.list, &y->name));
-out:
-    return status;
+    return onnx_emit_with(t, "MaxPool", 1, inputs, 4, window.list, &y->name);
 }
 
 static grail_status translate_batch_norm(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
     const int64_t width = t->widths[n->output];
     parameter_name weight;
     parameter_name bias;
     parameter_name mean;
     parameter_name variance;
-    TRY(onnx_image(t, n, "a batch norm", y));
-    TRY(onnx_channels(t, n->weight, width, 1.0, &weight));
-    TRY(onnx_channels(t, n->bias, width, 0.0, &bias));
-    TRY(onnx_parameter(t, n->mean, &mean));
-    TRY(onnx_parameter(t, n->variance, &variance));
+    CHECK(onnx_image(t, n, "a batch norm", y));
+    CHECK(onnx_channels(t, n->weight, width, 1.0, &weight));
+    CHECK(onnx_channels(t, n->bias, width, 0.0, &bias));
+    CHECK(onnx_parameter(t, n->mean, &mean));
+    CHECK(onnx_parameter(t, n->variance, &variance));
     const char *const inputs[] = {y->name.text, weight.text, bias.text, mean.text, variance.text};
     const onnx_attribute epsilon = {.name = "epsilon", .kind = ONNX_REAL, .real = n->norm.epsilon};
-    TRY(onnx_emit_with(t, "BatchNormalization", 5, inputs, 1, &epsilon, &y->name));
-out:
-    return status;
+    return onnx_emit_with(t, "BatchNormalization", 5, inputs, 1, &epsilon, &y->name);
 }
 
 static grail_status translate_layer_norm(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
     parameter_name weight;
     parameter_name bias;
-    TRY(onnx_value(t, n, 0, true, y));
-    TRY(onnx_channels(t, n->weight, t->widths[n->output], 1.0, &weight));
-    TRY(onnx_channels(t, n->bias, t->widths[n->output], 0.0, &bias));
+    CHECK(onnx_value(t, n, 0, true, y));
+    CHECK(onnx_channels(t, n->weight, t->widths[n->output], 1.0, &weight));
+    CHECK(onnx_channels(t, n->bias, t->widths[n->output], 0.0, &bias));
     const char *const inputs[] = {y->name.text, weight.text, bias.text};
     const onnx_attribute attributes[] = {
         {.name = "axis", .kind = ONNX_INTEGER, .integer = -1},
         {.name = "epsilon", .kind = ONNX_REAL, .real = n->norm.epsilon}};
-    TRY(onnx_emit_with(t, "LayerNormalization", 3, inputs, 2, attributes, &y->name));
-out:
-    return status;
+    return onnx_emit_with(t, "LayerNormalization", 3, inputs, 2, attributes, &y->name);
 }
 
 static grail_status translate_linear(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
     parameter_name weight;
     parameter_name bias;
-    TRY(onnx_value(t, n, 0, true, y));
-    TRY(onnx_parameter(t, n->weight, &weight));
+    CHECK(onnx_value(t, n, 0, true, y));
+    CHECK(onnx_parameter(t, n->weight, &weight));
     if (!t->g->parameters[n->weight].map.transposed) { /* stored [out, in] */
         const char *const inputs[] = {weight.text};
         const onnx_attribute order = {
             .name = "perm", .kind = ONNX_INTEGERS, .integers = (const int64_t[]){1, 0}, .count = 2};
-        TRY(onnx_emit_with(t, "Transpose", 1, inputs, 1, &order, &weight.cut));
+        CHECK(onnx_emit_with(t, "Transpose", 1, inputs, 1, &order, &weight.cut));
         weight.text = weight.cut.text;
     }
     const char *const factors[] = {y->name.text, weight.text};
-    TRY(onnx_emit_with(t, "MatMul", 2, factors, 0, NULL, &y->name));
+    CHECK(onnx_emit_with(t, "MatMul", 2, factors, 0, NULL, &y->name));
     if (n->bias != GRAPH_NONE) {
-        TRY(onnx_parameter(t, n->bias, &bias));
+        CHECK(onnx_parameter(t, n->bias, &bias));
         const char *const terms[] = {y->name.text, bias.text};
-        TRY(onnx_emit_with(t, "Add", 2, terms, 0, NULL, &y->name));
+        CHECK(onnx_emit_with(t, "Add", 2, terms, 0, NULL, &y->name));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* x Phi(x) = x (1 + erf(x / sqrt 2)) / 2 */
 static grail_status emit_gelu(translation *t, onnx_name x, onnx_name *y)
 {
-    grail_status status = GRAIL_OK;
     onnx_name gate;
-    TRY(onnx_emit_real(t, "Mul", x, sqrt(0.5), &gate));
-    TRY(onnx_emit_one(t, "Erf", gate, &gate));
-    TRY(onnx_emit_real(t, "Add", gate, 1.0, &gate));
-    TRY(onnx_emit_real(t, "Mul", gate, 0.5, &gate));
-    TRY(onnx_emit_two(t, "Mul", x, gate, y));
-out:
-    return status;
+    CHECK(onnx_emit_real(t, "Mul", x, sqrt(0.5), &gate));
+    CHECK(onnx_emit_one(t, "Erf", gate, &gate));
+    CHECK(onnx_emit_real(t, "Add", gate, 1.0, &gate));
+    CHECK(onnx_emit_real(t, "Mul", gate, 0.5, &gate));
+    return onnx_emit_two(t, "Mul", x, gate, y);
 }
 
 /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, with x + a x^3 = x (1 + a x^2) */
 static grail_status emit_gelu_tanh(translation *t, onnx_name x, onnx_name *y)
 {
-    grail_status status = GRAIL_OK;
     onnx_name gate;
-    TRY(onnx_emit_two(t, "Mul", x, x, &gate));
-    TRY(onnx_emit_real(t, "Mul", gate, 0.044715, &gate));
-    TRY(onnx_emit_real(t, "Add", gate, 1.0, &gate));
-    TRY(onnx_emit_two(t, "Mul", gate, x, &gate));
-    TRY(onnx_emit_real(t, "Mul", gate, sqrt(2.0 / acos(-1.0)), &gate));
-    TRY(onnx_emit_one(t, "Tanh", gate, &gate));
-    TRY(onnx_emit_real(t, "Add", gate, 1.0, &gate));
-    TRY(onnx_emit_real(t, "Mul", gate, 0.5, &gate));
-    TRY(onnx_emit_two(t, "Mul", x, gate, y));
-out:
-    return status;
+    CHECK(onnx_emit_two(t, "Mul", x, x, &gate));
+    CHECK(onnx_emit_real(t, "Mul", gate, 0.044715, &gate));
+    CHECK(onnx_emit_real(t, "Add", gate, 1.0, &gate));
+    CHECK(onnx_emit_two(t, "Mul", gate, x, &gate));
+    CHECK(onnx_emit_real(t, "Mul", gate, sqrt(2.0 / acos(-1.0)), &gate));
+    CHECK(onnx_emit_one(t, "Tanh", gate, &gate));
+    CHECK(onnx_emit_real(t, "Add", gate, 1.0, &gate));
+    CHECK(onnx_emit_real(t, "Mul", gate, 0.5, &gate));
+    return onnx_emit_two(t, "Mul", x, gate, y);
 }
 
 /* x sigmoid(factor x) */
 static grail_status emit_sigmoid_gate(translation *t, onnx_name x, double factor, onnx_name *y)
 {
-    grail_status status = GRAIL_OK;
     onnx_name gate;
-    TRY(onnx_emit_real(t, "Mul", x, factor, &gate));
-    TRY(onnx_emit_one(t, "Sigmoid", gate, &gate));
-    TRY(onnx_emit_two(t, "Mul", x, gate, y));
-out:
-    return status;
+    CHECK(onnx_emit_real(t, "Mul", x, factor, &gate));
+    CHECK(onnx_emit_one(t, "Sigmoid", gate, &gate));
+    return onnx_emit_two(t, "Mul", x, gate, y);
 }
 
 static grail_status translate_activation(translation *t, const node *n, translated *y)
@@ -191,38 +169,33 @@ static grail_status translate_activation(translation *t, const node *n, translat
 static grail_status translate_operands(translation *t, const node *n, translated *y,
                                        translated *other)
 {
-    grail_status status = GRAIL_OK;
     const int64_t width = t->widths[n->inputs[1]];
     const layout left = t->values[n->inputs[0]].layout;
     const layout right = t->values[n->inputs[1]].layout;
     const bool tokens = left != right && left != LAYOUT_VECTOR && right != LAYOUT_VECTOR;
-    TRY(onnx_value(t, n, 0, tokens, y));
-    TRY(onnx_value(t, n, 1, tokens, other));
+    CHECK(onnx_value(t, n, 0, tokens, y));
+    CHECK(onnx_value(t, n, 1, tokens, other));
     if (left == LAYOUT_VECTOR && right != LAYOUT_VECTOR) { /* one position, as the first one */
-        TRY(onnx_emit_reshape(t, other->name, 2, (const int64_t[]){0, width}, &other->name));
+        CHECK(onnx_emit_reshape(t, other->name, 2, (const int64_t[]){0, width}, &other->name));
     } else if (left == LAYOUT_IMAGE && right == LAYOUT_VECTOR) {
-        TRY(onnx_emit_reshape(t, other->name, 4, (const int64_t[]){0, width, 1, 1}, &other->name));
+        CHECK(
+            onnx_emit_reshape(t, other->name, 4, (const int64_t[]){0, width, 1, 1}, &other->name));
     } else if (left == LAYOUT_TOKENS && right == LAYOUT_VECTOR) {
-        TRY(onnx_emit_reshape(t, other->name, 3, (const int64_t[]){0, 1, width}, &other->name));
+        CHECK(onnx_emit_reshape(t, other->name, 3, (const int64_t[]){0, 1, width}, &other->name));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status translate_elementwise(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
     translated other;
-    TRY(translate_operands(t, n, y, &other));
-    TRY(onnx_emit_two(t, n->kind == NODE_ADD ? "Add" : "Mul", y->name, other.name, &y->name));
-out:
-    return status;
+    CHECK(translate_operands(t, n, y, &other));
+    return onnx_emit_two(t, n->kind == NODE_ADD ? "Add" : "Mul", y->name, other.name, &y->name);
 }
 
 static grail_status translate_mean(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
-    TRY(onnx_value(t, n, 0, false, y));
+    CHECK(onnx_value(t, n, 0, false, y));
     const bool image = y->layout == LAYOUT_IMAGE;
     const char *const inputs[] = {y->name.text};
     const onnx_attribute attributes[] = {
@@ -231,167 +204,146 @@ static grail_status translate_mean(translation *t, const node *n, translated *y)
          .integers = image ? (const int64_t[]){2, 3} : (const int64_t[]){1},
          .count = image ? 2 : 1},
         {.name = "keepdims", .kind = ONNX_INTEGER, .integer = 0}};
-    TRY(onnx_emit_with(t, "ReduceMean", 1, inputs, 2, attributes, &y->name));
+    CHECK(onnx_emit_with(t, "ReduceMean", 1, inputs, 2, attributes, &y->name));
     y->layout = LAYOUT_VECTOR;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Takes every stride-th position, then adds zero channels on both sides. */
 static grail_status translate_shortcut(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
     const int64_t ranges[][2] = {
         {0, 0}, {INT64_MAX, INT64_MAX}, {2, 3}, {n->window.stride, n->window.stride}};
     onnx_name names[4]; /* from, to, axes, steps */
     onnx_name pads;
-    TRY(onnx_image(t, n, "a shortcut", y));
+    CHECK(onnx_image(t, n, "a shortcut", y));
     for (int i = 0; i < 4; i++) {
-        TRY(onnx_integers(t, 2, ranges[i], &names[i]));
+        CHECK(onnx_integers(t, 2, ranges[i], &names[i]));
     }
     const char *const inputs[] = {y->name.text, names[0].text, names[1].text, names[2].text,
                                   names[3].text};
-    TRY(onnx_emit_with(t, "Slice", 5, inputs, 0, NULL, &y->name));
-    TRY(onnx_integers(t, 8, (const int64_t[]){0, n->pad, 0, 0, 0, n->pad, 0, 0}, &pads));
-    TRY(onnx_emit_two(t, "Pad", y->name, pads, &y->name));
-out:
-    return status;
+    CHECK(onnx_emit_with(t, "Slice", 5, inputs, 0, NULL, &y->name));
+    CHECK(onnx_integers(t, 8, (const int64_t[]){0, n->pad, 0, 0, 0, n->pad, 0, 0}, &pads));
+    return onnx_emit_two(t, "Pad", y->name, pads, &y->name);
 }
 
 /* [N, C, gh p, gw p] -> [N, gh gw, p p C] */
 static grail_status translate_patches(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
     const int64_t p = n->window.stride;
     const extent in = t->extents[n->inputs[0]];
     const int64_t channels = t->widths[n->inputs[0]];
-    TRY(onnx_image(t, n, "patches", y));
-    TRY(onnx_emit_reshape(t, y->name, 6,
-                          (const int64_t[]){0, channels, in.height / p, p, in.width / p, p},
-                          &y->name));
-    TRY(onnx_emit_transpose(t, y->name, 6, (const int64_t[]){0, 2, 4, 3, 5, 1}, &y->name));
-    TRY(onnx_emit_reshape(t, y->name, 3, (const int64_t[]){0, -1, t->widths[n->output]}, &y->name));
+    CHECK(onnx_image(t, n, "patches", y));
+    CHECK(onnx_emit_reshape(t, y->name, 6,
+                            (const int64_t[]){0, channels, in.height / p, p, in.width / p, p},
+                            &y->name));
+    CHECK(onnx_emit_transpose(t, y->name, 6, (const int64_t[]){0, 2, 4, 3, 5, 1}, &y->name));
+    CHECK(
+        onnx_emit_reshape(t, y->name, 3, (const int64_t[]){0, -1, t->widths[n->output]}, &y->name));
     y->layout = LAYOUT_TOKENS;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Puts the class token, repeated for every image of the batch, before the other tokens. */
 static grail_status translate_class_token(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
     const int64_t rest[] = {1, t->widths[n->output]};
     parameter_name token;
     onnx_name tail;
     onnx_name shape;
-    TRY(onnx_value(t, n, 0, true, y));
-    TRY(onnx_parameter(t, n->weight, &token));
+    CHECK(onnx_value(t, n, 0, true, y));
+    CHECK(onnx_parameter(t, n->weight, &token));
     const char *const x[] = {y->name.text};
     const onnx_attribute first[] = {{.name = "start", .kind = ONNX_INTEGER, .integer = 0},
                                     {.name = "end", .kind = ONNX_INTEGER, .integer = 1}};
-    TRY(onnx_emit_with(t, "Shape", 1, x, 2, first, &shape)); /* [N] */
-    TRY(onnx_integers(t, 2, rest, &tail));
+    CHECK(onnx_emit_with(t, "Shape", 1, x, 2, first, &shape)); /* [N] */
+    CHECK(onnx_integers(t, 2, rest, &tail));
     const onnx_attribute sizes = {.name = "axis", .kind = ONNX_INTEGER, .integer = 0};
     const char *const parts[] = {shape.text, tail.text};
-    TRY(onnx_emit_with(t, "Concat", 2, parts, 1, &sizes, &shape)); /* [N, 1, C] */
+    CHECK(onnx_emit_with(t, "Concat", 2, parts, 1, &sizes, &shape)); /* [N, 1, C] */
     const char *const repeated[] = {token.text, shape.text};
-    TRY(onnx_emit_with(t, "Expand", 2, repeated, 0, NULL, &tail));
+    CHECK(onnx_emit_with(t, "Expand", 2, repeated, 0, NULL, &tail));
     const onnx_attribute positions = {.name = "axis", .kind = ONNX_INTEGER, .integer = 1};
     const char *const all[] = {tail.text, y->name.text};
-    TRY(onnx_emit_with(t, "Concat", 2, all, 1, &positions, &y->name));
-out:
-    return status;
+    return onnx_emit_with(t, "Concat", 2, all, 1, &positions, &y->name);
 }
 
 static grail_status translate_positions(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
     parameter_name positions = {.text = position_table};
-    TRY(onnx_value(t, n, 0, true, y));
+    CHECK(onnx_value(t, n, 0, true, y));
     if (n->weight != GRAPH_NONE) {
-        TRY(onnx_parameter(t, n->weight, &positions));
+        CHECK(onnx_parameter(t, n->weight, &positions));
     } else {
         if (t->tensors->table != GRAPH_NONE) {
             return onnx_refuse("two tables of positions");
         }
         const int64_t shape[] = {n->positions.count, t->widths[n->output]};
-        TRY(onnx_add_tensor(t->w, positions.text, 2, shape, &t->tensors->table));
+        CHECK(onnx_add_tensor(t->w, positions.text, 2, shape, &t->tensors->table));
         t->tensors->values = n->positions.table;
         t->tensors->table_elements = shape[0] * shape[1];
     }
     const char *const terms[] = {y->name.text, positions.text};
-    TRY(onnx_emit_with(t, "Add", 2, terms, 0, NULL, &y->name));
-out:
-    return status;
+    return onnx_emit_with(t, "Add", 2, terms, 0, NULL, &y->name);
 }
 
 /* [N, T, heads d] -> [N, heads, T, d], or [N, heads, d, T] for keys */
 static grail_status emit_heads(translation *t, const node *n, int input, bool keys, onnx_name *out)
 {
-    grail_status status = GRAIL_OK;
     const int64_t heads = t->widths[n->inputs[input]] / n->attention.head_dim;
     translated x;
-    TRY(onnx_value(t, n, input, true, &x));
-    TRY(onnx_emit_reshape(t, x.name, 4, (const int64_t[]){0, 0, heads, n->attention.head_dim},
-                          out));
-    TRY(onnx_emit_transpose(
-        t, *out, 4, keys ? (const int64_t[]){0, 2, 3, 1} : (const int64_t[]){0, 2, 1, 3}, out));
-out:
-    return status;
+    CHECK(onnx_value(t, n, input, true, &x));
+    CHECK(onnx_emit_reshape(t, x.name, 4, (const int64_t[]){0, 0, heads, n->attention.head_dim},
+                            out));
+    return onnx_emit_transpose(
+        t, *out, 4, keys ? (const int64_t[]){0, 2, 3, 1} : (const int64_t[]){0, 2, 1, 3}, out);
 }
 
 static grail_status translate_attention(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
     onnx_name q;
     onnx_name k;
     onnx_name v;
     if (!n->attention.bidirectional || t->widths[n->inputs[0]] != t->widths[n->inputs[1]]) {
         return onnx_refuse("attention that masks positions or shares key/value heads");
     }
-    TRY(emit_heads(t, n, 0, false, &q));
-    TRY(emit_heads(t, n, 1, true, &k));
-    TRY(emit_heads(t, n, 2, false, &v));
-    TRY(onnx_emit_real(t, "Mul", q, n->attention.scale, &q));
-    TRY(onnx_emit_two(t, "MatMul", q, k, &q));
-    TRY(onnx_emit_one(t, "Softmax", q, &q)); /* over the last axis */
-    TRY(onnx_emit_two(t, "MatMul", q, v, &q));
-    TRY(onnx_emit_transpose(t, q, 4, (const int64_t[]){0, 2, 1, 3}, &q));
-    TRY(onnx_emit_reshape(t, q, 3, (const int64_t[]){0, 0, t->widths[n->output]}, &y->name));
+    CHECK(emit_heads(t, n, 0, false, &q));
+    CHECK(emit_heads(t, n, 1, true, &k));
+    CHECK(emit_heads(t, n, 2, false, &v));
+    CHECK(onnx_emit_real(t, "Mul", q, n->attention.scale, &q));
+    CHECK(onnx_emit_two(t, "MatMul", q, k, &q));
+    CHECK(onnx_emit_one(t, "Softmax", q, &q)); /* over the last axis */
+    CHECK(onnx_emit_two(t, "MatMul", q, v, &q));
+    CHECK(onnx_emit_transpose(t, q, 4, (const int64_t[]){0, 2, 1, 3}, &q));
+    CHECK(onnx_emit_reshape(t, q, 3, (const int64_t[]){0, 0, t->widths[n->output]}, &y->name));
     y->layout = LAYOUT_TOKENS;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status translate_first_token(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
     const int64_t zero = 0;
     onnx_name index;
-    TRY(onnx_value(t, n, 0, true, y));
-    TRY(onnx_integers(t, -1, &zero, &index));
+    CHECK(onnx_value(t, n, 0, true, y));
+    CHECK(onnx_integers(t, -1, &zero, &index));
     const char *const inputs[] = {y->name.text, index.text};
     const onnx_attribute axis = {.name = "axis", .kind = ONNX_INTEGER, .integer = 1};
-    TRY(onnx_emit_with(t, "Gather", 2, inputs, 1, &axis, &y->name));
+    CHECK(onnx_emit_with(t, "Gather", 2, inputs, 1, &axis, &y->name));
     y->layout = LAYOUT_VECTOR;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* x / max(||x||, 1e-12) */
 static grail_status translate_unit_length(translation *t, const node *n, translated *y)
 {
-    grail_status status = GRAIL_OK;
     onnx_name length;
-    TRY(onnx_value(t, n, 0, true, y));
+    CHECK(onnx_value(t, n, 0, true, y));
     const char *const inputs[] = {y->name.text};
     const onnx_attribute axes = {
         .name = "axes", .kind = ONNX_INTEGERS, .integers = (const int64_t[]){-1}, .count = 1};
-    TRY(onnx_emit_with(t, "ReduceL2", 1, inputs, 1, &axes, &length));
-    TRY(onnx_emit_real(t, "Max", length, 1e-12, &length));
-    TRY(onnx_emit_two(t, "Div", y->name, length, &y->name));
-out:
-    return status;
+    CHECK(onnx_emit_with(t, "ReduceL2", 1, inputs, 1, &axes, &length));
+    CHECK(onnx_emit_real(t, "Max", length, 1e-12, &length));
+    return onnx_emit_two(t, "Div", y->name, length, &y->name);
 }
 
 typedef grail_status (*translator)(translation *t, const node *n, translated *y);
@@ -417,7 +369,6 @@ static grail_status translate_node(translation *t, const node *n)
 
 static grail_status declare_output(translation *t)
 {
-    grail_status status = GRAIL_OK;
     const translated *y = &t->values[t->g->output];
     const int64_t shape[] = {ONNX_ANY_SIZE, t->widths[t->g->output]};
     if (y->layout != LAYOUT_VECTOR) {
@@ -426,25 +377,21 @@ static grail_status declare_output(translation *t)
     const char *const inputs[] = {y->name.text};
     const onnx_node n = {
         .operator_name = "Identity", .input_count = 1, .inputs = inputs, .output = "logits"};
-    TRY(onnx_add_node(t->w, &n));
-    TRY(onnx_add_output(t->w, "logits", 2, shape));
+    CHECK(onnx_add_node(t->w, &n));
+    CHECK(onnx_add_output(t->w, "logits", 2, shape));
     t->tensors->outputs = shape[1];
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status declare(translation *t, extent image)
 {
-    grail_status status = GRAIL_OK;
     const int64_t shape[] = {ONNX_ANY_SIZE, IMAGE_CHANNELS, image.height, image.width};
-    TRY(onnx_add_input(t->w, "pixels", 4, shape));
+    CHECK(onnx_add_input(t->w, "pixels", 4, shape));
     t->values[t->g->input] = (translated){.name = {"pixels"}, .layout = LAYOUT_IMAGE};
     for (int i = 0; i < t->g->node_count; i++) {
-        TRY(translate_node(t, &t->g->nodes[i]));
+        CHECK(translate_node(t, &t->g->nodes[i]));
     }
-    TRY(declare_output(t));
-out:
-    return status;
+    return declare_output(t);
 }
 
 grail_status onnx_graph_declare(const grail_model *model, extent image, onnx_writer *w,

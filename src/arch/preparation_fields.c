@@ -59,35 +59,31 @@ grail_status read_length(const char *source, const char *key, const json_t *valu
 
 grail_status read_square(const char *source, const char *key, const json_t *value, int64_t *out)
 {
-    grail_status status = GRAIL_OK;
     int64_t height = 0;
     int64_t width = 0;
     const bool listed = json_is_array(value) && json_array_size(value) == 2;
     if (!listed && !json_is_object(value)) {
         return read_length(source, key, value, out);
     }
-    TRY(read_length(source, key,
-                    listed ? json_array_get(value, 0) : json_object_get(value, "height"), &height));
-    TRY(read_length(source, key,
-                    listed ? json_array_get(value, 1) : json_object_get(value, "width"), &width));
+    CHECK(read_length(source, key,
+                      listed ? json_array_get(value, 0) : json_object_get(value, "height"),
+                      &height));
+    CHECK(read_length(source, key,
+                      listed ? json_array_get(value, 1) : json_object_get(value, "width"), &width));
     if (height != width) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: \"%s\" is %lld x %lld pixels; grail prepares square images", source, key,
-             (long long)width, (long long)height);
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: \"%s\" is %lld x %lld pixels; grail prepares square images", source,
+                         key, (long long)width, (long long)height);
     }
     *out = height;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status read_edges(const char *source, const json_t *object, const char *key,
                         const char *shorter, image_edges *out)
 {
     const char *word = NULL;
-    const grail_status status = json_get_string(source, object, key, shorter, &word);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(json_get_string(source, object, key, shorter, &word));
     if (strcmp(word, shorter) != 0 && strcmp(word, "squash") != 0) {
         return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: \"%s\" is \"%s\"; grail has %s and squash",
                          source, key, word, shorter);
@@ -99,10 +95,7 @@ grail_status read_edges(const char *source, const json_t *object, const char *ke
 grail_status read_positive(const char *source, const json_t *object, const char *key, double *out)
 {
     double value = *out;
-    const grail_status status = json_get_real(source, object, key, *out, &value);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(json_get_real(source, object, key, *out, &value));
     if (!isfinite(value) || value <= 0.0) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %g, expected a number above 0", source,
                          key, value);

@@ -86,17 +86,15 @@ static grail_status refuse_steps(const char *source, const json_t *document)
 {
     static const char *const steps[] = {"do_pad", "do_flip_channel_order", "do_thumbnail",
                                         "do_align_long_axis"};
-    grail_status status = GRAIL_OK;
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         bool on = false;
-        TRY(json_get_boolean(source, document, steps[i], false, &on));
+        CHECK(json_get_boolean(source, document, steps[i], false, &on));
         if (on) {
-            FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: \"%s\" is true; grail does not have this step",
-                 source, steps[i]);
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "%s: \"%s\" is true; grail does not have this step", source, steps[i]);
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* {"shortest_edge": length}, or as read_square reads it. */
@@ -155,24 +153,22 @@ static grail_status read_scale(const char *source, const json_t *document, const
     static const double half[3] = {0.5, 0.5, 0.5};
     static const double zero[3] = {0, 0, 0};
     static const double one[3] = {1, 1, 1};
-    grail_status status = GRAIL_OK;
     bool rescales = true;
     bool normalizes = true;
     out->rescale = 1.0 / 255.0;
-    TRY(read_positive(source, document, "rescale_factor", &out->rescale));
-    TRY(json_get_boolean(source, document, "do_rescale", true, &rescales));
-    TRY(json_get_boolean(source, document, "do_normalize", true, &normalizes));
+    CHECK(read_positive(source, document, "rescale_factor", &out->rescale));
+    CHECK(json_get_boolean(source, document, "do_rescale", true, &rescales));
+    CHECK(json_get_boolean(source, document, "do_normalize", true, &normalizes));
     out->rescale = rescales ? out->rescale : 1.0;
     copy_triple(p->mean == NULL ? half : p->mean, out->mean);
     copy_triple(p->deviation == NULL ? half : p->deviation, out->deviation);
-    TRY(read_mean(source, document, "image_mean", out->mean));
-    TRY(read_deviation(source, document, "image_std", out->deviation));
+    CHECK(read_mean(source, document, "image_mean", out->mean));
+    CHECK(read_deviation(source, document, "image_std", out->deviation));
     if (!normalizes) {
         copy_triple(zero, out->mean);
         copy_triple(one, out->deviation);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* A crop to crop_pct of the resized image, or no crop of larger ones. */
@@ -197,55 +193,53 @@ static grail_status read_share(const char *source, const json_t *document, int64
 static grail_status read_crop(const char *source, const json_t *document, const processor *p,
                               int64_t size, image_preparation *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *value = json_object_get(document, "crop_size");
     bool crops = false;
     int64_t side = p->crop;
-    TRY(json_get_boolean(source, document, "do_center_crop", p->crops, &crops));
+    CHECK(json_get_boolean(source, document, "do_center_crop", p->crops, &crops));
     if (crops && value != NULL && !json_is_null(value)) {
-        TRY(read_square(source, "crop_size", value, &side));
+        CHECK(read_square(source, "crop_size", value, &side));
     }
     if (!crops && out->edges == IMAGE_SHORTER_EDGE) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: \"size\" is that of the shorter edge and \"do_center_crop\" is not true, so "
-             "images keep different shapes",
-             source);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: \"size\" is that of the shorter edge and \"do_center_crop\" is not true, so "
+            "images keep different shapes",
+            source);
     }
     if (crops && out->edges != IMAGE_NOT_RESIZED && side > size) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: \"crop_size\" is %lld, more than the %lld of \"size\"; grail does not pad images",
-             source, (long long)side, (long long)size);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: \"crop_size\" is %lld, more than the %lld of \"size\"; grail does not pad images",
+            source, (long long)side, (long long)size);
     }
     out->side = crops ? side : size;
     out->numerator = (double)size;
     out->denominator = (double)out->side;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status preparation_of_huggingface(const char *source, const json_t *document,
                                         const char *usual, image_preparation *out)
 {
-    grail_status status = GRAIL_OK;
     const processor *p = NULL;
     image_preparation made = {.name = IMAGE_OF_CHECKPOINT, .crops_down = true};
     int64_t size = 0;
     bool resizes = true;
-    TRY(find_processor(source, document, usual, &p));
-    TRY(refuse_steps(source, document));
-    TRY(read_size(source, document, p, &made.edges, &size));
-    TRY(json_get_boolean(source, document, "do_resize", true, &resizes));
+    CHECK(find_processor(source, document, usual, &p));
+    CHECK(refuse_steps(source, document));
+    CHECK(read_size(source, document, p, &made.edges, &size));
+    CHECK(json_get_boolean(source, document, "do_resize", true, &resizes));
     made.edges = resizes ? made.edges : IMAGE_NOT_RESIZED;
     made.filter = p->filter;
-    TRY(read_filter(source, document, &made.filter));
+    CHECK(read_filter(source, document, &made.filter));
     if (p->shares && resizes) {
-        TRY(read_share(source, document, size, &made));
+        CHECK(read_share(source, document, size, &made));
     } else {
-        TRY(read_crop(source, document, p, size, &made));
+        CHECK(read_crop(source, document, p, size, &made));
     }
-    TRY(read_scale(source, document, p, &made));
-    TRY(preparation_check(source, &made));
+    CHECK(read_scale(source, document, p, &made));
+    CHECK(preparation_check(source, &made));
     *out = made;
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -8,20 +8,18 @@
 static grail_status read_size(const char *source, const json_t *document, const json_t *section,
                               int64_t *side)
 {
-    grail_status status = GRAIL_OK;
     const json_t *model = NULL;
     const json_t *vision = NULL;
     const json_t *own = json_object_get(section, "size");
-    TRY(read_object(source, document, "model_cfg", &model));
-    TRY(read_object(source, model, "vision_cfg", &vision));
+    CHECK(read_object(source, document, "model_cfg", &model));
+    CHECK(read_object(source, model, "vision_cfg", &vision));
     const json_t *tower = json_object_get(vision, "image_size");
     if (own != NULL && !json_is_null(own)) {
-        TRY(read_square(source, "size", own, side));
+        CHECK(read_square(source, "size", own, side));
     } else if (tower != NULL && !json_is_null(tower)) {
-        TRY(read_square(source, "image_size", tower, side));
+        CHECK(read_square(source, "image_size", tower, side));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* "random" is for training; for evaluation it is bicubic. */
@@ -43,18 +41,16 @@ static grail_status read_filter(const char *source, const json_t *section, image
 grail_status preparation_of_open_clip(const char *source, const json_t *document,
                                       image_preparation *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *section = NULL;
     image_preparation made = preparation_usual(clip_mean, clip_deviation);
     made.own_mode = true;
-    TRY(read_object(source, document, "preprocess_cfg", &section));
-    TRY(read_size(source, document, section, &made.side));
-    TRY(read_edges(source, section, "resize_mode", "shortest", &made.edges));
-    TRY(read_filter(source, section, &made.filter));
-    TRY(read_mean(source, section, "mean", made.mean));
-    TRY(read_deviation(source, section, "std", made.deviation));
-    TRY(preparation_check(source, &made));
+    CHECK(read_object(source, document, "preprocess_cfg", &section));
+    CHECK(read_size(source, document, section, &made.side));
+    CHECK(read_edges(source, section, "resize_mode", "shortest", &made.edges));
+    CHECK(read_filter(source, section, &made.filter));
+    CHECK(read_mean(source, section, "mean", made.mean));
+    CHECK(read_deviation(source, section, "std", made.deviation));
+    CHECK(preparation_check(source, &made));
     *out = made;
-out:
-    return status;
+    return GRAIL_OK;
 }

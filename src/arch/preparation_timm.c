@@ -22,7 +22,6 @@ static grail_status find_section(const char *source, const json_t *document, con
 /* [3, height, width] */
 static grail_status read_input(const char *source, const json_t *section, int64_t *side)
 {
-    grail_status status = GRAIL_OK;
     const json_t *value = json_object_get(section, "input_size");
     int64_t channels = 0;
     int64_t height = 0;
@@ -31,20 +30,21 @@ static grail_status read_input(const char *source, const json_t *section, int64_
         return GRAIL_OK;
     }
     if (!json_is_array(value) || json_array_size(value) != 3) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"input_size\" is not [channels, height, width]", source);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"input_size\" is not [channels, height, width]",
+                         source);
     }
-    TRY(read_length(source, "input_size", json_array_get(value, 0), &channels));
-    TRY(read_length(source, "input_size", json_array_get(value, 1), &height));
-    TRY(read_length(source, "input_size", json_array_get(value, 2), &width));
+    CHECK(read_length(source, "input_size", json_array_get(value, 0), &channels));
+    CHECK(read_length(source, "input_size", json_array_get(value, 1), &height));
+    CHECK(read_length(source, "input_size", json_array_get(value, 2), &width));
     if (channels != 3 || height != width) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: \"input_size\" is [%lld, %lld, %lld]; grail prepares square images of three "
-             "colours",
-             source, (long long)channels, (long long)height, (long long)width);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: \"input_size\" is [%lld, %lld, %lld]; grail prepares square images of three "
+            "colours",
+            source, (long long)channels, (long long)height, (long long)width);
     }
     *side = height;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* timm takes its default for 0. */
@@ -63,24 +63,22 @@ static grail_status read_share(const char *source, const json_t *section, double
 grail_status preparation_of_timm(const char *source, const json_t *document, bool *found,
                                  image_preparation *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *section = NULL;
     image_preparation made = preparation_usual(imagenet_mean, imagenet_deviation);
     made.denominator = 0.875;
     *found = false;
-    TRY(find_section(source, document, &section));
+    CHECK(find_section(source, document, &section));
     if (section == NULL) {
         return GRAIL_OK;
     }
-    TRY(read_input(source, section, &made.side));
-    TRY(read_share(source, section, &made.denominator));
-    TRY(read_edges(source, section, "crop_mode", "center", &made.edges));
-    TRY(read_filter_name(source, section, "interpolation", &made.filter));
-    TRY(read_mean(source, section, "mean", made.mean));
-    TRY(read_deviation(source, section, "std", made.deviation));
-    TRY(preparation_check(source, &made));
+    CHECK(read_input(source, section, &made.side));
+    CHECK(read_share(source, section, &made.denominator));
+    CHECK(read_edges(source, section, "crop_mode", "center", &made.edges));
+    CHECK(read_filter_name(source, section, "interpolation", &made.filter));
+    CHECK(read_mean(source, section, "mean", made.mean));
+    CHECK(read_deviation(source, section, "std", made.deviation));
+    CHECK(preparation_check(source, &made));
     *found = true;
     *out = made;
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -95,7 +95,6 @@ static grail_status fits_none(const checkpoint *weights, const architecture *nea
 grail_status architecture_recognise(const checkpoint *weights, const architecture **out,
                                     json_t **config)
 {
-    grail_status status = GRAIL_OK;
     const architecture *nearest = NULL;
     recognition best = {.wanted = 1};
     for (int i = 0; i < ARCHITECTURE_COUNT; i++) {
@@ -104,7 +103,7 @@ grail_status architecture_recognise(const checkpoint *weights, const architectur
         if (a->recognise == NULL) {
             continue;
         }
-        TRY(a->recognise(a, weights, &r, config));
+        CHECK(a->recognise(a, weights, &r, config));
         if (r.wanted > 0 && r.matched == r.wanted) {
             *out = a;
             return GRAIL_OK;
@@ -114,9 +113,7 @@ grail_status architecture_recognise(const checkpoint *weights, const architectur
             best = r;
         }
     }
-    status = fits_none(weights, nearest, &best);
-out:
-    return status;
+    return fits_none(weights, nearest, &best);
 }
 
 void judge_loaders_of_any_width(loader_verdict *verdicts)

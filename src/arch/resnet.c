@@ -40,16 +40,13 @@ static grail_status add_vector(builder *b, const char *part, const char *suffix,
 
 static grail_status add_norm(builder *b, const char *part, int64_t width, int *value)
 {
-    grail_status status = GRAIL_OK;
     node n = node_of(NODE_BATCH_NORM, b->block, *value, GRAPH_NONE);
     n.norm.epsilon = epsilon;
-    TRY(add_vector(b, part, ".weight", width, &n.weight));
-    TRY(add_vector(b, part, ".bias", width, &n.bias));
-    TRY(add_vector(b, part, ".running_mean", width, &n.mean));
-    TRY(add_vector(b, part, ".running_var", width, &n.variance));
-    TRY(graph_add_node(b->g, &n, value));
-out:
-    return status;
+    CHECK(add_vector(b, part, ".weight", width, &n.weight));
+    CHECK(add_vector(b, part, ".bias", width, &n.bias));
+    CHECK(add_vector(b, part, ".running_mean", width, &n.mean));
+    CHECK(add_vector(b, part, ".running_var", width, &n.variance));
+    return graph_add_node(b->g, &n, value);
 }
 
 static grail_status add_activation(builder *b, activation_kind kind, int *value)
@@ -96,16 +93,16 @@ static grail_status find_weight(const builder *b, const char *part, int rank,
 static grail_status add_conv(builder *b, const char *part, int64_t in, int64_t kernel,
                              int64_t stride, int64_t *out, int *value)
 {
-    grail_status status = GRAIL_OK;
     char name[RESNET_TENSOR];
     const tensor_view *tensor = NULL;
     node n = node_of(NODE_CONV2D, b->block, *value, GRAPH_NONE);
-    TRY(find_weight(b, part, 4, &tensor));
+    CHECK(find_weight(b, part, 4, &tensor));
     if (tensor->shape[1] < in && in % tensor->shape[1] == 0) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "tensor '%s' reads %lld of %lld channels; grouped convolutions (ResNeXt) are not "
-             "supported",
-             tensor->name, (long long)tensor->shape[1], (long long)in);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "tensor '%s' reads %lld of %lld channels; grouped convolutions (ResNeXt) are not "
+            "supported",
+            tensor->name, (long long)tensor->shape[1], (long long)in);
     }
     *out = *out == 0 ? tensor->shape[0] : *out;
     const int64_t shape[4] = {*out, in, kernel, kernel};
@@ -115,11 +112,9 @@ static grail_status add_conv(builder *b, const char *part, int64_t in, int64_t k
                           .padding = kernel / 2,
                           .dilation = 1};
     snprintf(name, sizeof name, "%s.weight", part);
-    TRY(graph_add_parameter(b->g, name, 4, shape, &n.weight));
-    TRY(add_bias(b, part, *out, &n.bias));
-    TRY(graph_add_node(b->g, &n, value));
-out:
-    return status;
+    CHECK(graph_add_parameter(b->g, name, 4, shape, &n.weight));
+    CHECK(add_bias(b, part, *out, &n.bias));
+    return graph_add_node(b->g, &n, value);
 }
 
 static grail_status add_pool(builder *b, int *value)
@@ -133,27 +128,26 @@ static grail_status add_pool(builder *b, int *value)
 /* A 7 x 7 convolution of stride 2 and a pool for large images; a 3 x 3 convolution for CIFAR. */
 static grail_status add_stem(builder *b, int *value)
 {
-    grail_status status = GRAIL_OK;
     const resnet_naming *n = b->naming;
     const tensor_view *tensor = NULL;
-    TRY(find_weight(b, n->stem_conv, 4, &tensor));
+    CHECK(find_weight(b, n->stem_conv, 4, &tensor));
     const int64_t kernel = tensor->shape[2];
     if (kernel != 3 && kernel != 7) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "tensor '%s' has a kernel of size %lld; the kernel of the first convolution must have "
-             "size 7 (ImageNet) or 3 (CIFAR)",
-             tensor->name, (long long)kernel);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "tensor '%s' has a kernel of size %lld; the kernel of the first convolution must have "
+            "size 7 (ImageNet) or 3 (CIFAR)",
+            tensor->name, (long long)kernel);
     }
-    TRY(add_conv(b, n->stem_conv, IMAGE_CHANNELS, kernel, kernel == 7 ? 2 : 1, &b->width, value));
+    CHECK(add_conv(b, n->stem_conv, IMAGE_CHANNELS, kernel, kernel == 7 ? 2 : 1, &b->width, value));
     if (!n->pre_activation) {
-        TRY(add_norm(b, n->stem_norm, b->width, value));
-        TRY(add_activation(b, b->activation, value));
+        CHECK(add_norm(b, n->stem_norm, b->width, value));
+        CHECK(add_activation(b, b->activation, value));
     }
     if (kernel == 7) {
-        TRY(add_pool(b, value));
+        CHECK(add_pool(b, value));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static int64_t kernel_of(const builder *b, int conv)
@@ -177,30 +171,29 @@ static bool has_projection(const builder *b, int stage, int block)
 static grail_status add_shortcut(builder *b, int stage, int block, int64_t stride, int64_t out,
                                  int *value)
 {
-    grail_status status = GRAIL_OK;
     char part[RESNET_NAME];
     const resnet_naming *n = b->naming;
     if (has_projection(b, stage, block)) {
         resnet_block_name(n, stage, block, n->shortcut_conv, "", part);
-        TRY(add_conv(b, part, b->width, 1, stride, &out, value));
+        CHECK(add_conv(b, part, b->width, 1, stride, &out, value));
         if (n->shortcut_norm != NULL) {
             resnet_block_name(n, stage, block, n->shortcut_norm, "", part);
-            TRY(add_norm(b, part, out, value));
+            CHECK(add_norm(b, part, out, value));
         }
     } else if (stride != 1 || out != b->width) {
         node shortcut = node_of(NODE_SHORTCUT, b->block, *value, GRAPH_NONE);
         shortcut.window.stride = stride;
         shortcut.pad = (out - b->width) / 2;
         if (shortcut.pad < 0 || (out - b->width) % 2 != 0) {
-            FAIL(GRAIL_ERROR_SHAPE,
-                 "block %d: a shortcut without a convolution cannot pad %lld channels to %lld: it "
-                 "adds the same number of zeros on both sides",
-                 b->block, (long long)b->width, (long long)out);
+            return error_set(
+                GRAIL_ERROR_SHAPE,
+                "block %d: a shortcut without a convolution cannot pad %lld channels to %lld: it "
+                "adds the same number of zeros on both sides",
+                b->block, (long long)b->width, (long long)out);
         }
-        TRY(graph_add_node(b->g, &shortcut, value));
+        CHECK(graph_add_node(b->g, &shortcut, value));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Number of channels after a block. Only a block that projects or pads changes it. */
@@ -213,18 +206,15 @@ static grail_status block_width(const builder *b, int stage, int block, int64_t 
         return GRAIL_OK;
     }
     resnet_block_name(b->naming, stage, block, b->naming->conv[b->layout.convs - 1], "", part);
-    const grail_status status = find_weight(b, part, 4, &tensor);
-    if (status == GRAIL_OK) {
-        *out = tensor->shape[0];
-    }
-    return status;
+    CHECK(find_weight(b, part, 4, &tensor));
+    *out = tensor->shape[0];
+    return GRAIL_OK;
 }
 
 /* Adds the convolutions of a block; the last one has `out` outputs. */
 static grail_status add_branch(builder *b, int stage, int block, int64_t stride, int64_t out,
                                int *value)
 {
-    grail_status status = GRAIL_OK;
     const resnet_naming *n = b->naming;
     char conv[RESNET_NAME];
     char norm[RESNET_NAME];
@@ -236,26 +226,24 @@ static grail_status add_branch(builder *b, int stage, int block, int64_t stride,
         resnet_block_name(n, stage, block, n->conv[c], "", conv);
         resnet_block_name(n, stage, block, n->norm[c], "", norm);
         if (n->pre_activation && c > 0) {
-            TRY(add_norm(b, norm, in, value));
-            TRY(add_activation(b, inside, value));
+            CHECK(add_norm(b, norm, in, value));
+            CHECK(add_activation(b, inside, value));
         }
-        TRY(add_conv(b, conv, in, kernel_of(b, c), c == striding_conv(b) ? stride : 1, &width,
-                     value));
+        CHECK(add_conv(b, conv, in, kernel_of(b, c), c == striding_conv(b) ? stride : 1, &width,
+                       value));
         if (!n->pre_activation) {
-            TRY(add_norm(b, norm, width, value));
+            CHECK(add_norm(b, norm, width, value));
         }
         if (!n->pre_activation && !is_last) {
-            TRY(add_activation(b, inside, value));
+            CHECK(add_activation(b, inside, value));
         }
         in = width;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status add_block(builder *b, int stage, int block, int *h)
 {
-    grail_status status = GRAIL_OK;
     const resnet_naming *n = b->naming;
     const int64_t stride = block == 0 && (stage > 0 || b->strides_first_stage) ? 2 : 1;
     char norm[RESNET_NAME];
@@ -263,80 +251,71 @@ static grail_status add_block(builder *b, int stage, int block, int *h)
     int64_t out = 0;
     if (n->pre_activation) {
         resnet_block_name(n, stage, block, n->norm[0], "", norm);
-        TRY(add_norm(b, norm, b->width, &branch));
-        TRY(add_activation(b, b->activation, &branch));
+        CHECK(add_norm(b, norm, b->width, &branch));
+        CHECK(add_activation(b, b->activation, &branch));
         *h = has_projection(b, stage, block) ? branch : *h;
     }
     /* The shortcut comes first, so that the fit of the branch's last convolution knows what the
      * branch is added to. */
-    TRY(block_width(b, stage, block, &out));
-    TRY(add_shortcut(b, stage, block, stride, out, h));
-    TRY(add_branch(b, stage, block, stride, out, &branch));
+    CHECK(block_width(b, stage, block, &out));
+    CHECK(add_shortcut(b, stage, block, stride, out, h));
+    CHECK(add_branch(b, stage, block, stride, out, &branch));
     node sum = node_of(NODE_ADD, b->block, *h, branch);
-    TRY(graph_add_node(b->g, &sum, h));
+    CHECK(graph_add_node(b->g, &sum, h));
     if (!n->pre_activation) {
-        TRY(add_activation(b, b->activation, h));
+        CHECK(add_activation(b, b->activation, h));
     }
     b->width = out;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status add_head(builder *b, int *h)
 {
-    grail_status status = GRAIL_OK;
     const resnet_naming *n = b->naming;
     const tensor_view *tensor = NULL;
     char name[RESNET_TENSOR];
     if (n->final_norm != NULL) {
-        TRY(add_norm(b, n->final_norm, b->width, h));
-        TRY(add_activation(b, b->activation, h));
+        CHECK(add_norm(b, n->final_norm, b->width, h));
+        CHECK(add_activation(b, b->activation, h));
     }
     node mean = node_of(NODE_MEAN, b->block, *h, GRAPH_NONE);
-    TRY(graph_add_node(b->g, &mean, h));
-    TRY(find_weight(b, n->head, 2, &tensor));
+    CHECK(graph_add_node(b->g, &mean, h));
+    CHECK(find_weight(b, n->head, 2, &tensor));
     node head = node_of(NODE_LINEAR, b->block, *h, GRAPH_NONE);
     const int64_t shape[2] = {tensor->shape[0], b->width};
     snprintf(name, sizeof name, "%s.weight", n->head);
-    TRY(graph_add_parameter(b->g, name, 2, shape, &head.weight));
-    TRY(add_bias(b, n->head, shape[0], &head.bias));
-    TRY(graph_add_node(b->g, &head, h));
+    CHECK(graph_add_parameter(b->g, name, 2, shape, &head.weight));
+    CHECK(add_bias(b, n->head, shape[0], &head.bias));
+    CHECK(graph_add_node(b->g, &head, h));
     b->g->classes = shape[0];
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status build_graph(builder *b)
 {
-    grail_status status = GRAIL_OK;
-    TRY(graph_create(&b->g));
+    CHECK(graph_create(&b->g));
     b->g->input_kind = INPUT_IMAGES;
     int h = b->g->input;
     b->block = GRAPH_NONE;
-    TRY(add_stem(b, &h));
+    CHECK(add_stem(b, &h));
     for (int stage = 0; stage < b->layout.stages; stage++) {
         for (int block = 0; block < b->layout.blocks[stage]; block++) {
             b->block++;
-            TRY(add_block(b, stage, block, &h));
+            CHECK(add_block(b, stage, block, &h));
         }
     }
     b->block++;
-    TRY(add_head(b, &h));
-    TRY(graph_finish(b->g, h));
-out:
-    return status;
+    CHECK(add_head(b, &h));
+    return graph_finish(b->g, h);
 }
 
 static grail_status read_options(builder *b, const json_t *config)
 {
-    grail_status status = GRAIL_OK;
-    TRY(read_activation(b->source, config, "hidden_act", ACTIVATION_RELU, &b->activation));
-    TRY(json_get_boolean(b->source, config, "downsample_in_first_stage", false,
-                         &b->strides_first_stage));
-    TRY(json_get_boolean(b->source, config, "downsample_in_bottleneck", false,
-                         &b->strides_first_conv));
-out:
-    return status;
+    CHECK(read_activation(b->source, config, "hidden_act", ACTIVATION_RELU, &b->activation));
+    CHECK(json_get_boolean(b->source, config, "downsample_in_first_stage", false,
+                           &b->strides_first_stage));
+    return json_get_boolean(b->source, config, "downsample_in_bottleneck", false,
+                            &b->strides_first_conv);
 }
 
 static grail_status build(const architecture *self, const char *source, const json_t *config,
@@ -353,11 +332,7 @@ static grail_status build(const architecture *self, const char *source, const js
         FAIL(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, but a resnet network needs it",
              checkpoint_path(weights), b.layout.found.missing);
     }
-    status = build_graph(&b);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", checkpoint_path(weights));
-        goto out;
-    }
+    TRY(error_in(build_graph(&b), "%s", checkpoint_path(weights)));
     *out = b.g;
     b.g = NULL;
 out:

@@ -80,45 +80,43 @@ static int64_t square_root(int64_t value)
 /* Convolution [width, 3, patch, patch], or Linear [width, patch * patch * 3]. */
 static grail_status read_patch(tower *t)
 {
-    grail_status status = GRAIL_OK;
     const tensor_view *view = NULL;
     const bool linear = t->match.names->positions == NULL;
-    TRY(require_tensor(t, t->match.names->patch, ".weight", linear ? 2 : 4, &view));
-    TRY(has_tensor(t, &t->patch_bias, t->match.names->patch, ".bias"));
+    CHECK(require_tensor(t, t->match.names->patch, ".weight", linear ? 2 : 4, &view));
+    CHECK(has_tensor(t, &t->patch_bias, t->match.names->patch, ".bias"));
     t->width = view->shape[0];
     t->patch = linear ? square_root(view->shape[1] / IMAGE_CHANNELS) : view->shape[2];
     const bool sound = linear ? t->patch * t->patch * IMAGE_CHANNELS == view->shape[1]
                               : view->shape[1] == IMAGE_CHANNELS && view->shape[3] == t->patch;
     if (!sound) {
         char shape[64];
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: tensor '%s' has shape %s; the patch embedding must read square patches of %d "
-             "channels",
-             checkpoint_path(t->weights), view->name,
-             shape_text(view->rank, view->shape, shape, sizeof shape), IMAGE_CHANNELS);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: tensor '%s' has shape %s; the patch embedding must read square patches of %d "
+            "channels",
+            checkpoint_path(t->weights), view->name,
+            shape_text(view->rank, view->shape, shape, sizeof shape), IMAGE_CHANNELS);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The number of learned positions gives the side of the images. */
 static grail_status read_learned_positions(tower *t)
 {
-    grail_status status = GRAIL_OK;
     const tensor_view *view = NULL;
-    TRY(require_tensor(t, t->match.names->positions, "", 2, &view));
+    CHECK(require_tensor(t, t->match.names->positions, "", 2, &view));
     t->positions = view->shape[view->rank - 2];
     const int64_t patches = t->positions - 1; /* one position is that of the class token */
     const int64_t grid = square_root(patches);
     if (patches < 1 || grid * grid != patches) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: tensor '%s' has %lld positions besides the class token; their number must be a "
-             "square (1, 4, 9, ...)",
-             checkpoint_path(t->weights), view->name, (long long)patches);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: tensor '%s' has %lld positions besides the class token; their number must be a "
+            "square (1, 4, 9, ...)",
+            checkpoint_path(t->weights), view->name, (long long)patches);
     }
     t->side = grid * t->patch;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status check_side(const char *source, const json_t *config, const tower *t)
@@ -136,74 +134,71 @@ static grail_status check_side(const char *source, const json_t *config, const t
 /* The fixed table fits every side, so the side comes from the configuration. */
 static grail_status read_side(const char *source, const json_t *config, tower *t)
 {
-    grail_status status = GRAIL_OK;
-    TRY(json_get_integer(source, config, "image_size", TOWER_CIFAR_SIDE, &t->side));
+    CHECK(json_get_integer(source, config, "image_size", TOWER_CIFAR_SIDE, &t->side));
     if (t->side < t->patch || t->side > MOST_SIDE || t->side % t->patch != 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "%s: image_size is %lld; give image_size=N with a multiple of the patch size %lld, at "
-             "most %d",
-             source, (long long)t->side, (long long)t->patch, MOST_SIDE);
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "%s: image_size is %lld; give image_size=N with a multiple of the patch size %lld, at "
+            "most %d",
+            source, (long long)t->side, (long long)t->patch, MOST_SIDE);
     }
     if (t->width % 4 != 0 || t->width < 8) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: the width is %lld; sine and cosine positions need a multiple of 4 that is at "
-             "least 8",
-             checkpoint_path(t->weights), (long long)t->width);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: the width is %lld; sine and cosine positions need a multiple of 4 that is at "
+            "least 8",
+            checkpoint_path(t->weights), (long long)t->width);
     }
     t->positions = (t->side / t->patch) * (t->side / t->patch);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status count_layers(const char *source, const json_t *config, tower *t)
 {
-    grail_status status = GRAIL_OK;
     const tower_names *n = t->match.names;
     int64_t count = 0;
     bool there = true;
     while (there && count <= MOST_LAYERS) {
         char part[96];
         snprintf(part, sizeof part, "%s%lld.%s", n->layer, (long long)count, n->attention_norm);
-        TRY(has_tensor(t, &there, part, ".weight"));
+        CHECK(has_tensor(t, &there, part, ".weight"));
         count += there;
     }
-    TRY(json_get_integer(source, tower_section(config), "num_hidden_layers", count, &count));
+    CHECK(json_get_integer(source, tower_section(config), "num_hidden_layers", count, &count));
     if (count < 1 || count > MOST_LAYERS) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: found %lld layers, expected 1 to %d", source,
-             (long long)count, MOST_LAYERS);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: found %lld layers, expected 1 to %d", source,
+                         (long long)count, MOST_LAYERS);
     }
     t->layer_count = (int)count;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_layer(tower *t, int index)
 {
-    grail_status status = GRAIL_OK;
     const tower_names *n = t->match.names;
     const tensor_view *view = NULL;
     char part[96];
     const bool fused = n->fused_weight != NULL;
     snprintf(part, sizeof part, "%s%d.%s", n->layer, index, fused ? n->fused_weight : n->queries);
-    TRY(require_tensor(t, part, fused ? "" : ".weight", 2, &view));
+    CHECK(require_tensor(t, part, fused ? "" : ".weight", 2, &view));
     if (fused && view->shape[0] % 3 != 0) {
-        FAIL(GRAIL_ERROR_SHAPE,
-             "%s: tensor '%s' has %lld rows; q, k and v together need a multiple of 3",
-             checkpoint_path(t->weights), view->name, (long long)view->shape[0]);
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "%s: tensor '%s' has %lld rows; q, k and v together need a multiple of 3",
+                         checkpoint_path(t->weights), view->name, (long long)view->shape[0]);
     }
     t->layers[index].inner = fused ? view->shape[0] / 3 : view->shape[0];
     if (t->layers[index].inner % t->head_dim != 0) {
-        FAIL(GRAIL_ERROR_SHAPE,
-             "%s: the %lld rows of '%s' cannot be divided into heads of %lld; give head_dim=N "
-             "(width / heads)",
-             checkpoint_path(t->weights), (long long)view->shape[0], view->name,
-             (long long)t->head_dim);
+        return error_set(
+            GRAIL_ERROR_SHAPE,
+            "%s: the %lld rows of '%s' cannot be divided into heads of %lld; give head_dim=N "
+            "(width / heads)",
+            checkpoint_path(t->weights), (long long)view->shape[0], view->name,
+            (long long)t->head_dim);
     }
     snprintf(part, sizeof part, "%s%d.%s", n->layer, index, n->up);
-    TRY(require_tensor(t, part, ".weight", 2, &view));
+    CHECK(require_tensor(t, part, ".weight", 2, &view));
     t->layers[index].ffn = view->shape[0];
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The published widths whose heads are not of 64. Sources: vision_transformer.py of timm (huge,
@@ -223,48 +218,44 @@ static int64_t usual_head_dim(int64_t width)
 
 static grail_status read_head_dim(const char *source, const json_t *config, tower *t)
 {
-    grail_status status = GRAIL_OK;
     const json_t *section = tower_section(config);
     int64_t fallback = usual_head_dim(t->width);
     int64_t heads = 0;
     const int64_t guess = json_object_get(config, "names") == NULL ? CONFIGURED_HEADS : 0;
-    TRY(json_get_integer(source, section, "num_attention_heads", guess, &heads));
+    CHECK(json_get_integer(source, section, "num_attention_heads", guess, &heads));
     fallback = heads > 0 ? t->width / heads : fallback;
-    TRY(json_get_integer(source, section, "head_dim", fallback, &fallback));
-    TRY(json_get_integer(source, config, "head_dim", fallback, &t->head_dim));
+    CHECK(json_get_integer(source, section, "head_dim", fallback, &fallback));
+    CHECK(json_get_integer(source, config, "head_dim", fallback, &t->head_dim));
     if (t->head_dim < 1 || t->head_dim > MOST_WIDTH) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: head_dim is %lld, expected 1 to %d", source,
-             (long long)t->head_dim, MOST_WIDTH);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: head_dim is %lld, expected 1 to %d", source,
+                         (long long)t->head_dim, MOST_WIDTH);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Settings at the top of the configuration take precedence over its vision section. */
 static grail_status read_operators(const char *source, const json_t *config, tower *t)
 {
-    grail_status status = GRAIL_OK;
     const tower_names *n = t->match.names;
     const json_t *section = tower_section(config);
     t->activation = n->activation;
-    TRY(read_activation(source, section, "hidden_act", t->activation, &t->activation));
-    TRY(read_activation(source, config, "activation", t->activation, &t->activation));
+    CHECK(read_activation(source, section, "hidden_act", t->activation, &t->activation));
+    CHECK(read_activation(source, config, "activation", t->activation, &t->activation));
     t->epsilon = n->epsilon;
     if (n->first_norm_epsilon > 0.0) {
-        TRY(has_tensor(t, &t->first_norm, n->first_norm, ".weight"));
+        CHECK(has_tensor(t, &t->first_norm, n->first_norm, ".weight"));
         t->epsilon = t->first_norm ? n->first_norm_epsilon : n->epsilon;
     }
-    TRY(json_get_real(source, section, "layer_norm_eps", t->epsilon, &t->epsilon));
-    TRY(json_get_boolean(source, config, "normalize", false, &t->normalize));
+    CHECK(json_get_real(source, section, "layer_norm_eps", t->epsilon, &t->epsilon));
+    CHECK(json_get_boolean(source, config, "normalize", false, &t->normalize));
     if (n->fused_weight != NULL) {
         char part[96];
         snprintf(part, sizeof part, "%s0.%s", n->layer, n->fused_bias == NULL ? "" : n->fused_bias);
-        TRY(has_tensor(t, &t->query_bias, part, ""));
+        CHECK(has_tensor(t, &t->query_bias, part, ""));
     } else {
-        TRY(json_get_boolean(source, section, "qkv_bias", true, &t->query_bias));
+        CHECK(json_get_boolean(source, section, "qkv_bias", true, &t->query_bias));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Finds the complete name of the head below `prefix`, if there is a head. */
@@ -309,24 +300,21 @@ static grail_status read_head(tower *t)
 
 static grail_status read_ends(tower *t)
 {
-    grail_status status = GRAIL_OK;
     const tower_names *n = t->match.names;
     bool there = false;
     if (n->first_norm != NULL) {
-        TRY(has_tensor(t, &t->first_norm, n->first_norm, ".weight"));
+        CHECK(has_tensor(t, &t->first_norm, n->first_norm, ".weight"));
     }
     if (n->projection != NULL) {
         const char *suffix = n->bare_projection ? "" : ".weight";
-        TRY(has_tensor(t, &there, n->projection, suffix));
+        CHECK(has_tensor(t, &there, n->projection, suffix));
         if (there) {
             const tensor_view *view = NULL;
-            TRY(require_tensor(t, n->projection, suffix, 2, &view));
+            CHECK(require_tensor(t, n->projection, suffix, 2, &view));
             t->projection = view->shape[n->bare_projection ? 1 : 0];
         }
     }
-    TRY(read_head(t));
-out:
-    return status;
+    return read_head(t);
 }
 
 grail_status tower_recognise(const tower_family *family, const checkpoint *weights, recognition *r,

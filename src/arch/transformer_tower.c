@@ -39,27 +39,21 @@ static grail_status add_parameter(builder *b, const char *part, const char *suff
 static grail_status add_linear(builder *b, const char *part, bool bias, int64_t in, int64_t out,
                                int input, int *value)
 {
-    grail_status status = GRAIL_OK;
     node n = node_of(NODE_LINEAR, b->block, input, GRAPH_NONE);
-    TRY(add_parameter(b, part, ".weight", 2, (const int64_t[]){out, in}, &n.weight));
+    CHECK(add_parameter(b, part, ".weight", 2, (const int64_t[]){out, in}, &n.weight));
     if (bias) {
-        TRY(add_parameter(b, part, ".bias", 1, &out, &n.bias));
+        CHECK(add_parameter(b, part, ".bias", 1, &out, &n.bias));
     }
-    TRY(graph_add_node(b->g, &n, value));
-out:
-    return status;
+    return graph_add_node(b->g, &n, value);
 }
 
 static grail_status add_norm(builder *b, const char *part, int *h, int *value)
 {
-    grail_status status = GRAIL_OK;
     node n = node_of(NODE_LAYER_NORM, b->block, *h, GRAPH_NONE);
     n.norm.epsilon = b->t->epsilon;
-    TRY(add_parameter(b, part, ".weight", 1, &b->t->width, &n.weight));
-    TRY(add_parameter(b, part, ".bias", 1, &b->t->width, &n.bias));
-    TRY(graph_add_node(b->g, &n, value));
-out:
-    return status;
+    CHECK(add_parameter(b, part, ".weight", 1, &b->t->width, &n.weight));
+    CHECK(add_parameter(b, part, ".bias", 1, &b->t->width, &n.bias));
+    return graph_add_node(b->g, &n, value);
 }
 
 static grail_status add_plain(builder *b, node_kind kind, int left, int right, int *value)
@@ -78,41 +72,32 @@ static grail_status add_activation(builder *b, int *value)
 /* A convolution whose stride is the size of its kernel. */
 static grail_status add_patch_convolution(builder *b, int *h)
 {
-    grail_status status = GRAIL_OK;
     const tower *t = b->t;
     const int64_t shape[] = {t->width, IMAGE_CHANNELS, t->patch, t->patch};
     node n = node_of(NODE_CONV2D, b->block, *h, GRAPH_NONE);
     n.window.kernel_height = t->patch;
     n.window.kernel_width = t->patch;
     n.window.stride = t->patch;
-    TRY(add_parameter(b, t->match.names->patch, ".weight", 4, shape, &n.weight));
+    CHECK(add_parameter(b, t->match.names->patch, ".weight", 4, shape, &n.weight));
     if (t->patch_bias) {
-        TRY(add_parameter(b, t->match.names->patch, ".bias", 1, &t->width, &n.bias));
+        CHECK(add_parameter(b, t->match.names->patch, ".bias", 1, &t->width, &n.bias));
     }
-    TRY(graph_add_node(b->g, &n, h));
-out:
-    return status;
+    return graph_add_node(b->g, &n, h);
 }
 
 static grail_status add_class_token(builder *b, int *h)
 {
-    grail_status status = GRAIL_OK;
     node n = node_of(NODE_CLASS_TOKEN, b->block, *h, GRAPH_NONE);
-    TRY(add_parameter(b, b->t->match.names->class_token, "", 1, &b->t->width, &n.weight));
-    TRY(graph_add_node(b->g, &n, h));
-out:
-    return status;
+    CHECK(add_parameter(b, b->t->match.names->class_token, "", 1, &b->t->width, &n.weight));
+    return graph_add_node(b->g, &n, h);
 }
 
 static grail_status add_learned_positions(builder *b, int *h)
 {
-    grail_status status = GRAIL_OK;
     const int64_t shape[] = {b->t->positions, b->t->width};
     node n = node_of(NODE_POSITIONS, b->block, *h, GRAPH_NONE);
-    TRY(add_parameter(b, b->t->match.names->positions, "", 2, shape, &n.weight));
-    TRY(graph_add_node(b->g, &n, h));
-out:
-    return status;
+    CHECK(add_parameter(b, b->t->match.names->positions, "", 2, shape, &n.weight));
+    return graph_add_node(b->g, &n, h);
 }
 
 /* table[y * grid + x] = [sin x w, cos x w, sin y w, cos y w], w_k = 10000^(-k / (width / 4 - 1))
@@ -158,36 +143,31 @@ out:
 
 static grail_status add_patch_linear(builder *b, int *h)
 {
-    grail_status status = GRAIL_OK;
     const tower *t = b->t;
     node n = node_of(NODE_PATCHES, b->block, *h, GRAPH_NONE);
     n.window.kernel_height = t->patch;
     n.window.kernel_width = t->patch;
     n.window.stride = t->patch;
-    TRY(graph_add_node(b->g, &n, h));
-    TRY(add_linear(b, t->match.names->patch, t->patch_bias, t->patch * t->patch * IMAGE_CHANNELS,
-                   t->width, *h, h));
-out:
-    return status;
+    CHECK(graph_add_node(b->g, &n, h));
+    return add_linear(b, t->match.names->patch, t->patch_bias, t->patch * t->patch * IMAGE_CHANNELS,
+                      t->width, *h, h);
 }
 
 static grail_status add_embedding(builder *b, int *h)
 {
-    grail_status status = GRAIL_OK;
     const tower_names *n = b->t->match.names;
     if (n->positions == NULL) {
-        TRY(add_patch_linear(b, h));
-        TRY(add_fixed_positions(b, h));
+        CHECK(add_patch_linear(b, h));
+        CHECK(add_fixed_positions(b, h));
     } else {
-        TRY(add_patch_convolution(b, h));
-        TRY(add_class_token(b, h));
-        TRY(add_learned_positions(b, h));
+        CHECK(add_patch_convolution(b, h));
+        CHECK(add_class_token(b, h));
+        CHECK(add_learned_positions(b, h));
     }
     if (b->t->first_norm) {
-        TRY(add_norm(b, n->first_norm, h, h));
+        CHECK(add_norm(b, n->first_norm, h, h));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Adds q, k and v, which are runs of rows of one tensor. */
@@ -218,53 +198,46 @@ out:
 
 static grail_status add_separate(builder *b, int64_t inner, int input, int qkv[3])
 {
-    grail_status status = GRAIL_OK;
     const tower_names *n = b->t->match.names;
     const char *const parts[] = {n->queries, n->keys, n->values};
     for (int i = 0; i < 3; i++) {
-        TRY(add_linear(b, in_layer(b, parts[i]), b->t->query_bias, b->t->width, inner, input,
-                       &qkv[i]));
+        CHECK(add_linear(b, in_layer(b, parts[i]), b->t->query_bias, b->t->width, inner, input,
+                         &qkv[i]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status add_attention(builder *b, int *h)
 {
-    grail_status status = GRAIL_OK;
     const tower *t = b->t;
     const tower_names *names = t->match.names;
     const int64_t inner = t->layers[b->block].inner;
     int qkv[3] = {0};
     int x = 0;
-    TRY(add_norm(b, in_layer(b, names->attention_norm), h, &x));
-    TRY(names->fused_weight != NULL ? add_fused(b, inner, x, qkv) : add_separate(b, inner, x, qkv));
+    CHECK(add_norm(b, in_layer(b, names->attention_norm), h, &x));
+    CHECK(names->fused_weight != NULL ? add_fused(b, inner, x, qkv)
+                                      : add_separate(b, inner, x, qkv));
     node n = node_of(NODE_ATTENTION, b->block, qkv[0], qkv[1]);
     n.inputs[n.input_count++] = qkv[2];
     n.attention.head_dim = t->head_dim;
     n.attention.bidirectional = true;
     n.attention.scale = 1.0 / sqrt((double)t->head_dim);
-    TRY(graph_add_node(b->g, &n, &x));
-    TRY(add_linear(b, in_layer(b, names->output), !names->bare_output, inner, t->width, x, &x));
-    TRY(add_plain(b, NODE_ADD, *h, x, h));
-out:
-    return status;
+    CHECK(graph_add_node(b->g, &n, &x));
+    CHECK(add_linear(b, in_layer(b, names->output), !names->bare_output, inner, t->width, x, &x));
+    return add_plain(b, NODE_ADD, *h, x, h);
 }
 
 static grail_status add_feed_forward(builder *b, int *h)
 {
-    grail_status status = GRAIL_OK;
     const tower_names *n = b->t->match.names;
     const int64_t width = b->t->width;
     const int64_t ffn = b->t->layers[b->block].ffn;
     int x = 0;
-    TRY(add_norm(b, in_layer(b, n->ffn_norm), h, &x));
-    TRY(add_linear(b, in_layer(b, n->up), true, width, ffn, x, &x));
-    TRY(add_activation(b, &x));
-    TRY(add_linear(b, in_layer(b, n->down), true, ffn, width, x, &x));
-    TRY(add_plain(b, NODE_ADD, *h, x, h));
-out:
-    return status;
+    CHECK(add_norm(b, in_layer(b, n->ffn_norm), h, &x));
+    CHECK(add_linear(b, in_layer(b, n->up), true, width, ffn, x, &x));
+    CHECK(add_activation(b, &x));
+    CHECK(add_linear(b, in_layer(b, n->down), true, ffn, width, x, &x));
+    return add_plain(b, NODE_ADD, *h, x, h);
 }
 
 static grail_status add_projection(builder *b, int *h)
@@ -312,22 +285,21 @@ out:
  * all rows. */
 static grail_status add_end(builder *b, int *h)
 {
-    grail_status status = GRAIL_OK;
     const tower *t = b->t;
     const tower_names *names = t->match.names;
-    TRY(add_plain(b, names->class_token != NULL ? NODE_FIRST_TOKEN : NODE_MEAN, *h, GRAPH_NONE, h));
-    TRY(add_norm(b, names->last_norm, h, h));
+    CHECK(
+        add_plain(b, names->class_token != NULL ? NODE_FIRST_TOKEN : NODE_MEAN, *h, GRAPH_NONE, h));
+    CHECK(add_norm(b, names->last_norm, h, h));
     if (t->projection > 0) {
-        TRY(add_projection(b, h));
+        CHECK(add_projection(b, h));
     }
     if (t->normalize) {
-        TRY(add_plain(b, NODE_UNIT_LENGTH, *h, GRAPH_NONE, h));
+        CHECK(add_plain(b, NODE_UNIT_LENGTH, *h, GRAPH_NONE, h));
     }
     if (t->head != NULL) {
-        TRY(add_head(b, h));
+        CHECK(add_head(b, h));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status tower_build(const char *source, const tower *t, graph **out)

@@ -26,35 +26,30 @@ static int64_t usual_heads(const char *class)
 static grail_status complete_heads(const char *source, const json_t *arguments, const char *class,
                                    json_t *config)
 {
-    grail_status status = GRAIL_OK;
     int64_t heads = 0;
-    TRY(json_get_integer(source, arguments, "num_heads", usual_heads(class), &heads));
+    CHECK(json_get_integer(source, arguments, "num_heads", usual_heads(class), &heads));
     if (heads < 0 || heads > MOST_HEADS) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"num_heads\" is %lld, expected 1 to %d", source,
-             (long long)heads, MOST_HEADS);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"num_heads\" is %lld, expected 1 to %d", source,
+                         (long long)heads, MOST_HEADS);
     }
     if (heads > 0) {
-        TRY(json_put(config, "num_attention_heads", json_integer(heads)));
+        CHECK(json_put(config, "num_attention_heads", json_integer(heads)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status complete_activation(const char *source, const json_t *arguments,
                                         const char *class, json_t *config)
 {
-    grail_status status = GRAIL_OK;
     activation_kind kind =
         strstr(class, "quickgelu") == NULL ? ACTIVATION_GELU : ACTIVATION_QUICK_GELU;
     const char *name = json_string_value(json_object_get(arguments, "act_layer"));
     if (name != NULL && strcmp(name, "gelu_tanh") == 0) { /* timm's own name */
         kind = ACTIVATION_GELU_TANH;
     } else {
-        TRY(read_activation(source, arguments, "act_layer", kind, &kind));
+        CHECK(read_activation(source, arguments, "act_layer", kind, &kind));
     }
-    TRY(json_put(config, "activation", json_text(activation_name(kind))));
-out:
-    return status;
+    return json_put(config, "activation", json_text(activation_name(kind)));
 }
 
 /* Its CLIP towers have the norms of torch. */
@@ -67,23 +62,21 @@ static grail_status complete_epsilon(const char *class, json_t *config)
 /* grail classifies the class token, as timm does unless it is told otherwise. */
 static grail_status check_pool(const char *source, const json_t *document, const json_t *arguments)
 {
-    grail_status status = GRAIL_OK;
     const char *pool = NULL;
-    TRY(json_get_string(source, document, "global_pool", "token", &pool));
-    TRY(json_get_string(source, arguments, "global_pool", pool, &pool));
+    CHECK(json_get_string(source, document, "global_pool", "token", &pool));
+    CHECK(json_get_string(source, arguments, "global_pool", pool, &pool));
     if (pool[0] != 0 && strcmp(pool, "token") != 0) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: \"global_pool\" is \"%s\"; grail has vision transformers that classify the class "
-             "token (\"token\")",
-             source, pool);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: \"global_pool\" is \"%s\"; grail has vision transformers that classify the class "
+            "token (\"token\")",
+            source, pool);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status vit_complete(const surroundings *around, json_t *config, char *notice)
 {
-    grail_status status = GRAIL_OK;
     const char *source = around->source;
     const char *names = json_string_value(json_object_get(config, "names"));
     const char *class = json_string_value(json_object_get(around->config, "architecture"));
@@ -93,12 +86,10 @@ grail_status vit_complete(const surroundings *around, json_t *config, char *noti
         return GRAIL_OK;
     }
     if (arguments != NULL && !json_is_null(arguments) && !json_is_object(arguments)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"model_args\" is not an object", source);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"model_args\" is not an object", source);
     }
-    TRY(check_pool(source, around->config, arguments));
-    TRY(complete_heads(source, arguments, class, config));
-    TRY(complete_epsilon(class, config));
-    TRY(complete_activation(source, arguments, class, config));
-out:
-    return status;
+    CHECK(check_pool(source, around->config, arguments));
+    CHECK(complete_heads(source, arguments, class, config));
+    CHECK(complete_epsilon(class, config));
+    return complete_activation(source, arguments, class, config);
 }

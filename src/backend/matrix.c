@@ -43,18 +43,18 @@ static grail_status ordered_bytes(const backend *b, int64_t rows, int64_t column
 static grail_status allocate(backend *b, grail_dtype type, int64_t rows, int64_t columns,
                              bool zeroed, matrix *out)
 {
-    grail_status status = GRAIL_OK;
     size_t bytes = 0;
     void *memory = NULL;
     if (rows < 0 || columns < 0 || !size_multiply((size_t)rows, (size_t)columns, &bytes) ||
         !size_multiply(bytes, element_size(type), &bytes) || bytes > INT64_MAX) {
-        FAIL(GRAIL_ERROR_MEMORY, "a matrix of %lld rows and %lld columns is too large to address",
-             (long long)rows, (long long)columns);
+        return error_set(GRAIL_ERROR_MEMORY,
+                         "a matrix of %lld rows and %lld columns is too large to address",
+                         (long long)rows, (long long)columns);
     }
     if (type == GRAIL_DTYPE_BF16) {
-        TRY(ordered_bytes(b, rows, columns, &bytes));
+        CHECK(ordered_bytes(b, rows, columns, &bytes));
     }
-    TRY(b->kind->allocate(b, bytes, zeroed, &memory));
+    CHECK(b->kind->allocate(b, bytes, zeroed, &memory));
     atomic_fetch_add(&b->bytes, (int64_t)bytes);
     *out = (matrix){.owner = b,
                     .memory = memory,
@@ -64,8 +64,7 @@ static grail_status allocate(backend *b, grail_dtype type, int64_t rows, int64_t
                     .stride = columns,
                     .allocation = memory,
                     .capacity = bytes};
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status matrix_new(backend *b, grail_dtype type, int64_t rows, int64_t columns, matrix *out)
@@ -123,10 +122,7 @@ grail_status matrix_shrink(matrix *m, int64_t rows, int64_t columns)
     backend *b = m->owner;
     const size_t bytes = (size_t)(rows * columns) * element_size(m->type);
     if (b->kind->resize != NULL && b->scratch == NULL && bytes < m->capacity) {
-        const grail_status status = b->kind->resize(b, &m->allocation, bytes);
-        if (status != GRAIL_OK) {
-            return status;
-        }
+        CHECK(b->kind->resize(b, &m->allocation, bytes));
         atomic_fetch_sub(&b->bytes, (int64_t)(m->capacity - bytes));
         m->memory = m->allocation;
         m->capacity = bytes;

@@ -169,10 +169,7 @@ grail_status operation_run(const operation *o)
         return error_set(GRAIL_ERROR_INTERNAL, "operation '%s' was called without a matrix",
                          operation_name((int)o->slot));
     }
-    const grail_status status = check(o, b);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(check(o, b));
     const slot_function own = kind_slot(b->kind, o->slot);
     return run_on(b, own == NULL ? run_on_host : own, o);
 }

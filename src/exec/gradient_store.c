@@ -30,14 +30,11 @@ void gradient_store_free(gradient_store *s)
 
 grail_status gradient_store_want(gradient_store *s, parameter_store *parameters, int parameter)
 {
-    grail_status status = GRAIL_OK;
     const parameter_entry *entry = NULL;
-    TRY(parameter_store_get(parameters, parameter, &entry));
+    CHECK(parameter_store_get(parameters, parameter, &entry));
     matrix_free(&s->gradients[parameter]);
-    TRY(matrix_new_zero(s->backend, backend_type(s->backend), entry->values.rows,
-                        entry->values.columns, &s->gradients[parameter]));
-out:
-    return status;
+    return matrix_new_zero(s->backend, backend_type(s->backend), entry->values.rows,
+                           entry->values.columns, &s->gradients[parameter]);
 }
 
 matrix gradient_of(const gradient_store *s, int parameter)
@@ -47,12 +44,10 @@ matrix gradient_of(const gradient_store *s, int parameter)
 
 grail_status gradient_store_clear(gradient_store *s)
 {
-    grail_status status = GRAIL_OK;
     for (int p = 0; p < s->count; p++) {
         if (matrix_exists(s->gradients[p])) {
-            TRY(matrix_zero(s->gradients[p]));
+            CHECK(matrix_zero(s->gradients[p]));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -81,16 +81,14 @@ out:
  * plainly. */
 static grail_status load_ordered(const grail_model *model, int index, matrix weight)
 {
-    grail_status status = GRAIL_OK;
     const void *stored = NULL;
-    TRY(model_parameter_stored(model, index, &stored));
+    CHECK(model_parameter_stored(model, index, &stored));
     if (stored == NULL) {
         return load_values(model, index, weight);
     }
-    TRY(matrix_upload(weight, stored));
+    CHECK(matrix_upload(weight, stored));
     checkpoint_release(model->checkpoint, model->tensors[index]);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status load_entry(parameter_store *store, int index)
@@ -124,10 +122,7 @@ grail_status parameter_store_get(parameter_store *store, int index, const parame
 {
     parameter_store *s = store_of(store, index);
     if (!matrix_exists(s->entries[index].values)) {
-        const grail_status status = load_entry(s, index);
-        if (status != GRAIL_OK) {
-            return status;
-        }
+        CHECK(load_entry(s, index));
     }
     *out = &s->entries[index];
     return GRAIL_OK;
@@ -159,11 +154,7 @@ static grail_status round_to_stored(const parameter_store *store, int index, int
 {
     const tensor_view *tensor = store->model->tensors[index];
     const storage_map *map = &store->model->graph->parameters[index].map;
-    const grail_status status = storage_round(map, tensor->dtype, count, values);
-    if (status != GRAIL_OK) {
-        error_prefix("tensor '%s'", tensor->name);
-    }
-    return status;
+    return error_in(storage_round(map, tensor->dtype, count, values), "tensor '%s'", tensor->name);
 }
 
 grail_status parameter_store_round(const parameter_store *store, int index, matrix values)
@@ -249,15 +240,13 @@ out:
 grail_status parameter_store_borrow_f32(parameter_store *store, int index, const float **out,
                                         float **owned)
 {
-    grail_status status = GRAIL_OK;
     const parameter_entry *entry = NULL;
     host_view v = {0};
-    TRY(parameter_store_get(store, index, &entry));
-    TRY(host_view_open(entry->values, GRAIL_DTYPE_F32, HOST_READS, &v));
+    CHECK(parameter_store_get(store, index, &entry));
+    CHECK(host_view_open(entry->values, GRAIL_DTYPE_F32, HOST_READS, &v));
     *out = v.values;
     *owned = v.copy;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status check_ids(int64_t count, const int32_t *ids, int64_t rows)

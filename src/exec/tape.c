@@ -112,29 +112,25 @@ grail_status tape_forward(tape *t, parameter_store *store, const gradient_store 
 /* Takes *gradient over. */
 static grail_status give(tape *t, int value, matrix *gradient)
 {
-    grail_status status = GRAIL_OK;
     matrix *held = &t->gradients[value];
     if (!matrix_exists(*held)) {
         *held = *gradient;
         *gradient = no_matrix;
         return GRAIL_OK;
     }
-    TRY(matrix_add(*held, *gradient, *held));
+    CHECK(matrix_add(*held, *gradient, *held));
     matrix_pool_give(t->execution->pool, gradient);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status give_all(tape *t, node_back *b)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < b->run.node->input_count; i++) {
         if (b->reaches[i] && matrix_exists(b->dx[i])) {
-            TRY(give(t, b->run.node->inputs[i], &b->dx[i]));
+            CHECK(give(t, b->run.node->inputs[i], &b->dx[i]));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status back_node(tape *t, parameter_store *store, gradient_store *gradients, int index)
@@ -181,12 +177,10 @@ out:
 
 grail_status tape_backward(tape *t, parameter_store *store, gradient_store *gradients)
 {
-    grail_status status = GRAIL_OK;
     for (int i = t->end - 1; i >= t->begin; i--) {
-        TRY(back_node(t, store, gradients, i));
+        CHECK(back_node(t, store, gradients, i));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 matrix tape_gradient(const tape *t, int value)

@@ -197,39 +197,35 @@ out:
 
 grail_status storage_read(const stored_matrix *p, const tensor_view *tensor, float *out)
 {
-    grail_status status = GRAIL_OK;
     const storage_map *map = &p->map;
     const int64_t columns = columns_of(p);
     const int64_t count = p->shape[0] * columns;
     if (map->transposed || !axis_is_contiguous(&map->rows, p->shape[0]) ||
         !storage_axis_is_whole(&map->columns)) {
-        TRY(gather(p, tensor, out));
+        CHECK(gather(p, tensor, out));
     } else {
         const size_t before = (size_t)(map->rows.first * columns) * dtype_bits(tensor->dtype) / 8;
-        TRY(convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + before, count,
-                           out));
+        CHECK(convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + before, count,
+                             out));
     }
     make_values(map, count, out);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status storage_read_row(const stored_matrix *p, const tensor_view *tensor, int64_t row,
                               float *out)
 {
-    grail_status status = GRAIL_OK;
     const int64_t columns = columns_of(p);
     const size_t size = dtype_bits(tensor->dtype) / 8;
     const bool contiguous = !p->map.transposed && axis_is_contiguous(&p->map.columns, columns);
     const int64_t run = contiguous ? columns : 1;
     for (int64_t c = 0; c < columns; c += run) {
         const int64_t at = storage_element(p, tensor, row * columns + c);
-        TRY(convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + (size_t)at * size,
-                           run, out + c));
+        CHECK(convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + (size_t)at * size,
+                             run, out + c));
     }
     make_values(&p->map, columns, out);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status storage_round(const storage_map *map, grail_dtype dtype, int64_t count, float *values)
@@ -293,11 +289,10 @@ static bool same_axis(const storage_axis *a, const storage_axis *b)
 static grail_status find_classes(int count, const stored_matrix *const parameters[], bool rows,
                                  axis_classes *out)
 {
-    grail_status status = GRAIL_OK;
     *out = (axis_classes){0};
-    TRY(memory_new(&out->of, (size_t)count, sizeof out->of[0]));
-    TRY(memory_new(&out->axes, (size_t)count, sizeof out->axes[0]));
-    TRY(memory_new(&out->lengths, (size_t)count, sizeof out->lengths[0]));
+    CHECK(memory_new(&out->of, (size_t)count, sizeof out->of[0]));
+    CHECK(memory_new(&out->axes, (size_t)count, sizeof out->axes[0]));
+    CHECK(memory_new(&out->lengths, (size_t)count, sizeof out->lengths[0]));
     for (int p = 0; p < count; p++) {
         const stored_matrix *m = parameters[p];
         const bool own_rows = rows != m->map.transposed;
@@ -314,8 +309,7 @@ static grail_status find_classes(int count, const stored_matrix *const parameter
         }
         out->of[p] = c;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Whether every position of an axis belongs to one class. */

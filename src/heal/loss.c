@@ -7,17 +7,15 @@
 /* weights[rows] = 1 / max(|t_r|^2, 1e-4 median), or 0 where all of T is zero. */
 static grail_status row_weights(matrix target, int64_t rows, double *weights)
 {
-    grail_status status = GRAIL_OK;
     const double least_share = 1e-4;
     double median = 0.0;
-    TRY(row_squares(target, rows, weights));
-    TRY(median_of(rows, weights, &median));
+    CHECK(row_squares(target, rows, weights));
+    CHECK(median_of(rows, weights, &median));
     for (int64_t r = 0; r < rows; r++) {
         const double square = fmax(weights[r], least_share * median);
         weights[r] = square > 0.0 ? 1.0 / square : 0.0;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* gradient = 2 scale w_r (y_r - t_r), of which it holds the difference. */

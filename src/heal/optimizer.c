@@ -57,18 +57,16 @@ out:
  * zero. */
 static grail_status size_of(const graph *g, parameter_store *store, int parameter, double *out)
 {
-    grail_status status = GRAIL_OK;
     const double least_share = 0.1;
     double weight = 0.0;
-    TRY(root_mean_square(store, parameter, out));
+    CHECK(root_mean_square(store, parameter, out));
     for (int i = 0; i < g->node_count; i++) {
         if (g->nodes[i].bias == parameter) {
-            TRY(root_mean_square(store, g->nodes[i].weight, &weight));
+            CHECK(root_mean_square(store, g->nodes[i].weight, &weight));
             *out = fmax(*out, least_share * weight);
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* -- creation ---------------------------------------------------------------------------------- */
@@ -76,19 +74,16 @@ out:
 /* The store has its own entry of it. */
 static grail_status add_parameter(const graph *g, optimizer *o, int parameter)
 {
-    grail_status status = GRAIL_OK;
     trained_parameter *p = &o->of[o->count++];
     *p = (trained_parameter){.index = parameter};
     const matrix weight = o->parameters->entries[parameter].values;
     backend *b = weight.owner;
-    TRY(gradient_store_want(o->gradients, o->parameters, parameter));
-    TRY(size_of(g, o->parameters, parameter, &p->size));
-    TRY(matrix_new_zero(b, weight.type, weight.rows, weight.columns, &p->first));
-    TRY(matrix_new_zero(b, weight.type, weight.rows, weight.columns, &p->second));
-    TRY(matrix_new(b, weight.type, weight.rows, weight.columns, &p->best));
-    TRY(matrix_copy(weight, p->best));
-out:
-    return status;
+    CHECK(gradient_store_want(o->gradients, o->parameters, parameter));
+    CHECK(size_of(g, o->parameters, parameter, &p->size));
+    CHECK(matrix_new_zero(b, weight.type, weight.rows, weight.columns, &p->first));
+    CHECK(matrix_new_zero(b, weight.type, weight.rows, weight.columns, &p->second));
+    CHECK(matrix_new(b, weight.type, weight.rows, weight.columns, &p->best));
+    return matrix_copy(weight, p->best);
 }
 
 static bool is_wanted(const graph *g, const bool *trained, int parameter)
@@ -146,7 +141,6 @@ static matrix weight_of(const optimizer *o, int i)
 
 grail_status optimizer_step(optimizer *o, double rate)
 {
-    grail_status status = GRAIL_OK;
     o->steps++;
     descent step = {.first_decay = first_decay,
                     .second_decay = second_decay,
@@ -156,12 +150,10 @@ grail_status optimizer_step(optimizer *o, double rate)
     for (int i = 0; i < o->count; i++) {
         const trained_parameter *p = &o->of[i];
         step.rate = rate * p->size;
-        TRY(matrix_descend(&step, gradient_of(o->gradients, p->index), p->first, p->second,
-                           weight_of(o, i)));
+        CHECK(matrix_descend(&step, gradient_of(o->gradients, p->index), p->first, p->second,
+                             weight_of(o, i)));
     }
-    TRY(gradient_store_clear(o->gradients));
-out:
-    return status;
+    return gradient_store_clear(o->gradients);
 }
 
 /* -- judgement --------------------------------------------------------------------------------- */
@@ -177,39 +169,32 @@ static void swap_with_gradient(optimizer *o, int i)
 
 grail_status optimizer_begin_judgement(optimizer *o)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < o->count; i++) {
-        TRY(matrix_copy(weight_of(o, i), gradient_of(o->gradients, o->of[i].index)));
-        TRY(parameter_store_round(o->parameters, o->of[i].index,
-                                  gradient_of(o->gradients, o->of[i].index)));
+        CHECK(matrix_copy(weight_of(o, i), gradient_of(o->gradients, o->of[i].index)));
+        CHECK(parameter_store_round(o->parameters, o->of[i].index,
+                                    gradient_of(o->gradients, o->of[i].index)));
     }
     for (int i = 0; i < o->count; i++) {
         swap_with_gradient(o, i);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status optimizer_end_judgement(optimizer *o, bool is_best)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < o->count; i++) {
         if (is_best) {
-            TRY(matrix_copy(weight_of(o, i), o->of[i].best));
+            CHECK(matrix_copy(weight_of(o, i), o->of[i].best));
         }
         swap_with_gradient(o, i);
     }
-    TRY(gradient_store_clear(o->gradients));
-out:
-    return status;
+    return gradient_store_clear(o->gradients);
 }
 
 grail_status optimizer_finish(optimizer *o)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < o->count; i++) {
-        TRY(matrix_copy(o->of[i].best, weight_of(o, i)));
+        CHECK(matrix_copy(o->of[i].best, weight_of(o, i)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

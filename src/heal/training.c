@@ -52,40 +52,35 @@ static bool another_fits(const pace *p, const training_state *state)
 
 static grail_status judge(const training_task *task, optimizer *o, training_state *state)
 {
-    grail_status status = GRAIL_OK;
     double loss = (double)NAN;
     const bool is_first = state->steps == 0;
-    TRY(optimizer_begin_judgement(o));
+    CHECK(optimizer_begin_judgement(o));
     const grail_status judged = task->judge(task->user, &loss);
     const bool is_best = is_first || loss < state->held_best; /* NaN is not */
-    TRY(optimizer_end_judgement(o, is_best));
-    TRY(judged);
+    CHECK(optimizer_end_judgement(o, is_best));
+    CHECK(judged);
     if (is_first) {
         if (!isfinite(loss)) {
-            FAIL(GRAIL_ERROR_NUMERIC, "the loss before healing is %g", loss);
+            return error_set(GRAIL_ERROR_NUMERIC, "the loss before healing is %g", loss);
         }
         state->held_before = loss;
     }
     state->judgements_lost = is_best ? 0 : state->judgements_lost + 1;
     state->held_best = is_best ? loss : state->held_best;
     state->best_step = is_best ? state->steps : state->best_step;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status take_step(const training_options *options, const training_task *task,
                               optimizer *o, int64_t *samples, const pace *p,
                               const training_state *state)
 {
-    grail_status status = GRAIL_OK;
-    TRY(samples_of_step(options->seed, state->steps, options->sample_count, options->samples,
-                        options->batch, samples));
-    TRY(task->add_gradients(task->user, state->steps, samples, options->batch));
+    CHECK(samples_of_step(options->seed, state->steps, options->sample_count, options->samples,
+                          options->batch, samples));
+    CHECK(task->add_gradients(task->user, state->steps, samples, options->batch));
     /* the middle of the step, so that the first one is not for nothing */
     const double half = 0.5 / (double)options->steps;
-    TRY(optimizer_step(o, options->rate * rate_share(progress_of(options, p, state) + half)));
-out:
-    return status;
+    return optimizer_step(o, options->rate * rate_share(progress_of(options, p, state) + half));
 }
 
 static bool is_over(const training_options *options, const pace *p, const training_state *state)
@@ -98,9 +93,8 @@ static bool is_over(const training_options *options, const pace *p, const traini
 static grail_status go_on(const training_options *options, const training_task *task, optimizer *o,
                           int64_t *samples, pace *p, training_state *state, bool *told)
 {
-    grail_status status = GRAIL_OK;
     const double before = clock_seconds();
-    TRY(take_step(options, task, o, samples, p, state));
+    CHECK(take_step(options, task, o, samples, p, state));
     const double now = clock_seconds();
     p->stepped += now - before;
     p->stepped_at = now;
@@ -109,10 +103,9 @@ static grail_status go_on(const training_options *options, const training_task *
     state->seconds = now - p->begun;
     *told = is_over(options, p, state) || state->steps % steps_between(options) == 0;
     if (*told) {
-        TRY(judge(task, o, state));
+        CHECK(judge(task, o, state));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Steps may lead to where the network cannot be computed any more, and further ones do not lead
@@ -140,20 +133,18 @@ static grail_status tell(const training_task *task, pace *p, training_state *sta
 static grail_status begin(const training_options *options, const training_task *task, optimizer *o,
                           pace *p, training_state *state)
 {
-    grail_status status = GRAIL_OK;
     const double before = clock_seconds();
     *p = (pace){.begun = before - state->seconds, .limit = options->seconds, .stepped_at = before};
     if (state->steps == 0) {
-        TRY(judge(task, o, state));
-        TRY(tell(task, p, state));
+        CHECK(judge(task, o, state));
+        CHECK(tell(task, p, state));
         p->expected_first =
             training_step_expected(p->judgement / (double)options->judged, options->batch);
         p->begun = clock_seconds();
         p->limit -= p->judgement;
         state->seconds = 0.0;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status training_run(const training_options *options, const training_task *task, optimizer *o,

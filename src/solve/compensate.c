@@ -17,7 +17,6 @@ static grail_status check_compensate(const grail_statistics *s, const grail_redu
                                      const grail_compensate_options *options,
                                      const double *bias_change)
 {
-    grail_status status = GRAIL_OK;
     const int64_t units = reducer->folds ? reducer->kept : reducer->units;
     if (features_per_unit <= 0 || s->width != units * features_per_unit) {
         return error_set(
@@ -37,13 +36,11 @@ static grail_status check_compensate(const grail_statistics *s, const grail_redu
                 "compensate: give bias_change when the option bias is set, and NULL otherwise"),
             "bias");
     }
-    TRY(option_flag("prior", "the fit shrinks to the plain cut", options->prior));
-    TRY(option_flag("bias", "a bias is fitted", options->bias));
-    TRY(option_flag("diagonal", "the penalty follows the diagonal", options->diagonal));
-    TRY(option_number("alpha", "alpha", options->alpha,
-                      isfinite(options->alpha) && options->alpha >= 0.0, "0 or more"));
-out:
-    return status;
+    CHECK(option_flag("prior", "the fit shrinks to the plain cut", options->prior));
+    CHECK(option_flag("bias", "a bias is fitted", options->bias));
+    CHECK(option_flag("diagonal", "the penalty follows the diagonal", options->diagonal));
+    return option_number("alpha", "alpha", options->alpha,
+                         isfinite(options->alpha) && options->alpha >= 0.0, "0 or more");
 }
 
 /* The narrowed consumer W0[O, K*u] and its regression. */

@@ -73,13 +73,10 @@ typedef struct panel_products {
 static grail_status mix_cross(const grail_statistics *s, double share, const double *sums,
                               matrix weights, matrix cross, const panel_products *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(row_products(cross, weights, out->before));
-    TRY(matrix_gemm(false, false, 1.0 - share, weights, s->gram, share, cross));
-    TRY(row_products(cross, weights, out->after));
-    TRY(vector_products(weights, sums, out->local));
-out:
-    return status;
+    CHECK(row_products(cross, weights, out->before));
+    CHECK(matrix_gemm(false, false, 1.0 - share, weights, s->gram, share, cross));
+    CHECK(row_products(cross, weights, out->after));
+    return vector_products(weights, sums, out->local);
 }
 
 static void mix_sums(double share, int64_t count, const panel_products *p, double *sums,

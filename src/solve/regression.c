@@ -41,14 +41,14 @@ static void add_values(int64_t count, double *into, const double *values)
 /* Upper triangles of Gram matrices may hold anything, so they are added too. */
 grail_status regression_add(regression *into, const regression *other)
 {
-    grail_status status = GRAIL_OK;
     if (into->width != other->width || into->outputs != other->outputs) {
-        FAIL(GRAIL_ERROR_SHAPE, "regression: cannot add %lld x %lld sums to %lld x %lld",
-             (long long)other->outputs, (long long)other->width, (long long)into->outputs,
-             (long long)into->width);
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "regression: cannot add %lld x %lld sums to %lld x %lld",
+                         (long long)other->outputs, (long long)other->width,
+                         (long long)into->outputs, (long long)into->width);
     }
-    TRY(matrix_add_scaled(1.0, other->gram, into->gram));
-    TRY(matrix_add_scaled(1.0, other->cross, into->cross));
+    CHECK(matrix_add_scaled(1.0, other->gram, into->gram));
+    CHECK(matrix_add_scaled(1.0, other->cross, into->cross));
     add_values(into->width, into->sum, other->sum);
     add_values(into->outputs, into->residual_sum, other->residual_sum);
     add_values(into->outputs, into->residual_square, other->residual_square);
@@ -56,8 +56,7 @@ grail_status regression_add(regression *into, const regression *other)
     into->count += other->count;
     into->full_diagonal += other->full_diagonal;
     into->weight += other->weight;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static matrix measured_rows(matrix rows)
@@ -245,34 +244,28 @@ out:
 /* Moves the projected sums of the features to the regression; s stays in the statistics too. */
 static grail_status take_sums(derivation *d, regression *r)
 {
-    grail_status status = GRAIL_OK;
     if (d->map != NULL) {
-        TRY(project_statistics(d->map, &d->sums));
+        CHECK(project_statistics(d->map, &d->sums));
     }
     r->gram = d->sums.gram;
     d->sums.gram = no_matrix;
-    TRY(download_row(d->sums.sum, &r->sum));
-out:
-    return status;
+    return download_row(d->sums.sum, &r->sum);
 }
 
 /* A selection and the consumer's own output Y = X W^T: Y - Z W0^T = X_R W_R^T, with the removed
  * features R, so only their columns are multiplied. */
 static grail_status residual_of_removed(derivation *d, regression *r)
 {
-    grail_status status = GRAIL_OK;
     const grail_statistics *s = &d->sums;
     const size_t outputs = (size_t)r->outputs;
-    TRY(matrix_new_zero(s->owner, GRAIL_DTYPE_F64, r->outputs, r->width, &r->cross));
-    TRY(memory_new(&r->residual_sum, outputs, sizeof *r->residual_sum));
-    TRY(memory_new(&r->target_square, outputs, sizeof *r->target_square));
-    TRY(add_removed_cross(s, d->map, d->consumer, r->cross));
-    TRY(sum_removed(s, d->map, d->consumer, r->residual_sum));
-    TRY(measure_removed(s, d->map, d->consumer, r->residual_square));
-    TRY(take_sums(d, r));
-    TRY(measure_own_output(d->prior_rows, r));
-out:
-    return status;
+    CHECK(matrix_new_zero(s->owner, GRAIL_DTYPE_F64, r->outputs, r->width, &r->cross));
+    CHECK(memory_new(&r->residual_sum, outputs, sizeof *r->residual_sum));
+    CHECK(memory_new(&r->target_square, outputs, sizeof *r->target_square));
+    CHECK(add_removed_cross(s, d->map, d->consumer, r->cross));
+    CHECK(sum_removed(s, d->map, d->consumer, r->residual_sum));
+    CHECK(measure_removed(s, d->map, d->consumer, r->residual_square));
+    CHECK(take_sums(d, r));
+    return measure_own_output(d->prior_rows, r);
 }
 
 /* q_o = w_o G w_o^T of the measured outputs, 0 of the others. */
@@ -381,21 +374,18 @@ out:
 /* The residual of a target in the sums: of one that was given, or of the consumer's own output. */
 static grail_status residual_of_target(derivation *d, regression *r)
 {
-    grail_status status = GRAIL_OK;
     grail_statistics *s = &d->sums;
     if (s->outputs == 0) {
-        TRY(set_own_target(d, r->outputs));
+        CHECK(set_own_target(d, r->outputs));
     }
-    TRY(take_sums(d, r));
+    CHECK(take_sums(d, r));
     r->cross = s->cross;
     s->cross = no_matrix;
-    TRY(download_row(s->target_square, &r->target_square));
+    CHECK(download_row(s->target_square, &r->target_square));
     memcpy(r->residual_square, r->target_square, (size_t)r->outputs * sizeof *r->target_square);
-    TRY(subtract_measured(d->prior, r));
-    TRY(subtract_prior(s, d->prior_rows, r));
-    TRY(subtract_measured(d->prior, r));
-out:
-    return status;
+    CHECK(subtract_measured(d->prior, r));
+    CHECK(subtract_prior(s, d->prior_rows, r));
+    return subtract_measured(d->prior, r);
 }
 
 static grail_status mean_diagonal(matrix gram, double *out)
@@ -413,21 +403,19 @@ out:
 /* A folding has only its merged features: its `full_diagonal` is that of A. */
 static grail_status derive(derivation *d, regression *r)
 {
-    grail_status status = GRAIL_OK;
     const bool folds = d->map != NULL && d->map->shares != NULL;
-    TRY(memory_new(&r->residual_square, (size_t)r->outputs, sizeof *r->residual_square));
-    TRY(mean_diagonal(d->sums.gram, &r->full_diagonal));
-    TRY(matrix_fill_upper(d->sums.gram));
+    CHECK(memory_new(&r->residual_square, (size_t)r->outputs, sizeof *r->residual_square));
+    CHECK(mean_diagonal(d->sums.gram, &r->full_diagonal));
+    CHECK(matrix_fill_upper(d->sums.gram));
     if (d->sums.outputs == 0 && !folds) {
-        TRY(residual_of_removed(d, r));
+        CHECK(residual_of_removed(d, r));
     } else {
-        TRY(residual_of_target(d, r));
+        CHECK(residual_of_target(d, r));
     }
     if (folds) {
-        TRY(mean_diagonal(r->gram, &r->full_diagonal));
+        CHECK(mean_diagonal(r->gram, &r->full_diagonal));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status check_statistics(const grail_statistics *s, const grail_reducer *reducer,

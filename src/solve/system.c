@@ -47,19 +47,17 @@ static grail_status measure_shares(ridge_system *s)
 
 grail_status ridge_system_init(ridge_system *s, regression *r, bool centred, ridge_scale penalty)
 {
-    grail_status status = GRAIL_OK;
     *s = (ridge_system){.r = r};
-    TRY(damped_init(&s->damped, r->gram, centred ? r->sum : NULL, r->weight,
-                    sums_rounding(r->gram.owner, r->count)));
+    CHECK(damped_init(&s->damped, r->gram, centred ? r->sum : NULL, r->weight,
+                      sums_rounding(r->gram.owner, r->count)));
     for (int64_t i = 0; i < r->width; i++) {
         s->dead = s->dead || is_dead(&s->damped, i);
     }
     if (penalty == RIDGE_SCALE_DIAGONAL) {
-        TRY(measure_shares(s));
+        CHECK(measure_shares(s));
         s->damped.share = s->share;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* A_c = V^T diag(v) V, in a matrix of its own; the lower triangle is free to be overwritten. */
@@ -92,7 +90,6 @@ static void forget_factor(ridge_system *s)
 
 grail_status ridge_system_factor(ridge_system *s, double alpha)
 {
-    grail_status status = GRAIL_OK;
     damped_gram *d = &s->damped;
     const double wanted = alpha * d->scale;
     const double floor = s->dead ? dead_floor * d->scale : 0.0;
@@ -104,14 +101,13 @@ grail_status ridge_system_factor(ridge_system *s, double alpha)
     if (d->scale == 0.0) {
         return GRAIL_OK;
     }
-    TRY(damped_factor(d, lambda, &failing));
+    CHECK(damped_factor(d, lambda, &failing));
     if (failing >= 0) {
-        TRY(decompose(s, lambda));
+        CHECK(decompose(s, lambda));
     } else if (d->raises > 0) {
         s->fallback = RIDGE_FALLBACK_RAISED;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Index of the first eigenvalue that is used. */
@@ -239,17 +235,15 @@ static void random_direction(int64_t n, double *x)
 static grail_status iterate(const ridge_system *s, bool inverse, int steps, matrix row, double *x,
                             double *norm)
 {
-    grail_status status = GRAIL_OK;
     const matrix factor = s->r->gram;
     random_direction(row.columns, x);
     for (int i = 0; i < steps; i++) {
-        TRY(matrix_upload(row, x));
-        TRY(inverse ? matrix_cholesky_solve(factor, row) : matrix_cholesky_multiply(factor, row));
-        TRY(matrix_download(row, x));
+        CHECK(matrix_upload(row, x));
+        CHECK(inverse ? matrix_cholesky_solve(factor, row) : matrix_cholesky_multiply(factor, row));
+        CHECK(matrix_download(row, x));
         *norm = normalise(row.columns, x);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static double condition_of_eigenvalues(const ridge_system *s)

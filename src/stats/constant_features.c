@@ -24,27 +24,23 @@ void centre_diagonal(int64_t n, const double *diagonal, double rounding, double 
 
 grail_status clear_constant_columns(const bool *constant, matrix m)
 {
-    grail_status status = GRAIL_OK;
     for (int64_t j = 0; j < m.columns; j++) {
         if (constant[j]) {
-            TRY(matrix_zero(matrix_columns(m, j, 1)));
+            CHECK(matrix_zero(matrix_columns(m, j, 1)));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status clear_constant_pairs(const bool *constant, matrix m)
 {
-    grail_status status = GRAIL_OK;
     for (int64_t j = 0; j < m.rows; j++) {
         if (constant[j]) {
-            TRY(matrix_zero(matrix_columns(matrix_rows(m, j, 1), 0, j + 1)));
-            TRY(matrix_zero(matrix_columns(matrix_rows(m, j, m.rows - j), j, 1)));
+            CHECK(matrix_zero(matrix_columns(matrix_rows(m, j, 1), 0, j + 1)));
+            CHECK(matrix_zero(matrix_columns(matrix_rows(m, j, m.rows - j), j, 1)));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* constant[H]; *any: whether there is one */

@@ -21,16 +21,14 @@ static grail_status new_sums(const grail_statistics *s, int64_t rows, int64_t co
 
 static grail_status allocate_sums(grail_statistics *s)
 {
-    grail_status status = GRAIL_OK;
-    TRY(new_sums(s, s->width, s->width, &s->gram));
-    TRY(new_sums(s, 1, s->width, &s->sum));
+    CHECK(new_sums(s, s->width, s->width, &s->gram));
+    CHECK(new_sums(s, 1, s->width, &s->sum));
     if (s->outputs > 0) {
-        TRY(new_sums(s, s->outputs, s->width, &s->cross));
-        TRY(new_sums(s, 1, s->outputs, &s->target_sum));
-        TRY(new_sums(s, 1, s->outputs, &s->target_square));
+        CHECK(new_sums(s, s->outputs, s->width, &s->cross));
+        CHECK(new_sums(s, 1, s->outputs, &s->target_sum));
+        CHECK(new_sums(s, 1, s->outputs, &s->target_square));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status statistics_create(backend *b, int64_t width, int64_t outputs, grail_statistics **out)
@@ -118,50 +116,43 @@ static grail_status check_rows(const char *name, matrix x)
 
 static grail_status check_batch(const grail_statistics *s, matrix z, matrix y)
 {
-    grail_status status = GRAIL_OK;
-    TRY(check_target(s, z.rows, matrix_exists(y)));
-    TRY(check_rows("input", z));
+    CHECK(check_target(s, z.rows, matrix_exists(y)));
+    CHECK(check_rows("input", z));
     if (matrix_exists(y)) {
-        TRY(check_rows("target", y));
+        CHECK(check_rows("target", y));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y)
 {
-    grail_status status = GRAIL_OK;
-    TRY(check_batch(s, z, y));
+    CHECK(check_batch(s, z, y));
     if (matrix_exists(y)) {
-        TRY(matrix_cross(y, z, s->cross));
-        TRY(matrix_column_sums(y, s->target_sum, s->target_square));
+        CHECK(matrix_cross(y, z, s->cross));
+        CHECK(matrix_column_sums(y, s->target_sum, s->target_square));
     }
-    TRY(matrix_gram(z, s->gram));
-    TRY(matrix_column_sums(z, s->sum, no_matrix));
+    CHECK(matrix_gram(z, s->gram));
+    CHECK(matrix_column_sums(z, s->sum, no_matrix));
     s->count += z.rows;
     s->weight += (double)z.rows;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The products of rows that are scaled by the roots of their weights, and then, since the constant
  * 1 has a weight too, the sums of rows that are scaled by the weights themselves. */
 static grail_status add_weighted(grail_statistics *s, matrix root, matrix z, matrix y)
 {
-    grail_status status = GRAIL_OK;
-    TRY(matrix_scale_rows(root, z, z));
-    TRY(matrix_gram(z, s->gram));
+    CHECK(matrix_scale_rows(root, z, z));
+    CHECK(matrix_gram(z, s->gram));
     if (matrix_exists(y)) {
-        TRY(matrix_scale_rows(root, y, y));
-        TRY(matrix_cross(y, z, s->cross));
-        TRY(matrix_column_sums(y, no_matrix, s->target_square));
-        TRY(matrix_scale_rows(root, y, y));
-        TRY(matrix_column_sums(y, s->target_sum, no_matrix));
+        CHECK(matrix_scale_rows(root, y, y));
+        CHECK(matrix_cross(y, z, s->cross));
+        CHECK(matrix_column_sums(y, no_matrix, s->target_square));
+        CHECK(matrix_scale_rows(root, y, y));
+        CHECK(matrix_column_sums(y, s->target_sum, no_matrix));
     }
-    TRY(matrix_scale_rows(root, z, z));
-    TRY(matrix_column_sums(z, s->sum, no_matrix));
-out:
-    return status;
+    CHECK(matrix_scale_rows(root, z, z));
+    return matrix_column_sums(z, s->sum, no_matrix);
 }
 
 grail_status statistics_accumulate_weighted(grail_statistics *s, const double *root, matrix z,
@@ -213,25 +204,24 @@ out:
 
 grail_status grail_statistics_add(grail_statistics *s, const grail_statistics *other)
 {
-    grail_status status = GRAIL_OK;
     if (s->width != other->width || s->outputs != other->outputs) {
-        FAIL(GRAIL_ERROR_SHAPE,
-             "statistics: cannot add sums of %lld features and %lld outputs to sums of %lld "
-             "features and %lld outputs",
-             (long long)other->width, (long long)other->outputs, (long long)s->width,
-             (long long)s->outputs);
+        return error_set(
+            GRAIL_ERROR_SHAPE,
+            "statistics: cannot add sums of %lld features and %lld outputs to sums of %lld "
+            "features and %lld outputs",
+            (long long)other->width, (long long)other->outputs, (long long)s->width,
+            (long long)s->outputs);
     }
-    TRY(matrix_add_scaled(1.0, other->gram, s->gram));
-    TRY(matrix_add_scaled(1.0, other->sum, s->sum));
+    CHECK(matrix_add_scaled(1.0, other->gram, s->gram));
+    CHECK(matrix_add_scaled(1.0, other->sum, s->sum));
     if (s->outputs > 0) {
-        TRY(matrix_add_scaled(1.0, other->cross, s->cross));
-        TRY(matrix_add_scaled(1.0, other->target_sum, s->target_sum));
-        TRY(matrix_add_scaled(1.0, other->target_square, s->target_square));
+        CHECK(matrix_add_scaled(1.0, other->cross, s->cross));
+        CHECK(matrix_add_scaled(1.0, other->target_sum, s->target_sum));
+        CHECK(matrix_add_scaled(1.0, other->target_square, s->target_square));
     }
     s->count += other->count;
     s->weight += other->weight;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 int64_t grail_statistics_width(const grail_statistics *s)
@@ -286,26 +276,23 @@ static grail_status check_targets(matrix sums)
 
 grail_status statistics_check_finite(const grail_statistics *s)
 {
-    grail_status status = GRAIL_OK;
     int64_t index = -1;
-    TRY(matrix_find_non_finite(true, s->gram, &index));
+    CHECK(matrix_find_non_finite(true, s->gram, &index));
     if (index >= 0) {
         return not_finite("the gram sum of feature", index / s->width, index % s->width);
     }
-    TRY(matrix_find_non_finite(false, s->sum, &index));
+    CHECK(matrix_find_non_finite(false, s->sum, &index));
     if (index >= 0) {
-        FAIL(GRAIL_ERROR_NUMERIC, "statistics: the sum of feature %lld is not finite",
-             (long long)index);
+        return error_set(GRAIL_ERROR_NUMERIC, "statistics: the sum of feature %lld is not finite",
+                         (long long)index);
     }
     if (s->outputs == 0) {
-        goto out;
+        return GRAIL_OK;
     }
-    TRY(matrix_find_non_finite(false, s->cross, &index));
+    CHECK(matrix_find_non_finite(false, s->cross, &index));
     if (index >= 0) {
         return not_finite("the cross sum of output", index / s->width, index % s->width);
     }
-    TRY(check_targets(s->target_sum));
-    TRY(check_targets(s->target_square));
-out:
-    return status;
+    CHECK(check_targets(s->target_sum));
+    return check_targets(s->target_square);
 }

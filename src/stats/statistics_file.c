@@ -102,39 +102,31 @@ static grail_status check_tensor(const char *path, const tensor_view *found,
 static grail_status read_tensor(const char *path, const tensor_file *file,
                                 const tensor_view *expected, matrix sums, int64_t *count)
 {
-    grail_status status = GRAIL_OK;
     const tensor_view *t = NULL;
-    TRY(find_tensor(path, file, expected->name, expected->rank, &t));
-    TRY(check_tensor(path, t, expected));
+    CHECK(find_tensor(path, file, expected->name, expected->rank, &t));
+    CHECK(check_tensor(path, t, expected));
     if (matrix_exists(sums)) {
-        TRY(matrix_upload(sums, t->data));
+        CHECK(matrix_upload(sums, t->data));
     } else {
         memcpy(count, t->data, t->bytes);
     }
     tensor_file_release(file, t);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_sums(const char *path, const tensor_file *file, grail_statistics *s)
 {
-    grail_status status = GRAIL_OK;
     statistics_layout layout;
     layout_of(s, &layout);
     for (int i = 0; i < layout.count; i++) {
-        TRY(read_tensor(path, file, &layout.tensors[i], layout.sums[i], &s->count));
+        CHECK(read_tensor(path, file, &layout.tensors[i], layout.sums[i], &s->count));
     }
     if (s->count < 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: tensor 'count' holds %lld, expected 0 or more", path,
-             (long long)s->count);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: tensor 'count' holds %lld, expected 0 or more",
+                         path, (long long)s->count);
     }
     s->weight = (double)s->count;
-    status = statistics_check_finite(s);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", path);
-    }
-out:
-    return status;
+    return error_in(statistics_check_finite(s), "%s", path);
 }
 
 grail_status grail_statistics_load(const char *path, grail_statistics **out)

@@ -66,21 +66,19 @@ static int find_kernel(const char *text)
 static grail_status environment_with(int kernel, char **out[])
 {
     static char variable[32];
-    grail_status status = GRAIL_OK;
     char **made = NULL;
     size_t count = 0;
     while (environ != NULL && environ[count] != NULL) {
         count++;
     }
-    TRY(memory_new(&made, count + 2, sizeof made[0]));
+    CHECK(memory_new(&made, count + 2, sizeof made[0]));
     snprintf(variable, sizeof variable, "%s=%d", arch_variable, (int)kernels[kernel].id);
     made[0] = variable;
     if (count > 0) {
         memcpy(made + 1, environ, count * sizeof made[0]);
     }
     *out = made;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* BLIS can be told its kernels by the environment alone, which other threads may be reading. They
@@ -89,23 +87,20 @@ out:
 static grail_status start_with(int kernel)
 {
     static char **own;
-    grail_status status = GRAIL_OK;
     char **programs = environ;
     char **ours = NULL;
-    TRY(environment_with(kernel, &own));
+    CHECK(environment_with(kernel, &own));
     ours = own;
     __atomic_store_n(&environ, ours, __ATOMIC_SEQ_CST);
     bli_init();
     (void)__atomic_compare_exchange_n(&environ, &ours, programs, false, __ATOMIC_SEQ_CST,
                                       __ATOMIC_SEQ_CST);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* BLIS would abort on a value that it does not know. */
 static grail_status start_blis(void)
 {
-    grail_status status = GRAIL_OK;
     const char *given = getenv(arch_variable);
     const int users = find_kernel(given);
     int kernel = users >= 0 ? users : find_kernel(blas_suitable_kernel());
@@ -113,7 +108,7 @@ static grail_status start_blis(void)
         kernel = find_kernel("generic");
     }
     if (kernel >= 0) {
-        TRY(start_with(kernel));
+        CHECK(start_with(kernel));
     } else {
         bli_init();
     }
@@ -121,8 +116,7 @@ static grail_status start_blis(void)
         choice = users >= 0 ? BLAS_CHOICE_USER : BLAS_CHOICE_FEATURES;
     }
     started = true;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status blas_start(void)

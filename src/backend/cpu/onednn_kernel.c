@@ -20,13 +20,11 @@ void kernel_call_fini(kernel_call *o)
 grail_status kernel_call_add(kernel_call *o, int role, layout_view of, void *data)
 {
     dnnl_exec_arg_t *argument = &o->arguments[o->argument_count];
-    const grail_status status = onednn_checked(
-        dnnl_memory_create(&argument->memory, of, onednn_engine(), data), "wrapping a buffer");
-    if (status == GRAIL_OK) {
-        argument->arg = role;
-        o->argument_count++;
-    }
-    return status;
+    CHECK(onednn_checked(dnnl_memory_create(&argument->memory, of, onednn_engine(), data),
+                         "wrapping a buffer"));
+    argument->arg = role;
+    o->argument_count++;
+    return GRAIL_OK;
 }
 
 layout_view kernel_call_layout(const kernel_call *o, dnnl_query_t operand)
@@ -36,15 +34,13 @@ layout_view kernel_call_layout(const kernel_call *o, dnnl_query_t operand)
 
 static grail_status add_scratch(kernel_call *o)
 {
-    grail_status status = GRAIL_OK;
     const layout_view wanted = kernel_call_layout(o, dnnl_query_scratchpad_md);
     const size_t bytes = dnnl_memory_desc_get_size(wanted);
     if (bytes > 0) {
-        TRY(memory_new_unset(&o->scratch, bytes, 1));
-        TRY(kernel_call_add(o, DNNL_ARG_SCRATCHPAD, wanted, o->scratch));
+        CHECK(memory_new_unset(&o->scratch, bytes, 1));
+        CHECK(kernel_call_add(o, DNNL_ARG_SCRATCHPAD, wanted, o->scratch));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* oneDNN 2.6 calls a kernel even when it lacked the memory to generate it. */
@@ -57,14 +53,12 @@ static grail_status check_room(void)
 
 grail_status kernel_call_prepare(kernel_call *o)
 {
-    grail_status status = GRAIL_OK;
-    TRY(add_scratch(o));
-    TRY(check_room());
-    TRY(onednn_checked(dnnl_primitive_create(&o->kernel, o->descriptor), "generating a kernel"));
-    TRY(onednn_checked(dnnl_stream_create(&o->stream, onednn_engine(), dnnl_stream_default_flags),
-                       "creating an execution stream"));
-out:
-    return status;
+    CHECK(add_scratch(o));
+    CHECK(check_room());
+    CHECK(onednn_checked(dnnl_primitive_create(&o->kernel, o->descriptor), "generating a kernel"));
+    return onednn_checked(
+        dnnl_stream_create(&o->stream, onednn_engine(), dnnl_stream_default_flags),
+        "creating an execution stream");
 }
 
 dnnl_status_t kernel_call_execute(const kernel_call *o)

@@ -20,26 +20,21 @@ struct tile_kernel {
 static grail_status prepare_product(int64_t m, int64_t n, int64_t k, layout_view right,
                                     kernel_call *o)
 {
-    grail_status status = GRAIL_OK;
-    TRY(kernel_call_product(m, k, n, false, false, right, o));
-    TRY(kernel_call_add(o, DNNL_ARG_SRC, kernel_call_layout(o, dnnl_query_src_md), NULL));
-    TRY(kernel_call_add(o, DNNL_ARG_WEIGHTS, right, NULL));
-    TRY(kernel_call_add(o, DNNL_ARG_DST, kernel_call_layout(o, dnnl_query_dst_md), NULL));
-    TRY(kernel_call_prepare(o));
-out:
-    return status;
+    CHECK(kernel_call_product(m, k, n, false, false, right, o));
+    CHECK(kernel_call_add(o, DNNL_ARG_SRC, kernel_call_layout(o, dnnl_query_src_md), NULL));
+    CHECK(kernel_call_add(o, DNNL_ARG_WEIGHTS, right, NULL));
+    CHECK(kernel_call_add(o, DNNL_ARG_DST, kernel_call_layout(o, dnnl_query_dst_md), NULL));
+    return kernel_call_prepare(o);
 }
 
 static grail_status prepare_workers(int64_t m, int64_t n, int64_t k, layout_view plain,
                                     layout_view ordered, tile_kernel *t)
 {
-    grail_status status = GRAIL_OK;
     for (int64_t i = 0; i < t->workers; i++) {
-        TRY(prepare_product(m, n, k, ordered, &t->worker[i].product));
-        TRY(onednn_reorder_prepare(plain, NULL, ordered, false, NULL, &t->worker[i].order));
+        CHECK(prepare_product(m, n, k, ordered, &t->worker[i].product));
+        CHECK(onednn_reorder_prepare(plain, NULL, ordered, false, NULL, &t->worker[i].order));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status tile_kernel_fill(int64_t m, int64_t n, int64_t k, bool transposed,
@@ -91,12 +86,10 @@ void onednn_tiles_free(tile_kernel *t)
 
 grail_status onednn_tiles_status(const tile_kernel *t)
 {
-    grail_status status = GRAIL_OK;
     for (int64_t i = 0; i < t->workers; i++) {
-        TRY(onednn_checked(t->worker[i].failed, "multiplying tiles"));
+        CHECK(onednn_checked(t->worker[i].failed, "multiplying tiles"));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 size_t onednn_tile_bytes(const tile_kernel *t)

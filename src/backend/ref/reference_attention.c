@@ -82,10 +82,7 @@ grail_status ref_attention(const operation *o)
 {
     const attention_shape *s = o->with.attention;
     double *scores = NULL;
-    const grail_status status = memory_new_unset(&scores, (size_t)s->length, sizeof *scores);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_new_unset(&scores, (size_t)s->length, sizeof *scores));
     for (int64_t sequence = 0; sequence < s->sequences; sequence++) {
         for (int64_t head = 0; head < s->query_heads; head++) {
             const head_place at = place_of_head(s, sequence, head);

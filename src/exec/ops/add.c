@@ -8,16 +8,14 @@ static grail_status run_add(const node_run *r)
 
 static grail_status back_add(node_back *b)
 {
-    grail_status status = GRAIL_OK;
     if (b->reaches[1]) {
-        TRY(back_new(b, 1));
-        TRY(matrix_spread_gradient(no_matrix, b->dy, b->dx[1]));
+        CHECK(back_new(b, 1));
+        CHECK(matrix_spread_gradient(no_matrix, b->dy, b->dx[1]));
     }
     if (b->reaches[0]) {
         back_pass(b, 0);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 const operator_code operator_add = {run_add, back_add};

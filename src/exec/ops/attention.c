@@ -23,16 +23,13 @@ static grail_status run_attention(const node_run *r)
 
 static grail_status back_attention(node_back *b)
 {
-    grail_status status = GRAIL_OK;
     const node_run *r = &b->run;
     const attention_shape shape = attention_of(r);
     for (int i = 0; i < NODE_MAX_INPUTS; i++) {
-        TRY(back_new(b, i));
+        CHECK(back_new(b, i));
     }
-    TRY(matrix_attention_gradient(&shape, r->x[0], r->x[1], r->x[2], r->y, b->dy, b->dx[0],
-                                  b->dx[1], b->dx[2]));
-out:
-    return status;
+    return matrix_attention_gradient(&shape, r->x[0], r->x[1], r->x[2], r->y, b->dy, b->dx[0],
+                                     b->dx[1], b->dx[2]);
 }
 
 const operator_code operator_attention = {run_attention, back_attention};

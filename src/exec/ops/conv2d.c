@@ -8,15 +8,13 @@ static grail_status run_conv2d(const node_run *r)
 
 static grail_status back_conv2d(node_back *b)
 {
-    grail_status status = GRAIL_OK;
     const node_run *r = &b->run;
     const conv_shape shape = window_of(r, b->dy.columns);
     if (b->reaches[0]) {
-        TRY(back_new(b, 0));
+        CHECK(back_new(b, 0));
     }
-    TRY(matrix_conv2d_gradient(&shape, r->x[0], r->weight, b->dy, b->dx[0], b->dweight, b->dbias));
-out:
-    return status;
+    return matrix_conv2d_gradient(&shape, r->x[0], r->weight, b->dy, b->dx[0], b->dweight,
+                                  b->dbias);
 }
 
 const operator_code operator_conv2d = {run_conv2d, back_conv2d};

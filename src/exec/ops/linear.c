@@ -25,16 +25,14 @@ out:
 
 static grail_status back_linear(node_back *b)
 {
-    grail_status status = GRAIL_OK;
     if (matrix_exists(b->dweight)) {
-        TRY(matrix_product(true, false, b->dy, b->run.x[0], 1.0, b->dweight));
+        CHECK(matrix_product(true, false, b->dy, b->run.x[0], 1.0, b->dweight));
     }
-    TRY(back_add_column_sums(b, b->dy, b->dbias));
+    CHECK(back_add_column_sums(b, b->dy, b->dbias));
     if (b->reaches[0]) {
-        TRY(make_input_gradient(b));
+        CHECK(make_input_gradient(b));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 const operator_code operator_linear = {run_linear, back_linear};

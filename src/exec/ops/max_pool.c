@@ -8,12 +8,9 @@ static grail_status run_max_pool(const node_run *r)
 
 static grail_status back_max_pool(node_back *b)
 {
-    grail_status status = GRAIL_OK;
     const conv_shape shape = window_of(&b->run, b->dy.columns);
-    TRY(back_new(b, 0));
-    TRY(matrix_max_pool_gradient(&shape, b->run.x[0], b->dy, b->dx[0]));
-out:
-    return status;
+    CHECK(back_new(b, 0));
+    return matrix_max_pool_gradient(&shape, b->run.x[0], b->dy, b->dx[0]);
 }
 
 const operator_code operator_max_pool = {run_max_pool, back_max_pool};

@@ -27,17 +27,15 @@ out:
 /* Every position gets an equal share. */
 static grail_status back_mean(node_back *b)
 {
-    grail_status status = GRAIL_OK;
     const int64_t samples = b->dy.rows;
-    TRY(back_new(b, 0));
+    CHECK(back_new(b, 0));
     const int64_t positions = b->dx[0].rows / samples;
-    TRY(scale(1.0 / (double)positions, b->dy));
+    CHECK(scale(1.0 / (double)positions, b->dy));
     for (int64_t s = 0; s < samples; s++) {
-        TRY(matrix_copy(matrix_repeat_row(matrix_rows(b->dy, s, 1), positions),
-                        matrix_rows(b->dx[0], s * positions, positions)));
+        CHECK(matrix_copy(matrix_repeat_row(matrix_rows(b->dy, s, 1), positions),
+                          matrix_rows(b->dx[0], s * positions, positions)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 const operator_code operator_mean = {run_mean, back_mean};

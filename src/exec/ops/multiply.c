@@ -8,17 +8,15 @@ static grail_status run_multiply(const node_run *r)
 
 static grail_status back_multiply(node_back *b)
 {
-    grail_status status = GRAIL_OK;
     if (b->reaches[1]) {
-        TRY(back_new(b, 1));
-        TRY(matrix_spread_gradient(b->run.x[0], b->dy, b->dx[1]));
+        CHECK(back_new(b, 1));
+        CHECK(matrix_spread_gradient(b->run.x[0], b->dy, b->dx[1]));
     }
     if (b->reaches[0]) {
-        TRY(matrix_multiply(b->dy, b->run.x[1], b->dy));
+        CHECK(matrix_multiply(b->dy, b->run.x[1], b->dy));
         back_pass(b, 0);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 const operator_code operator_multiply = {run_multiply, back_multiply};

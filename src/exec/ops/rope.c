@@ -12,14 +12,11 @@ static rope_shape rotation_of(const node_run *r)
 
 static grail_status run_rope(const node_run *r)
 {
-    grail_status status = GRAIL_OK;
     const rope_shape shape = rotation_of(r);
     if (r->y.allocation != r->x[0].allocation) {
-        TRY(matrix_copy(r->x[0], r->y));
+        CHECK(matrix_copy(r->x[0], r->y));
     }
-    TRY(matrix_rope(&shape, r->y));
-out:
-    return status;
+    return matrix_rope(&shape, r->y);
 }
 
 static grail_status back_rope(node_back *b)
