@@ -261,12 +261,12 @@ static void timms_directory_says_the_width_of_bottlenecks(void **state)
                              "{\"architecture\": \"resnet50\", \"model_args\": {\"in_chans\": 3}}");
         grail_model *m = network_open(f);
         loader_verdict verdicts[LOADER_COUNT];
-        assert_ok(m->architecture->describe_narrowed(m->graph, m->config));
+        assert_ok(m->architecture->describe_narrowed(m->architecture, m->graph, m->config));
         const json_t *arguments = json_object_get(m->config, "model_args");
         assert_int_equal(json_integer_value(json_object_get(arguments, "base_width")),
                          fits ? 48 : 0);
         assert_int_equal(json_integer_value(json_object_get(arguments, "in_chans")), 3);
-        assert_ok(m->architecture->judge_loaders(m->config, m->graph, verdicts));
+        assert_ok(m->architecture->judge_loaders(m->architecture, m->config, m->graph, verdicts));
         assert_int_equal(verdicts[0].loads, fits);
         assert_int_equal(strstr(verdicts[0].lines, "timm.create_model(\"local-dir:DIR\"") != NULL,
                          fits);
