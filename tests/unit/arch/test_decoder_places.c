@@ -21,6 +21,9 @@ static decoder_place rows_of(int layer, const char *fused, const char *kind, int
 static decoder_place place_fused(const decoder_config *c, int layer, const char *part,
                                  const char *kind)
 {
+    if (layer == GRAPH_NONE) {
+        return decoder_place_plain(c, layer, part, kind);
+    }
     const decoder_layer *l = &c->layer[layer];
     const int64_t q = l->heads * c->head_dim;
     const int64_t k = l->kv_heads * c->head_dim;
