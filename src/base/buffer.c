@@ -1,6 +1,5 @@
 #include "base/buffer.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,21 +47,29 @@ grail_status buffer_append_string(buffer *b, const char *text)
     return buffer_append(b, text, strlen(text));
 }
 
+grail_status buffer_format_list(buffer *b, const char *format, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    const int length = vsnprintf(NULL, 0, format, arguments);
+    const grail_status status = length < 0
+                                    ? error_set(GRAIL_ERROR_INTERNAL, "cannot format a string")
+                                    : buffer_reserve(b, (size_t)length);
+    if (status == GRAIL_OK) {
+        vsnprintf((char *)b->bytes + b->size, (size_t)length + 1, format, again);
+        b->size += (size_t)length;
+    }
+    va_end(again);
+    return status;
+}
+
 grail_status buffer_format(buffer *b, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    const int length = vsnprintf(NULL, 0, format, arguments);
+    const grail_status status = buffer_format_list(b, format, arguments);
     va_end(arguments);
-    if (length < 0) {
-        return error_set(GRAIL_ERROR_INTERNAL, "cannot format a string");
-    }
-    CHECK(buffer_reserve(b, (size_t)length));
-    va_start(arguments, format);
-    vsnprintf((char *)b->bytes + b->size, (size_t)length + 1, format, arguments);
-    va_end(arguments);
-    b->size += (size_t)length;
-    return GRAIL_OK;
+    return status;
 }
 
 void buffer_fini(buffer *b)

@@ -20,9 +20,8 @@ static void draw_x_axis(const chart *c)
             svg_line(c->out, "g", (point){x, top(c)}, (point){x, y});
         }
         svg_line(c->out, "a", (point){x, y}, (point){x, y + 4.0});
-        svg_text_begin(c->out, "t c", (point){x, y + 17.0});
-        markup_number(c->out, c->x.ticks[i], c->x.decimals);
-        svg_text_end(c->out);
+        svg_text(c->out, "t c", (point){x, y + 17.0},
+                 number_text(c->x.ticks[i], c->x.decimals).text);
     }
     /* with values below zero the line at zero is the axis */
     svg_line(c->out, c->y.from < 0.0 ? "g" : "a", (point){c->x.start, y}, (point){c->x.end, y});
@@ -35,9 +34,8 @@ static void draw_y_axis(const chart *c)
         const double y = scale_at(&c->y, c->y.ticks[i]);
         const bool is_zero = c->y.ticks[i] == 0.0 && c->y.from < 0.0;
         svg_line(c->out, is_zero ? "a" : "g", (point){c->x.start, y}, (point){c->x.end, y});
-        svg_text_begin(c->out, "t e", (point){c->x.start - 6.0, y + 3.8});
-        markup_number(c->out, c->y.ticks[i], c->y.decimals);
-        svg_text_end(c->out);
+        svg_text(c->out, "t e", (point){c->x.start - 6.0, y + 3.8},
+                 number_text(c->y.ticks[i], c->y.decimals).text);
     }
     svg_text(c->out, "u", (point){0.0, top(c) - 14.0}, c->y_label);
 }
@@ -91,25 +89,21 @@ void chart_curve(const chart *c, const series_style *style, const double *x, con
     svg_path_end(c->out, false);
 }
 
-void chart_reference(const chart *c, double y, const markup *label, label_place place)
+void chart_reference(const chart *c, double y, const char *label, label_place place)
 {
     static const double below[] = {
         [LABEL_ABOVE] = -5.0, [LABEL_BELOW] = 12.0, [LABEL_BEHIND] = 3.8};
     const double at = scale_at(&c->y, y);
     const bool is_behind = place == LABEL_BEHIND;
     svg_line(c->out, "r", (point){c->x.start, at}, (point){c->x.end, at});
-    svg_text_begin(c->out, is_behind ? "t" : "t e y",
-                   (point){is_behind ? c->x.end + 3.0 : c->x.end, at + below[place]});
-    markup_append(c->out, label);
-    svg_text_end(c->out);
+    svg_text(c->out, is_behind ? "t" : "t e y",
+             (point){is_behind ? c->x.end + 3.0 : c->x.end, at + below[place]}, label);
 }
 
 void chart_marker(const chart *c, const series_style *style, double x, double y)
 {
     const point at = chart_at(c, x, y);
-    markup_raw(c->out, "<circle class=\"p\" r=\"8\"");
-    svg_attribute(c->out, "cx", at.x);
-    svg_attribute(c->out, "cy", at.y);
-    markup_raw(c->out, "/>");
+    markup_format(c->out, "<circle class=\"p\" r=\"8\" cx=\"%s\" cy=\"%s\"/>",
+                  svg_number(at.x).text, svg_number(at.y).text);
     svg_marker(c->out, style, at, 3.2);
 }

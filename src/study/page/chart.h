@@ -35,7 +35,7 @@ void chart_curve(const chart *c, const series_style *style, const double *x, con
 typedef enum label_place { LABEL_ABOVE, LABEL_BELOW, LABEL_BEHIND } label_place;
 
 /** A horizontal line across the panel, and the label at its right end. */
-void chart_reference(const chart *c, double y, const markup *label, label_place place);
+void chart_reference(const chart *c, double y, const char *label, label_place place);
 
 /** A marker in an area for the pointer; inside svg_hover_begin ... svg_group_end it shows a
  * tooltip. */

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static estimate in_shown_unit(const section *s, const estimate *quality)
+estimate curve_unit(const section *s, const estimate *quality)
 {
     return s->kind == QUALITY_ACCURACY ? estimate_scaled(quality, 100.0) : *quality;
 }
@@ -57,27 +57,23 @@ estimate curve_value(const curve *c, int i)
 {
     const cell_group *g = c->groups[i];
     return c->measure == MEASURE_GAIN ? estimate_scaled(&g->gained, 100.0)
-                                      : in_shown_unit(c->section, &g->quality);
+                                      : curve_unit(c->section, &g->quality);
 }
 
 estimate curve_of_dense(const section *s)
 {
-    return in_shown_unit(s, &s->dense_quality);
+    return curve_unit(s, &s->dense_quality);
 }
 
-static void draw_markers(const curve *c, const aggregate *a, const chart *on,
-                         const series_style *style)
+void curve_draw_group(const chart *on, const aggregate *a, const cell_group *g,
+                      const series_style *style, double x, const estimate *value)
 {
-    for (int i = 0; i < c->count; i++) {
-        const estimate value = curve_value(c, i);
-        const double x = axis_value(c->axis, c->groups[i]);
-        svg_hover_begin(on->out);
-        describe_group(on->out, a, c->groups[i]);
-        svg_hover_body(on->out);
-        chart_interval(on, x, &value);
-        chart_marker(on, style, x, value.value);
-        svg_group_end(on->out);
-    }
+    svg_hover_begin(on->out);
+    describe_group(on->out, a, g);
+    svg_hover_body(on->out);
+    chart_interval(on, x, value);
+    chart_marker(on, style, x, value->value);
+    svg_group_end(on->out);
 }
 
 /* Where a curve begins: what a cut of nothing gives. */
@@ -104,7 +100,10 @@ grail_status curve_draw(const curve *c, const aggregate *a, const chart *on, ser
     if (c->count > 0) {
         chart_curve(on, &style, x, y, first + c->count);
     }
-    draw_markers(c, a, on, &style);
+    for (int i = 0; i < c->count; i++) {
+        const estimate value = curve_value(c, i);
+        curve_draw_group(on, a, c->groups[i], &style, x[first + i], &value);
+    }
     svg_group_end(on->out);
 out:
     memory_free(x);

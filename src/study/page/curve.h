@@ -28,9 +28,13 @@ void curve_fini(curve *c);
 
 /** Value i of the curve: accuracies in percent, gains in points, perplexities as they are. */
 estimate curve_value(const curve *c, int i);
-/** The dense network in the same unit. */
+/** A quality of the section in the same unit; that of the dense network. */
+estimate curve_unit(const section *s, const estimate *quality);
 estimate curve_of_dense(const section *s);
 
+/** Draws the marker of a group with its interval and a tooltip. */
+void curve_draw_group(const chart *on, const aggregate *a, const cell_group *g,
+                      const series_style *style, double x, const estimate *value);
 /** Draws the line, which begins at the dense network where that has a place, and markers with
  * intervals and tooltips. */
 grail_status curve_draw(const curve *c, const aggregate *a, const chart *on,

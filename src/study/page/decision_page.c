@@ -10,43 +10,31 @@
 
 enum { MOST_COMMAND = 1 << 20, MOST_TOGETHER = 30 };
 
-static void write_limit(markup *m, quality_kind kind, double limit)
+static short_text limit_text(quality_kind kind, double limit)
 {
-    markup_number(m, limit, 0);
-    markup_raw(m, kind == QUALITY_PERPLEXITY ? "\xC2\xA0%" : limit < 1.5 ? " point" : " points");
+    return text_format("%s%s", number_text(limit, 0).text,
+                       kind == QUALITY_PERPLEXITY ? "\xC2\xA0%"
+                       : limit < 1.5              ? " point"
+                                                  : " points");
 }
 
 /* "52.3 % of the parameters" */
-static void write_share(markup *m, double share, const char *of)
+static short_text share_text(double share, const char *of)
 {
-    markup_percent(m, share);
-    markup_format(m, "\xC2\xA0%% of the %s", of);
+    return text_format("%s\xC2\xA0%% of the %s", percent_text(share).text, of);
 }
 
 static void write_size(markup *m, const cell_group *g)
 {
-    markup_raw(m, "<p class=\"cut\">");
-    if (g->removed.count > 0) {
-        write_share(m, g->removed.mean, "parameters removed");
-    } else {
-        write_share(m, g->key.sparsity, "units removed");
-    }
-    markup_raw(m, "</p>\n<p>");
-    markup_ratio(m, g->key.sparsity);
-    markup_raw(m, "\xC2\xA0% of the units asked for");
+    const bool counted = g->removed.count > 0;
+    markup_format(
+        m, "<p class=\"cut\">%s removed</p>\n<p>%s\xC2\xA0%% of the units asked for",
+        share_text(counted ? g->removed.mean : g->key.sparsity, counted ? "parameters" : "units")
+            .text,
+        ratio_text(g->key.sparsity).text);
     if (g->removed_macs.count > 0) {
-        markup_raw(m, ", ");
-        write_share(m, g->removed_macs.mean, "MACs removed");
+        markup_format(m, ", %s removed", share_text(g->removed_macs.mean, "MACs").text);
     }
-    markup_raw(m, "</p>\n");
-}
-
-static void write_quality(markup *m, const section *s, const cell_group *g)
-{
-    markup_format(m, "<p>%s ", describe_kind(s->kind));
-    describe_quality(m, s->kind, &g->quality);
-    markup_raw(m, ": ");
-    describe_loss(m, s->kind, &g->lost);
     markup_raw(m, "</p>\n");
 }
 
@@ -58,14 +46,13 @@ static void write_setting(markup *m, const aggregate *a, const section *s, const
         const cell_group *other = &s->groups[i];
         alike += other != g && decision_is_alike(s, g, other) ? 1 : 0;
     }
-    markup_raw(m, "<p>selector ");
-    markup_start_of(m, a->results->selectors[g->key.selector], 60);
-    markup_format(m, ", repair %s, ", variant_label(g->key.variant));
-    describe_setting(m, g->key.samples, g->key.open_loop);
+    markup_format(m, "<p>selector %s, repair %s, %s",
+                  start_of(a->results->selectors[g->key.selector], 60).text,
+                  variant_label(g->key.variant),
+                  setting_text(g->key.samples, g->key.open_loop).text);
     if (alike > 0) {
-        markup_raw(m, "; ");
-        describe_count(m, alike, "other setting");
-        markup_raw(m, " of this size cannot be told from it");
+        markup_format(m, "; %s of this size cannot be told from it",
+                      count_text(alike, "other setting").text);
     }
     markup_raw(m, "</p>\n");
 }
@@ -109,64 +96,62 @@ static void write_nothing(markup *m, const section *s)
     const cell_group *least = decision_least_loss(s);
     markup_raw(m, "<p class=\"cut\">none of the measured cuts</p>\n");
     if (least != NULL) {
-        markup_raw(m, "<p>The one that comes nearest removes ");
-        write_share(m, decision_cut(least), least->removed.count > 0 ? "parameters" : "units");
-        markup_raw(m, " and ");
-        describe_loss(m, s->kind, &least->lost);
-        markup_raw(m, ".</p>\n");
+        const char *of = least->removed.count > 0 ? "parameters" : "units";
+        markup_format(m, "<p>The one that comes nearest removes %s and %s.</p>\n",
+                      share_text(decision_cut(least), of).text,
+                      loss_text(s->kind, &least->lost).text);
     }
+}
+
+static grail_status write_cut(markup *m, const aggregate *a, const section *s, double limit,
+                              const cell_group *g, bool is_repeated)
+{
+    write_size(m, g);
+    markup_format(m, "<p>%s %s: %s</p>\n", describe_kind(s->kind),
+                  quality_text(s->kind, &g->quality).text, loss_text(s->kind, &g->lost).text);
+    if (g->lost.high > limit) {
+        markup_format(m, "<p class=\"doubt\">Within its interval it may %s %s.</p>\n",
+                      s->kind == QUALITY_ACCURACY ? "lose more than" : "exceed",
+                      limit_text(s->kind, limit).text);
+    }
+    write_setting(m, a, s, g);
+    if (is_repeated) {
+        markup_raw(m, "<p>The same cut as before.</p>\n");
+        return GRAIL_OK;
+    }
+    return write_command(m, a, g);
 }
 
 static grail_status write_card(markup *m, const aggregate *a, const section *s, double limit,
                                const cell_group *g, bool is_repeated)
 {
     grail_status status = GRAIL_OK;
-    markup_raw(m, "<div class=\"card\">\n<h4>at most ");
-    write_limit(m, s->kind, limit);
-    markup_raw(m, s->kind == QUALITY_ACCURACY ? " lost</h4>\n" : " more perplexity</h4>\n");
+    markup_format(m, "<div class=\"card\">\n<h4>at most %s %s</h4>\n",
+                  limit_text(s->kind, limit).text,
+                  s->kind == QUALITY_ACCURACY ? "lost" : "more perplexity");
     if (g == NULL) {
         write_nothing(m, s);
     } else {
-        write_size(m, g);
-        write_quality(m, s, g);
-        if (g->lost.high > limit) {
-            markup_raw(m, s->kind == QUALITY_ACCURACY
-                              ? "<p class=\"doubt\">Within its interval it may lose more than "
-                              : "<p class=\"doubt\">Within its interval it may exceed ");
-            write_limit(m, s->kind, limit);
-            markup_raw(m, ".</p>\n");
-        }
-        write_setting(m, a, s, g);
-        if (is_repeated) {
-            markup_raw(m, "<p>The same cut as before.</p>\n");
-        } else {
-            TRY(write_command(m, a, g));
-        }
+        status = write_cut(m, a, s, limit, g, is_repeated);
     }
     markup_raw(m, "</div>\n");
-out:
     return status;
 }
 
 static void write_dense(markup *m, const aggregate *a, const section *s)
 {
-    markup_raw(m, "<p>Dense: ");
-    markup_format(m, "%s ", describe_kind(s->kind));
-    describe_quality(m, s->kind, &s->dense_quality);
+    markup_format(m, "<p>Dense: %s %s", describe_kind(s->kind),
+                  quality_text(s->kind, &s->dense_quality).text);
     for (int i = 0; !s->is_architecture && i < a->results->checkpoint_count; i++) {
         const line_measures *dense = &a->results->checkpoints[i].measures;
         if (&a->sections[a->section_of[i]] == s && !isnan(dense->parameters)) {
-            markup_raw(m, ", ");
-            markup_scaled(m, dense->parameters, "");
-            markup_raw(m, " parameters, ");
-            markup_scaled(m, dense->macs, "");
-            markup_raw(m, " MACs");
+            markup_format(m, ", %s parameters, %s MACs", scaled_text(dense->parameters, "").text,
+                          scaled_text(dense->macs, "").text);
         }
     }
     if (!isnan(s->dense_latency)) {
-        markup_raw(m, ", ");
-        markup_seconds(m, s->dense_latency);
-        markup_raw(m, s->kind == QUALITY_ACCURACY ? " per image" : " per window");
+        markup_format(m, ", %s per %s", seconds_text(s->dense_latency).text,
+                      s->kind == QUALITY_ACCURACY ? "image" : "window");
     }
     markup_raw(m, ".</p>\n");
 }
@@ -175,9 +160,7 @@ static grail_status write_section(markup *m, const aggregate *a, const section *
 {
     grail_status status = GRAIL_OK;
     const cell_group *before = NULL;
-    markup_raw(m, "<h3>");
-    markup_start_of(m, s->name, 60);
-    markup_raw(m, "</h3>\n");
+    markup_format(m, "<h3>%s</h3>\n", start_of(s->name, 60).text);
     if (!estimate_is_known(&s->dense_quality)) {
         markup_raw(m, "<p>The dense network was not measured, so losses are not known.</p>\n");
         return GRAIL_OK;

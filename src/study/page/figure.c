@@ -1,9 +1,12 @@
 #include "study/page/figure.h"
 
+#include "study/page/series.h"
 #include "study/page/style.h"
 
 #include <math.h>
 #include <string.h>
+
+static const point panel_title = {0.0, 14.0};
 
 enum { COLUMNS = 3, GAP = 28, MARGIN = 20, LEGEND_LINE = 20, TITLE_HEIGHT = 34 };
 
@@ -48,6 +51,24 @@ void figure_add_key(figure *f, const series_style *style, legend_key key, const 
     }
 }
 
+void figure_add_variants(figure *f, const bool *variants, legend_key key)
+{
+    for (int v = 0; v < VARIANTS; v++) {
+        if (variants[v]) {
+            figure_add_key(f, variant_style((variant)v), key, variant_label((variant)v));
+        }
+    }
+}
+
+void figure_add_selectors(figure *f, const bool *selectors, char *const *names)
+{
+    for (int i = 0; i < MOST_SELECTORS; i++) {
+        if (selectors[i]) {
+            figure_add_key(f, selector_style(i), KEY_MARKER, names[i]);
+        }
+    }
+}
+
 /* The sample of a legend entry, 30 wide and 12 high, its middle left at the point. */
 static void write_key(markup *out, const legend_entry *entry, point at)
 {
@@ -75,10 +96,11 @@ out:
     return status;
 }
 
-static void write_panel_title(const panel *p, markup *out)
+/* `title` is markup, as all titles of figures and panels. */
+static void write_title(markup *out, const char *class, point at, const markup *title)
 {
-    svg_text_begin(out, "n", (point){0.0, 14.0});
-    markup_append(out, &p->title);
+    svg_text_begin(out, class, at);
+    markup_append(out, title);
     svg_text_end(out);
 }
 
@@ -92,29 +114,24 @@ static void write_legend_html(const figure *f, markup *page)
         markup_raw(page, "<li><svg viewBox=\"0 0 30 12\" width=\"30\" height=\"12\" "
                          "aria-hidden=\"true\">");
         write_key(page, &f->legend[i], (point){0.0, 6.0});
-        markup_raw(page, "</svg> ");
-        markup_start_of(page, f->legend[i].label, 40);
-        markup_raw(page, "</li>");
+        markup_format(page, "</svg> %s</li>", start_of(f->legend[i].label, 40).text);
     }
     markup_raw(page, "</ul>\n");
 }
 
 static void write_panel_html(const figure *f, const panel *p, markup *page)
 {
+    markup_raw(page, "<svg");
     if (p->view != NULL) {
-        markup_format(page, "<svg class=\"x-%s\" viewBox=\"0 0 ", p->view);
-    } else {
-        markup_raw(page, "<svg viewBox=\"0 0 ");
+        markup_format(page, " class=\"x-%s\"", p->view);
     }
-    markup_number(page, p->width, 0);
-    markup_raw(page, " ");
-    markup_number(page, p->height, 0);
-    markup_raw(page, "\" role=\"img\" aria-label=\"");
+    markup_format(page, " viewBox=\"0 0 %s %s\" role=\"img\" aria-label=\"",
+                  number_text(p->width, 0).text, number_text(p->height, 0).text);
     markup_append(page, &f->title);
     markup_raw(page, ": ");
     markup_append(page, &p->title);
     markup_raw(page, "\">");
-    write_panel_title(p, page);
+    write_title(page, "n", panel_title, &p->title);
     markup_append(page, &p->content);
     markup_raw(page, "</svg>\n");
 }
@@ -206,7 +223,7 @@ static double write_legend(const figure *f, const sheet *s, markup *out)
         if (out != NULL) {
             write_key(out, &f->legend[i], at);
             svg_text_begin(out, "k", (point){at.x + 36.0, at.y + 4.0});
-            markup_start_of(out, f->legend[i].label, 40);
+            markup_raw(out, start_of(f->legend[i].label, 40).text);
             svg_text_end(out);
         }
         at.x += width;
@@ -235,15 +252,13 @@ static sheet lay_out(const figure *f, const char *view)
 
 static void write_sheet_head(const figure *f, const sheet *s, markup *out)
 {
-    markup_raw(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-                    "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\"");
-    svg_attribute(out, "width", s->width); /* FIGURE_MARK in page.h is this beginning */
-    svg_attribute(out, "height", s->height);
-    markup_raw(out, " viewBox=\"0 0 ");
-    markup_number(out, s->width, 1);
-    markup_raw(out, " ");
-    markup_number(out, s->height, 1);
-    markup_raw(out, "\">\n<title>");
+    const short_text width = svg_number(s->width);
+    const short_text height = svg_number(s->height);
+    markup_format(out, /* FIGURE_MARK in page.h is this beginning */
+                  "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                  "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%s\" "
+                  "height=\"%s\" viewBox=\"0 0 %s %s\">\n<title>",
+                  width.text, height.text, width.text, height.text);
     markup_append(out, &f->title);
     markup_raw(out, "</title>\n<desc>");
     markup_append(out, &f->caption);
@@ -251,9 +266,7 @@ static void write_sheet_head(const figure *f, const sheet *s, markup *out)
     style_write_svg(out);
     markup_raw(out, "</style>\n");
     svg_rectangle(out, "bg", (point){0.0, 0.0}, s->width, s->height);
-    svg_text_begin(out, "f", (point){MARGIN, MARGIN + 8.0});
-    markup_append(out, &f->title);
-    svg_text_end(out);
+    write_title(out, "f", (point){MARGIN, MARGIN + 8.0}, &f->title);
 }
 
 void figure_write_svg(const figure *f, const char *view, markup *out)
@@ -270,12 +283,9 @@ void figure_write_svg(const figure *f, const char *view, markup *out)
         if (index > 0 && index % s.columns == 0) {
             at = (point){MARGIN, at.y + row_height(f, &s, index - s.columns)};
         }
-        markup_raw(out, "<g transform=\"translate(");
-        markup_number(out, at.x, 1);
-        markup_raw(out, " ");
-        markup_number(out, at.y, 1);
-        markup_raw(out, ")\">");
-        write_panel_title(&f->panels[i], out);
+        markup_format(out, "<g transform=\"translate(%s %s)\">", svg_number(at.x).text,
+                      svg_number(at.y).text);
+        write_title(out, "n", panel_title, &f->panels[i].title);
         markup_append(out, &f->panels[i].content);
         markup_raw(out, "</g>\n");
         at.x += s.column + GAP;

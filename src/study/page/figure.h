@@ -40,6 +40,9 @@ void figure_fini(figure *f);
 /** Appends an empty panel; *out is valid until the next call. */
 grail_status figure_add_panel(figure *f, double width, double height, panel **out) GRAIL_MUST_CHECK;
 void figure_add_key(figure *f, const series_style *style, legend_key key, const char *label);
+/** Adds those of variants[VARIANTS], and of selectors[MOST_SELECTORS], that occur. */
+void figure_add_variants(figure *f, const bool *variants, legend_key key);
+void figure_add_selectors(figure *f, const bool *selectors, char *const *names);
 
 /** The status of the first append that failed in any part. */
 grail_status figure_status(const figure *f) GRAIL_MUST_CHECK;

@@ -21,20 +21,14 @@ static const cell_group *largest_gain(const section *s)
     return largest;
 }
 
-static void write_percent(markup *m, double fraction)
-{
-    markup_percent(m, fraction);
-    markup_raw(m, "\xC2\xA0%");
-}
-
 /* ", grail 84.8 %, full 85.5 %": what every repair has at the same place. */
 static void write_repaired(const section *s, const cell_group *at, markup *m)
 {
     for (int v = VARIANT_REPAIR; v < VARIANTS; v++) {
         const cell_group *g = section_at(s, at->key.selector, (variant)v, at->key.sparsity);
         if (g != NULL && g->top1.count > 0) {
-            markup_format(m, ", %s ", variant_label((variant)v));
-            write_percent(m, g->top1.mean);
+            markup_format(m, ", %s %s\xC2\xA0%%", variant_label((variant)v),
+                          percent_text(g->top1.mean).text);
         }
     }
 }
@@ -45,20 +39,16 @@ static void write_section(const aggregate *a, const section *s, markup *m)
     if (at == NULL) {
         return;
     }
-    markup_raw(m, "<p><i>");
-    markup_start_of(m, s->name, 60);
-    markup_raw(m, "</i>");
+    markup_format(m, "<p><i>%s</i>", start_of(s->name, 60).text);
     if (!isnan(s->dense.mean)) {
-        markup_raw(m, ", ");
-        markup_percent(m, s->dense.mean);
-        markup_raw(m, "\xC2\xA0% top-1 when dense");
+        markup_format(m, ", %s\xC2\xA0%% top-1 when dense", percent_text(s->dense.mean).text);
     }
-    markup_raw(m, ": with ");
-    markup_ratio(m, at->key.sparsity);
-    markup_raw(m, "\xC2\xA0% of the units removed by ");
-    markup_start_of(m, a->results->selectors[at->key.selector], 60);
-    markup_raw(m, ", the plain cut keeps ");
-    write_percent(m, at->plain.mean);
+    markup_format(m,
+                  ": with %s\xC2\xA0%% of the units removed by %s, the plain cut keeps "
+                  "%s\xC2\xA0%%",
+                  ratio_text(at->key.sparsity).text,
+                  start_of(a->results->selectors[at->key.selector], 60).text,
+                  percent_text(at->plain.mean).text);
     write_repaired(s, at, m);
     markup_raw(m, ".</p>\n");
 }
@@ -101,12 +91,11 @@ static void write_comparison(const aggregate *a, variant better, variant worse, 
     }
     sort_values(differences, count);
     const double median = (differences[(count - 1) / 2] + differences[count / 2]) / 2.0;
-    markup_raw(m, *is_first ? "<p>Setting by setting, " : "; ");
-    markup_format(
-        m, "%s is above %s in %d of %d (by more than both intervals in %d; median difference ",
-        variant_label(better), variant_label(worse), above, count, apart);
-    markup_percent(m, median);
-    markup_raw(m, "\xC2\xA0points)");
+    markup_format(m,
+                  "%s%s is above %s in %d of %d (by more than both intervals in %d; median "
+                  "difference %s\xC2\xA0points)",
+                  *is_first ? "<p>Setting by setting, " : "; ", variant_label(better),
+                  variant_label(worse), above, count, apart, percent_text(median).text);
     *is_first = false;
 }
 
@@ -149,30 +138,16 @@ grail_status headline_write(const aggregate *a, markup *page)
     return markup_status(page);
 }
 
-static void fact_begin(markup *m, const char *name)
+static void write_fact(markup *m, const char *name, const char *value)
 {
-    markup_format(m, "<div><dt>%s</dt><dd>", name);
-}
-
-static void fact_end(markup *m)
-{
-    markup_raw(m, "</dd></div>\n");
+    markup_format(m, "<div><dt>%s</dt><dd>%s</dd></div>\n", name, value);
 }
 
 static void fact_text(markup *m, const char *name, const char *text)
 {
     if (text != NULL && text[0] != 0) {
-        fact_begin(m, name);
-        markup_start_of(m, text, 120);
-        fact_end(m);
+        write_fact(m, name, start_of(text, MOST_START).text);
     }
-}
-
-static void fact_count(markup *m, const char *name, double value)
-{
-    fact_begin(m, name);
-    markup_number(m, value, 0);
-    fact_end(m);
 }
 
 static void fact_images(const aggregate *a, markup *m)
@@ -181,14 +156,13 @@ static void fact_images(const aggregate *a, markup *m)
     for (int i = 0; i < a->cell_count; i++) {
         spread_add(&images, a->cells[i]->measures.images);
     }
+    const short_text least = number_text(images.least, 0);
     if (images.count > 0) {
-        fact_begin(m, "test images");
-        markup_number(m, images.least, 0);
-        if (images.least < images.most) {
-            markup_raw(m, " to ");
-            markup_number(m, images.most, 0);
-        }
-        fact_end(m);
+        write_fact(
+            m, "test images",
+            images.least == images.most
+                ? least.text
+                : text_format("%s to %s", least.text, number_text(images.most, 0).text).text);
     }
 }
 
@@ -196,13 +170,13 @@ void facts_write(const aggregate *a, markup *page)
 {
     const line_header *header = &a->results->header;
     markup_raw(page, "<dl>\n");
-    fact_count(page, "checkpoints", a->results->checkpoint_count);
-    fact_count(page, "cells measured", a->cell_count);
+    write_fact(page, "checkpoints", number_text(a->results->checkpoint_count, 0).text);
+    write_fact(page, "cells measured", number_text(a->cell_count, 0).text);
     fact_images(a, page);
     fact_text(page, "started", header->started);
     fact_text(page, "processor", header->cpu);
     if (header->threads > 0) {
-        fact_count(page, "threads", (double)header->threads);
+        write_fact(page, "threads", number_text((double)header->threads, 0).text);
     }
     fact_text(page, "grail", header->version);
     markup_raw(page, "</dl>\n");
@@ -211,14 +185,16 @@ void facts_write(const aggregate *a, markup *page)
 void remarks_write(const aggregate *a, markup *page)
 {
     if (a->failed_count > 0) {
-        markup_raw(page, "<p class=\"remark\">");
-        describe_count(page, a->failed_count, "cell");
-        markup_raw(page, " failed; they are listed <a href=\"#failures\">below</a>.</p>\n");
+        markup_format(page,
+                      "<p class=\"remark\">%s failed; they are listed <a "
+                      "href=\"#failures\">below</a>.</p>\n",
+                      count_text(a->failed_count, "cell").text);
     }
     if (a->superseded > 0) {
-        markup_raw(page, "<p class=\"remark\">");
-        describe_count(page, a->superseded, "line");
-        markup_raw(page, " of the file ignored, because a later line has the same setting.</p>\n");
+        markup_format(page,
+                      "<p class=\"remark\">%s of the file ignored, because a later line has the "
+                      "same setting.</p>\n",
+                      count_text(a->superseded, "line").text);
     }
     if (a->results->cut_line > 0) {
         markup_format(page,

@@ -41,18 +41,12 @@ void markup_raw(markup *m, const char *text)
 
 void markup_format(markup *m, const char *format, ...)
 {
-    char text[512];
     va_list arguments;
     va_start(arguments, format);
-    const int length = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (length < 0 || (size_t)length >= sizeof text) {
-        if (m->status == GRAIL_OK) {
-            m->status = error_set(GRAIL_ERROR_INTERNAL, "markup of %d bytes at once", length);
-        }
-        return;
+    if (m->status == GRAIL_OK) {
+        m->status = buffer_format_list(&m->bytes, format, arguments);
     }
-    markup_bytes(m, text, (size_t)length);
+    va_end(arguments);
 }
 
 void markup_append(markup *m, const markup *other)
@@ -104,14 +98,21 @@ static size_t control_length(const char *text)
                : 0;
 }
 
-/* Bytes up to `end`. */
-static void append_text(markup *m, const char *text, const char *end)
+/* Length of the next character or a part of it; *instead is what stands for it, NULL for itself. */
+static size_t next_piece(const char *text, const char **instead)
 {
+    const size_t control = control_length(text);
+    *instead = control > 0 ? REPLACEMENT : entity(*text);
+    return control > 0 ? control : 1;
+}
+
+void markup_part(markup *m, const char *text, size_t size)
+{
+    const char *end = text + size;
     const char *plain = text;
     while (text < end) {
-        const size_t control = control_length(text);
-        const size_t taken = control > 0 ? control : 1;
-        const char *instead = control > 0 ? REPLACEMENT : entity(*text);
+        const char *instead = NULL;
+        const size_t taken = next_piece(text, &instead);
         if (instead != NULL) {
             markup_bytes(m, plain, (size_t)(text - plain));
             markup_raw(m, instead);
@@ -124,12 +125,7 @@ static void append_text(markup *m, const char *text, const char *end)
 
 void markup_text(markup *m, const char *text)
 {
-    append_text(m, text, text + strlen(text));
-}
-
-void markup_part(markup *m, const char *text, size_t size)
-{
-    append_text(m, text, text + size);
+    markup_part(m, text, strlen(text));
 }
 
 static bool begins_character(char c)
@@ -158,61 +154,77 @@ static const char *character_at(const char *text, size_t index)
     return text;
 }
 
-void markup_start_of(markup *m, const char *text, size_t most)
+start_text start_of(const char *text, size_t most)
 {
-    if (count_characters(text) <= most) {
-        markup_text(m, text);
-    } else {
-        append_text(m, text, character_at(text, most - 1));
-        markup_raw(m, ELLIPSIS);
+    start_text out;
+    size_t used = 0;
+    const bool is_cut = count_characters(text) > most;
+    const char *end = is_cut ? character_at(text, most - 1) : text + strlen(text);
+    while (text < end && used <= LONGEST_PIECE * (MOST_START - 1)) {
+        const char *instead = NULL;
+        const size_t taken = next_piece(text, &instead);
+        const size_t size = instead == NULL ? taken : strlen(instead);
+        memcpy(out.text + used, instead == NULL ? text : instead, size);
+        used += size;
+        text += taken;
     }
+    memcpy(out.text + used, is_cut ? ELLIPSIS : "", is_cut ? sizeof ELLIPSIS : 1);
+    return out;
+}
+
+short_text text_format(const char *format, ...)
+{
+    short_text out;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(out.text, sizeof out.text, format, arguments);
+    va_end(arguments);
+    return out;
 }
 
 /* Digits through integers: printf of a double would follow the locale's decimal mark. */
-static void append_fixed(markup *m, double value, int decimals)
+static short_text fixed_text(double value, int decimals)
 {
     static const long long powers[MOST_DECIMALS + 1] = {1, 10, 100, 1000, 10000, 100000, 1000000};
     const long long scaled = llround(fabs(value) * (double)powers[decimals]);
-    if (value < 0.0 && scaled != 0) {
-        markup_raw(m, "-");
-    }
-    markup_format(m, "%lld", scaled / powers[decimals]);
-    if (decimals > 0) {
-        markup_format(m, ".%0*lld", decimals, scaled % powers[decimals]);
-    }
+    const char *sign = value < 0.0 && scaled != 0 ? "-" : "";
+    const long long whole = scaled / powers[decimals];
+    return decimals == 0
+               ? text_format("%s%lld", sign, whole)
+               : text_format("%s%lld.%0*lld", sign, whole, decimals, scaled % powers[decimals]);
 }
 
-void markup_number(markup *m, double value, int decimals)
+short_text number_text(double value, int decimals)
 {
     if (!isfinite(value)) {
-        markup_raw(m, EN_DASH);
-    } else if (fabs(value) < 1e12) {
-        append_fixed(m, value, decimals);
-    } else {
-        const int exponent = (int)floor(log10(fabs(value)));
-        append_fixed(m, value / pow(10.0, exponent), 1);
-        markup_format(m, "e%d", exponent);
+        return text_format(EN_DASH);
     }
+    if (fabs(value) < 1e12) {
+        return fixed_text(value, decimals);
+    }
+    const int exponent = (int)floor(log10(fabs(value)));
+    return text_format("%se%d", fixed_text(value / pow(10.0, exponent), 1).text, exponent);
 }
 
-void markup_percent(markup *m, double fraction)
+short_text percent_text(double fraction)
 {
-    markup_number(m, 100.0 * fraction, 1);
+    return number_text(100.0 * fraction, 1);
 }
 
-void markup_ratio(markup *m, double fraction)
+short_text ratio_text(double fraction)
 {
     const double percent = 100.0 * fraction;
-    markup_number(m, percent, fabs(percent - round(percent)) < 0.05 ? 0 : 1);
+    return number_text(percent, fabs(percent - round(percent)) < 0.05 ? 0 : 1);
 }
 
-void markup_digits(markup *m, double value)
+/* "1.34", "12.3", "1234": three digits, or all before the point. */
+static short_text digits_text(double value)
 {
     const double size = fabs(value);
-    markup_number(m, value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
+    return number_text(value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
 
-void markup_seconds(markup *m, double seconds)
+short_text seconds_text(double seconds)
 {
     static const struct {
         double below, factor;
@@ -223,20 +235,16 @@ void markup_seconds(markup *m, double seconds)
                  {7170.0, 1.0 / 60.0, "min"},
                  {(double)INFINITY, 1.0 / 3600.0, "h"}};
     size_t i = 0;
-    if (seconds == 0.0) {
-        markup_raw(m, "0\xC2\xA0s");
-        return;
+    if (seconds == 0.0 || !isfinite(seconds)) {
+        return text_format(seconds == 0.0 ? "0\xC2\xA0s" : EN_DASH);
     }
-    while (isfinite(seconds) && !(fabs(seconds) < units[i].below)) {
+    while (!(fabs(seconds) < units[i].below)) {
         i++;
     }
-    markup_digits(m, isfinite(seconds) ? seconds * units[i].factor : seconds);
-    if (isfinite(seconds)) {
-        markup_format(m, "\xC2\xA0%s", units[i].unit);
-    }
+    return text_format("%s\xC2\xA0%s", digits_text(seconds * units[i].factor).text, units[i].unit);
 }
 
-void markup_scaled(markup *m, double value, const char *unit)
+short_text scaled_text(double value, const char *unit)
 {
     static const char *const scales[] = {"", "k", "M", "G", "T", "P"};
     size_t scale = 0;
@@ -244,12 +252,8 @@ void markup_scaled(markup *m, double value, const char *unit)
         value /= 1000.0;
         scale++;
     }
-    if (scale == 0) {
-        markup_number(m, value, 0);
-    } else {
-        markup_digits(m, value);
-    }
-    if (isfinite(value) && (scale > 0 || unit[0] != 0)) {
-        markup_format(m, "\xC2\xA0%s%s", scales[scale], unit);
-    }
+    const short_text digits = scale == 0 ? number_text(value, 0) : digits_text(value);
+    const bool has_unit = isfinite(value) && (scale > 0 || unit[0] != 0);
+    return text_format("%s%s%s%s", digits.text, has_unit ? "\xC2\xA0" : "",
+                       has_unit ? scales[scale] : "", has_unit ? unit : "");
 }

@@ -25,21 +25,34 @@ void markup_append(markup *m, const markup *other);
 void markup_text(markup *m, const char *text);
 /** The same of the first bytes of a text. */
 void markup_part(markup *m, const char *text, size_t size);
-/** Appends at most `most` characters, the first ones, with an ellipsis. */
-void markup_start_of(markup *m, const char *text, size_t most);
+/* -- texts to insert with %s --------------------------------------------------------------------
+ */
+
+enum { MOST_START = 120, LONGEST_PIECE = 6 /* &quot; */ };
+
+/** Characters of a text that others wrote, as markup_text writes them. */
+typedef struct start_text {
+    char text[LONGEST_PIECE * MOST_START + 4];
+} start_text;
+/** The first characters, at most `most` <= MOST_START, with an ellipsis where there are more. */
+start_text start_of(const char *text, size_t most);
+
+/** A number or a few of them with words; cut where it is longer. */
+typedef struct short_text {
+    char text[128];
+} short_text;
+short_text text_format(const char *format, ...) GRAIL_PRINTF(1, 2);
 
 /** A number with that many decimals (0 to 6) in every locale; a dash for NaN and infinity. Beyond
  * 1e12 it is written with an exponent. */
-void markup_number(markup *m, double value, int decimals);
+short_text number_text(double value, int decimals);
 /** 0 to 1 as percent without the sign, one decimal. */
-void markup_percent(markup *m, double fraction);
+short_text percent_text(double fraction);
 /** The same with a decimal only where it has one: "30", "12.5". */
-void markup_ratio(markup *m, double fraction);
+short_text ratio_text(double fraction);
 /** "850 us", "12.3 ms", "4.56 s", "12.3 min", "4.56 h": three digits, with the sign of micro. */
-void markup_seconds(markup *m, double seconds);
-/** "1.34", "12.3", "1234": three digits, or all before the point. */
-void markup_digits(markup *m, double value);
+short_text seconds_text(double seconds);
 /** "5.60 M", "1.24 G" followed by `unit`. */
-void markup_scaled(markup *m, double value, const char *unit);
+short_text scaled_text(double value, const char *unit);
 
 #endif

@@ -141,9 +141,8 @@ static grail_status add_section(page_writer *w, int index)
     markup_text(w->page, s->name);
     markup_raw(w->page, "</h2>\n");
     if (s->is_architecture) {
-        markup_raw(w->page, "<p>Means over ");
-        describe_count(w->page, s->checkpoints, "checkpoint");
-        markup_raw(w->page, " of this architecture.</p>\n");
+        markup_format(w->page, "<p>Means over %s of this architecture.</p>\n",
+                      count_text(s->checkpoints, "checkpoint").text);
     }
     TRY(add_plots(w, s));
     table_accuracy(w->a, s, w->page);
@@ -171,9 +170,8 @@ static void write_contents(const page_writer *w)
     markup_raw(w->page, any_gains(w->a) ? "<a href=\"#repairs\">repairs</a> " : "");
     for (int i = 0; i < w->a->section_count; i++) {
         if (w->a->sections[i].group_count > 0) {
-            markup_format(w->page, "<a href=\"#section-%d\">", i + 1);
-            markup_start_of(w->page, w->a->sections[i].name, 40);
-            markup_raw(w->page, "</a> ");
+            markup_format(w->page, "<a href=\"#section-%d\">%s</a> ", i + 1,
+                          start_of(w->a->sections[i].name, 40).text);
         }
     }
     markup_raw(w->page, "<a href=\"#numbers\">numbers</a></nav>\n");

@@ -11,7 +11,7 @@ static grail_status draw_panel(const aggregate *a, const section *s, int selecto
     curve c = {0};
     panel *p = NULL;
     TRY(figure_add_panel(f, CHART_WIDTH, CHART_HEIGHT, &p));
-    markup_start_of(&p->title, a->results->selectors[selector], 40);
+    markup_raw(&p->title, start_of(a->results->selectors[selector], 40).text);
     p->view = axis_name(axis);
     const chart on = {
         .out = &p->content,
@@ -35,21 +35,15 @@ out:
 static void describe(const section *s, figure *f)
 {
     const bool is_text = s->kind == QUALITY_PERPLEXITY;
-    markup_raw(&f->title, is_text ? "Perplexity against size, " : "Accuracy against size, ");
-    markup_start_of(&f->title, s->name, 60);
-    markup_raw(&f->caption, is_text ? "Perplexity" : "Top-1 accuracy");
-    markup_raw(&f->caption, " against what was removed, one panel per selector, with ");
-    describe_setting(&f->caption, s->samples, s->open_loop);
+    markup_format(&f->title, "%s against size, %s", is_text ? "Perplexity" : "Accuracy",
+                  start_of(s->name, 60).text);
     markup_format(&f->caption,
-                  ". Lines are means over %s and begin at the dense network; bars are 95 %% "
-                  "intervals.%s",
-                  describe_members(s),
+                  "%s against what was removed, one panel per selector, with %s. Lines are means "
+                  "over %s and begin at the dense network; bars are 95 %% intervals.%s",
+                  is_text ? "Perplexity" : "Top-1 accuracy",
+                  setting_text(s->samples, s->open_loop).text, describe_members(s),
                   is_text ? " Perplexities above 64 times the lowest are drawn at the top." : "");
-    for (int v = 0; v < VARIANTS; v++) {
-        if (s->variants[v]) {
-            figure_add_key(f, variant_style((variant)v), KEY_LINE, variant_label((variant)v));
-        }
-    }
+    figure_add_variants(f, s->variants, KEY_LINE);
 }
 
 grail_status plot_accuracy(const aggregate *a, const section *s, figure *out)

@@ -76,18 +76,15 @@ static void draw_seconds(const chart *c, const cost *costs, variant v, double ro
             continue;
         }
         svg_hover_begin(c->out);
-        markup_format(c->out, "%s\n%s: ", variant_label(v), stages[i].name);
-        markup_seconds(c->out, seconds);
-        markup_raw(c->out, " on average");
+        markup_format(c->out, "%s\n%s: %s on average", variant_label(v), stages[i].name,
+                      seconds_text(seconds).text);
         svg_hover_body(c->out);
         draw_bar(c, stages[i].style.class, row, from, from + seconds);
         svg_group_end(c->out);
         from += seconds;
     }
     const point end = chart_at(c, from, row);
-    svg_text_begin(c->out, "t y", (point){end.x + 6.0, end.y + 3.8});
-    markup_seconds(c->out, from);
-    svg_text_end(c->out);
+    svg_text(c->out, "t y", (point){end.x + 6.0, end.y + 3.8}, seconds_text(from).text);
 }
 
 typedef struct byte_unit {
@@ -115,9 +112,7 @@ static void draw_peak(const chart *c, const cost *costs, variant v, double row)
     const double shown = bytes / memory_unit(most_bytes(costs)).size;
     const point end = chart_at(c, shown, row);
     draw_bar(c, variant_style(v)->class, row, 0.0, shown);
-    svg_text_begin(c->out, "t y", (point){end.x + 6.0, end.y + 3.8});
-    markup_scaled(c->out, bytes, "B");
-    svg_text_end(c->out);
+    svg_text(c->out, "t y", (point){end.x + 6.0, end.y + 3.8}, scaled_text(bytes, "B").text);
 }
 
 typedef void (*draw_row)(const chart *c, const cost *costs, variant v, double row);
@@ -164,8 +159,7 @@ grail_status plot_cost(const aggregate *a, const section *s, figure *out)
     for (int v = 0; v < VARIANTS; v++) {
         most_seconds = fmax(most_seconds, all_seconds(&costs[v]));
     }
-    markup_raw(&out->title, "Time and memory, ");
-    markup_start_of(&out->title, s->name, 60);
+    markup_format(&out->title, "Time and memory, %s", start_of(s->name, 60).text);
     markup_raw(&out->caption, "Mean seconds per cell in each stage, over selectors, ratios and "
                               "seeds, and the highest peak memory, for each repair.");
     if (most_seconds > 0.0) {

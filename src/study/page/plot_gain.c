@@ -67,8 +67,7 @@ grail_status plot_gain(const aggregate *a, const section *s, figure *out)
     extent(s, &least, &most);
     scale y = scale_linear(least, most, 6, CHART_BOTTOM, CHART_TOP);
     scale_begin_at(&y, least);
-    markup_raw(&out->title, "Gain against size, ");
-    markup_start_of(&out->title, s->name, 60);
+    markup_format(&out->title, "Gain against size, %s", start_of(s->name, 60).text);
     markup_format(&out->caption,
                   "Top-1 accuracy minus that of the plain cut with the same selector, ratio and "
                   "seed, one panel per repair. Lines are means over %s; bars are 95 %% intervals.",
@@ -80,11 +79,7 @@ grail_status plot_gain(const aggregate *a, const section *s, figure *out)
             }
         }
     }
-    for (int i = 0; i < MOST_SELECTORS; i++) {
-        if (s->selectors[i]) {
-            figure_add_key(out, selector_style(i), KEY_MARKER, a->results->selectors[i]);
-        }
-    }
+    figure_add_selectors(out, s->selectors, a->results->selectors);
 out:
     return status;
 }

@@ -67,10 +67,8 @@ static grail_status draw_panel(const aggregate *a, const section *s, int selecto
     curve c = {0};
     panel *p = NULL;
     TRY(figure_add_panel(f, CHART_WIDTH, CHART_HEIGHT, &p));
-    markup_start_of(&p->title, a->results->selectors[selector], 30);
-    markup_raw(&p->title, ", ");
-    markup_ratio(&p->title, ratio);
-    markup_raw(&p->title, " %");
+    markup_format(&p->title, "%s, %s %%", start_of(a->results->selectors[selector], 30).text,
+                  ratio_text(ratio).text);
     chart on = {
         .out = &p->content,
         .x = scale_doubling(e->fewest, e->most_samples, CHART_LEFT, CHART_RIGHT),
@@ -107,8 +105,7 @@ grail_status plot_samples(const aggregate *a, const section *s, figure *out)
         }
     }
     TRY(measure(s, ratios, &e));
-    markup_raw(&out->title, "Gain against calibration samples, ");
-    markup_start_of(&out->title, s->name, 60);
+    markup_format(&out->title, "Gain against calibration samples, %s", start_of(s->name, 60).text);
     markup_format(&out->caption,
                   "Top-1 accuracy minus that of the plain cut, against the number of calibration "
                   "samples, at the ratio with the most sample counts. Lines are means over %s; "
@@ -119,11 +116,7 @@ grail_status plot_samples(const aggregate *a, const section *s, figure *out)
             TRY(draw_panel(a, s, i, ratios[i], &e, drawn, out));
         }
     }
-    for (int v = VARIANT_REPAIR; v < VARIANTS; v++) {
-        if (drawn[v]) {
-            figure_add_key(out, variant_style((variant)v), KEY_LINE, variant_label((variant)v));
-        }
-    }
+    figure_add_variants(out, drawn, KEY_LINE);
 out:
     return status;
 }

@@ -1,5 +1,4 @@
-#include "study/page/chart.h"
-#include "study/page/describe.h"
+#include "study/page/curve.h"
 #include "study/page/plots.h"
 #include "study/page/series.h"
 
@@ -40,13 +39,9 @@ static grail_status draw_panel(const aggregate *a, variant v, figure *f)
         if (has_point(g, v)) {
             const series_style style = setting_style(g->key.selector, v);
             svg_group_begin(on.out, style.class);
-            svg_hover_begin(on.out);
-            describe_group(on.out, a, g);
-            svg_hover_body(on.out);
-            const estimate quality = estimate_scaled(&g->quality, 100.0);
-            chart_interval(&on, 100.0 * g->plain.mean, &quality);
-            chart_marker(&on, &style, 100.0 * g->plain.mean, 100.0 * g->top1.mean);
-            svg_group_end(on.out);
+            estimate quality = estimate_scaled(&g->quality, 100.0);
+            quality.value = 100.0 * g->top1.mean;
+            curve_draw_group(&on, a, g, &style, 100.0 * g->plain.mean, &quality);
             svg_group_end(on.out);
         }
     }
@@ -77,11 +72,7 @@ grail_status plot_scatter(const aggregate *a, figure *out)
             TRY(draw_panel(a, (variant)v, out));
         }
     }
-    for (int i = 0; i < MOST_SELECTORS; i++) {
-        if (selectors[i]) {
-            figure_add_key(out, selector_style(i), KEY_MARKER, a->results->selectors[i]);
-        }
-    }
+    figure_add_selectors(out, selectors, a->results->selectors);
 out:
     return status;
 }

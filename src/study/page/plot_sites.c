@@ -75,19 +75,11 @@ static double highest(const result_cell *cell)
 
 static void describe_site(markup *m, const line_site *s)
 {
-    markup_start_of(m, s->name, 100);
-    markup_raw(m, "\n");
-    markup_number(m, s->kept, 0);
-    markup_raw(m, " of ");
-    markup_number(m, s->units, 0);
-    markup_raw(m, " units kept\nheld out: ");
-    markup_number(m, s->held_before, 4);
-    markup_raw(m, " to ");
-    markup_number(m, s->held_after, 4);
-    markup_raw(m, "\nfit: ");
-    markup_number(m, s->fit_before, 4);
-    markup_raw(m, " to ");
-    markup_number(m, s->fit_after, 4);
+    markup_format(m, "%s\n%s of %s units kept\nheld out: %s to %s\nfit: %s to %s",
+                  start_of(s->name, 100).text, number_text(s->kept, 0).text,
+                  number_text(s->units, 0).text, number_text(s->held_before, 4).text,
+                  number_text(s->held_after, 4).text, number_text(s->fit_before, 4).text,
+                  number_text(s->fit_after, 4).text);
 }
 
 static void draw_name(const chart *c, const char *name, double y)
@@ -150,10 +142,8 @@ static grail_status draw_panel(const aggregate *a, const result_cell *cell, doub
     take_shown(cell, sites);
     TRY(shorten_names(sites, rows, &names));
     TRY(figure_add_panel(f, CHART_WIDTH, top + height + 40.0, &p));
-    markup_start_of(&p->title, a->results->selectors[cell->selector], 30);
-    markup_raw(&p->title, ", ");
-    markup_ratio(&p->title, cell->sparsity);
-    markup_raw(&p->title, " %");
+    markup_format(&p->title, "%s, %s %%", start_of(a->results->selectors[cell->selector], 30).text,
+                  ratio_text(cell->sparsity).text);
     const chart on = {
         .out = &p->content,
         .x = scale_linear(0.0, most, 4, LEFT, CHART_RIGHT),
@@ -176,17 +166,16 @@ out:
 
 static void describe(const section *s, variant best, figure *f)
 {
-    markup_raw(&f->title, "Error of every site before and after, ");
-    markup_start_of(&f->title, s->name, 60);
+    markup_format(&f->title, "Error of every site before and after, %s",
+                  start_of(s->name, 60).text);
     markup_format(&f->caption,
                   "Relative error of the output that reads each site, before and after the fit "
                   "(%s), at the ratio nearest to 50 %%, measured on held-out calibration data "
-                  "where there is some. Sites that were cut are in the order of the network",
-                  variant_label(best));
-    markup_raw(&f->caption,
-               s->is_architecture ? " and come from the first checkpoint and seed" : "");
-    markup_raw(&f->caption,
-               ". An output of zeros has an error of 1. Errors above 2 are drawn at 2.");
+                  "where there is some. Sites that were cut are in the order of the network%s. An "
+                  "output of zeros "
+                  "has an error of 1. Errors above 2 are drawn at 2.",
+                  variant_label(best),
+                  s->is_architecture ? " and come from the first checkpoint and seed" : "");
     figure_add_key(f, variant_style(VARIANT_NONE), KEY_COLOUR, "before");
     figure_add_key(f, variant_style(best), KEY_COLOUR, "after");
 }

@@ -23,26 +23,15 @@ static bool is_shown(const chart *c, double y)
     return y >= c->y.from - 1e-9 && (y <= c->y.to + 1e-9 || c->y.logarithmic);
 }
 
-static estimate shown(const section *s, const estimate *quality)
-{
-    return s->kind == QUALITY_ACCURACY ? estimate_scaled(quality, 100.0) : *quality;
-}
-
 static void draw_points(const chart *c, const aggregate *a, const section *s, axis_kind axis)
 {
     for (int i = 0; i < s->group_count; i++) {
         const cell_group *g = &s->groups[i];
-        const estimate value = shown(s, &g->quality);
+        const estimate value = curve_unit(s, &g->quality);
         if (has_point(axis, g) && is_shown(c, value.value)) {
             const series_style style = setting_style(g->key.selector, g->key.variant);
-            const double x = axis_value(axis, g);
             svg_group_begin(c->out, style.class);
-            svg_hover_begin(c->out);
-            describe_group(c->out, a, g);
-            svg_hover_body(c->out);
-            chart_interval(c, x, &value);
-            chart_marker(c, &style, x, value.value);
-            svg_group_end(c->out);
+            curve_draw_group(c, a, g, &style, axis_value(axis, g), &value);
             svg_group_end(c->out);
         }
     }
@@ -85,7 +74,7 @@ static grail_status draw_pareto(const chart *c, const section *s, axis_kind axis
     TRY(memory_new(&points, (size_t)s->group_count + 1, sizeof points[0]));
     points[count++] = (pareto_point){axis_of_dense(axis, s), curve_of_dense(s).value};
     for (int i = 0; i < s->group_count; i++) {
-        const estimate value = shown(s, &s->groups[i].quality);
+        const estimate value = curve_unit(s, &s->groups[i].quality);
         points[count++] = (pareto_point){axis_value(axis, &s->groups[i]), value.value};
     }
     count = pareto_front(points, count, axis == AXIS_TIME, s->kind == QUALITY_PERPLEXITY);
@@ -104,14 +93,10 @@ static void draw_limits(const chart *c, const section *s)
     for (int i = 0; i < DECISION_LIMITS; i++) {
         const double limit = decision_limits(s->kind)[i];
         const bool is_text = s->kind == QUALITY_PERPLEXITY;
-        markup label;
-        markup_init(&label, 64);
-        markup_raw(&label, is_text ? "+" : "\xE2\x88\x92");
-        markup_number(&label, limit, 0);
-        markup_raw(&label, is_text ? " %" : "");
-        chart_reference(c, is_text ? dense * (1.0 + limit / 100.0) : dense - limit, &label,
+        const short_text label = text_format("%s%s%s", is_text ? "+" : "\xE2\x88\x92",
+                                             number_text(limit, 0).text, is_text ? " %" : "");
+        chart_reference(c, is_text ? dense * (1.0 + limit / 100.0) : dense - limit, label.text,
                         LABEL_BEHIND);
-        markup_fini(&label);
     }
 }
 
@@ -121,8 +106,8 @@ static grail_status draw_panel(const aggregate *a, const section *s, axis_kind a
     grail_status status = GRAIL_OK;
     panel *p = NULL;
     TRY(figure_add_panel(f, CHART_WIDTH, CHART_HEIGHT, &p));
-    markup_start_of(&p->title, s->name, 30);
-    markup_raw(&p->title, is_near ? ", near the dense network" : "");
+    markup_format(&p->title, "%s%s", start_of(s->name, 30).text,
+                  is_near ? ", near the dense network" : "");
     p->view = axis_name(axis);
     const chart on = {
         .out = &p->content,
@@ -151,7 +136,7 @@ static scale near_quality(const section *s)
     const double worst = is_text ? dense * (1.0 + reach / 100.0) : dense - reach;
     double best = dense;
     for (int i = 0; i < s->group_count; i++) {
-        const estimate value = shown(s, &s->groups[i].quality);
+        const estimate value = curve_unit(s, &s->groups[i].quality);
         best = is_text ? fmin(best, value.value) : fmax(best, value.value); /* ignore NaN */
     }
     return scale_linear(fmin(worst, best), fmax(worst, best), 5, CHART_BOTTOM, CHART_TOP);
@@ -169,7 +154,7 @@ static bool near_scales(const section *s, axis_kind axis, scale *x, scale *y)
     *y = near_quality(s);
     for (int i = 0; i < s->group_count; i++) {
         const cell_group *g = &s->groups[i];
-        const double value = shown(s, &g->quality).value;
+        const double value = curve_unit(s, &g->quality).value;
         if (has_point(axis, g) && value >= y->from && value <= y->to) {
             found = true;
             least = fmin(least, axis_value(axis, g));
@@ -194,29 +179,16 @@ out:
     return status;
 }
 
-static bool occurs(const aggregate *a, int selector, int v)
-{
-    for (int i = 0; i < a->section_count; i++) {
-        const section *s = &a->sections[i];
-        if ((selector >= 0 && s->selectors[selector]) || (v >= 0 && s->variants[v])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void add_legend(const aggregate *a, figure *f)
 {
-    for (int v = 0; v < VARIANTS; v++) {
-        if (occurs(a, -1, v)) {
-            figure_add_key(f, variant_style((variant)v), KEY_COLOUR, variant_label((variant)v));
-        }
+    bool selectors[MOST_SELECTORS] = {false};
+    bool variants[VARIANTS] = {false};
+    for (int i = 0; i < a->group_count; i++) {
+        selectors[a->groups[i].key.selector] = true;
+        variants[a->groups[i].key.variant] = true;
     }
-    for (int i = 0; i < MOST_SELECTORS; i++) {
-        if (occurs(a, i, -1)) {
-            figure_add_key(f, selector_style(i), KEY_MARKER, a->results->selectors[i]);
-        }
-    }
+    figure_add_variants(f, variants, KEY_COLOUR);
+    figure_add_selectors(f, selectors, a->results->selectors);
 }
 
 static void describe(const aggregate *a, figure *f)

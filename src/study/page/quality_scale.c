@@ -35,12 +35,9 @@ void quality_draw_dense(const chart *c, const section *s, axis_kind axis)
     if (isnan(dense.value)) {
         return;
     }
-    markup text;
-    markup_init(&text, 64);
-    markup_raw(&text, "dense ");
-    describe_value(&text, s->kind, s->dense_quality.value);
-    chart_reference(c, dense.value, &text, s->kind == QUALITY_ACCURACY ? LABEL_ABOVE : LABEL_BELOW);
-    markup_fini(&text);
+    chart_reference(c, dense.value,
+                    text_format("dense %s", value_text(s->kind, s->dense_quality.value).text).text,
+                    s->kind == QUALITY_ACCURACY ? LABEL_ABOVE : LABEL_BELOW);
     if (isfinite(x)) {
         chart_dense(c, x, &dense);
     }

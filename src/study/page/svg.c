@@ -1,30 +1,22 @@
 #include "study/page/svg.h"
 
-void svg_attribute(markup *m, const char *name, double value)
+short_text svg_number(double value)
 {
-    markup_format(m, " %s=\"", name);
-    markup_number(m, value, 1);
-    markup_raw(m, "\"");
+    return number_text(value, 1);
 }
 
 void svg_line(markup *m, const char *class, point from, point to)
 {
-    markup_format(m, "<line class=\"%s\"", class);
-    svg_attribute(m, "x1", from.x);
-    svg_attribute(m, "y1", from.y);
-    svg_attribute(m, "x2", to.x);
-    svg_attribute(m, "y2", to.y);
-    markup_raw(m, "/>");
+    markup_format(m, "<line class=\"%s\" x1=\"%s\" y1=\"%s\" x2=\"%s\" y2=\"%s\"/>", class,
+                  svg_number(from.x).text, svg_number(from.y).text, svg_number(to.x).text,
+                  svg_number(to.y).text);
 }
 
 void svg_rectangle(markup *m, const char *class, point corner, double width, double height)
 {
-    markup_format(m, "<rect class=\"%s\"", class);
-    svg_attribute(m, "x", corner.x);
-    svg_attribute(m, "y", corner.y);
-    svg_attribute(m, "width", width);
-    svg_attribute(m, "height", height);
-    markup_raw(m, "/>");
+    markup_format(m, "<rect class=\"%s\" x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\"/>", class,
+                  svg_number(corner.x).text, svg_number(corner.y).text, svg_number(width).text,
+                  svg_number(height).text);
 }
 
 void svg_path_begin(markup *m, const char *class, const char *dash)
@@ -38,10 +30,7 @@ void svg_path_begin(markup *m, const char *class, const char *dash)
 
 void svg_path_to(markup *m, point p, bool first)
 {
-    markup_raw(m, first ? "M" : "L");
-    markup_number(m, p.x, 1);
-    markup_raw(m, " ");
-    markup_number(m, p.y, 1);
+    markup_format(m, "%s%s %s", first ? "M" : "L", svg_number(p.x).text, svg_number(p.y).text);
 }
 
 void svg_path_end(markup *m, bool closed)
@@ -61,10 +50,8 @@ static void svg_path(markup *m, const char *class, const char *dash, const point
 
 void svg_text_begin(markup *m, const char *class, point at)
 {
-    markup_format(m, "<text class=\"%s\"", class);
-    svg_attribute(m, "x", at.x);
-    svg_attribute(m, "y", at.y);
-    markup_raw(m, ">");
+    markup_format(m, "<text class=\"%s\" x=\"%s\" y=\"%s\">", class, svg_number(at.x).text,
+                  svg_number(at.y).text);
 }
 
 void svg_text_end(markup *m)
@@ -119,11 +106,8 @@ void svg_marker(markup *m, const series_style *style, point at, double radius)
         points[i].y = at.y + radius * shapes[style->shape].points[i].y;
     }
     if (style->shape == MARKER_CIRCLE) {
-        markup_format(m, "<circle class=\"%s\"", class);
-        svg_attribute(m, "cx", at.x);
-        svg_attribute(m, "cy", at.y);
-        svg_attribute(m, "r", radius);
-        markup_raw(m, "/>");
+        markup_format(m, "<circle class=\"%s\" cx=\"%s\" cy=\"%s\" r=\"%s\"/>", class,
+                      svg_number(at.x).text, svg_number(at.y).text, svg_number(radius).text);
     } else if (style->shape == MARKER_CROSS) {
         svg_path(m, "m", NULL, points, 2, false);
         svg_path(m, "m", NULL, points + 2, 2, false);

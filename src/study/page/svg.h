@@ -26,8 +26,8 @@ typedef struct series_style {
     bool hollow;
 } series_style;
 
-/** ` name="12.3"` */
-void svg_attribute(markup *m, const char *name, double value);
+/** A coordinate or a length: one decimal. */
+short_text svg_number(double value);
 
 void svg_line(markup *m, const char *class, point from, point to);
 void svg_rectangle(markup *m, const char *class, point corner, double width, double height);

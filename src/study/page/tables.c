@@ -6,26 +6,30 @@
 #include "study/page/section.h"
 #include "study/page/series.h"
 
-/* The heading follows; table_head ends it. */
-static void table_begin(markup *m)
+typedef struct column {
+    const char *name; /* NULL behind the last */
+    bool is_text;
+} column;
+
+static void write_column(markup *m, const char *name, bool is_text)
 {
-    markup_raw(m, "<h3>");
+    markup_format(m, "<th scope=\"col\"%s>%s</th>", is_text ? " class=\"text\"" : "", name);
 }
 
-/* A box that scrolls sideways by itself, also by keyboard. */
-static void table_scroll(markup *m, const char *name)
+static void write_columns(markup *m, const column *c)
+{
+    for (; c->name != NULL; c++) {
+        write_column(m, c->name, c->is_text);
+    }
+}
+
+/* A box that scrolls sideways by itself, also by keyboard; columns follow. */
+static void table_begin(markup *m, const char *name)
 {
     markup_format(m,
                   "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">\n"
                   "<table>\n<thead><tr>",
                   name);
-}
-
-/* Ends the heading. */
-static void table_head(markup *m, const char *name)
-{
-    markup_raw(m, "</h3>\n");
-    table_scroll(m, name);
 }
 
 static void table_body(markup *m)
@@ -38,11 +42,6 @@ static void table_end(markup *m)
     markup_raw(m, "</tbody>\n</table>\n</div>\n");
 }
 
-static void column(markup *m, const char *name, bool is_text)
-{
-    markup_format(m, "<th scope=\"col\"%s>%s</th>", is_text ? " class=\"text\"" : "", name);
-}
-
 static void text_cell(markup *m, const char *text)
 {
     markup_raw(m, "<td class=\"text long\">");
@@ -50,73 +49,48 @@ static void text_cell(markup *m, const char *text)
     markup_raw(m, "</td>");
 }
 
-static void row_name(markup *m, const char *text)
+static void row_begin(markup *m, const char *name)
 {
-    markup_raw(m, "<th scope=\"row\" class=\"text long\">");
-    markup_text(m, text);
+    markup_raw(m, "<tr><th scope=\"row\" class=\"text long\">");
+    markup_text(m, name);
     markup_raw(m, "</th>");
 }
 
-static void percent_cell(markup *m, double fraction)
+static void cell(markup *m, short_text text)
 {
-    markup_raw(m, "<td>");
-    markup_percent(m, fraction);
-    markup_raw(m, "</td>");
+    markup_format(m, "<td>%s</td>", text.text);
 }
 
-static void ratio_cell(markup *m, double fraction)
+static void accuracy_cells(markup *m, const line_measures *measures)
 {
-    markup_raw(m, "<td>");
-    markup_ratio(m, fraction);
-    markup_raw(m, "</td>");
+    cell(m, percent_text(measures->top1));
+    cell(m, percent_text(measures->interval));
+    cell(m, percent_text(measures->top5));
+    cell(m, number_text(measures->images, 0));
 }
 
-static void number_cell(markup *m, double value, int decimals)
+static void size_cells(markup *m, const line_measures *measures)
 {
-    markup_raw(m, "<td>");
-    markup_number(m, value, decimals);
-    markup_raw(m, "</td>");
-}
-
-static void seconds_cell(markup *m, double seconds)
-{
-    markup_raw(m, "<td>");
-    markup_seconds(m, seconds);
-    markup_raw(m, "</td>");
-}
-
-static void scaled_cell(markup *m, double value, const char *unit)
-{
-    markup_raw(m, "<td>");
-    markup_scaled(m, value, unit);
-    markup_raw(m, "</td>");
+    cell(m, scaled_text(measures->parameters, ""));
+    cell(m, scaled_text(measures->macs, ""));
 }
 
 void table_dense(const aggregate *a, markup *page)
 {
-    table_begin(page);
-    markup_raw(page, "Dense checkpoints");
-    table_head(page, "Dense checkpoints");
-    column(page, "checkpoint", true);
-    column(page, "architecture", true);
-    column(page, "parameters", false);
-    column(page, "MACs", false);
-    column(page, "top-1, %", false);
-    column(page, "\xC2\xB1", false);
-    column(page, "top-5, %", false);
-    column(page, "images", false);
+    static const column columns[] = {
+        {"checkpoint", true}, {"architecture", true}, {"parameters", false},
+        {"MACs", false},      {"top-1, %", false},    {"\xC2\xB1", false},
+        {"top-5, %", false},  {"images", false},      {NULL, false}};
+    markup_raw(page, "<h3>Dense checkpoints</h3>\n");
+    table_begin(page, "Dense checkpoints");
+    write_columns(page, columns);
     table_body(page);
     for (int i = 0; i < a->results->checkpoint_count; i++) {
         const result_checkpoint *c = &a->results->checkpoints[i];
-        markup_raw(page, "<tr>");
-        row_name(page, c->name);
+        row_begin(page, c->name);
         text_cell(page, c->architecture == NULL ? "not measured" : c->architecture);
-        scaled_cell(page, c->measures.parameters, "");
-        scaled_cell(page, c->measures.macs, "");
-        percent_cell(page, c->measures.top1);
-        percent_cell(page, c->measures.interval);
-        percent_cell(page, c->measures.top5);
-        number_cell(page, c->measures.images, 0);
+        size_cells(page, &c->measures);
+        accuracy_cells(page, &c->measures);
         markup_raw(page, "</tr>\n");
     }
     table_end(page);
@@ -155,15 +129,12 @@ static void quality_cell(markup *m, const section *s, const cell_group *g, bool 
         markup_raw(m, "<td></td>");
         return;
     }
-    markup_raw(m, is_winner ? "<td><b>" : "<td>");
-    describe_value(m, s->kind, g->quality.value);
-    markup_raw(m, is_winner ? "</b>" : "");
+    markup_format(m, is_winner ? "<td><b>%s</b>" : "<td>%s",
+                  value_text(s->kind, g->quality.value).text);
     if (estimate_has_interval(&g->quality)) {
-        markup_raw(m, "<small>");
-        describe_value(m, s->kind, g->quality.low);
-        markup_raw(m, "\xE2\x80\x93");
-        describe_value(m, s->kind, g->quality.high);
-        markup_raw(m, "</small>");
+        markup_format(m, "<small>%s\xE2\x80\x93%s</small>",
+                      value_text(s->kind, g->quality.low).text,
+                      value_text(s->kind, g->quality.high).text);
     }
     markup_raw(m, "</td>");
 }
@@ -184,12 +155,10 @@ static const cell_group *any_group(const section *s, int selector, double ratio)
 /* A count and the share of the dense network's that was removed. */
 static void size_cell(markup *m, double count, const spread *removed)
 {
-    markup_raw(m, "<td>");
-    markup_scaled(m, count, "");
+    markup_format(m, "<td>%s", scaled_text(count, "").text);
     if (removed->count > 0) {
-        markup_raw(m, "<small>\xE2\x88\x92");
-        markup_percent(m, removed->mean);
-        markup_raw(m, "\xC2\xA0%</small>");
+        markup_format(m, "<small>\xE2\x88\x92%s\xC2\xA0%%</small>",
+                      percent_text(removed->mean).text);
     }
     markup_raw(m, "</td>");
 }
@@ -199,7 +168,7 @@ static void accuracy_row(const section *s, const cell_group *any, markup *m)
     const int selector = any->key.selector;
     const double ratio = any->key.sparsity;
     const int winner = winner_of(s, selector, ratio);
-    ratio_cell(m, ratio);
+    cell(m, ratio_text(ratio));
     for (int v = 0; v < VARIANTS; v++) {
         if (s->variants[v]) {
             quality_cell(m, s, section_at(s, selector, (variant)v, ratio), v == winner);
@@ -239,24 +208,23 @@ static void accuracy_rows(const aggregate *a, const section *s, int selector, ma
 
 void table_accuracy(const aggregate *a, const section *s, markup *page)
 {
-    table_begin(page);
-    markup_raw(page, s->kind == QUALITY_ACCURACY ? "Top-1 accuracy in %, " : "Perplexity, ");
-    markup_start_of(page, s->name, 60);
-    markup_raw(page, ", ");
-    describe_setting(page, s->samples, s->open_loop);
-    markup_raw(page,
-               "</h3>\n<p class=\"note\">Below each value is its 95 % interval. A value is bold "
-               "where its interval lies beyond those of all other repairs.</p>\n");
-    table_scroll(page, "Quality by selector and ratio");
-    column(page, "selector", true);
-    column(page, "units removed, %", false);
+    static const column setting[] = {
+        {"selector", true}, {"units removed, %", false}, {NULL, false}};
+    static const column size[] = {{"parameters", false}, {"MACs", false}, {NULL, false}};
+    markup_format(
+        page,
+        "<h3>%s, %s, %s</h3>\n<p class=\"note\">Below each value is its 95 %% interval. A "
+        "value is bold where its interval lies beyond those of all other repairs.</p>\n",
+        s->kind == QUALITY_ACCURACY ? "Top-1 accuracy in %" : "Perplexity",
+        start_of(s->name, 60).text, setting_text(s->samples, s->open_loop).text);
+    table_begin(page, "Quality by selector and ratio");
+    write_columns(page, setting);
     for (int v = 0; v < VARIANTS; v++) {
         if (s->variants[v]) {
-            column(page, variant_label((variant)v), false);
+            write_column(page, variant_label((variant)v), false);
         }
     }
-    column(page, "parameters", false);
-    column(page, "MACs", false);
+    write_columns(page, size);
     table_body(page);
     for (int i = 0; i < MOST_SELECTORS; i++) {
         if (s->selectors[i]) {
@@ -268,100 +236,84 @@ void table_accuracy(const aggregate *a, const section *s, markup *page)
 
 void table_cost(const section *s, markup *page)
 {
+    static const column columns[] = {
+        {"repair", true},    {"calibrate", false}, {"compensate", false}, {"heal", false},
+        {"evaluate", false}, {"total", false},     {"peak memory", false}};
     cost costs[VARIANTS];
+    const bool heals = section_heals(s);
     cost_measure(s, costs);
-    table_begin(page);
-    markup_raw(page, "Time per cell and peak memory, ");
-    markup_start_of(page, s->name, 60);
-    table_head(page, "Time and memory");
-    column(page, "repair", true);
-    column(page, "calibrate", false);
-    column(page, "compensate", false);
-    if (section_heals(s)) {
-        column(page, "heal", false);
+    markup_format(page, "<h3>Time per cell and peak memory, %s</h3>\n", start_of(s->name, 60).text);
+    table_begin(page, "Time and memory");
+    for (int i = 0; i < SECONDS_KINDS + 2; i++) {
+        if (i != SECONDS_HEAL + 1 || heals) {
+            write_column(page, columns[i].name, columns[i].is_text);
+        }
     }
-    column(page, "evaluate", false);
-    column(page, "total", false);
-    column(page, "peak memory", false);
     table_body(page);
     for (int v = 0; v < VARIANTS; v++) {
         if (s->variants[v]) {
-            markup_raw(page, "<tr>");
-            row_name(page, variant_label((variant)v));
+            row_begin(page, variant_label((variant)v));
             for (int i = 0; i < SECONDS_KINDS; i++) {
-                if (i != SECONDS_HEAL || section_heals(s)) {
-                    seconds_cell(page, costs[v].seconds[i].mean);
+                if (i != SECONDS_HEAL || heals) {
+                    cell(page, seconds_text(costs[v].seconds[i].mean));
                 }
             }
-            scaled_cell(page, costs[v].peak.most, "B");
+            cell(page, scaled_text(costs[v].peak.most, "B"));
             markup_raw(page, "</tr>\n");
         }
     }
     table_end(page);
 }
 
-static void healing_row(variant v, const char *what, const healed *h, markup *m)
+static void healing_row(const section *s, variant v, bool of_blocks, markup *m)
 {
-    markup_raw(m, "<tr>");
-    row_name(m, variant_label(v));
-    markup_format(m, "<td class=\"text\">%s</td>", what);
-    number_cell(m, h->steps.mean, 0);
-    number_cell(m, h->before.mean, 4);
-    number_cell(m, h->after.mean, 4);
-    seconds_cell(m, h->seconds.mean);
+    const healed h = healed_measure(s, v, of_blocks);
+    if (h.seconds.count == 0) {
+        return;
+    }
+    row_begin(m, variant_label(v));
+    markup_format(m, "<td class=\"text\">%s</td>", of_blocks ? "blocks" : "network");
+    cell(m, number_text(h.steps.mean, 0));
+    cell(m, number_text(h.before.mean, 4));
+    cell(m, number_text(h.after.mean, 4));
+    cell(m, seconds_text(h.seconds.mean));
     markup_raw(m, "</tr>\n");
 }
 
 void table_healing(const section *s, markup *page)
 {
+    static const column columns[] = {
+        {"repair", true},      {"trained", true}, {"steps", false}, {"loss before", false},
+        {"loss after", false}, {"time", false},   {NULL, false}};
     if (!section_heals(s)) {
         return;
     }
-    table_begin(page);
-    markup_raw(page, "Healing: steps and held-out loss of a training, and time per cell, ");
-    markup_start_of(page, s->name, 60);
-    table_head(page, "Healing");
-    column(page, "repair", true);
-    column(page, "trained", true);
-    column(page, "steps", false);
-    column(page, "loss before", false);
-    column(page, "loss after", false);
-    column(page, "time", false);
+    markup_format(
+        page, "<h3>Healing: steps and held-out loss of a training, and time per cell, %s</h3>\n",
+        start_of(s->name, 60).text);
+    table_begin(page, "Healing");
+    write_columns(page, columns);
     table_body(page);
     for (int v = VARIANT_FORMS; v < VARIANTS; v++) {
-        const healed blocks = healed_measure(s, (variant)v, true);
-        const healed network = healed_measure(s, (variant)v, false);
-        if (blocks.seconds.count > 0) {
-            healing_row((variant)v, "blocks", &blocks, page);
-        }
-        if (network.seconds.count > 0) {
-            healing_row((variant)v, "network", &network, page);
-        }
+        healing_row(s, (variant)v, true, page);
+        healing_row(s, (variant)v, false, page);
     }
     table_end(page);
 }
 
-/* Checkpoint, selector, ratio, variant, samples, loop and seed. */
-static void setting_columns(markup *m)
-{
-    column(m, "checkpoint", true);
-    column(m, "selector", true);
-    column(m, "removed, %", false);
-    column(m, "repair", true);
-    column(m, "samples", false);
-    column(m, "loop", true);
-    column(m, "seed", false);
-}
+static const column setting_columns[] = {
+    {"checkpoint", true}, {"selector", true}, {"removed, %", false}, {"repair", true},
+    {"samples", false},   {"loop", true},     {"seed", false},       {NULL, false}};
 
-static void setting_cells(const aggregate *a, const result_cell *cell, markup *m)
+static void row_of_cell(const aggregate *a, const result_cell *c, markup *m)
 {
-    row_name(m, a->results->checkpoints[cell->checkpoint].name);
-    text_cell(m, a->results->selectors[cell->selector]);
-    ratio_cell(m, cell->sparsity);
-    markup_format(m, "<td class=\"text\">%s</td>", variant_label(cell->variant));
-    markup_format(m, "<td>%lld</td><td class=\"text\">%s</td><td>%lld</td>",
-                  (long long)cell->samples, cell->open_loop ? "open" : "closed",
-                  (long long)cell->seed);
+    row_begin(m, a->results->checkpoints[c->checkpoint].name);
+    text_cell(m, a->results->selectors[c->selector]);
+    cell(m, ratio_text(c->sparsity));
+    markup_format(m,
+                  "<td class=\"text\">%s</td><td>%lld</td><td class=\"text\">%s</td><td>%lld</td>",
+                  variant_label(c->variant), (long long)c->samples,
+                  c->open_loop ? "open" : "closed", (long long)c->seed);
 }
 
 void table_failures(const aggregate *a, markup *page)
@@ -369,15 +321,13 @@ void table_failures(const aggregate *a, markup *page)
     if (a->failed_count == 0) {
         return;
     }
-    table_begin(page);
-    markup_raw(page, "Cells that failed");
-    table_head(page, "Cells that failed");
-    setting_columns(page);
-    column(page, "error", true);
+    markup_raw(page, "<h3>Cells that failed</h3>\n");
+    table_begin(page, "Cells that failed");
+    write_columns(page, setting_columns);
+    write_column(page, "error", true);
     table_body(page);
     for (int i = 0; i < a->failed_count; i++) {
-        markup_raw(page, "<tr>");
-        setting_cells(a, a->failed[i], page);
+        row_of_cell(a, a->failed[i], page);
         text_cell(page, a->failed[i]->error);
         markup_raw(page, "</tr>\n");
     }
@@ -386,34 +336,23 @@ void table_failures(const aggregate *a, markup *page)
 
 void table_cells(const aggregate *a, markup *page)
 {
-    markup_raw(page, "<details>\n<summary>All ");
-    describe_count(page, a->cell_count, "measured cell");
-    markup_raw(page, "</summary>\n");
-    table_begin(page);
-    markup_raw(page, "All measured cells");
-    table_head(page, "All measured cells");
-    setting_columns(page);
-    column(page, "top-1, %", false);
-    column(page, "\xC2\xB1", false);
-    column(page, "top-5, %", false);
-    column(page, "images", false);
-    column(page, "parameters", false);
-    column(page, "MACs", false);
-    column(page, "time", false);
-    column(page, "peak memory", false);
+    static const column columns[] = {
+        {"top-1, %", false}, {"\xC2\xB1", false},    {"top-5, %", false},
+        {"images", false},   {"parameters", false},  {"MACs", false},
+        {"time", false},     {"peak memory", false}, {NULL, false}};
+    markup_format(page, "<details>\n<summary>All %s</summary>\n<h3>All measured cells</h3>\n",
+                  count_text(a->cell_count, "measured cell").text);
+    table_begin(page, "All measured cells");
+    write_columns(page, setting_columns);
+    write_columns(page, columns);
     table_body(page);
     for (int i = 0; i < a->cell_count; i++) {
-        const result_cell *cell = a->cells[i];
-        markup_raw(page, "<tr>");
-        setting_cells(a, cell, page);
-        percent_cell(page, cell->measures.top1);
-        percent_cell(page, cell->measures.interval);
-        percent_cell(page, cell->measures.top5);
-        number_cell(page, cell->measures.images, 0);
-        scaled_cell(page, cell->measures.parameters, "");
-        scaled_cell(page, cell->measures.macs, "");
-        seconds_cell(page, cell->measures.seconds[SECONDS_TOTAL]);
-        scaled_cell(page, cell->measures.peak_bytes, "B");
+        const line_measures *measures = &a->cells[i]->measures;
+        row_of_cell(a, a->cells[i], page);
+        accuracy_cells(page, measures);
+        size_cells(page, measures);
+        cell(page, seconds_text(measures->seconds[SECONDS_TOTAL]));
+        cell(page, scaled_text(measures->peak_bytes, "B"));
         markup_raw(page, "</tr>\n");
     }
     table_end(page);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef void (*append)(markup *m);
 
@@ -47,9 +48,9 @@ static void characters_that_do_harm_are_replaced(void **state)
 
 static void append_shortened(markup *m)
 {
-    markup_start_of(m, "<\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9", 3);
+    markup_raw(m, start_of("<\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9", 3).text);
     markup_raw(m, "|");
-    markup_start_of(m, "abc", 3);
+    markup_raw(m, start_of("abc", 3).text);
     markup_raw(m, "|");
     markup_part(m, "<\xC3\xA9>", 3);
 }
@@ -60,16 +61,33 @@ static void long_texts_are_cut_between_characters(void **state)
     assert_appends(append_shortened, "&lt;\xC3\xA9\xE2\x80\xA6|abc|&lt;\xC3\xA9");
 }
 
+/* Each of the most characters at its longest, six bytes, and a text that ends within a character.
+ */
+static void starts_have_room_for_the_longest_text(void **state)
+{
+    (void)state;
+    char quotes[MOST_START + 2];
+    memset(quotes, '"', sizeof quotes);
+    quotes[MOST_START + 1] = 0;
+    assert_int_equal(strlen(start_of(quotes, MOST_START).text), 6 * (MOST_START - 1) + 3);
+    assert_int_equal(strlen(start_of(quotes + 1, MOST_START).text), 6 * MOST_START);
+    memset(quotes, 0x80, sizeof quotes - 1); /* no character begins */
+    memcpy(quotes, "\"\"\"", 3);
+    assert_int_equal(strlen(start_of(quotes, 4).text), 3 * 6 + MOST_START + 1 - 3);
+    assert_string_equal(start_of("a\xE2", 3).text, "a\xE2");
+    assert_string_equal(start_of("", 3).text, "");
+}
+
 static void append_numbers(markup *m)
 {
     const double numbers[] = {0.0, -0.04, 12.345, -12.35, 999.96, 1e11, 2.5e15, NAN, INFINITY};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        markup_number(m, numbers[i], 1);
+        markup_raw(m, number_text(numbers[i], 1).text);
         markup_raw(m, " ");
     }
-    markup_number(m, 7.6, 0);
+    markup_raw(m, number_text(7.6, 0).text);
     markup_raw(m, " ");
-    markup_number(m, 0.00012, 4);
+    markup_raw(m, number_text(0.00012, 4).text);
 }
 
 static const char expected_numbers[] = "0.0 0.0 12.3 -12.4 1000.0 100000000000.0 2.5e15 "
@@ -114,17 +132,17 @@ static void the_decimal_mark_is_a_point_in_every_locale(void **state)
 
 static void append_measures(markup *m)
 {
-    markup_percent(m, 0.8604);
+    markup_raw(m, percent_text(0.8604).text);
     markup_raw(m, " ");
-    markup_ratio(m, 0.3);
+    markup_raw(m, ratio_text(0.3).text);
     markup_raw(m, " ");
-    markup_ratio(m, 0.125);
+    markup_raw(m, ratio_text(0.125).text);
     markup_raw(m, " ");
-    markup_scaled(m, 11173962.0, "");
+    markup_raw(m, scaled_text(11173962.0, "").text);
     markup_raw(m, " ");
-    markup_scaled(m, 999.6, "B");
+    markup_raw(m, scaled_text(999.6, "B").text);
     markup_raw(m, " ");
-    markup_scaled(m, 12.0, "");
+    markup_raw(m, scaled_text(12.0, "").text);
 }
 
 static void measures_are_scaled(void **state)
@@ -139,7 +157,7 @@ static void append_times(markup *m)
                             123.45, 599.9,  3661.0,    90000.0,  NAN};
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
         markup_raw(m, i > 0 ? ", " : "");
-        markup_seconds(m, times[i]);
+        markup_raw(m, seconds_text(times[i]).text);
     }
 }
 
@@ -176,6 +194,7 @@ int main(void)
         cmocka_unit_test(special_characters_become_entities),
         cmocka_unit_test(characters_that_do_harm_are_replaced),
         cmocka_unit_test(long_texts_are_cut_between_characters),
+        cmocka_unit_test(starts_have_room_for_the_longest_text),
         cmocka_unit_test(numbers_have_the_decimals_asked_for),
         cmocka_unit_test(the_decimal_mark_is_a_point_in_every_locale),
         cmocka_unit_test(measures_are_scaled),
