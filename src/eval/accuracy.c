@@ -69,45 +69,44 @@ out:
 
 grail_status accuracy_check_model(const grail_model *model)
 {
-    grail_status status = GRAIL_OK;
     grail_model_facts facts = {0};
-    TRY(grail_model_describe(model, &facts));
+    CHECK(grail_model_describe(model, &facts));
     if (facts.reads_images == 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "'%s' reads text, not images; measure its perplexity on a text instead",
-             facts.directory);
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "'%s' reads text, not images; measure its perplexity on a text instead",
+                         facts.directory);
     }
     if (facts.classes < 2) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "'%s' gives features, not classes: accuracy needs a checkpoint with a classification "
-             "head",
-             facts.directory);
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "'%s' gives features, not classes: accuracy needs a checkpoint with a classification "
+            "head",
+            facts.directory);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_labels(measurement *m)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_new(&m->labels, (size_t)m->images, sizeof m->labels[0]));
+    CHECK(memory_new(&m->labels, (size_t)m->images, sizeof m->labels[0]));
     for (int64_t i = 0; i < m->images; i++) {
         const int64_t label = image_set_label(m->set, m->indices[i]);
         if (label < 0) {
-            FAIL(GRAIL_ERROR_ARGUMENT,
-                 "%s has no label; put the images into one folder per class, or give their labels "
-                 "in a CSV file",
-                 image_set_name(m->set, m->indices[i]));
+            return error_set(
+                GRAIL_ERROR_ARGUMENT,
+                "%s has no label; put the images into one folder per class, or give their labels "
+                "in a CSV file",
+                image_set_name(m->set, m->indices[i]));
         }
         if (label >= m->classes) {
-            FAIL(GRAIL_ERROR_ARGUMENT,
-                 "%s has label %lld, but the network has only %lld classes, numbered from 0",
-                 image_set_name(m->set, m->indices[i]), (long long)label, (long long)m->classes);
+            return error_set(
+                GRAIL_ERROR_ARGUMENT,
+                "%s has label %lld, but the network has only %lld classes, numbered from 0",
+                image_set_name(m->set, m->indices[i]), (long long)label, (long long)m->classes);
         }
         m->labels[i] = (int32_t)label;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status check_outputs(const measurement *m, int64_t rows, matrix logits)
@@ -125,30 +124,25 @@ static grail_status check_outputs(const measurement *m, int64_t rows, matrix log
 /* Of the `count` images of a batch, whose files were read a moment ago. */
 static grail_status look_for_calibrated(measurement *m, const int64_t *indices, int64_t count)
 {
-    grail_status status = GRAIL_OK;
     if (m->calibrated == NULL || m->calibrated->count == 0) {
         return GRAIL_OK;
     }
-    TRY(memory_resize(&m->digests, (size_t)count, sizeof m->digests[0]));
-    TRY(image_set_digests(m->set, count, indices, m->digests));
+    CHECK(memory_resize(&m->digests, (size_t)count, sizeof m->digests[0]));
+    CHECK(image_set_digests(m->set, count, indices, m->digests));
     for (int64_t i = 0; i < count; i++) {
         m->seen += hash_set_has(m->calibrated, m->digests[i]) ? 1 : 0;
         m->found += hash_set_mark(m->calibrated, m->digests[i], m->marked);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status run_batch(measurement *m, const float *pixels, int64_t count)
 {
-    grail_status status = GRAIL_OK;
     matrix logits = {0};
-    TRY(look_for_calibrated(m, m->indices + m->sums.images, count));
-    TRY(image_pass_run(&m->pass, count, pixels, &logits));
-    TRY(check_outputs(m, count, logits));
-    TRY(accuracy_add(logits, m->labels + m->sums.images, &m->sums));
-out:
-    return status;
+    CHECK(look_for_calibrated(m, m->indices + m->sums.images, count));
+    CHECK(image_pass_run(&m->pass, count, pixels, &logits));
+    CHECK(check_outputs(m, count, logits));
+    return accuracy_add(logits, m->labels + m->sums.images, &m->sums);
 }
 
 static grail_status run_batches(measurement *m, int64_t batch, grail_eval_observer observer,

@@ -30,16 +30,15 @@ static batch_shape shape_of_batch(const forward_pass *f, int64_t batch)
 
 grail_status forward_advance(forward_pass *f, int end)
 {
-    grail_status status = GRAIL_OK;
     const int begin = f->stream.position;
-    TRY(sample_stream_move_begin(&f->stream, end));
+    CHECK(sample_stream_move_begin(&f->stream, end));
     for (int64_t batch = 0; batch < batch_count(f); batch++) {
         const int32_t *ids =
             f->windows->ids + (f->first + batch * f->batch_windows) * f->windows->length;
-        TRY(execution_begin(f->run, shape_of_batch(f, batch), (batch_input){.ids = ids}));
-        TRY(sample_stream_read(&f->stream, batch, f->run));
-        TRY(execution_run(f->run, f->store, begin, end));
-        TRY(sample_stream_write(&f->stream, batch, f->run));
+        CHECK(execution_begin(f->run, shape_of_batch(f, batch), (batch_input){.ids = ids}));
+        CHECK(sample_stream_read(&f->stream, batch, f->run));
+        CHECK(execution_run(f->run, f->store, begin, end));
+        CHECK(sample_stream_write(&f->stream, batch, f->run));
     }
     sample_stream_move_end(&f->stream);
     for (parameter_store *s = f->store; s != NULL; s = s->parent) {
@@ -47,8 +46,7 @@ grail_status forward_advance(forward_pass *f, int end)
             parameter_store_release_range(s, begin, end);
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_store *store,
@@ -98,17 +96,15 @@ matrix forward_rows(const forward_pass *f, int i, int64_t window, int64_t from, 
 grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64_t rows,
                             matrix *out)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = f->model->graph;
     /* after the last block no node mixes rows, so a slice of rows can run as one sequence
      */
-    TRY(execution_begin(f->run, sequence_batch(1, rows), (batch_input){0}));
+    CHECK(execution_begin(f->run, sequence_batch(1, rows), (batch_input){0}));
     for (int i = 0; i < f->stream.live_count; i++) {
         const matrix held = forward_rows(f, i, window, from, rows);
-        TRY(execution_put(f->run, f->stream.live[i], held));
+        CHECK(execution_put(f->run, f->stream.live[i], held));
     }
-    TRY(execution_run(f->run, f->store, f->stream.position, g->node_count));
+    CHECK(execution_run(f->run, f->store, f->stream.position, g->node_count));
     *out = execution_value(f->run, g->output);
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -38,13 +38,11 @@ void image_pass_end(image_pass *p)
 
 grail_status image_pass_run(image_pass *p, int64_t images, const float *pixels, matrix *out)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = p->run->graph;
     const batch_shape shape = {.samples = images,
                                .positions = {.height = p->side, .width = p->side}};
-    TRY(execution_begin(p->run, shape, (batch_input){.pixels = pixels}));
-    TRY(execution_run(p->run, fused_network_store(p->fused), 0, g->node_count));
+    CHECK(execution_begin(p->run, shape, (batch_input){.pixels = pixels}));
+    CHECK(execution_run(p->run, fused_network_store(p->fused), 0, g->node_count));
     *out = execution_value(p->run, g->output);
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -56,33 +56,29 @@ static bool reads_images(const grail_model *model)
 
 static grail_status random_pixels(runner *r)
 {
-    grail_status status = GRAIL_OK;
     random_state random;
     const int64_t count = r->batch * r->side * r->side * IMAGE_CHANNELS;
-    TRY(memory_new_unset(&r->pixels, (size_t)count, sizeof r->pixels[0]));
+    CHECK(memory_new_unset(&r->pixels, (size_t)count, sizeof r->pixels[0]));
     random_seed(&random, 0, 0);
     for (int64_t i = 0; i < count; i++) {
         r->pixels[i] = (float)random_normal(&random);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status random_text(runner *r)
 {
-    grail_status status = GRAIL_OK;
     random_state random;
     const int64_t count = r->batch * r->length;
     const int64_t vocabulary = r->model->graph->vocabulary;
-    TRY(memory_new_unset(&r->text.ids, (size_t)count, sizeof r->text.ids[0]));
+    CHECK(memory_new_unset(&r->text.ids, (size_t)count, sizeof r->text.ids[0]));
     random_seed(&random, 0, 0);
     for (int64_t i = 0; i < count; i++) {
         r->text.ids[i] = (int32_t)random_below(&random, vocabulary);
     }
     r->text.count = r->batch;
     r->text.length = r->length;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* -- ONNX Runtime ------------------------------------------------------------------------------ */
@@ -138,14 +134,12 @@ out:
 
 static grail_status open_own(const grail_compute *compute, runner *r)
 {
-    grail_status status = GRAIL_OK;
-    TRY(compute_open(compute, r->model, &r->backend));
-    TRY(parameter_store_create(r->model, r->backend, NULL, &r->store));
+    CHECK(compute_open(compute, r->model, &r->backend));
+    CHECK(parameter_store_create(r->model, r->backend, NULL, &r->store));
     if (reads_images(r->model)) {
-        TRY(image_pass_begin(&r->pass, r->store, r->side));
+        CHECK(image_pass_begin(&r->pass, r->store, r->side));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* All windows up to the logits of their last tokens. */
@@ -177,37 +171,32 @@ static grail_status run_once(runner *r)
 static grail_status runner_open(const grail_model *model, const grail_latency_options *o,
                                 const onnx_runtime *runtime, int64_t runs, runner *r)
 {
-    grail_status status = GRAIL_OK;
     r->model = model;
     r->batch = o->batch == 0 ? 1 : o->batch;
     if (reads_images(model)) {
         r->side = o->side == 0 ? model_image_side(model) : o->side;
-        TRY(random_pixels(r));
+        CHECK(random_pixels(r));
     } else {
         r->length = o->length == 0 ? USUAL_LENGTH : o->length;
-        TRY(random_text(r));
+        CHECK(random_text(r));
     }
-    TRY(memory_new(&r->seconds, (size_t)runs, sizeof r->seconds[0]));
-    TRY(runtime != NULL ? open_session(runtime, r) : open_own(&o->compute, r));
-out:
-    return status;
+    CHECK(memory_new(&r->seconds, (size_t)runs, sizeof r->seconds[0]));
+    return runtime != NULL ? open_session(runtime, r) : open_own(&o->compute, r);
 }
 
 /* One network runs after the other, again and again. */
 static grail_status take_turns(runner *runners, int count, int64_t runs)
 {
-    grail_status status = GRAIL_OK;
     for (int64_t run = -RUNS_BEFORE; run < runs; run++) {
         for (int i = 0; i < count; i++) {
             const double begin = clock_seconds();
-            TRY(run_once(&runners[i]));
+            CHECK(run_once(&runners[i]));
             if (run >= 0) {
                 runners[i].seconds[run] = clock_seconds() - begin;
             }
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The time of the first network by that of `r`, turn by turn: what slows the machine for a while
@@ -257,7 +246,6 @@ static grail_status check_kind(const grail_model *model, const grail_latency_opt
 static grail_status check_options(const grail_model *const *models, int count,
                                   const grail_latency_options *o)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 1; i < count; i++) {
         if (reads_images(models[i]) != reads_images(models[0])) {
             return error_set(GRAIL_ERROR_ARGUMENT,
@@ -266,13 +254,11 @@ static grail_status check_options(const grail_model *const *models, int count,
                              models[0]->path, models[i]->path);
         }
     }
-    TRY(option_integer("batch", "the number of samples at once", o->batch, 0));
-    TRY(option_integer("side", "the side of the images", o->side, 0));
-    TRY(option_integer("length", "the number of tokens per window", o->length, 0));
-    TRY(option_integer("runs", "the number of runs", o->runs, 0));
-    TRY(check_kind(models[0], o));
-out:
-    return status;
+    CHECK(option_integer("batch", "the number of samples at once", o->batch, 0));
+    CHECK(option_integer("side", "the side of the images", o->side, 0));
+    CHECK(option_integer("length", "the number of tokens per window", o->length, 0));
+    CHECK(option_integer("runs", "the number of runs", o->runs, 0));
+    return check_kind(models[0], o);
 }
 
 /* ONNX Runtime computes in f32 by itself. */

@@ -12,32 +12,28 @@
 
 static grail_status collect_window(forward_pass *f, int64_t window, float *out)
 {
-    grail_status status = GRAIL_OK;
     const int64_t vocabulary = f->model->graph->vocabulary;
     for (int64_t from = 0; from < f->windows->length; from += FORWARD_ROWS) {
         const int64_t left = f->windows->length - from;
         const int64_t rows = left < FORWARD_ROWS ? left : FORWARD_ROWS;
         matrix logits = {0};
-        TRY(forward_logits(f, window, from, rows, &logits));
-        TRY(matrix_download_f32(logits, out + from * vocabulary));
+        CHECK(forward_logits(f, window, from, rows, &logits));
+        CHECK(matrix_download_f32(logits, out + from * vocabulary));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status logits_store(const char *path, int rank, const int64_t shape[], const float *values)
 {
-    grail_status status = GRAIL_OK;
     tensor_view view = {.name = "logits", .dtype = GRAIL_DTYPE_F32, .rank = rank, .data = values};
     int64_t elements = 0;
     if (!shape_elements(rank, shape, &elements) ||
         !dtype_bytes(view.dtype, elements, &view.bytes)) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "%s: cannot store this many logits in one file", path);
+        return error_set(GRAIL_ERROR_ARGUMENT, "%s: cannot store this many logits in one file",
+                         path);
     }
     memcpy(view.shape, shape, (size_t)rank * sizeof shape[0]);
-    TRY(safetensors_write_file(path, false, 1, &view));
-out:
-    return status;
+    return safetensors_write_file(path, false, 1, &view);
 }
 
 grail_status grail_logits_write(const grail_model *model, const grail_text_source *source,

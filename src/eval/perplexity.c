@@ -89,19 +89,17 @@ static grail_status limit_windows(token_windows *windows, int64_t most)
 static grail_status measure_chunks(parameter_store *store, const token_windows *text,
                                    grail_eval_observer observer, void *user, nll_sums *sums)
 {
-    grail_status status = GRAIL_OK;
     const int64_t chunk = forward_chunk(store->model, store->backend, text->length, 0);
     for (int64_t first = 0; first < text->count; first += chunk) {
         const int64_t count = text->count - first < chunk ? text->count - first : chunk;
-        TRY(measure_chunk(store, text, first, count, sums));
+        CHECK(measure_chunk(store, text, first, count, sums));
         if (observer != NULL &&
             observer(user, first + count, text->count, sums->sum / (double)sums->count) != 0) {
-            FAIL(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld windows",
-                 (long long)(first + count), (long long)text->count);
+            return error_set(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld windows",
+                             (long long)(first + count), (long long)text->count);
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* `narrow` NULL: of `model` itself; else of what `narrow` kept of it. */

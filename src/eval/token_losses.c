@@ -49,35 +49,31 @@ static int64_t rows_at_once(const forward_pass *f, int64_t panel)
 
 static grail_status open_panel(const forward_pass *f, int64_t most, head_panel *out)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = f->model->graph;
     const grail_dtype type = backend_type(f->backend);
     const parameter_entry *bias = NULL;
     *out = (head_panel){.head = &g->nodes[g->node_count - 1]};
     const int64_t width = g->parameters[out->head->weight].shape[1];
-    TRY(matrix_new(f->backend, type, most, width, &out->weight));
-    TRY(matrix_new(f->backend, type, FORWARD_ROWS, most, &out->logits));
-    TRY(memory_new_unset(&out->ids, (size_t)most, sizeof out->ids[0]));
+    CHECK(matrix_new(f->backend, type, most, width, &out->weight));
+    CHECK(matrix_new(f->backend, type, FORWARD_ROWS, most, &out->logits));
+    CHECK(memory_new_unset(&out->ids, (size_t)most, sizeof out->ids[0]));
     if (out->head->bias != GRAPH_NONE) {
-        TRY(parameter_store_get(f->store, out->head->bias, &bias));
+        CHECK(parameter_store_get(f->store, out->head->bias, &bias));
         out->bias = bias->values;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Done once for all positions. */
 static grail_status order_panel(const forward_pass *f, head_panel *p)
 {
-    grail_status status = GRAIL_OK;
     const grail_dtype type = backend_weight_type(f->backend);
     matrix_free(&p->ordered);
     if (type != backend_type(f->backend)) {
-        TRY(matrix_new(f->backend, type, p->rows, p->weight.columns, &p->ordered));
-        TRY(matrix_copy(matrix_rows(p->weight, 0, p->rows), p->ordered));
+        CHECK(matrix_new(f->backend, type, p->rows, p->weight.columns, &p->ordered));
+        CHECK(matrix_copy(matrix_rows(p->weight, 0, p->rows), p->ordered));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* What was read is not kept in pages of the mapped file either. */
@@ -102,48 +98,40 @@ out:
 static grail_status panel_logits(const forward_pass *f, const head_panel *p, int64_t window,
                                  int64_t from, int64_t rows, matrix *out)
 {
-    grail_status status = GRAIL_OK;
     const matrix bias =
         matrix_exists(p->bias) ? matrix_columns(p->bias, p->first, p->rows) : no_matrix;
     *out = matrix_reshape(p->logits, rows, p->rows);
-    TRY(matrix_linear(forward_rows(f, 0, window, from, rows),
-                      matrix_exists(p->ordered) ? p->ordered : matrix_rows(p->weight, 0, p->rows),
-                      bias, *out));
-    TRY(execution_check_finite(f->model->graph, p->head, p->first, *out));
-out:
-    return status;
+    CHECK(matrix_linear(forward_rows(f, 0, window, from, rows),
+                        matrix_exists(p->ordered) ? p->ordered : matrix_rows(p->weight, 0, p->rows),
+                        bias, *out));
+    return execution_check_finite(f->model->graph, p->head, p->first, *out);
 }
 
 /* Adds the logits of some positions, of a panel or (NULL) of the complete head. */
 static grail_status add_positions(forward_pass *f, const head_panel *p, int64_t window,
                                   int64_t from, int64_t rows, entropy_sums *out)
 {
-    grail_status status = GRAIL_OK;
     matrix logits = {0};
     const int32_t *targets = f->windows->ids + window * f->windows->length + from + 1;
     if (p == NULL) {
-        TRY(forward_logits(f, window, from, rows, &logits));
+        CHECK(forward_logits(f, window, from, rows, &logits));
     } else {
-        TRY(panel_logits(f, p, window, from, rows, &logits));
+        CHECK(panel_logits(f, p, window, from, rows, &logits));
     }
-    TRY(matrix_cross_entropy(logits, p == NULL ? 0 : p->first, targets, out));
-out:
-    return status;
+    return matrix_cross_entropy(logits, p == NULL ? 0 : p->first, targets, out);
 }
 
 /* Positions 0 .. length-2 predict tokens 1 .. length-1. */
 static grail_status add_windows(forward_pass *f, const head_panel *p, entropy_sums *out)
 {
-    grail_status status = GRAIL_OK;
     const int64_t scored = f->windows->length - 1;
     for (int64_t w = 0; w < f->count; w++) {
         for (int64_t from = 0; from < scored; from += FORWARD_ROWS) {
             const int64_t rows = scored - from < FORWARD_ROWS ? scored - from : FORWARD_ROWS;
-            TRY(add_positions(f, p, f->first + w, from, rows, out + w * scored + from));
+            CHECK(add_positions(f, p, f->first + w, from, rows, out + w * scored + from));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status add_panels(forward_pass *f, int64_t most, entropy_sums *out)

@@ -36,18 +36,16 @@ static void inputs_fini(inputs *in)
 static grail_status compare_window(forward_pass *a, forward_pass *b, int64_t window,
                                    comparison_sums *sums)
 {
-    grail_status status = GRAIL_OK;
     const int64_t length = a->windows->length;
     for (int64_t from = 0; from < length; from += FORWARD_ROWS) {
         const int64_t rows = length - from < FORWARD_ROWS ? length - from : FORWARD_ROWS;
         matrix left = {0};
         matrix right = {0};
-        TRY(forward_logits(a, window, from, rows, &left));
-        TRY(forward_logits(b, window, from, rows, &right));
-        TRY(comparison_add(left, right, sums));
+        CHECK(forward_logits(a, window, from, rows, &left));
+        CHECK(forward_logits(b, window, from, rows, &right));
+        CHECK(comparison_add(left, right, sums));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status compare_chunk(parameter_store *a, parameter_store *b,
@@ -71,32 +69,28 @@ out:
 static grail_status compare_on_text(parameter_store *a, parameter_store *b,
                                     const token_windows *windows, comparison_sums *sums)
 {
-    grail_status status = GRAIL_OK;
     const int64_t chunk = forward_chunk(a->model, a->backend, windows->length, 0);
     for (int64_t first = 0; first < windows->count; first += chunk) {
         const int64_t left = windows->count - first;
-        TRY(compare_chunk(a, b, windows, first, left < chunk ? left : chunk, sums));
+        CHECK(compare_chunk(a, b, windows, first, left < chunk ? left : chunk, sums));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* As long as the network allows. */
 static grail_status random_windows(const grail_model *model, token_windows *out)
 {
-    grail_status status = GRAIL_OK;
     random_state random;
     const bool is_short = model->context < RANDOM_LENGTH;
     token_windows w = {.count = RANDOM_WINDOWS,
                        .length = is_short ? model->context : RANDOM_LENGTH};
-    TRY(memory_new(&w.ids, (size_t)(w.count * w.length), sizeof w.ids[0]));
+    CHECK(memory_new(&w.ids, (size_t)(w.count * w.length), sizeof w.ids[0]));
     random_seed(&random, 0, 0);
     for (int64_t i = 0; i < w.count * w.length; i++) {
         w.ids[i] = (int32_t)random_below(&random, model->graph->vocabulary);
     }
     *out = w;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_text(const grail_model *model, const grail_text_source *source,
@@ -118,14 +112,11 @@ static grail_status read_text(const grail_model *model, const grail_text_source 
 static grail_status compare_batch(image_pass *a, image_pass *b, int64_t images, const float *pixels,
                                   comparison_sums *sums)
 {
-    grail_status status = GRAIL_OK;
     matrix left = {0};
     matrix right = {0};
-    TRY(image_pass_run(a, images, pixels, &left));
-    TRY(image_pass_run(b, images, pixels, &right));
-    TRY(comparison_add(left, right, sums));
-out:
-    return status;
+    CHECK(image_pass_run(a, images, pixels, &left));
+    CHECK(image_pass_run(b, images, pixels, &right));
+    return comparison_add(left, right, sums);
 }
 
 static grail_status compare_on_set(image_pass *a, image_pass *b, const inputs *in,
@@ -167,36 +158,31 @@ out:
 
 static grail_status random_images(const grail_model *model, inputs *out)
 {
-    grail_status status = GRAIL_OK;
     random_state random;
     const int64_t side = model_image_side(model);
     const int64_t count = RANDOM_IMAGES * side * side * IMAGE_CHANNELS;
-    TRY(memory_new_unset(&out->pixels, (size_t)count, sizeof out->pixels[0]));
+    CHECK(memory_new_unset(&out->pixels, (size_t)count, sizeof out->pixels[0]));
     random_seed(&random, 0, 0);
     for (int64_t i = 0; i < count; i++) {
         out->pixels[i] = (float)random_normal(&random);
     }
     out->side = side;
     out->images = RANDOM_IMAGES;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_images(const grail_model *model, const grail_image_source *source,
                                 int64_t most, inputs *out)
 {
-    grail_status status = GRAIL_OK;
     if (source == NULL || source->path == NULL) {
         return random_images(model, out);
     }
-    TRY(grail_images_open(model, source, &out->set));
+    CHECK(grail_images_open(model, source, &out->set));
     const int64_t all = image_set_count(out->set);
     out->side = image_set_side(out->set);
     out->images = most > 0 && most < all ? most : all;
-    TRY(memory_new(&out->indices, (size_t)out->images, sizeof out->indices[0]));
-    TRY(image_set_sample(out->set, out->images, 0, out->indices));
-out:
-    return status;
+    CHECK(memory_new(&out->indices, (size_t)out->images, sizeof out->indices[0]));
+    return image_set_sample(out->set, out->images, 0, out->indices);
 }
 
 /* -- both ------------------------------------------------------------------------------------- */
@@ -279,18 +265,17 @@ out:
 
 static grail_status check_outputs(const grail_model *dense, const grail_model *narrow)
 {
-    grail_status status = GRAIL_OK;
     int64_t a = 0;
     int64_t b = 0;
-    TRY(output_width(dense->graph, &a));
-    TRY(output_width(narrow->graph, &b));
+    CHECK(output_width(dense->graph, &a));
+    CHECK(output_width(narrow->graph, &b));
     if (a != b) {
-        FAIL(GRAIL_ERROR_SHAPE,
-             "the networks have different numbers of outputs: '%s' has %lld, '%s' has %lld",
-             dense->path, (long long)a, narrow->path, (long long)b);
+        return error_set(
+            GRAIL_ERROR_SHAPE,
+            "the networks have different numbers of outputs: '%s' has %lld, '%s' has %lld",
+            dense->path, (long long)a, narrow->path, (long long)b);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status check_vocabularies(const grail_model *dense, const grail_model *narrow)

@@ -160,14 +160,13 @@ out:
 grail_status zeroed_store_of_cut(parameter_store *dense, const grail_model *narrow,
                                  parameter_store **out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(zeroed_store_create(dense, narrow, false, out));
+    CHECK(zeroed_store_create(dense, narrow, false, out));
     if (*out == NULL) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: what the cut alone does cannot be measured: there is no report.json that lists "
-             "kept units, or units were folded into others",
-             checkpoint_directory(narrow->checkpoint));
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: what the cut alone does cannot be measured: there is no report.json that lists "
+            "kept units, or units were folded into others",
+            checkpoint_directory(narrow->checkpoint));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -38,7 +38,6 @@ typedef struct fit_size {
 static grail_status read_options(const grail_model *model, const grail_compress_options *o,
                                  request *out)
 {
-    grail_status status = GRAIL_OK;
     grail_compress_options copy = *o;
     request r = {.graph = model->graph,
                  .samples = (double)(o->read.samples > 0 ? o->read.samples : USUAL_SAMPLES),
@@ -46,26 +45,27 @@ static grail_status read_options(const grail_model *model, const grail_compress_
                  .open_loop = o->fit.open_loop != 0,
                  .selects_openly = o->cut.select != NULL && strcmp(o->cut.select, "open") == 0};
     if (model->graph->input_kind != INPUT_IMAGES) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: cannot estimate the memory for a network that reads text, only for one that "
-             "reads images",
-             model->path);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: cannot estimate the memory for a network that reads text, only for one that "
+            "reads images",
+            model->path);
     }
     if (o->amount.plan != NULL || o->amount.plan_text != NULL ||
         o->amount.site_sparsity_count > 0) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "cannot estimate the memory for a plan or for sparsities of "
-                                      "single sites; give one sparsity per kind of site");
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "cannot estimate the memory for a plan or for sparsities of "
+                         "single sites; give one sparsity per kind of site");
     }
-    TRY(selector_from_name(o->cut.selector, &r.selector));
-    TRY(compensation_from_options(o, r.selector, &r.how));
-    TRY(heal_options_read(o, INPUT_IMAGES, &r.heal));
+    CHECK(selector_from_name(o->cut.selector, &r.selector));
+    CHECK(compensation_from_options(o, r.selector, &r.how));
+    CHECK(heal_options_read(o, INPUT_IMAGES, &r.heal));
     for (int k = 0; k < SITE_KINDS; k++) {
         r.sparsity[k] = *grail_compress_sparsity(&copy, site_kind_name((site_kind)k));
     }
-    TRY(sites_derive(model->graph, GQA_KV_GROUPS, &r.sites));
+    CHECK(sites_derive(model->graph, GQA_KV_GROUPS, &r.sites));
     *out = r;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static bool cuts_site(const request *r, const site *s)

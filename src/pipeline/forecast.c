@@ -239,20 +239,18 @@ static double stream_bytes(const rows_of *r, double limit)
 static grail_status measure(const grail_compress_options *options, rows_of *r, int64_t *widths,
                             extent *extents)
 {
-    grail_status status = GRAIL_OK;
     const grail_model *model = r->request->model;
     const bool of_images = model->graph->input_kind == INPUT_IMAGES;
     const int64_t side = of_images ? model_image_side(model) : 1;
     const int64_t usual = model->context < USUAL_CONTEXT ? model->context : USUAL_CONTEXT;
     const int64_t length = options->read.text.context > 0 ? options->read.text.context : usual;
-    TRY(graph_widths(r->request->graph, widths));
-    TRY(graph_extents(r->request->graph, (extent){.height = side, .width = side}, extents));
+    CHECK(graph_widths(r->request->graph, widths));
+    CHECK(graph_extents(r->request->graph, (extent){.height = side, .width = side}, extents));
     r->widths = widths;
     r->extents = extents;
     r->samples = (double)(options->read.samples > 0 ? options->read.samples : USUAL_SAMPLES) *
                  (of_images ? 1.0 : (double)length);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status grail_compression_forecast(const grail_compression *c,

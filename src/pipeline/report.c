@@ -35,68 +35,60 @@ out:
 /* Nothing for a loader whose lines are not known. */
 static grail_status lines_to_json(const char *lines, json_t *loader)
 {
-    grail_status status = GRAIL_OK;
     char line[LOADER_LINES_SIZE];
     if (lines[0] == 0) {
         return GRAIL_OK;
     }
     json_t *list = json_array();
-    TRY(json_put(loader, "lines", list));
+    CHECK(json_put(loader, "lines", list));
     for (const char *end = NULL; (end = strchr(lines, '\n')) != NULL; lines = end + 1) {
         snprintf(line, sizeof line, "%.*s", (int)(end - lines), lines);
-        TRY(json_push(list, json_text(line)));
+        CHECK(json_push(list, json_text(line)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status loaders_to_json(const loader_verdict *verdicts, json_t *report)
 {
-    grail_status status = GRAIL_OK;
     json_t *list = json_array();
-    TRY(json_put(report, "loaders", list));
+    CHECK(json_put(report, "loaders", list));
     for (int i = 0; i < LOADER_COUNT; i++) {
         const loader_verdict *v = &verdicts[i];
         json_t *one = json_pack("{s:o, s:b, s:o}", "loader", json_text(v->loader), "loads",
                                 v->loads ? 1 : 0, "reason", json_text(v->reason));
-        TRY(json_push(list, one));
-        TRY(lines_to_json(v->lines, one));
+        CHECK(json_push(list, one));
+        CHECK(lines_to_json(v->lines, one));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status sites_to_json(const site_result *results, int count, json_t *report)
 {
-    grail_status status = GRAIL_OK;
     json_t *one = NULL;
     json_t *list = json_array();
-    TRY(json_put(report, "sites", list));
+    CHECK(json_put(report, "sites", list));
     for (int i = 0; i < count; i++) {
-        TRY(site_result_to_json(&results[i], &one));
-        TRY(json_push(list, one));
+        CHECK(site_result_to_json(&results[i], &one));
+        CHECK(json_push(list, one));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* How often the backend had an operation done on the host; nothing for one that has them all. */
 static grail_status fallbacks_to_json(const backend *b, json_t *report)
 {
-    grail_status status = GRAIL_OK;
     json_t *counts = NULL;
     for (int i = 0; i < operation_count(); i++) {
         const int64_t count = backend_fallbacks(b, i);
         if (count > 0 && counts == NULL) {
             counts = json_object();
-            TRY(json_put(report, "host_operations", counts));
+            CHECK(json_put(report, "host_operations", counts));
         }
         if (count > 0) {
-            TRY(json_put(counts, operation_name(i), json_integer(count)));
+            CHECK(json_put(counts, operation_name(i), json_integer(count)));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status build_report(const grail_compression *c, json_t **out)

@@ -17,44 +17,36 @@ static grail_status read_recorded(const void *from, int parameter, float **out)
  * the sample streams through them. */
 static grail_status replay_blocks(grail_compression *c)
 {
-    grail_status status = GRAIL_OK;
     const recorded_parameters recorded = {.read = read_recorded, .from = c};
     for (int block = 0; block < c->output->blocks_recorded; block++) {
-        TRY(output_restore_block(c->output, block, c->network));
-        TRY(compress_block(c->network, block, &recorded));
+        CHECK(output_restore_block(c->output, block, c->network));
+        CHECK(compress_block(c->network, block, &recorded));
         network_release_block(c->network, block);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status fresh_block(grail_compression *c, int block)
 {
-    grail_status status = GRAIL_OK;
-    TRY(compress_block(c->network, block, NULL));
+    CHECK(compress_block(c->network, block, NULL));
     if (!c->request->finishes_with_network) {
         if (c->output != NULL) {
-            TRY(output_write_block(c->output, c->network, block));
+            CHECK(output_write_block(c->output, c->network, block));
         }
         network_release_block(c->network, block);
     }
     /* a run that is cancelled here loses nothing */
-    TRY(progress_tell(&c->network->progress, c->request, block, NULL));
-out:
-    return status;
+    return progress_tell(&c->network->progress, c->request, block, NULL);
 }
 
 /* Tensors outside the blocks are written now unless the network is finished at once at the end. */
 static grail_status run_beginning(grail_compression *c)
 {
-    grail_status status = GRAIL_OK;
     if (!c->request->finishes_with_network && c->output != NULL) {
-        TRY(output_write_block(c->output, c->network, GRAPH_NONE));
+        CHECK(output_write_block(c->output, c->network, GRAPH_NONE));
     }
-    TRY(choose_openly(c->network));
-    TRY(compress_block(c->network, GRAPH_NONE, NULL));
-out:
-    return status;
+    CHECK(choose_openly(c->network));
+    return compress_block(c->network, GRAPH_NONE, NULL);
 }
 
 static grail_status save_training(void *user, const optimizer *o, const training_state *state)
@@ -72,73 +64,63 @@ static grail_status restore_training(void *user, optimizer *o, training_state *s
 /* Heals the whole fitted network; where it is written, it can be continued. */
 static grail_status heal_fitted(grail_compression *c)
 {
-    grail_status status = GRAIL_OK;
     heal_memory memory = {0};
-    TRY(heal_prepare(c->network));
+    CHECK(heal_prepare(c->network));
     if (c->output != NULL) {
         memory =
             (heal_memory){.save = save_training, .restore = restore_training, .user = c->output};
     }
-    TRY(heal_network(c->network, &memory));
+    CHECK(heal_network(c->network, &memory));
     if (c->output != NULL) {
-        TRY(output_write_network(c->output, c->network));
+        CHECK(output_write_network(c->output, c->network));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Runs the head and, after an open loop, REPAIR; writes everything that could not be written
  * before. */
 static grail_status run_end(grail_compression *c)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = c->request;
     if (request->finishes_with_network) {
-        TRY(compress_block(c->network, request->graph->block_count, NULL));
+        CHECK(compress_block(c->network, request->graph->block_count, NULL));
     }
     if (request->finishes_with_network && request->plan.loop == LOOP_OPEN) {
-        TRY(repair_network(c->network));
+        CHECK(repair_network(c->network));
     }
-    TRY(heal_blocks_after_walk(c->network));
+    CHECK(heal_blocks_after_walk(c->network));
     if (c->output != NULL && request->heal.network) {
-        TRY(output_write_fitted(c->output, c->network));
+        CHECK(output_write_fitted(c->output, c->network));
     } else if (c->output != NULL && request->finishes_with_network) {
-        TRY(output_write_network(c->output, c->network));
+        CHECK(output_write_network(c->output, c->network));
     }
     if (request->heal.network) {
-        TRY(heal_fitted(c));
+        CHECK(heal_fitted(c));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status run_network(grail_compression *c)
 {
-    grail_status status = GRAIL_OK;
     const int finished = c->output == NULL ? 0 : c->output->blocks_recorded;
     c->network->progress = progress_start(0);
-    TRY(run_beginning(c));
+    CHECK(run_beginning(c));
     if (finished > 0) {
-        TRY(replay_blocks(c));
+        CHECK(replay_blocks(c));
     }
     c->network->progress = progress_start(finished);
     for (int block = finished; block < c->request->graph->block_count; block++) {
-        TRY(fresh_block(c, block));
+        CHECK(fresh_block(c, block));
     }
-    TRY(run_end(c));
-out:
-    return status;
+    return run_end(c);
 }
 
 /* A run that was interrupted while the network was healed. */
 static grail_status continue_healing(grail_compression *c)
 {
-    grail_status status = GRAIL_OK;
     c->network->progress = progress_start(c->request->graph->block_count);
-    TRY(output_restore_fitted(c->output, c->network));
-    TRY(heal_fitted(c));
-out:
-    return status;
+    CHECK(output_restore_fitted(c->output, c->network));
+    return heal_fitted(c);
 }
 
 /* A continued run whose weights are all written has nothing left to compute. */

@@ -22,18 +22,15 @@ typedef struct judgement {
 static grail_status run_to(const calibration_network *network, const network_run *run,
                            int64_t batch, int end)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     const graph *g = request->graph;
     batch_input input = {0};
     if (g->last_use[g->input] >= run->stream.position) {
         input = calibration_input(request->samples, batch);
     }
-    TRY(execution_begin(run->execution, calibration_shape(request->samples, batch), input));
-    TRY(sample_stream_peek(&run->stream, batch, run->execution));
-    TRY(execution_run(run->execution, run->parameters, run->stream.position, end));
-out:
-    return status;
+    CHECK(execution_begin(run->execution, calibration_shape(request->samples, batch), input));
+    CHECK(sample_stream_peek(&run->stream, batch, run->execution));
+    return execution_run(run->execution, run->parameters, run->stream.position, end);
 }
 
 static grail_status add_features(matrix left, matrix right, judgement *j)
@@ -64,18 +61,15 @@ static grail_status add_rows(matrix dense, matrix narrow, judgement *j)
 /* The head's product for some rows of its input. */
 static grail_status apply_head(const network_run *run, const node *head, int64_t begin, matrix out)
 {
-    grail_status status = GRAIL_OK;
     const parameter_entry *weight = NULL;
     const parameter_entry *bias = NULL;
     const matrix x = execution_value(run->execution, head->inputs[0]);
-    TRY(parameter_store_get(run->parameters, head->weight, &weight));
+    CHECK(parameter_store_get(run->parameters, head->weight, &weight));
     if (head->bias != GRAPH_NONE) {
-        TRY(parameter_store_get(run->parameters, head->bias, &bias));
+        CHECK(parameter_store_get(run->parameters, head->bias, &bias));
     }
-    TRY(matrix_linear(matrix_rows(x, begin, out.rows), weight->values,
-                      bias == NULL ? no_matrix : bias->values, out));
-out:
-    return status;
+    return matrix_linear(matrix_rows(x, begin, out.rows), weight->values,
+                         bias == NULL ? no_matrix : bias->values, out);
 }
 
 /* A network that ends in a Linear: its outputs are made panel by panel. */
@@ -141,27 +135,25 @@ static grail_status check_batches(const compression_request *request)
 
 grail_status judge_divergence(calibration_network *network, double *out)
 {
-    grail_status status = GRAIL_OK;
     const batch_shape none = {0};
     grail_model_facts facts = {0};
     judgement j = {.network = network};
-    TRY(check_batches(network->request));
-    TRY(grail_model_describe(network->request->model, &facts));
+    CHECK(check_batches(network->request));
+    CHECK(grail_model_describe(network->request->model, &facts));
     j.of_classes = facts.reads_images == 0 || facts.classes > 0;
     for (int64_t batch = 0; batch < network->request->samples->batch_count; batch++) {
         if (request_judges_batch(network->request, batch)) {
-            TRY(judge_batch(&j, batch));
+            CHECK(judge_batch(&j, batch));
         }
     }
-    TRY(execution_begin(network->dense.execution, none, (batch_input){0}));
-    TRY(execution_begin(network->current.execution, none, (batch_input){0}));
+    CHECK(execution_begin(network->dense.execution, none, (batch_input){0}));
+    CHECK(execution_begin(network->current.execution, none, (batch_input){0}));
     if (j.of_classes && j.sums.rows == 0) {
-        FAIL(GRAIL_ERROR_NUMERIC, "no output of the narrowed network could be judged");
+        return error_set(GRAIL_ERROR_NUMERIC, "no output of the narrowed network could be judged");
     }
     *out = j.of_classes ? j.sums.kl / (double)j.sums.rows
                         : (j.energy > 0.0 ? j.distance / j.energy : 0.0);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status judge_widths(const grail_compress_options *options, const int64_t *kept, double *out)

@@ -34,18 +34,16 @@ void loss_curves_free(loss_curve *curves, int count)
 /* Begins to observe the consumers that stand in nodes [begin, end). */
 static grail_status begin_observing(dense_pass *p, int begin, int end)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < p->request->sites->list.count; i++) {
         const site *s = site_at(p->request, i);
         for (int k = 0; k < s->consumer_count; k++) {
             const int reader = s->consumers[k].node;
             if (reader >= begin && reader < end) {
-                TRY(observation_init_input(p->request, i, k, &p->observed[reader]));
+                CHECK(observation_init_input(p->request, i, k, &p->observed[reader]));
             }
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Adds the squares of a value's elements. */
@@ -70,16 +68,14 @@ out:
 /* Of everything that later nodes read: the residual stream. */
 static grail_status add_block_energy(dense_pass *p, const execution *e)
 {
-    grail_status status = GRAIL_OK;
     for (int v = 0; v < e->graph->value_count; v++) {
         const matrix x = execution_value(e, v);
         if (matrix_exists(x) &&
             (e->graph->last_use[v] >= p->end || p->end == e->graph->node_count)) {
-            TRY(add_energy(x, &p->energy));
+            CHECK(add_energy(x, &p->energy));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* A node_visitor; `user` is a dense_pass. */
@@ -114,17 +110,15 @@ out:
 /* Moves the sums of a consumer into what a selector sees. */
 static grail_status take_input(observation *o, input_statistics *in, double **means)
 {
-    grail_status status = GRAIL_OK;
-    TRY(statistics_check_finite(o->fit));
-    TRY(take_means(o->fit, means));
+    CHECK(statistics_check_finite(o->fit));
+    CHECK(take_means(o->fit, means));
     *in = (input_statistics){.width = o->fit->width,
                              .weight = o->fit->weight,
                              .rounding = sums_rounding(o->fit->owner, o->fit->count),
                              .gram = o->fit->gram,
                              .means = *means};
     o->fit->gram = no_matrix;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static void scale_losses(int64_t units, double energy, double *losses)
@@ -222,24 +216,22 @@ out:
 
 static grail_status pass_block(dense_pass *p, int block)
 {
-    grail_status status = GRAIL_OK;
     int begin = 0;
     int end = 0;
     graph_block_range(p->request->graph, block, &begin, &end);
     const double began = clock_seconds();
-    TRY(begin_observing(p, begin, end));
+    CHECK(begin_observing(p, begin, end));
     p->energy = 0.0;
     p->end = end;
     if (begin < end) {
-        TRY(run_carry(p->network, &p->network->current, end, true, add_node, p));
+        CHECK(run_carry(p->network, &p->network->current, end, true, add_node, p));
     }
     const double passed = clock_seconds();
-    TRY(finish_sites(p, begin, end));
+    CHECK(finish_sites(p, begin, end));
     p->times.pass += passed - began;
     p->times.curves += clock_seconds() - passed;
     network_release_block(p->network, block);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Blocks up to the last one that has a consumer. */

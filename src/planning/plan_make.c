@@ -246,44 +246,51 @@ static bool may_drop(const making *m)
 
 static grail_status read_choices(making *m)
 {
-    grail_status status = GRAIL_OK;
     int limited = 0;
     int budget = 0;
     const grail_plan_options *o = m->options;
-    TRY(compress_options_check(&o->compress));
-    TRY(options_check(fields, o));
-    TRY(option_find_word("limit", o->limit, limit_names, &limited));
-    TRY(option_find_word("budget", o->budget, budget_names, &budget));
-    TRY(check_kinds(o->kinds));
+    CHECK(compress_options_check(&o->compress));
+    CHECK(options_check(fields, o));
+    CHECK(option_find_word("limit", o->limit, limit_names, &limited));
+    CHECK(option_find_word("budget", o->budget, budget_names, &budget));
+    CHECK(check_kinds(o->kinds));
     if (!(o->most > 0.0) && !(o->ratio > 0.0 && o->ratio <= 1.0)) {
-        FAIL_ABOUT("most ratio", GRAIL_ERROR_ARGUMENT,
-                   "the limit is %g and its ratio %g; give a limit above 0, or a ratio in (0, 1]",
-                   o->most, o->ratio);
+        return error_about(
+            error_set(
+                GRAIL_ERROR_ARGUMENT,
+                "the limit is %g and its ratio %g; give a limit above 0, or a ratio in (0, 1]",
+                o->most, o->ratio),
+            "most ratio");
     }
     if (budget == BUDGET_SEARCH && o->compress.fit.open_loop != 0) {
-        FAIL_ABOUT("fit.open_loop budget", GRAIL_ERROR_ARGUMENT,
-                   "a search needs a closed loop, in which the narrowed network runs beside the "
-                   "dense one; use that, or another budget");
+        return error_about(
+            error_set(GRAIL_ERROR_ARGUMENT,
+                      "a search needs a closed loop, in which the narrowed network runs beside the "
+                      "dense one; use that, or another budget"),
+            "fit.open_loop budget");
     }
     if (o->drop_sublayers != 0 && budget != BUDGET_SEARCH && budget != BUDGET_ERROR) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "the budget '%s' gives every sublayer a width; sublayers are dropped by the budgets "
-             "search and error",
-             budget_names[budget]);
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "the budget '%s' gives every sublayer a width; sublayers are dropped by the budgets "
+            "search and error",
+            budget_names[budget]);
     }
     if (budget == BUDGET_SLIMGPT && o->uniform_widths != 0) {
-        FAIL_ABOUT(
-            "uniform_widths budget", GRAIL_ERROR_ARGUMENT,
-            "the budget 'slimgpt' gives every depth its own width; let widths differ, or use "
-            "another budget");
+        return error_about(
+            error_set(
+                GRAIL_ERROR_ARGUMENT,
+                "the budget 'slimgpt' gives every depth its own width; let widths differ, or use "
+                "another budget"),
+            "uniform_widths budget");
     }
-    TRY(option_about("heads_removed", check_heads_removed(o->heads_removed, (budget_kind)budget)));
+    CHECK(
+        option_about("heads_removed", check_heads_removed(o->heads_removed, (budget_kind)budget)));
     m->limited = (limit_kind)limited;
     m->asked = (budget_kind)budget;
     m->budget = o->compress.output.dry_run != 0 && measures(m->asked) ? BUDGET_UNIFORM
                                                                       : (budget_kind)budget;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status check_samples(const making *m)
@@ -304,7 +311,6 @@ static grail_status check_samples(const making *m)
 
 static grail_status open_request(making *m)
 {
-    grail_status status = GRAIL_OK;
     const grail_plan_options *o = m->options;
     const request_purpose purpose = {
         .reads_samples = measures(m->budget),
@@ -322,53 +328,49 @@ static grail_status open_request(making *m)
     m->compress.amount.sparsity_ffn = m->compress.amount.sparsity_heads = 0.0;
     m->compress.amount.sparsity_conv = m->compress.amount.sparsity_stream = 0.0;
     if (m->compress.read.session == NULL) {
-        TRY(grail_session_open(m->compress.read.model, m->compress.read.reading, &m->own_session));
+        CHECK(
+            grail_session_open(m->compress.read.model, m->compress.read.reading, &m->own_session));
         m->compress.read.session = m->own_session;
     }
     if (purpose.reads_samples) {
-        TRY(check_samples(m));
+        CHECK(check_samples(m));
     }
-    TRY(request_open(&m->compress, purpose, &m->request));
+    CHECK(request_open(&m->compress, purpose, &m->request));
     m->compress.heal.what = NULL; /* widths are judged by the closed form */
     const bool of_images = m->request->graph->input_kind == INPUT_IMAGES;
     const char *kinds = o->kinds != NULL ? o->kinds : of_images ? "conv,ffn" : "ffn,heads";
     for (int k = 0; k < SITE_KINDS; k++) {
         m->may_cut[k] = lists_kind(kinds, site_kind_name((site_kind)k));
     }
-    TRY(memory_new(&m->kept, (size_t)m->request->sites->list.count, sizeof m->kept[0]));
-    TRY(memory_new(&m->dropped, (size_t)m->request->sites->list.count, sizeof m->dropped[0]));
-out:
-    return status;
+    CHECK(memory_new(&m->kept, (size_t)m->request->sites->list.count, sizeof m->kept[0]));
+    return memory_new(&m->dropped, (size_t)m->request->sites->list.count, sizeof m->dropped[0]);
 }
 
 static grail_status find_limit(const making *m, double *out)
 {
-    grail_status status = GRAIL_OK;
     double dense = 0.0;
     for (int i = 0; i < m->request->sites->list.count; i++) {
         m->kept[i] = site_at(m->request, i)->units;
     }
-    TRY(widths_cost(m->request, m->limited, m->kept, &dense));
+    CHECK(widths_cost(m->request, m->limited, m->kept, &dense));
     if (!(dense > 0.0)) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "the network has no %s to limit", limit_names[m->limited]);
+        return error_set(GRAIL_ERROR_ARGUMENT, "the network has no %s to limit",
+                         limit_names[m->limited]);
     }
     *out = m->options->most > 0.0 ? m->options->most : floor(m->options->ratio * dense);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status collect_curves(making *m)
 {
-    grail_status status = GRAIL_OK;
     if (!measures(m->budget)) {
         return GRAIL_OK;
     }
-    TRY(network_create(m->request, m->compress.run.memory, &m->network));
-    TRY(loss_curves_collect(m->network, &m->times, &m->curves));
+    CHECK(network_create(m->request, m->compress.run.memory, &m->network));
+    CHECK(loss_curves_collect(m->network, &m->times, &m->curves));
     network_free(m->network);
     m->network = NULL;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status choose_widths(making *m)
@@ -379,10 +381,9 @@ static grail_status choose_widths(making *m)
         [BUDGET_SLIMGPT] = FORMULA_DEPTH,
         [BUDGET_ERROR] = FORMULA_ERRORS,
     };
-    grail_status status = GRAIL_OK;
     const bool drops = may_drop(m);
     if (drops) {
-        TRY(drop_space_init(&m->space, m->curves, &m->drops));
+        CHECK(drop_space_init(&m->space, m->curves, &m->drops));
     }
     if (m->budget != BUDGET_SEARCH) {
         m->formula = budget_names[m->budget];
@@ -393,38 +394,34 @@ static grail_status choose_widths(making *m)
                                        .heads_removed = heads.value,
                                        .dropped = m->dropped};
         if (drops) {
-            TRY(drops_by_errors(&m->drops, choice, m->dropped));
+            CHECK(drops_by_errors(&m->drops, choice, m->dropped));
         }
         return widths_by_formula(&m->space, choice, m->kept);
     }
     grail_plan_options options = *m->options;
     options.compress = m->compress;
-    TRY(width_search_run(&m->space, drops ? &m->drops : NULL, &options, &m->search));
+    CHECK(width_search_run(&m->space, drops ? &m->drops : NULL, &options, &m->search));
     m->search.options = NULL;
     memcpy(m->kept, m->search.best.kept, (size_t)m->request->sites->list.count * sizeof m->kept[0]);
     m->formula = m->search.best.name;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* What the widths were chosen for; a plan is read without it. */
 static grail_status describe_budget(const grail_plan_facts *f, json_t *document)
 {
-    grail_status status = GRAIL_OK;
     json_t *budget = json_object();
-    TRY(json_put(document, "budget", budget));
-    TRY(json_put(budget, "budget", json_text(f->budget)));
-    TRY(json_put(budget, "formula", json_text(f->formula)));
-    TRY(json_put(budget, "limit", json_text(f->limit)));
-    TRY(json_put(budget, "most", json_real_or_null(f->most)));
-    TRY(json_put(budget, "cost", json_real_or_null(f->cost)));
-    TRY(json_put(budget, "dense_cost", json_real_or_null(f->dense_cost)));
-    TRY(json_put(budget, "divergence", json_real_or_null(f->divergence)));
-    TRY(json_put(budget, "uniform_divergence", json_real_or_null(f->uniform_divergence)));
-    TRY(json_put(budget, "uniform_cost", json_real_or_null(f->uniform_cost)));
-    TRY(json_put(budget, "tried", json_integer(f->tried)));
-out:
-    return status;
+    CHECK(json_put(document, "budget", budget));
+    CHECK(json_put(budget, "budget", json_text(f->budget)));
+    CHECK(json_put(budget, "formula", json_text(f->formula)));
+    CHECK(json_put(budget, "limit", json_text(f->limit)));
+    CHECK(json_put(budget, "most", json_real_or_null(f->most)));
+    CHECK(json_put(budget, "cost", json_real_or_null(f->cost)));
+    CHECK(json_put(budget, "dense_cost", json_real_or_null(f->dense_cost)));
+    CHECK(json_put(budget, "divergence", json_real_or_null(f->divergence)));
+    CHECK(json_put(budget, "uniform_divergence", json_real_or_null(f->uniform_divergence)));
+    CHECK(json_put(budget, "uniform_cost", json_real_or_null(f->uniform_cost)));
+    return json_put(budget, "tried", json_integer(f->tried));
 }
 
 static grail_status write_document(making *m, grail_plan *p)
@@ -450,9 +447,8 @@ out:
 
 static grail_status finish(making *m, double began, grail_plan *p)
 {
-    grail_status status = GRAIL_OK;
     const bool searched = m->budget == BUDGET_SEARCH;
-    TRY(memory_copy_string(&p->formula, m->formula));
+    CHECK(memory_copy_string(&p->formula, m->formula));
     p->facts = (grail_plan_facts){
         .budget = budget_names[m->asked],
         .stands_in = m->budget != m->asked ? 1 : 0,
@@ -468,12 +464,11 @@ static grail_status finish(making *m, double began, grail_plan *p)
         .pass_seconds = m->times.pass,
         .curve_seconds = m->times.curves,
     };
-    TRY(widths_cost(m->request, m->limited, m->kept, &p->facts.cost));
-    TRY(write_document(m, p));
+    CHECK(widths_cost(m->request, m->limited, m->kept, &p->facts.cost));
+    CHECK(write_document(m, p));
     p->facts.seconds = clock_seconds() - began;
     p->most_seconds = m->options->seconds;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out)

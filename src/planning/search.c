@@ -106,10 +106,9 @@ static bool is_over(const width_search *s)
 /* Judges a candidate and keeps it when it is the best; *won says so. */
 static grail_status try_candidate(width_search *s, width_candidate *c, bool *won)
 {
-    grail_status status = GRAIL_OK;
-    TRY(widths_cost(s->space->request, s->space->limited, c->kept, &c->cost));
-    TRY(judge_widths(&s->options->compress, c->kept, &c->divergence));
-    TRY(remember(s, c->kept));
+    CHECK(widths_cost(s->space->request, s->space->limited, c->kept, &c->cost));
+    CHECK(judge_widths(&s->options->compress, c->kept, &c->divergence));
+    CHECK(remember(s, c->kept));
     *won = s->best.kept == NULL || c->divergence < s->best.divergence;
     if (*won) {
         int64_t *spare = s->best.kept;
@@ -117,8 +116,7 @@ static grail_status try_candidate(width_search *s, width_candidate *c, bool *won
         c->kept = spare;
     }
     report_trial(s, *won ? &s->best : c, *won);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status try_opening(width_search *s, int index)
@@ -291,7 +289,6 @@ out:
  * then takes each back. */
 static grail_status improve_drops(width_search *s)
 {
-    grail_status status = GRAIL_OK;
     const int count = s->drops == NULL ? 0 : s->drops->count;
     for (int back = 0; back < 2; back++) {
         int failures = 0;
@@ -300,30 +297,27 @@ static grail_status improve_drops(width_search *s)
             bool tried = false;
             bool won = false;
             if (drop_space_lacks(s->drops, choice, s->best.kept) == (back == 1)) {
-                TRY(try_drop(s, choice, &tried, &won));
+                CHECK(try_drop(s, choice, &tried, &won));
                 failures = won ? 0 : failures + (tried ? 1 : 0);
             }
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Judges the widths without all sublayers that errors alone would drop. */
 static grail_status try_drops_by_errors(width_search *s, weighting *w)
 {
-    grail_status status = GRAIL_OK;
     const formula_choice choice = {
         .formula = FORMULA_ERRORS, .head_factor = 1.0, .weights = w->weights};
     width_candidate c = {.name = "error, without sublayers", .divergence = (double)NAN};
     bool tried = false;
     bool won = false;
     if (s->drops != NULL && !is_over(s)) {
-        TRY(drops_by_errors(s->drops, choice, w->dropped));
-        TRY(try_weighting(s, w, &c, &tried, &won));
+        CHECK(drops_by_errors(s->drops, choice, w->dropped));
+        CHECK(try_weighting(s, w, &c, &tried, &won));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* A move: units of one slot go, and the cost that this frees pays for units of another. */
@@ -335,7 +329,6 @@ typedef struct width_move {
 /* The largest width of a slot with which the network stays below the limit. */
 static grail_status widen_slot(const width_search *s, int slot, int64_t *kept)
 {
-    grail_status status = GRAIL_OK;
     const allocation_site *a = &s->space->slots[slot];
     const int64_t begin = width_space_slot(s->space, slot, kept);
     int64_t low = begin;
@@ -344,18 +337,16 @@ static grail_status widen_slot(const width_search *s, int slot, int64_t *kept)
         int64_t width = low + jump * a->step;
         width = width > a->units ? a->units : width;
         width_space_set_slot(s->space, slot, width, kept);
-        TRY(widths_cost(s->space->request, s->space->limited, kept, &cost));
+        CHECK(widths_cost(s->space->request, s->space->limited, kept, &cost));
         low = cost <= s->space->limit ? width : low;
     }
     width_space_set_slot(s->space, slot, low, kept);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* *moved is false when the move changes nothing. */
 static grail_status apply_move(const width_search *s, width_move move, int64_t *kept, bool *moved)
 {
-    grail_status status = GRAIL_OK;
     const allocation_site *from = &s->space->slots[move.from];
     const allocation_site *to = &s->space->slots[move.to];
     const int64_t width = width_space_slot(s->space, move.from, kept);
@@ -372,11 +363,9 @@ static grail_status apply_move(const width_search *s, width_move move, int64_t *
         return GRAIL_OK;
     }
     width_space_set_slot(s->space, move.from, less, kept);
-    TRY(widen_slot(s, move.to, kept));
+    CHECK(widen_slot(s, move.to, kept));
     *moved = width_space_slot(s->space, move.to, kept) > before;
-    TRY(width_space_fill(s->space, kept));
-out:
-    return status;
+    return width_space_fill(s->space, kept);
 }
 
 static grail_status try_move(width_search *s, width_move move, bool *tried, bool *won)
@@ -404,14 +393,13 @@ static grail_status improve_by_moves(width_search *s, random_state *random)
 {
     enum { MOST_IDLE = 200, DROPS_AMONG_MOVES = 6 };
     static const double shares[] = {0.2, 0.1, 0.05};
-    grail_status status = GRAIL_OK;
     int idle = 0;
     while (!is_over(s) && idle < MOST_IDLE && s->space->slot_count > 1) {
         const int64_t slots = s->space->slot_count;
         if (s->drops != NULL && random_below(random, DROPS_AMONG_MOVES) == 0) {
             bool tried = false;
             bool won = false;
-            TRY(try_drop(s, (int)random_below(random, s->drops->count), &tried, &won));
+            CHECK(try_drop(s, (int)random_below(random, s->drops->count), &tried, &won));
             idle = tried ? 0 : idle + 1;
             continue;
         }
@@ -421,12 +409,11 @@ static grail_status improve_by_moves(width_search *s, random_state *random)
         bool tried = false;
         bool won = move.from != move.to;
         while (won && !is_over(s)) {
-            TRY(try_move(s, move, &tried, &won));
+            CHECK(try_move(s, move, &tried, &won));
         }
         idle = tried ? 0 : idle + 1;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status width_search_run(const width_space *space, const drop_space *drops,

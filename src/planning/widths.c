@@ -77,12 +77,11 @@ static int64_t step_of(const site *s, int64_t align)
 
 static grail_status add_slot(width_space *s, int index)
 {
-    grail_status status = GRAIL_OK;
     const site *own = site_at(s->request, index);
     double *errors = NULL;
     const int slot = s->slot_count;
     const int64_t step = step_of(own, s->align);
-    TRY(memory_new(&errors, (size_t)own->units + 1, sizeof errors[0]));
+    CHECK(memory_new(&errors, (size_t)own->units + 1, sizeof errors[0]));
     s->slots[slot] = (allocation_site){.name = own->name,
                                        .units = own->units,
                                        .step = step,
@@ -91,32 +90,28 @@ static grail_status add_slot(width_space *s, int index)
     s->of_heads[slot] = own->kind == SITE_HEADS;
     s->slot_of[index] = slot;
     s->slot_count++;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Sites that share a slot are ranked by the first one's scores. */
 static grail_status copy_scores(int64_t units, const double *from, allocation_site *slot)
 {
-    grail_status status = GRAIL_OK;
     double *scores = NULL;
     if (from == NULL || slot->scores != NULL) {
         return GRAIL_OK;
     }
-    TRY(memory_new_unset(&scores, (size_t)units, sizeof scores[0]));
+    CHECK(memory_new_unset(&scores, (size_t)units, sizeof scores[0]));
     memcpy(scores, from, (size_t)units * sizeof scores[0]);
     slot->scores = scores;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status make_slots(width_space *s, const loss_curve *curves, const bool *may_cut)
 {
-    grail_status status = GRAIL_OK;
     const int sites = s->request->sites->list.count;
-    TRY(memory_new(&s->slot_of, (size_t)sites, sizeof s->slot_of[0]));
-    TRY(memory_new(&s->slots, (size_t)sites, sizeof s->slots[0]));
-    TRY(memory_new(&s->of_heads, (size_t)sites, sizeof s->of_heads[0]));
+    CHECK(memory_new(&s->slot_of, (size_t)sites, sizeof s->slot_of[0]));
+    CHECK(memory_new(&s->slots, (size_t)sites, sizeof s->slots[0]));
+    CHECK(memory_new(&s->of_heads, (size_t)sites, sizeof s->of_heads[0]));
     for (int i = 0; i < sites; i++) {
         s->slot_of[i] = GRAPH_NONE;
         if (!may_cut[site_at(s->request, i)->kind]) {
@@ -124,17 +119,16 @@ static grail_status make_slots(width_space *s, const loss_curve *curves, const b
         }
         s->slot_of[i] = s->uniform_widths ? slot_of_twin(s, i) : GRAPH_NONE;
         if (s->slot_of[i] == GRAPH_NONE) {
-            TRY(add_slot(s, i));
+            CHECK(add_slot(s, i));
         }
-        TRY(copy_scores(site_at(s->request, i)->units, curves == NULL ? NULL : curves[i].scores,
-                        &s->slots[s->slot_of[i]]));
+        CHECK(copy_scores(site_at(s->request, i)->units, curves == NULL ? NULL : curves[i].scores,
+                          &s->slots[s->slot_of[i]]));
         double *errors = (double *)(uintptr_t)s->slots[s->slot_of[i]].errors;
         for (int64_t k = 0; curves != NULL && k <= site_at(s->request, i)->units; k++) {
             errors[k] += curves[i].errors[k];
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* -- costs ------------------------------------------------------------------------------------- */
@@ -158,44 +152,41 @@ static grail_status cost_of_widths(const width_space *s, const int64_t *widths, 
  * it can be. */
 static grail_status measure_costs(width_space *s, int64_t *widths, int64_t *kept)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < s->slot_count; i++) {
         widths[i] = s->slots[i].units;
     }
-    TRY(cost_of_widths(s, widths, kept, &s->dense_cost));
+    CHECK(cost_of_widths(s, widths, kept, &s->dense_cost));
     s->fixed = s->dense_cost;
     for (int i = 0; i < s->slot_count; i++) {
         allocation_site *slot = &s->slots[i];
         double cost = 0.0;
         if (slot->least < slot->units) {
             widths[i] = slot->least;
-            TRY(cost_of_widths(s, widths, kept, &cost));
+            CHECK(cost_of_widths(s, widths, kept, &cost));
             slot->cost = (s->dense_cost - cost) / (double)(slot->units - slot->least);
             widths[i] = slot->units;
         }
         s->fixed -= slot->cost * (double)slot->units;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status check_limit(const width_space *s, int64_t *widths, int64_t *kept)
 {
-    grail_status status = GRAIL_OK;
     double least = 0.0;
     for (int i = 0; i < s->slot_count; i++) {
         widths[i] = s->slots[i].least;
     }
-    TRY(cost_of_widths(s, widths, kept, &least));
+    CHECK(cost_of_widths(s, widths, kept, &least));
     if (!(s->limit >= least)) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "the limit of %.10g cannot be met: with the least widths of all sites that may be cut "
-             "the network still has %.10g (dense %.10g); raise the limit, or let more kinds of "
-             "sites be cut",
-             s->limit, least, s->dense_cost);
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "the limit of %.10g cannot be met: with the least widths of all sites that may be cut "
+            "the network still has %.10g (dense %.10g); raise the limit, or let more kinds of "
+            "sites be cut",
+            s->limit, least, s->dense_cost);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status width_space_init(const compression_request *request, const loss_curve *curves,
@@ -461,14 +452,11 @@ static grail_status allocate_slots(const width_space *s, const allocation_site *
                                    formula_choice choice, double t, allocation allocate,
                                    int64_t *widths)
 {
-    grail_status status = GRAIL_OK;
     if (!choice.fixes_heads) {
         return allocate(slots, s->slot_count, linear_limit(s, t), widths);
     }
-    TRY(allocate_part(s, slots, true, choice, t, allocate, widths));
-    TRY(allocate_part(s, slots, false, choice, t, allocate, widths));
-out:
-    return status;
+    CHECK(allocate_part(s, slots, true, choice, t, allocate, widths));
+    return allocate_part(s, slots, false, choice, t, allocate, widths);
 }
 
 static grail_status scored_widths_of(const width_space *s, formula_choice choice, double t,
@@ -560,16 +548,14 @@ static const width_family families[] = {
 static grail_status try_parameter(const width_space *s, formula_choice choice, double t,
                                   int64_t *kept, bool *fits)
 {
-    grail_status status = GRAIL_OK;
     double cost = 0.0;
-    TRY(families[choice.formula](s, choice, t, kept));
+    CHECK(families[choice.formula](s, choice, t, kept));
     for (int i = 0; choice.dropped != NULL && i < s->request->sites->list.count; i++) {
         kept[i] = choice.dropped[i] ? 0 : kept[i];
     }
-    TRY(widths_cost(s->request, s->limited, kept, &cost));
+    CHECK(widths_cost(s->request, s->limited, kept, &cost));
     *fits = cost <= s->limit;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status widths_by_formula(const width_space *s, formula_choice choice, int64_t *kept)
@@ -657,14 +643,12 @@ out:
  * take it. */
 grail_status width_space_rescale(const width_space *s, int64_t *kept, bool *fits)
 {
-    grail_status status = GRAIL_OK;
     double cost = 0.0;
-    TRY(scale_to_limit(s, 2.0, (double)INFINITY, kept, &cost));
+    CHECK(scale_to_limit(s, 2.0, (double)INFINITY, kept, &cost));
     *fits = cost <= s->limit;
     if (*fits) {
-        TRY(scale_to_limit(s, 1.0, s->limit - cost, kept, &cost));
-        TRY(width_space_fill(s, kept));
+        CHECK(scale_to_limit(s, 1.0, s->limit - cost, kept, &cost));
+        CHECK(width_space_fill(s, kept));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -86,17 +86,15 @@ typedef struct alignment {
 static grail_status alignment_init(alignment *a, int64_t units, int64_t subunits, int64_t clusters,
                                    const int64_t *labels, int64_t block)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_new(&a->centroids, (size_t)(clusters * subunits), (size_t)block * sizeof(double)));
-    TRY(memory_new(&a->distance, (size_t)(subunits * subunits), sizeof(double)));
-    TRY(memory_new(&a->taken, (size_t)(2 * subunits), sizeof(bool)));
-    TRY(memory_new(&a->members, (size_t)clusters, sizeof(int64_t)));
-    TRY(memory_new(&a->fresh, (size_t)subunits, sizeof(int64_t)));
+    CHECK(memory_new(&a->centroids, (size_t)(clusters * subunits), (size_t)block * sizeof(double)));
+    CHECK(memory_new(&a->distance, (size_t)(subunits * subunits), sizeof(double)));
+    CHECK(memory_new(&a->taken, (size_t)(2 * subunits), sizeof(bool)));
+    CHECK(memory_new(&a->members, (size_t)clusters, sizeof(int64_t)));
+    CHECK(memory_new(&a->fresh, (size_t)subunits, sizeof(int64_t)));
     for (int64_t j = 0; j < units; j++) {
         a->members[labels[j]]++;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static void alignment_fini(alignment *a)

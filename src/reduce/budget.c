@@ -11,10 +11,7 @@ static bool is_channels(const site *s)
 
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
 {
-    const grail_status status = option_check_sparsity(sparsity);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(option_check_sparsity(sparsity));
     if (is_channels(s)) {
         const int64_t kept = (int64_t)floor((double)s->units * (1.0 - sparsity) + 1e-9);
         *out = kept < 1 ? 1 : kept;
@@ -104,31 +101,27 @@ static double site_parameters(const graph *g, const site_list *sites, site_kind 
 
 static grail_status apply_heads(const budget *b, const site_list *sites, plan *p)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < sites->count; i++) {
         const site *s = &sites->sites[i];
         if (s->kind == SITE_HEADS) {
-            TRY(budget_kept_units(s, b->sparsity[SITE_HEADS], &p->sites[i].kept));
+            CHECK(budget_kept_units(s, b->sparsity[SITE_HEADS], &p->sites[i].kept));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Channels are rounded site by site; no other site makes up for the difference. */
 static grail_status apply_channels(const budget *b, const site_list *sites, plan *p)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < sites->count; i++) {
         const site *s = &sites->sites[i];
         if (!is_channels(s) || b->sparsity[s->kind] == 0.0) {
             continue;
         }
-        TRY(budget_kept_units(s, b->sparsity[s->kind], &p->sites[i].kept));
+        CHECK(budget_kept_units(s, b->sparsity[s->kind], &p->sites[i].kept));
         p->sites[i].kept = aligned_width(s, b->align, p->sites[i].kept);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status check_once(const budget *b, int k)
@@ -144,25 +137,24 @@ static grail_status check_once(const budget *b, int k)
 
 static grail_status apply_overrides(const budget *b, const site_list *sites, plan *p)
 {
-    grail_status status = GRAIL_OK;
     for (int k = 0; k < b->override_count; k++) {
         const site_sparsity *own = &b->overrides[k];
         const int i = site_list_find(sites, own->site);
         if (i < 0) {
-            FAIL(GRAIL_ERROR_ARGUMENT,
-                 "'%s' is neither a site of this model nor a kind of site; grail inspect lists the "
-                 "sites",
-                 own->site);
+            return error_set(
+                GRAIL_ERROR_ARGUMENT,
+                "'%s' is neither a site of this model nor a kind of site; grail inspect lists the "
+                "sites",
+                own->site);
         }
         const site *s = &sites->sites[i];
-        TRY(check_once(b, k));
-        TRY(budget_kept_units(s, own->sparsity, &p->sites[i].kept));
+        CHECK(check_once(b, k));
+        CHECK(budget_kept_units(s, own->sparsity, &p->sites[i].kept));
         if (s->kind != SITE_HEADS && own->sparsity > 0.0) {
             p->sites[i].kept = aligned_width(s, b->align, p->sites[i].kept);
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* One of several kinds may be missing, so that one request serves networks of many families. */
@@ -196,15 +188,14 @@ static grail_status check_kinds(const budget *b, const site_list *sites)
 
 grail_status budget_apply(const budget *b, const graph *g, const site_list *sites, plan *p)
 {
-    grail_status status = GRAIL_OK;
     if (b->align < 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "alignment %lld is negative; give 1 or more, or 0 for an automatic choice",
-             (long long)b->align);
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "alignment %lld is negative; give 1 or more, or 0 for an automatic choice",
+                         (long long)b->align);
     }
-    TRY(check_kinds(b, sites));
-    TRY(apply_heads(b, sites, p));
-    TRY(apply_channels(b, sites, p));
+    CHECK(check_kinds(b, sites));
+    CHECK(apply_heads(b, sites, p));
+    CHECK(apply_channels(b, sites, p));
     const double asked = b->sparsity[SITE_FFN];
     const double missing =
         lost_parameters(g, sites, p, SITE_HEADS, b->sparsity[SITE_HEADS], false) -
@@ -216,14 +207,12 @@ grail_status budget_apply(const budget *b, const graph *g, const site_list *site
         if (s->kind != SITE_FFN) {
             continue;
         }
-        TRY(budget_kept_units(s, asked, &p->sites[i].kept));
+        CHECK(budget_kept_units(s, asked, &p->sites[i].kept));
         if (asked > 0.0 && b->align != 1) {
             const bool usable = corrected >= 0.0 && corrected < 1.0;
             const double wanted = (double)s->units * (1.0 - (usable ? corrected : asked));
             p->sites[i].kept = aligned_width(s, b->align, (int64_t)llround(wanted));
         }
     }
-    TRY(apply_overrides(b, sites, p));
-out:
-    return status;
+    return apply_overrides(b, sites, p);
 }

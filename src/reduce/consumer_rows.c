@@ -5,19 +5,17 @@
 
 grail_status consumer_rows_open(const site_view *v, int consumer, int64_t width, consumer_rows *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(site_view_consumer(v, consumer, &out->weight));
+    CHECK(site_view_consumer(v, consumer, &out->weight));
     const int64_t all = v->site->units * out->weight.features;
     if (width <= 0 || all % width != 0) {
-        FAIL(GRAIL_ERROR_INTERNAL, "statistics of %lld features for a consumer of %lld",
-             (long long)width, (long long)all);
+        return error_set(GRAIL_ERROR_INTERNAL, "statistics of %lld features for a consumer of %lld",
+                         (long long)width, (long long)all);
     }
     out->positions = all / width;
     out->count = out->weight.others * out->positions;
     out->width = width;
     out->backend = v->backend;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 void consumer_rows_fini(consumer_rows *r)

@@ -73,26 +73,23 @@ void elimination_free(elimination *e)
 
 static grail_status allocate(elimination *e)
 {
-    grail_status status = GRAIL_OK;
     backend *b = e->a.owner;
     const size_t u = (size_t)e->features;
     const size_t most = (size_t)e->most;
     const size_t width = (size_t)width_of(e);
-    TRY(matrix_new(b, GRAIL_DTYPE_F64, 2 * e->most, width_of(e), &e->panel));
-    TRY(matrix_new(b, GRAIL_DTYPE_F64, 2 * e->features, width_of(e), &e->rows));
-    TRY(matrix_new_zero(b, GRAIL_DTYPE_F64, e->features, e->features, &e->unity));
-    TRY(matrix_shift_diagonal(1.0, e->unity));
-    TRY(memory_new_unset(&e->unit_at, (size_t)e->units, sizeof e->unit_at[0]));
-    TRY(memory_new_unset(&e->position_of, (size_t)e->units, sizeof e->position_of[0]));
-    TRY(memory_new_unset(&e->newest, 2 * u, width * sizeof e->newest[0]));
-    TRY(memory_new_unset(&e->values, (size_t)e->units, sizeof e->values[0]));
-    TRY(memory_new_unset(&e->columns, 2 * most, u * sizeof e->columns[0]));
-    TRY(memory_new_unset(&e->factors, 2 * most, 2 * u * sizeof e->factors[0]));
-    TRY(memory_new_unset(&e->transform, 2 * u, 2 * u * sizeof e->transform[0]));
-    TRY(memory_new_unset(&e->small, 3 * u, u * sizeof e->small[0]));
-    TRY(memory_new_unset(&e->order, 2 * most, sizeof e->order[0]));
-out:
-    return status;
+    CHECK(matrix_new(b, GRAIL_DTYPE_F64, 2 * e->most, width_of(e), &e->panel));
+    CHECK(matrix_new(b, GRAIL_DTYPE_F64, 2 * e->features, width_of(e), &e->rows));
+    CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, e->features, e->features, &e->unity));
+    CHECK(matrix_shift_diagonal(1.0, e->unity));
+    CHECK(memory_new_unset(&e->unit_at, (size_t)e->units, sizeof e->unit_at[0]));
+    CHECK(memory_new_unset(&e->position_of, (size_t)e->units, sizeof e->position_of[0]));
+    CHECK(memory_new_unset(&e->newest, 2 * u, width * sizeof e->newest[0]));
+    CHECK(memory_new_unset(&e->values, (size_t)e->units, sizeof e->values[0]));
+    CHECK(memory_new_unset(&e->columns, 2 * most, u * sizeof e->columns[0]));
+    CHECK(memory_new_unset(&e->factors, 2 * most, 2 * u * sizeof e->factors[0]));
+    CHECK(memory_new_unset(&e->transform, 2 * u, 2 * u * sizeof e->transform[0]));
+    CHECK(memory_new_unset(&e->small, 3 * u, u * sizeof e->small[0]));
+    return memory_new_unset(&e->order, 2 * most, sizeof e->order[0]);
 }
 
 static void number_units(elimination *e)
@@ -208,10 +205,9 @@ static void make_transform(elimination *e, int64_t position)
  *   A_g: -= sum U[., g]^T U,  M_g: -= sum U[., g]^T V + V[., g]^T U. */
 static grail_status make_factors(elimination *e, int64_t position)
 {
-    grail_status status = GRAIL_OK;
     const int64_t u = e->features;
     const int64_t count = 2 * e->pending;
-    TRY(matrix_download(matrix_columns(panel_rows(e, count), position * u, u), e->columns));
+    CHECK(matrix_download(matrix_columns(panel_rows(e, count), position * u, u), e->columns));
     for (int64_t f = 0; f < u; f++) {
         double *of_a = e->factors + f * count;
         double *of_m = e->factors + (u + f) * count;
@@ -221,8 +217,7 @@ static grail_status make_factors(elimination *e, int64_t position)
             of_m[i] = e->columns[(i + 1) * u + f];
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* C = alpha A B + beta C with A[C's rows, B's rows] on the host. */
@@ -242,33 +237,29 @@ out:
  * this unit alone, which are read no more. */
 static grail_status copy_rows(const elimination *e, matrix from, int64_t position, matrix rows)
 {
-    grail_status status = GRAIL_OK;
     const int64_t u = e->features;
     const int64_t end = (position + 1) * u;
     const int64_t rest = rows.columns - end;
     const matrix left = matrix_columns(matrix_rows(from, end - u, u), 0, end);
     const matrix below = matrix_columns(matrix_rows(from, end, rest), end - u, u);
-    TRY(matrix_copy(left, matrix_columns(rows, 0, end)));
+    CHECK(matrix_copy(left, matrix_columns(rows, 0, end)));
     if (rest > 0) {
-        TRY(matrix_gemm(false, true, 1.0, e->unity, below, 0.0, matrix_columns(rows, end, rest)));
+        CHECK(matrix_gemm(false, true, 1.0, e->unity, below, 0.0, matrix_columns(rows, end, rest)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The rows of A and M at a unit, up to date. */
 static grail_status read_rows(elimination *e, int64_t position, matrix rows)
 {
-    grail_status status = GRAIL_OK;
     const int64_t u = e->features;
-    TRY(copy_rows(e, e->a, position, matrix_rows(rows, 0, u)));
-    TRY(copy_rows(e, e->m, position, matrix_rows(rows, u, u)));
+    CHECK(copy_rows(e, e->a, position, matrix_rows(rows, 0, u)));
+    CHECK(copy_rows(e, e->m, position, matrix_rows(rows, u, u)));
     if (e->pending > 0) {
-        TRY(make_factors(e, position));
-        TRY(multiply_rows(-1.0, e->factors, panel_rows(e, 2 * e->pending), 1.0, rows));
+        CHECK(make_factors(e, position));
+        CHECK(multiply_rows(-1.0, e->factors, panel_rows(e, 2 * e->pending), 1.0, rows));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Drops the eliminated units from the matrices; no rows are pending. */
@@ -322,16 +313,13 @@ out:
 /* The blocks lose what the pairs take from them. */
 static grail_status update_blocks(elimination *e, matrix pairs)
 {
-    grail_status status = GRAIL_OK;
-    TRY(matrix_download(pairs, e->newest));
+    CHECK(matrix_download(pairs, e->newest));
     unit_blocks_subtract(e->stored, e->newest, &e->blocks);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status elimination_take(elimination *e, int64_t unit)
 {
-    grail_status status = GRAIL_OK;
     const int64_t u = e->features;
     const int64_t position = e->position_of[unit];
     const matrix rows = matrix_reshape(e->rows, 2 * u, width_of(e));
@@ -345,12 +333,10 @@ grail_status elimination_take(elimination *e, int64_t unit)
         return GRAIL_OK;
     }
     make_transform(e, position);
-    TRY(read_rows(e, position, rows));
-    TRY(multiply_rows(1.0, e->transform, rows, 0.0, pairs));
+    CHECK(read_rows(e, position, rows));
+    CHECK(multiply_rows(1.0, e->transform, rows, 0.0, pairs));
     e->position_of[unit] = -1;
     e->left--;
     e->pending += u;
-    TRY(e->pending == e->most ? flush(e) : update_blocks(e, pairs));
-out:
-    return status;
+    return e->pending == e->most ? flush(e) : update_blocks(e, pairs);
 }

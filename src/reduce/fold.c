@@ -219,21 +219,19 @@ static void partition_fini(partition *p)
 static grail_status partition_init(partition *p, int64_t units, int64_t clusters, int sweeps,
                                    const double *products)
 {
-    grail_status status = GRAIL_OK;
     *p = (partition){.units = units, .clusters = clusters, .products = products};
-    TRY(memory_new(&p->labels, (size_t)units, sizeof *p->labels));
-    TRY(memory_new(&p->order, (size_t)units, sizeof *p->order));
-    TRY(memory_new(&p->sizes, (size_t)clusters, sizeof *p->sizes));
-    TRY(memory_new(&p->squares, (size_t)clusters, sizeof *p->squares));
-    TRY(memory_new(&p->row, (size_t)clusters, sizeof *p->row));
-    TRY(memory_new(&p->distance, (size_t)units, sizeof *p->distance));
-    TRY(memory_new(&p->is_centre, (size_t)units, sizeof *p->is_centre));
-    TRY(memory_new(&p->trace, (size_t)sweeps, sizeof *p->trace));
+    CHECK(memory_new(&p->labels, (size_t)units, sizeof *p->labels));
+    CHECK(memory_new(&p->order, (size_t)units, sizeof *p->order));
+    CHECK(memory_new(&p->sizes, (size_t)clusters, sizeof *p->sizes));
+    CHECK(memory_new(&p->squares, (size_t)clusters, sizeof *p->squares));
+    CHECK(memory_new(&p->row, (size_t)clusters, sizeof *p->row));
+    CHECK(memory_new(&p->distance, (size_t)units, sizeof *p->distance));
+    CHECK(memory_new(&p->is_centre, (size_t)units, sizeof *p->is_centre));
+    CHECK(memory_new(&p->trace, (size_t)sweeps, sizeof *p->trace));
     for (int s = 0; s < sweeps; s++) {
         p->trace[s] = (double)NAN;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static const partition *least_inertia(const partition *partitions, int count)
@@ -248,22 +246,21 @@ static const partition *least_inertia(const partition *partitions, int count)
 static grail_status check_kmeans(int64_t units, int64_t clusters, matrix products,
                                  const kmeans_options *options)
 {
-    grail_status status = GRAIL_OK;
     int64_t bad = -1;
     if (clusters <= 0 || clusters > units || options->restarts <= 0 || options->sweeps < 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "cannot fold %lld units into %lld clusters with %d starts of %d sweeps",
-             (long long)units, (long long)clusters, options->restarts, options->sweeps);
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "cannot fold %lld units into %lld clusters with %d starts of %d sweeps",
+                         (long long)units, (long long)clusters, options->restarts, options->sweeps);
     }
-    TRY(matrix_find_non_finite(true, products, &bad));
+    CHECK(matrix_find_non_finite(true, products, &bad));
     if (bad >= 0) {
-        FAIL(GRAIL_ERROR_NUMERIC,
-             "the inner product of units %lld and %lld is not finite; look for NaN or infinity in "
-             "the weights",
-             (long long)(bad / units), (long long)(bad % units));
+        return error_set(
+            GRAIL_ERROR_NUMERIC,
+            "the inner product of units %lld and %lld is not finite; look for NaN or infinity in "
+            "the weights",
+            (long long)(bad / units), (long long)(bad % units));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status kmeans_hartigan(int64_t clusters, matrix products, const kmeans_options *options,

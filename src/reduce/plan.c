@@ -129,17 +129,15 @@ grail_status compensation_from_name(const char *name, const selector *rule, comp
 
 grail_status plan_init(plan *p, const site_list *sites, const selector *rule)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_new(&p->sites, (size_t)sites->count, sizeof p->sites[0]));
+    CHECK(memory_new(&p->sites, (size_t)sites->count, sizeof p->sites[0]));
     for (int i = 0; i < sites->count; i++) {
         plan_site *own = &p->sites[i];
         *own = (plan_site){
             .selector = rule, .units = sites->sites[i].units, .kept = sites->sites[i].units};
         p->count = i + 1;
-        TRY(memory_copy_string(&own->name, sites->sites[i].name));
+        CHECK(memory_copy_string(&own->name, sites->sites[i].name));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 void plan_fini(plan *p)
@@ -165,53 +163,51 @@ static grail_status in_document(const char *source, grail_status status)
 static grail_status read_site(const char *source, const json_t *entry, const site_list *sites,
                               bool seen[], plan *p)
 {
-    grail_status status = GRAIL_OK;
     const char *name = NULL;
     const char *rule = NULL;
-    TRY(json_get_string(source, entry, "site", NULL, &name));
+    CHECK(json_get_string(source, entry, "site", NULL, &name));
     if (name == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: an entry of \"sites\" has no \"site\"", source);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: an entry of \"sites\" has no \"site\"", source);
     }
     const int index = site_list_find(sites, name);
     if (index < 0) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: '%s' is not a site of this model; grail inspect lists the sites", source, name);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: '%s' is not a site of this model; grail inspect lists the sites",
+                         source, name);
     }
     if (seen[index]) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: site '%s' appears twice in \"sites\"", source, name);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: site '%s' appears twice in \"sites\"", source,
+                         name);
     }
     seen[index] = true;
     plan_site *own = &p->sites[index];
-    TRY(json_get_string(source, entry, "selector", own->selector->name, &rule));
-    TRY(in_document(source, selector_from_name(rule, &own->selector)));
-    TRY(plan_site_read_units(source, entry, &sites->sites[index], own));
-out:
-    return status;
+    CHECK(json_get_string(source, entry, "selector", own->selector->name, &rule));
+    CHECK(in_document(source, selector_from_name(rule, &own->selector)));
+    return plan_site_read_units(source, entry, &sites->sites[index], own);
 }
 
 grail_status plan_read_gqa(const char *source, const json_t *document, gqa_mode *out)
 {
-    grail_status status = GRAIL_OK;
     plan p = {0};
     int64_t version = 0;
     if (!json_is_object(document)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: not a JSON object", source);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: not a JSON object", source);
     }
     if (json_object_get(document, "grail_plan") == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: not a plan, expected \"grail_plan\": %d; every run writes its plan to plan.json",
-             source, PLAN_VERSION);
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "%s: not a plan, expected \"grail_plan\": %d; every run writes its plan to plan.json",
+            source, PLAN_VERSION);
     }
-    TRY(json_get_integer(source, document, "grail_plan", 0, &version));
+    CHECK(json_get_integer(source, document, "grail_plan", 0, &version));
     if (version != PLAN_VERSION) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"grail_plan\" is %lld, expected %d", source,
-             (long long)version, PLAN_VERSION);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"grail_plan\" is %lld, expected %d", source,
+                         (long long)version, PLAN_VERSION);
     }
     p.gqa = *out;
-    TRY(options_from_json(source, document, plan_fields, &p));
+    CHECK(options_from_json(source, document, plan_fields, &p));
     *out = p.gqa;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_sites(const char *source, const json_t *entries, const site_list *sites,
@@ -240,13 +236,10 @@ out:
 
 grail_status plan_read(const char *source, const json_t *document, const site_list *sites, plan *p)
 {
-    grail_status status = GRAIL_OK;
-    TRY(plan_read_gqa(source, document, &p->gqa));
-    TRY(options_check_keys(source, document, plan_fields, other_plan_keys));
-    TRY(options_from_json(source, document, plan_fields, p));
-    TRY(read_sites(source, json_object_get(document, "sites"), sites, p));
-out:
-    return status;
+    CHECK(plan_read_gqa(source, document, &p->gqa));
+    CHECK(options_check_keys(source, document, plan_fields, other_plan_keys));
+    CHECK(options_from_json(source, document, plan_fields, p));
+    return read_sites(source, json_object_get(document, "sites"), sites, p);
 }
 
 grail_status plan_read_compensation(const char *source, const json_t *document, compensation *c)
@@ -268,16 +261,13 @@ out:
 
 static grail_status site_to_json(const plan_site *own, const site *s, json_t *array)
 {
-    grail_status status = GRAIL_OK;
     json_t *entry = json_object();
-    TRY(json_push(array, entry));
-    TRY(json_put(entry, "site", json_text(own->name)));
-    TRY(json_put(entry, "kind", json_text(site_kind_name(s->kind))));
-    TRY(json_put(entry, "selector", json_text(own->selector->name)));
-    TRY(json_put(entry, "units", json_integer(own->units)));
-    TRY(plan_site_write_units(own, entry));
-out:
-    return status;
+    CHECK(json_push(array, entry));
+    CHECK(json_put(entry, "site", json_text(own->name)));
+    CHECK(json_put(entry, "kind", json_text(site_kind_name(s->kind))));
+    CHECK(json_put(entry, "selector", json_text(own->selector->name)));
+    CHECK(json_put(entry, "units", json_integer(own->units)));
+    return plan_site_write_units(own, entry);
 }
 
 grail_status plan_to_json(const plan *p, const site_list *sites, json_t **out)

@@ -59,28 +59,26 @@ static grail_status check_groups(const char *source, const site *s, int64_t coun
 static grail_status read_kept_units(const char *source, const json_t *list, const site *s,
                                     plan_site *own)
 {
-    grail_status status = GRAIL_OK;
     if (list == NULL || json_is_null(list)) {
         return GRAIL_OK;
     }
     if (own->kept == 0 || json_array_size(list) != (size_t)own->kept) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: site '%s': \"kept_units\" names %zu units, but \"kept\" is %lld; %s", source,
-             s->name, json_array_size(list), (long long)own->kept,
-             own->kept == 0 ? "leave \"kept_units\" out to drop the sublayer"
-                            : "make them agree, or leave \"kept\" out");
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: site '%s': \"kept_units\" names %zu units, but \"kept\" is %lld; %s",
+                         source, s->name, json_array_size(list), (long long)own->kept,
+                         own->kept == 0 ? "leave \"kept_units\" out to drop the sublayer"
+                                        : "make them agree, or leave \"kept\" out");
     }
     if (own->selector->folds) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: site '%s': the selector '%s' merges units, but \"kept_units\" keeps some as "
-             "they are; name a selector that keeps units",
-             source, s->name, own->selector->name);
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "%s: site '%s': the selector '%s' merges units, but \"kept_units\" keeps some as "
+            "they are; name a selector that keeps units",
+            source, s->name, own->selector->name);
     }
-    TRY(memory_new(&own->kept_units, (size_t)own->kept, sizeof own->kept_units[0]));
-    TRY(read_units(source, list, s, own->kept, own->kept_units));
-    TRY(check_groups(source, s, own->kept, own->kept_units));
-out:
-    return status;
+    CHECK(memory_new(&own->kept_units, (size_t)own->kept, sizeof own->kept_units[0]));
+    CHECK(read_units(source, list, s, own->kept, own->kept_units));
+    return check_groups(source, s, own->kept, own->kept_units);
 }
 
 /* The width: "kept", or as many units as "kept_units" names. */
@@ -106,43 +104,39 @@ static grail_status read_width(const char *source, const json_t *entry, const js
 grail_status plan_site_read_units(const char *source, const json_t *entry, const site *s,
                                   plan_site *own)
 {
-    grail_status status = GRAIL_OK;
     int64_t units = 0;
     const json_t *list = json_object_get(entry, "kept_units");
-    TRY(json_get_integer(source, entry, "units", s->units, &units));
-    TRY(read_width(source, entry, list, s, &own->kept));
+    CHECK(json_get_integer(source, entry, "units", s->units, &units));
+    CHECK(read_width(source, entry, list, s, &own->kept));
     if (units != s->units) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: site '%s' has %lld units in this model, but the plan says %lld", source, s->name,
-             (long long)s->units, (long long)units);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: site '%s' has %lld units in this model, but the plan says %lld",
+                         source, s->name, (long long)s->units, (long long)units);
     }
     if (own->kept < 0 || own->kept > s->units) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: site '%s' keeps %lld units, expected 1 to %lld, or 0 to drop its whole sublayer",
-             source, s->name, (long long)own->kept, (long long)s->units);
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "%s: site '%s' keeps %lld units, expected 1 to %lld, or 0 to drop its whole sublayer",
+            source, s->name, (long long)own->kept, (long long)s->units);
     }
     if (own->kept % s->groups != 0) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: site '%s' keeps %lld units, expected a multiple of its %lld groups", source,
-             s->name, (long long)own->kept, (long long)s->groups);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: site '%s' keeps %lld units, expected a multiple of its %lld groups",
+                         source, s->name, (long long)own->kept, (long long)s->groups);
     }
-    TRY(read_kept_units(source, list, s, own));
-out:
-    return status;
+    return read_kept_units(source, list, s, own);
 }
 
 grail_status plan_site_write_units(const plan_site *own, json_t *entry)
 {
-    grail_status status = GRAIL_OK;
-    TRY(json_put(entry, "kept", json_integer(own->kept)));
+    CHECK(json_put(entry, "kept", json_integer(own->kept)));
     if (own->kept_units == NULL) {
         return GRAIL_OK;
     }
     json_t *list = json_array();
-    TRY(json_put(entry, "kept_units", list));
+    CHECK(json_put(entry, "kept_units", list));
     for (int64_t i = 0; i < own->kept; i++) {
-        TRY(json_push(list, json_integer(own->kept_units[i])));
+        CHECK(json_push(list, json_integer(own->kept_units[i])));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

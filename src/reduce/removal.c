@@ -28,13 +28,11 @@ void removal_fini(removal *r)
 
 grail_status removal_values(removal *r, double *values)
 {
-    grail_status status = GRAIL_OK;
     memset(values, 0, (size_t)r->units * sizeof values[0]);
     for (int i = 0; i < r->count; i++) {
-        TRY(elimination_add_values(r->parts[i], values));
+        CHECK(elimination_add_values(r->parts[i], values));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 int64_t batch_of_one(int64_t wanted, int64_t done)
@@ -90,15 +88,13 @@ static int64_t best_unit(const taking *t, const double *values)
 
 static grail_status take_unit(const taking *t, int64_t unit)
 {
-    grail_status status = GRAIL_OK;
     removal *r = t->removal;
     for (int i = 0; i < r->count; i++) {
-        TRY(elimination_take(r->parts[i], unit));
+        CHECK(elimination_take(r->parts[i], unit));
     }
     r->taken[unit] = true;
     t->open[unit / t->per_group]--;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status check_values(const removal *r, const double *values)

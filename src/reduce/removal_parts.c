@@ -36,16 +36,14 @@ static void source_fini(part_source *s)
  * leave nothing of either. */
 static grail_status centre(const part_source *s)
 {
-    grail_status status = GRAIL_OK;
     const input_statistics *in = s->input;
-    TRY(subtract_outer(true, in->weight, in->means, in->means, in->gram));
-    TRY(clear_constant_pairs(s->constant, in->gram));
+    CHECK(subtract_outer(true, in->weight, in->means, in->means, in->gram));
+    CHECK(clear_constant_pairs(s->constant, in->gram));
     if (matrix_exists(in->cross)) {
-        TRY(subtract_outer(false, in->weight, in->target_means, in->means, in->cross));
-        TRY(clear_constant_columns(s->constant, in->cross));
+        CHECK(subtract_outer(false, in->weight, in->target_means, in->means, in->cross));
+        CHECK(clear_constant_columns(s->constant, in->cross));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Looks at the diagonal of G before it is centred, of which something must be left. */
@@ -77,27 +75,22 @@ out:
 static grail_status source_open(const site_view *v, const removal_options *options, int consumer,
                                 part_source *s)
 {
-    grail_status status = GRAIL_OK;
     *s = (part_source){.view = v, .options = options, .input = &v->inputs[consumer]};
     s->centred = options != NULL && options->refits && v->fits_bias && s->input->means != NULL;
-    TRY(consumer_rows_open(v, consumer, s->input->width, &s->rows));
-    TRY(measure(s));
+    CHECK(consumer_rows_open(v, consumer, s->input->width, &s->rows));
+    CHECK(measure(s));
     if (s->centred) {
-        TRY(centre(s));
+        CHECK(centre(s));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* P[rows, H] <- (C + lambda W) A for the panel of W in `rows`; A is the inverse. */
 static grail_status refit(const part_source *s, int64_t begin, matrix rows, matrix scratch)
 {
-    grail_status status = GRAIL_OK;
-    TRY(matrix_copy(matrix_rows(s->input->cross, begin, rows.rows), scratch));
-    TRY(matrix_add_scaled(s->lambda, rows, scratch));
-    TRY(matrix_gemm(false, false, 1.0, scratch, s->input->gram, 0.0, rows));
-out:
-    return status;
+    CHECK(matrix_copy(matrix_rows(s->input->cross, begin, rows.rows), scratch));
+    CHECK(matrix_add_scaled(s->lambda, rows, scratch));
+    return matrix_gemm(false, false, 1.0, scratch, s->input->gram, 0.0, rows);
 }
 
 /* M[H, H] += P^T P over panels P of weights: W, refitted or multiplied by G (`by_gram`). */

@@ -56,17 +56,15 @@ static double metric_of(flap_metric metric, const input_statistics *in, int64_t 
 static grail_status measure_features(const site_view *v, flap_metric metric, double **out,
                                      int64_t *features)
 {
-    grail_status status = GRAIL_OK;
     int64_t rows = 0;
-    TRY(sums_of_columns(v, metric == WEIGHTED_NORM ? TERM_MAGNITUDE : TERM_SQUARE, out, features,
-                        &rows));
+    CHECK(sums_of_columns(v, metric == WEIGHTED_NORM ? TERM_MAGNITUDE : TERM_SQUARE, out, features,
+                          &rows));
     double *values = *out;
     for (int64_t i = 0; i < v->site->units * *features; i++) {
         const double value = metric_of(metric, &v->inputs[0], i, values[i], rows);
         values[i] = v->site->kind == SITE_HEADS ? value * value : value;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status score(const site_view *v, flap_metric metric, double *scores)

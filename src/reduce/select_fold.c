@@ -79,19 +79,17 @@ out:
 /* The lower triangle of products[n, n] gets what is summed over all ends. */
 static grail_status add_all(const site_view *v, const int64_t *order, matrix products)
 {
-    grail_status status = GRAIL_OK;
     const site *s = v->site;
     for (int p = 0; p < s->producer_count; p++) {
-        TRY(add_producer(v, p, order, products));
+        CHECK(add_producer(v, p, order, products));
     }
     for (int c = 0; c < s->channel_count; c++) {
-        TRY(add_channel(v, c, products));
+        CHECK(add_channel(v, c, products));
     }
     for (int k = 0; k < s->consumer_count; k++) {
-        TRY(add_consumer(v, k, order, products));
+        CHECK(add_consumer(v, k, order, products));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static int exchangeable_producer(const site *s)

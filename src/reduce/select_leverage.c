@@ -32,12 +32,10 @@ out:
 
 static grail_status score(const site_view *v, double *scores)
 {
-    grail_status status = GRAIL_OK;
     for (int k = 0; k < v->input_count; k++) {
-        TRY(add_leverage(v, &v->inputs[k], scores));
+        CHECK(add_leverage(v, &v->inputs[k], scores));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status decide(const site_view *v, grail_reducer **out)

@@ -9,11 +9,7 @@ static grail_status score_randomly(const site_view *v, double *scores)
     const int64_t units = v->site->units;
     int64_t *permutation = NULL;
     random_state random;
-    const grail_status status =
-        memory_new_unset(&permutation, (size_t)units, sizeof permutation[0]);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_new_unset(&permutation, (size_t)units, sizeof permutation[0]));
     random_seed(&random, v->seed, v->stream);
     random_permutation(&random, units, permutation);
     for (int64_t j = 0; j < units; j++) {

@@ -17,14 +17,11 @@ static size_t block_size(const unit_blocks *b)
 grail_status unit_blocks_init(int64_t units, int64_t features, unit_value kind, double jitter,
                               unit_blocks *out)
 {
-    grail_status status = GRAIL_OK;
     const size_t width = (size_t)(units * features);
     *out = (unit_blocks){.features = features, .kind = kind, .jitter = jitter};
-    TRY(memory_new_unset(&out->a, width, (size_t)features * sizeof out->a[0]));
-    TRY(memory_new_unset(&out->m, width, (size_t)features * sizeof out->m[0]));
-    TRY(memory_new_unset(&out->scratch, width, (size_t)(features + 1) * sizeof out->scratch[0]));
-out:
-    return status;
+    CHECK(memory_new_unset(&out->a, width, (size_t)features * sizeof out->a[0]));
+    CHECK(memory_new_unset(&out->m, width, (size_t)features * sizeof out->m[0]));
+    return memory_new_unset(&out->scratch, width, (size_t)(features + 1) * sizeof out->scratch[0]);
 }
 
 void unit_blocks_fini(unit_blocks *b)
@@ -67,11 +64,8 @@ out:
 
 grail_status unit_blocks_read(matrix a, matrix m, int64_t count, unit_blocks *b)
 {
-    grail_status status = GRAIL_OK;
-    TRY(read_blocks(a, count, b->features, b->a));
-    TRY(read_blocks(m, count, b->features, b->m));
-out:
-    return status;
+    CHECK(read_blocks(a, count, b->features, b->a));
+    return read_blocks(m, count, b->features, b->m);
 }
 
 /* L^T of A[u, u] + jitter I = L L^T, on and above the diagonal of T[u, u]. */

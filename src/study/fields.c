@@ -7,19 +7,17 @@
 
 grail_status field_text(const char *where, const json_t *object, const char *key, const char **out)
 {
-    grail_status status = GRAIL_OK;
     const char *text = NULL;
-    TRY(json_get_string(where, object, key, NULL, &text));
+    CHECK(json_get_string(where, object, key, NULL, &text));
     if (text == NULL || text[0] == 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", where, key);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", where, key);
     }
     if (strlen(text) > FIELD_MOST_BYTES) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" has %zu bytes, at most %d are allowed", where, key,
-             strlen(text), FIELD_MOST_BYTES);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" has %zu bytes, at most %d are allowed",
+                         where, key, strlen(text), FIELD_MOST_BYTES);
     }
     *out = text;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status field_copy(const char *where, const json_t *object, const char *key, char **out)

@@ -22,21 +22,19 @@ typedef struct carry {
 /* Puts the values that the sample stream holds of a batch before the leg. */
 static grail_status begin_leg(const compression_request *request, const leg *l, int64_t batch)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = l->run->graph;
     execution *e = l->run->execution;
     batch_input input = {0}; /* token ids or pixels, if a node from `begin` on reads them */
     if (g->last_use[g->input] >= l->begin) {
         input = calibration_input(request->samples, batch);
     }
-    TRY(execution_begin(e, calibration_shape(request->samples, batch), input));
+    CHECK(execution_begin(e, calibration_shape(request->samples, batch), input));
     if (l->moves) {
-        TRY(sample_stream_read(&l->run->stream, batch, e));
+        CHECK(sample_stream_read(&l->run->stream, batch, e));
     } else {
-        TRY(sample_stream_peek(&l->run->stream, batch, e));
+        CHECK(sample_stream_peek(&l->run->stream, batch, e));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status carry_leg(const compression_request *request, const leg *l, int64_t batch)
@@ -54,21 +52,18 @@ static grail_status end_leg(const leg *l, int64_t batch)
 
 static grail_status carry_batch(calibration_network *network, const carry *k, int64_t batch)
 {
-    grail_status status = GRAIL_OK;
     const bool visited = k->visit != NULL && !request_judges_batch(network->request, batch);
     if (k->with_dense && (visited || k->dense.moves)) {
-        TRY(carry_leg(network->request, &k->dense, batch));
+        CHECK(carry_leg(network->request, &k->dense, batch));
     }
     if (visited || k->current.moves) {
-        TRY(carry_leg(network->request, &k->current, batch));
+        CHECK(carry_leg(network->request, &k->current, batch));
     }
     if (visited) {
-        TRY(k->visit(network, batch, k->user));
+        CHECK(k->visit(network, batch, k->user));
     }
-    TRY(end_leg(&k->dense, batch));
-    TRY(end_leg(&k->current, batch));
-out:
-    return status;
+    CHECK(end_leg(&k->dense, batch));
+    return end_leg(&k->current, batch);
 }
 
 static bool is_block_border(const graph *g, int index)
@@ -121,7 +116,6 @@ static grail_status tell_batch(calibration_network *network, const leg *l, int64
 grail_status streams_carry(calibration_network *network, int end, int dense_end,
                            batch_visitor visit, void *user)
 {
-    grail_status status = GRAIL_OK;
     const double begun = clock_seconds();
     carry k = plan_carry(network, end, dense_end);
     k.visit = visit;
@@ -129,49 +123,42 @@ grail_status streams_carry(calibration_network *network, int end, int dense_end,
     if (!k.current.moves && !k.dense.moves && visit == NULL) {
         return GRAIL_OK;
     }
-    TRY(begin_move(&k.current));
-    TRY(begin_move(&k.dense));
+    CHECK(begin_move(&k.current));
+    CHECK(begin_move(&k.dense));
     for (int64_t batch = 0; batch < network->request->samples->batch_count; batch++) {
-        TRY(carry_batch(network, &k, batch));
-        TRY(tell_batch(network, &k.current, batch + 1));
+        CHECK(carry_batch(network, &k, batch));
+        CHECK(tell_batch(network, &k.current, batch + 1));
     }
-    TRY(end_move(&k.current));
-    TRY(end_move(&k.dense));
+    CHECK(end_move(&k.current));
+    CHECK(end_move(&k.dense));
     network->calibrate_seconds += clock_seconds() - begun;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status visit_nodes(const leg *l, int64_t batch, node_visitor visit, void *user)
 {
-    grail_status status = GRAIL_OK;
     execution *e = l->run->execution;
     for (int n = l->begin; n < l->end; n++) {
-        TRY(visit(e, batch, n, user));
-        TRY(execution_run(e, l->run->parameters, n, n + 1));
+        CHECK(visit(e, batch, n, user));
+        CHECK(execution_run(e, l->run->parameters, n, n + 1));
     }
-    TRY(visit(e, batch, l->end, user));
-out:
-    return status;
+    return visit(e, batch, l->end, user);
 }
 
 grail_status run_carry(const calibration_network *network, network_run *run, int end, bool moves,
                        node_visitor visit, void *user)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     const leg l = {.run = run, .begin = run->stream.position, .end = end, .moves = moves};
-    TRY(begin_move(&l));
+    CHECK(begin_move(&l));
     for (int64_t batch = 0; batch < request->samples->batch_count; batch++) {
         if (!request_judges_batch(request, batch)) {
-            TRY(begin_leg(request, &l, batch));
-            TRY(visit_nodes(&l, batch, visit, user));
+            CHECK(begin_leg(request, &l, batch));
+            CHECK(visit_nodes(&l, batch, visit, user));
         } else if (moves) {
-            TRY(carry_leg(request, &l, batch));
+            CHECK(carry_leg(request, &l, batch));
         }
-        TRY(end_leg(&l, batch));
+        CHECK(end_leg(&l, batch));
     }
-    TRY(end_move(&l));
-out:
-    return status;
+    return end_move(&l);
 }

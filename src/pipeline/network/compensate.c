@@ -67,17 +67,14 @@ out:
 /* The sums of a folding are already those of mixed rows. */
 static grail_status mix_targets(observation *o)
 {
-    grail_status status = GRAIL_OK;
     if (!o->mixes || o->folds) {
         return GRAIL_OK;
     }
-    TRY(target_gap_add(o->fit, o->weight, &o->gap));
-    TRY(target_gap_add(o->held, o->weight, &o->gap));
+    CHECK(target_gap_add(o->fit, o->weight, &o->gap));
+    CHECK(target_gap_add(o->held, o->weight, &o->gap));
     const double share = target_gap_share(&o->gap);
-    TRY(statistics_mix_target(o->fit, o->weight, share));
-    TRY(statistics_mix_target(o->held, o->weight, share));
-out:
-    return status;
+    CHECK(statistics_mix_target(o->fit, o->weight, share));
+    return statistics_mix_target(o->held, o->weight, share);
 }
 
 /* The share of the dense network's output in the target. */
@@ -117,13 +114,10 @@ static void release_dense_before(calibration_network *network, int consumer)
 /* What the fit and the selectors take is finite, and exact where features are constant. */
 static grail_status settle_sums(observation *o)
 {
-    grail_status status = GRAIL_OK;
-    TRY(statistics_check_finite(o->fit));
-    TRY(statistics_check_finite(o->held));
-    TRY(statistics_settle_constants(o->fit));
-    TRY(statistics_settle_constants(o->held));
-out:
-    return status;
+    CHECK(statistics_check_finite(o->fit));
+    CHECK(statistics_check_finite(o->held));
+    CHECK(statistics_settle_constants(o->fit));
+    return statistics_settle_constants(o->held);
 }
 
 grail_status compensate_consumer(calibration_network *network, observation *o)

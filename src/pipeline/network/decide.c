@@ -111,7 +111,6 @@ void site_take_decision(calibration_network *network, int index, grail_reducer *
 static grail_status decide(calibration_network *network, int index, const double *input_norms,
                            input_statistics *input)
 {
-    grail_status status = GRAIL_OK;
     grail_reducer *made = NULL;
     const site_view known = {
         .weights = weights_of_store(network->dense.parameters),
@@ -119,10 +118,9 @@ static grail_status decide(calibration_network *network, int index, const double
         .inputs = input,
         .input_count = input == NULL ? 0 : 1,
     };
-    TRY(decide_site(network, index, &known, &made));
+    CHECK(decide_site(network, index, &known, &made));
     site_take_decision(network, index, made);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Whether the site is decided when its first consumer is observed. Units that the plan names are
@@ -161,17 +159,15 @@ out:
 
 grail_status decide_at_producer(calibration_network *network, int index)
 {
-    grail_status status = GRAIL_OK;
     const plan *p = &network->request->plan;
     if (waits_for_consumer(p, index, site_at(network->request, index))) {
         return GRAIL_OK;
     }
-    TRY(decide_here(network, index));
+    CHECK(decide_here(network, index));
     if (p->sites[index].selector->folds) {
-        TRY(site_append_merged(network, index));
+        CHECK(site_append_merged(network, index));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status decide_at_consumer(calibration_network *network, const observation *o)

@@ -61,37 +61,32 @@ out:
 /* *out = fit + held */
 static grail_status add_matrices(matrix fit, matrix held, matrix *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(matrix_new(fit.owner, GRAIL_DTYPE_F64, fit.rows, fit.columns, out));
-    TRY(matrix_copy(fit, *out));
-    TRY(matrix_add_scaled(1.0, held, *out));
-out:
-    return status;
+    CHECK(matrix_new(fit.owner, GRAIL_DTYPE_F64, fit.rows, fit.columns, out));
+    CHECK(matrix_copy(fit, *out));
+    return matrix_add_scaled(1.0, held, *out);
 }
 
 grail_status decision_input_take(unsigned needs, const grail_statistics *fit,
                                  const grail_statistics *held, input_statistics *out)
 {
-    grail_status status = GRAIL_OK;
     const double weight = fit->weight + held->weight;
     *out = (input_statistics){.width = fit->width,
                               .weight = weight,
                               .rounding = sums_rounding(fit->owner, fit->count + held->count)};
     if ((needs & NEEDS_DIAGONAL) != 0) {
-        TRY(add_parts(fit, held, fit->width, download_diagonal, 1.0, &out->diagonal));
+        CHECK(add_parts(fit, held, fit->width, download_diagonal, 1.0, &out->diagonal));
     }
     if ((needs & NEEDS_MEANS) != 0) {
-        TRY(add_parts(fit, held, fit->width, download_sum, weight, &out->means));
+        CHECK(add_parts(fit, held, fit->width, download_sum, weight, &out->means));
     }
     if ((needs & NEEDS_GRAM) != 0) {
-        TRY(add_matrices(fit->gram, held->gram, &out->gram));
+        CHECK(add_matrices(fit->gram, held->gram, &out->gram));
     }
     if ((needs & NEEDS_TARGET) != 0 && fit->outputs > 0) {
-        TRY(add_matrices(fit->cross, held->cross, &out->cross));
-        TRY(add_parts(fit, held, fit->outputs, download_target_sum, weight, &out->target_means));
+        CHECK(add_matrices(fit->cross, held->cross, &out->cross));
+        CHECK(add_parts(fit, held, fit->outputs, download_target_sum, weight, &out->target_means));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* -- norms of a producer's input --------------------------------------------------------------- */

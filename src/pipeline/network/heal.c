@@ -22,23 +22,21 @@ grail_status heal_prepare(calibration_network *network)
 
 grail_status heal_blocks_after_walk(calibration_network *network)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     if (!request->heal.blocks || heals_in_walk(request)) {
         return GRAIL_OK;
     }
-    TRY(heal_prepare(network));
+    CHECK(heal_prepare(network));
     for (int block = GRAPH_NONE; block < request->graph->block_count; block++) {
         int begin = 0;
         int end = 0;
         graph_block_range(request->graph, block, &begin, &end);
         if (block != GRAPH_NONE) {
-            TRY(heal_block(network, block));
+            CHECK(heal_block(network, block));
         }
         if (heal_block_has_time(network, block + 1)) {
-            TRY(streams_carry(network, end, network_dense_end(network, block), NULL, NULL));
+            CHECK(streams_carry(network, end, network_dense_end(network, block), NULL, NULL));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -67,16 +67,13 @@ out:
 
 static grail_status task_init(calibration_network *network, int block, block_task *t)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     *t = (block_task){.network = network, .block = block};
     graph_block_range(request->graph, block, &t->begin, &t->end);
-    TRY(streams_carry(network, t->begin, network_dense_end(network, block), NULL, NULL));
-    TRY(find_goals(t));
-    TRY(heal_training_init(network, block, t->begin, t->end, &t->training));
-    TRY(tape_create(request->graph, request->backend, network->pool, &t->tape));
-out:
-    return status;
+    CHECK(streams_carry(network, t->begin, network_dense_end(network, block), NULL, NULL));
+    CHECK(find_goals(t));
+    CHECK(heal_training_init(network, block, t->begin, t->end, &t->training));
+    return tape_create(request->graph, request->backend, network->pool, &t->tape);
 }
 
 /* -- losses ------------------------------------------------------------------------------------ */
@@ -84,18 +81,15 @@ out:
 /* Puts a part of the samples before the block, and the dense values behind it. */
 static grail_status place_part(const block_task *t, const sample_part *part)
 {
-    grail_status status = GRAIL_OK;
     const calibration_network *n = t->network;
     const batch_shape shape = part_shape(n->request, part);
     const int64_t size = n->request->samples->batch_samples;
     execution *dense = n->dense.execution;
     execution *e = tape_execution(t->tape);
-    TRY(execution_begin(dense, shape, (batch_input){0}));
-    TRY(sample_stream_pick(&n->dense.stream, size, part->samples, part->count, dense));
-    TRY(execution_begin(e, shape, (batch_input){0}));
-    TRY(sample_stream_pick(&n->current.stream, size, part->samples, part->count, e));
-out:
-    return status;
+    CHECK(execution_begin(dense, shape, (batch_input){0}));
+    CHECK(sample_stream_pick(&n->dense.stream, size, part->samples, part->count, dense));
+    CHECK(execution_begin(e, shape, (batch_input){0}));
+    return sample_stream_pick(&n->current.stream, size, part->samples, part->count, e);
 }
 
 /* Adds the distances of all rows of the placed part; *rows counts them. With a scale above 0 their
@@ -139,7 +133,6 @@ static int64_t rows_of_sample(const block_task *t)
 
 static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
 {
-    grail_status status = GRAIL_OK;
     const block_task *t = user;
     const calibration_network *n = t->network;
     double sum = 0.0;
@@ -147,15 +140,14 @@ static grail_status add_gradients(void *user, int64_t step, const int64_t *sampl
     (void)step;
     for (int64_t first = 0; first < count;) {
         const sample_part part = part_from(n->request, samples, count, first);
-        TRY(place_part(t, &part));
-        TRY(tape_forward(t->tape, n->current.parameters, t->training.optimizer->gradients, false,
-                         t->begin, t->end));
-        TRY(add_distances(t, 1.0 / (double)(count * rows_of_sample(t)), &sum, &rows));
-        TRY(tape_backward(t->tape, n->current.parameters, t->training.optimizer->gradients));
+        CHECK(place_part(t, &part));
+        CHECK(tape_forward(t->tape, n->current.parameters, t->training.optimizer->gradients, false,
+                           t->begin, t->end));
+        CHECK(add_distances(t, 1.0 / (double)(count * rows_of_sample(t)), &sum, &rows));
+        CHECK(tape_backward(t->tape, n->current.parameters, t->training.optimizer->gradients));
         first += part.count;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status mean_distance(void *user, const int64_t *samples, int64_t count, double *loss)

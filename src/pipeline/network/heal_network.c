@@ -47,54 +47,46 @@ static void task_fini(network_task *t)
 static grail_status run_dense(const network_task *t, const sample_part *part,
                               const heal_input *input)
 {
-    grail_status status = GRAIL_OK;
     const calibration_network *n = t->network;
     execution *e = n->dense.execution;
-    TRY(execution_begin(e, part_shape(n->request, part),
-                        t->dense_begin == 0 ? heal_batch_input(input) : (batch_input){0}));
-    TRY(sample_stream_pick(&n->dense.stream, n->request->samples->batch_samples, part->samples,
-                           part->count, e));
-    TRY(execution_run(e, n->dense.parameters, t->dense_begin, n->dense.graph->node_count));
-out:
-    return status;
+    CHECK(execution_begin(e, part_shape(n->request, part),
+                          t->dense_begin == 0 ? heal_batch_input(input) : (batch_input){0}));
+    CHECK(sample_stream_pick(&n->dense.stream, n->request->samples->batch_samples, part->samples,
+                             part->count, e));
+    return execution_run(e, n->dense.parameters, t->dense_begin, n->dense.graph->node_count);
 }
 
 /* -- preparation ------------------------------------------------------------------------------- */
 
 static grail_status add_section(network_task *t, int begin, int end)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = t->network->request->graph;
     section *s = &t->sections[t->section_count++];
     *s = (section){.begin = begin, .end = end};
-    TRY(memory_new(&s->live, (size_t)g->value_count, sizeof s->live[0]));
+    CHECK(memory_new(&s->live, (size_t)g->value_count, sizeof s->live[0]));
     const int count = graph_live_values(g, begin, s->live);
     for (int i = 0; i < count; i++) {
         if (s->live[i] != g->input) {
             s->live[s->count++] = s->live[i];
         }
     }
-    TRY(memory_new(&s->kept, (size_t)s->count, sizeof s->kept[0]));
-out:
-    return status;
+    return memory_new(&s->kept, (size_t)s->count, sizeof s->kept[0]);
 }
 
 /* One for the nodes before the blocks, one for each block, one for those behind. */
 static grail_status make_sections(network_task *t)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = t->network->request->graph;
-    TRY(memory_new(&t->sections, (size_t)g->block_count + 2, sizeof t->sections[0]));
+    CHECK(memory_new(&t->sections, (size_t)g->block_count + 2, sizeof t->sections[0]));
     for (int block = GRAPH_NONE; block <= g->block_count; block++) {
         int begin = 0;
         int end = 0;
         graph_block_range(g, block, &begin, &end);
         if (begin < end) {
-            TRY(add_section(t, begin, end));
+            CHECK(add_section(t, begin, end));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Whether running the dense network for all samples would take more than a sixteenth of the time,
@@ -122,7 +114,6 @@ out:
 /* Without augmentation the dense network is run once up to its head. */
 static grail_status place_dense(network_task *t, double seconds)
 {
-    grail_status status = GRAIL_OK;
     calibration_network *n = t->network;
     const graph *g = n->dense.graph;
     bool too_long = false;
@@ -131,59 +122,51 @@ static grail_status place_dense(network_task *t, double seconds)
     if (g->input_kind == INPUT_IMAGES) {
         return GRAIL_OK;
     }
-    TRY(is_too_long(t, seconds, &too_long));
+    CHECK(is_too_long(t, seconds, &too_long));
     if (too_long) {
         return GRAIL_OK; /* each step runs it for its own samples */
     }
     for (int block = 0; block < g->block_count; block++) {
         graph_block_range(g, block, &begin, &end);
-        TRY(streams_carry(n, 0, end, NULL, NULL));
+        CHECK(streams_carry(n, 0, end, NULL, NULL));
         parameter_store_release_range(n->dense.parameters, begin, end);
     }
     t->dense_begin = end;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status task_init(calibration_network *network, double seconds, network_task *t)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     const graph *g = request->graph;
     *t = (network_task){.network = network, .is_divergence = g->vocabulary > 0 || g->classes > 0};
-    TRY(network_rewind(network));
-    TRY(make_sections(t));
-    TRY(place_dense(t, seconds));
-    TRY(heal_training_init(network, GRAPH_NONE, 0, g->node_count, &t->training));
+    CHECK(network_rewind(network));
+    CHECK(make_sections(t));
+    CHECK(place_dense(t, seconds));
+    CHECK(heal_training_init(network, GRAPH_NONE, 0, g->node_count, &t->training));
     parameter_store_release_range(network->dense.parameters, 0, t->dense_begin);
-    TRY(tape_create(g, request->backend, network->pool, &t->tape));
-out:
-    return status;
+    return tape_create(g, request->backend, network->pool, &t->tape);
 }
 
 /* -- the narrow network ------------------------------------------------------------------------ */
 
 static grail_status keep_inputs(const network_task *t, section *s)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < s->count; i++) {
         const matrix v = execution_value(tape_execution(t->tape), s->live[i]);
-        TRY(matrix_pool_take(t->network->pool, v.rows, v.columns, &s->kept[i]));
-        TRY(matrix_copy(v, s->kept[i]));
+        CHECK(matrix_pool_take(t->network->pool, v.rows, v.columns, &s->kept[i]));
+        CHECK(matrix_copy(v, s->kept[i]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Puts the kept inputs of a section into the execution. */
 static grail_status place_inputs(const network_task *t, section *s)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < s->count; i++) {
-        TRY(execution_put(tape_execution(t->tape), s->live[i], s->kept[i]));
+        CHECK(execution_put(tape_execution(t->tape), s->live[i], s->kept[i]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Forward through all sections but the last, without a way back. */
@@ -207,26 +190,23 @@ out:
 /* The gradients of a section's inputs take the place of the inputs. */
 static grail_status take_gradients(const network_task *t, section *s)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < s->count; i++) {
         const matrix gradient = tape_gradient(t->tape, s->live[i]);
-        TRY(matrix_exists(gradient) ? matrix_copy(gradient, s->kept[i]) : matrix_zero(s->kept[i]));
+        CHECK(matrix_exists(gradient) ? matrix_copy(gradient, s->kept[i])
+                                      : matrix_zero(s->kept[i]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Seeds the outputs of section `index` with the gradients that the next one left. */
 static grail_status seed_outputs(const network_task *t, int index)
 {
-    grail_status status = GRAIL_OK;
     section *next = &t->sections[index + 1];
     for (int i = 0; i < next->count; i++) {
-        TRY(tape_seed(t->tape, next->live[i], next->kept[i]));
+        CHECK(tape_seed(t->tape, next->live[i], next->kept[i]));
         matrix_pool_give(t->network->pool, &next->kept[i]);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* With a scale above 0 the gradient of the outputs is given to the tape. */
@@ -261,11 +241,8 @@ static grail_status run_section(const network_task *t, int index, const gradient
 
 static grail_status back_section(const network_task *t, int index)
 {
-    grail_status status = GRAIL_OK;
-    TRY(tape_backward(t->tape, t->network->current.parameters, t->training.optimizer->gradients));
-    TRY(take_gradients(t, &t->sections[index]));
-out:
-    return status;
+    CHECK(tape_backward(t->tape, t->network->current.parameters, t->training.optimizer->gradients));
+    return take_gradients(t, &t->sections[index]);
 }
 
 /* Forward and back for one part, whose dense outputs are there. The first section has no inputs but
@@ -274,24 +251,22 @@ static grail_status part_gradients(const network_task *t, const sample_part *par
                                    const heal_input *input, double scale, double *sum,
                                    int64_t *rows)
 {
-    grail_status status = GRAIL_OK;
     execution *e = tape_execution(t->tape);
     const batch_shape shape = part_shape(t->network->request, part);
     const int last = t->section_count - 1;
-    TRY(execution_begin(e, shape, heal_batch_input(input)));
-    TRY(run_forward(t));
-    TRY(run_section(t, last, t->training.optimizer->gradients));
-    TRY(add_loss(t, scale, sum, rows));
-    TRY(back_section(t, last));
+    CHECK(execution_begin(e, shape, heal_batch_input(input)));
+    CHECK(run_forward(t));
+    CHECK(run_section(t, last, t->training.optimizer->gradients));
+    CHECK(add_loss(t, scale, sum, rows));
+    CHECK(back_section(t, last));
     for (int i = last - 1; i >= 0; i--) {
-        TRY(execution_begin(e, shape, heal_batch_input(input)));
-        TRY(place_inputs(t, &t->sections[i]));
-        TRY(run_section(t, i, t->training.optimizer->gradients));
-        TRY(seed_outputs(t, i));
-        TRY(back_section(t, i));
+        CHECK(execution_begin(e, shape, heal_batch_input(input)));
+        CHECK(place_inputs(t, &t->sections[i]));
+        CHECK(run_section(t, i, t->training.optimizer->gradients));
+        CHECK(seed_outputs(t, i));
+        CHECK(back_section(t, i));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Rows of the output of one sample. */

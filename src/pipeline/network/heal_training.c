@@ -34,10 +34,9 @@ static int64_t held_of_batch(const compression_request *request)
 static grail_status find_samples(const compression_request *request, bool held, int64_t *count,
                                  int64_t **out)
 {
-    grail_status status = GRAIL_OK;
     const calibration *c = request->samples;
     const int64_t each = held_of_batch(request);
-    TRY(memory_new_unset(out, (size_t)c->count, sizeof **out));
+    CHECK(memory_new_unset(out, (size_t)c->count, sizeof **out));
     *count = 0;
     for (int64_t i = 0; i < c->count; i++) {
         const int64_t batch = i / c->batch_samples;
@@ -46,21 +45,18 @@ static grail_status find_samples(const compression_request *request, bool held, 
             (*out)[(*count)++] = i;
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Evenly among those that are seen. */
 static grail_status choose_shown(heal_training *t)
 {
-    grail_status status = GRAIL_OK;
     t->shown_count = t->seen_count < t->held_count ? t->seen_count : t->held_count;
-    TRY(memory_new_unset(&t->shown, (size_t)t->shown_count, sizeof t->shown[0]));
+    CHECK(memory_new_unset(&t->shown, (size_t)t->shown_count, sizeof t->shown[0]));
     for (int64_t i = 0; i < t->shown_count; i++) {
         t->shown[i] = t->seen[i * t->seen_count / t->shown_count];
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static int64_t step_samples(const heal_training *t)
@@ -95,15 +91,12 @@ out:
 grail_status heal_training_init(calibration_network *network, int block, int begin, int end,
                                 heal_training *t)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     *t = (heal_training){.network = network, .block = block};
-    TRY(find_samples(request, false, &t->seen_count, &t->seen));
-    TRY(find_samples(request, true, &t->held_count, &t->held));
-    TRY(choose_shown(t));
-    TRY(make_optimizer(request, network->current.parameters, begin, end, &t->optimizer));
-out:
-    return status;
+    CHECK(find_samples(request, false, &t->seen_count, &t->seen));
+    CHECK(find_samples(request, true, &t->held_count, &t->held));
+    CHECK(choose_shown(t));
+    return make_optimizer(request, network->current.parameters, begin, end, &t->optimizer);
 }
 
 void heal_training_fini(heal_training *t)
@@ -182,15 +175,12 @@ static grail_status judge(void *user, double *loss)
 
 static grail_status tell(void *user, const training_state *state)
 {
-    grail_status status = GRAIL_OK;
     const heal_training *t = user;
     const grail_healing now = so_far(t, state);
     if (t->memory.save != NULL) {
-        TRY(t->memory.save(t->memory.user, t->optimizer, state));
+        CHECK(t->memory.save(t->memory.user, t->optimizer, state));
     }
-    TRY(tell_observer(t->network->request, &now));
-out:
-    return status;
+    return tell_observer(t->network->request, &now);
 }
 
 static training_options options_of(const heal_training *t)
@@ -221,7 +211,6 @@ typedef struct agenda {
 /* What a few samples take tells what fits into a limit. */
 static grail_status make_agenda(const heal_training *t, agenda *out)
 {
-    grail_status status = GRAIL_OK;
     const int64_t size = t->network->request->samples->batch_samples;
     const int64_t count = size < t->held_count ? size : t->held_count;
     const double before = elapsed(t);
@@ -230,83 +219,72 @@ static grail_status make_agenda(const heal_training *t, agenda *out)
     if (!isfinite(t->seconds)) {
         return GRAIL_OK;
     }
-    TRY(t->loss.mean(t->loss.user, t->held, count, &loss));
+    CHECK(t->loss.mean(t->loss.user, t->held, count, &loss));
     const double each = (elapsed(t) - before) / (double)count;
     const double judgement = each * (double)t->held_count;
     const double step = training_step_expected(each, step_samples(t));
     const double left = t->seconds - elapsed(t);
     out->trains = left >= 2.0 * judgement + step;
     out->shows = left >= 16.0 * 2.0 * judgement;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Trains, and measures the loss of seen samples before and behind it where `shows`. */
 static grail_status train(heal_training *t, bool shows, training_state *state, double *seen_after)
 {
-    grail_status status = GRAIL_OK;
     const double before = elapsed(t);
     const training_task task = {
         .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = t};
     if (shows && isnan(state->held_before)) { /* not one that goes on */
-        TRY(shown_loss(t, &state->seen_before));
+        CHECK(shown_loss(t, &state->seen_before));
     }
     const double behind = elapsed(t) - before; /* what the loss at the end will take */
     training_options options = options_of(t);
     options.seconds = t->seconds - elapsed(t) - behind;
-    TRY(training_run(&options, &task, t->optimizer, state));
+    CHECK(training_run(&options, &task, t->optimizer, state));
     *seen_after = state->seen_before;
     if (shows && state->best_step > 0) {
-        TRY(shown_loss(t, seen_after));
+        CHECK(shown_loss(t, seen_after));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status run(heal_training *t, grail_healing *made)
 {
-    grail_status status = GRAIL_OK;
     const double unknown = (double)NAN;
     training_state state = {.held_before = unknown, .held_best = unknown, .seen_before = unknown};
     agenda fits = {0};
     double seen_after = unknown;
     if (t->memory.restore != NULL) {
-        TRY(t->memory.restore(t->memory.user, t->optimizer, &state));
+        CHECK(t->memory.restore(t->memory.user, t->optimizer, &state));
     }
     const double earlier = state.seconds;
-    TRY(make_agenda(t, &fits));
+    CHECK(make_agenda(t, &fits));
     if (fits.trains || !isnan(state.held_before)) {
-        TRY(train(t, fits.shows, &state, &seen_after));
+        CHECK(train(t, fits.shows, &state, &seen_after));
     } else {
-        TRY(optimizer_finish(t->optimizer));
+        CHECK(optimizer_finish(t->optimizer));
     }
     *made = so_far(t, &state);
     made->seen_before = state.seen_before;
     made->seen_after = seen_after;
     made->seconds = earlier + elapsed(t);
     made->seconds_left = blocks_behind(t) * elapsed(t);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status conclude(calibration_network *network, grail_healing *made)
 {
-    grail_status status = GRAIL_OK;
     made->ended = 1;
-    TRY(healing_list_add(&network->healings, made));
-    TRY(tell_observer(network->request, made));
-out:
-    return status;
+    CHECK(healing_list_add(&network->healings, made));
+    return tell_observer(network->request, made);
 }
 
 grail_status heal_training_run(heal_training *t)
 {
-    grail_status status = GRAIL_OK;
     grail_healing made = {0};
-    TRY(run(t, &made));
-    TRY(conclude(t->network, &made));
-out:
-    return status;
+    CHECK(run(t, &made));
+    return conclude(t->network, &made);
 }
 
 grail_status heal_training_skip(calibration_network *network, int block)

@@ -21,24 +21,20 @@ grail_status healing_list_add(healing_list *list, const grail_healing *made)
 
 static grail_status to_json(const grail_healing *h, json_t *object)
 {
-    grail_status status = GRAIL_OK;
-    TRY(json_put(object, "block", h->block < 0 ? json_null() : json_integer(h->block)));
-    TRY(json_put(object, "blocks", json_integer(h->blocks)));
-    TRY(json_put(object, "steps", json_integer(h->steps)));
-    TRY(json_put(object, "most_steps", json_integer(h->most_steps)));
-    TRY(json_put(object, "best_step", json_integer(h->best_step)));
-    TRY(json_put(object, "held_loss_before", json_real_or_null(h->held_before)));
-    TRY(json_put(object, "held_loss_after", json_real_or_null(h->held_after)));
-    TRY(json_put(object, "seen_loss_before", json_real_or_null(h->seen_before)));
-    TRY(json_put(object, "seen_loss_after", json_real_or_null(h->seen_after)));
-    TRY(json_put(object, "seconds", json_real(h->seconds)));
-out:
-    return status;
+    CHECK(json_put(object, "block", h->block < 0 ? json_null() : json_integer(h->block)));
+    CHECK(json_put(object, "blocks", json_integer(h->blocks)));
+    CHECK(json_put(object, "steps", json_integer(h->steps)));
+    CHECK(json_put(object, "most_steps", json_integer(h->most_steps)));
+    CHECK(json_put(object, "best_step", json_integer(h->best_step)));
+    CHECK(json_put(object, "held_loss_before", json_real_or_null(h->held_before)));
+    CHECK(json_put(object, "held_loss_after", json_real_or_null(h->held_after)));
+    CHECK(json_put(object, "seen_loss_before", json_real_or_null(h->seen_before)));
+    CHECK(json_put(object, "seen_loss_after", json_real_or_null(h->seen_after)));
+    return json_put(object, "seconds", json_real(h->seconds));
 }
 
 grail_status healings_to_json(const healing_list *list, int block, bool every, json_t *object)
 {
-    grail_status status = GRAIL_OK;
     json_t *array = NULL;
     for (int i = 0; i < list->count; i++) {
         if (!every && list->made[i].block != block) {
@@ -46,14 +42,13 @@ grail_status healings_to_json(const healing_list *list, int block, bool every, j
         }
         if (array == NULL) {
             array = json_array();
-            TRY(json_put(object, "healed", array));
+            CHECK(json_put(object, "healed", array));
         }
         json_t *one = json_object();
-        TRY(json_push(array, one));
-        TRY(to_json(&list->made[i], one));
+        CHECK(json_push(array, one));
+        CHECK(to_json(&list->made[i], one));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static int64_t integer_of(const json_t *object, const char *key)
@@ -63,7 +58,6 @@ static int64_t integer_of(const json_t *object, const char *key)
 
 grail_status healings_restore(const json_t *record, healing_list *list)
 {
-    grail_status status = GRAIL_OK;
     const json_t *array = json_object_get(record, "healed");
     for (size_t i = 0; i < json_array_size(array); i++) {
         const json_t *one = json_array_get(array, i);
@@ -81,8 +75,7 @@ grail_status healings_restore(const json_t *record, healing_list *list)
             .seconds = json_number_value(json_object_get(one, "seconds")),
             .ended = 1,
         };
-        TRY(healing_list_add(list, &made));
+        CHECK(healing_list_add(list, &made));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -30,28 +30,24 @@ out:
 static grail_status append_merged_node(calibration_network *network, const site *s,
                                        const site_end *end, const grail_reducer *reducer)
 {
-    grail_status status = GRAIL_OK;
     int parameters[NODE_MAX_PARAMETERS];
     const int count = node_parameters(&network->request->graph->nodes[end->node], parameters);
     for (int i = 0; i < count; i++) {
-        TRY(append_merged(network, s, end, parameters[i], reducer));
+        CHECK(append_merged(network, s, end, parameters[i], reducer));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status site_append_merged(calibration_network *network, int index)
 {
-    grail_status status = GRAIL_OK;
     const site *s = site_at(network->request, index);
     const grail_reducer *reducer = network->results[index].reducer;
     for (int p = 0; p < s->producer_count; p++) {
-        TRY(append_merged_node(network, s, &s->producers[p], reducer));
+        CHECK(append_merged_node(network, s, &s->producers[p], reducer));
     }
     for (int k = 0; k < s->channel_count; k++) {
         const site_end channel = {.node = s->channels[k], .features_per_unit = 1};
-        TRY(append_merged_node(network, s, &channel, reducer));
+        CHECK(append_merged_node(network, s, &channel, reducer));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -128,16 +128,14 @@ static bool is_wanted(const calibration_network *network, int parameter)
 
 static grail_status narrow_parameters(calibration_network *network, int index)
 {
-    grail_status status = GRAIL_OK;
     for (int p = 0; p < network->request->graph->parameter_count; p++) {
         const parameter_cut *cut = &network->request->cuts[p];
         const bool is_cut = cut->rows.site == index || cut->columns.site == index;
         if (is_cut && is_wanted(network, p)) {
-            TRY(narrow_own(network, p, index));
+            CHECK(narrow_own(network, p, index));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The input of the last consumer, where the sample stream holds it. A sample stream that waits
@@ -164,24 +162,19 @@ out:
 
 grail_status site_take_narrow_shape(calibration_network *network, int index)
 {
-    grail_status status = GRAIL_OK;
     if (!site_narrows_in_walk(network->request, index)) {
         return GRAIL_OK;
     }
-    TRY(narrow_held_input(network, index));
-    TRY(narrow_parameters(network, index));
-out:
-    return status;
+    CHECK(narrow_held_input(network, index));
+    return narrow_parameters(network, index);
 }
 
 grail_status sites_take_narrow_shapes(calibration_network *network)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < network->request->plan.count; i++) {
         if (site_is_cut(&network->request->plan, i)) {
-            TRY(narrow_parameters(network, i));
+            CHECK(narrow_parameters(network, i));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -5,14 +5,11 @@
 static grail_status create_run(const compression_request *request, const grail_model *model,
                                parameter_store *parent, matrix_pool *pool, network_run *out)
 {
-    grail_status status = GRAIL_OK;
     backend *b = request->backend;
     out->graph = model->graph;
-    TRY(parameter_store_create(model, b, parent, &out->parameters));
-    TRY(execution_create(model->graph, b, pool, &out->execution));
-    TRY(sample_stream_init(&out->stream, model->graph, b, request->samples->batch_count));
-out:
-    return status;
+    CHECK(parameter_store_create(model, b, parent, &out->parameters));
+    CHECK(execution_create(model->graph, b, pool, &out->execution));
+    return sample_stream_init(&out->stream, model->graph, b, request->samples->batch_count);
 }
 
 static void free_run(network_run *run)
@@ -102,15 +99,13 @@ int network_dense_end(const calibration_network *network, int block)
 
 grail_status network_rewind(calibration_network *network)
 {
-    grail_status status = GRAIL_OK;
     network_run *const runs[] = {&network->dense, &network->current};
     for (int i = 0; i < 2; i++) {
         sample_stream_fini(&runs[i]->stream);
-        TRY(sample_stream_init(&runs[i]->stream, runs[i]->graph, network->request->backend,
-                               network->request->samples->batch_count));
+        CHECK(sample_stream_init(&runs[i]->stream, runs[i]->graph, network->request->backend,
+                                 network->request->samples->batch_count));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 void network_release_block(calibration_network *network, int block)

@@ -122,11 +122,8 @@ out:
 
 static grail_status create_statistics(backend *b, int64_t width, int64_t outputs, observation *o)
 {
-    grail_status status = GRAIL_OK;
-    TRY(statistics_create(b, width, outputs, &o->fit));
-    TRY(statistics_create(b, width, outputs, &o->held));
-out:
-    return status;
+    CHECK(statistics_create(b, width, outputs, &o->fit));
+    return statistics_create(b, width, outputs, &o->held);
 }
 
 grail_status observation_init(const calibration_network *network, int index, int consumer,

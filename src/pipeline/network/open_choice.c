@@ -59,22 +59,20 @@ static int last_needed_node(const compression_request *request, int index)
 static grail_status take_inputs(const compression_request *request, int index, int *count,
                                 input_statistics **out)
 {
-    grail_status status = GRAIL_OK;
     const site *s = site_at(request, index);
     const unsigned needs = needs_of(request, index);
     if ((needs & NEEDS_OF_CONSUMERS) == 0) {
         return GRAIL_OK;
     }
     *count = (needs & NEEDS_ALL_CONSUMERS) != 0 ? s->consumer_count : 1;
-    TRY(memory_new(out, (size_t)*count, sizeof(**out)));
+    CHECK(memory_new(out, (size_t)*count, sizeof(**out)));
     for (int k = 0; k < *count; k++) {
         const dense_statistics *d = &request->session->of_nodes[s->consumers[k].node];
-        TRY(statistics_check_finite(d->fit));
-        TRY(statistics_check_finite(d->held));
-        TRY(decision_input_take(needs, d->fit, d->held, &(*out)[k]));
+        CHECK(statistics_check_finite(d->fit));
+        CHECK(statistics_check_finite(d->held));
+        CHECK(decision_input_take(needs, d->fit, d->held, &(*out)[k]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* *out is owned; NULL where no norms are needed. */
@@ -153,24 +151,21 @@ static int last_node(const compression_request *request)
 /* Those that need nothing from node `end` on. */
 static grail_status choose_before(calibration_network *network, int end, bool releases)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     for (int i = 0; i < request->plan.count; i++) {
         const bool waits = is_chosen_openly(request, i) && network->chosen[i] == NULL;
         if (waits && last_needed_node(request, i) < end) {
-            TRY(choose(network, i));
+            CHECK(choose(network, i));
             if (releases) {
                 open_loop_release(request, i);
             }
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status choose_block_by_block(calibration_network *network)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = network->request->graph;
     const int last = last_node(network->request);
     int end = 0;
@@ -178,19 +173,16 @@ static grail_status choose_block_by_block(calibration_network *network)
         int begin = 0;
         graph_block_range(g, block, &begin, &end);
         if (begin < end) {
-            TRY(open_loop_collect(network, end));
-            TRY(choose_before(network, end, true));
+            CHECK(open_loop_collect(network, end));
+            CHECK(choose_before(network, end, true));
         }
         network_release_block(network, block);
     }
-    TRY(network_rewind(network));
-out:
-    return status;
+    return network_rewind(network);
 }
 
 grail_status choose_openly(calibration_network *network)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     const plan *p = &request->plan;
     if (!open_loop_is_needed(request)) {
@@ -199,8 +191,6 @@ grail_status choose_openly(calibration_network *network)
     if (p->loop == LOOP_CLOSED && plan_selects_openly(p)) {
         return choose_block_by_block(network);
     }
-    TRY(open_loop_collect(network, request->graph->node_count));
-    TRY(choose_before(network, request->graph->node_count, false));
-out:
-    return status;
+    CHECK(open_loop_collect(network, request->graph->node_count));
+    return choose_before(network, request->graph->node_count, false);
 }

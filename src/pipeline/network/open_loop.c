@@ -60,20 +60,18 @@ static int observed_consumers(const compression_request *request, int index)
 
 static grail_status collect_site(int index, collection *l)
 {
-    grail_status status = GRAIL_OK;
     const site *s = site_at(l->request, index);
     const int count = observed_consumers(l->request, index);
     for (int k = 0; k < count; k++) {
         const int64_t taps = consumer_layout_of(l->request, index, k).taps;
         if (is_passed(l, s->consumers[k].node) &&
             !is_collected(l->request, s->consumers[k].node, taps)) {
-            TRY(memory_reserve(&l->items, (size_t)l->count + 1, sizeof l->items[0]));
-            TRY(observation_init_input(l->request, index, k, &l->items[l->count]));
+            CHECK(memory_reserve(&l->items, (size_t)l->count + 1, sizeof l->items[0]));
+            CHECK(observation_init_input(l->request, index, k, &l->items[l->count]));
             l->count++;
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Some selectors need the norms of the input of a producer. In an open loop they are taken at every
@@ -105,32 +103,27 @@ bool open_loop_is_needed(const compression_request *request)
 
 static grail_status plan_collection(collection *l)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = l->request;
     const int nodes = request->graph->node_count;
-    TRY(memory_new(&l->squares, (size_t)nodes, sizeof l->squares[0]));
+    CHECK(memory_new(&l->squares, (size_t)nodes, sizeof l->squares[0]));
     for (int i = 0; i < request->plan.count; i++) {
-        TRY(collect_site(i, l));
+        CHECK(collect_site(i, l));
     }
     for (int n = l->begin; n < l->end; n++) {
         l->squares[n] =
             wants_squares(request, n) && !matrix_exists(request->session->of_nodes[n].squares);
         l->any_squares = l->any_squares || l->squares[n];
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status add_squares(const execution *e, int index, dense_statistics *d)
 {
-    grail_status status = GRAIL_OK;
     const matrix x = execution_value(e, e->graph->nodes[index].inputs[0]);
     if (!matrix_exists(d->squares)) {
-        TRY(matrix_new_zero(e->backend, GRAIL_DTYPE_F64, 1, x.columns, &d->squares));
+        CHECK(matrix_new_zero(e->backend, GRAIL_DTYPE_F64, 1, x.columns, &d->squares));
     }
-    TRY(matrix_column_sums(x, no_matrix, d->squares));
-out:
-    return status;
+    return matrix_column_sums(x, no_matrix, d->squares);
 }
 
 /* All samples of this batch, and of those before it, have passed. */
@@ -143,7 +136,6 @@ static grail_status tell_batch(const collection *l, int64_t batch)
 /* A node_visitor; `user` is a collection. */
 static grail_status collect_at_node(const execution *e, int64_t batch, int node_index, void *user)
 {
-    grail_status status = GRAIL_OK;
     const collection *l = user;
     const bool held_out = calibration_holds_out(l->request->samples, batch);
     if (node_index == l->end) {
@@ -151,14 +143,13 @@ static grail_status collect_at_node(const execution *e, int64_t batch, int node_
     }
     for (int i = 0; i < l->count; i++) {
         if (l->items[i].node == node_index) {
-            TRY(observation_add_input(&l->items[i], e, held_out));
+            CHECK(observation_add_input(&l->items[i], e, held_out));
         }
     }
     if (l->squares[node_index]) {
-        TRY(add_squares(e, node_index, &l->request->session->of_nodes[node_index]));
+        CHECK(add_squares(e, node_index, &l->request->session->of_nodes[node_index]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static void keep_statistics(grail_session *session, const collection *l)
@@ -226,10 +217,7 @@ void open_loop_release(const compression_request *request, int index)
 
 grail_status open_loop_take(const compression_request *request, observation *o)
 {
-    grail_status status = GRAIL_OK;
     const dense_statistics *dense = &request->session->of_nodes[o->node];
-    TRY(grail_statistics_add(o->fit, dense->fit));
-    TRY(grail_statistics_add(o->held, dense->held));
-out:
-    return status;
+    CHECK(grail_statistics_add(o->fit, dense->fit));
+    return grail_statistics_add(o->held, dense->held);
 }

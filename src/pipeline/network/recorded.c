@@ -69,15 +69,13 @@ out:
 grail_status widen_map(calibration_network *network, int node_index,
                        const recorded_parameters *recorded)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = network->request->graph;
     const bias_slot slot = consumer_bias_slot(g, node_index);
-    TRY(widen_rows(network, g->nodes[node_index].weight, recorded));
+    CHECK(widen_rows(network, g->nodes[node_index].weight, recorded));
     if (slot.parameter != GRAPH_NONE) {
-        TRY(widen_rows(network, slot.parameter, recorded));
+        CHECK(widen_rows(network, slot.parameter, recorded));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Nodes of dropped sublayers have no parameters in the records. */
@@ -100,7 +98,6 @@ out:
 grail_status restore_trained(calibration_network *network, int block,
                              const recorded_parameters *recorded)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = network->request->graph;
     int begin = 0;
     int end = 0;
@@ -109,9 +106,8 @@ grail_status restore_trained(calibration_network *network, int block,
         int used[NODE_MAX_PARAMETERS];
         const int count = node_parameters(&g->nodes[i], used);
         for (int k = 0; k < count; k++) {
-            TRY(restore_parameter(network, used[k], recorded));
+            CHECK(restore_parameter(network, used[k], recorded));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -28,18 +28,15 @@ static void map_group_fini(map_group *g)
 static grail_status map_group_init(const calibration_network *network, int first, int count,
                                    map_group *g)
 {
-    grail_status status = GRAIL_OK;
     backend *b = network->request->backend;
-    TRY(memory_new(&g->maps, (size_t)count, sizeof g->maps[0]));
+    CHECK(memory_new(&g->maps, (size_t)count, sizeof g->maps[0]));
     g->count = count;
     for (int i = 0; i < count; i++) {
-        TRY(observation_read_map(network, first + i, &g->maps[i]));
+        CHECK(observation_read_map(network, first + i, &g->maps[i]));
         g->outputs += g->maps[i].layout.rows;
     }
-    TRY(statistics_create(b, g->maps[0].layout.features, g->outputs, &g->fit));
-    TRY(statistics_create(b, g->maps[0].layout.features, g->outputs, &g->held));
-out:
-    return status;
+    CHECK(statistics_create(b, g->maps[0].layout.features, g->outputs, &g->fit));
+    return statistics_create(b, g->maps[0].layout.features, g->outputs, &g->held);
 }
 
 /* The targets of all maps for the current batch, in columns of y. */
@@ -88,18 +85,16 @@ static grail_status fit_map(calibration_network *network, observation *o)
 
 static grail_status fit_group(calibration_network *network, map_group *g)
 {
-    grail_status status = GRAIL_OK;
     int64_t first = 0;
     for (int i = 0; i < g->count; i++) {
         observation *o = &g->maps[i];
-        TRY(statistics_of_outputs(g->fit, first, o->layout.rows, &o->fit));
-        TRY(statistics_of_outputs(g->held, first, o->layout.rows, &o->held));
-        TRY(fit_map(network, o));
+        CHECK(statistics_of_outputs(g->fit, first, o->layout.rows, &o->fit));
+        CHECK(statistics_of_outputs(g->held, first, o->layout.rows, &o->held));
+        CHECK(fit_map(network, o));
         first += o->layout.rows;
         observation_fini(o);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The node that the dense network must have run up to for all targets. */

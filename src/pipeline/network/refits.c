@@ -60,13 +60,11 @@ out:
 
 grail_status refits_init(const compression_request *request, refit_list *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_new(&out->wanted, (size_t)request->graph->node_count, sizeof out->wanted[0]));
+    CHECK(memory_new(&out->wanted, (size_t)request->graph->node_count, sizeof out->wanted[0]));
     if (plan_refits(&request->plan)) {
-        TRY(find_wanted(request, out->wanted));
+        CHECK(find_wanted(request, out->wanted));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 void refits_fini(refit_list *list)

@@ -11,41 +11,34 @@
 
 static grail_status find_outputs(const graph *g, region *r)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_new(&r->outputs, (size_t)g->value_count, sizeof r->outputs[0]));
+    CHECK(memory_new(&r->outputs, (size_t)g->value_count, sizeof r->outputs[0]));
     const int count = graph_live_values(g, r->end, r->outputs);
     for (int i = 0; i < count; i++) {
         if (g->value_source[r->outputs[i]] >= r->begin) {
             r->outputs[r->output_count++] = r->outputs[i];
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status find_samples(const compression_request *request, region *r)
 {
-    grail_status status = GRAIL_OK;
     const calibration *c = request->samples;
-    TRY(memory_new_unset(&r->samples, (size_t)c->count, sizeof r->samples[0]));
+    CHECK(memory_new_unset(&r->samples, (size_t)c->count, sizeof r->samples[0]));
     for (int64_t i = 0; i < c->count; i++) {
         if (!request_judges_batch(request, i / c->batch_samples)) {
             r->samples[r->sample_count++] = i;
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status region_init(const compression_request *request, int block, region *out)
 {
-    grail_status status = GRAIL_OK;
     *out = (region){.block = block};
     graph_block_range(request->graph, block, &out->begin, &out->end);
-    TRY(find_outputs(request->graph, out));
-    TRY(find_samples(request, out));
-out:
-    return status;
+    CHECK(find_outputs(request->graph, out));
+    return find_samples(request, out);
 }
 
 void region_fini(region *r)
@@ -57,14 +50,11 @@ void region_fini(region *r)
 
 grail_status region_place(const calibration_network *network, int64_t sample, execution *e)
 {
-    grail_status status = GRAIL_OK;
     const sample_part part = {.samples = &sample, .count = 1};
     const compression_request *request = network->request;
-    TRY(execution_begin(e, part_shape(request, &part), (batch_input){0}));
-    TRY(sample_stream_pick(&network->current.stream, request->samples->batch_samples, &sample, 1,
-                           e));
-out:
-    return status;
+    CHECK(execution_begin(e, part_shape(request, &part), (batch_input){0}));
+    return sample_stream_pick(&network->current.stream, request->samples->batch_samples, &sample, 1,
+                              e);
 }
 
 /* -- gradients --------------------------------------------------------------------------------- */
@@ -99,48 +89,42 @@ static void sums_fini(gradient_sums *s)
 
 static grail_status want_consumer(gradient_sums *s, int node_index)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = s->network->request;
     const int weight = request->graph->nodes[node_index].weight;
-    TRY(gradient_store_want(s->gradients, s->network->current.parameters, weight));
+    CHECK(gradient_store_want(s->gradients, s->network->current.parameters, weight));
     const matrix like = gradient_of(s->gradients, weight);
-    TRY(matrix_new_zero(request->backend, GRAIL_DTYPE_F64, like.rows, like.columns,
-                        &s->squares[weight]));
+    CHECK(matrix_new_zero(request->backend, GRAIL_DTYPE_F64, like.rows, like.columns,
+                          &s->squares[weight]));
     s->any = true;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status want_consumers(gradient_sums *s, int block)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = s->network->request;
     for (int i = 0; i < request->plan.count; i++) {
         const site *cut = site_at(request, i);
         const bool wanted = cut->block == block && site_needs_gradients(request, i);
         for (int k = 0; wanted && k < cut->consumer_count; k++) {
-            TRY(want_consumer(s, cut->consumers[k].node));
+            CHECK(want_consumer(s, cut->consumers[k].node));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status sums_init(calibration_network *network, int block, gradient_sums *s)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     const graph *g = request->graph;
     *s = (gradient_sums){.network = network};
-    TRY(memory_new(&s->squares, (size_t)g->parameter_count, sizeof s->squares[0]));
-    TRY(gradient_store_create(g, request->backend, &s->gradients));
-    TRY(want_consumers(s, block));
+    CHECK(memory_new(&s->squares, (size_t)g->parameter_count, sizeof s->squares[0]));
+    CHECK(gradient_store_create(g, request->backend, &s->gradients));
+    CHECK(want_consumers(s, block));
     if (s->any) {
-        TRY(region_init(request, block, &s->region));
-        TRY(tape_create(g, request->backend, network->pool, &s->tape));
+        CHECK(region_init(request, block, &s->region));
+        CHECK(tape_create(g, request->backend, network->pool, &s->tape));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* *out = ||Y||_F of all outputs of the region. */
@@ -217,32 +201,31 @@ out:
 
 static grail_status add_sample(gradient_sums *s, int64_t sample)
 {
-    grail_status status = GRAIL_OK;
     const region *r = &s->region;
     parameter_store *weights = s->network->current.parameters;
     double norm = 0.0;
-    TRY(region_place(s->network, sample, tape_execution(s->tape)));
-    TRY(tape_forward(s->tape, weights, s->gradients, false, r->begin, r->end));
-    TRY(norm_of_outputs(s, &norm));
+    CHECK(region_place(s->network, sample, tape_execution(s->tape)));
+    CHECK(tape_forward(s->tape, weights, s->gradients, false, r->begin, r->end));
+    CHECK(norm_of_outputs(s, &norm));
     if (!isfinite(norm)) {
-        FAIL(GRAIL_ERROR_NUMERIC,
-             "block %d: the norm of its output for sample %lld is %g; look for NaN or infinity in "
-             "the weights",
-             r->block, (long long)sample, norm);
+        return error_set(
+            GRAIL_ERROR_NUMERIC,
+            "block %d: the norm of its output for sample %lld is %g; look for NaN or infinity in "
+            "the weights",
+            r->block, (long long)sample, norm);
     }
     if (norm == 0.0) { /* has no gradient, and nothing to lose */
         return GRAIL_OK;
     }
-    TRY(seed_norm(s, norm));
-    TRY(gradient_store_clear(s->gradients));
-    TRY(tape_backward(s->tape, weights, s->gradients));
+    CHECK(seed_norm(s, norm));
+    CHECK(gradient_store_clear(s->gradients));
+    CHECK(tape_backward(s->tape, weights, s->gradients));
     for (int p = 0; p < s->gradients->count; p++) {
         if (matrix_exists(s->squares[p])) {
-            TRY(add_squares(s->network->pool, gradient_of(s->gradients, p), s->squares[p]));
+            CHECK(add_squares(s->network->pool, gradient_of(s->gradients, p), s->squares[p]));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* *out = sqrt(squares / samples), owned. */
@@ -268,18 +251,16 @@ out:
 
 static grail_status keep_roots(gradient_sums *s, regional_gradients *out)
 {
-    grail_status status = GRAIL_OK;
     const int count = s->network->request->graph->parameter_count;
-    TRY(memory_new(&out->of, (size_t)count, sizeof out->of[0]));
+    CHECK(memory_new(&out->of, (size_t)count, sizeof out->of[0]));
     out->count = count;
     for (int p = 0; p < count; p++) {
         if (matrix_exists(s->squares[p])) {
-            TRY(root_of_mean(s->region.sample_count, s->squares[p], &out->of[p]));
+            CHECK(root_of_mean(s->region.sample_count, s->squares[p], &out->of[p]));
             matrix_free(&s->squares[p]);
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status regional_gradients_measure(calibration_network *network, int block)

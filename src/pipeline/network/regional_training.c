@@ -59,13 +59,10 @@ out:
 
 static grail_status add_parameter(regional_training *t, int parameter)
 {
-    grail_status status = GRAIL_OK;
-    TRY(parameter_store_own(t->trained, parameter));
-    TRY(gradient_store_want(t->gradients, t->trained, parameter));
+    CHECK(parameter_store_own(t->trained, parameter));
+    CHECK(gradient_store_want(t->gradients, t->trained, parameter));
     const matrix like = gradient_of(t->gradients, parameter);
-    TRY(matrix_new_zero(like.owner, like.type, like.rows, like.columns, &t->moments[parameter]));
-out:
-    return status;
+    return matrix_new_zero(like.owner, like.type, like.rows, like.columns, &t->moments[parameter]);
 }
 
 grail_status regional_training_init(calibration_network *network, int block, regional_training *out)
@@ -153,7 +150,6 @@ out:
 /* Makes the columns of removed units zero in all consumers. */
 static grail_status silence_units(const regional_training *t, const site *s, const grail_reducer *r)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = t->network->request->graph;
     for (int k = 0; k < s->consumer_count; k++) {
         const int64_t u = s->consumers[k].features_per_unit;
@@ -161,12 +157,11 @@ static grail_status silence_units(const regional_training *t, const site *s, con
         const matrix values = t->trained->entries[weight].values;
         for (int64_t j = 0; j < r->units; j++) {
             if (r->labels[j] < 0) {
-                TRY(matrix_zero(matrix_columns(values, j * u, u)));
+                CHECK(matrix_zero(matrix_columns(values, j * u, u)));
             }
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status decide_one(regional_training *t, int index)
@@ -197,15 +192,13 @@ out:
 
 grail_status regional_training_decide(regional_training *t)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = t->network->request;
     for (int i = 0; i < request->plan.count; i++) {
         if (site_at(request, i)->block == t->region.block && site_needs_gradients(request, i)) {
-            TRY(decide_one(t, i));
+            CHECK(decide_one(t, i));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* -- steps ------------------------------------------------------------------------------------- */
@@ -214,26 +207,20 @@ out:
 static grail_status run_both(const regional_training *t, int64_t sample,
                              const gradient_store *wanted)
 {
-    grail_status status = GRAIL_OK;
     const region *r = &t->region;
     const network_run *current = &t->network->current;
-    TRY(region_place(t->network, sample, current->execution));
-    TRY(execution_run(current->execution, current->parameters, r->begin, r->end));
-    TRY(region_place(t->network, sample, tape_execution(t->tape)));
-    TRY(tape_forward(t->tape, t->trained, wanted, false, r->begin, r->end));
-out:
-    return status;
+    CHECK(region_place(t->network, sample, current->execution));
+    CHECK(execution_run(current->execution, current->parameters, r->begin, r->end));
+    CHECK(region_place(t->network, sample, tape_execution(t->tape)));
+    return tape_forward(t->tape, t->trained, wanted, false, r->begin, r->end);
 }
 
 /* *out = Y - T of one output. *out belongs to the pool. */
 static grail_status difference_of(const regional_training *t, int value, matrix *out)
 {
-    grail_status status = GRAIL_OK;
     const matrix y = execution_value(tape_execution(t->tape), value);
-    TRY(matrix_pool_take(t->network->pool, y.rows, y.columns, out));
-    TRY(matrix_subtract(y, execution_value(t->network->current.execution, value), *out));
-out:
-    return status;
+    CHECK(matrix_pool_take(t->network->pool, y.rows, y.columns, out));
+    return matrix_subtract(y, execution_value(t->network->current.execution, value), *out);
 }
 
 /* Gives 2 (Y - T) to the tape. */
@@ -254,19 +241,17 @@ out:
 
 static grail_status step(const regional_training *t, int64_t sample)
 {
-    grail_status status = GRAIL_OK;
-    TRY(run_both(t, sample, t->gradients));
-    TRY(seed_differences(t));
-    TRY(gradient_store_clear(t->gradients));
-    TRY(tape_backward(t->tape, t->trained, t->gradients));
+    CHECK(run_both(t, sample, t->gradients));
+    CHECK(seed_differences(t));
+    CHECK(gradient_store_clear(t->gradients));
+    CHECK(tape_backward(t->tape, t->trained, t->gradients));
     for (int p = 0; p < t->gradients->count; p++) {
         if (matrix_exists(t->moments[p])) {
-            TRY(matrix_descend(&authors_step, gradient_of(t->gradients, p), no_matrix,
-                               t->moments[p], t->trained->entries[p].values));
+            CHECK(matrix_descend(&authors_step, gradient_of(t->gradients, p), no_matrix,
+                                 t->moments[p], t->trained->entries[p].values));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status regional_training_round(regional_training *t, int round)
@@ -333,10 +318,9 @@ out:
 /* Hands the decisions and the weights to the network. */
 static grail_status hand_over(regional_training *t)
 {
-    grail_status status = GRAIL_OK;
     for (int p = 0; p < t->gradients->count; p++) {
         if (matrix_exists(t->moments[p])) {
-            TRY(copy_parameter(t->trained, t->network->current.parameters, p));
+            CHECK(copy_parameter(t->trained, t->network->current.parameters, p));
         }
     }
     for (int i = 0; i < t->network->request->plan.count; i++) {
@@ -345,8 +329,7 @@ static grail_status hand_over(regional_training *t)
             t->decided[i] = NULL;
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static bool has_site(const compression_request *request, int block)

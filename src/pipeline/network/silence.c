@@ -18,25 +18,21 @@ out:
 
 grail_status silence_block(calibration_network *network, int block)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     for (int i = 0; i < request->plan.count; i++) {
         if (site_is_dropped(&request->plan, i) && site_at(request, i)->block == block) {
             const node *n = &request->graph->nodes[site_at(request, i)->consumers[0].node];
-            TRY(set_zero(network, n->weight));
-            TRY(set_zero(network, n->bias));
+            CHECK(set_zero(network, n->weight));
+            CHECK(set_zero(network, n->bias));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status silence_dropped(calibration_network *network)
 {
-    grail_status status = GRAIL_OK;
     for (int block = 0; block < network->request->graph->block_count; block++) {
-        TRY(silence_block(network, block));
+        CHECK(silence_block(network, block));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -11,40 +11,36 @@
  * the exchangeable blocks of its units were merged. */
 static grail_status reducer_to_json(const grail_reducer *r, json_t *object)
 {
-    grail_status status = GRAIL_OK;
     json_t *list = json_array();
-    TRY(json_put(object, r->folds ? "labels" : "kept_units", list));
+    CHECK(json_put(object, r->folds ? "labels" : "kept_units", list));
     for (int64_t j = 0; j < r->units; j++) {
         if (r->folds) {
-            TRY(json_push(list, json_integer(r->labels[j])));
+            CHECK(json_push(list, json_integer(r->labels[j])));
         } else if (r->labels[j] >= 0) {
-            TRY(json_push(list, json_integer(j)));
+            CHECK(json_push(list, json_integer(j)));
         }
     }
     if (r->order != NULL) {
         list = json_array();
-        TRY(json_put(object, "subunit_order", list));
+        CHECK(json_put(object, "subunit_order", list));
         for (int64_t i = 0; i < r->units * r->subunits; i++) {
-            TRY(json_push(list, json_integer(r->order[i])));
+            CHECK(json_push(list, json_integer(r->order[i])));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status fits_to_json(const grail_site_report *r, json_t *object)
 {
-    grail_status status = GRAIL_OK;
     json_t *list = json_array();
-    TRY(json_put(object, "consumers", list));
+    CHECK(json_put(object, "consumers", list));
     for (int k = 0; k < r->fit_count; k++) {
         json_t *one = json_object();
-        TRY(json_push(list, one));
-        TRY(json_put(one, "consumer", json_text(r->fits[k].consumer)));
-        TRY(fit_to_json(&r->fits[k], one));
+        CHECK(json_push(list, one));
+        CHECK(json_put(one, "consumer", json_text(r->fits[k].consumer)));
+        CHECK(fit_to_json(&r->fits[k], one));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status site_result_to_json(const site_result *result, json_t **out)
@@ -95,21 +91,20 @@ static const char *known_consumer(const compression_request *request, int index,
 static grail_status restore_fits(const compression_request *request, int index, const json_t *list,
                                  site_result *result)
 {
-    grail_status status = GRAIL_OK;
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *object = json_array_get(list, i);
         const char *name = json_string_value(json_object_get(object, "consumer"));
         grail_fit fit = fit_from_json(object);
         fit.consumer = known_consumer(request, index, name);
         if (fit.consumer == NULL) {
-            FAIL(GRAIL_ERROR_FORMAT,
-                 "the recorded state holds a fit of '%s', which does not read site '%s'",
-                 name == NULL ? "" : name, site_at(request, index)->name);
+            return error_set(
+                GRAIL_ERROR_FORMAT,
+                "the recorded state holds a fit of '%s', which does not read site '%s'",
+                name == NULL ? "" : name, site_at(request, index)->name);
         }
-        TRY(site_result_add_fit(result, &fit));
+        CHECK(site_result_add_fit(result, &fit));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* values[count] of an array in a record; *out is owned. */
@@ -179,14 +174,12 @@ out:
 grail_status site_result_restore(const compression_request *request, int index,
                                  const json_t *record, site_result *result)
 {
-    grail_status status = GRAIL_OK;
-    TRY(restore_reducer(record, site_at(request, index), request->plan.sites[index].kept,
-                        &result->reducer));
-    TRY(restore_fits(request, index, json_object_get(record, "consumers"), result));
+    CHECK(restore_reducer(record, site_at(request, index), request->plan.sites[index].kept,
+                          &result->reducer));
+    CHECK(restore_fits(request, index, json_object_get(record, "consumers"), result));
     result->report.fit = fit_from_json(record);
     result->report.tied = json_is_true(json_object_get(record, "tied")) ? 1 : 0;
     result->report.seconds = json_real_or_nan(record, "seconds");
     result->report.solve_seconds = json_real_or_nan(record, "solve_seconds");
-out:
-    return status;
+    return GRAIL_OK;
 }

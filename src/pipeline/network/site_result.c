@@ -71,15 +71,13 @@ grail_fit site_fit_of(const char *consumer, const ridge_result *r, double dense_
 
 grail_status site_result_add_fit(site_result *result, const grail_fit *fit)
 {
-    grail_status status = GRAIL_OK;
     grail_site_report *report = &result->report;
-    TRY(memory_reserve(&result->fits, (size_t)report->fit_count + 1, sizeof result->fits[0]));
+    CHECK(memory_reserve(&result->fits, (size_t)report->fit_count + 1, sizeof result->fits[0]));
     result->fits[report->fit_count] = *fit;
     report->fits = result->fits;
     report->fit_count++;
     include_in_mean(&report->fit, fit, report->fit_count);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_site_report planned_report(const grail_site_facts *facts, const plan_site *planned)
@@ -109,16 +107,14 @@ static grail_site_report planned_report(const grail_site_facts *facts, const pla
 
 grail_status site_results_create(const compression_request *request, site_result **out)
 {
-    grail_status status = GRAIL_OK;
     const plan *p = &request->plan;
     site_result *results = NULL;
-    TRY(memory_new(&results, (size_t)p->count, sizeof results[0]));
+    CHECK(memory_new(&results, (size_t)p->count, sizeof results[0]));
     for (int i = 0; i < p->count; i++) {
         results[i].report = planned_report(&request->sites->facts[i], &p->sites[i]);
     }
     *out = results;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 void site_results_free(site_result *results, int count)

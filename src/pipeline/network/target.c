@@ -35,19 +35,17 @@ static cut_axis axis_of_value(const compression_request *request, int value)
 
 grail_status dense_value(const calibration_network *network, int value, int dense, matrix *out)
 {
-    grail_status status = GRAIL_OK;
     const cut_axis axis = axis_of_value(network->request, value);
     const matrix in = execution_value(network->dense.execution, dense);
     const grail_reducer *r = axis.site == GRAPH_NONE ? NULL : network->results[axis.site].reducer;
-    TRY(matrix_pool_take(network->pool, in.rows, r == NULL ? in.columns : r->kept * axis.features,
-                         out));
+    CHECK(matrix_pool_take(network->pool, in.rows, r == NULL ? in.columns : r->kept * axis.features,
+                           out));
     if (r == NULL) {
-        TRY(matrix_copy(in, *out));
+        CHECK(matrix_copy(in, *out));
     } else {
-        TRY(reduce_value(r, axis.features, in, *out));
+        CHECK(reduce_value(r, axis.features, in, *out));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Copies a dense value [rows, n u]. If the calibration network has merged channels on this axis,
@@ -55,17 +53,15 @@ out:
 static grail_status copy_with_means(const calibration_network *network, const cut_axis *axis,
                                     matrix in, matrix *out)
 {
-    grail_status status = GRAIL_OK;
     const int64_t width =
         axis->site == GRAPH_NONE ? in.columns : cut_wide_features(&network->request->plan, axis);
-    TRY(matrix_pool_take(network->pool, in.rows, width, out));
-    TRY(matrix_copy(in, matrix_columns(*out, 0, in.columns)));
+    CHECK(matrix_pool_take(network->pool, in.rows, width, out));
+    CHECK(matrix_copy(in, matrix_columns(*out, 0, in.columns)));
     if (width > in.columns) {
-        TRY(reduce_value(network->results[axis->site].reducer, axis->features, in,
-                         matrix_columns(*out, in.columns, width - in.columns)));
+        CHECK(reduce_value(network->results[axis->site].reducer, axis->features, in,
+                           matrix_columns(*out, in.columns, width - in.columns)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* For each channel sqrt(variance + epsilon) / weight: the change before a BatchNorm that changes

@@ -138,14 +138,12 @@ static int refits_together(const calibration_network *network, int first)
 /* Refits this map, and with it those behind it of the same input. */
 static grail_status meet_map(calibration_network *network, int node_index)
 {
-    grail_status status = GRAIL_OK;
     if (node_index >= network->refits.done) {
         const int count = refits_together(network, node_index);
-        TRY(refit_maps(network, node_index, count));
+        CHECK(refit_maps(network, node_index, count));
         network->refits.done = node_index + count;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* A network in which nothing is cut keeps its statistics. */
@@ -158,44 +156,40 @@ static bool is_repaired(const compression_request *request, int node_index)
 /* Tells of a dropped sublayer that ends with this node. */
 static grail_status pass_dropped(calibration_network *network, int node_index)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     for (int i = 0; i < request->plan.count; i++) {
         if (site_is_dropped(&request->plan, i) &&
             site_at(request, i)->consumers[0].node == node_index) {
-            TRY(progress_tell(&network->progress, request, site_at(request, i)->block,
-                              &network->results[i].report));
+            CHECK(progress_tell(&network->progress, request, site_at(request, i)->block,
+                                &network->results[i].report));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status meet_node(calibration_network *network, int node_index,
                               const recorded_parameters *recorded)
 {
-    grail_status status = GRAIL_OK;
     int consumer = 0;
     const int begins = site_beginning_at(network->request, node_index);
     const int read = site_read_by(network->request, node_index, &consumer);
     if (begins != GRAPH_NONE) {
-        TRY(begin_site(network, begins, recorded != NULL));
+        CHECK(begin_site(network, begins, recorded != NULL));
     }
     if (network->refits.wanted[node_index]) {
-        TRY(recorded != NULL ? widen_map(network, node_index, recorded)
-                             : meet_map(network, node_index));
+        CHECK(recorded != NULL ? widen_map(network, node_index, recorded)
+                               : meet_map(network, node_index));
     }
     if (read != GRAPH_NONE) {
-        TRY(meet_consumer(network, read, consumer, recorded));
+        CHECK(meet_consumer(network, read, consumer, recorded));
     }
     if (recorded == NULL) {
-        TRY(pass_dropped(network, node_index));
+        CHECK(pass_dropped(network, node_index));
     }
     if (network->request->plan.loop == LOOP_CLOSED && is_repaired(network->request, node_index)) {
-        TRY(repair_batch_norm(network, node_index));
+        CHECK(repair_batch_norm(network, node_index));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Whether any node from `node_index` on, behind this block, still needs the sample streams. */
@@ -211,13 +205,11 @@ static bool streams_are_wanted(const calibration_network *network, int block, in
 /* Measures what only the dense block shows, and trains it where the plan asks for that. */
 static grail_status enter_block(calibration_network *network, int block)
 {
-    grail_status status = GRAIL_OK;
-    TRY(regional_gradients_measure(network, block));
+    CHECK(regional_gradients_measure(network, block));
     if (network->request->plan.compensation.regional_training) {
-        TRY(regional_train(network, block));
+        CHECK(regional_train(network, block));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Heals a block, or puts back the weights of a recorded one that were trained. */
@@ -235,38 +227,34 @@ static grail_status leave_block(calibration_network *network, int block,
 grail_status compress_block(calibration_network *network, int block,
                             const recorded_parameters *recorded)
 {
-    grail_status status = GRAIL_OK;
     int begin = 0;
     int end = 0;
     const bool is_block = block >= 0 && block < network->request->graph->block_count;
     graph_block_range(network->request->graph, block, &begin, &end);
-    TRY(silence_block(network, block));
+    CHECK(silence_block(network, block));
     if (is_block && recorded == NULL) {
-        TRY(enter_block(network, block));
+        CHECK(enter_block(network, block));
     }
     for (int i = begin; i < end; i++) {
-        TRY(meet_node(network, i, recorded));
+        CHECK(meet_node(network, i, recorded));
     }
     regional_gradients_fini(&network->regional);
     if (is_block) {
-        TRY(leave_block(network, block, recorded));
+        CHECK(leave_block(network, block, recorded));
     }
     if (begin < end && streams_are_wanted(network, block, end)) {
-        TRY(streams_carry(network, end, network_dense_end(network, block), NULL, NULL));
+        CHECK(streams_carry(network, end, network_dense_end(network, block), NULL, NULL));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status repair_network(calibration_network *network)
 {
-    grail_status status = GRAIL_OK;
-    TRY(sites_take_narrow_shapes(network));
+    CHECK(sites_take_narrow_shapes(network));
     for (int i = 0; i < network->request->graph->node_count; i++) {
         if (is_repaired(network->request, i)) {
-            TRY(repair_batch_norm(network, i));
+            CHECK(repair_batch_norm(network, i));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

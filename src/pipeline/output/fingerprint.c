@@ -15,47 +15,39 @@ static grail_status put_file(json_t *files, const char *name, const file_identit
 
 static grail_status put_files(const source_files *sources, json_t *object)
 {
-    grail_status status = GRAIL_OK;
     json_t *files = json_object();
-    TRY(json_put(object, "files", files));
+    CHECK(json_put(object, "files", files));
     for (size_t i = 0; i < sources->count; i++) {
-        TRY(put_file(files, sources->items[i].name, &sources->items[i].identity));
+        CHECK(put_file(files, sources->items[i].name, &sources->items[i].identity));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status put_teacher(const grail_model *teacher, json_t *object)
 {
-    grail_status status = GRAIL_OK;
     json_t *files = json_object();
-    TRY(json_put(object, "teacher_files", files));
+    CHECK(json_put(object, "teacher_files", files));
     for (int f = 0; f < checkpoint_file_count(teacher->checkpoint); f++) {
         const file_identity identity = checkpoint_file_identity(teacher->checkpoint, f);
-        TRY(put_file(files, checkpoint_file_name(teacher->checkpoint, f), &identity));
+        CHECK(put_file(files, checkpoint_file_name(teacher->checkpoint, f), &identity));
     }
-    TRY(json_put(object, "teacher_config", json_deep_copy(teacher->config)));
-out:
-    return status;
+    return json_put(object, "teacher_config", json_deep_copy(teacher->config));
 }
 
 /* The options as the run takes them: what a default stands for is no difference. */
 static grail_status put_options(const compression_request *request,
                                 const grail_compress_options *given, json_t *object)
 {
-    grail_status status = GRAIL_OK;
     grail_compress_options taken = *given;
     json_t *options = json_object();
-    TRY(json_put(object, "options", options));
-    TRY(plan_to_fields(&request->plan, &taken));
+    CHECK(json_put(object, "options", options));
+    CHECK(plan_to_fields(&request->plan, &taken));
     taken.read.samples = request->samples->count;
     taken.heal.what = heal_words[(request->heal.blocks ? 1 : 0) + (request->heal.network ? 2 : 0)];
     taken.heal.steps = request->heal.steps;
     taken.run.backend = backend_name(request->backend);
     taken.run.precision = backend_precision(request->backend);
-    TRY(compress_options_record(&taken, options));
-out:
-    return status;
+    return compress_options_record(&taken, options);
 }
 
 grail_status fingerprint_of_run(const compression_request *request,

@@ -19,7 +19,6 @@
 /* One line, between more backticks than follow each other in it. */
 static grail_status put_code(buffer *out, const char *text)
 {
-    grail_status status = GRAIL_OK;
     size_t longest = 0;
     for (const char *at = text; *at != 0;) {
         const size_t run = strspn(at, "`");
@@ -27,16 +26,15 @@ static grail_status put_code(buffer *out, const char *text)
         at += run > 0 ? run : 1;
     }
     for (size_t i = 0; i <= longest; i++) {
-        TRY(buffer_append_string(out, "`"));
+        CHECK(buffer_append_string(out, "`"));
     }
-    TRY(buffer_append_string(out, longest > 0 ? " " : ""));
-    TRY(escape_append(GRAIL_ESCAPE_LINE, text, strlen(text), out));
-    TRY(buffer_append_string(out, longest > 0 ? " " : ""));
+    CHECK(buffer_append_string(out, longest > 0 ? " " : ""));
+    CHECK(escape_append(GRAIL_ESCAPE_LINE, text, strlen(text), out));
+    CHECK(buffer_append_string(out, longest > 0 ? " " : ""));
     for (size_t i = 0; i <= longest; i++) {
-        TRY(buffer_append_string(out, "`"));
+        CHECK(buffer_append_string(out, "`"));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static const char *text_of(const json_t *object, const char *key)
@@ -81,18 +79,16 @@ out:
 /* *out stays NULL where neither the place nor the configuration says where the model is from. */
 static grail_status find_base_model(const grail_model *base, char **out)
 {
-    grail_status status = GRAIL_OK;
     const char *named = text_of(base->config, "_name_or_path");
-    TRY(repository_in_cache(checkpoint_directory(base->checkpoint), out));
+    CHECK(repository_in_cache(checkpoint_directory(base->checkpoint), out));
     if (*out == NULL) {
-        TRY(memory_copy_string(out, named));
+        CHECK(memory_copy_string(out, named));
     }
     if (!is_repository(*out, strlen(*out))) {
         memory_free(*out);
         *out = NULL;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static bool opens_in(const json_t *report, const char *loader)
@@ -178,44 +174,39 @@ static kind_summary summarise(const json_t *sites, const char *kind)
 
 static grail_status put_kind(const kind_summary *k, buffer *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(buffer_format(out, "| %s | %d | %lld of %lld | %lld of %lld | %s |", k->kind, k->sites,
-                      (long long)k->kept, (long long)k->units, (long long)k->narrow,
-                      (long long)k->width, k->same_selector ? k->selector : "several"));
+    CHECK(buffer_format(out, "| %s | %d | %lld of %lld | %lld of %lld | %s |", k->kind, k->sites,
+                        (long long)k->kept, (long long)k->units, (long long)k->narrow,
+                        (long long)k->width, k->same_selector ? k->selector : "several"));
     if (k->measured > 0) {
-        TRY(buffer_format(out, " %.4f | %.4f |\n", k->before / k->measured,
-                          k->after / k->measured));
+        CHECK(buffer_format(out, " %.4f | %.4f |\n", k->before / k->measured,
+                            k->after / k->measured));
     } else {
-        TRY(buffer_append_string(out, " - | - |\n"));
+        CHECK(buffer_append_string(out, " - | - |\n"));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status put_cut(const json_t *report, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *sites = json_object_get(report, "sites");
     if (json_array_size(sites) == 0) {
         return GRAIL_OK;
     }
-    TRY(buffer_append_string(
+    CHECK(buffer_append_string(
         out, "## Cut\n\n"
              "| kind | sites | units kept | width | selector | error of the plain cut | "
              "error after the repair |\n|---|---|---|---|---|---|---|\n"));
     for (int i = 0; grail_site_kind_at(i) != NULL; i++) {
         const kind_summary k = summarise(sites, grail_site_kind_at(i));
         if (k.sites > 0) {
-            TRY(put_kind(&k, out));
+            CHECK(put_kind(&k, out));
         }
     }
-    TRY(buffer_append_string(
+    return buffer_append_string(
         out,
         "\nUnits and widths are sums over the sites. The errors are relative squared errors of "
         "what the matrices behind the cuts give, on calibration rows that were held out of the "
-        "fit; means over the sites. plan.json has the choices, report.json every site.\n\n"));
-out:
-    return status;
+        "fit; means over the sites. plan.json has the choices, report.json every site.\n\n");
 }
 
 /* -- how it was repaired and measured ---------------------------------------------------------- */
@@ -235,14 +226,11 @@ static grail_status put_choices(const json_t *plan, buffer *out)
     } choices[] = {{"target", "target"}, {"fit", "fitted"},
                    {"bias", "bias"},     {"ridge", "ridge towards"},
                    {"alpha", "alpha"},   {"refit", "refits of other matrices"}};
-    grail_status status = GRAIL_OK;
     const json_t *how = json_object_get(plan, "compensation");
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
-        TRY(put_choice(choices[i].label, json_object_get(how, choices[i].key), out));
+        CHECK(put_choice(choices[i].label, json_object_get(how, choices[i].key), out));
     }
-    TRY(put_choice("loop", json_object_get(plan, "loop"), out));
-out:
-    return status;
+    return put_choice("loop", json_object_get(plan, "loop"), out);
 }
 
 static bool has_batch_norm(const graph *g)
@@ -292,119 +280,105 @@ static grail_status put_kept_weights(const json_t *report, buffer *out)
 
 static grail_status put_repair(const json_t *report, const grail_model *base, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *plan = json_object_get(report, "plan");
     const json_t *how = json_object_get(plan, "compensation");
     if (!json_is_true(json_object_get(how, "enabled"))) {
         return buffer_append_string(out, "## Repair\n\nNone.\n\n");
     }
-    TRY(buffer_append_string(out, "## Repair\n\nRidge regressions in closed form:\n\n"));
-    TRY(put_choices(plan, out));
+    CHECK(buffer_append_string(out, "## Repair\n\nRidge regressions in closed form:\n\n"));
+    CHECK(put_choices(plan, out));
     if (has_batch_norm(base->graph)) {
-        TRY(buffer_format(out, "- statistics of BatchNorm: %s\n",
-                          json_is_true(json_object_get(plan, "repair")) ? "measured again"
-                                                                        : "as they were"));
+        CHECK(buffer_format(out, "- statistics of BatchNorm: %s\n",
+                            json_is_true(json_object_get(plan, "repair")) ? "measured again"
+                                                                          : "as they were"));
     }
-    TRY(put_kept_weights(report, out));
-    TRY(buffer_append_string(out, "\n"));
-out:
-    return status;
+    CHECK(put_kept_weights(report, out));
+    return buffer_append_string(out, "\n");
 }
 
 static grail_status put_training(const json_t *one, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *block = json_object_get(one, "block");
     if (json_is_integer(block)) {
-        TRY(buffer_format(out, "- block %lld", (long long)json_integer_value(block) + 1));
+        CHECK(buffer_format(out, "- block %lld", (long long)json_integer_value(block) + 1));
     } else {
-        TRY(buffer_append_string(out, "- the whole network"));
+        CHECK(buffer_append_string(out, "- the whole network"));
     }
     const json_int_t best = json_integer_value(json_object_get(one, "best_step"));
     if (!json_is_number(json_object_get(one, "held_loss_before"))) {
         return buffer_append_string(out, ": not trained, the time did not suffice\n");
     }
     const double before = json_number_value(json_object_get(one, "held_loss_before"));
-    TRY(buffer_format(out, ": %lld steps, loss on held-out samples %.5f",
-                      (long long)json_integer_value(json_object_get(one, "steps")), before));
+    CHECK(buffer_format(out, ": %lld steps, loss on held-out samples %.5f",
+                        (long long)json_integer_value(json_object_get(one, "steps")), before));
     if (best == 0) {
-        TRY(buffer_append_string(out, ", which none made lower: kept as it was\n"));
+        CHECK(buffer_append_string(out, ", which none made lower: kept as it was\n"));
     } else {
-        TRY(buffer_format(out, " -> %.5f, reached at step %lld\n",
-                          json_number_value(json_object_get(one, "held_loss_after")),
-                          (long long)best));
+        CHECK(buffer_format(out, " -> %.5f, reached at step %lld\n",
+                            json_number_value(json_object_get(one, "held_loss_after")),
+                            (long long)best));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* How long and how far was gone, by the options. */
 static grail_status put_heal_options(const json_t *heal, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *seconds = json_object_get(heal, "seconds");
     const char *before = "The largest step is ";
-    TRY(buffer_format(out, "At most %lld steps each",
-                      (long long)json_integer_value(json_object_get(heal, "steps"))));
+    CHECK(buffer_format(out, "At most %lld steps each",
+                        (long long)json_integer_value(json_object_get(heal, "steps"))));
     if (json_is_number(seconds)) {
-        TRY(buffer_format(out, ", and %g seconds for all", json_number_value(seconds)));
+        CHECK(buffer_format(out, ", and %g seconds for all", json_number_value(seconds)));
     }
-    TRY(buffer_append_string(out, ". "));
+    CHECK(buffer_append_string(out, ". "));
     if (json_is_true(json_object_get(heal, "block"))) {
-        TRY(buffer_format(out, "%s%g for blocks", before,
-                          json_number_value(json_object_get(heal, "block_rate"))));
+        CHECK(buffer_format(out, "%s%g for blocks", before,
+                            json_number_value(json_object_get(heal, "block_rate"))));
         before = " and ";
     }
     if (json_is_true(json_object_get(heal, "model"))) {
-        TRY(buffer_format(out, "%s%g for the whole network", before,
-                          json_number_value(json_object_get(heal, "model_rate"))));
+        CHECK(buffer_format(out, "%s%g for the whole network", before,
+                            json_number_value(json_object_get(heal, "model_rate"))));
     }
-    TRY(buffer_append_string(out, ", times the root mean square of a matrix.\n\n"));
-out:
-    return status;
+    return buffer_append_string(out, ", times the root mean square of a matrix.\n\n");
 }
 
 static grail_status put_healing(const json_t *report, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     size_t i = 0;
     const json_t *one = NULL;
     if (!is_healed(report)) {
         return GRAIL_OK;
     }
-    TRY(buffer_append_string(
+    CHECK(buffer_append_string(
         out, "## Healing\n\nTrained towards the dense network, without labels:\n\n"));
     json_array_foreach (json_object_get(report, "healed"), i, one) {
-        TRY(put_training(one, out));
+        CHECK(put_training(one, out));
     }
-    TRY(buffer_append_string(out, "\n"));
-    TRY(put_heal_options(json_object_get(report, "heal"), out));
-out:
-    return status;
+    CHECK(buffer_append_string(out, "\n"));
+    return put_heal_options(json_object_get(report, "heal"), out);
 }
 
 static grail_status put_calibration(const json_t *report, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *c = json_object_get(report, "calibration");
     const json_int_t samples = json_integer_value(json_object_get(c, "samples"));
     const bool of_text = json_object_get(c, "file") != NULL;
     if (samples == 0) {
         return buffer_append_string(out, "## Calibration\n\nNone.\n\n");
     }
-    TRY(buffer_format(out, "## Calibration\n\n%lld %s", (long long)samples,
-                      of_text ? "windows" : "images"));
+    CHECK(buffer_format(out, "## Calibration\n\n%lld %s", (long long)samples,
+                        of_text ? "windows" : "images"));
     if (of_text) {
-        TRY(buffer_format(out, " of %lld tokens",
-                          (long long)json_integer_value(json_object_get(c, "context"))));
+        CHECK(buffer_format(out, " of %lld tokens",
+                            (long long)json_integer_value(json_object_get(c, "context"))));
     }
-    TRY(buffer_append_string(out, " of "));
-    TRY(put_code(out, text_of(c, of_text ? "file" : "images")));
-    TRY(buffer_format(out, " (sha256 %.16s...), computed in %s.\n\n",
-                      text_of(c, of_text ? "text_sha256" : "images_sha256"),
-                      text_of(report, "precision")));
-out:
-    return status;
+    CHECK(buffer_append_string(out, " of "));
+    CHECK(put_code(out, text_of(c, of_text ? "file" : "images")));
+    return buffer_format(out, " (sha256 %.16s...), computed in %s.\n\n",
+                         text_of(c, of_text ? "text_sha256" : "images_sha256"),
+                         text_of(report, "precision"));
 }
 
 static grail_status put_size(const json_t *report, const char *what, const char *key, buffer *out)
@@ -421,15 +395,12 @@ static grail_status put_size(const json_t *report, const char *what, const char 
 
 static grail_status put_sizes(const json_t *report, buffer *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(buffer_append_string(out, "## Size\n\n| | before | after | |\n|---|---|---|---|\n"));
-    TRY(put_size(report, "parameters", "parameters", out));
-    TRY(put_size(report, "bytes of weights", "bytes", out));
-    TRY(put_size(report, "multiply-accumulates per token or image", "macs_per_token", out));
-    TRY(put_size(report, "bytes of key and value cache per token", "kv_bytes_per_token", out));
-    TRY(buffer_append_string(out, "\n"));
-out:
-    return status;
+    CHECK(buffer_append_string(out, "## Size\n\n| | before | after | |\n|---|---|---|---|\n"));
+    CHECK(put_size(report, "parameters", "parameters", out));
+    CHECK(put_size(report, "bytes of weights", "bytes", out));
+    CHECK(put_size(report, "multiply-accumulates per token or image", "macs_per_token", out));
+    CHECK(put_size(report, "bytes of key and value cache per token", "kv_bytes_per_token", out));
+    return buffer_append_string(out, "\n");
 }
 
 /* Of the first loader that has some; NULL where none has. The classes come before the file. */
@@ -448,88 +419,74 @@ static const json_t *find_lines(const json_t *report)
 
 static grail_status put_lines(const json_t *lines, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     size_t i = 0;
     const json_t *line = NULL;
     if (lines == NULL) {
         return GRAIL_OK;
     }
-    TRY(buffer_append_string(out, "\nIn Python, where DIR is this directory:\n\n"));
+    CHECK(buffer_append_string(out, "\nIn Python, where DIR is this directory:\n\n"));
     json_array_foreach (lines, i, line) {
         const char *text = json_string_value(line);
-        TRY(buffer_append_string(out, "    "));
-        TRY(escape_append(GRAIL_ESCAPE_LINE, text, strlen(text), out));
-        TRY(buffer_append_string(out, "\n"));
+        CHECK(buffer_append_string(out, "    "));
+        CHECK(escape_append(GRAIL_ESCAPE_LINE, text, strlen(text), out));
+        CHECK(buffer_append_string(out, "\n"));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status put_loaders(const json_t *report, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     size_t i = 0;
     const json_t *one = NULL;
-    TRY(buffer_append_string(out, "## What opens it\n\n- grail: yes\n"));
+    CHECK(buffer_append_string(out, "## What opens it\n\n- grail: yes\n"));
     json_array_foreach (json_object_get(report, "loaders"), i, one) {
         const char *reason = text_of(one, "reason");
-        TRY(buffer_format(out, "- %s: %s%s", text_of(one, "loader"),
-                          json_is_true(json_object_get(one, "loads")) ? "yes" : "no",
-                          reason[0] == 0 ? "" : "; "));
-        TRY(escape_append(GRAIL_ESCAPE_LINE, reason, strlen(reason), out));
-        TRY(buffer_append_string(out, "\n"));
+        CHECK(buffer_format(out, "- %s: %s%s", text_of(one, "loader"),
+                            json_is_true(json_object_get(one, "loads")) ? "yes" : "no",
+                            reason[0] == 0 ? "" : "; "));
+        CHECK(escape_append(GRAIL_ESCAPE_LINE, reason, strlen(reason), out));
+        CHECK(buffer_append_string(out, "\n"));
     }
-    TRY(put_lines(find_lines(report), out));
-out:
-    return status;
+    return put_lines(find_lines(report), out);
 }
 
 static grail_status put_command(const char *command, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     if (command == NULL) {
         return GRAIL_OK;
     }
-    TRY(buffer_append_string(out, "\n## Command\n\n    "));
-    TRY(escape_append(GRAIL_ESCAPE_LINE, command, strlen(command), out));
-    TRY(buffer_append_string(out, "\n"));
-out:
-    return status;
+    CHECK(buffer_append_string(out, "\n## Command\n\n    "));
+    CHECK(escape_append(GRAIL_ESCAPE_LINE, command, strlen(command), out));
+    return buffer_append_string(out, "\n");
 }
 
 static grail_status put_title(const json_t *report, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *teacher = json_object_get(report, "teacher");
-    TRY(buffer_format(out, "# A %s %s\n\nMade by grail from ",
-                      teacher != NULL ? "healed" : "narrowed",
-                      text_of(json_object_get(report, "dense"), "architecture")));
-    TRY(put_code(out, text_of(report, "model")));
+    CHECK(buffer_format(out, "# A %s %s\n\nMade by grail from ",
+                        teacher != NULL ? "healed" : "narrowed",
+                        text_of(json_object_get(report, "dense"), "architecture")));
+    CHECK(put_code(out, text_of(report, "model")));
     if (teacher != NULL) {
-        TRY(buffer_append_string(out, ", which was narrowed earlier, and the dense "));
-        TRY(put_code(out, json_string_value(teacher)));
+        CHECK(buffer_append_string(out, ", which was narrowed earlier, and the dense "));
+        CHECK(put_code(out, json_string_value(teacher)));
     }
-    TRY(buffer_append_string(out, ".\n\n"));
-out:
-    return status;
+    return buffer_append_string(out, ".\n\n");
 }
 
 grail_status model_card_append(const json_t *report, const grail_model *base, const char *command,
                                const buffer *sections, buffer *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(put_front_matter(report, base, out));
-    TRY(put_title(report, out));
+    CHECK(put_front_matter(report, base, out));
+    CHECK(put_title(report, out));
     if (json_object_get(report, "teacher") == NULL) {
-        TRY(put_cut(report, out));
-        TRY(put_repair(report, base, out));
+        CHECK(put_cut(report, out));
+        CHECK(put_repair(report, base, out));
     }
-    TRY(put_healing(report, out));
-    TRY(put_calibration(report, out));
-    TRY(buffer_append(out, sections->bytes, sections->size));
-    TRY(put_sizes(report, out));
-    TRY(put_loaders(report, out));
-    TRY(put_command(command, out));
-out:
-    return status;
+    CHECK(put_healing(report, out));
+    CHECK(put_calibration(report, out));
+    CHECK(buffer_append(out, sections->bytes, sections->size));
+    CHECK(put_sizes(report, out));
+    CHECK(put_loaders(report, out));
+    return put_command(command, out);
 }

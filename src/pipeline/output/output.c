@@ -44,13 +44,10 @@ out:
 
 static grail_status lay_out(narrow_output *o)
 {
-    grail_status status = GRAIL_OK;
     output_directory_clear(o->directory); /* removes what a run left that ended while it laid out */
-    TRY(open_writer(o, LAYOUT_NEW));
-    TRY(write_companions(o));
-    TRY(record_flag(o, RECORD_LAID_OUT));
-out:
-    return status;
+    CHECK(open_writer(o, LAYOUT_NEW));
+    CHECK(write_companions(o));
+    return record_flag(o, RECORD_LAID_OUT);
 }
 
 static grail_status begin_anew(narrow_output *o, json_t *fingerprint, bool keep_activations)
@@ -98,7 +95,6 @@ static grail_status verify_record(const narrow_output *o, const json_t *record)
  * blocks are finished. */
 static grail_status verify_tensors(const narrow_output *o)
 {
-    grail_status status = GRAIL_OK;
     const json_t *weights = record_with(o->directory, RECORD_WEIGHTS);
     const json_t *fitted = record_with(o->directory, RECORD_FITTED);
     if (weights == NULL && training_is_saved(o->directory)) {
@@ -109,23 +105,19 @@ static grail_status verify_tensors(const narrow_output *o)
     }
     for (int block = o->is_complete || o->is_fitted ? GRAPH_NONE : 0; block < o->blocks_recorded;
          block++) {
-        TRY(verify_record(o, record_of_block(o->directory, block)));
+        CHECK(verify_record(o, record_of_block(o->directory, block)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status continue_writing(narrow_output *o)
 {
-    grail_status status = GRAIL_OK;
     if (record_with(o->directory, RECORD_LAID_OUT) == NULL) {
         return lay_out(o);
     }
-    TRY(open_writer(o, LAYOUT_CONTINUED));
-    TRY(verify_tensors(o));
-    TRY(write_companions(o));
-out:
-    return status;
+    CHECK(open_writer(o, LAYOUT_CONTINUED));
+    CHECK(verify_tensors(o));
+    return write_companions(o);
 }
 
 static grail_status go_on(narrow_output *o, json_t *fingerprint, bool *keep_activations)
@@ -198,13 +190,10 @@ void output_close(narrow_output *o)
 static grail_status restore_record(const narrow_output *o, const json_t *record, int block,
                                    bool every, calibration_network *network)
 {
-    grail_status status = GRAIL_OK;
-    TRY(record_restore_sites(record, o->request, block, every,
-                             output_directory_partial(o->directory), network->results));
-    TRY(refits_restore(o->request, record, &network->refits));
-    TRY(healings_restore(record, &network->healings));
-out:
-    return status;
+    CHECK(record_restore_sites(record, o->request, block, every,
+                               output_directory_partial(o->directory), network->results));
+    CHECK(refits_restore(o->request, record, &network->refits));
+    return healings_restore(record, &network->healings);
 }
 
 grail_status output_restore_block(const narrow_output *o, int block, calibration_network *network)
@@ -214,16 +203,14 @@ grail_status output_restore_block(const narrow_output *o, int block, calibration
 
 grail_status output_restore_all(const narrow_output *o, calibration_network *network)
 {
-    grail_status status = GRAIL_OK;
     const json_t *weights = record_with(o->directory, RECORD_WEIGHTS);
     if (weights != NULL) {
         return restore_record(o, weights, GRAPH_NONE, true, network);
     }
     for (int block = 0; block < o->blocks_recorded; block++) {
-        TRY(output_restore_block(o, block, network));
+        CHECK(output_restore_block(o, block, network));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status restore_parameter(const narrow_output *o, int parameter,
@@ -244,24 +231,21 @@ out:
 
 grail_status output_restore_fitted(const narrow_output *o, calibration_network *network)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = o->request->graph;
     const json_t *fitted = record_with(o->directory, RECORD_FITTED);
     if (fitted != NULL) {
-        TRY(restore_record(o, fitted, GRAPH_NONE, true, network));
+        CHECK(restore_record(o, fitted, GRAPH_NONE, true, network));
     } else {
         for (int block = 0; block < o->blocks_recorded; block++) {
-            TRY(output_restore_block(o, block, network));
+            CHECK(output_restore_block(o, block, network));
         }
     }
     for (int p = 0; p < g->parameter_count; p++) {
         if (!graph_is_table(g, p)) { /* such a one is as it was */
-            TRY(restore_parameter(o, p, network));
+            CHECK(restore_parameter(o, p, network));
         }
     }
-    TRY(silence_dropped(network));
-out:
-    return status;
+    return silence_dropped(network);
 }
 
 /* -- writing ----------------------------------------------------------------------------------- */
@@ -269,12 +253,9 @@ out:
 /* Adds a record only once its tensors are on disk, and if the model's files are unchanged. */
 static grail_status record_tensors(narrow_output *o, json_t *record)
 {
-    grail_status status = GRAIL_OK;
-    TRY(checkpoint_writer_flush(o->writer));
-    TRY(source_files_check(&o->sources));
-    TRY(output_directory_record(o->directory, record));
-out:
-    return status;
+    CHECK(checkpoint_writer_flush(o->writer));
+    CHECK(source_files_check(&o->sources));
+    return output_directory_record(o->directory, record);
 }
 
 grail_status output_write_block(narrow_output *o, const calibration_network *network, int block)
@@ -319,28 +300,24 @@ out:
 
 grail_status output_write_fitted(narrow_output *o, const calibration_network *network)
 {
-    grail_status status = GRAIL_OK;
     if (!o->is_fitted) {
-        TRY(write_all(o, network, RECORD_FITTED));
+        CHECK(write_all(o, network, RECORD_FITTED));
         o->is_fitted = true;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* A healed network takes the place of the fitted one. */
 grail_status output_write_network(narrow_output *o, const calibration_network *network)
 {
-    grail_status status = GRAIL_OK;
     if (o->is_fitted) {
         checkpoint_writer_close(o->writer);
         o->writer = NULL;
-        TRY(open_writer(o, LAYOUT_CONTINUED));
+        CHECK(open_writer(o, LAYOUT_CONTINUED));
     }
-    TRY(write_all(o, network, RECORD_WEIGHTS));
+    CHECK(write_all(o, network, RECORD_WEIGHTS));
     o->is_complete = true;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* -- the end ----------------------------------------------------------------------------------- */
@@ -384,14 +361,12 @@ out:
 
 grail_status output_seal(narrow_output *o, const json_t *report)
 {
-    grail_status status = GRAIL_OK;
     if (!output_directory_is_committed(o->directory)) {
-        TRY(source_files_check(&o->sources));
-        TRY(checkpoint_writer_seal(o->writer));
-        TRY(document_write(o->directory, REPORT_NAME, report));
+        CHECK(source_files_check(&o->sources));
+        CHECK(checkpoint_writer_seal(o->writer));
+        CHECK(document_write(o->directory, REPORT_NAME, report));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 const char *output_place(const narrow_output *o)
@@ -403,11 +378,8 @@ const char *output_place(const narrow_output *o)
 grail_status output_commit(narrow_output *o, const json_t *report, const char *command,
                            const buffer *sections)
 {
-    grail_status status = GRAIL_OK;
     if (!output_directory_is_committed(o->directory)) {
-        TRY(write_card(o, report, command, sections));
+        CHECK(write_card(o, report, command, sections));
     }
-    TRY(output_directory_commit(o->directory));
-out:
-    return status;
+    return output_directory_commit(o->directory);
 }

@@ -31,23 +31,20 @@ const json_t *record_of_block(const output_directory *directory, int block)
 grail_status record_put_results(const calibration_network *network, int block, bool every,
                                 json_t *record)
 {
-    grail_status status = GRAIL_OK;
     json_t *list = json_array();
     json_t *one = NULL;
     const compression_request *request = network->request;
-    TRY(json_put(record, RECORD_SITES, list));
+    CHECK(json_put(record, RECORD_SITES, list));
     for (int i = 0; i < request->plan.count; i++) {
         if ((every || site_at(request, i)->block == block) && network->results[i].reducer != NULL) {
-            TRY(site_result_to_json(&network->results[i], &one));
-            TRY(json_push(list, one));
+            CHECK(site_result_to_json(&network->results[i], &one));
+            CHECK(json_push(list, one));
         }
     }
     if (network->refits.count > 0) {
-        TRY(refits_to_json(&network->refits, block, every, record));
+        CHECK(refits_to_json(&network->refits, block, every, record));
     }
-    TRY(healings_to_json(&network->healings, block, every, record));
-out:
-    return status;
+    return healings_to_json(&network->healings, block, every, record);
 }
 
 static const json_t *site_of(const json_t *record, const char *name)
@@ -79,12 +76,10 @@ static grail_status restore_site(const json_t *record, const compression_request
 grail_status record_restore_sites(const json_t *record, const compression_request *request,
                                   int block, bool every, const char *place, site_result *results)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < request->plan.count; i++) {
         if ((every || site_at(request, i)->block == block) && site_is_cut(&request->plan, i)) {
-            TRY(restore_site(record, request, i, place, &results[i]));
+            CHECK(restore_site(record, request, i, place, &results[i]));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -112,41 +112,34 @@ static grail_status check_size(const source_file *file)
 static grail_status add_file(source_files *files, const char *directory, const char *name,
                              source_file **out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_reserve(&files->items, files->count + 1, sizeof files->items[0]));
+    CHECK(memory_reserve(&files->items, files->count + 1, sizeof files->items[0]));
     source_file *file = &files->items[files->count++];
     *file = (source_file){0};
-    TRY(memory_copy_string(&file->name, name));
-    TRY(path_join(&file->path, directory, name));
+    CHECK(memory_copy_string(&file->name, name));
+    CHECK(path_join(&file->path, directory, name));
     *out = file;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status add_weights(const checkpoint *c, source_files *files)
 {
-    grail_status status = GRAIL_OK;
     for (int f = 0; f < checkpoint_file_count(c); f++) {
         source_file *file = NULL;
-        TRY(add_file(files, checkpoint_directory(c), checkpoint_file_name(c, f), &file));
+        CHECK(add_file(files, checkpoint_directory(c), checkpoint_file_name(c, f), &file));
         file->identity = checkpoint_file_identity(c, f);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status add_companion(source_files *files, const char *directory, const char *real,
                                   const char *name)
 {
-    grail_status status = GRAIL_OK;
     source_file *file = NULL;
-    TRY(add_file(files, directory, name, &file));
+    CHECK(add_file(files, directory, name, &file));
     file->is_companion = true;
-    TRY(check_place(file->path, real));
-    TRY(file_identify(file->path, &file->identity));
-    TRY(check_size(file));
-out:
-    return status;
+    CHECK(check_place(file->path, real));
+    CHECK(file_identify(file->path, &file->identity));
+    return check_size(file);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -209,23 +202,21 @@ out:
 
 grail_status source_files_find(const grail_model *model, source_files *out)
 {
-    grail_status status = GRAIL_OK;
     const char *directory = checkpoint_directory(model->checkpoint);
     const char *config = model->config_name;
     source_file *file = NULL;
     *out = (source_files){0};
-    TRY(add_weights(model->checkpoint, out));
+    CHECK(add_weights(model->checkpoint, out));
     if (config != NULL) {
-        TRY(add_file(out, directory, config, &file));
-        TRY(file_identify(file->path, &file->identity));
+        CHECK(add_file(out, directory, config, &file));
+        CHECK(file_identify(file->path, &file->identity));
     }
     if (config != NULL && strcmp(config, MODEL_CONFIG_NAME) == 0) {
-        TRY(add_companions(directory, out));
+        CHECK(add_companions(directory, out));
     } else {
-        TRY(add_preparation(model, directory, out));
+        CHECK(add_preparation(model, directory, out));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 void source_files_fini(source_files *files)
@@ -260,14 +251,12 @@ static grail_status require_same(const source_file *file, const file_identity *n
 
 grail_status source_files_check(const source_files *files)
 {
-    grail_status status = GRAIL_OK;
     for (size_t i = 0; i < files->count; i++) {
         file_identity now = {0};
-        TRY(file_identify(files->items[i].path, &now));
-        TRY(require_same(&files->items[i], &now));
+        CHECK(file_identify(files->items[i].path, &now));
+        CHECK(require_same(&files->items[i], &now));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status source_file_read(const source_file *file, buffer *out)

@@ -2,10 +2,9 @@
 
 static grail_status mark_blocks(const compression_request *request, tensor_map *map)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = request->graph;
-    TRY(memory_new(&map->parameter_block, (size_t)g->parameter_count,
-                   sizeof map->parameter_block[0]));
+    CHECK(memory_new(&map->parameter_block, (size_t)g->parameter_count,
+                     sizeof map->parameter_block[0]));
     for (int p = 0; p < g->parameter_count; p++) {
         map->parameter_block[p] = GRAPH_NONE;
     }
@@ -17,18 +16,16 @@ static grail_status mark_blocks(const compression_request *request, tensor_map *
             map->parameter_block[parameters[k]] = n->block;
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status index_parts(const compression_request *request, tensor_map *map)
 {
-    grail_status status = GRAIL_OK;
     const checkpoint *like = request->model->checkpoint;
     const int64_t tensors = checkpoint_count(like);
     const int count = request->graph->parameter_count;
-    TRY(memory_new(&map->first_parameter, (size_t)tensors, sizeof map->first_parameter[0]));
-    TRY(memory_new(&map->next_part, (size_t)count, sizeof map->next_part[0]));
+    CHECK(memory_new(&map->first_parameter, (size_t)tensors, sizeof map->first_parameter[0]));
+    CHECK(memory_new(&map->next_part, (size_t)count, sizeof map->next_part[0]));
     for (int64_t i = 0; i < tensors; i++) {
         map->first_parameter[i] = GRAPH_NONE;
     }
@@ -37,8 +34,7 @@ static grail_status index_parts(const compression_request *request, tensor_map *
         map->next_part[p] = map->first_parameter[i];
         map->first_parameter[i] = p;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Whether the result has no parameter of the tensor any more. */
@@ -62,28 +58,23 @@ static grail_status name_tensor(const compression_request *request, const char *
 
 static grail_status name_tensors(const compression_request *request, tensor_map *map)
 {
-    grail_status status = GRAIL_OK;
     const checkpoint *like = request->model->checkpoint;
     map->tensor_count = checkpoint_count(like);
-    TRY(memory_new(&map->names, (size_t)map->tensor_count, sizeof(char *)));
+    CHECK(memory_new(&map->names, (size_t)map->tensor_count, sizeof(char *)));
     for (int64_t i = 0; i < map->tensor_count; i++) {
         if (!is_gone(request, map, i)) {
-            TRY(name_tensor(request, checkpoint_at(like, i)->name, &map->names[i]));
+            CHECK(name_tensor(request, checkpoint_at(like, i)->name, &map->names[i]));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status tensor_map_init(const compression_request *request, tensor_map *out)
 {
-    grail_status status = GRAIL_OK;
     *out = (tensor_map){0};
-    TRY(mark_blocks(request, out));
-    TRY(index_parts(request, out));
-    TRY(name_tensors(request, out));
-out:
-    return status;
+    CHECK(mark_blocks(request, out));
+    CHECK(index_parts(request, out));
+    return name_tensors(request, out);
 }
 
 void tensor_map_fini(tensor_map *map)

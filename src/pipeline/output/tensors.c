@@ -46,12 +46,9 @@ out:
 static grail_status put_tensor(checkpoint_writer *writer, const char *name, const void *data,
                                size_t bytes, json_t *checksums)
 {
-    grail_status status = GRAIL_OK;
     char text[CHECKSUM_TEXT_SIZE];
-    TRY(checkpoint_writer_put(writer, name, data, bytes));
-    TRY(json_put(checksums, name, json_text(checksum_text(data, bytes, text))));
-out:
-    return status;
+    CHECK(checkpoint_writer_put(writer, name, data, bytes));
+    return json_put(checksums, name, json_text(checksum_text(data, bytes, text)));
 }
 
 /* The dense features that those of a narrowed axis stand for: the kept ones, or for a merged unit
@@ -79,21 +76,19 @@ static grail_status origins_of(const calibration_network *network, const cut_axi
 static grail_status find_pieces(const calibration_network *network, const tensor_map *map,
                                 int64_t index, storage_piece **out)
 {
-    grail_status status = GRAIL_OK;
     int count = 0;
-    TRY(tensor_map_pieces(map, network->request, index, out));
+    CHECK(tensor_map_pieces(map, network->request, index, out));
     for (int p = map->first_parameter[index]; p != GRAPH_NONE; p = map->next_part[p]) {
         const parameter_cut *cut = &network->request->cuts[p];
         int64_t *rows = NULL;
         int64_t *columns = NULL;
-        TRY(origins_of(network, &cut->rows, &rows));
+        CHECK(origins_of(network, &cut->rows, &rows));
         (*out)[count].row_origin = rows;
-        TRY(origins_of(network, &cut->columns, &columns));
+        CHECK(origins_of(network, &cut->columns, &columns));
         (*out)[count].column_origin = columns;
         count++;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static void pieces_free(int count, storage_piece *pieces)
@@ -176,7 +171,6 @@ static bool tensor_is_changed(const calibration_network *network, const tensor_m
 grail_status tensors_write(const calibration_network *network, const tensor_map *map, int block,
                            checkpoint_writer *writer, json_t *checksums)
 {
-    grail_status status = GRAIL_OK;
     const checkpoint *like = network->request->model->checkpoint;
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         const tensor_view *tensor = checkpoint_at(like, i);
@@ -184,14 +178,13 @@ grail_status tensors_write(const calibration_network *network, const tensor_map 
             continue;
         }
         if (tensor_is_changed(network, map, i)) {
-            TRY(write_changed(network, map, i, writer, checksums));
+            CHECK(write_changed(network, map, i, writer, checksums));
         } else {
-            TRY(put_tensor(writer, tensor->name, tensor->data, tensor->bytes, checksums));
+            CHECK(put_tensor(writer, tensor->name, tensor->data, tensor->bytes, checksums));
             checkpoint_release(like, tensor);
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Tensor `name` of the model, in the shape that it has in the result. *data is owned. */
@@ -238,17 +231,15 @@ grail_status tensors_verify(const compression_request *request, const tensor_vie
                             const checkpoint_writer *writer, const json_t *checksums,
                             const char *place)
 {
-    grail_status status = GRAIL_OK;
     const checkpoint *like = request->model->checkpoint;
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         const char *name = checkpoint_at(like, i)->name;
         const char *recorded = json_string_value(json_object_get(checksums, name));
         if (recorded != NULL && shapes[i].name != NULL) {
-            TRY(verify_tensor(name, &shapes[i], writer, recorded, place));
+            CHECK(verify_tensor(name, &shapes[i], writer, recorded, place));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Which part of its tensor a parameter is, in the order of tensor_map_pieces. */

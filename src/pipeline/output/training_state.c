@@ -93,17 +93,14 @@ static int which_file(const json_t *record)
 
 static grail_status describe(const training_state *state, int which, json_t *record)
 {
-    grail_status status = GRAIL_OK;
-    TRY(json_put(record, "file", json_integer(which)));
-    TRY(json_put(record, "steps", json_integer(state->steps)));
-    TRY(json_put(record, "best_step", json_integer(state->best_step)));
-    TRY(json_put(record, "judgements_lost", json_integer(state->judgements_lost)));
-    TRY(json_put(record, "held_before", json_real(state->held_before)));
-    TRY(json_put(record, "held_best", json_real(state->held_best)));
-    TRY(json_put(record, "seen_before", json_real_or_null(state->seen_before)));
-    TRY(json_put(record, "seconds", json_real(state->seconds)));
-out:
-    return status;
+    CHECK(json_put(record, "file", json_integer(which)));
+    CHECK(json_put(record, "steps", json_integer(state->steps)));
+    CHECK(json_put(record, "best_step", json_integer(state->best_step)));
+    CHECK(json_put(record, "judgements_lost", json_integer(state->judgements_lost)));
+    CHECK(json_put(record, "held_before", json_real(state->held_before)));
+    CHECK(json_put(record, "held_best", json_real(state->held_best)));
+    CHECK(json_put(record, "seen_before", json_real_or_null(state->seen_before)));
+    return json_put(record, "seconds", json_real(state->seconds));
 }
 
 grail_status training_save(output_directory *directory, const optimizer *o,

@@ -17,11 +17,9 @@ enum {
 
 static grail_status calibration_create(calibration **out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_new(out, 1, sizeof **out));
+    CHECK(memory_new(out, 1, sizeof **out));
     (*out)->users = 1;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 calibration *calibration_hold(calibration *c)
@@ -63,38 +61,30 @@ static json_t *text_or_null(const char *text)
 
 static grail_status push_numbers(json_t *list, const double *numbers)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; numbers != NULL && i < IMAGE_CHANNELS; i++) {
-        TRY(json_push(list, json_real(numbers[i])));
+        CHECK(json_push(list, json_real(numbers[i])));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status image_key(const grail_image_source *source, json_t *key)
 {
-    grail_status status = GRAIL_OK;
-    TRY(json_push(key, text_or_null(source->path)));
-    TRY(json_push(key, text_or_null(source->preset)));
-    TRY(json_push(key, text_or_null(source->split)));
-    TRY(json_push(key, text_or_null(source->labels)));
-    TRY(json_push(key, json_integer(source->size)));
-    TRY(push_numbers(key, source->mean));
-    TRY(push_numbers(key, source->deviation));
-out:
-    return status;
+    CHECK(json_push(key, text_or_null(source->path)));
+    CHECK(json_push(key, text_or_null(source->preset)));
+    CHECK(json_push(key, text_or_null(source->split)));
+    CHECK(json_push(key, text_or_null(source->labels)));
+    CHECK(json_push(key, json_integer(source->size)));
+    CHECK(push_numbers(key, source->mean));
+    return push_numbers(key, source->deviation);
 }
 
 static grail_status text_key(const grail_text_source *source, json_t *key)
 {
-    grail_status status = GRAIL_OK;
-    TRY(json_push(key, text_or_null(source->path)));
-    TRY(json_push(key, text_or_null(source->field)));
-    TRY(json_push(key, text_or_null(source->protocol)));
-    TRY(json_push(key, json_integer(source->context)));
-    TRY(json_push(key, json_boolean(source->window_bos)));
-out:
-    return status;
+    CHECK(json_push(key, text_or_null(source->path)));
+    CHECK(json_push(key, text_or_null(source->field)));
+    CHECK(json_push(key, text_or_null(source->protocol)));
+    CHECK(json_push(key, json_integer(source->context)));
+    return json_push(key, json_boolean(source->window_bos));
 }
 
 grail_status calibration_key(const grail_compress_options *o, json_t **out)
@@ -150,36 +140,30 @@ out:
 
 static grail_status describe_windows(calibration *c, const grail_text_source *source)
 {
-    grail_status status = GRAIL_OK;
     const int64_t tokens = c->windows.count * c->windows.length;
     c->description = json_object();
-    TRY(json_put(c->description, "file", json_text(source->path)));
-    TRY(json_put(c->description, "text_sha256", json_text(c->windows.text_hash)));
-    TRY(json_put(c->description, "tokenizer_sha256", json_text(c->tokenizer_hash)));
-    TRY(json_put(c->description, "protocol",
-                 json_text(source->protocol == NULL ? "plain" : source->protocol)));
-    TRY(json_put(c->description, "context", json_integer(c->windows.length)));
-    TRY(json_put(c->description, "window_bos", json_boolean(source->window_bos)));
-    TRY(json_put(c->description, "samples", json_integer(c->windows.count)));
-    TRY(json_put(c->description, "tokens", json_integer(tokens)));
-    TRY(describe_hashes(&c->hashes, c->description));
-out:
-    return status;
+    CHECK(json_put(c->description, "file", json_text(source->path)));
+    CHECK(json_put(c->description, "text_sha256", json_text(c->windows.text_hash)));
+    CHECK(json_put(c->description, "tokenizer_sha256", json_text(c->tokenizer_hash)));
+    CHECK(json_put(c->description, "protocol",
+                   json_text(source->protocol == NULL ? "plain" : source->protocol)));
+    CHECK(json_put(c->description, "context", json_integer(c->windows.length)));
+    CHECK(json_put(c->description, "window_bos", json_boolean(source->window_bos)));
+    CHECK(json_put(c->description, "samples", json_integer(c->windows.count)));
+    CHECK(json_put(c->description, "tokens", json_integer(tokens)));
+    return describe_hashes(&c->hashes, c->description);
 }
 
 static grail_status read_text(const grail_model *model, const grail_compress_options *o,
                               calibration *c)
 {
-    grail_status status = GRAIL_OK;
-    TRY(model_read_windows(model, &o->read.text, &c->windows, c->tokenizer_hash));
-    TRY(windows_sample(&c->windows, sample_count(o, c->windows.count), o->read.seed));
-    TRY(shingles_of_windows(&c->windows, &c->hashes));
+    CHECK(model_read_windows(model, &o->read.text, &c->windows, c->tokenizer_hash));
+    CHECK(windows_sample(&c->windows, sample_count(o, c->windows.count), o->read.seed));
+    CHECK(shingles_of_windows(&c->windows, &c->hashes));
     c->count = c->windows.count;
     c->positions = (extent){.height = c->windows.length, .width = 1};
     plan_batches(c, BATCH_ROWS / c->windows.length);
-    TRY(describe_windows(c, &o->read.text));
-out:
-    return status;
+    return describe_windows(c, &o->read.text);
 }
 
 static grail_status put_numbers(json_t *object, const char *key, const double *numbers)
@@ -214,34 +198,29 @@ out:
 
 static grail_status describe_preprocessing(const grail_model *model, json_t *description)
 {
-    grail_status status = GRAIL_OK;
     grail_preprocessing p = {0};
     json_t *object = NULL;
-    TRY(grail_model_preprocessing(model, &p));
+    CHECK(grail_model_preprocessing(model, &p));
     if (p.origin != NULL && strcmp(p.preset, IMAGE_OF_CHECKPOINT) == 0) {
-        TRY(preprocessing_to_json(&p, &object));
-        TRY(json_put(description, "preprocessing", object));
+        CHECK(preprocessing_to_json(&p, &object));
+        CHECK(json_put(description, "preprocessing", object));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status describe_images(const grail_model *model, calibration *c,
                                     const grail_image_source *source, const image_set *set)
 {
-    grail_status status = GRAIL_OK;
     c->description = json_object();
-    TRY(json_put(c->description, "images", json_text(source->path)));
-    TRY(json_put(c->description, "images_sha256", json_text(image_set_hash(set))));
-    TRY(json_put(c->description, "preset", json_text(image_set_preset(set))));
-    TRY(json_put(c->description, "side", json_integer(image_set_side(set))));
+    CHECK(json_put(c->description, "images", json_text(source->path)));
+    CHECK(json_put(c->description, "images_sha256", json_text(image_set_hash(set))));
+    CHECK(json_put(c->description, "preset", json_text(image_set_preset(set))));
+    CHECK(json_put(c->description, "side", json_integer(image_set_side(set))));
     if (source->preset == NULL && model->preparation != NULL) {
-        TRY(describe_preprocessing(model, c->description));
+        CHECK(describe_preprocessing(model, c->description));
     }
-    TRY(json_put(c->description, "samples", json_integer(c->count)));
-    TRY(describe_hashes(&c->hashes, c->description));
-out:
-    return status;
+    CHECK(json_put(c->description, "samples", json_integer(c->count)));
+    return describe_hashes(&c->hashes, c->description);
 }
 
 /* Shuffles the images. A set lists them by class, and batches are held out as units, so without
@@ -270,14 +249,12 @@ out:
 /* Of images in random order, so the first ones stand for all where the set takes no more. */
 static grail_status hash_sample(const image_set *set, const int64_t *indices, calibration *c)
 {
-    grail_status status = GRAIL_OK;
     const int64_t count = c->count < HASH_SET_MOST ? c->count : HASH_SET_MOST;
-    TRY(hash_set_init(&c->hashes));
-    TRY(image_set_digests(set, count, indices, c->hashes.hashes));
+    CHECK(hash_set_init(&c->hashes));
+    CHECK(image_set_digests(set, count, indices, c->hashes.hashes));
     c->hashes.count = count;
     hash_set_settle(&c->hashes);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status load_sample(const image_set *set, uint64_t seed, calibration *c)

@@ -73,10 +73,9 @@ static void map_site(const graph *g, int index, const site *s, parameter_cut *cu
 
 grail_status cuts_map(const graph *g, const site_list *sites, const plan *p, parameter_cut **out)
 {
-    grail_status status = GRAIL_OK;
     const cut_axis none = {.site = GRAPH_NONE};
     parameter_cut *cuts = NULL;
-    TRY(memory_new(&cuts, (size_t)g->parameter_count, sizeof cuts[0]));
+    CHECK(memory_new(&cuts, (size_t)g->parameter_count, sizeof cuts[0]));
     for (int i = 0; i < g->parameter_count; i++) {
         cuts[i] = (parameter_cut){.rows = none, .columns = none};
     }
@@ -86,8 +85,7 @@ grail_status cuts_map(const graph *g, const site_list *sites, const plan *p, par
         }
     }
     *out = cuts;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 bool plan_refits(const plan *p)

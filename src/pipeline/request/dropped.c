@@ -24,39 +24,36 @@ static grail_status check_site(const grail_model *model, const site *s)
 
 grail_status dropped_check(const grail_model *model, const site_list *sites, const plan *p)
 {
-    grail_status status = GRAIL_OK;
     sublayer found;
     int dropped = 0;
     int all = 0;
     for (int i = 0; i < sites->count; i++) {
         all += sublayer_of(model->graph, &sites->sites[i], &found) ? 1 : 0;
         if (site_is_dropped(p, i)) {
-            TRY(check_site(model, &sites->sites[i]));
+            CHECK(check_site(model, &sites->sites[i]));
             dropped++;
         }
     }
     if (dropped > 0 && dropped == all) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "the plan drops all %d sublayers, and a network without layers cannot be stored; keep "
-             "one",
-             all);
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "the plan drops all %d sublayers, and a network without layers cannot be stored; keep "
+            "one",
+            all);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* From the last to the first, since the nodes behind a sublayer get other indices. */
 grail_status dropped_take_out(const site_list *sites, const plan *p, graph *g)
 {
-    grail_status status = GRAIL_OK;
     sublayer found;
     for (int i = sites->count - 1; i >= 0; i--) {
         if (site_is_dropped(p, i) && sublayer_of(g, &sites->sites[i], &found)) {
-            TRY(graph_drop_sublayer(g, &found));
+            CHECK(graph_drop_sublayer(g, &found));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Whether a dropped sublayer begins with this node; *out is the sublayer. */

@@ -15,19 +15,17 @@ static const double image_network_rate = 0.005;
 
 grail_status heal_options_read(const grail_compress_options *o, input_kind input, heal_options *out)
 {
-    grail_status status = GRAIL_OK;
     int what = 0;
     const double of_network = input == INPUT_IMAGES ? image_network_rate : text_network_rate;
     *out = (heal_options){.steps = o->heal.steps == 0 ? DEFAULT_STEPS : o->heal.steps,
                           .block_rate = o->heal.rate == 0.0 ? usual_block_rate : o->heal.rate,
                           .network_rate = o->heal.rate == 0.0 ? of_network : o->heal.rate,
                           .seconds = o->heal.time == 0.0 ? (double)INFINITY : o->heal.time};
-    TRY(option_find_word("healing", o->heal.what == NULL ? "none" : o->heal.what, heal_words,
-                         &what));
+    CHECK(option_find_word("healing", o->heal.what == NULL ? "none" : o->heal.what, heal_words,
+                           &what));
     out->blocks = (what & 1) != 0;
     out->network = (what & 2) != 0;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 bool heals(const heal_options *options)

@@ -223,33 +223,29 @@ grail_status grail_selector_describe(const char *name, grail_selector_facts *out
 
 static grail_status check_site_sparsities(const grail_compress_options *o)
 {
-    grail_status status = GRAIL_OK;
-    TRY(option_integer("amount.site_sparsity_count", "the number of single sites",
-                       o->amount.site_sparsity_count, 0));
+    CHECK(option_integer("amount.site_sparsity_count", "the number of single sites",
+                         o->amount.site_sparsity_count, 0));
     if (o->amount.site_sparsity_count > 0) {
-        TRY(option_given("amount.site_sparsities", "list of single sites",
-                         o->amount.site_sparsities));
+        CHECK(option_given("amount.site_sparsities", "list of single sites",
+                           o->amount.site_sparsities));
     }
     for (int i = 0; i < o->amount.site_sparsity_count; i++) {
-        TRY(option_given("site", "name of a single site", o->amount.site_sparsities[i].site));
-        TRY(option_about("sparsity", option_check_sparsity(o->amount.site_sparsities[i].sparsity)));
+        CHECK(option_given("site", "name of a single site", o->amount.site_sparsities[i].site));
+        CHECK(
+            option_about("sparsity", option_check_sparsity(o->amount.site_sparsities[i].sparsity)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status compress_options_check(const grail_compress_options *o)
 {
-    grail_status status = GRAIL_OK;
     if (o->read.session == NULL) {
-        TRY(option_given("read.model", "model", o->read.model));
+        CHECK(option_given("read.model", "model", o->read.model));
     }
-    TRY(options_check(fields, o));
-    TRY(option_integer("context", "the number of tokens per window", o->read.text.context, 0));
-    TRY(option_flag("window_bos", "every window begins with BOS", o->read.text.window_bos));
-    TRY(check_site_sparsities(o));
-out:
-    return status;
+    CHECK(options_check(fields, o));
+    CHECK(option_integer("context", "the number of tokens per window", o->read.text.context, 0));
+    CHECK(option_flag("window_bos", "every window begins with BOS", o->read.text.window_bos));
+    return check_site_sparsities(o);
 }
 
 grail_status plan_from_fields(const grail_compress_options *o, plan *p)
@@ -309,14 +305,12 @@ static grail_status check_no_fit(const grail_compress_options *o, const selector
 grail_status compensation_from_options(const grail_compress_options *o, const selector *rule,
                                        compensation *out)
 {
-    grail_status status = GRAIL_OK;
     compensation c = {0};
-    TRY(option_about("fit.compensate", compensation_from_name(o->fit.compensate, rule, &c)));
+    CHECK(option_about("fit.compensate", compensation_from_name(o->fit.compensate, rule, &c)));
     if (c.regional_training) {
-        TRY(check_no_fit(o, rule));
+        CHECK(check_no_fit(o, rule));
     }
-    TRY(options_transfer(fields, o, compensation_fields, &c));
+    CHECK(options_transfer(fields, o, compensation_fields, &c));
     *out = c;
-out:
-    return status;
+    return GRAIL_OK;
 }

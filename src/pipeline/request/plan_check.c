@@ -146,16 +146,14 @@ static grail_status check_training(const site *s, const selector *rule, const co
 
 grail_status plan_check(const grail_model *model, const site_list *sites, const plan *p)
 {
-    grail_status status = GRAIL_OK;
-    TRY(check_refit(p));
-    TRY(dropped_check(model, sites, p));
+    CHECK(check_refit(p));
+    CHECK(dropped_check(model, sites, p));
     for (int i = 0; i < sites->count; i++) {
         if (site_is_cut(p, i)) {
-            TRY(check_kind(&sites->sites[i], p->sites[i].selector));
-            TRY(check_training(&sites->sites[i], p->sites[i].selector, &p->compensation));
-            TRY(check_site(model->graph, &sites->sites[i], i, p));
+            CHECK(check_kind(&sites->sites[i], p->sites[i].selector));
+            CHECK(check_training(&sites->sites[i], p->sites[i].selector, &p->compensation));
+            CHECK(check_site(model->graph, &sites->sites[i], i, p));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

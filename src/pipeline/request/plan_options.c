@@ -149,17 +149,15 @@ static grail_status check_chosen(const grail_compress_options *o, const json_t *
 static grail_status choose_compensation(const grail_compress_options *o, const selector *usual,
                                         const json_t *document, plan *p)
 {
-    grail_status status = GRAIL_OK;
     const selector *rule = usual;
     if (strcmp(o->fit.compensate, "own") == 0) {
-        TRY(selector_of_cuts(p, usual, &rule));
+        CHECK(selector_of_cuts(p, usual, &rule));
     }
-    TRY(compensation_from_options(o, rule, &p->compensation));
+    CHECK(compensation_from_options(o, rule, &p->compensation));
     if (document != NULL) {
-        TRY(plan_read_compensation(plan_source(o), document, &p->compensation));
+        CHECK(plan_read_compensation(plan_source(o), document, &p->compensation));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status plan_from_options(const grail_model *model, const grail_compress_options *o,

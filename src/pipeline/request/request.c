@@ -14,15 +14,14 @@ const site *site_at(const compression_request *request, int index)
 
 static grail_status use_session(const grail_compress_options *options, compression_request *request)
 {
-    grail_status status = GRAIL_OK;
     if (options->read.session == NULL) {
-        TRY(grail_session_open(options->read.model, options->read.reading, &request->own_session));
+        CHECK(
+            grail_session_open(options->read.model, options->read.reading, &request->own_session));
     }
     request->session = options->read.session != NULL ? options->read.session : request->own_session;
     request->model = request->session->model;
     request->graph = request->model->graph;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static bool needs_samples(const plan *p)
@@ -48,17 +47,15 @@ static bool will_heal(const compression_request *request)
 static grail_status open_teacher(const grail_compress_options *options,
                                  compression_request *request)
 {
-    grail_status status = GRAIL_OK;
     if (options->heal.teacher == NULL) {
         return GRAIL_OK;
     }
     if (anything_is_cut(&request->plan)) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "a network cannot be healed towards '%s' and cut in one run",
-             options->heal.teacher);
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "a network cannot be healed towards '%s' and cut in one run",
+                         options->heal.teacher);
     }
-    TRY(grail_model_open_with(options->heal.teacher, options->read.reading, &request->teacher));
-out:
-    return status;
+    return grail_model_open_with(options->heal.teacher, options->read.reading, &request->teacher);
 }
 
 static grail_status read_samples(const grail_compress_options *options, bool always,

@@ -19,16 +19,13 @@ typedef struct measured {
 
 static grail_status measure(const grail_model *model, extent input, measured *out)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = model->graph;
     out->g = g;
-    TRY(memory_new(&out->widths, (size_t)g->value_count, sizeof out->widths[0]));
-    TRY(memory_new(&out->extents, (size_t)g->value_count, sizeof out->extents[0]));
-    TRY(memory_new(&out->live, (size_t)g->value_count, sizeof out->live[0]));
-    TRY(graph_widths(g, out->widths));
-    TRY(graph_extents(g, input, out->extents));
-out:
-    return status;
+    CHECK(memory_new(&out->widths, (size_t)g->value_count, sizeof out->widths[0]));
+    CHECK(memory_new(&out->extents, (size_t)g->value_count, sizeof out->extents[0]));
+    CHECK(memory_new(&out->live, (size_t)g->value_count, sizeof out->live[0]));
+    CHECK(graph_widths(g, out->widths));
+    return graph_extents(g, input, out->extents);
 }
 
 static void measured_fini(measured *m)

@@ -53,11 +53,10 @@ static int find_section(aggregate *a, const char *name)
 
 static grail_status make_sections(aggregate *a)
 {
-    grail_status status = GRAIL_OK;
     const results *r = a->results;
     const bool by_architecture = r->checkpoint_count > MOST_CHECKPOINT_SECTIONS;
-    TRY(memory_new(&a->sections, (size_t)r->checkpoint_count, sizeof a->sections[0]));
-    TRY(memory_new(&a->section_of, (size_t)r->checkpoint_count, sizeof a->section_of[0]));
+    CHECK(memory_new(&a->sections, (size_t)r->checkpoint_count, sizeof a->sections[0]));
+    CHECK(memory_new(&a->section_of, (size_t)r->checkpoint_count, sizeof a->section_of[0]));
     for (int i = 0; i < r->checkpoint_count; i++) {
         const int index = find_section(a, section_name(r, i, by_architecture));
         section *s = &a->sections[index];
@@ -66,8 +65,7 @@ static grail_status make_sections(aggregate *a)
         spread_add(&s->dense, r->checkpoints[i].measures.top1);
         a->section_of[i] = index;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static group_key key_of(const aggregate *a, const result_cell *cell)
@@ -155,10 +153,7 @@ static void group_add(cell_group *g, const result_cell *cell, const line_measure
 static grail_status group_cells(aggregate *a)
 {
     const size_t most = (size_t)(a->cell_count < MOST_GROUPS ? a->cell_count : MOST_GROUPS);
-    grail_status status = memory_new(&a->groups, most, sizeof a->groups[0]);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_new(&a->groups, most, sizeof a->groups[0]));
     cell_group *g = NULL;
     for (int i = 0; i < a->cell_count; i++) {
         const group_key key = key_of(a, a->cells[i]);

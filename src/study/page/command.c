@@ -15,17 +15,14 @@ static bool is_plain(const char *text)
 /* A word of the command: in quotes where it must be. */
 static grail_status add_word(buffer *out, const char *text)
 {
-    grail_status status = GRAIL_OK;
     if (is_plain(text)) {
         return buffer_append_string(out, text);
     }
-    TRY(buffer_append_string(out, "'"));
+    CHECK(buffer_append_string(out, "'"));
     for (; *text != 0; text++) {
-        TRY(*text == '\'' ? buffer_append_string(out, "'\\''") : buffer_append(out, text, 1));
+        CHECK(*text == '\'' ? buffer_append_string(out, "'\\''") : buffer_append(out, text, 1));
     }
-    TRY(buffer_append_string(out, "'"));
-out:
-    return status;
+    return buffer_append_string(out, "'");
 }
 
 /* Length of a path without its last name; -1 where that is missing or goes up itself. */
@@ -98,16 +95,12 @@ static grail_status add_number(buffer *out, double value)
 
 static grail_status add_option(buffer *out, const char *name, const char *value)
 {
-    grail_status status = GRAIL_OK;
-    TRY(buffer_format(out, " --%s ", name));
-    TRY(add_word(out, value));
-out:
-    return status;
+    CHECK(buffer_format(out, " --%s ", name));
+    return add_word(out, value);
 }
 
 static grail_status add_value(buffer *out, const json_t *value)
 {
-    grail_status status = GRAIL_OK;
     if (json_is_string(value)) {
         return add_word(out, json_string_value(value));
     }
@@ -118,25 +111,21 @@ static grail_status add_value(buffer *out, const json_t *value)
         return buffer_append_string(out, json_is_true(value) ? "true" : "false");
     }
     for (size_t i = 0; i < json_array_size(value); i++) {
-        TRY(i > 0 ? buffer_append_string(out, ",") : GRAIL_OK);
-        TRY(add_value(out, json_array_get(value, i)));
+        CHECK(i > 0 ? buffer_append_string(out, ",") : GRAIL_OK);
+        CHECK(add_value(out, json_array_get(value, i)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The option of that name with the key's value; nothing where the key is missing. */
 static grail_status add_key(buffer *out, const json_t *object, const char *key, const char *name)
 {
-    grail_status status = GRAIL_OK;
     const json_t *value = json_object_get(object, key);
     if (value == NULL || json_is_null(value) || json_is_object(value)) {
         return GRAIL_OK;
     }
-    TRY(buffer_format(out, " --%s ", name));
-    TRY(add_value(out, value));
-out:
-    return status;
+    CHECK(buffer_format(out, " --%s ", name));
+    return add_value(out, value);
 }
 
 /* The entry of a checkpoint in the recipe; NULL where there is none. */
@@ -190,15 +179,12 @@ out:
 
 static grail_status add_model(buffer *out, const char *used, const json_t *entry)
 {
-    grail_status status = GRAIL_OK;
     const char *named = json_string_value(json_object_get(entry, "path"));
     const char *path = used != NULL && used[0] != 0 ? used : named;
-    TRY(buffer_append_string(out, "grail compress "));
-    TRY(path == NULL ? buffer_append_string(out, "MODEL") : add_path(out, "", path));
-    TRY(buffer_append_string(out, " -o narrow"));
-    TRY(add_settings(out, json_object_get(entry, "settings")));
-out:
-    return status;
+    CHECK(buffer_append_string(out, "grail compress "));
+    CHECK(path == NULL ? buffer_append_string(out, "MODEL") : add_path(out, "", path));
+    CHECK(buffer_append_string(out, " -o narrow"));
+    return add_settings(out, json_object_get(entry, "settings"));
 }
 
 /* Keys of a calibration that are options of the same name. */
@@ -207,39 +193,34 @@ static const char *const calibration_keys[] = {"preset", "split", "size",     "m
 
 static grail_status add_calibration(buffer *out, const json_t *recipe, const char *directory)
 {
-    grail_status status = GRAIL_OK;
     const json_t *calibration = json_object_get(recipe, "calibration");
     const char *path = json_string_value(json_object_get(calibration, "path"));
-    TRY(buffer_append_string(out, " --calib "));
-    TRY(path == NULL ? buffer_append_string(out, "CALIBRATION") : add_path(out, directory, path));
+    CHECK(buffer_append_string(out, " --calib "));
+    CHECK(path == NULL ? buffer_append_string(out, "CALIBRATION") : add_path(out, directory, path));
     for (size_t i = 0; i < sizeof calibration_keys / sizeof calibration_keys[0]; i++) {
-        TRY(add_key(out, calibration, calibration_keys[i], calibration_keys[i]));
+        CHECK(add_key(out, calibration, calibration_keys[i], calibration_keys[i]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* What the recipe says for all cells; a sweep's own defaults of align and precision are not those
  * of the command. */
 static grail_status add_recipe(buffer *out, const json_t *recipe)
 {
-    grail_status status = GRAIL_OK;
-    TRY(add_key(out, recipe, "sites", "sites"));
+    CHECK(add_key(out, recipe, "sites", "sites"));
     const json_t *align = json_object_get(recipe, "align");
     if (json_is_integer(align) && json_integer_value(align) == 0) {
-        TRY(buffer_append_string(out, " --align auto"));
+        CHECK(buffer_append_string(out, " --align auto"));
     } else if (align != NULL) {
-        TRY(add_key(out, recipe, "align", "align"));
+        CHECK(add_key(out, recipe, "align", "align"));
     } else {
-        TRY(buffer_append_string(out, " --align 1"));
+        CHECK(buffer_append_string(out, " --align 1"));
     }
-    TRY(add_key(out, recipe, "select", "select"));
-    TRY(add_key(out, recipe, "stream_score", "stream-score"));
-    TRY(json_object_get(recipe, "precision") == NULL
-            ? buffer_append_string(out, " --precision f32")
-            : add_key(out, recipe, "precision", "precision"));
-out:
-    return status;
+    CHECK(add_key(out, recipe, "select", "select"));
+    CHECK(add_key(out, recipe, "stream_score", "stream-score"));
+    return json_object_get(recipe, "precision") == NULL
+               ? buffer_append_string(out, " --precision f32")
+               : add_key(out, recipe, "precision", "precision");
 }
 
 static bool is_above_zero(const json_t *object, const char *key)
@@ -249,33 +230,28 @@ static bool is_above_zero(const json_t *object, const char *key)
 
 static grail_status add_healing(buffer *out, variant v, const json_t *recipe)
 {
-    grail_status status = GRAIL_OK;
     if (variant_heal(v) == HEAL_NONE) {
         return GRAIL_OK;
     }
-    TRY(add_option(out, "heal", heal_kind_name(variant_heal(v))));
+    CHECK(add_option(out, "heal", heal_kind_name(variant_heal(v))));
     if (is_above_zero(recipe, "heal_steps")) {
-        TRY(add_key(out, recipe, "heal_steps", "heal-steps"));
+        CHECK(add_key(out, recipe, "heal_steps", "heal-steps"));
     }
     if (is_above_zero(recipe, "heal_rate")) {
-        TRY(add_key(out, recipe, "heal_rate", "heal-rate"));
+        CHECK(add_key(out, recipe, "heal_rate", "heal-rate"));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status add_cell(buffer *out, const char *selector, const result_cell *cell)
 {
-    grail_status status = GRAIL_OK;
-    TRY(add_option(out, "selector", selector));
-    TRY(buffer_append_string(out, " --sparsity "));
-    TRY(add_number(out, cell->sparsity));
-    TRY(buffer_format(out, " --compensate %s%s --samples %lld --seed %lld%s",
-                      variant_compensation(cell->variant),
-                      variant_repairs(cell->variant) ? " --repair" : "", (long long)cell->samples,
-                      (long long)cell->seed, cell->open_loop ? " --loop open" : ""));
-out:
-    return status;
+    CHECK(add_option(out, "selector", selector));
+    CHECK(buffer_append_string(out, " --sparsity "));
+    CHECK(add_number(out, cell->sparsity));
+    return buffer_format(
+        out, " --compensate %s%s --samples %lld --seed %lld%s", variant_compensation(cell->variant),
+        variant_repairs(cell->variant) ? " --repair" : "", (long long)cell->samples,
+        (long long)cell->seed, cell->open_loop ? " --loop open" : "");
 }
 
 grail_status command_write(const aggregate *a, const cell_group *g, buffer *out)

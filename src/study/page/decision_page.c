@@ -158,7 +158,6 @@ static void write_dense(markup *m, const aggregate *a, const section *s)
 
 static grail_status write_section(markup *m, const aggregate *a, const section *s)
 {
-    grail_status status = GRAIL_OK;
     const cell_group *before = NULL;
     markup_format(m, "<h3>%s</h3>\n", start_of(s->name, 60).text);
     if (!estimate_is_known(&s->dense_quality)) {
@@ -170,17 +169,15 @@ static grail_status write_section(markup *m, const aggregate *a, const section *
     for (int i = 0; i < DECISION_LIMITS; i++) {
         const double limit = decision_limits(s->kind)[i];
         const cell_group *g = decision_largest(a, s, limit);
-        TRY(write_card(m, a, s, limit, g, g != NULL && g == before));
+        CHECK(write_card(m, a, s, limit, g, g != NULL && g == before));
         before = g;
     }
     markup_raw(m, "</div>\n");
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status decision_page_write(const aggregate *a, markup *page)
 {
-    grail_status status = GRAIL_OK;
     if (a->group_count == 0) {
         return GRAIL_OK;
     }
@@ -190,10 +187,9 @@ grail_status decision_page_write(const aggregate *a, markup *page)
                "Numbers in brackets are 95 % intervals.</p>\n");
     for (int i = 0; i < a->section_count; i++) {
         if (a->sections[i].group_count > 0) {
-            TRY(write_section(page, a, &a->sections[i]));
+            CHECK(write_section(page, a, &a->sections[i]));
         }
     }
     markup_raw(page, "</section>\n");
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -31,11 +31,7 @@ void figure_fini(figure *f)
 
 grail_status figure_add_panel(figure *f, double width, double height, panel **out)
 {
-    const grail_status status =
-        memory_reserve(&f->panels, (size_t)f->panel_count + 1, sizeof f->panels[0]);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_reserve(&f->panels, (size_t)f->panel_count + 1, sizeof f->panels[0]));
     panel *p = &f->panels[f->panel_count++];
     *p = (panel){.width = width, .height = height};
     markup_init(&p->content, MOST_MARKUP);
@@ -85,15 +81,13 @@ static void write_key(markup *out, const legend_entry *entry, point at)
 
 grail_status figure_status(const figure *f)
 {
-    grail_status status = GRAIL_OK;
-    TRY(markup_status(&f->title));
-    TRY(markup_status(&f->caption));
+    CHECK(markup_status(&f->title));
+    CHECK(markup_status(&f->caption));
     for (int i = 0; i < f->panel_count; i++) {
-        TRY(markup_status(&f->panels[i].content));
-        TRY(markup_status(&f->panels[i].title));
+        CHECK(markup_status(&f->panels[i].content));
+        CHECK(markup_status(&f->panels[i].title));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* `title` is markup, as all titles of figures and panels. */

@@ -121,11 +121,7 @@ grail_status headline_write(const aggregate *a, markup *page)
     };
     double *differences = NULL;
     bool is_first = true;
-    const grail_status status =
-        memory_new(&differences, (size_t)a->group_count, sizeof differences[0]);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_new(&differences, (size_t)a->group_count, sizeof differences[0]));
     for (int i = 0; i < a->section_count; i++) {
         write_section(a, &a->sections[i], page);
     }

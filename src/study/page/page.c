@@ -92,20 +92,17 @@ out:
 /* `name` tells the figures of one kind apart. */
 static grail_status add_figure(page_writer *w, const figure *f, const char *name)
 {
-    grail_status status = GRAIL_OK;
-    TRY(figure_status(f));
+    CHECK(figure_status(f));
     if (f->panel_count > 0) {
         w->figures++;
         figure_write_html(f, w->figures, w->page);
         const char *view = figure_view_at(f, 0);
         for (int i = 1; w->svg_directory != NULL && view != NULL; i++) {
-            TRY(write_svg_file(w, f, view, name));
+            CHECK(write_svg_file(w, f, view, name));
             view = figure_view_at(f, i);
         }
     }
-    TRY(markup_status(w->page));
-out:
-    return status;
+    return markup_status(w->page);
 }
 
 static grail_status add_plots(page_writer *w, const section *s)
@@ -133,7 +130,6 @@ out:
 static grail_status add_section(page_writer *w, int index)
 {
     const section *s = &w->a->sections[index];
-    grail_status status = GRAIL_OK;
     if (s->group_count == 0) {
         return GRAIL_OK;
     }
@@ -144,13 +140,12 @@ static grail_status add_section(page_writer *w, int index)
         markup_format(w->page, "<p>Means over %s of this architecture.</p>\n",
                       count_text(s->checkpoints, "checkpoint").text);
     }
-    TRY(add_plots(w, s));
+    CHECK(add_plots(w, s));
     table_accuracy(w->a, s, w->page);
     table_cost(s, w->page);
     table_healing(s, w->page);
     markup_raw(w->page, "</section>\n");
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static bool any_gains(const aggregate *a)
@@ -269,38 +264,34 @@ out:
 
 static grail_status write_overview(page_writer *w)
 {
-    grail_status status = GRAIL_OK;
     remarks_write(w->a, w->page);
     write_contents(w);
-    TRY(decision_page_write(w->a, w->page));
+    CHECK(decision_page_write(w->a, w->page));
     write_axes(w);
-    TRY(add_overview_figure(w, "tradeoff", plot_tradeoff));
+    CHECK(add_overview_figure(w, "tradeoff", plot_tradeoff));
     facts_write(w->a, w->page);
     if (any_gains(w->a)) {
         markup_raw(w->page, "<section>\n<h2 id=\"repairs\">What repair gives back</h2>\n");
-        TRY(headline_write(w->a, w->page));
-        TRY(add_overview_figure(w, "scatter", plot_scatter));
+        CHECK(headline_write(w->a, w->page));
+        CHECK(add_overview_figure(w, "scatter", plot_scatter));
         markup_raw(w->page, "</section>\n");
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status page_write(const aggregate *a, const char *svg_directory, markup *page, int *figures)
 {
-    grail_status status = GRAIL_OK;
     page_writer w = {.a = a, .svg_directory = svg_directory, .page = page};
     write_head(&w);
-    TRY(write_overview(&w));
+    CHECK(write_overview(&w));
     for (int i = 0; i < a->section_count; i++) {
-        TRY(add_section(&w, i));
+        CHECK(add_section(&w, i));
     }
-    TRY(write_numbers(&w));
+    CHECK(write_numbers(&w));
     markup_raw(page, "</main>\n<script>");
     style_write_script(page);
     markup_raw(page, "</script>\n</body>\n</html>\n");
-    TRY(markup_status(page));
+    CHECK(markup_status(page));
     *figures = w.figures;
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -48,15 +48,13 @@ static void describe(const section *s, figure *f)
 
 grail_status plot_accuracy(const aggregate *a, const section *s, figure *out)
 {
-    grail_status status = GRAIL_OK;
     describe(s, out);
     for (int axis = 0; axis < AXES; axis++) {
         for (int i = 0; i < MOST_SELECTORS && axis_occurs((axis_kind)axis, s); i++) {
             if (s->selectors[i] && s->ratio_count > 0) {
-                TRY(draw_panel(a, s, i, (axis_kind)axis, out));
+                CHECK(draw_panel(a, s, i, (axis_kind)axis, out));
             }
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

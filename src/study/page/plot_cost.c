@@ -120,14 +120,13 @@ typedef void (*draw_row)(const chart *c, const cost *costs, variant v, double ro
 static grail_status draw_panel(const cost *costs, const char *title, const char *unit, double most,
                                draw_row draw, figure *f)
 {
-    grail_status status = GRAIL_OK;
     panel *p = NULL;
     int rows = 0;
     for (int v = 0; v < VARIANTS; v++) {
         rows += has_cost(&costs[v]) ? 1 : 0;
     }
     const double bottom = TOP + (double)ROW * rows;
-    TRY(figure_add_panel(f, CHART_WIDTH, bottom + BELOW, &p));
+    CHECK(figure_add_panel(f, CHART_WIDTH, bottom + BELOW, &p));
     markup_raw(&p->title, title);
     const chart on = {
         .out = &p->content,
@@ -145,13 +144,11 @@ static grail_status draw_panel(const cost *costs, const char *title, const char 
             row += 1.0;
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status plot_cost(const aggregate *a, const section *s, figure *out)
 {
-    grail_status status = GRAIL_OK;
     cost costs[VARIANTS];
     double most_seconds = 0.0;
     (void)a;
@@ -163,7 +160,7 @@ grail_status plot_cost(const aggregate *a, const section *s, figure *out)
     markup_raw(&out->caption, "Mean seconds per cell in each stage, over selectors, ratios and "
                               "seeds, and the highest peak memory, for each repair.");
     if (most_seconds > 0.0) {
-        TRY(draw_panel(costs, "Time", "seconds", most_seconds, draw_seconds, out));
+        CHECK(draw_panel(costs, "Time", "seconds", most_seconds, draw_seconds, out));
         for (int i = 0; i < STAGES; i++) {
             if (i != SECONDS_HEAL || section_heals(s)) {
                 figure_add_key(out, &stages[i].style, KEY_COLOUR, stages[i].name);
@@ -173,8 +170,7 @@ grail_status plot_cost(const aggregate *a, const section *s, figure *out)
     const double most = most_bytes(costs);
     if (most > 0.0) {
         const byte_unit shown = memory_unit(most);
-        TRY(draw_panel(costs, "Peak memory", shown.name, most / shown.size, draw_peak, out));
+        CHECK(draw_panel(costs, "Peak memory", shown.name, most / shown.size, draw_peak, out));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

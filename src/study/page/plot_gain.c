@@ -61,7 +61,6 @@ static bool has_gains(const section *s, variant v)
 
 grail_status plot_gain(const aggregate *a, const section *s, figure *out)
 {
-    grail_status status = GRAIL_OK;
     double least = 0.0;
     double most = 0.0;
     extent(s, &least, &most);
@@ -75,11 +74,10 @@ grail_status plot_gain(const aggregate *a, const section *s, figure *out)
     for (int axis = 0; axis < AXES; axis++) {
         for (int v = VARIANT_REPAIR; v < VARIANTS; v++) {
             if (has_gains(s, (variant)v) && axis_occurs((axis_kind)axis, s)) {
-                TRY(draw_panel(a, s, (variant)v, (axis_kind)axis, y, out));
+                CHECK(draw_panel(a, s, (variant)v, (axis_kind)axis, y, out));
             }
         }
     }
     figure_add_selectors(out, s->selectors, a->results->selectors);
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -10,13 +10,12 @@
  * ratio has two. */
 static grail_status choose_ratio(const section *s, int selector, variant v, double *out)
 {
-    grail_status status = GRAIL_OK;
     curve c = {0};
     int most = 1;
     *out = NOT_MEASURED;
     for (int i = 0; i < s->ratio_count; i++) {
         const double ratio = s->ratios[i];
-        TRY(curve_over_samples(s, selector, v, ratio, &c));
+        CHECK(curve_over_samples(s, selector, v, ratio, &c));
         const bool nearer = fabs(ratio - 0.5) < fabs(*out - 0.5);
         if (c.count > most || (c.count == most && nearer)) {
             most = c.count;
@@ -24,8 +23,7 @@ static grail_status choose_ratio(const section *s, int selector, variant v, doub
         }
         curve_fini(&c);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* What all panels share: the range of samples and of gains. */
@@ -46,18 +44,16 @@ static void widen(extent *e, const curve *c)
 
 static grail_status measure(const section *s, const double *ratios, extent *out)
 {
-    grail_status status = GRAIL_OK;
     curve c = {0};
     *out = (extent){.fewest = (double)INFINITY};
     for (int i = 0; i < MOST_SELECTORS; i++) {
         for (int v = VARIANT_REPAIR; v < VARIANTS && !isnan(ratios[i]); v++) {
-            TRY(curve_over_samples(s, i, (variant)v, ratios[i], &c));
+            CHECK(curve_over_samples(s, i, (variant)v, ratios[i], &c));
             widen(out, &c);
             curve_fini(&c);
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status draw_panel(const aggregate *a, const section *s, int selector, double ratio,
@@ -93,7 +89,6 @@ out:
 
 grail_status plot_samples(const aggregate *a, const section *s, figure *out)
 {
-    grail_status status = GRAIL_OK;
     double ratios[MOST_SELECTORS];
     bool drawn[VARIANTS] = {false};
     extent e = {0};
@@ -101,10 +96,10 @@ grail_status plot_samples(const aggregate *a, const section *s, figure *out)
     for (int i = 0; i < MOST_SELECTORS; i++) {
         ratios[i] = NOT_MEASURED;
         if (s->selectors[i] && best != VARIANT_NONE) {
-            TRY(choose_ratio(s, i, best, &ratios[i]));
+            CHECK(choose_ratio(s, i, best, &ratios[i]));
         }
     }
-    TRY(measure(s, ratios, &e));
+    CHECK(measure(s, ratios, &e));
     markup_format(&out->title, "Gain against calibration samples, %s", start_of(s->name, 60).text);
     markup_format(&out->caption,
                   "Top-1 accuracy minus that of the plain cut, against the number of calibration "
@@ -113,10 +108,9 @@ grail_status plot_samples(const aggregate *a, const section *s, figure *out)
                   describe_members(s));
     for (int i = 0; i < MOST_SELECTORS; i++) {
         if (!isnan(ratios[i])) {
-            TRY(draw_panel(a, s, i, ratios[i], &e, drawn, out));
+            CHECK(draw_panel(a, s, i, ratios[i], &e, drawn, out));
         }
     }
     figure_add_variants(out, drawn, KEY_LINE);
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -20,10 +20,9 @@ static double highest(const aggregate *a)
 
 static grail_status draw_panel(const aggregate *a, variant v, figure *f)
 {
-    grail_status status = GRAIL_OK;
     panel *p = NULL;
     const double top = highest(a);
-    TRY(figure_add_panel(f, CHART_WIDTH, CHART_HEIGHT, &p));
+    CHECK(figure_add_panel(f, CHART_WIDTH, CHART_HEIGHT, &p));
     markup_raw(&p->title, variant_label(v));
     const chart on = {
         .out = &p->content,
@@ -45,13 +44,11 @@ static grail_status draw_panel(const aggregate *a, variant v, figure *f)
             svg_group_end(on.out);
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status plot_scatter(const aggregate *a, figure *out)
 {
-    grail_status status = GRAIL_OK;
     bool selectors[MOST_SELECTORS] = {false};
     bool variants[VARIANTS] = {false};
     for (int i = 0; i < a->group_count; i++) {
@@ -69,10 +66,9 @@ grail_status plot_scatter(const aggregate *a, figure *out)
         "are 95 % intervals of the accuracy with repair.");
     for (int v = VARIANT_REPAIR; v < VARIANTS; v++) {
         if (variants[v]) {
-            TRY(draw_panel(a, (variant)v, out));
+            CHECK(draw_panel(a, (variant)v, out));
         }
     }
     figure_add_selectors(out, selectors, a->results->selectors);
-out:
-    return status;
+    return GRAIL_OK;
 }

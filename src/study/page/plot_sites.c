@@ -182,7 +182,6 @@ static void describe(const section *s, variant best, figure *f)
 
 grail_status plot_sites(const aggregate *a, const section *s, figure *out)
 {
-    grail_status status = GRAIL_OK;
     const result_cell *cells[MOST_SELECTORS] = {NULL};
     const variant best = section_best_variant(s);
     double most = 0.0;
@@ -193,9 +192,8 @@ grail_status plot_sites(const aggregate *a, const section *s, figure *out)
     }
     for (int i = 0; i < MOST_SELECTORS; i++) {
         if (cells[i] != NULL) {
-            TRY(draw_panel(a, cells[i], most, out));
+            CHECK(draw_panel(a, cells[i], most, out));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -103,9 +103,8 @@ static void draw_limits(const chart *c, const section *s)
 static grail_status draw_panel(const aggregate *a, const section *s, axis_kind axis, scale x,
                                scale y, bool is_near, figure *f)
 {
-    grail_status status = GRAIL_OK;
     panel *p = NULL;
-    TRY(figure_add_panel(f, CHART_WIDTH, CHART_HEIGHT, &p));
+    CHECK(figure_add_panel(f, CHART_WIDTH, CHART_HEIGHT, &p));
     markup_format(&p->title, "%s%s", start_of(s->name, 30).text,
                   is_near ? ", near the dense network" : "");
     p->view = axis_name(axis);
@@ -121,10 +120,9 @@ static grail_status draw_panel(const aggregate *a, const section *s, axis_kind a
     if (is_near) {
         draw_limits(&on, s);
     }
-    TRY(draw_pareto(&on, s, axis));
+    CHECK(draw_pareto(&on, s, axis));
     draw_points(&on, a, s, axis);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* From twice the largest loss that a decision allows to the best of all settings. */
@@ -168,15 +166,13 @@ static bool near_scales(const section *s, axis_kind axis, scale *x, scale *y)
 
 static grail_status draw_section(const aggregate *a, const section *s, axis_kind axis, figure *f)
 {
-    grail_status status = GRAIL_OK;
     scale x = axis_scale(axis, s, CHART_LEFT, CHART_RIGHT);
     scale y = quality_scale(s, CHART_BOTTOM, CHART_TOP);
-    TRY(draw_panel(a, s, axis, x, y, false, f));
+    CHECK(draw_panel(a, s, axis, x, y, false, f));
     if (near_scales(s, axis, &x, &y)) {
-        TRY(draw_panel(a, s, axis, x, y, true, f));
+        CHECK(draw_panel(a, s, axis, x, y, true, f));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static void add_legend(const aggregate *a, figure *f)
@@ -213,16 +209,14 @@ static void describe(const aggregate *a, figure *f)
 
 grail_status plot_tradeoff(const aggregate *a, figure *out)
 {
-    grail_status status = GRAIL_OK;
     describe(a, out);
     add_legend(a, out);
     for (int axis = 0; axis < AXES; axis++) {
         for (int i = 0; i < a->section_count; i++) {
             if (axis_occurs((axis_kind)axis, &a->sections[i])) {
-                TRY(draw_section(a, &a->sections[i], (axis_kind)axis, out));
+                CHECK(draw_section(a, &a->sections[i], (axis_kind)axis, out));
             }
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

@@ -46,19 +46,17 @@ static grail_status cut_middle(const char *name, size_t head, size_t tail, char 
 
 static grail_status fill(const char *const *names, size_t most, size_t head, short_names *s)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < s->count; i++) {
         const char *name = names[i] + s->dropped;
         memory_free(s->names[i]);
         s->names[i] = NULL;
         if (strlen(name) <= most) {
-            TRY(memory_copy_string(&s->names[i], name));
+            CHECK(memory_copy_string(&s->names[i], name));
         } else {
-            TRY(cut_middle(name, head, most - 1 - head, &s->names[i]));
+            CHECK(cut_middle(name, head, most - 1 - head, &s->names[i]));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status number_them(const char *const *names, size_t most, short_names *s)
@@ -111,21 +109,18 @@ static bool are_distinct(const char *const *names, const short_names *s, pair *p
 /* Tries cuts from the middle outwards. */
 static grail_status shorten(const char *const *names, size_t most, pair *pairs, short_names *s)
 {
-    grail_status status = GRAIL_OK;
     const size_t middle = (most - 1) / 2;
     for (size_t i = 0; i < 2 * most; i++) {
         const size_t away = (i + 1) / 2;
         const bool is_inside = i % 2 == 0 ? middle + away < most : away <= middle;
         if (is_inside) {
-            TRY(fill(names, most, i % 2 == 0 ? middle + away : middle - away, s));
+            CHECK(fill(names, most, i % 2 == 0 ? middle + away : middle - away, s));
             if (are_distinct(names, s, pairs)) {
                 return GRAIL_OK;
             }
         }
     }
-    TRY(number_them(names, most, s));
-out:
-    return status;
+    return number_them(names, most, s);
 }
 
 grail_status short_names_make(const char *const *names, int count, size_t most, short_names *out)

@@ -137,26 +137,22 @@ static double value_of(const field *f, const void *from)
 /* Puts the fields of the structure at `from` into the object. */
 static grail_status write_fields(const field *fields, const void *from, json_t *object)
 {
-    grail_status status = GRAIL_OK;
     for (const field *f = fields; f->key != NULL; f++) {
-        TRY(json_put(object, f->key, number(value_of(f, from), f->form)));
+        CHECK(json_put(object, f->key, number(value_of(f, from), f->form)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Puts those that were measured. */
 static grail_status write_measured(const field *fields, const void *from, json_t *object)
 {
-    grail_status status = GRAIL_OK;
     for (const field *f = fields; f->key != NULL; f++) {
         const double value = value_of(f, from);
         if (isfinite(value)) {
-            TRY(json_put(object, f->key, number(value, f->form)));
+            CHECK(json_put(object, f->key, number(value, f->form)));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The reverse: reads the fields from the object, which may be NULL. Missing ones become
@@ -164,18 +160,16 @@ out:
 static grail_status read_fields(const char *where, const json_t *object, const field *fields,
                                 void *to)
 {
-    grail_status status = GRAIL_OK;
     for (const field *f = fields; f->key != NULL; f++) {
         double value = NOT_MEASURED;
-        TRY(json_get_real(where, object, f->key, NOT_MEASURED, &value));
+        CHECK(json_get_real(where, object, f->key, NOT_MEASURED, &value));
         if (value < f->least || value > f->most) {
-            FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %g, expected %g to %g", where, f->key, value,
-                 f->least, f->most);
+            return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %g, expected %g to %g", where,
+                             f->key, value, f->least, f->most);
         }
         memcpy((unsigned char *)to + f->offset, &value, sizeof value);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 line_measures line_not_measured(void)
@@ -218,19 +212,18 @@ out:
 
 grail_status line_header_read(json_t *document, line_header *out)
 {
-    grail_status status = GRAIL_OK;
     int64_t version = 0;
     if (!json_is_object(document) || json_object_get(document, "grail_results") == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "expected {\"grail_results\": %d, ...}: these are not the results "
-             "of a sweep",
-             VERSION);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "expected {\"grail_results\": %d, ...}: these are not the results "
+                         "of a sweep",
+                         VERSION);
     }
-    TRY(json_require_integer("line 1", document, "grail_results", &version));
+    CHECK(json_require_integer("line 1", document, "grail_results", &version));
     if (version < OLDEST_VERSION || version > VERSION) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "the results have version %lld, but this grail reads versions %d to %d",
-             (long long)version, OLDEST_VERSION, VERSION);
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "the results have version %lld, but this grail reads versions %d to %d",
+                         (long long)version, OLDEST_VERSION, VERSION);
     }
     json_t *recipe = json_object_get(document, "recipe");
     const json_t *machine = json_object_get(document, "machine");
@@ -241,8 +234,7 @@ grail_status line_header_read(json_t *document, line_header *out)
         .version = json_string_value(json_object_get(document, "version")),
         .threads = json_integer_value(json_object_get(machine, "threads")),
     };
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 bool line_header_begins(const void *bytes, size_t size)
@@ -267,37 +259,32 @@ static bool is_healed(const line_settings *s)
 
 static grail_status write_settings(const line_settings *s, json_t *object)
 {
-    grail_status status = GRAIL_OK;
-    TRY(put_text(object, "checkpoint", s->checkpoint));
-    TRY(put_text(object, "selector", s->selector));
-    TRY(json_put(object, "sparsity", json_real(s->sparsity)));
-    TRY(put_text(object, "compensate", variant_compensation(s->variant)));
-    TRY(json_put(object, "repair", json_boolean(variant_repairs(s->variant))));
+    CHECK(put_text(object, "checkpoint", s->checkpoint));
+    CHECK(put_text(object, "selector", s->selector));
+    CHECK(json_put(object, "sparsity", json_real(s->sparsity)));
+    CHECK(put_text(object, "compensate", variant_compensation(s->variant)));
+    CHECK(json_put(object, "repair", json_boolean(variant_repairs(s->variant))));
     if (is_healed(s)) {
-        TRY(put_text(object, "heal", heal_kind_name(variant_heal(s->variant))));
+        CHECK(put_text(object, "heal", heal_kind_name(variant_heal(s->variant))));
     }
-    TRY(json_put(object, "samples", json_integer(s->samples)));
-    TRY(json_put(object, "seed", json_integer(s->seed)));
-    TRY(options_to_json(loop_field, s, object));
-out:
-    return status;
+    CHECK(json_put(object, "samples", json_integer(s->samples)));
+    CHECK(json_put(object, "seed", json_integer(s->seed)));
+    return options_to_json(loop_field, s, object);
 }
 
 static grail_status write_dense(const result_line *l, json_t *object)
 {
-    grail_status status = GRAIL_OK;
-    TRY(put_text(object, "checkpoint", l->settings.checkpoint));
-    TRY(put_text(object, "path", l->path));
-    TRY(put_text(object, "architecture", l->architecture));
-    TRY(write_fields(size_fields, &l->measures, object));
-    TRY(write_fields(accuracy_fields, &l->measures, object));
-    TRY(write_measured(optional_fields, &l->measures, object));
+    CHECK(put_text(object, "checkpoint", l->settings.checkpoint));
+    CHECK(put_text(object, "path", l->path));
+    CHECK(put_text(object, "architecture", l->architecture));
+    CHECK(write_fields(size_fields, &l->measures, object));
+    CHECK(write_fields(accuracy_fields, &l->measures, object));
+    CHECK(write_measured(optional_fields, &l->measures, object));
     if (isfinite(l->measures.seconds[SECONDS_EVALUATE])) {
-        TRY(json_put(object, "seconds", json_object()));
-        TRY(write_fields(dense_seconds_fields, &l->measures, json_object_get(object, "seconds")));
+        CHECK(json_put(object, "seconds", json_object()));
+        CHECK(write_fields(dense_seconds_fields, &l->measures, json_object_get(object, "seconds")));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status write_site(const line_site *site, json_t *list)
@@ -315,41 +302,37 @@ out:
 
 static grail_status write_healings(const result_line *l, json_t *line)
 {
-    grail_status status = GRAIL_OK;
     json_t *list = json_array();
-    TRY(json_put(line, "healed", list));
+    CHECK(json_put(line, "healed", list));
     for (int i = 0; i < l->healing_count; i++) {
         json_t *object = json_object();
-        TRY(json_push(list, object));
-        TRY(write_fields(healing_fields, &l->healings[i], object));
+        CHECK(json_push(list, object));
+        CHECK(write_fields(healing_fields, &l->healings[i], object));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status write_measures(const result_line *l, json_t *line)
 {
-    grail_status status = GRAIL_OK;
     const bool healed = is_healed(&l->settings);
-    TRY(write_fields(accuracy_fields, &l->measures, line));
-    TRY(write_measured(optional_fields, &l->measures, line));
-    TRY(write_fields(size_fields, &l->measures, line));
-    TRY(json_put(line, "seconds", json_object()));
+    CHECK(write_fields(accuracy_fields, &l->measures, line));
+    CHECK(write_measured(optional_fields, &l->measures, line));
+    CHECK(write_fields(size_fields, &l->measures, line));
+    CHECK(json_put(line, "seconds", json_object()));
     json_t *seconds = json_object_get(line, "seconds");
-    TRY(write_fields(seconds_fields, &l->measures, seconds));
+    CHECK(write_fields(seconds_fields, &l->measures, seconds));
     if (healed) {
-        TRY(write_fields(heal_seconds_fields, &l->measures, seconds));
+        CHECK(write_fields(heal_seconds_fields, &l->measures, seconds));
     }
-    TRY(write_fields(memory_fields, &l->measures, line));
+    CHECK(write_fields(memory_fields, &l->measures, line));
     if (healed) {
-        TRY(write_healings(l, line));
+        CHECK(write_healings(l, line));
     }
-    TRY(json_put(line, "sites", json_array()));
+    CHECK(json_put(line, "sites", json_array()));
     for (int i = 0; i < l->site_count; i++) {
-        TRY(write_site(&l->sites[i], json_object_get(line, "sites")));
+        CHECK(write_site(&l->sites[i], json_object_get(line, "sites")));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status line_to_json(const result_line *l, json_t **out)
@@ -390,49 +373,45 @@ static grail_status read_count(const char *where, const json_t *object, const ch
 
 static grail_status read_variant(const char *where, const json_t *object, variant *out)
 {
-    grail_status status = GRAIL_OK;
     const char *name = NULL;
     const char *heal_name = NULL;
     bool repairs = false;
     variant form = VARIANT_NONE;
     heal_kind heal = HEAL_NONE;
-    TRY(field_text(where, object, "compensate", &name));
-    TRY(json_get_boolean(where, object, "repair", false, &repairs));
-    TRY(json_get_string(where, object, "heal", heal_kind_name(HEAL_NONE), &heal_name));
+    CHECK(field_text(where, object, "compensate", &name));
+    CHECK(json_get_boolean(where, object, "repair", false, &repairs));
+    CHECK(json_get_string(where, object, "heal", heal_kind_name(HEAL_NONE), &heal_name));
     if (!variant_from_parts(name, repairs, &form)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"compensate\" is \"%s\", expected none, grail or full",
-             where, name);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: \"compensate\" is \"%s\", expected none, grail or full", where, name);
     }
     if (!heal_kind_from_name(heal_name, &heal)) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: \"heal\" is \"%s\", expected none, block, model or block,model", where,
-             heal_name);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: \"heal\" is \"%s\", expected none, block, model or block,model",
+                         where, heal_name);
     }
     *out = variant_healed(form, heal);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_settings(const char *where, const json_t *object, line_settings *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(field_text(where, object, "checkpoint", &out->checkpoint));
-    TRY(field_text(where, object, "selector", &out->selector));
-    TRY(json_get_real(where, object, "sparsity", NOT_MEASURED, &out->sparsity));
+    CHECK(field_text(where, object, "checkpoint", &out->checkpoint));
+    CHECK(field_text(where, object, "selector", &out->selector));
+    CHECK(json_get_real(where, object, "sparsity", NOT_MEASURED, &out->sparsity));
     if (isnan(out->sparsity)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sparsity\" is missing, expected a number in [0, 1)", where);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: \"sparsity\" is missing, expected a number in [0, 1)", where);
     }
     if (!(out->sparsity >= 0.0 && out->sparsity < 1.0)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sparsity\" is %g, expected a number in [0, 1)", where,
-             out->sparsity);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"sparsity\" is %g, expected a number in [0, 1)",
+                         where, out->sparsity);
     }
-    TRY(read_variant(where, object, &out->variant));
-    TRY(read_count(where, object, "samples", &out->samples));
-    TRY(read_count(where, object, "seed", &out->seed));
+    CHECK(read_variant(where, object, &out->variant));
+    CHECK(read_count(where, object, "samples", &out->samples));
+    CHECK(read_count(where, object, "seed", &out->seed));
     out->open_loop = false;
-    TRY(options_from_json(where, object, loop_field, out));
-out:
-    return status;
+    return options_from_json(where, object, loop_field, out);
 }
 
 /* *found is NULL where there is none. */
@@ -449,44 +428,35 @@ static grail_status find_object(const char *where, const json_t *document, const
 
 static grail_status read_dense(const char *where, const json_t *object, result_line *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *seconds = NULL;
-    TRY(field_text(where, object, "checkpoint", &out->settings.checkpoint));
-    TRY(json_get_string(where, object, "path", "", &out->path));
-    TRY(json_get_string(where, object, "architecture", "", &out->architecture));
-    TRY(read_fields(where, object, size_fields, &out->measures));
-    TRY(read_fields(where, object, accuracy_fields, &out->measures));
-    TRY(read_fields(where, object, optional_fields, &out->measures));
-    TRY(find_object(where, object, "seconds", &seconds));
-    TRY(read_fields(where, seconds, dense_seconds_fields, &out->measures));
-out:
-    return status;
+    CHECK(field_text(where, object, "checkpoint", &out->settings.checkpoint));
+    CHECK(json_get_string(where, object, "path", "", &out->path));
+    CHECK(json_get_string(where, object, "architecture", "", &out->architecture));
+    CHECK(read_fields(where, object, size_fields, &out->measures));
+    CHECK(read_fields(where, object, accuracy_fields, &out->measures));
+    CHECK(read_fields(where, object, optional_fields, &out->measures));
+    CHECK(find_object(where, object, "seconds", &seconds));
+    return read_fields(where, seconds, dense_seconds_fields, &out->measures);
 }
 
 static grail_status read_measures(const char *where, const json_t *document, line_measures *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *seconds = NULL;
-    TRY(find_object(where, document, "seconds", &seconds));
-    TRY(read_fields(where, document, accuracy_fields, out));
-    TRY(read_fields(where, document, optional_fields, out));
-    TRY(read_fields(where, document, size_fields, out));
-    TRY(read_fields(where, seconds, seconds_fields, out));
-    TRY(read_fields(where, seconds, heal_seconds_fields, out));
-    TRY(read_fields(where, document, memory_fields, out));
-out:
-    return status;
+    CHECK(find_object(where, document, "seconds", &seconds));
+    CHECK(read_fields(where, document, accuracy_fields, out));
+    CHECK(read_fields(where, document, optional_fields, out));
+    CHECK(read_fields(where, document, size_fields, out));
+    CHECK(read_fields(where, seconds, seconds_fields, out));
+    CHECK(read_fields(where, seconds, heal_seconds_fields, out));
+    return read_fields(where, document, memory_fields, out);
 }
 
 static grail_status read_site(const char *where, const json_t *object, line_site *out)
 {
-    grail_status status = GRAIL_OK;
     const char *name = NULL;
-    TRY(field_text(where, object, "name", &name));
-    TRY(read_fields(where, object, site_fields, out));
-    TRY(memory_copy_string(&out->name, name));
-out:
-    return status;
+    CHECK(field_text(where, object, "name", &name));
+    CHECK(read_fields(where, object, site_fields, out));
+    return memory_copy_string(&out->name, name);
 }
 
 /* *list is NULL where there is none. */
@@ -503,49 +473,44 @@ static grail_status find_list(const char *where, const json_t *document, const c
 
 static grail_status read_sites(const char *where, const json_t *document, result_line *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *list = NULL;
-    TRY(find_list(where, document, "sites", &list));
-    TRY(memory_new(&out->sites, json_array_size(list), sizeof out->sites[0]));
+    CHECK(find_list(where, document, "sites", &list));
+    CHECK(memory_new(&out->sites, json_array_size(list), sizeof out->sites[0]));
     for (size_t i = 0; i < json_array_size(list); i++) {
-        TRY(read_site(where, json_array_get(list, i), &out->sites[i]));
+        CHECK(read_site(where, json_array_get(list, i), &out->sites[i]));
         out->site_count++;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_healings(const char *where, const json_t *document, result_line *out)
 {
-    grail_status status = GRAIL_OK;
     const json_t *list = NULL;
-    TRY(find_list(where, document, "healed", &list));
-    TRY(memory_new(&out->healings, json_array_size(list), sizeof out->healings[0]));
+    CHECK(find_list(where, document, "healed", &list));
+    CHECK(memory_new(&out->healings, json_array_size(list), sizeof out->healings[0]));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *one = json_array_get(list, i);
         if (!json_is_object(one)) {
-            FAIL(GRAIL_ERROR_FORMAT, "%s: \"healed\" holds a value that is not an object", where);
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "%s: \"healed\" holds a value that is not an object", where);
         }
-        TRY(read_fields(where, one, healing_fields, &out->healings[i]));
+        CHECK(read_fields(where, one, healing_fields, &out->healings[i]));
         out->healing_count++;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_cell(const char *where, const json_t *document, result_line *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(read_settings(where, json_object_get(document, "cell"), &out->settings));
-    TRY(json_get_string(where, document, "error", NULL, &out->error));
-    TRY(read_measures(where, document, &out->measures));
+    CHECK(read_settings(where, json_object_get(document, "cell"), &out->settings));
+    CHECK(json_get_string(where, document, "error", NULL, &out->error));
+    CHECK(read_measures(where, document, &out->measures));
     out->kind = out->error == NULL ? LINE_CELL : LINE_FAILURE;
     if (out->kind == LINE_CELL) {
-        TRY(read_sites(where, document, out));
-        TRY(read_healings(where, document, out));
+        CHECK(read_sites(where, document, out));
+        CHECK(read_healings(where, document, out));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status line_read(const char *where, const json_t *document, result_line *out)

@@ -7,14 +7,11 @@ enum { VERSION_WITH_CHECKSUMS = 2 };
 
 grail_status line_append_text(const json_t *document, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     const size_t begin = out->size;
-    TRY(json_append_line(document, out));
+    CHECK(json_append_line(document, out));
     out->size -= sizeof "}\n" - 1;
-    TRY(checksum_append_end(out, begin));
-    TRY(buffer_append_string(out, "\n"));
-out:
-    return status;
+    CHECK(checksum_append_end(out, begin));
+    return buffer_append_string(out, "\n");
 }
 
 static int64_t version_of(const json_t *first_line)

@@ -13,14 +13,12 @@ enum { LARGEST_FILE = 256 << 20, LARGEST_LINE = 4 << 20 };
 
 static grail_status add_known_selectors(results *r)
 {
-    grail_status status = GRAIL_OK;
     while (grail_selector_at(r->selector_count) != NULL) {
-        TRY(memory_copy_string(&r->selectors[r->selector_count],
-                               grail_selector_at(r->selector_count)));
+        CHECK(memory_copy_string(&r->selectors[r->selector_count],
+                                 grail_selector_at(r->selector_count)));
         r->selector_count++;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status find_checkpoint(results *r, const char *where, const char *name, int *out)
@@ -93,7 +91,6 @@ out:
 /* Takes over the line's sites and trainings. */
 static grail_status add_cell(results *r, result_line *l, const char *where, size_t line)
 {
-    grail_status status = GRAIL_OK;
     result_cell cell = {
         .variant = l->settings.variant,
         .sparsity = l->settings.sparsity,
@@ -104,13 +101,14 @@ static grail_status add_cell(results *r, result_line *l, const char *where, size
         .measures = l->measures,
     };
     if (r->cell_count == MOST_CELLS) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: the file has more than %d cells", where, MOST_CELLS);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: the file has more than %d cells", where,
+                         MOST_CELLS);
     }
-    TRY(find_checkpoint(r, where, l->settings.checkpoint, &cell.checkpoint));
-    TRY(find_selector(r, where, l->settings.selector, &cell.selector));
-    TRY(memory_reserve(&r->cells, (size_t)r->cell_count + 1, sizeof r->cells[0]));
+    CHECK(find_checkpoint(r, where, l->settings.checkpoint, &cell.checkpoint));
+    CHECK(find_selector(r, where, l->settings.selector, &cell.selector));
+    CHECK(memory_reserve(&r->cells, (size_t)r->cell_count + 1, sizeof r->cells[0]));
     if (l->kind == LINE_FAILURE) {
-        TRY(memory_copy_string(&cell.error, l->error));
+        CHECK(memory_copy_string(&cell.error, l->error));
     }
     cell.sites = l->sites;
     cell.site_count = l->site_count;
@@ -121,8 +119,7 @@ static grail_status add_cell(results *r, result_line *l, const char *where, size
     l->healings = NULL;
     l->healing_count = 0;
     r->cells[r->cell_count++] = cell;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* A line after the header. */
@@ -185,7 +182,6 @@ static bool is_cut_short(const char *text, size_t size)
 
 static grail_status add_lines(results *r, const char *text, size_t size)
 {
-    grail_status status = GRAIL_OK;
     size_t at = 0;
     int64_t version = 0;
     for (size_t line = 1; at < size; line++) {
@@ -195,14 +191,13 @@ static grail_status add_lines(results *r, const char *text, size_t size)
             r->cut_line = line;
             break;
         }
-        TRY(add_line(r, text + at, length, line, &version));
+        CHECK(add_line(r, text + at, length, line, &version));
         at += length + 1;
     }
     if (r->document == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "the file is empty, expected the results of a sweep");
+        return error_set(GRAIL_ERROR_FORMAT, "the file is empty, expected the results of a sweep");
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status results_parse(const char *name, const void *bytes, size_t size, results *out)

@@ -38,36 +38,35 @@ out:
 
 static grail_status check_outputs(const grail_model *model)
 {
-    grail_status status = GRAIL_OK;
     grail_model_facts facts = {0};
-    TRY(grail_model_describe(model, &facts));
+    CHECK(grail_model_describe(model, &facts));
     if (facts.reads_images == 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "'%s' reads text, not images; a sweep measures the accuracy of networks that read "
-             "images",
-             facts.directory);
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "'%s' reads text, not images; a sweep measures the accuracy of networks that read "
+            "images",
+            facts.directory);
     }
     if (facts.classes < 2) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "'%s' gives features, not classes; a sweep measures accuracy, which needs a "
-             "checkpoint with a classification head",
-             facts.directory);
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "'%s' gives features, not classes; a sweep measures accuracy, which needs a "
+            "checkpoint with a classification head",
+            facts.directory);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status open_images(const grail_model *model, const sweep_images *images,
                                 grail_images **out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(grail_images_open(model, &images->source, out));
+    CHECK(grail_images_open(model, &images->source, out));
     if (images->images > grail_images_count(*out)) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "%lld images were requested, but '%s' holds %lld",
-             (long long)images->images, images->path, (long long)grail_images_count(*out));
+        return error_set(GRAIL_ERROR_ARGUMENT, "%lld images were requested, but '%s' holds %lld",
+                         (long long)images->images, images->path,
+                         (long long)grail_images_count(*out));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status sweep_checkpoint_open(const sweep_recipe *recipe, int index,
@@ -156,43 +155,38 @@ grail_status sweep_cell_bytes(const sweep_recipe *recipe, const grail_model *mod
 
 static grail_status copy_site(const grail_site_report *s, line_site *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_copy_string(&out->name, s->name));
-    TRY(memory_copy_string(&out->kind, s->kind));
+    CHECK(memory_copy_string(&out->name, s->name));
+    CHECK(memory_copy_string(&out->kind, s->kind));
     out->units = (double)s->units;
     out->kept = (double)s->kept;
     out->fit_before = s->fit.fit_before;
     out->fit_after = s->fit.fit_after;
     out->held_before = s->fit.held_before;
     out->held_after = s->fit.held_after;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status copy_sites(const grail_compression *c, sweep_outcome *outcome)
 {
-    grail_status status = GRAIL_OK;
     const int count = grail_compression_site_count(c);
-    TRY(memory_new(&outcome->sites, (size_t)count, sizeof outcome->sites[0]));
+    CHECK(memory_new(&outcome->sites, (size_t)count, sizeof outcome->sites[0]));
     outcome->site_count = count;
     for (int i = 0; i < count; i++) {
         const grail_site_report s = grail_compression_site(c, i);
-        TRY(copy_site(&s, &outcome->sites[i]));
+        CHECK(copy_site(&s, &outcome->sites[i]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status copy_healings(const grail_compression *c, sweep_outcome *outcome)
 {
-    grail_status status = GRAIL_OK;
     int count = 0;
     double seconds = 0.0;
     grail_healing h = {0};
     while (grail_compression_healing(c, count, &h) != 0) {
         count++;
     }
-    TRY(memory_new(&outcome->healings, (size_t)count, sizeof outcome->healings[0]));
+    CHECK(memory_new(&outcome->healings, (size_t)count, sizeof outcome->healings[0]));
     for (int i = 0; i < count && grail_compression_healing(c, i, &h) != 0; i++) {
         outcome->healings[outcome->healing_count++] = (line_healing){
             .block = h.block < 0 ? NOT_MEASURED : (double)h.block,
@@ -204,8 +198,7 @@ static grail_status copy_healings(const grail_compression *c, sweep_outcome *out
         seconds += h.seconds;
     }
     outcome->measures.seconds[SECONDS_HEAL] = seconds;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static void copy_accuracy(const grail_accuracy *a, line_measures *out)
@@ -288,7 +281,6 @@ grail_status sweep_dense_measure(const sweep_recipe *recipe, int index,
                                  const sweep_checkpoint_data *data, grail_eval_observer observer,
                                  void *user, result_line *out)
 {
-    grail_status status = GRAIL_OK;
     grail_model_facts facts = {0};
     grail_accuracy accuracy = {0};
     const grail_compute compute = {.precision = recipe->run.run.precision};
@@ -297,14 +289,13 @@ grail_status sweep_dense_measure(const sweep_recipe *recipe, int index,
                         .settings = {.checkpoint = named->name},
                         .path = named->path,
                         .measures = line_not_measured()};
-    TRY(grail_model_describe(data->model, &facts));
-    TRY(grail_accuracy_measure(data->model, data->evaluation, recipe->evaluation.images, &compute,
-                               observer, user, &accuracy));
+    CHECK(grail_model_describe(data->model, &facts));
+    CHECK(grail_accuracy_measure(data->model, data->evaluation, recipe->evaluation.images, &compute,
+                                 observer, user, &accuracy));
     line.architecture = facts.architecture;
     line.measures.parameters = (double)facts.parameters;
     line.measures.macs = (double)facts.macs_per_token;
     copy_accuracy(&accuracy, &line.measures);
     *out = line;
-out:
-    return status;
+    return GRAIL_OK;
 }

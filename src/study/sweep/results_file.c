@@ -128,27 +128,27 @@ out:
 /* What follows the last line end is a torn line, unless it lost its line end. */
 static grail_status read_lines(reading *r, const buffer *text)
 {
-    grail_status status = GRAIL_OK;
     size_t offset = 0;
     if (!line_header_begins(text->bytes, text->size)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: not results of a sweep; choose another file", r->path);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: not results of a sweep; choose another file",
+                         r->path);
     }
     while (offset < text->size) {
         const char *start = (const char *)text->bytes + offset;
         const char *newline = memchr(start, '\n', text->size - offset);
         r->line++;
         if (newline == NULL && line_lost_its_end(start, text->size - offset)) {
-            FAIL(GRAIL_ERROR_FORMAT, "%s: line %lld: does not end with a line end; it was damaged",
-                 r->path, (long long)r->line);
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "%s: line %lld: does not end with a line end; it was damaged", r->path,
+                             (long long)r->line);
         }
         if (newline == NULL) {
             break;
         }
-        TRY(read_line(r, start, (size_t)(newline - start)));
+        CHECK(read_line(r, start, (size_t)(newline - start)));
         offset += (size_t)(newline - start) + 1;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status utc_text(char text[32])

@@ -248,7 +248,6 @@ static void end_cell(sweep *s, int64_t index, const sweep_outcome *outcome)
 /* A session serves one checkpoint. */
 static grail_status prepare_session(worker *w, int index)
 {
-    grail_status status = GRAIL_OK;
     const sweep_checkpoint *wanted = &w->sweep->recipe.checkpoints.list[index];
     if (w->session != NULL && w->checkpoint == index) {
         return GRAIL_OK;
@@ -256,10 +255,9 @@ static grail_status prepare_session(worker *w, int index)
     const grail_model_options reading = sweep_reading(wanted);
     grail_session_close(w->session);
     w->session = NULL;
-    TRY(grail_session_open(wanted->path, &reading, &w->session));
+    CHECK(grail_session_open(wanted->path, &reading, &w->session));
     w->checkpoint = index;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static void run_cell(worker *w, int64_t index)
@@ -338,13 +336,10 @@ out:
 
 static grail_status check_options(const grail_sweep_options *o)
 {
-    grail_status status = GRAIL_OK;
-    TRY(option_given("recipe", "recipe", o->recipe));
-    TRY(option_given("results", "results file",
-                     o->results == NULL || o->results[0] == 0 ? NULL : o->results));
-    TRY(options_check(fields, o));
-out:
-    return status;
+    CHECK(option_given("recipe", "recipe", o->recipe));
+    CHECK(option_given("results", "results file",
+                       o->results == NULL || o->results[0] == 0 ? NULL : o->results));
+    return options_check(fields, o);
 }
 
 static grail_status open_checkpoints(sweep *s)
@@ -374,43 +369,39 @@ static void tell_notice(const sweep *s, int index, const char *notice)
 /* What had to be assumed of the checkpoints. */
 static grail_status tell_notices(const sweep *s)
 {
-    grail_status status = GRAIL_OK;
     const bool prepares =
         s->recipe.calibration.source.preset == NULL || s->recipe.evaluation.source.preset == NULL;
     for (int i = 0; s->options->on_notice != NULL && i < s->recipe.checkpoints.count; i++) {
         grail_model_facts facts = {0};
         grail_preprocessing images = {0};
-        TRY(grail_model_describe(s->data[i].model, &facts));
+        CHECK(grail_model_describe(s->data[i].model, &facts));
         tell_notice(s, i, facts.activation_notice);
         if (prepares) {
-            TRY(grail_model_preprocessing(s->data[i].model, &images));
+            CHECK(grail_model_preprocessing(s->data[i].model, &images));
             tell_notice(s, i, images.notice);
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status list_cells(sweep *s)
 {
-    grail_status status = GRAIL_OK;
-    TRY(sweep_cells(&s->recipe, &s->cells, &s->count));
-    TRY(memory_new(&s->found, (size_t)s->count, sizeof s->found[0]));
-    TRY(memory_new(&s->bytes, (size_t)s->count, sizeof s->bytes[0]));
-    TRY(memory_new(&s->state, (size_t)s->count, sizeof s->state[0]));
+    CHECK(sweep_cells(&s->recipe, &s->cells, &s->count));
+    CHECK(memory_new(&s->found, (size_t)s->count, sizeof s->found[0]));
+    CHECK(memory_new(&s->bytes, (size_t)s->count, sizeof s->bytes[0]));
+    CHECK(memory_new(&s->state, (size_t)s->count, sizeof s->state[0]));
     for (int64_t i = 0; i < s->count; i++) {
         const sweep_cell *cell = &s->cells[i];
         const sweep_checkpoint_data *data = &s->data[cell->checkpoint];
         if (cell->samples > data->calibration_images) {
-            FAIL(GRAIL_ERROR_ARGUMENT,
-                 "%s: %lld samples were requested, but '%s' holds %lld images", s->options->recipe,
-                 (long long)cell->samples, s->recipe.calibration.path,
-                 (long long)data->calibration_images);
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "%s: %lld samples were requested, but '%s' holds %lld images",
+                             s->options->recipe, (long long)cell->samples,
+                             s->recipe.calibration.path, (long long)data->calibration_images);
         }
-        TRY(sweep_cell_bytes(&s->recipe, data->model, cell, &s->bytes[i]));
+        CHECK(sweep_cell_bytes(&s->recipe, data->model, cell, &s->bytes[i]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* A given budget is a limit. The default, half of the available memory, is only a guess, which a
@@ -437,23 +428,21 @@ static grail_status set_budget(sweep *s)
 
 static grail_status open_results(sweep *s)
 {
-    grail_status status = GRAIL_OK;
     grail_machine machine = {0};
-    TRY(grail_machine_examine(0.0, &machine));
+    CHECK(grail_machine_examine(0.0, &machine));
     const sweep_origin origin = {
         .cpu = machine.cpu, .version = grail_version(), .threads = grail_threads()};
     if (s->options->dry_run) {
-        TRY(sweep_results_look(s->options->results, &s->recipe, s->cells, s->count, s->dense_found,
-                               s->found));
+        CHECK(sweep_results_look(s->options->results, &s->recipe, s->cells, s->count,
+                                 s->dense_found, s->found));
     } else {
-        TRY(sweep_results_open(s->options->results, &s->recipe, &origin, s->cells, s->count,
-                               s->dense_found, s->found, &s->results));
+        CHECK(sweep_results_open(s->options->results, &s->recipe, &origin, s->cells, s->count,
+                                 s->dense_found, s->found, &s->results));
     }
     for (int64_t i = 0; i < s->count; i++) {
         s->state[i] = s->found[i] ? CELL_DONE : CELL_PENDING;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static int watch_dense(void *user, int64_t done, int64_t total, double top1)
