@@ -198,20 +198,14 @@ out:
 /* The sites whose last consumer stands in nodes [begin, end). */
 static grail_status finish_sites(dense_pass *p, int begin, int end)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < p->request->sites->list.count; i++) {
         const site *s = site_at(p->request, i);
         const int last = s->consumers[s->consumer_count - 1].node;
         if (last >= begin && last < end) {
-            status = finish_site(p, i);
-            if (status != GRAIL_OK) {
-                error_prefix("site '%s'", s->name);
-                goto out;
-            }
+            CHECK(error_in(finish_site(p, i), "site '%s'", s->name));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status pass_block(dense_pass *p, int block)

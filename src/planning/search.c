@@ -62,13 +62,10 @@ static bool was_tried(const width_search *s, const int64_t *kept)
 static grail_status remember(width_search *s, const int64_t *kept)
 {
     const size_t sites = site_count(s);
-    const grail_status status =
-        memory_reserve(&s->judged, (size_t)(s->tried + 1) * sites, sizeof s->judged[0]);
-    if (status == GRAIL_OK) {
-        memcpy(s->judged + (size_t)s->tried * sites, kept, sites * sizeof kept[0]);
-        s->tried++;
-    }
-    return status;
+    CHECK(memory_reserve(&s->judged, (size_t)(s->tried + 1) * sites, sizeof s->judged[0]));
+    memcpy(s->judged + (size_t)s->tried * sites, kept, sites * sizeof kept[0]);
+    s->tried++;
+    return GRAIL_OK;
 }
 
 /* Of the trials that are left at the pace of those made, or of the time, whichever is less. */

@@ -153,10 +153,7 @@ void plan_fini(plan *p)
 /* Finds the value of a name in a document; errors name the document. */
 static grail_status in_document(const char *source, grail_status status)
 {
-    if (status != GRAIL_OK) {
-        error_prefix("%s", source);
-    }
-    return status;
+    return error_in(status, "%s", source);
 }
 
 /* seen[sites->count] marks those that an entry has named. */

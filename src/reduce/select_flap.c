@@ -128,21 +128,6 @@ static grail_status score_weighted_norm(const site_view *v, double *scores)
     return score(v, WEIGHTED_NORM, scores);
 }
 
-static grail_status select_weighted_fluctuation(const site_view *v, grail_reducer **out)
-{
-    return select_by_scores(v, score_weighted_fluctuation, out);
-}
-
-static grail_status select_fluctuation(const site_view *v, grail_reducer **out)
-{
-    return select_by_scores(v, score_fluctuation, out);
-}
-
-static grail_status select_weighted_norm(const site_view *v, grail_reducer **out)
-{
-    return select_by_scores(v, score_weighted_norm, out);
-}
-
 /* FLAP says nothing of convolutions. */
 enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM };
 
@@ -164,7 +149,7 @@ const selector selector_flap = {
     .excluded_kinds = NOT_FOR_CHANNELS,
     .own = &bias_of_means,
     .needs = needs_means,
-    .decide = select_weighted_fluctuation,
+    .score = score_weighted_fluctuation,
 };
 
 const selector selector_flap_ifv = {
@@ -174,7 +159,7 @@ const selector selector_flap_ifv = {
     .excluded_kinds = NOT_FOR_CHANNELS,
     .own = &bias_of_means,
     .needs = needs_means,
-    .decide = select_fluctuation,
+    .score = score_fluctuation,
 };
 
 const selector selector_flap_wifn = {
@@ -185,5 +170,5 @@ const selector selector_flap_wifn = {
     .excluded_kinds = NOT_FOR_CHANNELS,
     .own = &bias_of_means,
     .needs = needs_diagonal,
-    .decide = select_weighted_norm,
+    .score = score_weighted_norm,
 };

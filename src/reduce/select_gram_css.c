@@ -4,11 +4,6 @@
 #include "reduce/removal.h"
 #include "reduce/selector.h"
 
-static unsigned needs(const site *s)
-{
-    return s->kind == SITE_STREAM ? NEEDS_GRAM | NEEDS_ALL_CONSUMERS : NEEDS_GRAM;
-}
-
 static grail_status decide(const site_view *v, grail_reducer **out)
 {
     grail_status status = GRAIL_OK;
@@ -25,6 +20,6 @@ const selector selector_gram_css = {
     .name = "gram-css",
     .summary = "keeps unit after unit by how much of the output it explains",
     .uses_data = true,
-    .needs = needs,
+    .needs = selector_needs_gram,
     .decide = decide,
 };

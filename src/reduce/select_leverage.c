@@ -5,11 +5,6 @@
 #include "reduce/scores.h"
 #include "reduce/selector.h"
 
-static unsigned needs(const site *s)
-{
-    return s->kind == SITE_STREAM ? NEEDS_GRAM | NEEDS_ALL_CONSUMERS : NEEDS_GRAM;
-}
-
 /* scores[n] += sum over a unit's features of 1 - lambda [(G + lambda I)^-1]_jj, which is the
  * leverage; G becomes the inverse. */
 static grail_status add_leverage(const site_view *v, input_statistics *in, double *scores)
@@ -38,15 +33,10 @@ static grail_status score(const site_view *v, double *scores)
     return GRAIL_OK;
 }
 
-static grail_status decide(const site_view *v, grail_reducer **out)
-{
-    return select_by_scores(v, score, out);
-}
-
 const selector selector_leverage = {
     .name = "leverage",
     .summary = "keeps units by the ridge leverage of their activations",
     .uses_data = true,
-    .needs = needs,
-    .decide = decide,
+    .needs = selector_needs_gram,
+    .score = score,
 };

@@ -48,24 +48,14 @@ static grail_status score_l2(const site_view *v, double *scores)
     return score(v, TERM_SQUARE, scores);
 }
 
-static grail_status select_l1(const site_view *v, grail_reducer **out)
-{
-    return select_by_scores(v, score_l1, out);
-}
-
-static grail_status select_l2(const site_view *v, grail_reducer **out)
-{
-    return select_by_scores(v, score_l2, out);
-}
-
 const selector selector_magnitude_l1 = {
     .name = "magnitude-l1",
     .summary = "keeps units by the L1 norm of their weights",
-    .decide = select_l1,
+    .score = score_l1,
 };
 
 const selector selector_magnitude_l2 = {
     .name = "magnitude-l2",
     .summary = "keeps units by the L2 norm of their weights",
-    .decide = select_l2,
+    .score = score_l2,
 };

@@ -19,11 +19,6 @@ static grail_status score_randomly(const site_view *v, double *scores)
     return GRAIL_OK;
 }
 
-static grail_status select_randomly(const site_view *v, grail_reducer **out)
-{
-    return select_by_scores(v, score_randomly, out);
-}
-
 /* Every cluster once, then n-K uniform draws, permuted. */
 static grail_status fold_randomly(const site_view *v, grail_reducer **out)
 {
@@ -56,7 +51,7 @@ const selector selector_random = {
     .name = "random",
     .summary = "keeps units at random",
     .draws = true,
-    .decide = select_randomly,
+    .score = score_randomly,
 };
 
 const selector selector_random_fold = {

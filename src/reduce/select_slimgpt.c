@@ -8,11 +8,6 @@
 
 static const double damping = 1e-2;
 
-static unsigned needs(const site *s)
-{
-    return s->kind == SITE_STREAM ? NEEDS_GRAM | NEEDS_ALL_CONSUMERS : NEEDS_GRAM;
-}
-
 static grail_status decide_in_batches(const site_view *v, grail_reducer **out)
 {
     const removal_options options = {.kind = VALUE_CHOLESKY, .damping = damping};
@@ -37,17 +32,12 @@ out:
     return status;
 }
 
-static grail_status decide_once(const site_view *v, grail_reducer **out)
-{
-    return select_by_scores(v, score_once, out);
-}
-
 const selector selector_slimgpt = {
     .name = "slimgpt",
     .summary = "removes batches of units by scores on the factor of the inverse Gram matrix",
     .uses_data = true,
     .own = &removal_update,
-    .needs = needs,
+    .needs = selector_needs_gram,
     .decide = decide_in_batches,
 };
 
@@ -55,6 +45,6 @@ const selector selector_slimgpt_paper = {
     .name = "slimgpt-paper",
     .summary = "scores all units once, as the code published with the GRAIL paper does",
     .uses_data = true,
-    .needs = needs,
-    .decide = decide_once,
+    .needs = selector_needs_gram,
+    .score = score_once,
 };

@@ -41,15 +41,10 @@ static grail_status score(const site_view *v, double *scores)
                                    : score_columns(v, scores);
 }
 
-static grail_status decide(const site_view *v, grail_reducer **out)
-{
-    return select_by_scores(v, score, out);
-}
-
 const selector selector_wanda = {
     .name = "wanda",
     .summary = "keeps units by their weights times the norms of their activations",
     .uses_data = true,
     .needs = needs,
-    .decide = decide,
+    .score = score,
 };

@@ -44,11 +44,6 @@ out:
     return status;
 }
 
-static grail_status decide(const site_view *v, grail_reducer **out)
-{
-    return select_by_scores(v, wanda_plus_scores, out);
-}
-
 /* The authors speak of the blocks of language models alone. */
 enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM };
 
@@ -70,5 +65,5 @@ const selector selector_wanda_plus = {
     .excluded_kinds = NOT_FOR_CHANNELS,
     .own = &trained_regions,
     .needs = needs,
-    .decide = decide,
+    .score = wanda_plus_scores,
 };

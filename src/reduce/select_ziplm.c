@@ -3,11 +3,6 @@
 #include "reduce/removal.h"
 #include "reduce/selector.h"
 
-static unsigned needs(const site *s)
-{
-    return s->kind == SITE_STREAM ? NEEDS_GRAM | NEEDS_ALL_CONSUMERS : NEEDS_GRAM;
-}
-
 static grail_status decide(const site_view *v, grail_reducer **out)
 {
     static const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2};
@@ -19,6 +14,6 @@ const selector selector_ziplm = {
     .summary = "removes unit after unit by the cost of its removal from the dense weights",
     .uses_data = true,
     .own = &removal_update,
-    .needs = needs,
+    .needs = selector_needs_gram,
     .decide = decide,
 };

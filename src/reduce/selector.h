@@ -39,6 +39,8 @@ typedef struct selector {
     const struct compensation *own;
     /** The statistics needed at this site; NULL: none at any. */
     unsigned (*needs)(const site *s);
+    /** Scores units, of which the best are kept: select_by_scores. NULL where `decide` is set. */
+    grail_status (*score)(const site_view *view, double *scores);
     /** Decides the site; *out is owned. */
     grail_status (*decide)(const site_view *view, grail_reducer **out);
     /** losses[n + 1]: the squared error that is left with K units, in the units of the consumers'
@@ -62,5 +64,11 @@ bool selector_decides(const selector *rule, site_kind kind);
 
 /** A set of selector_need. */
 unsigned selector_needs(const selector *rule, const site *s);
+/** `needs` of a rule that looks at Gram matrices alone: of all consumers of a residual stream. */
+unsigned selector_needs_gram(const site *s);
+
+/** Decides a site by the rule; *out is owned. */
+grail_status selector_decide(const selector *rule, const site_view *view,
+                             grail_reducer **out) GRAIL_MUST_CHECK;
 
 #endif

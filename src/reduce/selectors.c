@@ -1,5 +1,6 @@
 /* Finding a selector by its place or name. */
 #include "base/names.h"
+#include "reduce/scores.h"
 #include "reduce/selector.h"
 
 #include <string.h>
@@ -53,4 +54,14 @@ bool selector_decides(const selector *rule, site_kind kind)
 unsigned selector_needs(const selector *rule, const site *s)
 {
     return rule->needs == NULL ? 0 : rule->needs(s);
+}
+
+unsigned selector_needs_gram(const site *s)
+{
+    return s->kind == SITE_STREAM ? NEEDS_GRAM | NEEDS_ALL_CONSUMERS : NEEDS_GRAM;
+}
+
+grail_status selector_decide(const selector *rule, const site_view *view, grail_reducer **out)
+{
+    return rule->score != NULL ? select_by_scores(view, rule->score, out) : rule->decide(view, out);
 }

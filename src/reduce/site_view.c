@@ -13,22 +13,17 @@ static grail_status read_matrix(const site_view *v, int parameter, int64_t featu
     }
     m.others = rows ? elements / (v->site->units * features) : p->shape[0];
     m.features = rows ? features : elements / (v->site->units * p->shape[0]);
-    const grail_status status =
-        v->weights.borrow(v->weights.context, parameter, &m.values, &m.owned);
-    if (status == GRAIL_OK) {
-        *out = m;
-    }
-    return status;
+    CHECK(v->weights.borrow(v->weights.context, parameter, &m.values, &m.owned));
+    *out = m;
+    return GRAIL_OK;
 }
 
 static grail_status read_rows(const site_view *v, const site_end *end, int parameter,
                               unit_matrix *out)
 {
-    const grail_status status = read_matrix(v, parameter, end->features_per_unit, true, out);
-    if (status == GRAIL_OK) {
-        out->exchangeable = end->exchangeable;
-    }
-    return status;
+    CHECK(read_matrix(v, parameter, end->features_per_unit, true, out));
+    out->exchangeable = end->exchangeable;
+    return GRAIL_OK;
 }
 
 static const node *node_of_end(const site_view *v, const site_end *end)
@@ -56,11 +51,9 @@ grail_status site_view_producer_bias(const site_view *v, int p, unit_matrix *out
 grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out)
 {
     const site_end *end = &v->site->consumers[k];
-    const grail_status status = read_matrix(v, node_of_end(v, end)->weight, 0, false, out);
-    if (status == GRAIL_OK) {
-        out->exchangeable = end->exchangeable;
-    }
-    return status;
+    CHECK(read_matrix(v, node_of_end(v, end)->weight, 0, false, out));
+    out->exchangeable = end->exchangeable;
+    return GRAIL_OK;
 }
 
 grail_status site_view_channel(const site_view *v, int c, unit_matrix *weight, unit_matrix *bias)

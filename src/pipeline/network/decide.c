@@ -97,7 +97,7 @@ grail_status decide_site(calibration_network *network, int index, const site_vie
         return grail_reducer_from_selection(planned->units, planned->kept, planned->kept_units,
                                             out);
     }
-    return planned->selector->decide(&view, out);
+    return selector_decide(planned->selector, &view, out);
 }
 
 void site_take_decision(calibration_network *network, int index, grail_reducer *reducer)

@@ -8,13 +8,10 @@ void healing_list_fini(healing_list *list)
 
 grail_status healing_list_add(healing_list *list, const grail_healing *made)
 {
-    const grail_status status =
-        memory_reserve(&list->made, (size_t)list->count + 1, sizeof list->made[0]);
-    if (status == GRAIL_OK) {
-        list->made[list->count++] = *made;
-        list->seconds += made->seconds;
-    }
-    return status;
+    CHECK(memory_reserve(&list->made, (size_t)list->count + 1, sizeof list->made[0]));
+    list->made[list->count++] = *made;
+    list->seconds += made->seconds;
+    return GRAIL_OK;
 }
 
 /* -- records ----------------------------------------------------------------------------------- */

@@ -26,12 +26,9 @@ static grail_status find_kept(const calibration_network *network, const cut_axis
                               kept_features *out)
 {
     *out = (kept_features){.count = network->results[axis->site].reducer->kept * axis->features};
-    const grail_status status =
-        memory_new_unset(&out->features, (size_t)out->count, sizeof out->features[0]);
-    if (status == GRAIL_OK) {
-        axis_reduced_features(network, axis, out->features);
-    }
-    return status;
+    CHECK(memory_new_unset(&out->features, (size_t)out->count, sizeof out->features[0]));
+    axis_reduced_features(network, axis, out->features);
+    return GRAIL_OK;
 }
 
 /* Of an axis of `size` features; all where it is narrow already, or not cut by this site. */

@@ -76,10 +76,7 @@ void refits_fini(refit_list *list)
 
 grail_status refits_add(refit_list *list, int block, const grail_fit *fit)
 {
-    const grail_status status =
-        memory_reserve(&list->made, (size_t)list->count + 1, sizeof list->made[0]);
-    if (status == GRAIL_OK) {
-        list->made[list->count++] = (refit){.block = block, .fit = *fit};
-    }
-    return status;
+    CHECK(memory_reserve(&list->made, (size_t)list->count + 1, sizeof list->made[0]));
+    list->made[list->count++] = (refit){.block = block, .fit = *fit};
+    return GRAIL_OK;
 }

@@ -359,8 +359,5 @@ grail_status regional_train(calibration_network *network, int block)
 out:
     regional_training_fini(&t);
     matrix_pool_clear(network->pool);
-    if (status != GRAIL_OK) {
-        error_prefix("regional optimisation of block %d", block);
-    }
-    return status;
+    return error_in(status, "regional optimisation of block %d", block);
 }

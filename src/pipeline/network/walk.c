@@ -111,10 +111,7 @@ static grail_status begin_site(calibration_network *network, int index, bool rep
     }
     network->results[index].report.seconds += clock_seconds() - begun;
 out:
-    if (status != GRAIL_OK) {
-        error_prefix("site '%s'", network->request->sites->facts[index].name);
-    }
-    return status;
+    return error_in(status, "site '%s'", network->request->sites->facts[index].name);
 }
 
 /* How many maps from this one on are refitted together: Linears of one input that follow each

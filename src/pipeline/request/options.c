@@ -208,17 +208,15 @@ double *grail_compress_sparsity(grail_compress_options *options, const char *kin
 grail_status grail_selector_describe(const char *name, grail_selector_facts *out)
 {
     const selector *s = NULL;
-    const grail_status status = selector_from_name(name, &s);
-    if (status == GRAIL_OK) {
-        *out = (grail_selector_facts){
-            .index = selector_index(s),
-            .summary = s->summary,
-            .folds = s->folds ? 1 : 0,
-            .draws = s->draws ? 1 : 0,
-            .needs_statistics = s->uses_data ? 1 : 0,
-        };
-    }
-    return status;
+    CHECK(selector_from_name(name, &s));
+    *out = (grail_selector_facts){
+        .index = selector_index(s),
+        .summary = s->summary,
+        .folds = s->folds ? 1 : 0,
+        .draws = s->draws ? 1 : 0,
+        .needs_statistics = s->uses_data ? 1 : 0,
+    };
+    return GRAIL_OK;
 }
 
 static grail_status check_site_sparsities(const grail_compress_options *o)

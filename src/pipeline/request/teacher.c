@@ -281,8 +281,5 @@ grail_status teacher_check(const grail_model *narrow, const grail_model *teacher
 out:
     measured_fini(&n);
     measured_fini(&t);
-    if (status != GRAIL_OK) {
-        error_prefix("cannot heal '%s' towards '%s'", narrow->path, teacher->path);
-    }
-    return status;
+    return error_in(status, "cannot heal '%s' towards '%s'", narrow->path, teacher->path);
 }

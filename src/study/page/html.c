@@ -42,11 +42,7 @@ grail_status grail_report_write(const char *results_path, const char *html_path,
     TRY(refuse_same_file(results_path, html_path));
     TRY(page_check_place(html_path, PAGE_MARK));
     TRY(results_read(results_path, &r));
-    status = aggregate_results(&r, &a);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", results_path);
-        goto out;
-    }
+    TRY(error_in(aggregate_results(&r, &a), "%s", results_path));
     TRY(make_directory(svg_directory));
     TRY(page_write(&a, svg_directory, &page, &figures));
     TRY(output_file_write(html_path, page.bytes.bytes, page.bytes.size));

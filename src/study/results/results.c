@@ -58,11 +58,9 @@ static grail_status find_selector(results *r, const char *where, const char *nam
         return error_set(GRAIL_ERROR_FORMAT, "%s: the file has more than %d selectors", where,
                          MOST_SELECTORS);
     }
-    const grail_status status = memory_copy_string(&r->selectors[r->selector_count], name);
-    if (status == GRAIL_OK) {
-        *out = r->selector_count++;
-    }
-    return status;
+    CHECK(memory_copy_string(&r->selectors[r->selector_count], name));
+    *out = r->selector_count++;
+    return GRAIL_OK;
 }
 
 static grail_status add_dense(results *r, const result_line *l, const char *where)

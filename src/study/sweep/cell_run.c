@@ -169,11 +169,11 @@ static grail_status copy_site(const grail_site_report *s, line_site *out)
 static grail_status copy_sites(const grail_compression *c, sweep_outcome *outcome)
 {
     const int count = grail_compression_site_count(c);
-    CHECK(memory_new(&outcome->sites, (size_t)count, sizeof outcome->sites[0]));
-    outcome->site_count = count;
+    CHECK(memory_new(&outcome->line.sites, (size_t)count, sizeof outcome->line.sites[0]));
+    outcome->line.site_count = count;
     for (int i = 0; i < count; i++) {
         const grail_site_report s = grail_compression_site(c, i);
-        CHECK(copy_site(&s, &outcome->sites[i]));
+        CHECK(copy_site(&s, &outcome->line.sites[i]));
     }
     return GRAIL_OK;
 }
@@ -186,9 +186,9 @@ static grail_status copy_healings(const grail_compression *c, sweep_outcome *out
     while (grail_compression_healing(c, count, &h) != 0) {
         count++;
     }
-    CHECK(memory_new(&outcome->healings, (size_t)count, sizeof outcome->healings[0]));
+    CHECK(memory_new(&outcome->line.healings, (size_t)count, sizeof outcome->line.healings[0]));
     for (int i = 0; i < count && grail_compression_healing(c, i, &h) != 0; i++) {
-        outcome->healings[outcome->healing_count++] = (line_healing){
+        outcome->line.healings[outcome->line.healing_count++] = (line_healing){
             .block = h.block < 0 ? NOT_MEASURED : (double)h.block,
             .steps = (double)h.steps,
             .held_before = h.held_before,
@@ -197,7 +197,7 @@ static grail_status copy_healings(const grail_compression *c, sweep_outcome *out
         };
         seconds += h.seconds;
     }
-    outcome->measures.seconds[SECONDS_HEAL] = seconds;
+    outcome->line.measures.seconds[SECONDS_HEAL] = seconds;
     return GRAIL_OK;
 }
 
@@ -215,7 +215,7 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
     grail_status status = GRAIL_OK;
     grail_compression *c = NULL;
     grail_accuracy accuracy = {0};
-    line_measures *m = &outcome->measures;
+    line_measures *m = &outcome->line.measures;
     grail_compress_options options = options_of(context->recipe, outcome->cell);
     options.read.session = session;
     options.run.memory = context->memory;
@@ -242,39 +242,29 @@ out:
 void sweep_cell_run(sweep_context *context, grail_session *session, sweep_outcome *outcome)
 {
     const double begin = clock_seconds();
-    outcome->measures = line_not_measured();
+    outcome->line.measures = line_not_measured();
     outcome->status = run(context, session, outcome);
     outcome->error[0] = 0;
     if (outcome->status != GRAIL_OK) {
         error_copy(outcome->error, sizeof outcome->error);
     }
-    outcome->measures.seconds[SECONDS_TOTAL] = clock_seconds() - begin;
-    outcome->measures.peak_bytes = (double)grail_memory_peak();
+    outcome->line.measures.seconds[SECONDS_TOTAL] = clock_seconds() - begin;
+    outcome->line.measures.peak_bytes = (double)grail_memory_peak();
 }
 
 void sweep_outcome_fini(sweep_outcome *outcome)
 {
-    line_sites_free(outcome->sites, outcome->site_count);
-    outcome->sites = NULL;
-    outcome->site_count = 0;
-    memory_free(outcome->healings);
-    outcome->healings = NULL;
-    outcome->healing_count = 0;
+    line_fini(&outcome->line);
 }
 
 result_line sweep_outcome_line(const sweep_recipe *recipe, const sweep_outcome *outcome)
 {
+    result_line line = outcome->line;
     const bool failed = outcome->error[0] != 0;
-    return (result_line){
-        .kind = failed ? LINE_FAILURE : LINE_CELL,
-        .settings = sweep_cell_settings(recipe, outcome->cell),
-        .error = failed ? outcome->error : NULL,
-        .measures = outcome->measures,
-        .sites = outcome->sites,
-        .site_count = outcome->site_count,
-        .healings = outcome->healings,
-        .healing_count = outcome->healing_count,
-    };
+    line.kind = failed ? LINE_FAILURE : LINE_CELL;
+    line.settings = sweep_cell_settings(recipe, outcome->cell);
+    line.error = failed ? outcome->error : NULL;
+    return line;
 }
 
 grail_status sweep_dense_measure(const sweep_recipe *recipe, int index,

@@ -37,11 +37,7 @@ typedef struct sweep_outcome {
     const sweep_cell *cell;
     grail_status status;
     char error[1000]; /* "" when the cell was measured */
-    line_measures measures;
-    line_site *sites; /* [site_count], owned */
-    int site_count;
-    line_healing *healings; /* [healing_count], owned */
-    int healing_count;
+    result_line line; /* what was measured: sites and trainings are owned */
 } sweep_outcome;
 
 /** The options that all cells of a sweep share. */

@@ -133,7 +133,8 @@ static void tell(sweep *s, const sweep_outcome *outcome)
         .seconds_left = seconds_left(s),
         .cell = outcome == NULL ? NULL : sweep_cell_text(&s->recipe, outcome->cell, text),
         .error = outcome == NULL || outcome->error[0] == 0 ? NULL : outcome->error,
-        .top1 = outcome == NULL || outcome->error[0] != 0 ? (double)NAN : outcome->measures.top1,
+        .top1 =
+            outcome == NULL || outcome->error[0] != 0 ? (double)NAN : outcome->line.measures.top1,
     };
     if (s->options->observer(s->options->observer_user, &progress) != 0) {
         stop(s, GRAIL_ERROR_CANCELLED, "cancelled; the results file keeps the finished cells");
@@ -236,7 +237,8 @@ static void end_cell(sweep *s, int64_t index, const sweep_outcome *outcome)
         } else {
             s->done++;
             s->failed += outcome->error[0] == 0 ? 0 : 1;
-            s->variant_seconds[outcome->cell->variant] += outcome->measures.seconds[SECONDS_TOTAL];
+            s->variant_seconds[outcome->cell->variant] +=
+                outcome->line.measures.seconds[SECONDS_TOTAL];
             s->variant_done[outcome->cell->variant]++;
             tell(s, outcome);
         }
@@ -348,11 +350,8 @@ static grail_status open_checkpoints(sweep *s)
     TRY(memory_new(&s->data, (size_t)s->recipe.checkpoints.count, sizeof s->data[0]));
     TRY(memory_new(&s->dense_found, (size_t)s->recipe.checkpoints.count, sizeof s->dense_found[0]));
     for (int i = 0; i < s->recipe.checkpoints.count; i++) {
-        status = sweep_checkpoint_open(&s->recipe, i, &s->data[i]);
-        if (status != GRAIL_OK) {
-            error_prefix("checkpoint \"%s\"", s->recipe.checkpoints.list[i].name);
-            goto out;
-        }
+        TRY(error_in(sweep_checkpoint_open(&s->recipe, i, &s->data[i]), "checkpoint \"%s\"",
+                     s->recipe.checkpoints.list[i].name));
     }
 out:
     return status;
@@ -461,11 +460,8 @@ static grail_status evaluate_dense(sweep *s)
         if (s->dense_found[i]) {
             continue;
         }
-        status = sweep_dense_measure(&s->recipe, i, &s->data[i], watch_dense, s, &line);
-        if (status != GRAIL_OK) {
-            error_prefix("checkpoint \"%s\"", s->recipe.checkpoints.list[i].name);
-            goto out;
-        }
+        TRY(error_in(sweep_dense_measure(&s->recipe, i, &s->data[i], watch_dense, s, &line),
+                     "checkpoint \"%s\"", s->recipe.checkpoints.list[i].name));
         TRY(sweep_results_append(&s->results, &line));
     }
 out:

@@ -73,7 +73,7 @@ void assert_kept(const grail_reducer *r, const char *pattern)
 
 void assert_decides(hand_site *f, const selector *s, const char *pattern)
 {
-    assert_ok(s->decide(&f->view, &f->reducer));
+    assert_ok(selector_decide(s, &f->view, &f->reducer));
     assert_kept(f->reducer, pattern);
     grail_reducer_free(f->reducer);
     f->reducer = NULL;
@@ -94,7 +94,7 @@ void assert_ranks(hand_site *f, const selector *s, const double *scores)
     const int64_t units = f->site.units;
     for (int64_t kept = 1; kept <= units; kept++) {
         f->view.kept = kept;
-        assert_ok(s->decide(&f->view, &f->reducer));
+        assert_ok(selector_decide(s, &f->view, &f->reducer));
         for (int64_t j = 0; j < units; j++) {
             assert_int_equal(grail_reducer_label(f->reducer, j) >= 0,
                              rank_of(units, scores, j) < kept);

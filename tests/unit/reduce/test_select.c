@@ -226,10 +226,11 @@ static void a_nan_score_names_its_unit(void **state)
     grail_reducer *r = NULL;
     two_heads(&f);
     f.inputs[0].diagonal = broken;
-    assert_fails(selector_wanda.decide(&f.view, &r), GRAIL_ERROR_NUMERIC, "unit 1");
+    assert_fails(selector_decide(&selector_wanda, &f.view, &r), GRAIL_ERROR_NUMERIC, "unit 1");
     hand_begin(&f, SITE_CONV, 2, 1);
     hand_add_producer(&f, 1, 2, bad_rows);
-    assert_fails(selector_magnitude_l1.decide(&f.view, &r), GRAIL_ERROR_NUMERIC, "unit 1");
+    assert_fails(selector_decide(&selector_magnitude_l1, &f.view, &r), GRAIL_ERROR_NUMERIC,
+                 "unit 1");
     assert_fails(select_best(2, 1, 1, nan_scores, &r), GRAIL_ERROR_NUMERIC, "unit 1");
     assert_null(r);
 }
@@ -241,7 +242,7 @@ static grail_reducer *drawn(const selector *s, int64_t units, int64_t kept, uint
     hand_begin(&f, SITE_FFN, units, kept);
     f.view.seed = seed;
     f.view.stream = stream;
-    assert_ok(s->decide(&f.view, &f.reducer));
+    assert_ok(selector_decide(s, &f.view, &f.reducer));
     assert_int_equal(grail_reducer_kept(f.reducer), kept);
     return f.reducer;
 }
@@ -299,10 +300,10 @@ static void random_folding_fills_every_cluster(void **state)
     }
     hand_site f;
     hand_begin(&f, SITE_FFN, 3, 4);
-    assert_fails(selector_random_fold.decide(&f.view, &f.reducer), GRAIL_ERROR_ARGUMENT,
+    assert_fails(selector_decide(&selector_random_fold, &f.view, &f.reducer), GRAIL_ERROR_ARGUMENT,
                  "3 units into 4");
     f.view.kept = 0;
-    assert_fails(selector_random_fold.decide(&f.view, &f.reducer), GRAIL_ERROR_ARGUMENT,
+    assert_fails(selector_decide(&selector_random_fold, &f.view, &f.reducer), GRAIL_ERROR_ARGUMENT,
                  "3 units into 0");
 }
 
@@ -385,7 +386,7 @@ static grail_status decide_with_each(void *context)
     for (int i = 0; status == GRAIL_OK && i < 4; i++) {
         hand_site f;
         two_heads(&f);
-        status = tried[i]->decide(&f.view, &f.reducer);
+        status = selector_decide(tried[i], &f.view, &f.reducer);
         grail_reducer_free(f.reducer);
     }
     return status;

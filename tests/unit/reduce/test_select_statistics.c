@@ -201,7 +201,7 @@ static void a_statistic_that_is_not_a_number_is_not_hidden(void **state)
     f.inputs[0] =
         (input_statistics){.width = 2, .weight = 4.0, .diagonal = diagonal, .means = means};
     for (int i = 0; i < 3; i++) {
-        assert_fails(flaps[i]->decide(&f.view, &f.reducer), GRAIL_ERROR_NUMERIC, "unit 1");
+        assert_fails(selector_decide(flaps[i], &f.view, &f.reducer), GRAIL_ERROR_NUMERIC, "unit 1");
     }
 }
 
@@ -233,7 +233,7 @@ static void needs_follow_from_the_kind(void **state)
 static grail_status decide_once(void *context)
 {
     hand_site *f = context;
-    const grail_status status = selector_flap.decide(&f->view, &f->reducer);
+    const grail_status status = selector_decide(&selector_flap, &f->view, &f->reducer);
     grail_reducer_free(f->reducer);
     f->reducer = NULL;
     return status;
