@@ -8,11 +8,13 @@
 #
 # usage: test_faults.sh GRAIL SOURCE_DIRECTORY KIND [MOST|all [KILLS]]
 # KIND is decoder, heal, resnet (streams and REPAIR), open-loop or sweep. The calls are those that change a
-# disk, at most MOST of each (6); with `all` every call to do with files, which takes ten minutes to an
+# disk, at most MOST of each (3, and 6 with GRAIL_TEST_ALL); with `all` every call to do with files, which takes ten minutes to an
 # hour, and kills only at those that may change a disk: between two of them the disk is the same. Calls
 # for memory and threads are left out: the loader and glibc crash when their own ones fail, and unit tests
 # and test_hostile.sh refuse memory to grail. KILLS (3) is the number of random times.
-kind=$3 scope=${4-6} kills=${5-3}
+few=${GRAIL_TEST_ALL:+6}
+few=${few:-3}
+kind=$3 scope=${4-$few} kills=${5-3}
 . "$(dirname "$0")/lib.sh"
 
 # strace knows of no leak checker, nor the leak checker of strace
@@ -232,7 +234,7 @@ done
 
 for call in mkdir unlinkat renameat2 fsync fdatasync pwrite64; do
     [[ " ${made[*]} " == *" $call "* ]] || continue
-    for ((n = 1; n <= 16; n += 5)); do
+    for ((n = 1; n <= 3 * few; n += 5)); do
         where="a second run while $call $n takes long"
         checking=$where
         second_run_meanwhile $call $n || break

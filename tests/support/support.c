@@ -105,6 +105,11 @@ static bool all_is_wanted(void)
     return getenv("GRAIL_TEST_ALL") != NULL;
 }
 
+bool support_takes(int64_t i, int64_t every)
+{
+    return i % every == 0 || all_is_wanted();
+}
+
 bool support_walks_failures(void)
 {
 #ifdef __SANITIZE_ADDRESS__

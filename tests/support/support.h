@@ -67,4 +67,10 @@ void support_fail_allocations(grail_status (*body)(void *context), void *context
  */
 int64_t support_next_failure(int64_t n);
 
+/**
+ * Whether the i-th of many combinations, or places, is tried: i = 0 and each `every`-th from there,
+ * with GRAIL_TEST_ALL all. What is counted must let each value of each choice be met.
+ */
+bool support_takes(int64_t i, int64_t every);
+
 #endif

@@ -161,6 +161,8 @@ void assert_heals_on(grail_compress_options options, int places)
     assert_true(w.calls >= places);
     const int calls = w.calls;
     for (int at = 1; at <= calls; at++) {
-        assert_goes_on_from(options, at);
+        if (support_takes(at - 1, 3)) { /* no multiple of two, as files of states take turns */
+            assert_goes_on_from(options, at);
+        }
     }
 }

@@ -189,7 +189,10 @@ static void a_run_and_its_accuracy_stay_below_the_estimate(void **state)
         grail_model *model = vision_model_open(path);
         grail_images *images = NULL;
         assert_ok(grail_images_open(model, &v.images, &images));
-        for (size_t s = 0; s < sizeof runs / sizeof runs[0]; s++) {
+        for (int s = 0; s < (int)(sizeof runs / sizeof runs[0]); s++) {
+            if (!support_takes(f + s, 3)) {
+                continue;
+            }
             grail_compression *c = NULL;
             grail_accuracy a = {0};
             grail_compress_options o = cut_options(&v, path);

@@ -265,6 +265,10 @@ static void equal_threads_give_equal_bytes(void **state)
     vision_lab v;
     const int before = grail_threads();
     for (int f = 0; f < VISION_FAMILIES; f++) {
+        if (!support_takes(f,
+                           VISION_FAMILIES - 1)) { /* a residual network by wanda, a tower folded */
+            continue;
+        }
         vision_open(&v);
         const char *model = vision_network(&v, (vision_family)f, "model");
         for (int i = 0; i < 4; i++) {

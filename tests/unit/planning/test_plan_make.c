@@ -125,6 +125,9 @@ static void the_share_of_heads_can_be_given(void **state)
     lab_open(&l);
     const grail_compress_options run = lab_options(&l, lab_golden("llama-mha"), NULL);
     for (int i = 0; i < 9; i++) {
+        if (!support_takes(i + i / 3, 3)) { /* another share for each budget */
+            continue;
+        }
         double heads = 0.0;
         double neurons = 0.0;
         grail_plan_options options = plan_for(&run, budgets[i / 3], 0.7);
