@@ -50,8 +50,8 @@ static void check_description(const graph *narrowed, const architecture *a, cons
     const architecture *again = NULL;
     graph *g = NULL;
     json_t *described = json_deep_copy(config);
-    fuzz_require(a->describe_narrowed(narrowed, described) == GRAIL_OK);
-    fuzz_require(a->judge_loaders(described, narrowed, verdicts) == GRAIL_OK);
+    fuzz_require(a->describe_narrowed(a, narrowed, described) == GRAIL_OK);
+    fuzz_require(a->judge_loaders(a, described, narrowed, verdicts) == GRAIL_OK);
     fuzz_require(architecture_find("config.json", described, &again) == GRAIL_OK);
     fuzz_require(again->build(again, "config.json", described, NULL, &g) == GRAIL_OK);
     require_same_shapes(narrowed, g);
