@@ -225,7 +225,7 @@ out:
 
 /* d[., K] = D of every step-th output: (E_c [- lambda W0 S]) (A_c + lambda S)^-1, where
  * E_c = E - residual_sum s^T / T with a bias. Where no input varies, D only moves W0 to the target
- * of the ridge; without a row it is 0, since nothing is known of the inputs. */
+ * of the ridge; without rows it is 0 (T = 0), since nothing is known of the inputs. */
 static grail_status solve_outputs(const ridge_problem *p, int64_t step, matrix d)
 {
     grail_status status = GRAIL_OK;
@@ -239,7 +239,7 @@ static grail_status solve_outputs(const ridge_problem *p, int64_t step, matrix d
         TRY(ridge_system_subtract_penalty(&p->system, prior, d));
     }
     TRY(ridge_system_solve(&p->system, d));
-    if (to_zero && p->system.damped.scale == 0.0 && p->fit->count > 0) {
+    if (to_zero && p->system.damped.scale == 0.0 && p->fit->weight > 0.0) {
         TRY(matrix_add_scaled(-1.0, prior, d));
     }
 out:

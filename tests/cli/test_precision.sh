@@ -22,7 +22,7 @@ for command in "compress $model --calib ids.npy --sparsity 0.5 -o out" \
 done
 printf '[]' >empty.json
 printf '{}' >object.json
-refuses_clean 1 "the precision of a sweep is 'f64', expected one of auto, f32, bf16, bf16-gram" \
+refuses_clean 1 "unknown precision of a sweep 'f64'; expected one of auto, f32, bf16, bf16-gram (--precision)" \
     "$grail" sweep object.json -o out --precision f64
 refuses_clean 1 "empty.json" "$grail" sweep empty.json -o out --precision bf16
 refuses_clean 1 "does not compute in 'f64'" "${narrow[@]}" -o out --precision f64

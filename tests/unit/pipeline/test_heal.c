@@ -526,7 +526,7 @@ static void other_options_of_healing_are_refused_by_name(void **state)
     grail_compress_options other = options;
     other.heal.what = "model";
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT,
-                 "heal.block was true and is now false");
+                 "heal.what was \"block,model\" and is now \"model\"");
     other.heal.what = "none";
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal");
     other = options;
@@ -534,10 +534,10 @@ static void other_options_of_healing_are_refused_by_name(void **state)
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.steps was 6 and is now 7");
     other = options;
     other.heal.rate = 0.01;
-    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.block_rate");
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.rate was 0.02 and is now 0.01");
     other = options;
     other.heal.time = 100.0;
-    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.seconds");
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "heal.time was");
     assert_ok(lab_compress(&options)); /* no refusal has hurt it */
     lab_close(&l);
 }

@@ -298,7 +298,8 @@ static void what_was_chosen_beside_a_plan_that_states_it_is_refused(void **state
     assert_ok(grail_compression_open(&r.options, &c));
     grail_compression_close(c);
     r.options.amount.chosen = "cut.selector cut.select";
-    assert_refused(&r, GRAIL_ERROR_ARGUMENT, "the plan: states \"select\"");
+    assert_refused(&r, GRAIL_ERROR_ARGUMENT,
+                   "the plan: \"select\" is stated, and a plan goes before options");
     assert_string_equal(grail_error_fields(), "cut.select");
     teardown(&r);
 }
