@@ -19,7 +19,6 @@ static bool as_json, quiet;
 /* options for text */
 static grail_text_source source;
 static int64_t windows;
-static bool window_bos;
 /* options for images */
 static image_options images;
 static int64_t image_count;
@@ -31,10 +30,7 @@ static const option table[] = {
          "batches, or one folder of JPEG and PNG files per class",
      .need = REQUIRED, .field = "path"},
     SET_OPTION(settings),
-    FIELD_OPTION(source.field),
-    PROTOCOL_OPTION(source.protocol),
-    CONTEXT_OPTION(source.context),
-    WINDOW_BOS_OPTION(window_bos),
+    FIELDS_OF(GROUP_INPUT, grail_text_option_at, GRAIL_SUBJECT_READ, source),
     {GROUP_MEASURE, "windows", OPTION_INTEGER, &windows, "N", NULL,
      .help = "measure only the first N windows (all)"},
     IMAGE_OPTIONS(images, "test"),
@@ -112,7 +108,7 @@ static void print_perplexity(const char *model, const grail_perplexity *p)
     print_out("perplexity %.4f +- %.4f (mean NLL %.6f)\n", p->perplexity, p->error, p->mean_nll);
     print_out("  model      %s (%s weights, computed in %s)\n", model, p->dtype, p->precision);
     print_out("  text       %s, protocol %s%s\n", data, p->protocol,
-              window_bos ? ", every window begins with BOS" : "");
+              source.window_bos != 0 ? ", every window begins with BOS" : "");
     print_out("  windows    %lld of context %lld, stride %lld; %lld tokens scored",
               (long long)p->windows, (long long)p->context, (long long)p->stride,
               (long long)p->scored_tokens);
@@ -134,7 +130,7 @@ static int print_perplexity_json(const char *model, const grail_perplexity *p)
         "model", json_text(model), "perplexity", p->perplexity, "error", p->error, "mean_nll",
         p->mean_nll, "dtype", json_text(p->dtype), "backend", json_text(compute.backend),
         "precision", json_text(p->precision), "protocol", json_text(p->protocol), "window_bos",
-        window_bos ? 1 : 0, "windows", (json_int_t)p->windows, "context", (json_int_t)p->context,
+        source.window_bos, "windows", (json_int_t)p->windows, "context", (json_int_t)p->context,
         "stride", (json_int_t)p->stride, "scored_tokens", (json_int_t)p->scored_tokens,
         "stream_tokens", p->stream_tokens < 0 ? json_null() : json_integer(p->stream_tokens),
         "text_sha256", json_text(p->text_sha256), "tokenizer_sha256",
@@ -178,7 +174,6 @@ static int evaluate_text(const char *path, const grail_model *model)
 {
     grail_perplexity p = {0};
     source.path = data;
-    source.window_bos = window_bos ? 1 : 0;
     const grail_status status =
         grail_perplexity_measure(model, &source, windows, &compute, show_windows, NULL, &p);
     if (status != GRAIL_OK) {
@@ -216,8 +211,7 @@ static int evaluate_images(const char *path, const grail_model *model)
 
 static int check_kind(const char *path, bool reads_images)
 {
-    const kind_options of_text = {.given = source.field != NULL || source.protocol != NULL ||
-                                           source.context > 0 || windows > 0 || window_bos,
+    const kind_options of_text = {.given = text_options_given(&source) || windows > 0,
                                   .names =
                                       "--field, --protocol, --context, --window-bos and --windows"};
     const kind_options of_images = {

@@ -31,9 +31,9 @@ static const option table[] = {
              "token ids, or 8 random images)",
      .field = "path"},
     SET_OPTION(settings),
-    FIELD_OPTION(source.field),
-    PROTOCOL_OPTION(source.protocol),
-    CONTEXT_OPTION(source.context),
+    FIELD_OF(GROUP_INPUT, grail_text_option_at, "field", source),
+    FIELD_OF(GROUP_INPUT, grail_text_option_at, "protocol", source),
+    FIELD_OF(GROUP_INPUT, grail_text_option_at, "context", source),
     {GROUP_MEASURE, "windows", OPTION_INTEGER, &windows, "N", NULL,
      .help = "number of windows of the text to compare on (4)", .only_with = "data"},
     IMAGE_OPTIONS(images, "test"),
@@ -107,8 +107,7 @@ static int print_result(const grail_comparison *c, bool of_images)
 
 static int check_options(const char *path, bool reads_images)
 {
-    const kind_options of_text = {.given = source.field != NULL || source.protocol != NULL ||
-                                           source.context > 0 || windows != NOT_GIVEN,
+    const kind_options of_text = {.given = text_options_given(&source) || windows != NOT_GIVEN,
                                   .names = "--field, --protocol, --context and --windows"};
     const kind_options of_images = {
         .given = image_options_given(&images) || image_count != NOT_GIVEN,

@@ -2,6 +2,12 @@
 
 #include "print.h"
 
+bool text_options_given(const grail_text_source *source)
+{
+    return source->field != NULL || source->protocol != NULL || source->context > 0 ||
+           source->window_bos != 0;
+}
+
 bool image_options_given(const image_options *o)
 {
     return o->source.preset != NULL || o->source.split != NULL || o->source.size > 0 ||

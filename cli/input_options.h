@@ -5,6 +5,7 @@
 #include "options.h"
 
 #include <grail/images.h>
+#include <grail/text.h>
 
 typedef struct image_options {
     grail_image_source source;
@@ -35,6 +36,9 @@ typedef struct image_options {
 
 /** Whether no preset was given, so that the model says how its images are prepared. */
 bool image_options_follow_model(const image_options *o);
+
+/** Whether any option of grail_text_option_at was given. */
+bool text_options_given(const grail_text_source *source);
 
 /** Whether any of these options was given. */
 bool image_options_given(const image_options *o);

@@ -18,8 +18,6 @@ static void name_calibration(run_options *r)
 {
     grail_compress_options *o = &r->compress;
     o->read.text.path = r->calib;
-    o->read.text.protocol = r->protocol == NULL ? "plain" : r->protocol;
-    o->read.text.window_bos = r->window_bos ? 1 : 0;
     o->read.images = r->calib == NULL ? NULL : image_options_source(&r->images, r->calib);
 }
 
@@ -34,10 +32,9 @@ void run_options_read(run_options *r)
 static int check_kind(const command *c, const run_options *r, bool reads_images)
 {
     const grail_compress_options *o = &r->compress;
-    const kind_options of_text = {
-        .given = o->read.text.field != NULL || r->protocol != NULL || o->read.text.context > 0 ||
-                 r->window_bos || option_given("gqa"),
-        .names = "--field, --protocol, --context, --window-bos and --gqa"};
+    const kind_options of_text = {.given = text_options_given(&o->read.text) || option_given("gqa"),
+                                  .names =
+                                      "--field, --protocol, --context, --window-bos and --gqa"};
     const kind_options of_images = {
         .given = image_options_given(&r->images) || o->fit.conv_fit != NULL ||
                  o->cut.stream_score != NULL || o->fit.repair != 0,

@@ -11,9 +11,8 @@ typedef struct run_options {
     grail_compress_options compress; /* what the options ask for, after run_options_read */
     image_options images;
     option_list settings;
-    const char *calib, *protocol, *sites;
+    const char *calib, *sites;
     int64_t threads;
-    bool window_bos;
 } run_options;
 
 void run_options_init(run_options *r);
@@ -27,10 +26,7 @@ void run_options_init(run_options *r);
      "calibration set. Text: .txt, .jsonl, .jsonl.gz, or token ids as .npy. Images: CIFAR-10 "     \
      "batches, or a folder of JPEG and PNG files", .need = (calib_need), .field = "path"},        \
     SET_OPTION((r).settings),                                                                      \
-    FIELD_OPTION((r).compress.read.text.field),                                                  \
-    PROTOCOL_OPTION((r).protocol),                                                                 \
-    WINDOW_BOS_OPTION((r).window_bos),                                                             \
-    CONTEXT_OPTION((r).compress.read.text.context),                                              \
+    FIELDS_OF(GROUP_INPUT, grail_text_option_at, GRAIL_SUBJECT_READ, (r).compress.read.text),      \
     IMAGE_OPTIONS((r).images, "train"),                                                            \
     FIELDS_OF(GROUP_INPUT, grail_compress_option_at, GRAIL_SUBJECT_READ, (r).compress)
 /** What computes, with which means. */

@@ -19,24 +19,6 @@ grail_gqa_mode gqa_mode(const char *word);
 /** The options that name samples; those that say how samples are read have no effect without. */
 #define OF_SAMPLES "calib eval data"
 
-#define FIELD_OPTION(variable)                                                                     \
-    {GROUP_INPUT, "field", OPTION_TEXT, &(variable), "NAME", NULL, .help =                         \
-     "field of each JSON line that holds the text (text)", .only_with = OF_SAMPLES}
-
-#define PROTOCOL_OPTION(variable)                                                                  \
-    {GROUP_INPUT, "protocol", OPTION_TEXT, &(variable), "NAME",                                    \
-     WORDS("plain", "lines", "wikitext2", "ptb", "c4"), .help =                                                       \
-     "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)",          \
-     .only_with = OF_SAMPLES}
-
-#define CONTEXT_OPTION(variable)                                                                   \
-    {GROUP_INPUT, "context", OPTION_INTEGER, &(variable), "N", NULL, .help =                       \
-     "tokens per window (2048, or the model's maximum if that is less)", .only_with = OF_SAMPLES}
-
-#define WINDOW_BOS_OPTION(variable)                                                                \
-    {GROUP_INPUT, "window-bos", OPTION_FLAG, &(variable), NULL, NULL, .help =                      \
-     "begin every window with the BOS token", .only_with = OF_SAMPLES}
-
 #define GQA_OPTION(variable)                                                                       \
     {GROUP_CUT, "gqa", OPTION_WORD, &(variable), "MODE", WORDS("kv-groups", "query-per-group"), .help =      \
      "unit that is cut in grouped-query attention: kv-groups or query-per-group (kv-groups)"}

@@ -1,6 +1,8 @@
 #ifndef GRAIL_TEXT_H
 #define GRAIL_TEXT_H
 
+#include <grail/options.h>
+
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -18,6 +20,9 @@ typedef struct grail_text_source {
     int64_t context;      /* tokens per window; 0 = 2048, or less where the model promises less */
     int window_bos;       /* 1: every window begins with BOS */
 } grail_text_source;
+
+/** i-th description of a field, NULL beyond the last. */
+GRAIL_API const grail_option *grail_text_option_at(int i);
 
 #ifdef __cplusplus
 }

@@ -2,10 +2,39 @@
 
 #include "base/file.h"
 #include "base/name_list.h"
-#include "base/option_values.h"
+#include "base/options.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* A run compares what was read, not these. */
+/* clang-format off */
+#define FIELD(member) OPTION_FIELD(grail_text_source, member), .only_with = "calib eval data"
+static const grail_option fields[] = {
+    {FIELD(field), .type = GRAIL_OPTION_TEXT, .name = "field", .argument = "NAME",
+     .help = "field of each JSON line that holds the text (text)"},
+    {FIELD(protocol), .type = GRAIL_OPTION_WORD, .what = "protocol", .words = text_protocol_names,
+     .name = "protocol", .argument = "NAME",
+     .help = "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)"},
+    {FIELD(context), .type = GRAIL_OPTION_INTEGER, .what = "the number of tokens per window",
+     .zero_is_usual = 1, .name = "context", .argument = "N",
+     .help = "tokens per window (2048, or the model's maximum if that is less)"},
+    {FIELD(window_bos), .type = GRAIL_OPTION_FLAG, .name = "window-bos",
+     .help = "begin every window with the BOS token"},
+    {0},
+};
+/* clang-format on */
+
+const grail_option *grail_text_option_at(int i)
+{
+    const int count = (int)(sizeof fields / sizeof fields[0]) - 1;
+    return i >= 0 && i < count ? &fields[i] : NULL;
+}
+
+grail_status text_source_check(const grail_text_source *source)
+{
+    return options_check(fields, source);
+}
 
 static grail_status check_kind(const grail_model *model, const char *path)
 {
@@ -42,6 +71,7 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
     enum { DEFAULT_CONTEXT = 2048 };
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
+    int protocol = 0;
     token_windows read = {0};
     window_options options = {
         .path = source->path,
@@ -52,11 +82,10 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
         .windows = windows,
     };
     TRY(check_kind(model, source->path));
-    TRY(option_integer("context", "the number of tokens per window", source->context, 0));
-    TRY(option_flag("window_bos", "every window begins with BOS", source->window_bos));
-    TRY(option_about("protocol",
-                     text_protocol_from_name(source->protocol == NULL ? "plain" : source->protocol,
-                                             &options.protocol)));
+    TRY(text_source_check(source));
+    TRY(option_find_word("protocol", source->protocol == NULL ? "plain" : source->protocol,
+                         text_protocol_names, &protocol));
+    options.protocol = (text_protocol)protocol;
     hash[0] = 0;
     if (!name_ends_with(source->path, ".npy") || options.window_bos) {
         TRY(tokenizer_open(checkpoint_directory(model->checkpoint), &t));

@@ -1,28 +1,12 @@
 #include "format/text/windows.h"
 
-#include "base/names.h"
 #include "base/random.h"
 #include "format/text/corpus.h"
 #include "format/text/text_encode.h"
 
 #include <string.h>
 
-static const char *const protocol_names[] = {"plain", "lines", "wikitext2", "ptb", "c4", NULL};
-enum { PROTOCOL_COUNT = sizeof protocol_names / sizeof protocol_names[0] - 1 };
-
-grail_status text_protocol_from_name(const char *name, text_protocol *out)
-{
-    for (int i = 0; i < PROTOCOL_COUNT; i++) {
-        if (strcmp(name, protocol_names[i]) == 0) {
-            *out = (text_protocol)i;
-            return GRAIL_OK;
-        }
-    }
-    const grail_status status =
-        error_set(GRAIL_ERROR_ARGUMENT, "unknown protocol '%s'; expected one of", name);
-    error_append_known(name, protocol_names);
-    return status;
-}
+const char *const text_protocol_names[] = {"plain", "lines", "wikitext2", "ptb", "c4", NULL};
 
 static grail_status check_ids(const char *path, const token_list *list, int64_t vocabulary)
 {

@@ -15,9 +15,8 @@ typedef enum text_protocol {
     TEXT_C4         /* first 1100 documents joined by a space, first 256 windows */
 } text_protocol;
 
-/** Finds a protocol by name. An unknown name is GRAIL_ERROR_ARGUMENT; the message lists the known
- * ones. */
-grail_status text_protocol_from_name(const char *name, text_protocol *out) GRAIL_MUST_CHECK;
+/** In the order of text_protocol, up to NULL. */
+extern const char *const text_protocol_names[];
 
 typedef struct window_options {
     const char *path;

@@ -1,5 +1,6 @@
 #include "pipeline/request/options.h"
 
+#include "arch/model_text.h"
 #include "base/option_values.h"
 #include "base/options.h"
 #include "graph/site.h"
@@ -241,8 +242,7 @@ grail_status compress_options_check(const grail_compress_options *o)
         CHECK(option_given("read.model", "model", o->read.model));
     }
     CHECK(options_check(fields, o));
-    CHECK(option_integer("context", "the number of tokens per window", o->read.text.context, 0));
-    CHECK(option_flag("window_bos", "every window begins with BOS", o->read.text.window_bos));
+    CHECK(text_source_check(&o->read.text));
     return check_site_sparsities(o);
 }
 

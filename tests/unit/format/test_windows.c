@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/options.h"
 #include "format/text/text_limits.h"
 #include "format/text/windows.h"
 #include "support/json_memory.h"
@@ -179,12 +180,13 @@ static void protocols_are_known_by_name(void **state)
 {
     (void)state;
     static const char *const names[] = {"plain", "lines", "wikitext2", "ptb", "c4"};
-    text_protocol protocol = TEXT_PLAIN;
+    int protocol = TEXT_PLAIN;
     for (int i = 0; i < 5; i++) {
-        assert_ok(text_protocol_from_name(names[i], &protocol));
+        assert_ok(option_find_word("protocol", names[i], text_protocol_names, &protocol));
         assert_int_equal(protocol, i);
     }
-    assert_fails(text_protocol_from_name("wikitext", &protocol), GRAIL_ERROR_ARGUMENT,
+    assert_fails(option_find_word("protocol", "wikitext", text_protocol_names, &protocol),
+                 GRAIL_ERROR_ARGUMENT,
                  "unknown protocol 'wikitext'; expected one of plain, lines, wikitext2, ptb, c4");
 }
 
