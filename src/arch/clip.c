@@ -68,18 +68,16 @@ static grail_status find_beside(const checkpoint *weights, const char *prefix, c
  * the input size, or have convolutions in F16 and norms in F32 (convert_weights of model.py). */
 static grail_status is_openai(const checkpoint *weights, const char *prefix, bool *out)
 {
-    grail_status status = GRAIL_OK;
     const tensor_view *patch = NULL;
     const tensor_view *norm = NULL;
     const tensor_view *resolution = NULL;
-    TRY(find_beside(weights, prefix, "visual.conv1.weight", &patch));
-    TRY(find_beside(weights, prefix, "visual.ln_post.weight", &norm));
-    TRY(find_beside(weights, prefix, "input_resolution", &resolution));
+    CHECK(find_beside(weights, prefix, "visual.conv1.weight", &patch));
+    CHECK(find_beside(weights, prefix, "visual.ln_post.weight", &norm));
+    CHECK(find_beside(weights, prefix, "input_resolution", &resolution));
     *out =
         resolution != NULL || (patch != NULL && norm != NULL && patch->dtype == GRAIL_DTYPE_F16 &&
                                norm->dtype == GRAIL_DTYPE_F32);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The wrapper of model soups has OpenAI's network in "model" and a head beside it, which was

@@ -50,32 +50,26 @@ static grail_status add_part(builder *b, const char *part, const char *kind, int
 static grail_status add_linear(builder *b, const char *part, bool bias, int64_t in, int64_t out,
                                int input, int *value)
 {
-    grail_status status = GRAIL_OK;
     node n = node_of(NODE_LINEAR, b->block, input, GRAPH_NONE);
-    TRY(add_part(b, part, "weight", 2, (const int64_t[]){out, in}, &n.weight));
+    CHECK(add_part(b, part, "weight", 2, (const int64_t[]){out, in}, &n.weight));
     if (bias) {
-        TRY(add_part(b, part, "bias", 1, &out, &n.bias));
+        CHECK(add_part(b, part, "bias", 1, &out, &n.bias));
     }
-    TRY(graph_add_node(b->g, &n, value));
-out:
-    return status;
+    return graph_add_node(b->g, &n, value);
 }
 
 static grail_status add_norm(builder *b, const char *part, int64_t width, int64_t group, int input,
                              int *value)
 {
-    grail_status status = GRAIL_OK;
     const bool layer_norm = b->c->family->layer_norms;
     node n = node_of(layer_norm ? NODE_LAYER_NORM : NODE_RMS_NORM, b->block, input, GRAPH_NONE);
     n.norm.epsilon = b->c->epsilon;
     n.norm.group = group;
-    TRY(add_part(b, part, "weight", 1, &width, &n.weight));
+    CHECK(add_part(b, part, "weight", 1, &width, &n.weight));
     if (layer_norm) {
-        TRY(add_part(b, part, "bias", 1, &width, &n.bias));
+        CHECK(add_part(b, part, "bias", 1, &width, &n.bias));
     }
-    TRY(graph_add_node(b->g, &n, value));
-out:
-    return status;
+    return graph_add_node(b->g, &n, value);
 }
 
 static grail_status add_plain(builder *b, node_kind kind, int left, int right, int *value)
@@ -94,24 +88,20 @@ static grail_status add_heads(builder *b, const char *projection, int64_t heads,
 /* Queries or keys: the family's norm over each head, and rotary positions. */
 static grail_status add_positions(builder *b, const char *norm, int *value)
 {
-    grail_status status = GRAIL_OK;
     const decoder_config *c = b->c;
     if (c->family->query_key_norm) {
-        TRY(add_norm(b, norm, c->head_dim, c->head_dim, *value, value));
+        CHECK(add_norm(b, norm, c->head_dim, c->head_dim, *value, value));
     }
     if (c->family->learned_positions) {
         return GRAIL_OK;
     }
     node rope = node_of(NODE_ROPE, b->block, *value, GRAPH_NONE);
     rope.rope = (rope_attributes){.head_dim = c->head_dim, .frequency = b->frequency};
-    TRY(graph_add_node(b->g, &rope, value));
-out:
-    return status;
+    return graph_add_node(b->g, &rope, value);
 }
 
 static grail_status add_attention(builder *b, const decoder_layer *layer, int *h)
 {
-    grail_status status = GRAIL_OK;
     const decoder_config *c = b->c;
     int n = 0;
     int q = 0;
@@ -119,23 +109,21 @@ static grail_status add_attention(builder *b, const decoder_layer *layer, int *h
     int v = 0;
     int x = 0;
     int y = 0;
-    TRY(add_norm(b, "input_layernorm", c->hidden, 0, *h, &n));
-    TRY(add_heads(b, "self_attn.q_proj", layer->heads, n, &q));
-    TRY(add_heads(b, "self_attn.k_proj", layer->kv_heads, n, &k));
-    TRY(add_heads(b, "self_attn.v_proj", layer->kv_heads, n, &v));
-    TRY(add_positions(b, "self_attn.q_norm", &q));
-    TRY(add_positions(b, "self_attn.k_norm", &k));
+    CHECK(add_norm(b, "input_layernorm", c->hidden, 0, *h, &n));
+    CHECK(add_heads(b, "self_attn.q_proj", layer->heads, n, &q));
+    CHECK(add_heads(b, "self_attn.k_proj", layer->kv_heads, n, &k));
+    CHECK(add_heads(b, "self_attn.v_proj", layer->kv_heads, n, &v));
+    CHECK(add_positions(b, "self_attn.q_norm", &q));
+    CHECK(add_positions(b, "self_attn.k_norm", &k));
     node attention = node_of(NODE_ATTENTION, b->block, q, k);
     attention.inputs[attention.input_count++] = v;
     attention.attention.head_dim = c->head_dim;
     attention.attention.window = layer->window;
     attention.attention.scale = 1.0 / sqrt((double)c->head_dim);
-    TRY(graph_add_node(b->g, &attention, &x));
-    TRY(add_linear(b, "self_attn.o_proj", c->output_bias, layer->heads * c->head_dim, c->hidden, x,
-                   &y));
-    TRY(add_plain(b, NODE_ADD, *h, y, h));
-out:
-    return status;
+    CHECK(graph_add_node(b->g, &attention, &x));
+    CHECK(add_linear(b, "self_attn.o_proj", c->output_bias, layer->heads * c->head_dim, c->hidden,
+                     x, &y));
+    return add_plain(b, NODE_ADD, *h, y, h);
 }
 
 static grail_status add_activation(builder *b, int *value)
@@ -147,56 +135,49 @@ static grail_status add_activation(builder *b, int *value)
 
 static grail_status add_feed_forward(builder *b, const decoder_layer *layer, int *h)
 {
-    grail_status status = GRAIL_OK;
     const decoder_config *c = b->c;
     int n = 0;
     int gate = 0;
     int up = 0;
     int y = 0;
-    TRY(add_norm(b, "post_attention_layernorm", c->hidden, 0, *h, &n));
+    CHECK(add_norm(b, "post_attention_layernorm", c->hidden, 0, *h, &n));
     if (c->family->ungated) {
-        TRY(add_linear(b, "mlp.up_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &gate));
-        TRY(add_activation(b, &gate));
+        CHECK(add_linear(b, "mlp.up_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &gate));
+        CHECK(add_activation(b, &gate));
     } else {
-        TRY(add_linear(b, "mlp.gate_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &gate));
-        TRY(add_linear(b, "mlp.up_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &up));
-        TRY(add_activation(b, &gate));
-        TRY(add_plain(b, NODE_MULTIPLY, gate, up, &gate));
+        CHECK(
+            add_linear(b, "mlp.gate_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &gate));
+        CHECK(add_linear(b, "mlp.up_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &up));
+        CHECK(add_activation(b, &gate));
+        CHECK(add_plain(b, NODE_MULTIPLY, gate, up, &gate));
     }
-    TRY(add_linear(b, "mlp.down_proj", c->mlp_bias, layer->intermediate, c->hidden, gate, &y));
-    TRY(add_plain(b, NODE_ADD, *h, y, h));
-out:
-    return status;
+    CHECK(add_linear(b, "mlp.down_proj", c->mlp_bias, layer->intermediate, c->hidden, gate, &y));
+    return add_plain(b, NODE_ADD, *h, y, h);
 }
 
 static grail_status add_embedding(builder *b, int *h)
 {
-    grail_status status = GRAIL_OK;
     const decoder_config *c = b->c;
     node n = node_of(NODE_EMBEDDING, b->block, b->g->input, GRAPH_NONE);
-    TRY(add_part(b, "model.embed_tokens", "weight", 2, (const int64_t[]){c->vocabulary, c->hidden},
-                 &n.weight));
-    TRY(graph_add_node(b->g, &n, h));
+    CHECK(add_part(b, "model.embed_tokens", "weight", 2,
+                   (const int64_t[]){c->vocabulary, c->hidden}, &n.weight));
+    CHECK(graph_add_node(b->g, &n, h));
     if (c->family->learned_positions) {
         node positions = node_of(NODE_POSITIONS, b->block, *h, GRAPH_NONE);
         positions.positions.may_be_fewer = true;
-        TRY(add_part(b, "model.embed_positions", "weight", 2,
-                     (const int64_t[]){c->context, c->hidden}, &positions.weight));
-        TRY(graph_add_node(b->g, &positions, h));
+        CHECK(add_part(b, "model.embed_positions", "weight", 2,
+                       (const int64_t[]){c->context, c->hidden}, &positions.weight));
+        CHECK(graph_add_node(b->g, &positions, h));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status add_head(builder *b, int h, int *logits)
 {
-    grail_status status = GRAIL_OK;
     const decoder_config *c = b->c;
-    TRY(add_norm(b, "model.norm", c->hidden, 0, h, &h));
-    TRY(add_linear(b, c->tied ? "model.embed_tokens" : "lm_head", false, c->hidden, c->vocabulary,
-                   h, logits));
-out:
-    return status;
+    CHECK(add_norm(b, "model.norm", c->hidden, 0, h, &h));
+    return add_linear(b, c->tied ? "model.embed_tokens" : "lm_head", false, c->hidden,
+                      c->vocabulary, h, logits);
 }
 
 grail_status decoder_graph(const char *source, decoder_config *c, graph **out)

@@ -52,17 +52,15 @@ static grail_status get_size(const char *source, const json_t *json, const char 
 
 static grail_status read_biases(const char *source, const json_t *json, decoder_config *c)
 {
-    grail_status status = GRAIL_OK;
     bool attention = false;
     bool mlp = false;
-    TRY(json_get_boolean(source, json, "attention_bias", false, &attention));
-    TRY(json_get_boolean(source, json, "mlp_bias", false, &mlp));
+    CHECK(json_get_boolean(source, json, "attention_bias", false, &attention));
+    CHECK(json_get_boolean(source, json, "mlp_bias", false, &mlp));
     attention = attention && c->family->reads_attention_bias;
     c->qkv_bias = attention || c->family->always_qkv_bias || c->family->always_biases;
     c->output_bias = attention || c->family->always_biases;
     c->mlp_bias = (mlp && c->family->reads_mlp_bias) || c->family->always_biases;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The attention window of layer `index`, in positions; 0 = no window. Qwen-like families use a
@@ -70,7 +68,6 @@ out:
 static grail_status read_window(const char *source, const json_t *json,
                                 const decoder_family *family, int64_t index, int64_t *out)
 {
-    grail_status status = GRAIL_OK;
     int64_t window = 0;
     bool used = true;
     *out = 0;
@@ -80,23 +77,23 @@ static grail_status read_window(const char *source, const json_t *json,
     /* null means no window; a missing key means the family's default */
     if (!json_is_null(json_object_get(json, "sliding_window")) ||
         json_object_get(json, "sliding_window") == NULL) {
-        TRY(json_get_integer(source, json, "sliding_window", family->default_window, &window));
+        CHECK(json_get_integer(source, json, "sliding_window", family->default_window, &window));
     }
     if (family->window_is_optional) {
-        TRY(json_get_boolean(source, json, "use_sliding_window", false, &used));
+        CHECK(json_get_boolean(source, json, "use_sliding_window", false, &used));
         int64_t first = 0;
-        TRY(json_get_integer(source, json, "max_window_layers", DECODER_FIRST_WINDOW, &first));
+        CHECK(json_get_integer(source, json, "max_window_layers", DECODER_FIRST_WINDOW, &first));
         const json_t *types = json_object_get(json, "layer_types");
         const char *type = json_string_value(json_array_get(types, (size_t)index));
         used = used && (type == NULL ? index >= first : strcmp(type, "sliding_attention") == 0);
     }
     if (window < 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sliding_window\" is %lld; it must be null, or 0 or more",
-             source, (long long)window);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: \"sliding_window\" is %lld; it must be null, or 0 or more", source,
+                         (long long)window);
     }
     *out = used ? window : 0;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* A layer may lack its attention or its FFN, which then have the width 0. */
@@ -129,23 +126,20 @@ static grail_status check_layer(const char *source, int64_t index, const decoder
 static grail_status read_layer(const char *source, const json_t *json, const decoder_layer *common,
                                int64_t index, decoder_config *c)
 {
-    grail_status status = GRAIL_OK;
     char key[24];
     const decoder_keys *keys = c->family->keys;
     decoder_layer *layer = &c->layer[index];
     snprintf(key, sizeof key, "%lld", (long long)index);
     const json_t *own = json_object_get(json_object_get(json, "per_layer_config"), key);
-    TRY(get_size_from(source, own, keys->intermediate, common->intermediate, 0,
-                      &layer->intermediate));
-    TRY(get_size_from(source, own, keys->heads, common->heads, 0, &layer->heads));
+    CHECK(get_size_from(source, own, keys->intermediate, common->intermediate, 0,
+                        &layer->intermediate));
+    CHECK(get_size_from(source, own, keys->heads, common->heads, 0, &layer->heads));
     layer->kv_heads = layer->heads;
     if (keys->kv_heads != NULL) {
-        TRY(get_size_from(source, own, keys->kv_heads, common->kv_heads, 0, &layer->kv_heads));
+        CHECK(get_size_from(source, own, keys->kv_heads, common->kv_heads, 0, &layer->kv_heads));
     }
-    TRY(read_window(source, json, c->family, index, &layer->window));
-    TRY(check_layer(source, index, layer));
-out:
-    return status;
+    CHECK(read_window(source, json, c->family, index, &layer->window));
+    return check_layer(source, index, layer);
 }
 
 /* null and a missing key mean a multiple of the hidden width, in families that have one. */
@@ -164,55 +158,51 @@ static grail_status read_intermediate(const char *source, const json_t *json,
 static grail_status read_heads(const char *source, const json_t *json, decoder_config *c,
                                decoder_layer *common)
 {
-    grail_status status = GRAIL_OK;
     const decoder_family *family = c->family;
     const decoder_keys *keys = family->keys;
     const int64_t kv = family->default_kv_heads;
-    TRY(require_size(source, json, keys->heads, MOST_WIDTH, &common->heads));
+    CHECK(require_size(source, json, keys->heads, MOST_WIDTH, &common->heads));
     common->kv_heads = common->heads;
     if (keys->kv_heads != NULL) {
-        TRY(get_size(source, json, keys->kv_heads, kv == 0 ? common->heads : kv,
-                     &common->kv_heads));
+        CHECK(get_size(source, json, keys->kv_heads, kv == 0 ? common->heads : kv,
+                       &common->kv_heads));
     }
     c->head_dim =
         family->default_head_dim == 0 ? c->hidden / common->heads : family->default_head_dim;
     if (keys->head_dim != NULL) {
-        TRY(get_size(source, json, keys->head_dim, c->head_dim, &c->head_dim));
+        CHECK(get_size(source, json, keys->head_dim, c->head_dim, &c->head_dim));
     } else if (c->hidden % common->heads != 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %lld, which is not divisible by %lld heads", source,
-             keys->hidden, (long long)c->hidden, (long long)common->heads);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: \"%s\" is %lld, which is not divisible by %lld heads", source,
+                         keys->hidden, (long long)c->hidden, (long long)common->heads);
     }
     if (!family->learned_positions && c->head_dim % 2 != 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: head_dim is %lld; rotary positions need an even number",
-             source, (long long)c->head_dim);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: head_dim is %lld; rotary positions need an even number", source,
+                         (long long)c->head_dim);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_layers(const char *source, const json_t *json, decoder_config *c)
 {
-    grail_status status = GRAIL_OK;
     decoder_layer common = {0};
-    TRY(read_intermediate(source, json, c, &common.intermediate));
-    TRY(read_heads(source, json, c, &common));
-    TRY(memory_new(&c->layer, (size_t)c->layers, sizeof c->layer[0]));
+    CHECK(read_intermediate(source, json, c, &common.intermediate));
+    CHECK(read_heads(source, json, c, &common));
+    CHECK(memory_new(&c->layer, (size_t)c->layers, sizeof c->layer[0]));
     for (int64_t i = 0; i < c->layers; i++) {
-        TRY(read_layer(source, json, &common, i, c));
+        CHECK(read_layer(source, json, &common, i, c));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_rotary(const char *source, const json_t *json, decoder_config *c)
 {
-    grail_status status = GRAIL_OK;
     if (!c->family->learned_positions) {
-        TRY(memory_new(&c->frequency, (size_t)c->head_dim / 2, sizeof c->frequency[0]));
-        TRY(rotary_frequencies(source, json, c->head_dim, c->frequency));
+        CHECK(memory_new(&c->frequency, (size_t)c->head_dim / 2, sizeof c->frequency[0]));
+        CHECK(rotary_frequencies(source, json, c->head_dim, c->frequency));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status decoder_config_read(const decoder_family *family, const char *source,

@@ -10,37 +10,30 @@
 
 static grail_status put_heads(json_t *object, const decoder_keys *keys, const decoder_widths *w)
 {
-    grail_status status = GRAIL_OK;
-    TRY(json_put(object, keys->heads, json_integer(w->heads)));
+    CHECK(json_put(object, keys->heads, json_integer(w->heads)));
     if (keys->kv_heads != NULL) {
-        TRY(json_put(object, keys->kv_heads, json_integer(w->kv_heads)));
+        CHECK(json_put(object, keys->kv_heads, json_integer(w->kv_heads)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status put_widths(json_t *object, const decoder_keys *keys, const decoder_widths *w)
 {
-    grail_status status = GRAIL_OK;
-    TRY(json_put(object, keys->intermediate, json_integer(w->intermediate)));
-    TRY(put_heads(object, keys, w));
-out:
-    return status;
+    CHECK(json_put(object, keys->intermediate, json_integer(w->intermediate)));
+    return put_heads(object, keys, w);
 }
 
 /* What no layer has keeps its dense width, which counts for nothing. */
 static grail_status put_common_widths(json_t *config, const decoder_keys *keys,
                                       const decoder_widths *common)
 {
-    grail_status status = GRAIL_OK;
     if (common->intermediate > 0) {
-        TRY(json_put(config, keys->intermediate, json_integer(common->intermediate)));
+        CHECK(json_put(config, keys->intermediate, json_integer(common->intermediate)));
     }
     if (common->heads > 0) {
-        TRY(put_heads(config, keys, common));
+        CHECK(put_heads(config, keys, common));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status put_layers(const graph *narrowed, const decoder_keys *keys,
@@ -116,7 +109,6 @@ out:
 /* Where layers are left out: their number, and what is stated for each layer. */
 static grail_status leave_out_layers(const graph *g, const decoder_keys *keys, json_t *config)
 {
-    grail_status status = GRAIL_OK;
     json_t *types = json_object_get(config, "layer_types");
     const json_t *stated = json_object_get(config, "max_window_layers");
     const json_int_t first =
@@ -125,9 +117,9 @@ static grail_status leave_out_layers(const graph *g, const decoder_keys *keys, j
     if (left == g->block_count) {
         return GRAIL_OK;
     }
-    TRY(json_put(config, keys->layers, json_integer(left)));
+    CHECK(json_put(config, keys->layers, json_integer(left)));
     if (json_is_integer(stated) || says(config, "use_sliding_window")) {
-        TRY(json_put(config, "max_window_layers", json_integer(decoder_count_layers(g, first))));
+        CHECK(json_put(config, "max_window_layers", json_integer(decoder_count_layers(g, first))));
     }
     for (int layer = g->block_count - 1; layer >= 0; layer--) {
         const decoder_widths own = decoder_widths_of(g, layer);
@@ -135,32 +127,29 @@ static grail_status leave_out_layers(const graph *g, const decoder_keys *keys, j
             json_array_remove(types, (size_t)layer);
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status decoder_describe_narrowed(const architecture *self, const graph *narrowed,
                                        json_t *config)
 {
-    grail_status status = GRAIL_OK;
     const decoder_keys *keys = self->family->keys;
     const decoder_widths common = decoder_common_widths(narrowed);
     const bool uniform = decoder_is_uniform(narrowed);
     const json_int_t heads = json_integer_value(json_object_get(config, keys->heads));
     json_object_del(config, "per_layer_config");
-    TRY(put_common_widths(config, keys, &common));
+    CHECK(put_common_widths(config, keys, &common));
     /* head_dim can no longer be derived from the heads */
     if (keys->head_dim != NULL && common.heads > 0 && (common.heads != heads || !uniform)) {
-        TRY(json_put(config, keys->head_dim, json_integer(decoder_head_dim(narrowed))));
+        CHECK(json_put(config, keys->head_dim, json_integer(decoder_head_dim(narrowed))));
     }
-    TRY(leave_out_layers(narrowed, keys, config));
+    CHECK(leave_out_layers(narrowed, keys, config));
     if (uniform) {
-        TRY(relabel_for_odd_heads(config));
+        CHECK(relabel_for_odd_heads(config));
     } else {
-        TRY(put_layers(narrowed, keys, &common, config));
+        CHECK(put_layers(narrowed, keys, &common, config));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The first part of a name between dots that is a number, and what follows it in *end; NULL without

@@ -79,39 +79,35 @@ static grail_status describe_for_timm(const tower_widths *w, json_t *config)
 /* What grail itself reads again; and timm, where all layers have one width. */
 static grail_status describe_recognised(const tower_widths *w, json_t *config)
 {
-    grail_status status = GRAIL_OK;
-    TRY(json_put(config, "head_dim", json_integer(w->head_dim)));
+    CHECK(json_put(config, "head_dim", json_integer(w->head_dim)));
     json_object_del(config, "num_attention_heads"); /* head_dim says it for any number of them */
     if (is_of_timm(config) && w->ffn > 0) {
-        TRY(describe_for_timm(w, config));
+        CHECK(describe_for_timm(w, config));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status tower_describe_narrowed(const architecture *self, const graph *narrowed,
                                      json_t *config)
 {
     (void)self;
-    grail_status status = GRAIL_OK;
     tower_widths w;
-    TRY(widths_of(narrowed, &w));
+    CHECK(widths_of(narrowed, &w));
     json_t *vision = json_object_get(config, "vision_config");
     json_t *section = json_is_object(vision) ? vision : config;
     if (!is_configured(config)) {
         return describe_recognised(&w, config);
     }
     if (w.ffn > 0) {
-        TRY(json_put(section, "intermediate_size", json_integer(w.ffn)));
+        CHECK(json_put(section, "intermediate_size", json_integer(w.ffn)));
     }
     if (w.heads * w.head_dim != w.width) { /* head_dim no longer follows from the heads */
-        TRY(json_put(section, "head_dim", json_integer(w.head_dim)));
+        CHECK(json_put(section, "head_dim", json_integer(w.head_dim)));
     }
     if (w.heads > 0) {
-        TRY(json_put(section, "num_attention_heads", json_integer(w.heads)));
+        CHECK(json_put(section, "num_attention_heads", json_integer(w.heads)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* States the arguments with which the class of the convention builds these widths. */
@@ -166,10 +162,7 @@ grail_status tower_judge_loaders(const tower_family *family, const json_t *confi
                                  const graph *narrowed, loader_verdict *verdicts)
 {
     tower_widths w;
-    const grail_status status = widths_of(narrowed, &w);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(widths_of(narrowed, &w));
     const tower_names *names = find_names(family, config);
     verdicts[0] = (loader_verdict){.loader = names->loader, .loads = w.ffn > 0 && w.heads > 0};
     if (verdicts[0].loads) {

@@ -31,10 +31,7 @@ grail_status grail_machine_examine(double seconds, grail_machine *out)
     cpu_probe probe = {0};
     cpu_speed speed = {0};
     if (seconds > 0.0) {
-        const grail_status status = cpu_measure_speed(seconds, &speed);
-        if (status != GRAIL_OK) {
-            return status;
-        }
+        CHECK(cpu_measure_speed(seconds, &speed));
     }
     cpu_probe_fill(&probe);
     *out = (grail_machine){

@@ -72,13 +72,12 @@ static grail_status check_rows(const execution *e)
 static grail_status place_pixels(execution *e, const float *pixels)
 {
     matrix place = {0};
-    const grail_status status = execution_make(e, e->graph->input, IMAGE_CHANNELS, &place);
-    return status == GRAIL_OK ? matrix_upload_f32(place, pixels) : status;
+    CHECK(execution_make(e, e->graph->input, IMAGE_CHANNELS, &place));
+    return matrix_upload_f32(place, pixels);
 }
 
 grail_status execution_begin(execution *e, batch_shape shape, batch_input input)
 {
-    grail_status status = GRAIL_OK;
     drop_values(e);
     memset(e->taken, 0, (size_t)e->graph->value_count * sizeof e->taken[0]);
     e->shape = shape;
@@ -87,13 +86,12 @@ grail_status execution_begin(execution *e, batch_shape shape, batch_input input)
         memset(e->extents, 0, (size_t)e->graph->value_count * sizeof e->extents[0]);
         return GRAIL_OK;
     }
-    TRY(graph_extents(e->graph, shape.positions, e->extents));
-    TRY(check_rows(e));
+    CHECK(graph_extents(e->graph, shape.positions, e->extents));
+    CHECK(check_rows(e));
     if (input.pixels != NULL) {
-        TRY(place_pixels(e, input.pixels));
+        CHECK(place_pixels(e, input.pixels));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 int64_t execution_rows(const execution *e, int value)
@@ -112,13 +110,11 @@ matrix execution_value(const execution *e, int value)
 
 grail_status execution_make(execution *e, int value, int64_t columns, matrix *out)
 {
-    grail_status status = GRAIL_OK;
     drop_value(e, value);
     e->widths[value] = columns;
-    TRY(matrix_pool_take(e->pool, execution_rows(e, value), columns, &e->values[value]));
+    CHECK(matrix_pool_take(e->pool, execution_rows(e, value), columns, &e->values[value]));
     *out = e->values[value];
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status execution_put(execution *e, int value, matrix m)
@@ -128,8 +124,8 @@ grail_status execution_put(execution *e, int value, matrix m)
     if (route != GRAPH_NONE) {
         e->taken[route] = m.rows;
     }
-    const grail_status status = execution_make(e, value, m.columns, &place);
-    return status == GRAIL_OK ? matrix_copy(m, place) : status;
+    CHECK(execution_make(e, value, m.columns, &place));
+    return matrix_copy(m, place);
 }
 
 /* Whether nothing reads a value after node `index`. */
@@ -242,18 +238,16 @@ static grail_status get_values(parameter_store *store, int parameter, matrix *ou
 
 static grail_status get_parameters(parameter_store *store, const node *n, node_run *r)
 {
-    grail_status status = GRAIL_OK;
     const parameter_entry *weight = NULL;
-    TRY(get_values(store, n->weight, &r->weight));
-    TRY(get_values(store, n->bias, &r->bias));
-    TRY(get_values(store, n->mean, &r->mean));
-    TRY(get_values(store, n->variance, &r->variance));
+    CHECK(get_values(store, n->weight, &r->weight));
+    CHECK(get_values(store, n->bias, &r->bias));
+    CHECK(get_values(store, n->mean, &r->mean));
+    CHECK(get_values(store, n->variance, &r->variance));
     if (n->weight != GRAPH_NONE) {
-        TRY(parameter_store_get(store, n->weight, &weight));
+        CHECK(parameter_store_get(store, n->weight, &weight));
         r->weight_shape = weight->shape;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status execution_describe(execution *e, parameter_store *store, int index, node_run *out)
@@ -310,10 +304,8 @@ out:
 
 grail_status execution_run(execution *e, parameter_store *store, int begin, int end)
 {
-    grail_status status = GRAIL_OK;
     for (int i = begin; i < end; i++) {
-        TRY(run_node(e, store, i));
+        CHECK(run_node(e, store, i));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }

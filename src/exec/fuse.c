@@ -44,10 +44,9 @@ static void survey_fini(survey *s)
 
 static grail_status survey_init(survey *s, const graph *g)
 {
-    grail_status status = GRAIL_OK;
     *s = (survey){.g = g};
-    TRY(memory_new(&s->uses, (size_t)g->parameter_count, sizeof s->uses[0]));
-    TRY(memory_new(&s->taken, (size_t)g->node_count, sizeof s->taken[0]));
+    CHECK(memory_new(&s->uses, (size_t)g->parameter_count, sizeof s->uses[0]));
+    CHECK(memory_new(&s->taken, (size_t)g->node_count, sizeof s->taken[0]));
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         int parameters[NODE_MAX_PARAMETERS];
@@ -56,8 +55,7 @@ static grail_status survey_init(survey *s, const graph *g)
             s->uses[parameters[p]]++;
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The only node that reads node `index`'s output, when it is what is asked for and in no chain yet.
@@ -145,15 +143,12 @@ static grail_status read_optional(parameter_store *store, int parameter, float *
 static grail_status folding_read(folding *f, parameter_store *store, const node *convolution,
                                  const node *norm)
 {
-    grail_status status = GRAIL_OK;
-    TRY(parameter_store_read_f32(store, convolution->weight, &f->weight, &f->weights));
-    TRY(parameter_store_read_f32(store, norm->mean, &f->mean, &f->channels));
-    TRY(read_optional(store, norm->variance, &f->variance));
-    TRY(read_optional(store, convolution->bias, &f->bias));
-    TRY(read_optional(store, norm->weight, &f->gamma));
-    TRY(read_optional(store, norm->bias, &f->beta));
-out:
-    return status;
+    CHECK(parameter_store_read_f32(store, convolution->weight, &f->weight, &f->weights));
+    CHECK(parameter_store_read_f32(store, norm->mean, &f->mean, &f->channels));
+    CHECK(read_optional(store, norm->variance, &f->variance));
+    CHECK(read_optional(store, convolution->bias, &f->bias));
+    CHECK(read_optional(store, norm->weight, &f->gamma));
+    return read_optional(store, norm->bias, &f->beta);
 }
 
 static double value_or(const float *values, int64_t i, double fallback)
@@ -211,13 +206,12 @@ out:
 
 static grail_status fuse_chain(fused_network *network, const graph *g, const chain *c, node *out)
 {
-    grail_status status = GRAIL_OK;
     node fused = g->nodes[c->convolution];
     fused.output = g->nodes[c->last].output;
     fused.block = g->nodes[c->last].block;
     fused.rectified = c->relu != GRAPH_NONE;
     if (c->norm != GRAPH_NONE) {
-        TRY(fold_norm(network, &g->nodes[c->convolution], &g->nodes[c->norm]));
+        CHECK(fold_norm(network, &g->nodes[c->convolution], &g->nodes[c->norm]));
         fused.bias = g->nodes[c->norm].mean;
     }
     if (c->addition != GRAPH_NONE) {
@@ -226,8 +220,7 @@ static grail_status fuse_chain(fused_network *network, const graph *g, const cha
         fused.inputs[fused.input_count++] = inputs[0] == own ? inputs[1] : inputs[0];
     }
     *out = fused;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Every node outside the chains, and each chain as one node where its last node was. */
@@ -274,19 +267,16 @@ static grail_status copy_graph(fused_network *network, const graph *g)
 
 static grail_status make_store(fused_network *network, parameter_store *parent)
 {
-    grail_status status = GRAIL_OK;
     network->stored = (tensor_view){.name = "a fused parameter", .dtype = GRAIL_DTYPE_F32};
     network->model = *parent->model;
-    TRY(memory_new(&network->tensors, (size_t)network->graph.parameter_count,
-                   sizeof network->tensors[0]));
+    CHECK(memory_new(&network->tensors, (size_t)network->graph.parameter_count,
+                     sizeof network->tensors[0]));
     for (int p = 0; p < network->graph.parameter_count; p++) {
         network->tensors[p] = &network->stored;
     }
     network->model.tensors = network->tensors;
     network->model.graph = &network->graph;
-    TRY(parameter_store_create(&network->model, parent->backend, parent, &network->store));
-out:
-    return status;
+    return parameter_store_create(&network->model, parent->backend, parent, &network->store);
 }
 
 grail_status fused_network_create(parameter_store *store, fused_network **out)

@@ -50,74 +50,66 @@ out:
 
 grail_status sample_stream_peek(const sample_stream *s, int64_t batch, execution *e)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < s->live_count; i++) {
-        TRY(execution_put(e, s->live[i], s->held[batch * s->live_count + i]));
+        CHECK(execution_put(e, s->live[i], s->held[batch * s->live_count + i]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status sample_stream_read(sample_stream *s, int64_t batch, execution *e)
 {
-    grail_status status = GRAIL_OK;
-    TRY(sample_stream_peek(s, batch, e));
+    CHECK(sample_stream_peek(s, batch, e));
     for (int i = 0; i < s->live_count; i++) {
         matrix_free(&s->held[batch * s->live_count + i]);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The rows of one live value of some samples, one sample after the other. */
 static grail_status pick_value(const sample_stream *s, int live, int64_t batch_samples,
                                const int64_t *samples, int64_t count, execution *e)
 {
-    grail_status status = GRAIL_OK;
     const int value = s->live[live];
     if (s->graph->routes[value] != GRAPH_NONE) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "samples cannot be picked from rows that a router chose, which are not ordered by "
-             "sample; train blocks that put them back before their end");
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "samples cannot be picked from rows that a router chose, which are not ordered by "
+            "sample; train blocks that put them back before their end");
     }
     const int64_t rows = execution_rows(e, value) / count; /* of one sample */
     matrix place = {0};
-    TRY(execution_make(e, value, s->held[live].columns, &place));
+    CHECK(execution_make(e, value, s->held[live].columns, &place));
     for (int64_t i = 0; i < count; i++) {
         const int64_t batch = samples[i] / batch_samples;
         const matrix held = s->held[batch * s->live_count + live];
-        TRY(matrix_copy(matrix_rows(held, samples[i] % batch_samples * rows, rows),
-                        matrix_rows(place, i * rows, rows)));
+        CHECK(matrix_copy(matrix_rows(held, samples[i] % batch_samples * rows, rows),
+                          matrix_rows(place, i * rows, rows)));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status sample_stream_pick(const sample_stream *s, int64_t batch_samples,
                                 const int64_t *samples, int64_t count, execution *e)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < s->live_count; i++) {
-        TRY(pick_value(s, i, batch_samples, samples, count, e));
+        CHECK(pick_value(s, i, batch_samples, samples, count, e));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status sample_stream_write(sample_stream *s, int64_t batch, const execution *e)
 {
-    grail_status status = GRAIL_OK;
     for (int i = 0; i < s->next_count; i++) {
         const matrix from = execution_value(e, s->next_live[i]);
         matrix *to = &s->next[batch * s->next_count + i];
         if (!matrix_exists(from)) {
-            FAIL(GRAIL_ERROR_INTERNAL, "a live value is missing before node %d", s->position);
+            return error_set(GRAIL_ERROR_INTERNAL, "a live value is missing before node %d",
+                             s->position);
         }
-        TRY(matrix_new(s->backend, from.type, from.rows, from.columns, to));
-        TRY(matrix_copy(from, *to));
+        CHECK(matrix_new(s->backend, from.type, from.rows, from.columns, to));
+        CHECK(matrix_copy(from, *to));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status gather_columns(backend *b, int64_t columns, const int64_t *kept, matrix *m)
@@ -136,14 +128,12 @@ out:
 
 grail_status sample_stream_gather(sample_stream *s, int value, int64_t columns, const int64_t *kept)
 {
-    grail_status status = GRAIL_OK;
     for (int64_t i = 0; i < s->batch_count * s->live_count; i++) {
         if (s->live[i % s->live_count] == value) {
-            TRY(gather_columns(s->backend, columns, kept, &s->held[i]));
+            CHECK(gather_columns(s->backend, columns, kept, &s->held[i]));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 void sample_stream_move_end(sample_stream *s)

@@ -6,10 +6,7 @@
 grail_status graph_create(graph **out)
 {
     graph *g = NULL;
-    const grail_status status = memory_new(&g, 1, sizeof *g);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_new(&g, 1, sizeof *g));
     g->value_count = 1;
     g->input = 0;
     g->output = GRAPH_NONE;
@@ -58,12 +55,11 @@ static int name_slot(const graph *g, const char *name)
 static grail_status make_slots(graph *g)
 {
     enum { SMALLEST = 64 };
-    grail_status status = GRAIL_OK;
     if (2 * (g->parameter_count + 1) <= g->slot_count) {
         return GRAIL_OK;
     }
     const int wanted = g->slot_count == 0 ? SMALLEST : 2 * g->slot_count;
-    TRY(memory_resize(&g->name_slots, (size_t)wanted, sizeof g->name_slots[0]));
+    CHECK(memory_resize(&g->name_slots, (size_t)wanted, sizeof g->name_slots[0]));
     g->slot_count = wanted;
     for (int s = 0; s < wanted; s++) {
         g->name_slots[s] = GRAPH_NONE;
@@ -71,8 +67,7 @@ static grail_status make_slots(graph *g)
     for (int p = 0; p < g->parameter_count; p++) {
         g->name_slots[name_slot(g, g->parameters[p].name)] = p;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 int graph_find_parameter(const graph *g, const char *name)
@@ -245,9 +240,8 @@ static grail_status check_inputs(const graph *g, const node *n)
 
 grail_status graph_add_node(graph *g, const node *n, int *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(check_inputs(g, n));
-    TRY(memory_reserve(&g->nodes, (size_t)g->node_count + 1, sizeof g->nodes[0]));
+    CHECK(check_inputs(g, n));
+    CHECK(memory_reserve(&g->nodes, (size_t)g->node_count + 1, sizeof g->nodes[0]));
     node *added = &g->nodes[g->node_count++];
     *added = *n;
     added->output = g->value_count++;
@@ -255,27 +249,23 @@ grail_status graph_add_node(graph *g, const node *n, int *out)
         g->block_count = n->block + 1;
     }
     *out = added->output;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status graph_own_table(graph *g, double **table)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_reserve(&g->tables, (size_t)g->table_count + 1, sizeof g->tables[0]));
+    CHECK(memory_reserve(&g->tables, (size_t)g->table_count + 1, sizeof g->tables[0]));
     g->tables[g->table_count++] = *table;
     *table = NULL;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status index_values(graph *g)
 {
-    grail_status status = GRAIL_OK;
     const size_t values = (size_t)g->value_count;
-    TRY(memory_resize(&g->value_source, values, sizeof g->value_source[0]));
-    TRY(memory_resize(&g->last_use, values, sizeof g->last_use[0]));
-    TRY(memory_resize(&g->routes, values, sizeof g->routes[0]));
+    CHECK(memory_resize(&g->value_source, values, sizeof g->value_source[0]));
+    CHECK(memory_resize(&g->last_use, values, sizeof g->last_use[0]));
+    CHECK(memory_resize(&g->routes, values, sizeof g->routes[0]));
     for (int v = 0; v < g->value_count; v++) {
         g->value_source[v] = GRAPH_NONE;
         g->last_use[v] = GRAPH_NONE;
@@ -289,8 +279,7 @@ static grail_status index_values(graph *g)
         }
     }
     g->last_use[g->output] = g->node_count;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status graph_finish(graph *g, int output)
@@ -343,7 +332,6 @@ void graph_block_range(const graph *g, int block, int *begin, int *end)
 
 grail_status graph_widths(const graph *g, int64_t *widths)
 {
-    grail_status status = GRAIL_OK;
     widths[g->input] = g->input_kind == INPUT_IMAGES ? IMAGE_CHANNELS : 1;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
@@ -353,24 +341,21 @@ grail_status graph_widths(const graph *g, int64_t *widths)
         }
         const int64_t *weight = n->weight == GRAPH_NONE ? NULL : g->parameters[n->weight].shape;
         widths[n->output] = node_width(n, weight, in);
-        TRY(node_check(g, n, in));
+        CHECK(node_check(g, n, in));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status graph_extents(const graph *g, extent input, extent *extents)
 {
-    grail_status status = GRAIL_OK;
     extents[g->input] = input;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         const extent in[2] = {extents[n->inputs[0]],
                               extents[n->inputs[n->input_count > 1 ? 1 : 0]]};
-        TRY(node_extent(g, n, in, &extents[n->output]));
+        CHECK(node_extent(g, n, in, &extents[n->output]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status graph_largest_value(const graph *g, extent input, int64_t *elements)

@@ -190,14 +190,12 @@ static grail_status name_site(const graph *g, const node *consumer, site *s)
 {
     static const char suffix[] = ".weight";
     const char *weight = g->parameters[consumer->weight].name;
-    const grail_status status = memory_copy_string(&s->name, weight);
-    if (status == GRAIL_OK) {
-        char *dot = strstr(s->name, suffix);
-        if (dot != NULL && dot[sizeof suffix - 1] == 0) {
-            *dot = 0;
-        }
+    CHECK(memory_copy_string(&s->name, weight));
+    char *dot = strstr(s->name, suffix);
+    if (dot != NULL && dot[sizeof suffix - 1] == 0) {
+        *dot = 0;
     }
-    return status;
+    return GRAIL_OK;
 }
 
 static void site_fini(site *s)
@@ -226,35 +224,31 @@ static site_end end_of(const axes *a, const site *s, int index, int value)
 
 static grail_status add_channels(const axes *a, int index, site_list *list)
 {
-    grail_status status = GRAIL_OK;
     const int carried = a->summaries[axis_root(a, a->g->nodes[index].output)].site;
     if (carried >= 0) {
         site *s = &list->sites[carried];
-        TRY(memory_reserve(&s->channels, (size_t)s->channel_count + 1, sizeof s->channels[0]));
+        CHECK(memory_reserve(&s->channels, (size_t)s->channel_count + 1, sizeof s->channels[0]));
         s->channels[s->channel_count++] = index;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Adds a Linear or Conv2d as a producer to the site at its output and as a consumer to the site at
  * its input. */
 static grail_status add_ends(const axes *a, int index, site_list *list)
 {
-    grail_status status = GRAIL_OK;
     const node *n = &a->g->nodes[index];
     const int made = a->summaries[axis_root(a, n->output)].site;
     const int read = a->summaries[axis_root(a, n->inputs[0])].site;
     if (made >= 0) {
         site *s = &list->sites[made];
-        TRY(add_end(&s->producers, &s->producer_count, end_of(a, s, index, n->output)));
+        CHECK(add_end(&s->producers, &s->producer_count, end_of(a, s, index, n->output)));
     }
     if (read >= 0) {
         site *s = &list->sites[read];
-        TRY(add_end(&s->consumers, &s->consumer_count, end_of(a, s, index, n->inputs[0])));
+        CHECK(add_end(&s->consumers, &s->consumer_count, end_of(a, s, index, n->inputs[0])));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static site_kind kind_of(const axes *a, int root, const node *consumer)
@@ -271,13 +265,12 @@ static site_kind kind_of(const axes *a, int root, const node *consumer)
 /* A site for the axis that a Linear or Conv2d reads, if it can be cut and is not listed yet. */
 static grail_status list_site(axes *a, const node *consumer, site_list *list)
 {
-    grail_status status = GRAIL_OK;
     const int root = axis_root(a, consumer->inputs[0]);
     axis_summary *own = &a->summaries[root];
     if (a->pinned[root] || own->site >= 0) {
         return GRAIL_OK;
     }
-    TRY(memory_reserve(&list->sites, (size_t)list->count + 1, sizeof list->sites[0]));
+    CHECK(memory_reserve(&list->sites, (size_t)list->count + 1, sizeof list->sites[0]));
     site *s = &list->sites[list->count];
     *s = (site){
         .kind = kind_of(a, root, consumer),
@@ -287,9 +280,7 @@ static grail_status list_site(axes *a, const node *consumer, site_list *list)
         .subunits = own->widest / own->narrowest,
     };
     own->site = list->count++;
-    TRY(name_site(a->g, consumer, s));
-out:
-    return status;
+    return name_site(a->g, consumer, s);
 }
 
 grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)

@@ -101,7 +101,6 @@ out:
 
 static grail_status judge_batch(judgement *j, int64_t batch)
 {
-    grail_status status = GRAIL_OK;
     const calibration_network *n = j->network;
     const graph *g = n->request->graph;
     const node *last = &g->nodes[g->node_count - 1];
@@ -109,13 +108,11 @@ static grail_status judge_batch(judgement *j, int64_t batch)
     const bool through_head = node_is_linear(last) && n->dense.stream.position < g->node_count &&
                               n->current.stream.position < g->node_count;
     const int end = through_head ? g->node_count - 1 : g->node_count;
-    TRY(run_to(n, &n->dense, batch, end));
-    TRY(run_to(n, &n->current, batch, end));
-    status = through_head ? add_through_head(j, last)
-                          : add_rows(execution_value(n->dense.execution, last->output),
-                                     execution_value(n->current.execution, last->output), j);
-out:
-    return status;
+    CHECK(run_to(n, &n->dense, batch, end));
+    CHECK(run_to(n, &n->current, batch, end));
+    return through_head ? add_through_head(j, last)
+                        : add_rows(execution_value(n->dense.execution, last->output),
+                                   execution_value(n->current.execution, last->output), j);
 }
 
 static grail_status check_batches(const compression_request *request)

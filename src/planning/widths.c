@@ -562,37 +562,37 @@ grail_status widths_by_formula(const width_space *s, formula_choice choice, int6
 {
     enum { HALVINGS = 24 };
     static const double most = 0.99;
-    grail_status status = GRAIL_OK;
     double low = 0.0;
     double high = choice.formula == FORMULA_UNIFORM || choice.formula == FORMULA_DEPTH ? most : 1.0;
     bool fits = false;
-    TRY(try_parameter(s, choice, low, kept, &fits));
+    CHECK(try_parameter(s, choice, low, kept, &fits));
     if (fits) {
-        goto out;
+        return GRAIL_OK;
     }
-    TRY(try_parameter(s, choice, high, kept, &fits));
+    CHECK(try_parameter(s, choice, high, kept, &fits));
     if (!fits) {
-        FAIL_ABOUT("budget", GRAIL_ERROR_ARGUMENT,
-                   "this formula cannot meet the limit of %.10g even when it removes %g of every "
-                   "site; raise the limit, or use the budget 'error'",
-                   s->limit, high);
+        return error_about(
+            error_set(
+                GRAIL_ERROR_ARGUMENT,
+                "this formula cannot meet the limit of %.10g even when it removes %g of every "
+                "site; raise the limit, or use the budget 'error'",
+                s->limit, high),
+            "budget");
     }
     for (int i = 0; i < HALVINGS; i++) {
         const double middle = 0.5 * (low + high);
-        TRY(try_parameter(s, choice, middle, kept, &fits));
+        CHECK(try_parameter(s, choice, middle, kept, &fits));
         if (fits) {
             high = middle;
         } else {
             low = middle;
         }
     }
-    TRY(try_parameter(s, choice, high, kept, &fits));
-    TRY(fill_limit(
+    CHECK(try_parameter(s, choice, high, kept, &fits));
+    return fill_limit(
         s,
         (filling){.by_size = choice.formula == FORMULA_UNIFORM, .fixes_heads = choice.fixes_heads},
-        kept));
-out:
-    return status;
+        kept);
 }
 
 /* -- scaling ----------------------------------------------------------------------------------- */

@@ -79,15 +79,12 @@ static grail_status check_vector(const char *part, const char *what, int64_t cou
 /* GRAIL_ERROR_NUMERIC naming the first sum that is NaN or infinite. */
 static grail_status check_regression(const char *part, const regression *r)
 {
-    grail_status status = GRAIL_OK;
-    TRY(check_matrix(part, "the gram sum of feature", true, r->gram));
-    TRY(check_vector(part, "the sum of feature", r->width, r->sum));
-    TRY(check_matrix(part, "the residual sum of output", false, r->cross));
-    TRY(check_vector(part, "the target sum of output", r->outputs, r->residual_sum));
-    TRY(check_vector(part, "the target sum of output", r->outputs, r->residual_square));
-    TRY(check_vector(part, "the target sum of output", r->outputs, r->target_square));
-out:
-    return status;
+    CHECK(check_matrix(part, "the gram sum of feature", true, r->gram));
+    CHECK(check_vector(part, "the sum of feature", r->width, r->sum));
+    CHECK(check_matrix(part, "the residual sum of output", false, r->cross));
+    CHECK(check_vector(part, "the target sum of output", r->outputs, r->residual_sum));
+    CHECK(check_vector(part, "the target sum of output", r->outputs, r->residual_square));
+    return check_vector(part, "the target sum of output", r->outputs, r->target_square);
 }
 
 static grail_status check_options(const ridge_options *options)
@@ -109,20 +106,18 @@ static grail_status check_options(const ridge_options *options)
 
 static grail_status check_parts(const regression *fit, const regression *held)
 {
-    grail_status status = GRAIL_OK;
-    TRY(check_regression("ridge", fit));
+    CHECK(check_regression("ridge", fit));
     if (held == NULL) {
-        goto out;
+        return GRAIL_OK;
     }
     if (held->width != fit->width || held->outputs != fit->outputs) {
-        FAIL(GRAIL_ERROR_SHAPE,
-             "ridge: the held-out sums are %lld x %lld, but the sums to fit are %lld x %lld",
-             (long long)held->outputs, (long long)held->width, (long long)fit->outputs,
-             (long long)fit->width);
+        return error_set(
+            GRAIL_ERROR_SHAPE,
+            "ridge: the held-out sums are %lld x %lld, but the sums to fit are %lld x %lld",
+            (long long)held->outputs, (long long)held->width, (long long)fit->outputs,
+            (long long)fit->width);
     }
-    TRY(check_regression("ridge, held-out part", held));
-out:
-    return status;
+    return check_regression("ridge, held-out part", held);
 }
 
 static void candidate_fini(candidate *c)
@@ -161,41 +156,32 @@ static bool is_judged(const ridge_problem *p, int64_t output)
 
 static grail_status allocate_products(int64_t rows, change_products *products)
 {
-    grail_status status = GRAIL_OK;
     const size_t count = (size_t)rows;
-    TRY(memory_new_unset(&products->forms, count, sizeof *products->forms));
-    TRY(memory_new_unset(&products->cross, count, sizeof *products->cross));
-    TRY(memory_new_unset(&products->sum, count, sizeof *products->sum));
-out:
-    return status;
+    CHECK(memory_new_unset(&products->forms, count, sizeof *products->forms));
+    CHECK(memory_new_unset(&products->cross, count, sizeof *products->cross));
+    return memory_new_unset(&products->sum, count, sizeof *products->sum);
 }
 
 /* For the measured outputs. */
 static grail_status allocate_candidate(const ridge_problem *p, candidate *c)
 {
-    grail_status status = GRAIL_OK;
     c->step = p->step;
-    TRY(matrix_new(p->fit->gram.owner, GRAIL_DTYPE_F64, p->measured, p->fit->width, &c->change));
-    TRY(memory_new_unset(&c->shift, (size_t)p->measured, sizeof c->shift[0]));
-out:
-    return status;
+    CHECK(matrix_new(p->fit->gram.owner, GRAIL_DTYPE_F64, p->measured, p->fit->width, &c->change));
+    return memory_new_unset(&c->shift, (size_t)p->measured, sizeof c->shift[0]);
 }
 
 /* Memory for the measured outputs; p->fit, p->prior and p->options are set. */
 static grail_status problem_allocate(ridge_problem *p)
 {
-    grail_status status = GRAIL_OK;
     backend *b = p->fit->gram.owner;
     const int64_t n = p->fit->width;
     p->step = regression_measured_stride(p->fit->outputs);
     p->measured = (p->fit->outputs + p->step - 1) / p->step;
     p->judged = judged_outputs(p);
-    TRY(matrix_import(b, GRAIL_DTYPE_F32, p->fit->outputs, n, n, p->prior, &p->prior_rows));
-    TRY(allocate_candidate(p, &p->tried));
-    TRY(allocate_candidate(p, &p->best));
-    TRY(allocate_products(p->measured, &p->products));
-out:
-    return status;
+    CHECK(matrix_import(b, GRAIL_DTYPE_F32, p->fit->outputs, n, n, p->prior, &p->prior_rows));
+    CHECK(allocate_candidate(p, &p->tried));
+    CHECK(allocate_candidate(p, &p->best));
+    return allocate_products(p->measured, &p->products);
 }
 
 /* Factors for this alpha, which the options may relate to all features before the cut. */
@@ -228,22 +214,20 @@ out:
  * of the ridge; without rows it is 0 (T = 0), since nothing is known of the inputs. */
 static grail_status solve_outputs(const ridge_problem *p, int64_t step, matrix d)
 {
-    grail_status status = GRAIL_OK;
     const bool to_zero = p->options->ridge == RIDGE_ZERO;
     const matrix prior = matrix_every_row(p->prior_rows, step);
-    TRY(matrix_copy(matrix_every_row(p->fit->cross, step), d));
+    CHECK(matrix_copy(matrix_every_row(p->fit->cross, step), d));
     if (p->options->bias) {
-        TRY(centre_residual(&p->system, step, d));
+        CHECK(centre_residual(&p->system, step, d));
     }
     if (to_zero) {
-        TRY(ridge_system_subtract_penalty(&p->system, prior, d));
+        CHECK(ridge_system_subtract_penalty(&p->system, prior, d));
     }
-    TRY(ridge_system_solve(&p->system, d));
+    CHECK(ridge_system_solve(&p->system, d));
     if (to_zero && p->system.damped.scale == 0.0 && p->fit->weight > 0.0) {
-        TRY(matrix_add_scaled(-1.0, prior, d));
+        CHECK(matrix_add_scaled(-1.0, prior, d));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Whether W' = W0. */
@@ -255,39 +239,33 @@ static bool keeps_weights(const candidate *c)
 /* d_o = mean(Y) - W' mean(Z) over the fit part = (residual_sum_o - D_o s) / T. */
 static grail_status shift_candidate(const ridge_problem *p, candidate *c)
 {
-    grail_status status = GRAIL_OK;
     if (c->shift == NULL) {
         return GRAIL_OK;
     }
-    TRY(vector_products(c->change, p->fit->sum, c->shift));
+    CHECK(vector_products(c->change, p->fit->sum, c->shift));
     for (int64_t i = 0; i < c->change.rows; i++) {
         c->shift[i] = c->bias ? (p->fit->residual_sum[i * c->step] - c->shift[i]) *
                                     regression_inverse_weight(p->fit)
                               : 0.0;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Solves for the outputs of a candidate on the fit part. */
 static grail_status solve_candidate(ridge_problem *p, candidate *c)
 {
-    grail_status status = GRAIL_OK;
     if (keeps_weights(c)) {
-        TRY(matrix_zero(c->change));
+        CHECK(matrix_zero(c->change));
     } else {
-        TRY(factor(p, c->alpha));
-        TRY(solve_outputs(p, c->step, c->change));
+        CHECK(factor(p, c->alpha));
+        CHECK(solve_outputs(p, c->step, c->change));
     }
-    TRY(shift_candidate(p, c));
-out:
-    return status;
+    return shift_candidate(p, c);
 }
 
 static grail_status multiply_change(const ridge_problem *p, const regression *part,
                                     const candidate *c)
 {
-    grail_status status = GRAIL_OK;
     const change_products *products = &p->products;
     if (keeps_weights(c)) {
         const size_t bytes = (size_t)p->measured * sizeof(double);
@@ -296,11 +274,9 @@ static grail_status multiply_change(const ridge_problem *p, const regression *pa
         memset(products->sum, 0, bytes);
         return GRAIL_OK;
     }
-    TRY(quadratic_forms(part->gram, c->change, products->forms));
-    TRY(row_products(c->change, matrix_every_row(part->cross, p->step), products->cross));
-    TRY(vector_products(c->change, part->sum, products->sum));
-out:
-    return status;
+    CHECK(quadratic_forms(part->gram, c->change, products->forms));
+    CHECK(row_products(c->change, matrix_every_row(part->cross, p->step), products->cross));
+    return vector_products(c->change, part->sum, products->sum);
 }
 
 /* The squared error of a candidate on `part`, of the measured outputs that are judged: sum_o
@@ -309,10 +285,9 @@ out:
 static grail_status changed_error(const ridge_problem *p, const regression *part,
                                   const candidate *c, double *out)
 {
-    grail_status status = GRAIL_OK;
     const change_products *products = &p->products;
     double error = 0.0;
-    TRY(multiply_change(p, part, c));
+    CHECK(multiply_change(p, part, c));
     for (int64_t i = 0; i < p->measured; i++) {
         const int64_t o = i * p->step;
         if (!is_judged(p, o)) {
@@ -323,8 +298,7 @@ static grail_status changed_error(const ridge_problem *p, const regression *part
                  2.0 * c->shift[i] * left + c->shift[i] * c->shift[i] * part->weight;
     }
     *out = error;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Error relative to the squared target; an error that rounding made negative counts as 0, and so
@@ -355,21 +329,19 @@ static double plain_error(const ridge_problem *p, const regression *part)
 /* Errors of the best candidate on both parts. */
 static grail_status measure(ridge_problem *p, ridge_result *result)
 {
-    grail_status status = GRAIL_OK;
     double error = 0.0;
-    TRY(damped_restore(&p->system.damped));
+    CHECK(damped_restore(&p->system.damped));
     result->fit_before = plain_error(p, p->fit);
-    TRY(changed_error(p, p->fit, &p->best, &error));
+    CHECK(changed_error(p, p->fit, &p->best, &error));
     result->fit_after = relative_error(p, p->fit, error);
     result->held_before = (double)NAN;
     result->held_after = (double)NAN;
     if (p->held != NULL) {
         result->held_before = plain_error(p, p->held);
-        TRY(changed_error(p, p->held, &p->best, &error));
+        CHECK(changed_error(p, p->held, &p->best, &error));
         result->held_after = relative_error(p, p->held, error);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* The candidate nearest to the usual alpha, on a logarithmic scale. */
@@ -412,90 +384,78 @@ static bool next_candidate(const ridge_options *options, bool larger, double *al
 /* Solves p->tried and judges it on the held-out part. */
 static grail_status try_candidate(ridge_problem *p, double alpha, bool bias, double *error)
 {
-    grail_status status = GRAIL_OK;
     p->tried.alpha = alpha;
     p->tried.bias = bias;
-    TRY(solve_candidate(p, &p->tried));
-    TRY(changed_error(p, p->held, &p->tried, error));
-out:
-    return status;
+    CHECK(solve_candidate(p, &p->tried));
+    return changed_error(p, p->held, &p->tried, error);
 }
 
 /* Goes from one candidate to the next as long as the error falls, or towards larger ones stays. */
 static grail_status walk_candidates(ridge_problem *p, bool larger, double *least)
 {
-    grail_status status = GRAIL_OK;
     double next = p->best.alpha;
     while (next_candidate(p->options, larger, &next)) {
         double error = 0.0;
-        TRY(try_candidate(p, next, p->options->bias, &error));
+        CHECK(try_candidate(p, next, p->options->bias, &error));
         if (!(error < *least || (larger && error == *least))) {
             break;
         }
         *least = error;
         keep_candidate(p);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Keeps W0 where it does better than every fit of the weights: with the bias that suits it, unless
  * its own does better. */
 static grail_status try_prior(ridge_problem *p, double least)
 {
-    grail_status status = GRAIL_OK;
     double plain = 0.0;
     double moved = 0.0;
-    TRY(try_candidate(p, (double)INFINITY, false, &plain));
+    CHECK(try_candidate(p, (double)INFINITY, false, &plain));
     if (!(plain < least)) {
         return GRAIL_OK;
     }
     keep_candidate(p);
     if (p->options->bias && p->options->moves_prior) {
-        TRY(try_candidate(p, (double)INFINITY, true, &moved));
+        CHECK(try_candidate(p, (double)INFINITY, true, &moved));
         if (moved < plain) {
             keep_candidate(p);
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Chooses a candidate by its error on the held-out part, the larger alpha on a tie: from the usual
  * one downhill, since each costs a factorisation and the error has one valley nearly always. */
 static grail_status cross_validate(ridge_problem *p)
 {
-    grail_status status = GRAIL_OK;
     const double first = p->best.alpha;
     double least = 0.0;
-    TRY(try_candidate(p, first, p->options->bias, &least));
+    CHECK(try_candidate(p, first, p->options->bias, &least));
     keep_candidate(p);
     if (p->options->keeps_weights || p->options->alpha_count == 0) {
         return GRAIL_OK;
     }
-    TRY(walk_candidates(p, true, &least));
+    CHECK(walk_candidates(p, true, &least));
     if (p->best.alpha == first) {
-        TRY(walk_candidates(p, false, &least));
+        CHECK(walk_candidates(p, false, &least));
     }
     if (p->options->ridge == RIDGE_PRIOR) {
-        TRY(try_prior(p, least));
+        CHECK(try_prior(p, least));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Chooses alpha, measures the choice, and leaves `fit` with the sums of both parts. */
 static grail_status validate(ridge_problem *p, regression *held, ridge_result *result)
 {
-    grail_status status = GRAIL_OK;
-    TRY(matrix_fill_upper(held->gram));
-    TRY(cross_validate(p));
-    TRY(measure(p, result));
+    CHECK(matrix_fill_upper(held->gram));
+    CHECK(cross_validate(p));
+    CHECK(measure(p, result));
     ridge_system_fini(&p->system);
-    TRY(regression_add(p->fit, held));
-    TRY(ridge_system_init(&p->system, p->fit, p->options->bias, p->options->scale));
-out:
-    return status;
+    CHECK(regression_add(p->fit, held));
+    return ridge_system_init(&p->system, p->fit, p->options->bias, p->options->scale);
 }
 
 static ridge_fallback fallback_of(const ridge_problem *p)
@@ -513,34 +473,29 @@ static ridge_fallback fallback_of(const ridge_problem *p)
 static grail_status solve_all(ridge_problem *p, matrix weight, double *bias_change,
                               ridge_result *result)
 {
-    grail_status status = GRAIL_OK;
     candidate all = {.alpha = p->best.alpha,
                      .bias = p->best.bias,
                      .step = 1,
                      .change = weight,
                      .shift = bias_change};
-    TRY(solve_candidate(p, &all));
+    CHECK(solve_candidate(p, &all));
     result->alpha = result->lambda = all.alpha;
     result->condition = 1.0;
     result->fallback = fallback_of(p);
     if (!keeps_weights(&all)) {
         result->lambda = p->system.damped.lambda;
         result->raises = p->system.damped.raises;
-        TRY(ridge_system_condition(&p->system, &result->condition));
+        CHECK(ridge_system_condition(&p->system, &result->condition));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Without a held-out part the final fit itself is measured. */
 static grail_status measure_final(ridge_problem *p, matrix weight, ridge_result *result)
 {
-    grail_status status = GRAIL_OK;
-    TRY(matrix_copy(matrix_every_row(weight, p->step), p->best.change));
-    TRY(shift_candidate(p, &p->best));
-    TRY(measure(p, result));
-out:
-    return status;
+    CHECK(matrix_copy(matrix_every_row(weight, p->step), p->best.change));
+    CHECK(shift_candidate(p, &p->best));
+    return measure(p, result);
 }
 
 /* row <- w0 + row. An unchanged weight keeps its bits, the sign of a zero included. */

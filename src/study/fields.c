@@ -23,8 +23,8 @@ grail_status field_text(const char *where, const json_t *object, const char *key
 grail_status field_copy(const char *where, const json_t *object, const char *key, char **out)
 {
     const char *text = NULL;
-    const grail_status status = field_text(where, object, key, &text);
-    return status == GRAIL_OK ? memory_copy_string(out, text) : status;
+    CHECK(field_text(where, object, key, &text));
+    return memory_copy_string(out, text);
 }
 
 grail_status field_path(const char *where, const json_t *object, const char *key,

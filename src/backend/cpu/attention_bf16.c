@@ -153,20 +153,17 @@ static void bf16_attention_fini(bf16_attention *a)
 static grail_status bf16_attention_init(const attention_shape *s, const float *k, const float *v,
                                         bf16_attention *a)
 {
-    grail_status status = GRAIL_OK;
     *a = (bf16_attention){.shape = s, .k = k, .v = v};
     a->queries = rows_of_tile(s->length);
     a->keys = a->queries;
     a->width = padded(s->head_dim);
     a->key_blocks = blocks_of(s->length, a->keys);
     const size_t tiles = (size_t)(s->sequences * s->kv_heads * a->key_blocks);
-    TRY(onednn_tiles_new(a->queries, a->keys, a->width, true, &a->score));
-    TRY(onednn_tiles_new(a->queries, a->width, a->keys, false, &a->mix));
-    TRY(memory_new_unset(&a->ordered_k, tiles, onednn_tile_bytes(a->score)));
-    TRY(memory_new_unset(&a->ordered_v, tiles, onednn_tile_bytes(a->mix)));
-    TRY(tasks_run((int64_t)tiles, (size_t)(a->keys * a->width / 2), order_keys, a));
-out:
-    return status;
+    CHECK(onednn_tiles_new(a->queries, a->keys, a->width, true, &a->score));
+    CHECK(onednn_tiles_new(a->queries, a->width, a->keys, false, &a->mix));
+    CHECK(memory_new_unset(&a->ordered_k, tiles, onednn_tile_bytes(a->score)));
+    CHECK(memory_new_unset(&a->ordered_v, tiles, onednn_tile_bytes(a->mix)));
+    return tasks_run((int64_t)tiles, (size_t)(a->keys * a->width / 2), order_keys, a);
 }
 
 grail_status cpu_bf16_attention(const operation *o)

@@ -27,7 +27,6 @@ static grail_status sums_open(int64_t rows, int64_t width, void *dweight, void *
                               parameter_sums *sums)
 {
     enum { MOST_PARTS = 64 };
-    grail_status status = GRAIL_OK;
     const int64_t grain = host_rows_grain(width);
     const int64_t fair = (rows + MOST_PARTS - 1) / MOST_PARTS;
     const int64_t part_rows = fair > grain ? fair : grain;
@@ -37,13 +36,12 @@ static grail_status sums_open(int64_t rows, int64_t width, void *dweight, void *
                              .dweight = dweight,
                              .dbias = dbias};
     if (dweight != NULL) {
-        TRY(memory_new(&sums->weight, (size_t)(sums->parts * width), sizeof *sums->weight));
+        CHECK(memory_new(&sums->weight, (size_t)(sums->parts * width), sizeof *sums->weight));
     }
     if (dbias != NULL) {
-        TRY(memory_new(&sums->bias, (size_t)(sums->parts * width), sizeof *sums->bias));
+        CHECK(memory_new(&sums->bias, (size_t)(sums->parts * width), sizeof *sums->bias));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static void sums_free(parameter_sums *sums)

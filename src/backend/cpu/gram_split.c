@@ -36,15 +36,13 @@ static void parts_fini(parts *p)
 
 static grail_status parts_init(int count, int64_t rows, int64_t width, parts *p)
 {
-    grail_status status = GRAIL_OK;
     const size_t values = (size_t)((rows < PANEL ? rows : PANEL) * width);
     *p = (parts){.count = count, .width = width};
     for (int i = 0; i < count; i++) {
-        TRY(memory_new_unset(&p->right[i], values, sizeof *p->right[i]));
-        TRY(memory_new_unset(&p->left[i], values, sizeof *p->left[i]));
+        CHECK(memory_new_unset(&p->right[i], values, sizeof *p->right[i]));
+        CHECK(memory_new_unset(&p->left[i], values, sizeof *p->left[i]));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -144,19 +142,17 @@ static void split(const float *values, int64_t stride, int64_t rows, parts *p)
 static grail_status multiply_parts(const parts *y, const parts *x, const tile *t, bool with_lows,
                                    float *sums)
 {
-    grail_status status = GRAIL_OK;
     static const int pairs[][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}}; /* left, right */
     const int products = x->count == 1 ? 1 : with_lows ? 4 : 3;
     for (int64_t chunk = 0; chunk < chunks_of(x); chunk++) {
         for (int i = 0; i < products; i++) {
-            TRY(onednn_multiply(t->height, t->width, chunk_rows(x, chunk),
-                                y->left[pairs[i][0]] + place_of(y, chunk, t->i0),
-                                x->right[pairs[i][1]] + place_of(x, chunk, t->j0),
-                                chunk > 0 || i > 0, sums));
+            CHECK(onednn_multiply(t->height, t->width, chunk_rows(x, chunk),
+                                  y->left[pairs[i][0]] + place_of(y, chunk, t->i0),
+                                  x->right[pairs[i][1]] + place_of(x, chunk, t->j0),
+                                  chunk > 0 || i > 0, sums));
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 typedef struct addition {
@@ -184,15 +180,13 @@ static grail_status add_panel(const tiling *tiles, const parts *y, const parts *
                               double *c)
 {
     enum { ROWS = 32 };
-    grail_status status = GRAIL_OK;
     for (int64_t i = 0; i < tiling_count(tiles); i++) {
         const tile t = tiling_at(tiles, i);
-        TRY(multiply_parts(y, x, &t, tile_on_diagonal(tiles, &t), sums));
+        CHECK(multiply_parts(y, x, &t, tile_on_diagonal(tiles, &t), sums));
         addition a = {tiles, &t, sums, c};
         parallel_for(t.height, ROWS, add_rows, &a);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status sum_gram(const operation *o, int count)

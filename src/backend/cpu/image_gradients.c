@@ -59,7 +59,6 @@ out:
  * products (64 images, 2 threads). */
 grail_status cpu_conv2d_gradient(const operation *o)
 {
-    grail_status status = GRAIL_OK;
     const conv_shape *s = o->with.conv;
     const matrix x = o->m[0];
     const matrix dy = o->m[2];
@@ -68,18 +67,17 @@ grail_status cpu_conv2d_gradient(const operation *o)
         return GRAIL_OK;
     }
     if (o->m[3].memory != NULL) {
-        TRY(onednn_input_gradient(s, o->m[1].memory, dy.memory, o->m[3].memory));
+        CHECK(onednn_input_gradient(s, o->m[1].memory, dy.memory, o->m[3].memory));
     }
     if (dweight.memory != NULL) {
-        TRY(overruns_in_onednn(&s->window)
-                ? add_by_products(s, x, dy, dweight)
-                : onednn_add_weight_gradient(s, x.memory, dy.memory, dweight.memory));
+        CHECK(overruns_in_onednn(&s->window)
+                  ? add_by_products(s, x, dy, dweight)
+                  : onednn_add_weight_gradient(s, x.memory, dy.memory, dweight.memory));
     }
     if (o->m[5].memory != NULL) {
-        TRY(add_bias_gradient(dy, o->m[5].memory));
+        CHECK(add_bias_gradient(dy, o->m[5].memory));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 typedef struct pool_job {

@@ -4,16 +4,13 @@
  * pool. */
 static grail_status table_values(const node_run *r, int64_t count, matrix *out)
 {
-    grail_status status = GRAIL_OK;
     host_view v = {0};
-    TRY(matrix_pool_take(r->pool, 1, count, out));
-    TRY(host_view_open(*out, GRAIL_DTYPE_F32, HOST_WRITES, &v));
+    CHECK(matrix_pool_take(r->pool, 1, count, out));
+    CHECK(host_view_open(*out, GRAIL_DTYPE_F32, HOST_WRITES, &v));
     for (int64_t i = 0; i < count; i++) {
         ((float *)v.values)[i] = (float)r->node->positions.table[i];
     }
-    TRY(host_view_close(&v));
-out:
-    return status;
+    return host_view_close(&v);
 }
 
 /* Those of the weight, or its gradient, that are added, as one row. */
@@ -40,14 +37,12 @@ out:
 
 static grail_status back_positions(node_back *b)
 {
-    grail_status status = GRAIL_OK;
     const matrix dy = by_sample(&b->run, b->dy);
     if (matrix_exists(b->dweight)) {
-        TRY(back_add_column_sums(b, dy, first_rows(&b->run, b->dweight)));
+        CHECK(back_add_column_sums(b, dy, first_rows(&b->run, b->dweight)));
     }
     back_pass(b, 0);
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 const operator_code operator_positions = {run_positions, back_positions};

@@ -61,18 +61,16 @@ static grail_status check_scores(int64_t row, int64_t outputs, const double *sco
 static grail_status choose_rows(const route_attributes *a, matrix m, const double *scores,
                                 double *shares, route *t)
 {
-    grail_status status = GRAIL_OK;
     for (int64_t r = 0; r < m.rows; r++) {
         const double *row = scores + r * m.columns;
-        TRY(check_scores(r, m.columns, row));
+        CHECK(check_scores(r, m.columns, row));
         if (is_chosen(a, m.columns, row, a->output)) {
             find_shares(a, m.columns, row, shares);
             t->rows[t->count++] = r;
             t->weights[r] = shares[a->output];
         }
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 /* Downloads the scores and finds the route; route_fini frees. */

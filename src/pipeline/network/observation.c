@@ -87,18 +87,15 @@ static observation describe(const compression_request *request, int index, int c
  * columns behind the others of the same input. */
 static grail_status make_target_weight(backend *b, const observation *o, int64_t wide, matrix *out)
 {
-    grail_status status = GRAIL_OK;
     const int64_t rows = o->layout.rows * o->layout.tap_rows;
     const int64_t width = o->layout.features * o->layout.taps;
     if (wide == width) {
-        TRY(matrix_new(b, backend_weight_type(b), rows, width, out));
-        TRY(matrix_upload_f32(*out, o->weight));
-        goto out;
+        CHECK(matrix_new(b, backend_weight_type(b), rows, width, out));
+        CHECK(matrix_upload_f32(*out, o->weight));
+        return GRAIL_OK;
     }
-    TRY(matrix_new_zero(b, backend_type(b), rows, wide, out));
-    TRY(matrix_upload_f32(matrix_columns(*out, 0, width), o->weight));
-out:
-    return status;
+    CHECK(matrix_new_zero(b, backend_type(b), rows, wide, out));
+    return matrix_upload_f32(matrix_columns(*out, 0, width), o->weight);
 }
 
 /* A dense output contains the consumer's bias; a product does not. */

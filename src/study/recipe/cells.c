@@ -169,7 +169,6 @@ grail_status sweep_cell_of_settings(const char *where, const line_settings *sett
                                     const sweep_recipe *recipe, const sweep_cell *cells,
                                     int64_t count, int64_t *index)
 {
-    grail_status status = GRAIL_OK;
     sweep_cell cell = {
         .checkpoint = sweep_checkpoints_find(&recipe->checkpoints, settings->checkpoint),
         .open_loop = settings->open_loop,
@@ -179,18 +178,17 @@ grail_status sweep_cell_of_settings(const char *where, const line_settings *sett
         .variant = settings->variant,
     };
     if (cell.checkpoint < 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: the recipe has no checkpoint \"%s\"", where,
-             settings->checkpoint);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: the recipe has no checkpoint \"%s\"", where,
+                         settings->checkpoint);
     }
-    TRY(sweep_find_selector(where, settings->selector, &cell.selector));
+    CHECK(sweep_find_selector(where, settings->selector, &cell.selector));
     const sweep_cell *found =
         count == 0 ? NULL : bsearch(&cell, cells, (size_t)count, sizeof cells[0], compare_cells);
     if (found == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: this cell is not in the recipe", where);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: this cell is not in the recipe", where);
     }
     *index = found - cells;
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 const char *sweep_cell_text(const sweep_recipe *recipe, const sweep_cell *cell,

@@ -26,7 +26,6 @@ static grail_status read_setting(const char *where, const char *key, const json_
 
 static grail_status read_settings(const char *where, const json_t *object, sweep_checkpoint *c)
 {
-    grail_status status = GRAIL_OK;
     json_t *settings = json_object_get(object, "settings");
     const char *key = NULL;
     json_t *value = NULL;
@@ -34,16 +33,16 @@ static grail_status read_settings(const char *where, const json_t *object, sweep
         return GRAIL_OK;
     }
     if (!json_is_object(settings) || json_object_size(settings) > MOST_SETTINGS) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"settings\" is not an object of at most %d entries", where,
-             MOST_SETTINGS);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: \"settings\" is not an object of at most %d entries", where,
+                         MOST_SETTINGS);
     }
-    TRY(memory_new(&c->settings, json_object_size(settings), sizeof c->settings[0]));
+    CHECK(memory_new(&c->settings, json_object_size(settings), sizeof c->settings[0]));
     json_object_foreach (settings, key, value) {
-        TRY(read_setting(where, key, value, &c->settings[c->setting_count]));
+        CHECK(read_setting(where, key, value, &c->settings[c->setting_count]));
         c->setting_count++;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_checkpoint(const char *source, json_t *object, const char *directory,

@@ -182,18 +182,16 @@ out:
 static grail_status read_list(const char *where, const json_t *array, sweep_axis axis,
                               const sweep_checkpoints *checkpoints, sweep_list *out)
 {
-    grail_status status = GRAIL_OK;
     const size_t count = json_array_size(array);
     if (!json_is_array(array) || count < 1 || count > LONGEST_LIST) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is not an array of 1 to %d entries", where,
-             axes[axis].key, LONGEST_LIST);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is not an array of 1 to %d entries", where,
+                         axes[axis].key, LONGEST_LIST);
     }
-    TRY(memory_new(&out->values, count, sizeof out->values[0]));
+    CHECK(memory_new(&out->values, count, sizeof out->values[0]));
     for (size_t i = 0; i < count; i++) {
-        TRY(read_entry(where, array, axis, checkpoints, out));
+        CHECK(read_entry(where, array, axis, checkpoints, out));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status copy_list(const sweep_list *from, sweep_list *out)
@@ -212,15 +210,12 @@ static grail_status default_list(sweep_axis axis, const sweep_checkpoints *check
                                  sweep_list *out)
 {
     const int count = axis == SWEEP_CHECKPOINTS ? checkpoints->count : 1;
-    const grail_status status =
-        memory_new_unset(&out->values, (size_t)count, sizeof out->values[0]);
-    if (status == GRAIL_OK) {
-        for (int i = 0; i < count; i++) {
-            out->values[i] = axis == SWEEP_CHECKPOINTS ? (double)i : axes[axis].fallback;
-        }
-        out->count = count;
+    CHECK(memory_new_unset(&out->values, (size_t)count, sizeof out->values[0]));
+    for (int i = 0; i < count; i++) {
+        out->values[i] = axis == SWEEP_CHECKPOINTS ? (double)i : axes[axis].fallback;
     }
-    return status;
+    out->count = count;
+    return GRAIL_OK;
 }
 
 static bool has_default(sweep_axis axis)

@@ -71,36 +71,32 @@ bool sweep_recipe_cuts(const sweep_recipe *recipe, const char *kind)
 
 static grail_status read_kinds(const char *source, const json_t *document, sweep_recipe *r)
 {
-    grail_status status = GRAIL_OK;
     const json_t *list = json_object_get(document, "sites");
     if (!json_is_array(list) || json_array_size(list) < 1) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"sites\" is not an array of kinds of sites", source);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"sites\" is not an array of kinds of sites",
+                         source);
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *kind = NULL;
-        TRY(find_kind(source, i, json_string_value(json_array_get(list, i)), &kind));
+        CHECK(find_kind(source, i, json_string_value(json_array_get(list, i)), &kind));
         if (sweep_recipe_cuts(r, kind) || r->kind_count == SWEEP_MOST_KINDS) {
-            FAIL(GRAIL_ERROR_FORMAT, "%s: sites[%zu]: repeats an earlier entry of the list", source,
-                 i);
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "%s: sites[%zu]: repeats an earlier entry of the list", source, i);
         }
         r->kinds[r->kind_count++] = kind;
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status read_choices(const char *source, const json_t *document, sweep_recipe *r)
 {
-    grail_status status = GRAIL_OK;
     const char *about = NULL;
-    TRY(json_get_string(source, document, "about", NULL, &about));
-    TRY(json_get_string(source, document, "$schema", NULL, &about));
-    TRY(read_kinds(source, document, r));
+    CHECK(json_get_string(source, document, "about", NULL, &about));
+    CHECK(json_get_string(source, document, "$schema", NULL, &about));
+    CHECK(read_kinds(source, document, r));
     grail_compress_options_init(&r->run);
     options_init(choices, r);
-    TRY(options_from_json(source, document, choices, r));
-out:
-    return status;
+    return options_from_json(source, document, choices, r);
 }
 
 static grail_status read_grids(const char *source, const json_t *document, sweep_recipe *r)

@@ -346,15 +346,14 @@ static grail_status check_options(const grail_sweep_options *o)
 
 static grail_status open_checkpoints(sweep *s)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_new(&s->data, (size_t)s->recipe.checkpoints.count, sizeof s->data[0]));
-    TRY(memory_new(&s->dense_found, (size_t)s->recipe.checkpoints.count, sizeof s->dense_found[0]));
+    CHECK(memory_new(&s->data, (size_t)s->recipe.checkpoints.count, sizeof s->data[0]));
+    CHECK(
+        memory_new(&s->dense_found, (size_t)s->recipe.checkpoints.count, sizeof s->dense_found[0]));
     for (int i = 0; i < s->recipe.checkpoints.count; i++) {
-        TRY(error_in(sweep_checkpoint_open(&s->recipe, i, &s->data[i]), "checkpoint \"%s\"",
-                     s->recipe.checkpoints.list[i].name));
+        CHECK(error_in(sweep_checkpoint_open(&s->recipe, i, &s->data[i]), "checkpoint \"%s\"",
+                       s->recipe.checkpoints.list[i].name));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static void tell_notice(const sweep *s, int index, const char *notice)
@@ -454,18 +453,16 @@ static int watch_dense(void *user, int64_t done, int64_t total, double top1)
 
 static grail_status evaluate_dense(sweep *s)
 {
-    grail_status status = GRAIL_OK;
     result_line line = {0};
     for (int i = 0; i < s->recipe.checkpoints.count; i++) {
         if (s->dense_found[i]) {
             continue;
         }
-        TRY(error_in(sweep_dense_measure(&s->recipe, i, &s->data[i], watch_dense, s, &line),
-                     "checkpoint \"%s\"", s->recipe.checkpoints.list[i].name));
-        TRY(sweep_results_append(&s->results, &line));
+        CHECK(error_in(sweep_dense_measure(&s->recipe, i, &s->data[i], watch_dense, s, &line),
+                       "checkpoint \"%s\"", s->recipe.checkpoints.list[i].name));
+        CHECK(sweep_results_append(&s->results, &line));
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 static void fill_summary(const sweep *s, grail_sweep_summary *out)
