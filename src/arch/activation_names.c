@@ -38,10 +38,15 @@ grail_status read_activation(const char *source, const json_t *object, const cha
 
 const char *activation_name(activation_kind kind)
 {
+    static const char *const names[] = {
+#define ACTIVATION(kind, name) [ACTIVATION_##kind] = #name,
+#include "graph/activation_list.h"
+#undef ACTIVATION
+    };
     for (int i = 0; i < KNOWN_COUNT; i++) {
         if (known[i].kind == kind) {
             return known[i].name;
         }
     }
-    return "";
+    return names[kind];
 }

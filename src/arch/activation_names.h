@@ -10,7 +10,7 @@
 grail_status read_activation(const char *source, const json_t *object, const char *key,
                              activation_kind fallback, activation_kind *out) GRAIL_MUST_CHECK;
 
-/** The name that Hugging Face configurations use. */
+/** The name that Hugging Face configurations use, else that of its row in activation_list.h. */
 const char *activation_name(activation_kind kind);
 
 #endif

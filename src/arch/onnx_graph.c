@@ -142,12 +142,22 @@ static grail_status emit_sigmoid_gate(translation *t, onnx_name x, double factor
     return onnx_emit_two(t, "Mul", x, gate, y);
 }
 
+static grail_status emit_relu6(translation *t, onnx_name x, onnx_name *y)
+{
+    CHECK(onnx_emit_one(t, "Relu", x, &x));
+    return onnx_emit_real(t, "Min", x, 6.0, y);
+}
+
+static grail_status emit_hard_sigmoid(translation *t, onnx_name x, onnx_name *y)
+{
+    CHECK(onnx_emit_real(t, "Add", x, 3.0, &x));
+    CHECK(emit_relu6(t, x, &x));
+    return onnx_emit_real(t, "Div", x, 6.0, y);
+}
+
 static grail_status translate_activation(translation *t, const node *n, translated *y)
 {
-    const grail_status status = onnx_value(t, n, 0, false, y);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(onnx_value(t, n, 0, false, y));
     switch (n->activation) {
     case ACTIVATION_RELU:
         return onnx_emit_one(t, "Relu", y->name, &y->name);
@@ -159,6 +169,14 @@ static grail_status translate_activation(translation *t, const node *n, translat
         return emit_sigmoid_gate(t, y->name, 1.702, &y->name);
     case ACTIVATION_SILU:
         return emit_sigmoid_gate(t, y->name, 1.0, &y->name);
+    case ACTIVATION_SIGMOID:
+        return onnx_emit_one(t, "Sigmoid", y->name, &y->name);
+    case ACTIVATION_RELU6:
+        return emit_relu6(t, y->name, &y->name);
+    case ACTIVATION_HARD_SIGMOID:
+        return emit_hard_sigmoid(t, y->name, &y->name);
+    case ACTIVATION_KINDS:
+        break;
     }
     return onnx_refuse("an activation");
 }

@@ -6,11 +6,10 @@
 #include <stdint.h>
 
 typedef enum activation_kind {
-    ACTIVATION_SILU,      /* x * sigmoid(x) */
-    ACTIVATION_GELU,      /* x * Phi(x), erf */
-    ACTIVATION_GELU_TANH, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
-    ACTIVATION_RELU,
-    ACTIVATION_QUICK_GELU /* x * sigmoid(1.702 x) */
+#define ACTIVATION(kind, name) ACTIVATION_##kind,
+#include "graph/activation_list.h"
+#undef ACTIVATION
+    ACTIVATION_KINDS
 } activation_kind;
 
 /** Positions of one sample: an image's height and width, or a sequence's length and 1. */

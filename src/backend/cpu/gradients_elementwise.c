@@ -1,7 +1,6 @@
 /* Gradients that are made element by element in f32, and the step of an optimiser. */
 #include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/special.h"
 
 #include "base/parallel.h"
 
@@ -10,101 +9,6 @@
 
 /* Elements that one thread takes at once. */
 enum { GRAIN = 1 << 15 };
-
-typedef struct activation_gradient {
-    const float *x, *dy;
-    float *dx;   /* may be dy */
-    float bound; /* a variable, since compilers fold what follows from a constant into branches */
-} activation_gradient;
-
-/* Beyond this the slopes of the smooth activations are 0 or 1 in f32, and products of x with
- * vanishing or growing exponentials could make NaN of it. */
-static const float largest_argument = 64.0F;
-
-static inline float within(float bound, float x)
-{
-    return x < -bound ? -bound : x > bound ? bound : x;
-}
-
-/* Of x s(u), s(u) = 1 / (1 + exp(-u)) with du/dx = slope; 1 - s is exp(-u) s, without a difference
- * that cancels. */
-static inline float gated_slope(float x, float u, float slope)
-{
-    const float e = exp_f32(-u);
-    const float s = 1.0F / (1.0F + e);
-    return s + s * (x * (e * s) * slope);
-}
-
-CPU_CLONES static void silu(int64_t begin, int64_t end, void *context)
-{
-    const activation_gradient *g = context;
-    const float bound = g->bound;
-    for (int64_t i = begin; i < end; i++) {
-        const float x = within(bound, g->x[i]);
-        g->dx[i] = gated_slope(x, x, 1.0F) * g->dy[i];
-    }
-}
-
-/* Phi(x) + x phi(x), Phi(x) = Q for x <= 0 and 1 - Q otherwise, Q = erfc(|x| / sqrt(2)) / 2. */
-CPU_CLONES static void gelu(int64_t begin, int64_t end, void *context)
-{
-    const activation_gradient *g = context;
-    const float bound = g->bound;
-    const float density = (float)(0.5 * M_2_SQRTPI * M_SQRT1_2); /* 1 / sqrt(2 pi) */
-    for (int64_t i = begin; i < end; i++) {
-        const float x = within(bound, g->x[i]);
-        const float z = fabsf(x) * (float)M_SQRT1_2;
-        const float tail = 0.5F * erfc_f32(z);
-        const float below = x > 0.0F ? 1.0F - tail : tail;
-        g->dx[i] = (below + density * x * exp_f32(-z * z)) * g->dy[i];
-    }
-}
-
-/* 0.5 x (1 + tanh u) = x s(2 u) */
-CPU_CLONES static void gelu_tanh(int64_t begin, int64_t end, void *context)
-{
-    const activation_gradient *g = context;
-    const float bound = g->bound;
-    const float factor = (float)(2.0 * M_2_SQRTPI * M_SQRT1_2);
-    for (int64_t i = begin; i < end; i++) {
-        const float x = within(bound, g->x[i]);
-        const float u = factor * (x + 0.044715F * x * x * x);
-        const float slope = factor * (1.0F + 3.0F * 0.044715F * x * x);
-        g->dx[i] = gated_slope(x, u, slope) * g->dy[i];
-    }
-}
-
-CPU_CLONES static void quick_gelu(int64_t begin, int64_t end, void *context)
-{
-    const activation_gradient *g = context;
-    const float bound = g->bound;
-    for (int64_t i = begin; i < end; i++) {
-        const float x = within(bound, g->x[i]);
-        g->dx[i] = gated_slope(x, 1.702F * x, 1.702F) * g->dy[i];
-    }
-}
-
-CPU_CLONES static void relu(int64_t begin, int64_t end, void *context)
-{
-    const activation_gradient *g = context;
-    for (int64_t i = begin; i < end; i++) {
-        g->dx[i] = (g->x[i] > 0.0F ? 1.0F : 0.0F) * g->dy[i];
-    }
-}
-
-grail_status cpu_activate_gradient(const operation *o)
-{
-    static const parallel_body bodies[] = {
-        [ACTIVATION_SILU] = silu,
-        [ACTIVATION_GELU] = gelu,
-        [ACTIVATION_GELU_TANH] = gelu_tanh,
-        [ACTIVATION_RELU] = relu,
-        [ACTIVATION_QUICK_GELU] = quick_gelu,
-    };
-    activation_gradient g = {o->m[0].memory, o->m[1].memory, o->m[2].memory, largest_argument};
-    parallel_for(matrix_count(o->m[0]), GRAIN, bodies[o->with.activation], &g);
-    return GRAIL_OK;
-}
 
 enum { COLUMNS = 256 }; /* whose sums over rows are formed at once */
 

@@ -57,33 +57,6 @@ grail_status ref_rope(const operation *o)
     return GRAIL_OK;
 }
 
-static double activate(activation_kind kind, double x)
-{
-    switch (kind) {
-    case ACTIVATION_SILU:
-        return x / (1.0 + exp(-x));
-    case ACTIVATION_GELU:
-        return 0.5 * x * erfc(-x * M_SQRT1_2);
-    case ACTIVATION_GELU_TANH:
-        return 0.5 * x * (1.0 + tanh(M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x)));
-    case ACTIVATION_QUICK_GELU:
-        return x / (1.0 + exp(-1.702 * x));
-    case ACTIVATION_RELU:
-        break;
-    }
-    return x < 0.0 ? 0.0 : x;
-}
-
-grail_status ref_activate(const operation *o)
-{
-    const double *x = o->m[0].memory;
-    double *y = o->m[1].memory;
-    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
-        y[i] = activate(o->with.activation, x[i]);
-    }
-    return GRAIL_OK;
-}
-
 static double product_of(double a, double b)
 {
     return a * b;

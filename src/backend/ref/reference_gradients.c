@@ -122,43 +122,6 @@ grail_status ref_unit_length_gradient(const operation *o)
     return GRAIL_OK;
 }
 
-/* Of x s(u), s(u) = 1 / (1 + exp(-u)) with du/dx = slope. */
-static double gated_slope(double x, double u, double slope)
-{
-    const double s = 1.0 / (1.0 + exp(-u));
-    return s + x * s * (1.0 - s) * slope;
-}
-
-static double slope_of(activation_kind kind, double x)
-{
-    const double tanh_factor = M_2_SQRTPI * M_SQRT1_2; /* sqrt(2 / pi) */
-    switch (kind) {
-    case ACTIVATION_SILU:
-        return gated_slope(x, x, 1.0);
-    case ACTIVATION_GELU: /* Phi(x) + x phi(x) */
-        return 0.5 * erfc(-x * M_SQRT1_2) + 0.5 * tanh_factor * x * exp(-0.5 * x * x);
-    case ACTIVATION_GELU_TANH: /* 0.5 x (1 + tanh u) = x s(2 u) */
-        return gated_slope(x, 2.0 * tanh_factor * (x + 0.044715 * x * x * x),
-                           2.0 * tanh_factor * (1.0 + 3.0 * 0.044715 * x * x));
-    case ACTIVATION_QUICK_GELU:
-        return gated_slope(x, 1.702 * x, 1.702);
-    case ACTIVATION_RELU:
-        break;
-    }
-    return x > 0.0 ? 1.0 : 0.0;
-}
-
-grail_status ref_activate_gradient(const operation *o)
-{
-    const double *x = o->m[0].memory;
-    const double *dy = o->m[1].memory;
-    double *dx = o->m[2].memory;
-    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
-        dx[i] = slope_of(o->with.activation, x[i]) * dy[i];
-    }
-    return GRAIL_OK;
-}
-
 /* log sum exp of a row */
 static double log_sum(int64_t classes, const double *row)
 {

@@ -1,0 +1,172 @@
+/* Activations of the cpu backend in f32: of each its value and its slope, and loops over both. */
+#include "backend/cpu/clones.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/special.h"
+
+#include "base/parallel.h"
+
+#include <math.h>
+
+/* Elements that one thread takes at once: some 10 microseconds of work. */
+enum { GRAIN = 1 << 15 };
+
+static inline float within(float least, float most, float x)
+{
+    return x < least ? least : x > most ? most : x; /* NaN stays */
+}
+
+/* Of x s(u), s(u) = 1 / (1 + exp(-u)) with du/dx = slope; 1 - s is exp(-u) s, without a difference
+ * that cancels. */
+static inline float gated_slope(float x, float u, float slope)
+{
+    const float e = exp_f32(-u);
+    const float s = 1.0F / (1.0F + e);
+    return s + s * (x * (e * s) * slope);
+}
+
+static inline float silu(float x)
+{
+    return x / (1.0F + exp_f32(-x));
+}
+
+static inline float silu_slope(float x)
+{
+    return gated_slope(x, x, 1.0F);
+}
+
+/* x Phi(x) = x - x Q for x > 0 and x Q otherwise, Q = erfc(|x| / sqrt(2)) / 2. */
+static inline float gelu(float x)
+{
+    const float z = fabsf(x) * (float)M_SQRT1_2;
+    const float tail = 0.5F * x * erfc_f32(z);
+    return x > 0.0F ? x - tail : tail;
+}
+
+/* Phi(x) + x phi(x), Phi(x) = Q for x <= 0 and 1 - Q otherwise. */
+static inline float gelu_slope(float x)
+{
+    const float density = (float)(0.5 * M_2_SQRTPI * M_SQRT1_2); /* 1 / sqrt(2 pi) */
+    const float z = fabsf(x) * (float)M_SQRT1_2;
+    const float tail = 0.5F * erfc_f32(z);
+    const float below = x > 0.0F ? 1.0F - tail : tail;
+    return below + density * x * exp_f32(-z * z);
+}
+
+/* 0.5 x (1 + tanh u) = x / (1 + exp(-2 u)) */
+static inline float gelu_tanh(float x)
+{
+    const float factor = (float)(-2.0 * M_2_SQRTPI * M_SQRT1_2);
+    return x / (1.0F + exp_f32(factor * (x + 0.044715F * x * x * x)));
+}
+
+static inline float gelu_tanh_slope(float x)
+{
+    const float factor = (float)(2.0 * M_2_SQRTPI * M_SQRT1_2);
+    const float u = factor * (x + 0.044715F * x * x * x);
+    return gated_slope(x, u, factor * (1.0F + 3.0F * 0.044715F * x * x));
+}
+
+static inline float quick_gelu(float x)
+{
+    return x / (1.0F + exp_f32(-1.702F * x));
+}
+
+static inline float quick_gelu_slope(float x)
+{
+    return gated_slope(x, 1.702F * x, 1.702F);
+}
+
+static inline float relu(float x)
+{
+    return x < 0.0F ? 0.0F : x; /* NaN stays */
+}
+
+static inline float relu_slope(float x)
+{
+    return x > 0.0F ? 1.0F : 0.0F;
+}
+
+static inline float relu6(float x)
+{
+    return within(0.0F, 6.0F, x);
+}
+
+static inline float relu6_slope(float x)
+{
+    return x > 0.0F && x < 6.0F ? 1.0F : 0.0F;
+}
+
+static inline float sigmoid(float x)
+{
+    return 1.0F / (1.0F + exp_f32(-x));
+}
+
+static inline float sigmoid_slope(float x)
+{
+    const float e = exp_f32(-x);
+    const float s = 1.0F / (1.0F + e);
+    return e * s * s;
+}
+
+static inline float hard_sigmoid(float x)
+{
+    return relu6(x + 3.0F) / 6.0F;
+}
+
+static inline float hard_sigmoid_slope(float x)
+{
+    return relu6_slope(x + 3.0F) / 6.0F;
+}
+
+typedef struct activation_job {
+    const float *x, *dy;
+    float *y;    /* or dx; may be the input */
+    float bound; /* a variable, since compilers fold what follows from a constant into branches */
+} activation_job;
+
+/* Beyond this the slopes are 0 or 1 in f32, and products of x with vanishing or growing
+ * exponentials could make NaN of it. */
+static const float largest_argument = 64.0F;
+
+#define ACTIVATION(kind, name)                                                                     \
+    CPU_CLONES static void name##_values(int64_t begin, int64_t end, void *context)                \
+    {                                                                                              \
+        const activation_job *j = context;                                                         \
+        for (int64_t i = begin; i < end; i++) {                                                    \
+            j->y[i] = name(j->x[i]);                                                               \
+        }                                                                                          \
+    }                                                                                              \
+    CPU_CLONES static void name##_slopes(int64_t begin, int64_t end, void *context)                \
+    {                                                                                              \
+        const activation_job *j = context;                                                         \
+        const float bound = j->bound;                                                              \
+        for (int64_t i = begin; i < end; i++) {                                                    \
+            j->y[i] = name##_slope(within(-bound, bound, j->x[i])) * j->dy[i];                     \
+        }                                                                                          \
+    }
+#include "graph/activation_list.h"
+#undef ACTIVATION
+
+typedef struct activation_loops {
+    parallel_body values, slopes;
+} activation_loops;
+
+static const activation_loops loops[] = {
+#define ACTIVATION(kind, name) [ACTIVATION_##kind] = {name##_values, name##_slopes},
+#include "graph/activation_list.h"
+#undef ACTIVATION
+};
+
+grail_status cpu_activate(const operation *o)
+{
+    activation_job job = {.x = o->m[0].memory, .y = o->m[1].memory};
+    parallel_for(matrix_count(o->m[0]), GRAIN, loops[o->with.activation].values, &job);
+    return GRAIL_OK;
+}
+
+grail_status cpu_activate_gradient(const operation *o)
+{
+    activation_job job = {o->m[0].memory, o->m[1].memory, o->m[2].memory, largest_argument};
+    parallel_for(matrix_count(o->m[0]), GRAIN, loops[o->with.activation].slopes, &job);
+    return GRAIL_OK;
+}
