@@ -144,8 +144,13 @@ grail_status onnx_refuse(const char *what)
     return error_set(GRAIL_ERROR_UNSUPPORTED, "cannot translate %s to ONNX", what);
 }
 
-grail_status onnx_image(const translation *t, const node *n, const char *what, translated *out)
+grail_status onnx_image(translation *t, const node *n, const char *what, translated *out)
 {
+    const int64_t pixel[] = {0, t->widths[n->inputs[0]], 1, 1};
     *out = t->values[n->inputs[0]];
+    if (out->layout == LAYOUT_VECTOR) {
+        CHECK(onnx_emit_reshape(t, out->name, 4, pixel, &out->name));
+        out->layout = LAYOUT_IMAGE;
+    }
     return out->layout == LAYOUT_IMAGE ? GRAIL_OK : onnx_refuse(what);
 }

@@ -62,9 +62,9 @@ grail_status onnx_channels(translation *t, int parameter, int64_t width, double 
 /** Input `i` of a node; images become tokens where `tokens` is set. */
 grail_status onnx_value(translation *t, const node *n, int i, bool tokens,
                         translated *out) GRAIL_MUST_CHECK;
-/** The first input, which must be images; otherwise the message says that `what` cannot be
- * translated. */
-grail_status onnx_image(const translation *t, const node *n, const char *what,
+/** The first input, which must be images, or vectors, which become images of one pixel; otherwise
+ * the message says that `what` cannot be translated. */
+grail_status onnx_image(translation *t, const node *n, const char *what,
                         translated *out) GRAIL_MUST_CHECK;
 
 /** GRAIL_ERROR_UNSUPPORTED: cannot translate `what`. */

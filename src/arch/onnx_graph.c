@@ -1,15 +1,16 @@
 #include "arch/onnx_graph.h"
 
 #include "arch/onnx_emit.h"
+#include "graph/operators.h"
 
 #include <math.h>
 
 static const char position_table[] = "grail/positions";
 
-/* The attributes that Conv and MaxPool share. */
+/* The attributes that Conv and MaxPool share, and behind them the groups of a Conv. */
 typedef struct window_attributes {
     int64_t kernel[2], strides[2], pads[4], dilations[2];
-    onnx_attribute list[4];
+    onnx_attribute list[5];
 } window_attributes;
 
 static void describe_window(const window2d *w, window_attributes *a)
@@ -39,9 +40,11 @@ static grail_status translate_convolution(translation *t, const node *n, transla
         CHECK(onnx_parameter(t, n->bias, &bias));
     }
     describe_window(&n->window, &window);
+    window.list[4] =
+        (onnx_attribute){.name = "group", .kind = ONNX_INTEGER, .integer = t->widths[n->output]};
     const char *const inputs[] = {y->name.text, weight.text, bias.text};
-    return onnx_emit_with(t, "Conv", n->bias != GRAPH_NONE ? 3 : 2, inputs, 4, window.list,
-                          &y->name);
+    return onnx_emit_with(t, "Conv", n->bias != GRAPH_NONE ? 3 : 2, inputs, node_is_map(n) ? 4 : 5,
+                          window.list, &y->name);
 }
 
 static grail_status translate_max_pool(translation *t, const node *n, translated *y)
@@ -367,14 +370,23 @@ static grail_status translate_unit_length(translation *t, const node *n, transla
 typedef grail_status (*translator)(translation *t, const node *n, translated *y);
 
 static const translator translators[] = {
-    [NODE_LINEAR] = translate_linear,           [NODE_ATTENTION] = translate_attention,
-    [NODE_ACTIVATION] = translate_activation,   [NODE_MULTIPLY] = translate_elementwise,
-    [NODE_ADD] = translate_elementwise,         [NODE_CONV2D] = translate_convolution,
-    [NODE_BATCH_NORM] = translate_batch_norm,   [NODE_LAYER_NORM] = translate_layer_norm,
-    [NODE_MAX_POOL] = translate_max_pool,       [NODE_MEAN] = translate_mean,
-    [NODE_SHORTCUT] = translate_shortcut,       [NODE_PATCHES] = translate_patches,
-    [NODE_CLASS_TOKEN] = translate_class_token, [NODE_POSITIONS] = translate_positions,
-    [NODE_FIRST_TOKEN] = translate_first_token, [NODE_UNIT_LENGTH] = translate_unit_length,
+    [NODE_LINEAR] = translate_linear,
+    [NODE_ATTENTION] = translate_attention,
+    [NODE_ACTIVATION] = translate_activation,
+    [NODE_MULTIPLY] = translate_elementwise,
+    [NODE_ADD] = translate_elementwise,
+    [NODE_CONV2D] = translate_convolution,
+    [NODE_DEPTHWISE] = translate_convolution,
+    [NODE_BATCH_NORM] = translate_batch_norm,
+    [NODE_LAYER_NORM] = translate_layer_norm,
+    [NODE_MAX_POOL] = translate_max_pool,
+    [NODE_MEAN] = translate_mean,
+    [NODE_SHORTCUT] = translate_shortcut,
+    [NODE_PATCHES] = translate_patches,
+    [NODE_CLASS_TOKEN] = translate_class_token,
+    [NODE_POSITIONS] = translate_positions,
+    [NODE_FIRST_TOKEN] = translate_first_token,
+    [NODE_UNIT_LENGTH] = translate_unit_length,
 };
 
 static grail_status translate_node(translation *t, const node *n)

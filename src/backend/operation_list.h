@@ -89,6 +89,13 @@ OPERATION(conv2d, "vv?v?vV",
               has_shape(residual, y),
           .m = {x, weight, bias, residual, y}, .with = {.conv = shape, .relu = relu})
 
+/** Y[samples * out positions, c] = conv(X[., c], weight[c, taps]) + bias[c], each channel on its
+ * own; bias may be missing. */
+OPERATION(depthwise, "vv?vV",
+          (const conv_shape *shape, matrix x, matrix weight, matrix bias, matrix y),
+          kernels_fit(shape, x, weight, y) && has_columns(bias, y.columns),
+          .m = {x, weight, bias, y}, .with.conv = shape)
+
 /** The patches that the window reads: P[rows * out.width, channels_in * taps], features in the
  * order of a weight's row: channel, then tap row, then tap column; 0 outside. Only the output rows
  * [begin, end) of all samples * out.height are made. */
@@ -205,6 +212,13 @@ OPERATION(conv2d_gradient, "vvv?V?V?V",
           convolution_fits(shape, x, weight, dy) && has_shape(dx, x) &&
               has_shape(dweight, weight) && has_columns(dbias, dy.columns),
           .m = {x, weight, dy, dx, dweight, dbias}, .with.conv = shape)
+
+/** Of Y = depthwise(X, weight) + bias; dbias is that of a sum over rows. Both gradients may be
+ * missing. */
+OPERATION(depthwise_gradient, "vvv?V?V",
+          (const conv_shape *shape, matrix x, matrix weight, matrix dy, matrix dx, matrix dweight),
+          kernels_fit(shape, x, weight, dy) && has_shape(dx, x) && has_shape(dweight, weight),
+          .m = {x, weight, dy, dx, dweight}, .with.conv = shape)
 
 /** dy goes to the first of the largest elements of each window. */
 OPERATION(max_pool_gradient, "vvV", (const conv_shape *shape, matrix x, matrix dy, matrix dx),

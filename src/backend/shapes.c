@@ -86,6 +86,12 @@ bool convolution_fits(const conv_shape *s, matrix x, matrix weight, matrix y)
            weight.columns == s->channels_in * taps;
 }
 
+bool kernels_fit(const conv_shape *s, matrix x, matrix weight, matrix y)
+{
+    return window_fits(s, x, y) && x.columns == y.columns && weight.rows == y.columns &&
+           weight.columns == s->window.kernel_height * s->window.kernel_width;
+}
+
 static bool positions_fit(const position_shape *s, matrix x, matrix y)
 {
     return s->window.padding == 0 && s->window.stride > 0 &&

@@ -22,6 +22,8 @@ bool product_fits(bool transpose_a, bool transpose_b, matrix a, matrix b, matrix
 bool attention_fits(const attention_shape *s, matrix q, matrix k, matrix v, matrix out);
 /** Whether X has the rows and columns of a window's input, and Y those of its output. */
 bool window_fits(const conv_shape *s, matrix x, matrix y);
+/** The same, for a weight of one kernel for each channel. */
+bool kernels_fit(const conv_shape *s, matrix x, matrix weight, matrix y);
 bool patches_fit(const conv_shape *s, int64_t begin, int64_t end, matrix x, matrix p);
 bool convolution_fits(const conv_shape *s, matrix x, matrix weight, matrix y);
 /** Whether X and Y are those of a shortcut, and of windows side by side. */

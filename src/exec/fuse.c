@@ -106,13 +106,18 @@ static void extend(survey *s, chain *c, int index)
 
 static chain find_chain(survey *s, int convolution)
 {
-    chain c = {.convolution = convolution, .last = convolution};
+    chain c = {.convolution = convolution,
+               .addition = GRAPH_NONE,
+               .relu = GRAPH_NONE,
+               .last = convolution};
     c.norm = find_norm(s, c.last);
     extend(s, &c, c.norm);
-    c.addition = free_reader(s, c.last, node_is_sum);
-    extend(s, &c, c.addition);
-    c.relu = free_reader(s, c.last, is_relu);
-    extend(s, &c, c.relu);
+    if (node_is_map(&s->g->nodes[convolution])) {
+        c.addition = free_reader(s, c.last, node_is_sum);
+        extend(s, &c, c.addition);
+        c.relu = free_reader(s, c.last, is_relu);
+        extend(s, &c, c.relu);
+    }
     return c;
 }
 
@@ -234,7 +239,7 @@ static grail_status fuse_nodes(fused_network *network, survey *s)
         ends[i].last = GRAPH_NONE;
     }
     for (int i = 0; i < g->node_count; i++) {
-        if (node_is_convolution(&g->nodes[i])) {
+        if (node_is_convolution(&g->nodes[i]) || node_has_kernels(g, &g->nodes[i])) {
             const chain c = find_chain(s, i);
             ends[c.last] = c;
         }

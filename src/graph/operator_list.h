@@ -37,6 +37,10 @@ OPERATOR(CONV2D, conv2d, .inputs = 1, .axis = AXIS_STARTS, .width = rows_of_weig
          .check = input_fits_weight, .extent = windows, .in_place = IN_PLACE_SECOND,
          .moves_window = true, .may_overflow = true, .looks_at_inputs = true)
 
+/* weight[channels, 1, kernel_height, kernel_width] over `window`, each channel on its own */
+OPERATOR(DEPTHWISE, depthwise, .inputs = 1, .check = rows_fit, .extent = windows,
+         .moves_window = true, .per_channel = true, .may_overflow = true, .looks_at_inputs = true)
+
 /* (x - mean) / sqrt(variance + epsilon) * weight + bias, per channel */
 OPERATOR(BATCH_NORM, batch_norm, .inputs = 1, .rows = ROWS_ALONE, .check = rows_fit,
          .in_place = IN_PLACE_ANY, .per_channel = true, .looks_at_inputs = true)

@@ -273,7 +273,7 @@ bool node_has_moments(const node *n)
     return n->mean != GRAPH_NONE;
 }
 
-static bool has_kernels(const graph *g, const node *n)
+bool node_has_kernels(const graph *g, const node *n)
 {
     return operator_of(n)->per_channel && n->weight != GRAPH_NONE &&
            g->parameters[n->weight].rank > 1;
@@ -281,7 +281,7 @@ static bool has_kernels(const graph *g, const node *n)
 
 int64_t node_products(const graph *g, const node *n, extent output)
 {
-    int64_t products = node_is_map(n) || has_kernels(g, n) ? output.height * output.width : 0;
+    int64_t products = node_is_map(n) || node_has_kernels(g, n) ? output.height * output.width : 0;
     for (int d = 0; products > 0 && d < g->parameters[n->weight].rank; d++) {
         products *= g->parameters[n->weight].shape[d];
     }

@@ -58,6 +58,8 @@ bool node_is_map(const node *n);
 bool node_is_linear(const node *n);
 /** Whether it is a map of patches: its weight has kernel positions. */
 bool node_is_convolution(const node *n);
+/** Whether each channel has a kernel of its own. */
+bool node_has_kernels(const graph *g, const node *n);
 /** Whether it adds two values of one shape. */
 bool node_is_sum(const node *n);
 /** Whether it normalises by a stored mean and variance per channel. */

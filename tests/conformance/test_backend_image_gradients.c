@@ -158,6 +158,72 @@ static void test_gradients_of_a_convolution_match_naive_sums(void **state)
     }
 }
 
+/* -- kernels per channel ----------------------------------------------------------------------- */
+
+/* The same with a kernel [c, taps] for each channel; no bias. */
+static convolution depthwise_of(const conv_shape *s)
+{
+    const int64_t channels = s->channels_out;
+    const int64_t taps = taps_of(s);
+    convolution c = {.shape = *s,
+                     .x = normals(inputs_of(s), 1, 1.0),
+                     .weight = normals(channels * taps, 2, 0.5),
+                     .dy = normals(positions_of(s) * channels, 4, 1.0),
+                     .weight_before = normals(channels * taps, 5, 1.0),
+                     .dx = doubles(inputs_of(s), 0.0),
+                     .dx_scale = doubles(inputs_of(s), 1.0),
+                     .dweight_scale = doubles(channels * taps, 4.0)};
+    c.dweight = widened(channels * taps, c.weight_before);
+    for (int64_t i = 0; i < positions_of(s) * channels * taps; i++) {
+        const int64_t channel = i / taps % channels;
+        const int64_t w = channel * taps + i % taps;
+        const int64_t from = tap_index(s, i / taps / channels, i % taps);
+        if (from >= 0) {
+            const int64_t x = from + channel;
+            const double dy = (double)c.dy[i / taps];
+            add_term(dy, (double)c.weight[w], &c.dx[x], &c.dx_scale[x]);
+            add_term(dy, (double)c.x[x], &c.dweight[w], &c.dweight_scale[w]);
+        }
+    }
+    return c;
+}
+
+static void check_depthwise_gradients(backend *b, const convolution *c, wanted_gradients want)
+{
+    const conv_shape *s = &c->shape;
+    matrix x = images_of(b, s, c->x);
+    matrix weight = values_of(b, s->channels_out, taps_of(s), c->weight);
+    matrix dy = values_of(b, positions_of(s), s->channels_out, c->dy);
+    matrix dx = blank_values(b, x.rows, x.columns);
+    matrix dweight = values_of(b, s->channels_out, taps_of(s), c->weight_before);
+    assert_ok(matrix_depthwise_gradient(s, x, weight, dy, want.input ? dx : no_matrix,
+                                        want.weight ? dweight : no_matrix));
+    if (want.input) {
+        check_result("depthwise_gradient dx", dx, c->dx, c->dx_scale);
+    }
+    if (want.weight) {
+        check_result("depthwise_gradient dweight", dweight, c->dweight, c->dweight_scale);
+    }
+    free_matrices(&x, &weight, &dy, &dx, &dweight);
+}
+
+static void test_gradients_of_kernels_per_channel_match_naive_sums(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        conv_shape s = case_shape(i);
+        s.channels_in = s.channels_out;
+        const convolution c = depthwise_of(&s);
+        FOR_EACH_BACKEND(b)
+        {
+            check_depthwise_gradients(b, &c, (wanted_gradients){true, true, false});
+            check_depthwise_gradients(b, &c, (wanted_gradients){true, false, false});
+            check_depthwise_gradients(b, &c, (wanted_gradients){false, true, false});
+        }
+        convolution_free(&c);
+    }
+}
+
 static void test_any_gradient_of_a_convolution_may_be_missing(void **state)
 {
     (void)state;
@@ -432,6 +498,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients_of_a_convolution_match_naive_sums),
+        cmocka_unit_test(test_gradients_of_kernels_per_channel_match_naive_sums),
         cmocka_unit_test(test_any_gradient_of_a_convolution_may_be_missing),
         cmocka_unit_test(test_gradients_of_a_convolution_are_slopes_of_its_loss),
         cmocka_unit_test(test_a_maximum_passes_its_gradient_to_the_first_largest),

@@ -116,6 +116,50 @@ static void test_convolution_matches_its_formula_in_every_shape(void **state)
     }
 }
 
+static void check_depthwise(backend *b, const conv_shape *s, bool has_bias)
+{
+    const int64_t channels = s->channels_out;
+    const int64_t count = positions_of(s) * channels;
+    float *x = normals(inputs_of(s), 1, 1.0);
+    float *weight = normals(channels * taps_of(s), 2, 0.5);
+    float *bias = normals(channels, 3, 1.0);
+    double *expected = doubles(count, 0.0);
+    double *scale = doubles(count, 2.0);
+    for (int64_t i = 0; i < count * taps_of(s); i++) {
+        const int64_t out = i / taps_of(s);
+        const int64_t k = i % taps_of(s);
+        const int64_t from = tap_index(s, out / channels, k);
+        const double product = from < 0 ? 0.0
+                                        : (double)x[from + out % channels] *
+                                              (double)weight[out % channels * taps_of(s) + k];
+        expected[out] += product + (has_bias && k == 0 ? (double)bias[out % channels] : 0.0);
+        scale[out] += fabs(product);
+    }
+    matrix bx = images_of(b, s, x);
+    matrix bw = values_of(b, channels, taps_of(s), weight);
+    matrix bb = values_of(b, 1, channels, bias);
+    matrix by = blank_values(b, positions_of(s), channels);
+    assert_ok(matrix_depthwise(s, bx, bw, has_bias ? bb : no_matrix, by));
+    double *y = results_of(by);
+    assert_all_near(b, "depthwise", count, y, expected, scale, 32.0 * rounding(b));
+    free_blocks(x, weight, bias, expected, scale, y);
+    free_matrices(&bx, &bw, &bb, &by);
+}
+
+static void test_kernels_per_channel_match_their_formula(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        conv_shape s = case_shape(i);
+        s.channels_in = s.channels_out;
+        FOR_EACH_BACKEND(b)
+        {
+            check_depthwise(b, &s, false);
+            check_depthwise(b, &s, true);
+        }
+    }
+}
+
 static void test_an_epilogue_adds_a_residual_and_cuts_below_zero(void **state)
 {
     (void)state;
@@ -345,6 +389,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_convolution_matches_its_formula_in_every_shape),
+        cmocka_unit_test(test_kernels_per_channel_match_their_formula),
         cmocka_unit_test(test_an_epilogue_adds_a_residual_and_cuts_below_zero),
         cmocka_unit_test(test_a_delta_kernel_moves_the_image),
         cmocka_unit_test(test_patches_hold_what_the_window_reads),

@@ -2,6 +2,7 @@
 #include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/taps.h"
 
 #include "base/parallel.h"
 
@@ -88,15 +89,6 @@ typedef struct pool_job {
 
 /* Channels whose largest elements are looked for at once. */
 enum { CHANNELS = 64 };
-
-/* The position of a sample's input that tap `k` of an output position reads, -1 outside. */
-static int64_t tap_position(const conv_shape *s, int64_t row, int64_t column, int64_t k)
-{
-    const window2d *w = &s->window;
-    const int64_t y = row * w->stride - w->padding + k / w->kernel_width * w->dilation;
-    const int64_t x = column * w->stride - w->padding + k % w->kernel_width * w->dilation;
-    return y < 0 || y >= s->in.height || x < 0 || x >= s->in.width ? -1 : y * s->in.width + x;
-}
 
 static void take_first(int64_t count, const float *x, int32_t position, float *largest, int32_t *at)
 {

@@ -3,6 +3,7 @@
 #include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/taps.h"
 
 #include "base/parallel.h"
 
@@ -168,13 +169,8 @@ CPU_CLONES static void interleave(int64_t channels, int64_t count, const float *
 static const float *find_tap(const conv_shape *s, const float *sample, int64_t row, int64_t column,
                              int64_t k)
 {
-    const window2d *w = &s->window;
-    const int64_t y = row * w->stride - w->padding + k / w->kernel_width * w->dilation;
-    const int64_t x = column * w->stride - w->padding + k % w->kernel_width * w->dilation;
-    if (y < 0 || y >= s->in.height || x < 0 || x >= s->in.width) {
-        return NULL;
-    }
-    return sample + (y * s->in.width + x) * s->channels_in;
+    const int64_t position = tap_position(s, row, column, k);
+    return position < 0 ? NULL : sample + position * s->channels_in;
 }
 
 static void patch_rows(int64_t begin, int64_t end, void *context)

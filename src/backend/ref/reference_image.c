@@ -152,6 +152,60 @@ static void clear(matrix dx)
     }
 }
 
+/* The element of X that tap k of an output position reads in channel c, -1 outside. */
+static int64_t tap_element(const conv_shape *s, int64_t position, int64_t c, int64_t k)
+{
+    const int64_t width = s->window.kernel_width;
+    const place at = place_at(s, position);
+    const tap t = tap_at(&s->window, at.row, at.column, k / width, k % width);
+    return is_inside(s, t)
+               ? ((at.sample * s->in.height + t.row) * s->in.width + t.column) * s->channels_in + c
+               : -1;
+}
+
+grail_status ref_depthwise(const operation *o)
+{
+    const int64_t channels = o->m[3].columns;
+    const int64_t taps = o->m[1].columns;
+    const double *x = o->m[0].memory;
+    const double *weight = o->m[1].memory;
+    const double *bias = o->m[2].memory;
+    double *y = o->m[3].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[3]); i++) {
+        const int64_t c = i % channels;
+        y[i] = bias == NULL ? 0.0 : bias[c];
+        for (int64_t k = 0; k < taps; k++) {
+            const int64_t element = tap_element(o->with.conv, i / channels, c, k);
+            y[i] += element < 0 ? 0.0 : weight[c * taps + k] * x[element];
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status ref_depthwise_gradient(const operation *o)
+{
+    const int64_t channels = o->m[2].columns;
+    const int64_t taps = o->m[1].columns;
+    const double *x = o->m[0].memory;
+    const double *weight = o->m[1].memory;
+    const double *dy = o->m[2].memory;
+    double *dx = o->m[3].memory;
+    double *dweight = o->m[4].memory;
+    clear(o->m[3]);
+    for (int64_t i = 0; i < matrix_count(o->m[2]) * taps; i++) {
+        const int64_t out = i / taps;
+        const int64_t w = out % channels * taps + i % taps;
+        const int64_t element = tap_element(o->with.conv, out / channels, out % channels, i % taps);
+        if (element >= 0 && dx != NULL) {
+            dx[element] += weight[w] * dy[out];
+        }
+        if (element >= 0 && dweight != NULL) {
+            dweight[w] += x[element] * dy[out];
+        }
+    }
+    return GRAIL_OK;
+}
+
 grail_status ref_conv2d_gradient(const operation *o)
 {
     const conv_shape *s = o->with.conv;

@@ -51,6 +51,20 @@ static int preactivation(hand_network *n)
     return hand_linear(n, "head", 6, 7, hand_plain(n, NODE_MEAN, x, GRAPH_NONE));
 }
 
+/* Kernels per channel take the norm behind them in, and nothing else: 8 nodes become 5. */
+static int separable(hand_network *n)
+{
+    const int64_t shape[] = {5, 1, 3, 3};
+    const int x = relu(n, conv_norm(n, "stem", "stem_n", 3, 5, three, n->g->input));
+    node d = node_of(NODE_DEPTHWISE, 0, x, GRAPH_NONE);
+    int made = 0;
+    d.window = stride2;
+    assert_ok(graph_add_parameter(n->g, "d", 4, shape, &d.weight));
+    assert_ok(graph_add_node(n->g, &d, &made));
+    const int h = relu(n, hand_norm(n, NODE_BATCH_NORM, "d_n", 5, made));
+    return hand_linear(n, "head", 5, 7, hand_plain(n, NODE_MEAN, h, GRAPH_NONE));
+}
+
 static float *run_fused(hand_network *n, parameter_store *store, const float *pixels,
                         int64_t *count)
 {
@@ -105,9 +119,9 @@ static void a_fused_network_gives_the_same(void **state)
     static const struct {
         int (*nodes)(hand_network *n);
         int left;
-    } cases[] = {{residual, 8}, {preactivation, 10}};
+    } cases[] = {{residual, 8}, {preactivation, 10}, {separable, 5}};
     backend *const backends[] = {backend_reference(), backend_host()};
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 6; k++) {
         hand_network n;
         hand_begin(&n);
         hand_end(&n, backends[k % 2], cases[k / 2].nodes(&n));

@@ -220,6 +220,44 @@ static void residual_networks_have_the_gradients_of_finite_differences(void **st
     hand_fini(&n);
 }
 
+/* Kernels per channel on half of the positions, behind a map and before a norm. */
+static int depthwise(hand_network *n, const char *name, int64_t channels, window2d window,
+                     bool bias, int x)
+{
+    const int64_t shape[] = {channels, 1, window.kernel_height, window.kernel_width};
+    node d = node_of(NODE_DEPTHWISE, 0, x, GRAPH_NONE);
+    int made = 0;
+    d.window = window;
+    assert_ok(graph_add_parameter(n->g, name, 4, shape, &d.weight));
+    if (bias) {
+        assert_ok(graph_add_parameter(n->g, "depthwise.bias", 1, &channels, &d.bias));
+    }
+    assert_ok(graph_add_node(n->g, &d, &made));
+    return made;
+}
+
+static void kernels_per_channel_have_the_gradients_of_finite_differences(void **state)
+{
+    (void)state;
+    const extent image = {9, 8};
+    const window2d half = {3, 3, 2, 1, 1};
+    hand_network n;
+    float *pixels = hand_pixels(2, image, 1);
+    hand_begin(&n);
+    const int stem =
+        hand_activation(&n, ACTIVATION_SIGMOID,
+                        hand_conv(&n, "c", 3, 5, (window2d){1, 1, 1, 0, 1}, true, n.g->input));
+    const int first = depthwise(&n, "d0", 5, half, true, stem);
+    const int second = depthwise(&n, "d1", 5, (window2d){2, 3, 1, 1, 1}, false,
+                                 hand_norm(&n, NODE_BATCH_NORM, "n", 5, first));
+    const int mean = hand_plain(&n, NODE_MEAN, second, GRAPH_NONE);
+    hand_end(&n, backend_reference(), hand_linear(&n, "head", 5, 4, mean));
+    const probe p = probe_of(&n, 2, image, pixels);
+    assert_gradients(&p, "kernels per channel");
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
 /* A product or sum whose second operand is repeated. */
 static int repeated(hand_network *n, node_kind kind, int left, int right)
 {
@@ -466,6 +504,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(residual_networks_have_the_gradients_of_finite_differences),
+        cmocka_unit_test(kernels_per_channel_have_the_gradients_of_finite_differences),
         cmocka_unit_test(repeated_operands_have_the_gradients_of_finite_differences),
         cmocka_unit_test(routed_rows_have_the_gradients_of_finite_differences),
         cmocka_unit_test(towers_have_the_gradients_of_finite_differences),

@@ -1,6 +1,8 @@
 /* Sites derived from small graphs: which axes can be cut, in which units, and what pins them. */
 #include "build.h"
 
+#include "graph/operators.h"
+
 #include <string.h>
 
 enum { WIDTH = 8, INNER = 12, VOCABULARY = 20 };
@@ -281,6 +283,35 @@ static void a_repeated_factor_joins_by_channels(void **state)
     graph_free(g);
 }
 
+/* Kernels per channel are cut with the site that they stand on, and neither end it nor begin one.
+ */
+static void kernels_per_channel_are_cut_with_the_channels(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {8, 1, 3, 3};
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    node d = node_of(NODE_DEPTHWISE, 0, add_linear(g, 0, "a", WIDTH, 8, false, n), GRAPH_NONE);
+    int made = 0;
+    d.window = (window2d){3, 3, 1, 1, 1};
+    assert_ok(graph_add_parameter(g, "kernels", 4, shape, &d.weight));
+    assert_ok(graph_add_node(g, &d, &made));
+    end_graph(g, h, add_linear(g, 0, "o", 8, WIDTH, false, made));
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 1);
+    const site *s = &sites.sites[0];
+    assert_string_equal(s->name, "o");
+    assert_int_equal(s->producer_count, 1);
+    assert_int_equal(s->consumer_count, 1);
+    assert_int_equal(s->channel_count, 1);
+    assert_int_equal(g->nodes[s->channels[0]].weight, d.weight);
+    assert_int_equal(site_parameters_per_unit(g, s), WIDTH + 9 + WIDTH);
+    assert_int_equal(node_products(g, &g->nodes[s->channels[0]], (extent){5, 2}), 8 * 9 * 10);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
 static void what_is_added_to_the_residual_stream_is_pinned(void **state)
 {
     (void)state;
@@ -430,6 +461,7 @@ int main(void)
         cmocka_unit_test(a_norm_of_all_heads_pins_them),
         cmocka_unit_test(producers_joined_by_an_add_are_cut_together),
         cmocka_unit_test(a_repeated_factor_joins_by_channels),
+        cmocka_unit_test(kernels_per_channel_are_cut_with_the_channels),
         cmocka_unit_test(what_is_added_to_the_residual_stream_is_pinned),
         cmocka_unit_test(embeddings_and_the_output_are_pinned),
         cmocka_unit_test(what_the_network_gives_out_is_pinned),

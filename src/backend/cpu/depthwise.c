@@ -1,0 +1,158 @@
+/* Convolutions of each channel on its own in the cpu backend, as sums over all channels of a
+ * position at once, tap by tap. */
+#include "backend/cpu/clones.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/taps.h"
+
+#include "base/parallel.h"
+
+#include <string.h>
+
+typedef struct depthwise_job {
+    const conv_shape *shape;
+    const float *x, *dy, *bias;
+    const float *weight; /* [taps, channels], unlike the operation's */
+    float *y, *dx, *dweight;
+} depthwise_job;
+
+CPU_CLONES static void add_products(int64_t count, const float *a, const float *b, float *sums)
+{
+    for (int64_t i = 0; i < count; i++) {
+        sums[i] += a[i] * b[i];
+    }
+}
+
+CPU_CLONES static void add_exact_products(int64_t count, const float *a, const float *b,
+                                          double *sums)
+{
+    for (int64_t i = 0; i < count; i++) {
+        sums[i] += (double)a[i] * (double)b[i];
+    }
+}
+
+static int64_t taps_of(const conv_shape *s)
+{
+    return s->window.kernel_height * s->window.kernel_width;
+}
+
+/* The element of X where the channels of a tap begin, of output position `index` of all samples; -1
+ * outside. */
+static int64_t tap_element(const conv_shape *s, int64_t index, int64_t k)
+{
+    const int64_t positions = s->out.height * s->out.width;
+    const int64_t at = tap_position(s, index % positions / s->out.width, index % s->out.width, k);
+    return at < 0 ? -1 : (index / positions * s->in.height * s->in.width + at) * s->channels_in;
+}
+
+static void convolve_positions(int64_t begin, int64_t end, void *context)
+{
+    const depthwise_job *job = context;
+    const int64_t channels = job->shape->channels_out;
+    for (int64_t index = begin; index < end; index++) {
+        float *y = job->y + index * channels;
+        if (job->bias == NULL) {
+            memset(y, 0, (size_t)channels * sizeof *y);
+        } else {
+            memcpy(y, job->bias, (size_t)channels * sizeof *y);
+        }
+        for (int64_t k = 0; k < taps_of(job->shape); k++) {
+            const int64_t from = tap_element(job->shape, index, k);
+            if (from >= 0) {
+                add_products(channels, job->weight + k * channels, job->x + from, y);
+            }
+        }
+    }
+}
+
+/* Windows of one sample may overlap: it is one thread's. */
+static void return_samples(int64_t begin, int64_t end, void *context)
+{
+    const depthwise_job *job = context;
+    const conv_shape *s = job->shape;
+    const int64_t channels = s->channels_out;
+    const int64_t inputs = s->in.height * s->in.width * channels;
+    const int64_t positions = s->out.height * s->out.width;
+    memset(job->dx + begin * inputs, 0, (size_t)((end - begin) * inputs) * sizeof(float));
+    for (int64_t i = begin * positions * taps_of(s); i < end * positions * taps_of(s); i++) {
+        const int64_t index = i / taps_of(s);
+        const int64_t k = i % taps_of(s);
+        const int64_t to = tap_element(s, index, k);
+        if (to >= 0) {
+            add_products(channels, job->weight + k * channels, job->dy + index * channels,
+                         job->dx + to);
+        }
+    }
+}
+
+enum { CHANNELS = 64 }; /* whose sums over positions are formed at once */
+
+/* dweight[c, k] += sum over positions, for one tap and up to CHANNELS channels each. */
+static void sum_taps(int64_t begin, int64_t end, void *context)
+{
+    const depthwise_job *job = context;
+    const conv_shape *s = job->shape;
+    const int64_t channels = s->channels_out;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t k = i % taps_of(s);
+        const int64_t first = i / taps_of(s) * CHANNELS;
+        const int64_t count = channels - first < CHANNELS ? channels - first : CHANNELS;
+        double sums[CHANNELS] = {0};
+        for (int64_t index = 0; index < s->samples * s->out.height * s->out.width; index++) {
+            const int64_t from = tap_element(s, index, k);
+            if (from >= 0) {
+                add_exact_products(count, job->x + from + first, job->dy + index * channels + first,
+                                   sums);
+            }
+        }
+        for (int64_t c = 0; c < count; c++) {
+            job->dweight[(first + c) * taps_of(s) + k] += (float)sums[c];
+        }
+    }
+}
+
+/* An owned copy of weight[channels, taps] as [taps, channels]. */
+static grail_status transpose(matrix weight, float **out)
+{
+    const float *from = weight.memory;
+    CHECK(memory_new_unset(out, (size_t)matrix_count(weight), sizeof **out));
+    for (int64_t i = 0; i < matrix_count(weight); i++) {
+        (*out)[i % weight.columns * weight.rows + i / weight.columns] = from[i];
+    }
+    return GRAIL_OK;
+}
+
+grail_status cpu_depthwise(const operation *o)
+{
+    float *weight = NULL;
+    CHECK(transpose(o->m[1], &weight));
+    depthwise_job job = {.shape = o->with.conv,
+                         .x = o->m[0].memory,
+                         .weight = weight,
+                         .bias = o->m[2].memory,
+                         .y = o->m[3].memory};
+    parallel_for(o->m[3].rows, host_rows_grain(matrix_count(o->m[1])), convolve_positions, &job);
+    memory_free(weight);
+    return GRAIL_OK;
+}
+
+grail_status cpu_depthwise_gradient(const operation *o)
+{
+    const conv_shape *s = o->with.conv;
+    float *weight = NULL;
+    CHECK(transpose(o->m[1], &weight));
+    depthwise_job job = {.shape = s,
+                         .x = o->m[0].memory,
+                         .weight = weight,
+                         .dy = o->m[2].memory,
+                         .dx = o->m[3].memory,
+                         .dweight = o->m[4].memory};
+    if (job.dx != NULL) {
+        parallel_for(s->samples, 1, return_samples, &job);
+    }
+    if (job.dweight != NULL) {
+        const int64_t pieces = (s->channels_out + CHANNELS - 1) / CHANNELS;
+        parallel_for(pieces * taps_of(s), 1, sum_taps, &job);
+    }
+    memory_free(weight);
+    return GRAIL_OK;
+}
