@@ -18,9 +18,14 @@ static grail_status read_matrix(const site_view *v, int parameter, int64_t featu
     return GRAIL_OK;
 }
 
+/* Nothing where there is no parameter. */
 static grail_status read_rows(const site_view *v, const site_end *end, int parameter,
                               unit_matrix *out)
 {
+    *out = (unit_matrix){0};
+    if (parameter == GRAPH_NONE) {
+        return GRAIL_OK;
+    }
     CHECK(read_matrix(v, parameter, end->features_per_unit, true, out));
     out->exchangeable = end->exchangeable;
     return GRAIL_OK;
@@ -40,12 +45,7 @@ grail_status site_view_producer(const site_view *v, int p, unit_matrix *out)
 grail_status site_view_producer_bias(const site_view *v, int p, unit_matrix *out)
 {
     const site_end *end = &v->site->producers[p];
-    const int bias = node_of_end(v, end)->bias;
-    if (bias == GRAPH_NONE) {
-        *out = (unit_matrix){0};
-        return GRAIL_OK;
-    }
-    return read_rows(v, end, bias, out);
+    return read_rows(v, end, node_of_end(v, end)->bias, out);
 }
 
 grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out)
@@ -59,10 +59,10 @@ grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out)
 grail_status site_view_channel(const site_view *v, int c, unit_matrix *weight, unit_matrix *bias)
 {
     grail_status status = GRAIL_OK;
-    const node *n = &v->graph->nodes[v->site->channels[c]];
+    const site_end end = {.node = v->site->channels[c], .features_per_unit = 1};
     unit_matrix first = {0};
-    TRY(read_matrix(v, n->weight, 1, true, &first));
-    TRY(read_matrix(v, n->bias, 1, true, bias));
+    TRY(read_rows(v, &end, node_of_end(v, &end)->weight, &first));
+    TRY(read_rows(v, &end, node_of_end(v, &end)->bias, bias));
     *weight = first;
     first = (unit_matrix){0};
 out:

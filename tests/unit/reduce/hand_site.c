@@ -17,7 +17,8 @@ void hand_begin(hand_site *f, site_kind kind, int64_t units, int64_t kept)
                      .groups = 1,
                      .subunits = 1,
                      .producers = f->producers,
-                     .consumers = f->consumers};
+                     .consumers = f->consumers,
+                     .channels = f->channels};
     f->view = (site_view){.graph = &f->graph,
                           .site = &f->site,
                           .kept = kept,
@@ -62,6 +63,14 @@ void hand_add_convolution(hand_site *f, int64_t taps, int64_t outputs, const flo
     const int i = add_reader(f, 1, outputs, f->site.units, weight);
     f->nodes[i].kind = NODE_CONV2D;
     f->parameters[i] = (graph_parameter){.rank = 4, .shape = {outputs, f->site.units, 1, taps}};
+}
+
+void hand_add_kernels(hand_site *f, int64_t taps, const float *weight)
+{
+    const int i = add_node(f, f->site.units, taps, weight);
+    f->nodes[i].kind = NODE_DEPTHWISE;
+    f->parameters[i] = (graph_parameter){.rank = 4, .shape = {f->site.units, 1, 1, taps}};
+    f->channels[f->site.channel_count++] = i;
 }
 
 void assert_kept(const grail_reducer *r, const char *pattern)

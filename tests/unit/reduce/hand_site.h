@@ -15,6 +15,7 @@ typedef struct hand_site {
     graph_parameter parameters[HAND_ENDS];
     const float *weights[HAND_ENDS]; /* borrowed */
     site_end producers[HAND_ENDS], consumers[HAND_CONSUMERS];
+    int channels[1];
     site site;
     site_view view; /* without a backend */
     input_statistics inputs[HAND_CONSUMERS];
@@ -29,6 +30,9 @@ void hand_add_producer(hand_site *f, int64_t features, int64_t columns, const fl
 void hand_add_consumer(hand_site *f, int64_t features, int64_t outputs, const float *weight);
 /** A convolution's weight[outputs, units, taps]. */
 void hand_add_convolution(hand_site *f, int64_t taps, int64_t outputs, const float *weight);
+
+/** weight[units, 1, 1, taps] of kernels on the axis, without a bias. */
+void hand_add_kernels(hand_site *f, int64_t taps, const float *weight);
 
 /** '1' for every kept unit, '0' for the others. */
 void assert_kept(const grail_reducer *r, const char *pattern);

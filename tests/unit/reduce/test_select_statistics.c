@@ -255,6 +255,25 @@ static void every_failing_allocation_is_survived(void **state)
     matrix_free(&s.gram);
 }
 
+/* What makes and reads the units is the same for all, so the kernels alone say which are alike. */
+static void units_with_similar_kernels_are_folded(void **state)
+{
+    (void)state;
+    static const float ones[4] = {1.0F, 1.0F, 1.0F, 1.0F};
+    static const float kernels[4 * 2] = {1.0F, 2.0F, -3.0F, 0.5F, 1.0F, 2.125F, -3.0F, 0.25F};
+    hand_site f;
+    hand_begin(&f, SITE_CONV, 4, 2);
+    f.view.backend = backend_host();
+    hand_add_producer(&f, 1, 1, ones);
+    hand_add_consumer(&f, 1, 1, ones);
+    hand_add_kernels(&f, 2, kernels);
+    assert_ok(selector_decide(&selector_fold, &f.view, &f.reducer));
+    for (int64_t j = 0; j < 4; j++) {
+        assert_int_equal(grail_reducer_label(f.reducer, j), j % 2);
+    }
+    grail_reducer_free(f.reducer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +283,7 @@ int main(void)
         cmocka_unit_test(a_statistic_that_is_not_a_number_is_not_hidden),
         cmocka_unit_test(flap_has_no_rule_for_channels),
         cmocka_unit_test(needs_follow_from_the_kind),
+        cmocka_unit_test(units_with_similar_kernels_are_folded),
         cmocka_unit_test(every_failing_allocation_is_survived),
         cmocka_unit_test(no_matrix_is_left),
     };
