@@ -210,6 +210,37 @@ static void a_repeated_operand_has_the_axes_of_the_other(void **state)
     teardown(&f);
 }
 
+/* Kernels per channel are as many groups; the vector that they read becomes an image. */
+static void kernels_per_channel_become_groups(void **state)
+{
+    (void)state;
+    enum { WIDTH = 32 };
+    fixture f;
+    setup(&f, "hf-vit", NULL);
+    graph *g = f.m->graph;
+    int at = (int)(tower_node(f.m, NODE_CONV2D) - g->nodes) + 1;
+    const node convolution = g->nodes[at - 1];
+    const int mean =
+        insert(g, &at, node_of(NODE_MEAN, convolution.block, convolution.output, GRAPH_NONE));
+    node d = node_of(NODE_DEPTHWISE, convolution.block, mean, GRAPH_NONE);
+    d.weight = convolution.bias; /* 1 x 1 */
+    const int gate = insert(g, &at, d);
+    const int made = insert_repeating(g, &at, NODE_MULTIPLY, convolution.output, gate);
+    redirect(g, at, convolution.output, made);
+    assert_ok(graph_finish(g, g->output));
+    assert_ok(grail_onnx_write(f.m, f.path, NULL, NULL));
+    const onnx_file_read *r = onnx_read(f.path);
+    assert_reshaped(r, 4, (const int64_t[]){0, WIDTH, 1, 1});
+    int convolutions = 0;
+    for (int i = 0; i < r->node_count; i++) {
+        if (strcmp(r->nodes[i].type, "Conv") == 0) { /* a window, and groups for the second */
+            assert_int_equal(r->nodes[i].attribute_count, 4 + convolutions++);
+        }
+    }
+    assert_int_equal(convolutions, 2);
+    teardown(&f);
+}
+
 static void a_limit_moves_the_weights_to_a_second_file(void **state)
 {
     (void)state;
@@ -349,6 +380,7 @@ int main(void)
         cmocka_unit_test(the_input_is_a_batch_of_any_size),
         cmocka_unit_test(nodes_become_operators),
         cmocka_unit_test(a_repeated_operand_has_the_axes_of_the_other),
+        cmocka_unit_test(kernels_per_channel_become_groups),
         cmocka_unit_test(a_limit_moves_the_weights_to_a_second_file),
         cmocka_unit_test(weights_of_16_bits_become_f32),
         cmocka_unit_test(what_a_file_cannot_say_is_refused),
