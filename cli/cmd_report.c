@@ -4,14 +4,16 @@
 
 #include <grail-study/report.h>
 
-static const char *output, *svg_directory;
+static const char *output, *tsv_directory, *svg_directory;
 static bool quiet;
 
 static const option table[] = {
     {GROUP_OUTPUT, "output", OPTION_TEXT, &output, "FILE", NULL,
      .help = "HTML page to write, such as report.html; short form: -o", .need = REQUIRED},
+    {GROUP_OUTPUT, "tsv", OPTION_TEXT, &tsv_directory, "DIR", NULL,
+     .help = "also write the data of every figure as tab-separated values into this directory"},
     {GROUP_OUTPUT, "svg", OPTION_TEXT, &svg_directory, "DIR", NULL,
-     .help = "also write every figure as an SVG file into this directory"},
+     .help = "also write every figure as an SVG file into this directory; needs node or Chromium"},
     {GROUP_OUTPUT, "quiet", OPTION_FLAG, &quiet, NULL, NULL, .help = "print only errors"},
     {0},
 };
@@ -30,7 +32,12 @@ static void print_summary(const grail_report *r)
 static int report(const char *results)
 {
     grail_report r = {0};
-    const grail_status status = grail_report_write(results, output, svg_directory, &r);
+    const grail_report_files files = {
+        .html_path = output,
+        .tsv_directory = tsv_directory,
+        .svg_directory = svg_directory,
+    };
+    const grail_status status = grail_report_write(results, &files, &r);
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
@@ -56,7 +63,8 @@ static int run(int argc, char **argv)
 }
 
 static const char *const examples[] = {
-    "grail report sweep.jsonl -o report.html --svg figures",
+    "grail report sweep.jsonl -o report.html",
+    "grail report sweep.jsonl -o report.html --tsv figures --svg figures",
     NULL,
 };
 
@@ -66,8 +74,8 @@ const command command_report = {
     .positional_count = 1,
     .summary = "draw the results of a sweep as an HTML page",
     .details = "RESULTS is the file of JSON lines that grail sweep writes; the sweep may still be "
-               "running. The page is one file: it loads nothing from the network and is readable "
-               "without scripts.",
+               "running. The page is one file: it holds the results, draws them in the browser and "
+               "loads nothing from the network.",
     .examples = examples,
     .run = run,
 };

@@ -12,7 +12,7 @@ endif()
 
 set(GRAIL_EMBED ${CMAKE_CURRENT_LIST_FILE})
 function(grail_embed layer file name)
-    set(input ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+    get_filename_component(input ${file} ABSOLUTE)
     set(output ${CMAKE_CURRENT_BINARY_DIR}/${name}.c)
     add_custom_command(OUTPUT ${output} DEPENDS ${input} ${GRAIL_EMBED} VERBATIM
         COMMAND ${CMAKE_COMMAND} -DINPUT=${input} -DOUTPUT=${output} -DNAME=${name} -P ${GRAIL_EMBED})

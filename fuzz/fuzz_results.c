@@ -1,11 +1,13 @@
-/* Any bytes as the results of a sweep, drawn as a page. Accepted results have sane numbers, and
- * their page has only the markup of the page itself: one script, and a tag wherever there is a '<'.
+/* Any bytes as the results of a sweep, made into a page. Accepted results have sane numbers, and
+ * the page around their data is that of any results: the data holds no character of markup, and
+ * tables of figures have a line for each row.
  */
 #include "fuzz.h"
 
+#include "study/page/data.h"
 #include "study/page/page.h"
+#include "study/page/tsv.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -35,16 +37,38 @@ static void check_groups(const aggregate *a)
     fuzz_require(cells + a->failed_count + a->superseded == a->results->cell_count);
 }
 
-static void check_page(const char *text)
+static void check_page(const json_t *data)
 {
-    const char *script = strstr(text, "<script"); /* the page's own script, its last element */
-    fuzz_require(script != NULL && strstr(script + 1, "<script") == NULL);
-    fuzz_require(strcmp(strstr(script, "</script>"), "</script>\n</body>\n</html>\n") == 0);
-    for (const char *at = strchr(text, '<'); at < script; at = strchr(at + 1, '<')) {
-        fuzz_require(isalpha((unsigned char)at[1]) || at[1] == '/' || at[1] == '!');
-    }
+    static const char begin[] = "<script id=\"data\" type=\"application/json\">";
+    buffer page;
+    buffer_init(&page, 1 << 27);
+    fuzz_require(page_write(data, &page) == GRAIL_OK);
+    const char *text = (const char *)page.bytes;
+    const char *at = strstr(text, begin);
+    fuzz_require(at != NULL && strlen(text) == page.size);
+    at += strlen(begin);
+    at += strcspn(at, "<>&");
+    fuzz_require(strncmp(at, "</script>\n<script>", 18) == 0);
     for (; *text != 0; text++) {
-        fuzz_require((unsigned char)*text >= 0x20 || *text == '\n' || *text == '\t');
+        fuzz_require((unsigned char)*text >= 0x20 || *text == '\n');
+    }
+    buffer_fini(&page);
+}
+
+static void check_tables(const json_t *data)
+{
+    const json_t *figures = json_object_get(data, "figures");
+    for (size_t i = 0; i < json_array_size(figures); i++) {
+        const json_t *figure = json_array_get(figures, i);
+        size_t lines = 0;
+        buffer text;
+        buffer_init(&text, 1 << 27);
+        fuzz_require(tsv_of_figure(data, figure, &text) == GRAIL_OK);
+        for (size_t j = 0; j < text.size; j++) {
+            lines += text.bytes[j] == '\n' ? 1 : 0;
+        }
+        fuzz_require(lines == 1 + json_array_size(json_object_get(figure, "rows")));
+        buffer_fini(&text);
     }
 }
 
@@ -52,18 +76,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     results r = {0};
     aggregate a = {0};
-    markup page;
-    int figures = 0;
-    markup_init(&page, 1 << 26);
+    json_t *shown = NULL;
     if (results_parse("results", data, size, &r) == GRAIL_OK) {
         check_cells(&r);
         if (aggregate_results(&r, &a) == GRAIL_OK) {
             check_groups(&a);
-            fuzz_require(page_write(&a, NULL, &page, &figures) == GRAIL_OK);
-            check_page((const char *)page.bytes.bytes);
+            fuzz_require(page_data(&a, &shown) == GRAIL_OK);
+            check_page(shown);
+            check_tables(shown);
         }
     }
-    markup_fini(&page);
+    json_decref(shown);
     aggregate_fini(&a);
     results_fini(&r);
     return 0;

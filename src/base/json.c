@@ -97,6 +97,11 @@ grail_status json_append_line(const json_t *value, buffer *out)
     return status == GRAIL_OK ? buffer_append_string(out, "\n") : status;
 }
 
+grail_status json_append_scalar(const json_t *value, buffer *out)
+{
+    return append_text(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15), out);
+}
+
 grail_status json_append_indented(const json_t *value, buffer *out)
 {
     /* 16 digits keep a decimal such as 1e-06 as it was written; 17 would show its binary value */

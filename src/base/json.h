@@ -13,7 +13,7 @@ grail_status json_parse(const char *name, const void *text, size_t size,
 /** Reads a file of at most `maximum` bytes. *out is owned: json_decref. */
 grail_status json_read_file(const char *path, size_t maximum, json_t **out) GRAIL_MUST_CHECK;
 
-/** Appends compact JSON, keys in insertion order. The text of this function and of the next two
+/** Appends compact JSON, keys in insertion order. The text of this function and of the next three
  * holds no control characters and no direction marks (GRAIL_ESCAPE_JSON), so it can be shown on a
  * terminal. */
 grail_status json_append_text(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
@@ -21,6 +21,9 @@ grail_status json_append_text(const json_t *value, buffer *out) GRAIL_MUST_CHECK
 /** Does the same on one line, with numbers in 15 digits: numbers that people wrote stay as they
  * are, and every number reads back within a relative error of 1e-15. */
 grail_status json_append_line(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
+
+/** A number, true, false or null as json_append_line writes it, without a line end. */
+grail_status json_append_scalar(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
 
 /** Does the same with indentation, for people. */
 grail_status json_append_indented(const json_t *value, buffer *out) GRAIL_MUST_CHECK;

@@ -23,7 +23,8 @@ LEFT = {("none", False): 1.0, ("none", True): 0.62, ("grail", False): 0.33, ("gr
 CHANCE = 0.1
 IMAGES = 2000
 
-HOSTILE = "</title></script><script>alert(1)</script>\"'&\u0001\u202e\ufffe"
+HOSTILE = ("</title></script><script>document.title=1</script><img src=x onerror=document.title=2><!--\"'&\u0001\u202e"
+           "\u2028\u05d0\ufffe" + 200 * "W")
 
 
 def interval(accuracy, images=IMAGES):

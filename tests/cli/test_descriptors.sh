@@ -25,7 +25,7 @@ arguments() {
     eval) echo eval "$golden/llama3" --data ../ids.npy ;;
     inspect) echo inspect "$golden/llama3" --json ;;
     sweep) echo sweep ../recipe.json -o out ;;
-    report) echo report ../results.jsonl -o out --svg figures ;;
+    report) echo report ../results.jsonl -o out --tsv figures ;;
     export) echo export "$vision/cnn.pth" -o out ;;
     verify) echo verify "$golden/llama3" "$golden/llama3" --data ../ids.npy ;;
     esac

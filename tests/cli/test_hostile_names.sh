@@ -141,9 +141,10 @@ cp "$hostile.jsonl" results.jsonl
 tells '"name":"c\u001B[31m\u202e\n"' results.jsonl
 tells '"about":"\u001B]0;title\u0007\u009b"' results.jsonl
 shows "\"results\": \"$in_json.jsonl\"" "$grail" sweep "$hostile.json" -o "$hostile.jsonl" --json
-shows "$shown.html: 3 figures of 1 cells" "$grail" report "$hostile.jsonl" -o "$hostile.html" --svg "s$hostile"
+shows "$shown.html: 3 figures of 1 cells" "$grail" report "$hostile.jsonl" -o "$hostile.html" --tsv "s$hostile"
 cp "$hostile.html" page.html
-harmless page.html "s$hostile"/*.svg
+cat "s$hostile"/*.tsv | tr '\t' ' ' >tables.txt
+harmless page.html tables.txt
 head -c -20 "$hostile.jsonl" >"cut$hostile.jsonl"
 runs "$grail" report "cut$hostile.jsonl" -o cut.html
 tells "the last of 'cut$shown.jsonl', is incomplete and was ignored" stderr

@@ -11,32 +11,32 @@ make_results() {
     python3 "$source_dir/tests/cli/make_results.py" "$@"
 }
 
-# parses_as_page FILE: elements nest, one script, nothing from elsewhere
+# parses_as_page FILE: elements nest, the data and one script that a policy names, nothing from elsewhere, and no
+# text of the results outside of the data
 parses_as_page() {
     python3 - "$1" <<'END' || fail "$1 is not a well-formed page"
-import html.parser, sys
+import base64, hashlib, html.parser, json, re, sys
 
 class Page(html.parser.HTMLParser):
     def __init__(self):
         super().__init__()
-        self.open, self.count, self.text = [], {}, ""
+        self.open, self.count, self.inside = [], {}, {}
 
     def handle_starttag(self, tag, attributes):
-        self.count[tag] = self.count.get(tag, 0) + 1
+        kind = dict(attributes).get("id", tag) if tag == "script" else tag
+        self.count[kind] = self.count.get(kind, 0) + 1
         if tag != "meta":
-            self.open.append(tag)
+            self.open.append(kind)
         for name, value in attributes:
-            if name in ("src", "srcset", "data") or name.startswith("on"):
+            if name in ("src", "srcset", "href", "style") or name.startswith("on"):
                 sys.exit(f"<{tag} {name}>")
-            if name == "href" and not value.startswith("#"):
-                sys.exit(f"link to {value}")
 
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        self.open.pop()
+    def handle_data(self, text):
+        if self.open:
+            self.inside[self.open[-1]] = self.inside.get(self.open[-1], "") + text
 
     def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
+        if not self.open or (self.open.pop() != tag and tag != "script"):
             sys.exit(f"</{tag}> at {self.getpos()}")
 
 with open(sys.argv[1], encoding="utf-8") as file:
@@ -44,43 +44,67 @@ with open(sys.argv[1], encoding="utf-8") as file:
 page = Page()
 page.feed(text)
 page.close()
-if page.open:
-    sys.exit(f"open: {page.open}")
-if page.count.get("script") != 1 or page.count.get("figure", 0) < 1:
-    sys.exit(f"elements: {page.count}")
-if "\u202e" in text or "\u0001" in text:
+if page.open or page.count["script"] != 1 or page.count["data"] != 1 or page.count["title"] != 1:
+    sys.exit(f"open: {page.open}, elements: {page.count}")
+data = json.loads(page.inside["data"])
+if set(page.inside["data"]) & set("<>&\u2028\u202e\u0001") or not page.inside["data"].strip():
+    sys.exit("the data holds characters of markup or control")
+if set(text) & {"\u202e", "\u0001", "\u2028"}:
     sys.exit("control characters")
+policy = re.search("Content-Security-Policy\" content=\"([^\"]*)", text).group(1)
+for part in ("style", "script"):
+    digest = base64.b64encode(hashlib.sha256(page.inside[part].encode()).digest()).decode()
+    if f"{part}-src 'sha256-{digest}'" not in policy:
+        sys.exit(f"the policy does not name the {part}: {policy}")
+if not policy.startswith("default-src 'none'; ") or "unsafe" in policy:
+    sys.exit(f"policy: {policy}")
 END
 }
 
-# parse_as_figures DIRECTORY COUNT
-parse_as_figures() {
-    python3 - "$1" "$2" <<'END' || fail "not $2 well-formed figures in $1"
-import pathlib, sys, xml.etree.ElementTree
-files = sorted(pathlib.Path(sys.argv[1]).iterdir())
-for file in files:
-    root = xml.etree.ElementTree.parse(file).getroot()
-    if root.tag != "{http://www.w3.org/2000/svg}svg":
-        sys.exit(f"{file}: {root.tag}")
-    if any(e.tag.endswith("}script") for e in root.iter()):
-        sys.exit(f"{file}: script")
-sys.exit(0 if len(files) == int(sys.argv[2]) else f"{len(files)} files")
+# has_data FILE CODE: the expression is true of the page's data d
+has_data() {
+    python3 - "$1" "$2" <<'END' || fail "not true of the data of $1: $2"
+import json, re, sys
+with open(sys.argv[1], encoding="utf-8") as file:
+    text = file.read()
+d = json.loads(re.search('<script id="data" type="application/json">(.*?)</script>', text, re.S).group(1))
+sys.exit(not eval(f"({sys.argv[2]})"))
+END
+}
+
+# tables_are_of PAGE DIRECTORY: a table for each figure, with the rows and numbers of the page
+tables_are_of() {
+    python3 - "$1" "$2" <<'END' || fail "the tables of $2 are not the data of $1"
+import json, pathlib, re, sys
+text = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
+data = json.loads(re.search('<script id="data" type="application/json">(.*?)</script>', text, re.S).group(1))
+files = {path.name: path.read_text(encoding="utf-8") for path in pathlib.Path(sys.argv[2]).iterdir()}
+if set(files) != {f"{figure['file']}.tsv" for figure in data["figures"]}:
+    sys.exit(f"{sorted(files)}")
+for figure in data["figures"]:
+    head, *lines = [line.split("\t") for line in files[f"{figure['file']}.tsv"].rstrip("\n").split("\n")]
+    table = data["tables"][figure["table"]]
+    if head != ["figure", *table["columns"]] or len(lines) != len(figure["rows"]):
+        sys.exit(f"{figure['file']}: {head}, {len(lines)} lines")
+    for row, cells in zip(figure["rows"], lines):
+        for value, cell in zip([figure["kind"], *table["rows"][row]], cells, strict=True):
+            is_equal = cell == "" if value is None else isinstance(value, str) or json.loads(cell) == value
+            if not is_equal or any(ord(c) < 32 or c == "\u202e" for c in cell):
+                sys.exit(f"{figure['file']}: {cell!r} is not {value!r}")
 END
 }
 
 check "a sweep of two checkpoints and six selectors"
 make_results sweep.jsonl
-runs "$grail" report sweep.jsonl -o report.html --svg figures
+runs "$grail" report sweep.jsonl -o report.html --tsv figures
 says "report.html: 12 figures of 1318 cells and 2 checkpoints; 2 cells failed" stdout
 [[ ! -s stderr ]] || { show; fail "prints on stderr"; }
 parses_as_page report.html
-parse_as_figures figures 27
-says "site &#39;layer4.1.conv2&#39;: the statistics hold a NaN" report.html
-for plot in "Before and after" "Accuracy against size, resnet18" "Gain against size, vit-tiny" \
-    "Gain against calibration samples, vit-tiny" "Error of every site before and after, resnet18" \
-    "Time and memory, resnet18"; do
-    says "<h3>$plot</h3>" report.html
-done
+tables_are_of report.html figures
+has_data report.html "[f['kind'] for f in d['figures']] == ['tradeoff', 'scatter'] +
+    2 * ['accuracy', 'gain', 'samples', 'sites', 'cost']"
+has_data report.html "[f['network'] for f in d['figures'][2:]] == 5 * ['resnet18'] + 5 * ['vit-tiny']"
+has_data report.html "d['facts']['failed'] == 2 and 'the statistics hold a NaN' in d['tables']['failures']['rows'][0][-1]"
 
 check "the same results give the same bytes, and replace a page"
 cp report.html first.html
@@ -89,7 +113,7 @@ runs "$grail" report sweep.jsonl --output report.html --quiet
 [[ ! -s stdout && ! -s stderr ]] || { show; fail "--quiet prints text"; }
 cmp first.html report.html
 : >report.html
-runs "$grail" report sweep.jsonl -o report.html --quiet --svg figures
+runs "$grail" report sweep.jsonl -o report.html --quiet --tsv figures
 cmp first.html report.html
 
 check "only a report is replaced"
@@ -106,8 +130,8 @@ keeps sweep.jsonl "'sweep.jsonl' is the results file" -o sweep.jsonl
 echo '<html><title>mine</title>' >mine.html
 keeps mine.html "'mine.html' exists and was not written by grail report; choose another name or delete the file" \
     -o mine.html
-cp figures/02-scatter.svg mine.svg
-keeps mine.svg "'mine.svg' exists and was not written by grail report" -o mine.svg
+cp figures/02-scatter.tsv mine.tsv
+keeps mine.tsv "'mine.tsv' exists and was not written by grail report" -o mine.tsv
 ln -s report.html link.html
 keeps link.html "'link.html' is a symbolic link, and a report can replace only a regular file" -o link.html
 [[ -L link.html ]] || fail "link.html is no longer a link"
@@ -119,35 +143,40 @@ refuses 1 "'/dev/stdout' is a symbolic link" "$grail" report sweep.jsonl -o /dev
 mkfifo pipe.html
 refuses 1 "'pipe.html' is a device or a pipe" "$grail" report sweep.jsonl -o pipe.html
 mkdir mine
-echo '<svg xmlns="http://www.w3.org/2000/svg"/>' >mine/02-scatter.svg
-keeps mine/02-scatter.svg "'mine/02-scatter.svg' exists and was not written by grail report" -o out \
-    --svg mine
+echo 'my own figures' >mine/02-scatter.tsv
+keeps mine/02-scatter.tsv "'mine/02-scatter.tsv' exists and was not written by grail report" -o out \
+    --tsv mine
+mkdir empty
+refuses 1 "SVG files are drawn by the page's script, which needs node or chromium" env PATH="$PWD/empty" "$grail" \
+    report sweep.jsonl -o out --svg drawn
+[[ ! -e drawn ]] || fail "made a directory for figures that cannot be drawn"
 
 check "names that are markup stay names"
 make_results hostile.jsonl --hostile
-runs "$grail" report hostile.jsonl -o hostile.html --svg hostile
+runs "$grail" report hostile.jsonl -o hostile.html --tsv hostile
 parses_as_page hostile.html
-parse_as_figures hostile 27
+tables_are_of hostile.html hostile
 
 check "many checkpoints are grouped by architecture"
 make_results many.jsonl --checkpoints 10
 runs "$grail" report many.jsonl -o many.html
 says "of 6590 cells and 10 checkpoints" stdout
 parses_as_page many.html
-says "<h3>Accuracy against size, resnet</h3>" many.html
-says "Means over 5 checkpoints of this architecture" many.html
+has_data many.html "[(n['name'], n['is_architecture'], n['checkpoints']) for n in d['networks']] ==
+    [('resnet', True, 5), ('vit', True, 5)]"
 
 check "a sweep that was interrupted"
 head -c 200000 sweep.jsonl >part.jsonl
 runs "$grail" report part.jsonl -o part.html
 says "grail: warning: line $(wc -l <part.jsonl | awk '{ print $1 + 1 }'), the last of 'part.jsonl', is incomplete" stderr
 parses_as_page part.html
-says "The report leaves this line out" part.html
+has_data part.html "d['facts']['cut_line'] > 0"
 
 check "a sweep without results yet"
 head -n 1 sweep.jsonl >begun.jsonl
 runs "$grail" report begun.jsonl -o begun.html
 says "begun.html: 0 figures of 0 cells and 0 checkpoints" stdout
+parses_as_page begun.html
 
 check "refused input"
 refuses 2 "grail report: give --output FILE; see grail report --help" "$grail" report sweep.jsonl

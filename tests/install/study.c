@@ -19,14 +19,15 @@ static int refused(const char *call, grail_status status, const char *expected)
 int main(void)
 {
     grail_sweep_options options;
+    const grail_report_files files = {.html_path = "p.html"};
     grail_model *model = NULL;
     grail_sweep_options_init(&options);
     options.recipe = "no-recipe.json";
     options.results = "results.jsonl";
-    const int ok = refused("sweep", grail_sweep_run(&options, NULL), "no-recipe.json") &&
-                   refused("open", grail_model_open("no-model", &model), "no-model") &&
-                   refused("report", grail_report_write("no-results.jsonl", "p.html", NULL, NULL),
-                           "no-results.jsonl");
+    const int ok =
+        refused("sweep", grail_sweep_run(&options, NULL), "no-recipe.json") &&
+        refused("open", grail_model_open("no-model", &model), "no-model") &&
+        refused("report", grail_report_write("no-results.jsonl", &files, NULL), "no-results.jsonl");
     printf("grail %s\n", grail_version());
     return ok ? 0 : 1;
 }

@@ -1,360 +1,324 @@
 #include "study/page/tables.h"
 
 #include "study/page/cost.h"
-#include "study/page/describe.h"
 #include "study/page/healed.h"
+#include "study/page/row.h"
 #include "study/page/section.h"
-#include "study/page/series.h"
+#include "study/page/sizes.h"
 
-typedef struct column {
-    const char *name; /* NULL behind the last */
-    bool is_text;
-} column;
-
-static void write_column(markup *m, const char *name, bool is_text)
-{
-    markup_format(m, "<th scope=\"col\"%s>%s</th>", is_text ? " class=\"text\"" : "", name);
-}
-
-static void write_columns(markup *m, const column *c)
-{
-    for (; c->name != NULL; c++) {
-        write_column(m, c->name, c->is_text);
-    }
-}
-
-/* A box that scrolls sideways by itself, also by keyboard; columns follow. */
-static void table_begin(markup *m, const char *name)
-{
-    markup_format(m,
-                  "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">\n"
-                  "<table>\n<thead><tr>",
-                  name);
-}
-
-static void table_body(markup *m)
-{
-    markup_raw(m, "</tr></thead>\n<tbody>\n");
-}
-
-static void table_end(markup *m)
-{
-    markup_raw(m, "</tbody>\n</table>\n</div>\n");
-}
-
-static void text_cell(markup *m, const char *text)
-{
-    markup_raw(m, "<td class=\"text long\">");
-    markup_text(m, text);
-    markup_raw(m, "</td>");
-}
-
-static void row_begin(markup *m, const char *name)
-{
-    markup_raw(m, "<tr><th scope=\"row\" class=\"text long\">");
-    markup_text(m, name);
-    markup_raw(m, "</th>");
-}
-
-static void cell(markup *m, short_text text)
-{
-    markup_format(m, "<td>%s</td>", text.text);
-}
-
-static void accuracy_cells(markup *m, const line_measures *measures)
-{
-    cell(m, percent_text(measures->top1));
-    cell(m, percent_text(measures->interval));
-    cell(m, percent_text(measures->top5));
-    cell(m, number_text(measures->images, 0));
-}
-
-static void size_cells(markup *m, const line_measures *measures)
-{
-    cell(m, scaled_text(measures->parameters, ""));
-    cell(m, scaled_text(measures->macs, ""));
-}
-
-void table_dense(const aggregate *a, markup *page)
-{
-    static const column columns[] = {
-        {"checkpoint", true}, {"architecture", true}, {"parameters", false},
-        {"MACs", false},      {"top-1, %", false},    {"\xC2\xB1", false},
-        {"top-5, %", false},  {"images", false},      {NULL, false}};
-    markup_raw(page, "<h3>Dense checkpoints</h3>\n");
-    table_begin(page, "Dense checkpoints");
-    write_columns(page, columns);
-    table_body(page);
-    for (int i = 0; i < a->results->checkpoint_count; i++) {
-        const result_checkpoint *c = &a->results->checkpoints[i];
-        row_begin(page, c->name);
-        text_cell(page, c->architecture == NULL ? "not measured" : c->architecture);
-        size_cells(page, &c->measures);
-        accuracy_cells(page, &c->measures);
-        markup_raw(page, "</tr>\n");
-    }
-    table_end(page);
-}
+#include <math.h>
 
 static bool is_better(quality_kind kind, const estimate *one, const estimate *other)
 {
     return kind == QUALITY_ACCURACY ? estimate_is_above(one, other) : estimate_is_above(other, one);
 }
 
-/* The variant whose interval lies beyond those of all others at this selector and ratio; VARIANTS
- * where there is none, or nothing to compare with. */
-static int winner_of(const section *s, int selector, double ratio)
+static bool is_winner(const section *s, const cell_group *g)
 {
+    int beaten = 0;
+    int others = 0;
     for (int v = 0; v < VARIANTS; v++) {
-        const cell_group *g = section_at(s, selector, (variant)v, ratio);
-        int beaten = 0;
-        int others = 0;
-        for (int w = 0; w < VARIANTS && g != NULL; w++) {
-            const cell_group *other = w == v ? NULL : section_at(s, selector, (variant)w, ratio);
-            if (other != NULL && estimate_is_known(&other->quality)) {
-                others++;
-                beaten += is_better(s->kind, &g->quality, &other->quality) ? 1 : 0;
+        const cell_group *other = section_at(s, g->key.selector, (variant)v, g->key.sparsity);
+        if (other != NULL && other != g && estimate_is_known(&other->quality)) {
+            others++;
+            beaten += is_better(s->kind, &g->quality, &other->quality) ? 1 : 0;
+        }
+    }
+    return section_shows(s, g) && others > 0 && beaten == others;
+}
+
+static void add_setting(row *r, const aggregate *a, const group_key *key)
+{
+    row_text(r, a->results->selectors[key->selector]);
+    row_variant(r, key->variant);
+    row_text(r, key->open_loop ? "open" : "closed");
+    row_number(r, (double)key->samples);
+    row_number(r, key->sparsity);
+}
+
+static void add_seconds(row *r, const spread *seconds)
+{
+    for (int i = 0; i < SECONDS_KINDS; i++) {
+        row_number(r, seconds[i].mean);
+    }
+}
+
+static grail_status add_group(const aggregate *a, const cell_group *g, const bool *on_line,
+                              json_t *table)
+{
+    const section *s = &a->sections[g->key.section];
+    row r = row_begin();
+    row_text(&r, s->name);
+    add_setting(&r, a, &g->key);
+    row_text(&r, s->kind == QUALITY_ACCURACY ? "top-1" : "perplexity");
+    row_number(&r, g->count);
+    row_estimate(&r, &g->quality);
+    row_estimate(&r, &g->lost);
+    row_number(&r, g->plain.mean);
+    row_estimate(&r, &g->gained);
+    row_number(&r, g->top5.mean);
+    const double sizes[] = {g->removed.mean, g->removed_macs.mean, g->latency.mean,
+                            g->parameters.mean, g->macs.mean};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        row_number(&r, sizes[i]);
+    }
+    add_seconds(&r, g->seconds);
+    row_number(&r, g->peak_bytes.most);
+    row_flag(&r, is_winner(s, g));
+    row_flag(&r, section_shows(s, g));
+    for (int i = 0; i < SIZES; i++) {
+        row_flag(&r, on_line[i]);
+    }
+    return row_end(&r, table);
+}
+
+grail_status table_groups(const aggregate *a, json_t **out)
+{
+    static const char *const columns[] = {
+        "network",        "selector", "repair",       "loop",           "samples",
+        "ratio",          "measure",  "runs",         "value",          "low",
+        "high",           "lost",     "lost_low",     "lost_high",      "plain",
+        "gain",           "gain_low", "gain_high",    "top5",           "removed",
+        "removed_macs",   "latency",  "parameters",   "macs",           "calibrate",
+        "compensate",     "heal",     "evaluate",     "total",          "peak_bytes",
+        "winner",         "shown",    "pareto_ratio", "pareto_removed", "pareto_removed_macs",
+        "pareto_latency", NULL};
+    grail_status status = GRAIL_OK;
+    json_t *table = NULL;
+    bool(*on_line)[SIZES] = NULL;
+    TRY(memory_new(&on_line, (size_t)a->group_count, sizeof on_line[0]));
+    for (int i = 0; i < a->section_count; i++) {
+        TRY(sizes_find_pareto(a, &a->sections[i], on_line, NULL));
+    }
+    TRY(table_new(columns, &table));
+    for (int i = 0; i < a->group_count; i++) {
+        TRY(add_group(a, &a->groups[i], on_line[i], table));
+    }
+    *out = table;
+    table = NULL;
+out:
+    memory_free(on_line);
+    json_decref(table);
+    return status;
+}
+
+grail_status table_cost(const aggregate *a, json_t **out)
+{
+    static const char *const columns[] = {"network",  "repair", "calibrate",  "compensate", "heal",
+                                          "evaluate", "total",  "peak_bytes", NULL};
+    grail_status status = GRAIL_OK;
+    json_t *table = NULL;
+    cost costs[VARIANTS];
+    TRY(table_new(columns, &table));
+    for (int i = 0; i < a->section_count; i++) {
+        const section *s = &a->sections[i];
+        cost_measure(s, costs);
+        for (int v = 0; v < VARIANTS; v++) {
+            if (s->variants[v]) {
+                row r = row_begin();
+                row_text(&r, s->name);
+                row_variant(&r, (variant)v);
+                add_seconds(&r, costs[v].seconds);
+                row_number(&r, costs[v].peak.most);
+                TRY(row_end(&r, table));
             }
         }
-        if (others > 0 && beaten == others) {
-            return v;
+    }
+    *out = table;
+    table = NULL;
+out:
+    json_decref(table);
+    return status;
+}
+
+static grail_status add_healing(const section *s, variant v, bool of_blocks, json_t *table)
+{
+    const healed h = healed_measure(s, v, of_blocks);
+    if (h.seconds.count == 0) {
+        return GRAIL_OK;
+    }
+    row r = row_begin();
+    row_text(&r, s->name);
+    row_variant(&r, v);
+    row_text(&r, of_blocks ? "blocks" : "network");
+    row_number(&r, h.steps.mean);
+    row_number(&r, h.before.mean);
+    row_number(&r, h.after.mean);
+    row_number(&r, h.seconds.mean);
+    return row_end(&r, table);
+}
+
+grail_status table_healing(const aggregate *a, json_t **out)
+{
+    static const char *const columns[] = {"network",     "repair",     "trained", "steps",
+                                          "loss_before", "loss_after", "seconds", NULL};
+    grail_status status = GRAIL_OK;
+    json_t *table = NULL;
+    TRY(table_new(columns, &table));
+    for (int i = 0; i < a->section_count; i++) {
+        for (int v = VARIANT_FORMS; v < VARIANTS; v++) {
+            TRY(add_healing(&a->sections[i], (variant)v, true, table));
+            TRY(add_healing(&a->sections[i], (variant)v, false, table));
         }
     }
-    return VARIANTS;
+    *out = table;
+    table = NULL;
+out:
+    json_decref(table);
+    return status;
 }
 
-static void quality_cell(markup *m, const section *s, const cell_group *g, bool is_winner)
+/* A site that kept all its units has no errors: nothing was fitted to it. */
+static bool has_errors(const line_site *s)
 {
-    if (g == NULL) {
-        markup_raw(m, "<td></td>");
-        return;
-    }
-    markup_format(m, is_winner ? "<td><b>%s</b>" : "<td>%s",
-                  value_text(s->kind, g->quality.value).text);
-    if (estimate_has_interval(&g->quality)) {
-        markup_format(m, "<small>%s\xE2\x80\x93%s</small>",
-                      value_text(s->kind, g->quality.low).text,
-                      value_text(s->kind, g->quality.high).text);
-    }
-    markup_raw(m, "</td>");
+    return !isnan(s->fit_before) || !isnan(s->fit_after) || !isnan(s->held_before) ||
+           !isnan(s->held_after);
 }
 
-/* A group of any variant, since all variants of a cut have the same size. NULL where none was
- * measured. */
-static const cell_group *any_group(const section *s, int selector, double ratio)
+static const result_cell *cell_with_sites(const cell_group *g)
 {
-    for (int v = 0; v < VARIANTS; v++) {
-        const cell_group *g = section_at(s, selector, (variant)v, ratio);
-        if (g != NULL) {
-            return g;
+    for (int i = 0; g != NULL && i < g->count; i++) {
+        for (int j = 0; j < g->cells[i]->site_count; j++) {
+            if (has_errors(&g->cells[i]->sites[j])) {
+                return g->cells[i];
+            }
         }
     }
     return NULL;
 }
 
-/* A count and the share of the dense network's that was removed. */
-static void size_cell(markup *m, double count, const spread *removed)
+/* The cell of the ratio nearest to a half that has sites; NULL where none has. */
+static const result_cell *choose_cell(const section *s, int selector, variant v)
 {
-    markup_format(m, "<td>%s", scaled_text(count, "").text);
-    if (removed->count > 0) {
-        markup_format(m, "<small>\xE2\x88\x92%s\xC2\xA0%%</small>",
-                      percent_text(removed->mean).text);
-    }
-    markup_raw(m, "</td>");
-}
-
-static void accuracy_row(const section *s, const cell_group *any, markup *m)
-{
-    const int selector = any->key.selector;
-    const double ratio = any->key.sparsity;
-    const int winner = winner_of(s, selector, ratio);
-    cell(m, ratio_text(ratio));
-    for (int v = 0; v < VARIANTS; v++) {
-        if (s->variants[v]) {
-            quality_cell(m, s, section_at(s, selector, (variant)v, ratio), v == winner);
-        }
-    }
-    size_cell(m, any->parameters.mean, &any->removed);
-    size_cell(m, any->macs.mean, &any->removed_macs);
-    markup_raw(m, "</tr>\n");
-}
-
-/* The selector's name once, for all its ratios. */
-static void accuracy_rows(const aggregate *a, const section *s, int selector, markup *m)
-{
-    int rows = 0;
+    const result_cell *chosen = NULL;
     for (int i = 0; i < s->ratio_count; i++) {
-        rows += any_group(s, selector, s->ratios[i]) != NULL ? 1 : 0;
-    }
-    bool is_first = true;
-    for (int i = 0; i < s->ratio_count; i++) {
-        const cell_group *any = any_group(s, selector, s->ratios[i]);
-        if (any != NULL && is_first) {
-            markup_format(m,
-                          "<tr class=\"first\"><th scope=\"rowgroup\" rowspan=\"%d\" "
-                          "class=\"text long\">",
-                          rows);
-            markup_text(m, a->results->selectors[selector]);
-            markup_raw(m, "</th>");
-        } else if (any != NULL) {
-            markup_raw(m, "<tr>");
-        }
-        if (any != NULL) {
-            accuracy_row(s, any, m);
-            is_first = false;
+        const double ratio = s->ratios[i];
+        const result_cell *cell = cell_with_sites(section_at(s, selector, v, ratio));
+        if (cell != NULL && (chosen == NULL || fabs(ratio - 0.5) < fabs(chosen->sparsity - 0.5))) {
+            chosen = cell;
         }
     }
+    return chosen;
 }
 
-void table_accuracy(const aggregate *a, const section *s, markup *page)
+static grail_status add_sites(const aggregate *a, const section *s, const result_cell *cell,
+                              json_t *table)
 {
-    static const column setting[] = {
-        {"selector", true}, {"units removed, %", false}, {NULL, false}};
-    static const column size[] = {{"parameters", false}, {"MACs", false}, {NULL, false}};
-    markup_format(
-        page,
-        "<h3>%s, %s, %s</h3>\n<p class=\"note\">Below each value is its 95 %% interval. A "
-        "value is bold where its interval lies beyond those of all other repairs.</p>\n",
-        s->kind == QUALITY_ACCURACY ? "Top-1 accuracy in %" : "Perplexity",
-        start_of(s->name, 60).text, setting_text(s->samples, s->open_loop).text);
-    table_begin(page, "Quality by selector and ratio");
-    write_columns(page, setting);
-    for (int v = 0; v < VARIANTS; v++) {
-        if (s->variants[v]) {
-            write_column(page, variant_label((variant)v), false);
-        }
-    }
-    write_columns(page, size);
-    table_body(page);
-    for (int i = 0; i < MOST_SELECTORS; i++) {
-        if (s->selectors[i]) {
-            accuracy_rows(a, s, i, page);
-        }
-    }
-    table_end(page);
-}
-
-void table_cost(const section *s, markup *page)
-{
-    static const column columns[] = {
-        {"repair", true},    {"calibrate", false}, {"compensate", false}, {"heal", false},
-        {"evaluate", false}, {"total", false},     {"peak memory", false}};
-    cost costs[VARIANTS];
-    const bool heals = section_heals(s);
-    cost_measure(s, costs);
-    markup_format(page, "<h3>Time per cell and peak memory, %s</h3>\n", start_of(s->name, 60).text);
-    table_begin(page, "Time and memory");
-    for (int i = 0; i < SECONDS_KINDS + 2; i++) {
-        if (i != SECONDS_HEAL + 1 || heals) {
-            write_column(page, columns[i].name, columns[i].is_text);
-        }
-    }
-    table_body(page);
-    for (int v = 0; v < VARIANTS; v++) {
-        if (s->variants[v]) {
-            row_begin(page, variant_label((variant)v));
-            for (int i = 0; i < SECONDS_KINDS; i++) {
-                if (i != SECONDS_HEAL || heals) {
-                    cell(page, seconds_text(costs[v].seconds[i].mean));
-                }
+    for (int i = 0; i < cell->site_count; i++) {
+        const line_site *site = &cell->sites[i];
+        if (has_errors(site)) {
+            row r = row_begin();
+            row_text(&r, s->name);
+            row_text(&r, a->results->selectors[cell->selector]);
+            row_variant(&r, cell->variant);
+            row_number(&r, cell->sparsity);
+            row_text(&r, site->name);
+            const double values[] = {site->units,     site->kept,        site->fit_before,
+                                     site->fit_after, site->held_before, site->held_after};
+            for (size_t j = 0; j < sizeof values / sizeof values[0]; j++) {
+                row_number(&r, values[j]);
             }
-            cell(page, scaled_text(costs[v].peak.most, "B"));
-            markup_raw(page, "</tr>\n");
+            CHECK(row_end(&r, table));
         }
     }
-    table_end(page);
+    return GRAIL_OK;
 }
 
-static void healing_row(const section *s, variant v, bool of_blocks, markup *m)
+grail_status table_sites(const aggregate *a, json_t **out)
 {
-    const healed h = healed_measure(s, v, of_blocks);
-    if (h.seconds.count == 0) {
-        return;
+    static const char *const columns[] = {"network",   "selector",    "repair",     "ratio",
+                                          "site",      "units",       "kept",       "fit_before",
+                                          "fit_after", "held_before", "held_after", NULL};
+    grail_status status = GRAIL_OK;
+    json_t *table = NULL;
+    TRY(table_new(columns, &table));
+    for (int i = 0; i < a->section_count; i++) {
+        const section *s = &a->sections[i];
+        const variant best = section_best_variant(s);
+        for (int j = 0; j < MOST_SELECTORS; j++) {
+            const result_cell *cell = s->selectors[j] ? choose_cell(s, j, best) : NULL;
+            if (cell != NULL) {
+                TRY(add_sites(a, s, cell, table));
+            }
+        }
     }
-    row_begin(m, variant_label(v));
-    markup_format(m, "<td class=\"text\">%s</td>", of_blocks ? "blocks" : "network");
-    cell(m, number_text(h.steps.mean, 0));
-    cell(m, number_text(h.before.mean, 4));
-    cell(m, number_text(h.after.mean, 4));
-    cell(m, seconds_text(h.seconds.mean));
-    markup_raw(m, "</tr>\n");
+    *out = table;
+    table = NULL;
+out:
+    json_decref(table);
+    return status;
 }
 
-void table_healing(const section *s, markup *page)
+static void add_measures(row *r, const line_measures *m)
 {
-    static const column columns[] = {
-        {"repair", true},      {"trained", true}, {"steps", false}, {"loss before", false},
-        {"loss after", false}, {"time", false},   {NULL, false}};
-    if (!section_heals(s)) {
-        return;
+    const double values[] = {m->top1,       m->interval,         m->top5,       m->images,
+                             m->perplexity, m->perplexity_error, m->parameters, m->macs};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        row_number(r, values[i]);
     }
-    markup_format(
-        page, "<h3>Healing: steps and held-out loss of a training, and time per cell, %s</h3>\n",
-        start_of(s->name, 60).text);
-    table_begin(page, "Healing");
-    write_columns(page, columns);
-    table_body(page);
-    for (int v = VARIANT_FORMS; v < VARIANTS; v++) {
-        healing_row(s, (variant)v, true, page);
-        healing_row(s, (variant)v, false, page);
-    }
-    table_end(page);
 }
 
-static const column setting_columns[] = {
-    {"checkpoint", true}, {"selector", true}, {"removed, %", false}, {"repair", true},
-    {"samples", false},   {"loop", true},     {"seed", false},       {NULL, false}};
+#define MEASURES                                                                                   \
+    "top1", "interval", "top5", "images", "perplexity", "perplexity_error", "parameters", "macs"
 
-static void row_of_cell(const aggregate *a, const result_cell *c, markup *m)
+grail_status table_dense(const aggregate *a, json_t **out)
 {
-    row_begin(m, a->results->checkpoints[c->checkpoint].name);
-    text_cell(m, a->results->selectors[c->selector]);
-    cell(m, ratio_text(c->sparsity));
-    markup_format(m,
-                  "<td class=\"text\">%s</td><td>%lld</td><td class=\"text\">%s</td><td>%lld</td>",
-                  variant_label(c->variant), (long long)c->samples,
-                  c->open_loop ? "open" : "closed", (long long)c->seed);
+    static const char *const columns[] = {"network", "architecture", MEASURES, NULL};
+    grail_status status = GRAIL_OK;
+    json_t *table = NULL;
+    TRY(table_new(columns, &table));
+    for (int i = 0; i < a->results->checkpoint_count; i++) {
+        const result_checkpoint *c = &a->results->checkpoints[i];
+        row r = row_begin();
+        row_text(&r, c->name);
+        row_text(&r, c->architecture);
+        add_measures(&r, &c->measures);
+        TRY(row_end(&r, table));
+    }
+    *out = table;
+    table = NULL;
+out:
+    json_decref(table);
+    return status;
 }
 
-void table_failures(const aggregate *a, markup *page)
+static grail_status add_cell(const aggregate *a, const result_cell *c, json_t *table)
 {
-    if (a->failed_count == 0) {
-        return;
+    const group_key key = {.selector = c->selector,
+                           .variant = c->variant,
+                           .samples = c->samples,
+                           .open_loop = c->open_loop,
+                           .sparsity = c->sparsity};
+    row r = row_begin();
+    row_text(&r, a->results->checkpoints[c->checkpoint].name);
+    add_setting(&r, a, &key);
+    row_number(&r, (double)c->seed);
+    if (c->error != NULL) {
+        row_text(&r, c->error);
+    } else {
+        add_measures(&r, &c->measures);
+        row_number(&r, c->measures.seconds[SECONDS_TOTAL]);
+        row_number(&r, c->measures.peak_bytes);
     }
-    markup_raw(page, "<h3>Cells that failed</h3>\n");
-    table_begin(page, "Cells that failed");
-    write_columns(page, setting_columns);
-    write_column(page, "error", true);
-    table_body(page);
-    for (int i = 0; i < a->failed_count; i++) {
-        row_of_cell(a, a->failed[i], page);
-        text_cell(page, a->failed[i]->error);
-        markup_raw(page, "</tr>\n");
-    }
-    table_end(page);
+    return row_end(&r, table);
 }
 
-void table_cells(const aggregate *a, markup *page)
+#define SETTING "network", "selector", "repair", "loop", "samples", "ratio", "seed"
+
+grail_status table_cells(const aggregate *a, bool failed, json_t **out)
 {
-    static const column columns[] = {
-        {"top-1, %", false}, {"\xC2\xB1", false},    {"top-5, %", false},
-        {"images", false},   {"parameters", false},  {"MACs", false},
-        {"time", false},     {"peak memory", false}, {NULL, false}};
-    markup_format(page, "<details>\n<summary>All %s</summary>\n<h3>All measured cells</h3>\n",
-                  count_text(a->cell_count, "measured cell").text);
-    table_begin(page, "All measured cells");
-    write_columns(page, setting_columns);
-    write_columns(page, columns);
-    table_body(page);
-    for (int i = 0; i < a->cell_count; i++) {
-        const line_measures *measures = &a->cells[i]->measures;
-        row_of_cell(a, a->cells[i], page);
-        accuracy_cells(page, measures);
-        size_cells(page, measures);
-        cell(page, seconds_text(measures->seconds[SECONDS_TOTAL]));
-        cell(page, scaled_text(measures->peak_bytes, "B"));
-        markup_raw(page, "</tr>\n");
+    static const char *const columns[] = {SETTING, MEASURES, "total", "peak_bytes", NULL};
+    static const char *const columns_failed[] = {SETTING, "error", NULL};
+    const int count = failed ? a->failed_count : a->cell_count;
+    grail_status status = GRAIL_OK;
+    json_t *table = NULL;
+    TRY(table_new(failed ? columns_failed : columns, &table));
+    for (int i = 0; i < count; i++) {
+        TRY(add_cell(a, failed ? a->failed[i] : a->cells[i], table));
     }
-    table_end(page);
-    markup_raw(page, "</details>\n");
+    *out = table;
+    table = NULL;
+out:
+    json_decref(table);
+    return status;
 }

@@ -1,95 +1,161 @@
-/* The complete report: what it shows, hostile names, half a sweep, files, and failures. */
+/* The data of the page: what its figures and sentences are made of, hostile names, half a sweep,
+ * files, and failures. How a browser draws it is tested by tests/cli/test_page.sh. */
 #include "support/support.h"
 
 #include <grail-study/report.h>
 
 #include "base/file.h"
+#include "study/page/data.h"
 #include "study/page/page.h"
+#include "study/page/sizes.h"
+#include "study/page/tsv.h"
 #include "support/json_memory.h"
 #include "sweep.h"
-#include "well_formed.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Takes the text; the page is released with markup_fini. */
-static markup render(buffer *text, int *figures)
+/* Takes the text; the data is released with json_decref. */
+static json_t *read_data(buffer *text)
 {
     results r = {0};
     aggregate a = {0};
-    markup page;
-    markup_init(&page, 1 << 24);
+    json_t *data = NULL;
     assert_ok(results_parse("r.jsonl", text->bytes, text->size, &r));
     assert_ok(aggregate_results(&r, &a));
-    assert_ok(page_write(&a, NULL, &page, figures));
+    assert_ok(page_data(&a, &data));
     aggregate_fini(&a);
     results_fini(&r);
     buffer_fini(text);
-    return page;
+    return data;
 }
 
-static const char *text_of(const markup *page)
+static const json_t *table_of(const json_t *data, const char *name)
 {
-    return (const char *)page->bytes.bytes;
+    return json_object_get(json_object_get(data, "tables"), name);
 }
 
-/* The links at the top are in the order of what they lead to. */
-static void assert_in_order(const char *html)
+static size_t rows_of(const json_t *data, const char *name)
 {
-    const char *link = strstr(html, "<nav");
-    const char *place = html;
-    const char *end = strstr(link, "</nav>");
-    int links = 0;
-    while ((link = strstr(link, "href=\"#")) != NULL && link < end) {
-        char id[64];
-        link += strlen("href=\"#");
-        snprintf(id, sizeof id, "id=\"%.*s\"", (int)strcspn(link, "\""), link);
-        place = strstr(place, id);
-        if (place == NULL) {
-            fail_msg("%s is missing, or before what is linked before it", id);
-            return;
+    return json_array_size(json_object_get(table_of(data, name), "rows"));
+}
+
+/* A value of a table by the name of its column. */
+static const json_t *value_at(const json_t *data, const char *name, size_t row, const char *column)
+{
+    const json_t *table = table_of(data, name);
+    const json_t *columns = json_object_get(table, "columns");
+    for (size_t i = 0; i < json_array_size(columns); i++) {
+        if (strcmp(json_string_value(json_array_get(columns, i)), column) == 0) {
+            return json_array_get(json_array_get(json_object_get(table, "rows"), row), i);
         }
-        links++;
     }
-    assert_true(links >= 3);
+    fail_msg("the table '%s' has no column '%s'", name, column);
+    return NULL;
 }
 
-static void a_sweep_gives_every_plot_and_table(void **state)
+static double number_at(const json_t *data, const char *name, size_t row, const char *column)
+{
+    return json_number_value(value_at(data, name, row, column));
+}
+
+static const char *text_at(const json_t *data, const char *name, size_t row, const char *column)
+{
+    return json_string_value(value_at(data, name, row, column));
+}
+
+static const json_t *network_at(const json_t *data, size_t index)
+{
+    return json_array_get(json_object_get(data, "networks"), index);
+}
+
+static const json_t *decision_at(const json_t *data, size_t index)
+{
+    return json_array_get(json_object_get(network_at(data, 0), "decisions"), index);
+}
+
+static size_t row_in(const json_t *object, const char *key)
+{
+    assert_true(json_is_integer(json_object_get(object, key)));
+    return (size_t)json_integer_value(json_object_get(object, key));
+}
+
+/* The kinds of the figures, in their order. */
+static void assert_figures(const json_t *data, const char *expected)
+{
+    char found[256] = "";
+    const json_t *figures = json_object_get(data, "figures");
+    for (size_t i = 0; i < json_array_size(figures); i++) {
+        const json_t *kind = json_object_get(json_array_get(figures, i), "kind");
+        assert_true(strlen(found) + 16 < sizeof found);
+        strcat(strcat(found, i == 0 ? "" : " "), json_string_value(kind));
+    }
+    assert_string_equal(found, expected);
+}
+
+static const json_t *comparison_of(const json_t *data, const char *better, const char *worse)
+{
+    const json_t *all = json_object_get(data, "comparisons");
+    for (size_t i = 0; i < json_array_size(all); i++) {
+        const json_t *one = json_array_get(all, i);
+        if (strcmp(json_string_value(json_object_get(one, "better")), better) == 0 &&
+            strcmp(json_string_value(json_object_get(one, "worse")), worse) == 0) {
+            return one;
+        }
+    }
+    return NULL;
+}
+
+static void assert_comparison(const json_t *data, const char *better, const char *worse, int above,
+                              int of, int apart, double median)
+{
+    const json_t *one = comparison_of(data, better, worse);
+    assert_non_null(one);
+    assert_int_equal(json_integer_value(json_object_get(one, "above")), above);
+    assert_int_equal(json_integer_value(json_object_get(one, "of")), of);
+    assert_int_equal(json_integer_value(json_object_get(one, "apart")), apart);
+    assert_true(fabs(json_number_value(json_object_get(one, "median")) - median) < 1e-9);
+}
+
+static void a_sweep_gives_every_figure_and_table(void **state)
 {
     (void)state;
     buffer text;
-    int figures = 0;
     sweep_fill(&text);
-    markup page = render(&text, &figures);
-    assert_in_order(text_of(&page));
-    const char *html = text_of(&page);
-    assert_well_formed(html);
-    assert_int_equal(figures, 2 + 2 * 5);
-    static const char *const parts[] = {"<h3>Before and after</h3>",
-                                        "<h3>Accuracy against size</h3>",
-                                        "<h3>Accuracy against size, first</h3>",
-                                        "<h3>Gain against size, second</h3>",
-                                        "<h3>Gain against calibration samples, first</h3>",
-                                        "<h3>Error of every site before and after, first</h3>",
-                                        "<h3>Time and memory, second</h3>",
-                                        "Top-1 accuracy in %, first, 64 samples, closed loop",
-                                        "Dense checkpoints",
-                                        "Cells that failed",
-                                        "site &#39;a.conv&#39; holds a NaN",
-                                        "All 164 measured cells",
-                                        "&quot;note&quot;: &quot;&lt;b&gt;&quot;",
-                                        "a &amp; b",
-                                        "prefers-color-scheme:dark",
-                                        "@media print"};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (strstr(html, parts[i]) == NULL) {
-            fail_msg("the page lacks: %s", parts[i]);
-        }
+    json_t *data = read_data(&text);
+    assert_figures(data, "tradeoff scatter accuracy gain samples sites cost accuracy gain samples "
+                         "sites cost");
+    assert_int_equal(rows_of(data, "cells"), 164);
+    assert_int_equal(rows_of(data, "failures"), 1);
+    assert_int_equal(rows_of(data, "dense"), 2);
+    assert_int_equal(rows_of(data, "cost"), 2 * 6);
+    assert_int_equal(rows_of(data, "sites"), 2 * 2 * 2);
+    assert_int_equal(rows_of(data, "healing"), 0);
+    assert_string_equal(text_at(data, "failures", 0, "error"), "site 'a.conv' holds a NaN");
+    assert_string_equal(text_at(data, "sites", 0, "repair"), "full");
+    assert_true(fabs(number_at(data, "sites", 0, "ratio") - 0.5) < 1e-12);
+    assert_string_equal(json_string_value(json_object_get(network_at(data, 1), "name")), "second");
+    json_decref(data);
+}
+
+/* Every row of a figure of samples shares its selector's ratio with another number of samples. */
+static void samples_are_compared_at_one_ratio(void **state)
+{
+    (void)state;
+    buffer text;
+    sweep_fill(&text);
+    json_t *data = read_data(&text);
+    const json_t *figure = json_array_get(json_object_get(data, "figures"), 4);
+    const json_t *rows = json_object_get(figure, "rows");
+    assert_int_equal(json_array_size(rows), 2 * 5 * 2); /* selectors, repairs, numbers of samples */
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const size_t row = (size_t)json_integer_value(json_array_get(rows, i));
+        assert_true(fabs(number_at(data, "groups", row, "ratio") - 0.5) < 1e-12);
+        assert_string_not_equal(text_at(data, "groups", row, "repair"), "none");
     }
-    assert_int_equal(count_of(html, "<script>"), 1);
-    assert_int_equal(count_of(html, "http"), 0); /* nothing from the network */
-    markup_fini(&page);
+    json_decref(data);
 }
 
 /* first: dense 85; at 75 % none 42.5, grail 50, full 57.5 (+ 0.5 for the mean of two seeds) */
@@ -97,17 +163,16 @@ static void the_largest_gain_is_told(void **state)
 {
     (void)state;
     buffer text;
-    int figures = 0;
     sweep_fill(&text);
-    markup page = render(&text, &figures);
-    assert_non_null(strstr(text_of(&page),
-                           "<i>first</i>, 85.0\xC2\xA0% top-1 when dense: with 75\xC2\xA0% of the "
-                           "units removed by random, the plain cut keeps 43.0\xC2\xA0%"));
+    json_t *data = read_data(&text);
+    const size_t row = row_in(network_at(data, 0), "largest_gain");
+    assert_string_equal(text_at(data, "groups", row, "selector"), "random");
+    assert_string_equal(text_at(data, "groups", row, "repair"), "full");
+    assert_true(fabs(number_at(data, "groups", row, "ratio") - 0.75) < 1e-12);
+    assert_true(fabs(number_at(data, "groups", row, "plain") - 0.43) < 1e-9);
     /* means of two seeds that are 1 point apart: intervals of 6 points and more */
-    assert_non_null(strstr(text_of(&page),
-                           "grail is above none in 12 of 12 (by more than both intervals in 0; "
-                           "median difference 5.0\xC2\xA0points)"));
-    markup_fini(&page);
+    assert_comparison(data, "grail", "none", 12, 12, 0, 0.05);
+    json_decref(data);
 }
 
 static void add_healed(buffer *text, const char *compensate, const char *heal, double top1)
@@ -125,59 +190,36 @@ static void add_healed(buffer *text, const char *compensate, const char *heal, d
 static void healing_is_one_more_repair(void **state)
 {
     (void)state;
-    static const char *const parts[] = {
-        "before and after closed-form repair and healing.",
-        "full 70.0\xC2\xA0%, heal model 60.0\xC2\xA0%, full + heal model 80.0\xC2\xA0%",
-        "full + heal model is above full in 1 of 1 (by more than both intervals in 1; median "
-        "difference 10.0\xC2\xA0points)",
-        "full + heal model is above heal model in 1 of 1 (by more than both intervals in 1; median "
-        "difference 20.0\xC2\xA0points)",
-        "heal model is above none in 1 of 1",
-        "<th scope=\"col\">full + heal model</th>",                   /* accuracy */
-        "<th scope=\"col\">heal</th><th scope=\"col\">evaluate</th>", /* time */
-        "full + heal model\nheal: 12.5\xC2\xA0s on average",          /* a bar of it */
-        "healed in 12.5\xC2\xA0s",                                    /* a marker */
-        "</th><td "
-        "class=\"text\">blocks</td><td>100</td><td>0.5000</td><td>0.3750</td><td>6.50\xC2\xA0s</"
-        "td>",
-        "</th><td "
-        "class=\"text\">network</td><td>160</td><td>0.3125</td><td>0.1875</td><td>6.00\xC2\xA0s</"
-        "td>",
-    };
     buffer text;
-    int figures = 0;
     sweep_begin(&text);
     sweep_add_dense(&text, "a", "net", 0.9);
     add_healed(&text, "none", NULL, 0.1);
     add_healed(&text, "none", "model", 0.6);
     add_healed(&text, "full", NULL, 0.7);
     add_healed(&text, "full", "model", 0.8);
-    markup page = render(&text, &figures);
-    assert_well_formed(text_of(&page));
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (strstr(text_of(&page), parts[i]) == NULL) {
-            fail_msg("the page lacks: %s", parts[i]);
-        }
-    }
-    markup_fini(&page);
+    json_t *data = read_data(&text);
+    assert_comparison(data, "full + heal model", "full", 1, 1, 1, 0.1);
+    assert_comparison(data, "full + heal model", "heal model", 1, 1, 1, 0.2);
+    assert_comparison(data, "heal model", "none", 1, 1, 1, 0.5);
+    assert_null(comparison_of(data, "grail", "none"));
+    assert_int_equal(rows_of(data, "healing"), 4);
+    assert_string_equal(text_at(data, "healing", 0, "repair"), "heal model");
+    assert_string_equal(text_at(data, "healing", 0, "trained"), "blocks");
+    assert_true(number_at(data, "healing", 0, "steps") == 100.0);
+    assert_true(number_at(data, "healing", 0, "loss_before") == 0.5);
+    assert_true(number_at(data, "healing", 0, "seconds") == 6.5);
+    assert_string_equal(text_at(data, "healing", 1, "trained"), "network");
+    assert_true(number_at(data, "healing", 1, "loss_after") == 0.1875);
+    assert_string_equal(text_at(data, "cost", 3, "repair"), "full + heal model");
+    assert_true(number_at(data, "cost", 3, "heal") == 12.5);
+    assert_true(json_is_null(value_at(data, "cost", 0, "heal")));
+    json_decref(data);
 }
 
-static void a_page_without_healing_does_not_speak_of_it(void **state)
+static void the_decision_names_the_largest_cut_of_each_limit(void **state)
 {
     (void)state;
     buffer text;
-    int figures = 0;
-    sweep_fill(&text);
-    markup page = render(&text, &figures);
-    assert_int_equal(count_of(text_of(&page), "heal"), 0);
-    markup_fini(&page);
-}
-
-static void the_page_opens_with_the_decision(void **state)
-{
-    (void)state;
-    buffer text;
-    int figures = 0;
     sweep_begin(&text);
     sweep_add_dense(&text, "a", "net", 0.9);
     const sweep_cell good = {.checkpoint = "a",
@@ -191,267 +233,232 @@ static void the_page_opens_with_the_decision(void **state)
     bad.top1 = 0.5;
     sweep_add_cell(&text, &good);
     sweep_add_cell(&text, &bad);
-    markup page = render(&text, &figures);
-    const char *html = text_of(&page);
-    static const char *const parts[] = {
-        "<p>Dense: top-1 90.0\xC2\xA0% (87.1 to 92.3), 1.00\xC2\xA0k parameters, 2.00\xC2\xA0k "
-        "MACs.</p>",
-        "<h4>at most 1 point lost</h4>\n<p class=\"cut\">none of the measured cuts</p>\n<p>The one "
-        "that "
-        "comes nearest removes 50.0\xC2\xA0% of the parameters and loses 1.5 points (-2.4 to "
-        "5.4).</p>",
-        "<h4>at most 2 points lost</h4>\n<p class=\"cut\">50.0\xC2\xA0% of the parameters "
-        "removed</p>",
-        "<p>50\xC2\xA0% of the units asked for, 55.0\xC2\xA0% of the MACs removed</p>",
-        "Within its interval it may lose more than 2 points.",
-        "<p>selector wanda, repair full, 64 samples, closed loop</p>",
-        "<code>grail compress p <span>-o narrow</span> <span>--calib CALIBRATION</span> "
-        "<span>--selector "
-        "wanda</span> <span>--sparsity 0.5</span>",
-        "The same cut as before.",
-    };
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (strstr(html, parts[i]) == NULL) {
-            fail_msg("the page lacks: %s", parts[i]);
-        }
-    }
-    assert_true(strstr(html, "How far can it be cut?") < strstr(html, "<figure"));
-    assert_int_equal(count_of(html, "<pre class=\"command\">"), 1);
-    /* the dense network at 0 % and 90.0 of 0..100, where every line begins */
-    assert_non_null(strstr(html, "<g class=\"d\"><path class=\"i\" d=\"M40.0 66."));
-    assert_non_null(strstr(html, "<path class=\"l\" d=\"M40.0 61.8L"));
-    assert_well_formed(html);
-    markup_fini(&page);
-}
-
-/* Lines break behind hyphens, also between those of an option. */
-static void options_with_long_values_stay_whole(void **state)
-{
-    (void)state;
-    buffer text;
-    int figures = 0;
-    buffer_init(&text, 1 << 24);
-    sweep_add(&text, "{\"grail_results\": 1, \"recipe\": {\"calibration\": {\"path\": "
-                     "\"/a/directory/with-a-long-name/of-images\"}}, \"started\": \"now\", "
-                     "\"machine\": {\"cpu\": \"a\", \"threads\": 2}, \"version\": \"0.1.0\"}");
-    sweep_add_dense(&text, "a", "net", 0.9);
-    const sweep_cell cell = {.checkpoint = "a",
-                             .selector = "wanda",
-                             .compensate = "full",
-                             .sparsity = 0.5,
-                             .samples = 64,
-                             .top1 = 0.9};
-    sweep_add_cell(&text, &cell);
-    markup page = render(&text, &figures);
-    assert_non_null(strstr(text_of(&page), "<span>--calib</span> /a/directory/with-a-long-name/"
-                                           "of-images <span>--selector wanda</span>"));
-    markup_fini(&page);
+    json_t *data = read_data(&text);
+    assert_true(json_is_null(json_object_get(decision_at(data, 0), "row")));
+    const size_t nearest = row_in(decision_at(data, 0), "nearest");
+    assert_string_equal(text_at(data, "groups", nearest, "selector"), "wanda");
+    assert_true(fabs(number_at(data, "groups", nearest, "lost") - 1.5) < 1e-9);
+    assert_true(fabs(number_at(data, "groups", nearest, "removed") - 0.5) < 1e-9);
+    assert_true(fabs(number_at(data, "groups", nearest, "removed_macs") - 0.55) < 1e-9);
+    assert_true(json_number_value(json_object_get(decision_at(data, 1), "limit")) == 2.0);
+    assert_int_equal(row_in(decision_at(data, 1), "row"), nearest);
+    assert_int_equal(json_integer_value(json_object_get(decision_at(data, 1), "alike")), 0);
+    const char *command = json_string_value(json_object_get(decision_at(data, 1), "command"));
+    assert_non_null(strstr(command, "grail compress p -o narrow --calib CALIBRATION --selector "
+                                    "wanda --sparsity 0.5"));
+    json_decref(data);
 }
 
 static void without_a_dense_network_losses_are_not_known(void **state)
 {
     (void)state;
     buffer text;
-    int figures = 0;
     sweep_begin(&text);
     add_healed(&text, "full", NULL, 0.7);
-    markup page = render(&text, &figures);
-    assert_non_null(strstr(text_of(&page), "The dense network was not measured"));
-    assert_int_equal(count_of(text_of(&page), "class=\"command\""), 0);
-    assert_int_equal(count_of(text_of(&page), "nan"), 0);
-    assert_well_formed(text_of(&page));
-    markup_fini(&page);
+    json_t *data = read_data(&text);
+    assert_null(json_object_get(network_at(data, 0), "decisions"));
+    assert_true(json_is_null(value_at(data, "groups", 0, "lost")));
+    assert_true(json_is_null(value_at(data, "dense", 0, "top1")));
+    json_decref(data);
 }
 
 /* 500 images: about 4 points to each side. */
-static void a_winner_is_bold_only_beyond_the_intervals(void **state)
+static void a_winner_lies_beyond_the_intervals_of_the_others(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
         buffer text;
-        int figures = 0;
         sweep_begin(&text);
         sweep_add_dense(&text, "a", "net", 0.9);
         add_healed(&text, "none", NULL, 0.6);
         add_healed(&text, "grail", NULL, 0.7);
         add_healed(&text, "full", NULL, i == 0 ? 0.73 : 0.8);
-        markup page = render(&text, &figures);
-        assert_int_equal(count_of(text_of(&page), "<td><b>"), i);
-        assert_int_equal(count_of(text_of(&page), "<td><b>80.0</b><small>76.3\xE2\x80\x93"), i);
-        markup_fini(&page);
+        json_t *data = read_data(&text);
+        for (size_t row = 0; row < 3; row++) {
+            assert_int_equal(json_is_true(value_at(data, "groups", row, "winner")),
+                             i == 1 && row == 2);
+        }
+        json_decref(data);
     }
 }
 
-static void the_reader_chooses_the_axis(void **state)
+static bool beats(const json_t *data, size_t a, size_t b, const char *size)
+{
+    const double sign = strcmp(size, "latency") == 0 ? -1.0 : 1.0;
+    const double larger =
+        sign * (number_at(data, "groups", a, size) - number_at(data, "groups", b, size));
+    const double better =
+        number_at(data, "groups", a, "value") - number_at(data, "groups", b, "value");
+    return larger >= 0.0 && better >= 0.0 && (larger > 0.0 || better > 0.0);
+}
+
+/* No group of the network beats one on its line in both size and quality, and whatever is beaten
+ * by none is on it; the dense network is the best of accuracy here. */
+static void the_pareto_line_holds_what_no_other_beats(void **state)
 {
     (void)state;
     buffer text;
-    int figures = 0;
     sweep_fill(&text);
-    markup page = render(&text, &figures);
-    static const char *const axes[] = {"cut", "parameters", "macs", "time"};
-    for (size_t i = 0; i < 4; i++) {
-        char part[64];
-        snprintf(part, sizeof part, "name=\"x\" id=\"x-%s\"%s/>", axes[i],
-                 i == 1 ? " checked=\"checked\"" : "");
-        assert_int_equal(count_of(text_of(&page), part), 1);
-        snprintf(part, sizeof part, "main:has(.axes :checked:not(#x-%s)) .x-%s{display:none}",
-                 axes[i], axes[i]);
-        assert_int_equal(count_of(text_of(&page), part), 1);
-        /* all settings, then a panel for each of two selectors and five repairs, of two networks */
-        snprintf(part, sizeof part, "<svg class=\"x-%s\"", axes[i]);
-        assert_in_range(count_of(text_of(&page), part), 2 + 2 * (2 + 5), 4 + 2 * (2 + 5));
+    json_t *data = read_data(&text);
+    for (int kind = 0; kind < SIZES; kind++) {
+        const char *size = size_name((size_kind)kind);
+        char column[64];
+        snprintf(column, sizeof column, "pareto_%s", size);
+        for (size_t i = 0; i < rows_of(data, "groups"); i++) {
+            bool beaten = false;
+            for (size_t j = 0; j < rows_of(data, "groups"); j++) {
+                beaten = beaten || (strcmp(text_at(data, "groups", i, "network"),
+                                           text_at(data, "groups", j, "network")) == 0 &&
+                                    beats(data, j, i, size));
+            }
+            const bool on_line = json_is_true(value_at(data, "groups", i, column));
+            /* against time the dense network, which was not timed, beats nothing */
+            assert_int_equal(on_line, !beaten);
+        }
     }
-    markup_fini(&page);
+    json_decref(data);
 }
 
-/* Without parameters, MACs and times there is nothing to choose from. */
-static void an_axis_that_was_not_measured_is_not_offered(void **state)
+static void what_was_not_measured_is_null(void **state)
 {
     (void)state;
     buffer text;
-    int figures = 0;
     sweep_begin(&text);
     sweep_add(&text, "{\"dense\": {\"checkpoint\": \"a\", \"top1\": 0.9, \"images\": 100}}");
     sweep_add(&text, "{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"b\", \"sparsity\": 0.5, "
                      "\"compensate\": \"full\"}, \"top1\": 0.9, \"images\": 100}");
-    markup page = render(&text, &figures);
-    assert_int_equal(count_of(text_of(&page), "<fieldset"), 0);
-    assert_int_equal(count_of(text_of(&page), "<svg class=\"x-parameters\""), 0);
-    assert_int_equal(count_of(text_of(&page), "<svg class=\"x-cut\""), 3);
-    assert_non_null(strstr(text_of(&page), "50.0\xC2\xA0% of the units removed"));
-    markup_fini(&page);
+    json_t *data = read_data(&text);
+    static const char *const missing[] = {"removed", "removed_macs", "latency", "gain", "top5"};
+    for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
+        assert_true(json_is_null(value_at(data, "groups", 0, missing[i])));
+    }
+    assert_figures(data, "tradeoff accuracy"); /* no gain, no sites, no times */
+    json_decref(data);
 }
 
 static void networks_of_text_have_perplexities(void **state)
 {
     (void)state;
     buffer text;
-    int figures = 0;
     sweep_begin(&text);
     sweep_add(&text, "{\"dense\": {\"checkpoint\": \"a\", \"perplexity\": 6, "
                      "\"perplexity_error\": 0.03, \"parameters\": 1000}}");
-    for (int i = 0; i < 2; i++) {
-        assert_ok(
-            buffer_format(&text,
-                          "{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"wanda\", "
-                          "\"sparsity\": 0.%d, \"compensate\": \"full\"}, \"perplexity\": %s, "
-                          "\"perplexity_error\": 0.03, \"parameters\": %d}\n",
-                          i + 2, i == 0 ? "6.24" : "900", 800 - 100 * i));
-    }
-    markup page = render(&text, &figures);
-    const char *html = text_of(&page);
-    static const char *const parts[] = {
-        ("<h4>at most 5\xC2\xA0% more perplexity</h4>\n<p class=\"cut\">20.0\xC2\xA0% of the "
-         "parameters"),
-        "perplexity 6.240 (6.181 to 6.299): has 4.0\xC2\xA0% (2.6 to 5.4) more",
-        "<h3>Perplexity against size</h3>",
-        "<h3>Perplexity against size, a</h3>",
-        "<h3>Perplexity, a,",
-        "dense 6.000</text>",
-        "+5 %</text>"};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (strstr(html, parts[i]) == NULL) {
-            fail_msg("the page lacks: %s", parts[i]);
-        }
-    }
-    assert_int_equal(count_of(html, "nan"), 0);
-    assert_well_formed(html);
-    markup_fini(&page);
+    sweep_add(&text,
+              "{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"wanda\", \"sparsity\": 0.2, "
+              "\"compensate\": \"full\"}, \"perplexity\": 6.24, \"perplexity_error\": 0.03, "
+              "\"parameters\": 800}");
+    json_t *data = read_data(&text);
+    assert_string_equal(json_string_value(json_object_get(network_at(data, 0), "measure")),
+                        "perplexity");
+    assert_true(fabs(number_at(data, "groups", 0, "value") - 6.24) < 1e-9);
+    assert_true(fabs(number_at(data, "groups", 0, "lost") - 4.0) < 1e-9);
+    assert_true(number_at(data, "cells", 0, "perplexity") == 6.24);
+    assert_int_equal(row_in(decision_at(data, 1), "row"), 0); /* at most 5 % more */
+    json_decref(data);
 }
 
-/* A site that kept all its units has no errors, and no row. */
-static void sites_keep_what_tells_them_apart(void **state)
+/* Text of a page with the data; released with buffer_fini. */
+static buffer page_of(const json_t *data)
 {
-    (void)state;
-    buffer text;
-    int figures = 0;
-    sweep_begin(&text);
-    sweep_add(&text, "{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"b\", \"sparsity\": 0.5, "
-                     "\"compensate\": \"full\"}, \"top1\": 0.9, \"sites\": [{\"name\": "
-                     "\"vit.encoder.layer.0.attention.output.dense\", \"fit_before\": 0.5}, "
-                     "{\"name\": \"vit.encoder.layer.9.attention.output.dense\"}, {\"name\": "
-                     "\"vit.encoder.layer.10.attention.output.dense\", \"fit_before\": 0.5}]}");
-    markup page = render(&text, &figures);
-    assert_non_null(strstr(text_of(&page), ">0.attenti\xE2\x80\xA6put.dense</text>"));
-    assert_non_null(strstr(text_of(&page), ">10.attent\xE2\x80\xA6put.dense</text>"));
-    assert_null(strstr(text_of(&page), ">9.atten"));
-    markup_fini(&page);
+    buffer page;
+    buffer_init(&page, 1 << 24);
+    assert_ok(page_write(data, &page));
+    return page;
+}
+
+static int count_of(const char *text, const char *part)
+{
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at += strlen(part)) {
+        count++;
+    }
+    return count;
 }
 
 static void hostile_names_stay_text(void **state)
 {
     (void)state;
-    static const char name[] = "</title></script><script>alert(1)</script>\\\"'&\\u0001\\u202e";
+    static const char name[] = "</script><!--<script>alert(1)</script>\\\"'&\\u0001\\u2028\\t\\n";
     buffer text;
-    int figures = 0;
     sweep_begin(&text);
     sweep_add_dense(&text, name, name, 0.9);
-    for (int i = 0; i < 4; i++) {
-        const sweep_cell cell = {.checkpoint = name,
-                                 .selector = name,
-                                 .compensate = i % 2 == 0 ? "none" : "full",
-                                 .sparsity = 0.3 + 0.3 * (i / 2),
-                                 .samples = 8,
-                                 .top1 = 0.1 * (i + 1)};
+    for (int i = 0; i < 2; i++) {
+        sweep_cell cell = {.checkpoint = name,
+                           .selector = name,
+                           .compensate = i == 0 ? "none" : "full",
+                           .sparsity = 0.3,
+                           .samples = 8,
+                           .top1 = 0.1 * (i + 1)};
         sweep_add_cell(&text, &cell);
-        if (i == 3) {
-            sweep_add_failure(&text, &cell, name);
-        }
+        cell.sparsity = 0.6;
+        sweep_add_failure(&text, &cell, name);
     }
-    markup page = render(&text, &figures);
-    assert_well_formed(text_of(&page));
-    assert_int_equal(count_of(text_of(&page), "<script"), 1);
-    assert_int_equal(count_of(text_of(&page), "\xE2\x80\xAE"), 0);
-    assert_int_equal(count_of(text_of(&page), "alert(1)"),
-                     count_of(text_of(&page), "&lt;script&gt;alert(1)"));
-    markup_fini(&page);
+    json_t *data = read_data(&text);
+    buffer page = page_of(data);
+    const char *html = (const char *)page.bytes;
+    const char *begin = strstr(html, "<script id=\"data\"");
+    const char *end = strstr(begin, "</script>");
+    assert_int_equal(count_of(html, "<script"), 2);
+    assert_int_equal(count_of(html, "alert(1)<"), 0);
+    assert_int_equal(count_of(html, "\xE2\x80\xA8"), 0);
+    assert_null(memchr(begin + 1, '<', (size_t)(end - begin - 1)));
+    assert_non_null(strstr(html, "\\u003c/script\\u003e\\u003c!--"));
+    buffer tsv;
+    buffer_init(&tsv, 1 << 24);
+    const json_t *figure = json_array_get(json_object_get(data, "figures"), 0);
+    assert_ok(tsv_of_figure(data, figure, &tsv));
+    assert_int_equal(count_of((const char *)tsv.bytes, "\n"), 1 + 2);
+    assert_int_equal(count_of((const char *)tsv.bytes, "\x01"), 0);
+    assert_int_equal(strncmp((const char *)tsv.bytes, TSV_MARK, strlen(TSV_MARK)), 0);
+    buffer_fini(&tsv);
+    buffer_fini(&page);
+    json_decref(data);
 }
 
 static void a_sweep_that_has_only_begun_gives_a_page(void **state)
 {
     (void)state;
     buffer text;
-    int figures = -1;
     sweep_begin(&text);
-    markup empty = render(&text, &figures);
-    assert_well_formed(text_of(&empty));
-    assert_int_equal(figures, 0);
-    assert_non_null(strstr(text_of(&empty), "No cell has been measured yet"));
-    markup_fini(&empty);
+    json_t *data = read_data(&text);
+    buffer page = page_of(data);
+    assert_figures(data, "");
+    assert_int_equal(json_array_size(json_object_get(data, "networks")), 0);
+    assert_non_null(strstr((const char *)page.bytes, PAGE_MARK));
+    assert_true(strstr((const char *)page.bytes, PAGE_MARK) <
+                (const char *)page.bytes + PLACE_HEAD - strlen(PAGE_MARK));
+    buffer_fini(&page);
+    json_decref(data);
     sweep_begin(&text);
     sweep_add_dense(&text, "a", "net", 0.9);
     assert_ok(buffer_append_string(&text, "{\"cell\": {\"chec"));
-    markup page = render(&text, &figures);
-    assert_well_formed(text_of(&page));
-    assert_non_null(
-        strstr(text_of(&page), "The file ends within line 3. The report leaves this line out"));
-    markup_fini(&page);
+    data = read_data(&text);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_object_get(data, "facts"), "cut_line")), 3);
+    json_decref(data);
 }
 
-static void cells_without_any_number_give_a_page(void **state)
+static void cells_without_any_number_give_no_figure(void **state)
 {
     (void)state;
+    static const char *const names[] = {"none", "grail", "full"};
     buffer text;
-    int figures = 0;
     sweep_begin(&text);
     for (int i = 0; i < 3; i++) {
-        static const char *const names[] = {"none", "grail", "full"};
         assert_ok(buffer_format(&text,
                                 "{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"b\", "
                                 "\"sparsity\": 0, \"compensate\": \"%s\"}, \"sites\": "
                                 "[{\"name\": \"s\"}]}\n",
                                 names[i]));
     }
-    markup page = render(&text, &figures);
-    assert_well_formed(text_of(&page));
-    assert_int_equal(count_of(text_of(&page), "nan"), 0);
-    assert_int_equal(count_of(text_of(&page), "inf"), 0);
-    markup_fini(&page);
+    json_t *data = read_data(&text);
+    assert_figures(data, "");
+    assert_int_equal(rows_of(data, "groups"), 3);
+    json_decref(data);
 }
 
 typedef struct paths {
-    char *directory, *results, *html, *svg;
+    char *directory, *results, *html, *tsv;
 } paths;
 
 static paths make_paths(void)
@@ -459,7 +466,7 @@ static paths make_paths(void)
     paths p = {.directory = support_temporary_directory()};
     assert_ok(path_join(&p.results, p.directory, "r.jsonl"));
     assert_ok(path_join(&p.html, p.directory, "report.html"));
-    assert_ok(path_join(&p.svg, p.directory, "svg"));
+    assert_ok(path_join(&p.tsv, p.directory, "tsv"));
     return p;
 }
 
@@ -468,7 +475,7 @@ static void free_paths(paths *p)
     support_remove_tree(p->directory);
     memory_free(p->results);
     memory_free(p->html);
-    memory_free(p->svg);
+    memory_free(p->tsv);
     memory_free(p->directory);
 }
 
@@ -480,16 +487,16 @@ static void write_sweep(const paths *p)
     buffer_fini(&text);
 }
 
-static void page_and_figures_are_written(void **state)
+static void page_and_tables_are_written(void **state)
 {
     (void)state;
     paths p = make_paths();
     grail_report report = {0};
+    const grail_report_files files = {.html_path = p.html, .tsv_directory = p.tsv};
     char *name = NULL;
-    buffer svg = {0};
     write_sweep(&p);
     for (int i = 0; i < 2; i++) { /* the second replaces the first */
-        assert_ok(grail_report_write(p.results, p.html, p.svg, &report));
+        assert_ok(grail_report_write(p.results, &files, &report));
     }
     assert_int_equal(report.checkpoints, 2);
     assert_int_equal(report.cells, 164);
@@ -497,10 +504,8 @@ static void page_and_figures_are_written(void **state)
     assert_int_equal(report.figures, 12);
     assert_int_equal(report.cut_line, 0);
     assert_true(file_exists(p.html));
-    assert_ok(path_join(&name, p.svg, "03-accuracy-first-by-macs.svg"));
-    assert_ok(file_read(name, 1 << 24, &svg));
-    assert_well_formed((const char *)svg.bytes);
-    buffer_fini(&svg);
+    assert_ok(path_join(&name, p.tsv, "03-accuracy-first.tsv"));
+    assert_true(file_exists(name));
     memory_free(name);
     free_paths(&p);
 }
@@ -510,12 +515,14 @@ static void the_results_are_never_replaced(void **state)
     (void)state;
     paths p = make_paths();
     char *other = NULL;
+    grail_report_files files = {.html_path = p.results};
     write_sweep(&p);
-    assert_fails(grail_report_write(p.results, p.results, NULL, NULL), GRAIL_ERROR_ARGUMENT,
+    assert_fails(grail_report_write(p.results, &files, NULL), GRAIL_ERROR_ARGUMENT,
                  "is the results file; choose another name for the report");
     assert_ok(path_join(&other, p.directory, "link"));
     assert_int_equal(link(p.results, other), 0);
-    assert_fails(grail_report_write(p.results, other, NULL, NULL), GRAIL_ERROR_ARGUMENT,
+    files.html_path = other;
+    assert_fails(grail_report_write(p.results, &files, NULL), GRAIL_ERROR_ARGUMENT,
                  "is the results file");
     memory_free(other);
     free_paths(&p);
@@ -525,11 +532,13 @@ static void what_cannot_be_read_or_written_is_named(void **state)
 {
     (void)state;
     paths p = make_paths();
-    assert_fails(grail_report_write(p.results, p.html, NULL, NULL), GRAIL_ERROR_IO, "r.jsonl");
+    grail_report_files files = {.html_path = p.html};
+    assert_fails(grail_report_write(p.results, &files, NULL), GRAIL_ERROR_IO, "r.jsonl");
     write_sweep(&p);
-    assert_fails(grail_report_write(p.results, "/nowhere/x.html", NULL, NULL), GRAIL_ERROR_IO,
-                 "/nowhere/x.html");
-    assert_fails(grail_report_write(p.results, p.html, p.results, NULL), GRAIL_ERROR_EXISTS,
+    files.html_path = "/nowhere/x.html";
+    assert_fails(grail_report_write(p.results, &files, NULL), GRAIL_ERROR_IO, "/nowhere/x.html");
+    files = (grail_report_files){.html_path = p.html, .tsv_directory = p.results};
+    assert_fails(grail_report_write(p.results, &files, NULL), GRAIL_ERROR_EXISTS,
                  "cannot create directory");
     assert_false(file_exists(p.html));
     free_paths(&p);
@@ -538,10 +547,11 @@ static void what_cannot_be_read_or_written_is_named(void **state)
 static grail_status write_report(void *context)
 {
     const paths *p = context;
-    return grail_report_write(p->results, p->html, p->svg, NULL);
+    const grail_report_files files = {.html_path = p->html, .tsv_directory = p->tsv};
+    return grail_report_write(p->results, &files, NULL);
 }
 
-/* One axis alone, since every file of a figure waits for the disk. */
+/* Few figures, since each file waits for the disk. */
 static void every_failed_allocation_is_survived(void **state)
 {
     (void)state;
@@ -566,22 +576,20 @@ static void every_failed_allocation_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sweep_gives_every_plot_and_table),
+        cmocka_unit_test(a_sweep_gives_every_figure_and_table),
+        cmocka_unit_test(samples_are_compared_at_one_ratio),
         cmocka_unit_test(the_largest_gain_is_told),
         cmocka_unit_test(healing_is_one_more_repair),
-        cmocka_unit_test(a_page_without_healing_does_not_speak_of_it),
-        cmocka_unit_test(the_page_opens_with_the_decision),
-        cmocka_unit_test(options_with_long_values_stay_whole),
+        cmocka_unit_test(the_decision_names_the_largest_cut_of_each_limit),
         cmocka_unit_test(without_a_dense_network_losses_are_not_known),
-        cmocka_unit_test(a_winner_is_bold_only_beyond_the_intervals),
-        cmocka_unit_test(the_reader_chooses_the_axis),
-        cmocka_unit_test(an_axis_that_was_not_measured_is_not_offered),
+        cmocka_unit_test(a_winner_lies_beyond_the_intervals_of_the_others),
+        cmocka_unit_test(the_pareto_line_holds_what_no_other_beats),
+        cmocka_unit_test(what_was_not_measured_is_null),
         cmocka_unit_test(networks_of_text_have_perplexities),
-        cmocka_unit_test(sites_keep_what_tells_them_apart),
         cmocka_unit_test(hostile_names_stay_text),
         cmocka_unit_test(a_sweep_that_has_only_begun_gives_a_page),
-        cmocka_unit_test(cells_without_any_number_give_a_page),
-        cmocka_unit_test(page_and_figures_are_written),
+        cmocka_unit_test(cells_without_any_number_give_no_figure),
+        cmocka_unit_test(page_and_tables_are_written),
         cmocka_unit_test(the_results_are_never_replaced),
         cmocka_unit_test(what_cannot_be_read_or_written_is_named),
         cmocka_unit_test(every_failed_allocation_is_survived),

@@ -1,0 +1,208 @@
+#include "study/page/figures.h"
+
+#include "study/page/section.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_SLUG = 40 };
+
+/* Whether a group is in a figure of the section, NULL for one of all sections. */
+typedef bool (*chooser)(const section *s, const cell_group *g);
+
+static bool in_tradeoff(const section *s, const cell_group *g)
+{
+    (void)s;
+    return estimate_is_known(&g->quality);
+}
+
+static bool in_scatter(const section *s, const cell_group *g)
+{
+    (void)s;
+    return g->plain.count > 0 && g->top1.count > 0;
+}
+
+static bool in_accuracy(const section *s, const cell_group *g)
+{
+    return section_shows(s, g) && estimate_is_known(&g->quality);
+}
+
+static bool in_gain(const section *s, const cell_group *g)
+{
+    return section_shows(s, g) && g->gain.count > 0;
+}
+
+/* A name as part of a file name: letters, digits, dots and dashes. */
+static void slug(const char *name, char *out)
+{
+    size_t length = 0;
+    for (; *name != 0 && length < MOST_SLUG; name++) {
+        const char c = *name;
+        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                           (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+        out[length++] = plain ? c : '-';
+    }
+    out[length] = 0;
+}
+
+/* Takes the reference of `rows` even on failure. */
+static grail_status add_figure(json_t *figures, const char *kind, const section *s,
+                               const char *table, json_t *rows)
+{
+    grail_status status = GRAIL_OK;
+    char part[MOST_SLUG + 1] = "";
+    char file[MOST_SLUG + 64];
+    json_t *figure = json_object();
+    if (json_array_size(rows) == 0) {
+        goto out;
+    }
+    if (s != NULL) {
+        slug(s->name, part);
+    }
+    snprintf(file, sizeof file, "%02zu-%s%s%s", json_array_size(figures) + 1, kind,
+             part[0] == 0 ? "" : "-", part);
+    TRY(json_put(figure, "kind", json_text(kind)));
+    TRY(json_put(figure, "network", s == NULL ? json_null() : json_text(s->name)));
+    TRY(json_put(figure, "file", json_text(file)));
+    TRY(json_put(figure, "table", json_text(table)));
+    TRY(json_put(figure, "rows", json_incref(rows)));
+    status = json_push(figures, figure);
+    figure = NULL;
+out:
+    json_decref(figure);
+    json_decref(rows);
+    return status;
+}
+
+/* A figure of the chosen ones among groups[count]. */
+static grail_status add_of_groups(const aggregate *a, const section *s, const cell_group *groups,
+                                  int count, const char *kind, chooser choose, json_t *figures)
+{
+    grail_status status = GRAIL_OK;
+    json_t *rows = json_array();
+    for (int i = 0; status == GRAIL_OK && i < count; i++) {
+        if (choose(&a->sections[groups[i].key.section], &groups[i])) {
+            status = json_push(rows, json_integer(&groups[i] - a->groups));
+        }
+    }
+    if (status != GRAIL_OK) {
+        json_decref(rows);
+        return status;
+    }
+    return add_figure(figures, kind, s, "groups", rows);
+}
+
+static bool is_at_samples(const section *s, const cell_group *g, int selector, double ratio)
+{
+    return g->key.selector == selector && g->key.open_loop == s->open_loop && g->key.samples > 0 &&
+           g->gain.count > 0 && ratio_compare(g->key.sparsity, ratio) == 0;
+}
+
+static int count_samples(const section *s, int selector, variant v, double ratio)
+{
+    int count = 0;
+    for (int i = 0; i < s->group_count; i++) {
+        const cell_group *g = &s->groups[i];
+        count += g->key.variant == v && is_at_samples(s, g, selector, ratio) ? 1 : 0;
+    }
+    return count;
+}
+
+/* The ratio with the most sample counts; a tie goes to the one nearest to a half. NaN where no
+ * ratio has two. */
+static double choose_ratio(const section *s, int selector)
+{
+    double chosen = NOT_MEASURED;
+    int most = 1;
+    for (int i = 0; i < s->ratio_count; i++) {
+        const int count = count_samples(s, selector, section_best_variant(s), s->ratios[i]);
+        const bool nearer = fabs(s->ratios[i] - 0.5) < fabs(chosen - 0.5);
+        if (count > most || (count == most && nearer)) {
+            most = count;
+            chosen = s->ratios[i];
+        }
+    }
+    return chosen;
+}
+
+/* Gains against the number of samples, where a repair has two of them. */
+static grail_status add_samples(const aggregate *a, const section *s, json_t *figures)
+{
+    grail_status status = GRAIL_OK;
+    json_t *rows = json_array();
+    for (int selector = 0; selector < MOST_SELECTORS; selector++) {
+        const double ratio = s->selectors[selector] ? choose_ratio(s, selector) : NOT_MEASURED;
+        for (int i = 0; !isnan(ratio) && i < s->group_count; i++) {
+            const cell_group *g = &s->groups[i];
+            if (is_at_samples(s, g, selector, ratio) &&
+                count_samples(s, selector, g->key.variant, ratio) > 1) {
+                TRY(json_push(rows, json_integer(g - a->groups)));
+            }
+        }
+    }
+    status = add_figure(figures, "samples", s, "groups", rows);
+    rows = NULL;
+out:
+    json_decref(rows);
+    return status;
+}
+
+static bool has_number(const json_t *row)
+{
+    for (size_t i = 0; i < json_array_size(row); i++) {
+        if (json_is_number(json_array_get(row, i))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A figure of those rows of another table that belong to the section and hold a number. */
+static grail_status add_of_table(const section *s, const char *kind, const json_t *tables,
+                                 json_t *figures)
+{
+    grail_status status = GRAIL_OK;
+    json_t *rows = json_array();
+    const json_t *all = json_object_get(json_object_get(tables, kind), "rows");
+    for (size_t i = 0; i < json_array_size(all); i++) {
+        const json_t *row = json_array_get(all, i);
+        if (strcmp(json_string_value(json_array_get(row, 0)), s->name) == 0 && has_number(row)) {
+            TRY(json_push(rows, json_integer((json_int_t)i)));
+        }
+    }
+    status = add_figure(figures, kind, s, kind, rows);
+    rows = NULL;
+out:
+    json_decref(rows);
+    return status;
+}
+
+static grail_status add_section(const aggregate *a, const section *s, const json_t *tables,
+                                json_t *figures)
+{
+    if (s->group_count == 0) {
+        return GRAIL_OK;
+    }
+    CHECK(add_of_groups(a, s, s->groups, s->group_count, "accuracy", in_accuracy, figures));
+    CHECK(add_of_groups(a, s, s->groups, s->group_count, "gain", in_gain, figures));
+    CHECK(add_samples(a, s, figures));
+    CHECK(add_of_table(s, "sites", tables, figures));
+    return add_of_table(s, "cost", tables, figures);
+}
+
+grail_status figures_list(const aggregate *a, const json_t *tables, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *figures = json_array();
+    TRY(add_of_groups(a, NULL, a->groups, a->group_count, "tradeoff", in_tradeoff, figures));
+    TRY(add_of_groups(a, NULL, a->groups, a->group_count, "scatter", in_scatter, figures));
+    for (int i = 0; i < a->section_count; i++) {
+        TRY(add_section(a, &a->sections[i], tables, figures));
+    }
+    *out = figures;
+    figures = NULL;
+out:
+    json_decref(figures);
+    return status;
+}
