@@ -91,10 +91,10 @@ if command -v python3 >/dev/null; then
         r.jsonl >low.jsonl
     runs "$grail" report low.jsonl -o page.html
     python3 - page.html >command <<'END'
-import html, re, sys
+import json, re, sys
 page = open(sys.argv[1]).read()
-command = re.search('<pre class="command"><code>(.*?)</code>', page, re.S)[1]
-print(html.unescape(re.sub("</?span>", "", command)))
+data = json.loads(re.search('<script id="data" type="application/json">(.*?)</script>', page, re.S)[1])
+print(data["networks"][0]["decisions"][0]["command"])
 END
     grep -q "^grail compress .*cnn.pth -o narrow .* --sparsity 0.55 " command || { cat command; fail "another cut"; }
     selector=$(sed -n 's/.*--selector \([a-z0-9-]*\).*/\1/p' command)
@@ -140,7 +140,7 @@ rm -rf out
 runs "$grail" sweep h.json -o h.jsonl
 says "2 cells: 2 done before, 0 run now" stdout
 runs "$grail" report h.jsonl -o h.html
-says ">full + heal block,model</th>" h.html
+says '"full + heal block,model"' h.html
 
 check "all cells are there: nothing is run"
 cp r.jsonl before
