@@ -79,7 +79,7 @@ static observation describe(const compression_request *request, int index, int c
         .unreduced = folds ? layout.features : 0,
         .weighted = is_weighted(request, reader, target),
         .mixes = is_mixed(p, target),
-        .least_square = -1.0,
+        .median_square = -1.0,
     };
 }
 

@@ -31,7 +31,7 @@ typedef struct observation {
     matrix local_weight;          /* with `mixes` and `folds`: the matrix for that product, */
     matrix local_bias;            /* and the bias that a dense output contains; both owned */
     target_gap gap;               /* with `mixes`: of the rows observed so far */
-    double least_square;          /* smallest squared norm that a weight follows; below 0 until the
+    double median_square;         /* usual squared norm that weights follow; below 0 until the
                                      first batch was met */
     grail_statistics *fit, *held; /* owned */
 } observation;

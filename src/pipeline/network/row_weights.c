@@ -6,7 +6,9 @@
 
 #include <math.h>
 
-static const double least_share = 1e-4; /* of the median squared norm */
+/* of the median squared norm */
+static const double least_share = 1e-4;
+static const double most_share = 256.0;
 
 /* squares[rows] = |output_t + skip_t|^2 in the dense network. */
 static grail_status square_sums(const calibration_network *network, int consumer, int64_t rows,
@@ -26,11 +28,17 @@ out:
     return status;
 }
 
+/* Where most rows are 0 there is no usual length, and no row is too long. */
+static double counted_square(double square, double median)
+{
+    const double most = median > 0.0 ? most_share * median : (double)INFINITY;
+    return fmin(fmax(square, least_share * median), most);
+}
+
 grail_status row_weight_roots(const calibration_network *network, observation *o, double **out)
 {
     grail_status status = GRAIL_OK;
     double *values = NULL;
-    double median = 0.0;
     const int goal = o->goal.value;
     const int output = goal != GRAPH_NONE ? goal : network->request->graph->nodes[o->node].output;
     const int64_t rows = o->weighted ? execution_rows(network->dense.execution, output) : 0;
@@ -43,12 +51,11 @@ grail_status row_weight_roots(const calibration_network *network, observation *o
                  ? row_squares(execution_value(network->dense.execution, goal), rows, values)
                  : square_sums(network, o->node, rows, values);
     TRY(status);
-    if (o->least_square < 0.0) {
-        TRY(median_of(rows, values, &median));
-        o->least_square = least_share * median;
+    if (o->median_square < 0.0) {
+        TRY(median_of(rows, values, &o->median_square));
     }
     for (int64_t t = 0; t < rows; t++) {
-        const double square = fmax(values[t], o->least_square);
+        const double square = counted_square(values[t], o->median_square);
         values[t] = square > 0.0 ? 1.0 / sqrt(square) : 0.0;
     }
     *out = values;
