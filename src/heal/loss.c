@@ -2,17 +2,14 @@
 
 #include "stats/row_squares.h"
 
-#include <math.h>
-
-/* weights[rows] = 1 / max(|t_r|^2, 1e-4 median), or 0 where all of T is zero. */
+/* weights[rows] = 1 / |t_r|^2 within its bounds, or 0 where all of T is zero. */
 static grail_status row_weights(matrix target, int64_t rows, double *weights)
 {
-    const double least_share = 1e-4;
     double median = 0.0;
     CHECK(row_squares(target, rows, weights));
     CHECK(median_of(rows, weights, &median));
     for (int64_t r = 0; r < rows; r++) {
-        const double square = fmax(weights[r], least_share * median);
+        const double square = bounded_square(weights[r], median);
         weights[r] = square > 0.0 ? 1.0 / square : 0.0;
     }
     return GRAIL_OK;

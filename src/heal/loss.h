@@ -5,7 +5,8 @@
 #include "backend/operations.h"
 
 /** Adds sum_r |y_r - t_r|^2 / |t_r|^2 over the rows of Y and T[rows, width] to *sum. Rows of T that
- * are much shorter than its others (|t_r|^2 below 1e-4 of the median) count as of that length. With
+ * are much shorter or longer than its others (|t_r|^2 below 1e-4 or above 256 times the median)
+ * count as of that length. With
  * a gradient, dY[rows, width] = scale times the gradient of the sum; it may be Y. */
 grail_status distance_add(matrix y, matrix target, double scale, matrix gradient,
                           double *sum) GRAIL_MUST_CHECK;

@@ -4,7 +4,12 @@
 #include "base/median.h"
 #include "base/memory.h"
 
+#include <math.h>
 #include <string.h>
+
+/* of the median squared norm */
+static const double least_share = 1e-4;
+static const double most_share = 256.0;
 
 grail_status row_squares(matrix x, int64_t rows, double *squares)
 {
@@ -33,4 +38,10 @@ grail_status median_of(int64_t count, const double *values, double *out)
 out:
     memory_free(sorted);
     return status;
+}
+
+double bounded_square(double square, double median)
+{
+    const double most = median > 0.0 ? most_share * median : (double)INFINITY;
+    return fmin(fmax(square, least_share * median), most);
 }

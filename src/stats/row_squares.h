@@ -10,4 +10,11 @@ grail_status row_squares(matrix x, int64_t rows, double *squares) GRAIL_MUST_CHE
 /** *out = the upper median of values[count]; 0 where there are none. */
 grail_status median_of(int64_t count, const double *values, double *out) GRAIL_MUST_CHECK;
 
+/** What |x_r|^2 counts as in a weight 1 / |x_r|^2: at least 1e-4 and at most 256 times `median`,
+ * the usual one. The first bound keeps rows of almost nothing from deciding everything; where the
+ * median is 0, no row is too long. The second keeps massive activations: a token of 180 times the
+ * usual length would count as 1/32,000 of another where it arises, and lose some percent of its
+ * length there, which is ten times the length of another token. */
+double bounded_square(double square, double median);
+
 #endif

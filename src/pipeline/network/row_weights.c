@@ -6,10 +6,6 @@
 
 #include <math.h>
 
-/* of the median squared norm */
-static const double least_share = 1e-4;
-static const double most_share = 256.0;
-
 /* squares[rows] = |output_t + skip_t|^2 in the dense network. */
 static grail_status square_sums(const calibration_network *network, int consumer, int64_t rows,
                                 double *squares)
@@ -26,13 +22,6 @@ static grail_status square_sums(const calibration_network *network, int consumer
 out:
     matrix_pool_give(network->pool, &sum);
     return status;
-}
-
-/* Where most rows are 0 there is no usual length, and no row is too long. */
-static double counted_square(double square, double median)
-{
-    const double most = median > 0.0 ? most_share * median : (double)INFINITY;
-    return fmin(fmax(square, least_share * median), most);
 }
 
 grail_status row_weight_roots(const calibration_network *network, observation *o, double **out)
@@ -55,7 +44,7 @@ grail_status row_weight_roots(const calibration_network *network, observation *o
         TRY(median_of(rows, values, &o->median_square));
     }
     for (int64_t t = 0; t < rows; t++) {
-        const double square = counted_square(values[t], o->median_square);
+        const double square = bounded_square(values[t], o->median_square);
         values[t] = square > 0.0 ? 1.0 / sqrt(square) : 0.0;
     }
     *out = values;

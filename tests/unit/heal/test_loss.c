@@ -1,5 +1,5 @@
-/* Losses: their values by plain loops, their gradients by finite differences in f64, and the bound
- * on what short rows count. */
+/* Losses: their values by plain loops, their gradients by finite differences in f64, and the bounds
+ * on what short and long rows count. */
 #include "heal/loss.h"
 
 #include "support/matrices.h"
@@ -11,17 +11,18 @@ enum { ROWS = 5, WIDTH = 4, COUNT = ROWS * WIDTH };
 typedef grail_status (*loss_function)(matrix y, matrix target, double scale, matrix gradient,
                                       double *sum);
 
-/* Row 3 is much shorter than the others. */
+/* Row 3 is much shorter than the others, row 1 much longer. */
 static void fill(double *y, double *target)
 {
     for (int i = 0; i < COUNT; i++) {
-        const double size = i / WIDTH == 3 ? 1e-3 : 1.0;
+        static const double sizes[ROWS] = {1.0, 200.0, 1.0, 1e-3, 1.0};
         y[i] = sin(1.7 * i + 0.3) + 0.2 * cos(5.0 * i);
-        target[i] = size * cos(0.8 * i + 0.1 * i * i);
+        target[i] = sizes[i / WIDTH] * cos(0.8 * i + 0.1 * i * i);
     }
 }
 
-/* By the definition: short rows count as a hundredth of the median's length. */
+/* By the definition: short rows count as a hundredth of the median's length, long ones as 16 times
+ * it. */
 static double plain_distance(const double *y, const double *target)
 {
     double squares[ROWS] = {0.0};
@@ -40,7 +41,8 @@ static double plain_distance(const double *y, const double *target)
     }
     for (int i = 0; i < COUNT; i++) {
         const double off = y[i] - target[i];
-        sum += off * off / fmax(squares[i / WIDTH], 1e-4 * sorted[ROWS / 2]);
+        const double usual = sorted[ROWS / 2];
+        sum += off * off / fmin(fmax(squares[i / WIDTH], 1e-4 * usual), 256.0 * usual);
     }
     return sum;
 }
