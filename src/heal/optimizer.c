@@ -198,3 +198,14 @@ grail_status optimizer_finish(optimizer *o)
     }
     return GRAIL_OK;
 }
+
+grail_status optimizer_restart(optimizer *o)
+{
+    o->steps = 0;
+    for (int i = 0; i < o->count; i++) {
+        CHECK(matrix_zero(o->of[i].first));
+        CHECK(matrix_zero(o->of[i].second));
+    }
+    CHECK(gradient_store_clear(o->gradients));
+    return optimizer_finish(o);
+}

@@ -45,4 +45,7 @@ grail_status optimizer_end_judgement(optimizer *o, bool is_best) GRAIL_MUST_CHEC
 /** Puts the best values in place of the weights. */
 grail_status optimizer_finish(optimizer *o) GRAIL_MUST_CHECK;
 
+/** Likewise, and forgets all steps and gradients. */
+grail_status optimizer_restart(optimizer *o) GRAIL_MUST_CHECK;
+
 #endif

@@ -11,6 +11,10 @@ enum {
                     the rate is high, and falls below what it was when the rate falls */
 };
 
+/* Of the rate, where a training begins again. The rate that suits falls with the width of the
+ * matrices: at 64 wide it is the usual one, at 576 about a tenth of it. */
+static const double lowered_share = 0.125;
+
 /* A pass forward, another one where values were not kept, and two for the gradients. */
 double training_step_expected(double judged, int64_t batch)
 {
@@ -41,6 +45,16 @@ static double progress_of(const training_options *options, const pace *p,
     const double time = p->limit - p->judgement;
     return fmax((double)state->steps / (double)options->steps,
                 time > 0.0 ? state->seconds / time : 0.0);
+}
+
+/* The rate of the next step: a schedule of its own where the training began again. */
+static double rate_of(const training_options *options, const pace *p, const training_state *state)
+{
+    /* the middle of the step, so that the first one is not for nothing */
+    const double middle = progress_of(options, p, state) + 0.5 / (double)options->steps;
+    const double since = (middle - state->begun_progress) / (1.0 - state->begun_progress);
+    const double largest = options->rate * (state->began_again ? lowered_share : 1.0);
+    return largest * rate_share(since);
 }
 
 /* Whether another step would end within the time, and a judgement behind it. */
@@ -78,9 +92,7 @@ static grail_status take_step(const training_options *options, const training_ta
     CHECK(samples_of_step(options->seed, state->steps, options->sample_count, options->samples,
                           options->batch, samples));
     CHECK(task->add_gradients(task->user, state->steps, samples, options->batch));
-    /* the middle of the step, so that the first one is not for nothing */
-    const double half = 0.5 / (double)options->steps;
-    return optimizer_step(o, options->rate * rate_share(progress_of(options, p, state) + half));
+    return optimizer_step(o, rate_of(options, p, state));
 }
 
 static bool is_over(const training_options *options, const pace *p, const training_state *state)
@@ -118,6 +130,21 @@ static grail_status end_if_diverged(grail_status status, training_state *state, 
     state->judgements_lost = PATIENCE;
     *told = true;
     return GRAIL_OK;
+}
+
+/* Goes back to the start where the rate was too large for any gain, if it did not yet. */
+static grail_status begin_again(const training_options *options, const pace *p, optimizer *o,
+                                training_state *state)
+{
+    if (state->judgements_lost < PATIENCE || state->best_step > 0 || state->began_again ||
+        state->steps >= options->steps || !another_fits(p, state)) {
+        return GRAIL_OK;
+    }
+    state->judgements_lost = 0;
+    state->began_again = true;
+    state->begun_step = state->steps;
+    state->begun_progress = progress_of(options, p, state);
+    return optimizer_restart(o);
 }
 
 /* Tells of the judgement behind the last step. */
@@ -159,6 +186,7 @@ grail_status training_run(const training_options *options, const training_task *
         bool told = false;
         status = go_on(options, task, o, samples, &p, state, &told);
         TRY(end_if_diverged(status, state, &told));
+        TRY(begin_again(options, &p, o, state));
         if (told) {
             TRY(tell(task, &p, state));
         }

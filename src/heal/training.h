@@ -19,7 +19,10 @@ typedef struct training_options {
 typedef struct training_state {
     int64_t steps;           /* taken */
     int64_t best_step;       /* whose values are the best so far; 0: the values at the start */
-    int64_t judgements_lost; /* since the best one */
+    int64_t judgements_lost; /* since the best one, or since the training began again */
+    bool began_again;        /* with a lower rate */
+    int64_t begun_step;      /* at which it did; 0 otherwise */
+    double begun_progress;   /* share of the training that was done then */
     double held_before, held_best; /* loss of the samples that no step sees */
     double seen_before;            /* of those that steps see, at the start; the caller's */
     double seconds;                /* since the first judgement */
@@ -42,11 +45,12 @@ double training_step_expected(double judged, int64_t batch);
 
 /**
  * Trains until the steps are used up, until another step and its judgement would not end within
- * the seconds, until the judged loss has stopped falling, or
- * until a step or a judgement fails with GRAIL_ERROR_NUMERIC. Then the store holds the best values
- * that were judged: those of the start when nothing was better. `state` is zeroed (but for
- * seen_before) for a new training, or where a saved one stood. A loss at the start that is NaN or
- * infinite is GRAIL_ERROR_NUMERIC.
+ * the seconds, until the judged loss has stopped falling, or until a step or a judgement fails with
+ * GRAIL_ERROR_NUMERIC. Where nothing was better than the start until then, it begins again there,
+ * once, with an eighth of the rate and what is left of the steps. At the end the store holds the
+ * best values that were judged: those of the start when nothing was better. `state` is zeroed (but
+ * for seen_before) for a new training, or where a saved one stood. A loss at the start that is NaN
+ * or infinite is GRAIL_ERROR_NUMERIC.
  */
 grail_status training_run(const training_options *options, const training_task *task, optimizer *o,
                           training_state *state) GRAIL_MUST_CHECK;

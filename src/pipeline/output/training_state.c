@@ -97,6 +97,9 @@ static grail_status describe(const training_state *state, int which, json_t *rec
     CHECK(json_put(record, "steps", json_integer(state->steps)));
     CHECK(json_put(record, "best_step", json_integer(state->best_step)));
     CHECK(json_put(record, "judgements_lost", json_integer(state->judgements_lost)));
+    CHECK(json_put(record, "began_again", json_boolean(state->began_again)));
+    CHECK(json_put(record, "begun_step", json_integer(state->begun_step)));
+    CHECK(json_put(record, "begun_progress", json_real(state->begun_progress)));
     CHECK(json_put(record, "held_before", json_real(state->held_before)));
     CHECK(json_put(record, "held_best", json_real(state->held_best)));
     CHECK(json_put(record, "seen_before", json_real_or_null(state->seen_before)));
@@ -138,6 +141,9 @@ static training_state state_of(const json_t *record)
         .steps = json_integer_value(json_object_get(record, "steps")),
         .best_step = json_integer_value(json_object_get(record, "best_step")),
         .judgements_lost = json_integer_value(json_object_get(record, "judgements_lost")),
+        .began_again = json_is_true(json_object_get(record, "began_again")),
+        .begun_step = json_integer_value(json_object_get(record, "begun_step")),
+        .begun_progress = json_number_value(json_object_get(record, "begun_progress")),
         .held_before = json_real_or_nan(record, "held_before"),
         .held_best = json_real_or_nan(record, "held_best"),
         .seen_before = json_real_or_nan(record, "seen_before"),
@@ -162,7 +168,7 @@ grail_status training_restore(output_directory *directory, optimizer *o, trainin
         }
     }
     *state = state_of(record);
-    o->steps = state->steps;
+    o->steps = state->steps - state->begun_step;
 out:
     saved_close(&f);
     return status;

@@ -47,6 +47,8 @@ static grail_status add_gradients(void *user, int64_t step, const int64_t *sampl
     g->stepped++;
     take(g->step_seconds);
     if (g->stepped == g->breaks_at) {
+        g->stepped--; /* it is not taken */
+        g->breaks_at = 0;
         return error_set(GRAIL_ERROR_NUMERIC, "the output is infinite");
     }
     hand_values(&g->h, 0, weight);
@@ -181,9 +183,28 @@ static void where_nothing_is_better_the_start_stays(void **state)
     }
     assert_ok(play(&g, 0.5, &s));
     assert_int_equal(s.best_step, 0);
-    assert_int_equal(s.steps, 16);
+    assert_int_equal(s.steps, STEPS); /* 16 at the rate, 16 at an eighth */
+    assert_int_equal(s.begun_step, 16);
     assert_weights(&g, start);
     game_fini(&g);
+}
+
+/* A rate that is too large for any gain is lowered, from the start. */
+static void it_begins_again_where_the_rate_is_too_large(void **state)
+{
+    (void)state;
+    for (int breaks_at = 0; breaks_at <= 2; breaks_at++) { /* 0: it does not */
+        game g;
+        training_state s = {0};
+        game_init(&g, GRAIL_DTYPE_F32);
+        g.breaks_at = breaks_at;
+        assert_ok(play(&g, breaks_at == 0 ? 40.0 : 0.1, &s));
+        assert_true(s.began_again);
+        assert_int_equal(s.begun_step, breaks_at == 0 ? 16 : breaks_at - 1);
+        assert_true(s.best_step > s.begun_step && s.held_best < s.held_before);
+        assert_true(distance(&g) == s.held_best);
+        game_fini(&g);
+    }
 }
 
 static void a_loss_at_the_start_that_is_no_number_is_an_error(void **state)
@@ -336,6 +357,7 @@ int main(void)
         cmocka_unit_test(it_judges_at_even_steps_and_keeps_the_best),
         cmocka_unit_test(it_ends_after_eight_judgements_that_are_not_better),
         cmocka_unit_test(where_nothing_is_better_the_start_stays),
+        cmocka_unit_test(it_begins_again_where_the_rate_is_too_large),
         cmocka_unit_test(a_loss_at_the_start_that_is_no_number_is_an_error),
         cmocka_unit_test(what_was_best_stays_when_it_diverges),
         cmocka_unit_test(one_that_was_saved_goes_on_to_the_same_values),

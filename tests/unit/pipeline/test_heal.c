@@ -261,8 +261,9 @@ static void nothing_is_healed_where_nothing_is_cut(void **state)
     lab_close(&l);
 }
 
-/* Steps so large that nothing they lead to is better, or can be computed at all. */
-static void steps_that_are_too_large_change_nothing(void **state)
+/* Steps so large that nothing they lead to is better, or can be computed at all: those that are
+ * left begin again where the closed form was. */
+static void steps_that_are_too_large_begin_again(void **state)
 {
     (void)state;
     static const char *const models[] = {"llama3-bf16", "llama3-sharded"};
@@ -279,15 +280,18 @@ static void steps_that_are_too_large_change_nothing(void **state)
         assert_ok(lab_compress(&options));
         options.output.path = healed;
         options.heal.what = "block,model";
+        int gained = 0;
         heal_watch w = {0};
         assert_ok(heal_run(options, &w));
         assert_int_equal(w.count, BLOCKS + 1);
         for (int k = 0; k < w.count; k++) {
-            assert_int_equal(heal_made(&w, k)->best_step, 0);
-            assert_true(w.made[k].held_after == w.made[k].held_before);
-            assert_true(w.made[k].seen_after == w.made[k].seen_before);
+            const grail_healing *h = heal_made(&w, k);
+            assert_true(h->best_step == 0 || h->best_step > h->most_steps / 2);
+            assert_true(h->best_step == 0 ? h->held_after == h->held_before
+                                          : h->held_after < h->held_before);
+            gained += h->best_step > 0 ? 1 : 0;
         }
-        assert_same_checkpoint(output, healed);
+        assert_true(gained > 0);
     }
     lab_close(&l);
 }
@@ -712,7 +716,7 @@ int main(void)
         cmocka_unit_test(dropped_sublayers_stay_dropped),
         cmocka_unit_test(any_number_of_samples_will_do),
         cmocka_unit_test(nothing_is_healed_where_nothing_is_cut),
-        cmocka_unit_test(steps_that_are_too_large_change_nothing),
+        cmocka_unit_test(steps_that_are_too_large_begin_again),
         cmocka_unit_test(steps_that_diverge_only_end_the_training),
         cmocka_unit_test(a_time_limit_ends_the_healing),
         cmocka_unit_test(a_network_narrowed_earlier_is_healed_as_in_one_run),
