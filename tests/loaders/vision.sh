@@ -149,6 +149,8 @@ timm.models.save_for_hf(timm.create_model("resnet26", num_classes=7), work / "ti
                         safe_serialization=True)
 x = numpy.random.default_rng(2).standard_normal((4, 32, 32, 3)).astype("f")
 safetensors.numpy.save_file({"pixels": x}, work / "pixels-timm")
+x = numpy.random.default_rng(2).standard_normal((1, 224, 224, 3)).astype("f")
+safetensors.numpy.save_file({"pixels": x}, work / "pixels-timm-resnet")
 END
     for name in timm-directory timm-directory-clip; do
         compare "$name-dense" "$work/$name-dense" "$work/pixels-timm" timm-directory
@@ -161,8 +163,8 @@ END
     # Bottlenecks whose width model_args tells.
     narrow timm-resnet "$work/timm-resnet-dense" conv=0.25,layer1.0.downsample.0=0 magnitude-l1 --compensate none \
         --calib "$images"
-    compare timm-resnet "$work/timm-resnet" "$work/pixels-timm" timm-directory
-    compare timm-resnet-lines "$work/timm-resnet" "$work/pixels-timm" lines
+    compare timm-resnet "$work/timm-resnet" "$work/pixels-timm-resnet" timm-directory
+    compare timm-resnet-lines "$work/timm-resnet" "$work/pixels-timm-resnet" lines
 else
     echo "SKIPPED timm-directory: $python has no timm that opens directories"
 fi
