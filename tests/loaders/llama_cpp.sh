@@ -44,7 +44,7 @@ for align in 1 32; do
         name=cut-$cut-align-$align
         "$grail" compress "$demo/model" -o "$work/$name" --calib "$demo/calibration.txt" \
             --sparsity "$cut" --align "$align" --quiet >"$work/$name.summary"
-        grep -A1 '^  ffn\|llama.cpp' "$work/$name.summary" | grep 'ffn\|heads\|llama'
+        grep '^  ffn .* units kept\|^  llama.cpp' "$work/$name.summary"
         check_model "$name" "$work/$name"
     done
 done
