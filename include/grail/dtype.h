@@ -36,14 +36,31 @@ extern "C" {
     X(GRAIL_DTYPE_I64, "I64", 64)                                                                  \
     X(GRAIL_DTYPE_U64, "U64", 64)
 
+/**
+ * Types of GGUF files that store elements in blocks: enumerator, name, elements and bytes of a
+ * block. Source: ggml, src/ggml-common.h.
+ */
+#define GRAIL_BLOCK_DTYPE_LIST(X)                                                                  \
+    X(GRAIL_DTYPE_Q4_0, "Q4_0", 32, 18)                                                            \
+    X(GRAIL_DTYPE_Q4_1, "Q4_1", 32, 20)                                                            \
+    X(GRAIL_DTYPE_Q5_0, "Q5_0", 32, 22)                                                            \
+    X(GRAIL_DTYPE_Q5_1, "Q5_1", 32, 24)                                                            \
+    X(GRAIL_DTYPE_Q8_0, "Q8_0", 32, 34)                                                            \
+    X(GRAIL_DTYPE_Q4_K, "Q4_K", 256, 144)                                                          \
+    X(GRAIL_DTYPE_Q5_K, "Q5_K", 256, 176)                                                          \
+    X(GRAIL_DTYPE_Q6_K, "Q6_K", 256, 210)
+
 typedef enum grail_dtype {
 #define GRAIL_DTYPE_ENUM(code, name, bits) code,
     GRAIL_DTYPE_LIST(GRAIL_DTYPE_ENUM)
 #undef GRAIL_DTYPE_ENUM
-        GRAIL_DTYPE_COUNT
+#define GRAIL_DTYPE_ENUM(code, name, elements, bytes) code,
+        GRAIL_BLOCK_DTYPE_LIST(GRAIL_DTYPE_ENUM)
+#undef GRAIL_DTYPE_ENUM
+            GRAIL_DTYPE_COUNT
 } grail_dtype;
 
-/** Name as in safetensors files, such as "BF16". Never NULL. */
+/** Name as in safetensors files, such as "BF16", or in GGUF files, such as "Q4_K". Never NULL. */
 GRAIL_API const char *grail_dtype_name(grail_dtype dtype);
 
 #ifdef __cplusplus

@@ -5,6 +5,8 @@
  * Formats (sign, exponent, mantissa bits; bias): F16 1, 5, 10; 15. BF16 1, 8, 7; 127, which is the
  * upper half of F32 1, 8, 23; 127. The rounding mode is assumed to be the default, to nearest. */
 #include "base/parallel.h"
+#include "tensor/blocks.h"
+#include "tensor/half.h"
 #include "tensor/tensor.h"
 
 #include <stdatomic.h>
@@ -20,33 +22,8 @@
 
 enum { GRAIN = 1 << 16 };
 
-#define F32_MAGNITUDE 0x7fffffffU
-#define F32_INFINITY 0x7f800000U
-/* Smallest magnitudes that round to infinity: 65520 in F16, 2^128 - 2^119 in BF16. */
-#define F16_OVERFLOW 0x477ff000U
+/* The smallest magnitude that rounds to infinity in BF16: 2^128 - 2^119. */
 #define BF16_OVERFLOW 0x7f7f8000U
-
-static inline float float_of(uint32_t bits)
-{
-    float value = 0.0F;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static inline uint32_t bits_of(float value)
-{
-    uint32_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-/* Selection by bits: gcc would turn a conditional expression into a branch around the
- * floating-point operation, and would not vectorise the loop. */
-static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
-{
-    const uint32_t mask = 0U - (uint32_t)condition;
-    return (yes & mask) | (no & ~mask);
-}
 
 static inline uint32_t load16(const unsigned char *source, int64_t i)
 {
@@ -59,37 +36,6 @@ static inline void store16(unsigned char *out, int64_t i, uint32_t bits)
 {
     const uint16_t half = (uint16_t)bits;
     memcpy(out + 2 * i, &half, sizeof half);
-}
-
-/* The exponent is rebiased by 127 - 15 = 112. A subnormal m * 2^-24 first becomes
- * 2^-14 (1 + m / 2^10); then 2^-14 is subtracted. Neither operand is subnormal in f32. */
-static inline uint32_t f32_of_f16(uint32_t half)
-{
-    const uint32_t sign = (half & 0x8000U) << 16;
-    const uint32_t shifted = (half & 0x7fffU) << 13;
-    const uint32_t exponent = half & 0x7c00U;
-    const uint32_t normal = shifted + (112U << 23);
-    const uint32_t special = shifted | F32_INFINITY;
-    const uint32_t subnormal = bits_of(float_of(shifted + (113U << 23)) - float_of(113U << 23));
-    const uint32_t finite = choose(exponent == 0, subnormal, normal);
-    return sign | choose(exponent == 0x7c00U, special, finite);
-}
-
-/* A NaN keeps its upper payload bits; a NaN that would lose all of them becomes the quiet NaN.
- * Normal results round by adding just under half a unit, plus one when the last kept bit is odd.
- * Results below 2^-14 are multiples of 2^-24, the unit of f32 in [0.5, 1): the sum with 0.5 rounds.
- */
-static inline uint32_t f16_of_f32(uint32_t bits)
-{
-    const uint32_t sign = (bits >> 16) & 0x8000U;
-    const uint32_t magnitude = bits & F32_MAGNITUDE;
-    const uint32_t payload = (magnitude >> 13) & 0x3ffU;
-    const uint32_t nan = 0x7c00U | (payload == 0 ? 0x200U : payload);
-    const uint32_t normal = (magnitude - (112U << 23) + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
-    const uint32_t subnormal = bits_of(float_of(magnitude) + 0.5F) - bits_of(0.5F);
-    const uint32_t small = choose(magnitude < (113U << 23), subnormal, normal);
-    const uint32_t finite = choose(magnitude >= F16_OVERFLOW, 0x7c00U, small);
-    return sign | choose(magnitude > F32_INFINITY, nan, finite);
 }
 
 static inline uint32_t bf16_of_f32(uint32_t bits)
@@ -193,8 +139,34 @@ static grail_status check_weight(grail_dtype dtype)
     return GRAIL_OK;
 }
 
+static void widen_block(int64_t begin, int64_t end, void *context)
+{
+    const widening *w = context;
+    size_t before = 0;
+    const int64_t first = begin * dtype_block(w->dtype);
+    if (dtype_bytes(w->dtype, first, &before)) {
+        blocks_to_f32(w->dtype, w->source + before, end - begin, w->out + first);
+    }
+}
+
+static grail_status convert_blocks(const widening *w, int64_t count)
+{
+    const int64_t block = dtype_block(w->dtype);
+    widening copy = *w;
+    if (count % block != 0) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%lld elements of %s are no complete blocks of %lld", (long long)count,
+                         grail_dtype_name(w->dtype), (long long)block);
+    }
+    parallel_for(count / block, GRAIN / LARGEST_BLOCK, widen_block, &copy);
+    return GRAIL_OK;
+}
+
 grail_status convert_to_f32(grail_dtype dtype, const void *source, int64_t count, float *out)
 {
+    if (dtype_block(dtype) > 1) {
+        return convert_blocks(&(widening){.dtype = dtype, .source = source, .out = out}, count);
+    }
     const grail_status status = check_weight(dtype);
     if (status == GRAIL_OK) {
         widening w = {.dtype = dtype, .source = source, .out = out};
@@ -324,8 +296,45 @@ static void search_piece(int64_t begin, int64_t end, void *context)
     lower_to(&s->first, begin);
 }
 
+typedef struct block_search {
+    grail_dtype dtype;
+    const unsigned char *source;
+    _Atomic int64_t first; /* lowest index found so far, INT64_MAX for none */
+} block_search;
+
+static void search_blocks(int64_t begin, int64_t end, void *context)
+{
+    block_search *s = context;
+    const int64_t block = dtype_block(s->dtype);
+    float values[LARGEST_BLOCK];
+    for (int64_t b = begin; b < end && b * block < atomic_load(&s->first); b++) {
+        size_t before = 0;
+        if (!dtype_bytes(s->dtype, b * block, &before)) {
+            return;
+        }
+        blocks_to_f32(s->dtype, s->source + before, 1, values);
+        const int64_t found = find_magnitude(values, block, F32_INFINITY, F32_MAGNITUDE);
+        if (found >= 0) {
+            lower_to(&s->first, b * block + found);
+            return;
+        }
+    }
+}
+
+/* Of a block the factors may be special, which makes its elements so. */
+static int64_t find_in_blocks(grail_dtype dtype, const void *source, int64_t count)
+{
+    block_search s = {.dtype = dtype, .source = source, .first = INT64_MAX};
+    parallel_for(count / dtype_block(dtype), GRAIN / LARGEST_BLOCK, search_blocks, &s);
+    const int64_t first = s.first;
+    return first == INT64_MAX ? -1 : first;
+}
+
 int64_t find_non_finite_stored(grail_dtype dtype, const void *source, int64_t count)
 {
+    if (dtype_block(dtype) > 1) {
+        return find_in_blocks(dtype, source, count);
+    }
     const special *how = &specials[dtype];
     search s = {.source = source, .special = how, .first = INT64_MAX};
     parallel_for(count * how->parts, GRAIN, search_piece, &s);

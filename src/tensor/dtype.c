@@ -6,12 +6,16 @@
 
 typedef struct dtype_fact {
     const char *name;
-    size_t bits;
+    int64_t elements; /* of a block; 1 where elements stand alone */
+    size_t bits;      /* of a block */
 } dtype_fact;
 
 static const dtype_fact facts[GRAIL_DTYPE_COUNT] = {
-#define DTYPE_FACT(code, name, bits) [code] = {name, bits},
+#define DTYPE_FACT(code, name, bits) [code] = {name, 1, bits},
     GRAIL_DTYPE_LIST(DTYPE_FACT)
+#undef DTYPE_FACT
+#define DTYPE_FACT(code, name, elements, bytes) [code] = {name, elements, (bytes)*8},
+        GRAIL_BLOCK_DTYPE_LIST(DTYPE_FACT)
 #undef DTYPE_FACT
 };
 
@@ -27,13 +31,18 @@ const char *grail_dtype_name(grail_dtype dtype)
 
 size_t dtype_bits(grail_dtype dtype)
 {
-    return is_known(dtype) ? facts[dtype].bits : 0;
+    return is_known(dtype) && facts[dtype].elements == 1 ? facts[dtype].bits : 0;
+}
+
+int64_t dtype_block(grail_dtype dtype)
+{
+    return is_known(dtype) ? facts[dtype].elements : 1;
 }
 
 bool dtype_from_name(const char *name, grail_dtype *out)
 {
     for (size_t i = 0; i < GRAIL_DTYPE_COUNT; i++) {
-        if (strcmp(name, facts[i].name) == 0) {
+        if (facts[i].elements == 1 && strcmp(name, facts[i].name) == 0) {
             *out = (grail_dtype)i;
             return true;
         }
@@ -44,6 +53,11 @@ bool dtype_from_name(const char *name, grail_dtype *out)
 bool dtype_is_weight(grail_dtype dtype)
 {
     return dtype == GRAIL_DTYPE_F32 || dtype == GRAIL_DTYPE_F16 || dtype == GRAIL_DTYPE_BF16;
+}
+
+bool dtype_is_readable(grail_dtype dtype)
+{
+    return dtype_is_weight(dtype) || dtype_block(dtype) > 1;
 }
 
 /* Multiplies from left to right, as the reference safetensors reader does: a zero hides an overflow
@@ -63,8 +77,9 @@ bool shape_elements(int rank, const int64_t shape[], int64_t *out)
 bool dtype_bytes(grail_dtype dtype, int64_t elements, size_t *out)
 {
     size_t bits = 0;
-    if (elements < 0 || !is_known(dtype) ||
-        !size_multiply((size_t)elements, facts[dtype].bits, &bits) || bits % 8 != 0) {
+    if (elements < 0 || !is_known(dtype) || elements % facts[dtype].elements != 0 ||
+        !size_multiply((size_t)(elements / facts[dtype].elements), facts[dtype].bits, &bits) ||
+        bits % 8 != 0) {
         return false;
     }
     *out = bits / 8;

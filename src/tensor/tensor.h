@@ -18,27 +18,34 @@ typedef struct tensor_view {
     size_t bytes;
 } tensor_view;
 
-/** Bits of one element. */
+/** Bits of one element; 0 for types of blocks. */
 size_t dtype_bits(grail_dtype dtype);
+
+/** Elements of a block, 1 for types without blocks. Along its last dimension a tensor consists of
+ * complete blocks. */
+int64_t dtype_block(grail_dtype dtype);
 
 /** Case-sensitive safetensors name -> dtype; false when unknown. */
 bool dtype_from_name(const char *name, grail_dtype *out);
 
-/** Whether grail can compute with it: F32, F16, BF16. */
+/** Whether grail can compute with it and write it: F32, F16, BF16. */
 bool dtype_is_weight(grail_dtype dtype);
+/** Whether grail can read it as f32: these, and all types of blocks. */
+bool dtype_is_readable(grail_dtype dtype);
 
 /** Product of the dimensions; false on overflow or if a dimension is negative. */
 bool shape_elements(int rank, const int64_t shape[], int64_t *out);
 
-/** Bytes of `elements` elements; false on overflow or when bits do not fill bytes. */
+/** Bytes of `elements` elements; false on overflow, when bits do not fill bytes, and when elements
+ * do not fill blocks. */
 bool dtype_bytes(grail_dtype dtype, int64_t elements, size_t *out);
 
 /** Writes "[2, 3]" to text, truncated if it does not fit; returns text. */
 const char *shape_text(int rank, const int64_t shape[], char *text, size_t size);
 
 /**
- * Converts `count` elements of F32, F16 or BF16 at `source` (any alignment) to f32, exactly.
- * Other dtypes are GRAIL_ERROR_UNSUPPORTED.
+ * Converts `count` elements of F32, F16, BF16 or a type of blocks at `source` (any alignment) to
+ * f32, exactly; of blocks complete ones. Other dtypes are GRAIL_ERROR_UNSUPPORTED.
  */
 grail_status convert_to_f32(grail_dtype dtype, const void *source, int64_t count,
                             float *out) GRAIL_MUST_CHECK;

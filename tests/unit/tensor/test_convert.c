@@ -200,7 +200,7 @@ static void test_other_dtypes_are_refused(void **state)
         const grail_dtype dtype = (grail_dtype)i;
         if (!dtype_is_weight(dtype)) {
             assert_fails(convert_to_f32(dtype, &stored, 1, &value), GRAIL_ERROR_UNSUPPORTED,
-                         grail_dtype_name(dtype));
+                         grail_dtype_name(dtype)); /* of types of blocks: no complete block */
             assert_fails(convert_from_f32(dtype, &value, 1, &stored), GRAIL_ERROR_UNSUPPORTED,
                          grail_dtype_name(dtype));
         }

@@ -8,12 +8,35 @@
 static void test_every_name_is_found_again(void **state)
 {
     (void)state;
-    for (int i = 0; i < GRAIL_DTYPE_COUNT; i++) {
+    for (int i = 0; i < GRAIL_DTYPE_Q4_0; i++) {
         grail_dtype found = GRAIL_DTYPE_COUNT;
         assert_true(dtype_from_name(grail_dtype_name((grail_dtype)i), &found));
         assert_int_equal(found, i);
         assert_true(dtype_bits(found) >= 4 && dtype_bits(found) <= 64);
     }
+}
+
+static void test_safetensors_has_no_names_of_blocks(void **state)
+{
+    (void)state;
+    grail_dtype found = GRAIL_DTYPE_COUNT;
+    for (int i = GRAIL_DTYPE_Q4_0; i < GRAIL_DTYPE_COUNT; i++) {
+        assert_false(dtype_from_name(grail_dtype_name((grail_dtype)i), &found));
+        assert_int_equal(dtype_bits((grail_dtype)i), 0);
+        assert_true(dtype_is_readable((grail_dtype)i));
+    }
+}
+
+static void test_blocks_are_complete(void **state)
+{
+    (void)state;
+    size_t bytes = 0;
+    assert_int_equal(dtype_block(GRAIL_DTYPE_Q6_K), 256);
+    assert_int_equal(dtype_block(GRAIL_DTYPE_F16), 1);
+    assert_true(dtype_bytes(GRAIL_DTYPE_Q6_K, 512, &bytes));
+    assert_int_equal(bytes, 420);
+    assert_false(dtype_bytes(GRAIL_DTYPE_Q6_K, 128, &bytes));
+    assert_false(dtype_bytes(GRAIL_DTYPE_Q8_0, INT64_MAX - 31, &bytes));
 }
 
 static void test_names_are_case_sensitive_and_whole(void **state)
@@ -103,6 +126,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_name_is_found_again),
+        cmocka_unit_test(test_safetensors_has_no_names_of_blocks),
+        cmocka_unit_test(test_blocks_are_complete),
         cmocka_unit_test(test_names_are_case_sensitive_and_whole),
         cmocka_unit_test(test_an_unknown_dtype_has_a_name_and_no_size),
         cmocka_unit_test(test_weights_are_the_three_float_types),

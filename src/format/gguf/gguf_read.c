@@ -1,0 +1,420 @@
+/* Strict reading of GGUF files. Everything is checked before a tensor is handed out: counts,
+ * lengths, types, keys that occur twice, and that the tensors lie one behind another, each at the
+ * alignment, and end inside the file.
+ *
+ * Rules: ggml, src/gguf.cpp. This reader is stricter: keys and names are UTF-8 without NUL bytes, a
+ * boolean is 0 or 1, and the limits of gguf_limits.h and tensor_limits.h hold. */
+#include "format/gguf/gguf.h"
+
+#include "base/bytes.h"
+#include "base/utf8.h"
+
+#include <string.h>
+
+enum { MAGIC_SIZE = 4, OLDEST_VERSION = 2, NEWEST_VERSION = 3, MOST_CHARACTERS = 60 };
+
+typedef struct cursor {
+    const unsigned char *bytes;
+    size_t size, at;
+} cursor;
+
+/* -- pieces ------------------------------------------------------------------------------------ */
+
+static grail_status take(cursor *c, uint64_t size, const char *what, const unsigned char **out)
+{
+    if (size > c->size - c->at) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s at byte %zu takes %llu bytes, but the file has %zu bytes: truncated?",
+                         what, c->at, (unsigned long long)size, c->size);
+    }
+    *out = c->bytes + c->at;
+    c->at += (size_t)size;
+    return GRAIL_OK;
+}
+
+static grail_status take_number(cursor *c, size_t width, const char *what, uint64_t *out)
+{
+    const unsigned char *bytes = NULL;
+    CHECK(take(c, width, what, &bytes));
+    *out = load_little(bytes, width);
+    return GRAIL_OK;
+}
+
+static grail_status take_text(cursor *c, const char *what, const unsigned char **out, size_t *size)
+{
+    uint64_t length = 0;
+    CHECK(take_number(c, 8, what, &length));
+    CHECK(take(c, length, what, out));
+    *size = (size_t)length;
+    return GRAIL_OK;
+}
+
+/* A key, or the name of a tensor; *out is owned. */
+static grail_status take_name(cursor *c, const char *what, size_t longest, char **out)
+{
+    const unsigned char *text = NULL;
+    size_t size = 0;
+    CHECK(take_text(c, what, &text, &size));
+    if (size == 0 || size > longest) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s before byte %zu has %zu bytes, expected 1 to %zu",
+                         what, c->at, size, longest);
+    }
+    if (memchr(text, 0, size) != NULL || utf8_valid_prefix((const char *)text, size) != size) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s before byte %zu holds a NUL byte, or is no UTF-8",
+                         what, c->at);
+    }
+    CHECK(memory_new(out, size + 1, 1));
+    memcpy(*out, text, size);
+    return GRAIL_OK;
+}
+
+/* -- metadata ---------------------------------------------------------------------------------- */
+
+/* Bytes of a value; 0 for texts and arrays. */
+static size_t width_of(gguf_type type)
+{
+    static const unsigned char widths[GGUF_TYPE_COUNT] = {
+        [GGUF_U8] = 1,  [GGUF_I8] = 1,  [GGUF_U16] = 2, [GGUF_I16] = 2,
+        [GGUF_U32] = 4, [GGUF_I32] = 4, [GGUF_F32] = 4, [GGUF_BOOL] = 1,
+        [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8};
+    return widths[type];
+}
+
+static grail_status take_type(cursor *c, gguf_type *out)
+{
+    uint64_t number = 0;
+    CHECK(take_number(c, 4, "the type of a value", &number));
+    if (number >= GGUF_TYPE_COUNT) {
+        return error_set(GRAIL_ERROR_FORMAT, "its type %llu is unknown; expected 0 to %d",
+                         (unsigned long long)number, GGUF_TYPE_COUNT - 1);
+    }
+    *out = (gguf_type)number;
+    return GRAIL_OK;
+}
+
+static grail_status take_texts(cursor *c, const gguf_value *value)
+{
+    const unsigned char *text = NULL;
+    size_t size = 0;
+    for (uint64_t i = 0; i < value->count; i++) {
+        CHECK(take_text(c, "a text", &text, &size));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status take_elements(cursor *c, const gguf_value *value)
+{
+    const unsigned char *bytes = NULL;
+    const size_t width = width_of(value->type);
+    uint64_t size = 0;
+    if (value->type == GGUF_TEXT) {
+        return take_texts(c, value);
+    }
+    if (__builtin_mul_overflow(value->count, width, &size)) {
+        size = UINT64_MAX;
+    }
+    CHECK(take(c, size, "the value", &bytes));
+    for (uint64_t i = 0; value->type == GGUF_BOOL && i < value->count; i++) {
+        if (bytes[i] > 1) {
+            return error_set(GRAIL_ERROR_FORMAT, "its boolean is stored as %d, expected 0 or 1",
+                             bytes[i]);
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status take_value(cursor *c, gguf_value *value)
+{
+    CHECK(take_type(c, &value->type));
+    value->count = 1;
+    if (value->type == GGUF_ARRAY) {
+        value->is_array = true;
+        CHECK(take_type(c, &value->type));
+        if (value->type == GGUF_ARRAY) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "it is an array of arrays, which no reader of GGUF takes");
+        }
+        CHECK(take_number(c, 8, "the length of an array", &value->count));
+    }
+    value->bytes = c->bytes + c->at;
+    CHECK(take_elements(c, value));
+    value->size = (size_t)(c->bytes + c->at - value->bytes);
+    return GRAIL_OK;
+}
+
+static void metadata_free(void *parts)
+{
+    gguf_metadata *m = parts;
+    for (int64_t i = 0; i < m->count; i++) {
+        memory_free(m->values[i].key);
+    }
+    memory_free(m->values);
+    name_index_fini(&m->index);
+    memory_free(m);
+}
+
+static grail_status read_pair(cursor *c, gguf_metadata *m)
+{
+    CHECK(memory_reserve(&m->values, (size_t)m->count + 1, sizeof m->values[0]));
+    gguf_value *value = &m->values[m->count];
+    *value = (gguf_value){0};
+    m->count++;
+    CHECK(take_name(c, "a key", GGUF_LONGEST_KEY, &value->key));
+    return error_in(take_value(c, value), "key '%.*s'", MOST_CHARACTERS, value->key);
+}
+
+static grail_status read_alignment(gguf_metadata *m)
+{
+    const gguf_value *stated = gguf_find(m, "general.alignment");
+    int64_t alignment = GGUF_USUAL_ALIGNMENT;
+    if (stated != NULL && (stated->is_array || stated->type != GGUF_U32)) {
+        return error_set(GRAIL_ERROR_FORMAT, "key 'general.alignment' is not of type u32");
+    }
+    CHECK(gguf_get_integer(m, "general.alignment", alignment, &alignment));
+    if (alignment < 1 || (alignment & (alignment - 1)) != 0) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "key 'general.alignment' is %lld, expected a power of two",
+                         (long long)alignment);
+    }
+    m->alignment = (size_t)alignment;
+    return GRAIL_OK;
+}
+
+static grail_status read_metadata(cursor *c, uint64_t count, gguf_metadata *m)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        CHECK(read_pair(c, m));
+    }
+    CHECK(name_index_init(&m->index, m->count, m->values, sizeof m->values[0]));
+    const char *twice = name_index_twice(&m->index);
+    if (twice != NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "key '%s' occurs twice", twice);
+    }
+    return read_alignment(m);
+}
+
+/* -- tensors ----------------------------------------------------------------------------------- */
+
+/* Dimensions are stored innermost first. */
+static grail_status take_shape(cursor *c, tensor_view *view)
+{
+    uint64_t rank = 0;
+    CHECK(take_number(c, 4, "the number of dimensions", &rank));
+    if (rank > GGUF_MOST_DIMENSIONS) {
+        return error_set(GRAIL_ERROR_FORMAT, "has %llu dimensions, more than the allowed %d",
+                         (unsigned long long)rank, GGUF_MOST_DIMENSIONS);
+    }
+    view->rank = (int)rank;
+    for (int d = view->rank - 1; d >= 0; d--) {
+        uint64_t size = 0;
+        CHECK(take_number(c, 8, "a dimension", &size));
+        if (size > INT64_MAX) {
+            return error_set(GRAIL_ERROR_FORMAT, "dimension %d is %llu, beyond 2^63 - 1", d,
+                             (unsigned long long)size);
+        }
+        view->shape[d] = (int64_t)size;
+    }
+    return GRAIL_OK;
+}
+
+static grail_status take_dtype(cursor *c, tensor_view *view)
+{
+    uint64_t number = 0;
+    CHECK(take_number(c, 4, "the type of a tensor", &number));
+    if (gguf_tensor_dtype((uint32_t)number, &view->dtype)) {
+        return GRAIL_OK;
+    }
+    const char *name = gguf_tensor_type_name((uint32_t)number);
+    if (name == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "its type %llu is unknown",
+                         (unsigned long long)number);
+    }
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "has type %s, which grail does not read; it reads F32, F16, BF16, Q8_0, Q4_0, "
+                     "Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K: quantise the original to one of them, "
+                     "or give the original",
+                     name);
+}
+
+static grail_status measure(tensor_view *view)
+{
+    char text[128];
+    int64_t elements = 0;
+    const int64_t block = dtype_block(view->dtype);
+    const int64_t columns = view->rank == 0 ? 1 : view->shape[view->rank - 1];
+    shape_text(view->rank, view->shape, text, sizeof text);
+    if (columns % block != 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s elements of %s do not fill its blocks of %lld",
+                         text, grail_dtype_name(view->dtype), (long long)block);
+    }
+    if (!shape_elements(view->rank, view->shape, &elements) ||
+        !dtype_bytes(view->dtype, elements, &view->bytes)) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s elements of %s take 2^61 bytes or more", text,
+                         grail_dtype_name(view->dtype));
+    }
+    return GRAIL_OK;
+}
+
+/* Tensors lie one behind another, in the order of the file, each at the alignment: *expected is
+ * where this one does, and then the next one. The data begins only where the last one's description
+ * ends, so the view gets its offset in place of its address. */
+static grail_status place(cursor *c, size_t alignment, uint64_t *expected, tensor_view *view)
+{
+    uint64_t offset = 0;
+    uint64_t end = 0;
+    CHECK(take_number(c, 8, "the offset of a tensor", &offset));
+    if (offset != *expected) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "lies at byte %llu of the data, expected %llu: behind the one before it, "
+                         "at a multiple of %zu",
+                         (unsigned long long)offset, (unsigned long long)*expected, alignment);
+    }
+    if (__builtin_add_overflow(offset, view->bytes, &end) ||
+        __builtin_add_overflow(end, alignment - 1, expected)) {
+        return error_set(GRAIL_ERROR_FORMAT, "ends beyond 2^64 bytes");
+    }
+    *expected -= *expected % alignment;
+    view->data = (const unsigned char *)(uintptr_t)offset;
+    return GRAIL_OK;
+}
+
+static grail_status read_tensor(tensor_file *file, cursor *c, size_t alignment, uint64_t *expected)
+{
+    grail_status status = GRAIL_OK;
+    char *name = NULL;
+    tensor_view *view = NULL;
+    TRY(take_name(c, "the name of a tensor", TENSOR_LONGEST_NAME, &name));
+    TRY(tensor_file_add(file, name, &view));
+    status = take_shape(c, view);
+    status = status == GRAIL_OK ? take_dtype(c, view) : status;
+    status = status == GRAIL_OK ? measure(view) : status;
+    status = status == GRAIL_OK ? place(c, alignment, expected, view) : status;
+    TRY(error_in(status, "tensor '%s'", name));
+out:
+    memory_free(name);
+    return status;
+}
+
+/* Offsets become addresses. */
+static grail_status find_data(tensor_file *file, const cursor *c, size_t alignment)
+{
+    const size_t rest = c->at % alignment;
+    const size_t padding = rest == 0 ? 0 : alignment - rest;
+    const size_t left = c->size - c->at;
+    const size_t available = padding < left ? left - padding : 0;
+    for (int64_t i = 0; i < file->count; i++) {
+        tensor_view *view = &file->tensors[i];
+        const uintptr_t offset = (uintptr_t)view->data;
+        if (view->bytes > 0 && (offset > available || view->bytes > available - offset)) {
+            return error_set(
+                GRAIL_ERROR_FORMAT,
+                "tensor '%s' ends at byte %zu of the data, but the data has %zu bytes: truncated?",
+                view->name, (size_t)offset + view->bytes, available);
+        }
+        view->data = view->bytes == 0 ? c->bytes : c->bytes + c->at + padding + offset;
+    }
+    return GRAIL_OK;
+}
+
+/* -- the file ---------------------------------------------------------------------------------- */
+
+static grail_status check_version(uint64_t version)
+{
+    if ((version & 0xffff) == 0 && version != 0) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "is a GGUF file of a big-endian machine; convert it with "
+                         "gguf-convert-endian of the Python package gguf");
+    }
+    if (version < OLDEST_VERSION || version > NEWEST_VERSION) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "is a GGUF file of version %llu; grail reads versions %d and %d: convert "
+                         "the network again with a current llama.cpp",
+                         (unsigned long long)version, OLDEST_VERSION, NEWEST_VERSION);
+    }
+    return GRAIL_OK;
+}
+
+/* So that no loop runs far for a count that the file cannot hold: a key takes at least 13 bytes, a
+ * tensor 24. */
+static grail_status check_counts(const cursor *c, uint64_t tensors, uint64_t keys)
+{
+    enum { SMALLEST_KEY = 13, SMALLEST_TENSOR = 24 };
+    const size_t left = c->size - c->at;
+    if (keys > GGUF_MOST_KEYS || keys > left / SMALLEST_KEY) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "claims %llu keys, more than the allowed %d, or than %zu bytes can hold",
+                         (unsigned long long)keys, GGUF_MOST_KEYS, left);
+    }
+    if (tensors > TENSOR_MOST_IN_FILE || tensors > left / SMALLEST_TENSOR) {
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "claims %llu tensors, more than the allowed %d, or than %zu bytes can hold",
+            (unsigned long long)tensors, TENSOR_MOST_IN_FILE, left);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_begin(cursor *c, uint64_t *tensors, uint64_t *keys)
+{
+    const unsigned char *magic = NULL;
+    uint64_t version = 0;
+    CHECK(take(c, MAGIC_SIZE, "the first word", &magic));
+    if (memcmp(magic, "GGUF", MAGIC_SIZE) != 0) {
+        const bool unfinished = load_little(magic, MAGIC_SIZE) == 0;
+        return error_set(GRAIL_ERROR_FORMAT, unfinished ? "is unfinished: its first word is 0"
+                                                        : "does not begin with \"GGUF\"");
+    }
+    CHECK(take_number(c, 4, "the version", &version));
+    CHECK(check_version(version));
+    CHECK(take_number(c, 8, "the number of tensors", tensors));
+    CHECK(take_number(c, 8, "the number of keys", keys));
+    return check_counts(c, *tensors, *keys);
+}
+
+/* A network may be split into files, each of which says of how many. */
+static grail_status refuse_part(const gguf_metadata *m)
+{
+    int64_t parts = 0;
+    CHECK(gguf_get_integer(m, "split.count", 1, &parts));
+    if (parts > 1) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "is one of %lld files of a network; join them with gguf-split "
+                         "--merge, and give the result",
+                         (long long)parts);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_file(tensor_file *file)
+{
+    cursor c = {.bytes = file->bytes, .size = file->size};
+    gguf_metadata *m = NULL;
+    uint64_t tensors = 0;
+    uint64_t keys = 0;
+    uint64_t expected = 0;
+    CHECK(memory_new(&m, 1, sizeof *m));
+    file->parts = m;
+    file->free_parts = metadata_free;
+    CHECK(read_begin(&c, &tensors, &keys));
+    CHECK(read_metadata(&c, keys, m));
+    CHECK(refuse_part(m));
+    for (uint64_t i = 0; i < tensors; i++) {
+        CHECK(read_tensor(file, &c, m->alignment, &expected));
+    }
+    return find_data(file, &c, m->alignment);
+}
+
+grail_status gguf_open_bytes(const char *name, const void *bytes, size_t size, tensor_file **out)
+{
+    return tensor_file_open_bytes(name, bytes, size, read_file, out);
+}
+
+grail_status gguf_open(const char *path, tensor_file **out)
+{
+    return tensor_file_open(path, read_file, out);
+}
+
+const gguf_metadata *gguf_metadata_of(const tensor_file *file)
+{
+    return file->parts;
+}
