@@ -328,7 +328,7 @@ static grail_status check_version(uint64_t version)
     if (version < OLDEST_VERSION || version > NEWEST_VERSION) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "is a GGUF file of version %llu; grail reads versions %d and %d: convert "
-                         "the network again with a current llama.cpp",
+                         "the network again with a current converter",
                          (unsigned long long)version, OLDEST_VERSION, NEWEST_VERSION);
     }
     return GRAIL_OK;
