@@ -10,6 +10,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,15 +45,35 @@ grail_status child_find(const char *name, char **out)
     return GRAIL_OK;
 }
 
-/* Its output goes to the file `output`. */
-static int spawn(const char *const program[], int output, pid_t *out)
+/* A file without a name that holds the input, at its beginning: no end of this program leaves any.
+ */
+static grail_status open_input(const buffer *input, const char *name, int *out)
+{
+    grail_status status = GRAIL_OK;
+    const int descriptor = memfd_create("grail-input", MFD_CLOEXEC);
+    if (descriptor < 0) {
+        return error_from_errno("cannot make a file of what is given to", name);
+    }
+    TRY(file_write_at(descriptor, name, input->bytes, input->size, 0));
+    *out = descriptor;
+out:
+    if (status != GRAIL_OK) {
+        (void)close(descriptor);
+    }
+    return status;
+}
+
+/* It reads the file `input`, unless that is -1, and its output goes to the file `output`. */
+static int spawn(const char *const program[], int input, int output, pid_t *out)
 {
     posix_spawn_file_actions_t actions;
     int failure = posix_spawn_file_actions_init(&actions);
     if (failure != 0) {
         return failure;
     }
-    failure = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    failure = input < 0 ? posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
+                                                           O_RDONLY, 0)
+                        : posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
     if (failure == 0) {
         failure =
             posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
@@ -108,7 +129,7 @@ static void end(pid_t child)
     }
 }
 
-grail_status child_output(const char *const program[], double seconds, buffer *out)
+static grail_status run(const char *const program[], int input, double seconds, buffer *out)
 {
     grail_status status = GRAIL_OK;
     int ends[2] = {-1, -1};
@@ -117,7 +138,7 @@ grail_status child_output(const char *const program[], double seconds, buffer *o
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return error_from_errno("cannot make a pipe for", program[0]);
     }
-    const int failure = spawn(program, ends[1], &child);
+    const int failure = spawn(program, input, ends[1], &child);
     (void)close(ends[1]);
     if (failure != 0) {
         FAIL(GRAIL_ERROR_UNSUPPORTED, "%s cannot be run: %s", program[0], strerror(failure));
@@ -128,5 +149,19 @@ out:
         end(child);
     }
     (void)close(ends[0]);
+    return status;
+}
+
+grail_status child_output(const char *const program[], const buffer *input, double seconds,
+                          buffer *out)
+{
+    int descriptor = -1;
+    if (input != NULL) {
+        CHECK(open_input(input, program[0], &descriptor));
+    }
+    const grail_status status = run(program, descriptor, seconds, out);
+    if (descriptor >= 0) {
+        (void)close(descriptor);
+    }
     return status;
 }

@@ -8,6 +8,7 @@
 #include "base/option_values.h"
 #include "base/parallel.h"
 #include "base/random.h"
+#include "base/temporary_directory.h"
 #include "eval/forward.h"
 #include "eval/image_pass.h"
 #include "eval/onnx_runtime.h"
@@ -83,22 +84,6 @@ static grail_status random_text(runner *r)
 
 /* -- ONNX Runtime ------------------------------------------------------------------------------ */
 
-static grail_status make_directory(char **out)
-{
-    grail_status status = GRAIL_OK;
-    const char *named = getenv("TMPDIR");
-    char *path = NULL;
-    TRY(path_join(&path, named == NULL || named[0] == 0 ? "/tmp" : named, "grail-onnx-XXXXXX"));
-    if (mkdtemp(path) == NULL) {
-        TRY(error_from_errno("cannot make a directory for an ONNX file like", path));
-    }
-    *out = path;
-    path = NULL;
-out:
-    memory_free(path);
-    return status;
-}
-
 /* Removes the file and the directory; where weights are apart, their file too. */
 static void remove_files(const char *directory, const char *file, const char *data)
 {
@@ -115,7 +100,7 @@ static grail_status open_session(const onnx_runtime *runtime, runner *r)
     char *directory = NULL;
     char *file = NULL;
     char *data = NULL;
-    TRY(make_directory(&directory));
+    TRY(temporary_directory("grail-onnx", &directory));
     TRY(path_join(&file, directory, "model.onnx"));
     TRY(path_join(&data, directory, "model.onnx.data"));
     TRY(grail_onnx_write(r->model, file, &options, NULL));

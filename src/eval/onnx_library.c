@@ -37,7 +37,7 @@ static grail_status ask_python(buffer *path)
     if (python == NULL) {
         FAIL(GRAIL_ERROR_UNSUPPORTED, "no python3 is on PATH that may have it");
     }
-    TRY(child_output((const char *const[]){python, "-I", "-c", question, NULL}, MOST_SECONDS,
+    TRY(child_output((const char *const[]){python, "-I", "-c", question, NULL}, NULL, MOST_SECONDS,
                      path));
     if (path->size == 0) {
         FAIL(GRAIL_ERROR_UNSUPPORTED, "%s does not have it", python);

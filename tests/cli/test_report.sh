@@ -151,6 +151,26 @@ refuses 1 "SVG files are drawn by the page's script, which needs node or chromiu
     report sweep.jsonl -o out --svg drawn
 [[ ! -e drawn ]] || fail "made a directory for figures that cannot be drawn"
 
+check "what draws figures leaves no file: node reads the page, Chromium finds it below TMPDIR"
+# drawer NAME LINE: a directory NAME with a program NAME that does LINE and draws no figure
+drawer() {
+    mkdir "$1"
+    printf '#!/bin/sh\nPATH=%s\n%s\necho "{}"\n' "$PATH" "$2" >"$1/$1"
+    chmod +x "$1/$1"
+}
+mkdir temporary
+drawer node "ls -A $PWD/temporary >$PWD/seen; cat >$PWD/read.html"
+drawer chromium "for page; do :; done; page=\${page#file://}; echo \$page >$PWD/seen; cp \${page%#svg-files} $PWD/read.html"
+for program in node chromium; do
+    rm -f seen read.html
+    runs env PATH="$PWD/$program" TMPDIR="$PWD/temporary" "$grail" report sweep.jsonl -o drawn.html --svg drawn
+    cmp read.html drawn.html || fail "$program is given another page"
+    [[ $program != node || ! -s seen ]] || fail "a file lies in $(cat seen)"
+    [[ $program == node || $(cat seen) == "$PWD/temporary/grail-report-"??????/page.html#svg-files ]] ||
+        fail "the page lies in $(cat seen)"
+    [[ -z $(ls -A temporary) ]] || fail "left $(ls temporary)"
+done
+
 check "names that are markup stay names"
 make_results hostile.jsonl --hostile
 runs "$grail" report hostile.jsonl -o hostile.html --tsv hostile

@@ -3,18 +3,17 @@
 #include "base/child_output.h"
 #include "base/file.h"
 #include "base/output_file.h"
+#include "base/temporary_directory.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { MOST_SVG = 512 << 20, MOST_SECONDS = 300 };
 
-/* Takes the script, the style and the data out of the page (its first argument) as a browser does,
- * and prints what the script's drawFiles returns. */
+/* Takes the script, the style and the data out of the page (its input) as a browser does, and
+ * prints what the script's drawFiles returns. */
 static const char run_in_node[] =
-    "const page = require('fs').readFileSync(process.argv[1], 'utf8');\n"
+    "const page = require('fs').readFileSync(0, 'utf8');\n"
     "const part = (begin, end) => {\n"
     "  const from = page.indexOf(begin) + begin.length;\n"
     "  return page.slice(from, page.indexOf(end, from));\n"
@@ -48,7 +47,7 @@ grail_status draw_find_program(char **out)
 
 /* Chromium prints the document that the script leaves for this address. It refuses to isolate
  * itself where root runs it; the page loads nothing and its texts cannot become script. */
-static grail_status run_chromium(const char *program, const char *path, buffer *out)
+static grail_status show_in_chromium(const char *program, const char *path, buffer *out)
 {
     grail_status status = GRAIL_OK;
     char *address = NULL;
@@ -60,19 +59,41 @@ static grail_status run_chromium(const char *program, const char *path, buffer *
                                    geteuid() == 0 ? "--no-sandbox" : "--incognito",
                                    address,
                                    NULL};
-    TRY(child_output(command, MOST_SECONDS, out));
+    TRY(child_output(command, NULL, MOST_SECONDS, out));
 out:
     memory_free(address);
     return status;
 }
 
-static grail_status run(const char *program, const char *path, buffer *out)
+/* Chromium takes only a file of this ending as a page. */
+static grail_status run_chromium(const char *program, const buffer *page, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    char *directory = NULL;
+    char *path = NULL;
+    TRY(temporary_directory("grail-report", &directory));
+    TRY(path_join(&path, directory, "page.html"));
+    TRY(output_file_write(path, page->bytes, page->size));
+    TRY(show_in_chromium(program, path, out));
+out:
+    if (path != NULL) {
+        (void)unlink(path);
+    }
+    if (directory != NULL) {
+        (void)rmdir(directory);
+    }
+    memory_free(path);
+    memory_free(directory);
+    return status;
+}
+
+static grail_status run(const char *program, const buffer *page, buffer *out)
 {
     if (!is_node(program)) {
-        return run_chromium(program, path, out);
+        return run_chromium(program, page, out);
     }
-    const char *const command[] = {program, "-e", run_in_node, path, NULL};
-    return child_output(command, MOST_SECONDS, out);
+    const char *const command[] = {program, "-e", run_in_node, NULL};
+    return child_output(command, page, MOST_SECONDS, out);
 }
 
 static bool is_file_name(const char *name)
@@ -113,32 +134,14 @@ out:
     return status;
 }
 
-/* Chromium takes only a file of this ending as a page. */
-static grail_status write_page(const char *directory, const buffer *page, char **out)
-{
-    CHECK(path_join(out, directory, "page.html"));
-    return output_file_write(*out, page->bytes, page->size);
-}
-
 grail_status draw_figures(const char *program, const buffer *page, json_t **out)
 {
     grail_status status = GRAIL_OK;
-    char directory[] = "/tmp/grail-report-XXXXXX";
-    char *path = NULL;
     buffer printed = {0};
     buffer_init(&printed, MOST_SVG);
-    if (mkdtemp(directory) == NULL) {
-        return error_from_errno("cannot create directory", directory);
-    }
-    TRY(write_page(directory, page, &path));
-    TRY(run(program, path, &printed));
+    TRY(run(program, page, &printed));
     TRY(read_figures(program, &printed, out));
 out:
-    if (path != NULL) {
-        (void)unlink(path);
-    }
-    (void)rmdir(directory);
-    memory_free(path);
     buffer_fini(&printed);
     return status;
 }
