@@ -1,48 +1,48 @@
 /* The graph of a decoder:
  *   h += o(attention(rope(q(n)), rope(k(n)), v(n))), n = norm(h)
  *   h += down(act(gate(m)) * up(m)),                 m = norm(h)
- * and logits = head(norm(h)). Families differ in the norm, may lack the gate, and may add a table
- * of positions to the embeddings in place of rope. Source: the modeling files of the families in
- * Hugging Face transformers. */
+ * and logits = head(norm(h)). Families differ in the norms and where they stand, may lack the gate,
+ * may read both branches from the same h, and may add a table of positions to the embeddings in
+ * place of rope. Factors of whole values are those of the parameters that make them
+ * (storage_map.scale), so they have no nodes. Source: the modeling files of the families in Hugging
+ * Face transformers. */
 #include "arch/decoder.h"
 
-#include <math.h>
-#include <stdio.h>
+#include <string.h>
 
 typedef struct builder {
     graph *g;
     const decoder_config *c;
-    const double *frequency; /* of the rotary positions, owned by the graph */
+    rotary rotary[ROTARY_KINDS]; /* whose tables the graph owns */
     int block;
 } builder;
 
-static void name_part(int layer, const char *part, const char *kind, char name[DECODER_NAME_SIZE])
+/* Embeddings that are scaled are scaled in a tied head, too, which the last norm takes back. */
+static double scale_of(const decoder_config *c, const char *part)
 {
-    if (layer == GRAPH_NONE) {
-        snprintf(name, DECODER_NAME_SIZE, "%s.%s", part, kind);
-    } else {
-        snprintf(name, DECODER_NAME_SIZE, "model.layers.%d.%s.%s", layer, part, kind);
+    if (strcmp(part, "model.embed_tokens") == 0) {
+        return c->embedding_scale;
     }
-}
-
-decoder_place decoder_place_plain(const decoder_config *c, int layer, const char *part,
-                                  const char *kind)
-{
-    (void)c;
-    decoder_place place = {0};
-    name_part(layer, part, kind, place.tensor);
-    return place;
+    if (strcmp(part, "model.norm") == 0) {
+        return c->logit_scale / (c->tied ? c->embedding_scale : 1.0);
+    }
+    const bool ends_branch =
+        strcmp(part, "self_attn.o_proj") == 0 || strcmp(part, "mlp.down_proj") == 0;
+    return ends_branch ? c->branch_scale : 1.0;
 }
 
 /* Parameter PART.KIND of the layer that is being built, or outside of all, from where the family
- * stores it. */
-static grail_status add_part(builder *b, const char *part, const char *kind, int rank,
-                             const int64_t shape[], int *out)
+ * stores it, plus `offset`. */
+static grail_status add_part(builder *b, const char *part, const char *kind, double offset,
+                             int rank, const int64_t shape[], int *out)
 {
     char name[DECODER_NAME_SIZE];
     const int layer = b->block < b->c->layers ? b->block : GRAPH_NONE;
-    const decoder_place place = b->c->family->place(b->c, layer, part, kind);
-    name_part(layer, part, kind, name);
+    const double scale = scale_of(b->c, part);
+    decoder_place place = b->c->family->place(b->c, layer, part, kind);
+    place.map.scale = scale == 1.0 ? 0.0 : scale;
+    place.map.offset = offset * scale;
+    decoder_name_part("model.layers.", layer, part, kind, name);
     return graph_add_stored(b->g, name, place.tensor, &place.map, rank, shape, out);
 }
 
@@ -51,9 +51,9 @@ static grail_status add_linear(builder *b, const char *part, bool bias, int64_t 
                                int input, int *value)
 {
     node n = node_of(NODE_LINEAR, b->block, input, GRAPH_NONE);
-    CHECK(add_part(b, part, "weight", 2, (const int64_t[]){out, in}, &n.weight));
+    CHECK(add_part(b, part, "weight", 0.0, 2, (const int64_t[]){out, in}, &n.weight));
     if (bias) {
-        CHECK(add_part(b, part, "bias", 1, &out, &n.bias));
+        CHECK(add_part(b, part, "bias", 0.0, 1, &out, &n.bias));
     }
     return graph_add_node(b->g, &n, value);
 }
@@ -61,13 +61,14 @@ static grail_status add_linear(builder *b, const char *part, bool bias, int64_t 
 static grail_status add_norm(builder *b, const char *part, int64_t width, int64_t group, int input,
                              int *value)
 {
-    const bool layer_norm = b->c->family->layer_norms;
+    const decoder_family *family = b->c->family;
+    const bool layer_norm = family->layer_norms || family->bare_layer_norms;
     node n = node_of(layer_norm ? NODE_LAYER_NORM : NODE_RMS_NORM, b->block, input, GRAPH_NONE);
     n.norm.epsilon = b->c->epsilon;
     n.norm.group = group;
-    CHECK(add_part(b, part, "weight", 1, &width, &n.weight));
-    if (layer_norm) {
-        CHECK(add_part(b, part, "bias", 1, &width, &n.bias));
+    CHECK(add_part(b, part, "weight", family->norms_add_one ? 1.0 : 0.0, 1, &width, &n.weight));
+    if (family->layer_norms) {
+        CHECK(add_part(b, part, "bias", 0.0, 1, &width, &n.bias));
     }
     return graph_add_node(b->g, &n, value);
 }
@@ -85,45 +86,51 @@ static grail_status add_heads(builder *b, const char *projection, int64_t heads,
     return add_linear(b, projection, c->qkv_bias, c->hidden, heads * c->head_dim, n, value);
 }
 
-/* Queries or keys: the family's norm over each head, and rotary positions. */
-static grail_status add_positions(builder *b, const char *norm, int *value)
+/* Queries or keys: the family's norm, and rotary positions. */
+static grail_status add_positions(builder *b, const char *norm, int64_t heads, int *value)
 {
     const decoder_config *c = b->c;
+    const rotary_kind kind = c->layer[b->block].rotary;
     if (c->family->query_key_norm) {
         CHECK(add_norm(b, norm, c->head_dim, c->head_dim, *value, value));
+    } else if (c->family->query_key_norm_wide) {
+        CHECK(add_norm(b, norm, heads * c->head_dim, 0, *value, value));
     }
-    if (c->family->learned_positions) {
+    if (kind == ROTARY_NONE) {
         return GRAIL_OK;
     }
+    const rotary *r = &b->rotary[kind];
     node rope = node_of(NODE_ROPE, b->block, *value, GRAPH_NONE);
-    rope.rope = (rope_attributes){.head_dim = c->head_dim, .frequency = b->frequency};
+    rope.rope = (rope_attributes){.head_dim = c->head_dim,
+                                  .turned = r->turned,
+                                  .factor = r->factor,
+                                  .frequency = r->frequency,
+                                  .long_frequency = r->long_frequency,
+                                  .longest = r->longest};
     return graph_add_node(b->g, &rope, value);
 }
 
-static grail_status add_attention(builder *b, const decoder_layer *layer, int *h)
+/* What a branch adds to h; `n` is what it reads. */
+static grail_status add_attention(builder *b, const decoder_layer *layer, int n, int *y)
 {
     const decoder_config *c = b->c;
-    int n = 0;
     int q = 0;
     int k = 0;
     int v = 0;
     int x = 0;
-    int y = 0;
-    CHECK(add_norm(b, "input_layernorm", c->hidden, 0, *h, &n));
     CHECK(add_heads(b, "self_attn.q_proj", layer->heads, n, &q));
     CHECK(add_heads(b, "self_attn.k_proj", layer->kv_heads, n, &k));
     CHECK(add_heads(b, "self_attn.v_proj", layer->kv_heads, n, &v));
-    CHECK(add_positions(b, "self_attn.q_norm", &q));
-    CHECK(add_positions(b, "self_attn.k_norm", &k));
+    CHECK(add_positions(b, "self_attn.q_norm", layer->heads, &q));
+    CHECK(add_positions(b, "self_attn.k_norm", layer->kv_heads, &k));
     node attention = node_of(NODE_ATTENTION, b->block, q, k);
     attention.inputs[attention.input_count++] = v;
     attention.attention.head_dim = c->head_dim;
     attention.attention.window = layer->window;
-    attention.attention.scale = 1.0 / sqrt((double)c->head_dim);
+    attention.attention.scale = c->score_scale;
     CHECK(graph_add_node(b->g, &attention, &x));
-    CHECK(add_linear(b, "self_attn.o_proj", c->output_bias, layer->heads * c->head_dim, c->hidden,
-                     x, &y));
-    return add_plain(b, NODE_ADD, *h, y, h);
+    return add_linear(b, "self_attn.o_proj", c->output_bias, layer->heads * c->head_dim, c->hidden,
+                      x, y);
 }
 
 static grail_status add_activation(builder *b, int *value)
@@ -133,14 +140,11 @@ static grail_status add_activation(builder *b, int *value)
     return graph_add_node(b->g, &n, value);
 }
 
-static grail_status add_feed_forward(builder *b, const decoder_layer *layer, int *h)
+static grail_status add_feed_forward(builder *b, const decoder_layer *layer, int n, int *y)
 {
     const decoder_config *c = b->c;
-    int n = 0;
     int gate = 0;
     int up = 0;
-    int y = 0;
-    CHECK(add_norm(b, "post_attention_layernorm", c->hidden, 0, *h, &n));
     if (c->family->ungated) {
         CHECK(add_linear(b, "mlp.up_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &gate));
         CHECK(add_activation(b, &gate));
@@ -151,22 +155,62 @@ static grail_status add_feed_forward(builder *b, const decoder_layer *layer, int
         CHECK(add_activation(b, &gate));
         CHECK(add_plain(b, NODE_MULTIPLY, gate, up, &gate));
     }
-    CHECK(add_linear(b, "mlp.down_proj", c->mlp_bias, layer->intermediate, c->hidden, gate, &y));
+    return add_linear(b, "mlp.down_proj", c->mlp_bias, layer->intermediate, c->hidden, gate, y);
+}
+
+/* The norm before a branch that reads h. */
+static grail_status add_norm_before(builder *b, const char *part, int h, int *n)
+{
+    *n = h;
+    return b->c->family->norms == NORM_BEHIND ? GRAIL_OK : add_norm(b, part, b->c->hidden, 0, h, n);
+}
+
+/* h += y, or its norm. */
+static grail_status add_branch(builder *b, const char *norm, int y, int *h)
+{
+    if (b->c->family->norms != NORM_BEFORE) {
+        CHECK(add_norm(b, norm, b->c->hidden, 0, y, &y));
+    }
     return add_plain(b, NODE_ADD, *h, y, h);
+}
+
+static grail_status add_layer(builder *b, const decoder_layer *layer, int *h)
+{
+    const decoder_config *c = b->c;
+    const int before = *h;
+    int n = 0;
+    int y = 0;
+    if (layer->heads > 0 || c->shares_norm) {
+        CHECK(add_norm_before(b, "input_layernorm", *h, &n));
+    }
+    if (layer->heads > 0) {
+        CHECK(add_attention(b, layer, n, &y));
+        CHECK(add_branch(b, "self_attn.branch_norm", y, h));
+    }
+    if (layer->intermediate > 0) {
+        if (!c->shares_norm) {
+            CHECK(add_norm_before(b, "post_attention_layernorm", c->parallel ? before : *h, &n));
+        }
+        CHECK(add_feed_forward(b, layer, n, &y));
+        CHECK(add_branch(b, "mlp.branch_norm", y, h));
+    }
+    return GRAIL_OK;
 }
 
 static grail_status add_embedding(builder *b, int *h)
 {
     const decoder_config *c = b->c;
     node n = node_of(NODE_EMBEDDING, b->block, b->g->input, GRAPH_NONE);
-    CHECK(add_part(b, "model.embed_tokens", "weight", 2,
+    CHECK(add_part(b, "model.embed_tokens", "weight", 0.0, 2,
                    (const int64_t[]){c->vocabulary, c->hidden}, &n.weight));
     CHECK(graph_add_node(b->g, &n, h));
     if (c->family->learned_positions) {
+        const int64_t rows = c->context + c->family->spare_positions;
         node positions = node_of(NODE_POSITIONS, b->block, *h, GRAPH_NONE);
         positions.positions.may_be_fewer = true;
-        CHECK(add_part(b, "model.embed_positions", "weight", 2,
-                       (const int64_t[]){c->context, c->hidden}, &positions.weight));
+        positions.positions.first = c->family->spare_positions;
+        CHECK(add_part(b, "model.embed_positions", "weight", 0.0, 2,
+                       (const int64_t[]){rows, c->hidden}, &positions.weight));
         CHECK(graph_add_node(b->g, &positions, h));
     }
     return GRAIL_OK;
@@ -176,8 +220,23 @@ static grail_status add_head(builder *b, int h, int *logits)
 {
     const decoder_config *c = b->c;
     CHECK(add_norm(b, "model.norm", c->hidden, 0, h, &h));
-    return add_linear(b, c->tied ? "model.embed_tokens" : "lm_head", false, c->hidden,
-                      c->vocabulary, h, logits);
+    return add_linear(b, c->tied ? "model.embed_tokens" : "lm_head", c->family->head_bias,
+                      c->hidden, c->vocabulary, h, logits);
+}
+
+/* Leaves the tables to the graph. */
+static grail_status own_rotary(builder *b, decoder_config *c)
+{
+    for (int i = 0; i < ROTARY_KINDS; i++) {
+        b->rotary[i] = c->rotary[i];
+        if (c->rotary[i].frequency != NULL) {
+            CHECK(graph_own_table(b->g, &c->rotary[i].frequency));
+        }
+        if (c->rotary[i].long_frequency != NULL) {
+            CHECK(graph_own_table(b->g, &c->rotary[i].long_frequency));
+        }
+    }
+    return GRAIL_OK;
 }
 
 grail_status decoder_graph(const char *source, decoder_config *c, graph **out)
@@ -187,18 +246,10 @@ grail_status decoder_graph(const char *source, decoder_config *c, graph **out)
     int h = 0;
     TRY(graph_create(&b.g));
     b.g->vocabulary = c->vocabulary;
-    b.frequency = c->frequency;
-    if (c->frequency != NULL) {
-        TRY(graph_own_table(b.g, &c->frequency));
-    }
+    TRY(own_rotary(&b, c));
     TRY(add_embedding(&b, &h));
     for (b.block = 0; b.block < c->layers; b.block++) {
-        if (c->layer[b.block].heads > 0) {
-            TRY(add_attention(&b, &c->layer[b.block], &h));
-        }
-        if (c->layer[b.block].intermediate > 0) {
-            TRY(add_feed_forward(&b, &c->layer[b.block], &h));
-        }
+        TRY(add_layer(&b, &c->layer[b.block], &h));
     }
     TRY(add_head(&b, h, &h));
     TRY(graph_finish(b.g, h));

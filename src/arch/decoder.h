@@ -4,6 +4,7 @@
 #define GRAIL_ARCH_DECODER_H
 
 #include "arch/architecture.h"
+#include "arch/rotary.h"
 
 typedef struct decoder_config decoder_config;
 
@@ -22,13 +23,37 @@ typedef struct decoder_place {
 typedef struct decoder_keys {
     const char *hidden, *layers, *heads, *context, *epsilon, *activation;
     const char *kv_heads;          /* NULL: as many as query heads */
-    const char *head_dim;          /* NULL: hidden / heads, also in what loaders build */
+    const char *head_dim;          /* hidden / heads where it is not stated */
     const char *intermediate;      /* width of the FFN */
     int64_t intermediate_multiple; /* of hidden, where it is not stated; 0: it is */
+    const char *theta, *partial;   /* of rotary positions; NULL: as most say it */
 } decoder_keys;
 
 /** Those of llama and most others. */
 extern const decoder_keys decoder_usual_keys;
+
+/** How a family's tensors call a part. */
+typedef struct decoder_name {
+    const char *part, *tensor;
+} decoder_name;
+
+/** Which norms a branch of a layer has, attention or FFN. */
+typedef enum branch_norms { NORM_BEFORE, NORM_BEHIND, NORM_BEFORE_AND_BEHIND } branch_norms;
+
+/** Which numbers of heads a loader opens. */
+typedef enum head_rule {
+    HEADS_ANY,     /* it reads head_dim */
+    HEADS_DIVIDE,  /* it reads head_dim, but checks that the heads divide the hidden width */
+    HEADS_DERIVED, /* it takes hidden / heads features for each */
+    HEADS_UNKNOWN  /* it has no class for the family */
+} head_rule;
+
+/** What is known of the loaders. Source: the classes of transformers and vLLM, the converter and
+ * the graphs of llama.cpp. */
+typedef struct decoder_loaders {
+    head_rule transformers, vllm, llama_cpp;
+    bool llama_cpp_multiplies; /* its converter takes the FFN for 4 times the hidden width */
+} decoder_loaders;
 
 /** Differences between the families. Source: the configuration and modeling classes of the families
  * in Hugging Face transformers. */
@@ -40,50 +65,111 @@ typedef struct decoder_family {
      * "model.norm" and "lm_head". */
     decoder_place (*place)(const decoder_config *c, int layer, const char *part, const char *kind);
     const decoder_keys *keys;
+    const decoder_name *names; /* ends with a part NULL; those that are missing are called so */
+    const char *layers;        /* before a layer's number; NULL: "model.layers." */
+    const char *prefix;        /* of all names, which files of the bare network lack; NULL: none */
+    /** Reads what only this family's configuration says; NULL: nothing. */
+    grail_status (*read)(const char *source, const json_t *json, decoder_config *c);
     int64_t default_kv_heads; /* if config.json does not state it; 0 = as many as query heads */
     int64_t default_head_dim; /* 0 = hidden_size / num_attention_heads */
     int64_t default_context;
+    int64_t default_intermediate;       /* 0: it is stated */
+    double default_epsilon;             /* 0 = 1e-6 */
+    double default_theta;               /* 0 = 10000 */
+    double default_partial;             /* 0 = 1 */
+    activation_kind default_activation; /* silu */
     bool always_qkv_bias;      /* q, k and v have a bias, whatever the configuration says */
     bool reads_attention_bias; /* "attention_bias" switches biases of q, k, v and o */
+    bool attention_bias_by_default;
+    bool bias_spares_output; /* "attention_bias" switches those of q, k and v alone */
     bool reads_mlp_bias;
-    bool always_biases;      /* all Linears of layers have one */
-    bool layer_norms;        /* LayerNorm with a bias, in place of RMSNorm */
-    bool learned_positions;  /* a table that is added to the embeddings, no rotary positions */
-    bool ungated;            /* the FFN is down(act(up(m))) */
-    bool tied_by_default;    /* value of an absent "tie_word_embeddings" */
-    bool query_key_norm;     /* RMSNorm over head_dim on q and k before the rotary positions */
-    int64_t default_window;  /* value of an absent "sliding_window"; 0 = no window */
-    bool window_is_optional; /* the window counts only with "use_sliding_window" */
+    bool always_biases;       /* all Linears of layers have one */
+    bool layer_norms;         /* LayerNorm with a bias, in place of RMSNorm */
+    bool bare_layer_norms;    /* LayerNorm without a bias */
+    bool norms_add_one;       /* norms multiply by 1 + weight */
+    branch_norms norms;       /* "branch_norm" of self_attn and mlp is the one behind */
+    bool parallel;            /* attention and FFN read the same residual stream, */
+    bool shares_norm;         /* through one norm */
+    bool learned_positions;   /* a table that is added to the embeddings, no rotary positions */
+    int64_t spare_positions;  /* rows at its begin that are not used */
+    bool interleaved;         /* rotary positions turn features 2k and 2k + 1 of a head */
+    bool turns_windows_alone; /* layers without a window have no rotary positions */
+    int unturned_layers;      /* every layer of this number has no rotary positions; 0: all have */
+    bool ungated;             /* the FFN is down(act(up(m))) */
+    bool tied_by_default;     /* value of an absent "tie_word_embeddings" */
+    bool head_bias;
+    bool query_key_norm;      /* RMSNorm over head_dim on q and k before the rotary positions */
+    bool query_key_norm_wide; /* over all heads at once */
+    int64_t default_window;   /* value of an absent "sliding_window" */
+    bool reads_window;        /* though there is none by default */
+    bool window_is_optional;  /* the window counts only with "use_sliding_window" */
+    int window_pattern;       /* all layers but every one of this number have the window, unless
+                                 "layer_types" says otherwise; 0: all have it */
+    bool window_theta;        /* layers with a window have rotary positions of their own */
+    decoder_loaders loaders;
 } decoder_family;
+
+/** Rotary positions of layers. */
+typedef enum rotary_kind { ROTARY_USUAL, ROTARY_OF_WINDOWS, ROTARY_KINDS, ROTARY_NONE } rotary_kind;
 
 /** No heads: the layer has no attention; intermediate 0: no FFN. It has at least one of them. */
 typedef struct decoder_layer {
     int64_t intermediate, heads, kv_heads, window;
+    rotary_kind rotary;
 } decoder_layer;
 
 /** A validated configuration. */
 struct decoder_config {
     const decoder_family *family;
+    const char *prefix; /* of all names in this checkpoint; "" for none */
     int64_t hidden, layers, vocabulary, head_dim, context;
     double epsilon;
     activation_kind activation;
-    bool tied, qkv_bias, output_bias, mlp_bias;
-    decoder_layer *layer; /* [layers], owned */
-    double *frequency;    /* rotary frequencies [head_dim / 2], owned; NULL without */
+    bool tied, qkv_bias, output_bias, mlp_bias, parallel, shares_norm;
+    double embedding_scale; /* what embeddings are multiplied by, */
+    double branch_scale;    /* what attention and FFN add, */
+    double logit_scale;
+    double score_scale;
+    double score_cap, logit_cap; /* c tanh(x / c); 0: none */
+    decoder_layer *layer;        /* [layers], owned */
+    rotary rotary[ROTARY_KINDS]; /* without frequencies where no layer has them */
 };
 
 grail_status decoder_config_read(const decoder_family *family, const char *source,
                                  const json_t *json, decoder_config *out) GRAIL_MUST_CHECK;
 void decoder_config_fini(decoder_config *c);
 
-/** Builds the graph, which takes ownership of c->frequency. */
+/** Builds the graph, which takes ownership of the tables of c->rotary. */
 grail_status decoder_graph(const char *source, decoder_config *c, graph **out) GRAIL_MUST_CHECK;
 
-/** The place of a parameter that is the tensor of its own name. */
+/** Refuses a configuration in which `key` is true. */
+grail_status decoder_refuse(const char *source, const json_t *json, const char *key,
+                            const char *what) GRAIL_MUST_CHECK;
+/** A number that may not be 0, such as a multiplier. */
+grail_status decoder_read_factor(const char *source, const json_t *json, const char *key,
+                                 double fallback, double *out) GRAIL_MUST_CHECK;
+
+/* -- where parameters lie (decoder_places.c) --------------------------------------------------- */
+
+/** PART.KIND or LAYERS + layer.PART.KIND. */
+void decoder_name_part(const char *layers, int layer, const char *part, const char *kind,
+                       char name[DECODER_NAME_SIZE]);
+/** The place of a parameter that is a tensor of its own, called as the family's `names` say. */
 decoder_place decoder_place_plain(const decoder_config *c, int layer, const char *part,
                                   const char *kind);
+/** `rows` rows of the layer's tensor FUSED.KIND, from row `first` on. */
+decoder_place decoder_place_rows(const decoder_config *c, int layer, const char *fused,
+                                 const char *kind, int64_t first, int64_t rows);
+/** The place of q or k whose neighbouring features are turned together: features 2k and 2k + 1 of a
+ * head lie k and head_dim / 2 + k in the parameter. */
+decoder_place decoder_place_interleaved(const decoder_config *c, decoder_place place);
+/** With q, k and v one after another in the tensor `qkv`, and gate and up in `gate_up`; either may
+ * be NULL, and lies plainly then. */
+decoder_place decoder_place_fused(const decoder_config *c, int layer, const char *part,
+                                  const char *kind, const char *qkv, const char *gate_up);
 
-/* The slots of `architecture`, as decoders fill them. */
+/* -- the slots of `architecture`, as decoders fill them ---------------------------------------- */
+
 extern const char *const decoder_usual_settings[];
 grail_status decoder_build(const architecture *self, const char *source, const json_t *config,
                            const checkpoint *weights, graph **out);
@@ -96,21 +182,18 @@ grail_status decoder_judge_loaders(const architecture *self, const json_t *confi
 grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *numbers, char **out);
 
 /** Defines architecture_NAME of the family with this row; NAME is its "model_type", `keys` what may
- * be set. */
-#define DECODER(NAME, row, keys)                                                                   \
+ * be set, and `ending` how the names of classes with the last layer end. */
+#define DECODER_OF_CLASS(NAME, row, keys, ending)                                                  \
     const architecture architecture_##NAME = {.name = #NAME,                                       \
                                               .family = &(row),                                    \
                                               .settings = (keys),                                  \
-                                              .class_ending = "ForCausalLM",                       \
+                                              .class_ending = (ending),                            \
                                               .build = decoder_build,                              \
                                               .describe_narrowed = decoder_describe_narrowed,      \
                                               .judge_loaders = decoder_judge_loaders,              \
                                               .rename_tensor = decoder_rename_tensor,              \
                                               .context = decoder_context,                          \
                                               .outside = decoder_outside}
-
-/** Rotary frequencies of a configuration, frequency[head_dim / 2]. */
-grail_status rotary_frequencies(const char *source, const json_t *json, int64_t head_dim,
-                                double *frequency) GRAIL_MUST_CHECK;
+#define DECODER(NAME, row, keys) DECODER_OF_CLASS(NAME, row, keys, "ForCausalLM")
 
 #endif

@@ -1,7 +1,9 @@
 /* Reading a decoder's config.json. Limits keep products of sizes far from overflow. */
 #include "arch/activation_names.h"
 #include "arch/decoder.h"
+#include "arch/decoder_types.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,51 +52,47 @@ static grail_status get_size(const char *source, const json_t *json, const char 
     return get_size_from(source, json, key, fallback, 1, out);
 }
 
+grail_status decoder_refuse(const char *source, const json_t *json, const char *key,
+                            const char *what)
+{
+    bool is_so = false;
+    const grail_status status = json_get_boolean(source, json, key, false, &is_so);
+    if (status == GRAIL_OK && is_so) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: \"%s\" is true: %s, which grail lacks",
+                         source, key, what);
+    }
+    return status;
+}
+
+grail_status decoder_read_factor(const char *source, const json_t *json, const char *key,
+                                 double fallback, double *out)
+{
+    static const double most = 1e6;
+    const grail_status status = json_get_real(source, json, key, fallback, out);
+    if (status == GRAIL_OK && !(fabs(*out) <= most && fabs(*out) >= 1.0 / most)) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: \"%s\" is %g, expected a factor between %g and %g", source, key, *out,
+                         1.0 / most, most);
+    }
+    return status;
+}
+
 static grail_status read_biases(const char *source, const json_t *json, decoder_config *c)
 {
+    const decoder_family *family = c->family;
     bool attention = false;
     bool mlp = false;
-    CHECK(json_get_boolean(source, json, "attention_bias", false, &attention));
+    CHECK(json_get_boolean(source, json, "attention_bias", family->attention_bias_by_default,
+                           &attention));
     CHECK(json_get_boolean(source, json, "mlp_bias", false, &mlp));
-    attention = attention && c->family->reads_attention_bias;
-    c->qkv_bias = attention || c->family->always_qkv_bias || c->family->always_biases;
-    c->output_bias = attention || c->family->always_biases;
-    c->mlp_bias = (mlp && c->family->reads_mlp_bias) || c->family->always_biases;
+    attention = attention && family->reads_attention_bias;
+    c->qkv_bias = attention || family->always_qkv_bias || family->always_biases;
+    c->output_bias = (attention && !family->bias_spares_output) || family->always_biases;
+    c->mlp_bias = (mlp && family->reads_mlp_bias) || family->always_biases;
     return GRAIL_OK;
 }
 
-/* The attention window of layer `index`, in positions; 0 = no window. Qwen-like families use a
- * sliding window only if the configuration says so. */
-static grail_status read_window(const char *source, const json_t *json,
-                                const decoder_family *family, int64_t index, int64_t *out)
-{
-    int64_t window = 0;
-    bool used = true;
-    *out = 0;
-    if (family->default_window == 0) {
-        return GRAIL_OK;
-    }
-    /* null means no window; a missing key means the family's default */
-    if (!json_is_null(json_object_get(json, "sliding_window")) ||
-        json_object_get(json, "sliding_window") == NULL) {
-        CHECK(json_get_integer(source, json, "sliding_window", family->default_window, &window));
-    }
-    if (family->window_is_optional) {
-        CHECK(json_get_boolean(source, json, "use_sliding_window", false, &used));
-        int64_t first = 0;
-        CHECK(json_get_integer(source, json, "max_window_layers", DECODER_FIRST_WINDOW, &first));
-        const json_t *types = json_object_get(json, "layer_types");
-        const char *type = json_string_value(json_array_get(types, (size_t)index));
-        used = used && (type == NULL ? index >= first : strcmp(type, "sliding_attention") == 0);
-    }
-    if (window < 0) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "%s: \"sliding_window\" is %lld; it must be null, or 0 or more", source,
-                         (long long)window);
-    }
-    *out = used ? window : 0;
-    return GRAIL_OK;
-}
+/* -- widths ------------------------------------------------------------------------------------ */
 
 /* A layer may lack its attention or its FFN, which then have the width 0. */
 static grail_status check_layer(const char *source, int64_t index, const decoder_layer *layer)
@@ -138,7 +136,7 @@ static grail_status read_layer(const char *source, const json_t *json, const dec
     if (keys->kv_heads != NULL) {
         CHECK(get_size_from(source, own, keys->kv_heads, common->kv_heads, 0, &layer->kv_heads));
     }
-    CHECK(read_window(source, json, c->family, index, &layer->window));
+    CHECK(decoder_type_read(source, json, index, c));
     return check_layer(source, index, layer);
 }
 
@@ -151,6 +149,9 @@ static grail_status read_intermediate(const char *source, const json_t *json,
     if (keys->intermediate_multiple > 0 && (stated == NULL || json_is_null(stated))) {
         *out = keys->intermediate_multiple * c->hidden;
         return GRAIL_OK;
+    }
+    if (c->family->default_intermediate > 0) {
+        return get_size(source, json, keys->intermediate, c->family->default_intermediate, out);
     }
     return require_size(source, json, keys->intermediate, MOST_WIDTH, out);
 }
@@ -169,17 +170,12 @@ static grail_status read_heads(const char *source, const json_t *json, decoder_c
     }
     c->head_dim =
         family->default_head_dim == 0 ? c->hidden / common->heads : family->default_head_dim;
-    if (keys->head_dim != NULL) {
-        CHECK(get_size(source, json, keys->head_dim, c->head_dim, &c->head_dim));
-    } else if (c->hidden % common->heads != 0) {
+    CHECK(get_size(source, json, keys->head_dim, c->head_dim, &c->head_dim));
+    if (family->loaders.transformers == HEADS_DERIVED && c->hidden % common->heads != 0 &&
+        json_object_get(json, keys->head_dim) == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "%s: \"%s\" is %lld, which is not divisible by %lld heads", source,
                          keys->hidden, (long long)c->hidden, (long long)common->heads);
-    }
-    if (!family->learned_positions && c->head_dim % 2 != 0) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "%s: head_dim is %lld; rotary positions need an even number", source,
-                         (long long)c->head_dim);
     }
     return GRAIL_OK;
 }
@@ -196,31 +192,107 @@ static grail_status read_layers(const char *source, const json_t *json, decoder_
     return GRAIL_OK;
 }
 
-static grail_status read_rotary(const char *source, const json_t *json, decoder_config *c)
+/* -- positions --------------------------------------------------------------------------------- */
+
+static bool has_rotary(const decoder_config *c, rotary_kind kind)
 {
-    if (!c->family->learned_positions) {
-        CHECK(memory_new(&c->frequency, (size_t)c->head_dim / 2, sizeof c->frequency[0]));
-        CHECK(rotary_frequencies(source, json, c->head_dim, c->frequency));
+    for (int64_t i = 0; i < c->layers; i++) {
+        if (c->layer[i].rotary == kind) {
+            return true;
+        }
     }
-    return GRAIL_OK;
+    return false;
+}
+
+/* Neighbouring pairs are made halves by where q and k lie (decoder_place_interleaved), which all
+ * pairs of a head take part in; those that stay turn by nothing. */
+static grail_status widen_to_head(const char *source, const decoder_config *c, rotary *r)
+{
+    grail_status status = GRAIL_OK;
+    double *frequency = NULL;
+    if (r->turned == c->head_dim) {
+        return GRAIL_OK;
+    }
+    if (r->factor != 1.0 || r->long_frequency != NULL || c->head_dim % 2 != 0) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "%s: neighbouring pairs of a part of each head cannot be turned with a rotary scaling "
+             "that multiplies them or depends on the length",
+             source);
+    }
+    TRY(memory_new(&frequency, (size_t)c->head_dim / 2, sizeof frequency[0]));
+    memcpy(frequency, r->frequency, (size_t)r->turned / 2 * sizeof frequency[0]);
+    memory_free(r->frequency);
+    r->frequency = frequency;
+    r->turned = c->head_dim;
+out:
+    return status;
+}
+
+static grail_status read_rotary(const char *source, const json_t *json, rotary_kind kind,
+                                decoder_config *c)
+{
+    const decoder_family *family = c->family;
+    const decoder_keys *keys = family->keys;
+    const bool windows = kind == ROTARY_OF_WINDOWS;
+    const double theta = family->default_theta == 0.0 ? 1e4 : family->default_theta;
+    const rotary_source from = {
+        .head_dim = c->head_dim,
+        .context = c->context,
+        .layer_type = !family->window_theta ? NULL
+                      : windows             ? "sliding_attention"
+                                            : "full_attention",
+        .theta_key = windows               ? "rope_local_base_freq"
+                     : keys->theta != NULL ? keys->theta
+                                           : "rope_theta",
+        .partial_key = keys->partial != NULL ? keys->partial : "partial_rotary_factor",
+        .theta = windows ? 1e4 : theta,
+        .partial = family->default_partial == 0.0 ? 1.0 : family->default_partial,
+        .unscaled = windows,
+    };
+    if (!has_rotary(c, kind)) {
+        return GRAIL_OK;
+    }
+    CHECK(rotary_read(source, json, &from, &c->rotary[kind]));
+    return family->interleaved ? widen_to_head(source, c, &c->rotary[kind]) : GRAIL_OK;
+}
+
+/* -- all --------------------------------------------------------------------------------------- */
+
+static grail_status read_whole(const char *source, const json_t *json, decoder_config *c)
+{
+    const decoder_family *family = c->family;
+    const decoder_keys *keys = family->keys;
+    const double epsilon = family->default_epsilon == 0.0 ? 1e-6 : family->default_epsilon;
+    CHECK(require_size(source, json, keys->hidden, MOST_WIDTH, &c->hidden));
+    CHECK(require_size(source, json, keys->layers, MOST_LAYERS, &c->layers));
+    CHECK(require_size(source, json, "vocab_size", MOST_WIDTH, &c->vocabulary));
+    CHECK(get_size(source, json, keys->context, family->default_context, &c->context));
+    CHECK(json_get_real(source, json, keys->epsilon, epsilon, &c->epsilon));
+    CHECK(json_get_boolean(source, json, "tie_word_embeddings", family->tied_by_default, &c->tied));
+    CHECK(read_activation(source, json, keys->activation, family->default_activation,
+                          &c->activation));
+    return read_biases(source, json, c);
 }
 
 grail_status decoder_config_read(const decoder_family *family, const char *source,
                                  const json_t *json, decoder_config *out)
 {
     grail_status status = GRAIL_OK;
-    decoder_config c = {.family = family};
-    const decoder_keys *keys = family->keys;
-    TRY(require_size(source, json, keys->hidden, MOST_WIDTH, &c.hidden));
-    TRY(require_size(source, json, keys->layers, MOST_LAYERS, &c.layers));
-    TRY(require_size(source, json, "vocab_size", MOST_WIDTH, &c.vocabulary));
-    TRY(get_size(source, json, keys->context, family->default_context, &c.context));
-    TRY(json_get_real(source, json, keys->epsilon, 1e-6, &c.epsilon));
-    TRY(json_get_boolean(source, json, "tie_word_embeddings", family->tied_by_default, &c.tied));
-    TRY(read_activation(source, json, keys->activation, ACTIVATION_SILU, &c.activation));
-    TRY(read_biases(source, json, &c));
+    decoder_config c = {.family = family,
+                        .embedding_scale = 1.0,
+                        .branch_scale = 1.0,
+                        .logit_scale = 1.0,
+                        .parallel = family->parallel,
+                        .shares_norm = family->shares_norm};
+    TRY(read_whole(source, json, &c));
+    TRY(decoder_types_check(source, json, &c));
     TRY(read_layers(source, json, &c));
-    TRY(read_rotary(source, json, &c));
+    c.score_scale = 1.0 / sqrt((double)c.head_dim);
+    TRY(read_rotary(source, json, ROTARY_USUAL, &c));
+    TRY(read_rotary(source, json, ROTARY_OF_WINDOWS, &c));
+    if (family->read != NULL) {
+        TRY(family->read(source, json, &c));
+    }
     *out = c;
     c = (decoder_config){0};
 out:
@@ -231,6 +303,8 @@ out:
 void decoder_config_fini(decoder_config *c)
 {
     memory_free(c->layer);
-    memory_free(c->frequency);
+    for (int i = 0; i < ROTARY_KINDS; i++) {
+        rotary_fini(&c->rotary[i]);
+    }
     *c = (decoder_config){0};
 }

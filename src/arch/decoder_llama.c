@@ -7,6 +7,7 @@ static const decoder_family family = {
     .default_context = 2048,
     .reads_attention_bias = true,
     .reads_mlp_bias = true,
+    .loaders = {.transformers = HEADS_DIVIDE},
 };
 
 DECODER(llama, family, decoder_usual_settings);

@@ -10,6 +10,7 @@ static const decoder_family family = {
     .always_qkv_bias = true,
     .default_window = 4096,
     .window_is_optional = true,
+    .loaders = {.vllm = HEADS_DERIVED, .llama_cpp = HEADS_DERIVED},
 };
 
 DECODER(qwen2, family, decoder_usual_settings);

@@ -1,16 +1,28 @@
 /* The slots of `architecture` that all decoders fill alike. */
 #include "arch/decoder.h"
+#include "base/name_list.h"
 
 #include <string.h>
 
-/* The configuration of a decoder states all its widths. */
+static bool has_prefix(const checkpoint *weights, const char *prefix)
+{
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        if (strncmp(checkpoint_plain_name(weights, i), prefix, strlen(prefix)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The configuration of a decoder states all its widths; the tensors show how they are called. */
 grail_status decoder_build(const architecture *self, const char *source, const json_t *config,
                            const checkpoint *weights, graph **out)
 {
-    (void)weights;
     decoder_config c = {0};
+    const char *prefix = self->family->prefix;
     grail_status status = decoder_config_read(self->family, source, config, &c);
     if (status == GRAIL_OK) {
+        c.prefix = prefix != NULL && weights != NULL && has_prefix(weights, prefix) ? prefix : NULL;
         status = decoder_graph(source, &c, out);
     }
     decoder_config_fini(&c);
@@ -24,13 +36,17 @@ int64_t decoder_context(const architecture *self, const json_t *config)
                                   : self->family->default_context;
 }
 
-/* Old files store the rotary table as a buffer; networks with tied embeddings may store the head a
- * second time. */
+/* Old files store the rotary table and the mask of attention as buffers; networks with tied
+ * embeddings may store the head a second time. */
 outside_part decoder_outside(const char *tensor)
 {
-    return strstr(tensor, "rotary_emb.inv_freq") != NULL || strcmp(tensor, "lm_head.weight") == 0
-               ? OUTSIDE_BUFFER
-               : OUTSIDE_REFUSED;
+    static const char *const buffers[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
+                                          ".attention.bias", ".attention.masked_bias"};
+    bool is_buffer = strcmp(tensor, "lm_head.weight") == 0;
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
+        is_buffer = is_buffer || name_ends_with(tensor, buffers[i]);
+    }
+    return is_buffer ? OUTSIDE_BUFFER : OUTSIDE_REFUSED;
 }
 
 /* Widths are not settings: the tensors determine them. */

@@ -34,10 +34,10 @@ OPERATION(linear, "vw?vV", (matrix x, matrix weight, matrix bias, matrix y),
 OPERATION(rms_norm, "vvV", (double epsilon, matrix x, matrix weight, matrix y),
           same_shape(x, y) && groups_fit(x, weight), .m = {x, weight, y}, .with.epsilon = epsilon)
 
-/** Rotates pairs (k, k + head_dim/2) of every head of X[sequences * length, heads * head_dim] in
- * place by position * frequency[k]; positions count from 0 in each sequence. */
-OPERATION(rope, "V", (const rope_shape *shape, matrix x),
-          x.rows == shape->sequences * shape->length && x.columns % shape->head_dim == 0, .m = {x},
+/** Rotates pairs (k, k + turned/2) of every head of X[sequences * length, heads * head_dim] in
+ * place by position * frequency[k] and multiplies them by `factor`; positions count from 0 in each
+ * sequence. */
+OPERATION(rope, "V", (const rope_shape *shape, matrix x), rotation_fits(shape, x), .m = {x},
           .with.rope = shape)
 
 /** OUT[rows, query_heads*head_dim] = softmax(scale Q K^T + mask) V per head, without a

@@ -34,10 +34,12 @@ typedef struct conv_shape {
     window2d window;
 } conv_shape;
 
-/** Rotary embedding: frequency[head_dim / 2]. */
+/** Rotary embedding: frequency[turned / 2]. */
 typedef struct rope_shape {
     int64_t sequences, length;
     int64_t head_dim;
+    int64_t turned; /* the first features of each head, an even number; the others stay */
+    double factor;  /* of what is turned */
     bool backward; /* rotates by the negative angles, which takes a rotation back and gives the
                       gradient of one */
     const double *frequency;

@@ -46,6 +46,12 @@ bool product_fits(bool transpose_a, bool transpose_b, matrix a, matrix b, matrix
            (transpose_b ? b.columns : b.rows) == inner;
 }
 
+bool rotation_fits(const rope_shape *s, matrix x)
+{
+    return x.rows == s->sequences * s->length && x.columns % s->head_dim == 0 && s->turned >= 0 &&
+           s->turned <= s->head_dim && s->turned % 2 == 0;
+}
+
 bool attention_fits(const attention_shape *s, matrix q, matrix k, matrix v, matrix out)
 {
     const int64_t rows = s->sequences * s->length;

@@ -37,7 +37,12 @@ typedef struct norm_attributes {
 /** Rotary positions. */
 typedef struct rope_attributes {
     int64_t head_dim;
-    const double *frequency; /* [head_dim / 2], borrowed from the graph */
+    int64_t turned;               /* the first features of each head; the others stay */
+    double factor;                /* of what is turned */
+    const double *frequency;      /* [turned / 2], borrowed from the graph */
+    const double *long_frequency; /* likewise, in samples of more than `longest` positions; NULL:
+                                     `frequency` there, too */
+    int64_t longest;
 } rope_attributes;
 
 typedef struct attention_attributes {
@@ -60,6 +65,7 @@ typedef struct route_attributes {
 typedef struct position_attributes {
     int64_t count;       /* of the table */
     const double *table; /* [count, width], borrowed from the graph */
+    int64_t first;       /* rows of the parameter before that of the first position */
     bool may_be_fewer;   /* in the input, which then has the first ones */
 } position_attributes;
 

@@ -174,7 +174,8 @@ static grail_status one_position_more(const graph *g, const node *n, const exten
 static grail_status stored_positions(const graph *g, const node *n, const extent *in, extent *out)
 {
     const int64_t positions = in->height * in->width;
-    const int64_t stored = n->weight == GRAPH_NONE ? n->positions.count : shape_of(g, n->weight)[0];
+    const int64_t stored = n->weight == GRAPH_NONE ? n->positions.count
+                                                   : shape_of(g, n->weight)[0] - n->positions.first;
     const char *name = n->weight == GRAPH_NONE ? "the position table" : node_name(g, n);
     *out = *in;
     if (positions == stored || (n->positions.may_be_fewer && positions < stored)) {

@@ -107,7 +107,7 @@ config 's/"num_attention_heads": 8/"num_attention_heads": 0/' \
 config 's/"hidden_size": 64/"hidden_size": 6.4/' "model/config.json: \"hidden_size\" is not an integer"
 config '/"hidden_size"/d' "model/config.json: \"hidden_size\" is missing"
 config 's/"silu"/"mish"/' "hidden_act \"mish\" is not supported; the supported values are silu"
-config 's/"llama3"/"yarn"/' "rotary scaling \"yarn\" is not supported"
+config 's/"llama3"/"mrope"/' "rotary scaling \"mrope\" is not supported"
 config 's/^{/[/' "model/config.json: not valid JSON"
 check "an unknown family"
 config 's/"llama"/"bert"/' \

@@ -531,8 +531,12 @@ static void test_a_rotation_back_undoes_a_rotation(void **state)
     enum { SEQUENCES = 3, LENGTH = 71, HEADS = 2, HEAD_DIM = 10 };
     enum { ROWS = SEQUENCES * LENGTH, WIDTH = HEADS * HEAD_DIM, COUNT = ROWS * WIDTH };
     static const double frequency[HEAD_DIM / 2] = {1.0, 0.3, 0.1, 0.03, 0.01};
-    rope_shape shape = {
-        .sequences = SEQUENCES, .length = LENGTH, .head_dim = HEAD_DIM, .frequency = frequency};
+    rope_shape shape = {.sequences = SEQUENCES,
+                        .length = LENGTH,
+                        .head_dim = HEAD_DIM,
+                        .turned = HEAD_DIM,
+                        .factor = 1.0,
+                        .frequency = frequency};
     float *x = normals(COUNT, 8, 1.0);
     float *y = normals(COUNT, 9, 1.0);
     FOR_EACH_BACKEND(b)

@@ -126,8 +126,12 @@ static void check_rope(backend *b, int64_t sequences, int64_t length, int64_t he
         expected[i] = d < half ? (double)x[i] * cos(angle) - (double)x[i + half] * sin(angle)
                                : (double)x[i] * cos(angle) + (double)x[i - half] * sin(angle);
     }
-    const rope_shape shape = {
-        .sequences = sequences, .length = length, .head_dim = head_dim, .frequency = frequency};
+    const rope_shape shape = {.sequences = sequences,
+                              .length = length,
+                              .head_dim = head_dim,
+                              .turned = head_dim,
+                              .factor = 1.0,
+                              .frequency = frequency};
     matrix bx = values_of(b, sequences * length, heads * head_dim, x);
     assert_ok(matrix_rope(&shape, bx));
     assert_matrix_near("rope", bx, expected, 32.0 * rounding(b));
@@ -146,6 +150,37 @@ static void test_rope_rotates_pairs_by_position_within_each_sequence(void **stat
         check_rope(b, 2, 9, 2, 258, 1e4);
         check_rope(b, 1, 9001, 1, 6, 10.0); /* large angles: fails when formed in f32 */
     }
+}
+
+/* The first 6 of 10 features, times 1.5. */
+static void test_rope_turns_and_scales_the_first_features_of_each_head(void **state)
+{
+    (void)state;
+    enum { LENGTH = 7, HEADS = 2, HEAD_DIM = 10, HALF = 3, COUNT = LENGTH * HEADS * HEAD_DIM };
+    static const double frequency[HALF] = {1.0, 0.3, 0.1};
+    const rope_shape shape = {.sequences = 1,
+                              .length = LENGTH,
+                              .head_dim = HEAD_DIM,
+                              .turned = 2 * HALF,
+                              .factor = 1.5,
+                              .frequency = frequency};
+    float *x = normals(COUNT, 6, 1.0);
+    double *expected = doubles(COUNT, 0.0);
+    for (int i = 0; i < COUNT; i++) {
+        const int d = i % HEAD_DIM;
+        const double angle = (double)(i / (HEADS * HEAD_DIM)) * frequency[d % HALF];
+        const double other = d < HALF ? -(double)x[i + HALF] : (double)x[i - HALF];
+        expected[i] =
+            d < 2 * HALF ? 1.5 * ((double)x[i] * cos(angle) + other * sin(angle)) : (double)x[i];
+    }
+    FOR_EACH_BACKEND(b)
+    {
+        matrix bx = values_of(b, LENGTH, HEADS * HEAD_DIM, x);
+        assert_ok(matrix_rope(&shape, bx));
+        assert_matrix_near("rope", bx, expected, 32.0 * rounding(b));
+        matrix_free(&bx);
+    }
+    free_blocks(x, expected);
 }
 
 static double naive_activation(activation_kind kind, double x)
@@ -640,6 +675,7 @@ int main(void)
         cmocka_unit_test(test_linear_matches_its_formula_in_every_shape),
         cmocka_unit_test(test_rms_norm_scales_groups_by_their_root_mean_square),
         cmocka_unit_test(test_rope_rotates_pairs_by_position_within_each_sequence),
+        cmocka_unit_test(test_rope_turns_and_scales_the_first_features_of_each_head),
         cmocka_unit_test(test_activations_match_their_formulas),
         cmocka_unit_test(test_activations_pass_nan_on),
         cmocka_unit_test(test_arithmetic_may_overwrite_either_operand),

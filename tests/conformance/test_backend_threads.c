@@ -53,8 +53,12 @@ static double *run_rows(backend *b, int64_t *count)
     enum { ROWS = 700, HEAD_DIM = 46, WIDTH = 3 * HEAD_DIM };
     double *frequency = doubles(HEAD_DIM / 2, 0.01);
     float *x = normals(ROWS * WIDTH, 4, 1.0);
-    const rope_shape rope = {
-        .sequences = 1, .length = ROWS, .head_dim = HEAD_DIM, .frequency = frequency};
+    const rope_shape rope = {.sequences = 1,
+                             .length = ROWS,
+                             .head_dim = HEAD_DIM,
+                             .turned = HEAD_DIM,
+                             .factor = 1.0,
+                             .frequency = frequency};
     matrix weight = values_of(b, 1, WIDTH, x);
     matrix input = values_of(b, ROWS, WIDTH, x);
     matrix y = blank_values(b, ROWS, WIDTH);

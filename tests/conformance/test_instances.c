@@ -371,6 +371,8 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
 {
     const attention_shape attention = {1, 4, 2, 2, 3, 0, false, 1.0};     /* 6 columns */
     const rope_shape rope = {.sequences = 2, .length = 2, .head_dim = 3}; /* 4 rows */
+    const rope_shape odd = {.sequences = 2, .length = 2, .head_dim = 4, .turned = 3};
+    const rope_shape wide = {.sequences = 2, .length = 2, .head_dim = 2, .turned = 4};
     const conv_shape conv = {1, {2, 2}, {2, 2}, 4, 3, {1, 1, 1, 0, 1}};
     const position_shape positions = {1, {2, 2}, {2, 2}, {1, 1, 1, 0, 1}, 1};
     const int64_t labels[4] = {0};
@@ -379,6 +381,8 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_linear(v, v, narrow_v, v), "linear");
     SHAPES_DISAGREE(matrix_rms_norm(0.0, v, narrow_v, v), "rms_norm");
     SHAPES_DISAGREE(matrix_rope(&rope, v), "rope");
+    SHAPES_DISAGREE(matrix_rope(&odd, v), "rope");
+    SHAPES_DISAGREE(matrix_rope(&wide, v), "rope");
     SHAPES_DISAGREE(matrix_attention(&attention, v, v, v, v), "attention");
     SHAPES_DISAGREE(matrix_activate(ACTIVATION_RELU, v, narrow_v), "activate");
     SHAPES_DISAGREE(matrix_multiply(v, narrow_v, v), "multiply");

@@ -12,7 +12,9 @@ images, of the network's golden input. Weights are those stored, computation is 
 must first give its golden outputs. Batch norm uses its running statistics, which have no gradient,
 nor have token embeddings unless the head is tied to them: then theirs is that of both.
 
-Needs torch and torchvision. The networks are those of make_logits_golden.py,
+usage: make_gradient_golden.py [NETWORK ...]
+
+Without names it makes all. Needs torch and torchvision. The networks are those of make_logits_golden.py,
 make_vision_golden_resnet.py and make_vision_golden_vit.py.
 """
 
@@ -153,12 +155,19 @@ def do_resnet(name, network, images, side):
 
 def main():
     torch.set_num_threads(1)
+
+    def wanted(name):
+        return len(sys.argv) == 1 or name in sys.argv[1:]
+
     for folder in sorted(path.parent for path in (HERE / "models").glob("*/config.json")):
-        do_decoder(folder)
+        if wanted(folder.name):
+            do_decoder(folder)
     for name, settings in TOWERS.items():
-        do_tower(name, settings)
+        if wanted(name):
+            do_tower(name, settings)
     for name, entry in RESNETS.items():
-        do_resnet(name, *entry)
+        if wanted(name):
+            do_resnet(name, *entry)
 
 
 if __name__ == "__main__":

@@ -5,16 +5,17 @@ Writes models/<name>/{config.json, model.safetensors, golden.safetensors} beside
 golden.safetensors holds "ids" (I64 [sequences, T]) and "logits" (F32 [sequences, T, vocab]).
 
 Each model is computed twice: by Hugging Face transformers, whose logits are written, and by
-plain_decoder.py in f64, which must agree. transformers must know every family
-(>= 4.51, for Qwen3); the llama3 rotary scaling is its own there as well.
+plain_decoder.py in f64, which must agree. transformers must know every family (>= 5.23).
 
-usage: make_logits_golden.py [--stories DIRECTORY_OF_STORIES260K TEXT]
+usage: make_logits_golden.py [--only NAME,...] [--stories DIRECTORY_OF_STORIES260K TEXT]
 """
 
 import argparse
 import json
 import pathlib
+import re
 import sys
+import tempfile
 
 import numpy
 import safetensors
@@ -102,6 +103,37 @@ MODELS = {
 }
 SHARDS = 2
 
+SIZES = {"vocab_size": VOCAB, "hidden_size": 48, "intermediate_size": 56, "num_hidden_layers": 2,
+         "num_attention_heads": 6, "num_key_value_heads": 3, "max_position_embeddings": 64}
+OTHER_SIZES = {  # keys of SIZES that a family calls otherwise; None: it has no such key
+    "gpt2": {"hidden_size": "n_embd", "intermediate_size": "n_inner",
+             "num_hidden_layers": "n_layer", "num_attention_heads": "n_head",
+             "num_key_value_heads": None, "max_position_embeddings": "n_positions"},
+}
+LONGROPE = {"type": "longrope", "short_factor": [1.0, 1.1, 1.3], "long_factor": [1.5, 2.5, 4.0]}
+
+
+def family(model_type, **own):
+    """config.json of a small network with what the family does not have by default."""
+    names = OTHER_SIZES.get(model_type, {})
+    sizes = {names.get(key, key): value for key, value in SIZES.items()}
+    sizes.pop(None, None)
+    return {"model_type": model_type} | sizes | own
+
+
+# name: (configuration, stored dtype, seed, sequence length); their own library names the tensors
+FAMILIES = {
+    "gemma": (family("gemma", head_dim=16, rms_norm_eps=1e-3, rope_theta=1000.0),
+              torch.bfloat16, 11, 24),
+    "phi3": (family("phi3", rms_norm_eps=1e-3, rope_theta=1000.0, partial_rotary_factor=0.75,
+                    rope_scaling=LONGROPE, original_max_position_embeddings=16,
+                    sliding_window=12, pad_token_id=0), torch.float16, 12, 24),
+    "phi3-short": (family("phi3", rope_theta=1000.0, rope_scaling=LONGROPE | {
+        "short_factor": [1.0, 1.1, 1.3, 1.5], "long_factor": [1.5, 2.5, 4.0, 6.0]},
+        original_max_position_embeddings=32, pad_token_id=0), torch.bfloat16, 13, 24),
+    "gpt2": (family("gpt2", layer_norm_epsilon=1e-3), torch.float16, 14, 24),
+}
+
 
 # ---- weights
 
@@ -147,6 +179,33 @@ def make_weights(settings, seed, dtype):
     return weights
 
 
+def family_weights(settings, seed, dtype):
+    """Random tensors under the names that the family's library saves."""
+    kwargs = {key: value for key, value in settings.items() if key != "model_type"}
+    config = transformers.AutoConfig.for_model(settings["model_type"], **kwargs)
+    with tempfile.TemporaryDirectory() as folder:
+        transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+        shapes = {name: value.shape for path in pathlib.Path(folder).glob("*.safetensors")
+                  for name, value in safetensors.torch.load_file(path).items()}
+    random = numpy.random.RandomState(seed)
+    tied = "lm_head.weight" not in shapes and "embed_out.weight" not in shapes
+    weights = {}
+    for name, shape in sorted(shapes.items()):
+        value = random.standard_normal(shape)
+        if len(shape) == 2:
+            is_table = re.search(r"embed_tokens|wte|embed_in", name) is not None
+            fan_in = shape[0] if re.search(r"\.c_(attn|proj|fc)\.", name) and \
+                settings["model_type"] == "gpt2" else shape[1]
+            value *= 1.0 if is_table and not tied else 1.3 * fan_in**-0.5
+        elif re.search(r"norm|ln_", name) and name.endswith("weight"):
+            adds_one = settings["model_type"].startswith("gemma")
+            value = 0.2 * value + (0.0 if adds_one else 1.0)
+        else:
+            value *= 0.3
+        weights[name] = torch.from_numpy(value.astype(numpy.float32)).to(dtype).contiguous()
+    return weights
+
+
 # ---- files
 
 def save(tensors, path):
@@ -178,9 +237,9 @@ def make_model(name, settings, dtype, seed, length):
     folder = HERE / name
     folder.mkdir(parents=True, exist_ok=True)
     key = "dtype" if "rope_parameters" in settings else "torch_dtype"
+    weights = (family_weights if name in FAMILIES else make_weights)(settings, seed, dtype)
     settings = settings | {key: DTYPE_NAME[dtype]}
     (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
-    weights = make_weights(settings, seed, dtype)
     if name.endswith("-sharded"):
         save_sharded(weights, folder)
     else:
@@ -193,7 +252,8 @@ def make_model(name, settings, dtype, seed, length):
     difference = (logits.double() - plain).abs().max().item()
     print(f"{name:16} {loaded:20} logits std {logits.std():.3f}, "
           f"max difference from the plain decoder {difference:.1e}")
-    if loaded != FAMILY[settings["model_type"]] or not difference < AGREEMENT:
+    known = FAMILY.get(settings["model_type"], loaded)
+    if loaded != known or not difference < AGREEMENT:
         sys.exit(f"{name}: loaded as {loaded}, differs by {difference}")
     save({"ids": ids, "logits": logits.contiguous()}, folder / "golden.safetensors")
 
@@ -227,14 +287,16 @@ def make_stories(directory, text):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--stories", nargs=2, metavar=("DIRECTORY", "TEXT"))
+    parser.add_argument("--only", default="", help="names with commas; the others stay")
     options = parser.parse_args()
     torch.set_num_threads(1)
     versions = {"python": sys.version.split()[0], "torch": torch.__version__,
                 "transformers": transformers.__version__, "numpy": numpy.__version__,
                 "safetensors": safetensors.__version__}
     print(json.dumps(versions))
-    for name, entry in MODELS.items():
-        make_model(name, *entry)
+    for name, entry in (MODELS | FAMILIES).items():
+        if not options.only or name in options.only.split(","):
+            make_model(name, *entry)
     if options.stories:
         make_stories(*options.stories)
     (HERE / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")

@@ -21,6 +21,7 @@ import torch
 
 from make_gradient_golden import leaves, read_checkpoint
 from plain_decoder import attention, rms_norm
+from plain_families import describe
 
 HERE = pathlib.Path(__file__).resolve().parent
 NETWORK = "llama3"
@@ -78,7 +79,7 @@ def block_lines(streams, weights, index, settings):
 def main():
     torch.set_num_threads(1)
     folder = HERE / "models" / NETWORK
-    settings = json.loads((folder / "config.json").read_text())
+    settings = describe(json.loads((folder / "config.json").read_text()))
     weights = leaves(read_checkpoint(folder))
     i = torch.arange(SEQUENCES * LENGTH)
     ids = ((7 * i * i + 3 * i + 5) % VOCABULARY).view(SEQUENCES, LENGTH)

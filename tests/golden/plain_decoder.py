@@ -3,82 +3,106 @@ from the names and shapes of a checkpoint and its config.json. It takes part in 
 
 import torch
 
+from plain_families import describe, rotary, slides, turns, unfold
+
 
 def rms_norm(x, weight, epsilon):
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon) * weight
 
 
-def inverse_frequencies(settings):
-    half = settings["head_dim"] // 2
-    rope = settings.get("rope_parameters") or settings
-    frequencies = rope["rope_theta"] ** (-torch.arange(half, dtype=torch.float64) / half)
-    scaling = settings.get("rope_parameters") or settings.get("rope_scaling")
-    if not scaling:
-        return frequencies
-    low, high, factor = (scaling[f"{key}factor"] for key in ("low_freq_", "high_freq_", ""))
-    original = scaling["original_max_position_embeddings"]
-    wavelength = 2 * torch.pi / frequencies
-    smooth = (original / wavelength - low) / (high - low)
-    middle = frequencies * ((1 - smooth) / factor + smooth)
-    scaled = torch.where(wavelength > original / low, frequencies / factor, middle)
-    return torch.where(wavelength < original / high, frequencies, scaled)
+def norm(x, weights, name, settings):
+    weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")
+    if settings["layer_norm"]:
+        return torch.nn.functional.layer_norm(x, weight.shape, weight, bias, settings["epsilon"])
+    return rms_norm(x, weight, settings["epsilon"])
 
 
-def rotate(x, frequencies):
-    """x [heads, T, head_dim]; pairs are (k, k + head_dim / 2)."""
-    half = x.shape[-1] // 2
+def rotate(x, frequencies, factor, interleaved):
+    """x [heads, T, head_dim]; pairs are (k, k + turned / 2) of the first `turned` features, or
+    neighbours."""
+    turned = 2 * len(frequencies)
     angle = torch.arange(x.shape[1], dtype=torch.float64)[:, None] * frequencies
-    first, second = x[..., :half], x[..., half:]
-    cosine, sine = angle.cos(), angle.sin()
-    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], -1)
+    cosine, sine = factor * angle.cos(), factor * angle.sin()
+    part = x[..., :turned]
+    first, second = (part[..., ::2], part[..., 1::2]) if interleaved else part.chunk(2, -1)
+    pair = first * cosine - second * sine, second * cosine + first * sine
+    part = torch.stack(pair, -1).flatten(-2) if interleaved else torch.cat(pair, -1)
+    return torch.cat([part, x[..., turned:]], -1)
 
 
-def visible(settings, length):
+def visible(settings, layer, length):
     distance = torch.arange(length)[:, None] - torch.arange(length)[None, :]
     mask = distance >= 0
-    slides = settings["model_type"] == "mistral" or settings.get("use_sliding_window")
-    if slides and settings.get("sliding_window"):
+    if settings.get("sliding_window") and slides(settings, layer):
         mask &= distance < settings["sliding_window"]
     return mask
 
 
+def linear(x, weights, name):
+    return torch.nn.functional.linear(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
+
+
 def attention(x, weights, prefix, settings):
-    length, head_dim = x.shape[0], settings["head_dim"]
+    length, head_dim, layer = x.shape[0], settings["head_dim"], int(prefix.split(".")[2])
     group = settings["num_attention_heads"] // settings["num_key_value_heads"]
+    q, k, v = (linear(x, weights, f"{prefix}.{name}_proj") for name in "qkv")
+    wide = weights.get(f"{prefix}.q_norm.weight", torch.empty(0)).numel() > head_dim
+    if wide:
+        q, k = (norm(y, weights, f"{prefix}.{n}_norm", settings) for n, y in (("q", q), ("k", k)))
+    q, k, v = (y.view(length, -1, head_dim).transpose(0, 1) for y in (q, k, v))
+    if f"{prefix}.q_norm.weight" in weights and not wide:
+        q, k = (norm(y, weights, f"{prefix}.{n}_norm", settings) for n, y in (("q", q), ("k", k)))
+    if turns(settings, layer):
+        rope = rotary(settings, slides(settings, layer), length)
+        q, k = (rotate(y, *rope, settings["interleaved"]) for y in (q, k))
+    k, v = k.repeat_interleave(group, 0), v.repeat_interleave(group, 0)
+    scores = (q @ k.transpose(1, 2)) * settings["score_scale"]
+    if settings["score_cap"]:
+        scores = settings["score_cap"] * torch.tanh(scores / settings["score_cap"])
+    scores = scores.masked_fill(~visible(settings, layer, length), float("-inf"))
+    heads = (scores.softmax(-1) @ v).transpose(0, 1).reshape(length, -1)
+    return linear(heads, weights, f"{prefix}.o_proj")
 
-    def project(name, value):
-        bias = weights.get(f"{prefix}.{name}.bias")
-        return torch.nn.functional.linear(value, weights[f"{prefix}.{name}.weight"], bias)
 
-    q, k, v = (project(f"{name}_proj", x).view(length, -1, head_dim).transpose(0, 1)
-               for name in "qkv")
-    if f"{prefix}.q_norm.weight" in weights:
-        q = rms_norm(q, weights[f"{prefix}.q_norm.weight"], settings["rms_norm_eps"])
-        k = rms_norm(k, weights[f"{prefix}.k_norm.weight"], settings["rms_norm_eps"])
-    frequencies = inverse_frequencies(settings)
-    q = rotate(q, frequencies)
-    k = rotate(k, frequencies).repeat_interleave(group, 0)
-    v = v.repeat_interleave(group, 0)
-    scores = (q @ k.transpose(1, 2)) * head_dim**-0.5
-    scores = scores.masked_fill(~visible(settings, length), float("-inf"))
-    return project("o_proj", (scores.softmax(-1) @ v).transpose(0, 1).reshape(length, -1))
+def feed_forward(x, weights, prefix, settings):
+    up = linear(x, weights, f"{prefix}.up_proj")
+    if f"{prefix}.gate_proj.weight" in weights:
+        up = settings["act"](linear(x, weights, f"{prefix}.gate_proj")) * up
+    else:
+        up = settings["act"](up)
+    return linear(up, weights, f"{prefix}.down_proj")
 
 
 def plain_logits(ids, weights, settings):
     """Logits [T, vocab] of ids [T]. Token embeddings have a gradient only where the head is tied to
     them: that of both."""
-    weights = {name: value.double() for name, value in weights.items()}
-    epsilon = settings["rms_norm_eps"]
+    settings = describe(settings)
+    weights = unfold(weights, settings)
     table = weights["model.embed_tokens.weight"]
     head = weights.get("lm_head.weight", table)
-    x = (table if head is table else table.detach())[ids]
+
+    def normed(value, name):
+        return norm(value, weights, name, settings) if f"{name}.weight" in weights else value
+
+    x = (table if head is table else table.detach())[ids] * settings["embedding_scale"]
+    if "positions.weight" in weights:
+        spare = len(weights["positions.weight"]) - settings.get(
+            "n_positions", settings.get("max_position_embeddings"))
+        x = x + weights["positions.weight"][spare:spare + len(ids)]
     for index in range(settings["num_hidden_layers"]):
         layer = f"model.layers.{index}"
-        normed = rms_norm(x, weights[f"{layer}.input_layernorm.weight"], epsilon)
-        x = x + attention(normed, weights, f"{layer}.self_attn", settings)
-        normed = rms_norm(x, weights[f"{layer}.post_attention_layernorm.weight"], epsilon)
-        gate = normed @ weights[f"{layer}.mlp.gate_proj.weight"].T
-        up = normed @ weights[f"{layer}.mlp.up_proj.weight"].T
-        inner = torch.nn.functional.silu(gate) * up
-        x = x + inner @ weights[f"{layer}.mlp.down_proj.weight"].T
-    return rms_norm(x, weights["model.norm.weight"], epsilon) @ head.T
+        first = normed(x, f"{layer}.input_layernorm")
+        before = x
+        y = attention(first, weights, f"{layer}.self_attn", settings)
+        x = x + settings["branch_scale"] * normed(y, f"{layer}.attention_behind")
+        name = f"{layer}.post_attention_layernorm"
+        second = normed(before if settings["parallel"] else x, name)
+        if settings["parallel"] and f"{name}.weight" not in weights:
+            second = first
+        y = feed_forward(second, weights, f"{layer}.mlp", settings)
+        x = x + settings["branch_scale"] * normed(y, f"{layer}.ffn_behind")
+    logits = settings["logit_scale"] * linear(norm(x, weights, "model.norm", settings),
+                                              {"head.weight": head,
+                                               "head.bias": weights.get("lm_head.bias")}, "head")
+    cap = settings["logit_cap"]
+    return cap * torch.tanh(logits / cap) if cap else logits

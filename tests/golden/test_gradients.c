@@ -284,7 +284,10 @@ static void assert_resnet(const char *name, const lab_resnet *r, int64_t side)
     X(llama_with_one_key_value_head, "llama-mqa")                                                  \
     X(mistral_with_a_window, "mistral")                                                            \
     X(qwen2, "qwen2")                                                                              \
-    X(qwen3, "qwen3")
+    X(qwen3, "qwen3")                                                                              \
+    X(gemma, "gemma")                                                                              \
+    X(phi3, "phi3")                                                                                \
+    X(gpt2, "gpt2")
 
 #define TOWERS(X)                                                                                  \
     X(vit_of_timm, "timm-vit", "", "head_dim=16")                                                  \

@@ -113,7 +113,11 @@ static void assert_golden_model(const char *name)
     X(llama_with_one_key_value_head, "llama-mqa")                                                  \
     X(mistral_with_a_window, "mistral")                                                            \
     X(qwen2, "qwen2")                                                                              \
-    X(qwen3, "qwen3")
+    X(qwen3, "qwen3")                                                                              \
+    X(gemma, "gemma")                                                                              \
+    X(phi3_with_long_texts, "phi3")                                                                \
+    X(phi3_with_short_texts, "phi3-short")                                                         \
+    X(gpt2, "gpt2")
 
 #define GOLDEN_TEST(symbol, directory)                                                             \
     static void symbol##_gives_the_reference_logits(void **state)                                  \

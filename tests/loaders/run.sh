@@ -66,7 +66,7 @@ drop_layer() {
     add_case "$work/$name" "$work/$1.ids.npy" "$name"
 }
 
-for model in llama3 llama-mha mistral qwen2 qwen3; do
+for model in llama3 llama-mha mistral qwen2 qwen3 gemma phi3 phi3-short gpt2; do
     "$python" "$check" ids "$models/$model" "$work/$model.ids.npy" --seed 1
     "$python" "$check" ids "$models/$model" "$work/$model.calibration.npy" --seed 2 --sequences 16
     add_case "$models/$model" "$work/$model.ids.npy" "$model"
@@ -79,8 +79,8 @@ for model in llama3 llama-mha mistral qwen2 qwen3; do
 done
 # Removing a quarter of 8 heads leaves 6, and 64 is no multiple of 6, which Llama in transformers 5
 # refuses. So the result must call itself Mistral. llama-mha has biases, which Mistral does not
-# have, so no stock class opens it then.
-for model in llama3 mistral qwen2 qwen3; do
+# have, so no stock class opens it then; nor those of families that derive the width of a head.
+for model in llama3 llama-mha mistral qwen2 qwen3 gemma phi3 phi3-short gpt2; do
     narrow "$model" wanda 0.25 heads
 done
 

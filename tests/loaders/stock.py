@@ -249,9 +249,9 @@ def transformers_cases():
     experts = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2,
                "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}
     decoders = {
-        "Llama": "", "Mistral": "", "Qwen2": "", "Qwen3": "", "Gemma": "the nearest is llama",
-        "Gemma2": "multiplies by 1 [+] w", "Phi": "side by side", "Phi3": "fuses q, k and v",
-        "GPT2": "learned positions", "GPTNeoX": "query_key_value", "OPT": "learned positions",
+        "Llama": "", "Mistral": "", "Qwen2": "", "Qwen3": "", "Gemma": "",
+        "Gemma2": "multiplies by 1 [+] w", "Phi": "side by side", "Phi3": "",
+        "GPT2": "", "GPTNeoX": "query_key_value", "OPT": "learned positions",
         "Bloom": "ALiBi", "Falcon": "query_key_value", "StableLm": "part of each head",
         "Cohere": "side by side", "Olmo": "without weights", "Olmo2": "not what they read",
         "Granite": "scales embeddings", "Starcoder2": "without a gate", "Glm": "gate_up_proj",

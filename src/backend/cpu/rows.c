@@ -13,6 +13,8 @@ typedef struct rotation {
     int64_t length;
     int64_t heads;
     int64_t head_dim;
+    int64_t half; /* of what is turned */
+    double factor;
     double turn; /* 1, or -1 to turn back */
     const double *frequency;
     float *x;
@@ -38,7 +40,7 @@ static void rotate_position(const rotation *r, int64_t position, int64_t k0, int
         float *row = r->x + (sequence * r->length + position) * r->heads * r->head_dim;
         for (int64_t head = 0; head < r->heads; head++) {
             float *first = row + head * r->head_dim + k0;
-            rotate_pairs(count, cosine, sine, first, first + r->head_dim / 2);
+            rotate_pairs(count, cosine, sine, first, first + r->half);
         }
     }
 }
@@ -50,16 +52,15 @@ static void rotate_positions(int64_t begin, int64_t end, void *context)
 {
     enum { AT_ONCE = 64 };
     const rotation *r = context;
-    const int64_t half = r->head_dim / 2;
     float cosine[AT_ONCE];
     float sine[AT_ONCE];
     for (int64_t position = begin; position < end; position++) {
-        for (int64_t k0 = 0; k0 < half; k0 += AT_ONCE) {
-            const int64_t count = half - k0 < AT_ONCE ? half - k0 : AT_ONCE;
+        for (int64_t k0 = 0; k0 < r->half; k0 += AT_ONCE) {
+            const int64_t count = r->half - k0 < AT_ONCE ? r->half - k0 : AT_ONCE;
             for (int64_t k = 0; k < count; k++) {
                 const double angle = r->turn * (double)position * r->frequency[k0 + k];
-                cosine[k] = (float)cos(angle);
-                sine[k] = (float)sin(angle);
+                cosine[k] = (float)(r->factor * cos(angle));
+                sine[k] = (float)(r->factor * sin(angle));
             }
             rotate_position(r, position, k0, count, cosine, sine);
         }
@@ -73,6 +74,8 @@ grail_status cpu_rope(const operation *o)
                   .length = s->length,
                   .heads = o->m[0].columns / s->head_dim,
                   .head_dim = s->head_dim,
+                  .half = s->turned / 2,
+                  .factor = s->factor,
                   .turn = s->backward ? -1.0 : 1.0,
                   .frequency = s->frequency,
                   .x = o->m[0].memory};

@@ -39,7 +39,7 @@ grail_status ref_rope(const operation *o)
 {
     const rope_shape *s = o->with.rope;
     const matrix x = o->m[0];
-    const int64_t half = s->head_dim / 2;
+    const int64_t half = s->turned / 2;
     for (int64_t row = 0; row < x.rows; row++) {
         for (int64_t head = 0; head < x.columns / s->head_dim; head++) {
             double *first = (double *)x.memory + row * x.columns + head * s->head_dim;
@@ -49,8 +49,8 @@ grail_status ref_rope(const operation *o)
                 const double angle = s->backward ? -turn : turn;
                 const double a = first[k];
                 const double b = second[k];
-                first[k] = a * cos(angle) - b * sin(angle);
-                second[k] = b * cos(angle) + a * sin(angle);
+                first[k] = s->factor * (a * cos(angle) - b * sin(angle));
+                second[k] = s->factor * (b * cos(angle) + a * sin(angle));
             }
         }
     }

@@ -17,7 +17,8 @@ static grail_status table_values(const node_run *r, int64_t count, matrix *out)
 static matrix first_rows(const node_run *r, matrix weight)
 {
     const int64_t positions = r->in.height * r->in.width;
-    return matrix_reshape(matrix_rows(weight, 0, positions), 1, positions * weight.columns);
+    return matrix_reshape(matrix_rows(weight, r->node->positions.first, positions), 1,
+                          positions * weight.columns);
 }
 
 static grail_status run_positions(const node_run *r)

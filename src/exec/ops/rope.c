@@ -2,11 +2,16 @@
 
 static rope_shape rotation_of(const node_run *r)
 {
+    const rope_attributes *a = &r->node->rope;
+    const int64_t length = r->out.height * r->out.width;
+    const bool is_long = a->long_frequency != NULL && length > a->longest;
     return (rope_shape){
         .sequences = r->samples,
-        .length = r->out.height * r->out.width,
-        .head_dim = r->node->rope.head_dim,
-        .frequency = r->node->rope.frequency,
+        .length = length,
+        .head_dim = a->head_dim,
+        .turned = a->turned,
+        .factor = a->factor,
+        .frequency = is_long ? a->long_frequency : a->frequency,
     };
 }
 

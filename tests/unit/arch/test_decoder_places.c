@@ -8,41 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The rows of a fused tensor in which a part lies. */
-static decoder_place rows_of(int layer, const char *fused, const char *kind, int64_t first,
-                             int64_t rows)
-{
-    decoder_place place = decoder_place_plain(NULL, layer, fused, kind);
-    place.map = storage_rows(first, rows);
-    return place;
-}
-
-/* q, k and v one after another, and up before gate. */
+/* q, k and v one after another, and gate before up. */
 static decoder_place place_fused(const decoder_config *c, int layer, const char *part,
                                  const char *kind)
 {
-    if (layer == GRAPH_NONE) {
-        return decoder_place_plain(c, layer, part, kind);
-    }
-    const decoder_layer *l = &c->layer[layer];
-    const int64_t q = l->heads * c->head_dim;
-    const int64_t k = l->kv_heads * c->head_dim;
-    if (strcmp(part, "self_attn.q_proj") == 0) {
-        return rows_of(layer, "attention.qkv", kind, 0, q);
-    }
-    if (strcmp(part, "self_attn.k_proj") == 0) {
-        return rows_of(layer, "attention.qkv", kind, q, k);
-    }
-    if (strcmp(part, "self_attn.v_proj") == 0) {
-        return rows_of(layer, "attention.qkv", kind, q + k, k);
-    }
-    if (strcmp(part, "mlp.up_proj") == 0) {
-        return rows_of(layer, "mlp.up_gate", kind, 0, l->intermediate);
-    }
-    if (strcmp(part, "mlp.gate_proj") == 0) {
-        return rows_of(layer, "mlp.up_gate", kind, l->intermediate, l->intermediate);
-    }
-    return decoder_place_plain(c, layer, part, kind);
+    return decoder_place_fused(c, layer, part, kind, "attention.qkv", "mlp.gate_up");
 }
 
 static const decoder_family fused = {
@@ -99,12 +69,12 @@ static void parts_lie_in_the_tensors_of_the_family(void **state)
     (void)state;
     graph *g = graph_of(&fused, NULL);
     static const char qkv[] = "model.layers.1.attention.qkv.weight";
-    static const char ffn[] = "model.layers.1.mlp.up_gate.weight";
+    static const char ffn[] = "model.layers.1.mlp.gate_up.weight";
     assert_rows(g, "model.layers.1.self_attn.q_proj.weight", qkv, 0, 16);
     assert_rows(g, "model.layers.1.self_attn.k_proj.weight", qkv, 16, 8);
     assert_rows(g, "model.layers.1.self_attn.v_proj.weight", qkv, 24, 8);
-    assert_rows(g, "model.layers.1.mlp.up_proj.weight", ffn, 0, 24);
-    assert_rows(g, "model.layers.1.mlp.gate_proj.weight", ffn, 24, 24);
+    assert_rows(g, "model.layers.1.mlp.gate_proj.weight", ffn, 0, 24);
+    assert_rows(g, "model.layers.1.mlp.up_proj.weight", ffn, 24, 24);
     assert_rows(g, "model.layers.1.mlp.down_proj.weight", "model.layers.1.mlp.down_proj.weight", 0,
                 16);
     graph_free(g);
@@ -124,10 +94,9 @@ static void every_layer_is_placed_by_its_own_widths(void **state)
     (void)state;
     graph *g = graph_of(&fused, "\"head_dim\": 4, \"per_layer_config\": {\"1\":"
                                 " {\"intermediate_size\": 9, \"num_attention_heads\": 2}}");
-    assert_rows(g, "model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.up_gate.weight", 24,
+    assert_rows(g, "model.layers.0.mlp.up_proj.weight", "model.layers.0.mlp.gate_up.weight", 24,
                 24);
-    assert_rows(g, "model.layers.1.mlp.gate_proj.weight", "model.layers.1.mlp.up_gate.weight", 9,
-                9);
+    assert_rows(g, "model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.gate_up.weight", 9, 9);
     assert_rows(g, "model.layers.1.self_attn.k_proj.weight", "model.layers.1.attention.qkv.weight",
                 8, 8);
     graph_free(g);
@@ -178,6 +147,7 @@ static const decoder_keys other_keys = {
     .hidden = "width",
     .layers = "depth",
     .heads = "heads",
+    .head_dim = "head_width",
     .intermediate = "inner",
     .intermediate_multiple = 4,
     .context = "length",
@@ -194,6 +164,7 @@ static const decoder_family other = {
     .learned_positions = true,
     .ungated = true,
     .tied_by_default = true,
+    .loaders = {HEADS_DERIVED, HEADS_DERIVED, HEADS_DERIVED, .llama_cpp_multiplies = true},
 };
 
 static const architecture other_architecture = {.name = "other", .family = &other};
@@ -204,7 +175,7 @@ static json_t *other_config(const char *more)
     json_t *config = NULL;
     snprintf(text, sizeof text,
              "{\"width\": 16, \"depth\": 2, \"heads\": 4, \"vocab_size\": 10, \"length\": 24, "
-             "\"function\": \"gelu_new\"%s}",
+             "\"function\": \"gelu_new\", \"model_type\": \"other\"%s}",
              more);
     assert_ok(json_parse("config.json", text, strlen(text), &config));
     return config;
@@ -264,19 +235,23 @@ static void widths_are_read_and_written_by_the_familys_keys(void **state)
     assert_int_equal(shape_of(g, "model.layers.0.mlp.down_proj.weight")[1], 20);
     assert_ok(decoder_describe_narrowed(&other_architecture, g, config));
     assert_int_equal(json_integer_value(json_object_get(config, "inner")), 20);
-    assert_int_equal(json_object_size(config), 7);
+    assert_int_equal(json_object_size(config), 8);
     assert_ok(decoder_judge_loaders(&other_architecture, config, g, verdicts));
-    for (int i = 0; i < LOADER_COUNT; i++) {
-        assert_true(verdicts[i].loads);
-    }
+    assert_true(verdicts[0].loads);
+    assert_true(verdicts[1].loads);
+    assert_false(verdicts[2].loads);
+    assert_string_equal(verdicts[2].reason, "its converter takes the FFN for 4 times as wide as "
+                                            "width; cut heads alone for it");
     graph_free(g);
-    g = build_other(", \"per_layer_config\": {\"0\": {\"heads\": 2}, \"1\": {\"heads\": 2}}");
+    g = build_other(", \"head_width\": 4, \"per_layer_config\": {\"0\": {\"heads\": 2}, \"1\":"
+                    " {\"heads\": 2}}");
+    assert_ok(decoder_describe_narrowed(&other_architecture, g, config));
+    assert_int_equal(json_integer_value(json_object_get(config, "head_width")), 4);
     assert_ok(decoder_judge_loaders(&other_architecture, config, g, verdicts));
     for (int i = 0; i < LOADER_COUNT; i++) {
         assert_false(verdicts[i].loads);
-        assert_string_equal(
-            verdicts[i].reason,
-            "its class takes heads of width / heads features; cut ffn alone for it");
+        assert_string_equal(verdicts[i].reason,
+                            "its other class takes head_dim = width / heads; cut ffn alone for it");
     }
     graph_free(g);
     json_decref(config);

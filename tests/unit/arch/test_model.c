@@ -101,8 +101,9 @@ static void sites_are_listed_with_their_facts(void **state)
 static void known_architectures_are_listed(void **state)
 {
     (void)state;
-    static const char *const names[] = {"llama",  "mistral", "qwen2", "qwen3",
-                                        "resnet", "vit",     "clip",  "clip_vision_model"};
+    static const char *const names[] = {
+        "llama", "mistral",          "qwen2", "qwen3", "gemma", "phi3", "gpt2", "resnet", "vit",
+        "clip",  "clip_vision_model"};
     enum { COUNT = sizeof names / sizeof names[0] };
     for (int i = 0; i < COUNT; i++) {
         assert_string_equal(grail_architecture_at(i), names[i]);

@@ -22,11 +22,8 @@ static void a_common_family_is_told_from_the_nearest_one(void **state)
         {"gemma2", "; the nearest is llama, but gemma2 multiplies by 1 + w in its norms, caps "
                    "attention scores and logits softly, and norms also what attention and FFN add "
                    "(sandwich norms)"},
-        {"phi3", "the nearest is llama, but phi3 fuses q, k and v in qkv_proj, and gate and up in "
-                 "gate_up_proj"},
-        {"gpt_neox", "the nearest is llama, but gpt_neox has LayerNorm, adds attention and FFN "
-                     "side by side"},
-        {"gpt2", "the nearest is llama, but gpt2 has LayerNorm, learned positions"},
+        {"codegen", "the nearest is llama, but codegen adds attention and FFN side by side"},
+        {"bloom", "the nearest is llama, but bloom has LayerNorm, slopes added to the scores"},
         {"ministral", "some layers attend to all positions and others within a window"},
         {"seed_oss", "the nearest is qwen2, but seed_oss differs in the name"},
         {"hunyuan", "the nearest is qwen3, but hunyuan norms q and k behind the rotary"},

@@ -184,6 +184,9 @@ static void a_run_with_refits_continues_to_the_same_bytes(void **state)
     lab l;
     lab_open(&l);
     assert_resumes(&l, lab_golden("qwen2"), "wanda", "full", "all", 0);
+    assert_resumes(&l, lab_golden("phi3"), "wanda", "full", "all", 0);
+    assert_resumes(&l, lab_golden("gpt2"), "fold", "full", "all", 0);
+    assert_resumes(&l, lab_golden("gemma"), "wanda", "full", "all", 0);
     assert_resumes(&l, lab_golden("llama3"), "fold", "full", "all", 1);
     lab_close(&l);
 }
