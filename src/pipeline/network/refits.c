@@ -34,7 +34,7 @@ static bool precedes_dropped(const compression_request *request, int node_index)
                .value != GRAPH_NONE;
 }
 
-static grail_status find_wanted(const compression_request *request, bool *wanted)
+static grail_status find_wanted(const compression_request *request, bool *wanted, bool *needed)
 {
     grail_status status = GRAIL_OK;
     const graph *g = request->graph;
@@ -49,7 +49,8 @@ static grail_status find_wanted(const compression_request *request, bool *wanted
         const bool drifting = reads_drift(n, drifts);
         const bool in_block = n->block >= 0 && n->block < g->block_count;
         const bool may = node_is_map(n) && !changes && in_block && !is_shared(g, n->weight);
-        wanted[i] = may && (drifting || precedes_dropped(request, i));
+        needed[i] = may && precedes_dropped(request, i);
+        wanted[i] = may && (drifting || needed[i]);
         drifts[n->output] = drifting || changes;
     }
 out:
@@ -60,9 +61,12 @@ out:
 
 grail_status refits_init(const compression_request *request, refit_list *out)
 {
-    CHECK(memory_new(&out->wanted, (size_t)request->graph->node_count, sizeof out->wanted[0]));
+    const size_t nodes = (size_t)request->graph->node_count;
+    CHECK(memory_new(&out->wanted, nodes, sizeof out->wanted[0]));
+    CHECK(memory_new(&out->needed, nodes, sizeof out->needed[0]));
+    out->pauses = request->plan.compensation.refit == REFIT_AUTO;
     if (plan_refits(&request->plan)) {
-        CHECK(find_wanted(request, out->wanted));
+        CHECK(find_wanted(request, out->wanted, out->needed));
     }
     return GRAIL_OK;
 }
@@ -70,6 +74,7 @@ grail_status refits_init(const compression_request *request, refit_list *out)
 void refits_fini(refit_list *list)
 {
     memory_free(list->wanted);
+    memory_free(list->needed);
     memory_free(list->made);
     *list = (refit_list){0};
 }
@@ -79,4 +84,33 @@ grail_status refits_add(refit_list *list, int block, const grail_fit *fit)
     CHECK(memory_reserve(&list->made, (size_t)list->count + 1, sizeof list->made[0]));
     list->made[list->count++] = (refit){.block = block, .fit = *fit};
     return GRAIL_OK;
+}
+
+/* Whether the refits of one block, made[first, end), gained too little to go on: the share of the
+ * held-out errors that they took away. Without a held-out part nothing says so. */
+static bool gained_little(const refit_list *list, int first, int end)
+{
+    static const double least_share = 0.02;
+    double before = 0.0;
+    double after = 0.0;
+    for (int i = first; i < end; i++) {
+        before += list->made[i].fit.held_before;
+        after += list->made[i].fit.held_after;
+    }
+    return before - after < least_share * before;
+}
+
+bool refits_due(const refit_list *list, int node_index, int block)
+{
+    int useless = 0;
+    int last = block;
+    for (int first = 0, end = 0; first < list->count && list->made[first].block < block;
+         first = end) {
+        last = list->made[first].block;
+        for (end = first; end < list->count && list->made[end].block == last; end++) {
+        }
+        useless = gained_little(list, first, end) ? useless + 1 : 0;
+    }
+    const bool rests = useless >= 2 && (useless > 30 || block - last <= 1 << (useless - 1));
+    return list->wanted[node_index] && (list->needed[node_index] || !list->pauses || !rests);
 }

@@ -11,7 +11,9 @@ typedef struct refit {
 } refit;
 
 typedef struct refit_list {
-    bool *wanted; /* [node_count]: maps to be refitted */
+    bool *wanted; /* [node_count]: maps to be refitted, those of paused blocks included */
+    bool *needed; /* [node_count]: of these, those that make up for a dropped sublayer */
+    bool pauses;  /* blocks are left out where refits gain little: refits_due */
     refit *made;  /* [count], in the order in which they were made */
     int count;
     int done; /* maps before this node are refitted */
@@ -24,5 +26,13 @@ grail_status refits_init(const compression_request *request, refit_list *out) GR
 void refits_fini(refit_list *list); /* works on a zeroed one */
 
 grail_status refits_add(refit_list *list, int block, const grail_fit *fit) GRAIL_MUST_CHECK;
+
+/**
+ * Whether this wanted map of the block is refitted. With `pauses`, after k >= 2 blocks running
+ * whose refits lowered the sum of their held-out errors by less than a fiftieth, the next 2^(k-1)
+ * blocks are left out: one more block is tried then. Follows from the refits that were made alone,
+ * so that a run that is continued decides alike.
+ */
+bool refits_due(const refit_list *list, int node_index, int block);
 
 #endif

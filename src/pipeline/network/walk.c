@@ -120,11 +120,13 @@ static int refits_together(const calibration_network *network, int first)
 {
     const compression_request *request = network->request;
     const graph *g = request->graph;
+    const int block = g->nodes[first].block;
     int count = 1;
-    for (int i = first + 1; i < g->node_count && network->refits.wanted[i]; i++, count++) {
+    for (int i = first + 1; i < g->node_count && refits_due(&network->refits, i, block);
+         i++, count++) {
         const node *n = &g->nodes[i];
         if (!node_is_linear(n) || !node_is_linear(&g->nodes[first]) ||
-            n->inputs[0] != g->nodes[first].inputs[0] || n->block != g->nodes[first].block ||
+            n->inputs[0] != g->nodes[first].inputs[0] || n->block != block ||
             site_beginning_at(request, i) != GRAPH_NONE) {
             break;
         }
@@ -170,10 +172,11 @@ static grail_status meet_node(calibration_network *network, int node_index,
     int consumer = 0;
     const int begins = site_beginning_at(network->request, node_index);
     const int read = site_read_by(network->request, node_index, &consumer);
+    const int block = network->request->graph->nodes[node_index].block;
     if (begins != GRAPH_NONE) {
         CHECK(begin_site(network, begins, recorded != NULL));
     }
-    if (network->refits.wanted[node_index]) {
+    if (refits_due(&network->refits, node_index, block)) {
         CHECK(recorded != NULL ? widen_map(network, node_index, recorded)
                                : meet_map(network, node_index));
     }
