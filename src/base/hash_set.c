@@ -39,6 +39,26 @@ void hash_set_settle(hash_set *set)
     set->count = kept;
 }
 
+grail_status hash_set_add(hash_set *set, const hash_set *other)
+{
+    grail_status status = GRAIL_OK;
+    hash_set both = {0};
+    TRY(memory_new(&both.hashes, (size_t)(set->count + other->count) + 1, sizeof both.hashes[0]));
+    memcpy(both.hashes, set->hashes, (size_t)set->count * sizeof set->hashes[0]);
+    for (int64_t i = 0; i < other->count; i++) {
+        both.hashes[set->count + i] = other->hashes[i];
+    }
+    both.count = set->count + other->count;
+    hash_set_settle(&both);
+    set->count = both.count < HASH_SET_MOST ? both.count : HASH_SET_MOST;
+    for (int64_t i = 0; i < set->count; i++) {
+        set->hashes[i] = both.hashes[i * both.count / set->count];
+    }
+out:
+    hash_set_fini(&both);
+    return status;
+}
+
 /* NULL where the set lacks it. */
 static const uint64_t *find(const hash_set *set, uint64_t hash)
 {

@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/option_values.h"
 #include "base/wilson.h"
-#include "eval/calibration_record.h"
 #include "eval/image_pass.h"
 #include "eval/zeroed_store.h"
+#include "pipeline/request/calibration_record.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* Perplexity as the research repositories measure it. Source: docs/numerics.md, Perplexity. */
 #include "arch/model_text.h"
 #include "base/option_values.h"
-#include "eval/calibration_record.h"
 #include "eval/token_losses.h"
 #include "eval/zeroed_store.h"
 #include "exec/compute.h"
+#include "pipeline/request/calibration_record.h"
 
 #include <grail/eval.h>
 

@@ -69,6 +69,12 @@ says "written: later" stdout
 grep -qE '^  healed the network: loss 0\.[0-9]{5} -> 0\.[0-9]{5}, that of step [0-9]+ kept$' stderr || fail "no line of the end"
 (($(wc -l <stderr) == 1)) || { show; fail "a pipe gets one line a training"; }
 nearer later narrow
+check "a model that was healed on other text knows what it was calibrated on"
+runs "$grail" heal narrow --teacher "$tiny" --calib other.npy --heal-steps 2 -o elsewhere --quiet
+for text in ids other; do
+    runs "$grail" eval elsewhere --data $text.npy
+    says "warning: the model was calibrated on this text" stderr
+done
 runs "${heal[@]}" -o blocks --heal block
 says "healed block 1 of 2 in" stdout
 says "healed block 2 of 2 in" stdout

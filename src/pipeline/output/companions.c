@@ -1,6 +1,7 @@
 #include "pipeline/output/companions.h"
 
 #include "arch/model_config.h"
+#include "pipeline/request/calibration_record.h"
 
 #include <string.h>
 

@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "format/images/cifar.h"
 #include "format/images/image_set.h"
+#include "pipeline/request/calibration_record.h"
 
 #include <string.h>
 
@@ -40,13 +41,43 @@ void calibration_release(calibration *c)
     memory_free(c);
 }
 
-grail_status calibration_empty(calibration **out)
+/* Names the file of the hashes by what it holds; nothing where there are none, and no file. */
+static grail_status describe_hashes(const hash_set *hashes, json_t *description)
+{
+    grail_status status = GRAIL_OK;
+    char hash[HASH_TEXT_SIZE];
+    buffer bytes = {0};
+    if (hashes->count == 0) {
+        return GRAIL_OK;
+    }
+    buffer_init(&bytes, SIZE_MAX / 4);
+    TRY(hash_set_append(hashes, &bytes));
+    hash_bytes(bytes.bytes, bytes.size, hash);
+    TRY(json_put(description, "hashes", json_integer(hashes->count)));
+    TRY(json_put(description, "hashes_sha256", json_text(hash)));
+out:
+    buffer_fini(&bytes);
+    return status;
+}
+
+/* The description, with what the model was calibrated on before. */
+static grail_status complete(const grail_model *model, calibration *c)
+{
+    if (c->hashes.hashes == NULL) {
+        CHECK(hash_set_init(&c->hashes));
+    }
+    CHECK(calibration_record_inherit(model, &c->hashes, c->description));
+    return describe_hashes(&c->hashes, c->description);
+}
+
+grail_status calibration_empty(const grail_model *model, calibration **out)
 {
     grail_status status = GRAIL_OK;
     calibration *c = NULL;
     TRY(calibration_create(&c));
     c->description = json_object();
     TRY(json_put(c->description, "samples", json_integer(0)));
+    TRY(complete(model, c));
     *out = c;
     c = NULL;
 out:
@@ -119,25 +150,6 @@ static int64_t sample_count(const grail_compress_options *o, int64_t available)
     return o->read.samples == 0 ? most : o->read.samples;
 }
 
-/* Names the file of the hashes by what it holds; nothing where there are none, and no file. */
-static grail_status describe_hashes(const hash_set *hashes, json_t *description)
-{
-    grail_status status = GRAIL_OK;
-    char hash[HASH_TEXT_SIZE];
-    buffer bytes = {0};
-    if (hashes->count == 0) {
-        return GRAIL_OK;
-    }
-    buffer_init(&bytes, SIZE_MAX / 4);
-    TRY(hash_set_append(hashes, &bytes));
-    hash_bytes(bytes.bytes, bytes.size, hash);
-    TRY(json_put(description, "hashes", json_integer(hashes->count)));
-    TRY(json_put(description, "hashes_sha256", json_text(hash)));
-out:
-    buffer_fini(&bytes);
-    return status;
-}
-
 static grail_status describe_windows(calibration *c, const grail_text_source *source)
 {
     const int64_t tokens = c->windows.count * c->windows.length;
@@ -150,8 +162,7 @@ static grail_status describe_windows(calibration *c, const grail_text_source *so
     CHECK(json_put(c->description, "context", json_integer(c->windows.length)));
     CHECK(json_put(c->description, "window_bos", json_boolean(source->window_bos)));
     CHECK(json_put(c->description, "samples", json_integer(c->windows.count)));
-    CHECK(json_put(c->description, "tokens", json_integer(tokens)));
-    return describe_hashes(&c->hashes, c->description);
+    return json_put(c->description, "tokens", json_integer(tokens));
 }
 
 static grail_status read_text(const grail_model *model, const grail_compress_options *o,
@@ -219,8 +230,7 @@ static grail_status describe_images(const grail_model *model, calibration *c,
     if (source->preset == NULL && model->preparation != NULL) {
         CHECK(describe_preprocessing(model, c->description));
     }
-    CHECK(json_put(c->description, "samples", json_integer(c->count)));
-    return describe_hashes(&c->hashes, c->description);
+    return json_put(c->description, "samples", json_integer(c->count));
 }
 
 /* Shuffles the images. A set lists them by class, and batches are held out as units, so without
@@ -340,6 +350,7 @@ grail_status calibration_read(const grail_model *model, const grail_compress_opt
         }
         TRY(read_text(model, options, c));
     }
+    TRY(complete(model, c));
     *out = c;
     c = NULL;
 out:

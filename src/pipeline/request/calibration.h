@@ -8,12 +8,9 @@
 
 #include <grail/compress.h>
 
-/* The file beside report.json that keeps the hashes of a calibration set. */
-#define CALIBRATION_HASHES_NAME "calibration.hashes"
-
 typedef struct calibration {
     token_windows windows; /* of text */
-    hash_set hashes;       /* of images, or of runs of tokens */
+    hash_set hashes; /* of images, or of runs of tokens; those of the model's own calibration too */
     char tokenizer_hash[65];
     float *pixels;    /* images [count, height, width, 3], owned */
     int64_t count;    /* number of samples; 0 when nothing needs data */
@@ -29,7 +26,7 @@ grail_status calibration_read(const grail_model *model, const grail_compress_opt
                               calibration **out) GRAIL_MUST_CHECK;
 /** Makes a calibration without samples, only with their description, for a run that needs no data.
  * *out is held once: calibration_release. */
-grail_status calibration_empty(calibration **out) GRAIL_MUST_CHECK;
+grail_status calibration_empty(const grail_model *model, calibration **out) GRAIL_MUST_CHECK;
 /** Makes a document that is equal whenever options name the same samples of unchanged files; *out
  * is owned. */
 grail_status calibration_key(const grail_compress_options *options, json_t **out) GRAIL_MUST_CHECK;

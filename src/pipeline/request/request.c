@@ -64,7 +64,7 @@ static grail_status read_samples(const grail_compress_options *options, bool alw
     return (always || needs_samples(&request->plan) || will_heal(request)) &&
                    !options->output.dry_run
                ? session_calibration(request->session, options, &request->samples)
-               : calibration_empty(&request->samples);
+               : calibration_empty(request->model, &request->samples);
 }
 
 /* Whether the rows of a consumer are cut too. Then its narrow tensor lacks rows that the

@@ -39,6 +39,43 @@ static void hashes_are_ordered_and_found_once(void **state)
     hash_set_fini(&set);
 }
 
+/* Of too many, every so many of both stay. */
+static void a_set_takes_the_hashes_of_another(void **state)
+{
+    (void)state;
+    static const uint64_t some[] = {7, 1};
+    static const uint64_t more[] = {9, 7, 0};
+    static const uint64_t both[] = {0, 1, 7, 9};
+    uint64_t many[HASH_SET_MOST];
+    int64_t of_others = 0;
+    hash_set set = set_of(some, 2);
+    hash_set other = set_of(more, 3);
+    const hash_set empty = {0};
+    assert_ok(hash_set_add(&set, &other));
+    assert_ok(hash_set_add(&set, &empty));
+    assert_int_equal(set.count, 4);
+    assert_memory_equal(set.hashes, both, sizeof both);
+    hash_set_fini(&set);
+    hash_set_fini(&other);
+    for (uint64_t i = 0; i < HASH_SET_MOST; i++) {
+        many[i] = 4 * i;
+    }
+    set = set_of(many, HASH_SET_MOST);
+    for (uint64_t i = 0; i < HASH_SET_MOST; i++) {
+        many[i] = 4 * (HASH_SET_MOST + i) + 1;
+    }
+    other = set_of(many, HASH_SET_MOST);
+    assert_ok(hash_set_add(&set, &other));
+    assert_int_equal(set.count, HASH_SET_MOST);
+    for (int64_t i = 0; i < set.count; i++) {
+        of_others += set.hashes[i] % 4 != 0;
+        assert_true(i == 0 || set.hashes[i] > set.hashes[i - 1]);
+    }
+    assert_int_equal(of_others, HASH_SET_MOST / 2);
+    hash_set_fini(&set);
+    hash_set_fini(&other);
+}
+
 /* -- the file ---------------------------------------------------------------------------------- */
 
 /* Writes the bytes to a file of the test and reads it as that of this content. */
@@ -138,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hashes_are_ordered_and_found_once),
+        cmocka_unit_test(a_set_takes_the_hashes_of_another),
         cmocka_unit_test_setup_teardown(a_file_is_read_back_with_its_lowest_bytes_first,
                                         support_open_directory, support_close_directory),
         cmocka_unit_test_setup_teardown(other_bytes_than_those_named_are_refused,

@@ -374,26 +374,54 @@ static void hashes_lie_beside_the_report(void **state)
     lab_close(&l);
 }
 
-/* Samples that are narrowed again leave no trace of the first calibration in the second result. */
-static void the_source_s_hashes_are_not_copied(void **state)
+/* Narrows a result again: with magnitude, which needs no samples, or with those of the options. */
+static void narrow_again(lab *l, grail_compress_options *options, const char *name, bool calibrates)
+{
+    options->read.model = options->output.path;
+    options->output.path = lab_path(l, name);
+    options->cut.selector = calibrates ? "wanda" : "magnitude-l1";
+    options->fit.compensate = "none";
+    options->amount.sparsity_ffn = 0.1;
+    if (!calibrates) {
+        options->read.text = (grail_text_source){0};
+    }
+    assert_ok(lab_compress(options));
+}
+
+/* A result that is narrowed again knows what its model was calibrated on, once with samples of its
+ * own and once without any. */
+static void what_the_model_was_calibrated_on_stays_known(void **state)
 {
     (void)state;
     lab l;
     grail_perplexity p;
-    char path[LAB_PATH + 32];
+    int32_t others[4 * LAB_LENGTH];
     lab_open(&l);
+    for (int i = 0; i < 4 * LAB_LENGTH; i++) {
+        others[i] = i % VOCABULARY;
+    }
+    lab_write_ids(&l, "others.npy", 4, LAB_LENGTH, others);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
     assert_ok(lab_compress(&options));
-    options.read.model = options.output.path;
-    options.output.path = lab_path(&l, "again");
-    options.cut.selector = "magnitude-l1";
-    options.fit.compensate = "none";
-    options.read.text = (grail_text_source){0};
-    assert_ok(lab_compress(&options));
-    snprintf(path, sizeof path, "%s/calibration.hashes", options.output.path);
-    assert_int_not_equal(access(path, F_OK), 0);
+    options.read.text.path = lab_path(&l, "others.npy");
+    options.read.samples = 4;
+    narrow_again(&l, &options, "again", true);
     assert_ok(measure_runs(&l, options.output.path, &p));
-    assert_int_equal(p.calibration_runs, 0);
+    assert_int_equal(p.calibration_runs, LAB_SAMPLES + 3); /* two are equal */
+    assert_int_equal(p.overlap_runs, 1);                   /* of the one window that is measured */
+    assert_int_equal(p.is_calibration, 1);
+    narrow_again(&l, &options, "without", false);
+    assert_ok(measure_runs(&l, options.output.path, &p));
+    assert_int_equal(p.calibration_runs, LAB_SAMPLES + 3); /* two are equal */
+    assert_int_equal(p.is_calibration, 1);
+    json_t *report = read_json(options.output.path, "report.json");
+    const json_t *record = json_object_get(report, "calibration");
+    assert_int_equal(json_integer_value(json_object_get(record, "samples")), 0);
+    record = json_object_get(record, "before"); /* not the one without samples */
+    assert_int_equal(json_integer_value(json_object_get(record, "samples")), 4);
+    record = json_object_get(record, "before");
+    assert_int_equal(json_integer_value(json_object_get(record, "samples")), LAB_SAMPLES);
+    json_decref(report);
     lab_close(&l);
 }
 
@@ -462,7 +490,7 @@ int main(void)
         cmocka_unit_test(networks_of_different_vocabularies_are_not_compared),
         cmocka_unit_test(a_text_that_was_calibrated_on_is_recognised),
         cmocka_unit_test(hashes_lie_beside_the_report),
-        cmocka_unit_test(the_source_s_hashes_are_not_copied),
+        cmocka_unit_test(what_the_model_was_calibrated_on_stays_known),
         cmocka_unit_test(chunks_hold_at_least_one_window),
         cmocka_unit_test(every_failing_allocation_is_survived),
         cmocka_unit_test(the_machine_is_described),

@@ -1,15 +1,19 @@
 /* What report.json beside a narrowed model records of its calibration set. */
-#ifndef GRAIL_EVAL_CALIBRATION_RECORD_H
-#define GRAIL_EVAL_CALIBRATION_RECORD_H
+#ifndef GRAIL_PIPELINE_REQUEST_CALIBRATION_RECORD_H
+#define GRAIL_PIPELINE_REQUEST_CALIBRATION_RECORD_H
 
 #include "arch/model.h"
 #include "base/hash_set.h"
+
+/* The file beside report.json that keeps the hashes of a calibration set. */
+#define CALIBRATION_HASHES_NAME "calibration.hashes"
 
 /** *out is the caller's reference; NULL where the model has no report or names no calibration set.
  */
 grail_status calibration_record_read(const grail_model *model, json_t **out) GRAIL_MUST_CHECK;
 
-/** Whether `hash` is what the record has under `key`; false without a record. */
+/** Whether `hash` is what the record, or one of those before it, has under `key`; false without a
+ * record. */
 bool calibration_record_is(const json_t *record, const char *key, const char *hash);
 
 /** The hashes of the calibration set, in the file beside the record; in a result of an older grail,
@@ -17,5 +21,10 @@ bool calibration_record_is(const json_t *record, const char *key, const char *ha
  * one that the record names is GRAIL_ERROR_FORMAT. hash_set_fini frees *out. */
 grail_status calibration_record_hashes(const grail_model *model, const json_t *record,
                                        hash_set *out) GRAIL_MUST_CHECK;
+
+/** Adds what the model itself was calibrated on earlier, where it was: its hashes to `hashes`, and
+ * its record to `description` under "before". */
+grail_status calibration_record_inherit(const grail_model *model, hash_set *hashes,
+                                        json_t *description) GRAIL_MUST_CHECK;
 
 #endif

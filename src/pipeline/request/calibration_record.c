@@ -1,12 +1,14 @@
-#include "eval/calibration_record.h"
+#include "pipeline/request/calibration_record.h"
 
 #include "base/file.h"
-#include "pipeline/request/calibration.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { REPORT_MAXIMUM = 256 << 20 };
+
+static const char before_key[] = "before";
+static const char listed_key[] = "shingles"; /* of version 1 */
 
 grail_status calibration_record_read(const grail_model *model, json_t **out)
 {
@@ -27,8 +29,13 @@ out:
 
 bool calibration_record_is(const json_t *record, const char *key, const char *hash)
 {
-    const char *recorded = json_string_value(json_object_get(record, key));
-    return recorded != NULL && strcmp(recorded, hash) == 0;
+    for (; record != NULL; record = json_object_get(record, before_key)) {
+        const char *recorded = json_string_value(json_object_get(record, key));
+        if (recorded != NULL && strcmp(recorded, hash) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static grail_status read_hashes(const grail_model *model, const char *sha256, hash_set *out)
@@ -51,7 +58,7 @@ out:
 /* As written with report.json of version 1: {"shingles": [16 hexadecimal digits, ...]}. */
 static grail_status take_listed(const json_t *record, hash_set *out)
 {
-    const json_t *list = json_object_get(record, "shingles");
+    const json_t *list = json_object_get(record, listed_key);
     CHECK(hash_set_init(out));
     for (size_t i = 0; i < json_array_size(list) && i < HASH_SET_MOST; i++) {
         const char *text = json_string_value(json_array_get(list, i));
@@ -68,4 +75,32 @@ grail_status calibration_record_hashes(const grail_model *model, const json_t *r
     *out = (hash_set){0};
     return json_is_string(sha256) ? read_hashes(model, json_string_value(sha256), out)
                                   : take_listed(record, out);
+}
+
+/* A record without samples says nothing by itself. */
+static const json_t *telling(const json_t *record)
+{
+    const bool has_samples = json_integer_value(json_object_get(record, "samples")) > 0;
+    return has_samples ? record : json_object_get(record, before_key);
+}
+
+grail_status calibration_record_inherit(const grail_model *model, hash_set *hashes,
+                                        json_t *description)
+{
+    grail_status status = GRAIL_OK;
+    json_t *record = NULL;
+    json_t *kept = NULL;
+    hash_set before = {0};
+    TRY(calibration_record_read(model, &record));
+    if (telling(record) != NULL) {
+        TRY(calibration_record_hashes(model, record, &before));
+        TRY(hash_set_add(hashes, &before));
+        kept = json_deep_copy(telling(record));
+        (void)json_object_del(kept, listed_key);
+        status = json_put(description, before_key, kept);
+    }
+out:
+    hash_set_fini(&before);
+    json_decref(record);
+    return status;
 }
