@@ -31,6 +31,15 @@ static double scale_of(const decoder_config *c, const char *part)
     return ends_branch ? c->branch_scale : 1.0;
 }
 
+/* Neighbouring features 2k and 2k + 1 of heads, which are turned together, become features k and
+ * head_dim / 2 + k of the parameter. */
+static void part_neighbours(const decoder_config *c, storage_axis *rows)
+{
+    *rows = (storage_axis){
+        .first = rows->first,
+        .level = {{c->head_dim / 2, 2}, {2, 1}, {rows->level[0].count / c->head_dim, c->head_dim}}};
+}
+
 /* Parameter PART.KIND of the layer that is being built, or outside of all, from where the family
  * stores it, plus `offset`. */
 static grail_status add_part(builder *b, const char *part, const char *kind, double offset,
@@ -40,6 +49,10 @@ static grail_status add_part(builder *b, const char *part, const char *kind, dou
     const int layer = b->block < b->c->layers ? b->block : GRAPH_NONE;
     const double scale = scale_of(b->c, part);
     decoder_place place = b->c->family->place(b->c, layer, part, kind);
+    if (b->c->family->interleaved &&
+        (strcmp(part, "self_attn.q_proj") == 0 || strcmp(part, "self_attn.k_proj") == 0)) {
+        part_neighbours(b->c, &place.map.rows);
+    }
     place.map.scale = scale == 1.0 ? 0.0 : scale;
     place.map.offset = offset * scale;
     decoder_name_part("model.layers.", layer, part, kind, name);
@@ -66,7 +79,9 @@ static grail_status add_norm(builder *b, const char *part, int64_t width, int64_
     node n = node_of(layer_norm ? NODE_LAYER_NORM : NODE_RMS_NORM, b->block, input, GRAPH_NONE);
     n.norm.epsilon = b->c->epsilon;
     n.norm.group = group;
-    CHECK(add_part(b, part, "weight", family->norms_add_one ? 1.0 : 0.0, 1, &width, &n.weight));
+    if (!family->norms_lack_weights) {
+        CHECK(add_part(b, part, "weight", family->norms_add_one ? 1.0 : 0.0, 1, &width, &n.weight));
+    }
     if (family->layer_norms) {
         CHECK(add_part(b, part, "bias", 0.0, 1, &width, &n.bias));
     }
@@ -128,6 +143,7 @@ static grail_status add_attention(builder *b, const decoder_layer *layer, int n,
     attention.attention.head_dim = c->head_dim;
     attention.attention.window = layer->window;
     attention.attention.scale = c->score_scale;
+    attention.attention.cap = c->score_cap;
     CHECK(graph_add_node(b->g, &attention, &x));
     return add_linear(b, "self_attn.o_proj", c->output_bias, layer->heads * c->head_dim, c->hidden,
                       x, y);
@@ -220,8 +236,14 @@ static grail_status add_head(builder *b, int h, int *logits)
 {
     const decoder_config *c = b->c;
     CHECK(add_norm(b, "model.norm", c->hidden, 0, h, &h));
-    return add_linear(b, c->tied ? "model.embed_tokens" : "lm_head", c->family->head_bias,
-                      c->hidden, c->vocabulary, h, logits);
+    CHECK(add_linear(b, c->tied ? "model.embed_tokens" : "lm_head", c->family->head_bias, c->hidden,
+                     c->vocabulary, h, logits));
+    if (c->logit_cap == 0.0) {
+        return GRAIL_OK;
+    }
+    node cap = node_of(NODE_SOFT_CAP, b->block, *logits, GRAPH_NONE);
+    cap.cap = c->logit_cap;
+    return graph_add_node(b->g, &cap, logits);
 }
 
 /* Leaves the tables to the graph. */

@@ -29,8 +29,16 @@ typedef struct decoder_keys {
     const char *theta, *partial;   /* of rotary positions; NULL: as most say it */
 } decoder_keys;
 
-/** Those of llama and most others. */
-extern const decoder_keys decoder_usual_keys;
+/** What most call alike. */
+#define DECODER_COMMON_KEYS                                                                        \
+    .hidden = "hidden_size", .layers = "num_hidden_layers", .heads = "num_attention_heads",        \
+    .head_dim = "head_dim", .context = "max_position_embeddings"
+/** The same of those with groups of query heads. */
+#define DECODER_GROUPED_KEYS                                                                       \
+    DECODER_COMMON_KEYS, .kv_heads = "num_key_value_heads", .intermediate = "intermediate_size"
+
+/** Those of llama and most others, and those of most that have LayerNorm. */
+extern const decoder_keys decoder_usual_keys, decoder_layer_norm_keys;
 
 /** How a family's tensors call a part. */
 typedef struct decoder_name {
@@ -66,6 +74,8 @@ typedef struct decoder_family {
     decoder_place (*place)(const decoder_config *c, int layer, const char *part, const char *kind);
     const decoder_keys *keys;
     const decoder_name *names; /* ends with a part NULL; those that are missing are called so */
+    const char *qkv, *gate_up; /* tensors of a layer with q, k and v one after another, and gate and
+                                  up; NULL: each is a tensor of its own */
     const char *layers;        /* before a layer's number; NULL: "model.layers." */
     const char *prefix;        /* of all names, which files of the bare network lack; NULL: none */
     /** Reads what only this family's configuration says; NULL: nothing. */
@@ -85,7 +95,8 @@ typedef struct decoder_family {
     bool reads_mlp_bias;
     bool always_biases;       /* all Linears of layers have one */
     bool layer_norms;         /* LayerNorm with a bias, in place of RMSNorm */
-    bool bare_layer_norms;    /* LayerNorm without a bias */
+    bool bare_layer_norms;    /* LayerNorm without a bias, */
+    bool norms_lack_weights;  /* or without any parameter */
     bool norms_add_one;       /* norms multiply by 1 + weight */
     branch_norms norms;       /* "branch_norm" of self_attn and mlp is the one behind */
     bool parallel;            /* attention and FFN read the same residual stream, */
@@ -105,7 +116,9 @@ typedef struct decoder_family {
     bool window_is_optional;  /* the window counts only with "use_sliding_window" */
     int window_pattern;       /* all layers but every one of this number have the window, unless
                                  "layer_types" says otherwise; 0: all have it */
-    bool window_theta;        /* layers with a window have rotary positions of their own */
+    const char *window_theta; /* key of the base of layers with a window, which have rotary
+                                 positions of their own; NULL: they have those of all */
+    double default_window_theta;
     decoder_loaders loaders;
 } decoder_family;
 
@@ -145,28 +158,31 @@ grail_status decoder_graph(const char *source, decoder_config *c, graph **out) G
 /** Refuses a configuration in which `key` is true. */
 grail_status decoder_refuse(const char *source, const json_t *json, const char *key,
                             const char *what) GRAIL_MUST_CHECK;
+/** Biases of all Linears of layers, where `key` switches them. */
+grail_status decoder_read_biases(const char *source, const json_t *json, const char *key,
+                                 bool fallback, decoder_config *c) GRAIL_MUST_CHECK;
 /** A number that may not be 0, such as a multiplier. */
 grail_status decoder_read_factor(const char *source, const json_t *json, const char *key,
                                  double fallback, double *out) GRAIL_MUST_CHECK;
+/** Refuses a configuration in which `key` is false. */
+grail_status decoder_require(const char *source, const json_t *json, const char *key,
+                             const char *what) GRAIL_MUST_CHECK;
+/** What values are capped at softly; null: 0, which stands for no cap. */
+grail_status decoder_read_cap(const char *source, const json_t *json, const char *key,
+                              double fallback, double *out) GRAIL_MUST_CHECK;
 
 /* -- where parameters lie (decoder_places.c) --------------------------------------------------- */
 
 /** PART.KIND or LAYERS + layer.PART.KIND. */
 void decoder_name_part(const char *layers, int layer, const char *part, const char *kind,
                        char name[DECODER_NAME_SIZE]);
-/** The place of a parameter that is a tensor of its own, called as the family's `names` say. */
+/** The place of a parameter whose tensor is called as the family's `names` say, and fused as `qkv`
+ * and `gate_up` do. */
 decoder_place decoder_place_plain(const decoder_config *c, int layer, const char *part,
                                   const char *kind);
 /** `rows` rows of the layer's tensor FUSED.KIND, from row `first` on. */
 decoder_place decoder_place_rows(const decoder_config *c, int layer, const char *fused,
                                  const char *kind, int64_t first, int64_t rows);
-/** The place of q or k whose neighbouring features are turned together: features 2k and 2k + 1 of a
- * head lie k and head_dim / 2 + k in the parameter. */
-decoder_place decoder_place_interleaved(const decoder_config *c, decoder_place place);
-/** With q, k and v one after another in the tensor `qkv`, and gate and up in `gate_up`; either may
- * be NULL, and lies plainly then. */
-decoder_place decoder_place_fused(const decoder_config *c, int layer, const char *part,
-                                  const char *kind, const char *qkv, const char *gate_up);
 
 /* -- the slots of `architecture`, as decoders fill them ---------------------------------------- */
 

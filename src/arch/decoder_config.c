@@ -12,17 +12,10 @@ enum {
     MOST_WIDTH = 1 << 24,
 };
 
-const decoder_keys decoder_usual_keys = {
-    .hidden = "hidden_size",
-    .layers = "num_hidden_layers",
-    .heads = "num_attention_heads",
-    .kv_heads = "num_key_value_heads",
-    .head_dim = "head_dim",
-    .intermediate = "intermediate_size",
-    .context = "max_position_embeddings",
-    .epsilon = "rms_norm_eps",
-    .activation = "hidden_act",
-};
+const decoder_keys decoder_usual_keys = {DECODER_GROUPED_KEYS, .epsilon = "rms_norm_eps",
+                                         .activation = "hidden_act"};
+const decoder_keys decoder_layer_norm_keys = {DECODER_GROUPED_KEYS, .epsilon = "layer_norm_eps",
+                                              .activation = "hidden_act"};
 
 static grail_status require_size(const char *source, const json_t *json, const char *key,
                                  int64_t maximum, int64_t *out)
@@ -52,16 +45,28 @@ static grail_status get_size(const char *source, const json_t *json, const char 
     return get_size_from(source, json, key, fallback, 1, out);
 }
 
+static grail_status refuse_unless(const char *source, const json_t *json, const char *key,
+                                  bool wanted, const char *what)
+{
+    bool found = wanted;
+    const grail_status status = json_get_boolean(source, json, key, wanted, &found);
+    if (status == GRAIL_OK && found != wanted) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: \"%s\" is %s: %s, which grail lacks", source,
+                         key, found ? "true" : "false", what);
+    }
+    return status;
+}
+
 grail_status decoder_refuse(const char *source, const json_t *json, const char *key,
                             const char *what)
 {
-    bool is_so = false;
-    const grail_status status = json_get_boolean(source, json, key, false, &is_so);
-    if (status == GRAIL_OK && is_so) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: \"%s\" is true: %s, which grail lacks",
-                         source, key, what);
-    }
-    return status;
+    return refuse_unless(source, json, key, false, what);
+}
+
+grail_status decoder_require(const char *source, const json_t *json, const char *key,
+                             const char *what)
+{
+    return refuse_unless(source, json, key, true, what);
 }
 
 grail_status decoder_read_factor(const char *source, const json_t *json, const char *key,
@@ -75,6 +80,28 @@ grail_status decoder_read_factor(const char *source, const json_t *json, const c
                          1.0 / most, most);
     }
     return status;
+}
+
+grail_status decoder_read_cap(const char *source, const json_t *json, const char *key,
+                              double fallback, double *out)
+{
+    *out = 0.0;
+    if (json_is_null(json_object_get(json, key)) ||
+        (fallback == 0.0 && json_object_get(json, key) == NULL)) {
+        return GRAIL_OK;
+    }
+    CHECK(decoder_read_factor(source, json, key, fallback, out));
+    *out = fabs(*out);
+    return GRAIL_OK;
+}
+
+grail_status decoder_read_biases(const char *source, const json_t *json, const char *key,
+                                 bool fallback, decoder_config *c)
+{
+    CHECK(json_get_boolean(source, json, key, fallback, &c->qkv_bias));
+    c->output_bias = c->qkv_bias;
+    c->mlp_bias = c->qkv_bias;
+    return GRAIL_OK;
 }
 
 static grail_status read_biases(const char *source, const json_t *json, decoder_config *c)
@@ -204,7 +231,7 @@ static bool has_rotary(const decoder_config *c, rotary_kind kind)
     return false;
 }
 
-/* Neighbouring pairs are made halves by where q and k lie (decoder_place_interleaved), which all
+/* Neighbouring pairs are made halves by where q and k lie (storage of decoder.c), which all
  * pairs of a head take part in; those that stay turn by nothing. */
 static grail_status widen_to_head(const char *source, const decoder_config *c, rotary *r)
 {
@@ -238,14 +265,14 @@ static grail_status read_rotary(const char *source, const json_t *json, rotary_k
     const rotary_source from = {
         .head_dim = c->head_dim,
         .context = c->context,
-        .layer_type = !family->window_theta ? NULL
-                      : windows             ? "sliding_attention"
-                                            : "full_attention",
+        .layer_type = family->window_theta == NULL ? NULL
+                      : windows                    ? "sliding_attention"
+                                                   : "full_attention",
         .theta_key = windows               ? "rope_local_base_freq"
                      : keys->theta != NULL ? keys->theta
                                            : "rope_theta",
         .partial_key = keys->partial != NULL ? keys->partial : "partial_rotary_factor",
-        .theta = windows ? 1e4 : theta,
+        .theta = windows ? family->default_window_theta : theta,
         .partial = family->default_partial == 0.0 ? 1.0 : family->default_partial,
         .unscaled = windows,
     };

@@ -28,7 +28,7 @@ static const decoder_name names[] = {{"model.embed_tokens", "wte"},
 /* Matrices of layers are stored [in, out], with q, k and v side by side. */
 static decoder_place place(const decoder_config *c, int layer, const char *part, const char *kind)
 {
-    decoder_place place = decoder_place_fused(c, layer, part, kind, "attn.c_attn", NULL);
+    decoder_place place = decoder_place_plain(c, layer, part, kind);
     place.map.transposed =
         layer != GRAPH_NONE && strcmp(kind, "weight") == 0 && strstr(part, "_proj") != NULL;
     return place;
@@ -50,6 +50,7 @@ static const decoder_family family = {
     .place = place,
     .keys = &keys,
     .names = names,
+    .qkv = "attn.c_attn",
     .layers = "h.",
     .prefix = "transformer.",
     .read = read,

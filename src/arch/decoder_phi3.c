@@ -2,14 +2,11 @@
  * transformers. */
 #include "arch/decoder.h"
 
-static decoder_place place(const decoder_config *c, int layer, const char *part, const char *kind)
-{
-    return decoder_place_fused(c, layer, part, kind, "self_attn.qkv_proj", "mlp.gate_up_proj");
-}
-
 static const decoder_family family = {
-    .place = place,
+    .place = decoder_place_plain,
     .keys = &decoder_usual_keys,
+    .qkv = "self_attn.qkv_proj",
+    .gate_up = "mlp.gate_up_proj",
     .default_context = 4096,
     .default_epsilon = 1e-5,
     .reads_window = true,

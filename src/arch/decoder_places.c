@@ -24,8 +24,8 @@ static const char *name_of(const decoder_family *family, const char *part)
     return part;
 }
 
-decoder_place decoder_place_plain(const decoder_config *c, int layer, const char *part,
-                                  const char *kind)
+static decoder_place place_named(const decoder_config *c, int layer, const char *part,
+                                 const char *kind)
 {
     decoder_place place = {0};
     char name[DECODER_NAME_SIZE];
@@ -40,44 +40,37 @@ decoder_place decoder_place_plain(const decoder_config *c, int layer, const char
 decoder_place decoder_place_rows(const decoder_config *c, int layer, const char *fused,
                                  const char *kind, int64_t first, int64_t rows)
 {
-    decoder_place place = decoder_place_plain(c, layer, fused, kind);
+    decoder_place place = place_named(c, layer, fused, kind);
     place.map = storage_rows(first, rows);
     return place;
 }
 
-decoder_place decoder_place_fused(const decoder_config *c, int layer, const char *part,
-                                  const char *kind, const char *qkv, const char *gate_up)
+/* Parts of a layer that may share a tensor with others. */
+typedef struct fused_part {
+    const char *part, *tensor;
+    int64_t first, rows;
+} fused_part;
+
+decoder_place decoder_place_plain(const decoder_config *c, int layer, const char *part,
+                                  const char *kind)
 {
-    const decoder_layer *l = layer == GRAPH_NONE ? NULL : &c->layer[layer];
-    if (l == NULL) {
-        return decoder_place_plain(c, layer, part, kind);
+    if (layer == GRAPH_NONE) {
+        return place_named(c, layer, part, kind);
     }
+    const decoder_layer *l = &c->layer[layer];
     const int64_t q = l->heads * c->head_dim;
     const int64_t k = l->kv_heads * c->head_dim;
-    if (qkv != NULL && strcmp(part, "self_attn.q_proj") == 0) {
-        return decoder_place_rows(c, layer, qkv, kind, 0, q);
+    const fused_part parts[] = {
+        {"self_attn.q_proj", c->family->qkv, 0, q},
+        {"self_attn.k_proj", c->family->qkv, q, k},
+        {"self_attn.v_proj", c->family->qkv, q + k, k},
+        {"mlp.gate_proj", c->family->gate_up, 0, l->intermediate},
+        {"mlp.up_proj", c->family->gate_up, l->intermediate, l->intermediate}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].tensor != NULL && strcmp(parts[i].part, part) == 0) {
+            return decoder_place_rows(c, layer, parts[i].tensor, kind, parts[i].first,
+                                      parts[i].rows);
+        }
     }
-    if (qkv != NULL && strcmp(part, "self_attn.k_proj") == 0) {
-        return decoder_place_rows(c, layer, qkv, kind, q, k);
-    }
-    if (qkv != NULL && strcmp(part, "self_attn.v_proj") == 0) {
-        return decoder_place_rows(c, layer, qkv, kind, q + k, k);
-    }
-    if (gate_up != NULL && strcmp(part, "mlp.gate_proj") == 0) {
-        return decoder_place_rows(c, layer, gate_up, kind, 0, l->intermediate);
-    }
-    if (gate_up != NULL && strcmp(part, "mlp.up_proj") == 0) {
-        return decoder_place_rows(c, layer, gate_up, kind, l->intermediate, l->intermediate);
-    }
-    return decoder_place_plain(c, layer, part, kind);
-}
-
-decoder_place decoder_place_interleaved(const decoder_config *c, decoder_place place)
-{
-    place.map.rows =
-        (storage_axis){.first = place.map.rows.first,
-                       .level = {{c->head_dim / 2, 2},
-                                 {2, 1},
-                                 {place.map.rows.level[0].count / c->head_dim, c->head_dim}}};
-    return place;
+    return place_named(c, layer, part, kind);
 }

@@ -24,6 +24,9 @@ bool decoder_layer_slides(const decoder_family *family, const json_t *json, int6
     if (reads_types && type != NULL) {
         return strcmp(type, "sliding_attention") == 0;
     }
+    if (family->unturned_layers > 0) {
+        return !decoder_layer_turns(family, json, index, false);
+    }
     if (family->window_is_optional) {
         const json_t *first = json_object_get(json, "max_window_layers");
         return index >= (json_is_integer(first) ? json_integer_value(first) : DECODER_FIRST_WINDOW);
@@ -120,7 +123,7 @@ grail_status decoder_type_read(const char *source, const json_t *json, int64_t i
     CHECK(read_window(source, json, family, index, &layer->window));
     const bool turns =
         !family->learned_positions && decoder_layer_turns(family, json, index, layer->window > 0);
-    const bool slides = family->window_theta && decoder_layer_slides(family, json, index);
+    const bool slides = family->window_theta != NULL && decoder_layer_slides(family, json, index);
     layer->rotary = !turns ? ROTARY_NONE : slides ? ROTARY_OF_WINDOWS : ROTARY_USUAL;
     return GRAIL_OK;
 }

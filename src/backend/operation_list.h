@@ -40,7 +40,7 @@ OPERATION(rms_norm, "vvV", (double epsilon, matrix x, matrix weight, matrix y),
 OPERATION(rope, "V", (const rope_shape *shape, matrix x), rotation_fits(shape, x), .m = {x},
           .with.rope = shape)
 
-/** OUT[rows, query_heads*head_dim] = softmax(scale Q K^T + mask) V per head, without a
+/** OUT[rows, query_heads*head_dim] = softmax(cap(scale Q K^T) + mask) V per head, without a
  * length x length matrix. Q[rows, query_heads*head_dim], K and V[rows, kv_heads*head_dim]. */
 OPERATION(attention, "vvvV",
           (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out),
@@ -49,6 +49,10 @@ OPERATION(attention, "vvvV",
 /** Y = f(X); Y may be X. */
 OPERATION(activate, "vV", (activation_kind kind, matrix x, matrix y), same_shape(x, y), .m = {x, y},
           .with.activation = kind)
+
+/** Y = cap tanh(X / cap); Y may be X. */
+OPERATION(soft_cap, "vV", (double cap, matrix x, matrix y), same_shape(x, y), .m = {x, y},
+          .with.alpha = cap)
 
 /** Y = A * B, A + B elementwise, with any row strides; Y may be A. B has the shape of Y, then Y may
  * be B, too; or it is spread over Y: each of its rows over as many rows that follow each other as
@@ -187,7 +191,7 @@ OPERATION(unit_length_gradient, "vvV", (matrix x, matrix dy, matrix dx),
           same_shape(x, dy) && same_shape(x, dx), .m = {x, dy, dx})
 
 /** Per head, P the weights of the softmax and D = sum(dout out) of each row: dV = P^T dOUT,
- * dS = P (dOUT V^T - D), dQ = scale dS K, dK = scale dS^T Q; dK and dV sum over the query heads
+ * dS = P (dOUT V^T - D) (times the slope of the cap), dQ = scale dS K, dK = scale dS^T Q; dK and dV sum over the query heads
  * that share a key/value head. `out` is what matrix_attention made. */
 OPERATION(attention_gradient, "vvvvvVVV",
           (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out, matrix dout,
@@ -199,6 +203,10 @@ OPERATION(attention_gradient, "vvvvvVVV",
 /** dX = f'(x) dy; that of relu is 0 at 0. dX may be dY. */
 OPERATION(activate_gradient, "vvV", (activation_kind kind, matrix x, matrix dy, matrix dx),
           same_shape(x, dy) && same_shape(x, dx), .m = {x, dy, dx}, .with.activation = kind)
+
+/** Of Y = cap tanh(X / cap): dX = (1 - (y / cap)^2) dy; dX may be dY. */
+OPERATION(soft_cap_gradient, "vvV", (double cap, matrix y, matrix dy, matrix dx),
+          same_shape(y, dy) && same_shape(y, dx), .m = {y, dy, dx}, .with.alpha = cap)
 
 /** Of Y = A * B, or without A of Y = A + B: dB = what B was spread over, summed of dY * A or of dY,
  * in f64. (dA is dY * B, or dY.) */

@@ -23,6 +23,7 @@ typedef struct attention_shape {
     int64_t window;     /* row i sees rows j with i - window < j <= i; 0 = no window */
     bool bidirectional; /* row i sees all rows of its sequence; window is 0 */
     double scale;       /* of the scores, head_dim^-0.5 for most */
+    double cap;         /* of scaled scores s, cap tanh(s / cap); 0: none */
 } attention_shape;
 
 /** Images X[samples * height * width, in], channel last, and the output of a window that moves over

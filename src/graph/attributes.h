@@ -50,6 +50,7 @@ typedef struct attention_attributes {
     int64_t window;     /* rows seen, 0 = all before */
     bool bidirectional; /* each row also sees the rows after it */
     double scale;       /* of the scores */
+    double cap;         /* of scaled scores s, cap tanh(s / cap); 0: none */
 } attention_attributes;
 
 /** The rows that a router chose for one of its outputs: those whose score for it is among the

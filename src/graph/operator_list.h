@@ -13,7 +13,8 @@ OPERATOR(LINEAR, linear, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_STARTS,
 
 /* over groups of `group` features; group 0 means the entire width */
 OPERATOR(RMS_NORM, rms_norm, .inputs = 1, .rows = ROWS_ALONE, .pins = has_no_groups,
-         .check = groups_fit, .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
+         .check = groups_fit, .in_place = IN_PLACE_ANY, .keeps_zeros = true,
+         .looks_at_inputs = true)
 
 /* rotary positions on heads of head_dim */
 OPERATOR(ROPE, rope, .inputs = 1, .in_place = IN_PLACE_ANY)
@@ -24,6 +25,10 @@ OPERATOR(ATTENTION, attention, .inputs = 3, .axis = AXIS_HEADS, .check = heads_f
 
 OPERATOR(ACTIVATION, activation, .inputs = 1, .rows = ROWS_ALONE, .in_place = IN_PLACE_ANY,
          .looks_at_inputs = true)
+
+/* cap tanh(x / cap) */
+OPERATOR(SOFT_CAP, soft_cap, .inputs = 1, .rows = ROWS_ALONE, .in_place = IN_PLACE_ANY,
+         .looks_at_output = true)
 
 OPERATOR(MULTIPLY, multiply, .inputs = 2, .rows = ROWS_ALONE, .axis = AXIS_JOINS,
          .check = inputs_agree, .extent = same_positions, .in_place = IN_PLACE_ANY,

@@ -45,6 +45,7 @@ typedef struct operator_rules {
     bool gathers;         /* token ids pick rows of its weight, which is never loaded as a whole */
     bool moves_window;    /* over positions */
     bool per_channel;     /* its parameters have one row per channel, which is cut with it */
+    bool keeps_zeros;     /* of a row of zeros it makes zeros */
     bool may_overflow;    /* its output is searched for NaN and infinity */
     bool looks_at_inputs; /* on the way back, and at the output */
     bool looks_at_output;

@@ -63,12 +63,21 @@ static bool is_closed(const graph *g, const site *of, const sublayer *s)
     return reads_only(g, s);
 }
 
+/* The last node before the sum: the consumer, or the norm behind it. */
+static int last_node(const graph *g, int consumer)
+{
+    const int next = graph_sole_reader(g, g->nodes[consumer].output);
+    const bool is_norm = next == consumer + 1 && g->nodes[next].block == g->nodes[consumer].block &&
+                         operator_of(&g->nodes[next])->keeps_zeros;
+    return is_norm ? next : consumer;
+}
+
 bool sublayer_of(const graph *g, const site *s, sublayer *out)
 {
     if (s->consumer_count != 1) {
         return false;
     }
-    const int last = s->consumers[0].node;
+    const int last = last_node(g, s->consumers[0].node);
     const int made = g->nodes[last].output;
     const int add = graph_sole_reader(g, made);
     if (add != last + 1 || !node_is_sum(&g->nodes[add]) ||

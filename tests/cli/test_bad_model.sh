@@ -112,7 +112,7 @@ config 's/^{/[/' "model/config.json: not valid JSON"
 check "an unknown family"
 config 's/"llama"/"bert"/' \
     "model/config.json: unknown model_type \"bert\"; expected one of llama, mistral, qwen2, qwen3"
-config 's/"llama"/"gemma2"/' "the nearest is llama, but gemma2 multiplies by 1 + w in its norms"
+config 's/"llama"/"gemma3n"/' "the nearest is llama, but gemma3n has several residual streams"
 config 's/^{/{"quantization_config": {"quant_method": "gptq", "bits": 4},/' \
     "model/config.json: \"quantization_config\" says that its weights are quantised (gptq, 4 bits)"
 config '/"model_type"/d' "expected one of llama, mistral, qwen2, qwen3"

@@ -12,7 +12,7 @@ cut_model() {
     runs "$grail" compress "$golden/$1" -o out --calib ids.npy --align 1 --quiet "${@:2}"
 }
 
-families=(llama-mha llama-mqa llama3 llama3-bf16 llama3-sharded mistral qwen2 qwen3 gemma phi3 gpt2)
+families=(llama-mha llama-mqa llama3 llama3-bf16 llama3-sharded mistral qwen2 qwen3 gemma phi3 gpt2 glm4 gpt-neox falcon)
 for gqa in kv-groups query-per-group; do
     for family in "${families[@]}"; do
         check "$family, $gqa: the zero-column identity holds"

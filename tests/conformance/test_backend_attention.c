@@ -21,8 +21,8 @@ static void naive_head(const attention_shape *s, int64_t sequence, int64_t head,
             for (int64_t d = 0; visible && d < s->head_dim; d++) {
                 score += s->scale * (double)q[at + d] * (double)key[d];
             }
-            weights[j] = score;
-            largest = fmax(largest, score);
+            weights[j] = visible && s->cap > 0.0 ? s->cap * tanh(score / s->cap) : score;
+            largest = fmax(largest, weights[j]);
         }
         for (int64_t j = 0; j < end; j++) {
             weights[j] = exp(weights[j] - largest);
@@ -110,7 +110,7 @@ static void check_random(backend *b, attention_shape s, double spread)
 static void test_operands_may_have_any_digits(void **state)
 {
     (void)state;
-    const attention_shape s = {2, 300, 3, 3, 5, 0, false, 0.07};
+    const attention_shape s = {2, 300, 3, 3, 5, 0, false, 0.07, 0.0};
     const int64_t count = s.sequences * s.length * s.query_heads * s.head_dim;
     float *q = normals(count, 5, 1.0);
     float *k = normals(count, 6, 1.0);
@@ -126,12 +126,12 @@ static void test_attention_is_the_causal_softmax(void **state)
 {
     (void)state;
     static const attention_shape shapes[] = {
-        {0, 5, 2, 2, 4, 0, false, 0},    {1, 0, 2, 2, 4, 0, false, 0},
-        {1, 5, 0, 0, 4, 0, false, 0},    {1, 257, 2, 1, 80, 0, false, 0},
-        {1, 1, 1, 1, 1, 0, false, 0},    {3, 7, 2, 2, 5, 0, false, 0},
-        {2, 129, 3, 3, 17, 0, false, 0}, {1, 127, 1, 1, 64, 0, false, 0},
-        {1, 128, 2, 1, 8, 0, false, 0},  {1, 513, 2, 2, 33, 0, false, 0},
-        {1, 1000, 2, 1, 8, 0, false, 0}, {1, 1031, 1, 1, 128, 0, false, 0},
+        {0, 5, 2, 2, 4, 0, false, 0, 0.0},    {1, 0, 2, 2, 4, 0, false, 0, 0.0},
+        {1, 5, 0, 0, 4, 0, false, 0, 0.0},    {1, 257, 2, 1, 80, 0, false, 0, 0.0},
+        {1, 1, 1, 1, 1, 0, false, 0, 0.0},    {3, 7, 2, 2, 5, 0, false, 0, 0.0},
+        {2, 129, 3, 3, 17, 0, false, 0, 0.0}, {1, 127, 1, 1, 64, 0, false, 0, 0.0},
+        {1, 128, 2, 1, 8, 0, false, 0, 0.0},  {1, 513, 2, 2, 33, 0, false, 0, 0.0},
+        {1, 1000, 2, 1, 8, 0, false, 0, 0.0}, {1, 1031, 1, 1, 128, 0, false, 0, 0.0},
     };
     FOR_EACH_BACKEND(b)
     {
@@ -145,10 +145,10 @@ static void test_a_row_may_see_those_behind_it(void **state)
 {
     (void)state;
     static const attention_shape shapes[] = {
-        {0, 5, 2, 2, 4, 0, true, 0},   {1, 0, 2, 2, 4, 0, true, 0},
-        {1, 1, 1, 1, 1, 0, true, 0},   {3, 7, 2, 2, 5, 0, true, 0},
-        {5, 50, 3, 3, 64, 0, true, 0}, {2, 197, 2, 1, 12, 0, true, 0},
-        {1, 385, 1, 1, 9, 0, true, 0}, {1, 800, 2, 1, 8, 0, true, 0},
+        {0, 5, 2, 2, 4, 0, true, 0, 0.0},   {1, 0, 2, 2, 4, 0, true, 0, 0.0},
+        {1, 1, 1, 1, 1, 0, true, 0, 0.0},   {3, 7, 2, 2, 5, 0, true, 0, 0.0},
+        {5, 50, 3, 3, 64, 0, true, 0, 0.0}, {2, 197, 2, 1, 12, 0, true, 0, 0.0},
+        {1, 385, 1, 1, 9, 0, true, 0, 0.0}, {1, 800, 2, 1, 8, 0, true, 0, 0.0},
     };
     FOR_EACH_BACKEND(b)
     {
@@ -164,9 +164,9 @@ static void test_query_heads_read_their_groups_keys(void **state)
     (void)state;
     FOR_EACH_BACKEND(b)
     {
-        check_random(b, (attention_shape){2, 19, 6, 2, 8, 0, false, 0}, 1.0);
-        check_random(b, (attention_shape){1, 140, 9, 3, 4, 0, false, 0}, 1.0);
-        check_random(b, (attention_shape){1, 30, 8, 1, 16, 0, false, 0}, 1.0);
+        check_random(b, (attention_shape){2, 19, 6, 2, 8, 0, false, 0, 0.0}, 1.0);
+        check_random(b, (attention_shape){1, 140, 9, 3, 4, 0, false, 0, 0.0}, 1.0);
+        check_random(b, (attention_shape){1, 30, 8, 1, 16, 0, false, 0, 0.0}, 1.0);
     }
 }
 
@@ -177,8 +177,20 @@ static void test_a_window_hides_distant_keys(void **state)
     FOR_EACH_BACKEND(b)
     {
         for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
-            check_random(b, (attention_shape){2, 700, 2, 1, 6, windows[i], false, 0}, 1.0);
+            check_random(b, (attention_shape){2, 700, 2, 1, 6, windows[i], false, 0, 0.0}, 1.0);
         }
+    }
+}
+
+/* Causal, within a window, both ways, and of more keys than are taken at once. */
+static void test_scores_are_capped_softly(void **state)
+{
+    (void)state;
+    FOR_EACH_BACKEND(b)
+    {
+        check_random(b, (attention_shape){2, 129, 4, 2, 8, 0, false, 0, 2.0}, 2.0);
+        check_random(b, (attention_shape){1, 700, 2, 1, 6, 63, false, 0, 0.5}, 2.0);
+        check_random(b, (attention_shape){3, 40, 2, 2, 5, 0, true, 0, 50.0}, 1.0);
     }
 }
 
@@ -187,7 +199,7 @@ static void test_large_scores_neither_overflow_nor_vanish(void **state)
     (void)state;
     FOR_EACH_BACKEND(b)
     {
-        check_random(b, (attention_shape){1, 1100, 2, 2, 8, 0, false, 0}, 60.0);
+        check_random(b, (attention_shape){1, 1100, 2, 2, 8, 0, false, 0, 0.0}, 60.0);
     }
 }
 
@@ -208,8 +220,8 @@ static void test_the_running_maximum_may_move_or_stay(void **state)
                 k[i] = (float)as_operand(b, (float)(steps[step] * i));
             }
             float *v = operands(b, LENGTH, 4);
-            check_attention(b, (attention_shape){1, LENGTH, 1, 1, 1, 0, false, 1.0}, true, q, k, v,
-                            1000.0);
+            check_attention(b, (attention_shape){1, LENGTH, 1, 1, 1, 0, false, 1.0, 0.0}, true, q,
+                            k, v, 1000.0);
             memory_free(v);
         }
     }
@@ -222,7 +234,7 @@ typedef struct small_attention {
 static grail_status attend_small(void *context)
 {
     const small_attention *a = context;
-    const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0};
+    const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0, 0.0};
     return matrix_attention(&s, a->q, a->q, a->q, a->out);
 }
 
@@ -246,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_a_row_may_see_those_behind_it),
         cmocka_unit_test(test_query_heads_read_their_groups_keys),
         cmocka_unit_test(test_a_window_hides_distant_keys),
+        cmocka_unit_test(test_scores_are_capped_softly),
         cmocka_unit_test(test_large_scores_neither_overflow_nor_vanish),
         cmocka_unit_test(test_the_running_maximum_may_move_or_stay),
         cmocka_unit_test(test_attention_reports_lack_of_memory),

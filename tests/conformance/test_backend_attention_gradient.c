@@ -34,6 +34,9 @@ static void weigh_naively(const attention_shape *s, int64_t i, const float *q, c
         for (int64_t d = 0; d < s->head_dim; d++) {
             weights[j] += s->scale * (double)q[d] * (double)k[j * stride + d];
         }
+        if (s->cap > 0.0 && sees(s, i, j)) {
+            weights[j] = s->cap * tanh(weights[j] / s->cap);
+        }
         largest = fmax(largest, weights[j]);
     }
     for (int64_t j = 0; j < s->length; j++) {
@@ -43,6 +46,16 @@ static void weigh_naively(const attention_shape *s, int64_t i, const float *q, c
     for (int64_t j = 0; j < s->length; j++) {
         weights[j] /= total;
     }
+}
+
+/* The slope of the cap at the score of query q and key k. */
+static double slope_of_cap(const attention_shape *s, const float *q, const float *k)
+{
+    double score = 0.0;
+    for (int64_t d = 0; d < s->head_dim; d++) {
+        score += s->scale * (double)q[d] * (double)k[d];
+    }
+    return s->cap > 0.0 ? 1.0 - pow(tanh(score / s->cap), 2.0) : 1.0;
 }
 
 /* Row i of a query head: through the Jacobian of the softmax, dS_j = P_j (dP_j - sum P dP). */
@@ -63,7 +76,8 @@ static void naive_row(const attention_shape *s, int64_t i, int64_t query, int64_
         mean += weights[j] * products[j];
     }
     for (int64_t j = 0; j < s->length; j++) {
-        const double ds = s->scale * weights[j] * (products[j] - mean);
+        const double ds = s->scale * weights[j] * (products[j] - mean) *
+                          slope_of_cap(s, e->q + query, e->k + key + j * stride);
         for (int64_t d = 0; d < s->head_dim; d++) {
             e->dq[query + d] += ds * (double)e->k[key + j * stride + d];
             e->dk[key + j * stride + d] += ds * (double)e->q[query + d];
@@ -175,10 +189,10 @@ static void attend(const void *context, const matrix *inputs, matrix y)
 static void test_attention_gradients_are_the_slopes(void **state)
 {
     (void)state;
-    static const attention_shape shapes[] = {{2, 9, 4, 2, 3, 0, false, 0.6},
-                                             {2, 9, 4, 2, 3, 4, false, 0.6},
-                                             {2, 9, 4, 2, 3, 0, true, 0.6},
-                                             {1, 200, 1, 1, 2, 0, false, 0.6}};
+    static const attention_shape shapes[] = {{2, 9, 4, 2, 3, 0, false, 0.6, 0.0},
+                                             {2, 9, 4, 2, 3, 4, false, 0.6, 0.0},
+                                             {2, 9, 4, 2, 3, 0, true, 0.6, 0.0},
+                                             {1, 200, 1, 1, 2, 0, false, 0.6, 0.0}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const attention_shape *s = &shapes[i];
         const int64_t rows = s->sequences * s->length;
@@ -206,9 +220,9 @@ static void test_gradients_of_causal_attention(void **state)
 {
     (void)state;
     static const attention_shape shapes[] = {
-        {0, 5, 2, 2, 4, 0, false, 0},   {1, 0, 2, 2, 4, 0, false, 0},
-        {3, 7, 2, 2, 5, 0, false, 0},   {2, 129, 3, 3, 17, 0, false, 0},
-        {1, 193, 2, 2, 8, 0, false, 0}, {1, 800, 2, 2, 6, 0, false, 0},
+        {0, 5, 2, 2, 4, 0, false, 0, 0.0},   {1, 0, 2, 2, 4, 0, false, 0, 0.0},
+        {3, 7, 2, 2, 5, 0, false, 0, 0.0},   {2, 129, 3, 3, 17, 0, false, 0, 0.0},
+        {1, 193, 2, 2, 8, 0, false, 0, 0.0}, {1, 800, 2, 2, 6, 0, false, 0, 0.0},
     };
     check_all(sizeof shapes / sizeof shapes[0], shapes);
 }
@@ -217,7 +231,7 @@ static void test_gradients_of_causal_attention(void **state)
 static void test_a_single_row_has_no_slope_but_of_its_value(void **state)
 {
     (void)state;
-    const attention_shape s = {3, 1, 2, 1, 4, 0, false, 0.5};
+    const attention_shape s = {3, 1, 2, 1, 4, 0, false, 0.5, 0.0};
     expectation e = expectation_new(&s);
     FOR_EACH_BACKEND(b)
     {
@@ -240,9 +254,9 @@ static void test_a_single_row_has_no_slope_but_of_its_value(void **state)
 static void test_gradients_of_attention_both_ways(void **state)
 {
     (void)state;
-    static const attention_shape shapes[] = {{5, 50, 3, 3, 16, 0, true, 0},
-                                             {2, 197, 2, 1, 12, 0, true, 0},
-                                             {1, 800, 2, 1, 5, 0, true, 0}};
+    static const attention_shape shapes[] = {{5, 50, 3, 3, 16, 0, true, 0, 0.0},
+                                             {2, 197, 2, 1, 12, 0, true, 0, 0.0},
+                                             {1, 800, 2, 1, 5, 0, true, 0, 0.0}};
     check_all(sizeof shapes / sizeof shapes[0], shapes);
     check(shapes[1], 30.0);
 }
@@ -250,9 +264,9 @@ static void test_gradients_of_attention_both_ways(void **state)
 static void test_query_heads_add_to_their_groups_keys(void **state)
 {
     (void)state;
-    static const attention_shape shapes[] = {{2, 19, 6, 2, 8, 0, false, 0},
-                                             {1, 210, 9, 3, 4, 0, false, 0},
-                                             {1, 30, 8, 1, 16, 0, false, 0}};
+    static const attention_shape shapes[] = {{2, 19, 6, 2, 8, 0, false, 0, 0.0},
+                                             {1, 210, 9, 3, 4, 0, false, 0, 0.0},
+                                             {1, 30, 8, 1, 16, 0, false, 0, 0.0}};
     check_all(sizeof shapes / sizeof shapes[0], shapes);
 }
 
@@ -261,21 +275,29 @@ static void test_a_window_hides_distant_keys_from_gradients(void **state)
     (void)state;
     static const int64_t windows[] = {1, 2, 63, 192, 193, 384, 699, 700, 5000};
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
-        check((attention_shape){1, 700, 2, 1, 4, windows[i], false, 0}, 1.0);
+        check((attention_shape){1, 700, 2, 1, 4, windows[i], false, 0, 0.0}, 1.0);
     }
+}
+
+static void test_the_slope_of_capped_scores_counts(void **state)
+{
+    (void)state;
+    check((attention_shape){2, 129, 4, 2, 8, 0, false, 0, 2.0}, 2.0);
+    check((attention_shape){1, 700, 2, 1, 4, 63, false, 0, 0.5}, 1.0);
+    check((attention_shape){3, 40, 2, 2, 5, 0, true, 0, 50.0}, 1.0);
 }
 
 static void test_gradients_of_large_scores_stay_finite(void **state)
 {
     (void)state;
-    check((attention_shape){1, 500, 2, 2, 8, 0, false, 0}, 60.0);
+    check((attention_shape){1, 500, 2, 2, 8, 0, false, 0, 0.0}, 60.0);
 }
 
 /* A NaN in what no query sees of another sequence stays there. */
 static void test_sequences_do_not_reach_each_other(void **state)
 {
     (void)state;
-    attention_shape s = {2, 40, 2, 1, 4, 0, false, 0.5};
+    attention_shape s = {2, 40, 2, 1, 4, 0, false, 0.5, 0.0};
     expectation whole = expectation_new(&s);
     whole.v[key_count(&s) - 1] = NAN;
     FOR_EACH_BACKEND(b)
@@ -310,7 +332,7 @@ static grail_status run_small(void *context)
 static void test_attention_gradients_report_lack_of_memory(void **state)
 {
     (void)state;
-    const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0};
+    const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0, 0.0};
     expectation e = expectation_new(&s);
     FOR_EACH_BACKEND(b)
     {
@@ -330,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_gradients_of_attention_both_ways),
         cmocka_unit_test(test_query_heads_add_to_their_groups_keys),
         cmocka_unit_test(test_a_window_hides_distant_keys_from_gradients),
+        cmocka_unit_test(test_the_slope_of_capped_scores_counts),
         cmocka_unit_test(test_gradients_of_large_scores_stay_finite),
         cmocka_unit_test(test_sequences_do_not_reach_each_other),
         cmocka_unit_test(test_attention_gradients_report_lack_of_memory),

@@ -472,6 +472,33 @@ static void test_activation_gradients_are_the_slopes(void **state)
     }
 }
 
+static void cap_softly(const void *context, const matrix *inputs, matrix y)
+{
+    assert_ok(matrix_soft_cap(*(const double *)context, inputs[0], y));
+}
+
+static void test_gradients_of_soft_caps_are_the_slopes(void **state)
+{
+    (void)state;
+    enum { COUNT = 101 };
+    static const double cap = 2.0;
+    FOR_EACH_BACKEND(b)
+    {
+        float *x = normals(COUNT, 6, 2.0);
+        float *dy = normals(COUNT, 7, 1.0);
+        const slope_input inputs[SLOPE_INPUTS] = {{1, COUNT, x}};
+        slopes s = slopes_new(cap_softly, &cap, inputs, 1, COUNT, dy);
+        matrix y = values_of(b, 1, COUNT, x);
+        matrix dx = values_of(b, 1, COUNT, dy);
+        assert_ok(matrix_soft_cap(cap, y, y));
+        assert_ok(matrix_soft_cap_gradient(cap, y, dx, dx));
+        assert_slopes("soft_cap", &s, 0, 0.0, dx, slope_tolerance(b, 16.0));
+        slopes_free(&s);
+        free_blocks(x, dy);
+        free_matrices(&y, &dx);
+    }
+}
+
 /* The slope far above 0: 1 for what grows, 0 for what is bounded. Far below it is 0. */
 static double last_slope(int kind)
 {
@@ -719,6 +746,7 @@ int main(void)
         cmocka_unit_test(test_parameters_sum_over_very_many_rows),
         cmocka_unit_test(test_norm_gradients_report_lack_of_memory),
         cmocka_unit_test(test_activation_gradients_are_the_slopes),
+        cmocka_unit_test(test_gradients_of_soft_caps_are_the_slopes),
         cmocka_unit_test(test_activation_gradients_survive_extreme_inputs),
         cmocka_unit_test(test_relu_is_flat_at_zero),
         cmocka_unit_test(test_a_rotation_back_undoes_a_rotation),

@@ -241,6 +241,39 @@ static void test_activations_match_their_formulas(void **state)
     }
 }
 
+/* tanh is bounded by its argument and by 1. */
+static void test_a_soft_cap_bounds_values(void **state)
+{
+    (void)state;
+    enum { SPECIAL = 7, COUNT = 3001 };
+    static const float special[SPECIAL] = {0.0F, 1e-20F, -1e-20F, 50.0F, -50.0F, 1e30F, NAN};
+    static const double caps[] = {0.5, 30.0};
+    FOR_EACH_BACKEND(b)
+    {
+        for (int c = 0; c < 2; c++) {
+            float *x = normals(COUNT, 7, 3.0);
+            double *expected = doubles(COUNT, 0.0);
+            double *scale = doubles(COUNT, 0.0);
+            memcpy(x, special, (SPECIAL - 1) * sizeof x[0]);
+            for (int64_t i = 0; i < COUNT; i++) {
+                expected[i] = caps[c] * tanh((double)x[i] / caps[c]);
+                scale[i] = fabs(expected[i]);
+            }
+            matrix bx = values_of(b, 1, COUNT, x);
+            assert_ok(matrix_soft_cap(caps[c], bx, bx));
+            double *y = results_of(bx);
+            assert_all_near(b, "soft_cap", COUNT, y, expected, scale, 8.0 * rounding(b));
+            matrix nan = values_of(b, 1, 1, &special[SPECIAL - 1]);
+            float found = 0.0F;
+            assert_ok(matrix_soft_cap(caps[c], nan, nan));
+            assert_ok(matrix_download_f32(nan, &found));
+            assert_true(isnan(found));
+            free_blocks(x, expected, scale, y);
+            free_matrices(&bx, &nan);
+        }
+    }
+}
+
 static void test_activations_pass_nan_on(void **state)
 {
     (void)state;
@@ -677,6 +710,7 @@ int main(void)
         cmocka_unit_test(test_rope_rotates_pairs_by_position_within_each_sequence),
         cmocka_unit_test(test_rope_turns_and_scales_the_first_features_of_each_head),
         cmocka_unit_test(test_activations_match_their_formulas),
+        cmocka_unit_test(test_a_soft_cap_bounds_values),
         cmocka_unit_test(test_activations_pass_nan_on),
         cmocka_unit_test(test_arithmetic_may_overwrite_either_operand),
         cmocka_unit_test(test_arithmetic_takes_strides_and_a_repeated_row),

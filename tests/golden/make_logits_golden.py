@@ -109,6 +109,9 @@ OTHER_SIZES = {  # keys of SIZES that a family calls otherwise; None: it has no 
     "gpt2": {"hidden_size": "n_embd", "intermediate_size": "n_inner",
              "num_hidden_layers": "n_layer", "num_attention_heads": "n_head",
              "num_key_value_heads": None, "max_position_embeddings": "n_positions"},
+    "gpt_neox": {"num_key_value_heads": None},
+    "opt": {"num_key_value_heads": None, "intermediate_size": "ffn_dim"},
+    "falcon": {"num_key_value_heads": "num_kv_heads", "intermediate_size": "ffn_hidden_size"},
 }
 LONGROPE = {"type": "longrope", "short_factor": [1.0, 1.1, 1.3], "long_factor": [1.5, 2.5, 4.0]}
 
@@ -132,6 +135,51 @@ FAMILIES = {
         "short_factor": [1.0, 1.1, 1.3, 1.5], "long_factor": [1.5, 2.5, 4.0, 6.0]},
         original_max_position_embeddings=32, pad_token_id=0), torch.bfloat16, 13, 24),
     "gpt2": (family("gpt2", layer_norm_epsilon=1e-3), torch.float16, 14, 24),
+    "llama-yarn": (family("llama", rms_norm_eps=1e-3, rope_scaling={
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}),
+        torch.bfloat16, 15, 24),
+    "gemma2": (family("gemma2", head_dim=16, rms_norm_eps=1e-3, sliding_window=8,
+                      query_pre_attn_scalar=20, attn_logit_softcapping=1.5,
+                      final_logit_softcapping=2.5), torch.bfloat16, 16, 24),
+    "gemma3": (family("gemma3_text", head_dim=16, rms_norm_eps=1e-3, sliding_window=8,
+                      sliding_window_pattern=2, query_pre_attn_scalar=20, rope_theta=2e4,
+                      rope_local_base_freq=500.0,
+                      rope_scaling={"rope_type": "linear", "factor": 2.0}),
+               torch.bfloat16, 17, 24),
+    "granite": (family("granite", rms_norm_eps=1e-3, embedding_multiplier=3.0,
+                       residual_multiplier=0.4, attention_multiplier=0.3, logits_scaling=0.5,
+                       tie_word_embeddings=True), torch.bfloat16, 18, 24),
+    "smollm3": (family("smollm3", rms_norm_eps=1e-3, no_rope_layer_interval=2, pad_token_id=0),
+                torch.bfloat16, 19, 24),
+    "starcoder2": (family("starcoder2", norm_epsilon=1e-3, sliding_window=8),
+                   torch.bfloat16, 20, 24),
+    "stablelm": (family("stablelm", layer_norm_eps=1e-3, use_qkv_bias=True,
+                        partial_rotary_factor=0.5, rope_theta=100.0), torch.bfloat16, 21, 24),
+    "stablelm-parallel": (family("stablelm", use_parallel_residual=True), torch.bfloat16, 22, 24),
+    "opt": (family("opt", word_embed_proj_dim=48), torch.bfloat16, 23, 24),
+    "gpt-neox": (family("gpt_neox", layer_norm_eps=1e-3, rotary_pct=0.5, rotary_emb_base=100),
+                 torch.bfloat16, 24, 24),
+    "phi": (family("phi", layer_norm_eps=1e-3, partial_rotary_factor=0.75),
+            torch.bfloat16, 25, 24),
+    "glm": (family("glm", head_dim=12, rms_norm_eps=1e-3, rope_theta=100.0, pad_token_id=0),
+            torch.bfloat16, 26, 24),
+    "glm4": (family("glm4", head_dim=12, rms_norm_eps=1e-3, rope_theta=100.0, pad_token_id=0),
+             torch.bfloat16, 27, 24),
+    "cohere": (family("cohere", layer_norm_eps=1e-3, logit_scale=0.5), torch.bfloat16, 28, 24),
+    "cohere2": (family("cohere2", head_dim=8, layer_norm_eps=1e-3, logit_scale=0.5,
+                       sliding_window=8, sliding_window_pattern=2, rope_theta=100.0),
+                torch.bfloat16, 29, 24),
+    "olmo": (family("olmo"), torch.bfloat16, 30, 24),
+    "olmo2": (family("olmo2", rms_norm_eps=1e-3), torch.bfloat16, 31, 24),
+    "olmo3": (family("olmo3", rms_norm_eps=1e-3, sliding_window=8,
+                     layer_types=["sliding_attention", "full_attention"],
+                     rope_parameters={"sliding_attention": {"rope_type": "default",
+                                                            "rope_theta": 500.0},
+                                      "full_attention": {"rope_type": "default",
+                                                         "rope_theta": 2e4}}),
+              torch.bfloat16, 32, 24),
+    "falcon": (family("falcon", new_decoder_architecture=True, layer_norm_epsilon=1e-3),
+               torch.bfloat16, 33, 24),
 }
 
 
@@ -193,7 +241,7 @@ def family_weights(settings, seed, dtype):
     for name, shape in sorted(shapes.items()):
         value = random.standard_normal(shape)
         if len(shape) == 2:
-            is_table = re.search(r"embed_tokens|wte|embed_in", name) is not None
+            is_table = re.search(r"embed_tokens|wte|embed_in|word_embeddings", name) is not None
             fan_in = shape[0] if re.search(r"\.c_(attn|proj|fc)\.", name) and \
                 settings["model_type"] == "gpt2" else shape[1]
             value *= 1.0 if is_table and not tied else 1.3 * fan_in**-0.5

@@ -13,13 +13,12 @@ def gelu_tanh(x):
 
 
 ACTIVATIONS = {"silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
-               "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh, "relu": torch.relu,
-               "relu2": lambda x: torch.relu(x).square()}
+               "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh, "relu": torch.relu}
 
 NORMS_BY_LAYER = ("gpt2", "gpt_neox", "opt", "stablelm", "starcoder2", "cohere", "cohere2", "phi",
-                  "nemotron")
-NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3_text", "nemotron")
-INTERLEAVED = ("glm", "glm4", "cohere", "cohere2", "helium", "ernie4_5")
+                  "olmo", "falcon")
+NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3_text")
+INTERLEAVED = ("glm", "glm4", "cohere", "cohere2")
 USUAL_EPSILON = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "smollm3",
                  "granite")
 DEFAULTS = {  # of what config.json may leave out
@@ -33,8 +32,7 @@ DEFAULTS = {  # of what config.json may leave out
     "glm": {"partial_rotary_factor": 0.5}, "glm4": {"partial_rotary_factor": 0.5},
     "phi": {"hidden_act": "gelu_new", "partial_rotary_factor": 0.5},
     "cohere": {"logit_scale": 0.0625, "rope_theta": 5e5}, "cohere2": {"logit_scale": 0.0625},
-    "olmo3": {"rope_theta": 5e5}, "nemotron": {"hidden_act": "relu2", "partial_rotary_factor": 0.5},
-    "falcon": {"hidden_act": "gelu"},
+    "olmo3": {"rope_theta": 5e5}, "falcon": {"hidden_act": "gelu"},
 }
 
 
@@ -103,7 +101,7 @@ def slides(settings, layer):
         return settings["layer_types"][layer] == "sliding_attention"
     if kind in ("qwen2", "qwen3"):
         return bool(settings.get("use_sliding_window"))
-    pattern = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4, "olmo3": 4, "exaone4": 4}.get(kind)
+    pattern = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4, "olmo3": 4}.get(kind)
     pattern = settings.get("sliding_window_pattern", pattern)
     return pattern is None or (layer + 1) % pattern != 0
 
@@ -114,7 +112,7 @@ def turns(settings, layer):
         return False
     if kind == "smollm3":
         return (layer + 1) % settings.get("no_rope_layer_interval", 4) != 0
-    return kind not in ("cohere2", "exaone4") or slides(settings, layer)
+    return kind != "cohere2" or slides(settings, layer)
 
 
 def describe(settings):
@@ -167,6 +165,11 @@ NAMES = {  # of parts in llama, by their names in a family
     "gpt_neox": {r"^gpt_neox\.embed_in": "model.embed_tokens", r"^gpt_neox\.final_layer_norm": "model.norm",
                  r"^gpt_neox\.": "model.", r"^embed_out": "lm_head", r"\.attention\.dense": ".self_attn.o_proj",
                  r"\.attention\.": ".self_attn.", "dense_h_to_4h": "up_proj", "dense_4h_to_h": "down_proj"},
+    "falcon": {r"^transformer\.word_embeddings": "model.embed_tokens", r"^transformer\.ln_f": "model.norm",
+               r"^transformer\.h\.": "model.layers.", r"\.ln_attn\.": ".input_layernorm.",
+               r"\.ln_mlp\.": ".post_attention_layernorm.",
+               r"\.self_attention\.dense": ".self_attn.o_proj", r"\.self_attention\.": ".self_attn.",
+               "dense_h_to_4h": "up_proj", "dense_4h_to_h": "down_proj"},
     "starcoder2": {r"\.c_fc\.": ".up_proj.", r"\.mlp\.c_proj\.": ".mlp.down_proj."},
     "phi": {r"\.self_attn\.dense": ".self_attn.o_proj", r"\.fc1\.": ".up_proj.", r"\.fc2\.": ".down_proj.",
             r"model\.final_layernorm": "model.norm"},
@@ -176,13 +179,13 @@ NAMES = {  # of parts in llama, by their names in a family
     "glm4": {"post_self_attn_layernorm": "attention_behind", "post_mlp_layernorm": "ffn_behind"},
 }
 NAMES["gemma3_text"] = NAMES["gemma2"]
-NAMES["olmo3"] = NAMES["exaone4"] = NAMES["olmo2"]
+NAMES["olmo3"] = NAMES["olmo2"]
 
 
 def renamed(name, kind):
     for old, new in NAMES.get(kind, {}).items():
         name, count = re.subn(old, new, name)
-        if count and kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "glm4"):
+        if count and kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "glm4"):
             break  # names of others are names here
     return name
 
@@ -222,4 +225,10 @@ def unfold(weights, settings):
                 found[own.replace("gate_up_proj", f"{part}_proj")] = piece
         else:
             found[own] = value
+    if kind == "olmo":  # its norms have no weights
+        ones = torch.ones(settings["hidden_size"], dtype=torch.float64)
+        for layer in range(settings["num_hidden_layers"]):
+            for name in ("input_layernorm", "post_attention_layernorm"):
+                found[f"model.layers.{layer}.{name}.weight"] = ones
+        found["model.norm.weight"] = ones
     return found

@@ -287,7 +287,22 @@ static void assert_resnet(const char *name, const lab_resnet *r, int64_t side)
     X(qwen3, "qwen3")                                                                              \
     X(gemma, "gemma")                                                                              \
     X(phi3, "phi3")                                                                                \
-    X(gpt2, "gpt2")
+    X(gpt2, "gpt2")                                                                                \
+    X(gemma2, "gemma2")                                                                            \
+    X(gemma3, "gemma3")                                                                            \
+    X(granite, "granite")                                                                          \
+    X(smollm3, "smollm3")                                                                          \
+    X(starcoder2, "starcoder2")                                                                    \
+    X(stablelm, "stablelm")                                                                        \
+    X(opt, "opt")                                                                                  \
+    X(gpt_neox, "gpt-neox")                                                                        \
+    X(phi, "phi")                                                                                  \
+    X(glm, "glm")                                                                                  \
+    X(glm4, "glm4")                                                                                \
+    X(cohere2, "cohere2")                                                                          \
+    X(olmo2, "olmo2")                                                                              \
+    X(olmo3, "olmo3")                                                                              \
+    X(falcon, "falcon")
 
 #define TOWERS(X)                                                                                  \
     X(vit_of_timm, "timm-vit", "", "head_dim=16")                                                  \

@@ -117,7 +117,26 @@ static void assert_golden_model(const char *name)
     X(gemma, "gemma")                                                                              \
     X(phi3_with_long_texts, "phi3")                                                                \
     X(phi3_with_short_texts, "phi3-short")                                                         \
-    X(gpt2, "gpt2")
+    X(gpt2, "gpt2")                                                                                \
+    X(llama_yarn, "llama-yarn")                                                                    \
+    X(gemma2, "gemma2")                                                                            \
+    X(gemma3, "gemma3")                                                                            \
+    X(granite, "granite")                                                                          \
+    X(smollm3, "smollm3")                                                                          \
+    X(starcoder2, "starcoder2")                                                                    \
+    X(stablelm, "stablelm")                                                                        \
+    X(stablelm_parallel, "stablelm-parallel")                                                      \
+    X(opt, "opt")                                                                                  \
+    X(gpt_neox, "gpt-neox")                                                                        \
+    X(phi, "phi")                                                                                  \
+    X(glm, "glm")                                                                                  \
+    X(glm4, "glm4")                                                                                \
+    X(cohere, "cohere")                                                                            \
+    X(cohere2, "cohere2")                                                                          \
+    X(olmo, "olmo")                                                                                \
+    X(olmo2, "olmo2")                                                                              \
+    X(olmo3, "olmo3")                                                                              \
+    X(falcon, "falcon")
 
 #define GOLDEN_TEST(symbol, directory)                                                             \
     static void symbol##_gives_the_reference_logits(void **state)                                  \

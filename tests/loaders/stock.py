@@ -249,20 +249,24 @@ def transformers_cases():
     experts = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2,
                "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}
     decoders = {
-        "Llama": "", "Mistral": "", "Qwen2": "", "Qwen3": "", "Gemma": "",
-        "Gemma2": "multiplies by 1 [+] w", "Phi": "side by side", "Phi3": "",
-        "GPT2": "", "GPTNeoX": "query_key_value", "OPT": "learned positions",
-        "Bloom": "ALiBi", "Falcon": "query_key_value", "StableLm": "part of each head",
-        "Cohere": "side by side", "Olmo": "without weights", "Olmo2": "not what they read",
-        "Granite": "scales embeddings", "Starcoder2": "without a gate", "Glm": "gate_up_proj",
-        "Mixtral": "experts", "Qwen2Moe": "experts", "Qwen3Moe": "experts",
+        **dict.fromkeys(
+            ("Llama", "Mistral", "Qwen2", "Qwen3", "Gemma", "Gemma2", "Gemma3", "Phi", "Phi3",
+             "SmolLM3", "Granite", "Starcoder2", "StableLm", "Glm", "Glm4", "Cohere", "Cohere2",
+             "Olmo", "Olmo2", "Olmo3", "Falcon", "GPT2", "GPTNeoX", "OPT"), ""),
+        "Bloom": "ALiBi", "Mixtral": "experts", "Qwen2Moe": "experts", "Qwen3Moe": "experts",
         "Mamba": "state-space", "Bert": "post-norm"}
+    own = {"OPT": {"ffn_dim": 160, "word_embed_proj_dim": 64},
+           "Falcon": {"new_decoder_architecture": True, "num_kv_heads": 4,
+                      "ffn_hidden_size": 160}}
     models = {"GPT2": "GPT2LMHeadModel", "Bert": "BertForMaskedLM"}
     for name, words in decoders.items():
         sizes = DECODER | (experts if "experts" in words else {})
+        sizes |= own.get(name, {})
         model = models.get(name, f"{name}ForCausalLM")
-        yield Case("transformers", model, words, made(f"{name}Config", model, sizes),
-                   sparsity="ffn=0.3,heads=0.25")
+        config = "Gemma3TextConfig" if name == "Gemma3" else f"{name}Config"
+        # norms over all heads pin them
+        yield Case("transformers", model, words, made(config, model, sizes),
+                   sparsity="ffn=0.3" if name in ("Olmo2", "Olmo3") else "ffn=0.3,heads=0.25")
     t5 = {"d_model": 64, "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": 96}
     yield Case("transformers", "T5ForConditionalGeneration", "encoder and a decoder",
                made("T5Config", "T5ForConditionalGeneration", t5))

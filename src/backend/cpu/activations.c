@@ -170,3 +170,42 @@ grail_status cpu_activate_gradient(const operation *o)
     parallel_for(matrix_count(o->m[0]), GRAIN, loops[o->with.activation].slopes, &job);
     return GRAIL_OK;
 }
+
+typedef struct cap_job {
+    const float *x, *dy; /* x is y on the way back */
+    float *y;            /* or dx; may be an input */
+    float cap;
+} cap_job;
+
+CPU_CLONES static void cap_values(int64_t begin, int64_t end, void *context)
+{
+    const cap_job *j = context;
+    const float inverse = 1.0F / j->cap;
+    for (int64_t i = begin; i < end; i++) {
+        j->y[i] = j->cap * tanh_f32(j->x[i] * inverse);
+    }
+}
+
+CPU_CLONES static void cap_slopes(int64_t begin, int64_t end, void *context)
+{
+    const cap_job *j = context;
+    const float inverse = 1.0F / j->cap;
+    for (int64_t i = begin; i < end; i++) {
+        const float share = j->x[i] * inverse;
+        j->y[i] = (1.0F - share * share) * j->dy[i];
+    }
+}
+
+grail_status cpu_soft_cap(const operation *o)
+{
+    cap_job job = {.x = o->m[0].memory, .y = o->m[1].memory, .cap = (float)o->with.alpha};
+    parallel_for(matrix_count(o->m[0]), GRAIN, cap_values, &job);
+    return GRAIL_OK;
+}
+
+grail_status cpu_soft_cap_gradient(const operation *o)
+{
+    cap_job job = {o->m[0].memory, o->m[1].memory, o->m[2].memory, (float)o->with.alpha};
+    parallel_for(matrix_count(o->m[0]), GRAIN, cap_slopes, &job);
+    return GRAIL_OK;
+}

@@ -50,6 +50,14 @@ CPU_CLONES static void scale_row(int64_t count, float factor, float *row)
     }
 }
 
+CPU_CLONES void attention_cap(int64_t count, float cap, float *scores)
+{
+    const float inverse = 1.0F / cap;
+    for (int64_t i = 0; i < count; i++) {
+        scores[i] = cap * tanh_f32(scores[i] * inverse);
+    }
+}
+
 /* Turns the scores of one query over keys k0 .. k0 + keys - 1 into weights relative to its running
  * maximum; hidden keys get 0. */
 static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys)
@@ -62,6 +70,9 @@ static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys)
     memset(row + seen.end, 0, (size_t)(keys - seen.end) * sizeof *row);
     if (count == 0) {
         return;
+    }
+    if (b->shape->cap > 0.0) {
+        attention_cap(count, (float)b->shape->cap, row + seen.begin);
     }
     const float largest = row_maximum(count, row + seen.begin, b->largest[query]);
     const float correction = exp_f32(b->largest[query] - largest);

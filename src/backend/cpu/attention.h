@@ -71,6 +71,9 @@ struct attention_products {
     void (*mix)(query_block *b, int64_t k0, int64_t count, bool accumulate);
 };
 
+/** scores <- cap tanh(scores / cap) */
+void attention_cap(int64_t count, float cap, float *scores);
+
 /** Attention of an operation, with these products. */
 grail_status attention_run(const operation *o, const attention_products *products) GRAIL_MUST_CHECK;
 

@@ -38,6 +38,9 @@ static void make_scores(const gradient_block *b, int64_t k0, int64_t keys)
     blas_sgemm(false, true, b->queries, keys, b->shape->head_dim, (float)b->shape->scale,
                b->q + b->first * b->q_stride, b->q_stride, b->k + k0 * b->kv_stride, b->kv_stride,
                0.0F, b->weights, KEYS);
+    for (int64_t query = 0; b->shape->cap > 0.0 && query < b->queries; query++) {
+        attention_cap(keys, (float)b->shape->cap, b->weights + query * KEYS);
+    }
 }
 
 /* Takes the scores of keys k0 .. k0 + keys - 1 into each query's maximum and sum. */
@@ -75,6 +78,17 @@ static void find_softmax(gradient_block *b, int64_t start, int64_t end)
     }
 }
 
+/* slopes - projected is multiplied by 1 - (scores / cap)^2. */
+CPU_CLONES static void slope_cap(int64_t count, float cap, float projected,
+                                 const float *restrict scores, float *restrict slopes)
+{
+    const float inverse = 1.0F / cap;
+    for (int64_t i = 0; i < count; i++) {
+        const float share = scores[i] * inverse;
+        slopes[i] = projected + (slopes[i] - projected) * (1.0F - share * share);
+    }
+}
+
 /* weights <- P, slopes <- P (slopes - projected) */
 CPU_CLONES static void slope_row(int64_t count, float largest, float inverse, float projected,
                                  float *restrict weights, float *restrict slopes)
@@ -91,7 +105,8 @@ static void clear(float *row, int64_t begin, int64_t end)
     memset(row + begin, 0, (size_t)(end - begin) * sizeof *row);
 }
 
-/* From scores and dOUT V^T to P and dS; both are 0 where a key is hidden. */
+/* From scores and dOUT V^T to P and dS, which is multiplied by the slope of the cap; both are 0
+ * where a key is hidden. */
 static void make_slopes(const gradient_block *b, int64_t k0, int64_t keys)
 {
     for (int64_t query = 0; query < b->queries; query++) {
@@ -100,6 +115,10 @@ static void make_slopes(const gradient_block *b, int64_t k0, int64_t keys)
         float *slopes = b->slopes + query * KEYS;
         clear(weights, 0, seen.begin);
         clear(slopes, 0, seen.begin);
+        if (b->shape->cap > 0.0) {
+            slope_cap(seen.end - seen.begin, (float)b->shape->cap, b->projected[query],
+                      weights + seen.begin, slopes + seen.begin);
+        }
         slope_row(seen.end - seen.begin, b->largest[query], b->inverse[query], b->projected[query],
                   weights + seen.begin, slopes + seen.begin);
         clear(weights, seen.end, keys);

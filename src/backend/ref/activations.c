@@ -128,3 +128,25 @@ grail_status ref_activate_gradient(const operation *o)
     }
     return GRAIL_OK;
 }
+
+grail_status ref_soft_cap(const operation *o)
+{
+    const double *x = o->m[0].memory;
+    double *y = o->m[1].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
+        y[i] = o->with.alpha * tanh(x[i] / o->with.alpha);
+    }
+    return GRAIL_OK;
+}
+
+grail_status ref_soft_cap_gradient(const operation *o)
+{
+    const double *y = o->m[0].memory;
+    const double *dy = o->m[1].memory;
+    double *dx = o->m[2].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
+        const double share = y[i] / o->with.alpha;
+        dx[i] = (1.0 - share * share) * dy[i];
+    }
+    return GRAIL_OK;
+}

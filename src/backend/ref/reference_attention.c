@@ -13,14 +13,19 @@ static double dot(int64_t count, const double *a, const double *b)
     return sum;
 }
 
-/* scores[j] = softmax_j(scale q . k_j) over the keys first .. last of one head; K has `stride`
+static double capped(const attention_shape *s, double score)
+{
+    return s->cap > 0.0 ? s->cap * tanh(score / s->cap) : score;
+}
+
+/* scores[j] = softmax_j(cap(scale q . k_j)) over the keys first .. last of one head; K has `stride`
  * elements from row to row. */
 static void attention_weights(const attention_shape *s, int64_t first, int64_t last,
                               const double *q, const double *k, int64_t stride, double *scores)
 {
     double largest = -HUGE_VAL;
     for (int64_t j = first; j <= last; j++) {
-        scores[j] = s->scale * dot(s->head_dim, q, k + j * stride);
+        scores[j] = capped(s, s->scale * dot(s->head_dim, q, k + j * stride));
         largest = fmax(largest, scores[j]);
     }
     double total = 0.0;
@@ -102,7 +107,15 @@ typedef struct head_gradient {
     double *dq, *dk, *dv;
 } head_gradient;
 
-/* Row i of one head: with P = scores, D = dout_i . out_i, dS_j = P_j (dout_i . v_j - D). */
+/* What a capped score changes by when the score does. */
+static double slope_of_cap(const attention_shape *s, const double *q, const double *k)
+{
+    const double share = s->cap > 0.0 ? tanh(s->scale * dot(s->head_dim, q, k) / s->cap) : 0.0;
+    return 1.0 - share * share;
+}
+
+/* Row i of one head: with P = scores, D = dout_i . out_i, dS_j = P_j (dout_i . v_j - D) times the
+ * slope of the cap. */
 static void attention_row_gradient(const attention_shape *s, const head_gradient *h, int64_t i,
                                    double *scores)
 {
@@ -115,8 +128,9 @@ static void attention_row_gradient(const attention_shape *s, const head_gradient
     const double share = dot(s->head_dim, dout, h->out + i * q_stride);
     attention_weights(s, first, last, h->q + i * q_stride, h->k, stride, scores);
     for (int64_t j = first; j <= last; j++) {
-        const double ds =
-            s->scale * scores[j] * (dot(s->head_dim, dout, h->v + j * stride) - share);
+        const double ds = s->scale * scores[j] *
+                          (dot(s->head_dim, dout, h->v + j * stride) - share) *
+                          slope_of_cap(s, h->q + i * q_stride, h->k + j * stride);
         for (int64_t d = 0; d < s->head_dim; d++) {
             h->dv[j * stride + d] += scores[j] * dout[d];
             h->dk[j * stride + d] += ds * h->q[i * q_stride + d];

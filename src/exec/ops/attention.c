@@ -12,6 +12,7 @@ static attention_shape attention_of(const node_run *r)
         .window = a->window,
         .bidirectional = a->bidirectional,
         .scale = a->scale,
+        .cap = a->cap,
     };
 }
 

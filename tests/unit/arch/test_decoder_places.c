@@ -9,18 +9,17 @@
 #include <string.h>
 
 /* q, k and v one after another, and gate before up. */
-static decoder_place place_fused(const decoder_config *c, int layer, const char *part,
-                                 const char *kind)
-{
-    return decoder_place_fused(c, layer, part, kind, "attention.qkv", "mlp.gate_up");
-}
-
-static const decoder_family fused = {
-    .place = place_fused, .keys = &decoder_usual_keys, .default_context = 64};
+static const decoder_family fused = {.place = decoder_place_plain,
+                                     .keys = &decoder_usual_keys,
+                                     .qkv = "attention.qkv",
+                                     .gate_up = "mlp.gate_up",
+                                     .default_context = 64};
 static const decoder_family plain = {
     .place = decoder_place_plain, .keys = &decoder_usual_keys, .default_context = 64};
-static const decoder_family biased = {.place = place_fused,
+static const decoder_family biased = {.place = decoder_place_plain,
                                       .keys = &decoder_usual_keys,
+                                      .qkv = "attention.qkv",
+                                      .gate_up = "mlp.gate_up",
                                       .default_context = 64,
                                       .always_qkv_bias = true};
 

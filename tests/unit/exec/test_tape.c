@@ -391,6 +391,7 @@ static void decoders_have_the_gradients_of_finite_differences(void **state)
     assert_decoder("mistral");
     assert_decoder("qwen2");
     assert_decoder("qwen3");
+    assert_decoder("gemma2");
 }
 
 static void assert_tower(const char *name)

@@ -40,10 +40,11 @@ static void the_result_is_the_network_whose_consumer_gives_zeros(void **state)
                                            {"1.mlp.down_proj"},
                                            {"1.self_attn.o_proj", "0.mlp.down_proj"},
                                            {"0.self_attn.o_proj", "1.self_attn.o_proj"}};
-    static const char *const models[] = {"llama3", "llama3-sharded", "qwen2", "qwen3", "mistral"};
+    static const char *const models[] = {"llama3",  "llama3-sharded", "qwen2", "qwen3",
+                                         "mistral", "gemma2",         "glm4",  "gpt2"};
     lab l;
     lab_open(&l);
-    for (int m = 0; m < 5; m++) {
+    for (int m = 0; m < 8; m++) {
         for (int i = 0; i < 4; i++) {
             char name[32];
             snprintf(name, sizeof name, "%s-%d", models[m], i);

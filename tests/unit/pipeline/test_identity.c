@@ -102,8 +102,9 @@ static grail_comparison prune_plainly(const lab *l, const char *golden, const ch
 static void pruning_without_repair_equals_zeroing_the_consumers_columns(void **state)
 {
     (void)state;
-    static const char *const models[] = {"llama3", "llama-mha", "mistral", "qwen2",
-                                         "qwen3",  "gemma",     "phi3",    "gpt2"};
+    static const char *const models[] = {"llama3", "llama-mha", "mistral", "qwen2",  "qwen3",
+                                         "gemma",  "phi3",      "gpt2",    "gemma2", "granite",
+                                         "glm",    "gpt-neox",  "falcon",  "cohere2"};
     lab l;
     lab_open(&l);
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {

@@ -1,0 +1,29 @@
+/* OLMo. Source: configuration_olmo.py and modeling_olmo.py of Hugging Face transformers. */
+#include "arch/decoder.h"
+
+static grail_status read(const char *source, const json_t *json, decoder_config *c)
+{
+    const json_t *bound = json_object_get(json, "clip_qkv");
+    c->epsilon = 1e-5; /* of the class, whatever the configuration says */
+    if (bound != NULL && !json_is_null(bound)) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: \"clip_qkv\" is not null: queries, keys and values are clipped, which "
+            "grail lacks",
+            source);
+    }
+    return GRAIL_OK;
+}
+
+static const decoder_family family = {
+    .place = decoder_place_plain,
+    .keys = &decoder_usual_keys,
+    .read = read,
+    .default_context = 2048,
+    .reads_attention_bias = true,
+    .bare_layer_norms = true,
+    .norms_lack_weights = true,
+    .loaders = {.vllm = HEADS_DERIVED, .llama_cpp = HEADS_DERIVED},
+};
+
+DECODER(olmo, family, decoder_usual_settings);

@@ -1,0 +1,25 @@
+/* OLMo 3. Source: configuration_olmo3.py and modeling_olmo3.py of Hugging Face transformers. */
+#include "arch/decoder.h"
+
+static const decoder_name names[] = {{"self_attn.branch_norm", "post_attention_layernorm"},
+                                     {"mlp.branch_norm", "post_feedforward_layernorm"},
+                                     {NULL, NULL}};
+
+static const decoder_family family = {
+    .place = decoder_place_plain,
+    .keys = &decoder_usual_keys,
+    .names = names,
+    .default_context = 2048,
+    .default_epsilon = 1e-5,
+    .default_theta = 5e5,
+    .reads_attention_bias = true,
+    .norms = NORM_BEHIND,
+    .query_key_norm_wide = true,
+    .default_window = 4096,
+    .window_pattern = 4,
+    .window_theta = "rope_theta",
+    .default_window_theta = 5e5,
+    .loaders = {.vllm = HEADS_DERIVED, .llama_cpp = HEADS_DERIVED},
+};
+
+DECODER(olmo3, family, decoder_usual_settings);
