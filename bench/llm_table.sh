@@ -87,10 +87,19 @@ stories() { # SELECTOR CUT CALIBRATION
     rows_of_texts stories "$1" "$2" "$3" "other half" PTB WikiText-2
 }
 
-smollm() { # SELECTOR CUT CALIBRATION
-    repairs "smollm2,$1,$2,$3" "$GRAIL_SMOLLM2" --calib "$work/$3.txt" --sparsity "$2" --selector "$1" --context 512 \
-        --samples "$(quick 64 2)" -- "${wiki_texts[@]}"
-    rows_of_texts smollm2 "$1" "$2" "$3" WikiText-2 PTB
+# 30 % of the neurons of SmolLM2, calibrated on windows of 512 tokens; the cells are "smollm2,CALIBRATION,WINDOWS,REPAIR".
+smollm() { # CALIBRATION WINDOWS
+    local key="smollm2,$1,$2" n=0 text repair
+    for repair in none grail full; do
+        cell "$key,$repair" compress "$GRAIL_SMOLLM2" --calib "$work/$1.txt" --sites ffn --sparsity 0.3 --align 32 \
+            --compensate "$repair" --context 512 --samples "$2" --precision bf16 -- "${wiki_texts[@]}"
+    done
+    for text in WikiText-2 PTB; do
+        n=$((n + 1))
+        row "$1" "$2" "$text" "$(value smollm2 %.2f $n)" "$(value "$key,none" %.2f $n)" "$(value "$key,grail" %.2f $n)" \
+            "$(value "$key,full" %.2f $n)" "$(recovered smollm2 "$key,none" "$key,grail" $n)" \
+            "$(recovered smollm2 "$key,none" "$key,full" $n)"
+    done
 }
 
 # What README shows of the tables of stories260k.
@@ -155,13 +164,14 @@ table_stories() {
 }
 
 table_smollm2() {
+    local windows measure=(--context 512 --windows "$(quick 24 1)" --precision bf16)
     cp "$data/text/wikitext2-valid.txt" "$work/WikiText-2.txt"
     mixed WikiText-2
-    wiki_texts=(--data "$data/text/wikitext2-test.txt" --context 512 --windows "$(quick 60 1)"
-        -- --data "$data/text/ptb-test.txt" --context 512 --windows "$(quick 60 1)")
+    wiki_texts=(--data "$data/text/wikitext2-test.txt" "${measure[@]}" -- --data "$data/text/ptb-test.txt" "${measure[@]}")
     cell smollm2 dense "$GRAIL_SMOLLM2" -- "${wiki_texts[@]}"
-    text_heading
-    for calibration in WikiText-2 quarter-PTB half-PTB; do smollm obs 0.3 "$calibration"; done
+    heading calibration windows text dense none grail full "grail recovers" "full recovers"
+    for windows in $(quick "16 64 256" 2); do smollm WikiText-2 "$windows"; done
+    smollm half-PTB "$(quick 64 2)"
 }
 
 for table in "${tables[@]}"; do "table_$table"; done

@@ -107,7 +107,8 @@ typedef struct grail_read_options {
     grail_session *session;             /* used instead of `model`, or NULL */
     grail_text_source text; /* for calibration; path may be NULL only if nothing needs data */
     const grail_image_source *images; /* for calibration, or NULL; split NULL = train */
-    int64_t samples;                  /* windows or images; 0 = 128, or all if there are fewer */
+    int64_t samples; /* windows or images; 0 = 128, or for text as many windows as have 64 tokens
+                      * for each feature of the widest matrix; all if there are fewer */
     uint64_t seed;
 } grail_read_options;
 
@@ -212,7 +213,7 @@ GRAIL_API double *grail_compress_sparsity(grail_compress_options *options, const
  * Estimates, from above, how many bytes one run on `model` takes with these options, if it writes
  * no output and the accuracy of its result is then measured. This tells how many runs fit into
  * memory at the same time. The estimate uses the selector, the fractions of kinds, the repair, what
- * is healed and the samples (0: 128 are assumed); it ignores `model` and `session` of the options.
+ * is healed and the samples (0: the usual number); it ignores `model` and `session` of the options.
  *
  *     4 copies of the parameters (6 to fold), the calibration images and the sample streams
  *     in f32; a batch of the evaluation; and in f64, for the largest consumer of w features
@@ -275,8 +276,8 @@ typedef struct grail_forecast {
 } grail_forecast;
 
 /**
- * Forecasts a run that is open, such as a dry run, for the samples that `options` ask for (128
- * where they do not): operations of the network, of statistics and of solves, divided by the rates
+ * Forecasts a run that is open, such as a dry run, for the samples that `options` ask for (the
+ * usual number where they do not): operations of the network, of statistics and of solves, divided by the rates
  * that grail_machine_examine measured (its `seconds` above 0). Good to a factor of about two; data
  * that holds fewer samples takes less. Small networks take longer, since their products are far
  * from those rates.

@@ -2,6 +2,7 @@
 #include "arch/model.h"
 #include "pipeline/request/heal_options.h"
 #include "pipeline/request/options.h"
+#include "pipeline/request/usual_samples.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,8 +10,7 @@
 enum {
     PARAMETER_COPIES = 4,
     FOLDED_COPIES = 6,
-    HEALED_COPIES = 5, /* gradients, two moments, best values, and the dense ones once more */
-    USUAL_SAMPLES = 128,
+    HEALED_COPIES = 5,  /* gradients, two moments, best values, and the dense ones once more */
     BATCH_IMAGES = 128, /* of the evaluation; fewer if a value would exceed BATCH_BYTES */
     BATCH_BYTES = 128 << 20,
     BATCH_VALUES = 4, /* that are in memory at the same time */
@@ -39,11 +39,12 @@ static grail_status read_options(const grail_model *model, const grail_compress_
                                  request *out)
 {
     grail_compress_options copy = *o;
-    request r = {.graph = model->graph,
-                 .samples = (double)(o->read.samples > 0 ? o->read.samples : USUAL_SAMPLES),
-                 .repair = o->fit.repair != 0,
-                 .open_loop = o->fit.open_loop != 0,
-                 .selects_openly = o->cut.select != NULL && strcmp(o->cut.select, "open") == 0};
+    request r = {
+        .graph = model->graph,
+        .samples = (double)(o->read.samples > 0 ? o->read.samples : usual_samples(model->graph, 1)),
+        .repair = o->fit.repair != 0,
+        .open_loop = o->fit.open_loop != 0,
+        .selects_openly = o->cut.select != NULL && strcmp(o->cut.select, "open") == 0};
     if (model->graph->input_kind != INPUT_IMAGES) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,

@@ -1,13 +1,14 @@
 /* How long a run will take, from its operations and the rates of the machine. */
 #include "graph/operators.h"
 #include "pipeline/compression.h"
+#include "pipeline/request/usual_samples.h"
 
 #include <grail/machine.h>
 
 #include <math.h>
 #include <string.h>
 
-enum { USUAL_SAMPLES = 128, USUAL_CONTEXT = 2048, MEASURED_OUTPUTS = 512, HELD_PARTS = 2 };
+enum { USUAL_CONTEXT = 2048, MEASURED_OUTPUTS = 512, HELD_PARTS = 2 };
 
 /* Alphas that are tried where the best one is the usual one or the next, and the share of its rate
  * that a run reaches: bench_compress had 0.79 to 0.86. */
@@ -25,6 +26,7 @@ typedef struct rows_of {
     const compression_request *request;
     const int64_t *widths; /* of values */
     const extent *extents; /* of values; one position for text */
+    int64_t count;         /* windows or images */
     double samples;        /* windows times their tokens, or images */
 } rows_of;
 
@@ -248,8 +250,9 @@ static grail_status measure(const grail_compress_options *options, rows_of *r, i
     CHECK(graph_extents(r->request->graph, (extent){.height = side, .width = side}, extents));
     r->widths = widths;
     r->extents = extents;
-    r->samples = (double)(options->read.samples > 0 ? options->read.samples : USUAL_SAMPLES) *
-                 (of_images ? 1.0 : (double)length);
+    r->count = options->read.samples > 0 ? options->read.samples
+                                         : usual_samples(r->request->graph, length);
+    r->samples = (double)r->count * (of_images ? 1.0 : (double)length);
     return GRAIL_OK;
 }
 
@@ -269,10 +272,9 @@ grail_status grail_compression_forecast(const grail_compression *c,
     TRY(measure(options, &r, widths, extents));
     *out = (grail_forecast){.bytes = (int64_t)(BASE_BYTES + weight_bytes(&r))};
     const operations o = count_all(&r);
-    const int64_t samples = options->read.samples > 0 ? options->read.samples : USUAL_SAMPLES;
     const double products = in_bf16 ? machine->bf16_gflops : machine->sgemm_gflops;
     if (heals(&c->request->heal)) {
-        out->heal_seconds = fmin(1e-9 / reached * healing_products(&r, (double)samples) / products,
+        out->heal_seconds = fmin(1e-9 / reached * healing_products(&r, (double)r.count) / products,
                                  c->request->heal.seconds);
     }
     if (o.products > 0.0) {
@@ -283,7 +285,7 @@ grail_status grail_compression_forecast(const grail_compression *c,
                                 stream_bytes(&r, 0.5 * (double)machine->memory_available));
     }
     if (o.products > 0.0 || heals(&c->request->heal)) {
-        out->samples = samples;
+        out->samples = r.count;
     }
     out->seconds += out->heal_seconds;
 out:

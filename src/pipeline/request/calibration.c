@@ -7,11 +7,11 @@
 #include "format/images/cifar.h"
 #include "format/images/image_set.h"
 #include "pipeline/request/calibration_record.h"
+#include "pipeline/request/usual_samples.h"
 
 #include <string.h>
 
 enum {
-    DEFAULT_SAMPLES = 128,
     BATCH_ROWS = 2048,
     BATCH_IMAGES = 32,
 };
@@ -144,9 +144,12 @@ static void plan_batches(calibration *c, int64_t most)
     c->batch_count = (c->count + c->batch_samples - 1) / c->batch_samples;
 }
 
-static int64_t sample_count(const grail_compress_options *o, int64_t available)
+/* `length` tokens per sample, of text. */
+static int64_t sample_count(const grail_model *model, const grail_compress_options *o,
+                            int64_t available, int64_t length)
 {
-    const int64_t most = available < DEFAULT_SAMPLES ? available : DEFAULT_SAMPLES;
+    const int64_t usual = usual_samples(model->graph, length);
+    const int64_t most = available < usual ? available : usual;
     return o->read.samples == 0 ? most : o->read.samples;
 }
 
@@ -169,7 +172,8 @@ static grail_status read_text(const grail_model *model, const grail_compress_opt
                               calibration *c)
 {
     CHECK(model_read_windows(model, &o->read.text, &c->windows, c->tokenizer_hash));
-    CHECK(windows_sample(&c->windows, sample_count(o, c->windows.count), o->read.seed));
+    const int64_t count = sample_count(model, o, c->windows.count, c->windows.length);
+    CHECK(windows_sample(&c->windows, count, o->read.seed));
     CHECK(shingles_of_windows(&c->windows, &c->hashes));
     c->count = c->windows.count;
     c->positions = (extent){.height = c->windows.length, .width = 1};
@@ -313,7 +317,7 @@ static grail_status read_images(const grail_model *model, const grail_compress_o
     TRY(choose_split(&source));
     TRY(grail_images_open(model, &source, &set));
     const int64_t available = image_set_count(set);
-    c->count = sample_count(o, available);
+    c->count = sample_count(model, o, available, 1);
     if (c->count < 1 || c->count > available) {
         FAIL(GRAIL_ERROR_ARGUMENT, "'%s' has %lld images, but %lld samples were requested",
              source.path, (long long)available, (long long)c->count);

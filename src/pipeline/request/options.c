@@ -23,7 +23,8 @@ static const grail_option fields[] = {
     /* what is read */
     {FIELD(read.samples), .type = GRAIL_OPTION_INTEGER, .what = "the number of samples",
      .zero_is_usual = 1, .decides = 1, .name = "samples", .argument = "N", .only_with = "calib",
-     .help = "number of calibration windows or images (128, or all if there are fewer)"},
+     .help = "number of calibration windows or images (128; windows of 64 tokens for each neuron "
+             "of a layer if that is more; or all if there are fewer)"},
     {FIELD(read.seed), .type = GRAIL_OPTION_SEED, .decides = 1, .name = "seed", .argument = "N",
      .help = "seed for drawing samples and for random choices (0)"},
 

@@ -1,0 +1,57 @@
+/* How many samples are taken where nobody says it. */
+#include "lab.h"
+
+#include "arch/model.h"
+#include "pipeline/request/usual_samples.h"
+
+static int64_t usual(const char *golden, int64_t length)
+{
+    grail_model *model = NULL;
+    assert_ok(grail_model_open(lab_golden(golden), &model));
+    const int64_t samples = usual_samples(model->graph, length);
+    grail_model_close(model);
+    return samples;
+}
+
+/* llama3 has 80 neurons and a hidden width of 64: 64 * 80 = 5120 tokens. */
+static void wide_networks_get_tokens_for_each_feature(void **state)
+{
+    (void)state;
+    assert_int_equal(usual("llama3", 1), 5120);
+    assert_int_equal(usual("llama3", 3), 1707);
+    assert_int_equal(usual("llama3", 39), 132);
+    assert_int_equal(usual("llama3", 40), 128);
+    assert_int_equal(usual("llama3", 2048), 128);
+}
+
+static void the_rule_decides_what_a_run_reads(void **state)
+{
+    (void)state;
+    lab l;
+    int32_t ids[LAB_SAMPLES * LAB_LENGTH];
+    lab_open(&l);
+    for (int i = 0; i < LAB_SAMPLES * LAB_LENGTH; i++) {
+        ids[i] = (i * 7) % 50;
+    }
+    lab_write_ids(&l, "short.npy", LAB_SAMPLES * LAB_LENGTH / 2, 2, ids);
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    options.read.text.path = lab_path(&l, "short.npy");
+    options.read.text.context = 0;
+    options.read.samples = 0;
+    assert_ok(lab_compress(&options));
+    json_t *report = read_json(options.output.path, "report.json");
+    const json_t *calibration = json_object_get(report, "calibration");
+    /* Of windows of two tokens 2560 are wanted, and there are 256. */
+    assert_int_equal(json_integer_value(json_object_get(calibration, "samples")), 256);
+    json_decref(report);
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wide_networks_get_tokens_for_each_feature),
+        cmocka_unit_test(the_rule_decides_what_a_run_reads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
