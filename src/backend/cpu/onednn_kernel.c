@@ -17,11 +17,12 @@ void kernel_call_fini(kernel_call *o)
     memory_free(o->scratch);
 }
 
-grail_status kernel_call_add(kernel_call *o, int role, layout_view of, void *data)
+grail_status kernel_call_add(kernel_call *o, int role, layout_view of, const void *data)
 {
     dnnl_exec_arg_t *argument = &o->arguments[o->argument_count];
-    CHECK(onednn_checked(dnnl_memory_create(&argument->memory, of, onednn_engine(), data),
-                         "wrapping a buffer"));
+    CHECK(onednn_checked(
+        dnnl_memory_create(&argument->memory, of, onednn_engine(), onednn_readable(data)),
+        "wrapping a buffer"));
     argument->arg = role;
     o->argument_count++;
     return GRAIL_OK;
@@ -30,6 +31,12 @@ grail_status kernel_call_add(kernel_call *o, int role, layout_view of, void *dat
 layout_view kernel_call_layout(const kernel_call *o, dnnl_query_t operand)
 {
     return dnnl_primitive_desc_query_md(o->descriptor, operand, 0);
+}
+
+grail_status kernel_call_add_wanted(kernel_call *o, int role, dnnl_query_t operand,
+                                    const void *data)
+{
+    return kernel_call_add(o, role, kernel_call_layout(o, operand), data);
 }
 
 static grail_status add_scratch(kernel_call *o)
@@ -109,7 +116,7 @@ grail_status onednn_reorder_prepare(layout_view from, const void *in, layout_vie
     TRY(onednn_checked(dnnl_reorder_primitive_desc_create(&o->descriptor, from, onednn_engine(), to,
                                                           onednn_engine(), attributes),
                        "reordering a weight"));
-    TRY(kernel_call_add(o, DNNL_ARG_FROM, from, onednn_readable(in)));
+    TRY(kernel_call_add(o, DNNL_ARG_FROM, from, in));
     TRY(kernel_call_add(o, DNNL_ARG_TO, to, out));
     TRY(kernel_call_prepare(o));
 out:

@@ -96,7 +96,11 @@ typedef struct kernel_call {
 
 /** The layout that the kernel wants for one of its operands. */
 layout_view kernel_call_layout(const kernel_call *o, dnnl_query_t operand);
-grail_status kernel_call_add(kernel_call *o, int role, layout_view of, void *data) GRAIL_MUST_CHECK;
+grail_status kernel_call_add(kernel_call *o, int role, layout_view of,
+                             const void *data) GRAIL_MUST_CHECK;
+/** An operand that lies as the kernel wants it. */
+grail_status kernel_call_add_wanted(kernel_call *o, int role, dnnl_query_t operand,
+                                    const void *data) GRAIL_MUST_CHECK;
 /** Generates the kernel and runs it, once. */
 grail_status kernel_call_run(kernel_call *o) GRAIL_MUST_CHECK;
 /** The same in two steps, the second any number of times. */

@@ -16,7 +16,7 @@ grail_status onednn_maximum(const conv_shape *shape, const float *x, float *y)
     TRY(onednn_checked(onednn_choose_maximum(layout_view_of(&from), layout_view_of(&to), &w,
                                              attributes, &o.descriptor),
                        "choosing a pooling kernel"));
-    TRY(kernel_call_add(&o, DNNL_ARG_SRC, layout_view_of(&from), onednn_readable(x)));
+    TRY(kernel_call_add(&o, DNNL_ARG_SRC, layout_view_of(&from), x));
     TRY(kernel_call_add(&o, DNNL_ARG_DST, layout_view_of(&to), y));
     TRY(kernel_call_run(&o));
 out:

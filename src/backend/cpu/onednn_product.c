@@ -126,10 +126,28 @@ static grail_status add_bias(int64_t out, const float *bias, kernel_call *o)
     layout l = {0};
     if (bias != NULL) {
         TRY(layout_of_rows(1, out, dnnl_f32, &l));
-        TRY(kernel_call_add(o, DNNL_ARG_BIAS, layout_view_of(&l), onednn_readable(bias)));
+        TRY(kernel_call_add(o, DNNL_ARG_BIAS, layout_view_of(&l), bias));
     }
 out:
     layout_free(&l);
+    return status;
+}
+
+/* Y[rows, out] (+)= X[rows, in] W + 1 bias, W as `weight` says. */
+static grail_status multiply(int64_t rows, int64_t in, int64_t out, const void *x,
+                             layout_view weight, const void *w, const float *bias, bool accumulate,
+                             float *y)
+{
+    grail_status status = GRAIL_OK;
+    kernel_call o = {0};
+    TRY(kernel_call_product(rows, in, out, bias != NULL, accumulate, weight, &o));
+    TRY(kernel_call_add_wanted(&o, DNNL_ARG_SRC, dnnl_query_src_md, x));
+    TRY(kernel_call_add(&o, DNNL_ARG_WEIGHTS, weight, w));
+    TRY(kernel_call_add_wanted(&o, DNNL_ARG_DST, dnnl_query_dst_md, y));
+    TRY(add_bias(out, bias, &o));
+    TRY(kernel_call_run(&o));
+out:
+    kernel_call_fini(&o);
     return status;
 }
 
@@ -137,18 +155,10 @@ grail_status onednn_product(int64_t rows, int64_t in, int64_t out, const void *x
                             const void *weight, const float *bias, float *y)
 {
     grail_status status = GRAIL_OK;
-    kernel_call o = {0};
     layout ordered = {0};
     TRY(layout_of_ordered(out, in, &ordered));
-    TRY(kernel_call_product(rows, in, out, bias != NULL, false, layout_view_of(&ordered), &o));
-    TRY(kernel_call_add(&o, DNNL_ARG_SRC, kernel_call_layout(&o, dnnl_query_src_md),
-                        onednn_readable(x)));
-    TRY(kernel_call_add(&o, DNNL_ARG_WEIGHTS, layout_view_of(&ordered), onednn_readable(weight)));
-    TRY(kernel_call_add(&o, DNNL_ARG_DST, kernel_call_layout(&o, dnnl_query_dst_md), y));
-    TRY(add_bias(out, bias, &o));
-    TRY(kernel_call_run(&o));
+    TRY(multiply(rows, in, out, x, layout_view_of(&ordered), weight, bias, false, y));
 out:
-    kernel_call_fini(&o);
     layout_free(&ordered);
     return status;
 }
@@ -157,17 +167,10 @@ grail_status onednn_multiply(int64_t m, int64_t n, int64_t k, const void *a, con
                              bool accumulate, float *c)
 {
     grail_status status = GRAIL_OK;
-    kernel_call o = {0};
     layout right = {0};
     TRY(layout_of_rows(k, n, dnnl_bf16, &right));
-    TRY(kernel_call_product(m, k, n, false, accumulate, layout_view_of(&right), &o));
-    TRY(kernel_call_add(&o, DNNL_ARG_SRC, kernel_call_layout(&o, dnnl_query_src_md),
-                        onednn_readable(a)));
-    TRY(kernel_call_add(&o, DNNL_ARG_WEIGHTS, layout_view_of(&right), onednn_readable(b)));
-    TRY(kernel_call_add(&o, DNNL_ARG_DST, kernel_call_layout(&o, dnnl_query_dst_md), c));
-    TRY(kernel_call_run(&o));
+    TRY(multiply(m, k, n, a, layout_view_of(&right), b, NULL, accumulate, c));
 out:
-    kernel_call_fini(&o);
     layout_free(&right);
     return status;
 }

@@ -21,9 +21,9 @@ static grail_status prepare_product(int64_t m, int64_t n, int64_t k, layout_view
                                     kernel_call *o)
 {
     CHECK(kernel_call_product(m, k, n, false, false, right, o));
-    CHECK(kernel_call_add(o, DNNL_ARG_SRC, kernel_call_layout(o, dnnl_query_src_md), NULL));
+    CHECK(kernel_call_add_wanted(o, DNNL_ARG_SRC, dnnl_query_src_md, NULL));
     CHECK(kernel_call_add(o, DNNL_ARG_WEIGHTS, right, NULL));
-    CHECK(kernel_call_add(o, DNNL_ARG_DST, kernel_call_layout(o, dnnl_query_dst_md), NULL));
+    CHECK(kernel_call_add_wanted(o, DNNL_ARG_DST, dnnl_query_dst_md, NULL));
     return kernel_call_prepare(o);
 }
 
