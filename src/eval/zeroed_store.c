@@ -29,23 +29,6 @@ out:
     return status;
 }
 
-/* A dropped sublayer gives nothing, not even a bias. */
-static grail_status zero_bias(parameter_store *store, const site_end *end)
-{
-    grail_status status = GRAIL_OK;
-    float *zeros = NULL;
-    const graph *g = store->model->graph;
-    const int bias = g->nodes[end->node].bias;
-    if (bias == GRAPH_NONE) {
-        return GRAIL_OK;
-    }
-    TRY(memory_new(&zeros, (size_t)model_parameter_elements(store->model, bias), sizeof zeros[0]));
-    TRY(parameter_store_set(store, bias, g->parameters[bias].shape, zeros));
-out:
-    memory_free(zeros);
-    return status;
-}
-
 static grail_status zero_site(parameter_store *store, const site_list *sites, const char *source,
                               const json_t *entry)
 {
@@ -79,8 +62,9 @@ static grail_status zero_site(parameter_store *store, const site_list *sites, co
     }
     for (int k = 0; k < s->consumer_count; k++) {
         TRY(zero_columns(store, &s->consumers[k], kept));
-        if (is_dropped) {
-            TRY(zero_bias(store, &s->consumers[k]));
+        if (is_dropped) { /* a dropped sublayer gives nothing, not even a bias */
+            const int reader = s->consumers[k].node;
+            TRY(parameter_store_set_zero(store, store->model->graph->nodes[reader].bias));
         }
     }
 out:

@@ -194,6 +194,20 @@ out:
     return status;
 }
 
+grail_status parameter_store_set_zero(parameter_store *store, int index)
+{
+    grail_status status = GRAIL_OK;
+    float *zeros = NULL;
+    if (index == GRAPH_NONE) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new(&zeros, (size_t)model_parameter_elements(store->model, index), sizeof zeros[0]));
+    TRY(parameter_store_set(store, index, store->model->graph->parameters[index].shape, zeros));
+out:
+    memory_free(zeros);
+    return status;
+}
+
 grail_status parameter_store_own(parameter_store *store, int index)
 {
     grail_status status = GRAIL_OK;

@@ -34,6 +34,9 @@ grail_status parameter_store_get(parameter_store *store, int index,
 grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],
                                  const float *values) GRAIL_MUST_CHECK;
 
+/** Sets an own entry of zeros in the shape of the model; nothing for GRAPH_NONE. */
+grail_status parameter_store_set_zero(parameter_store *store, int index) GRAIL_MUST_CHECK;
+
 /** Makes an own entry of the values that are seen through the store, as values of the backend,
  * which operations may change, and not rounded to the stored dtype. An own entry that is ordered is
  * replaced. */

@@ -130,42 +130,13 @@ static grail_status sums_init(calibration_network *network, int block, gradient_
 /* *out = ||Y||_F of all outputs of the region. */
 static grail_status norm_of_outputs(const gradient_sums *s, double *out)
 {
-    grail_status status = GRAIL_OK;
-    double *squares = NULL;
     double sum = 0.0;
     for (int i = 0; i < s->region.output_count; i++) {
-        const matrix y = execution_value(tape_execution(s->tape), s->region.outputs[i]);
-        memory_free(squares);
-        squares = NULL;
-        TRY(memory_new_unset(&squares, (size_t)y.rows, sizeof squares[0]));
-        TRY(row_squares(y, y.rows, squares));
-        for (int64_t r = 0; r < y.rows; r++) {
-            sum += squares[r];
-        }
+        CHECK(
+            add_row_squares(execution_value(tape_execution(s->tape), s->region.outputs[i]), &sum));
     }
     *out = sqrt(sum);
-out:
-    memory_free(squares);
-    return status;
-}
-
-/* Y = factor X */
-static grail_status scale(double factor, matrix x, matrix y)
-{
-    grail_status status = GRAIL_OK;
-    matrix factors = {0};
-    double *values = NULL;
-    TRY(memory_new_unset(&values, (size_t)x.rows, sizeof values[0]));
-    for (int64_t r = 0; r < x.rows; r++) {
-        values[r] = factor;
-    }
-    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, x.rows, &factors));
-    TRY(matrix_upload(factors, values));
-    TRY(matrix_scale_rows(factors, x, y));
-out:
-    memory_free(values);
-    matrix_free(&factors);
-    return status;
+    return GRAIL_OK;
 }
 
 /* Gives Y / norm, the gradient of the norm, to the tape. */
@@ -177,7 +148,7 @@ static grail_status seed_norm(const gradient_sums *s, double norm)
     for (int i = 0; i < s->region.output_count; i++) {
         const matrix y = execution_value(tape_execution(s->tape), s->region.outputs[i]);
         TRY(matrix_pool_take(pool, y.rows, y.columns, &seed));
-        TRY(scale(1.0 / norm, y, seed));
+        TRY(matrix_scale(1.0 / norm, y, seed));
         TRY(tape_seed(s->tape, s->region.outputs[i], seed));
         matrix_pool_give(pool, &seed);
     }

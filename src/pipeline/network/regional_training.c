@@ -278,22 +278,14 @@ static grail_status add_loss(const regional_training *t, int64_t sample, const g
 {
     grail_status status = GRAIL_OK;
     matrix difference = {0};
-    double *squares = NULL;
     TRY(run_both(t, sample, none));
     for (int i = 0; i < t->region.output_count; i++) {
         TRY(difference_of(t, t->region.outputs[i], &difference));
-        TRY(memory_new_unset(&squares, (size_t)difference.rows, sizeof squares[0]));
-        TRY(row_squares(difference, difference.rows, squares));
-        for (int64_t k = 0; k < difference.rows; k++) {
-            *sum += squares[k];
-        }
+        TRY(add_row_squares(difference, sum));
         matrix_pool_give(t->network->pool, &difference);
-        memory_free(squares);
-        squares = NULL;
     }
 out:
     matrix_pool_give(t->network->pool, &difference);
-    memory_free(squares);
     return status;
 }
 
