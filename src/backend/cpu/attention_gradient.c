@@ -28,11 +28,6 @@ typedef struct gradient_block {
     float projected[QUERIES]; /* dout . out */
 } gradient_block;
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void make_scores(const gradient_block *b, int64_t k0, int64_t keys)
 {
     blas_sgemm(false, true, b->queries, keys, b->shape->head_dim, (float)b->shape->scale,

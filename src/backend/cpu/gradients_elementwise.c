@@ -1,6 +1,7 @@
 /* Gradients that are made element by element in f32, and the step of an optimiser. */
 #include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/reductions.h"
 
 #include "base/parallel.h"
 
@@ -11,20 +12,6 @@
 enum { GRAIN = 1 << 15 };
 
 enum { COLUMNS = 256 }; /* whose sums over rows are formed at once */
-
-CPU_CLONES static void add_values(int64_t count, const float *dy, double *sums)
-{
-    for (int64_t i = 0; i < count; i++) {
-        sums[i] += (double)dy[i];
-    }
-}
-
-CPU_CLONES static void add_products(int64_t count, const float *a, const float *dy, double *sums)
-{
-    for (int64_t i = 0; i < count; i++) {
-        sums[i] += (double)a[i] * (double)dy[i];
-    }
-}
 
 /* sums[i] = sum over the rows that a row of B is spread over, of COLUMNS columns from `first`;
  * returns how many of these there are. */
@@ -37,9 +24,9 @@ static int64_t sum_spread(const operation *o, int64_t row, int64_t first, double
     for (int64_t r = row * group; r < (row + 1) * group; r++) {
         const float *gradient = (const float *)host_row(dy, r) + first;
         if (o->m[1].memory == NULL) {
-            add_values(count, gradient, sums);
+            accumulate_row(count, gradient, sums);
         } else {
-            add_products(count, (const float *)host_row(o->m[1], r) + first, gradient, sums);
+            accumulate_products(count, (const float *)host_row(o->m[1], r) + first, gradient, sums);
         }
     }
     return count;

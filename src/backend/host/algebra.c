@@ -81,7 +81,7 @@ grail_status host_shift_diagonal(const operation *o)
     return GRAIL_OK;
 }
 
-static double dot(int64_t count, const double *a, const double *b)
+double host_dot(int64_t count, const double *a, const double *b)
 {
     double sum = 0.0;
     for (int64_t i = 0; i < count; i++) {
@@ -107,7 +107,7 @@ static void dot_rows(int64_t begin, int64_t end, void *context)
     const matrix b = o->m[1];
     for (int64_t r = begin; r < end; r++) {
         out[r] = a.type == GRAIL_DTYPE_F32 ? dot_f32(a.columns, host_row(a, r), host_row(b, r))
-                                           : dot(a.columns, host_row(a, r), host_row(b, r));
+                                           : host_dot(a.columns, host_row(a, r), host_row(b, r));
     }
 }
 
@@ -171,7 +171,7 @@ static void multiply_row(matrix l, double *x)
         }
     }
     for (int64_t i = l.rows - 1; i >= 0; i--) {
-        x[i] = dot(i + 1, host_row(l, i), x);
+        x[i] = host_dot(i + 1, host_row(l, i), x);
     }
 }
 

@@ -20,8 +20,17 @@ grail_status host_download(matrix m, void *values);
 
 /** Packed memory of the caller's as a matrix without an owner: for kernels that call each other. */
 matrix host_matrix(grail_dtype type, const void *memory, int64_t rows, int64_t columns);
-/** The address of a row, which only a backend on the host may follow. */
+/** The address of a row or an element, which only a backend on the host may follow. */
 void *host_row(matrix m, int64_t row);
+void *host_element(matrix m, int64_t row, int64_t column);
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/** sum_{i < count} a[i] b[i], one after the other. */
+double host_dot(int64_t count, const double *a, const double *b);
+
 /** Rows that make some 32768 elements: the piece of work that is worth handing to a thread. */
 int64_t host_rows_grain(int64_t columns);
 /** parallel_for over the rows of one of an operation's matrices; the operation is the context. */

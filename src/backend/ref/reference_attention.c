@@ -4,15 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static double dot(int64_t count, const double *a, const double *b)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < count; i++) {
-        sum += a[i] * b[i];
-    }
-    return sum;
-}
-
 static double capped(const attention_shape *s, double score)
 {
     return s->cap > 0.0 ? s->cap * tanh(score / s->cap) : score;
@@ -25,7 +16,7 @@ static void attention_weights(const attention_shape *s, int64_t first, int64_t l
 {
     double largest = -HUGE_VAL;
     for (int64_t j = first; j <= last; j++) {
-        scores[j] = capped(s, s->scale * dot(s->head_dim, q, k + j * stride));
+        scores[j] = capped(s, s->scale * host_dot(s->head_dim, q, k + j * stride));
         largest = fmax(largest, scores[j]);
     }
     double total = 0.0;
@@ -110,7 +101,7 @@ typedef struct head_gradient {
 /* What a capped score changes by when the score does. */
 static double slope_of_cap(const attention_shape *s, const double *q, const double *k)
 {
-    const double share = s->cap > 0.0 ? tanh(s->scale * dot(s->head_dim, q, k) / s->cap) : 0.0;
+    const double share = s->cap > 0.0 ? tanh(s->scale * host_dot(s->head_dim, q, k) / s->cap) : 0.0;
     return 1.0 - share * share;
 }
 
@@ -125,11 +116,11 @@ static void attention_row_gradient(const attention_shape *s, const head_gradient
     const int64_t last = last_visible(s, i);
     const double *dout = h->dout + i * q_stride;
     double *dq = h->dq + i * q_stride;
-    const double share = dot(s->head_dim, dout, h->out + i * q_stride);
+    const double share = host_dot(s->head_dim, dout, h->out + i * q_stride);
     attention_weights(s, first, last, h->q + i * q_stride, h->k, stride, scores);
     for (int64_t j = first; j <= last; j++) {
         const double ds = s->scale * scores[j] *
-                          (dot(s->head_dim, dout, h->v + j * stride) - share) *
+                          (host_dot(s->head_dim, dout, h->v + j * stride) - share) *
                           slope_of_cap(s, h->q + i * q_stride, h->k + j * stride);
         for (int64_t d = 0; d < s->head_dim; d++) {
             h->dv[j * stride + d] += scores[j] * dout[d];

@@ -39,16 +39,6 @@ grail_status ref_product(const operation *o)
     return GRAIL_OK;
 }
 
-/* sum_{p < count} a[p] b[p] */
-static double dot(int64_t count, const double *a, const double *b)
-{
-    double sum = 0.0;
-    for (int64_t p = 0; p < count; p++) {
-        sum += a[p] * b[p];
-    }
-    return sum;
-}
-
 /* L[i,j] = (A[i,j] - sum_{p<j} L[i,p] L[j,p]) / L[j,j], L[i,i] = sqrt(A[i,i] - sum_{p<i} L[i,p]^2)
  */
 grail_status ref_cholesky(const operation *o)
@@ -59,9 +49,9 @@ grail_status ref_cholesky(const operation *o)
         double *row = host_row(a, i);
         for (int64_t j = 0; j < i; j++) {
             const double *above = host_row(a, j);
-            row[j] = (row[j] - dot(j, row, above)) / above[j];
+            row[j] = (row[j] - host_dot(j, row, above)) / above[j];
         }
-        const double pivot = row[i] - dot(i, row, row);
+        const double pivot = row[i] - host_dot(i, row, row);
         if (!(pivot > 0.0) || !isfinite(pivot)) {
             *o->with.index = i;
             break;
@@ -128,7 +118,7 @@ static void solve_row(int64_t n, const double *l, int64_t l_stride, double *x)
 {
     for (int64_t i = 0; i < n; i++) {
         const double *row = l + i * l_stride;
-        x[i] = (x[i] - dot(i, row, x)) / row[i];
+        x[i] = (x[i] - host_dot(i, row, x)) / row[i];
     }
     for (int64_t i = n - 1; i >= 0; i--) {
         double sum = x[i];

@@ -4,58 +4,39 @@
 #include <math.h>
 #include <string.h>
 
-/* Walks the taps of one output position: `row` and `column` of the input at tap (i, j). */
-typedef struct tap {
-    int64_t row, column;
-} tap;
-
-static tap tap_at(const window2d *w, int64_t out_row, int64_t out_column, int64_t i, int64_t j)
+static int64_t tap_count(const conv_shape *s)
 {
-    return (tap){.row = out_row * w->stride - w->padding + i * w->dilation,
-                 .column = out_column * w->stride - w->padding + j * w->dilation};
+    return s->window.kernel_height * s->window.kernel_width;
 }
 
-static bool is_inside(const conv_shape *s, tap t)
-{
-    return t.row >= 0 && t.row < s->in.height && t.column >= 0 && t.column < s->in.width;
-}
-
-/* The channels of an input position. */
-static const double *pixel(const conv_shape *s, const double *x, int64_t sample, tap t)
-{
-    return x + ((sample * s->in.height + t.row) * s->in.width + t.column) * s->channels_in;
-}
-
-/* One output position, numbered over samples, rows and columns. */
-typedef struct place {
-    int64_t sample, row, column;
-} place;
-
-static place place_at(const conv_shape *s, int64_t index)
-{
-    const int64_t positions = s->out.height * s->out.width;
-    return (place){.sample = index / positions,
-                   .row = index % positions / s->out.width,
-                   .column = index % s->out.width};
-}
-
-static int64_t place_count(const conv_shape *s)
+/* Output positions, numbered over samples, rows and columns. */
+static int64_t position_count(const conv_shape *s)
 {
     return s->samples * s->out.height * s->out.width;
 }
 
-/* sum over taps and channels of weight[c, tap] x[tap, c]; weight is one output channel's. */
-static double convolve(const conv_shape *s, place at, const double *x, const double *weight)
+/* The element of X that tap k of an output position reads in channel c, -1 outside. */
+static int64_t tap_element(const conv_shape *s, int64_t position, int64_t c, int64_t k)
 {
-    const int64_t height = s->window.kernel_height;
-    const int64_t width = s->window.kernel_width;
+    const window2d *w = &s->window;
+    const int64_t sample = position / (s->out.height * s->out.width);
+    const int64_t out_row = position / s->out.width % s->out.height;
+    const int64_t out_column = position % s->out.width;
+    const int64_t row = out_row * w->stride - w->padding + k / w->kernel_width * w->dilation;
+    const int64_t column = out_column * w->stride - w->padding + k % w->kernel_width * w->dilation;
+    const bool inside = row >= 0 && row < s->in.height && column >= 0 && column < s->in.width;
+    return inside ? ((sample * s->in.height + row) * s->in.width + column) * s->channels_in + c
+                  : -1;
+}
+
+/* sum over taps and channels of weight[c, tap] x[tap, c]; weight is one output channel's. */
+static double convolve(const conv_shape *s, int64_t position, const double *x, const double *weight)
+{
     double sum = 0.0;
-    for (int64_t i = 0; i < height; i++) {
-        for (int64_t j = 0; j < width; j++) {
-            const tap t = tap_at(&s->window, at.row, at.column, i, j);
-            for (int64_t c = 0; is_inside(s, t) && c < s->channels_in; c++) {
-                sum += pixel(s, x, at.sample, t)[c] * weight[(c * height + i) * width + j];
-            }
+    for (int64_t k = 0; k < tap_count(s); k++) {
+        const int64_t first = tap_element(s, position, 0, k);
+        for (int64_t c = 0; first >= 0 && c < s->channels_in; c++) {
+            sum += x[first + c] * weight[c * tap_count(s) + k];
         }
     }
     return sum;
@@ -70,8 +51,8 @@ grail_status ref_conv2d(const operation *o)
     double *y = o->m[4].memory;
     for (int64_t element = 0; element < matrix_count(o->m[4]); element++) {
         const int64_t c = element % s->channels_out;
-        double sum = convolve(s, place_at(s, element / s->channels_out), o->m[0].memory,
-                              weight + c * o->m[1].columns);
+        double sum =
+            convolve(s, element / s->channels_out, o->m[0].memory, weight + c * o->m[1].columns);
         sum += bias == NULL ? 0.0 : bias[c];
         sum += residual == NULL ? 0.0 : residual[element];
         y[element] = o->with.relu && sum < 0.0 ? 0.0 : sum;
@@ -82,65 +63,57 @@ grail_status ref_conv2d(const operation *o)
 grail_status ref_patches(const operation *o)
 {
     const conv_shape *s = o->with.conv;
-    const int64_t width = s->window.kernel_width;
-    const int64_t end = o->with.end * s->out.width;
+    const double *x = o->m[0].memory;
+    const int64_t first = o->with.begin * s->out.width;
     double *out = o->m[1].memory;
-    for (int64_t index = o->with.begin * s->out.width; index < end; index++) {
-        const place at = place_at(s, index);
-        for (int64_t c = 0; c < s->channels_in; c++) {
-            for (int64_t k = 0; k < s->window.kernel_height * width; k++) {
-                const tap t = tap_at(&s->window, at.row, at.column, k / width, k % width);
-                *out++ = is_inside(s, t) ? pixel(s, o->m[0].memory, at.sample, t)[c] : 0.0;
-            }
-        }
+    for (int64_t i = 0; i < matrix_count(o->m[1]); i++) {
+        const int64_t column = i % o->m[1].columns;
+        const int64_t element = tap_element(s, first + i / o->m[1].columns, column / tap_count(s),
+                                            column % tap_count(s));
+        out[i] = element < 0 ? 0.0 : x[element];
     }
     return GRAIL_OK;
 }
 
+/* The element of x that is the first largest of a window in channel c, -1 where it has none. */
+static int64_t largest_element(const conv_shape *s, int64_t position, int64_t c, const double *x)
+{
+    int64_t largest = -1;
+    for (int64_t k = 0; k < tap_count(s); k++) {
+        const int64_t element = tap_element(s, position, c, k);
+        if (element >= 0 && (largest < 0 || x[element] > x[largest])) {
+            largest = element;
+        }
+    }
+    return largest;
+}
+
 grail_status ref_max_pool(const operation *o)
 {
-    const conv_shape *s = o->with.conv;
-    const int64_t width = s->window.kernel_width;
-    double *out = o->m[1].memory;
-    for (int64_t index = 0; index < place_count(s); index++) {
-        const place at = place_at(s, index);
-        for (int64_t c = 0; c < s->channels_in; c++) {
-            double largest = -HUGE_VAL;
-            for (int64_t k = 0; k < s->window.kernel_height * width; k++) {
-                const tap t = tap_at(&s->window, at.row, at.column, k / width, k % width);
-                if (is_inside(s, t)) {
-                    largest = fmax(largest, pixel(s, o->m[0].memory, at.sample, t)[c]);
-                }
-            }
-            *out++ = largest;
-        }
+    const double *x = o->m[0].memory;
+    double *y = o->m[1].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[1]); i++) {
+        const int64_t channels = o->m[1].columns;
+        const int64_t element = largest_element(o->with.conv, i / channels, i % channels, x);
+        y[i] = element < 0 ? -HUGE_VAL : x[element];
     }
     return GRAIL_OK;
 }
 
 /* Adds what one output position gives to the gradients: dx[tap, c] += sum_o dy_o weight[o, c, tap],
  * dweight[o, c, tap] += dy_o x[tap, c]. Either may be NULL. */
-static void convolve_back(const conv_shape *s, place at, const double *x, const double *weight,
-                          const double *dy, double *dx, double *dweight)
+static void convolve_back(const conv_shape *s, int64_t position, const double *x,
+                          const double *weight, const double *dy, double *dx, double *dweight)
 {
-    const int64_t height = s->window.kernel_height;
-    const int64_t width = s->window.kernel_width;
-    const int64_t taps = height * width;
-    for (int64_t k = 0; k < s->channels_out * taps; k++) {
-        const int64_t o = k / taps;
-        const tap t = tap_at(&s->window, at.row, at.column, k % taps / width, k % width);
-        if (!is_inside(s, t)) {
-            continue;
+    const int64_t taps = tap_count(s);
+    for (int64_t i = 0; i < s->channels_out * s->channels_in * taps; i++) { /* of the weight */
+        const int64_t o = i / taps / s->channels_in;
+        const int64_t element = tap_element(s, position, i / taps % s->channels_in, i % taps);
+        if (element >= 0 && dx != NULL) {
+            dx[element] += dy[o] * weight[i];
         }
-        const int64_t first = pixel(s, x, at.sample, t) - x;
-        for (int64_t c = 0; c < s->channels_in; c++) {
-            const int64_t element = (o * s->channels_in + c) * taps + k % taps;
-            if (dx != NULL) {
-                dx[first + c] += dy[o] * weight[element];
-            }
-            if (dweight != NULL) {
-                dweight[element] += dy[o] * x[first + c];
-            }
+        if (element >= 0 && dweight != NULL) {
+            dweight[i] += dy[o] * x[element];
         }
     }
 }
@@ -150,17 +123,6 @@ static void clear(matrix dx)
     if (dx.memory != NULL) {
         memset(dx.memory, 0, (size_t)matrix_count(dx) * sizeof(double));
     }
-}
-
-/* The element of X that tap k of an output position reads in channel c, -1 outside. */
-static int64_t tap_element(const conv_shape *s, int64_t position, int64_t c, int64_t k)
-{
-    const int64_t width = s->window.kernel_width;
-    const place at = place_at(s, position);
-    const tap t = tap_at(&s->window, at.row, at.column, k / width, k % width);
-    return is_inside(s, t)
-               ? ((at.sample * s->in.height + t.row) * s->in.width + t.column) * s->channels_in + c
-               : -1;
 }
 
 grail_status ref_depthwise(const operation *o)
@@ -212,10 +174,9 @@ grail_status ref_conv2d_gradient(const operation *o)
     const matrix *m = o->m;
     double *dbias = m[5].memory;
     clear(m[3]);
-    for (int64_t index = 0; index < place_count(s); index++) {
-        const double *dy = host_row(m[2], index);
-        convolve_back(s, place_at(s, index), m[0].memory, m[1].memory, dy, m[3].memory,
-                      m[4].memory);
+    for (int64_t position = 0; position < position_count(s); position++) {
+        const double *dy = host_row(m[2], position);
+        convolve_back(s, position, m[0].memory, m[1].memory, dy, m[3].memory, m[4].memory);
         for (int64_t c = 0; dbias != NULL && c < s->channels_out; c++) {
             dbias[c] += dy[c];
         }
@@ -223,30 +184,15 @@ grail_status ref_conv2d_gradient(const operation *o)
     return GRAIL_OK;
 }
 
-/* The element of x that is the first largest of a window in channel c. */
-static int64_t largest_element(const conv_shape *s, place at, int64_t c, const double *x)
-{
-    const int64_t width = s->window.kernel_width;
-    int64_t largest = -1;
-    for (int64_t k = 0; k < s->window.kernel_height * width; k++) {
-        const tap t = tap_at(&s->window, at.row, at.column, k / width, k % width);
-        if (is_inside(s, t)) {
-            const int64_t element = pixel(s, x, at.sample, t) - x + c;
-            largest = largest < 0 || x[element] > x[largest] ? element : largest;
-        }
-    }
-    return largest;
-}
-
 grail_status ref_max_pool_gradient(const operation *o)
 {
-    const conv_shape *s = o->with.conv;
     const double *dy = o->m[1].memory;
     double *dx = o->m[2].memory;
     clear(o->m[2]);
     for (int64_t i = 0; i < matrix_count(o->m[1]); i++) {
-        const place at = place_at(s, i / s->channels_out);
-        const int64_t element = largest_element(s, at, i % s->channels_out, o->m[0].memory);
+        const int64_t channels = o->m[1].columns;
+        const int64_t element =
+            largest_element(o->with.conv, i / channels, i % channels, o->m[0].memory);
         if (element >= 0) {
             dx[element] += dy[i];
         }
