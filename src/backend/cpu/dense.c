@@ -1,7 +1,7 @@
 /* Cholesky, its solve, and eigenvalues in f64, over the blocked products of BLAS and LAPACK. */
 #include "backend/cpu/blas.h"
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/lanes.h"
 #include "backend/cpu/tiles.h"
 
 #include "base/parallel.h"
@@ -9,26 +9,7 @@
 #include <lapacke.h>
 #include <math.h>
 
-/* sum_p a[p] b[p] in independent parts, which vector registers can hold. */
-CPU_CLONES static double dot(int64_t count, const double *a, const double *b)
-{
-    enum { LANES = 16 };
-    double lanes[LANES] = {0.0};
-    const int64_t vectors_end = count / LANES * LANES;
-    for (int64_t p = 0; p < vectors_end; p += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            lanes[lane] += a[p + lane] * b[p + lane];
-        }
-    }
-    for (int64_t p = vectors_end; p < count; p++) {
-        lanes[p - vectors_end] += a[p] * b[p];
-    }
-    double sum = 0.0;
-    for (int lane = 0; lane < LANES; lane++) {
-        sum += lanes[lane];
-    }
-    return sum;
-}
+LANE_SUM(dot, (int64_t count, const double *a, const double *b), a[i] * b[i])
 
 /* Row by row, for blocks that fit the first-level cache. The first pivot that is not positive, or
  * -1. */
@@ -60,95 +41,87 @@ static int64_t solve_grain(int64_t rows)
 }
 
 typedef struct triangle_job {
-    int64_t n;
-    const double *l;
-    int64_t l_stride;
-    double *b;
-    int64_t b_stride;
+    matrix l, b;
 } triangle_job;
 
-/* B <- B L^-T */
+/* B <- B L^-T, or B L^-1 */
+static void solve_rows(const triangle_job *job, bool transpose, int64_t begin, int64_t end)
+{
+    blas_dtrsm(transpose, end - begin, job->l.rows, job->l.memory, job->l.stride,
+               host_row(job->b, begin), job->b.stride);
+}
+
 static void solve_forward(int64_t begin, int64_t end, void *context)
 {
-    const triangle_job *job = context;
-    blas_dtrsm(true, end - begin, job->n, job->l, job->l_stride, job->b + begin * job->b_stride,
-               job->b_stride);
+    solve_rows(context, true, begin, end);
 }
 
 /* X L L^T = B: Y = B L^-T, X = Y L^-1. */
 static void solve_both(int64_t begin, int64_t end, void *context)
 {
-    const triangle_job *job = context;
-    solve_forward(begin, end, context);
-    blas_dtrsm(false, end - begin, job->n, job->l, job->l_stride, job->b + begin * job->b_stride,
-               job->b_stride);
+    solve_rows(context, true, begin, end);
+    solve_rows(context, false, begin, end);
 }
 
 grail_status cpu_cholesky_solve(const operation *o)
 {
-    const matrix l = o->m[0];
-    const matrix b = o->m[1];
-    triangle_job job = {l.rows, l.memory, l.stride, b.memory, b.stride};
-    parallel_for(b.rows, solve_grain(b.rows), solve_both, &job);
+    triangle_job job = {o->m[0], o->m[1]};
+    parallel_for(job.b.rows, solve_grain(job.b.rows), solve_both, &job);
     return GRAIL_OK;
 }
 
 typedef struct update_job {
     tiling tiles;
-    int64_t k;
-    const double *a;
-    double *c;
-    int64_t stride;
+    matrix a, c;
 } update_job;
 
 static void update_tiles(int64_t begin, int64_t end, void *context)
 {
     const update_job *job = context;
+    const matrix a = job->a;
     for (int64_t index = begin; index < end; index++) {
         const tile t = tiling_at(&job->tiles, index);
-        const double *left = job->a + t.i0 * job->stride;
-        double *c = job->c + t.i0 * job->stride + t.j0;
+        double *c = host_element(job->c, t.i0, t.j0);
         if (tile_on_diagonal(&job->tiles, &t)) {
-            blas_dsyrk_subtract(t.width, job->k, left, job->stride, c, job->stride);
+            blas_dsyrk_subtract(t.width, a.columns, host_row(a, t.i0), a.stride, c, job->c.stride);
         } else {
-            blas_dgemm(false, true, t.height, t.width, job->k, -1.0, left, job->stride,
-                       job->a + t.j0 * job->stride, job->stride, 1.0, c, job->stride);
+            blas_dgemm(false, true, t.height, t.width, a.columns, -1.0, host_row(a, t.i0), a.stride,
+                       host_row(a, t.j0), a.stride, 1.0, c, job->c.stride);
         }
     }
 }
 
-/* Lower triangle of C[n, n] -= A[n, k] A^T, both inside one matrix. */
-static void subtract_square(int64_t n, int64_t k, const double *a, double *c, int64_t stride)
+/* Lower triangle of C[n, n] -= A[n, k] A^T */
+static void subtract_square(matrix a, matrix c)
 {
     enum { TILE = 512 };
-    update_job job = {tiling_new(true, n, n, TILE), k, a, c, stride};
+    update_job job = {tiling_new(true, c.rows, c.rows, TILE), a, c};
     parallel_for(tiling_count(&job.tiles), 1, update_tiles, &job);
 }
 
 /* [A11; A21 A22]: A11 = L11 L11^T, L21 = A21 L11^-T, A22 - L21 L21^T = L22 L22^T. The recursion
  * puts nearly all work into large products. */
-static int64_t factor(int64_t n, double *a, int64_t stride)
+static int64_t factor(matrix a)
 {
     enum { SMALL = 64 };
-    if (n <= SMALL) {
-        return cholesky_small(n, a, stride);
+    if (a.rows <= SMALL) {
+        return cholesky_small(a.rows, a.memory, a.stride);
     }
-    const int64_t half = (n / 2 + SMALL - 1) / SMALL * SMALL;
-    double *below = a + half * stride;
-    const int64_t pivot = factor(half, a, stride);
+    const halves h = halves_of(a, SMALL);
+    const int64_t pivot = factor(h.head);
     if (pivot >= 0) {
         return pivot;
     }
-    triangle_job job = {half, a, stride, below, stride};
-    parallel_for(n - half, solve_grain(n - half), solve_forward, &job);
-    subtract_square(n - half, half, below, below + half, stride);
-    const int64_t rest = factor(n - half, below + half, stride);
-    return rest >= 0 ? half + rest : -1;
+    triangle_job job = {h.head, h.below};
+    parallel_for(h.below.rows, solve_grain(h.below.rows), solve_forward, &job);
+    subtract_square(h.below, h.corner);
+    const int64_t rest = factor(h.corner);
+    return rest >= 0 ? h.head.rows + rest : -1;
 }
 
 grail_status cpu_cholesky(const operation *o)
 {
-    *o->with.index = factor(o->m[0].rows, o->m[0].memory, o->m[0].stride);
+    *o->with.index = factor(o->m[0]);
     return GRAIL_OK;
 }
 

@@ -2,6 +2,7 @@
  * position at once, tap by tap. */
 #include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/reductions.h"
 #include "backend/cpu/taps.h"
 
 #include "base/parallel.h"
@@ -19,14 +20,6 @@ CPU_CLONES static void add_products(int64_t count, const float *a, const float *
 {
     for (int64_t i = 0; i < count; i++) {
         sums[i] += a[i] * b[i];
-    }
-}
-
-CPU_CLONES static void add_exact_products(int64_t count, const float *a, const float *b,
-                                          double *sums)
-{
-    for (int64_t i = 0; i < count; i++) {
-        sums[i] += (double)a[i] * (double)b[i];
     }
 }
 
@@ -100,8 +93,8 @@ static void sum_taps(int64_t begin, int64_t end, void *context)
         for (int64_t index = 0; index < s->samples * s->out.height * s->out.width; index++) {
             const int64_t from = tap_element(s, index, k);
             if (from >= 0) {
-                add_exact_products(count, job->x + from + first, job->dy + index * channels + first,
-                                   sums);
+                accumulate_products(count, job->x + from + first,
+                                    job->dy + index * channels + first, sums);
             }
         }
         for (int64_t c = 0; c < count; c++) {

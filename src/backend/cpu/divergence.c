@@ -1,14 +1,13 @@
 /* The divergence between rows of logits and its gradient: f32 exponentials, f64 sums. */
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/lanes.h"
 #include "backend/cpu/reductions.h"
 #include "backend/cpu/special.h"
 
 #include <float.h>
 #include <math.h>
 
-/* LANES are independent partial sums, so that a compiler may keep them in vector registers. */
-enum { BLOCK = 512, LANES = 16 };
+enum { BLOCK = 512 };
 
 /* softmax(x)[i] = exp(x[i] - largest) / total */
 typedef struct softmax_row {
@@ -42,30 +41,14 @@ static inline double kept_finite(float x)
 
 /* p (a - b - shift). What logits of minus infinity hide is kept finite, so that the term is 0 where
  * p vanishes, however far b is; NaN stays. */
-static inline double term(float p, float a, float b, double shift)
+static inline double term_of(float p, float a, float b, double shift)
 {
     return (double)p * (kept_finite(a) - kept_finite(b) - shift);
 }
 
-CPU_CLONES static double sum_of_terms(int64_t count, const float *p, const float *a, const float *b,
-                                      double shift)
-{
-    double lanes[LANES] = {0.0};
-    const int64_t vectors_end = count / LANES * LANES;
-    for (int64_t i = 0; i < vectors_end; i += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            lanes[lane] += term(p[i + lane], a[i + lane], b[i + lane], shift);
-        }
-    }
-    for (int64_t i = vectors_end; i < count; i++) {
-        lanes[i - vectors_end] += term(p[i], a[i], b[i], shift);
-    }
-    double sum = 0.0;
-    for (int lane = 0; lane < LANES; lane++) {
-        sum += lanes[lane];
-    }
-    return sum;
-}
+LANE_SUM(sum_of_terms,
+         (int64_t count, const float *p, const float *a, const float *b, double shift),
+         term_of(p[i], a[i], b[i], shift))
 
 CPU_CLONES static void slopes(int64_t count, const float *p, float p_factor, const float *q,
                               float q_factor, float *gradient)

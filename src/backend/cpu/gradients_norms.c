@@ -10,11 +10,6 @@
 
 #include <math.h>
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Sums over rows for the gradients of a norm's parameters. */
 typedef struct parameter_sums {
     int64_t parts, part_rows;
@@ -151,13 +146,6 @@ CPU_CLONES static void add_to_weight(int64_t count, const row_terms *t, const fl
     }
 }
 
-CPU_CLONES static void add_to_bias(int64_t count, const float *dy, double *sums)
-{
-    for (int64_t i = 0; i < count; i++) {
-        sums[i] += (double)dy[i];
-    }
-}
-
 /* dx may be dy. */
 CPU_CLONES static void gradient_row(int64_t count, const row_terms *t, const float *x,
                                     const float *weight, const float *dy, float *dx)
@@ -193,73 +181,59 @@ static void norm_parts(int64_t begin, int64_t end, void *context)
                 add_to_weight(n->width, &terms, x, dy, dweight);
             }
             if (dbias != NULL) {
-                add_to_bias(n->width, dy, dbias);
+                accumulate_row(n->width, dy, dbias);
             }
             gradient_row(n->width, &terms, x, n->weight, dy, n->dx + r * n->width);
         }
     }
 }
 
-static grail_status run_norm(norm_gradient *n, void *dweight, void *dbias)
+/* m: X, the weight or nothing, dY, dX, dweight, dbias. Without parameters there are no sums, and
+ * nothing is allocated that could be refused. */
+static grail_status run_norm(terms_function terms, int64_t width, double epsilon, const matrix *m)
 {
     grail_status status = GRAIL_OK;
-    TRY(sums_open(n->rows, n->width, dweight, dbias, &n->sums));
-    run_parts(&n->sums, norm_parts, n);
+    norm_gradient n = {.terms = terms,
+                       .rows = width > 0 ? matrix_count(m[0]) / width : 0,
+                       .width = width,
+                       .epsilon = epsilon,
+                       .x = m[0].memory,
+                       .weight = m[1].memory,
+                       .dy = m[2].memory,
+                       .dx = m[3].memory};
+    TRY(sums_open(n.rows, n.width, m[4].memory, m[5].memory, &n.sums));
+    run_parts(&n.sums, norm_parts, &n);
 out:
-    sums_free(&n->sums);
+    sums_free(&n.sums);
     return status;
 }
 
 grail_status cpu_rms_norm_gradient(const operation *o)
 {
-    const matrix *m = o->m;
-    norm_gradient n = {.terms = rms_terms,
-                       .rows = matrix_count(m[0]) / m[1].columns,
-                       .width = m[1].columns,
-                       .epsilon = o->with.epsilon,
-                       .x = m[0].memory,
-                       .weight = m[1].memory,
-                       .dy = m[2].memory,
-                       .dx = m[3].memory};
-    return run_norm(&n, m[4].memory, NULL);
+    return run_norm(rms_terms, o->m[1].columns, o->with.epsilon, o->m);
 }
 
 grail_status cpu_layer_norm_gradient(const operation *o)
 {
-    const matrix *m = o->m;
-    norm_gradient n = {.terms = layer_terms,
-                       .rows = m[0].rows,
-                       .width = m[0].columns,
-                       .epsilon = o->with.epsilon,
-                       .x = m[0].memory,
-                       .weight = m[1].memory,
-                       .dy = m[2].memory,
-                       .dx = m[3].memory};
-    return run_norm(&n, m[4].memory, m[5].memory);
+    return run_norm(layer_terms, o->m[0].columns, o->with.epsilon, o->m);
 }
 
-/* Without parameters there are no sums, and nothing is allocated that could be refused. */
 grail_status cpu_unit_length_gradient(const operation *o)
 {
-    const matrix *m = o->m;
-    norm_gradient n = {.terms = unit_terms,
-                       .rows = m[0].rows,
-                       .width = m[0].columns,
-                       .epsilon = 1e-12,
-                       .x = m[0].memory,
-                       .dy = m[1].memory,
-                       .dx = m[2].memory};
-    return run_norm(&n, NULL, NULL);
+    const matrix m[6] = {o->m[0], no_matrix, o->m[1], o->m[2]};
+    return run_norm(unit_terms, m[0].columns, 1e-12, m);
 }
 
 typedef struct batch_gradient {
-    int64_t rows, width;
-    double epsilon;
-    const float *x, *mean, *variance, *dy;
+    const operation *operation;
     const float *factor; /* weight / s of each column */
-    float *dx;           /* or NULL */
     parameter_sums sums;
 } batch_gradient;
+
+static double deviation_of(const operation *o, int64_t c)
+{
+    return sqrt((double)((const float *)o->m[2].memory)[c] + o->with.epsilon);
+}
 
 /* sums[c] += sum over rows of dy (x - mean) */
 CPU_CLONES static void add_centred(int64_t rows, int64_t width, const float *x, const float *mean,
@@ -285,15 +259,17 @@ CPU_CLONES static void multiply_columns(int64_t rows, int64_t width, const float
 static void batch_rows(const batch_gradient *n, int64_t first, int64_t rows, double *dweight,
                        double *dbias)
 {
-    const int64_t at = first * n->width;
+    const matrix *m = n->operation->m;
+    const int64_t width = m[0].columns;
+    const float *dy = host_row(m[4], first);
     if (dweight != NULL) {
-        add_centred(rows, n->width, n->x + at, n->mean, n->dy + at, dweight);
+        add_centred(rows, width, host_row(m[0], first), m[1].memory, dy, dweight);
     }
     for (int64_t r = 0; dbias != NULL && r < rows; r++) {
-        add_to_bias(n->width, n->dy + at + r * n->width, dbias);
+        accumulate_row(width, dy + r * width, dbias);
     }
-    if (n->dx != NULL) {
-        multiply_columns(rows, n->width, n->factor, n->dy + at, n->dx + at);
+    if (m[5].memory != NULL) {
+        multiply_columns(rows, width, n->factor, dy, host_row(m[5], first));
     }
 }
 
@@ -301,26 +277,19 @@ static void batch_rows(const batch_gradient *n, int64_t first, int64_t rows, dou
 static void batch_parts(int64_t begin, int64_t end, void *context)
 {
     const batch_gradient *n = context;
-    const int64_t step = host_rows_grain(n->width);
+    const matrix x = n->operation->m[0];
+    const int64_t step = host_rows_grain(x.columns);
     for (int64_t part = begin; part < end; part++) {
-        double *dweight = sums_of(n->sums.weight, n->width, part);
-        double *dbias = sums_of(n->sums.bias, n->width, part);
+        double *dweight = sums_of(n->sums.weight, x.columns, part);
+        double *dbias = sums_of(n->sums.bias, x.columns, part);
         const int64_t first = part * n->sums.part_rows;
-        const int64_t last = smaller(first + n->sums.part_rows, n->rows);
+        const int64_t last = smaller(first + n->sums.part_rows, x.rows);
         for (int64_t r = first; r < last; r += step) {
             batch_rows(n, r, smaller(step, last - r), dweight, dbias);
         }
-        for (int64_t c = 0; dweight != NULL && c < n->width; c++) {
-            dweight[c] /= sqrt((double)n->variance[c] + n->epsilon);
+        for (int64_t c = 0; dweight != NULL && c < x.columns; c++) {
+            dweight[c] /= deviation_of(n->operation, c);
         }
-    }
-}
-
-static void set_factors(const batch_gradient *n, const float *weight, float *factor)
-{
-    for (int64_t c = 0; c < n->width; c++) {
-        const double deviation = sqrt((double)n->variance[c] + n->epsilon);
-        factor[c] = (float)((weight == NULL ? 1.0 : (double)weight[c]) / deviation);
     }
 }
 
@@ -328,19 +297,15 @@ grail_status cpu_batch_norm_gradient(const operation *o)
 {
     grail_status status = GRAIL_OK;
     const matrix *m = o->m;
+    const float *weight = m[3].memory;
     float *factor = NULL;
-    batch_gradient n = {.rows = m[0].rows,
-                        .width = m[0].columns,
-                        .epsilon = o->with.epsilon,
-                        .x = m[0].memory,
-                        .mean = m[1].memory,
-                        .variance = m[2].memory,
-                        .dy = m[4].memory,
-                        .dx = m[5].memory};
-    TRY(memory_new_unset(&factor, (size_t)n.width, sizeof *factor));
-    set_factors(&n, m[3].memory, factor);
+    batch_gradient n = {.operation = o};
+    TRY(memory_new_unset(&factor, (size_t)m[0].columns, sizeof *factor));
+    for (int64_t c = 0; c < m[0].columns; c++) {
+        factor[c] = (float)((weight == NULL ? 1.0 : (double)weight[c]) / deviation_of(o, c));
+    }
     n.factor = factor;
-    TRY(sums_open(n.rows, n.width, m[6].memory, m[7].memory, &n.sums));
+    TRY(sums_open(m[0].rows, m[0].columns, m[6].memory, m[7].memory, &n.sums));
     run_parts(&n.sums, batch_parts, &n);
 out:
     sums_free(&n.sums);

@@ -2,7 +2,6 @@
  * one tile of C at a time, are added into f64. A Gram is the case Y = X, where only the lower tiles
  * are formed. Nothing of the size of C is allocated. */
 #include "backend/cpu/blas.h"
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/tasks.h"
 #include "backend/cpu/tiles.h"
@@ -15,45 +14,19 @@ enum { TILE = 768, PANEL = 4096 };
 
 typedef struct product {
     tiling tiles; /* of C; lower when y is x */
-    int64_t rows;
-    const float *y;
-    int64_t y_stride;
-    const float *x;
-    int64_t x_stride;
-    double *c;
+    matrix y, x, c;
 } product;
 
 /* sums[height, TILE] = the tile of Y[first .. first + rows - 1]^T X[same] in f32. */
 static void multiply_tile(const product *p, const tile *t, int64_t first, int64_t rows, float *sums)
 {
-    const float *x = p->x + first * p->x_stride + t->j0;
-    const float *y = p->y + first * p->y_stride + t->i0;
+    const float *x = host_element(p->x, first, t->j0);
     if (tile_on_diagonal(&p->tiles, t)) {
-        blas_ssyrk(t->width, rows, x, p->x_stride, sums, TILE);
+        blas_ssyrk(t->width, rows, x, p->x.stride, sums, TILE);
     } else {
-        blas_sgemm(true, false, t->height, t->width, rows, 1.0F, y, p->y_stride, x, p->x_stride,
-                   0.0F, sums, TILE);
+        blas_sgemm(true, false, t->height, t->width, rows, 1.0F, host_element(p->y, first, t->i0),
+                   p->y.stride, x, p->x.stride, 0.0F, sums, TILE);
     }
-}
-
-/* Adds rows begin .. end-1 of the tile to C. */
-CPU_CLONES static void add_tile(const product *p, const tile *t, int64_t begin, int64_t end,
-                                const float *sums)
-{
-    const bool diagonal = tile_on_diagonal(&p->tiles, t);
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t width = diagonal ? i + 1 : t->width;
-        const float *from = sums + i * TILE;
-        double *to = p->c + (t->i0 + i) * p->tiles.n + t->j0;
-        for (int64_t j = 0; j < width; j++) {
-            to[j] += (double)from[j];
-        }
-    }
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 static void sum_tile(int64_t task, int64_t worker, float *scratch, void *context)
@@ -61,9 +34,9 @@ static void sum_tile(int64_t task, int64_t worker, float *scratch, void *context
     (void)worker;
     const product *p = context;
     const tile t = tiling_at(&p->tiles, task);
-    for (int64_t first = 0; first < p->rows; first += PANEL) {
-        multiply_tile(p, &t, first, smaller(PANEL, p->rows - first), scratch);
-        add_tile(p, &t, 0, t.height, scratch);
+    for (int64_t first = 0; first < p->x.rows; first += PANEL) {
+        multiply_tile(p, &t, first, smaller(PANEL, p->x.rows - first), scratch);
+        tile_add(&p->tiles, &t, 0, t.height, scratch, TILE, p->c.memory);
     }
 }
 
@@ -89,7 +62,7 @@ static void multiply_parts(int64_t begin, int64_t end, void *context)
     const batch *b = context;
     for (int64_t part = begin; part < end; part++) {
         const int64_t first = b->first + part * PART;
-        multiply_tile(b->product, &b->tile, first, smaller(PART, b->product->rows - first),
+        multiply_tile(b->product, &b->tile, first, smaller(PART, b->product->x.rows - first),
                       part_sums(b, part));
     }
 }
@@ -98,7 +71,8 @@ static void add_parts(int64_t begin, int64_t end, void *context)
 {
     const batch *b = context;
     for (int64_t part = 0; part < b->parts; part++) {
-        add_tile(b->product, &b->tile, begin, end, part_sums(b, part));
+        tile_add(&b->product->tiles, &b->tile, begin, end, part_sums(b, part), TILE,
+                 b->product->c.memory);
     }
 }
 
@@ -107,10 +81,10 @@ static grail_status sum_single_tile(const product *p)
     enum { ADD_ROWS = 32 };
     grail_status status = GRAIL_OK;
     batch b = {.product = p, .tile = tiling_at(&p->tiles, 0)};
-    const int64_t at_once = smaller(parallel_threads(), (p->rows + PART - 1) / PART);
+    const int64_t at_once = smaller(parallel_threads(), (p->x.rows + PART - 1) / PART);
     TRY(memory_new_unset(&b.sums, (size_t)(at_once * b.tile.height * TILE), sizeof *b.sums));
-    for (; b.first < p->rows; b.first += b.parts * PART) {
-        b.parts = smaller(at_once, (p->rows - b.first + PART - 1) / PART);
+    for (; b.first < p->x.rows; b.first += b.parts * PART) {
+        b.parts = smaller(at_once, (p->x.rows - b.first + PART - 1) / PART);
         parallel_for(b.parts, 1, multiply_parts, &b);
         parallel_for(b.tile.height, ADD_ROWS, add_parts, &b);
     }
@@ -123,12 +97,7 @@ out:
 /* C += Y^T X */
 static grail_status sum_products(matrix y, matrix x, bool lower, matrix c)
 {
-    product p = {.rows = x.rows,
-                 .y = y.memory,
-                 .y_stride = y.stride,
-                 .x = x.memory,
-                 .x_stride = x.stride,
-                 .c = c.memory};
+    product p = {.y = y, .x = x, .c = c};
     if (x.rows == 0 || matrix_count(c) == 0) {
         return GRAIL_OK;
     }

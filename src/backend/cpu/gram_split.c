@@ -45,11 +45,6 @@ static grail_status parts_init(int count, int64_t rows, int64_t width, parts *p)
     return GRAIL_OK;
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 CPU_CLONES static void round_row(int64_t count, const float *x, uint16_t *high)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -162,18 +157,10 @@ typedef struct addition {
     double *c;
 } addition;
 
-CPU_CLONES static void add_rows(int64_t begin, int64_t end, void *context)
+static void add_rows(int64_t begin, int64_t end, void *context)
 {
     const addition *a = context;
-    const bool diagonal = tile_on_diagonal(a->tiles, a->tile);
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t width = diagonal ? i + 1 : a->tile->width;
-        const float *from = a->sums + i * a->tile->width;
-        double *to = a->c + (a->tile->i0 + i) * a->tiles->n + a->tile->j0;
-        for (int64_t j = 0; j < width; j++) {
-            to[j] += (double)from[j];
-        }
-    }
+    tile_add(a->tiles, a->tile, begin, end, a->sums, a->tile->width, a->c);
 }
 
 static grail_status add_panel(const tiling *tiles, const parts *y, const parts *x, float *sums,

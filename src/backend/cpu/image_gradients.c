@@ -31,28 +31,12 @@ static bool overruns_in_onednn(const window2d *w)
     return w->kernel_height == 1 && w->kernel_width == 1 && w->stride > 1;
 }
 
-/* dweight += dY^T patches(X), some output rows at a time. */
-static grail_status add_by_products(const conv_shape *s, matrix x, matrix dy, matrix dweight)
+/* dweight += dY^T patches(X) */
+static grail_status add_by_patches(const operation *o, int64_t first, matrix patches)
 {
-    grail_status status = GRAIL_OK;
-    const int64_t width = s->out.width;
-    const int64_t rows = s->samples * s->out.height;
-    const int64_t step = cpu_patch_step(s);
-    float *memory = NULL;
-    TRY(memory_new_unset(&memory, (size_t)(step * width * dweight.columns), sizeof memory[0]));
-    for (int64_t row = 0; row < rows; row += step) {
-        const int64_t end = row + step < rows ? row + step : rows;
-        const matrix patches =
-            host_matrix(GRAIL_DTYPE_F32, memory, (end - row) * width, dweight.columns);
-        TRY(cpu_patches(
-            &(operation){.m = {x, patches}, .with = {.conv = s, .begin = row, .end = end}}));
-        TRY(cpu_product(
-            &(operation){.m = {matrix_rows(dy, row * width, patches.rows), patches, dweight},
-                         .with = {.transpose_a = true, .beta = 1.0}}));
-    }
-out:
-    memory_free(memory);
-    return status;
+    const matrix dy = matrix_rows(o->m[2], first, patches.rows);
+    return cpu_product(
+        &(operation){.m = {dy, patches, o->m[4]}, .with = {.transpose_a = true, .beta = 1.0}});
 }
 
 /* oneDNN was faster than products with patches for 3 x 3 kernels of 64 to 512 channels, even where
@@ -72,7 +56,7 @@ grail_status cpu_conv2d_gradient(const operation *o)
     }
     if (dweight.memory != NULL) {
         CHECK(overruns_in_onednn(&s->window)
-                  ? add_by_products(s, x, dy, dweight)
+                  ? cpu_over_patches(o, add_by_patches)
                   : onednn_add_weight_gradient(s, x.memory, dy.memory, dweight.memory));
     }
     if (o->m[5].memory != NULL) {
@@ -80,12 +64,6 @@ grail_status cpu_conv2d_gradient(const operation *o)
     }
     return GRAIL_OK;
 }
-
-typedef struct pool_job {
-    const conv_shape *shape;
-    const float *x, *dy;
-    float *dx;
-} pool_job;
 
 /* Channels whose largest elements are looked for at once. */
 enum { CHANNELS = 64 };
@@ -143,26 +121,26 @@ static void pass_to_largest(const conv_shape *s, int64_t row, int64_t column, in
 /* Windows of one sample may overlap: it is one thread's. */
 static void pool_samples(int64_t begin, int64_t end, void *context)
 {
-    const pool_job *job = context;
-    const conv_shape *s = job->shape;
+    const operation *o = context;
+    const conv_shape *s = o->with.conv;
     const int64_t channels = s->channels_in;
-    const int64_t inputs = s->in.height * s->in.width * channels;
+    const int64_t inputs = s->in.height * s->in.width;
     const int64_t positions = s->out.height * s->out.width;
-    memset(job->dx + begin * inputs, 0, (size_t)((end - begin) * inputs) * sizeof(float));
+    memset(host_row(o->m[2], begin * inputs), 0,
+           (size_t)((end - begin) * inputs * channels) * sizeof(float));
     for (int64_t index = begin * positions; index < end * positions; index++) {
         const int64_t first = index / positions * inputs;
         const int64_t row = index % positions / s->out.width;
         for (int64_t c = 0; c < channels; c += CHANNELS) {
-            pass_to_largest(s, row, index % s->out.width,
-                            channels - c < CHANNELS ? channels - c : CHANNELS, job->x + first + c,
-                            job->dy + index * channels + c, job->dx + first + c);
+            pass_to_largest(s, row, index % s->out.width, smaller(channels - c, CHANNELS),
+                            host_element(o->m[0], first, c), host_element(o->m[1], index, c),
+                            host_element(o->m[2], first, c));
         }
     }
 }
 
 grail_status cpu_max_pool_gradient(const operation *o)
 {
-    pool_job job = {o->with.conv, o->m[0].memory, o->m[1].memory, o->m[2].memory};
-    parallel_for(job.shape->samples, 1, pool_samples, &job);
+    parallel_for(o->with.conv->samples, 1, pool_samples, (void *)(uintptr_t)o);
     return GRAIL_OK;
 }

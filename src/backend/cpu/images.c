@@ -21,12 +21,28 @@ static int64_t row_of_weight(const conv_shape *s)
     return s->channels_in * s->window.kernel_height * s->window.kernel_width;
 }
 
-int64_t cpu_patch_step(const conv_shape *s)
+grail_status cpu_over_patches(const operation *o, patches_use use)
 {
     enum { PATCHES = 1 << 21 };
+    grail_status status = GRAIL_OK;
+    const conv_shape *s = o->with.conv;
+    const int64_t width = s->out.width;
     const int64_t rows = s->samples * s->out.height;
-    const int64_t most = PATCHES / (s->out.width * row_of_weight(s));
-    return most < 1 ? 1 : most < rows ? most : rows;
+    const int64_t most = PATCHES / (width * row_of_weight(s));
+    const int64_t step = most < 1 ? 1 : smaller(most, rows);
+    float *memory = NULL;
+    TRY(memory_new_unset(&memory, (size_t)(step * width * row_of_weight(s)), sizeof memory[0]));
+    for (int64_t row = 0; row < rows; row += step) {
+        const int64_t end = smaller(row + step, rows);
+        const matrix patches =
+            host_matrix(GRAIL_DTYPE_F32, memory, (end - row) * width, row_of_weight(s));
+        TRY(cpu_patches(
+            &(operation){.m = {o->m[0], patches}, .with = {.conv = s, .begin = row, .end = end}}));
+        TRY(use(o, row * width, patches));
+    }
+out:
+    memory_free(memory);
+    return status;
 }
 
 /* oneDNN reads the entire weight for every image. Where that is much for few positions, a product
@@ -47,28 +63,11 @@ typedef struct conv_products {
                              const float *bias, bool accumulate, bool relu, float *y);
 } conv_products;
 
-/* Y = patches(X) W^T + bias, some output rows at a time so that their patches stay in cache. */
-static grail_status convolve_by_product(const operation *o, matrix y)
+/* Y = patches(X) W^T + bias */
+static grail_status multiply_patches(const operation *o, int64_t first, matrix patches)
 {
-    grail_status status = GRAIL_OK;
-    const conv_shape *s = o->with.conv;
-    const int64_t width = s->out.width;
-    const int64_t rows = s->samples * s->out.height;
-    const int64_t step = cpu_patch_step(s);
-    float *memory = NULL;
-    TRY(memory_new_unset(&memory, (size_t)(step * width * row_of_weight(s)), sizeof memory[0]));
-    for (int64_t row = 0; row < rows; row += step) {
-        const int64_t end = row + step < rows ? row + step : rows;
-        const matrix patches =
-            host_matrix(GRAIL_DTYPE_F32, memory, (end - row) * width, row_of_weight(s));
-        const matrix made = matrix_rows(y, row * width, patches.rows);
-        TRY(cpu_patches(
-            &(operation){.m = {o->m[0], patches}, .with = {.conv = s, .begin = row, .end = end}}));
-        TRY(cpu_linear(&(operation){.m = {patches, o->m[1], o->m[2], made}}));
-    }
-out:
-    memory_free(memory);
-    return status;
+    const matrix made = matrix_rows(o->m[4], first, patches.rows);
+    return cpu_linear(&(operation){.m = {patches, o->m[1], o->m[2], made}});
 }
 
 static grail_status convolve_as_asked(const conv_products *by, const operation *o, bool accumulate,
@@ -92,7 +91,9 @@ static grail_status convolve_apart(const conv_products *by, const operation *o)
         product = host_matrix(GRAIL_DTYPE_F32, owned, y.rows, y.columns);
     }
     if (by->by_patches && prefers_product(o->with.conv)) {
-        TRY(convolve_by_product(o, product));
+        const operation into = {.m = {o->m[0], o->m[1], o->m[2], no_matrix, product},
+                                .with.conv = o->with.conv};
+        TRY(cpu_over_patches(&into, multiply_patches));
     } else {
         TRY(convolve_as_asked(by, o, false, false, product));
     }
@@ -144,13 +145,6 @@ grail_status cpu_max_pool(const operation *o)
                : onednn_maximum(o->with.conv, o->m[0].memory, o->m[1].memory);
 }
 
-typedef struct patch_job {
-    const conv_shape *shape;
-    const float *x;
-    int64_t first; /* output row that `p` begins with */
-    float *p;
-} patch_job;
-
 /* Taps of one output position that are looked up at once: pointers to their channels. */
 enum { TAPS = 64 };
 
@@ -173,60 +167,62 @@ static const float *find_tap(const conv_shape *s, const float *sample, int64_t r
     return position < 0 ? NULL : sample + position * s->channels_in;
 }
 
+/* Rows of output positions, counted from the first that is made. */
 static void patch_rows(int64_t begin, int64_t end, void *context)
 {
-    const patch_job *job = context;
-    const conv_shape *s = job->shape;
+    const operation *o = context;
+    const conv_shape *s = o->with.conv;
     const int64_t taps = s->window.kernel_height * s->window.kernel_width;
     const float *tap[TAPS];
-    float *out = job->p + begin * s->out.width * s->channels_in * taps;
     for (int64_t index = begin * s->out.width; index < end * s->out.width; index++) {
-        const int64_t row = job->first + index / s->out.width;
-        const float *sample =
-            job->x + row / s->out.height * s->in.height * s->in.width * s->channels_in;
+        const int64_t row = o->with.begin + index / s->out.width;
+        const float *sample = host_row(o->m[0], row / s->out.height * s->in.height * s->in.width);
+        float *out = host_row(o->m[1], index);
         for (int64_t k0 = 0; k0 < taps; k0 += TAPS) {
-            const int64_t count = taps - k0 < TAPS ? taps - k0 : TAPS;
+            const int64_t count = smaller(taps - k0, TAPS);
             for (int64_t k = 0; k < count; k++) {
                 tap[k] = find_tap(s, sample, row % s->out.height, index % s->out.width, k0 + k);
             }
             interleave(s->channels_in, count, tap, taps, out + k0);
         }
-        out += s->channels_in * taps;
     }
 }
 
 grail_status cpu_patches(const operation *o)
 {
     const conv_shape *s = o->with.conv;
-    patch_job job = {s, o->m[0].memory, o->with.begin, o->m[1].memory};
     parallel_for(o->with.end - o->with.begin, host_rows_grain(s->out.width * row_of_weight(s)),
-                 patch_rows, &job);
+                 patch_rows, (void *)(uintptr_t)o);
     return GRAIL_OK;
 }
 
-typedef struct mean_job {
-    int64_t positions, width;
-    const float *x;
-    float *y;
-} mean_job;
+/* sum[count] = sums over rows that lie `width` apart. */
+CPU_CLONES static void sum_rows(int64_t rows, int64_t count, int64_t width, const float *x,
+                                double *sum)
+{
+    memset(sum, 0, (size_t)count * sizeof *sum);
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t c = 0; c < count; c++) {
+            sum[c] += (double)x[r * width + c];
+        }
+    }
+}
 
-CPU_CLONES static void mean_samples(int64_t begin, int64_t end, void *context)
+static void mean_samples(int64_t begin, int64_t end, void *context)
 {
     enum { COLUMNS = 256 };
-    const mean_job *job = context;
+    const operation *o = context;
+    const matrix y = o->m[1];
+    const int64_t positions = o->m[0].rows / y.rows;
     double sum[COLUMNS];
     for (int64_t sample = begin; sample < end; sample++) {
-        const float *x = job->x + sample * job->positions * job->width;
-        for (int64_t c0 = 0; c0 < job->width; c0 += COLUMNS) {
-            const int64_t count = job->width - c0 < COLUMNS ? job->width - c0 : COLUMNS;
-            memset(sum, 0, sizeof sum);
-            for (int64_t k = 0; k < job->positions; k++) {
-                for (int64_t c = 0; c < count; c++) {
-                    sum[c] += (double)x[k * job->width + c0 + c];
-                }
-            }
+        const float *x = host_row(o->m[0], sample * positions);
+        float *mean = host_row(y, sample);
+        for (int64_t c0 = 0; c0 < y.columns; c0 += COLUMNS) {
+            const int64_t count = smaller(y.columns - c0, COLUMNS);
+            sum_rows(positions, count, y.columns, x + c0, sum);
             for (int64_t c = 0; c < count; c++) {
-                job->y[sample * job->width + c0 + c] = (float)(sum[c] / (double)job->positions);
+                mean[c0 + c] = (float)(sum[c] / (double)positions);
             }
         }
     }
@@ -234,11 +230,6 @@ CPU_CLONES static void mean_samples(int64_t begin, int64_t end, void *context)
 
 grail_status cpu_mean_positions(const operation *o)
 {
-    const matrix y = o->m[1];
-    mean_job job = {.positions = y.rows > 0 ? o->m[0].rows / y.rows : 0,
-                    .width = y.columns,
-                    .x = o->m[0].memory,
-                    .y = y.memory};
-    parallel_for(y.rows, 1, mean_samples, &job);
+    parallel_for(o->m[1].rows, 1, mean_samples, (void *)(uintptr_t)o);
     return GRAIL_OK;
 }

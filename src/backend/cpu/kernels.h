@@ -33,7 +33,10 @@ grail_status cpu_bf16_cross(const operation *o) GRAIL_MUST_CHECK;
 grail_status cpu_bf16_convolve(const conv_shape *shape, const float *x, const float *weight,
                                const float *bias, bool accumulate, bool relu,
                                float *y) GRAIL_MUST_CHECK;
-/** Output rows, of those that there are, whose patches stay in cache together; at least one. */
-int64_t cpu_patch_step(const conv_shape *shape);
+/** Uses the patches of output positions from `first` on. */
+typedef grail_status (*patches_use)(const operation *o, int64_t first, matrix patches);
+/** Makes the patches of an operation's X, m[0], some output rows at a time so that they stay in
+ * cache. */
+grail_status cpu_over_patches(const operation *o, patches_use use) GRAIL_MUST_CHECK;
 
 #endif

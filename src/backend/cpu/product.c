@@ -18,41 +18,31 @@ enum { TILE = 1024, FEW_ROWS = 8 };
 
 typedef struct linear_job {
     tiling tiles;
-    int64_t in;
-    int64_t out;
-    const float *x;
-    const float *weight;
-    const float *bias;
-    float *y;
+    const operation *operation;
 } linear_job;
 
 /* The bias goes into Y first and the product is added to it: one pass less over Y. */
 static void linear_tiles(int64_t begin, int64_t end, void *context)
 {
     const linear_job *job = context;
+    const matrix *m = job->operation->m;
+    const float *bias = m[2].memory;
+    const int64_t in = m[0].columns;
+    const int64_t out = m[3].columns;
     for (int64_t index = begin; index < end; index++) {
         const tile t = tiling_at(&job->tiles, index);
-        float *y = job->y + t.i0 * job->out + t.j0;
-        for (int64_t row = 0; job->bias != NULL && row < t.height; row++) {
-            memcpy(y + row * job->out, job->bias + t.j0, (size_t)t.width * sizeof *y);
+        float *y = host_element(m[3], t.i0, t.j0);
+        for (int64_t row = 0; bias != NULL && row < t.height; row++) {
+            memcpy(y + row * out, bias + t.j0, (size_t)t.width * sizeof *y);
         }
-        blas_sgemm(false, true, t.height, t.width, job->in, 1.0F, job->x + t.i0 * job->in, job->in,
-                   job->weight + t.j0 * job->in, job->in, job->bias != NULL ? 1.0F : 0.0F, y,
-                   job->out);
+        blas_sgemm(false, true, t.height, t.width, in, 1.0F, host_row(m[0], t.i0), in,
+                   host_row(m[1], t.j0), in, bias != NULL ? 1.0F : 0.0F, y, out);
     }
 }
 
 grail_status cpu_linear(const operation *o)
 {
-    const matrix x = o->m[0];
-    const matrix weight = o->m[1];
-    linear_job job = {.tiles = tiling_new(false, x.rows, weight.rows, TILE),
-                      .in = x.columns,
-                      .out = weight.rows,
-                      .x = x.memory,
-                      .weight = weight.memory,
-                      .bias = o->m[2].memory,
-                      .y = o->m[3].memory};
+    linear_job job = {tiling_new(false, o->m[3].rows, o->m[3].columns, TILE), o};
     parallel_for(tiling_count(&job.tiles), 1, linear_tiles, &job);
     return GRAIL_OK;
 }
@@ -60,28 +50,25 @@ grail_status cpu_linear(const operation *o)
 /* C = op(A) op(B) + beta C of values. */
 typedef struct product_job {
     tiling tiles; /* of C */
-    bool transpose_a, transpose_b;
+    const operation *operation;
     int64_t k;
-    const float *a;
-    const float *b;
-    float beta;
-    float *c;
     int64_t parts, part; /* of k: all but the first go into sums */
     float *sums;         /* [parts - 1, m, n] */
 } product_job;
 
 static void multiply_part(const product_job *p, const tile *t, int64_t part)
 {
-    const int64_t m = p->tiles.m;
-    const int64_t n = p->tiles.n;
+    const matrix *m = p->operation->m;
+    const operation_settings *s = &p->operation->with;
     const int64_t k0 = part * p->part;
     const int64_t count = p->k - k0 < p->part ? p->k - k0 : p->part;
-    float *c = part == 0 ? p->c : p->sums + (part - 1) * m * n;
-    blas_sgemm(p->transpose_a, p->transpose_b, t->height, t->width, count, 1.0F,
-               p->transpose_a ? p->a + k0 * m + t->i0 : p->a + t->i0 * p->k + k0,
-               p->transpose_a ? m : p->k,
-               p->transpose_b ? p->b + t->j0 * p->k + k0 : p->b + k0 * n + t->j0,
-               p->transpose_b ? p->k : n, part == 0 ? p->beta : 0.0F, c + t->i0 * n + t->j0, n);
+    const int64_t n = m[2].columns;
+    float *c = part == 0 ? m[2].memory : p->sums + (part - 1) * matrix_count(m[2]);
+    blas_sgemm(s->transpose_a, s->transpose_b, t->height, t->width, count, 1.0F,
+               s->transpose_a ? host_element(m[0], k0, t->i0) : host_element(m[0], t->i0, k0),
+               m[0].columns,
+               s->transpose_b ? host_element(m[1], t->j0, k0) : host_element(m[1], k0, t->j0),
+               m[1].columns, part == 0 ? (float)s->beta : 0.0F, c + t->i0 * n + t->j0, n);
 }
 
 static void multiply_parts(int64_t begin, int64_t end, void *context)
@@ -97,9 +84,10 @@ CPU_CLONES static void add_sums(int64_t begin, int64_t end, void *context)
 {
     const product_job *p = context;
     const int64_t count = p->tiles.m * p->tiles.n;
+    float *c = p->operation->m[2].memory;
     for (int64_t part = 0; part < p->parts - 1; part++) {
         for (int64_t i = begin; i < end; i++) {
-            p->c[i] += p->sums[part * count + i];
+            c[i] += p->sums[part * count + i];
         }
     }
 }
@@ -122,16 +110,10 @@ grail_status cpu_product(const operation *o)
 {
     enum { GRAIN = 1 << 15 };
     grail_status status = GRAIL_OK;
-    const bool transpose_a = o->with.transpose_a;
     const int64_t count = matrix_count(o->m[2]);
     product_job p = {.tiles = tiling_new(false, o->m[2].rows, o->m[2].columns, TILE),
-                     .transpose_a = transpose_a,
-                     .transpose_b = o->with.transpose_b,
-                     .k = transpose_a ? o->m[0].rows : o->m[0].columns,
-                     .a = o->m[0].memory,
-                     .b = o->m[1].memory,
-                     .beta = (float)o->with.beta,
-                     .c = o->m[2].memory};
+                     .operation = o,
+                     .k = o->with.transpose_a ? o->m[0].rows : o->m[0].columns};
     cut_product(&p);
     if (p.parts > 1) {
         TRY(memory_new_unset(&p.sums, (size_t)((p.parts - 1) * count), sizeof *p.sums));
@@ -145,17 +127,8 @@ out:
 
 typedef struct gemm_job {
     tiling tiles;
-    bool transpose_a;
-    bool transpose_b;
+    const operation *operation;
     int64_t k;
-    double alpha;
-    const double *a;
-    int64_t a_stride;
-    const double *b;
-    int64_t b_stride;
-    double beta;
-    double *c;
-    int64_t c_stride;
 } gemm_job;
 
 /* One tile where the work is not worth a thread. */
@@ -169,12 +142,14 @@ static tiling tiles_of_product(int64_t m, int64_t n, int64_t k)
 static void gemm_tiles(int64_t begin, int64_t end, void *context)
 {
     const gemm_job *job = context;
+    const matrix *m = job->operation->m;
+    const operation_settings *s = &job->operation->with;
     for (int64_t index = begin; index < end; index++) {
         const tile t = tiling_at(&job->tiles, index);
-        blas_dgemm(job->transpose_a, job->transpose_b, t.height, t.width, job->k, job->alpha,
-                   job->a + t.i0 * (job->transpose_a ? 1 : job->a_stride), job->a_stride,
-                   job->b + t.j0 * (job->transpose_b ? job->b_stride : 1), job->b_stride, job->beta,
-                   job->c + t.i0 * job->c_stride + t.j0, job->c_stride);
+        blas_dgemm(s->transpose_a, s->transpose_b, t.height, t.width, job->k, s->alpha,
+                   s->transpose_a ? host_element(m[0], 0, t.i0) : host_row(m[0], t.i0), m[0].stride,
+                   s->transpose_b ? host_row(m[1], t.j0) : host_element(m[1], 0, t.j0), m[1].stride,
+                   s->beta, host_element(m[2], t.i0, t.j0), m[2].stride);
     }
 }
 
@@ -198,18 +173,19 @@ static void add_one(int64_t count, double f, const double *b, double *c)
 }
 
 /* alpha op(A)[i, p] */
-static double left_factor(const gemm_job *job, int64_t i, int64_t p)
+static double left_factor(const operation *o, int64_t i, int64_t p)
 {
-    return job->alpha *
-           (job->transpose_a ? job->a[p * job->a_stride + i] : job->a[i * job->a_stride + p]);
+    const double *a = o->m[0].memory;
+    const int64_t stride = o->m[0].stride;
+    return o->with.alpha * (o->with.transpose_a ? a[p * stride + i] : a[i * stride + p]);
 }
 
-static void scale_rows(const gemm_job *job, int64_t begin, int64_t end)
+static void scale_rows(double beta, matrix c)
 {
-    for (int64_t i = 0; i < job->tiles.m; i++) {
-        double *c = job->c + i * job->c_stride;
-        for (int64_t j = begin; j < end; j++) {
-            c[j] = job->beta == 0.0 ? 0.0 : job->beta * c[j];
+    for (int64_t i = 0; i < c.rows; i++) {
+        double *row = host_row(c, i);
+        for (int64_t j = 0; j < c.columns; j++) {
+            row[j] = beta == 0.0 ? 0.0 : beta * row[j];
         }
     }
 }
@@ -219,22 +195,23 @@ static void few_rows_columns(int64_t begin, int64_t end, void *context)
 {
     enum { STEP = 4 };
     const gemm_job *job = context;
-    const int64_t count = end - begin;
-    const double *b = job->b + begin;
+    const operation *o = job->operation;
+    const int64_t stride = o->m[1].stride;
+    const double *b = host_element(o->m[1], 0, begin);
+    const matrix part = matrix_columns(o->m[2], begin, end - begin);
+    double *c = part.memory;
     int64_t p = 0;
-    scale_rows(job, begin, end);
+    scale_rows(o->with.beta, part);
     for (; p + STEP <= job->k; p += STEP) {
-        for (int64_t i = 0; i < job->tiles.m; i++) {
-            const double f[STEP] = {left_factor(job, i, p), left_factor(job, i, p + 1),
-                                    left_factor(job, i, p + 2), left_factor(job, i, p + 3)};
-            add_four(count, f, b + p * job->b_stride, job->b_stride,
-                     job->c + i * job->c_stride + begin);
+        for (int64_t i = 0; i < part.rows; i++) {
+            const double f[STEP] = {left_factor(o, i, p), left_factor(o, i, p + 1),
+                                    left_factor(o, i, p + 2), left_factor(o, i, p + 3)};
+            add_four(part.columns, f, b + p * stride, stride, c + i * part.stride);
         }
     }
     for (; p < job->k; p++) {
-        for (int64_t i = 0; i < job->tiles.m; i++) {
-            add_one(count, left_factor(job, i, p), b + p * job->b_stride,
-                    job->c + i * job->c_stride + begin);
+        for (int64_t i = 0; i < part.rows; i++) {
+            add_one(part.columns, left_factor(o, i, p), b + p * stride, c + i * part.stride);
         }
     }
 }
@@ -250,23 +227,10 @@ static void multiply_few_rows(gemm_job *job)
 
 grail_status cpu_gemm(const operation *o)
 {
-    const matrix a = o->m[0];
-    const matrix b = o->m[1];
     const matrix c = o->m[2];
-    const int64_t k = o->with.transpose_a ? a.rows : a.columns;
-    gemm_job job = {.tiles = tiles_of_product(c.rows, c.columns, k),
-                    .transpose_a = o->with.transpose_a,
-                    .transpose_b = o->with.transpose_b,
-                    .k = k,
-                    .alpha = o->with.alpha,
-                    .a = a.memory,
-                    .a_stride = a.stride,
-                    .b = b.memory,
-                    .b_stride = b.stride,
-                    .beta = o->with.beta,
-                    .c = c.memory,
-                    .c_stride = c.stride};
-    if (c.rows <= FEW_ROWS && !job.transpose_b) {
+    const int64_t k = o->with.transpose_a ? o->m[0].rows : o->m[0].columns;
+    gemm_job job = {tiles_of_product(c.rows, c.columns, k), o, k};
+    if (c.rows <= FEW_ROWS && !o->with.transpose_b) {
         multiply_few_rows(&job);
     } else {
         parallel_for(tiling_count(&job.tiles), 1, gemm_tiles, &job);

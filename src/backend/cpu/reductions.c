@@ -1,10 +1,9 @@
 #include "backend/cpu/reductions.h"
 
-#include "backend/cpu/clones.h"
+#include "backend/cpu/lanes.h"
 #include "backend/cpu/special.h"
 
-/* Independent partial results, so that a compiler may keep them in vector registers. */
-enum { LANES = 16, F32_LANES = 32 };
+enum { F32_LANES = 32 };
 
 CPU_CLONES static float maximum(int64_t count, const float *x, float start)
 {
@@ -27,88 +26,35 @@ CPU_CLONES static float maximum(int64_t count, const float *x, float start)
     return lanes[0];
 }
 
-CPU_CLONES static double total(int64_t count, const float *x)
+static inline double square(double x)
 {
-    double lanes[LANES] = {0.0};
-    const int64_t vectors_end = count / LANES * LANES;
-    for (int64_t i = 0; i < vectors_end; i += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            lanes[lane] += (double)x[i + lane];
-        }
-    }
-    for (int64_t i = vectors_end; i < count; i++) {
-        lanes[i - vectors_end] += (double)x[i];
-    }
-    double sum = 0.0;
-    for (int lane = 0; lane < LANES; lane++) {
-        sum += lanes[lane];
-    }
-    return sum;
+    return x * x;
 }
 
-CPU_CLONES static double squares(int64_t count, const float *x, double shift)
-{
-    double lanes[LANES] = {0.0};
-    const int64_t vectors_end = count / LANES * LANES;
-    for (int64_t i = 0; i < vectors_end; i += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            const double centred = (double)x[i + lane] - shift;
-            lanes[lane] += centred * centred;
-        }
-    }
-    for (int64_t i = vectors_end; i < count; i++) {
-        lanes[i - vectors_end] += ((double)x[i] - shift) * ((double)x[i] - shift);
-    }
-    double sum = 0.0;
-    for (int lane = 0; lane < LANES; lane++) {
-        sum += lanes[lane];
-    }
-    return sum;
-}
-
-CPU_CLONES static double dot(int64_t count, const float *a, const float *b)
-{
-    double lanes[LANES] = {0.0};
-    const int64_t vectors_end = count / LANES * LANES;
-    for (int64_t i = 0; i < vectors_end; i += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            lanes[lane] += (double)a[i + lane] * (double)b[i + lane];
-        }
-    }
-    for (int64_t i = vectors_end; i < count; i++) {
-        lanes[i - vectors_end] += (double)a[i] * (double)b[i];
-    }
-    double sum = 0.0;
-    for (int lane = 0; lane < LANES; lane++) {
-        sum += lanes[lane];
-    }
-    return sum;
-}
-
-CPU_CLONES static double weighted_dot(int64_t count, const float *weight, const float *a,
-                                      const float *b)
-{
-    double lanes[LANES] = {0.0};
-    const int64_t vectors_end = count / LANES * LANES;
-    for (int64_t i = 0; i < vectors_end; i += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            lanes[lane] += (double)weight[i + lane] * (double)a[i + lane] * (double)b[i + lane];
-        }
-    }
-    for (int64_t i = vectors_end; i < count; i++) {
-        lanes[i - vectors_end] += (double)weight[i] * (double)a[i] * (double)b[i];
-    }
-    double sum = 0.0;
-    for (int lane = 0; lane < LANES; lane++) {
-        sum += lanes[lane];
-    }
-    return sum;
-}
+LANE_SUM(total, (int64_t count, const float *x), (double)x[i])
+LANE_SUM(squares, (int64_t count, const float *x, double shift), square((double)x[i] - shift))
+LANE_SUM(dot, (int64_t count, const float *a, const float *b), (double)a[i] * (double)b[i])
+LANE_SUM(weighted_dot, (int64_t count, const float *weight, const float *a, const float *b),
+         (double)weight[i] * (double)a[i] * (double)b[i])
 
 CPU_CLONES static void exponentials(int64_t count, const float *x, float shift, float *out)
 {
     for (int64_t i = 0; i < count; i++) {
         out[i] = exp_f32(x[i] - shift);
+    }
+}
+
+CPU_CLONES static void add_values(int64_t count, const float *x, double *sums)
+{
+    for (int64_t i = 0; i < count; i++) {
+        sums[i] += (double)x[i];
+    }
+}
+
+CPU_CLONES static void add_products(int64_t count, const float *a, const float *b, double *sums)
+{
+    for (int64_t i = 0; i < count; i++) {
+        sums[i] += (double)a[i] * (double)b[i];
     }
 }
 
@@ -137,6 +83,16 @@ double row_dot(int64_t count, const float *a, const float *b)
 double row_dot_weighted(int64_t count, const float *weight, const float *a, const float *b)
 {
     return weighted_dot(count, weight, a, b);
+}
+
+void accumulate_row(int64_t count, const float *x, double *sums)
+{
+    add_values(count, x, sums);
+}
+
+void accumulate_products(int64_t count, const float *a, const float *b, double *sums)
+{
+    add_products(count, a, b, sums);
 }
 
 /* A block is exponentiated before it is summed: compilers make no vector code of both at once. */

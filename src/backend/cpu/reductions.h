@@ -1,4 +1,5 @@
-/* Sums and maxima over the elements of a row, in an order that depends on the count alone. */
+/* Sums and maxima over the elements of a row, in an order that depends on the count alone, and sums
+ * over rows. */
 #ifndef GRAIL_BACKEND_CPU_REDUCTIONS_H
 #define GRAIL_BACKEND_CPU_REDUCTIONS_H
 
@@ -19,5 +20,9 @@ double row_dot(int64_t count, const float *a, const float *b);
 double row_dot_weighted(int64_t count, const float *weight, const float *a, const float *b);
 /** sum_i exp(x[i] - shift), of f32 exponentials */
 double row_exponentials(int64_t count, const float *x, float shift);
+
+/** sums[i] += x[i], and a[i] b[i] */
+void accumulate_row(int64_t count, const float *x, double *sums);
+void accumulate_products(int64_t count, const float *a, const float *b, double *sums);
 
 #endif

@@ -8,18 +8,6 @@
 
 #include <math.h>
 
-typedef struct rotation {
-    int64_t sequences;
-    int64_t length;
-    int64_t heads;
-    int64_t head_dim;
-    int64_t half; /* of what is turned */
-    double factor;
-    double turn; /* 1, or -1 to turn back */
-    const double *frequency;
-    float *x;
-} rotation;
-
 /* Rotates `count` pairs of one head; `second` holds their other halves. */
 CPU_CLONES static void rotate_pairs(int64_t count, const float *cosine, const float *sine,
                                     float *restrict first, float *restrict second)
@@ -33,14 +21,14 @@ CPU_CLONES static void rotate_pairs(int64_t count, const float *cosine, const fl
 }
 
 /* Pairs k0 .. k0 + count - 1 of all heads of all rows at one position. */
-static void rotate_position(const rotation *r, int64_t position, int64_t k0, int64_t count,
-                            const float *cosine, const float *sine)
+static void rotate_position(const rope_shape *s, matrix x, int64_t position, int64_t k0,
+                            int64_t count, const float *cosine, const float *sine)
 {
-    for (int64_t sequence = 0; sequence < r->sequences; sequence++) {
-        float *row = r->x + (sequence * r->length + position) * r->heads * r->head_dim;
-        for (int64_t head = 0; head < r->heads; head++) {
-            float *first = row + head * r->head_dim + k0;
-            rotate_pairs(count, cosine, sine, first, first + r->half);
+    for (int64_t sequence = 0; sequence < s->sequences; sequence++) {
+        float *row = host_row(x, sequence * s->length + position);
+        for (int64_t head = 0; head < x.columns; head += s->head_dim) {
+            float *first = row + head + k0;
+            rotate_pairs(count, cosine, sine, first, first + s->turned / 2);
         }
     }
 }
@@ -51,18 +39,21 @@ static void rotate_position(const rotation *r, int64_t position, int64_t k0, int
 static void rotate_positions(int64_t begin, int64_t end, void *context)
 {
     enum { AT_ONCE = 64 };
-    const rotation *r = context;
+    const operation *o = context;
+    const rope_shape *s = o->with.rope;
+    const int64_t half = s->turned / 2;
+    const double turn = s->backward ? -1.0 : 1.0;
     float cosine[AT_ONCE];
     float sine[AT_ONCE];
     for (int64_t position = begin; position < end; position++) {
-        for (int64_t k0 = 0; k0 < r->half; k0 += AT_ONCE) {
-            const int64_t count = r->half - k0 < AT_ONCE ? r->half - k0 : AT_ONCE;
+        for (int64_t k0 = 0; k0 < half; k0 += AT_ONCE) {
+            const int64_t count = smaller(half - k0, AT_ONCE);
             for (int64_t k = 0; k < count; k++) {
-                const double angle = r->turn * (double)position * r->frequency[k0 + k];
-                cosine[k] = (float)(r->factor * cos(angle));
-                sine[k] = (float)(r->factor * sin(angle));
+                const double angle = turn * (double)position * s->frequency[k0 + k];
+                cosine[k] = (float)(s->factor * cos(angle));
+                sine[k] = (float)(s->factor * sin(angle));
             }
-            rotate_position(r, position, k0, count, cosine, sine);
+            rotate_position(s, o->m[0], position, k0, count, cosine, sine);
         }
     }
 }
@@ -70,16 +61,8 @@ static void rotate_positions(int64_t begin, int64_t end, void *context)
 grail_status cpu_rope(const operation *o)
 {
     const rope_shape *s = o->with.rope;
-    rotation r = {.sequences = s->sequences,
-                  .length = s->length,
-                  .heads = o->m[0].columns / s->head_dim,
-                  .head_dim = s->head_dim,
-                  .half = s->turned / 2,
-                  .factor = s->factor,
-                  .turn = s->backward ? -1.0 : 1.0,
-                  .frequency = s->frequency,
-                  .x = o->m[0].memory};
-    parallel_for(s->length, host_rows_grain(s->sequences * o->m[0].columns), rotate_positions, &r);
+    parallel_for(s->length, host_rows_grain(s->sequences * o->m[0].columns), rotate_positions,
+                 (void *)(uintptr_t)o);
     return GRAIL_OK;
 }
 
@@ -112,9 +95,7 @@ grail_status cpu_cross_entropy(const operation *o)
 enum { SUM_COLUMNS = 512 }; /* that a thread adds up at once */
 
 typedef struct sums {
-    int64_t rows;
-    const float *x;
-    int64_t stride;
+    matrix x;
     double *sum;
     double *square;
     bool rounded; /* to bf16 */
@@ -127,37 +108,23 @@ CPU_CLONES static void round_values(int64_t count, const float *x, float *out)
     }
 }
 
-CPU_CLONES static void add_values(int64_t count, const float *x, double *sum)
-{
-    for (int64_t j = 0; j < count; j++) {
-        sum[j] += (double)x[j];
-    }
-}
-
-CPU_CLONES static void add_squares(int64_t count, const float *x, double *square)
-{
-    for (int64_t j = 0; j < count; j++) {
-        square[j] += (double)x[j] * (double)x[j];
-    }
-}
-
 static void sum_columns(int64_t begin, int64_t end, void *context)
 {
     const sums *s = context;
     float rounded[SUM_COLUMNS];
     for (int64_t first = begin; first < end; first += SUM_COLUMNS) {
-        const int64_t count = end - first < SUM_COLUMNS ? end - first : SUM_COLUMNS;
-        for (int64_t r = 0; r < s->rows; r++) {
-            const float *x = s->x + r * s->stride + first;
+        const int64_t count = smaller(end - first, SUM_COLUMNS);
+        for (int64_t r = 0; r < s->x.rows; r++) {
+            const float *x = host_element(s->x, r, first);
             if (s->rounded) {
                 round_values(count, x, rounded);
                 x = rounded;
             }
             if (s->sum != NULL) {
-                add_values(count, x, s->sum + first);
+                accumulate_row(count, x, s->sum + first);
             }
             if (s->square != NULL) {
-                add_squares(count, x, s->square + first);
+                accumulate_products(count, x, x, s->square + first);
             }
         }
     }
@@ -165,9 +132,8 @@ static void sum_columns(int64_t begin, int64_t end, void *context)
 
 static grail_status add_rows(const operation *o, bool rounded)
 {
-    const matrix x = o->m[0];
-    sums s = {x.rows, x.memory, x.stride, o->m[1].memory, o->m[2].memory, rounded};
-    parallel_for(x.columns, SUM_COLUMNS, sum_columns, &s);
+    sums s = {o->m[0], o->m[1].memory, o->m[2].memory, rounded};
+    parallel_for(s.x.columns, SUM_COLUMNS, sum_columns, &s);
     return GRAIL_OK;
 }
 

@@ -9,22 +9,16 @@ enum { TILE = 512, SMALL = 64 };
 
 typedef struct product_job {
     tiling tiles;
-    int64_t k;
     double alpha;
-    const double *a;
-    int64_t a_stride;
-    const double *b;
-    int64_t b_stride;
-    double *c;
-    int64_t c_stride;
+    matrix a, b, c;
 } product_job;
 
 /* C[t] += alpha A^T B */
 static void multiply_tile(const product_job *job, tile t)
 {
-    blas_dgemm(true, false, t.height, t.width, job->k, job->alpha, job->a + t.i0, job->a_stride,
-               job->b + t.j0, job->b_stride, 1.0, job->c + t.i0 * job->c_stride + t.j0,
-               job->c_stride);
+    blas_dgemm(true, false, t.height, t.width, job->a.rows, job->alpha,
+               host_element(job->a, 0, t.i0), job->a.stride, host_element(job->b, 0, t.j0),
+               job->b.stride, 1.0, host_element(job->c, t.i0, t.j0), job->c.stride);
 }
 
 /* The lower triangle of a tile on the diagonal, but for whole blocks of at most SMALL, by halves.
@@ -54,60 +48,41 @@ static void multiply_tiles(int64_t begin, int64_t end, void *context)
     }
 }
 
-static void multiply(product_job *job, int64_t n)
+/* Lower triangle of C += alpha A^T B */
+static void multiply(double alpha, matrix a, matrix b, matrix c)
 {
-    job->tiles = tiling_new(true, n, n, TILE);
-    parallel_for(tiling_count(&job->tiles), 1, multiply_tiles, job);
+    product_job job = {tiling_new(true, c.columns, c.columns, TILE), alpha, a, b, c};
+    parallel_for(tiling_count(&job.tiles), 1, multiply_tiles, &job);
 }
 
 grail_status cpu_add_symmetric(const operation *o)
 {
-    const matrix *m = o->m;
-    product_job job = {
-        .k = m[0].rows,
-        .alpha = o->with.alpha,
-        .a = m[0].memory,
-        .a_stride = m[0].stride,
-        .b = m[1].memory,
-        .b_stride = m[1].stride,
-        .c = m[2].memory,
-        .c_stride = m[2].stride,
-    };
-    multiply(&job, m[2].rows);
+    multiply(o->with.alpha, o->m[0], o->m[1], o->m[2]);
     return GRAIL_OK;
 }
 
 typedef struct triangle_job {
     bool right, transpose;
-    int64_t order; /* of L */
     double alpha;
-    const double *l;
-    double *b;
-    int64_t stride;
+    matrix l, b;
 } triangle_job;
 
 /* Rows of B when L stands on the right, else columns. */
 static void multiply_by_triangle(int64_t begin, int64_t end, void *context)
 {
     const triangle_job *job = context;
-    const int64_t rows = job->right ? end - begin : job->order;
-    const int64_t columns = job->right ? job->order : end - begin;
-    double *b = job->b + begin * (job->right ? job->stride : 1);
-    blas_dtrmm(job->right, job->transpose, rows, columns, job->alpha, job->l, job->stride, b,
-               job->stride);
+    const matrix b = job->right ? matrix_rows(job->b, begin, end - begin)
+                                : matrix_columns(job->b, begin, end - begin);
+    blas_dtrmm(job->right, job->transpose, b.rows, b.columns, job->alpha, job->l.memory,
+               job->l.stride, b.memory, b.stride);
 }
 
-static void run_triangle_job(int64_t others, triangle_job *job)
+static void run_triangle_job(triangle_job job)
 {
     enum { PIECES_PER_THREAD = 2, FEWEST = 64 };
+    const int64_t others = job.right ? job.b.rows : job.b.columns;
     const int64_t fair = others / (PIECES_PER_THREAD * parallel_threads()) + 1;
-    parallel_for(others, fair > FEWEST ? fair : FEWEST, multiply_by_triangle, job);
-}
-
-/* The first half of an order, a multiple of the smallest block. */
-static int64_t half_of(int64_t n)
-{
-    return (n / 2 + SMALL - 1) / SMALL * SMALL;
+    parallel_for(others, fair > FEWEST ? fair : FEWEST, multiply_by_triangle, &job);
 }
 
 /* Row by row: X_ij = -(sum_{j <= k < i} L_ik X_kj) / L_ii. */
@@ -129,21 +104,17 @@ static void invert_small_triangle(int64_t n, double *l, int64_t stride)
 }
 
 /* L <- L^-1: [L11; L21 L22]^-1 = [X11; -X22 L21 X11, X22]. */
-static void invert_triangle(int64_t n, double *l, int64_t stride)
+static void invert_triangle(matrix l)
 {
-    if (n <= SMALL) {
-        invert_small_triangle(n, l, stride);
+    if (l.rows <= SMALL) {
+        invert_small_triangle(l.rows, l.memory, l.stride);
         return;
     }
-    const int64_t half = half_of(n);
-    double *below = l + half * stride;
-    double *corner = below + half;
-    invert_triangle(half, l, stride);
-    invert_triangle(n - half, corner, stride);
-    triangle_job left = {false, false, n - half, -1.0, corner, below, stride};
-    run_triangle_job(half, &left);
-    triangle_job right = {true, false, half, 1.0, l, below, stride};
-    run_triangle_job(n - half, &right);
+    const halves h = halves_of(l, SMALL);
+    invert_triangle(h.head);
+    invert_triangle(h.corner);
+    run_triangle_job((triangle_job){false, false, -1.0, h.corner, h.below});
+    run_triangle_job((triangle_job){true, false, 1.0, h.head, h.below});
 }
 
 /* Element (i, j) of X^T X reads rows from i on, and is read no more. */
@@ -164,37 +135,23 @@ static void square_small_triangle(int64_t n, double *x, int64_t stride)
 }
 
 /* Lower triangle of X <- X^T X: [X11^T X11 + X21^T X21; X22^T X21, X22^T X22]. */
-static void square_triangle(int64_t n, double *x, int64_t stride)
+static void square_triangle(matrix x)
 {
-    if (n <= SMALL) {
-        square_small_triangle(n, x, stride);
+    if (x.rows <= SMALL) {
+        square_small_triangle(x.rows, x.memory, x.stride);
         return;
     }
-    const int64_t half = half_of(n);
-    double *below = x + half * stride;
-    double *corner = below + half;
-    product_job add = {
-        .k = n - half,
-        .alpha = 1.0,
-        .a = below,
-        .a_stride = stride,
-        .b = below,
-        .b_stride = stride,
-        .c = x,
-        .c_stride = stride,
-    };
-    triangle_job turn = {false, true, n - half, 1.0, corner, below, stride};
-    square_triangle(half, x, stride);
-    multiply(&add, half);
-    run_triangle_job(half, &turn);
-    square_triangle(n - half, corner, stride);
+    const halves h = halves_of(x, SMALL);
+    square_triangle(h.head);
+    multiply(1.0, h.below, h.below, h.head);
+    run_triangle_job((triangle_job){false, true, 1.0, h.corner, h.below});
+    square_triangle(h.corner);
 }
 
 /* (L L^T)^-1 = X^T X with X = L^-1. The strict upper triangle is scratch. */
 grail_status cpu_cholesky_invert(const operation *o)
 {
-    const matrix l = o->m[0];
-    invert_triangle(l.rows, l.memory, l.stride);
-    square_triangle(l.rows, l.memory, l.stride);
+    invert_triangle(o->m[0]);
+    square_triangle(o->m[0]);
     return host_fill_upper(o);
 }

@@ -1,11 +1,9 @@
 #include "backend/cpu/tiles.h"
 
-#include "base/parallel.h"
+#include "backend/cpu/reductions.h"
+#include "backend/host/host.h"
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+#include "base/parallel.h"
 
 static int64_t pieces(int64_t count, int64_t size)
 {
@@ -68,6 +66,25 @@ tile tiling_at(const tiling *t, int64_t index)
     const int64_t i0 = i * t->tile_m;
     const int64_t j0 = j * t->tile_n;
     return (tile){i0, smaller(t->tile_m, t->m - i0), j0, smaller(t->tile_n, t->n - j0)};
+}
+
+void tile_add(const tiling *t, const tile *one, int64_t begin, int64_t end, const float *sums,
+              int64_t stride, double *c)
+{
+    const bool diagonal = tile_on_diagonal(t, one);
+    for (int64_t i = begin; i < end; i++) {
+        accumulate_row(diagonal ? i + 1 : one->width, sums + i * stride,
+                       c + (one->i0 + i) * t->n + one->j0);
+    }
+}
+
+halves halves_of(matrix m, int64_t step)
+{
+    const int64_t half = pieces(m.rows / 2, step) * step;
+    const matrix low = matrix_rows(m, half, m.rows - half);
+    return (halves){.head = matrix_columns(matrix_rows(m, 0, half), 0, half),
+                    .below = matrix_columns(low, 0, half),
+                    .corner = matrix_columns(low, half, low.rows)};
 }
 
 bool tile_on_diagonal(const tiling *t, const tile *one)

@@ -2,8 +2,7 @@
 #ifndef GRAIL_BACKEND_CPU_TILES_H
 #define GRAIL_BACKEND_CPU_TILES_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "backend/matrix.h"
 
 /** A tiling of [m, n]. A `lower` one (m = n, square tiles) has only the tiles on and below the
  * diagonal. */
@@ -36,5 +35,17 @@ tile tiling_at(const tiling *t, int64_t index);
 /** Whether the tile of a lower tiling lies on the diagonal, so that its upper triangle is left
  * out. */
 bool tile_on_diagonal(const tiling *t, const tile *one);
+
+/** Adds rows begin .. end-1 of the tile, sums[height, .] with `stride` elements from row to row, to
+ * the f64 matrix C; of a tile on the diagonal the lower triangle. */
+void tile_add(const tiling *t, const tile *one, int64_t begin, int64_t end, const float *sums,
+              int64_t stride, double *c);
+
+/** A symmetric matrix or a triangle by halves, of which the first is a multiple of `step`:
+ * [head; below, corner]. */
+typedef struct halves {
+    matrix head, below, corner;
+} halves;
+halves halves_of(matrix m, int64_t step);
 
 #endif
