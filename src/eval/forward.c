@@ -1,8 +1,23 @@
 #include "eval/forward.h"
 
 #include "backend/operations.h"
+#include "base/random.h"
 
 enum { FORWARD_BATCH_ROWS = 2048, FORWARD_MEMORY = 1 << 30 };
+
+grail_status random_windows(const grail_model *model, int64_t count, int64_t length,
+                            token_windows *out)
+{
+    random_state random;
+    CHECK(memory_new_unset(&out->ids, (size_t)(count * length), sizeof out->ids[0]));
+    random_seed(&random, 0, 0);
+    for (int64_t i = 0; i < count * length; i++) {
+        out->ids[i] = (int32_t)random_below(&random, model->graph->vocabulary);
+    }
+    out->count = count;
+    out->length = length;
+    return GRAIL_OK;
+}
 
 static int64_t hidden_width(const grail_model *model)
 {
@@ -52,7 +67,6 @@ grail_status forward_advance(forward_pass *f, int end)
 grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_store *store,
                            const token_windows *windows, int64_t first, int64_t count)
 {
-    grail_status status = GRAIL_OK;
     const int64_t per_batch = FORWARD_BATCH_ROWS / windows->length;
     *f = (forward_pass){.model = model,
                         .backend = store->backend,
@@ -61,20 +75,16 @@ grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_
                         .first = first,
                         .count = count,
                         .batch_windows = per_batch > 1 ? per_batch : 1};
-    TRY(matrix_pool_create(f->backend, &f->pool));
-    TRY(execution_create(model->graph, f->backend, f->pool, &f->run));
-    TRY(sample_stream_init(&f->stream, model->graph, f->backend, batch_count(f)));
+    CHECK(matrix_pool_create(f->backend, &f->pool));
+    CHECK(execution_create(model->graph, f->backend, f->pool, &f->run));
+    CHECK(sample_stream_init(&f->stream, model->graph, f->backend, batch_count(f)));
     for (int block = GRAPH_NONE; block < model->graph->block_count; block++) {
         int begin = 0;
         int end = 0;
         graph_block_range(model->graph, block, &begin, &end);
-        TRY(forward_advance(f, end));
+        CHECK(forward_advance(f, end));
     }
-out:
-    if (status != GRAIL_OK) {
-        forward_end(f);
-    }
-    return status;
+    return GRAIL_OK;
 }
 
 void forward_end(forward_pass *f)

@@ -19,10 +19,15 @@ typedef struct forward_pass {
     int64_t batch_windows;
 } forward_pass;
 
+/** Windows of random token ids, the same in every run; token_windows_fini. */
+grail_status random_windows(const grail_model *model, int64_t count, int64_t length,
+                            token_windows *out) GRAIL_MUST_CHECK;
+
 /** Windows whose sample stream fits in `memory` bytes (0 = 1 GiB); at least one. */
 int64_t forward_chunk(const grail_model *model, const backend *b, int64_t length, int64_t memory);
 
-/** Runs embedding and blocks. `store` may be thin over the checkpoint. forward_end frees. */
+/** Runs embedding and blocks. `store` may be thin over the checkpoint. forward_end frees,
+ * even after a failure. */
 grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_store *store,
                            const token_windows *windows, int64_t first,
                            int64_t count) GRAIL_MUST_CHECK;

@@ -1,9 +1,23 @@
 #include "eval/image_pass.h"
 
+#include "base/random.h"
+
 enum {
     MOST_IN_BATCH = 128,
     BATCH_BYTES = 128 << 20 /* that the widest activation of a batch may take */
 };
+
+grail_status random_pixels(int64_t images, int64_t side, float **out)
+{
+    random_state random;
+    const int64_t count = images * side * side * IMAGE_CHANNELS;
+    CHECK(memory_new_unset(out, (size_t)count, sizeof **out));
+    random_seed(&random, 0, 0);
+    for (int64_t i = 0; i < count; i++) {
+        (*out)[i] = (float)random_normal(&random);
+    }
+    return GRAIL_OK;
+}
 
 static int64_t choose_batch(const backend *b, int64_t widest)
 {
@@ -13,19 +27,14 @@ static int64_t choose_batch(const backend *b, int64_t widest)
 
 grail_status image_pass_begin(image_pass *p, parameter_store *store, int64_t side)
 {
-    grail_status status = GRAIL_OK;
     int64_t widest = 0;
     *p = (image_pass){.side = side};
-    TRY(graph_largest_value(store->model->graph, (extent){.height = side, .width = side}, &widest));
+    CHECK(
+        graph_largest_value(store->model->graph, (extent){.height = side, .width = side}, &widest));
     p->batch = choose_batch(store->backend, widest);
-    TRY(matrix_pool_create(store->backend, &p->pool));
-    TRY(fused_network_create(store, &p->fused));
-    TRY(execution_create(fused_network_graph(p->fused), store->backend, p->pool, &p->run));
-out:
-    if (status != GRAIL_OK) {
-        image_pass_end(p);
-    }
-    return status;
+    CHECK(matrix_pool_create(store->backend, &p->pool));
+    CHECK(fused_network_create(store, &p->fused));
+    return execution_create(fused_network_graph(p->fused), store->backend, p->pool, &p->run);
 }
 
 void image_pass_end(image_pass *p)

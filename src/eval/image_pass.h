@@ -24,4 +24,7 @@ void image_pass_end(image_pass *p); /* works on a zeroed one */
 grail_status image_pass_run(image_pass *p, int64_t images, const float *pixels,
                             matrix *out) GRAIL_MUST_CHECK;
 
+/** Random pixels [images, side, side, 3], the same in every run; *out is owned. */
+grail_status random_pixels(int64_t images, int64_t side, float **out) GRAIL_MUST_CHECK;
+
 #endif

@@ -7,7 +7,6 @@
 #include "base/median.h"
 #include "base/option_values.h"
 #include "base/parallel.h"
-#include "base/random.h"
 #include "base/temporary_directory.h"
 #include "eval/forward.h"
 #include "eval/image_pass.h"
@@ -51,35 +50,6 @@ static void runner_fini(runner *r)
 static bool reads_images(const grail_model *model)
 {
     return model->graph->input_kind == INPUT_IMAGES;
-}
-
-/* -- input ------------------------------------------------------------------------------------- */
-
-static grail_status random_pixels(runner *r)
-{
-    random_state random;
-    const int64_t count = r->batch * r->side * r->side * IMAGE_CHANNELS;
-    CHECK(memory_new_unset(&r->pixels, (size_t)count, sizeof r->pixels[0]));
-    random_seed(&random, 0, 0);
-    for (int64_t i = 0; i < count; i++) {
-        r->pixels[i] = (float)random_normal(&random);
-    }
-    return GRAIL_OK;
-}
-
-static grail_status random_text(runner *r)
-{
-    random_state random;
-    const int64_t count = r->batch * r->length;
-    const int64_t vocabulary = r->model->graph->vocabulary;
-    CHECK(memory_new_unset(&r->text.ids, (size_t)count, sizeof r->text.ids[0]));
-    random_seed(&random, 0, 0);
-    for (int64_t i = 0; i < count; i++) {
-        r->text.ids[i] = (int32_t)random_below(&random, vocabulary);
-    }
-    r->text.count = r->batch;
-    r->text.length = r->length;
-    return GRAIL_OK;
 }
 
 /* -- ONNX Runtime ------------------------------------------------------------------------------ */
@@ -160,10 +130,10 @@ static grail_status runner_open(const grail_model *model, const grail_latency_op
     r->batch = o->batch == 0 ? 1 : o->batch;
     if (reads_images(model)) {
         r->side = o->side == 0 ? model_image_side(model) : o->side;
-        CHECK(random_pixels(r));
+        CHECK(random_pixels(r->batch, r->side, &r->pixels));
     } else {
         r->length = o->length == 0 ? USUAL_LENGTH : o->length;
-        CHECK(random_text(r));
+        CHECK(random_windows(model, r->batch, r->length, &r->text));
     }
     CHECK(memory_new(&r->seconds, (size_t)runs, sizeof r->seconds[0]));
     return runtime != NULL ? open_session(runtime, r) : open_own(&o->compute, r);
@@ -265,7 +235,6 @@ static grail_status check_compute(const grail_compute *c)
 static grail_status choose_engine(const grail_latency_options *o, bool images, onnx_runtime **out,
                                   char fallback[GRAIL_FALLBACK_SIZE])
 {
-    grail_status status = GRAIL_OK;
     const char *engine = o->engine;
     if (engine != NULL && strcmp(engine, "grail") != 0 && strcmp(engine, "onnxruntime") != 0) {
         return error_set(GRAIL_ERROR_ARGUMENT,
@@ -279,18 +248,16 @@ static grail_status choose_engine(const grail_latency_options *o, bool images, o
                          "only networks that read images can be measured in ONNX Runtime");
     }
     if (engine != NULL) {
-        TRY(check_compute(&o->compute));
+        CHECK(check_compute(&o->compute));
     }
-    status = onnx_runtime_open(out);
+    const grail_status status = onnx_runtime_open(out);
     if (engine == NULL && status == GRAIL_ERROR_UNSUPPORTED &&
         getenv("GRAIL_ONNXRUNTIME") == NULL) {
         error_copy(fallback, GRAIL_FALLBACK_SIZE);
         return GRAIL_OK;
     }
-    TRY(status);
-    TRY(check_compute(&o->compute));
-out:
-    return status;
+    CHECK(status);
+    return check_compute(&o->compute);
 }
 
 grail_status grail_latency_measure(const grail_model *const *models, int count,

@@ -3,7 +3,6 @@
 #include "arch/model_images.h"
 #include "arch/model_text.h"
 #include "base/option_values.h"
-#include "base/random.h"
 #include "eval/comparison.h"
 #include "eval/forward.h"
 #include "eval/image_pass.h"
@@ -77,28 +76,14 @@ static grail_status compare_on_text(parameter_store *a, parameter_store *b,
     return GRAIL_OK;
 }
 
-/* As long as the network allows. */
-static grail_status random_windows(const grail_model *model, token_windows *out)
-{
-    random_state random;
-    const bool is_short = model->context < RANDOM_LENGTH;
-    token_windows w = {.count = RANDOM_WINDOWS,
-                       .length = is_short ? model->context : RANDOM_LENGTH};
-    CHECK(memory_new(&w.ids, (size_t)(w.count * w.length), sizeof w.ids[0]));
-    random_seed(&random, 0, 0);
-    for (int64_t i = 0; i < w.count * w.length; i++) {
-        w.ids[i] = (int32_t)random_below(&random, model->graph->vocabulary);
-    }
-    *out = w;
-    return GRAIL_OK;
-}
-
 static grail_status read_text(const grail_model *model, const grail_text_source *source,
                               int64_t most, token_windows *out)
 {
     char hash[65];
     if (source == NULL || source->path == NULL) {
-        return random_windows(model, out);
+        const bool is_short = model->context < RANDOM_LENGTH;
+        return random_windows(model, RANDOM_WINDOWS, is_short ? model->context : RANDOM_LENGTH,
+                              out);
     }
     const grail_status status = model_read_first_windows(model, source, most, out, hash);
     if (status == GRAIL_OK && most > 0 && most < out->count) {
@@ -156,26 +141,13 @@ out:
     return status;
 }
 
-static grail_status random_images(const grail_model *model, inputs *out)
-{
-    random_state random;
-    const int64_t side = model_image_side(model);
-    const int64_t count = RANDOM_IMAGES * side * side * IMAGE_CHANNELS;
-    CHECK(memory_new_unset(&out->pixels, (size_t)count, sizeof out->pixels[0]));
-    random_seed(&random, 0, 0);
-    for (int64_t i = 0; i < count; i++) {
-        out->pixels[i] = (float)random_normal(&random);
-    }
-    out->side = side;
-    out->images = RANDOM_IMAGES;
-    return GRAIL_OK;
-}
-
 static grail_status read_images(const grail_model *model, const grail_image_source *source,
                                 int64_t most, inputs *out)
 {
     if (source == NULL || source->path == NULL) {
-        return random_images(model, out);
+        out->side = model_image_side(model);
+        out->images = RANDOM_IMAGES;
+        return random_pixels(out->images, out->side, &out->pixels);
     }
     CHECK(grail_images_open(model, source, &out->set));
     const int64_t all = image_set_count(out->set);

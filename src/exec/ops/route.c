@@ -73,26 +73,22 @@ static grail_status choose_rows(const route_attributes *a, matrix m, const doubl
     return GRAIL_OK;
 }
 
-/* Downloads the scores and finds the route; route_fini frees. */
+/* Downloads the scores and finds the route; route_fini frees, even after a failure. */
 static grail_status route_open(const node_run *r, route *out)
 {
     grail_status status = GRAIL_OK;
     const matrix scores = r->x[1];
-    route t = {0};
     double *shares = NULL;
     host_view view = {0};
-    TRY(memory_new(&t.rows, (size_t)scores.rows, sizeof t.rows[0]));
-    TRY(memory_new(&t.weights, (size_t)scores.rows, sizeof t.weights[0]));
+    TRY(memory_new(&out->rows, (size_t)scores.rows, sizeof out->rows[0]));
+    TRY(memory_new(&out->weights, (size_t)scores.rows, sizeof out->weights[0]));
     TRY(memory_new(&shares, (size_t)scores.columns, sizeof shares[0]));
     TRY(host_view_open(scores, GRAIL_DTYPE_F64, HOST_READS, &view));
-    TRY(choose_rows(&r->node->route, scores, view.values, shares, &t));
+    TRY(choose_rows(&r->node->route, scores, view.values, shares, out));
     TRY(host_view_close(&view));
-    *out = t;
-    t = (route){0};
 out:
     host_view_drop(&view);
     memory_free(shares);
-    route_fini(&t);
     return status;
 }
 
