@@ -101,36 +101,34 @@ static void sort_choices(drop_space *d)
     }
 }
 
-grail_status drop_space_init(const width_space *widths, const loss_curve *curves, drop_space *out)
+grail_status drop_space_init(const width_space *widths, const loss_curve *curves, drop_space *d)
 {
-    grail_status status = GRAIL_OK;
-    drop_space d = {.widths = widths, .curves = curves};
-    const size_t sites = (size_t)site_count(&d);
+    *d = (drop_space){.widths = widths, .curves = curves};
+    const size_t sites = (size_t)site_count(d);
     const architecture *a = widths->request->model->architecture;
     if (a->rename_tensor == NULL) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "a checkpoint of a %s network cannot say that a block lacks a sublayer, so none can "
-             "be dropped",
-             a->name);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "a checkpoint of a %s network cannot say that a block lacks a sublayer, so none can "
+            "be dropped",
+            a->name);
     }
-    TRY(memory_new(&d.choice_of, sites, sizeof d.choice_of[0]));
-    TRY(memory_new(&d.losses, sites, sizeof d.losses[0]));
-    TRY(memory_new(&d.order, sites, sizeof d.order[0]));
-    TRY(memory_new(&d.names, sites, sizeof(char *)));
-    find_choices(&d);
-    if (d.count == 0) {
-        FAIL_ABOUT(widths->uniform_widths ? "kinds uniform_widths" : "kinds", GRAIL_ERROR_ARGUMENT,
-                   "none of the sites that may be cut is alone in a sublayer%s",
-                   widths->uniform_widths ? " of a block that can go with all of them; let more "
-                                            "kinds of sites be cut, or widths differ"
-                                          : "");
+    CHECK(memory_new(&d->choice_of, sites, sizeof d->choice_of[0]));
+    CHECK(memory_new(&d->losses, sites, sizeof d->losses[0]));
+    CHECK(memory_new(&d->order, sites, sizeof d->order[0]));
+    CHECK(memory_new(&d->names, sites, sizeof(char *)));
+    find_choices(d);
+    if (d->count == 0) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "none of the sites that may be cut is alone in a sublayer%s",
+                                     widths->uniform_widths
+                                         ? " of a block that can go with all of them; let more "
+                                           "kinds of sites be cut, or widths differ"
+                                         : ""),
+                           widths->uniform_widths ? "kinds uniform_widths" : "kinds");
     }
-    sort_choices(&d);
-    *out = d;
-    d = (drop_space){0};
-out:
-    drop_space_fini(&d);
-    return status;
+    sort_choices(d);
+    return GRAIL_OK;
 }
 
 bool drop_space_toggle(const drop_space *d, int choice, bool *dropped)

@@ -22,9 +22,10 @@ typedef struct drop_space {
 enum { DROP_FAILURES = 4 /* in a row that end a walk through the choices */ };
 
 /** GRAIL_ERROR_UNSUPPORTED for a network whose checkpoints cannot describe the result;
- * GRAIL_ERROR_ARGUMENT when nothing can be dropped. drop_space_fini frees. */
+ * GRAIL_ERROR_ARGUMENT when nothing can be dropped. drop_space_fini frees,
+ * even after a failure. */
 grail_status drop_space_init(const width_space *widths, const loss_curve *curves,
-                             drop_space *out) GRAIL_MUST_CHECK;
+                             drop_space *d) GRAIL_MUST_CHECK;
 void drop_space_fini(drop_space *d); /* works on a zeroed one */
 
 /** Drops a choice that is there, or takes it back. False, and nothing changes, when no sublayer

@@ -427,21 +427,15 @@ static grail_status describe_budget(const grail_plan_facts *f, json_t *document)
 static grail_status write_document(making *m, grail_plan *p)
 {
     grail_status status = GRAIL_OK;
-    json_t *document = NULL;
-    plan planned = m->request->plan;
-    plan_site *sites = NULL;
-    TRY(memory_new(&sites, (size_t)planned.count, sizeof sites[0]));
-    for (int i = 0; i < planned.count; i++) {
-        sites[i] = planned.sites[i];
-        sites[i].kept = m->kept[i];
-    }
-    planned.sites = sites;
-    TRY(plan_to_json(&planned, &m->request->sites->list, &document));
+    json_t *document = json_object();
+    plan planned = {0};
+    TRY(widths_plan(m->request, m->kept, &planned));
+    TRY(plan_to_json(&planned, &m->request->sites->list, document));
     TRY(describe_budget(&p->facts, document));
     TRY(json_append_indented(document, &p->text));
 out:
     json_decref(document);
-    memory_free(sites);
+    memory_free(planned.sites);
     return status;
 }
 

@@ -38,6 +38,7 @@ int width_search_most(const grail_plan_options *options)
 void width_search_fini(width_search *s)
 {
     memory_free(s->best.kept);
+    memory_free(s->trial.kept);
     memory_free(s->judged);
     *s = (width_search){0};
 }
@@ -100,48 +101,51 @@ static bool is_over(const width_search *s)
     return s->stopped || late || s->tried >= s->most;
 }
 
-/* Judges a candidate and keeps it when it is the best; *won says so. */
-static grail_status try_candidate(width_search *s, width_candidate *c, bool *won)
+/* What became of a trial; it is not `tried` where its widths were judged before, or are none that
+ * meet the limit. */
+typedef struct outcome {
+    bool tried, won;
+} outcome;
+
+/* Judges the widths of s->trial unless they were judged before, and keeps them when they are the
+ * best. */
+static grail_status try_candidate(width_search *s, outcome *made)
 {
+    width_candidate *c = &s->trial;
+    if (was_tried(s, c->kept)) {
+        return GRAIL_OK;
+    }
     CHECK(widths_cost(s->space->request, s->space->limited, c->kept, &c->cost));
     CHECK(judge_widths(&s->options->compress, c->kept, &c->divergence));
     CHECK(remember(s, c->kept));
-    *won = s->best.kept == NULL || c->divergence < s->best.divergence;
-    if (*won) {
-        int64_t *spare = s->best.kept;
+    *made = (outcome){.tried = true, .won = s->tried == 1 || c->divergence < s->best.divergence};
+    if (made->won) {
+        const width_candidate before = s->best;
         s->best = *c;
-        c->kept = spare;
+        *c = before;
     }
-    report_trial(s, *won ? &s->best : c, *won);
+    report_trial(s, made->won ? &s->best : c, made->won);
     return GRAIL_OK;
 }
 
 static grail_status try_opening(width_search *s, int index)
 {
-    grail_status status = GRAIL_OK;
-    width_candidate c = {.divergence = (double)NAN};
-    bool won = false;
+    outcome made = {0};
     const formula_choice choice = openings[index].choice;
-    snprintf(c.name, sizeof c.name, "%s", openings[index].name);
-    TRY(memory_new(&c.kept, site_count(s), sizeof c.kept[0]));
-    status = widths_by_formula(s->space, choice, c.kept);
+    snprintf(s->trial.name, sizeof s->trial.name, "%s", openings[index].name);
+    const grail_status status = widths_by_formula(s->space, choice, s->trial.kept);
     if (status == GRAIL_ERROR_ARGUMENT && index > 0) {
-        status = GRAIL_OK; /* a split that cannot meet the limit is none of the candidates */
-        goto out;
+        return GRAIL_OK; /* a split that cannot meet the limit is none of the candidates */
     }
-    if (status != GRAIL_OK || was_tried(s, c.kept)) {
-        goto out;
-    }
-    TRY(try_candidate(s, &c, &won));
+    CHECK(status);
+    CHECK(try_candidate(s, &made));
     if (index == 0) {
         s->uniform_divergence = s->best.divergence;
         s->uniform_cost = s->best.cost;
-    } else if (choice.formula == FORMULA_ERRORS && won) {
+    } else if (choice.formula == FORMULA_ERRORS && made.won) {
         s->head_factor = choice.head_factor;
     }
-out:
-    memory_free(c.kept);
-    return status;
+    return GRAIL_OK;
 }
 
 static bool can_use(const width_space *space, int opening)
@@ -171,60 +175,44 @@ static void weighting_fini(weighting *w)
     memory_free(w->dropped);
 }
 
+/* weighting_fini frees, even after a failure. */
 static grail_status weighting_init(const width_search *s, weighting *out)
 {
-    grail_status status = GRAIL_OK;
-    weighting w = {0};
-    TRY(memory_new(&w.weights, (size_t)s->space->slot_count, sizeof w.weights[0]));
-    TRY(memory_new(&w.dropped, site_count(s), sizeof w.dropped[0]));
+    CHECK(memory_new(&out->weights, (size_t)s->space->slot_count, sizeof out->weights[0]));
+    CHECK(memory_new(&out->dropped, site_count(s), sizeof out->dropped[0]));
     for (int i = 0; i < s->space->slot_count; i++) {
-        w.weights[i] = s->space->of_heads[i] ? s->head_factor : 1.0;
+        out->weights[i] = s->space->of_heads[i] ? s->head_factor : 1.0;
     }
-    *out = w;
-    w = (weighting){0};
-out:
-    weighting_fini(&w);
-    return status;
+    return GRAIL_OK;
 }
 
-/* Judges the widths that follow; *tried is false when they were judged before, or cannot meet the
- * limit. */
-static grail_status try_weighting(width_search *s, const weighting *w, width_candidate *c,
-                                  bool *tried, bool *won)
+/* Judges the widths that follow, where some meet the limit. */
+static grail_status try_weighting(width_search *s, const weighting *w, outcome *made)
 {
-    grail_status status = GRAIL_OK;
     const formula_choice choice = {.formula = FORMULA_ERRORS,
                                    .head_factor = 1.0,
                                    .weights = w->weights,
                                    .dropped = w->dropped};
-    *won = false;
-    TRY(memory_new(&c->kept, site_count(s), sizeof c->kept[0]));
-    status = widths_by_formula(s->space, choice, c->kept);
-    *tried = status == GRAIL_OK && !was_tried(s, c->kept);
-    status = status == GRAIL_ERROR_ARGUMENT ? GRAIL_OK : status;
-    if (*tried) {
-        TRY(try_candidate(s, c, won));
+    const grail_status status = widths_by_formula(s->space, choice, s->trial.kept);
+    if (status == GRAIL_ERROR_ARGUMENT) {
+        return GRAIL_OK;
     }
-out:
-    memory_free(c->kept);
-    c->kept = NULL;
-    return status;
+    CHECK(status);
+    return try_candidate(s, made);
 }
 
 /* Judges the widths with one slot's error weighed differently; keeps the weight when it wins. */
 static grail_status try_weight(width_search *s, weighting *w, int slot, double factor, bool *won)
 {
-    grail_status status = GRAIL_OK;
-    width_candidate c = {.divergence = (double)NAN};
+    outcome made = {0};
     const double before = w->weights[slot];
-    bool tried = false;
-    snprintf(c.name, sizeof c.name, "error, slot %d x %g", slot, factor);
+    snprintf(s->trial.name, sizeof s->trial.name, "error, slot %d x %g", slot, factor);
     w->weights[slot] *= factor;
-    TRY(try_weighting(s, w, &c, &tried, won));
-out:
-    if (!*won) {
+    const grail_status status = try_weighting(s, w, &made);
+    if (!made.won) {
         w->weights[slot] = before;
     }
+    *won = made.won;
     return status;
 }
 
@@ -256,30 +244,25 @@ out:
     return status;
 }
 
+static void begin_with_best(width_search *s)
+{
+    memcpy(s->trial.kept, s->best.kept, site_count(s) * sizeof s->trial.kept[0]);
+}
+
 /* Judges the best widths without a sublayer that they have, or with one that they lack; the others
  * are scaled to the limit. */
-static grail_status try_drop(width_search *s, int choice, bool *tried, bool *won)
+static grail_status try_drop(width_search *s, int choice, outcome *made)
 {
-    grail_status status = GRAIL_OK;
-    width_candidate c = {.divergence = (double)NAN};
     bool possible = false;
-    *tried = *won = false;
     if (!isfinite(s->drops->losses[choice])) {
         return GRAIL_OK; /* it costs nothing in the unit of the limit */
     }
-    TRY(memory_new(&c.kept, site_count(s), sizeof c.kept[0]));
-    memcpy(c.kept, s->best.kept, site_count(s) * sizeof c.kept[0]);
-    snprintf(c.name, sizeof c.name, "%s %s",
-             drop_space_lacks(s->drops, choice, c.kept) ? "again with" : "without",
+    begin_with_best(s);
+    snprintf(s->trial.name, sizeof s->trial.name, "%s %s",
+             drop_space_lacks(s->drops, choice, s->trial.kept) ? "again with" : "without",
              s->drops->names[choice]);
-    TRY(drop_space_switch(s->drops, choice, c.kept, &possible));
-    *tried = possible && !was_tried(s, c.kept);
-    if (*tried) {
-        TRY(try_candidate(s, &c, won));
-    }
-out:
-    memory_free(c.kept);
-    return status;
+    CHECK(drop_space_switch(s->drops, choice, s->trial.kept, &possible));
+    return possible ? try_candidate(s, made) : GRAIL_OK;
 }
 
 /* Drops one sublayer after the other, from that with the least loss on, as long as it helps, and
@@ -291,11 +274,10 @@ static grail_status improve_drops(width_search *s)
         int failures = 0;
         for (int k = 0; k < count && failures < DROP_FAILURES && !is_over(s); k++) {
             const int choice = s->drops->order[k];
-            bool tried = false;
-            bool won = false;
+            outcome made = {0};
             if (drop_space_lacks(s->drops, choice, s->best.kept) == (back == 1)) {
-                CHECK(try_drop(s, choice, &tried, &won));
-                failures = won ? 0 : failures + (tried ? 1 : 0);
+                CHECK(try_drop(s, choice, &made));
+                failures = made.won ? 0 : failures + (made.tried ? 1 : 0);
             }
         }
     }
@@ -307,12 +289,11 @@ static grail_status try_drops_by_errors(width_search *s, weighting *w)
 {
     const formula_choice choice = {
         .formula = FORMULA_ERRORS, .head_factor = 1.0, .weights = w->weights};
-    width_candidate c = {.name = "error, without sublayers", .divergence = (double)NAN};
-    bool tried = false;
-    bool won = false;
+    outcome made = {0};
     if (s->drops != NULL && !is_over(s)) {
         CHECK(drops_by_errors(s->drops, choice, w->dropped));
-        CHECK(try_weighting(s, w, &c, &tried, &won));
+        snprintf(s->trial.name, sizeof s->trial.name, "error, without sublayers");
+        CHECK(try_weighting(s, w, &made));
     }
     return GRAIL_OK;
 }
@@ -365,23 +346,13 @@ static grail_status apply_move(const width_search *s, width_move move, int64_t *
     return width_space_fill(s->space, kept);
 }
 
-static grail_status try_move(width_search *s, width_move move, bool *tried, bool *won)
+static grail_status try_move(width_search *s, width_move move, outcome *made)
 {
-    grail_status status = GRAIL_OK;
-    width_candidate c = {.divergence = (double)NAN};
     bool moved = false;
-    *won = false;
-    TRY(memory_new(&c.kept, site_count(s), sizeof c.kept[0]));
-    memcpy(c.kept, s->best.kept, site_count(s) * sizeof c.kept[0]);
-    TRY(apply_move(s, move, c.kept, &moved));
-    *tried = moved && !was_tried(s, c.kept);
-    if (*tried) {
-        snprintf(c.name, sizeof c.name, "move %d > %d", move.from, move.to);
-        TRY(try_candidate(s, &c, won));
-    }
-out:
-    memory_free(c.kept);
-    return status;
+    begin_with_best(s);
+    CHECK(apply_move(s, move, s->trial.kept, &moved));
+    snprintf(s->trial.name, sizeof s->trial.name, "move %d > %d", move.from, move.to);
+    return moved ? try_candidate(s, made) : GRAIL_OK;
 }
 
 /* Random moves from the best; a move that helps is made again. Ends when many in a row change
@@ -393,22 +364,21 @@ static grail_status improve_by_moves(width_search *s, random_state *random)
     int idle = 0;
     while (!is_over(s) && idle < MOST_IDLE && s->space->slot_count > 1) {
         const int64_t slots = s->space->slot_count;
+        outcome made = {0};
         if (s->drops != NULL && random_below(random, DROPS_AMONG_MOVES) == 0) {
-            bool tried = false;
-            bool won = false;
-            CHECK(try_drop(s, (int)random_below(random, s->drops->count), &tried, &won));
-            idle = tried ? 0 : idle + 1;
+            CHECK(try_drop(s, (int)random_below(random, s->drops->count), &made));
+            idle = made.tried ? 0 : idle + 1;
             continue;
         }
-        width_move move = {.from = (int)random_below(random, slots),
-                           .to = (int)random_below(random, slots),
-                           .share = shares[random_below(random, 3)]};
-        bool tried = false;
-        bool won = move.from != move.to;
-        while (won && !is_over(s)) {
-            CHECK(try_move(s, move, &tried, &won));
+        const width_move move = {.from = (int)random_below(random, slots),
+                                 .to = (int)random_below(random, slots),
+                                 .share = shares[random_below(random, 3)]};
+        made.won = move.from != move.to;
+        while (made.won && !is_over(s)) {
+            made = (outcome){0};
+            CHECK(try_move(s, move, &made));
         }
-        idle = tried ? 0 : idle + 1;
+        idle = made.tried ? 0 : idle + 1;
     }
     return GRAIL_OK;
 }
@@ -427,6 +397,8 @@ grail_status width_search_run(const width_space *space, const drop_space *drops,
         .most = width_search_most(options),
         .began = clock_seconds(),
     };
+    TRY(memory_new(&s.best.kept, site_count(&s), sizeof s.best.kept[0]));
+    TRY(memory_new(&s.trial.kept, site_count(&s), sizeof s.trial.kept[0]));
     for (int i = 0; i < OPENINGS && (i == 0 || !is_over(&s)); i++) {
         if (can_use(space, i)) {
             TRY(try_opening(&s, i));

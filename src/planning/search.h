@@ -11,9 +11,9 @@ enum { CANDIDATE_NAME = 48 };
 
 typedef struct width_candidate {
     char name[CANDIDATE_NAME];
-    int64_t *kept;     /* [sites], owned */
-    double cost;       /* in the unit of the limit */
-    double divergence; /* NaN before it is judged */
+    int64_t *kept; /* [sites], owned */
+    double cost;   /* in the unit of the limit */
+    double divergence;
 } width_candidate;
 
 typedef struct width_search {
@@ -22,6 +22,7 @@ typedef struct width_search {
     const grail_plan_options *options; /* with a session */
     bool stopped;                      /* by the observer */
     width_candidate best;
+    width_candidate trial; /* the one that is made and judged next */
     double uniform_divergence, uniform_cost;
     double head_factor; /* of the best opening by errors */
     int64_t *judged;    /* [tried, sites] */

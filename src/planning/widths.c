@@ -5,21 +5,27 @@
 #include <math.h>
 #include <string.h>
 
+grail_status widths_plan(const compression_request *request, const int64_t *kept, plan *out)
+{
+    plan p = request->plan;
+    CHECK(memory_new(&p.sites, (size_t)p.count, sizeof p.sites[0]));
+    for (int i = 0; i < p.count; i++) {
+        p.sites[i] = request->plan.sites[i];
+        p.sites[i].kept = kept[i];
+    }
+    *out = p;
+    return GRAIL_OK;
+}
+
 grail_status widths_cost(const compression_request *request, limit_kind limited,
                          const int64_t *kept, double *out)
 {
     grail_status status = GRAIL_OK;
-    plan p = request->plan; /* with other widths */
-    plan_site *sites = NULL;
+    plan p = {0};
     parameter_cut *cuts = NULL;
     narrowed_model narrowed = {0};
     grail_model_facts facts = {0};
-    TRY(memory_new(&sites, (size_t)p.count, sizeof sites[0]));
-    for (int i = 0; i < p.count; i++) {
-        sites[i] = p.sites[i];
-        sites[i].kept = kept[i];
-    }
-    p.sites = sites;
+    TRY(widths_plan(request, kept, &p));
     TRY(cuts_map(request->graph, &request->sites->list, &p, &cuts));
     TRY(narrowed_describe(request->model, &request->sites->list, &p, cuts, &narrowed));
     TRY(model_describe_graph(request->model, narrowed.graph, &facts));
@@ -33,14 +39,22 @@ grail_status widths_cost(const compression_request *request, limit_kind limited,
 out:
     narrowed_fini(&narrowed);
     memory_free(cuts);
-    memory_free(sites);
+    memory_free(p.sites);
     return status;
+}
+
+/* Frees the errors that slots own. */
+static void free_errors(int count, allocation_site *slots)
+{
+    for (int i = 0; slots != NULL && i < count; i++) {
+        memory_free((double *)(uintptr_t)slots[i].errors);
+    }
 }
 
 void width_space_fini(width_space *s)
 {
+    free_errors(s->slot_count, s->slots);
     for (int i = 0; s->slots != NULL && i < s->slot_count; i++) {
-        memory_free((double *)(uintptr_t)s->slots[i].errors);
         memory_free((double *)(uintptr_t)s->slots[i].scores);
     }
     memory_free(s->slot_of);
@@ -191,29 +205,26 @@ static grail_status check_limit(const width_space *s, int64_t *widths, int64_t *
 
 grail_status width_space_init(const compression_request *request, const loss_curve *curves,
                               limit_kind limited, double limit, const bool *may_cut,
-                              bool uniform_widths, int64_t align, width_space *out)
+                              bool uniform_widths, int64_t align, width_space *s)
 {
     grail_status status = GRAIL_OK;
     int64_t *widths = NULL;
     int64_t *kept = NULL;
     const size_t sites = (size_t)request->sites->list.count;
-    width_space s = {.request = request,
-                     .limited = limited,
-                     .limit = limit,
-                     .align = align,
-                     .uniform_widths = uniform_widths};
-    TRY(make_slots(&s, curves, may_cut));
-    if (s.slot_count == 0) {
+    *s = (width_space){.request = request,
+                       .limited = limited,
+                       .limit = limit,
+                       .align = align,
+                       .uniform_widths = uniform_widths};
+    TRY(make_slots(s, curves, may_cut));
+    if (s->slot_count == 0) {
         FAIL(GRAIL_ERROR_ARGUMENT, "the model has no site of the kinds that may be cut");
     }
     TRY(memory_new(&widths, sites, sizeof widths[0]));
     TRY(memory_new(&kept, sites, sizeof kept[0]));
-    TRY(measure_costs(&s, widths, kept));
-    TRY(check_limit(&s, widths, kept));
-    *out = s;
-    s = (width_space){0};
+    TRY(measure_costs(s, widths, kept));
+    TRY(check_limit(s, widths, kept));
 out:
-    width_space_fini(&s);
     memory_free(widths);
     memory_free(kept);
     return status;
@@ -342,27 +353,22 @@ static grail_status uniform_widths_of(const width_space *s, formula_choice choic
                                       int64_t *kept)
 {
     grail_status status = GRAIL_OK;
-    plan p = s->request->plan;
-    plan_site *sites = NULL;
+    plan p = {0};
     budget b = {.align = s->align};
-    for (int i = 0; i < p.count; i++) {
-        const site_kind kind = site_at(s->request, i)->kind;
+    for (int i = 0; i < s->request->plan.count; i++) {
+        const site *own = site_at(s->request, i);
         if (s->slot_of[i] != GRAPH_NONE) {
-            b.sparsity[kind] = kind == SITE_HEADS ? fraction_of_heads(choice, t) : t;
+            b.sparsity[own->kind] = own->kind == SITE_HEADS ? fraction_of_heads(choice, t) : t;
         }
+        kept[i] = own->units;
     }
-    TRY(memory_new(&sites, (size_t)p.count, sizeof sites[0]));
-    for (int i = 0; i < p.count; i++) {
-        sites[i] = p.sites[i];
-        sites[i].kept = site_at(s->request, i)->units;
-    }
-    p.sites = sites;
+    TRY(widths_plan(s->request, kept, &p));
     TRY(budget_apply(&b, s->request->graph, &s->request->sites->list, &p));
     for (int i = 0; i < p.count; i++) {
-        kept[i] = sites[i].kept;
+        kept[i] = p.sites[i].kept;
     }
 out:
-    memory_free(sites);
+    memory_free(p.sites);
     return status;
 }
 
@@ -511,9 +517,7 @@ static grail_status weigh_errors(const width_space *s, formula_choice choice, al
     *out = slots;
     slots = NULL;
 out:
-    for (int i = 0; slots != NULL && i < s->slot_count; i++) {
-        memory_free((double *)(uintptr_t)slots[i].errors);
-    }
+    free_errors(s->slot_count, slots);
     memory_free(slots);
     return status;
 }
@@ -529,9 +533,7 @@ static grail_status least_error_widths_of(const width_space *s, formula_choice c
     TRY(allocate_slots(s, slots, choice, t, allocate_by_errors, widths));
     expand(s, widths, kept);
 out:
-    for (int i = 0; slots != NULL && i < s->slot_count; i++) {
-        memory_free((double *)(uintptr_t)slots[i].errors);
-    }
+    free_errors(s->slot_count, slots);
     memory_free(slots);
     memory_free(widths);
     return status;

@@ -29,16 +29,20 @@ typedef struct width_space {
     double fixed; /* cost of what is outside the slots, when costs are linear */
 } width_space;
 
+/** The plan of a request with other widths, kept[sites]. It borrows all but its sites: memory_free.
+ */
+grail_status widths_plan(const compression_request *request, const int64_t *kept,
+                         plan *out) GRAIL_MUST_CHECK;
+
 /** What a network with kept[sites] units costs. */
 grail_status widths_cost(const compression_request *request, limit_kind limited,
                          const int64_t *kept, double *out) GRAIL_MUST_CHECK;
 
 /** `may_cut` [SITE_KINDS]. The curves are copied. GRAIL_ERROR_ARGUMENT when the limit is below what
- * the sites can reach. width_space_fini frees. */
+ * the sites can reach. width_space_fini frees, even after a failure. */
 grail_status width_space_init(const compression_request *request, const loss_curve *curves,
                               limit_kind limited, double limit, const bool *may_cut,
-                              bool uniform_widths, int64_t align,
-                              width_space *out) GRAIL_MUST_CHECK;
+                              bool uniform_widths, int64_t align, width_space *s) GRAIL_MUST_CHECK;
 /** Whether FLAP's scores are known for all slots: they are not for channels. */
 bool width_space_has_scores(const width_space *s);
 void width_space_fini(width_space *s); /* works on a zeroed one */

@@ -62,20 +62,6 @@ static grail_status label_selection(grail_reducer *r, const int64_t *kept)
     return GRAIL_OK;
 }
 
-grail_status grail_reducer_from_selection(int64_t units, int64_t kept_count, const int64_t *kept,
-                                          grail_reducer **out)
-{
-    grail_status status = GRAIL_OK;
-    grail_reducer *r = NULL;
-    TRY(reducer_new(units, kept_count, false, &r));
-    TRY(label_selection(r, kept));
-    *out = r;
-    r = NULL;
-out:
-    grail_reducer_free(r);
-    return status;
-}
-
 static grail_status label_clusters(grail_reducer *r, const int64_t *labels)
 {
     for (int64_t j = 0; j < r->units; j++) {
@@ -96,18 +82,30 @@ static grail_status label_clusters(grail_reducer *r, const int64_t *labels)
     return GRAIL_OK;
 }
 
-grail_status grail_reducer_from_labels(int64_t units, int64_t clusters, const int64_t *labels,
-                                       grail_reducer **out)
+static grail_status make_reducer(int64_t units, int64_t kept, bool folds, const int64_t *given,
+                                 grail_reducer **out)
 {
     grail_status status = GRAIL_OK;
     grail_reducer *r = NULL;
-    TRY(reducer_new(units, clusters, true, &r));
-    TRY(label_clusters(r, labels));
+    TRY(reducer_new(units, kept, folds, &r));
+    TRY(folds ? label_clusters(r, given) : label_selection(r, given));
     *out = r;
     r = NULL;
 out:
     grail_reducer_free(r);
     return status;
+}
+
+grail_status grail_reducer_from_selection(int64_t units, int64_t kept_count, const int64_t *kept,
+                                          grail_reducer **out)
+{
+    return make_reducer(units, kept_count, false, kept, out);
+}
+
+grail_status grail_reducer_from_labels(int64_t units, int64_t clusters, const int64_t *labels,
+                                       grail_reducer **out)
+{
+    return make_reducer(units, clusters, true, labels, out);
 }
 
 int64_t grail_reducer_units(const grail_reducer *r)

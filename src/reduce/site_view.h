@@ -63,7 +63,7 @@ grail_status site_view_producer_bias(const site_view *v, int p, unit_matrix *out
 /** Columns of consumer k; features include the taps of a convolution. */
 grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out) GRAIL_MUST_CHECK;
 /** Weight and bias of channel node c on the site's axis, a row for each unit; values is NULL for
- * one that is missing. */
+ * one that is missing. unit_matrix_fini frees both, even after a failure. */
 grail_status site_view_channel(const site_view *v, int c, unit_matrix *weight,
                                unit_matrix *bias) GRAIL_MUST_CHECK;
 void unit_matrix_fini(unit_matrix *m); /* works on a zeroed one */

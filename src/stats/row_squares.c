@@ -23,6 +23,20 @@ out:
     return status;
 }
 
+grail_status add_row_squares(matrix x, double *sum)
+{
+    grail_status status = GRAIL_OK;
+    double *squares = NULL;
+    TRY(memory_new_unset(&squares, (size_t)x.rows, sizeof squares[0]));
+    TRY(row_squares(x, x.rows, squares));
+    for (int64_t r = 0; r < x.rows; r++) {
+        *sum += squares[r];
+    }
+out:
+    memory_free(squares);
+    return status;
+}
+
 grail_status median_of(int64_t count, const double *values, double *out)
 {
     grail_status status = GRAIL_OK;

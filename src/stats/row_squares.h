@@ -7,6 +7,9 @@
 /** squares[rows] = |x_r|^2, on the host. X of another number of rows is GRAIL_ERROR_INTERNAL. */
 grail_status row_squares(matrix x, int64_t rows, double *squares) GRAIL_MUST_CHECK;
 
+/** *sum += |x_r|^2, row after row. */
+grail_status add_row_squares(matrix x, double *sum) GRAIL_MUST_CHECK;
+
 /** *out = the upper median of values[count]; 0 where there are none. */
 grail_status median_of(int64_t count, const double *values, double *out) GRAIL_MUST_CHECK;
 
