@@ -40,13 +40,13 @@ static void check_kept(const plan *p, const site_list *sites)
 static void check_round_trip(const plan *p, const site_list *sites)
 {
     plan again = {0};
-    json_t *document = NULL;
-    json_t *written = NULL;
+    json_t *document = json_object();
+    json_t *written = json_object();
     fuzz_require(isfinite(p->compensation.alpha.value) && p->compensation.alpha.value >= 0.0);
-    fuzz_require(plan_to_json(p, sites, &document) == GRAIL_OK);
+    fuzz_require(plan_to_json(p, sites, document) == GRAIL_OK);
     fuzz_require(plan_init(&again, sites, &selector_wanda) == GRAIL_OK);
     fuzz_require(plan_read("again", document, sites, &again) == GRAIL_OK);
-    fuzz_require(plan_to_json(&again, sites, &written) == GRAIL_OK);
+    fuzz_require(plan_to_json(&again, sites, written) == GRAIL_OK);
     fuzz_require(json_equal(document, written));
     json_decref(document);
     json_decref(written);

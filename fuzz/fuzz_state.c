@@ -71,12 +71,12 @@ static void check_round_trip(const compression_request *request, int index,
                              const site_result *first)
 {
     site_result *second = NULL;
-    json_t *written = NULL;
-    json_t *again = NULL;
+    json_t *written = json_object();
+    json_t *again = json_object();
     fuzz_require(site_results_create(request, &second) == GRAIL_OK);
-    fuzz_require(site_result_to_json(first, &written) == GRAIL_OK);
+    fuzz_require(site_result_to_json(first, written) == GRAIL_OK);
     fuzz_require(site_result_restore(request, index, written, &second[index]) == GRAIL_OK);
-    fuzz_require(site_result_to_json(&second[index], &again) == GRAIL_OK);
+    fuzz_require(site_result_to_json(&second[index], again) == GRAIL_OK);
     fuzz_require(json_equal(written, again));
     json_decref(written);
     json_decref(again);

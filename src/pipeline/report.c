@@ -7,29 +7,26 @@
 #include <stdio.h>
 #include <string.h>
 
+static grail_status sizes_to_json(int64_t parameters, int64_t bytes, int64_t macs, int64_t kv_bytes,
+                                  json_t *object)
+{
+    CHECK(json_put(object, "parameters", json_integer(parameters)));
+    CHECK(json_put(object, "bytes", json_integer(bytes)));
+    CHECK(json_put(object, "macs_per_token", json_integer(macs)));
+    return json_put(object, "kv_bytes_per_token", json_integer(kv_bytes));
+}
+
 static grail_status totals_to_json(const grail_compression_totals *t, json_t *report)
 {
-    grail_status status = GRAIL_OK;
+    const grail_model_facts *d = &t->dense;
     json_t *dense = json_object();
+    CHECK(json_put(report, "dense", dense));
+    CHECK(json_put(dense, "architecture", json_text(d->architecture)));
+    CHECK(json_put(dense, "dtype", json_text(d->dtype)));
+    CHECK(sizes_to_json(d->parameters, d->bytes, d->macs_per_token, d->kv_bytes_per_token, dense));
     json_t *narrow = json_object();
-    status = json_put(report, "dense", dense);
-    if (status != GRAIL_OK) {
-        json_decref(narrow);
-        return status;
-    }
-    TRY(json_put(report, "narrow", narrow));
-    TRY(json_put(dense, "architecture", json_text(t->dense.architecture)));
-    TRY(json_put(dense, "dtype", json_text(t->dense.dtype)));
-    TRY(json_put(dense, "parameters", json_integer(t->dense.parameters)));
-    TRY(json_put(dense, "bytes", json_integer(t->dense.bytes)));
-    TRY(json_put(dense, "macs_per_token", json_integer(t->dense.macs_per_token)));
-    TRY(json_put(dense, "kv_bytes_per_token", json_integer(t->dense.kv_bytes_per_token)));
-    TRY(json_put(narrow, "parameters", json_integer(t->parameters)));
-    TRY(json_put(narrow, "bytes", json_integer(t->bytes)));
-    TRY(json_put(narrow, "macs_per_token", json_integer(t->macs_per_token)));
-    TRY(json_put(narrow, "kv_bytes_per_token", json_integer(t->kv_bytes_per_token)));
-out:
-    return status;
+    CHECK(json_put(report, "narrow", narrow));
+    return sizes_to_json(t->parameters, t->bytes, t->macs_per_token, t->kv_bytes_per_token, narrow);
 }
 
 /* Nothing for a loader whose lines are not known. */
@@ -64,12 +61,12 @@ static grail_status loaders_to_json(const loader_verdict *verdicts, json_t *repo
 
 static grail_status sites_to_json(const site_result *results, int count, json_t *report)
 {
-    json_t *one = NULL;
     json_t *list = json_array();
     CHECK(json_put(report, "sites", list));
     for (int i = 0; i < count; i++) {
-        CHECK(site_result_to_json(&results[i], &one));
+        json_t *one = json_object();
         CHECK(json_push(list, one));
+        CHECK(site_result_to_json(&results[i], one));
     }
     return GRAIL_OK;
 }
@@ -91,64 +88,58 @@ static grail_status fallbacks_to_json(const backend *b, json_t *report)
     return GRAIL_OK;
 }
 
-static grail_status build_report(const grail_compression *c, json_t **out)
+static grail_status build_report(const grail_compression *c, json_t *report)
 {
-    grail_status status = GRAIL_OK;
-    json_t *plan_json = NULL;
-    json_t *heal = NULL;
-    json_t *report = json_object();
     const compression_request *request = c->request;
     const calibration_network *network = c->network;
     const grail_compression_totals totals = grail_compression_totals_get(c);
-    TRY(json_put(report, "grail_report", json_integer(2)));
-    TRY(json_put(report, "model", json_text(request->model->path)));
-    TRY(totals_to_json(&totals, report));
-    TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));
-    TRY(json_put(report, "plan", plan_json));
-    TRY(json_put(report, "calibration", json_deep_copy(request->samples->description)));
-    TRY(json_put(report, "backend", json_text(backend_name(request->backend))));
-    TRY(json_put(report, "precision", json_text(backend_precision(request->backend))));
-    TRY(fallbacks_to_json(request->backend, report));
-    TRY(json_put(report, "threads", json_integer(parallel_threads())));
-    TRY(json_put(report, "kept_activations", json_boolean(network->keep_activations)));
-    TRY(loaders_to_json(request->narrowed.verdicts, report));
-    TRY(sites_to_json(network->results, request->plan.count, report));
+    CHECK(json_put(report, "grail_report", json_integer(2)));
+    CHECK(json_put(report, "model", json_text(request->model->path)));
+    CHECK(totals_to_json(&totals, report));
+    json_t *document = json_object();
+    CHECK(json_put(report, "plan", document));
+    CHECK(plan_to_json(&request->plan, &request->sites->list, document));
+    CHECK(json_put(report, "calibration", json_deep_copy(request->samples->description)));
+    CHECK(json_put(report, "backend", json_text(backend_name(request->backend))));
+    CHECK(json_put(report, "precision", json_text(backend_precision(request->backend))));
+    CHECK(fallbacks_to_json(request->backend, report));
+    CHECK(json_put(report, "threads", json_integer(parallel_threads())));
+    CHECK(json_put(report, "kept_activations", json_boolean(network->keep_activations)));
+    CHECK(loaders_to_json(request->narrowed.verdicts, report));
+    CHECK(sites_to_json(network->results, request->plan.count, report));
     if (json_array_size(c->output->non_finite) > 0) {
-        TRY(json_put(report, "non_finite", json_incref(c->output->non_finite)));
+        CHECK(json_put(report, "non_finite", json_incref(c->output->non_finite)));
     }
     if (network->refits.count > 0) {
-        TRY(refits_to_json(&network->refits, GRAPH_NONE, true, report));
+        CHECK(refits_to_json(&network->refits, GRAPH_NONE, true, report));
     }
     if (request->teacher != NULL) {
-        TRY(json_put(report, "teacher", json_text(request->teacher->path)));
+        CHECK(json_put(report, "teacher", json_text(request->teacher->path)));
     }
     if (heals(&request->heal)) {
-        TRY(heal_options_to_json(&request->heal, &heal));
-        TRY(json_put(report, "heal", heal));
+        json_t *heal = json_object();
+        CHECK(json_put(report, "heal", heal));
+        CHECK(heal_options_to_json(&request->heal, heal));
     }
-    TRY(healings_to_json(&network->healings, GRAPH_NONE, true, report));
-    *out = report;
-    report = NULL;
-out:
-    json_decref(report);
-    return status;
+    return healings_to_json(&network->healings, GRAPH_NONE, true, report);
 }
 
 /* Once: what is measured of a sealed result must be of the report beside it. */
 static grail_status seal(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
-    json_t *report = NULL;
     if (c->output == NULL) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "no output directory was given, so there is no result to write: it stays in memory");
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "no output directory was given, so there is no result to write: it stays in memory");
     }
-    if (c->report == NULL) {
-        TRY(build_report(c, &report));
-        TRY(output_seal(c->output, report));
-        c->report = report;
-        report = NULL;
+    if (c->report != NULL) {
+        return GRAIL_OK;
     }
+    json_t *report = json_object();
+    TRY(build_report(c, report));
+    TRY(output_seal(c->output, report));
+    c->report = json_incref(report);
 out:
     json_decref(report);
     return status;

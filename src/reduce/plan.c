@@ -267,22 +267,17 @@ static grail_status site_to_json(const plan_site *own, const site *s, json_t *ar
     return plan_site_write_units(own, entry);
 }
 
-grail_status plan_to_json(const plan *p, const site_list *sites, json_t **out)
+grail_status plan_to_json(const plan *p, const site_list *sites, json_t *document)
 {
-    grail_status status = GRAIL_OK;
-    json_t *document = json_object();
-    TRY(json_put(document, "grail_plan", json_integer(PLAN_VERSION)));
-    TRY(options_to_json(plan_fields, p, document));
-    TRY(json_put(document, "compensation", json_object()));
-    TRY(options_to_json(compensation_fields, &p->compensation,
-                        json_object_get(document, "compensation")));
-    TRY(json_put(document, "sites", json_array()));
+    CHECK(json_put(document, "grail_plan", json_integer(PLAN_VERSION)));
+    CHECK(options_to_json(plan_fields, p, document));
+    json_t *how = json_object();
+    CHECK(json_put(document, "compensation", how));
+    CHECK(options_to_json(compensation_fields, &p->compensation, how));
+    json_t *list = json_array();
+    CHECK(json_put(document, "sites", list));
     for (int i = 0; i < p->count; i++) {
-        TRY(site_to_json(&p->sites[i], &sites->sites[i], json_object_get(document, "sites")));
+        CHECK(site_to_json(&p->sites[i], &sites->sites[i], list));
     }
-    *out = document;
-    document = NULL;
-out:
-    json_decref(document);
-    return status;
+    return GRAIL_OK;
 }

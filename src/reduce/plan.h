@@ -131,7 +131,7 @@ grail_status plan_read_compensation(const char *source, const json_t *document,
 grail_status plan_read_gqa(const char *source, const json_t *document,
                            gqa_mode *out) GRAIL_MUST_CHECK;
 
-/** *out is owned: json_decref. */
-grail_status plan_to_json(const plan *p, const site_list *sites, json_t **out) GRAIL_MUST_CHECK;
+/** Fills an empty document. */
+grail_status plan_to_json(const plan *p, const site_list *sites, json_t *document) GRAIL_MUST_CHECK;
 
 #endif

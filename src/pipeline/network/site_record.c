@@ -43,34 +43,25 @@ static grail_status fits_to_json(const grail_site_report *r, json_t *object)
     return GRAIL_OK;
 }
 
-grail_status site_result_to_json(const site_result *result, json_t **out)
+grail_status site_result_to_json(const site_result *result, json_t *object)
 {
-    grail_status status = GRAIL_OK;
     const grail_site_report *r = &result->report;
-    json_t *object = json_object();
-    TRY(json_put(object, "site", json_text(r->name)));
-    TRY(json_put(object, "kind", json_text(r->kind)));
-    TRY(json_put(object, "block", json_integer(r->block)));
-    TRY(json_put(object, "selector", json_text(r->selector)));
-    TRY(json_put(object, "units", json_integer(r->units)));
-    TRY(json_put(object, "kept", json_integer(r->kept)));
-    TRY(json_put(object, "width", json_integer(r->width)));
-    TRY(json_put(object, "narrow_width", json_integer(r->narrow)));
-    TRY(json_put(object, "tied", json_boolean(r->tied != 0)));
-    TRY(fit_to_json(&r->fit, object));
+    CHECK(json_put(object, "site", json_text(r->name)));
+    CHECK(json_put(object, "kind", json_text(r->kind)));
+    CHECK(json_put(object, "block", json_integer(r->block)));
+    CHECK(json_put(object, "selector", json_text(r->selector)));
+    CHECK(json_put(object, "units", json_integer(r->units)));
+    CHECK(json_put(object, "kept", json_integer(r->kept)));
+    CHECK(json_put(object, "width", json_integer(r->width)));
+    CHECK(json_put(object, "narrow_width", json_integer(r->narrow)));
+    CHECK(json_put(object, "tied", json_boolean(r->tied != 0)));
+    CHECK(fit_to_json(&r->fit, object));
     if (r->fit_count > 0) {
-        TRY(fits_to_json(r, object));
+        CHECK(fits_to_json(r, object));
     }
-    TRY(json_put(object, "seconds", json_real_or_null(r->seconds)));
-    TRY(json_put(object, "solve_seconds", json_real_or_null(r->solve_seconds)));
-    if (result->reducer != NULL) {
-        TRY(reducer_to_json(result->reducer, object));
-    }
-    *out = object;
-    object = NULL;
-out:
-    json_decref(object);
-    return status;
+    CHECK(json_put(object, "seconds", json_real_or_null(r->seconds)));
+    CHECK(json_put(object, "solve_seconds", json_real_or_null(r->solve_seconds)));
+    return result->reducer == NULL ? GRAIL_OK : reducer_to_json(result->reducer, object);
 }
 
 /* -- from JSON ---------------------------------------------------------------------------------

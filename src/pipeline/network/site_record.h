@@ -5,8 +5,8 @@
 #include "base/json.h"
 #include "pipeline/network/site_result.h"
 
-/** The report, with the kept units or labels. *out is owned. */
-grail_status site_result_to_json(const site_result *result, json_t **out) GRAIL_MUST_CHECK;
+/** Adds the report, with the kept units or labels. */
+grail_status site_result_to_json(const site_result *result, json_t *object) GRAIL_MUST_CHECK;
 
 /** Restores the result of a site that is not decided yet from its record. */
 grail_status site_result_restore(const compression_request *request, int site, const json_t *record,

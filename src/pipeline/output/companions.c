@@ -89,7 +89,7 @@ out:
 grail_status companions_write(const companion_files *c)
 {
     grail_status status = GRAIL_OK;
-    json_t *plan_document = NULL;
+    json_t *plan_document = json_object();
     buffer bytes = {0};
     for (size_t i = 0; i < c->sources->count; i++) {
         const source_file *file = &c->sources->items[i];
@@ -101,7 +101,7 @@ grail_status companions_write(const companion_files *c)
         }
     }
     TRY(write_index(c));
-    TRY(plan_to_json(&c->request->plan, &c->request->sites->list, &plan_document));
+    TRY(plan_to_json(&c->request->plan, &c->request->sites->list, plan_document));
     TRY(document_write(c->directory, plan_name, plan_document));
     TRY(document_write(c->directory, config_name(c->request), c->request->narrowed.config));
     TRY(write_hashes(c));

@@ -52,32 +52,23 @@ static grail_status put_options(const compression_request *request,
 
 grail_status fingerprint_of_run(const compression_request *request,
                                 const grail_compress_options *options, const source_files *sources,
-                                json_t **out)
+                                json_t *object)
 {
-    grail_status status = GRAIL_OK;
-    json_t *object = json_object();
-    json_t *plan_json = NULL;
-    json_t *heal = NULL;
-    TRY(json_put(object, "grail_state", json_integer(3)));
-    TRY(put_files(sources, object));
-    TRY(put_options(request, options, object));
-    TRY(json_put(object, "config", json_deep_copy(request->model->config)));
-    TRY(plan_to_json(&request->plan, &request->sites->list, &plan_json));
-    TRY(json_put(object, "plan", plan_json));
-    TRY(json_put(object, "calibration", json_deep_copy(request->samples->description)));
-    TRY(json_put(object, "backend", json_text(backend_name(request->backend))));
-    TRY(json_put(object, "precision", json_text(backend_precision(request->backend))));
-    TRY(json_put(object, "threads", json_integer(parallel_threads())));
-    TRY(heal_options_to_json(&request->heal, &heal));
-    TRY(json_put(object, "heal", heal));
-    if (request->teacher != NULL) {
-        TRY(put_teacher(request->teacher, object));
-    }
-    *out = object;
-    object = NULL;
-out:
-    json_decref(object);
-    return status;
+    CHECK(json_put(object, "grail_state", json_integer(3)));
+    CHECK(put_files(sources, object));
+    CHECK(put_options(request, options, object));
+    CHECK(json_put(object, "config", json_deep_copy(request->model->config)));
+    json_t *document = json_object();
+    CHECK(json_put(object, "plan", document));
+    CHECK(plan_to_json(&request->plan, &request->sites->list, document));
+    CHECK(json_put(object, "calibration", json_deep_copy(request->samples->description)));
+    CHECK(json_put(object, "backend", json_text(backend_name(request->backend))));
+    CHECK(json_put(object, "precision", json_text(backend_precision(request->backend))));
+    CHECK(json_put(object, "threads", json_integer(parallel_threads())));
+    json_t *heal = json_object();
+    CHECK(json_put(object, "heal", heal));
+    CHECK(heal_options_to_json(&request->heal, heal));
+    return request->teacher == NULL ? GRAIL_OK : put_teacher(request->teacher, object);
 }
 
 enum { PATH_SIZE = 160, VALUE_SIZE = 64 };

@@ -7,10 +7,10 @@
 #include "pipeline/request/request.h"
 
 /** Contains files, the options that decide (grail/options.h) as the run takes them, configuration,
- * plan, calibration, backend and threads. *out is owned. */
+ * plan, calibration, backend and threads. */
 grail_status fingerprint_of_run(const compression_request *request,
                                 const grail_compress_options *options, const source_files *sources,
-                                json_t **out) GRAIL_MUST_CHECK;
+                                json_t *object) GRAIL_MUST_CHECK;
 
 /** A difference is GRAIL_ERROR_ARGUMENT, about the option where it is one. The message names the
  * first value that differs, and `place`, the unfinished output. Where `then` holds no options,

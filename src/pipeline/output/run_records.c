@@ -32,13 +32,13 @@ grail_status record_put_results(const calibration_network *network, int block, b
                                 json_t *record)
 {
     json_t *list = json_array();
-    json_t *one = NULL;
     const compression_request *request = network->request;
     CHECK(json_put(record, RECORD_SITES, list));
     for (int i = 0; i < request->plan.count; i++) {
         if ((every || site_at(request, i)->block == block) && network->results[i].reducer != NULL) {
-            CHECK(site_result_to_json(&network->results[i], &one));
+            json_t *one = json_object();
             CHECK(json_push(list, one));
+            CHECK(site_result_to_json(&network->results[i], one));
         }
     }
     if (network->refits.count > 0) {

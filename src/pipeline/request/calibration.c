@@ -118,21 +118,12 @@ static grail_status text_key(const grail_text_source *source, json_t *key)
     return json_push(key, json_boolean(source->window_bos));
 }
 
-grail_status calibration_key(const grail_compress_options *o, json_t **out)
+grail_status calibration_key(const grail_compress_options *o, json_t *key)
 {
-    grail_status status = GRAIL_OK;
-    json_t *key = json_array();
-    TRY(json_push(key, json_integer(o->read.samples)));
-    TRY(json_push(key, json_sprintf("%llu", (unsigned long long)o->read.seed)));
-    TRY(text_key(&o->read.text, key));
-    if (o->read.images != NULL) {
-        TRY(image_key(o->read.images, key));
-    }
-    *out = key;
-    key = NULL;
-out:
-    json_decref(key);
-    return status;
+    CHECK(json_push(key, json_integer(o->read.samples)));
+    CHECK(json_push(key, json_sprintf("%llu", (unsigned long long)o->read.seed)));
+    CHECK(text_key(&o->read.text, key));
+    return o->read.images == NULL ? GRAIL_OK : image_key(o->read.images, key);
 }
 
 /* Makes at least four batches of four samples or more, so that some can be held out. */
@@ -184,43 +175,32 @@ static grail_status read_text(const grail_model *model, const grail_compress_opt
 static grail_status put_numbers(json_t *object, const char *key, const double *numbers)
 {
     json_t *list = json_array();
-    const grail_status status = push_numbers(list, numbers);
-    if (status != GRAIL_OK) {
-        json_decref(list);
-        return status;
-    }
-    return json_put(object, key, list);
+    CHECK(json_put(object, key, list));
+    return push_numbers(list, numbers);
 }
 
 /* What a file of the checkpoint says, {"origin": its name, ...}. */
-static grail_status preprocessing_to_json(const grail_preprocessing *p, json_t **out)
+static grail_status preprocessing_to_json(const grail_preprocessing *p, json_t *object)
 {
-    grail_status status = GRAIL_OK;
-    json_t *object = json_object();
-    TRY(json_put(object, "origin", json_text(p->origin)));
-    TRY(json_put(object, "edges", text_or_null(p->edges)));
-    TRY(json_put(object, "resize", json_integer(p->resize)));
-    TRY(json_put(object, "interpolation", text_or_null(p->interpolation)));
-    TRY(json_put(object, "rescale", json_real(p->rescale)));
-    TRY(put_numbers(object, "mean", p->mean));
-    TRY(put_numbers(object, "std", p->deviation));
-    *out = object;
-    object = NULL;
-out:
-    json_decref(object);
-    return status;
+    CHECK(json_put(object, "origin", json_text(p->origin)));
+    CHECK(json_put(object, "edges", text_or_null(p->edges)));
+    CHECK(json_put(object, "resize", json_integer(p->resize)));
+    CHECK(json_put(object, "interpolation", text_or_null(p->interpolation)));
+    CHECK(json_put(object, "rescale", json_real(p->rescale)));
+    CHECK(put_numbers(object, "mean", p->mean));
+    return put_numbers(object, "std", p->deviation);
 }
 
 static grail_status describe_preprocessing(const grail_model *model, json_t *description)
 {
     grail_preprocessing p = {0};
-    json_t *object = NULL;
     CHECK(grail_model_preprocessing(model, &p));
-    if (p.origin != NULL && strcmp(p.preset, IMAGE_OF_CHECKPOINT) == 0) {
-        CHECK(preprocessing_to_json(&p, &object));
-        CHECK(json_put(description, "preprocessing", object));
+    if (p.origin == NULL || strcmp(p.preset, IMAGE_OF_CHECKPOINT) != 0) {
+        return GRAIL_OK;
     }
-    return GRAIL_OK;
+    json_t *object = json_object();
+    CHECK(json_put(description, "preprocessing", object));
+    return preprocessing_to_json(&p, object);
 }
 
 static grail_status describe_images(const grail_model *model, calibration *c,

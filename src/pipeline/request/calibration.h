@@ -27,9 +27,9 @@ grail_status calibration_read(const grail_model *model, const grail_compress_opt
 /** Makes a calibration without samples, only with their description, for a run that needs no data.
  * *out is held once: calibration_release. */
 grail_status calibration_empty(const grail_model *model, calibration **out) GRAIL_MUST_CHECK;
-/** Makes a document that is equal whenever options name the same samples of unchanged files; *out
- * is owned. */
-grail_status calibration_key(const grail_compress_options *options, json_t **out) GRAIL_MUST_CHECK;
+/** Fills an empty array, which is then equal whenever options name the same samples of unchanged
+ * files. */
+grail_status calibration_key(const grail_compress_options *options, json_t *key) GRAIL_MUST_CHECK;
 calibration *calibration_hold(calibration *c);
 void calibration_release(calibration *c); /* NULL is allowed */
 

@@ -48,21 +48,15 @@ int64_t heal_held_samples(input_kind input, int64_t count)
     return enough < count / 4 ? enough : (count + 3) / 4;
 }
 
-grail_status heal_options_to_json(const heal_options *options, json_t **out)
+grail_status heal_options_to_json(const heal_options *options, json_t *object)
 {
-    grail_status status = GRAIL_OK;
-    json_t *object = json_object();
-    TRY(json_put(object, "block", json_boolean(options->blocks)));
-    TRY(json_put(object, "model", json_boolean(options->network)));
-    if (heals(options)) {
-        TRY(json_put(object, "steps", json_integer(options->steps)));
-        TRY(json_put(object, "block_rate", json_real(options->block_rate)));
-        TRY(json_put(object, "model_rate", json_real(options->network_rate)));
-        TRY(json_put(object, "seconds", json_real_or_null(options->seconds)));
+    CHECK(json_put(object, "block", json_boolean(options->blocks)));
+    CHECK(json_put(object, "model", json_boolean(options->network)));
+    if (!heals(options)) {
+        return GRAIL_OK;
     }
-    *out = object;
-    object = NULL;
-out:
-    json_decref(object);
-    return status;
+    CHECK(json_put(object, "steps", json_integer(options->steps)));
+    CHECK(json_put(object, "block_rate", json_real(options->block_rate)));
+    CHECK(json_put(object, "model_rate", json_real(options->network_rate)));
+    return json_put(object, "seconds", json_real_or_null(options->seconds));
 }

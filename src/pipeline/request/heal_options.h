@@ -26,7 +26,7 @@ int64_t heal_step_samples(input_kind input, int64_t seen);
  * the images, at least 16, but at most a quarter. */
 int64_t heal_held_samples(input_kind input, int64_t count);
 
-/** For fingerprints and reports. *out is owned. */
-grail_status heal_options_to_json(const heal_options *options, json_t **out) GRAIL_MUST_CHECK;
+/** For fingerprints and reports. */
+grail_status heal_options_to_json(const heal_options *options, json_t *object) GRAIL_MUST_CHECK;
 
 #endif
