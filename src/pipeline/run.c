@@ -118,8 +118,9 @@ static grail_status run_network(grail_compression *c)
 /* A run that was interrupted while the network was healed. */
 static grail_status continue_healing(grail_compression *c)
 {
+    const recorded_parameters recorded = {.read = read_recorded, .from = c};
     c->network->progress = progress_start(c->request->graph->block_count);
-    CHECK(output_restore_fitted(c->output, c->network));
+    CHECK(output_restore_fitted(c->output, c->network, &recorded));
     return heal_fitted(c);
 }
 

@@ -111,13 +111,16 @@ static void release_dense_before(calibration_network *network, int consumer)
     parameter_store_release_range(network->dense.parameters, begin, consumer);
 }
 
-/* What the fit and the selectors take is finite, and exact where features are constant. */
-static grail_status settle_sums(observation *o)
+/* What the fit and the selectors take is finite, exact where features are constant, and has the
+ * target of the fit. */
+static grail_status settle_sums(const calibration_network *network, observation *o)
 {
     CHECK(statistics_check_finite(o->fit));
     CHECK(statistics_check_finite(o->held));
     CHECK(statistics_settle_constants(o->fit));
-    return statistics_settle_constants(o->held);
+    CHECK(statistics_settle_constants(o->held));
+    CHECK(shift_targets(network, o));
+    return mix_targets(o);
 }
 
 grail_status compensate_consumer(calibration_network *network, observation *o)
@@ -125,9 +128,7 @@ grail_status compensate_consumer(calibration_network *network, observation *o)
     grail_status status = GRAIL_OK;
     float *prior = NULL;
     const double begun = clock_seconds();
-    TRY(settle_sums(o));
-    TRY(shift_targets(network, o));
-    TRY(mix_targets(o));
+    TRY(settle_sums(network, o));
     if (network->results[o->site].reducer == NULL) {
         TRY(decide_at_consumer(network, o));
     }
@@ -152,9 +153,7 @@ grail_status compensate_map(calibration_network *network, observation *o)
     fitted_map fitted = {0};
     const graph *g = network->request->graph;
     const double begun = clock_seconds();
-    TRY(settle_sums(o));
-    TRY(shift_targets(network, o));
-    TRY(mix_targets(o));
+    TRY(settle_sums(network, o));
     TRY(fit_solve(network, o, NULL, o->weight, &fitted));
     if (fitted.result.fallback != RIDGE_FALLBACK_PLAIN) {
         TRY(map_set(network, o->node, fitted.weight, fitted.bias_change));

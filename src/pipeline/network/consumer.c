@@ -108,19 +108,13 @@ grail_status map_read(const calibration_network *network, int node_index, float 
 grail_status consumer_merge(const calibration_network *network, const grail_reducer *reducer,
                             int index, int consumer, const float *weight, float **out)
 {
-    grail_status status = GRAIL_OK;
     const consumer_layout l = consumer_layout_of(network->request, index, consumer);
     const site_end *end = &site_at(network->request, index)->consumers[consumer];
     const int64_t u = end->features_per_unit * l.taps;
     const int64_t rows = l.rows * l.tap_rows;
-    float *narrow = NULL;
-    TRY(memory_new_unset(&narrow, (size_t)(rows * reducer->kept * u), sizeof narrow[0]));
-    reducer_merge_columns(reducer, end->exchangeable, u, rows, weight, narrow);
-    *out = narrow;
-    narrow = NULL;
-out:
-    memory_free(narrow);
-    return status;
+    CHECK(memory_new_unset(out, (size_t)(rows * reducer->kept * u), sizeof **out));
+    reducer_merge_columns(reducer, end->exchangeable, u, rows, weight, *out);
+    return GRAIL_OK;
 }
 
 /* wide[rows, W] <- narrow[rows, K u] in the columns that the reduced units have there. */

@@ -89,6 +89,15 @@ grail_status decision_input_take(unsigned needs, const grail_statistics *fit,
     return GRAIL_OK;
 }
 
+int deciding_consumers(const compression_request *request, int index)
+{
+    const site *s = site_at(request, index);
+    const unsigned needs = site_decision_needs(&request->plan, index, s);
+    return (needs & NEEDS_OF_CONSUMERS) == 0    ? 0
+           : (needs & NEEDS_ALL_CONSUMERS) != 0 ? s->consumer_count
+                                                : 1;
+}
+
 /* -- norms of a producer's input --------------------------------------------------------------- */
 
 scored_producers producers_that_score(const compression_request *request, const site *s,

@@ -126,7 +126,6 @@ static grail_status create_statistics(backend *b, int64_t width, int64_t outputs
 grail_status observation_init(const calibration_network *network, int index, int consumer,
                               observation *o)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     *o = describe(request, index, consumer);
     const site_end *end = &site_at(request, index)->consumers[consumer];
@@ -135,29 +134,24 @@ grail_status observation_init(const calibration_network *network, int index, int
     const int64_t reduced_width = reduced * o->layout.taps;
     const int64_t outputs =
         o->target == OBSERVES_INPUT_ALONE ? 0 : o->layout.rows * o->layout.tap_rows;
-    TRY(consumer_read(network, index, consumer, &o->weight));
+    CHECK(consumer_read(network, index, consumer, &o->weight));
     if (o->target == OBSERVES_DENSE_PRODUCT) {
-        TRY(make_target_weight(request->backend, o, dense_width, &o->target_weight));
+        CHECK(make_target_weight(request->backend, o, dense_width, &o->target_weight));
     } else if (o->target == OBSERVES_PRODUCT) {
-        TRY(make_target_weight(request->backend, o, dense_width + reduced_width,
-                               &o->target_weight));
+        CHECK(make_target_weight(request->backend, o, dense_width + reduced_width,
+                                 &o->target_weight));
     }
     if (o->mixes && o->folds) {
-        TRY(make_target_weight(request->backend, o, dense_width + reduced_width, &o->local_weight));
-        TRY(make_local_bias(network, o));
+        CHECK(
+            make_target_weight(request->backend, o, dense_width + reduced_width, &o->local_weight));
+        CHECK(make_local_bias(network, o));
     }
-    TRY(create_statistics(request->backend, o->folds ? reduced_width : dense_width, outputs, o));
-out:
-    if (status != GRAIL_OK) {
-        observation_fini(o);
-    }
-    return status;
+    return create_statistics(request->backend, o->folds ? reduced_width : dense_width, outputs, o);
 }
 
 grail_status observation_read_map(const calibration_network *network, int node_index,
                                   observation *o)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     const node *n = &request->graph->nodes[node_index];
     const consumer_layout layout = map_layout_of(request, node_index);
@@ -173,30 +167,19 @@ grail_status observation_read_map(const calibration_network *network, int node_i
     };
     o->goal = goal_of(request, node_index, o->target);
     o->mixes = is_mixed(&request->plan, o->target);
-    TRY(map_read(network, node_index, &o->weight));
-    if (o->target == OBSERVES_DENSE_PRODUCT) {
-        TRY(make_target_weight(request->backend, o, width, &o->target_weight));
-    }
-out:
-    if (status != GRAIL_OK) {
-        observation_fini(o);
-    }
-    return status;
+    CHECK(map_read(network, node_index, &o->weight));
+    return o->target == OBSERVES_DENSE_PRODUCT
+               ? make_target_weight(request->backend, o, width, &o->target_weight)
+               : GRAIL_OK;
 }
 
 grail_status observation_init_map(const calibration_network *network, int node_index,
                                   observation *o)
 {
-    grail_status status = GRAIL_OK;
-    TRY(observation_read_map(network, node_index, o));
+    CHECK(observation_read_map(network, node_index, o));
     const consumer_layout *l = &o->layout;
-    TRY(create_statistics(network->request->backend, l->features * l->taps, l->rows * l->tap_rows,
-                          o));
-out:
-    if (status != GRAIL_OK) {
-        observation_fini(o);
-    }
-    return status;
+    return create_statistics(network->request->backend, l->features * l->taps,
+                             l->rows * l->tap_rows, o);
 }
 
 grail_status observation_init_input(const compression_request *request, int index, int consumer,
@@ -205,12 +188,7 @@ grail_status observation_init_input(const compression_request *request, int inde
     *o = describe(request, index, consumer);
     o->folds = false; /* the dense network has no merged units */
     o->unreduced = 0;
-    const grail_status status =
-        create_statistics(request->backend, o->layout.features * o->layout.taps, 0, o);
-    if (status != GRAIL_OK) {
-        observation_fini(o);
-    }
-    return status;
+    return create_statistics(request->backend, o->layout.features * o->layout.taps, 0, o);
 }
 
 int observation_dense_end(const observation *o)

@@ -37,7 +37,7 @@ typedef struct observation {
 } observation;
 
 /** Allocates the statistics. The reducer of a folding must already be decided. The caller calls
- * observation_fini. */
+ * observation_fini, after this function and the next ones, even after a failure. */
 grail_status observation_init(const calibration_network *network, int site, int consumer,
                               observation *o) GRAIL_MUST_CHECK;
 /** Reads the weight of a node whose input is not cut, for the dense network's output as the target;

@@ -65,18 +65,15 @@ out:
 static grail_status add_rows(observation *o, const execution *e, grail_statistics *into, matrix in,
                              matrix y, matrix source, const double *root)
 {
-    grail_status status = GRAIL_OK;
     if (into->outputs > 0 && !matrix_exists(y)) {
         return add_rows_with_target(o, e, into, in, source);
     }
     const matrix z = observed_columns(o, into, in);
     if (mixes_rows(o) && matrix_exists(y)) {
-        TRY(mix_target_rows(o, e->pool, root, in, y));
+        CHECK(mix_target_rows(o, e->pool, root, in, y));
     }
-    status =
-        root == NULL ? statistics_accumulate(into, z, y) : add_weighted_rows(e, into, root, z, y);
-out:
-    return status;
+    return root == NULL ? statistics_accumulate(into, z, y)
+                        : add_weighted_rows(e, into, root, z, y);
 }
 
 static conv_shape shape_of_conv(const observation *o, const execution *e)

@@ -41,13 +41,10 @@ static int later(int a, int b)
 static int last_needed_node(const compression_request *request, int index)
 {
     const site *s = site_at(request, index);
-    const unsigned needs = needs_of(request, index);
-    const bool of_all = (needs & NEEDS_ALL_CONSUMERS) != 0;
-    int last = (needs & NEEDS_INPUT_NORMS) != 0 ? scored_node(request, index) : GRAPH_NONE;
-    if ((needs & NEEDS_OF_CONSUMERS) != 0) {
-        for (int k = 0; k < (of_all ? s->consumer_count : 1); k++) {
-            last = later(last, s->consumers[k].node);
-        }
+    const bool of_input = (needs_of(request, index) & NEEDS_INPUT_NORMS) != 0;
+    int last = of_input ? scored_node(request, index) : GRAPH_NONE;
+    for (int k = 0; k < deciding_consumers(request, index); k++) {
+        last = later(last, s->consumers[k].node);
     }
     const int before = decided_before(request, index);
     return before == GRAPH_NONE ? last : later(last, last_needed_node(request, before));
@@ -60,17 +57,13 @@ static grail_status take_inputs(const compression_request *request, int index, i
                                 input_statistics **out)
 {
     const site *s = site_at(request, index);
-    const unsigned needs = needs_of(request, index);
-    if ((needs & NEEDS_OF_CONSUMERS) == 0) {
-        return GRAIL_OK;
-    }
-    *count = (needs & NEEDS_ALL_CONSUMERS) != 0 ? s->consumer_count : 1;
+    *count = deciding_consumers(request, index);
     CHECK(memory_new(out, (size_t)*count, sizeof(**out)));
     for (int k = 0; k < *count; k++) {
         const dense_statistics *d = &request->session->of_nodes[s->consumers[k].node];
         CHECK(statistics_check_finite(d->fit));
         CHECK(statistics_check_finite(d->held));
-        CHECK(decision_input_take(needs, d->fit, d->held, &(*out)[k]));
+        CHECK(decision_input_take(needs_of(request, index), d->fit, d->held, &(*out)[k]));
     }
     return GRAIL_OK;
 }
@@ -119,22 +112,17 @@ out:
 
 static grail_status choose(calibration_network *network, int index)
 {
-    grail_status status = GRAIL_OK;
     const int before = decided_before(network->request, index);
     if (network->chosen[index] != NULL) {
         return GRAIL_OK;
     }
     if (before != GRAPH_NONE) {
-        TRY(choose(network, before));
+        CHECK(choose(network, before));
     }
     const double begun = clock_seconds();
-    status = decide(network, index);
-    if (status != GRAIL_OK) {
-        error_prefix("site '%s'", network->request->sites->facts[index].name);
-    }
+    const grail_status status = decide(network, index);
     network->results[index].report.seconds += clock_seconds() - begun;
-out:
-    return status;
+    return error_in(status, "site '%s'", network->request->sites->facts[index].name);
 }
 
 /* -- the passes -------------------------------------------------------------------------------- */

@@ -48,14 +48,10 @@ static int observed_consumers(const compression_request *request, int index)
 {
     const plan *p = &request->plan;
     const site *s = site_at(request, index);
-    const unsigned needs = site_decision_needs(p, index, s);
     if (p->loop == LOOP_OPEN && site_is_cut(p, index)) {
         return s->consumer_count;
     }
-    if (!site_is_chosen_openly(p, index, s) || (needs & NEEDS_OF_CONSUMERS) == 0) {
-        return 0;
-    }
-    return (needs & NEEDS_ALL_CONSUMERS) != 0 ? s->consumer_count : 1;
+    return site_is_chosen_openly(p, index, s) ? deciding_consumers(request, index) : 0;
 }
 
 static grail_status collect_site(int index, collection *l)
@@ -67,8 +63,7 @@ static grail_status collect_site(int index, collection *l)
         if (is_passed(l, s->consumers[k].node) &&
             !is_collected(l->request, s->consumers[k].node, taps)) {
             CHECK(memory_reserve(&l->items, (size_t)l->count + 1, sizeof l->items[0]));
-            CHECK(observation_init_input(l->request, index, k, &l->items[l->count]));
-            l->count++;
+            CHECK(observation_init_input(l->request, index, k, &l->items[l->count++]));
         }
     }
     return GRAIL_OK;

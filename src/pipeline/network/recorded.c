@@ -78,9 +78,8 @@ grail_status widen_map(calibration_network *network, int node_index,
     return GRAIL_OK;
 }
 
-/* Nodes of dropped sublayers have no parameters in the records. */
-static grail_status restore_parameter(calibration_network *network, int parameter,
-                                      const recorded_parameters *recorded)
+grail_status restore_parameter(calibration_network *network, int parameter,
+                               const recorded_parameters *recorded)
 {
     grail_status status = GRAIL_OK;
     const graph_parameter *narrow = &network->request->narrowed.graph->parameters[parameter];

@@ -22,6 +22,11 @@ grail_status restore_consumer(calibration_network *network, int site, int consum
 grail_status widen_map(calibration_network *network, int node_index,
                        const recorded_parameters *recorded) GRAIL_MUST_CHECK;
 
+/** Sets a parameter from its recorded tensor in its narrow shape; nothing where a dropped sublayer
+ * read it. */
+grail_status restore_parameter(calibration_network *network, int parameter,
+                               const recorded_parameters *recorded) GRAIL_MUST_CHECK;
+
 /** Sets all parameters of a trained block, which have their narrow shapes, from the records. */
 grail_status restore_trained(calibration_network *network, int block,
                              const recorded_parameters *recorded) GRAIL_MUST_CHECK;

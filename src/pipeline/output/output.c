@@ -145,7 +145,7 @@ grail_status output_open(const compression_request *request, const grail_compres
 {
     grail_status status = GRAIL_OK;
     narrow_output *o = NULL;
-    json_t *fingerprint = NULL;
+    json_t *fingerprint = json_object();
     companion_files companions = {0};
     TRY(memory_new(&o, 1, sizeof *o));
     o->request = request;
@@ -157,7 +157,7 @@ grail_status output_open(const compression_request *request, const grail_compres
     TRY(output_directory_open(options->output.path, options->output.resume != 0, &o->directory));
     companions = companions_of(o);
     TRY(companions_declare(&companions));
-    TRY(fingerprint_of_run(request, options, &o->sources, &fingerprint));
+    TRY(fingerprint_of_run(request, options, &o->sources, fingerprint));
     if (json_array_size(output_directory_records(o->directory)) == 0) {
         TRY(begin_anew(o, fingerprint, *keep_activations));
     } else {
@@ -213,23 +213,8 @@ grail_status output_restore_all(const narrow_output *o, calibration_network *net
     return GRAIL_OK;
 }
 
-static grail_status restore_parameter(const narrow_output *o, int parameter,
-                                      calibration_network *network)
-{
-    grail_status status = GRAIL_OK;
-    const graph_parameter *narrow = &o->request->narrowed.graph->parameters[parameter];
-    float *values = NULL;
-    if (graph_parameter_is_gone(narrow)) {
-        return GRAIL_OK;
-    }
-    TRY(tensors_read_parameter(network, &o->map, o->writer, parameter, &values));
-    TRY(parameter_store_set(network->current.parameters, parameter, narrow->shape, values));
-out:
-    memory_free(values);
-    return status;
-}
-
-grail_status output_restore_fitted(const narrow_output *o, calibration_network *network)
+grail_status output_restore_fitted(const narrow_output *o, calibration_network *network,
+                                   const recorded_parameters *recorded)
 {
     const graph *g = o->request->graph;
     const json_t *fitted = record_with(o->directory, RECORD_FITTED);
@@ -242,7 +227,7 @@ grail_status output_restore_fitted(const narrow_output *o, calibration_network *
     }
     for (int p = 0; p < g->parameter_count; p++) {
         if (!graph_is_table(g, p)) { /* such a one is as it was */
-            CHECK(restore_parameter(o, p, network));
+            CHECK(restore_parameter(network, p, recorded));
         }
     }
     return silence_dropped(network);
@@ -258,22 +243,21 @@ static grail_status record_tensors(narrow_output *o, json_t *record)
     return output_directory_record(o->directory, record);
 }
 
-grail_status output_write_block(narrow_output *o, const calibration_network *network, int block)
+/* Writes the tensors of blocks [first, end), and records them as `key` with the results of these
+ * blocks, or of all. */
+static grail_status write_blocks(narrow_output *o, const calibration_network *network, int first,
+                                 int end, bool every, const char *key, json_t *value)
 {
     grail_status status = GRAIL_OK;
     json_t *record = json_object();
     json_t *checksums = json_object();
-    TRY(json_put(record, RECORD_BLOCK, json_integer(block)));
-    TRY(record_put_results(network, block, false, record));
+    TRY(json_put(record, key, value));
+    TRY(record_put_results(network, first, every, record));
     TRY(json_put(record, RECORD_TENSORS, json_incref(checksums)));
-    TRY(tensors_write(network, &o->map, block, o->writer, checksums));
-    TRY(record_tensors(o, record));
-    if (block != GRAPH_NONE) {
-        o->blocks_recorded = block + 1;
-        const bool all = o->blocks_recorded == o->request->graph->block_count;
-        o->is_complete = all && !o->request->heal.network;
-        o->is_fitted = all && o->request->heal.network;
+    for (int block = first; block < end; block++) {
+        TRY(tensors_write(network, &o->map, block, o->writer, checksums));
     }
+    TRY(record_tensors(o, record));
 out:
     json_decref(checksums);
     json_decref(record);
@@ -282,20 +266,20 @@ out:
 
 static grail_status write_all(narrow_output *o, const calibration_network *network, const char *key)
 {
-    grail_status status = GRAIL_OK;
-    json_t *record = json_object();
-    json_t *checksums = json_object();
-    TRY(json_put(record, key, json_true()));
-    TRY(record_put_results(network, GRAPH_NONE, true, record));
-    TRY(json_put(record, RECORD_TENSORS, json_incref(checksums)));
-    for (int block = GRAPH_NONE; block < o->request->graph->block_count; block++) {
-        TRY(tensors_write(network, &o->map, block, o->writer, checksums));
+    return write_blocks(o, network, GRAPH_NONE, o->request->graph->block_count, true, key,
+                        json_true());
+}
+
+grail_status output_write_block(narrow_output *o, const calibration_network *network, int block)
+{
+    CHECK(write_blocks(o, network, block, block + 1, false, RECORD_BLOCK, json_integer(block)));
+    if (block != GRAPH_NONE) {
+        o->blocks_recorded = block + 1;
+        const bool all = o->blocks_recorded == o->request->graph->block_count;
+        o->is_complete = all && !o->request->heal.network;
+        o->is_fitted = all && o->request->heal.network;
     }
-    TRY(record_tensors(o, record));
-out:
-    json_decref(checksums);
-    json_decref(record);
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status output_write_fitted(narrow_output *o, const calibration_network *network)

@@ -4,7 +4,7 @@
 #define GRAIL_PIPELINE_OUTPUT_OUTPUT_H
 
 #include "base/output_directory.h"
-#include "pipeline/network/network.h"
+#include "pipeline/network/recorded.h"
 #include "pipeline/output/source_files.h"
 #include "pipeline/output/tensor_map.h"
 
@@ -46,8 +46,8 @@ grail_status output_write_network(narrow_output *output,
 grail_status output_write_fitted(narrow_output *output,
                                  const calibration_network *network) GRAIL_MUST_CHECK;
 /** Restores the results and the parameters of a network that is to be healed. */
-grail_status output_restore_fitted(const narrow_output *output,
-                                   calibration_network *network) GRAIL_MUST_CHECK;
+grail_status output_restore_fitted(const narrow_output *output, calibration_network *network,
+                                   const recorded_parameters *recorded) GRAIL_MUST_CHECK;
 
 /** Restores the results of a recorded block's sites; output_restore_all those of all sites, for a
  * complete output. */

@@ -67,11 +67,12 @@ out:
     return status;
 }
 
-/* `directory` is a path without links. */
+/* Refuses links to files outside the model's directory. */
 static grail_status check_place(const char *path, const char *directory)
 {
     grail_status status = GRAIL_OK;
-    bool in_blobs = false;
+    bool allowed = false;
+    char *place = realpath(directory, NULL);
     char *real = realpath(path, NULL);
     if (real == NULL && errno == ENOENT) {
         FAIL(GRAIL_ERROR_IO,
@@ -80,17 +81,22 @@ static grail_status check_place(const char *path, const char *directory)
     if (real == NULL) {
         TRY(error_from_errno("cannot follow the link", path));
     }
-    if (!is_inside(real, directory)) {
-        TRY(is_in_blobs(real, directory, &in_blobs));
-        if (!in_blobs) {
-            FAIL(GRAIL_ERROR_ARGUMENT,
-                 "'%s' is a symbolic link to '%s', which lies outside the model's directory; "
-                 "replace the link with the file, or remove it",
-                 path, real);
-        }
+    if (place == NULL) {
+        TRY(error_from_errno("cannot find", directory));
+    }
+    allowed = is_inside(real, place);
+    if (!allowed) {
+        TRY(is_in_blobs(real, place, &allowed));
+    }
+    if (!allowed) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "'%s' is a symbolic link to '%s', which lies outside the model's directory; "
+             "replace the link with the file, or remove it",
+             path, real);
     }
 out:
-    free(real); /* realpath's own allocator */
+    free(real);  /* realpath's own allocator */
+    free(place); /* realpath's own allocator */
     return status;
 }
 
@@ -131,13 +137,12 @@ static grail_status add_weights(const checkpoint *c, source_files *files)
     return GRAIL_OK;
 }
 
-static grail_status add_companion(source_files *files, const char *directory, const char *real,
-                                  const char *name)
+static grail_status add_companion(source_files *files, const char *directory, const char *name)
 {
     source_file *file = NULL;
     CHECK(add_file(files, directory, name, &file));
     file->is_companion = true;
-    CHECK(check_place(file->path, real));
+    CHECK(check_place(file->path, directory));
     CHECK(file_identify(file->path, &file->identity));
     return check_size(file);
 }
@@ -155,48 +160,20 @@ static grail_status add_companions(const char *directory, source_files *files)
     grail_status status = GRAIL_OK;
     const size_t first = files->count;
     const struct dirent *entry = NULL;
-    DIR *list = NULL;
-    char *real = realpath(directory, NULL);
-    if (real == NULL) {
-        TRY(error_from_errno("cannot find", directory));
-    }
-    list = opendir(directory);
+    DIR *list = opendir(directory);
     if (list == NULL) {
-        TRY(error_from_errno("cannot list", directory));
+        return error_from_errno("cannot list", directory);
     }
     while ((entry = readdir(list)) != NULL) {
         if (is_companion_name(entry->d_name)) {
-            TRY(add_companion(files, directory, real, entry->d_name));
+            TRY(add_companion(files, directory, entry->d_name));
         }
     }
     if (files->count > first) {
         qsort(files->items + first, files->count - first, sizeof files->items[0], compare_names);
     }
 out:
-    if (list != NULL) {
-        closedir(list);
-    }
-    free(real); /* realpath's own allocator */
-    return status;
-}
-
-/* The file that says how images are prepared, so that the result is read in the same way. */
-static grail_status add_preparation(const grail_model *model, const char *directory,
-                                    source_files *files)
-{
-    grail_status status = GRAIL_OK;
-    const char *name = model->preparation == NULL ? NULL : model->preparation->file;
-    char *real = NULL;
-    if (name == NULL) {
-        return GRAIL_OK;
-    }
-    real = realpath(directory, NULL);
-    if (real == NULL) {
-        TRY(error_from_errno("cannot find", directory));
-    }
-    TRY(add_companion(files, directory, real, name));
-out:
-    free(real); /* realpath's own allocator */
+    closedir(list);
     return status;
 }
 
@@ -213,8 +190,9 @@ grail_status source_files_find(const grail_model *model, source_files *out)
     }
     if (config != NULL && strcmp(config, MODEL_CONFIG_NAME) == 0) {
         CHECK(add_companions(directory, out));
-    } else {
-        CHECK(add_preparation(model, directory, out));
+    } else if (model->preparation != NULL && model->preparation->file != NULL) {
+        /* it says how images are prepared, so that the result is read in the same way */
+        CHECK(add_companion(out, directory, model->preparation->file));
     }
     return GRAIL_OK;
 }

@@ -40,29 +40,25 @@ void narrowed_fini(narrowed_model *narrowed)
 grail_status narrowed_describe(const grail_model *model, const site_list *sites, const plan *p,
                                const parameter_cut *cuts, narrowed_model *out)
 {
-    grail_status status = GRAIL_OK;
     const architecture *a = model->architecture;
-    narrowed_model n = {0};
-    TRY(a->build(a, model->path, model->config, model->checkpoint, &n.graph));
-    plan_shapes(p, cuts, n.graph);
-    TRY(dropped_take_out(sites, p, n.graph));
-    TRY(check_widths(n.graph));
-    TRY(memory_new(&n.block_number, (size_t)n.graph->block_count, sizeof n.block_number[0]));
-    n.blocks_left = dropped_number_blocks(n.graph, n.block_number);
-    n.config = json_deep_copy(model->config);
-    if (n.config == NULL) {
-        FAIL(GRAIL_ERROR_MEMORY, "out of memory while copying the configuration");
+    *out = (narrowed_model){0};
+    CHECK(a->build(a, model->path, model->config, model->checkpoint, &out->graph));
+    graph *g = out->graph;
+    plan_shapes(p, cuts, g);
+    CHECK(dropped_take_out(sites, p, g));
+    CHECK(check_widths(g));
+    CHECK(memory_new(&out->block_number, (size_t)g->block_count, sizeof out->block_number[0]));
+    out->blocks_left = dropped_number_blocks(g, out->block_number);
+    out->config = json_deep_copy(model->config);
+    if (out->config == NULL) {
+        return error_set(GRAIL_ERROR_MEMORY, "out of memory while copying the configuration");
     }
     if (anything_is_cut(p)) {
-        TRY(a->describe_narrowed(a, n.graph, n.config));
+        CHECK(a->describe_narrowed(a, g, out->config));
     }
-    TRY(a->judge_loaders(a, n.config, n.graph, n.verdicts));
-    if (n.graph->input_kind == INPUT_IMAGES) {
-        judge_weights_file(model->checkpoint, n.verdicts);
+    CHECK(a->judge_loaders(a, out->config, g, out->verdicts));
+    if (g->input_kind == INPUT_IMAGES) {
+        judge_weights_file(model->checkpoint, out->verdicts);
     }
-    *out = n;
-    n = (narrowed_model){0};
-out:
-    narrowed_fini(&n);
-    return status;
+    return GRAIL_OK;
 }

@@ -14,7 +14,8 @@ typedef struct narrowed_model {
     loader_verdict verdicts[LOADER_COUNT];
 } narrowed_model;
 
-/** cuts[parameter_count] are those of the plan. The caller calls narrowed_fini. */
+/** cuts[parameter_count] are those of the plan. The caller calls narrowed_fini, even after a
+ * failure. */
 grail_status narrowed_describe(const grail_model *model, const site_list *sites, const plan *p,
                                const parameter_cut *cuts, narrowed_model *out) GRAIL_MUST_CHECK;
 void narrowed_fini(narrowed_model *narrowed); /* works on a zeroed one */

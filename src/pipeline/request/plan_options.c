@@ -161,36 +161,28 @@ static grail_status choose_compensation(const grail_compress_options *o, const s
 }
 
 grail_status plan_from_options(const grail_model *model, const grail_compress_options *o,
-                               grail_site_list **sites_out, plan *out)
+                               grail_site_list **sites, plan *out)
 {
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
-    grail_site_list *sites = NULL;
     const selector *rule = NULL;
-    plan p = {0};
-    TRY(plan_from_fields(o, &p));
+    TRY(plan_from_fields(o, out));
     TRY(option_about("cut.selector", selector_from_name(o->cut.selector, &rule)));
     TRY(read_document(o, &document));
     if (document != NULL) {
-        TRY(plan_read_gqa(plan_source(o), document, &p.gqa));
+        TRY(plan_read_gqa(plan_source(o), document, &out->gqa));
         TRY(o->amount.chosen == NULL ? GRAIL_OK : check_chosen(o, document));
     }
-    TRY(grail_model_sites(
-        model, p.gqa == GQA_KV_GROUPS ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP, &sites));
-    TRY(plan_init(&p, &sites->list, rule));
+    const bool groups = out->gqa == GQA_KV_GROUPS;
+    TRY(grail_model_sites(model, groups ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP, sites));
+    TRY(plan_init(out, &(*sites)->list, rule));
     if (document != NULL) {
-        TRY(plan_read(plan_source(o), document, &sites->list, &p));
+        TRY(plan_read(plan_source(o), document, &(*sites)->list, out));
     } else {
-        TRY(apply_sparsities(o, model->graph, &sites->list, &p));
+        TRY(apply_sparsities(o, model->graph, &(*sites)->list, out));
     }
-    TRY(choose_compensation(o, rule, document, &p));
-    *sites_out = sites;
-    sites = NULL;
-    *out = p;
-    p = (plan){0};
+    TRY(choose_compensation(o, rule, document, out));
 out:
-    grail_site_list_free(sites);
-    plan_fini(&p);
     json_decref(document);
     return status;
 }

@@ -8,8 +8,8 @@
 #include <grail/compress.h>
 
 /** Makes the model's sites, with the heads grouped as the options ask, and the plan: from the plan
- * document that the options name, or from selector and sparsity. *sites and *out are owned:
- * grail_site_list_free, plan_fini. */
+ * document that the options name, or from selector and sparsity. *sites and *out, which
+ * begin empty, are owned, even after a failure: grail_site_list_free, plan_fini. */
 grail_status plan_from_options(const grail_model *model, const grail_compress_options *options,
                                grail_site_list **sites, plan *out) GRAIL_MUST_CHECK;
 

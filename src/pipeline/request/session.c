@@ -70,8 +70,8 @@ grail_status session_calibration(grail_session *s, const grail_compress_options 
                                  calibration **out)
 {
     grail_status status = GRAIL_OK;
-    json_t *key = NULL;
-    TRY(calibration_key(options, &key));
+    json_t *key = json_array();
+    TRY(calibration_key(options, key));
     if (s->samples == NULL || !json_equal(s->samples_key, key)) {
         forget_samples(s);
         TRY(calibration_read(s->model, options, &s->samples));
