@@ -13,30 +13,6 @@ typedef struct elementwise {
     float *y;
 } elementwise;
 
-CPU_CLONES static void multiply(int64_t begin, int64_t end, void *context)
-{
-    const elementwise *e = context;
-    for (int64_t i = begin; i < end; i++) {
-        e->y[i] = e->a[i] * e->b[i];
-    }
-}
-
-CPU_CLONES static void add(int64_t begin, int64_t end, void *context)
-{
-    const elementwise *e = context;
-    for (int64_t i = begin; i < end; i++) {
-        e->y[i] = e->a[i] + e->b[i];
-    }
-}
-
-CPU_CLONES static void subtract(int64_t begin, int64_t end, void *context)
-{
-    const elementwise *e = context;
-    for (int64_t i = begin; i < end; i++) {
-        e->y[i] = e->a[i] - e->b[i];
-    }
-}
-
 typedef struct combination {
     const operation *operation;
     parallel_body body;
@@ -53,7 +29,7 @@ static void combine_with_one(const combination *c, const float *a, float b, floa
     }
     for (int64_t i = 0; i < columns; i += AT_ONCE) {
         elementwise e = {a + i, same, y + i};
-        c->body(0, columns - i < AT_ONCE ? columns - i : AT_ONCE, &e);
+        c->body(0, smaller(columns - i, AT_ONCE), &e);
     }
 }
 
@@ -88,17 +64,19 @@ static grail_status combine(const operation *o, parallel_body body)
     return GRAIL_OK;
 }
 
-grail_status cpu_multiply(const operation *o)
-{
-    return combine(o, multiply);
-}
+#define ELEMENTWISE(name, sign)                                                                    \
+    CPU_CLONES static void name(int64_t begin, int64_t end, void *context)                         \
+    {                                                                                              \
+        const elementwise *e = context;                                                            \
+        for (int64_t i = begin; i < end; i++) {                                                    \
+            e->y[i] = e->a[i] sign e->b[i];                                                        \
+        }                                                                                          \
+    }                                                                                              \
+    grail_status cpu_##name(const operation *o)                                                    \
+    {                                                                                              \
+        return combine(o, name);                                                                   \
+    }
 
-grail_status cpu_add(const operation *o)
-{
-    return combine(o, add);
-}
-
-grail_status cpu_subtract(const operation *o)
-{
-    return combine(o, subtract);
-}
+ELEMENTWISE(multiply, *)
+ELEMENTWISE(add, +)
+ELEMENTWISE(subtract, -)

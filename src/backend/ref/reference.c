@@ -23,11 +23,8 @@ grail_status ref_rms_norm(const operation *o)
     for (int64_t start = 0; start < matrix_count(o->m[0]); start += group) {
         const double *in = (const double *)o->m[0].memory + start;
         double *out = (double *)o->m[2].memory + start;
-        double squares = 0.0;
-        for (int64_t i = 0; i < group; i++) {
-            squares += in[i] * in[i];
-        }
-        const double factor = 1.0 / sqrt(squares / (double)group + o->with.epsilon);
+        const double mean = host_dot(group, in, in) / (double)group;
+        const double factor = 1.0 / sqrt(mean + o->with.epsilon);
         for (int64_t i = 0; i < group; i++) {
             out[i] = weight[i] * in[i] * factor;
         }
@@ -57,38 +54,30 @@ grail_status ref_rope(const operation *o)
     return GRAIL_OK;
 }
 
-static double product_of(double a, double b)
-{
-    return a * b;
-}
-
-static double sum_of(double a, double b)
-{
-    return a + b;
-}
-
-static double difference_of(double a, double b)
-{
-    return a - b;
-}
-
 /* The element of B that is spread over Y[row, column]. */
 static double *spread_element(matrix b, matrix y, int64_t row, int64_t column)
 {
     return (double *)host_row(b, row / (y.rows / b.rows)) + (b.columns == 1 ? 0 : column);
 }
 
-static grail_status combine(const operation *o, double (*combination)(double, double))
-{
-    const matrix y = o->m[2];
-    for (int64_t r = 0; r < y.rows; r++) {
-        const double *a = host_row(o->m[0], r);
-        for (int64_t i = 0; i < y.columns; i++) {
-            ((double *)host_row(y, r))[i] = combination(a[i], *spread_element(o->m[1], y, r, i));
-        }
+#define ELEMENTWISE(name, sign)                                                                    \
+    grail_status ref_##name(const operation *o)                                                    \
+    {                                                                                              \
+        const matrix y = o->m[2];                                                                  \
+        for (int64_t r = 0; r < y.rows; r++) {                                                     \
+            const double *a = host_row(o->m[0], r);                                                \
+            double *out = host_row(y, r);                                                          \
+            for (int64_t i = 0; i < y.columns; i++) {                                              \
+                const double b = *spread_element(o->m[1], y, r, i);                                \
+                out[i] = a[i] sign b;                                                              \
+            }                                                                                      \
+        }                                                                                          \
+        return GRAIL_OK;                                                                           \
     }
-    return GRAIL_OK;
-}
+
+ELEMENTWISE(multiply, *)
+ELEMENTWISE(add, +)
+ELEMENTWISE(subtract, -)
 
 grail_status ref_spread_gradient(const operation *o)
 {
@@ -105,21 +94,6 @@ grail_status ref_spread_gradient(const operation *o)
         }
     }
     return GRAIL_OK;
-}
-
-grail_status ref_multiply(const operation *o)
-{
-    return combine(o, product_of);
-}
-
-grail_status ref_add(const operation *o)
-{
-    return combine(o, sum_of);
-}
-
-grail_status ref_subtract(const operation *o)
-{
-    return combine(o, difference_of);
 }
 
 grail_status ref_cross_entropy(const operation *o)

@@ -18,10 +18,9 @@ grail_status ref_rms_norm_gradient(const operation *o)
         const double *x = (const double *)o->m[0].memory + start;
         const double *dy = (const double *)o->m[2].memory + start;
         double *dx = (double *)o->m[3].memory + start;
-        double squares = 0.0;
+        const double squares = host_dot(group, x, x);
         double product = 0.0;
         for (int64_t i = 0; i < group; i++) {
-            squares += x[i] * x[i];
             product += weight[i] * dy[i] * x[i];
         }
         const double factor = 1.0 / sqrt(squares / (double)group + o->with.epsilon);
@@ -107,12 +106,8 @@ grail_status ref_unit_length_gradient(const operation *o)
         const double *x = host_row(o->m[0], r);
         const double *dy = host_row(o->m[1], r);
         double *dx = host_row(o->m[2], r);
-        double squares = 0.0;
-        double product = 0.0;
-        for (int64_t c = 0; c < width; c++) {
-            squares += x[c] * x[c];
-            product += x[c] * dy[c];
-        }
+        const double squares = host_dot(width, x, x);
+        const double product = host_dot(width, x, dy);
         const double length = fmax(sqrt(squares), least);
         const double share = sqrt(squares) > least ? product / squares : 0.0;
         for (int64_t c = 0; c < width; c++) {

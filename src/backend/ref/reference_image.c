@@ -266,11 +266,7 @@ grail_status ref_unit_length(const operation *o)
     for (int64_t r = 0; r < o->m[0].rows; r++) {
         const double *in = host_row(o->m[0], r);
         double *out = host_row(o->m[1], r);
-        double squares = 0.0;
-        for (int64_t c = 0; c < width; c++) {
-            squares += in[c] * in[c];
-        }
-        const double length = fmax(sqrt(squares), 1e-12);
+        const double length = fmax(sqrt(host_dot(width, in, in)), 1e-12);
         for (int64_t c = 0; c < width; c++) {
             out[c] = in[c] / length;
         }
