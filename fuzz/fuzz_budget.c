@@ -44,7 +44,7 @@ typedef struct curve {
 
 static allocation_site next_site(reader *r, curve *c)
 {
-    allocation_site s = {.name = "site", .units = 1 + next_byte(r) % MOST_UNITS};
+    allocation_site s = {.name = "site", .units = 1 + next_byte(r) % MOST_UNITS, .weight = 1.0};
     s.step = 1 + next_byte(r) % s.units;
     s.least = next_byte(r) % (s.units + 1);
     s.cost = fabs(next_number(r));

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const limit_names[] = {"params", "macs", "kv-bytes", "size", NULL};
@@ -174,19 +173,6 @@ static void making_fini(making *m)
     memory_free(m->kept);
 }
 
-static bool lists_kind(const char *kinds, const char *kind)
-{
-    const size_t length = strlen(kind);
-    for (const char *at = kinds; at != NULL && *at != 0;) {
-        const size_t word = strcspn(at, ",");
-        if (word == length && strncmp(at, kind, length) == 0) {
-            return true;
-        }
-        at += at[word] == ',' ? word + 1 : word;
-    }
-    return false;
-}
-
 static const char *site_kind_at(const void *list, int i)
 {
     (void)list;
@@ -203,14 +189,17 @@ static grail_status unknown_site_kind(const char *text, size_t length)
     return error_about(status, "kinds");
 }
 
-static grail_status check_kinds(const char *kinds)
+/* may_cut[SITE_KINDS] of a list with commas. */
+static grail_status read_kinds(const char *kinds, bool *may_cut)
 {
-    for (const char *at = kinds; at != NULL && *at != 0;) {
+    for (const char *at = kinds; *at != 0;) {
         const size_t word = strcspn(at, ",");
         bool known = false;
         for (int k = 0; k < SITE_KINDS; k++) {
             const char *name = site_kind_name((site_kind)k);
-            known = known || (strlen(name) == word && strncmp(name, at, word) == 0);
+            const bool is_named = strlen(name) == word && strncmp(name, at, word) == 0;
+            may_cut[k] = may_cut[k] || is_named;
+            known = known || is_named;
         }
         if (!known) {
             return unknown_site_kind(at, word);
@@ -253,7 +242,7 @@ static grail_status read_choices(making *m)
     CHECK(options_check(fields, o));
     CHECK(option_find_word("limit", o->limit, limit_names, &limited));
     CHECK(option_find_word("budget", o->budget, budget_names, &budget));
-    CHECK(check_kinds(o->kinds));
+    CHECK(o->kinds == NULL ? GRAIL_OK : read_kinds(o->kinds, m->may_cut));
     if (!(o->most > 0.0) && !(o->ratio > 0.0 && o->ratio <= 1.0)) {
         return error_about(
             error_set(
@@ -338,9 +327,8 @@ static grail_status open_request(making *m)
     CHECK(request_open(&m->compress, purpose, &m->request));
     m->compress.heal.what = NULL; /* widths are judged by the closed form */
     const bool of_images = m->request->graph->input_kind == INPUT_IMAGES;
-    const char *kinds = o->kinds != NULL ? o->kinds : of_images ? "conv,ffn" : "ffn,heads";
-    for (int k = 0; k < SITE_KINDS; k++) {
-        m->may_cut[k] = lists_kind(kinds, site_kind_name((site_kind)k));
+    if (o->kinds == NULL) {
+        CHECK(read_kinds(of_images ? "conv,ffn" : "ffn,heads", m->may_cut));
     }
     CHECK(memory_new(&m->kept, (size_t)m->request->sites->list.count, sizeof m->kept[0]));
     return memory_new(&m->dropped, (size_t)m->request->sites->list.count, sizeof m->dropped[0]);

@@ -43,18 +43,10 @@ out:
     return status;
 }
 
-/* Frees the errors that slots own. */
-static void free_errors(int count, allocation_site *slots)
-{
-    for (int i = 0; slots != NULL && i < count; i++) {
-        memory_free((double *)(uintptr_t)slots[i].errors);
-    }
-}
-
 void width_space_fini(width_space *s)
 {
-    free_errors(s->slot_count, s->slots);
     for (int i = 0; s->slots != NULL && i < s->slot_count; i++) {
+        memory_free((double *)(uintptr_t)s->slots[i].errors);
         memory_free((double *)(uintptr_t)s->slots[i].scores);
     }
     memory_free(s->slot_of);
@@ -100,6 +92,7 @@ static grail_status add_slot(width_space *s, int index)
                                        .units = own->units,
                                        .step = step,
                                        .least = step < own->groups ? own->groups : step,
+                                       .weight = 1.0,
                                        .errors = errors};
     s->of_heads[slot] = own->kind == SITE_HEADS;
     s->slot_of[index] = slot;
@@ -403,18 +396,11 @@ out:
     return status;
 }
 
-/* Linear costs of 1 - t of the way from the least to all. */
-static double linear_limit(const width_space *s, double t)
-{
-    const double least = allocation_least(s->slots, s->slot_count);
-    const double full = allocation_full(s->slots, s->slot_count);
-    return least + (1.0 - t) * (full - least);
-}
-
 typedef grail_status (*allocation)(const allocation_site *sites, int count, double limit,
                                    int64_t *kept);
 
-/* The limit of heads whose removed share is fixed, or of the other slots for a parameter t. */
+/* The limit of heads whose removed share is fixed, or of slots for a parameter t: linear costs of
+ * 1 - t of the way from the least to all. */
 static double limit_of_part(const allocation_site *part, int count, bool heads,
                             formula_choice choice, double t)
 {
@@ -459,7 +445,8 @@ static grail_status allocate_slots(const width_space *s, const allocation_site *
                                    int64_t *widths)
 {
     if (!choice.fixes_heads) {
-        return allocate(slots, s->slot_count, linear_limit(s, t), widths);
+        return allocate(slots, s->slot_count, limit_of_part(slots, s->slot_count, false, choice, t),
+                        widths);
     }
     CHECK(allocate_part(s, slots, true, choice, t, allocate, widths));
     return allocate_part(s, slots, false, choice, t, allocate, widths);
@@ -493,35 +480,7 @@ static bool slot_is_dropped(const width_space *s, const bool *dropped, int slot)
     return all;
 }
 
-/* Slots with weighted errors; a slot that is dropped wants nothing. *out and its errors are owned.
- */
-static grail_status weigh_errors(const width_space *s, formula_choice choice, allocation_site **out)
-{
-    grail_status status = GRAIL_OK;
-    allocation_site *slots = NULL;
-    TRY(memory_new(&slots, (size_t)s->slot_count, sizeof slots[0]));
-    for (int i = 0; i < s->slot_count; i++) {
-        double *errors = NULL;
-        const double weight = slot_is_dropped(s, choice.dropped, i)
-                                  ? 0.0
-                                  : (s->of_heads[i] ? choice.head_factor : 1.0) *
-                                        (choice.weights == NULL ? 1.0 : choice.weights[i]);
-        slots[i] = s->slots[i];
-        slots[i].errors = NULL;
-        TRY(memory_new(&errors, (size_t)slots[i].units + 1, sizeof errors[0]));
-        slots[i].errors = errors;
-        for (int64_t k = 0; k <= slots[i].units; k++) {
-            errors[k] = s->slots[i].errors[k] * weight;
-        }
-    }
-    *out = slots;
-    slots = NULL;
-out:
-    free_errors(s->slot_count, slots);
-    memory_free(slots);
-    return status;
-}
-
+/* A slot that is dropped wants nothing. */
 static grail_status least_error_widths_of(const width_space *s, formula_choice choice, double t,
                                           int64_t *kept)
 {
@@ -529,11 +488,16 @@ static grail_status least_error_widths_of(const width_space *s, formula_choice c
     int64_t *widths = NULL;
     allocation_site *slots = NULL;
     TRY(memory_new(&widths, (size_t)s->slot_count, sizeof widths[0]));
-    TRY(weigh_errors(s, choice, &slots));
+    TRY(memory_new(&slots, (size_t)s->slot_count, sizeof slots[0]));
+    for (int i = 0; i < s->slot_count; i++) {
+        const double weight = choice.weights == NULL ? 1.0 : choice.weights[i];
+        const double factor = s->of_heads[i] ? choice.head_factor : 1.0;
+        slots[i] = s->slots[i];
+        slots[i].weight = slot_is_dropped(s, choice.dropped, i) ? 0.0 : factor * weight;
+    }
     TRY(allocate_slots(s, slots, choice, t, allocate_by_errors, widths));
     expand(s, widths, kept);
 out:
-    free_errors(s->slot_count, slots);
     memory_free(slots);
     memory_free(widths);
     return status;
@@ -584,11 +548,7 @@ grail_status widths_by_formula(const width_space *s, formula_choice choice, int6
     for (int i = 0; i < HALVINGS; i++) {
         const double middle = 0.5 * (low + high);
         CHECK(try_parameter(s, choice, middle, kept, &fits));
-        if (fits) {
-            high = middle;
-        } else {
-            low = middle;
-        }
+        *(fits ? &high : &low) = middle;
     }
     CHECK(try_parameter(s, choice, high, kept, &fits));
     return fill_limit(

@@ -30,15 +30,21 @@ int64_t allocation_next_width(const allocation_site *s, int64_t kept)
     return next > s->units ? s->units : next;
 }
 
+static double error_with(const allocation_site *s, int64_t kept)
+{
+    return s->weight * s->errors[kept];
+}
+
 static grail_status check_errors(const allocation_site *s)
 {
     for (int64_t k = s->least; k < s->units; k++) {
-        if (!(s->errors[k] >= s->errors[k + 1]) || !(s->errors[k + 1] >= 0.0)) {
+        const double error = error_with(s, k);
+        const double next = error_with(s, k + 1);
+        if (!(error >= next) || !(next >= 0.0)) {
             return error_set(GRAIL_ERROR_NUMERIC,
                              "the error of '%s' is %g with %lld units and %g with %lld, expected "
                              "one that falls",
-                             s->name, s->errors[k], (long long)k, s->errors[k + 1],
-                             (long long)k + 1);
+                             s->name, error, (long long)k, next, (long long)k + 1);
         }
     }
     return GRAIL_OK;
@@ -70,7 +76,7 @@ static void spend_rest(const allocation_site *sites, int count, double limit, in
             const allocation_site *s = &sites[i];
             const int64_t next = allocation_next_width(s, kept[i]);
             const double more = s->cost * (double)(next - kept[i]);
-            const double gain = s->errors[kept[i]] - s->errors[next];
+            const double gain = error_with(s, kept[i]) - error_with(s, next);
             const double rate = more > 0.0 ? gain / more : HUGE_VAL;
             if (next > kept[i] && spent + more <= limit && rate > most) {
                 most = rate;
@@ -110,7 +116,7 @@ static void try_width(cost_grid *g, const allocation_site *s, int64_t width, int
 {
     const int64_t steps = grid_steps(g, s->cost * (double)width);
     for (int64_t c = steps; c < COSTS; c++) {
-        const double error = g->before[c - steps] + s->errors[width];
+        const double error = g->before[c - steps] + error_with(s, width);
         if (error < g->best[c]) {
             g->best[c] = error;
             choice[c] = width;

@@ -5,7 +5,6 @@
 
 #include "base/status.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /** One site, or several that get the same width. It keeps all its units, or a multiple of `step` of
@@ -16,6 +15,7 @@ typedef struct allocation_site {
     int64_t step;         /* divides `units` or not; at least 1 */
     int64_t least;        /* 0: the site may lose everything */
     double cost;          /* of one unit; at least 0 */
+    double weight;        /* of the errors */
     const double *errors; /* [units + 1]: the error with K units, falling to 0 at `units` */
     const double *scores; /* [units]: of units of all sites on one scale; large means keep */
 } allocation_site;

@@ -32,6 +32,7 @@ static void make_problem(problem *p, int count, random_state *random)
                                         .step = 1 + random_below(random, 3),
                                         .least = 1,
                                         .cost = (double)(1 + random_below(random, 9)),
+                                        .weight = 1.0,
                                         .errors = p->errors[i],
                                         .scores = p->scores[i]};
     }
