@@ -11,7 +11,6 @@
 #include <grail/grail.h>
 
 #include <stdlib.h>
-#include <string.h>
 
 static run_options r;
 static const char *evaluation;

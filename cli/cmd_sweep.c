@@ -9,7 +9,6 @@
 #include <grail-study/sweep.h>
 #include <grail/grail.h>
 
-#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 /* How long networks take for one batch, measured in turns. */
 #include <grail/latency.h>
 
-#include "arch/model_images.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/median.h"

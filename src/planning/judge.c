@@ -5,8 +5,6 @@
 #include "graph/operators.h"
 #include "pipeline/compression.h"
 
-#include <math.h>
-
 /* Rows whose outputs are computed at once: a large vocabulary takes much memory. */
 enum { PANEL_ROWS = 256 };
 

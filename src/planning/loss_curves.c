@@ -9,8 +9,6 @@
 #include "reduce/flap.h"
 #include "stats/constant_features.h"
 
-#include <math.h>
-
 /* The pass: observations of the consumers of sites that are not finished. */
 typedef struct dense_pass {
     calibration_network *network;

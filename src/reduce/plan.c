@@ -2,8 +2,6 @@
 
 #include "reduce/plan_units.h"
 
-#include <string.h>
-
 enum { PLAN_VERSION = 1 };
 
 const char *const gqa_words[] = {"kv-groups", "query-per-group", NULL};

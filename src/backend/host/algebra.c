@@ -1,8 +1,6 @@
 /* Algebra that takes a pass over memory. */
 #include "backend/host/host.h"
 
-#include <string.h>
-
 static void add_scaled_rows(int64_t begin, int64_t end, void *context)
 {
     const operation *o = context;

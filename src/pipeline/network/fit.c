@@ -2,8 +2,6 @@
 
 #include "pipeline/request/consumer_tail.h"
 
-#include <math.h>
-
 static const double alpha_candidates[] = {1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
 
 void fitted_map_fini(fitted_map *m)

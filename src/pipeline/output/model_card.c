@@ -2,15 +2,12 @@
 
 #include "arch/model_config.h"
 #include "base/escape_append.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/output_file.h"
 #include "graph/operators.h"
 
 #include <grail/compress.h>
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
