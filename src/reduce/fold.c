@@ -298,11 +298,8 @@ out:
 grail_status labels_renumber(int64_t units, int64_t clusters, int64_t *labels)
 {
     int64_t *numbers = NULL;
-    const grail_status status = memory_new(&numbers, (size_t)clusters, sizeof *numbers);
-    if (status != GRAIL_OK) {
-        return status;
-    }
     int64_t count = 0;
+    CHECK(memory_new(&numbers, (size_t)clusters, sizeof *numbers));
     for (int64_t i = 0; i < units; i++) {
         int64_t *number = &numbers[labels[i]]; /* one more than the new label; 0 = not met yet */
         if (*number == 0) {
@@ -311,7 +308,7 @@ grail_status labels_renumber(int64_t units, int64_t clusters, int64_t *labels)
         labels[i] = *number - 1;
     }
     memory_free(numbers);
-    return status;
+    return GRAIL_OK;
 }
 
 /* Units as vectors of `length` components. Component l of unit j is in[start(l) + j * step]. */

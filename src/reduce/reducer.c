@@ -21,26 +21,6 @@ void grail_reducer_free(grail_reducer *r)
     }
 }
 
-static grail_status reducer_new(int64_t units, int64_t kept, bool folds, grail_reducer **out)
-{
-    grail_status status = GRAIL_OK;
-    grail_reducer *r = NULL;
-    if (kept <= 0 || kept > units) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "reducer: cannot keep %lld of %lld units; keep at least one unit and at most all",
-             (long long)kept, (long long)units);
-    }
-    TRY(memory_new(&r, 1, sizeof *r));
-    *r = (grail_reducer){.units = units, .kept = kept, .folds = folds, .subunits = 1};
-    TRY(memory_new(&r->labels, (size_t)units, sizeof *r->labels));
-    TRY(memory_new(&r->members, (size_t)kept, sizeof *r->members));
-    *out = r;
-    r = NULL;
-out:
-    grail_reducer_free(r);
-    return status;
-}
-
 static grail_status label_selection(grail_reducer *r, const int64_t *kept)
 {
     for (int64_t j = 0; j < r->units; j++) {
@@ -87,7 +67,15 @@ static grail_status make_reducer(int64_t units, int64_t kept, bool folds, const 
 {
     grail_status status = GRAIL_OK;
     grail_reducer *r = NULL;
-    TRY(reducer_new(units, kept, folds, &r));
+    if (kept <= 0 || kept > units) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "reducer: cannot keep %lld of %lld units; keep at least one unit and at most all",
+             (long long)kept, (long long)units);
+    }
+    TRY(memory_new(&r, 1, sizeof *r));
+    *r = (grail_reducer){.units = units, .kept = kept, .folds = folds, .subunits = 1};
+    TRY(memory_new(&r->labels, (size_t)units, sizeof *r->labels));
+    TRY(memory_new(&r->members, (size_t)kept, sizeof *r->members));
     TRY(folds ? label_clusters(r, given) : label_selection(r, given));
     *out = r;
     r = NULL;

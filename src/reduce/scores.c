@@ -89,6 +89,21 @@ void scores_of_features(int64_t units, int64_t features, const double *values, d
     }
 }
 
+grail_status scores_of_columns(const site_view *v, score_term term, feature_value of,
+                               double *scores)
+{
+    double *sums = NULL;
+    int64_t features = 0;
+    int64_t rows = 0;
+    CHECK(sums_of_columns(v, term, &sums, &features, &rows));
+    for (int64_t i = 0; of != NULL && i < v->site->units * features; i++) {
+        sums[i] = of(v, i, sums[i], rows);
+    }
+    scores_of_features(v->site->units, features, sums, scores);
+    memory_free(sums);
+    return GRAIL_OK;
+}
+
 static grail_status check_scores(int64_t units, const double *scores)
 {
     for (int64_t j = 0; j < units; j++) {

@@ -25,6 +25,12 @@ grail_status scores_of_rows(const site_view *v, score_term term, double *scores)
 grail_status sums_of_columns(const site_view *v, score_term term, double **sums, int64_t *features,
                              int64_t *rows) GRAIL_MUST_CHECK;
 
+/** The value of feature i, 0 .. n*u-1, from the sum over the `rows` rows of its column. */
+typedef double (*feature_value)(const site_view *v, int64_t i, double sum, int64_t rows);
+/** scores[n]: the sum over a unit's features of their values; `of` NULL: of their sums. */
+grail_status scores_of_columns(const site_view *v, score_term term, feature_value of,
+                               double *scores) GRAIL_MUST_CHECK;
+
 /** scores[n]: the sum over the `features` features of a unit. */
 void scores_of_features(int64_t units, int64_t features, const double *values, double *scores);
 

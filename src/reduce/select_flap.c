@@ -8,12 +8,6 @@
 
 #include <math.h>
 
-typedef enum flap_metric {
-    WEIGHTED_FLUCTUATION, /* WIFV */
-    FLUCTUATION,          /* IFV */
-    WEIGHTED_NORM         /* WIFN */
-} flap_metric;
-
 static unsigned needs_means(const site *s)
 {
     (void)s;
@@ -37,46 +31,31 @@ static double fluctuation(const input_statistics *in, int64_t i)
     return (in->diagonal[i] - square_of_mean) / (count - 1.0);
 }
 
-/* `weights` is the sum over the feature's column of W^2, or of |W| for a norm; `rows` is O. */
-static double metric_of(flap_metric metric, const input_statistics *in, int64_t i, double weights,
-                        int64_t rows)
+/* The metrics of attention are squared. */
+static double of_kind(const site_view *v, double value)
 {
-    switch (metric) {
-    case FLUCTUATION:
-        return fluctuation(in, i);
-    case WEIGHTED_NORM:
-        return weights / (double)rows * sqrt(in->diagonal[i]);
-    case WEIGHTED_FLUCTUATION:
-        break;
-    }
-    return fluctuation(in, i) * weights;
+    return v->site->kind == SITE_HEADS ? value * value : value;
 }
 
-/* *out[n u], owned: the metrics of the features. Those of attention are squared. */
-static grail_status measure_features(const site_view *v, flap_metric metric, double **out,
-                                     int64_t *features)
+/* IFV */
+static double fluctuation_value(const site_view *v, int64_t i, double sum, int64_t rows)
 {
-    int64_t rows = 0;
-    CHECK(sums_of_columns(v, metric == WEIGHTED_NORM ? TERM_MAGNITUDE : TERM_SQUARE, out, features,
-                          &rows));
-    double *values = *out;
-    for (int64_t i = 0; i < v->site->units * *features; i++) {
-        const double value = metric_of(metric, &v->inputs[0], i, values[i], rows);
-        values[i] = v->site->kind == SITE_HEADS ? value * value : value;
-    }
-    return GRAIL_OK;
+    (void)sum;
+    (void)rows;
+    return of_kind(v, fluctuation(&v->inputs[0], i));
 }
 
-static grail_status score(const site_view *v, flap_metric metric, double *scores)
+/* WIFV: the squares of the column's weights beside it */
+static double weighted_fluctuation(const site_view *v, int64_t i, double sum, int64_t rows)
 {
-    grail_status status = GRAIL_OK;
-    double *values = NULL;
-    int64_t u = 0;
-    TRY(measure_features(v, metric, &values, &u));
-    scores_of_features(v->site->units, u, values, scores);
-out:
-    memory_free(values);
-    return status;
+    (void)rows;
+    return of_kind(v, fluctuation(&v->inputs[0], i) * sum);
+}
+
+/* WIFN: the mean of the column's magnitudes times the feature's norm */
+static double weighted_norm(const site_view *v, int64_t i, double sum, int64_t rows)
+{
+    return of_kind(v, sum / (double)rows * sqrt(v->inputs[0].diagonal[i]));
 }
 
 /* values <- (value - mean) / deviation */
@@ -99,33 +78,35 @@ static void standardise(int64_t count, double *values)
 
 grail_status flap_standardised_scores(const site_view *v, double *scores)
 {
-    grail_status status = GRAIL_OK;
     double *values = NULL;
     int64_t u = 0;
-    TRY(measure_features(v, WEIGHTED_FLUCTUATION, &values, &u));
+    int64_t rows = 0;
+    CHECK(sums_of_columns(v, TERM_SQUARE, &values, &u, &rows));
+    for (int64_t i = 0; i < v->site->units * u; i++) {
+        values[i] = weighted_fluctuation(v, i, values[i], rows);
+    }
     standardise(v->site->units * u, values);
     scores_of_features(v->site->units, u, values, scores);
     for (int64_t j = 0; j < v->site->units; j++) {
         scores[j] /= (double)u;
     }
-out:
     memory_free(values);
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status score_weighted_fluctuation(const site_view *v, double *scores)
 {
-    return score(v, WEIGHTED_FLUCTUATION, scores);
+    return scores_of_columns(v, TERM_SQUARE, weighted_fluctuation, scores);
 }
 
 static grail_status score_fluctuation(const site_view *v, double *scores)
 {
-    return score(v, FLUCTUATION, scores);
+    return scores_of_columns(v, TERM_SQUARE, fluctuation_value, scores);
 }
 
 static grail_status score_weighted_norm(const site_view *v, double *scores)
 {
-    return score(v, WEIGHTED_NORM, scores);
+    return scores_of_columns(v, TERM_MAGNITUDE, weighted_norm, scores);
 }
 
 /* FLAP says nothing of convolutions. */

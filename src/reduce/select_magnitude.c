@@ -5,47 +5,32 @@
 
 #include <math.h>
 
-/* The p-norm of a unit's rows, concatenated over the producers. */
-static grail_status score_rows(const site_view *v, score_term term, double *scores)
+static double root(const site_view *v, int64_t i, double sum, int64_t rows)
 {
-    const grail_status status = scores_of_rows(v, term, scores);
-    for (int64_t j = 0; status == GRAIL_OK && term == TERM_SQUARE && j < v->site->units; j++) {
-        scores[j] = sqrt(scores[j]);
-    }
-    return status;
+    (void)v;
+    (void)i;
+    (void)rows;
+    return sqrt(sum);
 }
 
-/* The sum of the p-norms of a unit's columns. */
-static grail_status score_columns(const site_view *v, score_term term, double *scores)
-{
-    grail_status status = GRAIL_OK;
-    double *sums = NULL;
-    int64_t u = 0;
-    int64_t rows = 0;
-    TRY(sums_of_columns(v, term, &sums, &u, &rows));
-    for (int64_t i = 0; term == TERM_SQUARE && i < v->site->units * u; i++) {
-        sums[i] = sqrt(sums[i]);
-    }
-    scores_of_features(v->site->units, u, sums, scores);
-out:
-    memory_free(sums);
-    return status;
-}
-
-static grail_status score(const site_view *v, score_term term, double *scores)
-{
-    return scores_are_of_rows(v->site) ? score_rows(v, term, scores)
-                                       : score_columns(v, term, scores);
-}
-
+/* The norm of a unit's rows, concatenated over the producers, or the sum of those of its columns.
+ */
 static grail_status score_l1(const site_view *v, double *scores)
 {
-    return score(v, TERM_MAGNITUDE, scores);
+    return scores_are_of_rows(v->site) ? scores_of_rows(v, TERM_MAGNITUDE, scores)
+                                       : scores_of_columns(v, TERM_MAGNITUDE, NULL, scores);
 }
 
 static grail_status score_l2(const site_view *v, double *scores)
 {
-    return score(v, TERM_SQUARE, scores);
+    if (!scores_are_of_rows(v->site)) {
+        return scores_of_columns(v, TERM_SQUARE, root, scores);
+    }
+    CHECK(scores_of_rows(v, TERM_SQUARE, scores));
+    for (int64_t j = 0; j < v->site->units; j++) {
+        scores[j] = sqrt(scores[j]);
+    }
+    return GRAIL_OK;
 }
 
 const selector selector_magnitude_l1 = {

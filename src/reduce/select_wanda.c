@@ -17,28 +17,17 @@ static unsigned needs(const site *s)
     return is_of_channels(s) ? NEEDS_INPUT_NORMS : NEEDS_DIAGONAL;
 }
 
-/* scores[n]: sum over a unit's features of (1/O) sum_o |W_oj| ||X_:,j||. */
-static grail_status score_columns(const site_view *v, double *scores)
+/* (1/O) sum_o |W_oj| ||X_:,j|| */
+static double weighted_norm(const site_view *v, int64_t i, double sum, int64_t rows)
 {
-    grail_status status = GRAIL_OK;
-    double *sums = NULL;
-    int64_t u = 0;
-    int64_t rows = 0;
-    TRY(sums_of_columns(v, TERM_MAGNITUDE, &sums, &u, &rows));
-    for (int64_t i = 0; i < v->site->units * u; i++) {
-        const double norm = sqrt(v->inputs[0].diagonal[i]);
-        sums[i] = sums[i] / (double)rows * (norm < least_norm ? least_norm : norm);
-    }
-    scores_of_features(v->site->units, u, sums, scores);
-out:
-    memory_free(sums);
-    return status;
+    const double norm = sqrt(v->inputs[0].diagonal[i]);
+    return sum / (double)rows * (norm < least_norm ? least_norm : norm);
 }
 
 static grail_status score(const site_view *v, double *scores)
 {
     return is_of_channels(v->site) ? scores_of_rows(v, TERM_MAGNITUDE, scores)
-                                   : score_columns(v, scores);
+                                   : scores_of_columns(v, TERM_MAGNITUDE, weighted_norm, scores);
 }
 
 const selector selector_wanda = {
