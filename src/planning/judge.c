@@ -4,6 +4,7 @@
 #include "eval/comparison.h"
 #include "graph/operators.h"
 #include "pipeline/compression.h"
+#include "pipeline/network/carry.h"
 
 /* Rows whose outputs are computed at once: a large vocabulary takes much memory. */
 enum { PANEL_ROWS = 256 };
@@ -15,21 +16,6 @@ typedef struct judgement {
     comparison_sums sums;
     double distance, energy; /* of features */
 } judgement;
-
-/* Runs a network from where its sample stream waits up to node `end`. */
-static grail_status run_to(const calibration_network *network, const network_run *run,
-                           int64_t batch, int end)
-{
-    const compression_request *request = network->request;
-    const graph *g = request->graph;
-    batch_input input = {0};
-    if (g->last_use[g->input] >= run->stream.position) {
-        input = calibration_input(request->samples, batch);
-    }
-    CHECK(execution_begin(run->execution, calibration_shape(request->samples, batch), input));
-    CHECK(sample_stream_peek(&run->stream, batch, run->execution));
-    return execution_run(run->execution, run->parameters, run->stream.position, end);
-}
 
 static grail_status add_features(matrix left, matrix right, judgement *j)
 {
@@ -106,8 +92,8 @@ static grail_status judge_batch(judgement *j, int64_t batch)
     const bool through_head = node_is_linear(last) && n->dense.stream.position < g->node_count &&
                               n->current.stream.position < g->node_count;
     const int end = through_head ? g->node_count - 1 : g->node_count;
-    CHECK(run_to(n, &n->dense, batch, end));
-    CHECK(run_to(n, &n->current, batch, end));
+    CHECK(run_batch(n, &j->network->dense, batch, end));
+    CHECK(run_batch(n, &j->network->current, batch, end));
     return through_head ? add_through_head(j, last)
                         : add_rows(execution_value(n->dense.execution, last->output),
                                    execution_value(n->current.execution, last->output), j);

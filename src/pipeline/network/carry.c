@@ -45,6 +45,12 @@ static grail_status carry_leg(const compression_request *request, const leg *l, 
                : status;
 }
 
+grail_status run_batch(const calibration_network *network, network_run *run, int64_t batch, int end)
+{
+    const leg l = {.run = run, .begin = run->stream.position, .end = end};
+    return carry_leg(network->request, &l, batch);
+}
+
 static grail_status end_leg(const leg *l, int64_t batch)
 {
     return l->moves ? sample_stream_write(&l->run->stream, batch, l->run->execution) : GRAIL_OK;
@@ -105,14 +111,6 @@ static carry plan_carry(calibration_network *network, int end, int dense_end)
     return k;
 }
 
-/* The part of a pass that `batches` of all batches have behind them. */
-static grail_status tell_batch(calibration_network *network, const leg *l, int64_t batches)
-{
-    const double part = (double)batches / (double)network->request->samples->batch_count;
-    return progress_step(&network->progress, network->request,
-                         l->begin + part * (l->end - l->begin));
-}
-
 grail_status streams_carry(calibration_network *network, int end, int dense_end,
                            batch_visitor visit, void *user)
 {
@@ -127,7 +125,7 @@ grail_status streams_carry(calibration_network *network, int end, int dense_end,
     CHECK(begin_move(&k.dense));
     for (int64_t batch = 0; batch < network->request->samples->batch_count; batch++) {
         CHECK(carry_batch(network, &k, batch));
-        CHECK(tell_batch(network, &k.current, batch + 1));
+        CHECK(progress_step(&network->progress, network->request, k.current.begin, end, batch));
     }
     CHECK(end_move(&k.current));
     CHECK(end_move(&k.dense));

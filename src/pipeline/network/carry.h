@@ -24,4 +24,9 @@ typedef grail_status (*node_visitor)(const execution *e, int64_t batch, int node
 grail_status run_carry(const calibration_network *network, network_run *run, int end, bool moves,
                        node_visitor visit, void *user) GRAIL_MUST_CHECK;
 
+/** Runs one network for one batch from where its sample stream waits, and goes on waiting, up to
+ * node `end`; the values stay in run->execution. */
+grail_status run_batch(const calibration_network *network, network_run *run, int64_t batch,
+                       int end) GRAIL_MUST_CHECK;
+
 #endif

@@ -40,25 +40,13 @@ consumer_layout map_layout_of(const compression_request *request, int node_index
     return layout_of(request, n, request->graph->parameters[n->weight].shape[1]);
 }
 
-/* out[rows * taps, features] <- in[rows, features, taps] */
-static void taps_to_rows(int64_t rows, int64_t features, int64_t taps, const float *in, float *out)
+/* out[rows, inner, outer] <- in[rows, outer, inner] */
+static void swap_inner(int64_t rows, int64_t outer, int64_t inner, const float *in, float *out)
 {
     for (int64_t r = 0; r < rows; r++) {
-        for (int64_t f = 0; f < features; f++) {
-            for (int64_t t = 0; t < taps; t++) {
-                out[(r * taps + t) * features + f] = in[(r * features + f) * taps + t];
-            }
-        }
-    }
-}
-
-/* out[rows, features, taps] <- in[rows * taps, features] */
-static void rows_to_taps(int64_t rows, int64_t features, int64_t taps, const float *in, float *out)
-{
-    for (int64_t r = 0; r < rows; r++) {
-        for (int64_t f = 0; f < features; f++) {
-            for (int64_t t = 0; t < taps; t++) {
-                out[(r * features + f) * taps + t] = in[(r * taps + t) * features + f];
+        for (int64_t o = 0; o < outer; o++) {
+            for (int64_t i = 0; i < inner; i++) {
+                out[(r * inner + i) * outer + o] = in[(r * outer + o) * inner + i];
             }
         }
     }
@@ -78,7 +66,7 @@ static grail_status read_weight(const calibration_network *network, int weight, 
     }
     if (l.tap_rows > 1) {
         TRY(memory_new_unset(&turned, (size_t)count, sizeof turned[0]));
-        taps_to_rows(l.rows, l.features, l.tap_rows, values, turned);
+        swap_inner(l.rows, l.features, l.tap_rows, values, turned);
         memory_free(values);
         values = turned;
         turned = NULL;
@@ -220,7 +208,7 @@ grail_status consumer_set(calibration_network *network, int index, int consumer,
     float *turned = NULL;
     if (l.tap_rows > 1) {
         TRY(memory_new_unset(&turned, (size_t)(l.rows * kept * taps), sizeof turned[0]));
-        rows_to_taps(l.rows, kept, taps, narrow, turned);
+        swap_inner(l.rows, taps, kept, narrow, turned);
         natural = turned;
     }
     TRY(consumer_set_stored(network, index, consumer, natural));
@@ -247,7 +235,7 @@ grail_status map_set(calibration_network *network, int node_index, const float *
     if (l.tap_rows > 1) {
         TRY(memory_new_unset(&turned, (size_t)(l.rows * l.tap_rows * l.features),
                              sizeof turned[0]));
-        rows_to_taps(l.rows, l.features, l.tap_rows, weight, turned);
+        swap_inner(l.rows, l.tap_rows, l.features, weight, turned);
     }
     TRY(parameter_store_set(network->current.parameters, parameter, shape,
                             turned == NULL ? weight : turned));

@@ -121,20 +121,13 @@ static grail_status add_squares(const execution *e, int index, dense_statistics 
     return matrix_column_sums(x, no_matrix, d->squares);
 }
 
-/* All samples of this batch, and of those before it, have passed. */
-static grail_status tell_batch(const collection *l, int64_t batch)
-{
-    const double part = (double)(batch + 1) / (double)l->request->samples->batch_count;
-    return progress_step(&l->network->progress, l->request, l->begin + part * (l->end - l->begin));
-}
-
 /* A node_visitor; `user` is a collection. */
 static grail_status collect_at_node(const execution *e, int64_t batch, int node_index, void *user)
 {
     const collection *l = user;
     const bool held_out = calibration_holds_out(l->request->samples, batch);
     if (node_index == l->end) {
-        return tell_batch(l, batch);
+        return progress_step(&l->network->progress, l->request, l->begin, l->end, batch);
     }
     for (int i = 0; i < l->count; i++) {
         if (l->items[i].node == node_index) {

@@ -39,11 +39,14 @@ grail_status progress_tell(const progress *p, const compression_request *request
     return GRAIL_OK;
 }
 
-grail_status progress_step(progress *p, const compression_request *request, double position)
+grail_status progress_step(progress *p, const compression_request *request, int from, int to,
+                           int64_t batch)
 {
     int begin = 0;
     int end = 0;
     const graph *g = request->graph;
+    const double part = (double)(batch + 1) / (double)request->samples->batch_count;
+    const double position = from + part * (to - from);
     const int last = (int)ceil(position) - 1; /* the node that ends there or behind */
     const int block = last < 0 ? GRAPH_NONE : g->nodes[last].block;
     if (request->step_observer == NULL || block < 0 || block >= g->block_count) {

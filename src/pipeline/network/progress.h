@@ -23,10 +23,10 @@ grail_status progress_cancelled(int block, int blocks, bool ended) GRAIL_MUST_CH
 grail_status progress_tell(const progress *p, const compression_request *request, int block,
                            const grail_site_report *report) GRAIL_MUST_CHECK;
 
-/** Tells the request's observer of steps that all samples are at `position`, between nodes, such
- * as 3.5: halfway through node 3. Nothing is told outside the blocks, or of what was passed before.
- * Returns GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
-grail_status progress_step(progress *p, const compression_request *request,
-                           double position) GRAIL_MUST_CHECK;
+/** Tells the request's observer of steps that this batch and those before it have passed nodes
+ * [from, to), as the part of all batches that they are. Nothing is told outside the blocks, or of
+ * what was passed before. Returns GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
+grail_status progress_step(progress *p, const compression_request *request, int from, int to,
+                           int64_t batch) GRAIL_MUST_CHECK;
 
 #endif
