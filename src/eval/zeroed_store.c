@@ -104,18 +104,14 @@ static grail_status overlay_zeros(parameter_store *dense, const char *source, co
                                   parameter_store **out)
 {
     grail_status status = GRAIL_OK;
-    parameter_store *store = NULL;
     site_list sites = {0};
     const json_t *entries = json_object_get(report, "sites");
     TRY(sites_derive(dense->model->graph, report_gqa(report), &sites));
-    TRY(parameter_store_create(dense->model, dense->backend, dense, &store));
+    TRY(parameter_store_create(dense->model, dense->backend, dense, out));
     for (size_t i = 0; i < json_array_size(entries); i++) {
-        TRY(zero_site(store, &sites, source, json_array_get(entries, i)));
+        TRY(zero_site(*out, &sites, source, json_array_get(entries, i)));
     }
-    *out = store;
-    store = NULL;
 out:
-    parameter_store_free(store);
     site_list_fini(&sites);
     return status;
 }
@@ -126,15 +122,13 @@ grail_status zeroed_store_create(parameter_store *dense, const grail_model *narr
     grail_status status = GRAIL_OK;
     char *path = NULL;
     json_t *report = NULL;
-    parameter_store *store = NULL;
     TRY(path_join(&path, checkpoint_directory(narrow->checkpoint), "report.json"));
     if (file_exists(path)) {
         TRY(json_read_file(path, REPORT_MAXIMUM, &report));
     }
     if (was_pruned(report) && !(equal && was_repaired(report))) {
-        TRY(overlay_zeros(dense, path, report, &store));
+        TRY(overlay_zeros(dense, path, report, out));
     }
-    *out = store;
 out:
     json_decref(report);
     memory_free(path);

@@ -156,11 +156,8 @@ static grail_status completed(grail_compression *c, grail_status status)
 
 grail_status grail_compression_seal(grail_compression *c, const char **directory)
 {
-    grail_status status = run_check_result(c, "seal the result of");
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    status = seal(c);
+    CHECK(run_check_result(c, "seal the result of"));
+    const grail_status status = seal(c);
     if (status == GRAIL_OK) {
         *directory = output_place(c->output);
     }
@@ -176,11 +173,8 @@ grail_status grail_compression_card_add(grail_compression *c, const char *title,
 
 grail_status grail_compression_finish(grail_compression *c)
 {
-    grail_status status = run_check_result(c, "finish");
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    status = seal(c);
+    CHECK(run_check_result(c, "finish"));
+    grail_status status = seal(c);
     if (status == GRAIL_OK) {
         status = output_commit(c->output, c->report, c->command, &c->sections);
     }

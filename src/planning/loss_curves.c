@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "pipeline/network/carry.h"
 #include "pipeline/network/decide.h"
+#include "pipeline/network/decision_input.h"
 #include "pipeline/network/observe.h"
 #include "pipeline/request/consumer_tail.h"
 #include "reduce/flap.h"
@@ -89,33 +90,22 @@ static grail_status add_node(const execution *e, int64_t batch, int node_index, 
                : GRAIL_OK;
 }
 
-static grail_status take_means(const grail_statistics *s, double **out)
+/* Moves the sums of a consumer into what a selector sees; decision_inputs_free frees it. */
+static grail_status take_input(observation *o, input_statistics *in)
 {
-    grail_status status = GRAIL_OK;
     double *means = NULL;
-    TRY(memory_new_unset(&means, (size_t)s->width, sizeof means[0]));
-    TRY(matrix_download(s->sum, means));
-    for (int64_t i = 0; i < s->width; i++) {
-        means[i] /= s->weight;
-    }
-    *out = means;
-    means = NULL;
-out:
-    memory_free(means);
-    return status;
-}
-
-/* Moves the sums of a consumer into what a selector sees. */
-static grail_status take_input(observation *o, input_statistics *in, double **means)
-{
     CHECK(statistics_check_finite(o->fit));
-    CHECK(take_means(o->fit, means));
+    CHECK(memory_new_unset(&means, (size_t)o->fit->width, sizeof means[0]));
     *in = (input_statistics){.width = o->fit->width,
                              .weight = o->fit->weight,
                              .rounding = sums_rounding(o->fit->owner, o->fit->count),
                              .gram = o->fit->gram,
-                             .means = *means};
+                             .means = means};
     o->fit->gram = no_matrix;
+    CHECK(matrix_download(o->fit->sum, means));
+    for (int64_t i = 0; i < in->width; i++) {
+        means[i] /= in->weight;
+    }
     return GRAIL_OK;
 }
 
@@ -156,12 +146,10 @@ static grail_status finish_site(dense_pass *p, int index)
     const compression_request *request = p->request;
     const site *s = site_at(request, index);
     input_statistics *inputs = NULL;
-    double **means = NULL;
     const bool spans = site_spans_blocks(request->graph, s);
     TRY(memory_new(&inputs, (size_t)s->consumer_count, sizeof inputs[0]));
-    TRY(memory_new(&means, (size_t)s->consumer_count, sizeof(means[0])));
     for (int k = 0; k < s->consumer_count; k++) {
-        TRY(take_input(&p->observed[s->consumers[k].node], &inputs[k], &means[k]));
+        TRY(take_input(&p->observed[s->consumers[k].node], &inputs[k]));
     }
     const site_view view = {
         .graph = request->graph,
@@ -182,14 +170,9 @@ static grail_status finish_site(dense_pass *p, int index)
     scale_losses(s->units, spans ? p->curves[index].errors[0] : p->energy, p->curves[index].errors);
 out:
     for (int k = 0; k < s->consumer_count; k++) {
-        if (inputs != NULL) {
-            matrix_free(&inputs[k].gram);
-        }
-        memory_free(means == NULL ? NULL : means[k]);
         observation_fini(&p->observed[s->consumers[k].node]);
     }
-    memory_free(inputs);
-    memory_free(means);
+    decision_inputs_free(s->consumer_count, inputs);
     return status;
 }
 

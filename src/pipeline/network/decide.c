@@ -38,23 +38,17 @@ out:
 /* Norms of the features of the scored producer's input. *out is owned. */
 static grail_status measure_input_norms(calibration_network *network, int index, double **out)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
-    double *norms = NULL;
     const int producer = scored_node(request, index);
     const cut_axis *columns = &request->cuts[request->graph->nodes[producer].weight].columns;
     const int64_t features = scored_input_width(request, index);
     const int64_t cut =
         columns->site == GRAPH_NONE ? features : cut_wide_features(&request->plan, columns);
-    TRY(memory_new(&norms, (size_t)features, sizeof norms[0]));
-    TRY(observe_squares(network, producer, cut > features ? cut : features, features, norms));
+    CHECK(memory_new(out, (size_t)features, sizeof **out));
+    CHECK(observe_squares(network, producer, cut > features ? cut : features, features, *out));
     norms_of_squares(columns->site == GRAPH_NONE ? NULL : network->results[columns->site].reducer,
-                     features, norms);
-    *out = norms;
-    norms = NULL;
-out:
-    memory_free(norms);
-    return status;
+                     features, *out);
+    return GRAIL_OK;
 }
 
 static grail_status borrow_dense(void *context, int parameter, const float **out, float **owned)

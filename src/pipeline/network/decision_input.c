@@ -44,16 +44,14 @@ static grail_status add_parts(const grail_statistics *fit, const grail_statistic
     double *sums = NULL;
     double *more = NULL;
     TRY(memory_new(&sums, (size_t)count, sizeof sums[0]));
+    *out = sums;
     TRY(memory_new(&more, (size_t)count, sizeof more[0]));
     TRY(download(fit, sums));
     TRY(download(held, more));
     for (int64_t i = 0; i < count; i++) {
         sums[i] = divisor > 0.0 ? (sums[i] + more[i]) / divisor : 0.0;
     }
-    *out = sums;
-    sums = NULL;
 out:
-    memory_free(sums);
     memory_free(more);
     return status;
 }

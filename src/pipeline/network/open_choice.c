@@ -71,22 +71,16 @@ static grail_status take_inputs(const compression_request *request, int index, i
 /* *out is owned; NULL where no norms are needed. */
 static grail_status take_norms(const calibration_network *network, int index, double **out)
 {
-    grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     const int before = decided_before(request, index);
-    double *norms = NULL;
     if ((needs_of(request, index) & NEEDS_INPUT_NORMS) == 0) {
         return GRAIL_OK;
     }
     const int64_t width = scored_input_width(request, index);
-    TRY(memory_new(&norms, (size_t)width, sizeof norms[0]));
-    TRY(matrix_download(request->session->of_nodes[scored_node(request, index)].squares, norms));
-    norms_of_squares(before == GRAPH_NONE ? NULL : network->chosen[before], width, norms);
-    *out = norms;
-    norms = NULL;
-out:
-    memory_free(norms);
-    return status;
+    CHECK(memory_new(out, (size_t)width, sizeof **out));
+    CHECK(matrix_download(request->session->of_nodes[scored_node(request, index)].squares, *out));
+    norms_of_squares(before == GRAPH_NONE ? NULL : network->chosen[before], width, *out);
+    return GRAIL_OK;
 }
 
 static grail_status decide(calibration_network *network, int index)

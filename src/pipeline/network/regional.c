@@ -199,24 +199,20 @@ static grail_status add_sample(gradient_sums *s, int64_t sample)
     return GRAIL_OK;
 }
 
-/* *out = sqrt(squares / samples), owned. */
+/* *out = sqrt(squares / samples), owned even after a failure. */
 static grail_status root_of_mean(int64_t samples, matrix squares, float **out)
 {
     grail_status status = GRAIL_OK;
     host_view v = {0};
-    float *values = NULL;
     const int64_t count = matrix_count(squares);
-    TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
+    TRY(memory_new_unset(out, (size_t)count, sizeof **out));
     TRY(host_view_open(squares, GRAIL_DTYPE_F64, HOST_READS, &v));
     for (int64_t i = 0; i < count; i++) {
-        values[i] = (float)sqrt(((const double *)v.values)[i] / (double)samples);
+        (*out)[i] = (float)sqrt(((const double *)v.values)[i] / (double)samples);
     }
     TRY(host_view_close(&v));
-    *out = values;
-    values = NULL;
 out:
     host_view_drop(&v);
-    memory_free(values);
     return status;
 }
 

@@ -101,21 +101,15 @@ static grail_status restore_fits(const compression_request *request, int index, 
 /* values[count] of an array in a record; *out is owned. */
 static grail_status restore_integers(const json_t *list, int64_t count, int64_t **out)
 {
-    grail_status status = GRAIL_OK;
-    int64_t *values = NULL;
     if (json_array_size(list) != (size_t)count) {
-        FAIL(GRAIL_ERROR_FORMAT, "the recorded state holds %zu units, expected %lld",
-             json_array_size(list), (long long)count);
+        return error_set(GRAIL_ERROR_FORMAT, "the recorded state holds %zu units, expected %lld",
+                         json_array_size(list), (long long)count);
     }
-    TRY(memory_new(&values, (size_t)count, sizeof values[0]));
+    CHECK(memory_new(out, (size_t)count, sizeof **out));
     for (int64_t i = 0; i < count; i++) {
-        values[i] = json_integer_value(json_array_get(list, (size_t)i));
+        (*out)[i] = json_integer_value(json_array_get(list, (size_t)i));
     }
-    *out = values;
-    values = NULL;
-out:
-    memory_free(values);
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status restore_order(const json_t *list, int64_t subunits, grail_reducer *reducer)
@@ -141,23 +135,19 @@ static grail_status restore_reducer(const json_t *object, const site *s, int64_t
 {
     grail_status status = GRAIL_OK;
     int64_t *values = NULL;
-    grail_reducer *reducer = NULL;
     const json_t *labels = json_object_get(object, "labels");
     const json_t *order = json_object_get(object, "subunit_order");
     if (labels != NULL) {
         TRY(restore_integers(labels, s->units, &values));
-        TRY(grail_reducer_from_labels(s->units, kept, values, &reducer));
+        TRY(grail_reducer_from_labels(s->units, kept, values, out));
     } else {
         TRY(restore_integers(json_object_get(object, "kept_units"), kept, &values));
-        TRY(grail_reducer_from_selection(s->units, kept, values, &reducer));
+        TRY(grail_reducer_from_selection(s->units, kept, values, out));
     }
     if (order != NULL) {
-        TRY(restore_order(order, s->subunits, reducer));
+        TRY(restore_order(order, s->subunits, *out));
     }
-    *out = reducer;
-    reducer = NULL;
 out:
-    grail_reducer_free(reducer);
     memory_free(values);
     return status;
 }

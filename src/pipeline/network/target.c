@@ -40,12 +40,7 @@ grail_status dense_value(const calibration_network *network, int value, int dens
     const grail_reducer *r = axis.site == GRAPH_NONE ? NULL : network->results[axis.site].reducer;
     CHECK(matrix_pool_take(network->pool, in.rows, r == NULL ? in.columns : r->kept * axis.features,
                            out));
-    if (r == NULL) {
-        CHECK(matrix_copy(in, *out));
-    } else {
-        CHECK(reduce_value(r, axis.features, in, *out));
-    }
-    return GRAIL_OK;
+    return r == NULL ? matrix_copy(in, *out) : reduce_value(r, axis.features, in, *out);
 }
 
 /* Copies a dense value [rows, n u]. If the calibration network has merged channels on this axis,
@@ -154,35 +149,20 @@ out:
 static grail_status missing_to_goal(const calibration_network *network, const cut_axis *rows,
                                     int skip, int goal, matrix *out)
 {
-    grail_status status = GRAIL_OK;
-    matrix y = {0};
-    TRY(copy_with_means(network, rows, execution_value(network->dense.execution, goal), &y));
-    TRY(matrix_subtract(y, execution_value(network->current.execution, skip), y));
-    *out = y;
-    y = (matrix){0};
-out:
-    matrix_pool_give(network->pool, &y);
-    return status;
+    CHECK(copy_with_means(network, rows, execution_value(network->dense.execution, goal), out));
+    return matrix_subtract(*out, execution_value(network->current.execution, skip), *out);
 }
 
 grail_status dense_target(const calibration_network *network, int consumer, int goal, matrix *out)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = network->request->graph;
     const node *n = &g->nodes[consumer];
     const cut_axis *rows = &network->request->cuts[n->weight].rows;
     const consumer_tail tail = consumer_tail_of(g, consumer);
-    matrix y = {0};
     if (goal != GRAPH_NONE) {
         return missing_to_goal(network, rows, tail.skip, goal, out);
     }
-    TRY(copy_with_means(network, rows, execution_value(network->dense.execution, n->output), &y));
-    if (tail.skip != GRAPH_NONE) {
-        TRY(add_drift(network, rows, &tail, y));
-    }
-    *out = y;
-    y = (matrix){0};
-out:
-    matrix_pool_give(network->pool, &y);
-    return status;
+    const matrix dense = execution_value(network->dense.execution, n->output);
+    CHECK(copy_with_means(network, rows, dense, out));
+    return tail.skip == GRAPH_NONE ? GRAIL_OK : add_drift(network, rows, &tail, *out);
 }

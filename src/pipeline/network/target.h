@@ -8,7 +8,7 @@
  * drift of the residual stream that it is added to; where dropped sublayers follow, what is missing
  * from the stream to the dense one behind them, `goal`. The current network has run up to the node,
  * the dense one through it, or through what makes `goal` (GRAPH_NONE: there is none). *out belongs
- * to the pool: matrix_pool_give. */
+ * to the pool, even after a failure: matrix_pool_give. */
 grail_status dense_target(const calibration_network *network, int consumer, int goal,
                           matrix *out) GRAIL_MUST_CHECK;
 

@@ -152,21 +152,16 @@ out:
 grail_status tensor_map_shapes(const tensor_map *map, const compression_request *request,
                                tensor_view **out)
 {
-    grail_status status = GRAIL_OK;
-    tensor_view *shapes = NULL;
     const checkpoint *like = request->model->checkpoint;
     const int64_t count = checkpoint_count(like);
-    TRY(memory_new(&shapes, (size_t)count, sizeof shapes[0]));
+    CHECK(memory_new(out, (size_t)count, sizeof **out));
+    tensor_view *shapes = *out;
     for (int64_t i = 0; i < count; i++) {
         shapes[i] = *checkpoint_at(like, i);
         shapes[i].name = map->names[i];
         if (map->names[i] != NULL) {
-            TRY(narrow_shape(map, request, i, shapes[i].shape));
+            CHECK(narrow_shape(map, request, i, shapes[i].shape));
         }
     }
-    *out = shapes;
-    shapes = NULL;
-out:
-    memory_free(shapes);
-    return status;
+    return GRAIL_OK;
 }

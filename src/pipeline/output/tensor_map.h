@@ -30,7 +30,8 @@ grail_status tensor_map_pieces(const tensor_map *map, const compression_request 
                                storage_piece **out) GRAIL_MUST_CHECK;
 
 /** The checkpoint's tensors with the shapes and names of the result; one without a name is left
- * out. *out is [tensors of the checkpoint], owned; the names belong to the map. */
+ * out. *out is [tensors of the checkpoint], owned even after a failure; the names belong to the
+ * map. */
 grail_status tensor_map_shapes(const tensor_map *map, const compression_request *request,
                                tensor_view **out) GRAIL_MUST_CHECK;
 

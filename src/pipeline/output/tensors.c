@@ -29,18 +29,13 @@ static grail_status note_non_finite(const compression_request *request, int64_t 
 grail_status tensors_find_non_finite(const compression_request *request, const tensor_map *map,
                                      bool keep, json_t **out)
 {
-    grail_status status = GRAIL_OK;
-    json_t *names = json_array();
+    *out = json_array();
     for (int64_t i = 0; i < map->tensor_count; i++) {
         if (map->names[i] != NULL) {
-            TRY(note_non_finite(request, i, keep, names));
+            CHECK(note_non_finite(request, i, keep, *out));
         }
     }
-    *out = names;
-    names = NULL;
-out:
-    json_decref(names);
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status put_tensor(checkpoint_writer *writer, const char *name, const void *data,
@@ -107,25 +102,20 @@ static grail_status assemble(const calibration_network *network, const tensor_ma
 {
     grail_status status = GRAIL_OK;
     float *values = NULL;
-    float *assembled = NULL;
     int i = 0;
     const tensor_view *tensor = checkpoint_at(network->request->model->checkpoint, index);
     if (layout->count == 1 && storage_is_plain(&layout->pieces[0].dense.map)) {
         return narrow_parameter(network, map->first_parameter[index], out);
     }
-    TRY(memory_new_unset(&assembled, (size_t)(layout->rows * layout->columns),
-                         sizeof assembled[0]));
+    TRY(memory_new_unset(out, (size_t)(layout->rows * layout->columns), sizeof **out));
     for (int p = map->first_parameter[index]; p != GRAPH_NONE; p = map->next_part[p]) {
         TRY(narrow_parameter(network, p, &values));
-        TRY(storage_put(layout, i++, tensor, values, assembled));
+        TRY(storage_put(layout, i++, tensor, values, *out));
         memory_free(values);
         values = NULL;
     }
-    *out = assembled;
-    assembled = NULL;
 out:
     memory_free(values);
-    memory_free(assembled);
     return status;
 }
 
@@ -191,20 +181,13 @@ grail_status tensors_write(const calibration_network *network, const tensor_map 
 static grail_status read_back(const checkpoint_writer *writer, const char *name,
                               const tensor_view *shape, void **data, size_t *bytes)
 {
-    grail_status status = GRAIL_OK;
-    void *read = NULL;
     int64_t count = 0;
     if (!shape_elements(shape->rank, shape->shape, &count) ||
         !dtype_bytes(shape->dtype, count, bytes)) {
-        FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", name);
+        return error_set(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", name);
     }
-    TRY(memory_new_unset(&read, *bytes, 1));
-    TRY(checkpoint_writer_get(writer, name, read, *bytes));
-    *data = read;
-    read = NULL;
-out:
-    memory_free(read);
-    return status;
+    CHECK(memory_new_unset(data, *bytes, 1));
+    return checkpoint_writer_get(writer, name, *data, *bytes);
 }
 
 static grail_status verify_tensor(const char *name, const tensor_view *shape,

@@ -7,7 +7,7 @@
 
 /** Looks at all tensors of the model that the result will have, of any dtype, since those that are
  * copied are never converted. One that holds NaN or infinity is GRAIL_ERROR_NUMERIC; with `keep` it
- * is only named in *out. *out is an array of names, owned. */
+ * is only named in *out, an array of names, owned even after a failure. */
 grail_status tensors_find_non_finite(const compression_request *request, const tensor_map *map,
                                      bool keep, json_t **out) GRAIL_MUST_CHECK;
 
