@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes a hostile file: a small one that asks its reader for much memory or time.
 
-usage: make_hostile.py KIND PATH [FILE]
-FILE is what some kinds are made from: a tokenizer.json, or a text.
+usage: make_hostile.py KIND PATH [FILE [MEGABYTES]]
+FILE is what some kinds are made from: a tokenizer.json, or a text, of which MEGABYTES are made.
 """
 
 import json
@@ -53,10 +53,11 @@ def long_line():
 
 
 def long_text():
-    """128 MB, of which a window takes a few hundred bytes."""
+    """128 MB, or as many as are named, of which a window takes a few hundred bytes."""
     with open(sys.argv[3], "rb") as file:
         text = file.read()
-    return text * (128 * MEGABYTE // len(text))
+    megabytes = int(sys.argv[4]) if len(sys.argv) > 4 else 128
+    return text * (megabytes * MEGABYTE // len(text))
 
 
 def many_ids():

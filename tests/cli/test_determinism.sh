@@ -9,7 +9,7 @@ demo_run() {
     local output=$1
     shift
     runs "$grail" compress "$demo/model" -o "$output" --calib "$demo/calibration.txt" \
-        --context "$context" --samples 32 --sparsity 0.3 --quiet "$@"
+        --context "$context" --samples 16 --sparsity 0.3 --quiet "$@"
 }
 
 for selector in wanda fold random; do
@@ -27,9 +27,9 @@ for options in "--compensate full" "--compensate grail" "--selector fold"; do
     read -ra words <<<"$options"
     demo_run one --threads 1 "${words[@]}"
     demo_run two --threads 2 "${words[@]}"
-    one=$(perplexity one "$demo/held-out.txt" --context "$context" --windows 24 --threads 1 --quiet)
-    two=$(perplexity two "$demo/held-out.txt" --context "$context" --windows 24 --threads 2 --quiet)
-    runs "$grail" verify one two --data "$demo/held-out.txt" --context "$context" --json
+    one=$(perplexity one "$demo/held-out.txt" --context "$context" --windows 12 --threads 1 --quiet)
+    two=$(perplexity two "$demo/held-out.txt" --context "$context" --windows 12 --threads 2 --quiet)
+    runs "$grail" verify one two --data "$demo/held-out.txt" --context "$context" --windows 12 --json
     difference=$(field max_abs stdout)
     echo "   perplexity $one and $two, largest difference of a logit $difference"
     holds "($one - $two) ^ 2 <= (1e-4 * $one) ^ 2"

@@ -5,7 +5,14 @@
 # usage: test_examples.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || skip "python3 is not installed"
-ln -s "$demo" "$source_dir/bench" .
+# The demonstration with short texts: that the commands work is looked at, not what they gain.
+mkdir demo
+ln -s "$demo"/* demo
+for text in calibration held-out; do
+    rm demo/$text.txt
+    head -c 30000 "$demo/$text.txt" >demo/$text.txt
+done
+ln -s "$source_dir/bench" .
 
 # works LINE: a command line of the documents
 works() {
@@ -31,6 +38,6 @@ for command in inspect plan compress heal eval verify sweep report export bench 
     # in place of the sweep, which takes minutes
     [[ $command != report ]] || python3 "$source_dir/tests/cli/make_results.py" sweep.jsonl
     while read -r line; do
-        [[ $line == "grail sweep"*"--jobs"* ]] || works "$line"
+        [[ $line == "grail sweep"*"--jobs"* ]] || works "${line/--heal-time 20s/--heal-time 2s}"
     done <lines
 done

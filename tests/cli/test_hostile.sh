@@ -57,7 +57,7 @@ make gzip-line a.jsonl.gz
 bounded 100 20 "more than the allowed 200 times as many" "${text_of_demo[@]}" a.jsonl.gz
 bounded 100 20 "more than the allowed 200 times as many" "$grail" compress "$demo/model" -o out \
     --sparsity 0.3 --align 1 --calib a.jsonl.gz
-head -c 20000000 /dev/urandom | base64 | awk '{ printf "{\"text\": \"%s\"}\n", $0 }' | gzip -1 >b.jsonl.gz
+head -c 8000000 /dev/urandom | base64 | awk '{ printf "{\"text\": \"%s\"}\n", $0 }' | gzip -1 >b.jsonl.gz
 reads 250 60 "${text_of_demo[@]}" b.jsonl.gz
 
 check "lines of JSON"
@@ -69,7 +69,7 @@ bounded 150 20 "a.jsonl: line 1: has more than the allowed 33554432 bytes" "${te
 rm a.jsonl
 
 check "a large text of which one window is wanted"
-make long-text a.txt "$demo/calibration.txt"
+make long-text a.txt "$demo/calibration.txt" ${sanitized:+20} # more than is encoded at once
 for protocol in plain lines wikitext2 ptb c4; do
     reads 150 30 "${text_of_demo[@]}" a.txt --protocol $protocol
     says "255 tokens scored; the text holds more" stdout
@@ -82,12 +82,14 @@ reads 150 30 "${text_of_demo[@]}" b.txt --json
 [[ $(field perplexity stdout) == "$large" ]] || fail "the first window differs from that of the complete text"
 rm a.txt
 
-check "more token ids than are held"
-make many-ids a.npy
-truncate -s $((128 + 300000000)) a.npy
-bounded 100 20 "a.npy: has more than 268435456 tokens" "$grail" eval "$demo/model" --quiet --data a.npy
-reads 100 20 "${text_of_demo[@]}" a.npy
-rm a.npy
+if [[ -z $sanitized ]]; then # the same steps as for a few
+    check "more token ids than are held"
+    make many-ids a.npy
+    truncate -s $((128 + 300000000)) a.npy
+    bounded 100 20 "a.npy: has more than 268435456 tokens" "$grail" eval "$demo/model" --quiet --data a.npy
+    reads 100 20 "${text_of_demo[@]}" a.npy
+    rm a.npy
+fi
 
 # tokenizer MEGABYTES SECONDS TEXT KIND DATA: the demonstration model with a tokenizer of that kind
 copy_model "$demo/model" model

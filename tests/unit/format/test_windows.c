@@ -1,61 +1,14 @@
 /* Windows: each protocol's joined text against one joined by hand, cutting, sampling, and overlap
  * of two texts. */
-#include "support/support.h"
+#include "windows_fixture.h"
 
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/options.h"
-#include "format/text/text_limits.h"
-#include "format/text/windows.h"
 #include "support/json_memory.h"
+#include "support/support.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* One id per character: '^' is BOS, then these in order. */
-static const char characters[] = "^abcdef \n";
-
-static const char tokenizer_text[] =
-    "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"<s>\": 0, \"a\": 1, \"b\": 2, \"c\": 3, \"d\": "
-    "4,"
-    " \"e\": 5, \"f\": 6, \" \": 7, \"\\n\": 8}, \"merges\": []},"
-    " \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": ["
-    "{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": {\"id\": \"A\"}}],"
-    " \"special_tokens\": {\"<s>\": {\"ids\": [0]}}}}";
-
-enum { VOCABULARY = 9 };
-
-static tokenizer *open_tokenizer(void)
-{
-    tokenizer *t = NULL;
-    assert_ok(tokenizer_from_json("t.json", tokenizer_text, sizeof tokenizer_text - 1, &t));
-    return t;
-}
-
-typedef struct fixture {
-    char *directory;
-    char path[512];
-    tokenizer *t;
-    window_options options;
-    token_windows windows;
-} fixture;
-
-static void setup(fixture *f, const char *name, const char *text)
-{
-    *f = (fixture){.directory = support_temporary_directory(), .t = open_tokenizer()};
-    support_write_file(f->directory, name, text, strlen(text));
-    snprintf(f->path, sizeof f->path, "%s/%s", f->directory, name);
-    f->options = (window_options){.path = f->path, .default_length = 4};
-}
-
-static void teardown(fixture *f)
-{
-    token_windows_fini(&f->windows);
-    token_windows_fini(&f->windows);
-    tokenizer_close(f->t);
-    support_remove_tree(f->directory);
-    memory_free(f->directory);
-}
 
 /* The windows as characters, "|" between them. */
 static void assert_windows(const fixture *f, const char *expected)
@@ -66,29 +19,21 @@ static void assert_windows(const fixture *f, const char *expected)
         if (i > 0 && i % f->windows.length == 0) {
             text[used++] = '|';
         }
-        text[used++] = characters[f->windows.ids[i]];
+        text[used++] = WINDOWS_CHARACTERS[f->windows.ids[i]];
         assert_true(used + 2 < sizeof text);
     }
     text[used] = 0;
     assert_string_equal(text, expected);
 }
 
-static void read_windows(fixture *f, text_protocol protocol, int64_t length)
-{
-    token_windows_fini(&f->windows);
-    f->options.protocol = protocol;
-    f->options.length = length;
-    assert_ok(windows_read(&f->options, f->t, VOCABULARY, &f->windows));
-}
-
 static void read_lines(const char *name, const char *text, text_protocol protocol, int64_t length,
                        const char *expected)
 {
     fixture f;
-    setup(&f, name, text);
+    windows_setup(&f, name, text);
     read_windows(&f, protocol, length);
     assert_windows(&f, expected);
-    teardown(&f);
+    windows_teardown(&f);
 }
 
 static void plain_text_is_encoded_as_it_stands(void **state)
@@ -138,7 +83,7 @@ static void c4_stops_after_1100_documents_and_256_windows(void **state)
         memcpy(text + i * (sizeof line - 1), line, sizeof line - 1);
     }
     fixture f;
-    setup(&f, "a.jsonl", text);
+    windows_setup(&f, "a.jsonl", text);
     read_windows(&f, TEXT_C4, 100);
     assert_int_equal(f.windows.stream_tokens, 1 + 1100 * 2 + 1099);
     assert_int_equal(f.windows.count, 33);
@@ -146,7 +91,7 @@ static void c4_stops_after_1100_documents_and_256_windows(void **state)
     assert_int_equal(f.windows.count, 256);
     read_windows(&f, TEXT_PLAIN, 4);
     assert_int_equal(f.windows.count, 900);
-    teardown(&f);
+    windows_teardown(&f);
 }
 
 static void the_incomplete_last_window_is_dropped(void **state)
@@ -154,7 +99,7 @@ static void the_incomplete_last_window_is_dropped(void **state)
     (void)state;
     fixture f;
     char hash[HASH_TEXT_SIZE];
-    setup(&f, "a.txt", "abcdefab");
+    windows_setup(&f, "a.txt", "abcdefab");
     read_windows(&f, TEXT_PLAIN, 4);
     assert_windows(&f, "^abc|defa");
     assert_int_equal(f.windows.stream_tokens, 9);
@@ -162,18 +107,18 @@ static void the_incomplete_last_window_is_dropped(void **state)
     assert_string_equal(f.windows.text_hash, hash);
     read_windows(&f, TEXT_PLAIN, 0); /* default_length */
     assert_int_equal(f.windows.length, 4);
-    teardown(&f);
+    windows_teardown(&f);
 }
 
 static void windows_may_begin_with_bos_each(void **state)
 {
     (void)state;
     fixture f;
-    setup(&f, "a.txt", "abcdef\n");
+    windows_setup(&f, "a.txt", "abcdef\n");
     f.options.window_bos = true;
     read_windows(&f, TEXT_LINES, 3);
     assert_windows(&f, "^ab|^cd|^ef");
-    teardown(&f);
+    windows_teardown(&f);
 }
 
 static void protocols_are_known_by_name(void **state)
@@ -215,7 +160,7 @@ static void ids_need_no_tokenizer_and_rows_are_windows(void **state)
 {
     (void)state;
     fixture f;
-    setup(&f, "a.txt", "a");
+    windows_setup(&f, "a.txt", "a");
     write_ids(&f, 3);
     f.options.default_length = 100;
     assert_ok(windows_read(&f.options, NULL, 12, &f.windows));
@@ -229,28 +174,28 @@ static void ids_need_no_tokenizer_and_rows_are_windows(void **state)
     assert_ok(windows_read(&f.options, NULL, 12, &f.windows));
     assert_int_equal(f.windows.count, 2);
     assert_int_equal(f.windows.ids[6], 6);
-    teardown(&f);
+    windows_teardown(&f);
 }
 
 static void ids_outside_the_vocabulary_are_refused(void **state)
 {
     (void)state;
     fixture f;
-    setup(&f, "a.txt", "abcf");
+    windows_setup(&f, "a.txt", "abcf");
     write_ids(&f, 3);
     assert_fails(windows_read(&f.options, NULL, 11, &f.windows), GRAIL_ERROR_ARGUMENT,
                  "token 11 has id 11, outside the model's vocabulary of 11 (another model's");
     snprintf(f.path, sizeof f.path, "%s/a.txt", f.directory);
     assert_fails(windows_read(&f.options, f.t, 6, &f.windows), GRAIL_ERROR_ARGUMENT,
                  "token 4 has id 6, outside the model's vocabulary of 6");
-    teardown(&f);
+    windows_teardown(&f);
 }
 
 static void what_cannot_be_cut_is_refused(void **state)
 {
     (void)state;
     fixture f;
-    setup(&f, "a.txt", "abc");
+    windows_setup(&f, "a.txt", "abc");
     f.options.length = 5;
     assert_fails(windows_read(&f.options, f.t, VOCABULARY, &f.windows), GRAIL_ERROR_ARGUMENT,
                  "the text holds 4 tokens, fewer than one window of 5; give more text or a smaller "
@@ -266,136 +211,7 @@ static void what_cannot_be_cut_is_refused(void **state)
     f.options.window_bos = true;
     assert_fails(windows_read(&f.options, NULL, 12, &f.windows), GRAIL_ERROR_ARGUMENT,
                  "the windows cannot begin with a BOS token: this tokenizer has none");
-    teardown(&f);
-}
-
-/* -- large texts ------------------------------------------------------------------------------- */
-
-/* Writes enough copies to exceed the size up to which a text is always encoded completely. */
-static size_t write_copies(const fixture *f, const char *name, const char *text)
-{
-    buffer copies = {.maximum = 1 << 26};
-    while (copies.size <= TEXT_ENCODED_WHOLE + (4 << 20)) {
-        assert_ok(buffer_append_string(&copies, text));
-    }
-    support_write_file(f->directory, name, copies.bytes, copies.size);
-    const size_t size = copies.size;
-    buffer_fini(&copies);
-    return size;
-}
-
-/* The first windows of a large text are those of a short one that begins as it does, and no more
- * is encoded. */
-static void check_first_windows(const char *ending, const char *text, text_protocol protocol,
-                                bool window_bos)
-{
-    enum { WINDOWS = 3, LENGTH = 20 };
-    fixture f;
-    token_windows first = {0};
-    buffer few = {.maximum = 1 << 20};
-    for (int i = 0; i < 20; i++) {
-        assert_ok(buffer_append_string(&few, text));
-    }
-    setup(&f, ending, (const char *)few.bytes);
-    f.options.window_bos = window_bos;
-    f.options.windows = WINDOWS;
-    read_windows(&f, protocol, LENGTH);
-    assert_true(f.windows.count >= WINDOWS && f.windows.stream_tokens > WINDOWS * LENGTH);
-    first = f.windows;
-    f.windows = (token_windows){0};
-    write_copies(&f, ending, text);
-    read_windows(&f, protocol, LENGTH);
-    assert_true(f.windows.count >= WINDOWS);
-    assert_int_equal(f.windows.stream_tokens, -1);
-    assert_memory_equal(f.windows.ids, first.ids, WINDOWS * LENGTH * sizeof first.ids[0]);
-    assert_string_not_equal(f.windows.text_hash, first.text_hash);
-    token_windows_fini(&first);
-    buffer_fini(&few);
-    teardown(&f);
-}
-
-static void no_more_of_a_large_text_is_encoded_than_its_windows_need(void **state)
-{
-    (void)state;
-    static const char lines[] = " ab cd\n\nef  \nfed cba a b c d e f \n";
-    static const char documents[] =
-        "{\"text\": \"ab cd\\nf a b c d e f a b c d e f a b c d e f a b c d e f a b c d e f a b c "
-        "d e "
-        "f a b c d e f a b c d e f a b c d e f a b c d e f a b c d e f a b c d e f\"}\n\n"
-        "{\"text\": \"ef a b c d e f a b c d e f a b c d e f a b c d e f a b c d e f a b c d e f "
-        "\"}\n";
-    for (int p = TEXT_PLAIN; p <= TEXT_PTB; p++) {
-        check_first_windows("a.txt", lines, (text_protocol)p, p == TEXT_PTB);
-        if (support_takes(p, TEXT_PTB)) {
-            check_first_windows("a.jsonl", documents, (text_protocol)p, p == TEXT_PLAIN);
-        }
-    }
-    check_first_windows("a.txt", lines, TEXT_C4, false);
-}
-
-/* The rest of a text is read and checked even when no window needs it. */
-static void the_rest_of_a_large_text_is_checked(void **state)
-{
-    (void)state;
-    fixture f;
-    char hash[HASH_TEXT_SIZE];
-    setup(&f, "a.txt", "a");
-    f.options.windows = 1;
-    const size_t size = write_copies(&f, "a.txt", "abc def\n");
-    read_windows(&f, TEXT_PLAIN, 4);
-    buffer text = {.maximum = 1 << 26};
-    assert_ok(file_read(f.path, 1 << 26, &text));
-    hash_bytes(text.bytes, text.size, hash);
-    assert_string_equal(f.windows.text_hash, hash);
-    text.bytes[size - 1] = 0xff;
-    support_write_file(f.directory, "a.txt", text.bytes, size);
-    token_windows_fini(&f.windows);
-    assert_fails(windows_read(&f.options, f.t, VOCABULARY, &f.windows), GRAIL_ERROR_FORMAT,
-                 "a.txt: is not UTF-8 at byte");
-    buffer_fini(&text);
-    teardown(&f);
-}
-
-/* BOS, then copies of "abc def\n", then perhaps what ends a text. */
-static void assert_copies(const token_windows *w)
-{
-    static const int32_t period[] = {1, 2, 3, 7, 4, 5, 6, 8};
-    for (int64_t i = 1; i < w->count * w->length; i++) {
-        assert_int_equal(w->ids[i], period[(i - 1) % 8]);
-    }
-}
-
-/* Windows that reach a little beyond the part that is encoded at first, and all windows up to the
- * last one, which only the end of the text completes. The tokenizer appends an id to a text. */
-static void windows_at_every_end_of_a_large_text_are_right(void **state)
-{
-    (void)state;
-    fixture f;
-    char *text = NULL;
-    setup(&f, "a.txt", "a");
-    tokenizer_close(f.t);
-    f.t = NULL;
-    const char *sequence = strstr(tokenizer_text, "{\"Sequence\"");
-    assert_ok(memory_format(&text,
-                            "%.*s{\"Sequence\": {\"id\": \"A\"}}, {\"SpecialToken\": {\"id\": "
-                            "\"<s>\"}}%s",
-                            (int)(sequence - tokenizer_text), tokenizer_text,
-                            strchr(sequence, ']')));
-    assert_ok(tokenizer_from_json("t.json", text, strlen(text), &f.t));
-    const size_t size = write_copies(&f, "a.txt", "abc def\n");
-    f.options.windows = TEXT_ENCODED_WHOLE / 2 + 1;
-    read_windows(&f, TEXT_PLAIN, 2);
-    assert_int_equal(f.windows.count, TEXT_ENCODED_WHOLE / 2 + 1);
-    assert_copies(&f.windows);
-    f.options.windows = (int64_t)(size + 2) / 1000; /* one id for each byte, and two */
-    read_windows(&f, TEXT_PLAIN, 1000);
-    assert_int_equal(f.windows.count, (size + 2) / 1000);
-    assert_copies(&f.windows);
-    f.options.windows = INT64_MAX / 2;
-    read_windows(&f, TEXT_PLAIN, 1000);
-    assert_int_equal(f.windows.stream_tokens, size + 2);
-    memory_free(text);
-    teardown(&f);
+    windows_teardown(&f);
 }
 
 /* -- samples ----------------------------------------------------------------------------------- */
@@ -558,10 +374,10 @@ static void every_failing_allocation_is_survived(void **state)
     (void)state;
     for (int protocol = TEXT_PLAIN; protocol <= TEXT_C4; protocol++) {
         fixture f;
-        setup(&f, "a.jsonl", "{\"text\": \"abcdef\"}\n{\"text\": \"fedcba\"}\n");
+        windows_setup(&f, "a.jsonl", "{\"text\": \"abcdef\"}\n{\"text\": \"fedcba\"}\n");
         f.options.protocol = (text_protocol)protocol;
         support_fail_each_allocation(read_once, &f);
-        teardown(&f);
+        windows_teardown(&f);
     }
 }
 
@@ -577,9 +393,6 @@ int main(void)
         cmocka_unit_test(the_incomplete_last_window_is_dropped),
         cmocka_unit_test(windows_may_begin_with_bos_each),
         cmocka_unit_test(protocols_are_known_by_name),
-        cmocka_unit_test(no_more_of_a_large_text_is_encoded_than_its_windows_need),
-        cmocka_unit_test(the_rest_of_a_large_text_is_checked),
-        cmocka_unit_test(windows_at_every_end_of_a_large_text_are_right),
         cmocka_unit_test(ids_need_no_tokenizer_and_rows_are_windows),
         cmocka_unit_test(ids_outside_the_vocabulary_are_refused),
         cmocka_unit_test(what_cannot_be_cut_is_refused),

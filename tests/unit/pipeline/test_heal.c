@@ -124,7 +124,7 @@ static void the_reference_heals_as_cpu_does(void **state)
         grail_compress_options options =
             heal_run_options(&l, model, lab_path(&l, backends[b]), "block,model");
         options.run.backend = backends[b];
-        options.heal.steps = 24;
+        options.heal.steps = 12;
         assert_ok(heal_run(options, &w[b]));
         assert_int_equal(w[b].count, BLOCKS + 1);
     }

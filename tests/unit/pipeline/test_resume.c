@@ -73,13 +73,15 @@ static void assert_same_fits(const char *directory, const json_t *again)
     json_decref(report);
 }
 
-/* Stops at every place where a run can be stopped, and continues. */
+/* Stops at every place where a run can be stopped, and continues. Of runs that train blocks, those
+ * with other memory stop at other places. */
 static void assert_resumes(const lab *l, const char *model, const char *selector,
                            const char *compensate, const char *refit, int64_t memory)
 {
     char whole[LAB_PATH];
     char output[LAB_PATH + 16];
     interruption i;
+    const bool trains = strcmp(selector, "wanda++") == 0;
     snprintf(whole, sizeof whole, "%s/%s-%s-%s-%s-%d", l->directory, strrchr(model, '/') + 1,
              selector, compensate, refit == NULL ? "" : refit, (int)memory);
     grail_compress_options options = lab_options(l, model, whole);
@@ -92,6 +94,9 @@ static void assert_resumes(const lab *l, const char *model, const char *selector
     assert_int_equal(i.calls, CALLS);
     options.output.path = output;
     for (int at = 1; at <= CALLS; at++) {
+        if (trains && !support_takes(at + memory, 2)) {
+            continue;
+        }
         snprintf(output, sizeof output, "%s-%d", whole, at);
         options.output.resume = 0;
         assert_fails(run_until(options, at, &i), GRAIL_ERROR_CANCELLED, "cancelled");
@@ -122,7 +127,6 @@ static void a_pruning_continues_to_the_same_bytes(void **state)
     lab_close(&l);
 }
 
-/* Neurons of the first layer that never fire; how the units were chosen is remembered. */
 /* Its weights are those of the records, its decisions are made before the walk meets the sites. */
 static void a_trained_block_continues_to_the_same_bytes(void **state)
 {
@@ -134,6 +138,7 @@ static void a_trained_block_continues_to_the_same_bytes(void **state)
     lab_close(&l);
 }
 
+/* Neurons of the first layer that never fire; how the units were chosen is remembered. */
 static void a_tie_is_remembered(void **state)
 {
     (void)state;
