@@ -64,6 +64,15 @@ static int watch_blocks(void *user, const grail_site_report *site, int block, in
     return interrupt_came();
 }
 
+static int watch_steps(void *user, int block, int blocks, double done)
+{
+    (void)user;
+    if (!quiet) {
+        heal_progress_print_steps(block, blocks, done);
+    }
+    return interrupt_came();
+}
+
 static void print_summary(const grail_compression *c, const quality *q)
 {
     heal_summaries_print(c);
@@ -140,6 +149,7 @@ static int run(int argc, char **argv)
         r.compress.output.command = recorded;
         r.compress.run.observer = watch_blocks;
         r.compress.run.heal_observer = watch;
+        r.compress.run.step_observer = watch_steps;
         code = heal();
         free(recorded);
     }

@@ -62,6 +62,13 @@ void heal_progress_print(const grail_healing *now)
     }
 }
 
+void heal_progress_print_steps(int block, int blocks, double done)
+{
+    if (isatty(STDERR_FILENO) != 0) {
+        print_progress("  through block %d/%d: %.0f %% ", block + 1, blocks, 100.0 * done);
+    }
+}
+
 static void print_what(const grail_healing *h)
 {
     if (h->block >= 0) {

@@ -10,6 +10,9 @@
  * one that is updated in place. */
 void heal_progress_print(const grail_healing *now);
 
+/** Says on a terminal how far the samples are through a block, which its training waits for. */
+void heal_progress_print_steps(int block, int blocks, double done);
+
 /** Prints the results of a run's trainings on stdout, a line each. */
 void heal_summaries_print(const grail_compression *c);
 /** The same as a JSON array, owned. */

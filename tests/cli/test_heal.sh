@@ -83,6 +83,23 @@ grep -qE '^  healed block 2/2: [a-z ,.0-9>-]*$' stderr || fail "no line of the e
 (($(wc -l <stderr) == 2)) || { show; fail "a pipe gets one line a block"; }
 ! grep -q $'[\r\e]' stderr || fail "control characters in a pipe"
 nearer blocks narrow
+if command -v python3 >/dev/null; then
+    check "on a terminal it shows how far the samples are through a block"
+    python3 - "${heal[@]}" -o terminal --heal block <<'END' || fail "the terminal shows something else"
+import os, pty, re, subprocess, sys
+reader, writer = pty.openpty()
+run = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=writer)
+os.close(writer)
+text = b""
+try:
+    while chunk := os.read(reader, 4096):
+        text += chunk
+except OSError:  # all writers have gone
+    pass
+shares = [int(share) for share in re.findall(rb"\r\x1b\[K  through block 1/2: (\d+) % ", text)]
+sys.exit(0 if run.wait() == 0 and len(shares) >= 4 and shares == sorted(shares) and shares[-1] == 100 else repr(text))
+END
+fi
 runs "${compress[@]}" -o at-once --heal model --heal-steps 16
 says "healed the network in" stdout
 check "both are the same training"
