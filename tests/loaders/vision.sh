@@ -6,8 +6,8 @@
 # usage: tests/loaders/vision.sh GRAIL [PYTHON [WORK_DIRECTORY]]
 #   GRAIL   the grail binary
 #   PYTHON  an interpreter with onnxruntime, safetensors, numpy; and for the stock classes torch,
-#           torchvision, timm 0.9 (1.0 for directories), transformers 4, open_clip 2, vit-pytorch
-#           0.40. What is not installed is passed over by name. Default: $GRAIL_PYTHON, or python3.
+#           torchvision, timm 0.9 (1 for directories), transformers 4 or 5, open_clip 2 or 3,
+#           vit-pytorch 0.40. What is not installed is passed over by name. Default: $GRAIL_PYTHON, or python3.
 # The work directory must not exist yet; without one a temporary directory is used and removed.
 set -euo pipefail
 
