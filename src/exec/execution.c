@@ -12,19 +12,13 @@ batch_shape sequence_batch(int64_t sequences, int64_t length)
 
 grail_status execution_create(const graph *g, backend *b, matrix_pool *pool, execution **out)
 {
-    grail_status status = GRAIL_OK;
-    execution *e = NULL;
-    TRY(memory_new(&e, 1, sizeof *e));
+    CHECK(memory_new(out, 1, sizeof **out));
+    execution *e = *out;
     *e = (execution){.graph = g, .backend = b, .pool = pool};
-    TRY(memory_new(&e->values, (size_t)g->value_count, sizeof e->values[0]));
-    TRY(memory_new(&e->widths, (size_t)g->value_count, sizeof e->widths[0]));
-    TRY(memory_new(&e->taken, (size_t)g->value_count, sizeof e->taken[0]));
-    TRY(memory_new(&e->extents, (size_t)g->value_count, sizeof e->extents[0]));
-    *out = e;
-    e = NULL;
-out:
-    execution_free(e);
-    return status;
+    CHECK(memory_new(&e->values, (size_t)g->value_count, sizeof e->values[0]));
+    CHECK(memory_new(&e->widths, (size_t)g->value_count, sizeof e->widths[0]));
+    CHECK(memory_new(&e->taken, (size_t)g->value_count, sizeof e->taken[0]));
+    return memory_new(&e->extents, (size_t)g->value_count, sizeof e->extents[0]);
 }
 
 static void drop_value(execution *e, int value)

@@ -36,7 +36,7 @@ typedef struct execution {
                            (tape.h); NULL: none. Borrowed */
 } execution;
 
-/** *out is owned: execution_free. */
+/** *out is owned, even after a failure: execution_free. */
 grail_status execution_create(const graph *g, backend *b, matrix_pool *pool,
                               execution **out) GRAIL_MUST_CHECK;
 void execution_free(execution *e); /* NULL is allowed */

@@ -288,18 +288,15 @@ grail_status fused_network_create(parameter_store *store, fused_network **out)
 {
     grail_status status = GRAIL_OK;
     const graph *g = store->model->graph;
-    fused_network *network = NULL;
     survey s = {0};
     TRY(survey_init(&s, g));
-    TRY(memory_new(&network, 1, sizeof *network));
+    TRY(memory_new(out, 1, sizeof **out));
+    fused_network *network = *out;
     TRY(copy_graph(network, g));
     TRY(make_store(network, store));
     TRY(fuse_nodes(network, &s));
     TRY(graph_finish(&network->graph, g->output));
-    *out = network;
-    network = NULL;
 out:
-    fused_network_free(network);
     survey_fini(&s);
     return status;
 }

@@ -11,7 +11,8 @@ typedef struct fused_network fused_network;
 /**
  * Fuses the network as `store` has it now, which may be narrow. The store must outlive the fused
  * network, and its parameters may not change meanwhile. Convolutions whose output, or whose batch
- * norm's output, has other readers stay as they are. *out is owned: fused_network_free.
+ * norm's output, has other readers stay as they are. *out is owned, even after a
+ * failure: fused_network_free.
  */
 grail_status fused_network_create(parameter_store *store, fused_network **out) GRAIL_MUST_CHECK;
 void fused_network_free(fused_network *f); /* NULL is allowed */

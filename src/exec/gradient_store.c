@@ -4,16 +4,10 @@
 
 grail_status gradient_store_create(const graph *g, backend *b, gradient_store **out)
 {
-    grail_status status = GRAIL_OK;
-    gradient_store *s = NULL;
-    TRY(memory_new(&s, 1, sizeof *s));
+    CHECK(memory_new(out, 1, sizeof **out));
+    gradient_store *s = *out;
     *s = (gradient_store){.count = g->parameter_count, .backend = b};
-    TRY(memory_new(&s->gradients, (size_t)s->count, sizeof s->gradients[0]));
-    *out = s;
-    s = NULL;
-out:
-    gradient_store_free(s);
-    return status;
+    return memory_new(&s->gradients, (size_t)s->count, sizeof s->gradients[0]);
 }
 
 void gradient_store_free(gradient_store *s)

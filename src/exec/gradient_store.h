@@ -10,7 +10,7 @@ typedef struct gradient_store {
     matrix *gradients; /* [count], owned; no matrix for a parameter that is not wanted */
 } gradient_store;
 
-/** A store that wants no gradient yet. *out is owned: gradient_store_free. */
+/** A store that wants no gradient yet. *out is owned, even after a failure: gradient_store_free. */
 grail_status gradient_store_create(const graph *g, backend *b,
                                    gradient_store **out) GRAIL_MUST_CHECK;
 void gradient_store_free(gradient_store *s); /* NULL is allowed */

@@ -7,17 +7,11 @@
 grail_status parameter_store_create(const grail_model *model, backend *b, parameter_store *parent,
                                     parameter_store **out)
 {
-    grail_status status = GRAIL_OK;
-    parameter_store *store = NULL;
-    TRY(memory_new(&store, 1, sizeof *store));
+    CHECK(memory_new(out, 1, sizeof **out));
+    parameter_store *store = *out;
     *store = (parameter_store){.model = model, .backend = b, .parent = parent};
-    TRY(memory_new(&store->entries, (size_t)model->graph->parameter_count,
-                   sizeof store->entries[0]));
-    *out = store;
-    store = NULL;
-out:
-    parameter_store_free(store);
-    return status;
+    return memory_new(&store->entries, (size_t)model->graph->parameter_count,
+                      sizeof store->entries[0]);
 }
 
 static void drop_entry(parameter_store *store, int index)

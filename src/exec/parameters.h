@@ -21,7 +21,7 @@ typedef struct parameter_store {
     parameter_entry *entries;       /* [parameter_count] */
 } parameter_store;
 
-/** *out is owned: parameter_store_free; the parent must outlive it. */
+/** *out is owned, even after a failure: parameter_store_free; the parent must outlive it. */
 grail_status parameter_store_create(const grail_model *model, backend *b, parameter_store *parent,
                                     parameter_store **out) GRAIL_MUST_CHECK;
 void parameter_store_free(parameter_store *store); /* NULL is allowed */

@@ -7,20 +7,15 @@
 
 grail_status tape_create(const graph *g, backend *b, matrix_pool *pool, tape **out)
 {
-    grail_status status = GRAIL_OK;
-    tape *t = NULL;
     const size_t values = (size_t)g->value_count;
-    TRY(memory_new(&t, 1, sizeof *t));
-    TRY(execution_create(g, b, pool, &t->execution));
-    TRY(memory_new(&t->pinned, values, sizeof t->pinned[0]));
-    TRY(memory_new(&t->reached, values, sizeof t->reached[0]));
-    TRY(memory_new(&t->gradients, values, sizeof t->gradients[0]));
+    CHECK(memory_new(out, 1, sizeof **out));
+    tape *t = *out;
+    CHECK(execution_create(g, b, pool, &t->execution));
+    CHECK(memory_new(&t->pinned, values, sizeof t->pinned[0]));
+    CHECK(memory_new(&t->reached, values, sizeof t->reached[0]));
+    CHECK(memory_new(&t->gradients, values, sizeof t->gradients[0]));
     t->execution->pinned = t->pinned;
-    *out = t;
-    t = NULL;
-out:
-    tape_free(t);
-    return status;
+    return GRAIL_OK;
 }
 
 static void drop_gradients(tape *t)

@@ -15,7 +15,7 @@ typedef struct tape {
     matrix *gradients;    /* [value_count] of the pool; no matrix where there is none (yet) */
 } tape;
 
-/** *out is owned: tape_free. */
+/** *out is owned, even after a failure: tape_free. */
 grail_status tape_create(const graph *g, backend *b, matrix_pool *pool,
                          tape **out) GRAIL_MUST_CHECK;
 void tape_free(tape *t); /* NULL is allowed */

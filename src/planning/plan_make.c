@@ -161,7 +161,7 @@ typedef struct making {
 
 static void making_fini(making *m)
 {
-    const int sites = m->request == NULL ? 0 : m->request->sites->list.count;
+    const int sites = m->curves == NULL ? 0 : m->request->sites->list.count;
     width_search_fini(&m->search);
     drop_space_fini(&m->drops);
     memory_free(m->dropped);

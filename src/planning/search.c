@@ -384,12 +384,12 @@ static grail_status improve_by_moves(width_search *s, random_state *random)
 }
 
 grail_status width_search_run(const width_space *space, const drop_space *drops,
-                              const grail_plan_options *options, width_search *out)
+                              const grail_plan_options *options, width_search *s)
 {
     grail_status status = GRAIL_OK;
     random_state random;
     weighting w = {0};
-    width_search s = {
+    *s = (width_search){
         .head_factor = 1.0,
         .space = space,
         .drops = drops,
@@ -397,24 +397,21 @@ grail_status width_search_run(const width_space *space, const drop_space *drops,
         .most = width_search_most(options),
         .began = clock_seconds(),
     };
-    TRY(memory_new(&s.best.kept, site_count(&s), sizeof s.best.kept[0]));
-    TRY(memory_new(&s.trial.kept, site_count(&s), sizeof s.trial.kept[0]));
-    for (int i = 0; i < OPENINGS && (i == 0 || !is_over(&s)); i++) {
+    TRY(memory_new(&s->best.kept, site_count(s), sizeof s->best.kept[0]));
+    TRY(memory_new(&s->trial.kept, site_count(s), sizeof s->trial.kept[0]));
+    for (int i = 0; i < OPENINGS && (i == 0 || !is_over(s)); i++) {
         if (can_use(space, i)) {
-            TRY(try_opening(&s, i));
+            TRY(try_opening(s, i));
         }
     }
     random_seed(&random, options->compress.read.seed, 1);
-    TRY(weighting_init(&s, &w));
-    TRY(try_drops_by_errors(&s, &w));
-    TRY(improve_drops(&s));
-    TRY(improve_weights(&s, &w, &random));
-    TRY(improve_drops(&s));
-    TRY(improve_by_moves(&s, &random));
-    *out = s;
-    s = (width_search){0};
+    TRY(weighting_init(s, &w));
+    TRY(try_drops_by_errors(s, &w));
+    TRY(improve_drops(s));
+    TRY(improve_weights(s, &w, &random));
+    TRY(improve_drops(s));
+    TRY(improve_by_moves(s, &random));
 out:
     weighting_fini(&w);
-    width_search_fini(&s);
     return status;
 }

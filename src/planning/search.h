@@ -38,11 +38,11 @@ int width_search_most(const grail_plan_options *options);
  * from one slot to another as long as trials remain. With `drops` (NULL: none) whole sublayers are
  * tried without, and taken back. The uniform widths are among the first, so the
  * best is never worse on the samples that judge. The moves depend on the seed alone, and end early
- * only when the time or the observer says so. width_search_fini frees.
+ * only when the time or the observer says so. width_search_fini frees, even
+ * after a failure.
  */
 grail_status width_search_run(const width_space *space, const drop_space *drops,
-                              const grail_plan_options *options,
-                              width_search *out) GRAIL_MUST_CHECK;
+                              const grail_plan_options *options, width_search *s) GRAIL_MUST_CHECK;
 void width_search_fini(width_search *s);
 
 #endif

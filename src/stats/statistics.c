@@ -59,35 +59,22 @@ grail_status grail_statistics_create(int64_t width, int64_t outputs, grail_stati
 
 grail_status statistics_copy(const grail_statistics *s, grail_statistics **out)
 {
-    grail_status status = GRAIL_OK;
-    grail_statistics *copy = NULL;
-    TRY(statistics_create(s->owner, s->width, s->outputs, &copy));
-    TRY(grail_statistics_add(copy, s));
-    *out = copy;
-    copy = NULL;
-out:
-    grail_statistics_free(copy);
-    return status;
+    CHECK(statistics_create(s->owner, s->width, s->outputs, out));
+    return grail_statistics_add(*out, s);
 }
 
 grail_status statistics_of_outputs(const grail_statistics *s, int64_t first, int64_t count,
                                    grail_statistics **out)
 {
-    grail_status status = GRAIL_OK;
-    grail_statistics *part = NULL;
-    TRY(statistics_create(s->owner, s->width, count, &part));
+    CHECK(statistics_create(s->owner, s->width, count, out));
+    grail_statistics *part = *out;
     part->count = s->count;
     part->weight = s->weight;
-    TRY(matrix_copy(s->gram, part->gram));
-    TRY(matrix_copy(s->sum, part->sum));
-    TRY(matrix_copy(matrix_rows(s->cross, first, count), part->cross));
-    TRY(matrix_copy(matrix_columns(s->target_sum, first, count), part->target_sum));
-    TRY(matrix_copy(matrix_columns(s->target_square, first, count), part->target_square));
-    *out = part;
-    part = NULL;
-out:
-    grail_statistics_free(part);
-    return status;
+    CHECK(matrix_copy(s->gram, part->gram));
+    CHECK(matrix_copy(s->sum, part->sum));
+    CHECK(matrix_copy(matrix_rows(s->cross, first, count), part->cross));
+    CHECK(matrix_copy(matrix_columns(s->target_sum, first, count), part->target_sum));
+    return matrix_copy(matrix_columns(s->target_square, first, count), part->target_square);
 }
 
 static grail_status check_target(const grail_statistics *s, int64_t rows, bool has_target)

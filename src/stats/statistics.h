@@ -46,11 +46,11 @@ grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y) GRAI
 grail_status statistics_accumulate_weighted(grail_statistics *s, const double *root, matrix z,
                                             matrix y) GRAIL_MUST_CHECK;
 
-/** A copy on the same instance. *out is owned: grail_statistics_free. */
+/** A copy on the same instance. *out is owned, even after a failure: grail_statistics_free. */
 grail_status statistics_copy(const grail_statistics *s, grail_statistics **out) GRAIL_MUST_CHECK;
 
 /** Statistics of the same rows with a part of the target alone, its outputs first .. first + count
- * - 1. Everything is copied; *out is owned: grail_statistics_free. */
+ * - 1. Everything is copied; *out is owned, even after a failure: grail_statistics_free. */
 grail_status statistics_of_outputs(const grail_statistics *s, int64_t first, int64_t count,
                                    grail_statistics **out) GRAIL_MUST_CHECK;
 

@@ -55,28 +55,21 @@ static void swap_inner(int64_t rows, int64_t outer, int64_t inner, const float *
 static grail_status read_weight(const calibration_network *network, int weight, consumer_layout l,
                                 float **out)
 {
-    grail_status status = GRAIL_OK;
-    float *values = NULL;
     float *turned = NULL;
     int64_t count = 0;
-    TRY(parameter_store_read_f32(network->current.parameters, weight, &values, &count));
+    CHECK(parameter_store_read_f32(network->current.parameters, weight, out, &count));
     if (count != l.rows * l.tap_rows * l.features * l.taps) {
-        FAIL(GRAIL_ERROR_INTERNAL, "a consumer has %lld weights, expected %lld x %lld",
-             (long long)count, (long long)(l.rows * l.tap_rows), (long long)(l.features * l.taps));
+        return error_set(GRAIL_ERROR_INTERNAL, "a consumer has %lld weights, expected %lld x %lld",
+                         (long long)count, (long long)(l.rows * l.tap_rows),
+                         (long long)(l.features * l.taps));
     }
     if (l.tap_rows > 1) {
-        TRY(memory_new_unset(&turned, (size_t)count, sizeof turned[0]));
-        swap_inner(l.rows, l.features, l.tap_rows, values, turned);
-        memory_free(values);
-        values = turned;
-        turned = NULL;
+        CHECK(memory_new_unset(&turned, (size_t)count, sizeof turned[0]));
+        swap_inner(l.rows, l.features, l.tap_rows, *out, turned);
+        memory_free(*out);
+        *out = turned;
     }
-    *out = values;
-    values = NULL;
-out:
-    memory_free(values);
-    memory_free(turned);
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status consumer_read(const calibration_network *network, int index, int consumer, float **out)

@@ -43,24 +43,18 @@ static ridge_options options_of(const compression_request *request, int consumer
 static grail_status find_judged(const calibration_network *network, const observation *o,
                                 bool **out)
 {
-    grail_status status = GRAIL_OK;
-    bool *judged = NULL;
     const node *n = &network->request->graph->nodes[o->node];
     const cut_axis *rows = &network->request->cuts[n->weight].rows;
     const grail_reducer *r = rows->site == GRAPH_NONE ? NULL : network->results[rows->site].reducer;
     if (r == NULL) {
         return GRAIL_OK;
     }
-    TRY(memory_new(&judged, (size_t)(o->layout.rows * o->layout.tap_rows), sizeof judged[0]));
+    CHECK(memory_new(out, (size_t)(o->layout.rows * o->layout.tap_rows), sizeof **out));
     for (int64_t i = 0; i < o->layout.rows * o->layout.tap_rows; i++) {
         const int64_t unit = i / o->layout.tap_rows / rows->features;
-        judged[i] = r->folds ? unit >= r->units : r->labels[unit] >= 0;
+        (*out)[i] = r->folds ? unit >= r->units : r->labels[unit] >= 0;
     }
-    *out = judged;
-    judged = NULL;
-out:
-    memory_free(judged);
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status fit_solve(const calibration_network *network, observation *o,

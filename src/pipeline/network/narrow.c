@@ -11,42 +11,29 @@ bool parameter_is_changed(const calibration_network *network, int parameter)
 
 grail_status narrow_parameter(const calibration_network *network, int parameter, float **out)
 {
-    grail_status status = GRAIL_OK;
     int64_t shape[PARAMETER_MAX_RANK];
     int64_t count = 0;
-    float *narrow = NULL;
-    TRY(narrow_values(network, parameter, GRAPH_NONE, shape, &narrow));
-    if (narrow == NULL) {
-        TRY(parameter_store_read_f32(network->current.parameters, parameter, &narrow, &count));
-    }
-    *out = narrow;
-    narrow = NULL;
-out:
-    memory_free(narrow);
-    return status;
+    CHECK(narrow_values(network, parameter, GRAPH_NONE, shape, out));
+    return *out != NULL
+               ? GRAIL_OK
+               : parameter_store_read_f32(network->current.parameters, parameter, out, &count);
 }
 
 grail_status narrow_store(const calibration_network *network, parameter_store **out)
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
-    parameter_store *store = NULL;
     float *values = NULL;
-    TRY(parameter_store_create(request->model, request->backend, network->dense.parameters,
-                               &store));
+    TRY(parameter_store_create(request->model, request->backend, network->dense.parameters, out));
     for (int p = 0; p < request->graph->parameter_count; p++) {
         if (parameter_is_changed(network, p)) {
             TRY(narrow_parameter(network, p, &values));
-            TRY(parameter_store_set(store, p, request->narrowed.graph->parameters[p].shape,
-                                    values));
+            TRY(parameter_store_set(*out, p, request->narrowed.graph->parameters[p].shape, values));
             memory_free(values);
             values = NULL;
         }
     }
-    *out = store;
-    store = NULL;
 out:
     memory_free(values);
-    parameter_store_free(store);
     return status;
 }

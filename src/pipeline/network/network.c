@@ -31,28 +31,23 @@ static bool wants_dense_stream(const compression_request *request)
 grail_status network_create(const compression_request *request, int64_t memory,
                             calibration_network **out)
 {
-    grail_status status = GRAIL_OK;
-    calibration_network *n = NULL;
-    TRY(memory_new(&n, 1, sizeof *n));
+    CHECK(memory_new(out, 1, sizeof **out));
+    calibration_network *n = *out;
     n->request = request;
     /* a block that is healed begins again and again where its sample stream waits */
     if (!request->heal.blocks) {
-        TRY(activations_fit(request, memory, &n->keep_activations));
+        CHECK(activations_fit(request, memory, &n->keep_activations));
     }
-    TRY(matrix_pool_create(request->backend, &n->pool));
+    CHECK(matrix_pool_create(request->backend, &n->pool));
     const grail_model *teacher = request->teacher;
-    TRY(create_run(request, teacher == NULL ? request->model : teacher, NULL, n->pool, &n->dense));
-    TRY(create_run(request, request->model, teacher == NULL ? n->dense.parameters : NULL, n->pool,
-                   &n->current));
+    CHECK(
+        create_run(request, teacher == NULL ? request->model : teacher, NULL, n->pool, &n->dense));
+    CHECK(create_run(request, request->model, teacher == NULL ? n->dense.parameters : NULL, n->pool,
+                     &n->current));
     n->has_dense_stream = wants_dense_stream(request);
-    TRY(site_results_create(request, &n->results));
-    TRY(memory_new(&n->chosen, (size_t)request->plan.count, sizeof(n->chosen[0])));
-    TRY(refits_init(request, &n->refits));
-    *out = n;
-    n = NULL;
-out:
-    network_free(n);
-    return status;
+    CHECK(site_results_create(request, &n->results));
+    CHECK(memory_new(&n->chosen, (size_t)request->plan.count, sizeof(n->chosen[0])));
+    return refits_init(request, &n->refits);
 }
 
 void regional_gradients_fini(regional_gradients *g)

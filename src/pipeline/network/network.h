@@ -54,7 +54,7 @@ typedef struct calibration_network {
 } calibration_network;
 
 /** Creates the network, still dense, with the sample streams before node 0. `memory` is that of the
- * options. *out is owned: network_free, before the request is closed. */
+ * options. *out is owned, even after a failure: network_free, before the request is closed. */
 grail_status network_create(const compression_request *request, int64_t memory,
                             calibration_network **out) GRAIL_MUST_CHECK;
 void network_free(calibration_network *network); /* NULL is allowed */

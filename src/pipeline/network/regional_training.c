@@ -172,20 +172,17 @@ static grail_status decide_one(regional_training *t, int index)
     const int reader = s->consumers[0].node;
     const int weight = request->graph->nodes[reader].weight;
     double *diagonal = NULL;
-    grail_reducer *made = NULL;
     input_statistics input = {.width = s->units * s->consumers[0].features_per_unit,
                               .gradients = regional_gradients_of(t->network, weight)};
     TRY(measure_input(t, reader, input.width, &diagonal, &input.weight));
     input.diagonal = diagonal;
     const site_view known = {
         .weights = weights_of_store(t->trained), .inputs = &input, .input_count = 1};
-    TRY(decide_site(t->network, index, &known, &made));
-    TRY(silence_units(t, s, made));
     grail_reducer_free(t->decided[index]);
-    t->decided[index] = made;
-    made = NULL;
+    t->decided[index] = NULL;
+    TRY(decide_site(t->network, index, &known, &t->decided[index]));
+    TRY(silence_units(t, s, t->decided[index]));
 out:
-    grail_reducer_free(made);
     memory_free(diagonal);
     return status;
 }

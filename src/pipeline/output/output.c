@@ -144,10 +144,10 @@ grail_status output_open(const compression_request *request, const grail_compres
                          bool *keep_activations, narrow_output **out)
 {
     grail_status status = GRAIL_OK;
-    narrow_output *o = NULL;
     json_t *fingerprint = json_object();
     companion_files companions = {0};
-    TRY(memory_new(&o, 1, sizeof *o));
+    TRY(memory_new(out, 1, sizeof **out));
+    narrow_output *o = *out;
     o->request = request;
     TRY(source_files_find(request->model, &o->sources));
     TRY(tensor_map_init(request, &o->map));
@@ -163,11 +163,8 @@ grail_status output_open(const compression_request *request, const grail_compres
     } else {
         TRY(go_on(o, fingerprint, keep_activations));
     }
-    *out = o;
-    o = NULL;
 out:
     json_decref(fingerprint);
-    output_close(o);
     return status;
 }
 

@@ -24,7 +24,8 @@ typedef struct narrow_output {
 /**
  * Begins the output, or continues it; then *keep_activations becomes the value of the interrupted
  * run. Checks the files of the model that the result needs, and its tensors for NaN and infinity,
- * lays out the weight files, and writes companions and documents. *out is owned: output_close.
+ * lays out the weight files, and writes companions and documents. *out is owned,
+ * even after a failure: output_close.
  */
 grail_status output_open(const compression_request *request, const grail_compress_options *options,
                          bool *keep_activations, narrow_output **out) GRAIL_MUST_CHECK;

@@ -246,7 +246,6 @@ grail_status tensors_read_parameter(const calibration_network *network, const te
     storage_piece *pieces = NULL;
     storage_layout layout = {0};
     float *assembled = NULL;
-    float *values = NULL;
     void *data = NULL;
     size_t bytes = 0;
     TRY(find_pieces(network, map, index, &pieces));
@@ -256,14 +255,11 @@ grail_status tensors_read_parameter(const calibration_network *network, const te
     const int64_t count = layout.rows * layout.columns;
     const int64_t own = pieces[part].rows * pieces[part].columns;
     TRY(memory_new_unset(&assembled, (size_t)count, sizeof assembled[0]));
-    TRY(memory_new_unset(&values, (size_t)own, sizeof values[0]));
+    TRY(memory_new_unset(out, (size_t)own, sizeof **out));
     TRY(convert_to_f32(shape.dtype, data, count, assembled));
-    storage_get(&layout, part, assembled, values);
-    *out = values;
-    values = NULL;
+    storage_get(&layout, part, assembled, *out);
 out:
     memory_free(assembled);
-    memory_free(values);
     memory_free(data);
     storage_layout_fini(&layout);
     pieces_free(tensor_map_count(map, index), pieces);

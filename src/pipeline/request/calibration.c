@@ -72,17 +72,10 @@ static grail_status complete(const grail_model *model, calibration *c)
 
 grail_status calibration_empty(const grail_model *model, calibration **out)
 {
-    grail_status status = GRAIL_OK;
-    calibration *c = NULL;
-    TRY(calibration_create(&c));
-    c->description = json_object();
-    TRY(json_put(c->description, "samples", json_integer(0)));
-    TRY(complete(model, c));
-    *out = c;
-    c = NULL;
-out:
-    calibration_release(c);
-    return status;
+    CHECK(calibration_create(out));
+    (*out)->description = json_object();
+    CHECK(json_put((*out)->description, "samples", json_integer(0)));
+    return complete(model, *out);
 }
 
 static json_t *text_or_null(const char *text)

@@ -25,7 +25,7 @@ typedef struct calibration {
 grail_status calibration_read(const grail_model *model, const grail_compress_options *options,
                               calibration **out) GRAIL_MUST_CHECK;
 /** Makes a calibration without samples, only with their description, for a run that needs no data.
- * *out is held once: calibration_release. */
+ * *out is held once, even after a failure: calibration_release. */
 grail_status calibration_empty(const grail_model *model, calibration **out) GRAIL_MUST_CHECK;
 /** Fills an empty array, which is then equal whenever options name the same samples of unchanged
  * files. */

@@ -146,26 +146,25 @@ out:
 grail_status request_open(const grail_compress_options *options, request_purpose purpose,
                           compression_request **out)
 {
-    grail_status status = GRAIL_OK;
-    compression_request *r = NULL;
-    TRY(memory_new(&r, 1, sizeof *r));
+    CHECK(memory_new(out, 1, sizeof **out));
+    compression_request *r = *out;
     r->observer = options->run.observer;
     r->heal_observer = options->run.heal_observer;
     r->step_observer = options->run.step_observer;
     r->observer_user = options->run.observer_user;
     r->judges = purpose.judges;
-    TRY(use_session(options, r));
-    TRY(open_backend(options, r));
-    TRY(plan_from_options(r->model, options, &r->sites, &r->plan));
+    CHECK(use_session(options, r));
+    CHECK(open_backend(options, r));
+    CHECK(plan_from_options(r->model, options, &r->sites, &r->plan));
     set_widths(purpose.kept, &r->plan);
-    TRY(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
-    TRY(plan_check(r->model, &r->sites->list, &r->plan));
-    TRY(heal_options_read(options, r->graph->input_kind, &r->heal));
-    TRY(open_teacher(options, r));
-    TRY(narrowed_describe(r->model, &r->sites->list, &r->plan, r->cuts, &r->narrowed));
-    TRY(read_samples(options, purpose.reads_samples, r));
+    CHECK(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
+    CHECK(plan_check(r->model, &r->sites->list, &r->plan));
+    CHECK(heal_options_read(options, r->graph->input_kind, &r->heal));
+    CHECK(open_teacher(options, r));
+    CHECK(narrowed_describe(r->model, &r->sites->list, &r->plan, r->cuts, &r->narrowed));
+    CHECK(read_samples(options, purpose.reads_samples, r));
     if (r->teacher != NULL) {
-        TRY(teacher_check(r->model, r->teacher, options, &r->heal, r->samples));
+        CHECK(teacher_check(r->model, r->teacher, options, &r->heal, r->samples));
     }
     /* a result that stays in memory is complete at the end alone */
     const bool stays = options->output.path == NULL && !r->judges;
@@ -174,11 +173,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
         r->heal.network = false;
     }
     r->finishes_with_network = stays || finishes_with_network(r);
-    *out = r;
-    r = NULL;
-out:
-    request_close(r);
-    return status;
+    return GRAIL_OK;
 }
 
 void request_close(compression_request *request)
