@@ -89,37 +89,19 @@ static double lost_parameters(const graph *g, const site_list *sites, const plan
     return total;
 }
 
-static double site_parameters(const graph *g, const site_list *sites, site_kind kind)
-{
-    double total = 0.0;
-    for (int i = 0; i < sites->count; i++) {
-        const site *s = &sites->sites[i];
-        total += s->kind == kind ? (double)s->units * (double)site_parameters_per_unit(g, s) : 0.0;
-    }
-    return total;
-}
-
-static grail_status apply_heads(const budget *b, const site_list *sites, plan *p)
+/* Heads, and channels, which are rounded site by site: no other site makes up for the difference.
+ */
+static grail_status apply_heads_and_channels(const budget *b, const site_list *sites, plan *p)
 {
     for (int i = 0; i < sites->count; i++) {
         const site *s = &sites->sites[i];
-        if (s->kind == SITE_HEADS) {
-            CHECK(budget_kept_units(s, b->sparsity[SITE_HEADS], &p->sites[i].kept));
+        const double sparsity = b->sparsity[s->kind];
+        if (s->kind == SITE_HEADS || (is_channels(s) && sparsity != 0.0)) {
+            CHECK(budget_kept_units(s, sparsity, &p->sites[i].kept));
         }
-    }
-    return GRAIL_OK;
-}
-
-/* Channels are rounded site by site; no other site makes up for the difference. */
-static grail_status apply_channels(const budget *b, const site_list *sites, plan *p)
-{
-    for (int i = 0; i < sites->count; i++) {
-        const site *s = &sites->sites[i];
-        if (!is_channels(s) || b->sparsity[s->kind] == 0.0) {
-            continue;
+        if (is_channels(s) && sparsity != 0.0) {
+            p->sites[i].kept = aligned_width(s, b->align, p->sites[i].kept);
         }
-        CHECK(budget_kept_units(s, b->sparsity[s->kind], &p->sites[i].kept));
-        p->sites[i].kept = aligned_width(s, b->align, p->sites[i].kept);
     }
     return GRAIL_OK;
 }
@@ -138,7 +120,7 @@ static grail_status check_once(const budget *b, int k)
 static grail_status apply_overrides(const budget *b, const site_list *sites, plan *p)
 {
     for (int k = 0; k < b->override_count; k++) {
-        const site_sparsity *own = &b->overrides[k];
+        const grail_site_sparsity *own = &b->overrides[k];
         const int i = site_list_find(sites, own->site);
         if (i < 0) {
             return error_set(
@@ -194,13 +176,12 @@ grail_status budget_apply(const budget *b, const graph *g, const site_list *site
                          (long long)b->align);
     }
     CHECK(check_kinds(b, sites));
-    CHECK(apply_heads(b, sites, p));
-    CHECK(apply_channels(b, sites, p));
+    CHECK(apply_heads_and_channels(b, sites, p));
     const double asked = b->sparsity[SITE_FFN];
     const double missing =
         lost_parameters(g, sites, p, SITE_HEADS, b->sparsity[SITE_HEADS], false) -
         lost_parameters(g, sites, p, SITE_HEADS, 0.0, true);
-    const double ffn = site_parameters(g, sites, SITE_FFN);
+    const double ffn = lost_parameters(g, sites, p, SITE_FFN, 1.0, false);
     const double corrected = ffn > 0.0 ? asked + missing / ffn : asked;
     for (int i = 0; i < sites->count; i++) {
         const site *s = &sites->sites[i];

@@ -5,15 +5,12 @@
 #include "graph/site.h"
 #include "reduce/plan.h"
 
+#include <grail/compress.h>
+
 enum { ALIGN_AUTO = 0, ANY_WIDTH = -1 };
 
-typedef struct site_sparsity {
-    const char *site; /* borrowed */
-    double sparsity;
-} site_sparsity;
-
 typedef struct budget {
-    const site_sparsity *overrides; /* of single sites; may be NULL */
+    const grail_site_sparsity *overrides; /* of single sites, borrowed; may be NULL */
     int override_count;
     double sparsity[SITE_KINDS]; /* removed fraction by site_kind; 0 leaves the kind alone */
     int64_t align; /* widths become multiples of it; ALIGN_AUTO: ffn sites 256 down to 32, channels

@@ -148,12 +148,6 @@ void plan_fini(plan *p)
     *p = (plan){0};
 }
 
-/* Finds the value of a name in a document; errors name the document. */
-static grail_status in_document(const char *source, grail_status status)
-{
-    return error_in(status, "%s", source);
-}
-
 /* seen[sites->count] marks those that an entry has named. */
 static grail_status read_site(const char *source, const json_t *entry, const site_list *sites,
                               bool seen[], plan *p)
@@ -177,7 +171,7 @@ static grail_status read_site(const char *source, const json_t *entry, const sit
     seen[index] = true;
     plan_site *own = &p->sites[index];
     CHECK(json_get_string(source, entry, "selector", own->selector->name, &rule));
-    CHECK(in_document(source, selector_from_name(rule, &own->selector)));
+    CHECK(error_in(selector_from_name(rule, &own->selector), "%s", source));
     return plan_site_read_units(source, entry, &sites->sites[index], own);
 }
 

@@ -13,15 +13,8 @@ enum { PLAN_MAXIMUM = 64 << 20 };
 static grail_status apply_sparsities(const grail_compress_options *o, const graph *g,
                                      const site_list *sites, plan *p)
 {
-    grail_status status = GRAIL_OK;
-    site_sparsity *overrides = NULL;
-    TRY(memory_new(&overrides, (size_t)o->amount.site_sparsity_count, sizeof overrides[0]));
-    for (int i = 0; i < o->amount.site_sparsity_count; i++) {
-        overrides[i] = (site_sparsity){.site = o->amount.site_sparsities[i].site,
-                                       .sparsity = o->amount.site_sparsities[i].sparsity};
-    }
     const budget b = {
-        .overrides = overrides,
+        .overrides = o->amount.site_sparsities,
         .override_count = o->amount.site_sparsity_count,
         .sparsity = {[SITE_FFN] = o->amount.sparsity_ffn,
                      [SITE_HEADS] = o->amount.sparsity_heads,
@@ -29,10 +22,7 @@ static grail_status apply_sparsities(const grail_compress_options *o, const grap
                      [SITE_STREAM] = o->amount.sparsity_stream},
         .align = o->cut.align,
     };
-    TRY(budget_apply(&b, g, sites, p));
-out:
-    memory_free(overrides);
-    return status;
+    return budget_apply(&b, g, sites, p);
 }
 
 /* The selector that decides the cut sites, as far as updates of their own go; `usual` where nothing

@@ -191,8 +191,8 @@ static void a_site_may_be_given_a_fraction_of_its_own(void **state)
     (void)state;
     network n;
     setup(&n, 4, 100);
-    const site_sparsity own[] = {{.site = "o", .sparsity = 0.75},
-                                 {.site = "down", .sparsity = 0.3}};
+    const grail_site_sparsity own[] = {{.site = "o", .sparsity = 0.75},
+                                       {.site = "down", .sparsity = 0.3}};
     budget b = {.overrides = own, .override_count = 1, .sparsity = {0.5, 0.5}, .align = 1};
     assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
     assert_int_equal(n.p.sites[0].kept, 1);
@@ -210,11 +210,12 @@ static void what_makes_no_sense_is_refused(void **state)
     (void)state;
     network n;
     setup(&n, 4, 100);
-    const site_sparsity own = {.site = "nowhere", .sparsity = 0.5};
+    const grail_site_sparsity own = {.site = "nowhere", .sparsity = 0.5};
     budget b = {.overrides = &own, .override_count = 1, .align = 1};
     assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
                  "'nowhere' is neither a site of this model nor a kind of site");
-    const site_sparsity twice[] = {{.site = "o", .sparsity = 0.5}, {.site = "o", .sparsity = 0.2}};
+    const grail_site_sparsity twice[] = {{.site = "o", .sparsity = 0.5},
+                                         {.site = "o", .sparsity = 0.2}};
     b = (budget){.overrides = twice, .override_count = 2, .align = 1};
     assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
                  "site 'o' has two sparsities");
@@ -290,7 +291,7 @@ static void auto_rounds_channels_where_that_changes_little(void **state)
 static void a_channel_site_may_be_given_a_fraction_of_its_own(void **state)
 {
     (void)state;
-    const site_sparsity own = {.site = "conv2", .sparsity = 0.7};
+    const grail_site_sparsity own = {.site = "conv2", .sparsity = 0.7};
     budget b = {.overrides = &own, .override_count = 1, .sparsity = {[SITE_STREAM] = 0.5}};
     assert_channels_kept(&b, 12, 12);
     b.align = 8;
@@ -323,7 +324,7 @@ static void a_request_that_no_site_answers_is_refused(void **state)
     budget b = {.sparsity = {[SITE_FFN] = 0.5, [SITE_HEADS] = 0.5}};
     assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
                  "no site of the requested kinds; it has conv, stream");
-    const site_sparsity own = {.site = "conv2", .sparsity = 0.0};
+    const grail_site_sparsity own = {.site = "conv2", .sparsity = 0.0};
     b = (budget){.overrides = &own, .override_count = 1};
     assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
     teardown(&n);
