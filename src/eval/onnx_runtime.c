@@ -127,23 +127,20 @@ grail_status onnx_session_open(const onnx_runtime *r, const char *path, int thre
 {
     grail_status status = GRAIL_OK;
     void *options = NULL;
-    onnx_session *s = NULL;
     outcome (*create_options)(void **) = (outcome(*)(void **))r->api[CREATE_SESSION_OPTIONS];
     outcome (*set_threads)(void *, int) = (outcome(*)(void *, int))r->api[SET_INTRA_OP_NUM_THREADS];
     outcome (*create)(const void *, const char *, const void *, void **) =
         (outcome(*)(const void *, const char *, const void *, void **))r->api[CREATE_SESSION];
-    TRY(memory_new(&s, 1, sizeof *s));
+    TRY(memory_new(out, 1, sizeof **out));
+    onnx_session *s = *out;
     s->runtime = r;
     TRY(checked(r, create_options(&options), "describing a session"));
     TRY(checked(r, set_threads(options, threads), "setting its threads"));
     TRY(checked(r, create(r->environment, path, options, &s->session), path));
-    *out = s;
-    s = NULL;
 out:
     if (options != NULL) {
         release(r, RELEASE_SESSION_OPTIONS, options);
     }
-    onnx_session_close(s);
     return status;
 }
 

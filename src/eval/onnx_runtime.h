@@ -16,7 +16,7 @@ void onnx_runtime_close(onnx_runtime *r);                /* NULL is allowed */
 const char *onnx_runtime_version(const onnx_runtime *r); /* such as "1.21.0" */
 
 /** Opens an ONNX file with an input "pixels" F32 and an output "logits" to run on `threads` threads
- * of the processor. *out is owned: onnx_session_close, before the runtime. */
+ * of the processor. *out is owned, even after a failure: onnx_session_close, before the runtime. */
 grail_status onnx_session_open(const onnx_runtime *r, const char *path, int threads,
                                onnx_session **out) GRAIL_MUST_CHECK;
 void onnx_session_close(onnx_session *s); /* NULL is allowed */

@@ -52,7 +52,8 @@ grail_status onednn_multiply(int64_t m, int64_t n, int64_t k, const void *a, con
  * order that the library chooses. */
 
 typedef struct tile_kernel tile_kernel;
-/** B is given as row-major values[n, k] when `transposed`, else [k, n]. *out is owned. */
+/** B is given as row-major values[n, k] when `transposed`, else [k, n]. *out is owned, even
+ * after a failure. */
 grail_status onednn_tiles_new(int64_t m, int64_t n, int64_t k, bool transposed,
                               tile_kernel **out) GRAIL_MUST_CHECK;
 void onednn_tiles_free(tile_kernel *t);

@@ -84,12 +84,10 @@ grail_status kernel_call_run(kernel_call *o)
 grail_status onednn_attributes_new(bool accumulate, bool relu, dnnl_primitive_attr_t *out)
 {
     grail_status status = GRAIL_OK;
-    dnnl_primitive_attr_t attributes = NULL;
     dnnl_post_ops_t after = NULL;
-    TRY(onednn_checked(dnnl_primitive_attr_create(&attributes), "creating attributes"));
-    TRY(onednn_checked(
-        dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user),
-        "choosing the scratch memory"));
+    TRY(onednn_checked(dnnl_primitive_attr_create(out), "creating attributes"));
+    TRY(onednn_checked(dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user),
+                       "choosing the scratch memory"));
     TRY(onednn_checked(dnnl_post_ops_create(&after), "creating post-operations"));
     if (accumulate) {
         TRY(onednn_checked(onednn_append_sum(after), "adding a sum"));
@@ -97,13 +95,9 @@ grail_status onednn_attributes_new(bool accumulate, bool relu, dnnl_primitive_at
     if (relu) {
         TRY(onednn_checked(onednn_append_relu(after), "adding an activation"));
     }
-    TRY(onednn_checked(dnnl_primitive_attr_set_post_ops(attributes, after),
-                       "setting post-operations"));
-    *out = attributes;
-    attributes = NULL;
+    TRY(onednn_checked(dnnl_primitive_attr_set_post_ops(*out, after), "setting post-operations"));
 out:
     dnnl_post_ops_destroy(after);
-    dnnl_primitive_attr_destroy(attributes);
     return status;
 }
 

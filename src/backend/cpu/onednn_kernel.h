@@ -78,7 +78,7 @@ window_steps window_steps_of(const window2d *w);
  */
 
 /** *out says that the caller owns the scratch memory, and which operations follow in the same pass.
- * It is owned: dnnl_primitive_attr_destroy. */
+ * It is owned, even after a failure: dnnl_primitive_attr_destroy. */
 grail_status onednn_attributes_new(bool accumulate, bool relu,
                                    dnnl_primitive_attr_t *out) GRAIL_MUST_CHECK;
 

@@ -55,20 +55,14 @@ out:
 
 grail_status onednn_tiles_new(int64_t m, int64_t n, int64_t k, bool transposed, tile_kernel **out)
 {
-    grail_status status = GRAIL_OK;
-    tile_kernel *t = NULL;
     const int threads = parallel_threads();
-    TRY(memory_new(&t, 1, sizeof *t));
-    TRY(memory_new(&t->worker, (size_t)threads, sizeof t->worker[0]));
+    CHECK(memory_new(out, 1, sizeof **out));
+    tile_kernel *t = *out;
+    CHECK(memory_new(&t->worker, (size_t)threads, sizeof t->worker[0]));
     t->workers = threads;
     parallel_set_threads(1); /* for which kernels are then made */
-    status = tile_kernel_fill(m, n, k, transposed, t);
+    const grail_status status = tile_kernel_fill(m, n, k, transposed, t);
     parallel_set_threads(threads);
-    TRY(status);
-    *out = t;
-    t = NULL;
-out:
-    onednn_tiles_free(t);
     return status;
 }
 

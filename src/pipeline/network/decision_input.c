@@ -19,35 +19,24 @@ void decision_inputs_free(int count, input_statistics *inputs)
     memory_free(inputs);
 }
 
-static grail_status download_diagonal(const grail_statistics *s, double *out)
+static grail_status download(matrix m, bool diagonal, double *out)
 {
-    return matrix_download_diagonal(s->gram, out);
+    return diagonal ? matrix_download_diagonal(m, out) : matrix_download(m, out);
 }
 
-static grail_status download_sum(const grail_statistics *s, double *out)
-{
-    return matrix_download(s->sum, out);
-}
-
-static grail_status download_target_sum(const grail_statistics *s, double *out)
-{
-    return matrix_download(s->target_sum, out);
-}
-
-/* *out[count] = (fit + held) / divisor, each as `download` gives it. */
-static grail_status add_parts(const grail_statistics *fit, const grail_statistics *held,
-                              int64_t count,
-                              grail_status (*download)(const grail_statistics *s, double *out),
-                              double divisor, const double **out)
+/* *out[columns] = (fit + held) / divisor, of rows or of diagonals. */
+static grail_status add_parts(matrix fit, matrix held, bool diagonals, double divisor,
+                              const double **out)
 {
     grail_status status = GRAIL_OK;
     double *sums = NULL;
     double *more = NULL;
+    const int64_t count = fit.columns;
     TRY(memory_new(&sums, (size_t)count, sizeof sums[0]));
     *out = sums;
     TRY(memory_new(&more, (size_t)count, sizeof more[0]));
-    TRY(download(fit, sums));
-    TRY(download(held, more));
+    TRY(download(fit, diagonals, sums));
+    TRY(download(held, diagonals, more));
     for (int64_t i = 0; i < count; i++) {
         sums[i] = divisor > 0.0 ? (sums[i] + more[i]) / divisor : 0.0;
     }
@@ -72,17 +61,17 @@ grail_status decision_input_take(unsigned needs, const grail_statistics *fit,
                               .weight = weight,
                               .rounding = sums_rounding(fit->owner, fit->count + held->count)};
     if ((needs & NEEDS_DIAGONAL) != 0) {
-        CHECK(add_parts(fit, held, fit->width, download_diagonal, 1.0, &out->diagonal));
+        CHECK(add_parts(fit->gram, held->gram, true, 1.0, &out->diagonal));
     }
     if ((needs & NEEDS_MEANS) != 0) {
-        CHECK(add_parts(fit, held, fit->width, download_sum, weight, &out->means));
+        CHECK(add_parts(fit->sum, held->sum, false, weight, &out->means));
     }
     if ((needs & NEEDS_GRAM) != 0) {
         CHECK(add_matrices(fit->gram, held->gram, &out->gram));
     }
     if ((needs & NEEDS_TARGET) != 0 && fit->outputs > 0) {
         CHECK(add_matrices(fit->cross, held->cross, &out->cross));
-        CHECK(add_parts(fit, held, fit->outputs, download_target_sum, weight, &out->target_means));
+        CHECK(add_parts(fit->target_sum, held->target_sum, false, weight, &out->target_means));
     }
     return GRAIL_OK;
 }
