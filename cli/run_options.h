@@ -11,7 +11,7 @@ typedef struct run_options {
     grail_compress_options compress; /* what the options ask for, after run_options_read */
     image_options images;
     option_list settings;
-    const char *calib, *sites;
+    const char *calib, *sites, *type;
     int64_t threads;
 } run_options;
 
@@ -26,6 +26,9 @@ void run_options_init(run_options *r);
      "calibration set. Text: .txt, .jsonl, .jsonl.gz, or token ids as .npy. Images: CIFAR-10 "     \
      "batches, or a folder of JPEG and PNG files", .need = (calib_need), .field = "path"},        \
     SET_OPTION((r).settings),                                                                      \
+    {GROUP_OUTPUT, "type", OPTION_WORD, &(r).type, "TYPE", WORDS("f32", "f16", "bf16"), .help =    \
+     "how a result holds weights that a GGUF file stores quantised: f32, f16 or bf16",             \
+     .field = "type"},                                                                             \
     FIELDS_OF(GROUP_INPUT, grail_text_option_at, GRAIL_SUBJECT_READ, (r).compress.read.text),      \
     IMAGE_OPTIONS((r).images, "train"),                                                            \
     FIELDS_OF(GROUP_INPUT, grail_compress_option_at, GRAIL_SUBJECT_READ, (r).compress)

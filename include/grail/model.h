@@ -26,6 +26,8 @@ GRAIL_API grail_status grail_model_open(const char *path, grail_model **out) GRA
 typedef struct grail_model_options {
     const char *const *settings;
     int setting_count;
+    const char *type; /* f32, f16 or bf16: how results hold weights that a GGUF file stores
+                         quantised; NULL: they cannot be written. Without effect on other weights */
 } grail_model_options;
 /** As grail_model_open; options may be NULL. */
 GRAIL_API grail_status grail_model_open_with(const char *path, const grail_model_options *options,

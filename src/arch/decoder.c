@@ -48,7 +48,7 @@ static grail_status add_part(builder *b, const char *part, const char *kind, dou
     char name[DECODER_NAME_SIZE];
     const int layer = b->block < b->c->layers ? b->block : GRAPH_NONE;
     const double scale = scale_of(b->c, part);
-    decoder_place place = b->c->family->place(b->c, layer, part, kind);
+    decoder_place place = b->c->place(b->c, layer, part, kind);
     if (b->c->family->interleaved &&
         (strcmp(part, "self_attn.q_proj") == 0 || strcmp(part, "self_attn.k_proj") == 0)) {
         part_neighbours(b->c, &place.map.rows);

@@ -19,6 +19,9 @@ typedef struct decoder_place {
     storage_map map;
 } decoder_place;
 
+typedef decoder_place (*decoder_place_function)(const decoder_config *c, int layer,
+                                                const char *part, const char *kind);
+
 /** Where a family's config.json says what all decoders have. */
 typedef struct decoder_keys {
     const char *hidden, *layers, *heads, *context, *epsilon, *activation;
@@ -71,7 +74,7 @@ typedef struct decoder_family {
      * model.layers.LAYER.PART.KIND, wherever it lies. Outside the layers LAYER is GRAPH_NONE and
      * the name PART.KIND, with the parts "model.embed_tokens", "model.embed_positions",
      * "model.norm" and "lm_head". */
-    decoder_place (*place)(const decoder_config *c, int layer, const char *part, const char *kind);
+    decoder_place_function place;
     const decoder_keys *keys;
     const decoder_name *names; /* ends with a part NULL; those that are missing are called so */
     const char *qkv, *gate_up; /* tensors of a layer with q, k and v one after another, and gate and
@@ -134,7 +137,8 @@ typedef struct decoder_layer {
 /** A validated configuration. */
 struct decoder_config {
     const decoder_family *family;
-    const char *prefix; /* of all names in this checkpoint; "" for none */
+    decoder_place_function place; /* that of the family, or of a GGUF file */
+    const char *prefix;           /* of all names in this checkpoint; "" for none */
     int64_t hidden, layers, vocabulary, head_dim, context;
     double epsilon;
     activation_kind activation;

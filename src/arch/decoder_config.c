@@ -306,6 +306,7 @@ grail_status decoder_config_read(const decoder_family *family, const char *sourc
 {
     grail_status status = GRAIL_OK;
     decoder_config c = {.family = family,
+                        .place = family->place,
                         .embedding_scale = 1.0,
                         .branch_scale = 1.0,
                         .logit_scale = 1.0,

@@ -1,5 +1,6 @@
 /* The slots of `architecture` that all decoders fill alike. */
 #include "arch/decoder.h"
+#include "arch/gguf_family.h"
 #include "base/name_list.h"
 
 #include <string.h>
@@ -14,17 +15,21 @@ static bool has_prefix(const checkpoint *weights, const char *prefix)
     return false;
 }
 
-/* The configuration of a decoder states all its widths; the tensors show how they are called. */
+/* The configuration of a decoder states all its widths; the tensors show how they are called, and
+ * how a GGUF file stores them. */
 grail_status decoder_build(const architecture *self, const char *source, const json_t *config,
                            const checkpoint *weights, graph **out)
 {
+    grail_status status = GRAIL_OK;
     decoder_config c = {0};
     const char *prefix = self->family->prefix;
-    grail_status status = decoder_config_read(self->family, source, config, &c);
-    if (status == GRAIL_OK) {
-        c.prefix = prefix != NULL && weights != NULL && has_prefix(weights, prefix) ? prefix : NULL;
-        status = decoder_graph(source, &c, out);
+    TRY(decoder_config_read(self->family, source, config, &c));
+    c.prefix = prefix != NULL && weights != NULL && has_prefix(weights, prefix) ? prefix : NULL;
+    if (weights != NULL && checkpoint_metadata(weights) != NULL) {
+        TRY(gguf_complete_config(weights, &c));
     }
+    TRY(decoder_graph(source, &c, out));
+out:
     decoder_config_fini(&c);
     return status;
 }
@@ -36,13 +41,14 @@ int64_t decoder_context(const architecture *self, const json_t *config)
                                   : self->family->default_context;
 }
 
-/* Old files store the rotary table and the mask of attention as buffers; networks with tied
- * embeddings may store the head a second time. */
+/* Old files store the rotary table and the mask of attention as buffers, GGUF files the divisors of
+ * its frequencies; networks with tied embeddings may store the head a second time. */
 outside_part decoder_outside(const char *tensor)
 {
     static const char *const buffers[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
                                           ".attention.bias", ".attention.masked_bias"};
-    bool is_buffer = strcmp(tensor, "lm_head.weight") == 0;
+    bool is_buffer =
+        strcmp(tensor, "lm_head.weight") == 0 || strcmp(tensor, "rope_freqs.weight") == 0;
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
         is_buffer = is_buffer || name_ends_with(tensor, buffers[i]);
     }

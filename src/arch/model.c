@@ -57,6 +57,30 @@ grail_status model_parameter_stored(const grail_model *model, int index, const v
     return GRAIL_OK;
 }
 
+grail_dtype model_written_dtype(const grail_model *model, const tensor_view *tensor)
+{
+    if (dtype_block(tensor->dtype) == 1) {
+        return tensor->dtype;
+    }
+    return model->written_blocks == GRAIL_DTYPE_COUNT ? GRAIL_DTYPE_F32 : model->written_blocks;
+}
+
+grail_status model_check_written(const grail_model *model)
+{
+    for (int64_t i = 0; i < checkpoint_count(model->checkpoint); i++) {
+        const tensor_view *tensor = checkpoint_at(model->checkpoint, i);
+        if (dtype_block(tensor->dtype) > 1 && model->written_blocks == GRAIL_DTYPE_COUNT) {
+            const grail_status status = error_set(
+                GRAIL_ERROR_ARGUMENT,
+                "%s: tensor '%s' is quantised (%s), and a result cannot be quantised in the same "
+                "run; choose the type of its weights, f16 for example, and quantise the result",
+                checkpoint_path(model->checkpoint), tensor->name, grail_dtype_name(tensor->dtype));
+            return error_about(status, "type");
+        }
+    }
+    return GRAIL_OK;
+}
+
 int64_t model_image_side(const grail_model *model)
 {
     enum { USUAL_SIDE = 224 };
@@ -76,13 +100,42 @@ static grail_status unit_extents(const grail_model *model, extent *extents)
     return graph_extents(model->graph, own.height > 0 ? own : (extent){side, side}, extents);
 }
 
+/* What runs quantised weights keeps keys and values in F16. */
+static size_t bits_of_cache(const grail_model *m)
+{
+    const size_t bits = dtype_bits(m->tensors[0]->dtype);
+    return bits == 0 ? 16 : bits;
+}
+
+grail_dtype model_usual_dtype(const grail_model *m)
+{
+    int64_t counts[GRAIL_DTYPE_COUNT + 1] = {0};
+    int best = (int)m->tensors[0]->dtype;
+    for (int p = 0; p < m->graph->parameter_count; p++) {
+        const int dtype = (int)m->tensors[p]->dtype;
+        counts[dtype] += elements_of(&m->graph->parameters[p]);
+        best = counts[dtype] > counts[best] ? dtype : best;
+    }
+    return (grail_dtype)best;
+}
+
+/* Bytes of a parameter of `elements`: in the network itself as it is stored, otherwise as a result
+ * holds it. */
+static int64_t bytes_of(const grail_model *m, const graph *g, int parameter, int64_t elements)
+{
+    const tensor_view *tensor = m->tensors[parameter];
+    const grail_dtype dtype = g == m->graph ? tensor->dtype : model_written_dtype(m, tensor);
+    size_t bytes = 0;
+    return dtype_bytes(dtype, elements, &bytes) ? (int64_t)bytes : 0;
+}
+
 static void count_node(const grail_model *m, const graph *g, const int64_t *widths,
                        const extent *extents, const node *n, grail_model_facts *facts)
 {
     facts->macs_per_token += node_products(g, n, extents[n->output]);
     if (operator_of(n)->axis == AXIS_HEADS && m->graph->input_kind == INPUT_TOKENS) {
-        facts->kv_bytes_per_token += (widths[n->inputs[1]] + widths[n->inputs[2]]) *
-                                     (int64_t)dtype_bits(m->tensors[0]->dtype) / 8;
+        facts->kv_bytes_per_token +=
+            (widths[n->inputs[1]] + widths[n->inputs[2]]) * (int64_t)bits_of_cache(m) / 8;
     }
 }
 
@@ -118,7 +171,7 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
     grail_model_facts facts = {
         .directory = model->path,
         .architecture = model->architecture->name,
-        .dtype = grail_dtype_name(model->tensors[0]->dtype),
+        .dtype = grail_dtype_name(model_usual_dtype(model)),
         .blocks = g->block_count,
         .vocabulary = g->vocabulary,
         .context = model->context,
@@ -137,7 +190,7 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
     for (int p = 0; p < g->parameter_count; p++) {
         const int64_t elements = elements_of(&g->parameters[p]);
         facts.parameters += elements;
-        facts.bytes += elements * (int64_t)dtype_bits(model->tensors[p]->dtype) / 8;
+        facts.bytes += bytes_of(model, g, p, elements);
     }
     if (g->input_kind == INPUT_IMAGES) {
         describe_images(model, &facts);

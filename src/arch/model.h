@@ -17,6 +17,8 @@ struct grail_model {
     graph *graph;
     const tensor_view *
         *tensors; /* [parameter_count], complete tensors, borrowed from the checkpoint */
+    grail_dtype written_blocks; /* in which results hold weights that are stored in blocks;
+                                   GRAIL_DTYPE_COUNT: not chosen */
     int64_t outside_parameters, outside_bytes; /* of tensors that the graph does not read */
     int64_t context;                           /* 0 for images */
     struct model_preparation *preparation;     /* arch/model_preparation.h; owned; NULL for text */
@@ -42,6 +44,16 @@ grail_status model_parameter_f32(const grail_model *model, int index, float *out
  * checkpoint_release of its tensor when they were read. */
 grail_status model_parameter_stored(const grail_model *model, int index,
                                     const void **out) GRAIL_MUST_CHECK;
+
+/** The dtype in which a result holds a tensor: its own, or the chosen one for one that is stored in
+ * blocks (F32 where none was chosen, and nothing can be written). */
+grail_dtype model_written_dtype(const grail_model *model, const tensor_view *tensor);
+
+/** GRAIL_ERROR_ARGUMENT where that had to be chosen, and was not. */
+grail_status model_check_written(const grail_model *model) GRAIL_MUST_CHECK;
+
+/** The dtype that most elements are stored in. */
+grail_dtype model_usual_dtype(const grail_model *model);
 
 /** Elements of parameter `index`. */
 int64_t model_parameter_elements(const grail_model *model, int index);

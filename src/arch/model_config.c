@@ -104,8 +104,13 @@ grail_status model_config_read(const char *path, model_config *out)
 {
     grail_status status = GRAIL_OK;
     char *directory = NULL;
+    bool is_gguf = false;
     const char *slash = strrchr(path, '/');
     *out = (model_config){0};
+    TRY(checkpoint_is_gguf(path, &is_gguf));
+    if (is_gguf) {
+        goto out;
+    }
     if (file_is_directory(path)) {
         TRY(read_named(path, MODEL_CONFIG_NAME, out));
         if (out->document == NULL) {

@@ -22,7 +22,8 @@ typedef struct model_config {
  * narrowed checkpoint that had no config.json. A weights file uses the configuration of its
  * directory only if opening the directory would open this file. It uses a config.json only if the
  * file has a name that Hugging Face gives to weights and the config.json names a family: other
- * programs also leave a config.json beside their checkpoints. *out is owned: model_config_fini.
+ * programs also leave a config.json beside their checkpoints. A GGUF file has its configuration
+ * inside, so *out is empty. *out is owned: model_config_fini.
  */
 grail_status model_config_read(const char *path, model_config *out) GRAIL_MUST_CHECK;
 void model_config_fini(model_config *config);

@@ -3,12 +3,15 @@
 #include "arch/model.h"
 
 #include "arch/foreign_parts.h"
+#include "arch/gguf_family.h"
 #include "arch/model_config.h"
 #include "arch/model_preparation.h"
 #include "arch/stored_form.h"
 #include "base/file.h"
 #include "base/name_list.h"
 #include "base/option_values.h"
+#include "base/options.h"
+#include "format/weights/checkpoint_locate.h"
 
 #include <string.h>
 
@@ -38,6 +41,21 @@ static grail_status read_config(opening *o)
 out:
     model_config_fini(&config);
     return status;
+}
+
+/* The keys of a GGUF file are its configuration. */
+static grail_status read_gguf(opening *o)
+{
+    grail_model *m = o->m;
+    bool is_gguf = false;
+    CHECK(checkpoint_is_gguf(m->path, &is_gguf));
+    if (!is_gguf) {
+        return GRAIL_OK;
+    }
+    CHECK(checkpoint_open(m->path, &m->checkpoint));
+    CHECK(gguf_read_config(m->checkpoint, &m->config));
+    CHECK(memory_copy_string(&o->source, m->path));
+    return memory_copy_string(&o->asker, "the file's metadata");
 }
 
 /* timm's config.json names a function of timm and has no model_type; then the tensors show the
@@ -179,7 +197,7 @@ static grail_status bind_parameter(opening *o, int index)
     if (!storage_fits(&stored, found)) {
         return wrong_shape(o, wanted, found);
     }
-    if (!dtype_is_weight(found->dtype)) {
+    if (!dtype_is_readable(found->dtype)) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,
             "%s: tensor '%s' has dtype %s; the supported dtypes are F32, F16 and BF16 (a quantised "
@@ -313,6 +331,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
 {
     grail_model *m = o->m;
     CHECK(read_config(o));
+    CHECK(read_gguf(o));
     CHECK(model_config_directory(m->path, &o->directory));
     if (json_object_get(m->config, "preset") != NULL) {
         o->preset = m->config_name;
@@ -321,7 +340,9 @@ static grail_status open_network(opening *o, const grail_model_options *options)
         CHECK(architecture_find(o->source, m->config, &m->architecture));
     }
     CHECK(refuse_quantised_config(o->source, m->config));
-    CHECK(checkpoint_open(m->path, &m->checkpoint));
+    if (m->checkpoint == NULL) {
+        CHECK(checkpoint_open(m->path, &m->checkpoint));
+    }
     CHECK(refuse_stored_form(m->checkpoint));
     CHECK(explain(m, fit_network(o, options)));
     if (m->graph->input_kind == INPUT_IMAGES) {
@@ -374,6 +395,21 @@ out:
     return status;
 }
 
+/* Types that results may hold weights in which the source stores in blocks. */
+static const char *const type_names[] = {"f32", "f16", "bf16", NULL};
+
+static grail_status read_type(const grail_model_options *options, grail_model *m)
+{
+    static const grail_dtype types[] = {GRAIL_DTYPE_F32, GRAIL_DTYPE_F16, GRAIL_DTYPE_BF16};
+    int found = 0;
+    if (options == NULL || options->type == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(error_about(option_find_word("type", options->type, type_names, &found), "type"));
+    m->written_blocks = types[found];
+    return GRAIL_OK;
+}
+
 grail_status grail_model_open_with(const char *path, const grail_model_options *options,
                                    grail_model **out)
 {
@@ -391,7 +427,9 @@ grail_status grail_model_open_with(const char *path, const grail_model_options *
     }
     TRY(refuse_unfinished(path));
     TRY(memory_new(&o.m, 1, sizeof *o.m));
+    o.m->written_blocks = GRAIL_DTYPE_COUNT;
     TRY(memory_copy_string(&o.m->path, path));
+    TRY(read_type(options, o.m));
     TRY(open_network(&o, options));
     *out = o.m;
     o.m = NULL;

@@ -1,5 +1,6 @@
 #include "arch/model_text.h"
 
+#include "arch/gguf_tokenizer.h"
 #include "base/file.h"
 #include "base/name_list.h"
 #include "base/options.h"
@@ -65,6 +66,13 @@ static grail_status check_context(const grail_model *model, int64_t length)
     return GRAIL_OK;
 }
 
+static grail_status open_tokenizer(const grail_model *model, tokenizer **out)
+{
+    const checkpoint *c = model->checkpoint;
+    return checkpoint_metadata(c) == NULL ? tokenizer_open(checkpoint_directory(c), out)
+                                          : gguf_tokenizer_open(c, out);
+}
+
 grail_status model_read_first_windows(const grail_model *model, const grail_text_source *source,
                                       int64_t windows, token_windows *out, char hash[65])
 {
@@ -88,7 +96,7 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
     options.protocol = (text_protocol)protocol;
     hash[0] = 0;
     if (!name_ends_with(source->path, ".npy") || options.window_bos) {
-        TRY(tokenizer_open(checkpoint_directory(model->checkpoint), &t));
+        TRY(open_tokenizer(model, &t));
         snprintf(hash, 65, "%s", tokenizer_hash(t));
     }
     TRY(windows_read(&options, t, model->graph->vocabulary, &read));
@@ -111,12 +119,14 @@ grail_status model_tokenizer_hash(const grail_model *model, char hash[65])
 {
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
-    const char *directory = checkpoint_directory(model->checkpoint);
-    bool exists = false;
+    const gguf_metadata *m = checkpoint_metadata(model->checkpoint);
+    bool exists = m != NULL && gguf_find(m, "tokenizer.ggml.model") != NULL;
     hash[0] = 0;
-    TRY(tokenizer_exists(directory, &exists));
+    if (m == NULL) {
+        TRY(tokenizer_exists(checkpoint_directory(model->checkpoint), &exists));
+    }
     if (exists) {
-        TRY(tokenizer_open(directory, &t));
+        TRY(open_tokenizer(model, &t));
         snprintf(hash, 65, "%s", tokenizer_hash(t));
     }
 out:

@@ -190,7 +190,7 @@ static void fill_result(const grail_model *model, const measurement *m, double s
     out->interval = 0.5 * (out->high - out->low);
     snprintf(out->preset, sizeof out->preset, "%s", image_set_preset(m->set));
     snprintf(out->data_sha256, sizeof out->data_sha256, "%s", image_set_hash(m->set));
-    snprintf(out->dtype, sizeof out->dtype, "%s", grail_dtype_name(model->tensors[0]->dtype));
+    snprintf(out->dtype, sizeof out->dtype, "%s", grail_dtype_name(model_usual_dtype(model)));
 }
 
 grail_status accuracy_measure(const grail_model *model, parameter_store *store,

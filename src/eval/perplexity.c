@@ -126,7 +126,7 @@ static grail_status measure(const grail_model *model, const grail_model *narrow,
     TRY(compare_with_calibration(narrow == NULL ? model : narrow, &text, &result));
     TRY(measure_chunks(cut == NULL ? store : cut, &text, observer, user, &sums));
     fill_result(&text, &sums, &result);
-    snprintf(result.dtype, sizeof result.dtype, "%s", grail_dtype_name(model->tensors[0]->dtype));
+    snprintf(result.dtype, sizeof result.dtype, "%s", grail_dtype_name(model_usual_dtype(model)));
     snprintf(result.precision, sizeof result.precision, "%s", backend_precision(b));
     snprintf(result.protocol, sizeof result.protocol, "%s",
              source->protocol == NULL ? "plain" : source->protocol);

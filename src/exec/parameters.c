@@ -148,7 +148,8 @@ static grail_status round_to_stored(const parameter_store *store, int index, int
 {
     const tensor_view *tensor = store->model->tensors[index];
     const storage_map *map = &store->model->graph->parameters[index].map;
-    return error_in(storage_round(map, tensor->dtype, count, values), "tensor '%s'", tensor->name);
+    return error_in(storage_round(map, model_written_dtype(store->model, tensor), count, values),
+                    "tensor '%s'", tensor->name);
 }
 
 grail_status parameter_store_round(const parameter_store *store, int index, matrix values)

@@ -135,12 +135,22 @@ bool storage_fits(const stored_matrix *p, const tensor_view *tensor)
 
 /* -- reading ----------------------------------------------------------------------------------- */
 
+/* `count` elements of the tensor as f32, from element `first` on; of blocks complete ones. */
+static grail_status read_run(const tensor_view *tensor, int64_t first, int64_t count, float *out)
+{
+    size_t before = 0;
+    if (!dtype_bytes(tensor->dtype, first, &before)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "tensor '%s' cannot be read from element %lld on: it has blocks of %s",
+                         tensor->name, (long long)first, grail_dtype_name(tensor->dtype));
+    }
+    return convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + before, count, out);
+}
+
 /* Row r of the tensor's matrix as f32. */
 static grail_status read_row(const tensor_view *tensor, int64_t r, int64_t columns, float *out)
 {
-    const size_t bytes = (size_t)columns * dtype_bits(tensor->dtype) / 8;
-    return convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + (size_t)r * bytes,
-                          columns, out);
+    return read_run(tensor, r * columns, columns, out);
 }
 
 /* What is read for a number in the tensor. */
@@ -204,9 +214,7 @@ grail_status storage_read(const stored_matrix *p, const tensor_view *tensor, flo
         !storage_axis_is_whole(&map->columns)) {
         CHECK(gather(p, tensor, out));
     } else {
-        const size_t before = (size_t)(map->rows.first * columns) * dtype_bits(tensor->dtype) / 8;
-        CHECK(convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + before, count,
-                             out));
+        CHECK(read_run(tensor, map->rows.first * columns, count, out));
     }
     make_values(map, count, out);
     return GRAIL_OK;
@@ -216,13 +224,11 @@ grail_status storage_read_row(const stored_matrix *p, const tensor_view *tensor,
                               float *out)
 {
     const int64_t columns = columns_of(p);
-    const size_t size = dtype_bits(tensor->dtype) / 8;
     const bool contiguous = !p->map.transposed && axis_is_contiguous(&p->map.columns, columns);
     const int64_t run = contiguous ? columns : 1;
     for (int64_t c = 0; c < columns; c += run) {
         const int64_t at = storage_element(p, tensor, row * columns + c);
-        CHECK(convert_to_f32(tensor->dtype, (const unsigned char *)tensor->data + (size_t)at * size,
-                             run, out + c));
+        CHECK(read_run(tensor, at, run, out + c));
     }
     make_values(&p->map, columns, out);
     return GRAIL_OK;

@@ -15,6 +15,9 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
     }
     TRY(output_check_place(options));
     TRY(request_open(options, (request_purpose){.kept = NULL}, &c->request));
+    if (options->output.path != NULL) {
+        TRY(model_check_written(c->request->model));
+    }
     TRY(network_create(c->request, options->run.memory, &c->network));
     if (options->output.dry_run == 0 && options->output.path != NULL) {
         TRY(output_open(c->request, options, &c->network->keep_activations, &c->output));

@@ -1,16 +1,27 @@
 #!/usr/bin/env python3
-"""Writes gguf/blocks.gguf beside this script, for test_gguf.c: random blocks of every type that grail
-reads, each with the values that gguf-py's dequantize gives it, and a key of every type of value.
+"""Writes the files of gguf/ beside this script.
 
-usage: make_gguf_golden.py        (gguf 0.19.0, numpy)
+blocks.gguf, for test_gguf.c: random blocks of every type that grail reads, each with the values that
+gguf-py's dequantize gives it, and a key of every type of value.
+NAME.gguf, for test_logits.c: the decoders of models/ as llama.cpp's converter writes them: gguf-py's
+names of tensors, the rows of q and k in pairs where its LlamaModel has them so, and llama3's scaling as
+a table of divisors.
+
+usage: make_gguf_golden.py        (gguf 0.19.0, numpy, safetensors, torch)
 """
 
+import json
+import math
 import pathlib
 
 import gguf
 import numpy
+import torch
+from safetensors.torch import load_file
 
-OUT = pathlib.Path(__file__).resolve().parent / "gguf" / "blocks.gguf"
+HERE = pathlib.Path(__file__).resolve().parent
+OUT = HERE / "gguf" / "blocks.gguf"
+MODELS = {"llama3": "llama", "llama-mha": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
 TYPES = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"]
 # Where a block's F16 factors lie: random bytes there could be NaN or infinite.
 FACTORS = {"F16": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q4_K": [0, 2],
@@ -34,7 +45,7 @@ def random_blocks(random, name):
     return blocks.reshape(ROWS, -1)
 
 
-def main():
+def write_blocks():
     random = numpy.random.default_rng(1)
     OUT.parent.mkdir(exist_ok=True)
     writer = gguf.GGUFWriter(OUT, "golden")
@@ -60,4 +71,69 @@ def main():
     print(f"{OUT.name}: {OUT.stat().st_size} bytes")
 
 
-main()
+def permute(weights, heads):
+    """LlamaModel.permute of llama.cpp's converter."""
+    return (weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
+            .swapaxes(1, 2).reshape(weights.shape))
+
+
+def divisors(scaling, theta, width):
+    """LlamaModel.generate_extra_tensors of llama.cpp's converter."""
+    low = scaling["original_max_position_embeddings"] / scaling["low_freq_factor"]
+    high = scaling["original_max_position_embeddings"] / scaling["high_freq_factor"]
+    factors = []
+    for k in range(0, width, 2):
+        wavelength = 2 * math.pi * theta ** (k / width)
+        if wavelength < high:
+            factors.append(1)
+        elif wavelength > low:
+            factors.append(scaling["factor"])
+        else:
+            smooth = (scaling["original_max_position_embeddings"] / wavelength - scaling["low_freq_factor"]) / (
+                scaling["high_freq_factor"] - scaling["low_freq_factor"])
+            factors.append(1 / ((1 - smooth) / scaling["factor"] + smooth))
+    return numpy.array(factors, numpy.float32)
+
+
+def write_model(name, architecture):
+    config = json.loads((HERE / "models" / name / "config.json").read_text())
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    heads, layers = config["num_attention_heads"], config["num_hidden_layers"]
+    groups = config.get("num_key_value_heads", heads)
+    width = config.get("head_dim") or config["hidden_size"] // heads
+    theta = config.get("rope_theta") or rope["rope_theta"]
+    path = OUT.parent / f"{name}.gguf"
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_block_count(layers)
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(groups)
+    writer.add_key_length(width)
+    writer.add_value_length(width)
+    writer.add_rope_dimension_count(width)
+    writer.add_rope_freq_base(theta)
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture.upper()], layers)
+    for key, tensor in load_file(HERE / "models" / name / "model.safetensors").items():
+        stored_in_bf16 = tensor.dim() > 1 and tensor.dtype == torch.bfloat16
+        values = tensor.view(torch.uint8).numpy() if stored_in_bf16 else tensor.numpy() if tensor.dim() > 1 else tensor.float().numpy()
+        if architecture == "llama" and "q_proj" in key:
+            values = permute(values, heads)
+        elif architecture == "llama" and "k_proj" in key:
+            values = permute(values, groups)
+        writer.add_tensor(names.get_name(key, try_suffixes=(".weight", ".bias")), numpy.ascontiguousarray(values),
+                          raw_dtype=gguf.GGMLQuantizationType.BF16 if stored_in_bf16 else None)
+    if rope.get("rope_type") == "llama3":
+        writer.add_tensor("rope_freqs.weight", divisors(rope, theta, width))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    print(f"{path.name}: {path.stat().st_size} bytes")
+
+
+write_blocks()
+for one, of in MODELS.items():
+    write_model(one, of)

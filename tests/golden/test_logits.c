@@ -146,6 +146,26 @@ static void assert_golden_model(const char *name)
     }
 GOLDEN_MODELS(GOLDEN_TEST)
 
+static void assert_golden_gguf(const char *name)
+{
+    char path[PATH_SIZE];
+    char golden[PATH_SIZE];
+    snprintf(path, sizeof path, "%s/tests/golden/gguf/%s.gguf", GRAIL_SOURCE_DIR, name);
+    snprintf(golden, sizeof golden, "%s/tests/golden/models/%s/golden.safetensors",
+             GRAIL_SOURCE_DIR, name);
+    assert_golden(path, golden);
+}
+
+/* Of make_gguf_golden.py. */
+static void gguf_files_give_the_reference_logits(void **state)
+{
+    (void)state;
+    assert_golden_gguf("llama3");
+    assert_golden_gguf("llama-mha");
+    assert_golden_gguf("qwen2");
+    assert_golden_gguf("qwen3");
+}
+
 static void real_weights_give_the_reference_logits(void **state)
 {
     (void)state;
@@ -164,7 +184,8 @@ int main(void)
 {
 #define GOLDEN_ENTRY(symbol, directory) cmocka_unit_test(symbol##_gives_the_reference_logits),
     const struct CMUnitTest tests[] = {
-        GOLDEN_MODELS(GOLDEN_ENTRY) cmocka_unit_test(real_weights_give_the_reference_logits),
+        GOLDEN_MODELS(GOLDEN_ENTRY) cmocka_unit_test(gguf_files_give_the_reference_logits),
+        cmocka_unit_test(real_weights_give_the_reference_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,5 +97,7 @@ const char *gguf_type_name(gguf_type type);
 const char *gguf_tensor_type_name(uint32_t number);
 /** The dtype of a tensor type; false if grail has none. */
 bool gguf_tensor_dtype(uint32_t number, grail_dtype *out);
+/** The reverse; false if GGUF has no such type. */
+bool gguf_tensor_number(grail_dtype dtype, uint32_t *out);
 
 #endif

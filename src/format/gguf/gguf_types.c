@@ -62,6 +62,17 @@ bool gguf_tensor_dtype(uint32_t number, grail_dtype *out)
     return true;
 }
 
+bool gguf_tensor_number(grail_dtype dtype, uint32_t *out)
+{
+    for (uint32_t i = 0; i < TYPE_COUNT; i++) {
+        if (types[i].name != NULL && types[i].dtype == dtype) {
+            *out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static const char *const names[GGUF_TYPE_COUNT] = {
     [GGUF_U8] = "u8",     [GGUF_I8] = "i8",       [GGUF_U16] = "u16", [GGUF_I16] = "i16",
     [GGUF_U32] = "u32",   [GGUF_I32] = "i32",     [GGUF_F32] = "f32", [GGUF_BOOL] = "boolean",

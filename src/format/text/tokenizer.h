@@ -1,9 +1,10 @@
 /* Encodes text as token ids, by tokenizer.json (BPE) or, if there is none, by tokenizer.model
- * (SentencePiece BPE). */
+ * (SentencePiece BPE), or by the keys of a GGUF file. */
 #ifndef GRAIL_FORMAT_TEXT_TOKENIZER_H
 #define GRAIL_FORMAT_TEXT_TOKENIZER_H
 
 #include "base/memory.h"
+#include "format/gguf/gguf.h"
 
 typedef struct tokenizer tokenizer;
 
@@ -27,6 +28,19 @@ grail_status tokenizer_from_json(const char *name, const void *text, size_t size
                                  tokenizer **out) GRAIL_MUST_CHECK;
 grail_status tokenizer_from_sentencepiece(const char *name, const void *bytes, size_t size,
                                           tokenizer **out) GRAIL_MUST_CHECK;
+
+/** What a GGUF file does not say of a byte-level tokenizer, but for a name. */
+typedef struct byte_tokenizer {
+    const char *name;
+    const char *steps; /* the pre-tokenizer, as a tokenizer.json states it */
+    bool composes;     /* text is brought into the form NFC first */
+    bool adds_bos;     /* unless the file says otherwise */
+    bool whole_words;  /* a word that is a token is not put together by merges */
+} byte_tokenizer;
+
+/** From the keys of a GGUF file: byte-level BPE as `how` says, or pieces with scores for NULL. */
+grail_status tokenizer_from_gguf(const char *name, const gguf_metadata *m,
+                                 const byte_tokenizer *how, tokenizer **out) GRAIL_MUST_CHECK;
 void tokenizer_close(tokenizer *t); /* NULL is allowed */
 
 /** The id that the post-processor puts first, or -1. */

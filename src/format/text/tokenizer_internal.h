@@ -332,6 +332,36 @@ grail_status read_normalizer(const char *name, const struct json_t *component,
 grail_status read_pretokenizer(const char *name, const struct json_t *component,
                                step_list *out) GRAIL_MUST_CHECK;
 
+/** Reads a document in the form of a tokenizer.json into a new tokenizer. */
+grail_status tokenizer_read_document(const char *name, const struct json_t *root,
+                                     tokenizer *t) GRAIL_MUST_CHECK;
+
+/* --- pieces with scores (SentencePiece) --- */
+
+typedef struct sentence_piece {
+    text_span text; /* in the file's bytes */
+    float score;
+    uint64_t type; /* as sentencepiece_model.proto numbers them */
+    int32_t rank;
+} sentence_piece;
+
+typedef struct sentence_model {
+    sentence_piece *pieces; /* owned */
+    int64_t count;
+    uint64_t model_type;
+    int64_t bos; /* negative for none */
+    int64_t eos;
+    bool byte_fallback;
+    bool keeps_unused; /* pieces of type UNUSED are holes, not an error */
+    bool charsmap;     /* the normalizer rewrites characters */
+    sentencepiece_rules rules;
+} sentence_model;
+
+/** Adds a piece, which is checked. */
+grail_status sentence_model_add(sentence_model *m, sentence_piece piece) GRAIL_MUST_CHECK;
+/** Makes a new tokenizer of the pieces, which are ranked. */
+grail_status tokenizer_read_pieces(sentence_model *m, tokenizer *t) GRAIL_MUST_CHECK;
+
 /* --- protocol buffers --- */
 
 typedef struct protobuf_field {

@@ -293,6 +293,15 @@ static grail_status read_postprocessor(const char *name, const json_t *component
     return GRAIL_OK;
 }
 
+grail_status tokenizer_read_document(const char *name, const json_t *root, tokenizer *t)
+{
+    CHECK(read_model(name, json_object_get(root, "model"), &t->model));
+    CHECK(read_normalizer(name, json_object_get(root, "normalizer"), &t->normalizer));
+    CHECK(read_pretokenizer(name, json_object_get(root, "pre_tokenizer"), &t->pretokenizer));
+    CHECK(read_added_tokens(name, json_object_get(root, "added_tokens"), t));
+    return read_postprocessor(name, json_object_get(root, "post_processor"), t);
+}
+
 grail_status tokenizer_from_json(const char *name, const void *text, size_t size, tokenizer **out)
 {
     grail_status status = GRAIL_OK;
@@ -300,11 +309,7 @@ grail_status tokenizer_from_json(const char *name, const void *text, size_t size
     json_t *root = NULL;
     TRY(json_parse(name, text, size, &root));
     TRY(tokenizer_new(name, text, size, &t));
-    TRY(read_model(name, json_object_get(root, "model"), &t->model));
-    TRY(read_normalizer(name, json_object_get(root, "normalizer"), &t->normalizer));
-    TRY(read_pretokenizer(name, json_object_get(root, "pre_tokenizer"), &t->pretokenizer));
-    TRY(read_added_tokens(name, json_object_get(root, "added_tokens"), t));
-    TRY(read_postprocessor(name, json_object_get(root, "post_processor"), t));
+    TRY(tokenizer_read_document(name, root, t));
     *out = t;
     t = NULL;
 out:

@@ -20,24 +20,6 @@ enum {
     PIECE_BYTE = 6
 };
 
-typedef struct sentence_piece {
-    text_span text; /* in the file's bytes */
-    float score;
-    uint64_t type;
-    int32_t rank;
-} sentence_piece;
-
-typedef struct sentence_model {
-    sentence_piece *pieces; /* owned */
-    int64_t count;
-    uint64_t model_type;
-    int64_t bos; /* negative for none */
-    int64_t eos;
-    bool byte_fallback;
-    bool charsmap; /* the normalizer rewrites characters */
-    sentencepiece_rules rules;
-} sentence_model;
-
 /* --- parsing --- */
 
 static grail_status check_piece(const sentence_model *m, const sentence_piece *piece)
@@ -50,7 +32,7 @@ static grail_status check_piece(const sentence_model *m, const sentence_piece *p
     if (!isfinite(piece->score)) {
         return error_set(GRAIL_ERROR_FORMAT, "piece %lld has a score that is not finite", id);
     }
-    if (piece->type == PIECE_UNUSED) {
+    if (piece->type == PIECE_UNUSED && !m->keeps_unused) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "piece %lld is of type UNUSED, which is not supported; convert the "
                          "tokenizer to tokenizer.json",
@@ -86,14 +68,19 @@ static grail_status read_piece_field(const protobuf_field *field, void *context)
     return GRAIL_OK;
 }
 
-static grail_status read_piece(text_span bytes, sentence_model *m)
+grail_status sentence_model_add(sentence_model *m, sentence_piece piece)
 {
-    sentence_piece piece = {.type = PIECE_NORMAL};
-    CHECK(protobuf_read(bytes, read_piece_field, &piece));
     CHECK(check_piece(m, &piece));
     CHECK(memory_reserve(&m->pieces, (size_t)m->count + 1, sizeof *m->pieces));
     m->pieces[m->count++] = piece;
     return GRAIL_OK;
+}
+
+static grail_status read_piece(text_span bytes, sentence_model *m)
+{
+    sentence_piece piece = {.type = PIECE_NORMAL};
+    CHECK(protobuf_read(bytes, read_piece_field, &piece));
+    return sentence_model_add(m, piece);
 }
 
 static grail_status read_trainer_field(const protobuf_field *field, void *context)
@@ -160,10 +147,7 @@ static grail_status read_model_field(const protobuf_field *field, void *context)
 
 static grail_status check_model(const sentence_model *m)
 {
-    if (m->count == 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "holds no pieces; is this a SentencePiece model?");
-    }
-    if (m->model_type != MODEL_BPE) {
+    if (m->count > 0 && m->model_type != MODEL_BPE) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "SentencePiece model type %s is not supported, only BPE; encode the text "
                          "with the model's own tokenizer and pass the ids",
@@ -215,6 +199,9 @@ static grail_status add_pieces(const sentence_model *m, bpe_model *model)
 {
     for (int64_t i = 0; i < m->count; i++) {
         const sentence_piece *piece = &m->pieces[i];
+        if (piece->type == PIECE_UNUSED) {
+            continue;
+        }
         CHECK(vocabulary_add(&model->pieces, piece->text, (int32_t)i));
         if (piece->type == PIECE_USER_DEFINED) {
             CHECK(piece_trie_add(&model->whole, piece->text, (int32_t)i));
@@ -300,6 +287,15 @@ static grail_status build(const sentence_model *m, tokenizer *t)
     return GRAIL_OK;
 }
 
+grail_status tokenizer_read_pieces(sentence_model *m, tokenizer *t)
+{
+    if (m->count == 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "holds no pieces; is this a SentencePiece model?");
+    }
+    CHECK(rank_pieces(m));
+    return build(m, t);
+}
+
 grail_status tokenizer_from_sentencepiece(const char *name, const void *bytes, size_t size,
                                           tokenizer **out)
 {
@@ -311,8 +307,7 @@ grail_status tokenizer_from_sentencepiece(const char *name, const void *bytes, s
     TRY(tokenizer_new(name, bytes, size, &t));
     TRY(protobuf_read((text_span){bytes, size}, read_model_field, &m));
     TRY(check_model(&m));
-    TRY(rank_pieces(&m));
-    TRY(build(&m, t));
+    TRY(tokenizer_read_pieces(&m, t));
     *out = t;
     t = NULL;
 out:

@@ -39,6 +39,13 @@ static grail_status open_torch(const char *path, tensor_file **out)
     return status;
 }
 
+static grail_status open_tensors(const char *path, const char *name, tensor_file **out)
+{
+    return checkpoint_is_safetensors_name(name) ? safetensors_open(path, out)
+           : checkpoint_is_gguf_name(name)      ? gguf_open(path, out)
+                                                : open_torch(path, out);
+}
+
 static grail_status add_file(checkpoint *c, const char *name)
 {
     grail_status status = GRAIL_OK;
@@ -51,8 +58,7 @@ static grail_status add_file(checkpoint *c, const char *name)
              c->index_name);
     }
     TRY(foreign_file_refuse(path));
-    TRY(checkpoint_is_safetensors_name(name) ? safetensors_open(path, &file->tensors)
-                                             : open_torch(path, &file->tensors));
+    TRY(open_tensors(path, name, &file->tensors));
 out:
     memory_free(path);
     return status;
@@ -379,8 +385,16 @@ const char *checkpoint_directory(const checkpoint *c)
 
 const weights_format *checkpoint_format(const checkpoint *c)
 {
-    return checkpoint_is_safetensors_name(c->files[0].name) ? &weights_format_safetensors
-                                                            : &weights_format_torch;
+    const char *name = c->files[0].name;
+    return checkpoint_is_safetensors_name(name) ? &weights_format_safetensors
+           : checkpoint_is_gguf_name(name)      ? &weights_format_gguf
+                                                : &weights_format_torch;
+}
+
+const gguf_metadata *checkpoint_metadata(const checkpoint *c)
+{
+    return checkpoint_format(c) == &weights_format_gguf ? gguf_metadata_of(c->files[0].tensors)
+                                                        : NULL;
 }
 
 int64_t checkpoint_count(const checkpoint *c)

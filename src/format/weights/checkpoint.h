@@ -1,10 +1,11 @@
-/* A model's tensors, from safetensors or torch checkpoints, in one file or in shards that an index
+/* A model's tensors, from safetensors, torch or GGUF files, in one file or in shards that an index
  * names. */
 #ifndef GRAIL_FORMAT_WEIGHTS_CHECKPOINT_H
 #define GRAIL_FORMAT_WEIGHTS_CHECKPOINT_H
 
 #include "base/file.h"
 #include "base/json.h"
+#include "format/gguf/gguf_write.h"
 #include "format/weights/safetensors.h"
 
 #define CHECKPOINT_SINGLE_NAME "model.safetensors"
@@ -65,6 +66,9 @@ const char *checkpoint_wrapper(const checkpoint *c, int file);
 /** Whether a file is a TorchScript archive, which is never written. */
 bool checkpoint_is_script(const checkpoint *c, int file);
 
+/** What a GGUF file says beside its tensors; NULL for other formats. */
+const gguf_metadata *checkpoint_metadata(const checkpoint *c);
+
 /* Writes a checkpoint with the same tensors, or some of them, in other shapes. */
 typedef struct checkpoint_writer checkpoint_writer;
 
@@ -73,12 +77,14 @@ typedef struct checkpoint_writer checkpoint_writer;
  * and the new name of tensor i of `like`, which must outlive *out; one without a name is left out.
  * In the format of `like` (NULL) it has the same files as `like`, except that a TorchScript archive
  * becomes a plain .pth; the caller adds the index. In another format it is one file:
- * model.safetensors, or a .pth of the same base name. No reader opens the files until they are
- * sealed. On failure, files that are already laid out stay. *out is owned: checkpoint_writer_close.
+ * model.safetensors, or a file of the same base name. `pairs` are the keys of a GGUF file; NULL:
+ * those of `like`. No reader opens the files until they are sealed. On failure, files that are
+ * already laid out stay. *out is owned: checkpoint_writer_close.
  */
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
-                                    const weights_format *format, const tensor_view shapes[],
-                                    layout_start start, checkpoint_writer **out) GRAIL_MUST_CHECK;
+                                    const weights_format *format, const gguf_pairs *pairs,
+                                    const tensor_view shapes[], layout_start start,
+                                    checkpoint_writer **out) GRAIL_MUST_CHECK;
 /** `name` is that of the tensor in `like`. */
 grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, const void *data,
                                    size_t bytes) GRAIL_MUST_CHECK;

@@ -59,9 +59,22 @@ bool checkpoint_is_torch_name(const char *name)
     return false;
 }
 
+bool checkpoint_is_gguf_name(const char *name)
+{
+    return name_ends_with(name, ".gguf");
+}
+
 static bool is_weights_name(const char *name)
 {
     return checkpoint_is_safetensors_name(name) || checkpoint_is_torch_name(name);
+}
+
+/* GGUF files count only where there is nothing else: they lie beside the weights that they were
+ * made from. */
+static grail_status list_weights(const char *directory, name_list *out)
+{
+    CHECK(name_list_read(directory, is_weights_name, out));
+    return out->count > 0 ? GRAIL_OK : name_list_read(directory, checkpoint_is_gguf_name, out);
 }
 
 /* There are no weights. A file of another format is called what it is. */
@@ -77,7 +90,7 @@ static grail_status refuse_none(const char *directory)
     }
     FAIL(GRAIL_ERROR_IO,
          "'%s' holds neither %s nor %s nor %s, nor another weights file (.safetensors, "
-         ".pth, .pt, .th, .bin, .ckpt, .pth.tar)",
+         ".pth, .pt, .th, .bin, .ckpt, .pth.tar, .gguf)",
          directory, CHECKPOINT_SINGLE_NAME, CHECKPOINT_INDEX_NAME, CHECKPOINT_TORCH_SINGLE_NAME);
 out:
     memory_free(path);
@@ -125,7 +138,7 @@ grail_status checkpoint_locate(const char *directory, char **out, bool *is_index
     char *name = NULL;
     TRY(find_usual(directory, &name, is_index));
     if (name == NULL) {
-        TRY(name_list_read(directory, is_weights_name, &list));
+        TRY(list_weights(directory, &list));
         if (list.count != 1) {
             TRY(list.count == 0 ? refuse_none(directory) : refuse_several(directory, &list));
         }
@@ -148,8 +161,30 @@ grail_status checkpoint_is_located(const char *directory, const char *name, bool
     *out = checkpoint_is_usual_name(name);
     if (!*out) {
         TRY(find_usual(directory, &usual, &is_index));
-        TRY(name_list_read(directory, is_weights_name, &list));
+        TRY(list_weights(directory, &list));
         *out = usual == NULL && list.count == 1 && strcmp(list.names[0], name) == 0;
+    }
+out:
+    memory_free(usual);
+    name_list_fini(&list);
+    return status;
+}
+
+grail_status checkpoint_is_gguf(const char *path, bool *out)
+{
+    grail_status status = GRAIL_OK;
+    name_list list = {0};
+    char *usual = NULL;
+    bool is_index = false;
+    if (!file_is_directory(path)) {
+        *out = checkpoint_is_gguf_name(path);
+        return GRAIL_OK;
+    }
+    *out = false;
+    TRY(find_usual(path, &usual, &is_index));
+    if (usual == NULL) {
+        TRY(list_weights(path, &list));
+        *out = list.count > 0 && checkpoint_is_gguf_name(list.names[0]);
     }
 out:
     memory_free(usual);

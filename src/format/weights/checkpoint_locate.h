@@ -18,14 +18,19 @@ grail_status checkpoint_locate(const char *directory, char **out, bool *is_index
 grail_status checkpoint_is_located(const char *directory, const char *name,
                                    bool *out) GRAIL_MUST_CHECK;
 
+/** Whether opening the path, a directory or a file, reads a GGUF file, whose keys are its
+ * configuration. */
+grail_status checkpoint_is_gguf(const char *path, bool *out) GRAIL_MUST_CHECK;
+
 /** Whether the name is a usual name of weights in one file, without shards. */
 bool checkpoint_is_usual_name(const char *name);
 
 /** Whether the name is a usual name of an index of shards. */
 bool checkpoint_is_index_name(const char *name);
 
-/** Whether the ending of the name is that of safetensors files, or of torch's files. */
+/** Whether the ending of the name is that of safetensors files, of torch's, or of GGUF files. */
 bool checkpoint_is_safetensors_name(const char *name);
 bool checkpoint_is_torch_name(const char *name);
+bool checkpoint_is_gguf_name(const char *name);
 
 #endif

@@ -16,6 +16,7 @@ typedef struct written_file {
 struct checkpoint_writer {
     const checkpoint *like;       /* borrowed; says which file has which tensor */
     const weights_format *format; /* never NULL */
+    const gguf_pairs *pairs;      /* borrowed while it opens */
     written_file *files;          /* in the order of the files of `like`, or one */
     int file_count;
     char **names; /* [tensors of `like`]: the names that are written; NULL: left out */
@@ -115,8 +116,8 @@ static grail_status open_one(checkpoint_writer *writer, const char *directory, i
     written_file *written = &writer->files[file];
     TRY(written_path(directory, writer->like, writer->format, file, &written->path));
     TRY(select_shapes(writer, file, shapes, &selected, &count));
-    TRY(writer->format->open(written->path, writer->like, file, count, selected, start,
-                             &written->writer));
+    TRY(writer->format->open(written->path, writer->like, file, writer->pairs, count, selected,
+                             start, &written->writer));
 out:
     memory_free(selected);
     return status;
@@ -174,14 +175,16 @@ out:
 }
 
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
-                                    const weights_format *format, const tensor_view shapes[],
-                                    layout_start start, checkpoint_writer **out)
+                                    const weights_format *format, const gguf_pairs *pairs,
+                                    const tensor_view shapes[], layout_start start,
+                                    checkpoint_writer **out)
 {
     grail_status status = GRAIL_OK;
     checkpoint_writer *writer = NULL;
     TRY(memory_new(&writer, 1, sizeof *writer));
     writer->like = like;
     writer->format = resolve(like, format);
+    writer->pairs = pairs;
     TRY(copy_names(shapes, writer));
     const int count = written_count(like, format);
     TRY(memory_new(&writer->files, (size_t)count, sizeof *writer->files));

@@ -17,22 +17,24 @@ typedef struct foreign_kind {
     const char *bytes; /* at `place` */
     size_t place;
     const char *what, *remedy;
+    const char *ending; /* of files that are read in spite of it; NULL: none */
 } foreign_kind;
 
 static const foreign_kind kinds[] = {
-    {"GGUF", 0, "a GGUF file", ORIGINAL ", and convert what grail writes"},
-    {"lmgg", 0, "a GGML file", ORIGINAL ", and convert what grail writes"},
-    {"tjgg", 0, "a GGML file", ORIGINAL ", and convert what grail writes"},
-    {"\x89HDF\r\n", 0, "an HDF5 file of Keras or TensorFlow", "give a PyTorch or safetensors file"},
-    {"TFL3", 4, "a TensorFlow Lite file", "give a PyTorch or safetensors file"},
-    {"\x93NUMPY", 0, "an array of NumPy", "give a PyTorch or safetensors file"},
+    {"GGUF", 0, "a GGUF file", "rename it: the name of a GGUF file must end in .gguf", ".gguf"},
+    {"lmgg", 0, "a GGML file", ORIGINAL ", or a GGUF file", NULL},
+    {"tjgg", 0, "a GGML file", ORIGINAL ", or a GGUF file", NULL},
+    {"\x89HDF\r\n", 0, "an HDF5 file of Keras or TensorFlow", "give a PyTorch or safetensors file",
+     NULL},
+    {"TFL3", 4, "a TensorFlow Lite file", "give a PyTorch or safetensors file", NULL},
+    {"\x93NUMPY", 0, "an array of NumPy", "give a PyTorch or safetensors file", NULL},
     {"version https://git-lfs", 0, "a pointer of Git LFS, not the file itself",
-     "fetch the file with 'git lfs pull'"},
-    {"<!DOCTYPE", 0, "a web page", "download the file itself"},
-    {"<html", 0, "a web page", "download the file itself"},
+     "fetch the file with 'git lfs pull'", NULL},
+    {"<!DOCTYPE", 0, "a web page", "download the file itself", NULL},
+    {"<html", 0, "a web page", "download the file itself", NULL},
 };
 
-static const char *const endings[] = {".gguf", ".ggml", ".onnx", ".h5", ".tflite", ".msgpack"};
+static const char *const endings[] = {".ggml", ".onnx", ".h5", ".tflite", ".msgpack"};
 
 bool foreign_file_is_name(const char *name)
 {
@@ -47,7 +49,7 @@ bool foreign_file_is_name(const char *name)
 static grail_status refuse(const char *path, const char *what, const char *remedy)
 {
     return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "%s: is %s; grail reads safetensors and torch checkpoints; %s", path, what,
+                     "%s: is %s; grail reads safetensors, torch and GGUF files; %s", path, what,
                      remedy);
 }
 
@@ -65,7 +67,9 @@ static grail_status refuse_head(const char *path, const unsigned char *head, siz
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const foreign_kind *k = &kinds[i];
         const size_t length = strlen(k->bytes);
-        if (size >= k->place + length && memcmp(head + k->place, k->bytes, length) == 0) {
+        const bool is_own = k->ending != NULL && name_ends_with(path, k->ending);
+        if (!is_own && size >= k->place + length &&
+            memcmp(head + k->place, k->bytes, length) == 0) {
             return refuse(path, k->what, k->remedy);
         }
     }

@@ -2,3 +2,4 @@
  * written_NAME.c. Whoever includes this list defines WEIGHTS_FORMAT. */
 WEIGHTS_FORMAT(safetensors)
 WEIGHTS_FORMAT(torch)
+WEIGHTS_FORMAT(gguf)

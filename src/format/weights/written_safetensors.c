@@ -8,10 +8,11 @@ static grail_status file_name(const checkpoint *like, int file, bool same_format
                                                : CHECKPOINT_SINGLE_NAME);
 }
 
-static grail_status open_writer(const char *path, const checkpoint *like, int file, int64_t count,
-                                const tensor_view tensors[], layout_start start,
-                                tensor_writer **out)
+static grail_status open_writer(const char *path, const checkpoint *like, int file,
+                                const gguf_pairs *pairs, int64_t count, const tensor_view tensors[],
+                                layout_start start, tensor_writer **out)
 {
+    (void)pairs;
     (void)like;
     (void)file;
     return safetensors_writer_open(path, count, tensors, start, out);

@@ -24,10 +24,11 @@ static grail_status file_name(const checkpoint *like, int file, bool same_format
     return keeps ? memory_copy_string(out, name) : with_usual_ending(name, out);
 }
 
-static grail_status open_writer(const char *path, const checkpoint *like, int file, int64_t count,
-                                const tensor_view tensors[], layout_start start,
-                                tensor_writer **out)
+static grail_status open_writer(const char *path, const checkpoint *like, int file,
+                                const gguf_pairs *pairs, int64_t count, const tensor_view tensors[],
+                                layout_start start, tensor_writer **out)
 {
+    (void)pairs;
     return torch_writer_open(path, checkpoint_wrapper(like, file), count, tensors, start, out);
 }
 

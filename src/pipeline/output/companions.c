@@ -7,10 +7,13 @@
 
 static const char plan_name[] = "plan.json";
 
-/* config.json, or grail.json where the model has none. */
+/* config.json, or grail.json where the model has none; NULL for a GGUF file, whose keys say it. */
 static const char *config_name(const compression_request *request)
 {
     const char *name = request->model->config_name;
+    if (request->narrowed.pairs != NULL) {
+        return NULL;
+    }
     return name != NULL && strcmp(name, MODEL_CONFIG_NAME) == 0 ? MODEL_CONFIG_NAME
                                                                 : MODEL_GRAIL_NAME;
 }
@@ -33,7 +36,9 @@ grail_status companions_declare(const companion_files *c)
         }
     }
     for (size_t i = 0; i < sizeof documents / sizeof documents[0]; i++) {
-        TRY(output_directory_declare(c->directory, documents[i]));
+        if (documents[i] != NULL) {
+            TRY(output_directory_declare(c->directory, documents[i]));
+        }
     }
     if (c->request->samples->hashes.count > 0) {
         TRY(output_directory_declare(c->directory, CALIBRATION_HASHES_NAME));
@@ -103,7 +108,9 @@ grail_status companions_write(const companion_files *c)
     TRY(write_index(c));
     TRY(plan_to_json(&c->request->plan, &c->request->sites->list, plan_document));
     TRY(document_write(c->directory, plan_name, plan_document));
-    TRY(document_write(c->directory, config_name(c->request), c->request->narrowed.config));
+    if (config_name(c->request) != NULL) {
+        TRY(document_write(c->directory, config_name(c->request), c->request->narrowed.config));
+    }
     TRY(write_hashes(c));
 out:
     buffer_fini(&bytes);

@@ -58,6 +58,10 @@ grail_status fingerprint_of_run(const compression_request *request,
     CHECK(put_files(sources, object));
     CHECK(put_options(request, options, object));
     CHECK(json_put(object, "config", json_deep_copy(request->model->config)));
+    if (request->model->written_blocks != GRAIL_DTYPE_COUNT) {
+        CHECK(
+            json_put(object, "type", json_text(grail_dtype_name(request->model->written_blocks))));
+    }
     json_t *document = json_object();
     CHECK(json_put(object, "plan", document));
     CHECK(plan_to_json(&request->plan, &request->sites->list, document));

@@ -27,8 +27,8 @@ static grail_status write_companions(const narrow_output *o)
 static grail_status open_writer(narrow_output *o, layout_start start)
 {
     return checkpoint_writer_open(output_directory_result(o->directory),
-                                  o->request->model->checkpoint, NULL, o->shapes, start,
-                                  &o->writer);
+                                  o->request->model->checkpoint, NULL, o->request->narrowed.pairs,
+                                  o->shapes, start, &o->writer);
 }
 
 static grail_status record_flag(narrow_output *o, const char *key)

@@ -130,14 +130,15 @@ static grail_status write_changed(const calibration_network *network, const tens
     float *assembled = NULL;
     void *stored = NULL;
     size_t bytes = 0;
+    const grail_dtype dtype = model_written_dtype(network->request->model, tensor);
     TRY(find_pieces(network, map, index, &pieces));
     TRY(storage_lay_out(count, pieces, &layout));
     TRY(assemble(network, map, index, &layout, &assembled));
-    if (!dtype_bytes(tensor->dtype, layout.rows * layout.columns, &bytes)) {
+    if (!dtype_bytes(dtype, layout.rows * layout.columns, &bytes)) {
         FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", tensor->name);
     }
     TRY(memory_new_unset(&stored, bytes, 1));
-    TRY(convert_from_f32(tensor->dtype, assembled, layout.rows * layout.columns, stored));
+    TRY(convert_from_f32(dtype, assembled, layout.rows * layout.columns, stored));
     TRY(put_tensor(writer, tensor->name, stored, bytes, checksums));
 out:
     memory_free(stored);
@@ -150,6 +151,11 @@ out:
 static bool tensor_is_changed(const calibration_network *network, const tensor_map *map,
                               int64_t index)
 {
+    const grail_model *model = network->request->model;
+    const tensor_view *tensor = checkpoint_at(model->checkpoint, index);
+    if (model_written_dtype(model, tensor) != tensor->dtype) {
+        return true;
+    }
     for (int p = map->first_parameter[index]; p != GRAPH_NONE; p = map->next_part[p]) {
         if (parameter_is_changed(network, p)) {
             return true;
@@ -241,6 +247,7 @@ grail_status tensors_read_parameter(const calibration_network *network, const te
     grail_status status = GRAIL_OK;
     const grail_model *model = network->request->model;
     tensor_view shape = *model->tensors[parameter];
+    shape.dtype = model_written_dtype(model, &shape);
     const int64_t index = checkpoint_index_of(model->checkpoint, shape.name);
     const int part = part_of(map, index, parameter);
     storage_piece *pieces = NULL;

@@ -1,5 +1,7 @@
 #include "pipeline/request/narrowed.h"
 
+#include "arch/gguf_family.h"
+
 #include "pipeline/request/dropped.h"
 
 static void plan_shapes(const plan *p, const parameter_cut *cuts, graph *narrowed)
@@ -34,7 +36,34 @@ void narrowed_fini(narrowed_model *narrowed)
     graph_free(narrowed->graph);
     json_decref(narrowed->config);
     memory_free(narrowed->block_number);
+    if (narrowed->pairs != NULL) {
+        gguf_pairs_fini(narrowed->pairs);
+        memory_free(narrowed->pairs);
+    }
     *narrowed = (narrowed_model){0};
+}
+
+static grail_status describe_gguf(const grail_model *model, narrowed_model *n)
+{
+    if (checkpoint_metadata(model->checkpoint) == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_new(&n->pairs, 1, sizeof *n->pairs));
+    gguf_pairs_init(n->pairs);
+    return gguf_describe_narrowed(model, n->graph, n->pairs);
+}
+
+static grail_status judge(const grail_model *model, narrowed_model *n)
+{
+    const architecture *a = model->architecture;
+    CHECK(a->judge_loaders(a, n->config, n->graph, n->verdicts));
+    if (n->pairs != NULL) {
+        CHECK(gguf_judge_loaders(model, n->graph, n->verdicts));
+    }
+    if (n->graph->input_kind == INPUT_IMAGES) {
+        judge_weights_file(model->checkpoint, n->verdicts);
+    }
+    return GRAIL_OK;
 }
 
 grail_status narrowed_describe(const grail_model *model, const site_list *sites, const plan *p,
@@ -56,9 +85,6 @@ grail_status narrowed_describe(const grail_model *model, const site_list *sites,
     if (anything_is_cut(p)) {
         CHECK(a->describe_narrowed(a, g, out->config));
     }
-    CHECK(a->judge_loaders(a, out->config, g, out->verdicts));
-    if (g->input_kind == INPUT_IMAGES) {
-        judge_weights_file(model->checkpoint, out->verdicts);
-    }
-    return GRAIL_OK;
+    CHECK(describe_gguf(model, out));
+    return judge(model, out);
 }

@@ -35,20 +35,19 @@ static void a_file_is_told_by_its_first_bytes(void **state)
         size_t size;
         const char *text;
     } cases[] = {
-        {"a.gguf", "GGUF\3\0\0\0", 8,
-         "a.gguf: is a GGUF file; grail reads safetensors and torch checkpoints; give "
-         "the original directory of Hugging Face (config.json and safetensors)"},
-        {"model.bin", "GGUF\3\0\0\0", 8, "model.bin: is a GGUF file"},
+        {"model.bin", "GGUF\3\0\0\0", 8,
+         "model.bin: is a GGUF file; grail reads safetensors, torch and GGUF files; rename it: the "
+         "name of a GGUF file must end in .gguf"},
         {"model.safetensors", "GGUF\3\0\0\0", 8, "model.safetensors: is a GGUF file"},
         {"a.bin", "lmgg\1\0\0\0", 8, "is a GGML file"},
         {"a.h5", "\x89HDF\r\n\x1a\n", 8, "is an HDF5 file of Keras or TensorFlow"},
         {"a.tflite", "\x1c\0\0\0TFL3", 8, "is a TensorFlow Lite file"},
         {"b.safetensors", "version https://git-lfs.github.com/spec/v1\n", 43,
-         "is a pointer of Git LFS, not the file itself; grail reads safetensors and torch "
-         "checkpoints; fetch the file with 'git lfs pull'"},
+         "is a pointer of Git LFS, not the file itself; grail reads safetensors, torch and GGUF "
+         "files; fetch the file with 'git lfs pull'"},
         {"b.pth", "<!DOCTYPE html>", 15, "is a web page"},
         {"a.onnx", "\x08\x08\x12\x07pytorch", 11,
-         "a.onnx: is an ONNX file; grail reads safetensors and torch checkpoints; give the "
+         "a.onnx: is an ONNX file; grail reads safetensors, torch and GGUF files; give the "
          "checkpoint that it was exported from"},
         {"b.onnx", "\x08\x0a:\x10graph", 9, "is an ONNX file"},
         {"c.onnx", "PK\3\4", 4, "is named like an ONNX file, but does not begin like one"}};
@@ -69,14 +68,14 @@ static void other_files_are_left_to_their_readers(void **state)
 
 static void a_directory_with_nothing_else_names_the_file(void **state)
 {
-    support_write_file(*state, "z.gguf", "GGUF", 4);
-    support_write_file(*state, "m-Q4.gguf", "GGUF", 4);
-    assert_fails(try_open(*state), GRAIL_ERROR_UNSUPPORTED, "m-Q4.gguf: is a GGUF file");
+    support_write_file(*state, "z.ggml", "lmgg", 4);
+    support_write_file(*state, "m-Q4.ggml", "lmgg", 4);
+    assert_fails(try_open(*state), GRAIL_ERROR_UNSUPPORTED, "m-Q4.ggml: is a GGML file");
 }
 
 static void a_directory_with_files_of_no_kind_lacks_weights(void **state)
 {
-    support_write_file(*state, "a.gguf", "what", 4);
+    support_write_file(*state, "a.ggml", "what", 4);
     assert_fails(try_open(*state), GRAIL_ERROR_IO, "holds neither model.safetensors nor");
 }
 
@@ -115,7 +114,7 @@ static grail_status open_once(void *path)
 
 static void every_failing_allocation_is_survived(void **state)
 {
-    support_write_file(*state, "a.gguf", "what", 4);
+    support_write_file(*state, "a.ggml", "what", 4);
     for (int i = 0; i < 8; i++) {
         memory_fail_after(i);
         const grail_status status = open_once(*state);

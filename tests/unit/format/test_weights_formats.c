@@ -40,7 +40,7 @@ static void setup(rewriting *r, const weights_format *format)
                                            .data = wide,
                                            .bytes = sizeof wide},
                                           {.name = "a",
-                                           .dtype = GRAIL_DTYPE_U8,
+                                           .dtype = GRAIL_DTYPE_I8,
                                            .rank = 1,
                                            .shape = {2},
                                            .data = narrow,
@@ -69,7 +69,7 @@ static void teardown(rewriting *r)
 
 static grail_status open_writer(const rewriting *r, layout_start start, tensor_writer **out)
 {
-    return r->format->open(r->path, r->like, 0, TENSORS, r->shapes, start, out);
+    return r->format->open(r->path, r->like, 0, NULL, TENSORS, r->shapes, start, out);
 }
 
 static void put_all(const rewriting *r, tensor_writer *writer)

@@ -1,0 +1,56 @@
+#include "arch/gguf_family.h"
+
+#include "base/names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* mistral is written as llama. */
+static const gguf_family families[] = {
+    {"llama", "llama", true, false},
+    {"deci", "llama", true, true},
+    {"qwen2", "qwen2", false, false},
+    {"qwen3", "qwen3", false, false},
+};
+
+enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
+
+static const char *name_at(const void *list, int i)
+{
+    (void)list;
+    return i < FAMILY_COUNT ? families[i].name : NULL;
+}
+
+const gguf_family *gguf_family_named(const char *name)
+{
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        if (strcmp(families[i].name, name) == 0) {
+            return &families[i];
+        }
+    }
+    return NULL;
+}
+
+grail_status gguf_family_find(const checkpoint *weights, const gguf_family **out)
+{
+    grail_status status = GRAIL_OK;
+    char *name = NULL;
+    TRY(error_in(gguf_get_text(checkpoint_metadata(weights), "general.architecture", &name), "%s",
+                 checkpoint_path(weights)));
+    *out = name == NULL ? NULL : gguf_family_named(name);
+    if (*out == NULL) {
+        status = error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: unknown general.architecture \"%s\"; the decoders that grail reads from GGUF are",
+            checkpoint_path(weights), name == NULL ? "(missing)" : name);
+        error_append_names(NULL, name_at, NULL);
+    }
+out:
+    memory_free(name);
+    return status;
+}
+
+void gguf_family_key(const gguf_family *family, const char *name, char key[GGUF_KEY_SIZE])
+{
+    snprintf(key, GGUF_KEY_SIZE, "%s.%s", family->name, name);
+}

@@ -1,0 +1,49 @@
+/* Decoders in GGUF files. Sources: llama.cpp's conversion scripts, its constants, and the models
+ * that it builds. */
+#ifndef GRAIL_ARCH_GGUF_FAMILY_H
+#define GRAIL_ARCH_GGUF_FAMILY_H
+
+#include "arch/decoder.h"
+#include "arch/model.h"
+
+enum { GGUF_KEY_SIZE = 128 };
+
+/** What a file's "general.architecture" stands for. */
+typedef struct gguf_family {
+    const char *name;       /* in GGUF */
+    const char *model_type; /* of Hugging Face's config.json */
+    bool rows_in_pairs;    /* q and k are turned by neighbouring rows, not by those of two halves */
+    bool differs_by_layer; /* layers may have different widths */
+} gguf_family;
+
+/** The family of a GGUF file; an unknown one is GRAIL_ERROR_UNSUPPORTED. */
+grail_status gguf_family_find(const checkpoint *weights, const gguf_family **out) GRAIL_MUST_CHECK;
+/** The family of that name in GGUF; NULL without one. */
+const gguf_family *gguf_family_named(const char *name);
+
+/** key <- "FAMILY.NAME". */
+void gguf_family_key(const gguf_family *family, const char *name, char key[GGUF_KEY_SIZE]);
+
+/** The configuration that a config.json would state, from the keys of a file; *out is owned. */
+grail_status gguf_read_config(const checkpoint *weights, json_t **out) GRAIL_MUST_CHECK;
+
+/** Where a parameter of a layer lies in a GGUF file: with the rows of q and k as in config.json's
+ * networks, or in pairs. */
+decoder_place gguf_place(const decoder_config *c, int layer, const char *part, const char *kind);
+decoder_place gguf_place_in_pairs(const decoder_config *c, int layer, const char *part,
+                                  const char *kind);
+
+/** Completes a configuration by what only the tensors of a GGUF file show: their places, which
+ * biases there are, and the table of frequencies. */
+grail_status gguf_complete_config(const checkpoint *weights, decoder_config *c) GRAIL_MUST_CHECK;
+
+/** The keys of the result of a model from a GGUF file: its own, but for the widths of `narrowed`.
+ */
+grail_status gguf_describe_narrowed(const grail_model *model, const graph *narrowed,
+                                    gguf_pairs *out) GRAIL_MUST_CHECK;
+
+/** Who opens that result, in place of what is said of a directory: verdicts[LOADER_COUNT]. */
+grail_status gguf_judge_loaders(const grail_model *model, const graph *narrowed,
+                                loader_verdict *verdicts) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,14 @@
+/* The tokenizer inside a GGUF file. */
+#ifndef GRAIL_ARCH_GGUF_TOKENIZER_H
+#define GRAIL_ARCH_GGUF_TOKENIZER_H
+
+#include "format/text/tokenizer.h"
+#include "format/weights/checkpoint.h"
+
+/** Opens the tokenizer of a GGUF file. *out is owned: tokenizer_close. */
+grail_status gguf_tokenizer_open(const checkpoint *weights, tokenizer **out) GRAIL_MUST_CHECK;
+
+/** What the name of a pre-tokenizer stands for; NULL for an unknown one. */
+const byte_tokenizer *gguf_tokenizer_named(const char *name);
+
+#endif

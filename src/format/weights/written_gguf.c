@@ -1,0 +1,43 @@
+/* Weights in GGUF files, with the keys of the file that was read unless others are given. */
+#include "format/weights/weights_format.h"
+
+#include <string.h>
+
+/* "a.pt" -> "a.gguf" */
+static grail_status file_name(const checkpoint *like, int file, bool same_format, char **out)
+{
+    const char *name = checkpoint_file_name(like, file);
+    const char *dot = strrchr(name, '.');
+    const size_t length = dot == NULL ? strlen(name) : (size_t)(dot - name);
+    return same_format ? memory_copy_string(out, name)
+                       : memory_format(out, "%.*s.gguf", (int)length, name);
+}
+
+static grail_status copy_pairs(const checkpoint *like, gguf_pairs *pairs)
+{
+    const gguf_metadata *m = checkpoint_metadata(like);
+    for (int64_t i = 0; m != NULL && i < m->count; i++) {
+        CHECK(gguf_put_value(pairs, m->values[i].key, &m->values[i]));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status open_writer(const char *path, const checkpoint *like, int file,
+                                const gguf_pairs *pairs, int64_t count, const tensor_view tensors[],
+                                layout_start start, tensor_writer **out)
+{
+    (void)file;
+    grail_status status = GRAIL_OK;
+    gguf_pairs own;
+    gguf_pairs_init(&own);
+    if (pairs == NULL) {
+        TRY(copy_pairs(like, &own));
+    }
+    TRY(gguf_writer_open(path, pairs == NULL ? &own : pairs, count, tensors, start, out));
+out:
+    gguf_pairs_fini(&own);
+    return status;
+}
+
+const weights_format weights_format_gguf = {
+    .name = "gguf", .file_name = file_name, .open = open_writer};

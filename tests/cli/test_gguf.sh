@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Networks in GGUF files: the same results as those of the directories that they were made from, in the
+# same form as they are.
+source "$(dirname "$0")/lib.sh" "$@"
+
+gguf=$source_dir/tests/golden/gguf
+
+check "a file is described like its directory"
+runs "$grail" inspect "$gguf/qwen2.gguf"
+says "qwen2.gguf: qwen2, F32, 2 blocks" stdout
+sed 1d stdout >of-file
+runs "$grail" inspect "$golden/qwen2"
+sed 1d stdout | cmp - of-file || fail "the sites differ"
+
+check "a network that is not cut is the same file"
+for name in llama3 llama-mha qwen2 qwen3; do
+    runs "$grail" compress "$gguf/$name.gguf" -o "same-$name" --sparsity 0 --compensate none --quiet
+    cmp "$gguf/$name.gguf" "same-$name/$name.gguf" || fail "$name changed"
+    [[ ! -e same-$name/config.json && ! -e same-$name/grail.json ]] || fail "$(ls "same-$name")"
+done
+
+python3 - <<'PYTHON'
+import struct
+ids = [(7 * i * i + 3 * i) % 96 for i in range(8 * 64)]
+header = "{'descr': '<i4', 'fortran_order': False, 'shape': (8, 64), }"
+header += " " * (-(len(header) + 11) % 64) + "\n"
+with open("ids.npy", "wb") as file:
+    file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<512i", *ids))
+PYTHON
+
+# differ FILE FILE: the largest difference of their logits
+differ() {
+    python3 - "$1" "$2" <<'PYTHON'
+import json, struct, sys
+def read(path):
+    data = open(path, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    begin, end = json.loads(data[8:8 + size])["logits"]["data_offsets"]
+    return struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end])
+print(max(abs(a - b) for a, b in zip(read(sys.argv[1]), read(sys.argv[2]))))
+PYTHON
+}
+
+# cut LARGEST_DIFFERENCE NAME OPTION...: the results of both forms have the same logits
+cut() {
+    local largest=$1 name=$2 difference
+    shift 2
+    rm -rf a b a.logits b.logits
+    runs "$grail" compress "$golden/$name" -o a --calib ids.npy --quiet --threads 1 "$@"
+    runs "$grail" compress "$gguf/$name.gguf" -o b --calib ids.npy --quiet --threads 1 "$@"
+    runs "$grail" logits a --ids ids.npy -o a.logits
+    runs "$grail" logits b --ids ids.npy -o b.logits
+    difference=$(differ a.logits b.logits)
+    awk "BEGIN { exit !($difference <= $largest) }" || fail "$name: the logits differ by $difference"
+}
+
+check "a cut and repaired file computes what the cut directory does"
+cut 0 qwen2 --sparsity 0.5 --sites ffn
+cut 0 qwen3 --sparsity 0.5
+runs "$grail" inspect b
+says "b: qwen3, BF16" stdout
+cut 1e-4 llama3 --sparsity 0.5                # its frequencies went through a table in F32
+
+check "the keys are those of the narrowed network"
+runs "$grail" compress "$gguf/llama3.gguf" -o cut --calib ids.npy --sparsity 0.5
+says "llama.cpp     yes  the file as it is, as llama" stdout
+runs "$grail" inspect cut/llama3.gguf
+says "cut/llama3.gguf: llama, F32, 2 blocks" stdout
+runs "$grail" compress "$gguf/llama3.gguf" -o plain --calib ids.npy --sparsity 0.5 --compensate none --quiet
+runs "$grail" verify "$gguf/llama3.gguf" plain
+
+check "layers of different widths take the family that has them"
+python3 - <<'PYTHON'
+import json
+plan = json.load(open("cut/plan.json"))
+ffn = [site for site in plan["sites"] if "mlp" in site["site"]]
+ffn[0]["kept"] += 8
+ffn[0].pop("kept_units", None)
+json.dump(plan, open("plan.json", "w"))
+PYTHON
+runs "$grail" compress "$gguf/llama3.gguf" -o layers --calib ids.npy --plan plan.json
+says "the file as it is, as deci" stdout
+grep -qaF "deci.feed_forward_length" layers/llama3.gguf || fail "the keys are not those of deci"
+! grep -qaF "llama.block_count" layers/llama3.gguf || fail "keys of llama are left"
+runs "$grail" eval layers --data ids.npy
+
+check "a directory reads its only file"
+mkdir only && cp "$gguf/qwen2.gguf" only/m.gguf && echo '{"model_type": "other"}' >only/config.json
+runs "$grail" inspect only
+says "only: qwen2, F32" stdout
