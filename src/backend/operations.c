@@ -106,32 +106,13 @@ static backend *host_for(const backend *b)
     return b->kind->type == GRAIL_DTYPE_F64 ? backend_reference() : backend_host();
 }
 
-/* A copy of `m` in the other instance's memory; a repeated row is copied once. */
+/* A copy of `m` in memory of the host; a repeated row is copied once. */
 static grail_status copy_to_host(backend *host, matrix m, matrix *out)
 {
-    grail_status status = GRAIL_OK;
-    host_view v = {0};
     const bool repeats = m.stride == 0 && m.rows > 1;
     const matrix source = repeats ? matrix_rows(m, 0, 1) : m;
-    TRY(matrix_new(host, m.type, source.rows, m.columns, out));
-    TRY(host_view_open(*out, m.type, HOST_WRITES, &v));
-    TRY(matrix_download(source, v.values));
-    TRY(host_view_close(&v));
-out:
-    host_view_drop(&v);
-    return status;
-}
-
-static grail_status copy_back(matrix from, matrix to)
-{
-    grail_status status = GRAIL_OK;
-    host_view v = {0};
-    TRY(host_view_open(from, from.type, HOST_READS, &v));
-    TRY(matrix_upload(to, v.values));
-    TRY(host_view_close(&v));
-out:
-    host_view_drop(&v);
-    return status;
+    CHECK(matrix_new(host, m.type, source.rows, m.columns, out));
+    return matrix_download(source, out->memory);
 }
 
 static grail_status run_on_host(const operation *o)
@@ -152,7 +133,7 @@ static grail_status run_on_host(const operation *o)
     TRY(run_on(host, kind_slot(host->kind, o->slot), &there));
     for (int i = 0; i < OPERATION_MATRICES; i++) {
         if (matrix_exists(o->m[i]) && argument_at(o->slot, i).written) {
-            TRY(copy_back(copies[i], o->m[i]));
+            TRY(matrix_upload(o->m[i], copies[i].memory));
         }
     }
 out:
