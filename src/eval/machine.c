@@ -4,8 +4,6 @@
 
 #include <grail/machine.h>
 
-#include <stdio.h>
-
 void grail_set_threads(int threads)
 {
     parallel_set_threads(threads);
@@ -28,29 +26,16 @@ void grail_memory_peak_begin(void)
 
 grail_status grail_machine_examine(double seconds, grail_machine *out)
 {
-    cpu_probe probe = {0};
     cpu_speed speed = {0};
     if (seconds > 0.0) {
         CHECK(cpu_measure_speed(seconds, &speed));
     }
-    cpu_probe_fill(&probe);
-    *out = (grail_machine){
-        .cores = probe.cores,
-        .threads = probe.threads,
-        .blas_name = probe.blas_name,
-        .blas_version = probe.blas_version,
-        .onednn_version = probe.onednn_version,
-        .kernel = probe.kernel,
-        .kernel_choice = probe.kernel_choice,
-        .remedy = probe.remedy,
-        .memory_total = probe.memory_total,
-        .memory_available = probe.memory_available,
-        .sgemm_gflops = speed.sgemm_gflops,
-        .dgemm_gflops = speed.dgemm_gflops,
-        .bf16_gflops = speed.bf16_gflops,
-        .auto_precision = seconds > 0.0 ? (cpu_bf16_pays_at(&speed) ? "bf16" : "f32") : NULL,
-    };
-    snprintf(out->cpu, sizeof out->cpu, "%s", probe.model);
-    snprintf(out->features, sizeof out->features, "%s", probe.features);
+    cpu_probe_fill(out);
+    out->sgemm_gflops = speed.sgemm_gflops;
+    out->dgemm_gflops = speed.dgemm_gflops;
+    out->bf16_gflops = speed.bf16_gflops;
+    if (seconds > 0.0) {
+        out->auto_precision = cpu_bf16_pays_at(&speed) ? "bf16" : "f32";
+    }
     return GRAIL_OK;
 }

@@ -204,9 +204,9 @@ static void test_the_kernel_is_chosen_after_a_lack_of_memory(void **state)
 static void test_the_probe_names_the_machine(void **state)
 {
     (void)state;
-    cpu_probe p;
+    grail_machine p;
     cpu_probe_fill(&p);
-    assert_true(p.model[0] != '\0');
+    assert_true(p.cpu[0] != '\0');
     assert_true(p.cores >= 1);
     assert_int_equal(p.threads, parallel_threads());
     assert_string_equal(p.blas_name, "BLIS");
@@ -229,7 +229,7 @@ static void test_the_probe_tells_how_to_mend_a_slow_choice(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         setenv("BLIS_ARCH_TYPE", "generic", 1);
-        cpu_probe p;
+        grail_machine p;
         cpu_probe_fill(&p);
         _exit(p.remedy != NULL && strstr(p.remedy, "unset BLIS_ARCH_TYPE") != NULL ? 0 : 1);
     }

@@ -10,10 +10,8 @@
 #include <string.h>
 
 typedef struct depthwise_job {
-    const conv_shape *shape;
-    const float *x, *dy, *bias;
+    const operation *operation;
     const float *weight; /* [taps, channels], unlike the operation's */
-    float *y, *dx, *dweight;
 } depthwise_job;
 
 CPU_CLONES static void add_products(int64_t count, const float *a, const float *b, float *sums)
@@ -40,18 +38,21 @@ static int64_t tap_element(const conv_shape *s, int64_t index, int64_t k)
 static void convolve_positions(int64_t begin, int64_t end, void *context)
 {
     const depthwise_job *job = context;
-    const int64_t channels = job->shape->channels_out;
+    const matrix *m = job->operation->m;
+    const conv_shape *s = job->operation->with.conv;
+    const int64_t channels = s->channels_out;
+    const float *x = m[0].memory;
     for (int64_t index = begin; index < end; index++) {
-        float *y = job->y + index * channels;
-        if (job->bias == NULL) {
+        float *y = host_row(m[3], index);
+        if (m[2].memory == NULL) {
             memset(y, 0, (size_t)channels * sizeof *y);
         } else {
-            memcpy(y, job->bias, (size_t)channels * sizeof *y);
+            memcpy(y, m[2].memory, (size_t)channels * sizeof *y);
         }
-        for (int64_t k = 0; k < taps_of(job->shape); k++) {
-            const int64_t from = tap_element(job->shape, index, k);
+        for (int64_t k = 0; k < taps_of(s); k++) {
+            const int64_t from = tap_element(s, index, k);
             if (from >= 0) {
-                add_products(channels, job->weight + k * channels, job->x + from, y);
+                add_products(channels, job->weight + k * channels, x + from, y);
             }
         }
     }
@@ -61,18 +62,19 @@ static void convolve_positions(int64_t begin, int64_t end, void *context)
 static void return_samples(int64_t begin, int64_t end, void *context)
 {
     const depthwise_job *job = context;
-    const conv_shape *s = job->shape;
+    const matrix dy = job->operation->m[2];
+    const conv_shape *s = job->operation->with.conv;
+    float *dx = job->operation->m[3].memory;
     const int64_t channels = s->channels_out;
     const int64_t inputs = s->in.height * s->in.width * channels;
     const int64_t positions = s->out.height * s->out.width;
-    memset(job->dx + begin * inputs, 0, (size_t)((end - begin) * inputs) * sizeof(float));
+    memset(dx + begin * inputs, 0, (size_t)((end - begin) * inputs) * sizeof(float));
     for (int64_t i = begin * positions * taps_of(s); i < end * positions * taps_of(s); i++) {
         const int64_t index = i / taps_of(s);
         const int64_t k = i % taps_of(s);
         const int64_t to = tap_element(s, index, k);
         if (to >= 0) {
-            add_products(channels, job->weight + k * channels, job->dy + index * channels,
-                         job->dx + to);
+            add_products(channels, job->weight + k * channels, host_row(dy, index), dx + to);
         }
     }
 }
@@ -82,23 +84,25 @@ enum { CHANNELS = 64 }; /* whose sums over positions are formed at once */
 /* dweight[c, k] += sum over positions, for one tap and up to CHANNELS channels each. */
 static void sum_taps(int64_t begin, int64_t end, void *context)
 {
-    const depthwise_job *job = context;
-    const conv_shape *s = job->shape;
+    const operation *o = context;
+    const conv_shape *s = o->with.conv;
+    const float *x = o->m[0].memory;
+    float *dweight = o->m[4].memory;
     const int64_t channels = s->channels_out;
     for (int64_t i = begin; i < end; i++) {
         const int64_t k = i % taps_of(s);
         const int64_t first = i / taps_of(s) * CHANNELS;
-        const int64_t count = channels - first < CHANNELS ? channels - first : CHANNELS;
+        const int64_t count = smaller(channels - first, CHANNELS);
         double sums[CHANNELS] = {0};
         for (int64_t index = 0; index < s->samples * s->out.height * s->out.width; index++) {
             const int64_t from = tap_element(s, index, k);
             if (from >= 0) {
-                accumulate_products(count, job->x + from + first,
-                                    job->dy + index * channels + first, sums);
+                accumulate_products(count, x + from + first, host_element(o->m[2], index, first),
+                                    sums);
             }
         }
         for (int64_t c = 0; c < count; c++) {
-            job->dweight[(first + c) * taps_of(s) + k] += (float)sums[c];
+            dweight[(first + c) * taps_of(s) + k] += (float)sums[c];
         }
     }
 }
@@ -118,11 +122,7 @@ grail_status cpu_depthwise(const operation *o)
 {
     float *weight = NULL;
     CHECK(transpose(o->m[1], &weight));
-    depthwise_job job = {.shape = o->with.conv,
-                         .x = o->m[0].memory,
-                         .weight = weight,
-                         .bias = o->m[2].memory,
-                         .y = o->m[3].memory};
+    depthwise_job job = {o, weight};
     parallel_for(o->m[3].rows, host_rows_grain(matrix_count(o->m[1])), convolve_positions, &job);
     memory_free(weight);
     return GRAIL_OK;
@@ -133,18 +133,13 @@ grail_status cpu_depthwise_gradient(const operation *o)
     const conv_shape *s = o->with.conv;
     float *weight = NULL;
     CHECK(transpose(o->m[1], &weight));
-    depthwise_job job = {.shape = s,
-                         .x = o->m[0].memory,
-                         .weight = weight,
-                         .dy = o->m[2].memory,
-                         .dx = o->m[3].memory,
-                         .dweight = o->m[4].memory};
-    if (job.dx != NULL) {
+    depthwise_job job = {o, weight};
+    if (o->m[3].memory != NULL) {
         parallel_for(s->samples, 1, return_samples, &job);
     }
-    if (job.dweight != NULL) {
+    if (o->m[4].memory != NULL) {
         const int64_t pieces = (s->channels_out + CHANNELS - 1) / CHANNELS;
-        parallel_for(pieces * taps_of(s), 1, sum_taps, &job);
+        parallel_for(pieces * taps_of(s), 1, sum_taps, (void *)(uintptr_t)o);
     }
     memory_free(weight);
     return GRAIL_OK;

@@ -97,36 +97,40 @@ static bool kernel_suits(const char *kernel, const char *suitable)
            (strcmp(suitable, "haswell") == 0 && strncmp(kernel, "zen", 3) == 0);
 }
 
-static const char *remedy_text(const cpu_probe *p, blas_choice choice)
+static const char *remedy_text(const char *kernel, blas_choice choice)
 {
-    if (kernel_suits(p->kernel, p->suitable_kernel)) {
+    const char *suitable = blas_suitable_kernel();
+    if (kernel_suits(kernel, suitable)) {
         return NULL;
     }
     if (choice == BLAS_CHOICE_USER) {
         return "unset BLIS_ARCH_TYPE; grail then chooses a faster kernel for this CPU";
     }
-    return strcmp(p->suitable_kernel, "skx") == 0
+    return strcmp(suitable, "skx") == 0
                ? "set BLIS_ARCH_TYPE=0 (skx) in the environment; BLIS does not know this CPU"
                : "set BLIS_ARCH_TYPE=3 (haswell) in the environment; BLIS does not know this CPU";
 }
 
-void cpu_probe_fill(cpu_probe *out)
+void cpu_probe_fill(grail_machine *out)
 {
     const machine_memory memory = machine_memory_read("");
-    cpu_probe p = {.cores = usable_cores(), .threads = parallel_threads(), .blas_name = "BLIS"};
-    if (!read_value("/proc/cpuinfo", "model name", p.model, sizeof p.model)) {
-        snprintf(p.model, sizeof p.model, "unknown");
+    const char *kernel = blas_kernel();
+    *out = (grail_machine){
+        .cores = usable_cores(),
+        .threads = parallel_threads(),
+        .blas_name = "BLIS",
+        .blas_version = blas_version(),
+        .onednn_version = onednn_version(),
+        .kernel = kernel,
+        .kernel_choice = choice_text(blas_kernel_choice()),
+        .remedy = remedy_text(kernel, blas_kernel_choice()),
+        .memory_total = memory.total,
+        .memory_available = memory.available,
+    };
+    if (!read_value("/proc/cpuinfo", "model name", out->cpu, sizeof out->cpu)) {
+        snprintf(out->cpu, sizeof out->cpu, "unknown");
     }
-    list_features(p.features, sizeof p.features);
-    p.kernel = blas_kernel();
-    p.blas_version = blas_version();
-    p.onednn_version = onednn_version();
-    p.kernel_choice = choice_text(blas_kernel_choice());
-    p.suitable_kernel = blas_suitable_kernel();
-    p.remedy = remedy_text(&p, blas_kernel_choice());
-    p.memory_total = memory.total;
-    p.memory_available = memory.available;
-    *out = p;
+    list_features(out->features, sizeof out->features);
 }
 
 enum { ORDER = 2048 };

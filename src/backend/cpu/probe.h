@@ -4,28 +4,13 @@
 
 #include "base/status.h"
 
+#include <grail/machine.h>
+
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-typedef struct cpu_probe {
-    char model[128];       /* "unknown" where the system does not say */
-    char features[256];    /* those of interest that are present, "avx2 fma avx512f ..." */
-    int cores;             /* that this process may use */
-    int threads;           /* that products run on */
-    const char *blas_name; /* static, as are the texts below */
-    const char *blas_version;
-    const char *onednn_version;
-    const char *kernel;          /* kernel set in use */
-    const char *kernel_choice;   /* who chose it, in words */
-    const char *suitable_kernel; /* for these features; NULL when BLAS decides */
-    const char *remedy;   /* what to do when the kernel does not suit the CPU; NULL when it does */
-    int64_t memory_total; /* bytes, -1 when unknown */
-    int64_t memory_available;
-} cpu_probe;
-
-/** Fills `out`; chooses the BLAS kernel when that was not done yet. */
-void cpu_probe_fill(cpu_probe *out);
+/** Fills in what the machine is, all but rates and the precision; chooses the BLAS kernel when that
+ * was not done yet. The CPU is "unknown" where the system does not say. */
+void cpu_probe_fill(grail_machine *out);
 
 typedef struct cpu_speed {
     double sgemm_gflops;
