@@ -364,6 +364,31 @@ def randomise(model, x):
     model.eval()
 
 
+SAVED_AS = {"lm_head.weight": "embed_out.weight"}  # where files have another name than the module
+
+
+def set_heads(module):
+    """Attention takes its number of heads from the widths of its own projections."""
+    projections = [getattr(module, name, None) for name in ("out_proj", "o_proj", "c_proj", "dense")]
+    last = next((p for p in projections if hasattr(p, "weight")), None)
+    size = getattr(module, "head_dim", None) or getattr(module, "head_size", None)
+    if last is None or not isinstance(size, int):
+        return
+    transposed = type(last).__name__ == "Conv1D"
+    width = last.weight.shape[0 if transposed else 1]
+    for name in ("num_heads", "num_attention_heads"):
+        if hasattr(module, name):
+            setattr(module, name, width // size)
+    keys = getattr(module, "k_proj", None)
+    for name in ("num_key_value_heads", "num_kv_heads"):
+        if hasattr(module, name) and (keys is not None or name == "num_kv_heads"):
+            setattr(module, name, keys.weight.shape[0] // size if keys is not None else
+                    (module.query_key_value.weight.shape[0] // size - width // size) // 2)
+    for name in ("split_size", "embed_dim", "hidden_size"):
+        if transposed and hasattr(module, name):
+            setattr(module, name, width)
+
+
 def fitted(model, state):
     """The network with the tensors of `state` in place of its own, of whatever shape."""
     left = dict(state)
@@ -371,10 +396,15 @@ def fitted(model, state):
         for own in (module._parameters, module._buffers):
             for leaf in own:
                 full = f"{name}.{leaf}" if name else leaf
+                full = full if full in left else SAVED_AS.get(full, full)
                 if full in left:
                     value = left.pop(full)
                     own[leaf] = torch.nn.Parameter(value) if own is module._parameters else value
     assert not left, f"no place for {next(iter(left))}"
+    for module in model.modules():
+        if type(module).__name__ == "Conv1D":
+            module.nf = module.weight.shape[1]
+        set_heads(module)
     return model
 
 
