@@ -258,15 +258,16 @@ def transformers_cases():
     own = {"OPT": {"ffn_dim": 160, "word_embed_proj_dim": 64},
            "Falcon": {"new_decoder_architecture": True, "num_kv_heads": 4,
                       "ffn_hidden_size": 160}}
+    # norms over all heads pin them, or the class divides its width by their number
+    whole_heads = ("Olmo2", "Olmo3", "StableLm", "Falcon", "GPT2", "GPTNeoX", "OPT")
     models = {"GPT2": "GPT2LMHeadModel", "Bert": "BertForMaskedLM"}
     for name, words in decoders.items():
         sizes = DECODER | (experts if "experts" in words else {})
         sizes |= own.get(name, {})
         model = models.get(name, f"{name}ForCausalLM")
         config = "Gemma3TextConfig" if name == "Gemma3" else f"{name}Config"
-        # norms over all heads pin them
         yield Case("transformers", model, words, made(config, model, sizes),
-                   sparsity="ffn=0.3" if name in ("Olmo2", "Olmo3") else "ffn=0.3,heads=0.25")
+                   sparsity="ffn=0.3" if name in whole_heads else "ffn=0.3,heads=0.25")
     t5 = {"d_model": 64, "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": 96}
     yield Case("transformers", "T5ForConditionalGeneration", "encoder and a decoder",
                made("T5Config", "T5ForConditionalGeneration", t5))
