@@ -42,8 +42,8 @@ static bool is_mixed(const plan *p, observed_target target)
            (target == OBSERVES_DENSE_OUTPUT || target == OBSERVES_DENSE_PRODUCT);
 }
 
-/* Rows are weighted by the sum behind the consumer. Through a BatchNorm the consumer's own output
- * is on another scale, so its rows count alike. */
+/* Rows are weighted by the sum behind the consumer, or where a norm of rows stands between by the
+ * consumer's output. Through a BatchNorm that is on another scale, so its rows count alike. */
 static bool is_weighted(const compression_request *request, int consumer, observed_target target)
 {
     const consumer_tail tail = consumer_tail_of(request->graph, consumer);

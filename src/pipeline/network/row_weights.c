@@ -6,7 +6,8 @@
 
 #include <math.h>
 
-/* squares[rows] = |output_t + skip_t|^2 in the dense network. */
+/* squares[rows] = |output_t + skip_t|^2 in the dense network; |output_t|^2 where a norm divides by
+ * that before the sum. */
 static grail_status square_sums(const calibration_network *network, int consumer, int64_t rows,
                                 double *squares)
 {
@@ -14,8 +15,12 @@ static grail_status square_sums(const calibration_network *network, int consumer
     const graph *g = network->request->graph;
     const execution *dense = network->dense.execution;
     const matrix output = execution_value(dense, g->nodes[consumer].output);
-    const matrix skip = execution_value(dense, consumer_tail_of(g, consumer).skip);
+    const consumer_tail tail = consumer_tail_of(g, consumer);
+    const matrix skip = execution_value(dense, tail.skip);
     matrix sum = {0};
+    if (tail.row_norm != GRAPH_NONE) {
+        return row_squares(output, rows, squares);
+    }
     TRY(matrix_pool_take(network->pool, output.rows, output.columns, &sum));
     TRY(matrix_add(output, skip, sum));
     TRY(row_squares(sum, rows, squares));

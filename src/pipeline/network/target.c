@@ -3,6 +3,7 @@
 #include "backend/operations.h"
 #include "graph/operators.h"
 #include "pipeline/request/consumer_tail.h"
+#include "stats/row_squares.h"
 
 #include <math.h>
 
@@ -59,9 +60,9 @@ static grail_status copy_with_means(const calibration_network *network, const cu
     return GRAIL_OK;
 }
 
-/* For each channel sqrt(variance + epsilon) / weight: the change before a BatchNorm that changes
- * its output by 1. Channels with a weight near zero get 0, because their input hardly affects the
- * output. */
+/* For each channel sqrt(variance + epsilon) / weight, or 1 / weight without a variance: the change
+ * before a norm that changes its output by 1. Channels with a weight near zero get 0, because their
+ * input hardly affects the output. */
 static grail_status inverse_scale(parameter_store *parameters, const node *norm, int64_t width,
                                   float *out)
 {
@@ -72,14 +73,17 @@ static grail_status inverse_scale(parameter_store *parameters, const node *norm,
     int64_t count = 0;
     double largest = 0.0;
     TRY(parameter_store_read_f32(parameters, norm->weight, &weight, &count));
-    TRY(parameter_store_read_f32(parameters, norm->variance, &variance, &count));
+    if (norm->variance != GRAPH_NONE) {
+        TRY(parameter_store_read_f32(parameters, norm->variance, &variance, &count));
+    }
     for (int64_t k = 0; k < width; k++) {
         largest = fmax(largest, fabs((double)weight[k]));
     }
     for (int64_t k = 0; k < width; k++) {
         const bool off = fabs((double)weight[k]) <= smallest * largest;
-        out[k] = off ? 0.0F
-                     : (float)(sqrt((double)variance[k] + norm->norm.epsilon) / (double)weight[k]);
+        const double deviation =
+            variance == NULL ? 1.0 : sqrt((double)variance[k] + norm->norm.epsilon);
+        out[k] = off ? 0.0F : (float)(deviation / (double)weight[k]);
     }
 out:
     memory_free(weight);
@@ -118,9 +122,29 @@ out:
     return status;
 }
 
-/* Y += (dense skip - compressed skip), converted to the input of the BatchNorm if one stands
- * between. With this target the sum after the Add is that of the dense network. `rows` is the axis
- * of the consumer's outputs. */
+/* Rows of X *= sqrt(mean(y^2) + epsilon) of the rows of Y, by which a norm divides them. */
+static grail_status scale_rows_by_norm(const node *norm, matrix y, matrix x)
+{
+    grail_status status = GRAIL_OK;
+    double *factor = NULL;
+    matrix row = {0};
+    TRY(memory_new_unset(&factor, (size_t)y.rows, sizeof factor[0]));
+    TRY(row_squares(y, y.rows, factor));
+    for (int64_t t = 0; t < y.rows; t++) {
+        factor[t] = sqrt(factor[t] / (double)y.columns + norm->norm.epsilon);
+    }
+    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, y.rows, &row));
+    TRY(matrix_upload(row, factor));
+    TRY(matrix_scale_rows(row, x, x));
+out:
+    matrix_free(&row);
+    memory_free(factor);
+    return status;
+}
+
+/* Y += (dense skip - compressed skip), converted to the input of the norm if one stands between: to
+ * first order, where it norms rows. With this target the sum after the Add is that of the dense
+ * network. `rows` is the axis of the consumer's outputs. */
 static grail_status add_drift(const calibration_network *network, const cut_axis *rows,
                               const consumer_tail *tail, matrix y)
 {
@@ -131,12 +155,15 @@ static grail_status add_drift(const calibration_network *network, const cut_axis
     TRY(copy_with_means(network, rows, execution_value(network->dense.execution, tail->skip),
                         &drift));
     TRY(matrix_subtract(drift, compressed, drift));
-    if (tail->batch_norm != GRAPH_NONE) {
+    const int norm = tail->batch_norm != GRAPH_NONE ? tail->batch_norm : tail->row_norm;
+    if (norm != GRAPH_NONE) {
         TRY(memory_new(&scale, (size_t)compressed.columns, sizeof scale[0]));
-        TRY(inverse_scale(network->current.parameters,
-                          &network->request->graph->nodes[tail->batch_norm], compressed.columns,
-                          scale));
+        TRY(inverse_scale(network->current.parameters, &network->request->graph->nodes[norm],
+                          compressed.columns, scale));
         TRY(scale_columns(network->pool, scale, drift));
+    }
+    if (tail->row_norm != GRAPH_NONE) {
+        TRY(scale_rows_by_norm(&network->request->graph->nodes[norm], y, drift));
     }
     TRY(matrix_add(y, drift, y));
 out:

@@ -4,11 +4,15 @@
 
 consumer_tail consumer_tail_of(const graph *g, int consumer)
 {
-    consumer_tail tail = {.batch_norm = GRAPH_NONE, .skip = GRAPH_NONE};
+    consumer_tail tail = {.batch_norm = GRAPH_NONE, .row_norm = GRAPH_NONE, .skip = GRAPH_NONE};
     int value = g->nodes[consumer].output;
     int next = graph_sole_reader(g, value);
     if (next != GRAPH_NONE && node_has_moments(&g->nodes[next])) {
         tail.batch_norm = next;
+    } else if (next != GRAPH_NONE && operator_of(&g->nodes[next])->keeps_zeros) {
+        tail.row_norm = next;
+    }
+    if (tail.batch_norm != GRAPH_NONE || tail.row_norm != GRAPH_NONE) {
         value = g->nodes[next].output;
         next = graph_sole_reader(g, value);
     }

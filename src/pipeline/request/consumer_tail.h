@@ -9,6 +9,7 @@
 /** The nodes between a consumer and the residual Add that reads its output. */
 typedef struct consumer_tail {
     int batch_norm; /* the BatchNorm between them, or GRAPH_NONE */
+    int row_norm;   /* the norm of each row between them, or GRAPH_NONE */
     int skip; /* the Add's other operand if it is computed before the consumer, or GRAPH_NONE */
 } consumer_tail;
 consumer_tail consumer_tail_of(const graph *g, int consumer);

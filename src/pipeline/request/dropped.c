@@ -69,14 +69,15 @@ static bool begins_dropped(const graph *g, const site_list *sites, const plan *p
     return false;
 }
 
-/* Through a BatchNorm the stream is on another scale, so nothing is aimed at behind it. */
+/* Through a norm the stream is on another scale, so nothing is aimed at behind it. */
 stream_goal dropped_goal_of(const graph *g, const site_list *sites, const plan *p, int consumer)
 {
     stream_goal goal = {.value = GRAPH_NONE};
     sublayer next;
     const consumer_tail tail = consumer_tail_of(g, consumer);
     const int add = graph_sole_reader(g, g->nodes[consumer].output);
-    if (tail.skip == GRAPH_NONE || tail.batch_norm != GRAPH_NONE || add != consumer + 1) {
+    if (tail.skip == GRAPH_NONE || tail.batch_norm != GRAPH_NONE || tail.row_norm != GRAPH_NONE ||
+        add != consumer + 1) {
         return goal;
     }
     int reached = g->nodes[add].output;

@@ -2,7 +2,9 @@
 #include "vision_lab.h"
 #include "vision_sites.h"
 
+#include "arch/model.h"
 #include "pipeline/network/mixed_rows.h"
+#include "pipeline/request/consumer_tail.h"
 #include "support/matrices.h"
 
 #include <math.h>
@@ -46,6 +48,59 @@ static void without_drift_all_targets_are_one(void **state)
         const char *mixed = run(&l, options, "mixed");
         assert_true(largest_weight_difference(dense, mixed) < 1e-5);
         assert_near(share_of(mixed, SITES - 1), 1.0, 1e-6);
+        lab_close(&l);
+    }
+}
+
+/* Consumers of the second layer, and where the sums behind them are found. */
+static void a_norm_may_stand_between_a_consumer_and_its_sum(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model;
+        bool norms;
+    } cases[] = {{"gemma2", true}, {"olmo2", true}, {"llama3", false}, {"cohere", false}};
+    static const char *const consumers[] = {"model.layers.1.self_attn.o_proj.weight",
+                                            "model.layers.1.mlp.down_proj.weight"};
+    for (int i = 0; i < 8; i++) {
+        grail_model *m = NULL;
+        assert_ok(grail_model_open(lab_golden(cases[i / 2].model), &m));
+        const graph *g = m->graph;
+        const int weight = graph_find_parameter(g, consumers[i % 2]);
+        int consumer = 0;
+        while (g->nodes[consumer].weight != weight) {
+            consumer++;
+        }
+        const consumer_tail tail = consumer_tail_of(g, consumer);
+        const int add = consumer + (cases[i / 2].norms ? 2 : 1);
+        assert_int_equal(tail.row_norm, cases[i / 2].norms ? consumer + 1 : GRAPH_NONE);
+        assert_int_equal(tail.batch_norm, GRAPH_NONE);
+        assert_int_equal(g->nodes[add].kind, NODE_ADD);
+        assert_int_equal(tail.skip, g->nodes[add].inputs[0]);
+        grail_model_close(m);
+    }
+}
+
+/* Half of the heads and 0.4 of the neurons of a network whose branches are normed. The dense target
+ * of a fit with drift and weights stays finite, also where the norm's weight is small. */
+static void fits_through_a_norm_are_finite_and_no_worse_than_none(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"gemma2", "gemma3", "glm4", "olmo2"};
+    for (int i = 0; i < 4; i++) {
+        lab l;
+        double divergence[2];
+        lab_open(&l);
+        grail_compress_options options = lab_options(&l, lab_f32(&l, models[i], "dense-f32"), NULL);
+        for (int k = 0; k < 2; k++) {
+            options.fit.compensate = k == 0 ? "none" : "full";
+            options.fit.token_weights = k == 0 ? NULL : "stream";
+            options.fit.refit = NULL;
+            options.output.path = lab_path(&l, options.fit.compensate);
+            assert_ok(lab_compress(&options));
+            divergence[k] = compare_models(options.read.model, options.output.path, "cpu").mean_kl;
+        }
+        assert_true(divergence[1] < divergence[0]);
         lab_close(&l);
     }
 }
@@ -181,6 +236,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_drift_all_targets_are_one),
+        cmocka_unit_test(a_norm_may_stand_between_a_consumer_and_its_sum),
+        cmocka_unit_test(fits_through_a_norm_are_finite_and_no_worse_than_none),
         cmocka_unit_test(behind_cuts_the_target_lies_between_the_others),
         cmocka_unit_test(convolutions_without_drift_have_one_target),
         cmocka_unit_test(rows_are_mixed_by_the_share_of_their_batch),
