@@ -258,8 +258,8 @@ def transformers_cases():
     own = {"OPT": {"ffn_dim": 160, "word_embed_proj_dim": 64},
            "Falcon": {"new_decoder_architecture": True, "num_kv_heads": 4,
                       "ffn_hidden_size": 160}}
-    # norms over all heads pin them, or the class divides its width by their number
-    whole_heads = ("Olmo2", "Olmo3", "StableLm", "Falcon", "GPT2", "GPTNeoX", "OPT")
+    # norms over all heads pin them
+    whole_heads = ("Olmo2", "Olmo3")
     models = {"GPT2": "GPT2LMHeadModel", "Bert": "BertForMaskedLM"}
     for name, words in decoders.items():
         sizes = DECODER | (experts if "experts" in words else {})
