@@ -27,7 +27,7 @@ static grail_status measure_chunk(parameter_store *store, const token_windows *w
     const int64_t scored = count * (windows->length - 1);
     TRY(memory_new_unset(&losses, (size_t)scored, sizeof losses[0]));
     TRY(forward_begin(&f, store->model, store, windows, first, count));
-    TRY(token_losses(&f, 0, losses));
+    TRY(token_losses(&f, targets_of_windows(windows), 0, losses));
     for (int64_t i = 0; i < scored; i++) {
         const double nll = entropy_of(&losses[i]);
         sums->sum += nll;

@@ -109,10 +109,10 @@ static grail_status panel_logits(const forward_pass *f, const head_panel *p, int
 
 /* Adds the logits of some positions, of a panel or (NULL) of the complete head. */
 static grail_status add_positions(forward_pass *f, const head_panel *p, int64_t window,
-                                  int64_t from, int64_t rows, entropy_sums *out)
+                                  int64_t from, int64_t rows, const int32_t *targets,
+                                  entropy_sums *out)
 {
     matrix logits = {0};
-    const int32_t *targets = f->windows->ids + window * f->windows->length + from + 1;
     if (p == NULL) {
         CHECK(forward_logits(f, window, from, rows, &logits));
     } else {
@@ -121,20 +121,22 @@ static grail_status add_positions(forward_pass *f, const head_panel *p, int64_t 
     return matrix_cross_entropy(logits, p == NULL ? 0 : p->first, targets, out);
 }
 
-/* Positions 0 .. length-2 predict tokens 1 .. length-1. */
-static grail_status add_windows(forward_pass *f, const head_panel *p, entropy_sums *out)
+static grail_status add_windows(forward_pass *f, const head_panel *p, token_targets targets,
+                                entropy_sums *out)
 {
-    const int64_t scored = f->windows->length - 1;
-    for (int64_t w = 0; w < f->count; w++) {
-        for (int64_t from = 0; from < scored; from += FORWARD_ROWS) {
-            const int64_t rows = scored - from < FORWARD_ROWS ? scored - from : FORWARD_ROWS;
-            CHECK(add_positions(f, p, f->first + w, from, rows, out + w * scored + from));
+    for (int64_t w = f->first; w < f->first + f->count; w++, out += targets.count) {
+        const int32_t *ids = targets.ids + w * targets.stride;
+        for (int64_t i = 0; i < targets.count; i += FORWARD_ROWS) {
+            const int64_t left = targets.count - i;
+            const int64_t rows = left < FORWARD_ROWS ? left : FORWARD_ROWS;
+            CHECK(add_positions(f, p, w, targets.first + i, rows, ids + i, out + i));
         }
     }
     return GRAIL_OK;
 }
 
-static grail_status add_panels(forward_pass *f, int64_t most, entropy_sums *out)
+static grail_status add_panels(forward_pass *f, int64_t most, token_targets targets,
+                               entropy_sums *out)
 {
     grail_status status = GRAIL_OK;
     head_panel p = {0};
@@ -144,15 +146,21 @@ static grail_status add_panels(forward_pass *f, int64_t most, entropy_sums *out)
     const int64_t vocabulary = f->model->graph->parameters[p.head->weight].shape[0];
     for (int64_t first = 0; first < vocabulary; first += most) {
         TRY(read_panel(f, first, vocabulary - first < most ? vocabulary - first : most, &p));
-        TRY(add_windows(f, &p, out));
+        TRY(add_windows(f, &p, targets, out));
     }
 out:
     head_panel_fini(&p);
     return status;
 }
 
-grail_status token_losses(forward_pass *f, int64_t panel, entropy_sums *out)
+token_targets targets_of_windows(const token_windows *windows)
+{
+    return (token_targets){
+        .ids = windows->ids + 1, .stride = windows->length, .count = windows->length - 1};
+}
+
+grail_status token_losses(forward_pass *f, token_targets targets, int64_t panel, entropy_sums *out)
 {
     const int64_t most = rows_at_once(f, panel == 0 ? PANEL_BYTES : panel);
-    return most == 0 ? add_windows(f, NULL, out) : add_panels(f, most, out);
+    return most == 0 ? add_windows(f, NULL, targets, out) : add_panels(f, most, targets, out);
 }

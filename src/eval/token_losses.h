@@ -6,14 +6,25 @@
 #include "backend/operations.h"
 #include "eval/forward.h"
 
+/** What the positions of windows are scored on: position first + i of window w on ids[w * stride +
+ * i], for i below `count`. */
+typedef struct token_targets {
+    const int32_t *ids;
+    int64_t stride, first, count;
+} token_targets;
+
+/** The next token of each position but the last: tokens 1 .. length - 1. */
+token_targets targets_of_windows(const token_windows *windows);
+
 /**
- * out[count * (length - 1)]: the sums of -log p(token | tokens before it) over the vocabulary, for
- * tokens 1 .. length - 1 of the windows of a pass, window after window. A head of more than `panel`
- * bytes (0 = 64 MiB) of the backend's values is read from the checkpoint in panels of so many, each
- * once for all windows, and not kept; where its rows cannot be read on their own, or a store holds
- * it, it is used whole. A NaN or infinity among the logits is GRAIL_ERROR_NUMERIC.
- * Source: docs/numerics.md, Perplexity.
+ * out[count of windows * targets.count]: the sums of -log p(target | tokens up to the position)
+ * over the vocabulary, window after window of a pass. A head of more than `panel` bytes (0 = 64
+ * MiB) of the backend's values is read from the checkpoint in panels of so many, each once for all
+ * windows, and not kept; where its rows cannot be read on their own, or a store holds it, it is
+ * used whole. A NaN or infinity among the logits is GRAIL_ERROR_NUMERIC. Source: docs/numerics.md,
+ * Perplexity.
  */
-grail_status token_losses(forward_pass *f, int64_t panel, entropy_sums *out) GRAIL_MUST_CHECK;
+grail_status token_losses(forward_pass *f, token_targets targets, int64_t panel,
+                          entropy_sums *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -59,7 +59,7 @@ static grail_status measure(const fixture *f, parameter_store *store, int64_t fi
     const int64_t scored = count * (f->windows.length - 1);
     TRY(memory_new(&sums, (size_t)scored, sizeof sums[0]));
     TRY(forward_begin(&pass, f->model, store, &f->windows, first, count));
-    TRY(token_losses(&pass, bytes, sums));
+    TRY(token_losses(&pass, targets_of_windows(&f->windows), bytes, sums));
     for (int64_t i = 0; i < scored; i++) {
         nll[i] = entropy_of(&sums[i]);
     }
