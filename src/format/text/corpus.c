@@ -158,22 +158,15 @@ static grail_status lacks_field(const corpus *c)
     return error_about(status, "field");
 }
 
-static grail_status read_document(corpus *c, const unsigned char *line, size_t size,
-                                  corpus_piece *out)
+static grail_status read_field(const corpus *c, corpus_piece *out)
 {
-    grail_status status = GRAIL_OK;
     const char *text = NULL;
-    TRY(json_parse("document", line, size, &c->document));
-    TRY(json_get_string("document", c->document, c->field, NULL, &text));
+    CHECK(json_get_string("document", c->document, c->field, NULL, &text));
     if (text == NULL) {
-        TRY(lacks_field(c));
+        return lacks_field(c);
     }
     *out = (corpus_piece){.text = text, .size = strlen(text), .ends_document = true};
-out:
-    if (status != GRAIL_OK) {
-        error_prefix("line %lld", (long long)c->line_number);
-    }
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status too_long(const corpus *c)
@@ -212,22 +205,46 @@ static grail_status next_line(corpus *c, const unsigned char **line, size_t *siz
     return GRAIL_OK;
 }
 
+/* Parses the next line that is not blank; c->document is NULL at the end. */
+static grail_status next_object(corpus *c, const unsigned char **line, size_t *size)
+{
+    bool found = false;
+    json_decref(c->document);
+    c->document = NULL;
+    do {
+        CHECK(next_line(c, line, size, &found));
+        const size_t valid = found ? utf8_valid_prefix(*line, *size) : 0;
+        if (found && valid != *size) {
+            return not_utf8(c->line_begin + valid, (*line)[valid]);
+        }
+    } while (found && is_blank(*line, *size));
+    return found ? error_in(json_parse("document", *line, *size, &c->document), "line %lld",
+                            (long long)c->line_number)
+                 : GRAIL_OK;
+}
+
 static grail_status next_document(corpus *c, corpus_piece *out, bool *found)
 {
     const unsigned char *line = NULL;
     size_t size = 0;
-    json_decref(c->document);
-    c->document = NULL;
-    do {
-        CHECK(next_line(c, &line, &size, found));
-        const size_t valid = utf8_valid_prefix(line, size);
-        if (valid != size) {
-            return not_utf8(c->line_begin + valid, line[valid]);
-        }
-    } while (*found && is_blank(line, size));
-    if (*found) {
-        CHECK(read_document(c, line, size, out));
+    CHECK(next_object(c, &line, &size));
+    *found = c->document != NULL;
+    return *found ? error_in(read_field(c, out), "line %lld", (long long)c->line_number) : GRAIL_OK;
+}
+
+grail_status corpus_next_object(corpus *c, const json_t **document, int64_t *number)
+{
+    const unsigned char *line = NULL;
+    size_t size = 0;
+    if (!c->ended) {
+        CHECK(error_in(next_object(c, &line, &size), "%s", c->path));
+        c->ended = c->document == NULL;
     }
+    if (!c->ended) {
+        take_text(c, (const char *)line, size);
+    }
+    *document = c->ended ? NULL : c->document;
+    *number = c->line_number;
     return GRAIL_OK;
 }
 
