@@ -1,6 +1,8 @@
-/* grail eval: the perplexity of a model that reads text, or the accuracy of one that reads images,
- * with everything needed to compare it with another measurement. */
+/* grail eval: the perplexity of a model that reads text or its scores in zero-shot tasks, or the
+ * accuracy of one that reads images, with everything needed to compare it with another measurement.
+ */
 #include "commands.h"
+#include "eval_tasks.h"
 #include "input_options.h"
 #include "notices.h"
 #include "print.h"
@@ -19,6 +21,7 @@ static bool as_json, quiet;
 /* options for text */
 static grail_text_source source;
 static int64_t windows;
+static grail_task_options tasks;
 /* options for images */
 static image_options images;
 static int64_t image_count;
@@ -28,18 +31,20 @@ static const option table[] = {
      .help =
          "evaluation data. Text: .txt, .jsonl, .jsonl.gz, or token ids as .npy. Images: CIFAR-10 "
          "batches, or one folder of JPEG and PNG files per class",
-     .need = REQUIRED, .field = "path"},
+     .field = "path"},
+    FIELDS_OF(GROUP_INPUT, grail_task_option_at, GRAIL_SUBJECT_READ, tasks),
     SET_OPTION(settings),
     FIELDS_OF(GROUP_INPUT, grail_text_option_at, GRAIL_SUBJECT_READ, source),
     {GROUP_MEASURE, "windows", OPTION_INTEGER, &windows, "N", NULL,
-     .help = "measure only the first N windows (all)"},
+     .help = "measure only the first N windows (all)", .only_with = "data"},
     IMAGE_OPTIONS(images, "test"),
     {GROUP_INPUT, "labels", OPTION_TEXT, &images.source.labels, "FILE", NULL,
      .help = "CSV file with lines \"file,class index\", for images whose folders do not name the "
-             "class"},
+             "class",
+     .only_with = "data"},
     {GROUP_MEASURE, "images", OPTION_INTEGER, &image_count, "N", NULL,
      .help = "measure only N images, evenly spaced over the data, the same in every run (all)",
-     .field = "count"},
+     .only_with = "data", .field = "count"},
     THREADS_OPTION(threads),
     PRECISION_OPTION(compute.precision, "auto"),
     BACKEND_OPTION(compute.backend),
@@ -237,7 +242,9 @@ static int evaluate(const char *path)
         code = check_kind(path, facts.reads_images != 0);
     }
     if (status == GRAIL_OK && code == EXIT_OK) {
-        code = facts.reads_images != 0 ? evaluate_images(path, model) : evaluate_text(path, model);
+        code = tasks.tasks != NULL ? evaluate_tasks(path, model, &tasks, &compute, quiet, as_json)
+               : facts.reads_images != 0 ? evaluate_images(path, model)
+                                         : evaluate_text(path, model);
     }
     if (status == GRAIL_OK && code == EXIT_OK) {
         print_notices(path, model, image_options_follow_model(&images));
@@ -254,6 +261,11 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
+    if (data == NULL && (tasks.tasks == NULL || tasks.directory == NULL)) {
+        print_error("grail eval: give --data PATH, or --tasks NAMES and --task-data DIR; see grail "
+                    "eval --help\n");
+        return EXIT_USAGE;
+    }
     if (threads > 0) {
         grail_set_threads((int)threads);
     }
@@ -263,6 +275,7 @@ static int run(int argc, char **argv)
 static const char *const examples[] = {
     "grail eval demo/model --data demo/held-out.txt",
     "grail eval demo/vision/cnn.pth --data demo/vision/test",
+    "grail eval demo/model --tasks piqa,boolq --task-data tests/golden/tasks",
     NULL,
 };
 
@@ -272,8 +285,8 @@ const command command_eval = {
     .positional_count = 1,
     .summary = "measure perplexity or accuracy, and state what it depends on",
     .details =
-        "Measures the perplexity of a model that reads text, or the top-1 and top-5 accuracy "
-        "of a model that reads images.",
+        "Measures the perplexity of a model that reads text or its accuracy in zero-shot tasks, or "
+        "the top-1 and top-5 accuracy of a model that reads images.",
     .examples = examples,
     .run = run,
 };

@@ -66,7 +66,7 @@ static grail_status check_context(const grail_model *model, int64_t length)
     return GRAIL_OK;
 }
 
-static grail_status open_tokenizer(const grail_model *model, tokenizer **out)
+grail_status model_tokenizer_open(const grail_model *model, tokenizer **out)
 {
     const checkpoint *c = model->checkpoint;
     return checkpoint_metadata(c) == NULL ? tokenizer_open(checkpoint_directory(c), out)
@@ -96,7 +96,7 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
     options.protocol = (text_protocol)protocol;
     hash[0] = 0;
     if (!name_ends_with(source->path, ".npy") || options.window_bos) {
-        TRY(open_tokenizer(model, &t));
+        TRY(model_tokenizer_open(model, &t));
         snprintf(hash, 65, "%s", tokenizer_hash(t));
     }
     TRY(windows_read(&options, t, model->graph->vocabulary, &read));
@@ -126,7 +126,7 @@ grail_status model_tokenizer_hash(const grail_model *model, char hash[65])
         TRY(tokenizer_exists(checkpoint_directory(model->checkpoint), &exists));
     }
     if (exists) {
-        TRY(open_tokenizer(model, &t));
+        TRY(model_tokenizer_open(model, &t));
         snprintf(hash, 65, "%s", tokenizer_hash(t));
     }
 out:

@@ -25,6 +25,9 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
 /** Whether the fields that are described have values of their ranges. */
 grail_status text_source_check(const grail_text_source *source) GRAIL_MUST_CHECK;
 
+/** Opens the tokenizer of the directory, or of the GGUF file. *out is owned: tokenizer_close. */
+grail_status model_tokenizer_open(const grail_model *model, tokenizer **out) GRAIL_MUST_CHECK;
+
 /** The SHA-256 of the model's tokenizer, "" where its directory has none. */
 grail_status model_tokenizer_hash(const grail_model *model, char hash[65]) GRAIL_MUST_CHECK;
 

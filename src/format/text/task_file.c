@@ -77,17 +77,8 @@ out:
     return status;
 }
 
-static grail_status find_file(const char *directory, const char *name, const task_form *form,
-                              char **out)
+static grail_status lacks_file(const char *directory, const char *name, const task_form *form)
 {
-    const char *const names[] = {name, name, form->name == NULL ? name : form->other_file};
-    const char *const endings[] = {".jsonl", ".jsonl.gz", ""};
-    for (int i = form->name == NULL ? 2 : 0; i < 3 && *out == NULL; i++) {
-        CHECK(names[i] == NULL ? GRAIL_OK : find_one(directory, names[i], endings[i], out));
-    }
-    if (*out != NULL) {
-        return GRAIL_OK;
-    }
     if (form->name == NULL) {
         return error_set(GRAIL_ERROR_IO, "%s: has no file '%s'", directory, name);
     }
@@ -97,6 +88,17 @@ static grail_status find_file(const char *directory, const char *name, const tas
                      directory, name, name, form->other_file == NULL ? "" : " or '",
                      form->other_file == NULL ? "" : form->other_file,
                      form->other_file == NULL ? "" : "'", form->split);
+}
+
+static grail_status find_file(const char *directory, const char *name, const task_form *form,
+                              char **out)
+{
+    const char *const names[] = {name, name, form->name == NULL ? name : form->other_file};
+    const char *const endings[] = {".jsonl", ".jsonl.gz", ""};
+    for (int i = form->name == NULL ? 2 : 0; i < 3 && *out == NULL; i++) {
+        CHECK(names[i] == NULL ? GRAIL_OK : find_one(directory, names[i], endings[i], out));
+    }
+    return *out != NULL ? GRAIL_OK : error_about(lacks_file(directory, name, form), "directory");
 }
 
 static grail_status begin(const char *name, task_documents *d)
