@@ -94,6 +94,9 @@ echo "$(field windows "$out/full.eval.json") windows of $(field context "$out/fu
     "$(field overlap_runs "$out/full.eval.json") of $(field calibration_runs "$out/full.eval.json")" \
     "recorded runs of 24 calibration tokens occur in this text"
 
+say "grail export $out/full -o $out/full.gguf: for llama.cpp, llama-cli -m $out/full.gguf"
+"$grail" export "$out/full" -o "$out/full.gguf"
+
 if (($# == 0)); then
     say "image networks: grail sweep bench/recipes/demo.json -o $out/sweep.jsonl --jobs $jobs"
     "$grail" sweep bench/recipes/demo.json -o "$out/sweep.jsonl" --quiet --jobs "$jobs"

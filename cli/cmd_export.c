@@ -1,4 +1,5 @@
-/* grail export: writes a network that reads images as an ONNX file. */
+/* grail export: writes a network that reads images as an ONNX file, a language model as a GGUF
+ * file. */
 #include "commands.h"
 #include "notices.h"
 #include "print.h"
@@ -6,14 +7,22 @@
 
 #include <grail/grail.h>
 
+#include <string.h>
+
 static const char *output;
 static option_list settings;
+static const char *target, *type;
 static grail_onnx_options chosen;
 static bool as_json;
 
 static const option table[] = {
     {GROUP_OUTPUT, "output", OPTION_TEXT, &output, "FILE", NULL,
-     .help = "ONNX file to write; must not exist; short form: -o", .need = REQUIRED},
+     .help = "file to write; must not exist; short form: -o", .need = REQUIRED},
+    {GROUP_OUTPUT, "to", OPTION_WORD, &target, "FORMAT", WORDS("onnx", "gguf"),
+     .help = "format: onnx or gguf (gguf for language models, onnx for others)"},
+    {GROUP_OUTPUT, "type", OPTION_WORD, &type, "TYPE", WORDS("f32", "f16", "bf16", "q8_0"),
+     .help = "type of the matrices of a GGUF file: f32, f16, bf16 or q8_0 (as they are stored)",
+     .field = "type"},
     {GROUP_OUTPUT, "side", OPTION_INTEGER, &chosen.side, "N", NULL,
      .help = "side of the input images in pixels (the network's, or its preset's)"},
     {GROUP_OUTPUT, "largest", OPTION_SIZE, &chosen.largest, "BYTES", NULL,
@@ -43,32 +52,79 @@ static int print_facts(const grail_onnx_facts *facts)
     return EXIT_OK;
 }
 
+static int print_gguf_facts(const grail_gguf_facts *facts)
+{
+    char bytes[HUMAN_SIZE];
+    if (as_json) {
+        return print_json(json_pack("{s:o, s:o, s:o, s:I, s:I, s:i}", "file", json_text(output),
+                                    "architecture", json_text(facts->architecture), "type",
+                                    json_text(facts->type), "tensors", (json_int_t)facts->tensors,
+                                    "bytes", (json_int_t)facts->bytes, "others", facts->others));
+    }
+    print_out("%s: %s, %s, %s, %lld tensors\n", output, facts->architecture, facts->type,
+              human_bytes((double)facts->bytes, bytes), (long long)facts->tensors);
+    if (facts->others > 0) {
+        print_out("  %d matrices do not fill the blocks of %s and are F16\n", facts->others,
+                  facts->type);
+    }
+    return EXIT_OK;
+}
+
+static int write_gguf(const char *path, const grail_model *model)
+{
+    grail_gguf_facts facts = {0};
+    const grail_gguf_options options = {.type = type};
+    const grail_status status = grail_gguf_write(model, output, &options, &facts);
+    if (status != GRAIL_OK) {
+        return print_failure(status);
+    }
+    print_notices(path, model, false);
+    return print_gguf_facts(&facts);
+}
+
+static int write_onnx(const char *path, const grail_model *model)
+{
+    grail_onnx_facts facts = {0};
+    const grail_status status = grail_onnx_write(model, output, &chosen, &facts);
+    if (status != GRAIL_OK) {
+        return print_failure(status);
+    }
+    print_notices(path, model, false);
+    return print_facts(&facts);
+}
+
+static bool is_text(const grail_model *model)
+{
+    grail_model_facts facts = {0};
+    return grail_model_describe(model, &facts) == GRAIL_OK && facts.reads_images == 0;
+}
+
 static int run(int argc, char **argv)
 {
     const char *path = NULL;
     bool help = false;
     grail_model *model = NULL;
-    grail_onnx_facts facts = {0};
     int code = options_parse(&command_export, table, argc, argv, &path, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
     const grail_model_options options = {.settings = settings.values,
                                          .setting_count = settings.count};
-    grail_status status = grail_model_open_with(path, &options, &model);
-    if (status == GRAIL_OK) {
-        status = grail_onnx_write(model, output, &chosen, &facts);
+    const grail_status status = grail_model_open_with(path, &options, &model);
+    if (status != GRAIL_OK) {
+        code = print_failure(status);
+    } else if (target == NULL ? is_text(model) : strcmp(target, "gguf") == 0) {
+        code = write_gguf(path, model);
+    } else {
+        code = write_onnx(path, model);
     }
-    if (status == GRAIL_OK) {
-        print_notices(path, model, false);
-    }
-    code = status == GRAIL_OK ? print_facts(&facts) : print_failure(status);
     grail_model_close(model);
     return code;
 }
 
 static const char *const examples[] = {
     "grail export demo/vision/cnn.pth -o cnn.onnx",
+    "grail export demo/model -o model.gguf --type f16",
     NULL,
 };
 
@@ -76,10 +132,11 @@ const command command_export = {
     .name = "export",
     .arguments = "MODEL",
     .positional_count = 1,
-    .summary = "write an image network as an ONNX file",
+    .summary = "write an image network as ONNX, a language model as GGUF",
     .details =
         "MODEL is a dense or a narrowed network: a directory, or a file of weights. The ONNX file "
-        "has opset 17, an input \"pixels\" and an output \"logits\"; ONNX Runtime opens it.",
+        "has opset 17, an input \"pixels\" and an output \"logits\"; ONNX Runtime opens it. A GGUF "
+        "file holds the weights, the configuration and the tokenizer.",
     .examples = examples,
     .run = run,
 };

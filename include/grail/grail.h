@@ -25,6 +25,7 @@
 #include <grail/machine.h>
 #include <grail/model.h>
 #include <grail/names.h>
+#include <grail/gguf.h>
 #include <grail/onnx.h>
 #include <grail/options.h>
 #include <grail/plan.h>

@@ -38,6 +38,16 @@ static grail_status put_width(const graph *g, const char *key, width_kind kind, 
                                  : put_array(g, key, kind, out);
 }
 
+grail_status gguf_put_widths(const graph *g, const gguf_family *family, gguf_pairs *out)
+{
+    char key[GGUF_KEY_SIZE];
+    for (int kind = 0; kind < WIDTH_KINDS; kind++) {
+        gguf_family_key(family, width_names[kind], key);
+        CHECK(put_width(g, key, (width_kind)kind, out));
+    }
+    return GRAIL_OK;
+}
+
 /* -- a file that was read
  * -------------------------------------------------------------------------- */
 
@@ -58,8 +68,7 @@ static bool is_cut(const describing *d)
     return cut;
 }
 
-/* "general.file_type" of files whose matrices have this dtype. */
-static int64_t file_type_of(grail_dtype dtype)
+int64_t gguf_file_type(grail_dtype dtype)
 {
     enum { ALL_F32 = 0, MOSTLY_F16 = 1, MOSTLY_Q8_0 = 7, MOSTLY_BF16 = 32 };
     return dtype == GRAIL_DTYPE_F16    ? MOSTLY_F16
@@ -97,7 +106,7 @@ static grail_status put_one(const describing *d, const gguf_value *value, bool c
     const grail_dtype chosen = d->model->written_blocks;
     const char *name = own_name(d->before, value->key);
     if (strcmp(value->key, "general.file_type") == 0 && chosen != GRAIL_DTYPE_COUNT) {
-        return gguf_put_integer(out, value->key, GGUF_U32, file_type_of(chosen));
+        return gguf_put_integer(out, value->key, GGUF_U32, gguf_file_type(chosen));
     }
     if (strcmp(value->key, "general.architecture") == 0) {
         return gguf_put_text(out, value->key, d->after->name);

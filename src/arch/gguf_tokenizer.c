@@ -90,3 +90,9 @@ grail_status gguf_tokenizer_open(const checkpoint *weights, tokenizer **out)
     CHECK(error_in(find_kind(m, &how), "%s", checkpoint_path(weights)));
     return tokenizer_from_gguf(checkpoint_path(weights), m, how, out);
 }
+
+grail_status gguf_tokenizer_put(const checkpoint *weights, int64_t vocabulary_size, gguf_pairs *out)
+{
+    CHECK(gguf_put_text(out, "tokenizer.ggml.model", "gpt2"));
+    return tokenizer_write_gguf(checkpoint_directory(weights), known, KNOWN, vocabulary_size, out);
+}

@@ -8,6 +8,10 @@
 /** Opens the tokenizer of a GGUF file. *out is owned: tokenizer_close. */
 grail_status gguf_tokenizer_open(const checkpoint *weights, tokenizer **out) GRAIL_MUST_CHECK;
 
+/** Puts the tokenizer of a directory as keys of a GGUF file with so many tokens. */
+grail_status gguf_tokenizer_put(const checkpoint *weights, int64_t vocabulary_size,
+                                gguf_pairs *out) GRAIL_MUST_CHECK;
+
 /** What the name of a pre-tokenizer stands for; NULL for an unknown one. */
 const byte_tokenizer *gguf_tokenizer_named(const char *name);
 

@@ -31,7 +31,9 @@ refuses 1 "'net.onnx' exists; remove it or give another name" \
 check "a file that cannot be written is named"
 refuses 2 "grail export: give --output FILE; see" "$grail" export "$vit"
 refuses 1 "cannot write a decoder as ONNX, only a network that reads images; convert the checkpoint with a tool for decoders" \
-    "$grail" export "$golden/llama3" -o out
+    "$grail" export "$golden/llama3" -o out --to onnx
+refuses 1 "reads images, and only language models are written as GGUF; write it as ONNX" \
+    "$grail" export "$vit" -o out --set head_dim=16 --to gguf
 refuses 1 "use images of the size that the network was trained on" \
     "$grail" export "$vit" -o out --set head_dim=16 --side 32
 refuses 1 "cannot create" "$grail" export "$vit" -o nowhere/out --set head_dim=16

@@ -88,3 +88,52 @@ check "a directory reads its only file"
 mkdir only && cp "$gguf/qwen2.gguf" only/m.gguf && echo '{"model_type": "other"}' >only/config.json
 runs "$grail" inspect only
 says "only: qwen2, F32" stdout
+
+check "a directory is written as another program writes it"
+python3 - <<'PYTHON'
+import json
+vocabulary = {chr(33 + i): i for i in range(94)}
+added = [{"id": 94, "content": "<|end|>", "special": True}, {"id": 95, "content": "<x>", "special": False}]
+steps = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+json.dump({"model": {"type": "BPE", "vocab": vocabulary, "merges": []}, "added_tokens": added,
+           "pre_tokenizer": steps}, open("tokenizer.json", "w"))
+PYTHON
+for name in llama3 llama-mha qwen2 qwen3; do
+    cp -r "$golden/$name" "$name" && cp tokenizer.json "$name"
+    runs "$grail" export "$name" -o "$name.gguf"
+    says "$name.gguf: " stdout
+    runs "$grail" logits "$name.gguf" --ids ids.npy -o "$name.logits"
+    runs "$grail" logits "$gguf/$name.gguf" --ids ids.npy -o "$name.other"
+    difference=$(differ "$name.logits" "$name.other")
+    # the divisors of llama3 are taken from frequencies in F32
+    awk "BEGIN { exit !($difference <= ("'"'"$name"'"'" == "'"'"llama3"'"'" ? 1e-5 : 0)) }" || fail "$name: $difference"
+done
+
+check "a network of text is one file with its tokenizer"
+runs "$grail" export "$demo/model" -o demo.gguf
+says "demo.gguf: llama, F16, " stdout
+runs "$grail" eval "$demo/model" --data "$demo/held-out.txt" --context 128 --windows 2 --json
+grep '"mean_nll"\|"stream_tokens"' stdout >expected
+runs "$grail" eval demo.gguf --data "$demo/held-out.txt" --context 128 --windows 2 --json
+grep '"mean_nll"\|"stream_tokens"' stdout | cmp - expected || fail "the evaluation differs"
+
+check "eight bits are written where a matrix fills the blocks"
+runs "$grail" export "$demo/model" --to gguf --type q8_0 -o small.gguf
+(($(stat -c %s small.gguf) < $(stat -c %s demo.gguf) * 6 / 10)) || fail "$(ls -l)"
+runs "$grail" inspect small.gguf
+says "small.gguf: llama, Q8_0" stdout
+refuses 1 "tensor 'token_embd.weight' is quantised (Q8_0)" "$grail" compress small.gguf -o out --sparsity 0.5 --compensate none --selector magnitude-l1
+runs "$grail" compress small.gguf -o halved --sparsity 0.5 --compensate none --selector magnitude-l1 --type f16
+runs "$grail" inspect halved
+says "halved: llama, F16" stdout
+
+check "layers of different widths are written as deci, and what has no form is refused"
+runs "$grail" compress "$demo/model" -o layers2 --sparsity model.layers.1.mlp.down_proj=0.5 --compensate none --selector magnitude-l1 --quiet
+runs "$grail" export layers2 -o layers2.gguf
+says "layers2.gguf: deci" stdout
+runs "$grail" logits layers2 --ids ids.npy -o layers2.logits
+runs "$grail" logits layers2.gguf --ids ids.npy -o layers2.other
+cmp layers2.logits layers2.other || fail "the logits differ"
+refuses 1 "has no tokenizer.json, and a GGUF file holds a tokenizer" "$grail" export "$golden/qwen2" -o out
+refuses 1 "is a GGUF file already" "$grail" export demo.gguf -o out
+refuses 1 "'demo.gguf' exists; remove it or give another name" "$grail" export "$demo/model" -o demo.gguf

@@ -2,7 +2,8 @@
 """Writes the files of gguf/ beside this script.
 
 blocks.gguf, for test_gguf.c: random blocks of every type that grail reads, each with the values that
-gguf-py's dequantize gives it, and a key of every type of value.
+gguf-py's dequantize gives it, those of F32 as its quantize makes Q8_0 of them, and a key of every type of
+value.
 NAME.gguf, for test_logits.c: the decoders of models/ as llama.cpp's converter writes them: gguf-py's
 names of tensors, the rows of q and k in pairs where its LlamaModel has them so, and llama3's scaling as
 a table of divisors.
@@ -64,6 +65,9 @@ def write_blocks():
         values = gguf.dequantize(stored, quant)
         writer.add_tensor(name, stored, raw_dtype=quant)
         writer.add_tensor(name + ".values", numpy.ascontiguousarray(values.reshape(ROWS, COLUMNS), numpy.float32))
+        if name == "F32":
+            made = gguf.quantize(numpy.ascontiguousarray(values.reshape(ROWS, COLUMNS)), gguf.GGMLQuantizationType.Q8_0)
+    writer.add_tensor("made.Q8_0", made, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

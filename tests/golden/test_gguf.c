@@ -3,6 +3,7 @@
 #include "support/support.h"
 
 #include "format/gguf/gguf.h"
+#include "tensor/blocks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +38,18 @@ static void test_blocks_have_the_values_of_gguf_py(void **state)
         assert_memory_equal(values, expected->data, sizeof values);
         assert_int_equal(find_non_finite_stored(stored->dtype, stored->data, ROWS * COLUMNS), -1);
     }
-    assert_int_equal(file->count, 2 * sizeof types / sizeof types[0]);
+    assert_int_equal(file->count, 2 * sizeof types / sizeof types[0] + 1);
+    tensor_file_close(file);
+}
+
+static void values_are_quantised_as_by_gguf_py(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 3 * 512 / 32 };
+    static unsigned char made[BLOCKS * 34];
+    tensor_file *file = open_golden();
+    f32_to_q8_0(tensor_file_find(file, "F32")->data, BLOCKS, made);
+    assert_memory_equal(made, tensor_file_find(file, "made.Q8_0")->data, sizeof made);
     tensor_file_close(file);
 }
 
@@ -113,6 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_have_the_values_of_gguf_py),
+        cmocka_unit_test(values_are_quantised_as_by_gguf_py),
         cmocka_unit_test(test_numbers_of_every_type_are_read),
         cmocka_unit_test(test_texts_and_arrays_are_read),
     };

@@ -4,7 +4,7 @@
 #define GRAIL_FORMAT_TEXT_TOKENIZER_H
 
 #include "base/memory.h"
-#include "format/gguf/gguf.h"
+#include "format/gguf/gguf_write.h"
 
 typedef struct tokenizer tokenizer;
 
@@ -41,6 +41,11 @@ typedef struct byte_tokenizer {
 /** From the keys of a GGUF file: byte-level BPE as `how` says, or pieces with scores for NULL. */
 grail_status tokenizer_from_gguf(const char *name, const gguf_metadata *m,
                                  const byte_tokenizer *how, tokenizer **out) GRAIL_MUST_CHECK;
+/** Puts the tokenizer of a directory, byte-level BPE in a tokenizer.json, as keys of a GGUF file
+ * with so many tokens, but not its kind. known[count] are the names that there are for its steps.
+ */
+grail_status tokenizer_write_gguf(const char *directory, const byte_tokenizer known[], int count,
+                                  int64_t vocabulary_size, gguf_pairs *out) GRAIL_MUST_CHECK;
 void tokenizer_close(tokenizer *t); /* NULL is allowed */
 
 /** The id that the post-processor puts first, or -1. */

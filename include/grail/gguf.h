@@ -1,0 +1,36 @@
+#ifndef GRAIL_GGUF_H
+#define GRAIL_GGUF_H
+
+#include <grail/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct grail_gguf_options {
+    const char *type; /* of matrices: f32, f16, bf16 or q8_0; NULL: as most weights are stored, f16
+                         where that is quantised */
+} grail_gguf_options;
+
+typedef struct grail_gguf_facts {
+    const char *architecture; /* as the file names it; static */
+    const char *type;         /* of matrices; static */
+    int64_t tensors;
+    int64_t bytes; /* of the file */
+    int others;    /* matrices that do not fill the blocks of the type, and are F16 */
+} grail_gguf_facts;
+
+/**
+ * Writes a decoder, dense or narrowed, as a GGUF file with its tokenizer, as llama.cpp's converter
+ * names things: vectors in F32, matrices in the type. Layers of different widths become the
+ * architecture deci, which llama.cpp runs. The file appears only when it is complete; one that
+ * already exists is GRAIL_ERROR_EXISTS. options and facts may be NULL.
+ */
+GRAIL_API grail_status grail_gguf_write(const grail_model *model, const char *path,
+                                        const grail_gguf_options *options,
+                                        grail_gguf_facts *facts) GRAIL_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

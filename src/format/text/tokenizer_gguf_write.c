@@ -1,0 +1,341 @@
+/* Writes the tokenizer of a directory as keys of a GGUF file, as llama.cpp's converter does: tokens
+ * by id, their types, merges, and the ids that tokenizer_config.json and config.json name.
+ *
+ * Source: gguf-py's SpecialVocab, and get_vocab_base of the conversion scripts. */
+#include "base/file.h"
+#include "base/json.h"
+#include "format/gguf/gguf_write.h"
+#include "format/text/tokenizer_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define KEY(name) "tokenizer.ggml." name
+
+enum { NORMAL = 1, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5 };
+
+/* -- reading ----------------------------------------------------------------------------------- */
+
+typedef struct documents {
+    json_t *tokenizer;  /* tokenizer.json */
+    json_t *settings;   /* tokenizer_config.json, or NULL */
+    json_t *config;     /* config.json, or NULL */
+    buffer chat;        /* chat_template.jinja */
+    const char **texts; /* [count]: tokens by id, borrowed; NULL: a hole */
+    int *types;         /* [count] */
+    int64_t count;
+} documents;
+
+static void documents_fini(documents *d)
+{
+    json_decref(d->tokenizer);
+    json_decref(d->settings);
+    json_decref(d->config);
+    buffer_fini(&d->chat);
+    memory_free(d->texts);
+    memory_free(d->types);
+}
+
+static grail_status read_document(const char *directory, const char *name, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    TRY(path_join(&path, directory, name));
+    if (file_exists(path)) {
+        TRY(json_read_file(path, TOKENIZER_LARGEST_FILE, out));
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
+/* Its numbers may be larger than any integer: "model_max_length" is 1e30 where there is no limit.
+ */
+static grail_status read_settings(const char *directory, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    buffer text = {0};
+    json_error_t error = {0};
+    TRY(path_join(&path, directory, "tokenizer_config.json"));
+    if (!file_exists(path)) {
+        goto out;
+    }
+    TRY(file_read(path, TOKENIZER_LARGEST_FILE, &text));
+    *out = json_loadb((const char *)text.bytes, text.size,
+                      JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+    if (*out == NULL) {
+        FAIL(json_error_code(&error) == json_error_out_of_memory ? GRAIL_ERROR_MEMORY
+                                                                 : GRAIL_ERROR_FORMAT,
+             "tokenizer_config.json: not valid JSON: %s (line %d)", error.text, error.line);
+    }
+out:
+    buffer_fini(&text);
+    memory_free(path);
+    return status;
+}
+
+static grail_status read_chat(const char *directory, buffer *out)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    TRY(path_join(&path, directory, "chat_template.jinja"));
+    if (file_exists(path)) {
+        TRY(file_read(path, TOKENIZER_LARGEST_FILE, out));
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
+static grail_status read_documents(const char *directory, documents *d)
+{
+    CHECK(read_document(directory, "tokenizer.json", &d->tokenizer));
+    CHECK(read_settings(directory, &d->settings));
+    CHECK(read_document(directory, "config.json", &d->config));
+    return read_chat(directory, &d->chat);
+}
+
+/* -- the pre-tokenizer ------------------------------------------------------------------------- */
+
+/* Whether `found` states what `wanted` does; what it states beyond that must not change words. */
+static bool states(json_t *found, json_t *wanted)
+{
+    static const char *const idle[] = {"trim_offsets", "invert"};
+    const char *key = NULL;
+    json_t *value = NULL;
+    if (json_is_array(wanted)) {
+        bool same = json_array_size(found) == json_array_size(wanted);
+        for (size_t i = 0; same && i < json_array_size(wanted); i++) {
+            same = states(json_array_get(found, i), json_array_get(wanted, i));
+        }
+        return same;
+    }
+    if (!json_is_object(wanted)) {
+        return json_equal(found, wanted) != 0;
+    }
+    json_object_foreach (wanted, key, value) {
+        if (!states(json_object_get(found, key), value)) {
+            return false;
+        }
+    }
+    json_object_foreach (found, key, value) {
+        const bool is_idle =
+            strcmp(key, idle[0]) == 0 || (strcmp(key, idle[1]) == 0 && json_is_false(value));
+        if (!is_idle && json_object_get(wanted, key) == NULL) {
+            return false;
+        }
+    }
+    return json_is_object(found);
+}
+
+static bool composes(const documents *d)
+{
+    const json_t *normalizer = json_object_get(d->tokenizer, "normalizer");
+    const char *type = json_string_value(json_object_get(normalizer, "type"));
+    return type != NULL && strcmp(type, "NFC") == 0;
+}
+
+static grail_status find_name(const documents *d, const byte_tokenizer known[], int count,
+                              const byte_tokenizer **out)
+{
+    json_t *found = json_object_get(d->tokenizer, "pre_tokenizer");
+    const json_t *normalizer = json_object_get(d->tokenizer, "normalizer");
+    const bool plain = normalizer == NULL || json_is_null(normalizer) || composes(d);
+    *out = NULL;
+    for (int i = 0; i < count && plain && *out == NULL; i++) {
+        json_t *wanted = NULL;
+        CHECK(json_parse(known[i].name, known[i].steps, strlen(known[i].steps), &wanted));
+        if (known[i].composes == composes(d) && states(found, wanted)) {
+            *out = &known[i];
+        }
+        json_decref(wanted);
+    }
+    if (*out == NULL) {
+        const grail_status status = error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "tokenizer.json: GGUF files have names for pre-tokenizers, and grail knows "
+            "none for this one; use the converter that comes with the runtime. Known are");
+        for (int i = 0; i < count; i++) {
+            error_append("%s %s", i == 0 ? "" : ",", known[i].name);
+        }
+        return status;
+    }
+    return GRAIL_OK;
+}
+
+/* -- tokens ------------------------------------------------------------------------------------ */
+
+static grail_status place(documents *d, const char *text, const json_t *id, int type)
+{
+    const json_int_t at = json_is_integer(id) ? json_integer_value(id) : -1;
+    if (text == NULL || at < 0 || at >= d->count) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "tokenizer.json: token '%s' has id %lld, but the network has %lld tokens",
+                         text == NULL ? "" : text, (long long)at, (long long)d->count);
+    }
+    d->texts[at] = text;
+    d->types[at] = type;
+    return GRAIL_OK;
+}
+
+/* As the converter: tokens that only look special count as such. */
+static bool is_special(const char *text, const json_t *token)
+{
+    const size_t length = strlen(text);
+    return json_is_true(json_object_get(token, "special")) ||
+           (length > 4 && strncmp(text, "<|", 2) == 0 && strcmp(text + length - 2, "|>") == 0);
+}
+
+static grail_status collect(documents *d, int64_t count)
+{
+    const char *text = NULL;
+    json_t *id = NULL;
+    size_t i = 0;
+    json_t *token = NULL;
+    d->count = count;
+    CHECK(memory_new(&d->texts, (size_t)count, sizeof(d->texts[0])));
+    CHECK(memory_new(&d->types, (size_t)count, sizeof d->types[0]));
+    json_object_foreach (json_object_get(json_object_get(d->tokenizer, "model"), "vocab"), text,
+                         id) {
+        CHECK(place(d, text, id, NORMAL));
+    }
+    json_array_foreach (json_object_get(d->tokenizer, "added_tokens"), i, token) {
+        text = json_string_value(json_object_get(token, "content"));
+        const int type = text != NULL && is_special(text, token) ? CONTROL : USER_DEFINED;
+        CHECK(place(d, text, json_object_get(token, "id"), type));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status put_tokens(const documents *d, gguf_pairs *out)
+{
+    CHECK(gguf_put_array(out, KEY("tokens"), GGUF_TEXT, (uint64_t)d->count));
+    for (int64_t i = 0; i < d->count; i++) {
+        char hole[32];
+        snprintf(hole, sizeof hole, "[PAD%lld]", (long long)i);
+        const char *text = d->texts[i] == NULL ? hole : d->texts[i];
+        CHECK(gguf_append_text(out, text, strlen(text)));
+    }
+    CHECK(gguf_put_array(out, KEY("token_type"), GGUF_I32, (uint64_t)d->count));
+    for (int64_t i = 0; i < d->count; i++) {
+        CHECK(gguf_append_integer(out, GGUF_I32, d->texts[i] == NULL ? UNUSED : d->types[i]));
+    }
+    return GRAIL_OK;
+}
+
+/* "a b", also where the file has a pair. */
+static grail_status put_merge(const json_t *merge, gguf_pairs *out)
+{
+    grail_status status = GRAIL_OK;
+    char *joined = NULL;
+    const char *text = json_string_value(merge);
+    const char *left = json_string_value(json_array_get(merge, 0));
+    const char *right = json_string_value(json_array_get(merge, 1));
+    if (text == NULL && (left == NULL || right == NULL || strchr(left, ' ') != NULL ||
+                         strchr(right, ' ') != NULL)) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "tokenizer.json: a merge is no pair of pieces, or a piece holds a space");
+    }
+    if (text == NULL) {
+        TRY(memory_format(&joined, "%s %s", left, right));
+        text = joined;
+    }
+    TRY(gguf_append_text(out, text, strlen(text)));
+out:
+    memory_free(joined);
+    return status;
+}
+
+static grail_status put_merges(const documents *d, gguf_pairs *out)
+{
+    const json_t *merges = json_object_get(json_object_get(d->tokenizer, "model"), "merges");
+    CHECK(gguf_put_array(out, KEY("merges"), GGUF_TEXT, json_array_size(merges)));
+    for (size_t i = 0; i < json_array_size(merges); i++) {
+        CHECK(put_merge(json_array_get(merges, i), out));
+    }
+    return GRAIL_OK;
+}
+
+/* -- special ids ------------------------------------------------------------------------------- */
+
+/* The id of a token whose text tokenizer_config.json names, else the one that config.json names. */
+static int64_t id_of(const documents *d, const char *kind)
+{
+    char key[32];
+    snprintf(key, sizeof key, "%s_token", kind);
+    const json_t *token = json_object_get(d->settings, key);
+    const char *text =
+        json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+    for (int64_t i = 0; text != NULL && i < d->count; i++) {
+        if (d->texts[i] != NULL && strcmp(d->texts[i], text) == 0) {
+            return i;
+        }
+    }
+    snprintf(key, sizeof key, "%s_token_id", kind);
+    const json_t *stated = json_object_get(d->config, key);
+    return json_is_integer(stated) ? (int64_t)json_integer_value(stated) : -1;
+}
+
+static grail_status put_ids(const documents *d, gguf_pairs *out)
+{
+    static const struct {
+        const char *kind, *key;
+    } ids[] = {{"bos", KEY("bos_token_id")},
+               {"eos", KEY("eos_token_id")},
+               {"unk", KEY("unknown_token_id")},
+               {"pad", KEY("padding_token_id")}};
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        const int64_t id = id_of(d, ids[i].kind);
+        if (id >= 0 && id < d->count) {
+            CHECK(gguf_put_integer(out, ids[i].key, GGUF_U32, id));
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status put_chat(const documents *d, gguf_pairs *out)
+{
+    const char *template = json_string_value(json_object_get(d->settings, "chat_template"));
+    template = template == NULL && d->chat.size > 0 ? (const char *)d->chat.bytes : template;
+    return template == NULL ? GRAIL_OK : gguf_put_text(out, "tokenizer.chat_template", template);
+}
+
+/* -- all --------------------------------------------------------------------------------------- */
+
+static grail_status put_all(const char *directory, documents *d, const byte_tokenizer known[],
+                            int count, int64_t vocabulary_size, gguf_pairs *out)
+{
+    grail_status status = GRAIL_OK;
+    const byte_tokenizer *how = NULL;
+    tokenizer *t = NULL;
+    if (d->tokenizer == NULL) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "has no tokenizer.json, and a GGUF file holds a tokenizer; grail writes those of "
+             "byte-level BPE");
+    }
+    TRY(find_name(d, known, count, &how));
+    TRY(tokenizer_open(directory, &t));
+    TRY(collect(d, vocabulary_size));
+    TRY(gguf_put_text(out, KEY("pre"), how->name));
+    TRY(put_tokens(d, out));
+    TRY(put_merges(d, out));
+    TRY(put_ids(d, out));
+    TRY(gguf_put_boolean(out, KEY("add_bos_token"), tokenizer_bos(t) >= 0));
+    TRY(put_chat(d, out));
+out:
+    tokenizer_close(t);
+    return status;
+}
+
+grail_status tokenizer_write_gguf(const char *directory, const byte_tokenizer known[], int count,
+                                  int64_t vocabulary_size, gguf_pairs *out)
+{
+    grail_status status = GRAIL_OK;
+    documents d = {0};
+    TRY(read_documents(directory, &d));
+    TRY(put_all(directory, &d, known, count, vocabulary_size, out));
+out:
+    documents_fini(&d);
+    return error_in(status, "%s", directory);
+}
