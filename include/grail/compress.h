@@ -169,7 +169,7 @@ typedef struct grail_heal_options {
 /** With which means it runs, and who is told. */
 typedef struct grail_run_options {
     const char *backend;   /* "cpu" or "ref" */
-    const char *precision; /* of products, see grail_compute; "auto" is f32 where a run heals */
+    const char *precision; /* of products, see grail_compute */
     int64_t memory; /* bytes that kept activations may take; 0 = half of the available memory */
     const char *scratch; /* directory for files that stand in for large blocks of memory, or NULL */
     grail_compress_observer observer;  /* may be NULL */

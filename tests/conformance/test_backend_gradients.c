@@ -38,31 +38,49 @@ static void naive_product(bool transpose_a, bool transpose_b, product_shape s, c
     }
 }
 
+/* C = A B and C += A^T B, which gradients are, have the operands of other products. */
+static bool is_of_gradients(bool transpose_a, bool transpose_b, double beta)
+{
+    return !transpose_b && beta == (transpose_a ? 1.0 : 0.0);
+}
+
+static float *operands(const backend *b, bool rounds, int64_t count, uint64_t seed)
+{
+    float *values = normals(count, seed, 1.0);
+    for (int64_t i = 0; rounds && i < count; i++) {
+        values[i] = (float)as_operand(b, values[i]);
+    }
+    return values;
+}
+
 static void check_product(backend *b, bool transpose_a, bool transpose_b, product_shape s,
                           double beta)
 {
+    const bool rounds = is_of_gradients(transpose_a, transpose_b, beta);
     float *x = normals(s.m * s.k, 1, 1.0);
     float *w = normals(s.k * s.n, 2, 1.0);
+    float *rounded_x = operands(b, rounds, s.m * s.k, 1);
+    float *rounded_w = operands(b, rounds, s.k * s.n, 2);
     float *before = filled(s.m * s.n, held);
     double *expected = doubles(s.m * s.n, 0.0);
     double *scale = doubles(s.m * s.n, 0.0);
-    naive_product(transpose_a, transpose_b, s, x, w, beta, expected, scale);
+    naive_product(transpose_a, transpose_b, s, rounded_x, rounded_w, beta, expected, scale);
     matrix bx = transpose_a ? values_of(b, s.k, s.m, x) : values_of(b, s.m, s.k, x);
     matrix bw = transpose_b ? values_of(b, s.n, s.k, w) : values_of(b, s.k, s.n, w);
     matrix by = beta == 0.0 ? blank_values(b, s.m, s.n) : values_of(b, s.m, s.n, before);
     assert_ok(matrix_product(transpose_a, transpose_b, bx, bw, beta, by));
     double *y = results_of(by);
     assert_all_near(b, "product", s.m * s.n, y, expected, scale, 32.0 * rounding(b));
-    free_blocks(x, w, before, expected, scale, y);
+    free_blocks(x, w, rounded_x, rounded_w, before, expected, scale, y);
     free_matrices(&bx, &bw, &by);
 }
 
 static void test_a_product_takes_either_factor_transposed(void **state)
 {
     (void)state;
-    static const product_shape shapes[] = {{0, 3, 2},   {3, 0, 2},     {1, 1, 1},
-                                           {5, 7, 0},   {3, 5, 7},     {67, 33, 19},
-                                           {300, 1, 5}, {1, 300, 130}, {261, 70, 50}};
+    static const product_shape shapes[] = {
+        {0, 3, 2},   {3, 0, 2},     {1, 1, 1},     {5, 7, 0},     {3, 5, 7},    {67, 33, 19},
+        {300, 1, 5}, {1, 300, 130}, {261, 70, 50}, {2100, 3, 67}, {67, 3, 2100}};
     static const double betas[] = {0.0, 1.0, -0.5};
     FOR_EACH_BACKEND(b)
     {

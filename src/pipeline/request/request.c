@@ -118,20 +118,18 @@ static const char *precision_before(const grail_compute *compute, const json_t *
                : NULL;
 }
 
-/* auto is f32 where weights are trained, since they are f32 and would be rounded for every product,
- * and the precision of the interrupted run where one goes on. */
+/* auto is the precision of the interrupted run where one goes on. */
 static grail_status open_backend(const grail_compress_options *options, compression_request *r)
 {
     grail_status status = GRAIL_OK;
     json_t *first = NULL;
     grail_compute compute = {.backend = options->run.backend, .precision = options->run.precision};
     if (options->run.precision != NULL && strcmp(options->run.precision, "auto") == 0) {
-        const bool trains = options->heal.what != NULL && strcmp(options->heal.what, "none") != 0;
         if (options->output.resume != 0 && options->output.path != NULL) {
             TRY(output_directory_peek(options->output.path, &first));
         }
         const char *before = precision_before(&compute, first);
-        compute.precision = before != NULL ? before : trains ? NULL : options->run.precision;
+        compute.precision = before != NULL ? before : options->run.precision;
     }
     status = session_backend(r->session, &compute, options->run.scratch, &r->backend);
     if (status != GRAIL_OK && first != NULL && compute.precision != NULL) {
