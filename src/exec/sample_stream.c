@@ -59,10 +59,15 @@ grail_status sample_stream_peek(const sample_stream *s, int64_t batch, execution
 grail_status sample_stream_read(sample_stream *s, int64_t batch, execution *e)
 {
     CHECK(sample_stream_peek(s, batch, e));
+    sample_stream_drop(s, batch);
+    return GRAIL_OK;
+}
+
+void sample_stream_drop(sample_stream *s, int64_t batch)
+{
     for (int i = 0; i < s->live_count; i++) {
         matrix_free(&s->held[batch * s->live_count + i]);
     }
-    return GRAIL_OK;
 }
 
 /* The rows of one live value of some samples, one sample after the other. */
@@ -77,8 +82,9 @@ static grail_status pick_value(const sample_stream *s, int live, int64_t batch_s
             "sample; train blocks that put them back before their end");
     }
     const int64_t rows = execution_rows(e, value) / count; /* of one sample */
+    const matrix first = s->held[samples[0] / batch_samples * s->live_count + live];
     matrix place = {0};
-    CHECK(execution_make(e, value, s->held[live].columns, &place));
+    CHECK(execution_make(e, value, first.columns, &place));
     for (int64_t i = 0; i < count; i++) {
         const int64_t batch = samples[i] / batch_samples;
         const matrix held = s->held[batch * s->live_count + live];
@@ -97,19 +103,35 @@ grail_status sample_stream_pick(const sample_stream *s, int64_t batch_samples,
     return GRAIL_OK;
 }
 
-grail_status sample_stream_write(sample_stream *s, int64_t batch, const execution *e)
+/* to[count] = copies of the values live[count]. */
+static grail_status copy_values(const sample_stream *s, const execution *e, int count,
+                                const int *live, matrix *to)
 {
-    for (int i = 0; i < s->next_count; i++) {
-        const matrix from = execution_value(e, s->next_live[i]);
-        matrix *to = &s->next[batch * s->next_count + i];
+    for (int i = 0; i < count; i++) {
+        const matrix from = execution_value(e, live[i]);
         if (!matrix_exists(from)) {
             return error_set(GRAIL_ERROR_INTERNAL, "a live value is missing before node %d",
                              s->position);
         }
-        CHECK(matrix_new(s->backend, from.type, from.rows, from.columns, to));
-        CHECK(matrix_copy(from, *to));
+        CHECK(matrix_new(s->backend, from.type, from.rows, from.columns, &to[i]));
+        CHECK(matrix_copy(from, to[i]));
     }
     return GRAIL_OK;
+}
+
+grail_status sample_stream_write(sample_stream *s, int64_t batch, const execution *e)
+{
+    return copy_values(s, e, s->next_count, s->next_live, s->next + batch * s->next_count);
+}
+
+grail_status sample_stream_keep(sample_stream *s, int64_t batch, const execution *e)
+{
+    return copy_values(s, e, s->live_count, s->live, s->held + batch * s->live_count);
+}
+
+bool sample_stream_holds(const sample_stream *s, int64_t batch)
+{
+    return s->live_count == 0 || matrix_exists(s->held[(batch + 1) * s->live_count - 1]);
 }
 
 static grail_status gather_columns(backend *b, int64_t columns, const int64_t *kept, matrix *m)

@@ -42,6 +42,13 @@ grail_status sample_stream_write(sample_stream *s, int64_t batch,
                                  const execution *e) GRAIL_MUST_CHECK;
 void sample_stream_move_end(sample_stream *s);
 
+/** Stores the values of `e` that are live where the sample stream is, for a batch that it does not
+ * hold yet: after a move without a write. */
+grail_status sample_stream_keep(sample_stream *s, int64_t batch,
+                                const execution *e) GRAIL_MUST_CHECK;
+bool sample_stream_holds(const sample_stream *s, int64_t batch);
+void sample_stream_drop(sample_stream *s, int64_t batch);
+
 /** Keeps only some columns of a value: kept[columns], ascending. Does nothing where the sample
  * stream does not hold the value. */
 grail_status sample_stream_gather(sample_stream *s, int value, int64_t columns,

@@ -3,13 +3,11 @@
 #include "base/clock.h"
 #include "exec/tape.h"
 #include "heal/loss.h"
-#include "pipeline/network/carry.h"
-#include "pipeline/network/heal_input.h"
-
-#include <math.h>
+#include "pipeline/network/heal_dense.h"
+#include "pipeline/network/keeping.h"
 
 /* The nodes are run in sections. Forward, only what lies between them is kept; on the way back each
- * section is run again. */
+ * section but the last is run again. Where the values of all nodes fit, there is one. */
 typedef struct section {
     int begin, end; /* nodes */
     int *live;      /* [count] values made before `begin` that it or a later one reads; owned */
@@ -21,7 +19,7 @@ typedef struct network_task {
     calibration_network *network;
     section *sections; /* [section_count] */
     int section_count;
-    int dense_begin; /* the dense network runs from here: text has a stream, images change */
+    heal_dense dense;
     bool is_divergence;
     heal_training training;
     tape *tape;
@@ -37,23 +35,9 @@ static void task_fini(network_task *t)
         memory_free(t->sections[s].kept);
     }
     memory_free(t->sections);
+    heal_dense_fini(&t->dense);
     heal_training_fini(&t->training);
     tape_free(t->tape);
-}
-
-/* -- the dense network ------------------------------------------------------------------------- */
-
-/* Leaves the dense outputs of a part in the execution of the dense network. */
-static grail_status run_dense(const network_task *t, const sample_part *part,
-                              const heal_input *input)
-{
-    const calibration_network *n = t->network;
-    execution *e = n->dense.execution;
-    CHECK(execution_begin(e, part_shape(n->request, part),
-                          t->dense_begin == 0 ? heal_batch_input(input) : (batch_input){0}));
-    CHECK(sample_stream_pick(&n->dense.stream, n->request->samples->batch_samples, part->samples,
-                             part->count, e));
-    return execution_run(e, n->dense.parameters, t->dense_begin, n->dense.graph->node_count);
 }
 
 /* -- preparation ------------------------------------------------------------------------------- */
@@ -73,11 +57,16 @@ static grail_status add_section(network_task *t, int begin, int end)
     return memory_new(&s->kept, (size_t)s->count, sizeof s->kept[0]);
 }
 
-/* One for the nodes before the blocks, one for each block, one for those behind. */
+/* Else one for the nodes before the blocks, one for each block, one for those behind. */
 static grail_status make_sections(network_task *t)
 {
+    bool fits = false;
     const graph *g = t->network->request->graph;
     CHECK(memory_new(&t->sections, (size_t)g->block_count + 2, sizeof t->sections[0]));
+    CHECK(tape_fits(t->network->request, t->network->memory, &fits));
+    if (fits) {
+        return add_section(t, 0, g->node_count);
+    }
     for (int block = GRAPH_NONE; block <= g->block_count; block++) {
         int begin = 0;
         int end = 0;
@@ -89,62 +78,15 @@ static grail_status make_sections(network_task *t)
     return GRAIL_OK;
 }
 
-/* Whether running the dense network for all samples would take more than a sixteenth of the time,
- * by what it takes for a few. */
-static grail_status is_too_long(network_task *t, double seconds, bool *out)
-{
-    grail_status status = GRAIL_OK;
-    const compression_request *request = t->network->request;
-    const int64_t first = 0;
-    const sample_part part = {.samples = &first, .count = 1};
-    heal_input input = {0};
-    const double before = clock_seconds();
-    *out = false;
-    if (!isfinite(seconds)) {
-        return GRAIL_OK;
-    }
-    TRY(heal_input_of(request, &part, 0, 0, &input));
-    TRY(run_dense(t, &part, &input));
-    *out = 16.0 * (clock_seconds() - before) * (double)request->samples->count > seconds;
-out:
-    heal_input_fini(&input);
-    return status;
-}
-
-/* Without augmentation the dense network is run once up to its head. */
-static grail_status place_dense(network_task *t, double seconds)
-{
-    calibration_network *n = t->network;
-    const graph *g = n->dense.graph;
-    bool too_long = false;
-    int begin = 0;
-    int end = 0;
-    if (g->input_kind == INPUT_IMAGES) {
-        return GRAIL_OK;
-    }
-    CHECK(is_too_long(t, seconds, &too_long));
-    if (too_long) {
-        return GRAIL_OK; /* each step runs it for its own samples */
-    }
-    for (int block = 0; block < g->block_count; block++) {
-        graph_block_range(g, block, &begin, &end);
-        CHECK(streams_carry(n, 0, end, NULL, NULL));
-        parameter_store_release_range(n->dense.parameters, begin, end);
-    }
-    t->dense_begin = end;
-    return GRAIL_OK;
-}
-
-static grail_status task_init(calibration_network *network, double seconds, network_task *t)
+static grail_status task_init(calibration_network *network, network_task *t)
 {
     const compression_request *request = network->request;
     const graph *g = request->graph;
     *t = (network_task){.network = network, .is_divergence = g->vocabulary > 0 || g->classes > 0};
     CHECK(network_rewind(network));
     CHECK(make_sections(t));
-    CHECK(place_dense(t, seconds));
     CHECK(heal_training_init(network, GRAPH_NONE, 0, g->node_count, &t->training));
-    parameter_store_release_range(network->dense.parameters, 0, t->dense_begin);
+    CHECK(heal_dense_init(network, &t->dense));
     return tape_create(g, request->backend, network->pool, &t->tape);
 }
 
@@ -279,7 +221,7 @@ static int64_t rows_of_sample(const network_task *t)
 static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
 {
     grail_status status = GRAIL_OK;
-    const network_task *t = user;
+    network_task *t = user;
     const compression_request *request = t->network->request;
     heal_input input = {0};
     double sum = 0.0;
@@ -287,7 +229,7 @@ static grail_status add_gradients(void *user, int64_t step, const int64_t *sampl
     for (int64_t first = 0; first < count;) {
         const sample_part part = part_from(request, samples, count, first);
         TRY(heal_input_of(request, &part, request->plan.seed + 1, step, &input));
-        TRY(run_dense(t, &part, &input));
+        TRY(heal_dense_run(&t->dense, &part, &input));
         TRY(part_gradients(t, &part, &input, 1.0 / (double)(count * rows_of_sample(t)), &sum,
                            &rows));
         heal_input_fini(&input);
@@ -301,7 +243,7 @@ out:
 static grail_status mean_loss(void *user, const int64_t *samples, int64_t count, double *loss)
 {
     grail_status status = GRAIL_OK;
-    const network_task *t = user;
+    network_task *t = user;
     const calibration_network *n = t->network;
     execution *e = tape_execution(t->tape);
     heal_input input = {0};
@@ -312,7 +254,7 @@ static grail_status mean_loss(void *user, const int64_t *samples, int64_t count,
     for (int64_t first = 0; first < count;) {
         const sample_part part = part_from(n->request, samples, count, first);
         TRY(heal_input_of(n->request, &part, 0, 0, &input));
-        TRY(run_dense(t, &part, &input));
+        TRY(heal_dense_run(&t->dense, &part, &input));
         TRY(execution_begin(e, part_shape(n->request, &part), heal_batch_input(&input)));
         TRY(tape_forward(t->tape, n->current.parameters, none, false, 0,
                          n->request->graph->node_count));
@@ -334,7 +276,7 @@ grail_status heal_network(calibration_network *network, const heal_memory *memor
     const heal_options *h = &network->request->heal;
     const double begun = clock_seconds();
     const double seconds = h->seconds - network->healings.seconds;
-    TRY(task_init(network, seconds, &t));
+    TRY(task_init(network, &t));
     t.training.rate = h->network_rate;
     t.training.seconds = seconds;
     t.training.begun = begun;

@@ -34,6 +34,7 @@ grail_status network_create(const compression_request *request, int64_t memory,
     CHECK(memory_new(out, 1, sizeof **out));
     calibration_network *n = *out;
     n->request = request;
+    n->memory = memory;
     /* a block that is healed begins again and again where its sample stream waits */
     if (!request->heal.blocks) {
         CHECK(activations_fit(request, memory, &n->keep_activations));

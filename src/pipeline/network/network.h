@@ -44,6 +44,7 @@ typedef struct calibration_network {
     bool keep_activations;  /* whether the stream of `current` advances with every pass, not only at
                                the borders of blocks; a continued run uses the value of the
                                interrupted one */
+    int64_t memory;         /* of the options: for what is kept; 0: half of what is free */
     site_result *results;   /* [sites] */
     grail_reducer **chosen; /* [sites] decisions that wait for the site's first producer; owned */
     refit_list refits;

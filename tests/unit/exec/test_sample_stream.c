@@ -134,6 +134,35 @@ static void a_stream_moves_with_all_that_lives(void **state)
     teardown(&f);
 }
 
+/* A sample stream that moved without a write holds nothing, and is filled batch by batch. */
+static void batches_may_be_kept_in_any_order(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f);
+    assert_ok(sample_stream_move_begin(&f.s, 2));
+    sample_stream_move_end(&f.s);
+    for (int64_t batch = BATCHES - 1; batch >= 1; batch--) {
+        assert_false(sample_stream_holds(&f.s, batch));
+        begin_batch(&f);
+        fill(f.e, 1, 100.0 * (double)batch);
+        fill(f.e, 2, 7.0 + (double)batch);
+        assert_ok(sample_stream_keep(&f.s, batch, f.e));
+        assert_true(sample_stream_holds(&f.s, batch));
+    }
+    assert_false(sample_stream_holds(&f.s, 0));
+    sample_stream_drop(&f.s, 0); /* which holds nothing */
+    for (int64_t batch = 1; batch < BATCHES; batch++) {
+        begin_batch(&f);
+        assert_ok(sample_stream_pick(&f.s, 1, &batch, 1, f.e));
+        assert_filled(f.e, 1, 100.0 * (double)batch);
+        assert_filled(f.e, 2, 7.0 + (double)batch);
+        sample_stream_drop(&f.s, batch);
+        assert_false(sample_stream_holds(&f.s, batch));
+    }
+    teardown(&f);
+}
+
 static void a_held_value_keeps_some_columns_in_every_batch(void **state)
 {
     (void)state;
@@ -212,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peeking_leaves_the_stream_as_it_is),
         cmocka_unit_test(a_stream_moves_with_all_that_lives),
+        cmocka_unit_test(batches_may_be_kept_in_any_order),
         cmocka_unit_test(a_held_value_keeps_some_columns_in_every_batch),
         cmocka_unit_test(a_value_that_was_not_computed_is_missed),
         cmocka_unit_test(every_failing_allocation_is_survived),

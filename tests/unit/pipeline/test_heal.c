@@ -137,6 +137,27 @@ static void the_reference_heals_as_cpu_does(void **state)
     lab_close(&l);
 }
 
+/* Without memory blocks are run again on the way back, and the dense network in every step. */
+static void what_does_not_fit_is_computed_again(void **state)
+{
+    (void)state;
+    lab l;
+    heal_watch w[2] = {{0}};
+    lab_open(&l);
+    for (int i = 0; i < 2; i++) {
+        grail_compress_options options = heal_run_options(
+            &l, lab_golden("llama3"), lab_path(&l, i == 0 ? "kept" : "again"), "model");
+        options.run.backend = "ref";
+        options.run.memory = i == 0 ? 0 : 1;
+        options.heal.steps = 12;
+        assert_ok(heal_run(options, &w[i]));
+    }
+    assert_true(heal_made(&w[0], 0)->held_after < w[0].made[0].held_before);
+    assert_true(w[0].made[0].held_after == heal_made(&w[1], 0)->held_after);
+    assert_same_checkpoint(lab_path(&l, "kept"), lab_path(&l, "again"));
+    lab_close(&l);
+}
+
 /* All that changes how the closed form is reached, and when blocks are healed. */
 static void every_way_to_the_closed_form_is_healed(void **state)
 {
@@ -712,6 +733,7 @@ int main(void)
         cmocka_unit_test(healing_brings_a_network_nearer_to_the_dense_one),
         cmocka_unit_test(all_that_was_asked_for_is_trained),
         cmocka_unit_test(the_reference_heals_as_cpu_does),
+        cmocka_unit_test(what_does_not_fit_is_computed_again),
         cmocka_unit_test(every_way_to_the_closed_form_is_healed),
         cmocka_unit_test(dropped_sublayers_stay_dropped),
         cmocka_unit_test(any_number_of_samples_will_do),
