@@ -5,11 +5,7 @@
 
 #include <math.h>
 
-enum {
-    JUDGEMENTS = 16, /* over all steps */
-    PATIENCE = 8 /* judgements without a better one that end a training: the loss often rises while
-                    the rate is high, and falls below what it was when the rate falls */
-};
+enum { FEWEST = 4, JUDGEMENTS = 16 }; /* over all steps, where there are as many */
 
 /* Of the rate, where a training begins again. The rate that suits falls with the width of the
  * matrices: at 64 wide it is the usual one, at 576 about a tenth of it. */
@@ -21,10 +17,25 @@ double training_step_expected(double judged, int64_t batch)
     return 4.0 * judged * (double)batch;
 }
 
+/* Steps between judgements, which take at most an eighth of the time of steps, or are four. */
 static int64_t steps_between(const training_options *options)
 {
-    const int64_t between = options->steps / JUDGEMENTS;
+    enum { SHARE = 8 };
+    const int64_t often = options->steps / JUDGEMENTS;
+    const int64_t rarely = options->steps / FEWEST;
+    const int64_t step = (int64_t)training_step_expected(1.0, options->batch);
+    const int64_t paid = (SHARE * options->judged + step - 1) / step;
+    const int64_t between = paid < often ? often : paid < rarely ? paid : rarely;
     return between < 1 ? 1 : between;
+}
+
+/* Judgements without a better one that end a training, half of all: the loss often rises while the
+ * rate is high, and falls below what it was when the rate falls. */
+static int64_t patience_of(const training_options *options)
+{
+    const int64_t judgements = options->steps / steps_between(options);
+    const int64_t most = judgements < JUDGEMENTS ? judgements : JUDGEMENTS;
+    return most < FEWEST ? most : most / 2;
 }
 
 /* How fast a training goes on this machine. */
@@ -97,7 +108,7 @@ static grail_status take_step(const training_options *options, const training_ta
 
 static bool is_over(const training_options *options, const pace *p, const training_state *state)
 {
-    return state->steps >= options->steps || state->judgements_lost >= PATIENCE ||
+    return state->steps >= options->steps || state->judgements_lost >= patience_of(options) ||
            !another_fits(p, state);
 }
 
@@ -122,12 +133,13 @@ static grail_status go_on(const training_options *options, const training_task *
 
 /* Steps may lead to where the network cannot be computed any more, and further ones do not lead
  * back: that ends the training as judgements do that are never better. */
-static grail_status end_if_diverged(grail_status status, training_state *state, bool *told)
+static grail_status end_if_diverged(grail_status status, const training_options *options,
+                                    training_state *state, bool *told)
 {
     if (status != GRAIL_ERROR_NUMERIC) {
         return status;
     }
-    state->judgements_lost = PATIENCE;
+    state->judgements_lost = patience_of(options);
     *told = true;
     return GRAIL_OK;
 }
@@ -136,8 +148,8 @@ static grail_status end_if_diverged(grail_status status, training_state *state, 
 static grail_status begin_again(const training_options *options, const pace *p, optimizer *o,
                                 training_state *state)
 {
-    if (state->judgements_lost < PATIENCE || state->best_step > 0 || state->began_again ||
-        state->steps >= options->steps || !another_fits(p, state)) {
+    if (state->judgements_lost < patience_of(options) || state->best_step > 0 ||
+        state->began_again || state->steps >= options->steps || !another_fits(p, state)) {
         return GRAIL_OK;
     }
     state->judgements_lost = 0;
@@ -185,7 +197,7 @@ grail_status training_run(const training_options *options, const training_task *
     while (!is_over(options, &p, state)) {
         bool told = false;
         status = go_on(options, task, o, samples, &p, state, &told);
-        TRY(end_if_diverged(status, state, &told));
+        TRY(end_if_diverged(status, options, state, &told));
         TRY(begin_again(options, &p, o, state));
         if (told) {
             TRY(tell(task, &p, state));

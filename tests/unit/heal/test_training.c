@@ -21,6 +21,7 @@ typedef struct game {
     int diverges_at;           /* judgement that cannot be computed; 0: none */
     int breaks_at;             /* step likewise */
     int stops_at;              /* told call that cancels */
+    int64_t judged_samples;    /* what a judgement costs, in samples */
     int64_t told_steps[JUDGEMENTS];
     training_state last;
     double step_seconds, judge_seconds; /* that each takes at least */
@@ -96,7 +97,7 @@ static grail_status tell(void *user, const training_state *state)
 
 static void game_init(game *g, grail_dtype stored)
 {
-    *g = (game){0};
+    *g = (game){.judged_samples = 1};
     hand_training_init(&g->h, backend_reference(), stored);
 }
 
@@ -115,7 +116,7 @@ static grail_status play(game *g, double rate, training_state *state)
                                       .seed = 1,
                                       .samples = samples,
                                       .sample_count = SAMPLES,
-                                      .judged = SAMPLES};
+                                      .judged = g->judged_samples};
     const training_task task = {
         .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = g};
     return training_run(&options, &task, g->h.o, state);
@@ -149,6 +150,45 @@ static void it_judges_at_even_steps_and_keeps_the_best(void **state)
     assert_true(s.held_best == least && s.best_step == at);
     assert_true(least < 0.5 * s.held_before);
     assert_true(distance(&g) == least); /* the store holds what was judged */
+    game_fini(&g);
+}
+
+/* Judgements of many samples are made rarely, so that steps take most of the time, but four times
+ * at least. */
+static void what_is_dear_is_judged_rarely(void **state)
+{
+    (void)state;
+    static const int64_t cases[][2] = {/* samples judged, steps between; a step costs 12 */
+                                       {1, 2}, {3, 2}, {4, 3},  {6, 4},
+                                       {8, 6}, {9, 6}, {12, 8}, {500, 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        game g;
+        training_state s = {0};
+        game_init(&g, GRAIL_DTYPE_F32);
+        g.judged_samples = cases[i][0];
+        assert_ok(play(&g, 0.06, &s));
+        assert_int_equal(s.steps, STEPS);
+        for (int k = 0; k < g.told; k++) {
+            assert_int_equal(g.told_steps[k], k + 1 < g.told ? k * cases[i][1] : STEPS);
+        }
+        game_fini(&g);
+    }
+}
+
+/* Half of the judgements that there are. */
+static void patience_falls_with_the_judgements(void **state)
+{
+    (void)state;
+    game g;
+    training_state s = {0};
+    game_init(&g, GRAIL_DTYPE_F32);
+    g.answers = true;
+    g.judged_samples = 500;
+    static const double losses[] = {1.0, 0.9, 0.95, 0.95, 0.1};
+    memcpy(g.losses, losses, sizeof losses);
+    assert_ok(play(&g, 0.1, &s));
+    assert_int_equal(s.best_step, STEPS / 4);
+    assert_int_equal(s.steps, 3 * STEPS / 4);
     game_fini(&g);
 }
 
@@ -355,6 +395,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_judges_at_even_steps_and_keeps_the_best),
+        cmocka_unit_test(what_is_dear_is_judged_rarely),
+        cmocka_unit_test(patience_falls_with_the_judgements),
         cmocka_unit_test(it_ends_after_eight_judgements_that_are_not_better),
         cmocka_unit_test(where_nothing_is_better_the_start_stays),
         cmocka_unit_test(it_begins_again_where_the_rate_is_too_large),
