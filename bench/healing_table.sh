@@ -3,8 +3,8 @@
 #
 # usage: bench/healing_table.sh CELLS [GRAIL [TABLE...]]
 #   CELLS   file of what is measured already (see bench/cells.sh)
-#   TABLE   stories, demo, images or labels (all); labels needs GRAIL_PYTHON, a Python with torch
-# stories260k and CIFAR-10 are those of ../shared/data. GRAIL_QUICK=1 heals two steps on few samples, to try the script.
+#   TABLE   stories, demo, images, labels or smollm2 (all but smollm2); labels needs GRAIL_PYTHON, a Python with torch
+# GRAIL_SMOLLM2 names the directory of SmolLM2-135M-Instruct. stories260k, texts and CIFAR-10 are those of ../shared/data. GRAIL_QUICK=1 heals two steps on few samples, to try the script.
 set -euo pipefail
 source "$(dirname "$0")/cells.sh"
 cells_begin "$@"
@@ -135,6 +135,26 @@ table_labels() {
             figures+=("$(value "resnet20,$cut,1024,$heal" %.2f) ($(field "resnet20,$cut,1024,$heal" 2) s)")
         done
         row "$(percent "$cut")" "${figures[@]}"
+    done
+}
+
+# The network is narrowed once, and the result is healed for several numbers of steps.
+table_smollm2() {
+    local measured calibration=(--calib "$data/text/wikitext2-valid.txt" --context 512 --samples "$(amount 256)") steps key taken
+    measured=(--data "$data/text/wikitext2-test.txt" --context 512 --windows 24 --precision bf16
+        -- --data "$data/text/ptb-test.txt" --context 512 --windows 24 --precision bf16)
+    "$grail" compress "$GRAIL_SMOLLM2" -o "$work/narrow" "${calibration[@]}" --sites ffn --sparsity 0.3 --align 32 --selector obs \
+        --refit none --precision bf16 --quiet >"$work/log" 2>&1
+    cell smollm2 dense "$GRAIL_SMOLLM2" -- "${measured[@]}"
+    cell smollm2,full dense "$work/narrow" -- "${measured[@]}"
+    heading steps tokens WikiText-2 "taken back" PTB
+    row - - "$(value smollm2,full %.2f)" - "$(value smollm2,full %.2f 2)"
+    for steps in 40 80 160; do
+        key=smollm2,$steps
+        taken=("${quick[@]}")
+        ((${#taken[@]} > 0)) || taken=(--heal-steps "$steps")
+        cell "$key" heal "$work/narrow" --teacher "$GRAIL_SMOLLM2" "${calibration[@]}" --precision bf16 "${taken[@]}" -- "${measured[@]}"
+        row "$steps" "$((steps * 2048))" "$(value "$key" %.2f)" "$(recovered smollm2 smollm2,full "$key")" "$(value "$key" %.2f 2)"
     done
 }
 

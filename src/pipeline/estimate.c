@@ -60,7 +60,7 @@ static grail_status read_options(const grail_model *model, const grail_compress_
     }
     CHECK(selector_from_name(o->cut.selector, &r.selector));
     CHECK(compensation_from_options(o, r.selector, &r.how));
-    CHECK(heal_options_read(o, INPUT_IMAGES, &r.heal));
+    CHECK(heal_options_read(o, model->graph, &r.heal));
     for (int k = 0; k < SITE_KINDS; k++) {
         r.sparsity[k] = *grail_compress_sparsity(&copy, site_kind_name((site_kind)k));
     }

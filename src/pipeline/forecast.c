@@ -167,7 +167,7 @@ static operations count_all(const rows_of *r)
 
 /* Operations of all trainings, as if none ended early. A step runs forward and back, which is twice
  * as much; through the whole network values are not kept, and another pass makes them again. The
- * dense network runs once for all samples, or for images, which change, in every pass. */
+ * dense network runs once for each sample, or for images, which change, in every pass. */
 static double healing_products(const rows_of *r, double count)
 {
     enum { MEASURED = 19 }; /* judgements, and losses that are told */
@@ -179,14 +179,16 @@ static double healing_products(const rows_of *r, double count)
     const double beside = input == INPUT_IMAGES ? dense : 0.0;
     const double held = (double)heal_held_samples(input, (int64_t)count);
     const double seen = count > held ? count - held : count;
-    const double stepped = (double)h->steps * (double)heal_step_samples(input, (int64_t)seen);
+    const int64_t length = input == INPUT_IMAGES ? 1 : (int64_t)(r->samples / count);
+    const double stepped =
+        (double)h->steps * (double)heal_step_samples(input, length, (int64_t)seen);
     double sum = 0.0;
     if (h->blocks) {
         sum += count * dense + (3.0 * stepped + MEASURED * held) * narrow;
     }
     if (h->network) {
-        sum += (input == INPUT_IMAGES ? 0.0 : count * dense) + stepped * (4.0 * narrow + beside) +
-               MEASURED * held * (narrow + beside);
+        sum += (input == INPUT_IMAGES ? 0.0 : fmin(count, stepped + held) * dense) +
+               stepped * (4.0 * narrow + beside) + MEASURED * held * (narrow + beside);
     }
     return sum;
 }

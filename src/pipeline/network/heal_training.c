@@ -61,7 +61,9 @@ static grail_status choose_shown(heal_training *t)
 
 static int64_t step_samples(const heal_training *t)
 {
-    return heal_step_samples(t->network->request->graph->input_kind, t->seen_count);
+    const compression_request *request = t->network->request;
+    return heal_step_samples(request->graph->input_kind, request->samples->windows.length,
+                             t->seen_count);
 }
 
 /* -- preparation ------------------------------------------------------------------------------- */

@@ -1,10 +1,15 @@
 #include "pipeline/request/heal_options.h"
 
+#include "graph/operators.h"
 #include "pipeline/request/options.h"
 
 #include <math.h>
 
 enum { DEFAULT_STEPS = 160 };
+
+/* The largest widths at which the rates of text were the best that was measured. */
+static const double usual_block_width = 160.0;
+static const double usual_network_width = 64.0;
 
 /* Measured (docs/results/healing.md). Through a whole network larger steps carry over less: 128
  * images lead a ResNet-20 at 50 % to 70.5 % with 0.005, and with 0.01 to nothing better on held-out
@@ -13,12 +18,35 @@ static const double usual_block_rate = 0.06;
 static const double text_network_rate = 0.02;
 static const double image_network_rate = 0.005;
 
-grail_status heal_options_read(const grail_compress_options *o, input_kind input, heal_options *out)
+/* Features of a token, or 0 where there are none. */
+static int64_t token_width(const graph *g)
+{
+    for (int i = 0; i < g->node_count; i++) {
+        if (operator_of(&g->nodes[i])->gathers) {
+            return g->parameters[g->nodes[i].weight].shape[1];
+        }
+    }
+    return 0;
+}
+
+/* A step moves all n weights of a sum at once, each by its share and in the direction that helps,
+ * so the sum moves by n shares where its size is that of sqrt(n); and of a step the part that helps
+ * other tokens than its own falls with the root of the number of weights, which is width^2. */
+static double share_at_width(const graph *g, double usual_width)
+{
+    const double width = (double)token_width(g);
+    return width > usual_width ? pow(usual_width / width, 1.5) : 1.0;
+}
+
+grail_status heal_options_read(const grail_compress_options *o, const graph *g, heal_options *out)
 {
     int what = 0;
-    const double of_network = input == INPUT_IMAGES ? image_network_rate : text_network_rate;
+    const double of_blocks = share_at_width(g, usual_block_width) * usual_block_rate;
+    const double of_network = g->input_kind == INPUT_IMAGES
+                                  ? image_network_rate
+                                  : share_at_width(g, usual_network_width) * text_network_rate;
     *out = (heal_options){.steps = o->heal.steps == 0 ? DEFAULT_STEPS : o->heal.steps,
-                          .block_rate = o->heal.rate == 0.0 ? usual_block_rate : o->heal.rate,
+                          .block_rate = o->heal.rate == 0.0 ? of_blocks : o->heal.rate,
                           .network_rate = o->heal.rate == 0.0 ? of_network : o->heal.rate,
                           .seconds = o->heal.time == 0.0 ? (double)INFINITY : o->heal.time};
     CHECK(option_find_word("healing", o->heal.what == NULL ? "none" : o->heal.what, heal_words,
@@ -33,10 +61,13 @@ bool heals(const heal_options *options)
     return options->blocks || options->network;
 }
 
-int64_t heal_step_samples(input_kind input, int64_t seen)
+int64_t heal_step_samples(input_kind input, int64_t length, int64_t seen)
 {
-    enum { WINDOWS = 8, IMAGES = 64 };
-    const int64_t wanted = input == INPUT_IMAGES ? IMAGES : WINDOWS;
+    enum { MOST_WINDOWS = 8, TOKENS = 2048, IMAGES = 64 };
+    const int64_t windows = length * MOST_WINDOWS <= TOKENS ? MOST_WINDOWS
+                            : length < TOKENS               ? TOKENS / length
+                                                            : 1;
+    const int64_t wanted = input == INPUT_IMAGES ? IMAGES : windows;
     return seen < wanted ? seen : wanted;
 }
 

@@ -14,14 +14,16 @@ typedef struct heal_options {
     double seconds; /* for all trainings together; infinity: no limit */
 } heal_options;
 
-/** The usual rate depends on what the network reads. An unknown value is GRAIL_ERROR_ARGUMENT. */
-grail_status heal_options_read(const grail_compress_options *options, input_kind input,
+/** The usual rate depends on what the network reads, and on how wide it is. An unknown value is
+ * GRAIL_ERROR_ARGUMENT. */
+grail_status heal_options_read(const grail_compress_options *options, const graph *g,
                                heal_options *out) GRAIL_MUST_CHECK;
 
 bool heals(const heal_options *options);
 
-/** Samples of a step: 8 windows or 64 images, where so many are seen. */
-int64_t heal_step_samples(input_kind input, int64_t seen);
+/** Samples of a step, where so many are seen: 64 images, or as many windows of `length` tokens as
+ * 2,048 tokens hold, but 1 to 8. */
+int64_t heal_step_samples(input_kind input, int64_t length, int64_t seen);
 /** Samples of `count` that no step sees: a sixteenth of the windows, at least 8, or an eighth of
  * the images, at least 16, but at most a quarter. */
 int64_t heal_held_samples(input_kind input, int64_t count);

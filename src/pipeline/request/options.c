@@ -127,7 +127,8 @@ static const grail_option fields[] = {
      .what = "the rate of healing", .below = 1.0, .zero_is_usual = 1, .decides = 1,
      .key = "heal_rate", .name = "heal-rate", .argument = "R", NO_HEALING,
      .help = "largest step, as a share of each matrix's root mean square (0.06 for blocks; for "
-             "the network 0.02 with text, 0.005 with images)"},
+             "the network 0.02 with text, 0.005 with images; with text less where tokens have "
+             "more than 160 or 64 features)"},
     {FIELD(heal.time), .type = GRAIL_OPTION_SECONDS, .subject = GRAIL_SUBJECT_HEAL,
      .what = "the time for healing in seconds", .zero_is_usual = 1, .decides = 1,
      .name = "heal-time", .argument = "TIME", NO_HEALING,

@@ -157,7 +157,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     set_widths(purpose.kept, &r->plan);
     CHECK(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
     CHECK(plan_check(r->model, &r->sites->list, &r->plan));
-    CHECK(heal_options_read(options, r->graph->input_kind, &r->heal));
+    CHECK(heal_options_read(options, r->graph, &r->heal));
     CHECK(open_teacher(options, r));
     CHECK(narrowed_describe(r->model, &r->sites->list, &r->plan, r->cuts, &r->narrowed));
     CHECK(read_samples(options, purpose.reads_samples, r));

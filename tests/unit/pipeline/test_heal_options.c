@@ -1,0 +1,89 @@
+/* What is usual in healing: by what the network reads, how wide it is, and how long its windows
+ * are.
+ */
+#include "../graph/build.h"
+
+#include "pipeline/request/heal_options.h"
+
+#include <math.h>
+
+static heal_options read(input_kind input, int64_t width, double rate)
+{
+    graph *g = NULL;
+    heal_options out;
+    grail_compress_options options;
+    grail_compress_options_init(&options);
+    assert_ok(graph_create(&g));
+    if (input == INPUT_TOKENS) {
+        add_linear(g, 0, "head", width, 10, false, add_embedding(g, "e", 10, width));
+    } else {
+        add_linear(g, 0, "head", width, 10, false, g->input);
+    }
+    g->input_kind = input;
+    options.heal.what = "block,model";
+    options.heal.rate = rate;
+    assert_ok(heal_options_read(&options, g, &out));
+    graph_free(g);
+    assert_true(out.blocks && out.network);
+    return out;
+}
+
+static void rates_of_text_fall_with_the_width(void **state)
+{
+    (void)state;
+    const heal_options usual = read(INPUT_TOKENS, 64, 0.0);
+    assert_true(usual.block_rate == 0.06 && usual.network_rate == 0.02);
+    const heal_options narrow = read(INPUT_TOKENS, 8, 0.0);
+    assert_true(narrow.block_rate == 0.06 && narrow.network_rate == 0.02);
+    const heal_options demonstration = read(INPUT_TOKENS, 160, 0.0);
+    assert_true(demonstration.block_rate == 0.06 && demonstration.network_rate < 0.0051);
+    static const int64_t widths[] = {161, 576, 4096};
+    for (int i = 0; i < 3; i++) {
+        const heal_options wide = read(INPUT_TOKENS, widths[i], 0.0);
+        const double width = (double)widths[i];
+        assert_near(wide.block_rate, 0.06 * pow(160.0 / width, 1.5), 1e-12);
+        assert_near(wide.network_rate, 0.02 * pow(64.0 / width, 1.5), 1e-12);
+    }
+}
+
+static void rates_of_images_do_not(void **state)
+{
+    (void)state;
+    static const int64_t widths[] = {8, 4096};
+    for (int i = 0; i < 2; i++) {
+        const heal_options o = read(INPUT_IMAGES, widths[i], 0.0);
+        assert_true(o.block_rate == 0.06 && o.network_rate == 0.005);
+    }
+}
+
+static void a_rate_that_is_given_is_taken(void **state)
+{
+    (void)state;
+    const heal_options o = read(INPUT_TOKENS, 4096, 0.01);
+    assert_true(o.block_rate == 0.01 && o.network_rate == 0.01);
+}
+
+static void a_step_of_text_has_about_as_many_tokens_whatever_its_windows(void **state)
+{
+    (void)state;
+    static const int64_t cases[][3] = {/* length, windows that are seen, windows of a step */
+                                       {1, 100, 8},    {256, 100, 8},  {257, 100, 7},
+                                       {512, 100, 4},  {1024, 100, 2}, {2048, 100, 1},
+                                       {4096, 100, 1}, {256, 3, 3},    {4096, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(heal_step_samples(INPUT_TOKENS, cases[i][0], cases[i][1]), cases[i][2]);
+    }
+    assert_int_equal(heal_step_samples(INPUT_IMAGES, 1, 1000), 64);
+    assert_int_equal(heal_step_samples(INPUT_IMAGES, 1, 10), 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rates_of_text_fall_with_the_width),
+        cmocka_unit_test(rates_of_images_do_not),
+        cmocka_unit_test(a_rate_that_is_given_is_taken),
+        cmocka_unit_test(a_step_of_text_has_about_as_many_tokens_whatever_its_windows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
