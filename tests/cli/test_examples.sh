@@ -12,7 +12,7 @@ for text in calibration held-out; do
     rm demo/$text.txt
     head -c 30000 "$demo/$text.txt" >demo/$text.txt
 done
-ln -s "$source_dir/bench" .
+ln -s "$source_dir/bench" "$source_dir/tests" .
 
 # works LINE: a command line of the documents
 works() {
