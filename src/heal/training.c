@@ -30,12 +30,12 @@ static int64_t steps_between(const training_options *options)
 }
 
 /* Judgements without a better one that end a training, half of all: the loss often rises while the
- * rate is high, and falls below what it was when the rate falls. */
+ * rate is high, and falls below what it was when the rate falls. A few steps are all taken. */
 static int64_t patience_of(const training_options *options)
 {
     const int64_t judgements = options->steps / steps_between(options);
     const int64_t most = judgements < JUDGEMENTS ? judgements : JUDGEMENTS;
-    return most < FEWEST ? most : most / 2;
+    return options->steps < JUDGEMENTS ? options->steps : most / 2;
 }
 
 /* How fast a training goes on this machine. */
