@@ -1,5 +1,6 @@
 #include "study/page/aggregate.h"
 
+#include "base/median.h"
 #include "study/page/quality.h"
 #include "study/page/section.h"
 
@@ -245,7 +246,7 @@ static grail_status list_ratios(aggregate *a)
                 next[count++] = s->groups[j].key.sparsity;
             }
         }
-        sort_values(next, count);
+        median_sort(next, count);
         s->ratios = next;
         for (int j = 0; j < count; j++) {
             if (s->ratio_count == 0 || ratio_compare(next[s->ratio_count - 1], next[j]) != 0) {

@@ -46,51 +46,48 @@ static void slug(const char *name, char *out)
     out[length] = 0;
 }
 
-/* Takes the reference of `rows` even on failure. */
-static grail_status add_figure(json_t *figures, const char *kind, const section *s,
-                               const char *table, json_t *rows)
+/* Adds a figure; *rows, which is borrowed, is its list of rows. */
+static grail_status begin_figure(json_t *figures, const char *kind, const section *s,
+                                 const char *table, json_t **rows)
 {
-    grail_status status = GRAIL_OK;
     char part[MOST_SLUG + 1] = "";
     char file[MOST_SLUG + 64];
-    json_t *figure = json_object();
-    if (json_array_size(rows) == 0) {
-        goto out;
-    }
     if (s != NULL) {
         slug(s->name, part);
     }
     snprintf(file, sizeof file, "%02zu-%s%s%s", json_array_size(figures) + 1, kind,
              part[0] == 0 ? "" : "-", part);
-    TRY(json_put(figure, "kind", json_text(kind)));
-    TRY(json_put(figure, "network", s == NULL ? json_null() : json_text(s->name)));
-    TRY(json_put(figure, "file", json_text(file)));
-    TRY(json_put(figure, "table", json_text(table)));
-    TRY(json_put(figure, "rows", json_incref(rows)));
-    status = json_push(figures, figure);
-    figure = NULL;
-out:
-    json_decref(figure);
-    json_decref(rows);
-    return status;
+    json_t *figure = json_object();
+    CHECK(json_push(figures, figure));
+    CHECK(json_put(figure, "kind", json_text(kind)));
+    CHECK(json_put(figure, "network", s == NULL ? json_null() : json_text(s->name)));
+    CHECK(json_put(figure, "file", json_text(file)));
+    CHECK(json_put(figure, "table", json_text(table)));
+    *rows = json_array();
+    return json_put(figure, "rows", *rows);
+}
+
+/* The figure that was added last is left out if it has no rows. */
+static void end_figure(json_t *figures, const json_t *rows)
+{
+    if (json_array_size(rows) == 0) {
+        (void)json_array_remove(figures, json_array_size(figures) - 1);
+    }
 }
 
 /* A figure of the chosen ones among groups[count]. */
 static grail_status add_of_groups(const aggregate *a, const section *s, const cell_group *groups,
                                   int count, const char *kind, chooser choose, json_t *figures)
 {
-    grail_status status = GRAIL_OK;
-    json_t *rows = json_array();
-    for (int i = 0; status == GRAIL_OK && i < count; i++) {
+    json_t *rows = NULL;
+    CHECK(begin_figure(figures, kind, s, "groups", &rows));
+    for (int i = 0; i < count; i++) {
         if (choose(&a->sections[groups[i].key.section], &groups[i])) {
-            status = json_push(rows, json_integer(&groups[i] - a->groups));
+            CHECK(json_push(rows, json_integer(&groups[i] - a->groups)));
         }
     }
-    if (status != GRAIL_OK) {
-        json_decref(rows);
-        return status;
-    }
-    return add_figure(figures, kind, s, "groups", rows);
+    end_figure(figures, rows);
+    return GRAIL_OK;
 }
 
 static bool is_at_samples(const section *s, const cell_group *g, int selector, double ratio)
@@ -129,23 +126,20 @@ static double choose_ratio(const section *s, int selector)
 /* Gains against the number of samples, where a repair has two of them. */
 static grail_status add_samples(const aggregate *a, const section *s, json_t *figures)
 {
-    grail_status status = GRAIL_OK;
-    json_t *rows = json_array();
+    json_t *rows = NULL;
+    CHECK(begin_figure(figures, "samples", s, "groups", &rows));
     for (int selector = 0; selector < MOST_SELECTORS; selector++) {
         const double ratio = s->selectors[selector] ? choose_ratio(s, selector) : NOT_MEASURED;
         for (int i = 0; !isnan(ratio) && i < s->group_count; i++) {
             const cell_group *g = &s->groups[i];
             if (is_at_samples(s, g, selector, ratio) &&
                 count_samples(s, selector, g->key.variant, ratio) > 1) {
-                TRY(json_push(rows, json_integer(g - a->groups)));
+                CHECK(json_push(rows, json_integer(g - a->groups)));
             }
         }
     }
-    status = add_figure(figures, "samples", s, "groups", rows);
-    rows = NULL;
-out:
-    json_decref(rows);
-    return status;
+    end_figure(figures, rows);
+    return GRAIL_OK;
 }
 
 static bool has_number(const json_t *row)
@@ -162,20 +156,17 @@ static bool has_number(const json_t *row)
 static grail_status add_of_table(const section *s, const char *kind, const json_t *tables,
                                  json_t *figures)
 {
-    grail_status status = GRAIL_OK;
-    json_t *rows = json_array();
+    json_t *rows = NULL;
+    CHECK(begin_figure(figures, kind, s, kind, &rows));
     const json_t *all = json_object_get(json_object_get(tables, kind), "rows");
     for (size_t i = 0; i < json_array_size(all); i++) {
         const json_t *row = json_array_get(all, i);
         if (strcmp(json_string_value(json_array_get(row, 0)), s->name) == 0 && has_number(row)) {
-            TRY(json_push(rows, json_integer((json_int_t)i)));
+            CHECK(json_push(rows, json_integer((json_int_t)i)));
         }
     }
-    status = add_figure(figures, kind, s, kind, rows);
-    rows = NULL;
-out:
-    json_decref(rows);
-    return status;
+    end_figure(figures, rows);
+    return GRAIL_OK;
 }
 
 static grail_status add_section(const aggregate *a, const section *s, const json_t *tables,
@@ -191,18 +182,12 @@ static grail_status add_section(const aggregate *a, const section *s, const json
     return add_of_table(s, "cost", tables, figures);
 }
 
-grail_status figures_list(const aggregate *a, const json_t *tables, json_t **out)
+grail_status figures_add(const aggregate *a, const json_t *tables, json_t *figures)
 {
-    grail_status status = GRAIL_OK;
-    json_t *figures = json_array();
-    TRY(add_of_groups(a, NULL, a->groups, a->group_count, "tradeoff", in_tradeoff, figures));
-    TRY(add_of_groups(a, NULL, a->groups, a->group_count, "scatter", in_scatter, figures));
+    CHECK(add_of_groups(a, NULL, a->groups, a->group_count, "tradeoff", in_tradeoff, figures));
+    CHECK(add_of_groups(a, NULL, a->groups, a->group_count, "scatter", in_scatter, figures));
     for (int i = 0; i < a->section_count; i++) {
-        TRY(add_section(a, &a->sections[i], tables, figures));
+        CHECK(add_section(a, &a->sections[i], tables, figures));
     }
-    *out = figures;
-    figures = NULL;
-out:
-    json_decref(figures);
-    return status;
+    return GRAIL_OK;
 }

@@ -6,10 +6,11 @@
 #include "study/page/aggregate.h"
 
 /**
- * The figures in the order of the page, each {"kind", "network" (null: all), "file" (the name of
- * its files without an ending: "03-accuracy-resnet18"), "table", "rows": [indices]}. `tables` holds
- * those of tables.h by name. A figure without rows is left out. *out is owned.
+ * Adds the figures in the order of the page, each {"kind", "network" (null: all), "file" (the name
+ * of its files without an ending: "03-accuracy-resnet18"), "table", "rows": [indices]}. `tables`
+ * holds those of tables.h by name. A figure without rows is left out.
  */
-grail_status figures_list(const aggregate *a, const json_t *tables, json_t **out) GRAIL_MUST_CHECK;
+grail_status figures_add(const aggregate *a, const json_t *tables,
+                         json_t *figures) GRAIL_MUST_CHECK;
 
 #endif

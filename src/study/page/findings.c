@@ -1,5 +1,6 @@
 #include "study/page/findings.h"
 
+#include "base/median.h"
 #include "study/page/command.h"
 #include "study/page/decision.h"
 #include "study/page/row.h"
@@ -56,18 +57,14 @@ static grail_status fill_decision(const aggregate *a, const section *s, double l
 
 static grail_status put_decisions(json_t *object, const aggregate *a, const section *s)
 {
-    grail_status status = GRAIL_OK;
     json_t *list = json_array();
+    CHECK(json_put(object, "decisions", list));
     for (int i = 0; i < DECISION_LIMITS; i++) {
         json_t *decision = json_object();
-        TRY(json_push(list, decision));
-        TRY(fill_decision(a, s, decision_limits(s->kind)[i], decision));
+        CHECK(json_push(list, decision));
+        CHECK(fill_decision(a, s, decision_limits(s->kind)[i], decision));
     }
-    status = json_put(object, "decisions", list);
-    list = NULL;
-out:
-    json_decref(list);
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status fill_dense(const aggregate *a, const section *s, json_t *out)
@@ -119,22 +116,16 @@ static grail_status fill_network(const aggregate *a, const section *s, json_t *o
     return estimate_is_known(&s->dense_quality) ? put_decisions(out, a, s) : GRAIL_OK;
 }
 
-grail_status findings_networks(const aggregate *a, json_t **out)
+grail_status findings_networks(const aggregate *a, json_t *list)
 {
-    grail_status status = GRAIL_OK;
-    json_t *list = json_array();
     for (int i = 0; i < a->section_count; i++) {
         if (a->sections[i].group_count > 0) {
             json_t *network = json_object();
-            TRY(json_push(list, network));
-            TRY(fill_network(a, &a->sections[i], network));
+            CHECK(json_push(list, network));
+            CHECK(fill_network(a, &a->sections[i], network));
         }
     }
-    *out = list;
-    list = NULL;
-out:
-    json_decref(list);
-    return status;
+    return GRAIL_OK;
 }
 
 /* By how much `better` is above `worse` wherever both were measured at a section's setting; *apart
@@ -173,7 +164,7 @@ static grail_status add_comparison(const aggregate *a, variant better, variant w
     for (int i = 0; i < count; i++) {
         above += differences[i] > 0.0 ? 1 : 0;
     }
-    sort_values(differences, count);
+    median_sort(differences, count);
     json_t *one = json_object();
     CHECK(json_push(list, one));
     CHECK(json_put(one, "better", variant_json(better)));
@@ -181,8 +172,7 @@ static grail_status add_comparison(const aggregate *a, variant better, variant w
     CHECK(json_put(one, "above", json_integer(above)));
     CHECK(json_put(one, "of", json_integer(count)));
     CHECK(json_put(one, "apart", json_integer(apart)));
-    return json_put(one, "median",
-                    number_json((differences[(count - 1) / 2] + differences[count / 2]) / 2.0));
+    return json_put(one, "median", number_json(median_of_sorted(differences, count)));
 }
 
 /* Against its form as it was before, and against the plain cut that was healed alike. */
@@ -193,7 +183,7 @@ static grail_status add_healed(const aggregate *a, variant v, double *difference
     return v == plain ? GRAIL_OK : add_comparison(a, v, plain, differences, list);
 }
 
-grail_status findings_comparisons(const aggregate *a, json_t **out)
+grail_status findings_comparisons(const aggregate *a, json_t *list)
 {
     static const variant pairs[][2] = {
         {VARIANT_REPAIR, VARIANT_NONE},        {VARIANT_GRAIL, VARIANT_NONE},
@@ -202,7 +192,6 @@ grail_status findings_comparisons(const aggregate *a, json_t **out)
     };
     grail_status status = GRAIL_OK;
     double *differences = NULL;
-    json_t *list = json_array();
     TRY(memory_new(&differences, (size_t)a->group_count, sizeof differences[0]));
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         TRY(add_comparison(a, pairs[i][0], pairs[i][1], differences, list));
@@ -210,11 +199,8 @@ grail_status findings_comparisons(const aggregate *a, json_t **out)
     for (int v = VARIANT_FORMS; v < VARIANTS; v++) {
         TRY(add_healed(a, (variant)v, differences, list));
     }
-    *out = list;
-    list = NULL;
 out:
     memory_free(differences);
-    json_decref(list);
     return status;
 }
 
@@ -223,7 +209,7 @@ static json_t *text_or_null(const char *text)
     return text == NULL ? json_null() : json_text(text);
 }
 
-static grail_status fill_facts(const aggregate *a, json_t *out)
+grail_status findings_facts(const aggregate *a, json_t *out)
 {
     const line_header *header = &a->results->header;
     spread images = spread_empty();
@@ -241,16 +227,4 @@ static grail_status fill_facts(const aggregate *a, json_t *out)
     CHECK(json_put(out, "processor", text_or_null(header->cpu)));
     CHECK(json_put(out, "threads", json_integer(header->threads)));
     return json_put(out, "version", text_or_null(header->version));
-}
-
-grail_status findings_facts(const aggregate *a, json_t **out)
-{
-    json_t *facts = json_object();
-    const grail_status status = fill_facts(a, facts);
-    if (status != GRAIL_OK) {
-        json_decref(facts);
-        return status;
-    }
-    *out = facts;
-    return GRAIL_OK;
 }

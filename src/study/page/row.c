@@ -3,29 +3,17 @@
 #include <math.h>
 #include <stdio.h>
 
-grail_status table_new(const char *const columns[], json_t **out)
+grail_status table_put(json_t *tables, const char *name, const char *const columns[], json_t **out)
 {
-    grail_status status = GRAIL_OK;
     json_t *table = json_object();
+    CHECK(json_put(tables, name, table));
     json_t *names = json_array();
+    CHECK(json_put(table, "columns", names));
     for (size_t i = 0; columns[i] != NULL; i++) {
-        TRY(json_push(names, json_text(columns[i])));
+        CHECK(json_push(names, json_text(columns[i])));
     }
-    status = json_put(table, "columns", names);
-    names = NULL;
-    TRY(status);
-    TRY(json_put(table, "rows", json_array()));
     *out = table;
-    table = NULL;
-out:
-    json_decref(names);
-    json_decref(table);
-    return status;
-}
-
-size_t table_size(const json_t *table)
-{
-    return json_array_size(json_object_get(table, "rows"));
+    return json_put(table, "rows", json_array());
 }
 
 row row_begin(void)

@@ -7,10 +7,9 @@
 #include "study/page/estimate.h"
 #include "study/results/variant.h"
 
-/** A table without rows; `columns` ends with NULL. *out is owned. */
-grail_status table_new(const char *const columns[], json_t **out) GRAIL_MUST_CHECK;
-/** The number of its rows. */
-size_t table_size(const json_t *table);
+/** Puts a table without rows under `name`; `columns` ends with NULL. *out is borrowed. */
+grail_status table_put(json_t *tables, const char *name, const char *const columns[],
+                       json_t **out) GRAIL_MUST_CHECK;
 
 typedef struct row {
     json_t *values;

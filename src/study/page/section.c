@@ -98,13 +98,3 @@ variant section_best_variant(const section *s)
     }
     return VARIANT_NONE;
 }
-
-bool section_heals(const section *s)
-{
-    for (int v = VARIANT_FORMS; v < VARIANTS; v++) {
-        if (s->variants[v]) {
-            return true;
-        }
-    }
-    return false;
-}

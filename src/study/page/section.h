@@ -22,7 +22,4 @@ bool section_shows(const section *s, const cell_group *group);
  * REPAIR; a healed variant only where all are healed. VARIANT_NONE where none occurs. */
 variant section_best_variant(const section *s);
 
-/** Whether any of its variants is healed. */
-bool section_heals(const section *s);
-
 #endif

@@ -2,8 +2,6 @@
 
 #include "study/results/line.h"
 
-#include <stdlib.h>
-
 spread spread_empty(void)
 {
     return (spread){.mean = NOT_MEASURED, .least = NOT_MEASURED, .most = NOT_MEASURED};
@@ -22,16 +20,4 @@ void spread_add(spread *s, double value)
     s->mean += (value - s->mean) / s->count;
     s->least = fmin(s->least, value);
     s->most = fmax(s->most, value);
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    const double left = *(const double *)a;
-    const double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-void sort_values(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof values[0], compare_doubles);
 }

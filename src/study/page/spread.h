@@ -11,7 +11,4 @@ typedef struct spread {
 spread spread_empty(void);
 void spread_add(spread *s, double value);
 
-/** Sorts in ascending order. */
-void sort_values(double *values, int count);
-
 #endif

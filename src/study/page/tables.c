@@ -72,44 +72,38 @@ static grail_status add_group(const aggregate *a, const cell_group *g, const boo
     return row_end(&r, table);
 }
 
-grail_status table_groups(const aggregate *a, json_t **out)
+static const char *const group_columns[] = {
+    "network",        "selector", "repair",       "loop",           "samples",
+    "ratio",          "measure",  "runs",         "value",          "low",
+    "high",           "lost",     "lost_low",     "lost_high",      "plain",
+    "gain",           "gain_low", "gain_high",    "top5",           "removed",
+    "removed_macs",   "latency",  "parameters",   "macs",           "calibrate",
+    "compensate",     "heal",     "evaluate",     "total",          "peak_bytes",
+    "winner",         "shown",    "pareto_ratio", "pareto_removed", "pareto_removed_macs",
+    "pareto_latency", NULL};
+
+static grail_status add_groups(const aggregate *a, json_t *table)
 {
-    static const char *const columns[] = {
-        "network",        "selector", "repair",       "loop",           "samples",
-        "ratio",          "measure",  "runs",         "value",          "low",
-        "high",           "lost",     "lost_low",     "lost_high",      "plain",
-        "gain",           "gain_low", "gain_high",    "top5",           "removed",
-        "removed_macs",   "latency",  "parameters",   "macs",           "calibrate",
-        "compensate",     "heal",     "evaluate",     "total",          "peak_bytes",
-        "winner",         "shown",    "pareto_ratio", "pareto_removed", "pareto_removed_macs",
-        "pareto_latency", NULL};
     grail_status status = GRAIL_OK;
-    json_t *table = NULL;
     bool(*on_line)[SIZES] = NULL;
     TRY(memory_new(&on_line, (size_t)a->group_count, sizeof on_line[0]));
     for (int i = 0; i < a->section_count; i++) {
         TRY(sizes_find_pareto(a, &a->sections[i], on_line, NULL));
     }
-    TRY(table_new(columns, &table));
     for (int i = 0; i < a->group_count; i++) {
         TRY(add_group(a, &a->groups[i], on_line[i], table));
     }
-    *out = table;
-    table = NULL;
 out:
     memory_free(on_line);
-    json_decref(table);
     return status;
 }
 
-grail_status table_cost(const aggregate *a, json_t **out)
+static const char *const cost_columns[] = {"network",  "repair", "calibrate",  "compensate", "heal",
+                                           "evaluate", "total",  "peak_bytes", NULL};
+
+static grail_status add_costs(const aggregate *a, json_t *table)
 {
-    static const char *const columns[] = {"network",  "repair", "calibrate",  "compensate", "heal",
-                                          "evaluate", "total",  "peak_bytes", NULL};
-    grail_status status = GRAIL_OK;
-    json_t *table = NULL;
     cost costs[VARIANTS];
-    TRY(table_new(columns, &table));
     for (int i = 0; i < a->section_count; i++) {
         const section *s = &a->sections[i];
         cost_measure(s, costs);
@@ -120,15 +114,11 @@ grail_status table_cost(const aggregate *a, json_t **out)
                 row_variant(&r, (variant)v);
                 add_seconds(&r, costs[v].seconds);
                 row_number(&r, costs[v].peak.most);
-                TRY(row_end(&r, table));
+                CHECK(row_end(&r, table));
             }
         }
     }
-    *out = table;
-    table = NULL;
-out:
-    json_decref(table);
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status add_healing(const section *s, variant v, bool of_blocks, json_t *table)
@@ -148,24 +138,18 @@ static grail_status add_healing(const section *s, variant v, bool of_blocks, jso
     return row_end(&r, table);
 }
 
-grail_status table_healing(const aggregate *a, json_t **out)
+static const char *const healing_columns[] = {"network",     "repair",     "trained", "steps",
+                                              "loss_before", "loss_after", "seconds", NULL};
+
+static grail_status add_healings(const aggregate *a, json_t *table)
 {
-    static const char *const columns[] = {"network",     "repair",     "trained", "steps",
-                                          "loss_before", "loss_after", "seconds", NULL};
-    grail_status status = GRAIL_OK;
-    json_t *table = NULL;
-    TRY(table_new(columns, &table));
     for (int i = 0; i < a->section_count; i++) {
         for (int v = VARIANT_FORMS; v < VARIANTS; v++) {
-            TRY(add_healing(&a->sections[i], (variant)v, true, table));
-            TRY(add_healing(&a->sections[i], (variant)v, false, table));
+            CHECK(add_healing(&a->sections[i], (variant)v, true, table));
+            CHECK(add_healing(&a->sections[i], (variant)v, false, table));
         }
     }
-    *out = table;
-    table = NULL;
-out:
-    json_decref(table);
-    return status;
+    return GRAIL_OK;
 }
 
 /* A site that kept all its units has no errors: nothing was fitted to it. */
@@ -201,8 +185,8 @@ static const result_cell *choose_cell(const section *s, int selector, variant v)
     return chosen;
 }
 
-static grail_status add_sites(const aggregate *a, const section *s, const result_cell *cell,
-                              json_t *table)
+static grail_status add_sites_of(const aggregate *a, const section *s, const result_cell *cell,
+                                 json_t *table)
 {
     for (int i = 0; i < cell->site_count; i++) {
         const line_site *site = &cell->sites[i];
@@ -224,29 +208,23 @@ static grail_status add_sites(const aggregate *a, const section *s, const result
     return GRAIL_OK;
 }
 
-grail_status table_sites(const aggregate *a, json_t **out)
+static const char *const site_columns[] = {"network",   "selector",    "repair",     "ratio",
+                                           "site",      "units",       "kept",       "fit_before",
+                                           "fit_after", "held_before", "held_after", NULL};
+
+static grail_status add_sites(const aggregate *a, json_t *table)
 {
-    static const char *const columns[] = {"network",   "selector",    "repair",     "ratio",
-                                          "site",      "units",       "kept",       "fit_before",
-                                          "fit_after", "held_before", "held_after", NULL};
-    grail_status status = GRAIL_OK;
-    json_t *table = NULL;
-    TRY(table_new(columns, &table));
     for (int i = 0; i < a->section_count; i++) {
         const section *s = &a->sections[i];
         const variant best = section_best_variant(s);
         for (int j = 0; j < MOST_SELECTORS; j++) {
             const result_cell *cell = s->selectors[j] ? choose_cell(s, j, best) : NULL;
             if (cell != NULL) {
-                TRY(add_sites(a, s, cell, table));
+                CHECK(add_sites_of(a, s, cell, table));
             }
         }
     }
-    *out = table;
-    table = NULL;
-out:
-    json_decref(table);
-    return status;
+    return GRAIL_OK;
 }
 
 static void add_measures(row *r, const line_measures *m)
@@ -261,25 +239,19 @@ static void add_measures(row *r, const line_measures *m)
 #define MEASURES                                                                                   \
     "top1", "interval", "top5", "images", "perplexity", "perplexity_error", "parameters", "macs"
 
-grail_status table_dense(const aggregate *a, json_t **out)
+static const char *const dense_columns[] = {"network", "architecture", MEASURES, NULL};
+
+static grail_status add_dense(const aggregate *a, json_t *table)
 {
-    static const char *const columns[] = {"network", "architecture", MEASURES, NULL};
-    grail_status status = GRAIL_OK;
-    json_t *table = NULL;
-    TRY(table_new(columns, &table));
     for (int i = 0; i < a->results->checkpoint_count; i++) {
         const result_checkpoint *c = &a->results->checkpoints[i];
         row r = row_begin();
         row_text(&r, c->name);
         row_text(&r, c->architecture);
         add_measures(&r, &c->measures);
-        TRY(row_end(&r, table));
+        CHECK(row_end(&r, table));
     }
-    *out = table;
-    table = NULL;
-out:
-    json_decref(table);
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status add_cell(const aggregate *a, const result_cell *c, json_t *table)
@@ -304,21 +276,41 @@ static grail_status add_cell(const aggregate *a, const result_cell *c, json_t *t
 }
 
 #define SETTING "network", "selector", "repair", "loop", "samples", "ratio", "seed"
+static const char *const cell_columns[] = {SETTING, MEASURES, "total", "peak_bytes", NULL};
+static const char *const failure_columns[] = {SETTING, "error", NULL};
 
-grail_status table_cells(const aggregate *a, bool failed, json_t **out)
+static grail_status add_cells(const aggregate *a, json_t *table)
 {
-    static const char *const columns[] = {SETTING, MEASURES, "total", "peak_bytes", NULL};
-    static const char *const columns_failed[] = {SETTING, "error", NULL};
-    const int count = failed ? a->failed_count : a->cell_count;
-    grail_status status = GRAIL_OK;
-    json_t *table = NULL;
-    TRY(table_new(failed ? columns_failed : columns, &table));
-    for (int i = 0; i < count; i++) {
-        TRY(add_cell(a, failed ? a->failed[i] : a->cells[i], table));
+    for (int i = 0; i < a->cell_count; i++) {
+        CHECK(add_cell(a, a->cells[i], table));
     }
-    *out = table;
-    table = NULL;
-out:
-    json_decref(table);
-    return status;
+    return GRAIL_OK;
+}
+
+static grail_status add_failures(const aggregate *a, json_t *table)
+{
+    for (int i = 0; i < a->failed_count; i++) {
+        CHECK(add_cell(a, a->failed[i], table));
+    }
+    return GRAIL_OK;
+}
+
+grail_status tables_put(const aggregate *a, json_t *tables)
+{
+    static const struct {
+        const char *name;
+        const char *const *columns;
+        grail_status (*add_rows)(const aggregate *a, json_t *table);
+    } all[] = {
+        {"groups", group_columns, add_groups},       {"sites", site_columns, add_sites},
+        {"cost", cost_columns, add_costs},           {"healing", healing_columns, add_healings},
+        {"dense", dense_columns, add_dense},         {"cells", cell_columns, add_cells},
+        {"failures", failure_columns, add_failures},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        json_t *table = NULL;
+        CHECK(table_put(tables, all[i].name, all[i].columns, &table));
+        CHECK(all[i].add_rows(a, table));
+    }
+    return GRAIL_OK;
 }
