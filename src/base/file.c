@@ -65,19 +65,24 @@ grail_status file_identify(const char *path, file_identity *out)
     return require_regular(&info, path);
 }
 
-static grail_status open_regular(const char *path, int *out_descriptor, struct stat *info)
+grail_status file_identify_open(int descriptor, const char *path, file_identity *out)
+{
+    struct stat info;
+    if (fstat(descriptor, &info) != 0) {
+        return error_from_errno("cannot inspect", path);
+    }
+    *out = identity_of(&info);
+    return require_regular(&info, path);
+}
+
+static grail_status open_regular(const char *path, int *out_descriptor, file_identity *identity)
 {
     /* O_NONBLOCK: a pipe nobody writes to is refused below instead of waited for. */
     const int descriptor = file_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK);
     if (descriptor < 0) {
         return error_from_errno("cannot open", path);
     }
-    grail_status status = GRAIL_OK;
-    if (fstat(descriptor, info) != 0) {
-        status = error_from_errno("cannot inspect", path);
-    } else {
-        status = require_regular(info, path);
-    }
+    const grail_status status = file_identify_open(descriptor, path, identity);
     if (status != GRAIL_OK) {
         close(descriptor);
         return status;
@@ -89,24 +94,19 @@ static grail_status open_regular(const char *path, int *out_descriptor, struct s
 grail_status file_map_open(file_map *map, const char *path)
 {
     int descriptor = -1;
-    struct stat info;
-    grail_status status = open_regular(path, &descriptor, &info);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    file_identity identity = {0};
     void *data = NULL;
-    const size_t size = (size_t)info.st_size;
+    CHECK(open_regular(path, &descriptor, &identity));
+    const size_t size = (size_t)identity.size;
     if (size > 0) {
         data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-        if (data == MAP_FAILED) {
-            status = error_from_errno("cannot map", path);
-        }
     }
+    const grail_status status =
+        data == MAP_FAILED ? error_from_errno("cannot map", path) : GRAIL_OK;
     close(descriptor);
-    if (status == GRAIL_OK) {
-        *map = (file_map){.data = data, .size = size, .identity = identity_of(&info)};
-    }
-    return status;
+    CHECK(status);
+    *map = (file_map){.data = data, .size = size, .identity = identity};
+    return GRAIL_OK;
 }
 
 void file_map_close(file_map *map)
@@ -182,12 +182,10 @@ grail_status file_read_open(int descriptor, const char *path, size_t maximum, bu
 grail_status file_read(const char *path, size_t maximum, buffer *out)
 {
     int descriptor = -1;
-    struct stat info;
-    grail_status status = open_regular(path, &descriptor, &info);
-    if (status == GRAIL_OK) {
-        status = file_read_open(descriptor, path, maximum, out);
-        close(descriptor);
-    }
+    file_identity identity = {0};
+    CHECK(open_regular(path, &descriptor, &identity));
+    const grail_status status = file_read_open(descriptor, path, maximum, out);
+    close(descriptor);
     return status;
 }
 
@@ -243,27 +241,38 @@ grail_status path_join(char **out, const char *directory, const char *name)
     return memory_format(out, "%s%s%s", directory, slash, name);
 }
 
-grail_status path_trim(char **out, const char *path)
+grail_status path_find(char **out, const char *directory, const char *name)
 {
-    size_t length = strlen(path);
+    *out = NULL;
+    CHECK(path_join(out, directory, name));
+    if (!file_exists(*out)) {
+        memory_free(*out);
+        *out = NULL;
+    }
+    return GRAIL_OK;
+}
+
+/* Without the slashes at its end, but for that of the root. */
+static size_t trimmed(const char *path, size_t length)
+{
     while (length > 1 && path[length - 1] == '/') {
         length--;
     }
-    return memory_format(out, "%.*s", (int)length, path);
+    return length;
+}
+
+grail_status path_trim(char **out, const char *path)
+{
+    return memory_format(out, "%.*s", (int)trimmed(path, strlen(path)), path);
 }
 
 grail_status path_parent(char **out, const char *path)
 {
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') {
-        length--;
-    }
+    size_t length = trimmed(path, strlen(path));
     while (length > 0 && path[length - 1] != '/') {
         length--;
     }
-    while (length > 1 && path[length - 1] == '/') {
-        length--;
-    }
+    length = trimmed(path, length);
     return length == 0 ? memory_copy_string(out, ".")
                        : memory_format(out, "%.*s", (int)length, path);
 }

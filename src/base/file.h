@@ -31,6 +31,10 @@ int file_open(int directory, const char *path, int flags);
 /** Identifies a regular file. Symbolic links are followed. */
 grail_status file_identify(const char *path, file_identity *out) GRAIL_MUST_CHECK;
 
+/** Does the same for an open file; `path` is for messages. */
+grail_status file_identify_open(int descriptor, const char *path,
+                                file_identity *out) GRAIL_MUST_CHECK;
+
 grail_status file_map_open(file_map *map, const char *path) GRAIL_MUST_CHECK;
 void file_map_close(file_map *map);
 
@@ -64,6 +68,9 @@ bool file_is_directory(const char *path);
 
 /** "directory/name"; the caller frees it. */
 grail_status path_join(char **out, const char *directory, const char *name) GRAIL_MUST_CHECK;
+
+/** The same where that exists, NULL where it does not. */
+grail_status path_find(char **out, const char *directory, const char *name) GRAIL_MUST_CHECK;
 
 /** A copy of a path without the slashes at its end; the caller frees it. */
 grail_status path_trim(char **out, const char *path) GRAIL_MUST_CHECK;

@@ -24,7 +24,7 @@ void graph_free(graph *g)
         memory_free(g->parameters[p].tensor);
     }
     memory_free(g->parameters);
-    memory_free(g->name_slots);
+    slot_table_fini(&g->names);
     memory_free(g->nodes);
     memory_free(g->value_source);
     memory_free(g->last_use);
@@ -36,53 +36,30 @@ void graph_free(graph *g)
     memory_free(g);
 }
 
-/* The slot that holds the name, or the free slot where it belongs. The hash is FNV-1a. */
-static int name_slot(const graph *g, const char *name)
+static uint64_t hash_of(const void *parameters, int32_t p)
 {
-    uint64_t hash = 14695981039346656037U;
-    for (const char *c = name; *c != 0; c++) {
-        hash = (hash ^ (unsigned char)*c) * 1099511628211U;
-    }
-    int slot = (int)(hash & (uint64_t)(g->slot_count - 1));
-    while (g->name_slots[slot] != GRAPH_NONE &&
-           strcmp(g->parameters[g->name_slots[slot]].name, name) != 0) {
-        slot = (slot + 1) & (g->slot_count - 1);
-    }
-    return slot;
+    const char *name = ((const graph_parameter *)parameters)[p].name;
+    return slot_hash(name, strlen(name));
 }
 
-/* Keeps the table at most half full after one more name. */
-static grail_status make_slots(graph *g)
+static bool has_name(const void *parameters, int32_t p, const void *name)
 {
-    enum { SMALLEST = 64 };
-    if (2 * (g->parameter_count + 1) <= g->slot_count) {
-        return GRAIL_OK;
-    }
-    const int wanted = g->slot_count == 0 ? SMALLEST : 2 * g->slot_count;
-    CHECK(memory_resize(&g->name_slots, (size_t)wanted, sizeof g->name_slots[0]));
-    g->slot_count = wanted;
-    for (int s = 0; s < wanted; s++) {
-        g->name_slots[s] = GRAPH_NONE;
-    }
-    for (int p = 0; p < g->parameter_count; p++) {
-        g->name_slots[name_slot(g, g->parameters[p].name)] = p;
-    }
-    return GRAIL_OK;
+    return strcmp(((const graph_parameter *)parameters)[p].name, name) == 0;
+}
+
+static int32_t *name_slot(const graph *g, const char *name)
+{
+    return slot_table_find(&g->names, slot_hash(name, strlen(name)), has_name, g->parameters, name);
 }
 
 int graph_find_parameter(const graph *g, const char *name)
 {
-    return g->slot_count == 0 ? GRAPH_NONE : g->name_slots[name_slot(g, name)];
+    return g->names.count == 0 ? GRAPH_NONE : *name_slot(g, name);
 }
 
 bool graph_parameter_is_gone(const graph_parameter *p)
 {
     return p->shape[0] == 0;
-}
-
-static bool has_shape(const graph_parameter *p, int rank, const int64_t shape[])
-{
-    return p->rank == rank && memcmp(p->shape, shape, (size_t)rank * sizeof shape[0]) == 0;
 }
 
 /* Adds `wanted`, whose names are not set yet. An existing parameter of that name must have the same
@@ -94,18 +71,19 @@ static grail_status add_parameter(graph *g, const char *name, const char *tensor
     graph_parameter added = *wanted;
     const int found = graph_find_parameter(g, name);
     if (found != GRAPH_NONE) {
-        if (!has_shape(&g->parameters[found], wanted->rank, wanted->shape)) {
+        const graph_parameter *p = &g->parameters[found];
+        if (p->rank != wanted->rank || memcmp(p->shape, wanted->shape, sizeof p->shape) != 0) {
             FAIL(GRAIL_ERROR_INTERNAL, "parameter '%s' is used with two shapes", name);
         }
         *out = found;
         return GRAIL_OK;
     }
-    TRY(make_slots(g));
+    TRY(slot_table_reserve(&g->names, hash_of, g->parameters));
     TRY(memory_reserve(&g->parameters, (size_t)g->parameter_count + 1, sizeof g->parameters[0]));
     TRY(memory_copy_string(&added.name, name));
     TRY(memory_copy_string(&added.tensor, tensor));
     g->parameters[g->parameter_count] = added;
-    g->name_slots[name_slot(g, added.name)] = g->parameter_count;
+    slot_table_fill(&g->names, name_slot(g, added.name), g->parameter_count);
     *out = g->parameter_count++;
     added = (graph_parameter){0};
 out:
@@ -139,10 +117,8 @@ grail_status graph_add_part(graph *g, const char *tensor, int64_t first_row, int
 {
     char *name = NULL;
     const storage_map map = storage_rows(first_row, shape[0]);
-    grail_status status = memory_format(&name, "%s[%lld]", tensor, (long long)first_row);
-    if (status == GRAIL_OK) {
-        status = graph_add_stored(g, name, tensor, &map, rank, shape, out);
-    }
+    CHECK(memory_format(&name, "%s[%lld]", tensor, (long long)first_row));
+    const grail_status status = graph_add_stored(g, name, tensor, &map, rank, shape, out);
     memory_free(name);
     return status;
 }

@@ -7,7 +7,7 @@
 #ifndef GRAIL_GRAPH_GRAPH_H
 #define GRAIL_GRAPH_GRAPH_H
 
-#include "base/memory.h"
+#include "base/slot_table.h"
 #include "graph/node.h"
 #include "graph/storage.h"
 
@@ -30,8 +30,7 @@ typedef struct graph {
     int node_count;
     graph_parameter *parameters;
     int parameter_count;
-    int *name_slots; /* [slot_count] hash table: index of a parameter, GRAPH_NONE where free */
-    int slot_count;  /* a power of two, more than parameter_count */
+    slot_table names; /* of the parameters */
     int value_count;
     int *value_source; /* node that makes each value, GRAPH_NONE for the input */
     int *last_use;     /* last node that reads each value, node_count for the output */

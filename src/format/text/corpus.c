@@ -265,31 +265,32 @@ static grail_status next_ids(corpus *c, corpus_piece *out)
     return GRAIL_OK;
 }
 
+static grail_status next_piece(corpus *c, corpus_piece *out, bool *found)
+{
+    if (c->ids.data != NULL) {
+        return next_ids(c, out);
+    }
+    if (c->field == NULL) {
+        return next_plain(c, out);
+    }
+    CHECK(next_document(c, out, found));
+    c->ended = !*found;
+    return GRAIL_OK;
+}
+
 grail_status corpus_next(corpus *c, corpus_piece *out, bool *found)
 {
-    grail_status status = GRAIL_OK;
     corpus_piece piece = {0};
     *found = !c->ended;
     if (c->ended) {
         return GRAIL_OK;
     }
-    if (c->ids.data != NULL) {
-        TRY(next_ids(c, &piece));
-    } else if (c->field == NULL) {
-        TRY(next_plain(c, &piece));
-    } else {
-        TRY(next_document(c, &piece, found));
-        c->ended = !*found;
-    }
+    CHECK(error_in(next_piece(c, &piece, found), "%s", c->path));
     if (piece.text != NULL) {
         take_text(c, piece.text, piece.size);
     }
     *out = piece;
-out:
-    if (status != GRAIL_OK) {
-        error_prefix("%s", c->path);
-    }
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status corpus_finish(corpus *c, char hash[65])
@@ -341,12 +342,26 @@ static grail_status begin(corpus *c, const char *field)
     return GRAIL_OK;
 }
 
-static grail_status corpus_new(const char *name, corpus **out)
+/* The bytes of a file, or those of the caller. */
+static grail_status open_source(corpus *c, bool in_memory, const void *bytes, size_t size)
+{
+    if (in_memory) {
+        text_source_of_bytes(&c->source, bytes, size);
+        return GRAIL_OK;
+    }
+    return name_ends_with(c->path, ".gz") ? text_source_open_compressed(&c->source, c->path)
+                                          : text_source_open(&c->source, c->path);
+}
+
+static grail_status open_as(const char *path, const char *field, bool in_memory, const void *bytes,
+                            size_t size, corpus **out)
 {
     grail_status status = GRAIL_OK;
     corpus *c = NULL;
     TRY(memory_new(&c, 1, sizeof *c));
-    TRY(memory_copy_string(&c->path, name));
+    TRY(memory_copy_string(&c->path, path));
+    TRY(open_source(c, in_memory, bytes, size));
+    TRY(begin(c, field));
     *out = c;
     c = NULL;
 out:
@@ -357,34 +372,12 @@ out:
 grail_status corpus_open_bytes(const char *name, const char *field, const void *bytes, size_t size,
                                corpus **out)
 {
-    grail_status status = GRAIL_OK;
-    corpus *c = NULL;
-    TRY(corpus_new(name, &c));
-    text_source_of_bytes(&c->source, bytes, size);
-    TRY(begin(c, field));
-    *out = c;
-    c = NULL;
-out:
-    corpus_close(c);
-    return status;
+    return open_as(name, field, true, bytes, size, out);
 }
 
 grail_status corpus_open(const char *path, const char *field, corpus **out)
 {
-    grail_status status = GRAIL_OK;
-    corpus *c = NULL;
-    TRY(corpus_new(path, &c));
-    if (name_ends_with(path, ".gz")) {
-        TRY(text_source_open_compressed(&c->source, path));
-    } else {
-        TRY(text_source_open(&c->source, path));
-    }
-    TRY(begin(c, field));
-    *out = c;
-    c = NULL;
-out:
-    corpus_close(c);
-    return status;
+    return open_as(path, field, false, NULL, 0, out);
 }
 
 void corpus_close(corpus *c)

@@ -14,20 +14,16 @@ static grail_status check_size(size_t size)
 
 grail_status text_source_open(text_source *source, const char *path)
 {
-    text_source s = {0};
-    grail_status status = file_map_open(&s.map, path);
-    if (status != GRAIL_OK) {
-        return status;
-    }
-    status = check_size(s.map.size);
-    if (status != GRAIL_OK) {
-        error_prefix("%s", path);
-        file_map_close(&s.map);
-        return status;
-    }
-    text_source_of_bytes(source, s.map.data, s.map.size);
-    source->map = s.map;
-    return GRAIL_OK;
+    grail_status status = GRAIL_OK;
+    file_map map = {0};
+    TRY(file_map_open(&map, path));
+    TRY(error_in(check_size(map.size), "%s", path));
+    text_source_of_bytes(source, map.data, map.size);
+    source->map = map;
+    map = (file_map){0};
+out:
+    file_map_close(&map);
+    return status;
 }
 
 grail_status text_source_open_compressed(text_source *source, const char *path)

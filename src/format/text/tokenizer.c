@@ -86,33 +86,35 @@ out:
 
 /* tokenizer.model does not say whether BOS and EOS are put around a text; the tokenizer's
  * configuration does. If there is no configuration, BOS is put first, as in the Llama family. */
-static grail_status apply_configuration(const char *path, tokenizer *t)
+static grail_status apply_configuration(const char *directory, tokenizer *t)
 {
     grail_status status = GRAIL_OK;
     json_t *configuration = NULL;
+    char *path = NULL;
     bool add_bos = true;
     bool add_eos = false;
-    if (!file_exists(path)) {
-        return GRAIL_OK;
+    TRY(path_find(&path, directory, "tokenizer_config.json"));
+    if (path != NULL) {
+        TRY(json_read_file(path, TOKENIZER_LARGEST_FILE, &configuration));
+        TRY(json_get_boolean(path, configuration, "add_bos_token", true, &add_bos));
+        TRY(json_get_boolean(path, configuration, "add_eos_token", false, &add_eos));
     }
-    TRY(json_read_file(path, TOKENIZER_LARGEST_FILE, &configuration));
-    TRY(json_get_boolean(path, configuration, "add_bos_token", true, &add_bos));
-    TRY(json_get_boolean(path, configuration, "add_eos_token", false, &add_eos));
     t->before.count = add_bos ? t->before.count : 0;
     if (add_eos && t->end_of_text >= 0) {
         TRY(token_list_push(&t->after, t->end_of_text));
     }
 out:
     json_decref(configuration);
+    memory_free(path);
     return status;
 }
 
-static grail_status open_sentencepiece(const char *path, const char *configuration, tokenizer **out)
+static grail_status open_sentencepiece(const char *directory, const char *path, tokenizer **out)
 {
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
     TRY(open_file(path, tokenizer_from_sentencepiece, &t));
-    TRY(apply_configuration(configuration, t));
+    TRY(apply_configuration(directory, t));
     *out = t;
     t = NULL;
 out:
@@ -122,16 +124,14 @@ out:
 
 grail_status tokenizer_exists(const char *directory, bool *out)
 {
-    grail_status status = GRAIL_OK;
-    char *json = NULL;
-    char *model = NULL;
-    TRY(path_join(&json, directory, JSON_NAME));
-    TRY(path_join(&model, directory, SENTENCEPIECE_NAME));
-    *out = file_exists(json) || file_exists(model);
-out:
-    memory_free(json);
-    memory_free(model);
-    return status;
+    *out = false;
+    for (int i = 0; i < 2 && !*out; i++) {
+        char *path = NULL;
+        CHECK(path_find(&path, directory, i == 0 ? JSON_NAME : SENTENCEPIECE_NAME));
+        *out = path != NULL;
+        memory_free(path);
+    }
+    return GRAIL_OK;
 }
 
 grail_status tokenizer_open(const char *directory, tokenizer **out)
@@ -139,21 +139,18 @@ grail_status tokenizer_open(const char *directory, tokenizer **out)
     grail_status status = GRAIL_OK;
     char *json = NULL;
     char *model = NULL;
-    char *configuration = NULL;
-    TRY(path_join(&json, directory, JSON_NAME));
-    TRY(path_join(&model, directory, SENTENCEPIECE_NAME));
-    TRY(path_join(&configuration, directory, "tokenizer_config.json"));
-    if (file_exists(json)) {
+    TRY(path_find(&json, directory, JSON_NAME));
+    TRY(path_find(&model, directory, SENTENCEPIECE_NAME));
+    if (json != NULL) {
         TRY(open_file(json, tokenizer_from_json, out));
-    } else if (file_exists(model)) {
-        TRY(open_sentencepiece(model, configuration, out));
+    } else if (model != NULL) {
+        TRY(open_sentencepiece(directory, model, out));
     } else {
         FAIL(GRAIL_ERROR_IO, "%s: has neither " JSON_NAME " nor " SENTENCEPIECE_NAME, directory);
     }
 out:
     memory_free(json);
     memory_free(model);
-    memory_free(configuration);
     return status;
 }
 
@@ -205,10 +202,7 @@ grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalize
 static size_t strip_spaces_left(text_span text, size_t end)
 {
     while (end > 0) {
-        size_t begin = end - 1;
-        while (((unsigned char)text.bytes[begin] & 0xC0) == 0x80) {
-            begin -= 1;
-        }
+        const size_t begin = character_before(text, end);
         if (!character_is_space(character_at(span_from(text, begin, end)))) {
             break;
         }
@@ -228,15 +222,9 @@ static size_t strip_spaces_right(text_span text, size_t begin)
 
 static bool is_single_word(text_span text, size_t begin, size_t end)
 {
-    size_t before = begin;
-    while (before > 0) {
-        before -= 1;
-        if (((unsigned char)text.bytes[before] & 0xC0) != 0x80) {
-            break;
-        }
-    }
     const bool left =
-        begin == 0 || !character_is_word(character_at(span_from(text, before, begin)));
+        begin == 0 ||
+        !character_is_word(character_at(span_from(text, character_before(text, begin), begin)));
     return left &&
            (end == text.size || !character_is_word(character_at(span_from(text, end, text.size))));
 }

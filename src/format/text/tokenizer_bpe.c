@@ -45,20 +45,6 @@ static bool is_byte_or_unknown(const bpe_model *m, int32_t id)
     return found;
 }
 
-static text_span first_character(text_span text)
-{
-    return (text_span){text.bytes, character_length(text.bytes[0])};
-}
-
-static text_span last_character(text_span text)
-{
-    size_t begin = text.size - 1;
-    while (((unsigned char)text.bytes[begin] & 0xC0) == 0x80) {
-        begin -= 1;
-    }
-    return span_from(text, begin, text.size);
-}
-
 /* A merge adds nothing if one of its halves can never arise. */
 static grail_status add_join(bpe_model *m, const pair_entry *merge)
 {
@@ -68,8 +54,10 @@ static grail_status add_join(bpe_model *m, const pair_entry *merge)
         m->cuts = false;
         return GRAIL_OK;
     }
-    const int32_t before = vocabulary_find(&m->pieces, last_character(left));
-    const int32_t after = vocabulary_find(&m->pieces, first_character(right));
+    const int32_t before =
+        vocabulary_find(&m->pieces, span_from(left, character_before(left, left.size), left.size));
+    const int32_t after =
+        vocabulary_find(&m->pieces, span_from(right, 0, character_length(right.bytes[0])));
     if (before < 0 || after < 0) {
         return GRAIL_OK;
     }
@@ -81,11 +69,8 @@ static grail_status add_join(bpe_model *m, const pair_entry *merge)
 grail_status bpe_prepare(bpe_model *m)
 {
     find_byte_pieces(m);
-    for (size_t i = 0; i < m->merges.slot_count && m->cuts; i++) {
-        const pair_entry *merge = &m->merges.slots[i];
-        if (merge->left < 0) {
-            continue;
-        }
+    for (size_t i = 0; i < m->merges.slots.used && m->cuts; i++) {
+        const pair_entry *merge = &m->merges.entries[i];
         if (is_byte_or_unknown(m, merge->left) || is_byte_or_unknown(m, merge->right)) {
             m->cuts = false;
         }
@@ -101,11 +86,7 @@ static bool ranks_before(bpe_candidate a, bpe_candidate b)
 
 static grail_status heap_push(bpe_workspace *w, bpe_candidate candidate)
 {
-    const grail_status status =
-        memory_reserve(&w->heap, (size_t)w->heap_count + 1, sizeof *w->heap);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(memory_reserve(&w->heap, (size_t)w->heap_count + 1, sizeof *w->heap));
     int64_t i = w->heap_count++;
     for (; i > 0 && ranks_before(candidate, w->heap[(i - 1) / 2]); i = (i - 1) / 2) {
         w->heap[i] = w->heap[(i - 1) / 2];

@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/hash.h"
+#include "base/slot_table.h"
 #include "format/protobuf.h"
 #include "format/text/text_limits.h"
 #include "format/text/tokenizer.h"
@@ -35,6 +36,15 @@ static inline text_span span_of_buffer(const buffer *b)
     return (text_span){b->size == 0 ? "" : (const char *)b->bytes, b->size};
 }
 
+/** The beginning of the character that ends at `end` > 0 of valid UTF-8. */
+static inline size_t character_before(text_span text, size_t end)
+{
+    do {
+        end--;
+    } while (((unsigned char)text.bytes[end] & 0xC0) == 0x80);
+    return end;
+}
+
 /** As strlen, for C strings. */
 text_span span_of_string(const char *text);
 bool span_starts_with(text_span text, text_span prefix);
@@ -60,15 +70,17 @@ bool character_is_punctuation(int32_t character); /* P*, and ASCII's symbols */
 
 /* --- vocabulary --- */
 
+/** Refuses an item for which too many slots were tried; `what` says what collides. */
+grail_status tokenizer_check_probes(const slot_table *t, uint64_t hash, const int32_t *slot,
+                                    const char *what) GRAIL_MUST_CHECK;
+
 typedef struct vocabulary {
-    buffer text;     /* NUL-terminated pieces */
-    size_t *offsets; /* offsets[id] into text, SIZE_MAX for a hole; owned */
-    size_t *sizes;   /* owned */
-    int64_t count;   /* highest id + 1 */
-    int32_t *slots;  /* open addressing by the piece's hash; id or -1; owned */
-    size_t slot_count;
-    size_t slots_used;
-    size_t longest; /* bytes of the longest piece that can be found */
+    buffer text;      /* NUL-terminated pieces */
+    size_t *offsets;  /* offsets[id] into text, SIZE_MAX for a hole; owned */
+    size_t *sizes;    /* owned */
+    int64_t count;    /* highest id + 1 */
+    slot_table slots; /* ids by the piece */
+    size_t longest;   /* bytes of the longest piece that can be found */
 } vocabulary;
 
 void vocabulary_init(vocabulary *v);
@@ -87,16 +99,15 @@ text_span vocabulary_piece(const vocabulary *v, int64_t id);
 /* --- pairs of ids --- */
 
 typedef struct pair_entry {
-    int32_t left; /* -1 marks an empty slot */
+    int32_t left;
     int32_t right;
     int32_t rank;
     int32_t result;
 } pair_entry;
 
 typedef struct pair_table {
-    pair_entry *slots; /* owned */
-    size_t slot_count;
-    size_t used;
+    pair_entry *entries; /* [slots.used], owned */
+    slot_table slots;
 } pair_table;
 
 /** Adds or replaces the entry of (left, right). */

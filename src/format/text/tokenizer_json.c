@@ -163,22 +163,18 @@ static grail_status read_model(const char *name, const json_t *model, bpe_model 
 /* The id must be free, or be the id that the vocabulary gives to this piece. */
 static grail_status place_added(const char *name, tokenizer *t, const char *content, int32_t id)
 {
-    grail_status status = GRAIL_OK;
     const int32_t known = vocabulary_find(&t->model.pieces, span_of_string(content));
     if (known >= 0 && known != id) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: added token '%s' has id %d, but the vocabulary gives it id %d", name, content, id,
-             known);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: added token '%s' has id %d, but the vocabulary gives it id %d", name,
+                         content, id, known);
     }
     const char *named = vocabulary_piece(&t->model.pieces, id).bytes;
-    if (named == NULL || strcmp(named, content) != 0) {
-        status = vocabulary_name(&t->model.pieces, span_of_string(content), id);
-        if (status != GRAIL_OK) {
-            error_prefix("%s: added token '%s'", name, content);
-        }
+    if (named != NULL && strcmp(named, content) == 0) {
+        return GRAIL_OK;
     }
-out:
-    return status;
+    return error_in(vocabulary_name(&t->model.pieces, span_of_string(content), id),
+                    "%s: added token '%s'", name, content);
 }
 
 static grail_status read_added_token(const char *name, const json_t *object, tokenizer *t)

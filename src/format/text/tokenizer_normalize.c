@@ -308,22 +308,21 @@ size_t tokenizer_growth_limit(size_t size)
 grail_status normalizer_run(const step_list *n, const piece_trie *whole, pattern_workspace *w,
                             text_span text, bool open, buffer buffers[2], text_span *out)
 {
-    grail_status status = GRAIL_OK;
     text_span current = text;
     const size_t maximum = tokenizer_growth_limit(text.size);
     for (int i = 0; i < n->count; i++) {
         buffer *target = &buffers[i % 2];
         target->size = 0;
         target->maximum = maximum;
-        TRY(run_step(&n->steps[i], whole, w, current, open, target));
+        const grail_status status = run_step(&n->steps[i], whole, w, current, open, target);
+        if (status == GRAIL_ERROR_FORMAT) {
+            error_prefix("normalizing %zu bytes", text.size);
+        }
+        CHECK(status);
         current = span_of_buffer(target);
     }
     *out = current;
-out:
-    if (status == GRAIL_ERROR_FORMAT) {
-        error_prefix("normalizing %zu bytes", text.size);
-    }
-    return status;
+    return GRAIL_OK;
 }
 
 void step_list_fini(step_list *list)

@@ -48,16 +48,10 @@ typedef struct translation {
 
 static const char *class_members(char letter)
 {
-    switch (letter) {
-    case 's':
-        return SPACE_MEMBERS;
-    case 'w':
-        return WORD_MEMBERS;
-    case 'h':
-        return HEX_MEMBERS;
-    default:
-        return NULL;
-    }
+    return letter == 's'   ? SPACE_MEMBERS
+           : letter == 'w' ? WORD_MEMBERS
+           : letter == 'h' ? HEX_MEMBERS
+                           : NULL;
 }
 
 static grail_status refuse(const translation *t, const char *what)
@@ -104,19 +98,15 @@ static grail_status copy_escape(translation *t)
     return buffer_append(&t->out, rest.bytes, length);
 }
 
-/* The translation of an escape outside brackets, or NULL if it means the same in PCRE2. */
+/* The translation of an escape outside brackets, or NULL if it means the same in PCRE2: \b lies
+ * between a word character of our kind and another character, or an end. */
 static const char *outside_brackets(char letter)
 {
-    switch (letter) {
-    case 'b': /* between a word character of our kind and another character, or an end */
-        return "(?:(?<=[" WORD_MEMBERS "])(?![" WORD_MEMBERS "])|"
-               "(?<![" WORD_MEMBERS "])(?=[" WORD_MEMBERS "]))";
-    case 'B':
-        return "(?:(?<=[" WORD_MEMBERS "])(?=[" WORD_MEMBERS "])|"
-               "(?<![" WORD_MEMBERS "])(?![" WORD_MEMBERS "]))";
-    default:
-        return NULL;
-    }
+    return letter == 'b'   ? "(?:(?<=[" WORD_MEMBERS "])(?![" WORD_MEMBERS "])|"
+                             "(?<![" WORD_MEMBERS "])(?=[" WORD_MEMBERS "]))"
+           : letter == 'B' ? "(?:(?<=[" WORD_MEMBERS "])(?=[" WORD_MEMBERS "])|"
+                             "(?<![" WORD_MEMBERS "])(?![" WORD_MEMBERS "]))"
+                           : NULL;
 }
 
 static grail_status translate_escape(translation *t)
@@ -345,11 +335,7 @@ static size_t window_end(const pattern_scan *s, size_t window)
     if (s->text.size - s->position <= window) {
         return s->text.size;
     }
-    size_t end = s->position + window;
-    while (((unsigned char)s->text.bytes[end] & 0xC0) == 0x80) {
-        end -= 1;
-    }
-    return end;
+    return character_before(s->text, s->position + window + 1);
 }
 
 static bool spend(pattern_workspace *w, int64_t work)

@@ -47,25 +47,67 @@ static grail_status check_piece(const sentence_model *m, const sentence_piece *p
                : error_set(GRAIL_ERROR_FORMAT, "has more than %d pieces", TOKEN_ID_MAX + 1);
 }
 
-static float float_from_bits(uint64_t value)
-{
-    const uint32_t bits = (uint32_t)value;
-    float number = 0.0f;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
+/* A field of a message that is kept: a text, a number or the bits of a float, or in a bool whether
+ * it is anything but 0 or empty. */
+typedef struct kept_field {
+    uint32_t number; /* 0 ends a list */
+    protobuf_wire wire;
+    size_t offset, size;
+} kept_field;
 
-static grail_status read_piece_field(const protobuf_field *field, void *context)
+#define KEPT(number, wire, owner, member)                                                          \
+    {                                                                                              \
+        number, wire, offsetof(owner, member), sizeof(((owner *)0)->member)                        \
+    }
+
+static const kept_field piece_fields[] = {
+    KEPT(1, WIRE_BYTES, sentence_piece, text),
+    KEPT(2, WIRE_FIXED32, sentence_piece, score),
+    KEPT(3, WIRE_VARINT, sentence_piece, type),
+    {0},
+};
+
+static const kept_field trainer_fields[] = {
+    KEPT(3, WIRE_VARINT, sentence_model, model_type),
+    KEPT(24, WIRE_VARINT, sentence_model, rules.whitespace_as_suffix),
+    KEPT(35, WIRE_VARINT, sentence_model, byte_fallback),
+    KEPT(41, WIRE_VARINT, sentence_model, bos),
+    KEPT(42, WIRE_VARINT, sentence_model, eos),
+    {0},
+};
+
+static const kept_field normalizer_fields[] = {
+    KEPT(2, WIRE_BYTES, sentence_model, charsmap),
+    KEPT(3, WIRE_VARINT, sentence_model, rules.add_dummy_prefix),
+    KEPT(4, WIRE_VARINT, sentence_model, rules.remove_extra_whitespaces),
+    KEPT(5, WIRE_VARINT, sentence_model, rules.escape_whitespaces),
+    {0},
+};
+
+typedef struct kept_message {
+    const kept_field *fields;
+    void *owner;
+} kept_message;
+
+static grail_status keep_field(const protobuf_field *field, void *context)
 {
-    sentence_piece *piece = context;
-    if (field->number == 1 && field->wire == WIRE_BYTES) {
-        piece->text = field->bytes;
-    } else if (field->number == 2 && field->wire == WIRE_FIXED32) {
-        piece->score = float_from_bits(field->value);
-    } else if (field->number == 3 && field->wire == WIRE_VARINT) {
-        piece->type = field->value;
+    const kept_message *message = context;
+    const bool is_text = field->wire == WIRE_BYTES;
+    const bool flag = is_text ? field->bytes.size > 0 : field->value != 0;
+    for (const kept_field *f = message->fields; f->number != 0; f++) {
+        if (f->number == field->number && f->wire == field->wire) {
+            const void *value = is_text ? (const void *)&field->bytes : &field->value;
+            memcpy((char *)message->owner + f->offset, f->size == sizeof flag ? &flag : value,
+                   f->size);
+        }
     }
     return GRAIL_OK;
+}
+
+static grail_status keep_fields(text_span bytes, const kept_field *fields, void *owner)
+{
+    kept_message message = {fields, owner};
+    return protobuf_read(bytes, keep_field, &message);
 }
 
 grail_status sentence_model_add(sentence_model *m, sentence_piece piece)
@@ -79,52 +121,8 @@ grail_status sentence_model_add(sentence_model *m, sentence_piece piece)
 static grail_status read_piece(text_span bytes, sentence_model *m)
 {
     sentence_piece piece = {.type = PIECE_NORMAL};
-    CHECK(protobuf_read(bytes, read_piece_field, &piece));
+    CHECK(keep_fields(bytes, piece_fields, &piece));
     return sentence_model_add(m, piece);
-}
-
-static grail_status read_trainer_field(const protobuf_field *field, void *context)
-{
-    sentence_model *m = context;
-    if (field->wire != WIRE_VARINT) {
-        return GRAIL_OK;
-    }
-    switch (field->number) {
-    case 3:
-        m->model_type = field->value;
-        break;
-    case 24:
-        m->rules.whitespace_as_suffix = field->value != 0;
-        break;
-    case 35:
-        m->byte_fallback = field->value != 0;
-        break;
-    case 41:
-        m->bos = (int64_t)field->value;
-        break;
-    case 42:
-        m->eos = (int64_t)field->value;
-        break;
-    default:
-        break;
-    }
-    return GRAIL_OK;
-}
-
-static grail_status read_normalizer_field(const protobuf_field *field, void *context)
-{
-    sentence_model *m = context;
-    const bool value = field->value != 0;
-    if (field->number == 2 && field->wire == WIRE_BYTES) {
-        m->charsmap = field->bytes.size > 0;
-    } else if (field->number == 3 && field->wire == WIRE_VARINT) {
-        m->rules.add_dummy_prefix = value;
-    } else if (field->number == 4 && field->wire == WIRE_VARINT) {
-        m->rules.remove_extra_whitespaces = value;
-    } else if (field->number == 5 && field->wire == WIRE_VARINT) {
-        m->rules.escape_whitespaces = value;
-    }
-    return GRAIL_OK;
 }
 
 static grail_status read_model_field(const protobuf_field *field, void *context)
@@ -137,9 +135,9 @@ static grail_status read_model_field(const protobuf_field *field, void *context)
     case 1:
         return read_piece(field->bytes, m);
     case 2:
-        return protobuf_read(field->bytes, read_trainer_field, m);
+        return keep_fields(field->bytes, trainer_fields, m);
     case 3:
-        return protobuf_read(field->bytes, read_normalizer_field, m);
+        return keep_fields(field->bytes, normalizer_fields, m);
     default:
         return GRAIL_OK;
     }

@@ -1,10 +1,10 @@
-/* The vocabulary: pieces by id in one text buffer, and ids by piece in a hash table with open
- * addressing. Some ids may have no piece. */
+/* The vocabulary: pieces by id in one text buffer, and ids by piece in a hash table. Some ids may
+ * have no piece. */
 #include "format/text/tokenizer_internal.h"
 
 #include <string.h>
 
-enum { TEXT_MAX = 1 << 30, FIRST_SLOTS = 1024 };
+enum { TEXT_MAX = 1 << 30 };
 
 void vocabulary_init(vocabulary *v)
 {
@@ -17,18 +17,8 @@ void vocabulary_fini(vocabulary *v)
     buffer_fini(&v->text);
     memory_free(v->offsets);
     memory_free(v->sizes);
-    memory_free(v->slots);
+    slot_table_fini(&v->slots);
     vocabulary_init(v);
-}
-
-/* FNV-1a with a final mix, since the table uses the low bits. */
-static size_t hash_piece(text_span piece)
-{
-    uint64_t hash = 0xCBF29CE484222325u;
-    for (size_t i = 0; i < piece.size; i++) {
-        hash = (hash ^ (unsigned char)piece.bytes[i]) * 0x100000001B3u;
-    }
-    return (size_t)(hash ^ (hash >> 29));
 }
 
 text_span vocabulary_piece(const vocabulary *v, int64_t id)
@@ -39,44 +29,23 @@ text_span vocabulary_piece(const vocabulary *v, int64_t id)
     return (text_span){(const char *)v->text.bytes + v->offsets[id], v->sizes[id]};
 }
 
-/* The slot that holds the piece, or the free one where it belongs. */
-static size_t find_slot(const vocabulary *v, text_span piece)
+static uint64_t hash_of(const void *pieces, int32_t id)
 {
-    size_t slot = hash_piece(piece) & (v->slot_count - 1);
-    for (; v->slots[slot] >= 0; slot = (slot + 1) & (v->slot_count - 1)) {
-        const text_span other = vocabulary_piece(v, v->slots[slot]);
-        if (other.size == piece.size && memcmp(other.bytes, piece.bytes, piece.size) == 0) {
-            break;
-        }
-    }
-    return slot;
+    const text_span piece = vocabulary_piece(pieces, id);
+    return slot_hash(piece.bytes, piece.size);
+}
+
+static bool is_piece(const void *pieces, int32_t id, const void *key)
+{
+    const text_span piece = vocabulary_piece(pieces, id);
+    const text_span *wanted = key;
+    return piece.size == wanted->size && memcmp(piece.bytes, wanted->bytes, piece.size) == 0;
 }
 
 int32_t vocabulary_find(const vocabulary *v, text_span piece)
 {
-    return v->slot_count == 0 ? -1 : v->slots[find_slot(v, piece)];
-}
-
-static grail_status grow_slots(vocabulary *v)
-{
-    if (v->slots_used * 2 < v->slot_count) {
-        return GRAIL_OK;
-    }
-    const size_t old_count = v->slot_count;
-    int32_t *old = v->slots;
-    int32_t *slots = NULL;
-    const size_t count = old_count == 0 ? FIRST_SLOTS : old_count * 2;
-    CHECK(memory_new_unset(&slots, count, sizeof *slots));
-    memset(slots, 0xFF, count * sizeof *slots);
-    v->slots = slots;
-    v->slot_count = count;
-    for (size_t i = 0; i < old_count; i++) {
-        if (old[i] >= 0) {
-            v->slots[find_slot(v, vocabulary_piece(v, old[i]))] = old[i];
-        }
-    }
-    memory_free(old);
-    return GRAIL_OK;
+    const uint64_t hash = slot_hash(piece.bytes, piece.size);
+    return v->slots.count == 0 ? -1 : *slot_table_find(&v->slots, hash, is_piece, v, &piece);
 }
 
 /* Room for ids 0 .. id. */
@@ -88,6 +57,17 @@ static grail_status grow_ids(vocabulary *v, int32_t id)
         v->offsets[v->count] = SIZE_MAX;
     }
     return GRAIL_OK;
+}
+
+grail_status tokenizer_check_probes(const slot_table *t, uint64_t hash, const int32_t *slot,
+                                    const char *what)
+{
+    return slot_table_probes(t, hash, slot) <= TOKENIZER_MOST_PROBES
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_FORMAT,
+                           "more than %d %s collide in a hash table; the %s of a real tokenizer do "
+                           "not",
+                           TOKENIZER_MOST_PROBES, what, what);
 }
 
 grail_status vocabulary_name(vocabulary *v, text_span piece, int32_t id)
@@ -108,21 +88,16 @@ grail_status vocabulary_name(vocabulary *v, text_span piece, int32_t id)
 
 grail_status vocabulary_add(vocabulary *v, text_span piece, int32_t id)
 {
-    CHECK(grow_slots(v));
-    const size_t slot = find_slot(v, piece);
-    if (((slot - hash_piece(piece)) & (v->slot_count - 1)) > TOKENIZER_MOST_PROBES) {
-        return error_set(
-            GRAIL_ERROR_FORMAT,
-            "more than %d pieces collide in a hash table; the pieces of a real tokenizer do not",
-            TOKENIZER_MOST_PROBES);
-    }
-    if (v->slots[slot] >= 0) {
+    const uint64_t hash = slot_hash(piece.bytes, piece.size);
+    CHECK(slot_table_reserve(&v->slots, hash_of, v));
+    int32_t *slot = slot_table_find(&v->slots, hash, is_piece, v, &piece);
+    CHECK(tokenizer_check_probes(&v->slots, hash, slot, "pieces"));
+    if (*slot >= 0) {
         return error_set(GRAIL_ERROR_FORMAT, "piece '%.*s' has two ids, %d and %d", (int)piece.size,
-                         piece.bytes, v->slots[slot], id);
+                         piece.bytes, *slot, id);
     }
     CHECK(vocabulary_name(v, piece, id));
-    v->slots[slot] = id;
-    v->slots_used += 1;
+    slot_table_fill(&v->slots, slot, id);
     v->longest = piece.size > v->longest ? piece.size : v->longest;
     return GRAIL_OK;
 }

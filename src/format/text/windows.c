@@ -100,12 +100,6 @@ static int64_t wanted_ids(const window_options *options, const token_windows *w)
                                                                                             : 0;
 }
 
-/* The number of tokens of the text or ids; -1 for a text that was not encoded to its end. */
-static int64_t count_stream(const corpus *c, const token_list *list, bool complete)
-{
-    return complete ? list->count : corpus_ids(c);
-}
-
 grail_status windows_read(const window_options *options, const tokenizer *t, int64_t vocabulary,
                           token_windows *out)
 {
@@ -120,7 +114,7 @@ grail_status windows_read(const window_options *options, const tokenizer *t, int
     TRY(check_length(options, w.length, bos));
     TRY(text_encode(c, options, t, wanted_ids(options, &w), &list, &complete));
     TRY(corpus_finish(c, w.text_hash));
-    w.stream_tokens = count_stream(c, &list, complete);
+    w.stream_tokens = complete ? list.count : corpus_ids(c); /* -1 for a text of unknown length */
     TRY(check_ids(options->path, &list, vocabulary));
     TRY(cut_windows(options, &list, bos, &w));
     *out = w;

@@ -205,6 +205,18 @@ static void test_paths_are_joined_with_one_slash(void **state)
     }
 }
 
+static void test_a_path_is_found_where_it_exists(void **state)
+{
+    const place *p = *state;
+    char *path = NULL;
+    support_write_file(p->directory, "file", "", 0);
+    assert_ok(path_find(&path, p->directory, "file"));
+    assert_string_equal(path, p->path);
+    memory_free(path);
+    assert_ok(path_find(&path, p->directory, "nothing"));
+    assert_null(path);
+}
+
 static void test_slashes_at_the_end_are_trimmed(void **state)
 {
     (void)state;
@@ -285,6 +297,7 @@ int main(void)
         in_place(test_a_lock_is_held_until_the_descriptor_is_closed),
         in_place(test_files_and_directories_are_told_apart),
         cmocka_unit_test(test_paths_are_joined_with_one_slash),
+        in_place(test_a_path_is_found_where_it_exists),
         cmocka_unit_test(test_slashes_at_the_end_are_trimmed),
         cmocka_unit_test(test_a_path_has_a_parent),
         cmocka_unit_test(test_the_code_follows_from_errno),
