@@ -22,9 +22,8 @@ static void check_cell(const sweep_recipe *recipe, const sweep_cell *cells, int6
     json_t *again = NULL;
     buffer text = {0};
     result_line read = {0};
-    const result_line line = {.kind = LINE_CELL,
-                              .settings = sweep_cell_settings(recipe, &cells[index]),
-                              .measures = line_not_measured()};
+    const result_line line = {
+        .kind = LINE_CELL, .settings = cells[index].settings, .measures = line_not_measured()};
     buffer_init(&text, 1 << 20);
     fuzz_require(line_to_json(&line, &document) == GRAIL_OK);
     fuzz_require(json_append_line(document, &text) == GRAIL_OK);
@@ -44,9 +43,9 @@ static void check_cells(const sweep_recipe *recipe, const sweep_cell *cells, int
     for (int64_t i = 0; i < count; i++) {
         const sweep_cell *cell = &cells[i];
         fuzz_require(cell->checkpoint >= 0 && cell->checkpoint < recipe->checkpoints.count);
-        fuzz_require(cell->sparsity >= 0.0 && cell->sparsity < 1.0);
-        fuzz_require(cell->samples >= 1 && cell->seed >= 0);
-        fuzz_require(place_of(recipe, cells, count, sweep_cell_settings(recipe, cell)) == i);
+        fuzz_require(cell->settings.sparsity >= 0.0 && cell->settings.sparsity < 1.0);
+        fuzz_require(cell->settings.samples >= 1 && cell->settings.seed >= 0);
+        fuzz_require(place_of(recipe, cells, count, cell->settings) == i);
     }
     for (int64_t i = 0; i < count && i < MOST_WRITTEN; i++) {
         check_cell(recipe, cells, count, i);

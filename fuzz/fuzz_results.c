@@ -17,8 +17,8 @@ static void check_cells(const results *r)
         const result_cell *cell = &r->cells[i];
         fuzz_require(cell->checkpoint >= 0 && cell->checkpoint < r->checkpoint_count);
         fuzz_require(cell->selector >= 0 && cell->selector < r->selector_count);
-        fuzz_require(cell->sparsity >= 0.0 && cell->sparsity < 1.0);
-        fuzz_require(cell->samples >= 0 && cell->seed >= 0);
+        fuzz_require(cell->settings.sparsity >= 0.0 && cell->settings.sparsity < 1.0);
+        fuzz_require(cell->settings.samples >= 0 && cell->settings.seed >= 0);
         fuzz_require(isnan(cell->measures.top1) ||
                      (cell->measures.top1 >= 0.0 && cell->measures.top1 <= 1.0));
     }

@@ -1,7 +1,6 @@
 #include "study/fields.h"
 
 #include "base/file.h"
-#include "base/names.h"
 
 #include <string.h>
 
@@ -42,20 +41,4 @@ grail_status field_path(const char *where, const json_t *object, const char *key
 out:
     memory_free(path);
     return status;
-}
-
-typedef struct known_names {
-    const char *(*at)(int);
-} known_names;
-
-static const char *list_at(const void *list, int i)
-{
-    const known_names *names = list;
-    return names->at(i);
-}
-
-void field_append_known(const char *name, const char *(*name_at)(int))
-{
-    const known_names list = {.at = name_at};
-    error_append_names(name, list_at, &list);
 }

@@ -18,8 +18,4 @@ grail_status field_copy(const char *where, const json_t *object, const char *key
 grail_status field_path(const char *where, const json_t *object, const char *key,
                         const char *directory, char **out) GRAIL_MUST_CHECK;
 
-/** Adds all names that `name_at` gives, up to NULL, to the error text, and the one that `name`
- * probably meant; `name` may be NULL. */
-void field_append_known(const char *name, const char *(*name_at)(int));
-
 #endif

@@ -18,7 +18,7 @@ static int compare_settings(const keyed_cell *a, const keyed_cell *b)
 {
     int order = group_key_compare(&a->key, &b->key);
     order = order != 0 ? order : integer_compare(a->cell->checkpoint, b->cell->checkpoint);
-    return order != 0 ? order : integer_compare(a->cell->seed, b->cell->seed);
+    return order != 0 ? order : integer_compare(a->cell->settings.seed, b->cell->settings.seed);
 }
 
 static int compare_keyed(const void *a, const void *b)
@@ -74,10 +74,10 @@ static group_key key_of(const aggregate *a, const result_cell *cell)
     return (group_key){
         .section = a->section_of[cell->checkpoint],
         .selector = cell->selector,
-        .variant = cell->variant,
-        .samples = cell->samples,
-        .open_loop = cell->open_loop,
-        .sparsity = cell->sparsity,
+        .variant = cell->settings.variant,
+        .samples = cell->settings.samples,
+        .open_loop = cell->settings.open_loop,
+        .sparsity = cell->settings.sparsity,
     };
 }
 

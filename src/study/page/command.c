@@ -117,10 +117,16 @@ static grail_status add_value(buffer *out, const json_t *value)
     return GRAIL_OK;
 }
 
-/* The option of that name with the key's value; nothing where the key is missing. */
-static grail_status add_key(buffer *out, const json_t *object, const char *key, const char *name)
+/* The option of that name with the key's value; `usual`, unless it is NULL, where the key is
+ * missing.
+ */
+static grail_status add_key(buffer *out, const json_t *object, const char *key, const char *name,
+                            const char *usual)
 {
     const json_t *value = json_object_get(object, key);
+    if (value == NULL && usual != NULL) {
+        return add_option(out, name, usual);
+    }
     if (value == NULL || json_is_null(value) || json_is_object(value)) {
         return GRAIL_OK;
     }
@@ -159,21 +165,17 @@ static grail_status add_settings(buffer *out, json_t *settings)
     grail_status status = GRAIL_OK;
     const char *key = NULL;
     json_t *value = NULL;
+    buffer text = {0};
+    buffer_init(&text, 1 << 16);
     json_object_foreach (settings, key, value) {
-        buffer text = {0};
-        buffer_init(&text, 1 << 16);
-        status = buffer_format(&text, "%s=", key);
-        if (status == GRAIL_OK) {
-            status = json_is_string(value) ? buffer_append_string(&text, json_string_value(value))
-                                           : add_value(&text, value);
-        }
-        if (status == GRAIL_OK) {
-            status = add_option(out, "set", (const char *)text.bytes);
-        }
-        buffer_fini(&text);
-        TRY(status);
+        text.size = 0;
+        TRY(buffer_format(&text, "%s=", key));
+        TRY(json_is_string(value) ? buffer_append_string(&text, json_string_value(value))
+                                  : add_value(&text, value));
+        TRY(add_option(out, "set", (const char *)text.bytes));
     }
 out:
+    buffer_fini(&text);
     return status;
 }
 
@@ -198,7 +200,7 @@ static grail_status add_calibration(buffer *out, const json_t *recipe, const cha
     CHECK(buffer_append_string(out, " --calib "));
     CHECK(path == NULL ? buffer_append_string(out, "CALIBRATION") : add_path(out, directory, path));
     for (size_t i = 0; i < sizeof calibration_keys / sizeof calibration_keys[0]; i++) {
-        CHECK(add_key(out, calibration, calibration_keys[i], calibration_keys[i]));
+        CHECK(add_key(out, calibration, calibration_keys[i], calibration_keys[i], NULL));
     }
     return GRAIL_OK;
 }
@@ -207,51 +209,41 @@ static grail_status add_calibration(buffer *out, const json_t *recipe, const cha
  * of the command. */
 static grail_status add_recipe(buffer *out, const json_t *recipe)
 {
-    CHECK(add_key(out, recipe, "sites", "sites"));
     const json_t *align = json_object_get(recipe, "align");
-    if (json_is_integer(align) && json_integer_value(align) == 0) {
-        CHECK(buffer_append_string(out, " --align auto"));
-    } else if (align != NULL) {
-        CHECK(add_key(out, recipe, "align", "align"));
-    } else {
-        CHECK(buffer_append_string(out, " --align 1"));
-    }
-    CHECK(add_key(out, recipe, "select", "select"));
-    CHECK(add_key(out, recipe, "stream_score", "stream-score"));
-    return json_object_get(recipe, "precision") == NULL
-               ? buffer_append_string(out, " --precision f32")
-               : add_key(out, recipe, "precision", "precision");
-}
-
-static bool is_above_zero(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key)) > 0.0;
+    CHECK(add_key(out, recipe, "sites", "sites", NULL));
+    CHECK(json_is_integer(align) && json_integer_value(align) == 0
+              ? add_option(out, "align", "auto")
+              : add_key(out, recipe, "align", "align", "1"));
+    CHECK(add_key(out, recipe, "select", "select", NULL));
+    CHECK(add_key(out, recipe, "stream_score", "stream-score", NULL));
+    return add_key(out, recipe, "precision", "precision", "f32");
 }
 
 static grail_status add_healing(buffer *out, variant v, const json_t *recipe)
 {
+    static const char *const numbers[][2] = {{"heal_steps", "heal-steps"},
+                                             {"heal_rate", "heal-rate"}};
     if (variant_heal(v) == HEAL_NONE) {
         return GRAIL_OK;
     }
     CHECK(add_option(out, "heal", heal_kind_name(variant_heal(v))));
-    if (is_above_zero(recipe, "heal_steps")) {
-        CHECK(add_key(out, recipe, "heal_steps", "heal-steps"));
-    }
-    if (is_above_zero(recipe, "heal_rate")) {
-        CHECK(add_key(out, recipe, "heal_rate", "heal-rate"));
+    for (size_t i = 0; i < sizeof numbers / sizeof(numbers[0]); i++) {
+        if (json_number_value(json_object_get(recipe, numbers[i][0])) > 0.0) {
+            CHECK(add_key(out, recipe, numbers[i][0], numbers[i][1], NULL));
+        }
     }
     return GRAIL_OK;
 }
 
-static grail_status add_cell(buffer *out, const char *selector, const result_cell *cell)
+static grail_status add_cell(buffer *out, const line_settings *s)
 {
-    CHECK(add_option(out, "selector", selector));
+    CHECK(add_option(out, "selector", s->selector));
     CHECK(buffer_append_string(out, " --sparsity "));
-    CHECK(add_number(out, cell->sparsity));
-    return buffer_format(
-        out, " --compensate %s%s --samples %lld --seed %lld%s", variant_compensation(cell->variant),
-        variant_repairs(cell->variant) ? " --repair" : "", (long long)cell->samples,
-        (long long)cell->seed, cell->open_loop ? " --loop open" : "");
+    CHECK(add_number(out, s->sparsity));
+    return buffer_format(out, " --compensate %s%s --samples %lld --seed %lld%s",
+                         variant_compensation(s->variant),
+                         variant_repairs(s->variant) ? " --repair" : "", (long long)s->samples,
+                         (long long)s->seed, s->open_loop ? " --loop open" : "");
 }
 
 grail_status command_write(const aggregate *a, const cell_group *g, buffer *out)
@@ -267,8 +259,8 @@ grail_status command_write(const aggregate *a, const cell_group *g, buffer *out)
                        json_string_value(json_object_get(entry, "path")), &directory));
     TRY(add_model(out, c->path, entry));
     TRY(add_calibration(out, recipe, directory));
-    TRY(add_cell(out, r->selectors[cell->selector], cell));
-    TRY(add_healing(out, cell->variant, recipe));
+    TRY(add_cell(out, &cell->settings));
+    TRY(add_healing(out, cell->settings.variant, recipe));
     TRY(add_recipe(out, recipe));
 out:
     memory_free(directory);

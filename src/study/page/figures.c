@@ -57,14 +57,11 @@ static grail_status begin_figure(json_t *figures, const char *kind, const sectio
     }
     snprintf(file, sizeof file, "%02zu-%s%s%s", json_array_size(figures) + 1, kind,
              part[0] == 0 ? "" : "-", part);
-    json_t *figure = json_object();
-    CHECK(json_push(figures, figure));
-    CHECK(json_put(figure, "kind", json_text(kind)));
-    CHECK(json_put(figure, "network", s == NULL ? json_null() : json_text(s->name)));
-    CHECK(json_put(figure, "file", json_text(file)));
-    CHECK(json_put(figure, "table", json_text(table)));
     *rows = json_array();
-    return json_put(figure, "rows", *rows);
+    return json_push(figures,
+                     json_pack("{s:o, s:o, s:o, s:o, s:o}", "kind", json_text(kind), "network",
+                               s == NULL ? json_null() : json_text(s->name), "file",
+                               json_text(file), "table", json_text(table), "rows", *rows));
 }
 
 /* The figure that was added last is left out if it has no rows. */

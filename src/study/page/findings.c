@@ -165,14 +165,10 @@ static grail_status add_comparison(const aggregate *a, variant better, variant w
         above += differences[i] > 0.0 ? 1 : 0;
     }
     median_sort(differences, count);
-    json_t *one = json_object();
-    CHECK(json_push(list, one));
-    CHECK(json_put(one, "better", variant_json(better)));
-    CHECK(json_put(one, "worse", variant_json(worse)));
-    CHECK(json_put(one, "above", json_integer(above)));
-    CHECK(json_put(one, "of", json_integer(count)));
-    CHECK(json_put(one, "apart", json_integer(apart)));
-    return json_put(one, "median", number_json(median_of_sorted(differences, count)));
+    return json_push(list,
+                     json_pack("{s:o, s:o, s:i, s:i, s:i, s:o}", "better", variant_json(better),
+                               "worse", variant_json(worse), "above", above, "of", count, "apart",
+                               apart, "median", number_json(median_of_sorted(differences, count))));
 }
 
 /* Against its form as it was before, and against the plain cut that was healed alike. */

@@ -16,8 +16,8 @@ static int lower_bound(const cell_group *g, int checkpoint, int64_t seed)
     while (low < high) {
         const int middle = low + (high - low) / 2;
         const result_cell *cell = g->cells[middle];
-        const bool below =
-            cell->checkpoint < checkpoint || (cell->checkpoint == checkpoint && cell->seed < seed);
+        const bool below = cell->checkpoint < checkpoint ||
+                           (cell->checkpoint == checkpoint && cell->settings.seed < seed);
         low = below ? middle + 1 : low;
         high = below ? high : middle;
     }
@@ -28,9 +28,9 @@ static int lower_bound(const cell_group *g, int checkpoint, int64_t seed)
  * none. */
 static const result_cell *plain_cell(const cell_group *plain, const result_cell *cell)
 {
-    const int exact = lower_bound(plain, cell->checkpoint, cell->seed);
+    const int exact = lower_bound(plain, cell->checkpoint, cell->settings.seed);
     if (exact < plain->count && plain->cells[exact]->checkpoint == cell->checkpoint &&
-        plain->cells[exact]->seed == cell->seed) {
+        plain->cells[exact]->settings.seed == cell->settings.seed) {
         return plain->cells[exact];
     }
     const int first = lower_bound(plain, cell->checkpoint, 0);

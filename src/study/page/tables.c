@@ -27,13 +27,13 @@ static bool is_winner(const section *s, const cell_group *g)
     return section_shows(s, g) && others > 0 && beaten == others;
 }
 
-static void add_setting(row *r, const aggregate *a, const group_key *key)
+static void add_settings(row *r, const line_settings *s)
 {
-    row_text(r, a->results->selectors[key->selector]);
-    row_variant(r, key->variant);
-    row_text(r, key->open_loop ? "open" : "closed");
-    row_number(r, (double)key->samples);
-    row_number(r, key->sparsity);
+    row_text(r, s->selector);
+    row_variant(r, s->variant);
+    row_text(r, s->open_loop ? "open" : "closed");
+    row_number(r, (double)s->samples);
+    row_number(r, s->sparsity);
 }
 
 static void add_seconds(row *r, const spread *seconds)
@@ -49,7 +49,7 @@ static grail_status add_group(const aggregate *a, const cell_group *g, const boo
     const section *s = &a->sections[g->key.section];
     row r = row_begin();
     row_text(&r, s->name);
-    add_setting(&r, a, &g->key);
+    add_settings(&r, &g->cells[0]->settings);
     row_text(&r, s->kind == QUALITY_ACCURACY ? "top-1" : "perplexity");
     row_number(&r, g->count);
     row_estimate(&r, &g->quality);
@@ -178,24 +178,24 @@ static const result_cell *choose_cell(const section *s, int selector, variant v)
     for (int i = 0; i < s->ratio_count; i++) {
         const double ratio = s->ratios[i];
         const result_cell *cell = cell_with_sites(section_at(s, selector, v, ratio));
-        if (cell != NULL && (chosen == NULL || fabs(ratio - 0.5) < fabs(chosen->sparsity - 0.5))) {
+        if (cell != NULL &&
+            (chosen == NULL || fabs(ratio - 0.5) < fabs(chosen->settings.sparsity - 0.5))) {
             chosen = cell;
         }
     }
     return chosen;
 }
 
-static grail_status add_sites_of(const aggregate *a, const section *s, const result_cell *cell,
-                                 json_t *table)
+static grail_status add_sites_of(const section *s, const result_cell *cell, json_t *table)
 {
     for (int i = 0; i < cell->site_count; i++) {
         const line_site *site = &cell->sites[i];
         if (has_errors(site)) {
             row r = row_begin();
             row_text(&r, s->name);
-            row_text(&r, a->results->selectors[cell->selector]);
-            row_variant(&r, cell->variant);
-            row_number(&r, cell->sparsity);
+            row_text(&r, cell->settings.selector);
+            row_variant(&r, cell->settings.variant);
+            row_number(&r, cell->settings.sparsity);
             row_text(&r, site->name);
             const double values[] = {site->units,     site->kept,        site->fit_before,
                                      site->fit_after, site->held_before, site->held_after};
@@ -220,7 +220,7 @@ static grail_status add_sites(const aggregate *a, json_t *table)
         for (int j = 0; j < MOST_SELECTORS; j++) {
             const result_cell *cell = s->selectors[j] ? choose_cell(s, j, best) : NULL;
             if (cell != NULL) {
-                CHECK(add_sites_of(a, s, cell, table));
+                CHECK(add_sites_of(s, cell, table));
             }
         }
     }
@@ -254,17 +254,12 @@ static grail_status add_dense(const aggregate *a, json_t *table)
     return GRAIL_OK;
 }
 
-static grail_status add_cell(const aggregate *a, const result_cell *c, json_t *table)
+static grail_status add_cell(const result_cell *c, json_t *table)
 {
-    const group_key key = {.selector = c->selector,
-                           .variant = c->variant,
-                           .samples = c->samples,
-                           .open_loop = c->open_loop,
-                           .sparsity = c->sparsity};
     row r = row_begin();
-    row_text(&r, a->results->checkpoints[c->checkpoint].name);
-    add_setting(&r, a, &key);
-    row_number(&r, (double)c->seed);
+    row_text(&r, c->settings.checkpoint);
+    add_settings(&r, &c->settings);
+    row_number(&r, (double)c->settings.seed);
     if (c->error != NULL) {
         row_text(&r, c->error);
     } else {
@@ -282,7 +277,7 @@ static const char *const failure_columns[] = {SETTING, "error", NULL};
 static grail_status add_cells(const aggregate *a, json_t *table)
 {
     for (int i = 0; i < a->cell_count; i++) {
-        CHECK(add_cell(a, a->cells[i], table));
+        CHECK(add_cell(a->cells[i], table));
     }
     return GRAIL_OK;
 }
@@ -290,7 +285,7 @@ static grail_status add_cells(const aggregate *a, json_t *table)
 static grail_status add_failures(const aggregate *a, json_t *table)
 {
     for (int i = 0; i < a->failed_count; i++) {
-        CHECK(add_cell(a, a->failed[i], table));
+        CHECK(add_cell(a->failed[i], table));
     }
     return GRAIL_OK;
 }

@@ -14,13 +14,6 @@ static bool selector_draws(int selector)
            facts.draws != 0;
 }
 
-/* Whether further seeds are run: the selector draws (random, fold, random-fold), or the recipe
- * repeats everything with other calibration images. */
-static bool has_seeds(const sweep_recipe *recipe, const sweep_cell *cell)
-{
-    return selector_draws(cell->selector) || recipe->repeats_calibration;
-}
-
 /* -- order --------------------------------------------------------------------------------------
  */
 
@@ -35,12 +28,12 @@ static int compare_cells(const void *left, const void *right)
     const sweep_cell *b = right;
     const int orders[] = {
         order(a->checkpoint, b->checkpoint),
-        order(a->open_loop, b->open_loop),
-        order((double)a->samples, (double)b->samples),
-        order((double)a->seed, (double)b->seed),
+        order(a->settings.open_loop, b->settings.open_loop),
+        order((double)a->settings.samples, (double)b->settings.samples),
+        order((double)a->settings.seed, (double)b->settings.seed),
         order(a->selector, b->selector),
-        order(a->sparsity, b->sparsity),
-        order(a->variant, b->variant),
+        order(a->settings.sparsity, b->settings.sparsity),
+        order(a->settings.variant, b->settings.variant),
     };
     for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
         if (orders[i] != 0) {
@@ -52,8 +45,8 @@ static int compare_cells(const void *left, const void *right)
 
 bool sweep_cells_share(const sweep_cell *a, const sweep_cell *b)
 {
-    return a->checkpoint == b->checkpoint && a->open_loop == b->open_loop &&
-           a->samples == b->samples && a->seed == b->seed;
+    return a->checkpoint == b->checkpoint && a->settings.open_loop == b->settings.open_loop &&
+           a->settings.samples == b->settings.samples && a->settings.seed == b->settings.seed;
 }
 
 /* -- enumeration --------------------------------------------------------------------------------
@@ -80,7 +73,8 @@ static grail_status count_grid(const sweep_grid *grid, int64_t *total)
 }
 
 /* The index-th combination of a grid, its entries in places[]. */
-static sweep_cell combine(const sweep_grid *grid, int64_t index, int64_t places[SWEEP_AXES])
+static sweep_cell combine(const sweep_recipe *recipe, const sweep_grid *grid, int64_t index,
+                          int64_t places[SWEEP_AXES])
 {
     double values[SWEEP_AXES];
     for (int axis = 0; axis < SWEEP_AXES; axis++) {
@@ -89,15 +83,18 @@ static sweep_cell combine(const sweep_grid *grid, int64_t index, int64_t places[
         values[axis] = grid->axes[axis].values[places[axis]];
         index /= count;
     }
-    return (sweep_cell){
-        .checkpoint = (int)values[SWEEP_CHECKPOINTS],
-        .open_loop = grid->open_loop,
-        .samples = (int64_t)values[SWEEP_SAMPLES],
-        .seed = (int64_t)values[SWEEP_SEEDS],
-        .selector = (int)values[SWEEP_SELECTORS],
+    const int checkpoint = (int)values[SWEEP_CHECKPOINTS];
+    const int selector = (int)values[SWEEP_SELECTORS];
+    const line_settings settings = {
+        .checkpoint = recipe->checkpoints.list[checkpoint].name,
+        .selector = grail_selector_at(selector),
         .sparsity = values[SWEEP_SPARSITIES],
         .variant = variant_healed((variant)values[SWEEP_COMPENSATE], (heal_kind)values[SWEEP_HEAL]),
+        .samples = (int64_t)values[SWEEP_SAMPLES],
+        .seed = (int64_t)values[SWEEP_SEEDS],
+        .open_loop = grid->open_loop,
     };
+    return (sweep_cell){checkpoint, selector, settings};
 }
 
 static void add_grid(const sweep_recipe *recipe, const sweep_grid *grid, sweep_cell *cells,
@@ -109,8 +106,11 @@ static void add_grid(const sweep_recipe *recipe, const sweep_grid *grid, sweep_c
     }
     for (int64_t i = 0; i < combinations; i++) {
         int64_t places[SWEEP_AXES];
-        const sweep_cell cell = combine(grid, i, places);
-        if (places[SWEEP_SEEDS] == 0 || has_seeds(recipe, &cell)) {
+        const sweep_cell cell = combine(recipe, grid, i, places);
+        /* further seeds: the selector draws (random, fold, random-fold), or the recipe repeats
+         * everything with other calibration images */
+        if (places[SWEEP_SEEDS] == 0 || recipe->repeats_calibration ||
+            selector_draws(cell.selector)) {
             cells[(*count)++] = cell;
         }
     }
@@ -152,30 +152,13 @@ out:
 /* -- as text ------------------------------------------------------------------------------------
  */
 
-line_settings sweep_cell_settings(const sweep_recipe *recipe, const sweep_cell *cell)
-{
-    return (line_settings){
-        .checkpoint = recipe->checkpoints.list[cell->checkpoint].name,
-        .selector = grail_selector_at(cell->selector),
-        .sparsity = cell->sparsity,
-        .variant = cell->variant,
-        .samples = cell->samples,
-        .seed = cell->seed,
-        .open_loop = cell->open_loop,
-    };
-}
-
 grail_status sweep_cell_of_settings(const char *where, const line_settings *settings,
                                     const sweep_recipe *recipe, const sweep_cell *cells,
                                     int64_t count, int64_t *index)
 {
     sweep_cell cell = {
         .checkpoint = sweep_checkpoints_find(&recipe->checkpoints, settings->checkpoint),
-        .open_loop = settings->open_loop,
-        .samples = settings->samples,
-        .seed = settings->seed,
-        .sparsity = settings->sparsity,
-        .variant = settings->variant,
+        .settings = *settings,
     };
     if (cell.checkpoint < 0) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: the recipe has no checkpoint \"%s\"", where,
@@ -191,17 +174,16 @@ grail_status sweep_cell_of_settings(const char *where, const line_settings *sett
     return GRAIL_OK;
 }
 
-const char *sweep_cell_text(const sweep_recipe *recipe, const sweep_cell *cell,
-                            char text[SWEEP_CELL_TEXT])
+const char *sweep_cell_text(const sweep_cell *cell, char text[SWEEP_CELL_TEXT])
 {
-    const heal_kind heal = variant_heal(cell->variant);
+    const line_settings *s = &cell->settings;
+    const heal_kind heal = variant_heal(s->variant);
     const bool healed = heal != HEAL_NONE;
-    const bool only_healed = healed && variant_form(cell->variant) == VARIANT_NONE;
+    const bool only_healed = healed && variant_form(s->variant) == VARIANT_NONE;
     snprintf(text, SWEEP_CELL_TEXT, "%s, %s, %g %%, %s%s%s%s, %lld samples, seed %lld%s",
-             recipe->checkpoints.list[cell->checkpoint].name, grail_selector_at(cell->selector),
-             100.0 * cell->sparsity, only_healed ? "" : variant_form_name(cell->variant),
-             healed && !only_healed ? " + " : "", healed ? "heal " : "",
-             healed ? heal_kind_name(heal) : "", (long long)cell->samples, (long long)cell->seed,
-             cell->open_loop ? ", open loop" : "");
+             s->checkpoint, s->selector, 100.0 * s->sparsity,
+             only_healed ? "" : variant_form_name(s->variant), healed && !only_healed ? " + " : "",
+             healed ? "heal " : "", healed ? heal_kind_name(heal) : "", (long long)s->samples,
+             (long long)s->seed, s->open_loop ? ", open loop" : "");
     return text;
 }

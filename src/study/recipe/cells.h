@@ -8,13 +8,9 @@
 enum { SWEEP_MOST_CELLS = 100000 };
 
 typedef struct sweep_cell {
-    int checkpoint;
-    bool open_loop;
-    int64_t samples;
-    int64_t seed;
-    int selector; /* index of grail_selector_at */
-    double sparsity;
-    variant variant;
+    int checkpoint;         /* of the recipe */
+    int selector;           /* index of grail_selector_at */
+    line_settings settings; /* of its results line; the names are borrowed from the recipe */
 } sweep_cell;
 
 /**
@@ -28,8 +24,6 @@ grail_status sweep_cells(const sweep_recipe *recipe, sweep_cell **out,
 /** Whether two cells run on the same checkpoint and calibration images. */
 bool sweep_cells_share(const sweep_cell *a, const sweep_cell *b);
 
-/** The settings of a cell for its results line; borrows from the recipe. */
-line_settings sweep_cell_settings(const sweep_recipe *recipe, const sweep_cell *cell);
 /** Finds the index of the cell with these settings among sorted ones. `where` is used in
  * messages. */
 grail_status sweep_cell_of_settings(const char *where, const line_settings *settings,
@@ -38,7 +32,6 @@ grail_status sweep_cell_of_settings(const char *where, const line_settings *sett
 
 /** "resnet18, wanda, 30 %, full + heal model, 128 samples, seed 0" into text; returns text. */
 enum { SWEEP_CELL_TEXT = 240 };
-const char *sweep_cell_text(const sweep_recipe *recipe, const sweep_cell *cell,
-                            char text[SWEEP_CELL_TEXT]);
+const char *sweep_cell_text(const sweep_cell *cell, char text[SWEEP_CELL_TEXT]);
 
 #endif

@@ -13,7 +13,8 @@
 
 enum { LONGEST_LIST = 1000, MOST_SAMPLES = 1000000 };
 
-static const int64_t largest_seed = (int64_t)1 << 53; /* what a double holds exactly */
+/* What a double holds exactly. */
+#define LARGEST_SEED 0x1p53
 
 /* A ratio as results are written with it: 12 digits, so that text and number are the same. */
 static double round_ratio(double value)
@@ -38,116 +39,84 @@ grail_status sweep_find_selector(const char *where, const char *name, int *out)
 /* -- entries: a JSON value to a number ----------------------------------------------------------
  */
 
-static grail_status wrong_entry(const char *where, const char *expected)
-{
-    return error_set(GRAIL_ERROR_FORMAT, "%s: expected %s", where, expected);
-}
-
-static grail_status read_checkpoint_name(const char *where, const json_t *value,
-                                         const sweep_checkpoints *checkpoints, double *out)
-{
-    const char *name = json_string_value(value);
-    const int found = name == NULL ? -1 : sweep_checkpoints_find(checkpoints, name);
-    if (found < 0) {
-        return wrong_entry(where, "the name of a checkpoint of this recipe");
-    }
-    *out = found;
-    return GRAIL_OK;
-}
-
-static grail_status read_selector(const char *where, const json_t *value,
-                                  const sweep_checkpoints *checkpoints, double *out)
-{
-    (void)checkpoints;
-    int selector = 0;
-    const char *name = json_string_value(value);
-    if (name == NULL) {
-        return wrong_entry(where, "the name of a selector");
-    }
-    const grail_status status = sweep_find_selector(where, name, &selector);
-    *out = selector;
-    return status;
-}
-
-static grail_status read_sparsity(const char *where, const json_t *value,
-                                  const sweep_checkpoints *checkpoints, double *out)
-{
-    (void)checkpoints;
-    const double ratio =
-        json_is_number(value) ? round_ratio(json_number_value(value)) : (double)NAN;
-    if (!(ratio >= 0.0 && ratio < 1.0)) {
-        return wrong_entry(where, "a number in [0, 1)");
-    }
-    *out = ratio;
-    return GRAIL_OK;
-}
-
-static grail_status read_variant(const char *where, const json_t *value,
-                                 const sweep_checkpoints *checkpoints, double *out)
-{
-    (void)checkpoints;
-    variant found = VARIANT_NONE;
-    const char *name = json_string_value(value);
-    if (name != NULL && variant_from_name(name, &found)) {
-        *out = found;
-        return GRAIL_OK;
-    }
-    return wrong_entry(where, "one of none, repair, grail, grail+repair, full, full+repair");
-}
-
-static grail_status read_heal(const char *where, const json_t *value,
-                              const sweep_checkpoints *checkpoints, double *out)
-{
-    (void)checkpoints;
-    heal_kind found = HEAL_NONE;
-    const char *name = json_string_value(value);
-    if (name != NULL && heal_kind_from_name(name, &found)) {
-        *out = found;
-        return GRAIL_OK;
-    }
-    return wrong_entry(where, "one of none, block, model, block,model");
-}
-
-static grail_status read_samples(const char *where, const json_t *value,
-                                 const sweep_checkpoints *checkpoints, double *out)
-{
-    (void)checkpoints;
-    const json_int_t samples = json_integer_value(value);
-    if (!json_is_integer(value) || samples < 1 || samples > MOST_SAMPLES) {
-        return wrong_entry(where, "an integer from 1 to 1000000");
-    }
-    *out = (double)samples;
-    return GRAIL_OK;
-}
-
-static grail_status read_seed(const char *where, const json_t *value,
-                              const sweep_checkpoints *checkpoints, double *out)
-{
-    (void)checkpoints;
-    const json_int_t seed = json_integer_value(value);
-    if (!json_is_integer(value) || seed < 0 || seed > largest_seed) {
-        return wrong_entry(where, "an integer from 0 to 2^53");
-    }
-    *out = (double)seed;
-    return GRAIL_OK;
-}
-
-typedef grail_status (*entry_reader)(const char *where, const json_t *value,
-                                     const sweep_checkpoints *checkpoints, double *out);
-
+/* What an entry of a list is: a name, which stands for its place, or a number of a range. */
 static const struct {
-    const char *key;
-    entry_reader read;
-    double fallback; /* NaN: there is none */
+    const char *key, *expected;
+    bool is_whole;
+    double least, most; /* of whole numbers */
+    double fallback;    /* NaN: there is none */
 } axes[SWEEP_AXES] = {
-    [SWEEP_CHECKPOINTS] = {"checkpoints", read_checkpoint_name, (double)NAN},
-    [SWEEP_SELECTORS] = {"selectors", read_selector, (double)NAN},
-    [SWEEP_SPARSITIES] = {"sparsities", read_sparsity, (double)NAN},
-    [SWEEP_COMPENSATE] = {"compensate", read_variant, (double)NAN},
-    [SWEEP_HEAL] = {"heal", read_heal, HEAL_NONE},
-    [SWEEP_SAMPLES] = {"samples", read_samples, 128.0},
-    [SWEEP_SEEDS] = {"seeds", read_seed, 0.0},
+    [SWEEP_CHECKPOINTS] = {.key = "checkpoints",
+                           .expected = "the name of a checkpoint of this recipe",
+                           .fallback = (double)NAN},
+    [SWEEP_SELECTORS] = {.key = "selectors",
+                         .expected = "the name of a selector",
+                         .fallback = (double)NAN},
+    [SWEEP_SPARSITIES] = {.key = "sparsities",
+                          .expected = "a number in [0, 1)",
+                          .fallback = (double)NAN},
+    [SWEEP_COMPENSATE] = {.key = "compensate",
+                          .expected = "one of none, repair, grail, grail+repair, full, full+repair",
+                          .fallback = (double)NAN},
+    [SWEEP_HEAL] = {.key = "heal",
+                    .expected = "one of none, block, model, block,model",
+                    .fallback = HEAL_NONE},
+    [SWEEP_SAMPLES] = {.key = "samples",
+                       .expected = "an integer from 1 to 1000000",
+                       .is_whole = true,
+                       .least = 1.0,
+                       .most = MOST_SAMPLES,
+                       .fallback = 128.0},
+    [SWEEP_SEEDS] = {.key = "seeds",
+                     .expected = "an integer from 0 to 2^53",
+                     .is_whole = true,
+                     .most = LARGEST_SEED},
 };
+
+/* *out is -1 where there is no such name. */
+static grail_status find_name(const char *where, sweep_axis axis, const char *name,
+                              const sweep_checkpoints *checkpoints, int *out)
+{
+    *out = -1;
+    switch (name == NULL ? SWEEP_AXES : axis) {
+    case SWEEP_CHECKPOINTS:
+        *out = sweep_checkpoints_find(checkpoints, name);
+        break;
+    case SWEEP_SELECTORS:
+        return sweep_find_selector(where, name, out);
+    case SWEEP_COMPENSATE:
+        *out = variant_form_find(name);
+        break;
+    case SWEEP_HEAL:
+        *out = heal_kind_find(name);
+        break;
+    default:
+        break;
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_value(const char *where, sweep_axis axis, const json_t *value,
+                               const sweep_checkpoints *checkpoints, double *out)
+{
+    const json_int_t whole = json_integer_value(value);
+    bool valid = false;
+    if (axes[axis].is_whole) {
+        *out = (double)whole;
+        valid = json_is_integer(value) && whole >= (json_int_t)axes[axis].least &&
+                whole <= (json_int_t)axes[axis].most;
+    } else if (axis == SWEEP_SPARSITIES) {
+        *out = round_ratio(json_number_value(value));
+        valid = json_is_number(value) && *out >= 0.0 && *out < 1.0;
+    } else {
+        int found = -1;
+        CHECK(find_name(where, axis, json_string_value(value), checkpoints, &found));
+        *out = found;
+        valid = found >= 0;
+    }
+    return valid ? GRAIL_OK
+                 : error_set(GRAIL_ERROR_FORMAT, "%s: expected %s", where, axes[axis].expected);
+}
 
 /* -- lists --------------------------------------------------------------------------------------
  */
@@ -169,7 +138,7 @@ static grail_status read_entry(const char *where, const json_t *array, sweep_axi
     char *place = NULL;
     double value = 0.0;
     TRY(memory_format(&place, "%s: %s[%d]", where, axes[axis].key, out->count));
-    TRY(axes[axis].read(place, json_array_get(array, (size_t)out->count), checkpoints, &value));
+    TRY(read_value(place, axis, json_array_get(array, (size_t)out->count), checkpoints, &value));
     if (contains(out, value)) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: repeats an earlier entry of the list", place);
     }
@@ -218,11 +187,6 @@ static grail_status default_list(sweep_axis axis, const sweep_checkpoints *check
     return GRAIL_OK;
 }
 
-static bool has_default(sweep_axis axis)
-{
-    return axis == SWEEP_CHECKPOINTS || !isnan(axes[axis].fallback);
-}
-
 static grail_status read_axis(const char *where, const json_t *object, sweep_axis axis,
                               const sweep_checkpoints *checkpoints, const sweep_grid *base,
                               bool complete, sweep_list *out)
@@ -236,7 +200,7 @@ static grail_status read_axis(const char *where, const json_t *object, sweep_axi
     if (base != NULL && base->axes[axis].count > 0) {
         return copy_list(&base->axes[axis], out);
     }
-    if (has_default(axis)) {
+    if (axis == SWEEP_CHECKPOINTS || !isnan(axes[axis].fallback)) {
         return default_list(axis, checkpoints, out);
     }
     if (complete) {

@@ -1,6 +1,7 @@
 #include "study/recipe/recipe.h"
 
 #include "base/file.h"
+#include "base/names.h"
 #include "base/options.h"
 #include "study/fields.h"
 
@@ -45,6 +46,12 @@ static const grail_option choices[] = {
 };
 /* clang-format on */
 
+static const char *kind_at(const void *list, int i)
+{
+    (void)list;
+    return grail_site_kind_at(i);
+}
+
 static grail_status find_kind(const char *source, size_t index, const char *name, const char **out)
 {
     for (int k = 0; name != NULL && grail_site_kind_at(k) != NULL; k++) {
@@ -55,7 +62,7 @@ static grail_status find_kind(const char *source, size_t index, const char *name
     }
     const grail_status status =
         error_set(GRAIL_ERROR_FORMAT, "%s: sites[%zu]: expected one of", source, index);
-    field_append_known(name, grail_site_kind_at);
+    error_append_names(name, kind_at, NULL);
     return status;
 }
 
@@ -155,16 +162,6 @@ out:
     return status;
 }
 
-/* Directory part of a path, "." where it has none; *out is owned. */
-static grail_status directory_of(const char *path, char **out)
-{
-    const char *slash = strrchr(path, '/');
-    if (slash == NULL) {
-        return memory_copy_string(out, ".");
-    }
-    return memory_format(out, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-}
-
 /* What is usual is left out, so that recipes with and without it are the same. */
 static grail_status set_precision(const char *name, json_t *document)
 {
@@ -178,7 +175,7 @@ grail_status sweep_recipe_read(const char *path, const char *precision, sweep_re
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
     char *directory = NULL;
-    TRY(directory_of(path, &directory));
+    TRY(path_parent(&directory, path));
     TRY(json_read_file(path, RECIPE_MAXIMUM, &document));
     if (precision != NULL && json_is_object(document)) {
         TRY(set_precision(precision, document));

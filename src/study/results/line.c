@@ -15,7 +15,9 @@ static const char *const setting_keys[] = {"checkpoint", "selector", "sparsity",
                                            "repair",     "heal",     "samples",  "seed",
                                            "loop",       NULL};
 
-static const grail_option loop_field[] = {
+static const grail_option settings_fields[] = {
+    {OPTION_FIELD(line_settings, samples), .type = GRAIL_OPTION_INTEGER, .key = "samples"},
+    {OPTION_FIELD(line_settings, seed), .type = GRAIL_OPTION_INTEGER, .key = "seed"},
     {OPTION_FIELD(line_settings, open_loop), .type = GRAIL_OPTION_CHOICE, .key = "loop",
      .words = OPTION_WORDS("closed", "open")},
     {0},
@@ -174,18 +176,14 @@ static grail_status read_fields(const char *where, const json_t *object, const f
 
 line_measures line_not_measured(void)
 {
-    const double nan = NOT_MEASURED;
-    return (line_measures){.top1 = nan,
-                           .top5 = nan,
-                           .interval = nan,
-                           .images = nan,
-                           .perplexity = nan,
-                           .perplexity_error = nan,
-                           .latency = nan,
-                           .parameters = nan,
-                           .macs = nan,
-                           .seconds = {nan, nan, nan, nan, nan},
-                           .peak_bytes = nan};
+    union {
+        line_measures measures;
+        double values[sizeof(line_measures) / sizeof(double)];
+    } all;
+    for (size_t i = 0; i < sizeof all.values / sizeof all.values[0]; i++) {
+        all.values[i] = NOT_MEASURED;
+    }
+    return all.measures;
 }
 
 /* -- the header ---------------------------------------------------------------------------------
@@ -193,21 +191,12 @@ line_measures line_not_measured(void)
 
 grail_status line_header_to_json(const line_header *header, json_t **out)
 {
-    grail_status status = GRAIL_OK;
-    json_t *line = json_object();
-    TRY(json_put(line, "grail_results", json_integer(VERSION)));
-    TRY(json_put(line, "recipe", json_incref(header->recipe)));
-    TRY(json_put(line, "started", json_text(header->started)));
-    TRY(json_put(line, "machine", json_object()));
-    json_t *machine = json_object_get(line, "machine");
-    TRY(json_put(machine, "cpu", json_text(header->cpu)));
-    TRY(json_put(machine, "threads", json_integer(header->threads)));
-    TRY(json_put(line, "version", json_text(header->version)));
-    *out = line;
-    line = NULL;
-out:
-    json_decref(line);
-    return status;
+    *out = json_pack("{s:i, s:O, s:o, s:{s:o, s:I}, s:o}", "grail_results", VERSION, "recipe",
+                     header->recipe, "started", json_text(header->started), "machine", "cpu",
+                     json_text(header->cpu), "threads", (json_int_t)header->threads, "version",
+                     json_text(header->version));
+    return *out != NULL ? GRAIL_OK
+                        : error_set(GRAIL_ERROR_MEMORY, "out of memory while building JSON");
 }
 
 grail_status line_header_read(json_t *document, line_header *out)
@@ -267,9 +256,7 @@ static grail_status write_settings(const line_settings *s, json_t *object)
     if (is_healed(s)) {
         CHECK(put_text(object, "heal", heal_kind_name(variant_heal(s->variant))));
     }
-    CHECK(json_put(object, "samples", json_integer(s->samples)));
-    CHECK(json_put(object, "seed", json_integer(s->seed)));
-    return options_to_json(loop_field, s, object);
+    return options_to_json(settings_fields, s, object);
 }
 
 static grail_status write_dense(const result_line *l, json_t *object)
@@ -289,15 +276,11 @@ static grail_status write_dense(const result_line *l, json_t *object)
 
 static grail_status write_site(const line_site *site, json_t *list)
 {
-    grail_status status = GRAIL_OK;
     json_t *object = json_object();
-    TRY(put_text(object, "name", site->name));
-    TRY(put_text(object, "kind", site->kind));
-    TRY(write_fields(site_fields, site, object));
-    TRY(json_push(list, json_incref(object)));
-out:
-    json_decref(object);
-    return status;
+    CHECK(json_push(list, object));
+    CHECK(put_text(object, "name", site->name));
+    CHECK(put_text(object, "kind", site->kind));
+    return write_fields(site_fields, site, object);
 }
 
 static grail_status write_healings(const result_line *l, json_t *line)
@@ -358,39 +341,26 @@ out:
 /* -- reading ------------------------------------------------------------------------------------
  */
 
-static grail_status read_count(const char *where, const json_t *object, const char *key,
-                               int64_t *out)
-{
-    int64_t value = 0;
-    const grail_status status = json_get_integer(where, object, key, 0, &value);
-    if (status == GRAIL_OK && value < 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %lld, expected 0 or more", where, key,
-                         (long long)value);
-    }
-    *out = value;
-    return status;
-}
-
 static grail_status read_variant(const char *where, const json_t *object, variant *out)
 {
     const char *name = NULL;
     const char *heal_name = NULL;
     bool repairs = false;
-    variant form = VARIANT_NONE;
-    heal_kind heal = HEAL_NONE;
     CHECK(field_text(where, object, "compensate", &name));
     CHECK(json_get_boolean(where, object, "repair", false, &repairs));
     CHECK(json_get_string(where, object, "heal", heal_kind_name(HEAL_NONE), &heal_name));
-    if (!variant_from_parts(name, repairs, &form)) {
+    const int form = variant_form_of_parts(name, repairs);
+    const int heal = heal_kind_find(heal_name);
+    if (form < 0) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "%s: \"compensate\" is \"%s\", expected none, grail or full", where, name);
     }
-    if (!heal_kind_from_name(heal_name, &heal)) {
+    if (heal < 0) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "%s: \"heal\" is \"%s\", expected none, block, model or block,model",
                          where, heal_name);
     }
-    *out = variant_healed(form, heal);
+    *out = variant_healed((variant)form, (heal_kind)heal);
     return GRAIL_OK;
 }
 
@@ -408,47 +378,40 @@ static grail_status read_settings(const char *where, const json_t *object, line_
                          where, out->sparsity);
     }
     CHECK(read_variant(where, object, &out->variant));
-    CHECK(read_count(where, object, "samples", &out->samples));
-    CHECK(read_count(where, object, "seed", &out->seed));
-    out->open_loop = false;
-    return options_from_json(where, object, loop_field, out);
+    return options_from_json(where, object, settings_fields, out);
 }
 
 /* *found is NULL where there is none. */
-static grail_status find_object(const char *where, const json_t *document, const char *key,
-                                const json_t **found)
+static grail_status find_part(const char *where, const json_t *document, const char *key,
+                              json_type type, const json_t **found)
 {
-    const json_t *object = json_object_get(document, key);
-    *found = json_is_object(object) ? object : NULL;
-    if (object != NULL && *found == NULL && !json_is_null(object)) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is not an object", where, key);
+    const json_t *part = json_object_get(document, key);
+    *found = part != NULL && json_typeof(part) == type ? part : NULL;
+    if (part != NULL && *found == NULL && !json_is_null(part)) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is not an %s", where, key,
+                         type == JSON_OBJECT ? "object" : "array");
     }
     return GRAIL_OK;
-}
-
-static grail_status read_dense(const char *where, const json_t *object, result_line *out)
-{
-    const json_t *seconds = NULL;
-    CHECK(field_text(where, object, "checkpoint", &out->settings.checkpoint));
-    CHECK(json_get_string(where, object, "path", "", &out->path));
-    CHECK(json_get_string(where, object, "architecture", "", &out->architecture));
-    CHECK(read_fields(where, object, size_fields, &out->measures));
-    CHECK(read_fields(where, object, accuracy_fields, &out->measures));
-    CHECK(read_fields(where, object, optional_fields, &out->measures));
-    CHECK(find_object(where, object, "seconds", &seconds));
-    return read_fields(where, seconds, dense_seconds_fields, &out->measures);
 }
 
 static grail_status read_measures(const char *where, const json_t *document, line_measures *out)
 {
     const json_t *seconds = NULL;
-    CHECK(find_object(where, document, "seconds", &seconds));
+    CHECK(find_part(where, document, "seconds", JSON_OBJECT, &seconds));
     CHECK(read_fields(where, document, accuracy_fields, out));
     CHECK(read_fields(where, document, optional_fields, out));
     CHECK(read_fields(where, document, size_fields, out));
     CHECK(read_fields(where, seconds, seconds_fields, out));
     CHECK(read_fields(where, seconds, heal_seconds_fields, out));
     return read_fields(where, document, memory_fields, out);
+}
+
+static grail_status read_dense(const char *where, const json_t *object, result_line *out)
+{
+    CHECK(field_text(where, object, "checkpoint", &out->settings.checkpoint));
+    CHECK(json_get_string(where, object, "path", "", &out->path));
+    CHECK(json_get_string(where, object, "architecture", "", &out->architecture));
+    return read_measures(where, object, &out->measures);
 }
 
 static grail_status read_site(const char *where, const json_t *object, line_site *out)
@@ -459,22 +422,10 @@ static grail_status read_site(const char *where, const json_t *object, line_site
     return memory_copy_string(&out->name, name);
 }
 
-/* *list is NULL where there is none. */
-static grail_status find_list(const char *where, const json_t *document, const char *key,
-                              const json_t **list)
-{
-    const json_t *found = json_object_get(document, key);
-    *list = json_is_array(found) ? found : NULL;
-    if (found != NULL && !json_is_array(found) && !json_is_null(found)) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is not an array", where, key);
-    }
-    return GRAIL_OK;
-}
-
 static grail_status read_sites(const char *where, const json_t *document, result_line *out)
 {
     const json_t *list = NULL;
-    CHECK(find_list(where, document, "sites", &list));
+    CHECK(find_part(where, document, "sites", JSON_ARRAY, &list));
     CHECK(memory_new(&out->sites, json_array_size(list), sizeof out->sites[0]));
     for (size_t i = 0; i < json_array_size(list); i++) {
         CHECK(read_site(where, json_array_get(list, i), &out->sites[i]));
@@ -486,7 +437,7 @@ static grail_status read_sites(const char *where, const json_t *document, result
 static grail_status read_healings(const char *where, const json_t *document, result_line *out)
 {
     const json_t *list = NULL;
-    CHECK(find_list(where, document, "healed", &list));
+    CHECK(find_part(where, document, "healed", JSON_ARRAY, &list));
     CHECK(memory_new(&out->healings, json_array_size(list), sizeof out->healings[0]));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *one = json_array_get(list, i);

@@ -14,11 +14,6 @@ grail_status line_append_text(const json_t *document, buffer *out)
     return buffer_append_string(out, "\n");
 }
 
-static int64_t version_of(const json_t *first_line)
-{
-    return json_integer_value(json_object_get(first_line, "grail_results"));
-}
-
 grail_status line_parse_text(const char *where, const char *text, size_t size, int64_t *version,
                              json_t **out)
 {
@@ -31,7 +26,9 @@ grail_status line_parse_text(const char *where, const char *text, size_t size, i
              where);
     }
     TRY(json_parse(where, text, size, &document));
-    *version = *version == 0 ? version_of(document) : *version;
+    if (*version == 0) {
+        *version = json_integer_value(json_object_get(document, "grail_results"));
+    }
     if (end == CHECKSUM_ABSENT && *version == VERSION_WITH_CHECKSUMS) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: has no checksum; it was damaged or edited", where);
     }

@@ -89,21 +89,15 @@ out:
 /* Takes over the line's sites and trainings. */
 static grail_status add_cell(results *r, result_line *l, const char *where, size_t line)
 {
-    result_cell cell = {
-        .variant = l->settings.variant,
-        .sparsity = l->settings.sparsity,
-        .samples = l->settings.samples,
-        .seed = l->settings.seed,
-        .open_loop = l->settings.open_loop,
-        .line = line,
-        .measures = l->measures,
-    };
+    result_cell cell = {.settings = l->settings, .line = line, .measures = l->measures};
     if (r->cell_count == MOST_CELLS) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: the file has more than %d cells", where,
                          MOST_CELLS);
     }
     CHECK(find_checkpoint(r, where, l->settings.checkpoint, &cell.checkpoint));
     CHECK(find_selector(r, where, l->settings.selector, &cell.selector));
+    cell.settings.checkpoint = r->checkpoints[cell.checkpoint].name;
+    cell.settings.selector = r->selectors[cell.selector];
     CHECK(memory_reserve(&r->cells, (size_t)r->cell_count + 1, sizeof r->cells[0]));
     if (l->kind == LINE_FAILURE) {
         CHECK(memory_copy_string(&cell.error, l->error));

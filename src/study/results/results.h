@@ -21,10 +21,7 @@ typedef struct result_checkpoint {
 typedef struct result_cell {
     int checkpoint; /* index into results.checkpoints */
     int selector;   /* index into results.selectors */
-    variant variant;
-    double sparsity; /* [0, 1) */
-    int64_t samples, seed;
-    bool open_loop;
+    line_settings settings;
     size_t line;
     char *error; /* NULL: the cell was measured */
     line_measures measures;

@@ -41,15 +41,13 @@ const char *heal_kind_name(heal_kind heal)
     return heal_names[heal];
 }
 
-bool heal_kind_from_name(const char *name, heal_kind *out)
+int heal_kind_find(const char *name)
 {
-    for (int h = 0; h < HEAL_KINDS; h++) {
-        if (strcmp(heal_names[h], name) == 0) {
-            *out = (heal_kind)h;
-            return true;
-        }
+    int h = HEAL_KINDS - 1;
+    while (h >= 0 && strcmp(heal_names[h], name) != 0) {
+        h--;
     }
-    return false;
+    return h;
 }
 
 const char *variant_form_name(variant v)
@@ -67,24 +65,21 @@ bool variant_repairs(variant v)
     return forms[variant_form(v)].repairs;
 }
 
-bool variant_from_name(const char *name, variant *out)
+int variant_form_find(const char *name)
 {
-    for (int v = 0; v < VARIANT_FORMS; v++) {
-        if (strcmp(forms[v].name, name) == 0) {
-            *out = (variant)v;
-            return true;
-        }
+    int v = VARIANT_FORMS - 1;
+    while (v >= 0 && strcmp(forms[v].name, name) != 0) {
+        v--;
     }
-    return false;
+    return v;
 }
 
-bool variant_from_parts(const char *compensation, bool repairs, variant *out)
+int variant_form_of_parts(const char *compensation, bool repairs)
 {
-    for (int v = 0; v < VARIANT_FORMS; v++) {
-        if (strcmp(forms[v].compensation, compensation) == 0 && forms[v].repairs == repairs) {
-            *out = (variant)v;
-            return true;
-        }
+    int v = VARIANT_FORMS - 1;
+    while (v >= 0 &&
+           (strcmp(forms[v].compensation, compensation) != 0 || forms[v].repairs != repairs)) {
+        v--;
     }
-    return false;
+    return v;
 }

@@ -33,7 +33,7 @@ heal_kind variant_heal(variant v);
 
 /** "none", "block", "model", "block,model". */
 const char *heal_kind_name(heal_kind heal);
-bool heal_kind_from_name(const char *name, heal_kind *out); /* false: there is none */
+int heal_kind_find(const char *name); /* -1: there is none */
 
 /** The name of its form: "none", "repair", "grail", "grail+repair", "full", "full+repair". */
 const char *variant_form_name(variant v);
@@ -41,8 +41,8 @@ const char *variant_form_name(variant v);
 const char *variant_compensation(variant v);
 bool variant_repairs(variant v);
 
-/** Finds a form by its name, or by its two parts; false when there is none. */
-bool variant_from_name(const char *name, variant *out);
-bool variant_from_parts(const char *compensation, bool repairs, variant *out);
+/** The form with this name, or with these two parts; -1 when there is none. */
+int variant_form_find(const char *name);
+int variant_form_of_parts(const char *compensation, bool repairs);
 
 #endif

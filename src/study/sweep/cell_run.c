@@ -129,27 +129,27 @@ static int watch_images(void *user, int64_t done, int64_t total, double top1)
 }
 
 /* The options of a cell; strings are borrowed from the recipe. */
-static grail_compress_options options_of(const sweep_recipe *recipe, const sweep_cell *cell)
+static grail_compress_options options_of(const sweep_recipe *recipe, const line_settings *s)
 {
     grail_compress_options o = recipe->run;
     o.read.images = &recipe->calibration.source;
-    o.read.samples = cell->samples;
-    o.read.seed = (uint64_t)cell->seed;
-    o.cut.selector = grail_selector_at(cell->selector);
+    o.read.samples = s->samples;
+    o.read.seed = (uint64_t)s->seed;
+    o.cut.selector = s->selector;
     for (int i = 0; i < recipe->kind_count; i++) {
-        *grail_compress_sparsity(&o, recipe->kinds[i]) = cell->sparsity;
+        *grail_compress_sparsity(&o, recipe->kinds[i]) = s->sparsity;
     }
-    o.fit.compensate = variant_compensation(cell->variant);
-    o.fit.repair = variant_repairs(cell->variant) ? 1 : 0;
-    o.fit.open_loop = cell->open_loop ? 1 : 0;
-    o.heal.what = heal_kind_name(variant_heal(cell->variant));
+    o.fit.compensate = variant_compensation(s->variant);
+    o.fit.repair = variant_repairs(s->variant) ? 1 : 0;
+    o.fit.open_loop = s->open_loop ? 1 : 0;
+    o.heal.what = heal_kind_name(variant_heal(s->variant));
     return o;
 }
 
 grail_status sweep_cell_bytes(const sweep_recipe *recipe, const grail_model *model,
                               const sweep_cell *cell, int64_t *out)
 {
-    const grail_compress_options options = options_of(recipe, cell);
+    const grail_compress_options options = options_of(recipe, &cell->settings);
     return grail_compress_estimate(model, &options, out);
 }
 
@@ -216,7 +216,7 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
     grail_compression *c = NULL;
     grail_accuracy accuracy = {0};
     line_measures *m = &outcome->line.measures;
-    grail_compress_options options = options_of(context->recipe, outcome->cell);
+    grail_compress_options options = options_of(context->recipe, &outcome->cell->settings);
     options.read.session = session;
     options.run.memory = context->memory;
     options.run.observer = watch_sites;
@@ -252,17 +252,12 @@ void sweep_cell_run(sweep_context *context, grail_session *session, sweep_outcom
     outcome->line.measures.peak_bytes = (double)grail_memory_peak();
 }
 
-void sweep_outcome_fini(sweep_outcome *outcome)
-{
-    line_fini(&outcome->line);
-}
-
-result_line sweep_outcome_line(const sweep_recipe *recipe, const sweep_outcome *outcome)
+result_line sweep_outcome_line(const sweep_outcome *outcome)
 {
     result_line line = outcome->line;
     const bool failed = outcome->error[0] != 0;
     line.kind = failed ? LINE_FAILURE : LINE_CELL;
-    line.settings = sweep_cell_settings(recipe, outcome->cell);
+    line.settings = outcome->cell->settings;
     line.error = failed ? outcome->error : NULL;
     return line;
 }

@@ -37,7 +37,7 @@ typedef struct sweep_outcome {
     const sweep_cell *cell;
     grail_status status;
     char error[1000]; /* "" when the cell was measured */
-    result_line line; /* what was measured: sites and trainings are owned */
+    result_line line; /* what was measured; released with line_fini */
 } sweep_outcome;
 
 /** The options that all cells of a sweep share. */
@@ -51,9 +51,8 @@ typedef struct sweep_context {
 
 /** Runs outcome->cell on its checkpoint's session and fills the outcome, also when it fails. */
 void sweep_cell_run(sweep_context *context, grail_session *session, sweep_outcome *outcome);
-void sweep_outcome_fini(sweep_outcome *outcome);
 
-/** The line of the results; borrows from both. */
-result_line sweep_outcome_line(const sweep_recipe *recipe, const sweep_outcome *outcome);
+/** The line of the results; borrows from the outcome and its cell. */
+result_line sweep_outcome_line(const sweep_outcome *outcome);
 
 #endif

@@ -96,7 +96,7 @@ static double seconds_left(const sweep *s)
 {
     double sum = 0.0;
     for (int64_t i = 0; i < s->count; i++) {
-        sum += s->state[i] == CELL_DONE ? 0.0 : mean_seconds(s, s->cells[i].variant);
+        sum += s->state[i] == CELL_DONE ? 0.0 : mean_seconds(s, s->cells[i].settings.variant);
     }
     return sum / (double)s->options->jobs;
 }
@@ -131,7 +131,7 @@ static void tell(sweep *s, const sweep_outcome *outcome)
         .done = s->done,
         .failed = s->failed,
         .seconds_left = seconds_left(s),
-        .cell = outcome == NULL ? NULL : sweep_cell_text(&s->recipe, outcome->cell, text),
+        .cell = outcome == NULL ? NULL : sweep_cell_text(outcome->cell, text),
         .error = outcome == NULL || outcome->error[0] == 0 ? NULL : outcome->error,
         .top1 =
             outcome == NULL || outcome->error[0] != 0 ? (double)NAN : outcome->line.measures.top1,
@@ -230,16 +230,15 @@ static void end_cell(sweep *s, int64_t index, const sweep_outcome *outcome)
     s->running--;
     s->state[index] = CELL_DONE;
     if (outcome->status != GRAIL_ERROR_CANCELLED) {
-        const result_line line = sweep_outcome_line(&s->recipe, outcome);
+        const result_line line = sweep_outcome_line(outcome);
         const grail_status status = sweep_results_append(&s->results, &line);
         if (status != GRAIL_OK) {
             stop(s, status, grail_error_message());
         } else {
             s->done++;
             s->failed += outcome->error[0] == 0 ? 0 : 1;
-            s->variant_seconds[outcome->cell->variant] +=
-                outcome->line.measures.seconds[SECONDS_TOTAL];
-            s->variant_done[outcome->cell->variant]++;
+            s->variant_seconds[line.settings.variant] += line.measures.seconds[SECONDS_TOTAL];
+            s->variant_done[line.settings.variant]++;
             tell(s, outcome);
         }
     }
@@ -281,7 +280,7 @@ static void run_cell(worker *w, int64_t index)
         error_copy(outcome.error, sizeof outcome.error);
     }
     end_cell(s, index, &outcome);
-    sweep_outcome_fini(&outcome);
+    line_fini(&outcome.line);
 }
 
 static void *work(void *context)
@@ -315,9 +314,8 @@ static grail_status start_workers(sweep *s)
 
 static grail_status run_workers(sweep *s)
 {
-    grail_status status = GRAIL_OK;
-    TRY(memory_new(&s->workers, (size_t)s->options->jobs, sizeof s->workers[0]));
-    status = start_workers(s);
+    CHECK(memory_new(&s->workers, (size_t)s->options->jobs, sizeof s->workers[0]));
+    const grail_status status = start_workers(s);
     if (status != GRAIL_OK) {
         pthread_mutex_lock(&s->mutex);
         stop(s, status, grail_error_message());
@@ -328,9 +326,7 @@ static grail_status run_workers(sweep *s)
             pthread_join(s->workers[j].thread, NULL);
         }
     }
-    status = s->status == GRAIL_OK ? GRAIL_OK : error_set(s->status, "%s", s->message);
-out:
-    return status;
+    return s->status == GRAIL_OK ? GRAIL_OK : error_set(s->status, "%s", s->message);
 }
 
 /* -- before the first cell ----------------------------------------------------------------------
@@ -391,10 +387,10 @@ static grail_status list_cells(sweep *s)
     for (int64_t i = 0; i < s->count; i++) {
         const sweep_cell *cell = &s->cells[i];
         const sweep_checkpoint_data *data = &s->data[cell->checkpoint];
-        if (cell->samples > data->calibration_images) {
+        if (cell->settings.samples > data->calibration_images) {
             return error_set(GRAIL_ERROR_ARGUMENT,
                              "%s: %lld samples were requested, but '%s' holds %lld images",
-                             s->options->recipe, (long long)cell->samples,
+                             s->options->recipe, (long long)cell->settings.samples,
                              s->recipe.calibration.path, (long long)data->calibration_images);
         }
         CHECK(sweep_cell_bytes(&s->recipe, data->model, cell, &s->bytes[i]));

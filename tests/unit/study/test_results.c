@@ -37,10 +37,11 @@ static void a_cell_is_read_whole(void **state)
     const result_cell *c = &r.cells[0];
     assert_string_equal(r.checkpoints[c->checkpoint].name, "a");
     assert_string_equal(r.selectors[c->selector], "wanda");
-    assert_int_equal(c->variant, VARIANT_GRAIL_REPAIR);
-    assert_true(c->open_loop && c->samples == 128 && c->seed == 3 && c->line == 2);
-    assert_true(c->sparsity == 0.5 && c->measures.top1 == 0.8 && c->measures.top5 == 0.98 &&
-                c->measures.interval == 0.0078);
+    assert_int_equal(c->settings.variant, VARIANT_GRAIL_REPAIR);
+    assert_true(c->settings.open_loop && c->settings.samples == 128 && c->settings.seed == 3 &&
+                c->line == 2);
+    assert_true(c->settings.sparsity == 0.5 && c->measures.top1 == 0.8 &&
+                c->measures.top5 == 0.98 && c->measures.interval == 0.0078);
     assert_true(c->measures.images == 2000.0 && c->measures.parameters == 5.6e6 &&
                 c->measures.macs == 2.8e8);
     assert_true(c->measures.seconds[SECONDS_COMPENSATE] == 3.4 &&
@@ -62,15 +63,15 @@ static void a_healed_cell_is_read_whole(void **state)
         "\"seconds\": 2.5}, {\"block\": null, \"steps\": 160}]}\n") CELL("}, \"top1\": 0.7}\n"));
     assert_int_equal(r.cell_count, 2);
     const result_cell *c = &r.cells[0];
-    assert_int_equal(variant_form(c->variant), VARIANT_GRAIL);
-    assert_int_equal(variant_heal(c->variant), HEAL_MODEL);
+    assert_int_equal(variant_form(c->settings.variant), VARIANT_GRAIL);
+    assert_int_equal(variant_heal(c->settings.variant), HEAL_MODEL);
     assert_true(c->measures.seconds[SECONDS_HEAL] == 7.5 && c->healing_count == 2);
     const line_healing *h = c->healings;
     assert_true(h[0].block == 3.0 && h[0].steps == 80.0 && h[0].held_before == 0.5 &&
                 h[0].held_after == 0.25 && h[0].seconds == 2.5);
     assert_true(isnan(h[1].block) && h[1].steps == 160.0 && isnan(h[1].held_after));
     /* a line from before there was healing */
-    assert_int_equal(variant_heal(r.cells[1].variant), HEAL_NONE);
+    assert_int_equal(variant_heal(r.cells[1].settings.variant), HEAL_NONE);
     assert_true(isnan(r.cells[1].measures.seconds[SECONDS_HEAL]) && r.cells[1].healing_count == 0);
     results_fini(&r);
 }
@@ -103,7 +104,7 @@ static void what_is_null_or_absent_is_not_a_number(void **state)
                 isnan(c->measures.seconds[SECONDS_TOTAL]));
     assert_true(isnan(c->measures.peak_bytes) && c->site_count == 0);
     assert_true(isnan(r.checkpoints[0].measures.top1) && r.checkpoints[0].architecture == NULL);
-    assert_true(!c->open_loop && c->variant == VARIANT_GRAIL);
+    assert_true(!c->settings.open_loop && c->settings.variant == VARIANT_GRAIL);
     results_fini(&r);
 }
 

@@ -57,9 +57,8 @@ static grail_status open_results(file *f)
 
 static void append_cell(file *f, int index)
 {
-    result_line line = {.kind = LINE_CELL,
-                        .settings = sweep_cell_settings(&f->recipe, &f->cells[index]),
-                        .measures = line_not_measured()};
+    result_line line = {
+        .kind = LINE_CELL, .settings = f->cells[index].settings, .measures = line_not_measured()};
     line.measures.top1 = 0.5;
     assert_ok(sweep_results_append(&f->results, &line));
 }
@@ -76,9 +75,8 @@ static void append_dense(file *f)
 
 static void append_failure(file *f, int index)
 {
-    const result_line line = {.kind = LINE_FAILURE,
-                              .settings = sweep_cell_settings(&f->recipe, &f->cells[index]),
-                              .error = "no luck"};
+    const result_line line = {
+        .kind = LINE_FAILURE, .settings = f->cells[index].settings, .error = "no luck"};
     assert_ok(sweep_results_append(&f->results, &line));
 }
 
