@@ -23,7 +23,7 @@ static grail_text_source source;
 static int64_t windows;
 static grail_task_options tasks;
 /* options for images */
-static image_options images;
+static grail_image_source images;
 static int64_t image_count;
 
 static const option table[] = {
@@ -34,14 +34,11 @@ static const option table[] = {
      .field = "path"},
     FIELDS_OF(GROUP_INPUT, grail_task_option_at, GRAIL_SUBJECT_READ, tasks),
     SET_OPTION(settings),
-    FIELDS_OF(GROUP_INPUT, grail_text_option_at, GRAIL_SUBJECT_READ, source),
+    TEXT_OPTIONS(source),
     {GROUP_MEASURE, "windows", OPTION_INTEGER, &windows, "N", NULL,
      .help = "measure only the first N windows (all)", .only_with = "data"},
-    IMAGE_OPTIONS(images, "test"),
-    {GROUP_INPUT, "labels", OPTION_TEXT, &images.source.labels, "FILE", NULL,
-     .help = "CSV file with lines \"file,class index\", for images whose folders do not name the "
-             "class",
-     .only_with = "data"},
+    IMAGE_OPTIONS(images),
+    FIELDS_OF(GROUP_INPUT, grail_image_option_at, GRAIL_SUBJECT_MEASURE, images),
     {GROUP_MEASURE, "images", OPTION_INTEGER, &image_count, "N", NULL,
      .help = "measure only N images, evenly spaced over the data, the same in every run (all)",
      .only_with = "data", .field = "count"},
@@ -196,7 +193,8 @@ static int evaluate_images(const char *path, const grail_model *model)
 {
     grail_accuracy a = {0};
     grail_images *opened = NULL;
-    grail_status status = grail_images_open(model, image_options_source(&images, data), &opened);
+    images.path = data;
+    grail_status status = grail_images_open(model, &images, &opened);
     if (status == GRAIL_OK) {
         status =
             grail_accuracy_measure(model, opened, image_count, &compute, show_images, NULL, &a);
@@ -206,7 +204,7 @@ static int evaluate_images(const char *path, const grail_model *model)
         return print_failure(status);
     }
     warn_calibration(&a);
-    print_class_warnings(data, &a, images.source.labels != NULL);
+    print_class_warnings(data, &a, images.labels != NULL);
     if (as_json) {
         return print_accuracy_json(path, &a);
     }
@@ -216,11 +214,11 @@ static int evaluate_images(const char *path, const grail_model *model)
 
 static int check_kind(const char *path, bool reads_images)
 {
-    const kind_options of_text = {.given = text_options_given(&source) || windows > 0,
+    const kind_options of_text = {.given = list_given(grail_text_option_at) || windows > 0,
                                   .names =
                                       "--field, --protocol, --context, --window-bos and --windows"};
     const kind_options of_images = {
-        .given = image_options_given(&images) || images.source.labels != NULL || image_count > 0,
+        .given = list_given(grail_image_option_at) || image_count > 0,
         .names = "--preset, --split, --labels, --images, --size, --mean and --std"};
     return check_kind_options(&command_eval, path, reads_images, of_text, of_images);
 }
@@ -247,7 +245,7 @@ static int evaluate(const char *path)
                                          : evaluate_text(path, model);
     }
     if (status == GRAIL_OK && code == EXIT_OK) {
-        print_notices(path, model, image_options_follow_model(&images));
+        print_notices(path, model, images.preset == NULL);
     }
     grail_model_close(model);
     return code;

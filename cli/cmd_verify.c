@@ -21,7 +21,7 @@ static bool as_json;
 static grail_text_source source;
 static int64_t windows = NOT_GIVEN;
 /* options for images */
-static image_options images;
+static grail_image_source images;
 static int64_t image_count = NOT_GIVEN;
 
 static const option table[] = {
@@ -36,7 +36,7 @@ static const option table[] = {
     FIELD_OF(GROUP_INPUT, grail_text_option_at, "context", source),
     {GROUP_MEASURE, "windows", OPTION_INTEGER, &windows, "N", NULL,
      .help = "number of windows of the text to compare on (4)", .only_with = "data"},
-    IMAGE_OPTIONS(images, "test"),
+    IMAGE_OPTIONS(images),
     {GROUP_MEASURE, "images", OPTION_INTEGER, &image_count, "N", NULL,
      .help =
          "compare on at most N images, evenly spaced over the data, the same in every run (256)",
@@ -107,10 +107,10 @@ static int print_result(const grail_comparison *c, bool of_images)
 
 static int check_options(const char *path, bool reads_images)
 {
-    const kind_options of_text = {.given = text_options_given(&source) || windows != NOT_GIVEN,
+    const kind_options of_text = {.given = list_given(grail_text_option_at) || windows != NOT_GIVEN,
                                   .names = "--field, --protocol, --context and --windows"};
     const kind_options of_images = {
-        .given = image_options_given(&images) || image_count != NOT_GIVEN,
+        .given = list_given(grail_image_option_at) || image_count != NOT_GIVEN,
         .names = "--preset, --split, --images, --size, --mean and --std"};
     return check_kind_options(&command_verify, path, reads_images, of_text, of_images);
 }
@@ -120,8 +120,8 @@ static grail_status measure(const grail_model *dense, const grail_model *narrow,
 {
     if (of_images) {
         const int64_t most = image_count == NOT_GIVEN ? DEFAULT_IMAGES : image_count;
-        return grail_verify_images(dense, narrow, image_options_source(&images, data), most,
-                                   &compute, out);
+        images.path = data;
+        return grail_verify_images(dense, narrow, &images, most, &compute, out);
     }
     source.path = data;
     return grail_verify(dense, narrow, &source, windows == NOT_GIVEN ? DEFAULT_WINDOWS : windows,
@@ -145,7 +145,7 @@ static int compare(const char *path, const grail_model *dense, const grail_model
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
-    print_notices(path, dense, data != NULL && image_options_follow_model(&images));
+    print_notices(path, dense, data != NULL && images.preset == NULL);
     code = print_result(&result, of_images);
     return code == EXIT_OK && !identity_holds(&result) ? EXIT_NUMERIC : code;
 }

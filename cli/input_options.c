@@ -2,29 +2,13 @@
 
 #include "print.h"
 
-bool text_options_given(const grail_text_source *source)
+bool list_given(grail_option_at at)
 {
-    return source->field != NULL || source->protocol != NULL || source->context > 0 ||
-           source->window_bos != 0;
-}
-
-bool image_options_given(const image_options *o)
-{
-    return o->source.preset != NULL || o->source.split != NULL || o->source.size > 0 ||
-           o->mean.given || o->deviation.given;
-}
-
-bool image_options_follow_model(const image_options *o)
-{
-    return o->source.preset == NULL;
-}
-
-const grail_image_source *image_options_source(image_options *o, const char *path)
-{
-    o->source.path = path;
-    o->source.mean = o->mean.given ? o->mean.values : NULL;
-    o->source.deviation = o->deviation.given ? o->deviation.values : NULL;
-    return &o->source;
+    int i = 0;
+    while (at(i) != NULL && !option_given(at(i)->name)) {
+        i++;
+    }
+    return at(i) != NULL;
 }
 
 int check_kind_options(const command *c, const char *path, bool reads_images, kind_options of_text,

@@ -168,21 +168,6 @@ static const grail_option *description_of(const option *o)
     return o->of != NULL ? o->of : &kinds[o->kind];
 }
 
-static bool parse_triple(const char *text, option_triple *out)
-{
-    const char *rest = text;
-    for (int i = 0; i < 3; i++) {
-        char *end = NULL;
-        out->values[i] = strtod(rest, &end);
-        if (end == rest || *end != (i < 2 ? ',' : 0)) {
-            return false;
-        }
-        rest = end + 1;
-    }
-    out->given = true;
-    return true;
-}
-
 static bool append_to_list(const char *text, option_list *out)
 {
     if (out->count == OPTION_LIST_MOST) {
@@ -194,8 +179,7 @@ static bool append_to_list(const char *text, option_list *out)
 
 static bool set_option(const option *o, const char *text)
 {
-    return o->kind == OPTION_TRIPLE ? parse_triple(text, o->target)
-           : o->kind == OPTION_LIST
+    return o->kind == OPTION_LIST
                ? append_to_list(text, o->target)
                : grail_option_set(description_of(o), o->target, text) == GRAIL_OK;
 }
@@ -229,15 +213,13 @@ static int unknown_option(const command *c, const option *options, const char *t
 
 static int bad_value(const command *c, const option *o, const char *value)
 {
-    char expected[160] = "three numbers separated by commas";
+    char expected[160];
     if (o->kind == OPTION_LIST) {
         print_error("grail %s: --%s may be given at most %d times; see grail %s --help\n", c->name,
                     o->name, OPTION_LIST_MOST, c->name);
         return EXIT_USAGE;
     }
-    if (o->kind != OPTION_TRIPLE) {
-        grail_option_expected(description_of(o), expected, sizeof expected);
-    }
+    grail_option_expected(description_of(o), expected, sizeof expected);
     print_error("grail %s: --%s takes %s, not '%s'; see grail %s --help\n", c->name, o->name,
                 expected, value, c->name);
     return EXIT_USAGE;

@@ -18,16 +18,10 @@ typedef enum option_kind {
     OPTION_THREADS,  /* int64_t, 1 to MOST_THREADS */
     OPTION_SIZE,     /* int64_t bytes, at least 1; suffixes K, M, G */
     OPTION_REAL,     /* double */
-    OPTION_TRIPLE,   /* option_triple: three numbers separated by commas */
     OPTION_LIST,     /* option_list: the option may be repeated */
     OPTION_FIELDS    /* an option struct of the library: the option with the name of the row, or
                         with the name "" all those of a subject that the table has no row of */
 } option_kind;
-
-typedef struct option_triple {
-    double values[3];
-    bool given;
-} option_triple;
 
 enum { OPTION_LIST_MOST = 32 };
 

@@ -132,8 +132,8 @@ static grail_status measure_all(measurement *m, quality *q)
 /* --split is about the calibration set; the usual one of an evaluation is the test set. */
 static grail_status open_images(const run_options *r, const char *data, measurement *m)
 {
-    image_options options = r->images; /* those of the run go on naming the calibration set */
-    grail_image_source source = *image_options_source(&options, data);
+    grail_image_source source = r->images; /* that of the run goes on naming the calibration set */
+    source.path = data;
     source.split = NULL;
     return grail_images_open(m->dense, &source, &m->images);
 }

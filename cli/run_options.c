@@ -18,7 +18,8 @@ static void name_calibration(run_options *r)
 {
     grail_compress_options *o = &r->compress;
     o->read.text.path = r->calib;
-    o->read.images = r->calib == NULL ? NULL : image_options_source(&r->images, r->calib);
+    r->images.path = r->calib;
+    o->read.images = r->calib == NULL ? NULL : &r->images;
 }
 
 void run_options_read(run_options *r)
@@ -32,11 +33,11 @@ void run_options_read(run_options *r)
 static int check_kind(const command *c, const run_options *r, bool reads_images)
 {
     const grail_compress_options *o = &r->compress;
-    const kind_options of_text = {.given = text_options_given(&o->read.text) || option_given("gqa"),
+    const kind_options of_text = {.given = list_given(grail_text_option_at) || option_given("gqa"),
                                   .names =
                                       "--field, --protocol, --context, --window-bos and --gqa"};
     const kind_options of_images = {
-        .given = image_options_given(&r->images) || o->fit.conv_fit != NULL ||
+        .given = list_given(grail_image_option_at) || o->fit.conv_fit != NULL ||
                  o->cut.stream_score != NULL || o->fit.repair != 0,
         .names = "--preset, --split, --size, --mean, --std, --conv-fit, --stream-score and "
                  "--repair"};
@@ -46,7 +47,7 @@ static int check_kind(const command *c, const run_options *r, bool reads_images)
 void run_options_print_notices(const run_options *r)
 {
     print_notices(r->compress.read.model, grail_session_model(r->compress.read.session),
-                  r->calib != NULL && image_options_follow_model(&r->images));
+                  r->calib != NULL && r->images.preset == NULL);
 }
 
 int run_options_open(const command *c, run_options *r, const char **sites)

@@ -9,7 +9,7 @@
 
 typedef struct run_options {
     grail_compress_options compress; /* what the options ask for, after run_options_read */
-    image_options images;
+    grail_image_source images;
     option_list settings;
     const char *calib, *sites, *type;
     int64_t threads;
@@ -29,8 +29,7 @@ void run_options_init(run_options *r);
     {GROUP_OUTPUT, "type", OPTION_WORD, &(r).type, "TYPE", WORDS("f32", "f16", "bf16"), .help =    \
      "how a result holds weights that a GGUF file stores quantised: f32, f16 or bf16",             \
      .field = "type"},                                                                             \
-    FIELDS_OF(GROUP_INPUT, grail_text_option_at, GRAIL_SUBJECT_READ, (r).compress.read.text),      \
-    IMAGE_OPTIONS((r).images, "train"),                                                            \
+    TEXT_OPTIONS((r).compress.read.text), IMAGE_OPTIONS((r).images),                               \
     FIELDS_OF(GROUP_INPUT, grail_compress_option_at, GRAIL_SUBJECT_READ, (r).compress)
 /** What computes, with which means. */
 #define MACHINE_OPTIONS(r)                                                                         \

@@ -16,9 +16,6 @@ grail_gqa_mode gqa_mode(const char *word);
      "setting that the checkpoint lacks or that overrides it, such as activation=quick_gelu; may " \
      "be repeated"}
 
-/** The options that name samples; those that say how samples are read have no effect without. */
-#define OF_SAMPLES "calib eval data"
-
 #define GQA_OPTION(variable)                                                                       \
     {GROUP_CUT, "gqa", OPTION_WORD, &(variable), "MODE", WORDS("kv-groups", "query-per-group"), .help =      \
      "unit that is cut in grouped-query attention: kv-groups or query-per-group (kv-groups)"}

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     const grail_image_source source = {.size = 1 + (data[0] >> 2) % LARGEST_SIDE};
-    fuzz_require(image_rule_resolve(&source, presets[data[0] % 4], &rule) == GRAIL_OK);
+    fuzz_require(image_rule_make(&source, NULL, presets[data[0] % 4], &rule) == GRAIL_OK);
     if (image_decode(data + 1, size - 1, MOST_PIXELS, &picture) != GRAIL_OK) {
         return 0;
     }

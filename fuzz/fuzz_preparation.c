@@ -32,7 +32,7 @@ static void check_use(const image_preparation *p)
     const grail_image_source source = {0};
     image_rule rule;
     image picture = {0};
-    fuzz_require(image_rule_make(&source, p, &rule) == GRAIL_OK);
+    fuzz_require(image_rule_make(&source, p, NULL, &rule) == GRAIL_OK);
     if (rule.side > LARGEST_SIDE) {
         return;
     }

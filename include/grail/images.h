@@ -2,6 +2,7 @@
 #define GRAIL_IMAGES_H
 
 #include <grail/model.h>
+#include <grail/options.h>
 
 #include <stdint.h>
 
@@ -25,12 +26,14 @@ typedef struct grail_image_source {
     const char *split;  /* of CIFAR batches: "train" or "test" (NULL = test); NULL for other data */
     const char *labels; /* CSV "file,class index" for folders without class names, or NULL */
     int64_t size;       /* side of the network's input; 0 = that of the preset */
-    const double *mean; /* [3], as is deviation; NULL = that of the preset */
-    const double *deviation;
+    grail_colour mean, deviation; /* where not given, those of the preset */
 } grail_image_source;
 
 /** Sets every field to its default: all NULL and 0. */
 GRAIL_API void grail_image_source_init(grail_image_source *source);
+
+/** i-th description of the fields but the path, NULL beyond the last. */
+GRAIL_API const grail_option *grail_image_option_at(int i);
 
 /** How a model's images are prepared where the source names no preset: resize, crop the centre,
  * scale to (byte * rescale - mean) / deviation. Strings are borrowed from the model. */

@@ -3,6 +3,7 @@
 
 #include <grail/machine.h>
 #include <grail/model.h>
+#include <grail/options.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,6 +19,9 @@ typedef struct grail_latency_options {
     int64_t length;        /* tokens per window; 0 = 128, or images */
     int64_t runs;          /* of each network that are measured; 0 = 20 */
 } grail_latency_options;
+
+/** i-th description of the fields but `compute`, NULL beyond the last. */
+GRAIL_API const grail_option *grail_latency_option_at(int i);
 
 enum { GRAIL_FALLBACK_SIZE = 640 };
 

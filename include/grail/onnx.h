@@ -2,6 +2,7 @@
 #define GRAIL_ONNX_H
 
 #include <grail/model.h>
+#include <grail/options.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -12,6 +13,9 @@ typedef struct grail_onnx_options {
     int64_t largest; /* bytes of the file; larger weights go to FILE.data; 0 = 2 GB, the limit of
                         ONNX */
 } grail_onnx_options;
+
+/** i-th description of the fields, NULL beyond the last. */
+GRAIL_API const grail_option *grail_onnx_option_at(int i);
 
 typedef struct grail_onnx_facts {
     int64_t side, outputs;

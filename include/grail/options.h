@@ -27,6 +27,12 @@ typedef struct grail_number {
     double value; /* 0 unless it is given */
 } grail_number;
 
+/** A number for red, green and blue each, which need not be given. */
+typedef struct grail_colour {
+    int given; /* 1: the values count */
+    double values[3];
+} grail_colour;
+
 /** The C type of a field, and what a text for it looks like. */
 typedef enum grail_option_type {
     GRAIL_OPTION_FLAG,     /* int or bool: 0 or 1; no text */
@@ -39,6 +45,7 @@ typedef enum grail_option_type {
     GRAIL_OPTION_SPARSITY, /* double: a removed fraction, 0 to below 1 */
     GRAIL_OPTION_SECONDS,  /* double; a text may end with s, m or h */
     GRAIL_OPTION_NUMBER,   /* grail_number; the first of `words` is cross-validation */
+    GRAIL_OPTION_COLOUR,   /* grail_colour; a text has three numbers separated by commas */
     GRAIL_OPTION_TEXT,     /* const char *; `words` are examples */
     GRAIL_OPTION_WORD,     /* const char *: one of `words` */
     GRAIL_OPTION_SELECTOR, /* const char *: a name of grail_selector_at */
@@ -51,6 +58,7 @@ typedef enum grail_option_subject {
     GRAIL_SUBJECT_AMOUNT, /* how much is cut */
     GRAIL_SUBJECT_FIT,
     GRAIL_SUBJECT_HEAL,
+    GRAIL_SUBJECT_MEASURE,
     GRAIL_SUBJECT_RUN, /* with which means */
     GRAIL_SUBJECT_OUTPUT
 } grail_option_subject;

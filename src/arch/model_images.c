@@ -57,8 +57,8 @@ grail_status model_describe_images(const grail_model *model, const grail_image_s
     if (p->rescale != 1.0 / 255.0) {
         TRY(buffer_format(&text, ", bytes times %.6g", p->rescale));
     }
-    TRY(append_scale("mean", filled.mean == NULL ? p->mean : filled.mean, &text));
-    TRY(append_scale("std", filled.deviation == NULL ? p->deviation : filled.deviation, &text));
+    TRY(append_scale("mean", image_values(&filled.mean, p->mean), &text));
+    TRY(append_scale("std", image_values(&filled.deviation, p->deviation), &text));
     TRY(memory_copy_string(out, (const char *)text.bytes));
 out:
     buffer_fini(&text);

@@ -1,7 +1,7 @@
 /* Writes a model as an ONNX file: declares it, lays out the file, then writes tensor by tensor. */
 #include "arch/onnx_graph.h"
 
-#include "base/option_values.h"
+#include "base/options.h"
 
 #include <grail/onnx.h>
 
@@ -60,6 +60,25 @@ out:
     return status;
 }
 
+/* clang-format off */
+#define FIELD(member) OPTION_FIELD(grail_onnx_options, member), .zero_is_usual = 1,                \
+                      .subject = GRAIL_SUBJECT_OUTPUT
+static const grail_option fields[] = {
+    {FIELD(side), .type = GRAIL_OPTION_INTEGER, .what = "the side of the images", .name = "side",
+     .argument = "N",
+     .help = "side of the input images in pixels (the network's, or its preset's)"},
+    {FIELD(largest), .type = GRAIL_OPTION_SIZE, .what = "the size of the largest file",
+     .name = "largest", .argument = "BYTES",
+     .help = "largest size of FILE; if it would be larger, the weights go into FILE.data (2 GB)"},
+    {0},
+};
+/* clang-format on */
+
+const grail_option *grail_onnx_option_at(int i)
+{
+    return option_at(fields, i);
+}
+
 static grail_status choose_side(const grail_model *m, const grail_onnx_options *options,
                                 int64_t *side)
 {
@@ -84,8 +103,7 @@ grail_status grail_onnx_write(const grail_model *model, const char *path,
     onnx_tensors tensors = {0};
     onnx_writer *w = NULL;
     bool converted = false;
-    TRY(option_integer("side", "the side of the images", chosen->side, 0));
-    TRY(option_integer("largest", "the size of the largest file", chosen->largest, 0));
+    TRY(options_check(fields, chosen));
     TRY(choose_side(model, chosen, &found.side));
     TRY(memory_new(&tensors.of_checkpoint, (size_t)checkpoint_count(model->checkpoint),
                    sizeof tensors.of_checkpoint[0]));

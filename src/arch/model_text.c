@@ -28,8 +28,7 @@ static const grail_option fields[] = {
 
 const grail_option *grail_text_option_at(int i)
 {
-    const int count = (int)(sizeof fields / sizeof fields[0]) - 1;
-    return i >= 0 && i < count ? &fields[i] : NULL;
+    return option_at(fields, i);
 }
 
 grail_status text_source_check(const grail_text_source *source)

@@ -13,68 +13,52 @@ static const char cross_validated_in_json[] = "cross-validation";
 
 /* -- values ------------------------------------------------------------------------------------ */
 
-/* Of a flag, a choice or an integer. */
-static int64_t get_whole(const grail_option *o, const void *owner)
+/* What a field holds: `whole` of a flag, a choice or an integer, whatever its size. */
+typedef union field_value {
+    int64_t whole;
+    double real;
+    grail_number number;
+    grail_colour colour;
+    const char *text;
+} field_value;
+
+static bool is_whole(const grail_option *o)
+{
+    return o->type == GRAIL_OPTION_FLAG || o->type == GRAIL_OPTION_CHOICE ||
+           o->type == GRAIL_OPTION_INTEGER || o->type == GRAIL_OPTION_SIZE ||
+           o->type == GRAIL_OPTION_SEED;
+}
+
+static field_value get(const grail_option *o, const void *owner)
 {
     const char *at = (const char *)owner + o->offset;
-    int64_t large = 0;
+    field_value value = {0};
     int small = 0;
     bool flag = false;
-    if (o->size == sizeof large) {
-        memcpy(&large, at, sizeof large);
-        return large;
-    }
-    if (o->size == sizeof flag) {
-        memcpy(&flag, at, sizeof flag);
-        return flag ? 1 : 0;
-    }
-    memcpy(&small, at, sizeof small);
-    return small;
-}
-
-static void set_whole(const grail_option *o, void *owner, int64_t value)
-{
-    char *at = (char *)owner + o->offset;
-    const int small = (int)value;
-    const bool flag = value != 0;
-    if (o->size == sizeof value) {
-        memcpy(at, &value, sizeof value);
+    if (!is_whole(o) || o->size == sizeof value.whole) {
+        memcpy(&value, at, o->size);
     } else if (o->size == sizeof flag) {
-        memcpy(at, &flag, sizeof flag);
+        memcpy(&flag, at, sizeof flag);
+        value.whole = flag ? 1 : 0;
     } else {
-        memcpy(at, &small, sizeof small);
+        memcpy(&small, at, sizeof small);
+        value.whole = small;
     }
-}
-
-static double get_real(const grail_option *o, const void *owner)
-{
-    double value = 0.0;
-    memcpy(&value, (const char *)owner + o->offset, sizeof value);
     return value;
 }
 
-static void set_real(const grail_option *o, void *owner, double value)
+static void put(const grail_option *o, void *owner, field_value value)
 {
-    memcpy((char *)owner + o->offset, &value, sizeof value);
-}
-
-static grail_number get_number(const grail_option *o, const void *owner)
-{
-    grail_number number;
-    memcpy(&number, (const char *)owner + o->offset, sizeof number);
-    return number;
-}
-
-static void put_number(const grail_option *o, void *owner, grail_number number)
-{
-    memcpy((char *)owner + o->offset, &number, sizeof number);
-}
-
-static const char *get_text(const grail_option *o, const void *owner)
-{
-    const char *text = NULL;
-    memcpy(&text, (const char *)owner + o->offset, sizeof text);
-    return text;
+    char *at = (char *)owner + o->offset;
+    if (!is_whole(o) || o->size == sizeof value.whole) {
+        memcpy(at, &value, o->size);
+    } else if (o->size == sizeof(bool)) {
+        const bool flag = value.whole != 0;
+        memcpy(at, &flag, sizeof flag);
+    } else {
+        const int small = (int)value.whole;
+        memcpy(at, &small, sizeof small);
+    }
 }
 
 static int find_word(const char *word, const char *const *words)
@@ -98,6 +82,15 @@ grail_status option_find_word(const char *what, const char *word, const char *co
         error_set(GRAIL_ERROR_ARGUMENT, "unknown %s '%s'; expected one of", what, word);
     error_append_known(word, words);
     return status;
+}
+
+const grail_option *option_at(const grail_option *list, int i)
+{
+    int before = 0;
+    while (before < i && list[before].field != NULL) {
+        before++;
+    }
+    return i >= 0 && list[before].field != NULL ? &list[before] : NULL;
 }
 
 const grail_option *grail_option_find(grail_option_at at, const char *name)
@@ -155,78 +148,63 @@ static bool read_whole(const grail_option *o, const char *text, int64_t *out)
            (o->zero_is_usual == 0 || *out > 0);
 }
 
-static bool set_integer(const grail_option *o, void *owner, const char *text)
+static bool read_colour(const char *text, grail_colour *out)
 {
-    int64_t whole = 0;
-    const bool is_word = o->words != NULL && strcmp(o->words[0], text) == 0;
-    const bool valid = is_word || read_whole(o, text, &whole);
-    if (valid) {
-        set_whole(o, owner, whole);
+    out->given = 1;
+    for (int i = 0; i < 3; i++) {
+        char *end = NULL;
+        out->values[i] = strtod(text, &end);
+        if (end == text || *end != (i < 2 ? ',' : 0)) {
+            return false;
+        }
+        text = end + 1;
     }
-    return valid;
+    return true;
 }
 
-static bool set_choice(const grail_option *o, void *owner, const char *text)
+/* Into a zeroed value. */
+static bool read_text(const grail_option *o, const char *text, field_value *out)
 {
-    const int found = find_word(text, o->words);
-    if (found >= 0) {
-        set_whole(o, owner, found);
-    }
-    return found >= 0;
-}
-
-static bool set_real_text(const grail_option *o, void *owner, const char *text)
-{
-    double real = 0.0;
-    const bool valid =
-        o->type == GRAIL_OPTION_SECONDS ? read_seconds(text, &real) : read_real(o, text, &real);
-    if (valid) {
-        set_real(o, owner, real);
-    }
-    return valid;
-}
-
-static bool set_number_text(const grail_option *o, void *owner, const char *text)
-{
-    grail_number number = {.choice = GRAIL_NUMBER_CROSS_VALIDATED};
-    if (o->words != NULL && strcmp(text, o->words[0]) == 0) {
-        put_number(o, owner, number);
-        return true;
-    }
-    number.choice = GRAIL_NUMBER_GIVEN;
-    const bool valid = read_real(o, text, &number.value);
-    if (valid) {
-        put_number(o, owner, number);
-    }
-    return valid;
-}
-
-static bool set_value(const grail_option *o, void *owner, const char *text)
-{
+    const bool is_first = o->words != NULL && strcmp(o->words[0], text) == 0;
     switch (o->type) {
     case GRAIL_OPTION_FLAG:
-        set_whole(o, owner, 1);
+        out->whole = 1;
         return true;
     case GRAIL_OPTION_CHOICE:
-        return set_choice(o, owner, text);
+        out->whole = find_word(text, o->words);
+        return out->whole >= 0;
     case GRAIL_OPTION_INTEGER:
     case GRAIL_OPTION_SIZE:
     case GRAIL_OPTION_SEED:
-        return set_integer(o, owner, text);
+        return is_first || read_whole(o, text, &out->whole);
     case GRAIL_OPTION_REAL:
     case GRAIL_OPTION_SPARSITY:
+        return read_real(o, text, &out->real);
     case GRAIL_OPTION_SECONDS:
-        return set_real_text(o, owner, text);
+        return read_seconds(text, &out->real);
     case GRAIL_OPTION_NUMBER:
-        return set_number_text(o, owner, text);
+        out->number.choice = is_first ? GRAIL_NUMBER_CROSS_VALIDATED : GRAIL_NUMBER_GIVEN;
+        return is_first || read_real(o, text, &out->number.value);
+    case GRAIL_OPTION_COLOUR:
+        return read_colour(text, &out->colour);
     case GRAIL_OPTION_TEXT:
     case GRAIL_OPTION_WORD:
     case GRAIL_OPTION_SELECTOR:
     case GRAIL_OPTION_BACKEND:
-        memcpy((char *)owner + o->offset, &text, sizeof text);
-        return true;
+        break;
     }
-    return false;
+    out->text = text;
+    return true;
+}
+
+static bool set_value(const grail_option *o, void *owner, const char *text)
+{
+    field_value value = {0};
+    const bool valid = read_text(o, text, &value);
+    if (valid) {
+        put(o, owner, value);
+    }
+    return valid;
 }
 
 grail_status grail_option_set(const grail_option *o, void *options, const char *text)
@@ -254,6 +232,7 @@ static void expected_words(const char *const *words, char *text, size_t size)
 void grail_option_expected(const grail_option *o, char *text, size_t size)
 {
     const bool above = o->zero_is_usual != 0;
+    const double least = above && o->least < 1.0 ? 1.0 : o->least;
     const char *first = o->words == NULL ? "" : o->words[0];
     const char *gap = o->words == NULL ? "" : " or ";
     text[0] = 0;
@@ -264,13 +243,11 @@ void grail_option_expected(const grail_option *o, char *text, size_t size)
         break;
     case GRAIL_OPTION_INTEGER:
     case GRAIL_OPTION_SEED:
-        snprintf(text, size, "%s%san integer ", first, gap);
         if (o->below > 0.0) {
-            snprintf(text + strlen(text), size - strlen(text), "from %.0f to %.0f", o->least,
+            snprintf(text, size, "%s%san integer from %.0f to %.0f", first, gap, least,
                      o->below - 1.0);
         } else {
-            snprintf(text + strlen(text), size - strlen(text), "of at least %.0f",
-                     above && o->least < 1.0 ? 1.0 : o->least);
+            snprintf(text, size, "%s%san integer of at least %.0f", first, gap, least);
         }
         break;
     case GRAIL_OPTION_SIZE:
@@ -290,6 +267,9 @@ void grail_option_expected(const grail_option *o, char *text, size_t size)
         break;
     case GRAIL_OPTION_SECONDS:
         snprintf(text, size, "a time above 0, such as 90s, 10m or 2h");
+        break;
+    case GRAIL_OPTION_COLOUR:
+        snprintf(text, size, "three numbers separated by commas");
         break;
     default:
         snprintf(text, size, "a text");
@@ -394,25 +374,27 @@ static grail_status check_text(const grail_option *o, const char *text)
 
 static grail_status check_field(const grail_option *o, const void *owner)
 {
+    const field_value value = get(o, owner);
     switch (o->type) {
     case GRAIL_OPTION_FLAG:
     case GRAIL_OPTION_CHOICE:
     case GRAIL_OPTION_INTEGER:
     case GRAIL_OPTION_SIZE:
-        return check_whole(o, o->what, get_whole(o, owner));
+        return check_whole(o, o->what, value.whole);
     case GRAIL_OPTION_REAL:
     case GRAIL_OPTION_SECONDS:
-        return check_real(o, o->what, get_real(o, owner));
+        return check_real(o, o->what, value.real);
     case GRAIL_OPTION_SPARSITY:
-        return option_check_sparsity(get_real(o, owner));
+        return option_check_sparsity(value.real);
     case GRAIL_OPTION_NUMBER:
-        return check_number(o, get_number(o, owner));
+        return check_number(o, value.number);
     case GRAIL_OPTION_TEXT:
     case GRAIL_OPTION_WORD:
     case GRAIL_OPTION_SELECTOR:
     case GRAIL_OPTION_BACKEND:
-        return check_text(o, get_text(o, owner));
+        return check_text(o, value.text);
     case GRAIL_OPTION_SEED:
+    case GRAIL_OPTION_COLOUR:
         break; /* every one is allowed */
     }
     return GRAIL_OK;
@@ -442,24 +424,25 @@ static const grail_option *find_key(const grail_option *list, const char *key)
 static grail_status transfer(const grail_option *from, const void *from_owner,
                              const grail_option *to, void *to_owner)
 {
-    const char *word = from->type == GRAIL_OPTION_WORD ? get_text(from, from_owner) : NULL;
+    field_value value = get(from, from_owner);
     int found = 0;
     if (from->type == GRAIL_OPTION_NUMBER) {
-        const grail_number number = get_number(from, from_owner);
-        if (number.choice != GRAIL_NUMBER_USUAL) {
-            put_number(to, to_owner, number);
+        if (value.number.choice == GRAIL_NUMBER_USUAL) {
+            return GRAIL_OK;
         }
     } else if (to->type == GRAIL_OPTION_WORD) {
-        (void)set_value(to, to_owner, from->words[get_whole(from, from_owner)]);
-    } else if (from->type != GRAIL_OPTION_WORD) {
-        set_whole(to, to_owner, get_whole(from, from_owner));
-    } else if (word != NULL) {
-        const grail_status status = option_find_word(from->what, word, to->words, &found);
+        value.text = from->words[value.whole];
+    } else if (from->type == GRAIL_OPTION_WORD) {
+        if (value.text == NULL) {
+            return GRAIL_OK;
+        }
+        const grail_status status = option_find_word(from->what, value.text, to->words, &found);
         if (status != GRAIL_OK) {
             return error_about(status, from->field);
         }
-        set_whole(to, to_owner, found);
+        value.whole = found;
     }
+    put(to, to_owner, value);
     return GRAIL_OK;
 }
 
@@ -486,28 +469,33 @@ static json_t *number_to_json(grail_number number)
 
 static json_t *field_to_json(const grail_option *o, const void *owner)
 {
+    const field_value value = get(o, owner);
     switch (o->type) {
     case GRAIL_OPTION_FLAG:
-        return json_boolean(get_whole(o, owner));
+        return json_boolean(value.whole);
     case GRAIL_OPTION_CHOICE:
-        return json_text(o->words[get_whole(o, owner)]);
+        return json_text(o->words[value.whole]);
     case GRAIL_OPTION_INTEGER:
     case GRAIL_OPTION_SIZE:
     case GRAIL_OPTION_SEED:
-        return json_integer((json_int_t)get_whole(o, owner));
+        return json_integer((json_int_t)value.whole);
     case GRAIL_OPTION_REAL:
     case GRAIL_OPTION_SPARSITY:
     case GRAIL_OPTION_SECONDS:
-        return json_real_or_null(get_real(o, owner));
+        return json_real_or_null(value.real);
     case GRAIL_OPTION_NUMBER:
-        return number_to_json(get_number(o, owner));
+        return number_to_json(value.number);
+    case GRAIL_OPTION_COLOUR:
+        return value.colour.given == 0 ? json_null()
+                                       : json_pack("[f, f, f]", value.colour.values[0],
+                                                   value.colour.values[1], value.colour.values[2]);
     case GRAIL_OPTION_TEXT:
     case GRAIL_OPTION_WORD:
     case GRAIL_OPTION_SELECTOR:
     case GRAIL_OPTION_BACKEND:
         break;
     }
-    return get_text(o, owner) == NULL ? json_null() : json_text(get_text(o, owner));
+    return value.text == NULL ? json_null() : json_text(value.text);
 }
 
 grail_status options_to_json(const grail_option *list, const void *owner, json_t *object)
@@ -529,26 +517,39 @@ grail_status options_record(const grail_option *list, const void *owner, json_t 
 }
 
 static grail_status optional_from_json(const char *source, const json_t *object,
-                                       const grail_option *o, void *owner)
+                                       const grail_option *o, grail_number *out)
 {
     const json_t *value = json_object_get(object, o->key);
-    grail_number number = {.choice = GRAIL_NUMBER_GIVEN};
+    out->choice = GRAIL_NUMBER_GIVEN;
     if (json_is_string(value) && strcmp(json_string_value(value), cross_validated_in_json) == 0) {
-        number.choice = GRAIL_NUMBER_CROSS_VALIDATED;
-    } else {
-        CHECK(json_get_real(source, object, o->key, 0.0, &number.value));
+        out->choice = GRAIL_NUMBER_CROSS_VALIDATED;
+        return GRAIL_OK;
     }
-    if (number.value < 0.0) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "%s: \"%s\" is negative; expected 0 or more, or \"%s\"", source, o->key,
-                         cross_validated_in_json);
+    CHECK(json_get_real(source, object, o->key, 0.0, &out->value));
+    return out->value >= 0.0 ? GRAIL_OK
+                             : error_set(GRAIL_ERROR_FORMAT,
+                                         "%s: \"%s\" is negative; expected 0 or more, or \"%s\"",
+                                         source, o->key, cross_validated_in_json);
+}
+
+static grail_status colour_from_json(const char *source, const json_t *object,
+                                     const grail_option *o, grail_colour *out)
+{
+    const json_t *list = json_object_get(object, o->key);
+    out->given = 1;
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *value = json_array_get(list, i);
+        if (json_array_size(list) != 3 || !json_is_number(value)) {
+            return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is not an array of three numbers",
+                             source, o->key);
+        }
+        out->values[i] = json_number_value(value);
     }
-    put_number(o, owner, number);
     return GRAIL_OK;
 }
 
 static grail_status word_from_json(const char *source, const json_t *object, const grail_option *o,
-                                   void *owner)
+                                   field_value *out)
 {
     const char *word = NULL;
     CHECK(json_get_string(source, object, o->key, NULL, &word));
@@ -560,77 +561,69 @@ static grail_status word_from_json(const char *source, const json_t *object, con
         return status;
     }
     if (o->type == GRAIL_OPTION_CHOICE) {
-        set_whole(o, owner, found);
+        out->whole = found;
     } else {
-        (void)set_value(o, owner, o->words[found]);
+        out->text = o->words[found];
     }
     return GRAIL_OK;
 }
 
-/* A value of the range of whole numbers (check_whole) or of real ones (check_real). */
+/* A number of its range (check_whole, check_real). */
 static grail_status number_from_json(const char *source, const json_t *object,
-                                     const grail_option *o, void *owner)
+                                     const grail_option *o, field_value *out)
 {
-    const bool is_real = o->type == GRAIL_OPTION_REAL || o->type == GRAIL_OPTION_SPARSITY ||
-                         o->type == GRAIL_OPTION_SECONDS;
     grail_status status = GRAIL_OK;
-    int64_t whole = 0;
-    double real = 0.0;
     char key[64];
     snprintf(key, sizeof key, "\"%s\"", o->key);
-    if (is_real) {
-        CHECK(json_get_real(source, object, o->key, 0.0, &real));
-        status = check_real(o, key, real);
+    if (is_whole(o)) {
+        CHECK(json_get_integer(source, object, o->key, 0, &out->whole));
+        status = o->type == GRAIL_OPTION_SEED ? GRAIL_OK : check_whole(o, key, out->whole);
     } else {
-        CHECK(json_get_integer(source, object, o->key, 0, &whole));
-        status = o->type == GRAIL_OPTION_SEED ? GRAIL_OK : check_whole(o, key, whole);
+        CHECK(json_get_real(source, object, o->key, 0.0, &out->real));
+        status = check_real(o, key, out->real);
     }
     if (status != GRAIL_OK) {
         error_prefix("%s", source);
         return GRAIL_ERROR_FORMAT;
     }
-    if (is_real) {
-        set_real(o, owner, real);
-    } else {
-        set_whole(o, owner, whole);
-    }
     return GRAIL_OK;
 }
 
-static grail_status field_from_json(const char *source, const json_t *object, const grail_option *o,
-                                    void *owner)
+/* Into a zeroed value. */
+static grail_status value_from_json(const char *source, const json_t *object, const grail_option *o,
+                                    field_value *out)
 {
     bool flag = false;
-    const char *text = NULL;
     switch (o->type) {
     case GRAIL_OPTION_FLAG:
         CHECK(json_get_boolean(source, object, o->key, false, &flag));
-        set_whole(o, owner, flag ? 1 : 0);
-        break;
+        out->whole = flag ? 1 : 0;
+        return GRAIL_OK;
     case GRAIL_OPTION_CHOICE:
     case GRAIL_OPTION_WORD:
-        return word_from_json(source, object, o, owner);
+        return word_from_json(source, object, o, out);
     case GRAIL_OPTION_NUMBER:
-        return optional_from_json(source, object, o, owner);
+        return optional_from_json(source, object, o, &out->number);
+    case GRAIL_OPTION_COLOUR:
+        return colour_from_json(source, object, o, &out->colour);
     case GRAIL_OPTION_TEXT:
     case GRAIL_OPTION_SELECTOR:
     case GRAIL_OPTION_BACKEND:
-        CHECK(json_get_string(source, object, o->key, NULL, &text));
-        (void)set_value(o, owner, text);
-        break;
+        return json_get_string(source, object, o->key, NULL, &out->text);
     default:
-        return number_from_json(source, object, o, owner);
+        return number_from_json(source, object, o, out);
     }
-    return GRAIL_OK;
 }
 
 grail_status options_from_json(const char *source, const json_t *object, const grail_option *list,
                                void *owner)
 {
     for (const grail_option *o = list; o->field != NULL; o++) {
-        const json_t *value = o->key == NULL ? NULL : json_object_get(object, o->key);
-        if (value != NULL && !json_is_null(value)) {
-            CHECK(field_from_json(source, object, o, owner));
+        const json_t *given = o->key == NULL ? NULL : json_object_get(object, o->key);
+        field_value value = {0};
+        if (given != NULL && !json_is_null(given)) {
+            CHECK(value_from_json(source, object, o, &value));
+            put(o, owner, value);
         }
     }
     return GRAIL_OK;
@@ -641,21 +634,19 @@ grail_status options_check_keys(const char *where, const json_t *object, const g
 {
     grail_status status = GRAIL_OK;
     const char **known = NULL;
-    size_t count = 0;
-    size_t most = 1;
-    for (const grail_option *o = list; o->field != NULL; o++) {
-        most++;
+    size_t own = 0;
+    size_t others = 0;
+    while (list[own].field != NULL) {
+        own++;
     }
-    for (int i = 0; more[i] != NULL; i++) {
-        most++;
+    while (more[others] != NULL) {
+        others++;
     }
-    TRY(memory_new(&known, most, sizeof known[0]));
-    for (const grail_option *o = list; o->field != NULL; o++) {
-        known[count++] = o->key;
+    TRY(memory_new(&known, own + others + 1, sizeof known[0]));
+    for (size_t i = 0; i < own; i++) {
+        known[i] = list[i].key;
     }
-    for (int i = 0; more[i] != NULL; i++) {
-        known[count++] = more[i];
-    }
+    memcpy(known + own, more, others * sizeof known[0]);
     TRY(json_check_keys(where, object, known));
 out:
     memory_free(known);

@@ -18,6 +18,9 @@
         __VA_ARGS__, NULL                                                                          \
     }
 
+/** i-th description of a list, NULL beyond the last. */
+const grail_option *option_at(const grail_option *list, int i);
+
 /** Sets the usual values in a zeroed struct. */
 void options_init(const grail_option *list, void *owner);
 

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/median.h"
 #include "base/option_values.h"
+#include "base/options.h"
 #include "base/parallel.h"
 #include "base/temporary_directory.h"
 #include "eval/forward.h"
@@ -21,6 +22,30 @@
 #include <unistd.h>
 
 enum { USUAL_LENGTH = 128, USUAL_RUNS = 20, RUNS_BEFORE = 2 };
+
+/* clang-format off */
+#define FIELD(member) OPTION_FIELD(grail_latency_options, member), .subject = GRAIL_SUBJECT_MEASURE
+#define COUNT(member) FIELD(member), .type = GRAIL_OPTION_INTEGER, .zero_is_usual = 1,             \
+                      .argument = "N"
+static const grail_option fields[] = {
+    {FIELD(engine), .type = GRAIL_OPTION_WORD, .what = "engine",
+     .words = OPTION_WORDS("onnxruntime", "grail")},
+    {COUNT(batch), .what = "the number of samples at once", .name = "batch",
+     .help = "images, or windows of tokens, at once (1)"},
+    {COUNT(side), .what = "the side of the images", .name = "side",
+     .help = "side of the images in pixels (each network's, or its preset's)"},
+    {COUNT(length), .what = "the number of tokens per window", .name = "length",
+     .never_with = "engine=onnxruntime", .help = "tokens per window (128)"},
+    {COUNT(runs), .what = "the number of runs", .name = "runs",
+     .help = "runs of each network that are measured (20)"},
+    {0},
+};
+/* clang-format on */
+
+const grail_option *grail_latency_option_at(int i)
+{
+    return option_at(fields, i);
+}
 
 /* One network, ready to run. */
 typedef struct runner {
@@ -208,10 +233,7 @@ static grail_status check_options(const grail_model *const *models, int count,
                              models[0]->path, models[i]->path);
         }
     }
-    CHECK(option_integer("batch", "the number of samples at once", o->batch, 0));
-    CHECK(option_integer("side", "the side of the images", o->side, 0));
-    CHECK(option_integer("length", "the number of tokens per window", o->length, 0));
-    CHECK(option_integer("runs", "the number of runs", o->runs, 0));
+    CHECK(options_check(fields, o));
     return check_kind(models[0], o);
 }
 
@@ -235,10 +257,6 @@ static grail_status choose_engine(const grail_latency_options *o, bool images, o
                                   char fallback[GRAIL_FALLBACK_SIZE])
 {
     const char *engine = o->engine;
-    if (engine != NULL && strcmp(engine, "grail") != 0 && strcmp(engine, "onnxruntime") != 0) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "unknown engine '%s'; expected one of 'onnxruntime', 'grail'", engine);
-    }
     if (engine == NULL ? !images : strcmp(engine, "grail") == 0) {
         return GRAIL_OK;
     }

@@ -173,8 +173,8 @@ refuses 1 "the model reads images: give CIFAR batches, or a folder" \
 refuses 2 "reads images; --field, --protocol" "$grail" eval "$resnet20" --data "$cifar" --windows 3
 refuses 1 "20000 images were requested, but the data holds 10000" \
     "$grail" eval "$resnet20" --data "$cifar" --images 20000
-refuses 1 "unknown preset 'cfar'; the presets are cifar" \
+refuses 1 "unknown preset 'cfar'; expected one of cifar" \
     "$grail" eval "$resnet20" --data "$cifar" --preset cfar
-refuses 1 "unknown split 'valid'; the splits are train, test" "$grail" eval "$resnet20" --data "$cifar" --split valid
+refuses 1 "unknown split 'valid'; expected one of train, test" "$grail" eval "$resnet20" --data "$cifar" --split valid
 refuses 1 "has no label; put the images into one folder per class" \
     "$grail" eval "$resnet20" --data "$shared/imagenet-sample" --preset imagenet

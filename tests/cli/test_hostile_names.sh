@@ -201,4 +201,4 @@ recipe 'recipe.json: checkpoints[0]: unknown key "\u202ex"' '{"checkpoints": [{"
 sed 's/"sites"/"loop": "\\u009b\\n", &/' "$hostile/$hostile.json" >recipe.json
 recipe 'recipe.json: "loop" is "\u009b\n", expected one of closed, open' "$(cat recipe.json)"
 sed 's/"images": 20/"images": 20, "preset": "\\u0007p"/' "$hostile/$hostile.json" >recipe.json
-recipe 'unknown preset "\x07p"; expected one of' "$(cat recipe.json)"
+recipe '"preset" is "\x07p", expected one of' "$(cat recipe.json)"

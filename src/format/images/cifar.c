@@ -6,9 +6,7 @@
 #include <string.h>
 
 /* One label byte, then the pixels. */
-enum { RECORD = 1 + CIFAR_BYTES, TRAIN_BATCHES = 5, LONGEST_NAME = 32 };
-
-static const char *const endings[] = {".bin", ""};
+enum { RECORD = 1 + CIFAR_BYTES, LONGEST_NAME = 32 };
 
 /* A pickle of protocol 2 or later begins with this byte. A record begins with a label, which is
  * smaller. */
@@ -120,55 +118,31 @@ out:
     return status;
 }
 
-/* Name of file i of a split: with an ending in the binary version of the data set, without one in
- * the Python version. False after the last file. */
-static bool batch_name(const char *split, int i, const char *ending, char name[LONGEST_NAME])
-{
-    const bool train = strcmp(split, "train") == 0;
-    if (i >= (train ? TRAIN_BATCHES : 1)) {
-        return false;
-    }
-    if (train) {
-        snprintf(name, LONGEST_NAME, "data_batch_%d%s", i + 1, ending);
-    } else {
-        snprintf(name, LONGEST_NAME, "test_batch%s", ending);
-    }
-    return true;
-}
+/* The files of the data set: with the first ending in its binary version, with the second one in
+ * its Python version. */
+static const char *const endings[] = {".bin", ""};
+static const struct {
+    const char *split, *name;
+} files[] = {{"train", "data_batch_1"}, {"train", "data_batch_2"}, {"train", "data_batch_3"},
+             {"train", "data_batch_4"}, {"train", "data_batch_5"}, {"test", "test_batch"}};
+enum { FILES = sizeof files / sizeof files[0], ENDINGS = sizeof endings / sizeof endings[0] };
 
 /* *path is owned; NULL when the file does not exist. */
-static grail_status find_batch(const char *directory, const char *name, char **path)
-{
-    char *joined = NULL;
-    *path = NULL;
-    const grail_status status = path_join(&joined, directory, name);
-    if (status == GRAIL_OK && !file_exists(joined)) {
-        memory_free(joined);
-        joined = NULL;
-    }
-    *path = joined;
-    return status;
-}
-
-static grail_status find_split(const char *directory, const char *split, const char *ending,
-                               bool *found)
+static grail_status find_file(const char *directory, size_t file, size_t ending, char **path)
 {
     char name[LONGEST_NAME];
-    for (int i = 0; !*found && batch_name(split, i, ending, name); i++) {
-        char *path = NULL;
-        CHECK(find_batch(directory, name, &path));
-        *found = path != NULL;
-        memory_free(path);
-    }
-    return GRAIL_OK;
+    snprintf(name, sizeof name, "%s%s", files[file].name, endings[ending]);
+    return path_find(path, directory, name);
 }
 
 grail_status cifar_recognise(const char *path, bool *out)
 {
     bool found = file_exists(path) && !file_is_directory(path);
-    for (size_t k = 0; k < sizeof endings / sizeof endings[0]; k++) {
-        CHECK(find_split(path, "test", endings[k], &found));
-        CHECK(find_split(path, "train", endings[k], &found));
+    for (size_t i = 0; i < FILES * ENDINGS && !found; i++) {
+        char *batch = NULL;
+        CHECK(find_file(path, i % FILES, i / FILES, &batch));
+        found = batch != NULL;
+        memory_free(batch);
     }
     *out = found;
     return GRAIL_OK;
@@ -184,16 +158,15 @@ static grail_status add_batch(cifar_set *set, const char *path)
 }
 
 static grail_status add_split(cifar_set *set, const char *directory, const char *split,
-                              const char *ending)
+                              size_t ending)
 {
     grail_status status = GRAIL_OK;
     char *path = NULL;
-    char name[LONGEST_NAME];
-    for (int i = 0; batch_name(split, i, ending, name); i++) {
-        memory_free(path);
-        TRY(find_batch(directory, name, &path));
-        if (path != NULL) {
-            TRY(add_batch(set, path));
+    for (size_t i = 0; i < FILES; i++) {
+        if (strcmp(files[i].split, split) == 0) {
+            memory_free(path);
+            TRY(find_file(directory, i, ending, &path));
+            TRY(path == NULL ? GRAIL_OK : add_batch(set, path));
         }
     }
 out:
@@ -204,15 +177,8 @@ out:
 /* Reads one version of the data set; the binary one if both exist. */
 static grail_status open_split(cifar_set *set, const char *directory, const char *split)
 {
-    if (strcmp(split, "train") != 0 && strcmp(split, "test") != 0) {
-        static const char *const splits[] = {"train", "test", NULL};
-        const grail_status status =
-            error_set(GRAIL_ERROR_ARGUMENT, "unknown split '%s'; the splits are", split);
-        error_append_known(split, splits);
-        return error_about(status, "split");
-    }
-    for (size_t k = 0; set->count == 0 && k < sizeof endings / sizeof endings[0]; k++) {
-        CHECK(add_split(set, directory, split, endings[k]));
+    for (size_t k = 0; set->count == 0 && k < ENDINGS; k++) {
+        CHECK(add_split(set, directory, split, k));
     }
     return set->count > 0
                ? GRAIL_OK
@@ -225,7 +191,7 @@ grail_status cifar_open(const char *path, const char *split, cifar_set *out)
 {
     grail_status status = GRAIL_OK;
     cifar_set set = {0};
-    TRY(memory_new(&set.batches, TRAIN_BATCHES, sizeof set.batches[0]));
+    TRY(memory_new(&set.batches, FILES, sizeof set.batches[0]));
     if (file_is_directory(path)) {
         TRY(open_split(&set, path, split == NULL ? "test" : split));
     } else if (split == NULL) {

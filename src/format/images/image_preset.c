@@ -1,8 +1,8 @@
 #include "format/images/image_preset.h"
 
-#include "base/names.h"
-#include "base/option_values.h"
+#include "base/options.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -12,9 +12,13 @@ enum { TABLE_SIZE = 256 };
 #define HALF_SCALE .mean = {0.5, 0.5, 0.5}, .deviation = {0.5, 0.5, 0.5}
 #define BYTES_TO_1 .rescale = 1.0 / 255.0
 
-/* Sources: cifar, the paper's CIFAR-10 evaluation; cifar-plain, its PreActResNet; imagenet,
- * torchvision's first ImageNet weights; vit, timm for the augreg weights (crop 0.9); vit-square,
- * Hugging Face's ViTImageProcessor; clip, OpenAI and open_clip, which convert to RGB last. */
+static const char *const names[] = {"cifar", "cifar-imagenet", "cifar-plain", "imagenet", "clip",
+                                    "vit",   "vit-square",     NULL};
+
+/* In the order of the names. Sources: cifar, the paper's CIFAR-10 evaluation; cifar-plain, its
+ * PreActResNet; imagenet, torchvision's first ImageNet weights; vit, timm for the augreg weights
+ * (crop 0.9); vit-square, Hugging Face's ViTImageProcessor; clip, OpenAI and open_clip, which
+ * convert to RGB last. */
 static const image_preparation presets[] = {
     {.name = "cifar",
      .side = 32,
@@ -59,36 +63,61 @@ static const image_preparation presets[] = {
      HALF_SCALE},
 };
 
-static const int preset_count = sizeof presets / sizeof presets[0];
+enum { PRESETS = sizeof presets / sizeof presets[0] };
+static_assert(PRESETS + 1 == sizeof names / sizeof names[0], "every preset has its name");
+
+/* clang-format off */
+#define FIELD(member) OPTION_FIELD(grail_image_source, member)
+#define OF_SAMPLES .only_with = "calib eval data"
+static const grail_option fields[] = {
+    {FIELD(preset), .type = GRAIL_OPTION_WORD, .what = "preset", .words = names, .key = "preset",
+     .name = "preset", .argument = "NAME", OF_SAMPLES,
+     .help = "how to resize, crop and scale images: cifar, cifar-imagenet, cifar-plain, imagenet, "
+             "clip, vit or vit-square (the model's)"},
+    {FIELD(split), .type = GRAIL_OPTION_WORD, .what = "split",
+     .words = OPTION_WORDS("train", "test"), .key = "split", .name = "split", .argument = "NAME",
+     OF_SAMPLES,
+     .help = "part of a directory of CIFAR batches to read: train or test (by default train to "
+             "calibrate, test to measure)"},
+    {FIELD(size), .type = GRAIL_OPTION_INTEGER, .what = "the size of the network's input",
+     .below = IMAGE_LARGEST_SIDE + 1.0, .zero_is_usual = 1, .key = "size", .name = "size",
+     .argument = "N", OF_SAMPLES,
+     .help = "side of the network's input in pixels (the network's, or the preset's)"},
+    {FIELD(mean), .type = GRAIL_OPTION_COLOUR, .key = "mean", .name = "mean", .argument = "R,G,B",
+     OF_SAMPLES,
+     .help = "mean to subtract from the colours, which range from 0 to 1 (the preset's)"},
+    {FIELD(deviation), .type = GRAIL_OPTION_COLOUR, .key = "std", .name = "std",
+     .argument = "R,G,B", OF_SAMPLES,
+     .help = "standard deviation to divide the colours by (the preset's)"},
+    {FIELD(labels), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_MEASURE, .name = "labels",
+     .argument = "FILE", .only_with = "data",
+     .help = "CSV file with lines \"file,class index\", for images whose folders do not name the "
+             "class"},
+    {0},
+};
+/* clang-format on */
 
 void grail_image_source_init(grail_image_source *source)
 {
     *source = (grail_image_source){0};
 }
 
-const char *grail_image_preset_at(int i)
+const grail_option *grail_image_option_at(int i)
 {
-    return i >= 0 && i < preset_count ? presets[i].name : NULL;
+    return option_at(fields, i);
 }
 
-static const char *preset_name_at(const void *list, int i)
+const char *grail_image_preset_at(int i)
 {
-    (void)list;
-    return grail_image_preset_at(i);
+    return i >= 0 && i < PRESETS ? names[i] : NULL;
 }
 
 grail_status image_preset_find(const char *name, const image_preparation **out)
 {
-    for (int i = 0; i < preset_count; i++) {
-        if (strcmp(presets[i].name, name) == 0) {
-            *out = &presets[i];
-            return GRAIL_OK;
-        }
-    }
-    const grail_status status =
-        error_set(GRAIL_ERROR_ARGUMENT, "unknown preset '%s'; the presets are", name);
-    error_append_names(name, preset_name_at, NULL);
-    return status;
+    int found = 0;
+    CHECK(option_find_word("preset", name, names, &found));
+    *out = &presets[found];
+    return GRAIL_OK;
 }
 
 int64_t image_resized_length(const image_preparation *p, int64_t side)
@@ -154,19 +183,19 @@ static grail_status fill_table(double rescale, const double mean[3], const doubl
     return GRAIL_OK;
 }
 
+const double *image_values(const grail_colour *given, const double *usual)
+{
+    return given->given != 0 ? given->values : usual;
+}
+
 grail_status image_rule_make(const grail_image_source *source, const image_preparation *usual,
-                             image_rule *out)
+                             const char *preset, image_rule *out)
 {
     const image_preparation *chosen = usual;
     image_rule rule = {0};
-    if (source->preset != NULL) {
-        CHECK(option_about("preset", image_preset_find(source->preset, &chosen)));
-    }
-    if (source->size < 0 || source->size > IMAGE_LARGEST_SIDE) {
-        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                     "the size of the network's input is %lld; it must be 1 to %d",
-                                     (long long)source->size, IMAGE_LARGEST_SIDE),
-                           "size");
+    CHECK(options_check(fields, source));
+    if (source->preset != NULL || usual == NULL) {
+        CHECK(image_preset_find(source->preset != NULL ? source->preset : preset, &chosen));
     }
     rule.preset = chosen->name;
     rule.side = source->size > 0 ? source->size : chosen->side;
@@ -175,17 +204,8 @@ grail_status image_rule_make(const grail_image_source *source, const image_prepa
     rule.filter = chosen->filter;
     rule.own_mode = chosen->own_mode;
     rule.crops_down = chosen->crops_down;
-    CHECK(fill_table(chosen->rescale, source->mean == NULL ? chosen->mean : source->mean,
-                     source->deviation == NULL ? chosen->deviation : source->deviation,
-                     rule.table));
+    CHECK(fill_table(chosen->rescale, image_values(&source->mean, chosen->mean),
+                     image_values(&source->deviation, chosen->deviation), rule.table));
     *out = rule;
     return GRAIL_OK;
-}
-
-grail_status image_rule_resolve(const grail_image_source *source, const char *preset,
-                                image_rule *out)
-{
-    const image_preparation *usual = NULL;
-    CHECK(image_preset_find(preset, &usual));
-    return image_rule_make(source, usual, out);
 }

@@ -39,6 +39,10 @@ grail_status image_preset_find(const char *name, const image_preparation **out) 
 /** The length that `edges` of images have after resizing, where the input has this side. */
 int64_t image_resized_length(const image_preparation *p, int64_t side);
 
+/** The values of a source's mean or deviation; where it has none the usual ones, which may be
+ * NULL. */
+const double *image_values(const grail_colour *given, const double *usual);
+
 /** What is wrong with the values of a preparation, NULL if nothing is; static. */
 const char *image_preparation_fault(const image_preparation *p);
 
@@ -53,13 +57,9 @@ typedef struct image_rule {
     float table[3][256]; /* [channel][byte]: (byte * rescale - mean) / deviation in f32 */
 } image_rule;
 
-/** The rule of a source: its preset if it names one, else `usual`; the source's size, mean and
- * deviation take precedence. */
+/** The rule of a source: its preset if it names one, else `usual`, else, where that is NULL,
+ * `preset`; the source's size, mean and deviation take precedence. */
 grail_status image_rule_make(const grail_image_source *source, const image_preparation *usual,
-                             image_rule *out) GRAIL_MUST_CHECK;
-
-/** The same where the usual preparation is the preset of that name. */
-grail_status image_rule_resolve(const grail_image_source *source, const char *preset,
-                                image_rule *out) GRAIL_MUST_CHECK;
+                             const char *preset, image_rule *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -40,18 +40,10 @@ out:
     return status;
 }
 
-/* The preset of that name where nothing else is usual. */
-static grail_status make_rule(const grail_image_source *source, const image_preparation *usual,
-                              const char *preset, image_rule *out)
-{
-    return usual == NULL ? image_rule_resolve(source, preset, out)
-                         : image_rule_make(source, usual, out);
-}
-
 static grail_status open_cifar(image_set *set, const grail_image_source *source,
                                const image_preparation *usual)
 {
-    CHECK(make_rule(source, usual, "cifar", &set->rule));
+    CHECK(image_rule_make(source, usual, "cifar", &set->rule));
     if (source->labels != NULL) {
         return error_about(
             error_set(GRAIL_ERROR_ARGUMENT,
@@ -77,7 +69,7 @@ static grail_status open_cifar(image_set *set, const grail_image_source *source,
 static grail_status open_folder(image_set *set, const grail_image_source *source,
                                 const image_preparation *usual)
 {
-    CHECK(make_rule(source, usual, "imagenet", &set->rule));
+    CHECK(image_rule_make(source, usual, "imagenet", &set->rule));
     if (source->split != NULL) {
         return error_about(
             error_set(GRAIL_ERROR_ARGUMENT,

@@ -98,8 +98,8 @@ static grail_status image_key(const grail_image_source *source, json_t *key)
     CHECK(json_push(key, text_or_null(source->split)));
     CHECK(json_push(key, text_or_null(source->labels)));
     CHECK(json_push(key, json_integer(source->size)));
-    CHECK(push_numbers(key, source->mean));
-    return push_numbers(key, source->deviation);
+    CHECK(push_numbers(key, image_values(&source->mean, NULL)));
+    return push_numbers(key, image_values(&source->deviation, NULL));
 }
 
 static grail_status text_key(const grail_text_source *source, json_t *key)

@@ -171,8 +171,7 @@ static const grail_option fields[] = {
 
 const grail_option *grail_compress_option_at(int i)
 {
-    const int count = (int)(sizeof fields / sizeof fields[0]) - 1;
-    return i >= 0 && i < count ? &fields[i] : NULL;
+    return option_at(fields, i);
 }
 
 void grail_compress_options_init(grail_compress_options *options)

@@ -10,8 +10,7 @@
 typedef struct sweep_images {
     grail_image_source source;
     char *path, *labels;
-    double *mean, *deviation; /* [3] or NULL */
-    int64_t images;           /* of an evaluation; 0 = all */
+    int64_t images; /* of an evaluation; 0 = all */
 } sweep_images;
 
 /** The keys of one, up to NULL. */

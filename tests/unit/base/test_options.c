@@ -21,6 +21,7 @@ typedef struct owner {
     double sparsity;
     double seconds;
     grail_number number;
+    grail_colour colour;
     const char *text;
     const char *word;
 } owner;
@@ -41,6 +42,7 @@ static const grail_option fields[] = {
     {FIELD(sparsity), .type = GRAIL_OPTION_SPARSITY, .what = "sparsity", .below = 1.0},
     {FIELD(seconds), .type = GRAIL_OPTION_SECONDS, .what = "the time", .zero_is_usual = 1},
     {FIELD(number), .type = GRAIL_OPTION_NUMBER, .what = "the number", .words = OPTION_WORDS("cv")},
+    {FIELD(colour), .type = GRAIL_OPTION_COLOUR},
     {FIELD(text), .type = GRAIL_OPTION_TEXT, .what = "text"},
     {FIELD(word), .type = GRAIL_OPTION_WORD, .what = "word", .words = sizes, .usual = "small"},
     {0},
@@ -74,6 +76,7 @@ static void defaults(void **state)
     assert_int_equal(o.integer, 3);
     assert_int_equal(o.long_integer, 0);
     assert_int_equal(o.number.choice, GRAIL_NUMBER_USUAL);
+    assert_int_equal(o.colour.given, 0);
     assert_null(o.text);
     assert_string_equal(o.word, "small");
     assert_ok(options_check(fields, &o));
@@ -110,6 +113,9 @@ static void texts_that_are_taken(void **state)
     assert_true(set("seconds", "7").seconds == 7.0);
     assert_int_equal(set("number", "cv").number.choice, GRAIL_NUMBER_CROSS_VALIDATED);
     assert_int_equal(set("number", "0").number.choice, GRAIL_NUMBER_GIVEN);
+    assert_int_equal(set("colour", "0,1e-3,-2").colour.given, 1);
+    assert_true(set("colour", "0,1e-3,-2").colour.values[1] == 1e-3);
+    assert_true(set("colour", "0,1e-3,-2").colour.values[2] == -2.0);
     assert_string_equal(set("text", "anything").text, "anything");
 }
 
@@ -156,6 +162,11 @@ static void texts_that_are_refused(void **state)
         {"number", "-1"},
         {"number", "1e999"},
         {"number", ""},
+        {"colour", "1,2"},
+        {"colour", "1,2,3,4"},
+        {"colour", "1,,3"},
+        {"colour", "a,b,c"},
+        {"colour", ""},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const owner before = usual();
@@ -183,6 +194,7 @@ static void what_is_expected(void **state)
         {"sparsity", "a number of at least 0 and below 1"},
         {"seconds", "a time above 0, such as 90s, 10m or 2h"},
         {"number", "cv or a number of at least 0"},
+        {"colour", "three numbers separated by commas"},
         {"word", "small or large"},
     };
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
@@ -249,6 +261,7 @@ static void assert_round_trip(const owner *o)
                 again.seconds == o->seconds);
     assert_int_equal(again.number.choice, o->number.choice);
     assert_true(again.number.value == o->number.value);
+    assert_memory_equal(&again.colour, &o->colour, sizeof o->colour);
     assert_string_equal(again.word, o->word);
     json_decref(object);
 }
@@ -268,6 +281,7 @@ static void documents_keep_values(void **state)
                 .sparsity = 1.0 - 0x1p-53,
                 .seconds = 5e-324,
                 .number = {.choice = GRAIL_NUMBER_CROSS_VALIDATED},
+                .colour = {1, {0.1, -1e300, 0.0}},
                 .word = "large"};
     assert_round_trip(&o);
     o.number = (grail_number){GRAIL_NUMBER_GIVEN, 0.0};
@@ -309,6 +323,9 @@ static void documents_are_checked(void **state)
     read_json("{\"seconds\": -1}", GRAIL_ERROR_FORMAT, "\"seconds\" is -1, expected 0 or more");
     read_json("{\"number\": -1}", GRAIL_ERROR_FORMAT, "cross-validation");
     read_json("{\"number\": \"cv\"}", GRAIL_ERROR_FORMAT, "number");
+    read_json("{\"colour\": [1, 2]}", GRAIL_ERROR_FORMAT,
+              "d: \"colour\" is not an array of three numbers");
+    read_json("{\"colour\": [1, 2, \"3\"]}", GRAIL_ERROR_FORMAT, "colour");
     read_json("{\"word\": \"lrge\"}", GRAIL_ERROR_FORMAT,
               "d: \"word\" is \"lrge\", expected one of small, large; did you mean 'large'?");
     read_json("{\"choice\": 1}", GRAIL_ERROR_FORMAT, "choice");

@@ -191,7 +191,7 @@ static image_rule rule_of(const char *preset, int64_t size)
 {
     const grail_image_source source = {.size = size};
     image_rule rule;
-    assert_ok(image_rule_resolve(&source, preset, &rule));
+    assert_ok(image_rule_make(&source, NULL, preset, &rule));
     return rule;
 }
 
@@ -248,7 +248,7 @@ static float first_pixel(const image_preparation *p)
     float out[2 * 2 * 3];
     image_rule rule;
     image picture = ramp();
-    assert_ok(image_rule_make(&plain, p, &rule));
+    assert_ok(image_rule_make(&plain, p, NULL, &rule));
     assert_ok(image_prepare(&rule, &picture, out));
     image_fini(&picture);
     return out[0];

@@ -88,16 +88,14 @@ static void test_a_source_replaces_mean_and_deviation(void **state)
 {
     (void)state;
     char *directory = make_cifar(1);
-    const double mean[] = {0, 0.25, 0.5};
-    const double deviation[] = {1, 0.5, 2};
     const int64_t index = 0;
     grail_image_source source;
     image_set *set = NULL;
     float pixels[IMAGE];
     grail_image_source_init(&source);
     source.path = directory;
-    source.mean = mean;
-    source.deviation = deviation;
+    source.mean = (grail_colour){1, {0, 0.25, 0.5}};
+    source.deviation = (grail_colour){1, {1, 0.5, 2}};
     assert_ok(image_set_open(&source, &set));
     assert_ok(image_set_load(set, 1, &index, pixels));
     assert_near((double)pixels[3], 1 / 255.0, 1e-7);
@@ -141,27 +139,29 @@ static void test_sources_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
     char *directory = make_cifar(1);
-    const double one[] = {1, 1, 1};
-    const double zero[] = {1, 0, 1};
     grail_image_source source;
     grail_image_source_init(&source);
     expect_refused(source, GRAIL_ERROR_ARGUMENT, "no path");
     source.path = directory;
     source.preset = "cifar-11";
     expect_refused(source, GRAIL_ERROR_ARGUMENT,
-                   "unknown preset 'cifar-11'; the presets are cifar, cifar-imagenet");
+                   "unknown preset 'cifar-11'; expected one of cifar, cifar-imagenet");
     source.preset = NULL;
+    source.split = "val";
+    expect_refused(source, GRAIL_ERROR_ARGUMENT,
+                   "unknown split 'val'; expected one of train, test");
+    source.split = NULL;
     source.size = 33;
     expect_refused(source, GRAIL_ERROR_ARGUMENT, "images are 32 x 32");
     source.size = -1;
     expect_refused(source, GRAIL_ERROR_ARGUMENT, "the size of the network's input is -1");
     source.size = 0;
-    source.mean = one;
-    source.deviation = zero;
+    source.mean = (grail_colour){1, {1, 1, 1}};
+    source.deviation = (grail_colour){1, {1, 0, 1}};
     expect_refused(
         source, GRAIL_ERROR_ARGUMENT,
         "and the deviation 0 for channel 1; the mean must be finite and the deviation above 0");
-    source.deviation = NULL;
+    source.deviation.given = 0;
     source.labels = "labels.csv";
     expect_refused(source, GRAIL_ERROR_ARGUMENT,
                    "holds CIFAR batches with their own labels; leave out the labels file");

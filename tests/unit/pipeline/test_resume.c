@@ -225,6 +225,7 @@ static grail_compress_options interrupted(const lab *l, const char *model)
 static void change(const grail_option *o, void *options)
 {
     static const grail_number given = {GRAIL_NUMBER_GIVEN, 0.5};
+    static const grail_colour grey = {1, {0.5, 0.5, 0.5}};
     char *at = (char *)options + o->offset;
     const char *text = NULL;
     int64_t whole = 0;
@@ -248,6 +249,9 @@ static void change(const grail_option *o, void *options)
         return;
     case GRAIL_OPTION_NUMBER:
         memcpy(at, &given, sizeof given);
+        return;
+    case GRAIL_OPTION_COLOUR:
+        memcpy(at, &grey, sizeof grey);
         return;
     case GRAIL_OPTION_WORD:
         memcpy(&text, at, sizeof text);

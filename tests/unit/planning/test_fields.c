@@ -171,6 +171,7 @@ static int bad_values(const grail_option *o, bad_field out[MOST_BAD])
         out[1] = text(o, o->usual == NULL || o->type == GRAIL_OPTION_BACKEND ? "" : NULL);
         return 2;
     case GRAIL_OPTION_SEED:
+    case GRAIL_OPTION_COLOUR:
     case GRAIL_OPTION_TEXT:
         break;
     }
@@ -187,7 +188,7 @@ static void assert_described_refused(grail_option_at at, const void *good, size_
         assert_all_refused(bad, (size_t)count, good, size, use);
         tried += count;
     }
-    assert_true(tried > 10);
+    assert_true(tried > 0);
 }
 
 /* A text that the description expects to be refused leaves the field as it was. */
@@ -305,6 +306,12 @@ static void fields_of_settings(void **state)
 
 /* -- networks of images ------------------------------------------------------------------------ */
 
+#define assert_refused_about(expression, field)                                                    \
+    do {                                                                                           \
+        assert_fails(expression, GRAIL_ERROR_ARGUMENT, "");                                        \
+        assert_string_equal(grail_error_fields(), field);                                          \
+    } while (0)
+
 /* What the tables of fields are tried on; `use` has no other way to it. */
 static const grail_model *current;
 static const char *written;
@@ -325,33 +332,32 @@ static grail_status use_images(const void *source)
 static void fields_of_image_networks(void **state)
 {
     (void)state;
-    static const double no_mean[] = {0.5, NAN, 0.5};
-    static const double flat[] = {0.5, 0.5, 0.0};
-    static const bad_field onnx_fields[] = {
-        LONG_WHOLE(grail_onnx_options, side, -1),
-        LONG_WHOLE(grail_onnx_options, largest, -1),
-    };
     static const bad_field source_fields[] = {
         NAME(grail_image_source, path, NULL),
-        NAME(grail_image_source, preset, "mnist"),
-        NAME(grail_image_source, split, "validation"),
         NAME(grail_image_source, labels, "labels.csv"),
-        LONG_WHOLE(grail_image_source, size, -1),
         LONG_WHOLE(grail_image_source, size, 1 << 20),
         LONG_WHOLE(grail_image_source, size, 16),
-        NAME(grail_image_source, mean, (const char *)no_mean),
-        NAME(grail_image_source, deviation, (const char *)flat),
     };
+    grail_image_source coloured;
     vision_lab v;
     const grail_onnx_options good = {0};
     vision_open(&v);
     grail_model *model = vision_model_open(vision_network(&v, VISION_BASIC, "dense"));
     current = model;
     written = vision_path(&v, "network.onnx");
-    assert_all_refused(onnx_fields, COUNT(onnx_fields), &good, sizeof good, use_onnx);
+    assert_described_refused(grail_onnx_option_at, &good, sizeof good, use_onnx);
+    assert_texts_refused(grail_onnx_option_at, &good, sizeof good);
     assert_false(file_exists(written));
     assert_ok(use_onnx(&good));
+    assert_described_refused(grail_image_option_at, &v.images, sizeof v.images, use_images);
+    assert_texts_refused(grail_image_option_at, &v.images, sizeof v.images);
     assert_all_refused(source_fields, COUNT(source_fields), &v.images, sizeof v.images, use_images);
+    coloured = v.images;
+    coloured.mean = (grail_colour){1, {0.5, NAN, 0.5}};
+    assert_refused_about(use_images(&coloured), "mean");
+    coloured.mean = (grail_colour){1, {0.5, 0.5, 0.5}};
+    coloured.deviation = (grail_colour){1, {0.5, 0.5, 0.0}};
+    assert_refused_about(use_images(&coloured), "deviation");
     assert_ok(use_images(&v.images));
     grail_model_close(model);
     vision_close(&v);
@@ -399,12 +405,6 @@ static void fields_of_a_sweep(void **state)
 }
 
 /* -- counts of measurements -------------------------------------------------------------------- */
-
-#define assert_refused_about(expression, field)                                                    \
-    do {                                                                                           \
-        assert_fails(expression, GRAIL_ERROR_ARGUMENT, "");                                        \
-        assert_string_equal(grail_error_fields(), field);                                          \
-    } while (0)
 
 static void counts_of_windows(void **state)
 {
