@@ -31,15 +31,13 @@ grail_status buffer_reserve(buffer *b, size_t extra)
 
 grail_status buffer_append(buffer *b, const void *bytes, size_t count)
 {
-    const grail_status status = buffer_reserve(b, count);
-    if (status == GRAIL_OK) {
-        if (count > 0) {
-            memcpy(b->bytes + b->size, bytes, count);
-        }
-        b->size += count;
-        b->bytes[b->size] = 0;
+    CHECK(buffer_reserve(b, count));
+    if (count > 0) {
+        memcpy(b->bytes + b->size, bytes, count);
     }
-    return status;
+    b->size += count;
+    b->bytes[b->size] = 0;
+    return GRAIL_OK;
 }
 
 grail_status buffer_append_string(buffer *b, const char *text)

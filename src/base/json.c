@@ -33,10 +33,7 @@ static bool is_out_of_memory(const json_error_t *error, const char *text, size_t
 grail_status json_parse(const char *name, const void *text, size_t size, json_t **out)
 {
     json_error_t error = {0};
-    const grail_status extent = json_check_extent(name, text, size);
-    if (extent != GRAIL_OK) {
-        return extent;
-    }
+    CHECK(json_check_extent(name, text, size));
     json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     if (value == NULL) {
         if (is_out_of_memory(&error, text, size)) {
@@ -93,8 +90,8 @@ grail_status json_append_text(const json_t *value, buffer *out)
 
 grail_status json_append_line(const json_t *value, buffer *out)
 {
-    const grail_status status = append_text(value, JSON_COMPACT | JSON_REAL_PRECISION(15), out);
-    return status == GRAIL_OK ? buffer_append_string(out, "\n") : status;
+    CHECK(append_text(value, JSON_COMPACT | JSON_REAL_PRECISION(15), out));
+    return buffer_append_string(out, "\n");
 }
 
 grail_status json_append_scalar(const json_t *value, buffer *out)

@@ -18,21 +18,11 @@ static bool is_still_there(int descriptor, int directory, const char *name)
            own.st_ino == there.st_ino && own.st_dev == there.st_dev;
 }
 
-static grail_status check_regular(const line_log *log)
-{
-    struct stat info;
-    if (fstat(log->descriptor, &info) != 0) {
-        return error_from_errno("cannot inspect", log->path);
-    }
-    return S_ISREG(info.st_mode)
-               ? GRAIL_OK
-               : error_set(GRAIL_ERROR_IO, "'%s' is not a regular file", log->path);
-}
-
 grail_status line_log_open(int directory, const char *name, const char *path, int flags,
                            line_log *out, line_log_answer *answer)
 {
     bool taken = false;
+    file_identity identity = {0};
     *out = (line_log){.descriptor = -1};
     CHECK(memory_copy_string(&out->path, path));
     /* O_NONBLOCK: a pipe is refused below instead of waited for. */
@@ -44,7 +34,7 @@ grail_status line_log_open(int directory, const char *name, const char *path, in
     if (out->descriptor < 0) {
         return error_from_errno("cannot open", path);
     }
-    CHECK(check_regular(out));
+    CHECK(file_identify_open(out->descriptor, path, &identity));
     CHECK(file_lock(out->descriptor, path, &taken));
     taken = taken || !is_still_there(out->descriptor, directory, name);
     *answer = taken ? LINE_LOG_TAKEN : LINE_LOG_OPEN;

@@ -53,8 +53,14 @@ static grail_status error_taken(const output_directory *o)
                      o->partial);
 }
 
-static grail_status set_paths(output_directory *o, const char *path)
+/* *out is to be closed after a failure, too. */
+static grail_status begin(const char *path, output_directory **out)
 {
+    output_directory *o = NULL;
+    CHECK(memory_new(&o, 1, sizeof *o));
+    *out = o;
+    o->directory = -1;
+    o->result_directory = -1;
     if (path[0] == 0) {
         return error_set(GRAIL_ERROR_ARGUMENT, "no output directory was given");
     }
@@ -282,10 +288,7 @@ grail_status output_directory_open(const char *path, bool resume, output_directo
     grail_status status = GRAIL_OK;
     output_directory *o = NULL;
     bool made = false;
-    TRY(memory_new(&o, 1, sizeof *o));
-    o->directory = -1;
-    o->result_directory = -1;
-    TRY(set_paths(o, path));
+    TRY(begin(path, &o));
     if (is_there(o->path) && !(resume && is_there(o->partial))) {
         TRY(error_output_exists(o));
     }
@@ -307,27 +310,24 @@ out:
 grail_status output_directory_peek(const char *path, json_t **out)
 {
     grail_status status = GRAIL_OK;
-    output_directory o = {0};
+    output_directory *o = NULL;
     buffer text = {0};
     char *state = NULL;
     *out = NULL;
-    TRY(set_paths(&o, path));
-    TRY(path_join(&state, o.partial, state_name));
+    TRY(begin(path, &o));
+    TRY(path_join(&state, o->partial, state_name));
     status = file_read(state, STATE_MAXIMUM, &text);
     if (status == GRAIL_OK) {
-        status = records_parse(state, text.bytes, text.size, &o.records);
+        status = records_parse(state, text.bytes, text.size, &o->records);
     }
-    if (status == GRAIL_OK && last_commit(&o) == NULL) {
-        *out = json_incref(json_array_get(o.records, 0));
+    if (status == GRAIL_OK && last_commit(o) == NULL) {
+        *out = json_incref(json_array_get(o->records, 0));
     }
     status = status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK;
 out:
-    json_decref(o.records);
     buffer_fini(&text);
     memory_free(state);
-    memory_free(o.path);
-    memory_free(o.partial);
-    memory_free(o.result);
+    output_directory_close(o);
     return status;
 }
 
@@ -477,26 +477,20 @@ static grail_status rename_result(output_directory *o)
  * the state that reappears is still true. */
 static grail_status remove_state(output_directory *o)
 {
-    grail_status status = GRAIL_OK;
     const char *left = remove_files(o);
     if (left != NULL) {
-        status = error_from_errno("cannot remove", left);
-        error_prefix("%s", o->partial);
-        goto out;
+        return error_in(error_from_errno("cannot remove", left), "%s", o->partial);
     }
     if (rmdir(o->partial) != 0 && errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT) {
-        TRY(error_from_errno("cannot remove", o->partial));
+        return error_from_errno("cannot remove", o->partial);
     }
-out:
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status output_directory_commit(output_directory *o)
 {
     grail_status status = o->committed ? GRAIL_OK : rename_result(o);
-    if (status == GRAIL_OK) {
-        status = remove_state(o);
-    }
+    status = status == GRAIL_OK ? remove_state(o) : status;
     if (status != GRAIL_OK && o->committed) {
         error_append("; the result is complete in '%s'", o->path);
     }

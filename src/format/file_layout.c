@@ -71,15 +71,11 @@ static grail_status check_layout(const file_layout *layout, int descriptor, cons
     return GRAIL_OK;
 }
 
-static int flags_of(layout_start start)
-{
-    return O_RDWR | O_NOFOLLOW | (start == LAYOUT_NEW ? O_CREAT | O_EXCL : 0);
-}
-
 grail_status file_layout_open(const file_layout *layout, const char *path, layout_start start,
                               int *out)
 {
-    const int descriptor = file_open(AT_FDCWD, path, flags_of(start));
+    const int creates = start == LAYOUT_NEW ? O_CREAT | O_EXCL : 0;
+    const int descriptor = file_open(AT_FDCWD, path, O_RDWR | O_NOFOLLOW | creates);
     if (descriptor < 0) {
         return errno == EEXIST
                    ? error_set(GRAIL_ERROR_EXISTS, "'%s' already exists; remove it first", path)

@@ -19,8 +19,10 @@ grail_status protobuf_put_float(buffer *out, int field, float value) GRAIL_MUST_
 grail_status protobuf_put_bytes(buffer *out, int field, const void *bytes,
                                 size_t size) GRAIL_MUST_CHECK;
 grail_status protobuf_put_string(buffer *out, int field, const char *text) GRAIL_MUST_CHECK;
-/** A message within a message. */
-grail_status protobuf_put_message(buffer *out, int field, const buffer *message) GRAIL_MUST_CHECK;
+/** Makes what was appended from `begin` on, and `more` bytes that the caller writes after it, a
+ * message within the message. */
+grail_status protobuf_end_message(buffer *out, int field, size_t begin,
+                                  size_t more) GRAIL_MUST_CHECK;
 /** Tag and length of a field; the caller writes its `size` bytes after them. */
 grail_status protobuf_put_header(buffer *out, int field, size_t size) GRAIL_MUST_CHECK;
 

@@ -47,20 +47,6 @@ static grail_status fill_slot(const tensor_view *tensor, tensor_slot *slot)
     return GRAIL_OK;
 }
 
-grail_status tensor_writer_new(const char *path, tensor_writer **out)
-{
-    grail_status status = GRAIL_OK;
-    tensor_writer *writer = NULL;
-    TRY(memory_new(&writer, 1, sizeof *writer));
-    writer->descriptor = -1;
-    TRY(memory_copy_string(&writer->path, path));
-    *out = writer;
-    writer = NULL;
-out:
-    tensor_writer_close(writer);
-    return status;
-}
-
 grail_status tensor_writer_declare(tensor_writer *writer, int64_t count,
                                    const tensor_view tensors[])
 {
@@ -84,9 +70,22 @@ grail_status tensor_writer_index(tensor_writer *writer)
                          : error_set(GRAIL_ERROR_ARGUMENT, "tensor '%s' is given twice", twice);
 }
 
-grail_status tensor_writer_open(tensor_writer *writer, layout_start start)
+grail_status tensor_writer_open(const char *path, tensor_layout lay_out, const void *own,
+                                int64_t count, const tensor_view tensors[], layout_start start,
+                                tensor_writer **out)
 {
-    return file_layout_open(&writer->layout, writer->path, start, &writer->descriptor);
+    grail_status status = GRAIL_OK;
+    tensor_writer *writer = NULL;
+    TRY(memory_new(&writer, 1, sizeof *writer));
+    writer->descriptor = -1;
+    TRY(memory_copy_string(&writer->path, path));
+    TRY(error_in(lay_out(writer, own, count, tensors), "%s", path));
+    TRY(file_layout_open(&writer->layout, path, start, &writer->descriptor));
+    *out = writer;
+    writer = NULL;
+out:
+    tensor_writer_close(writer);
+    return status;
 }
 
 /* The item of a declared tensor of that size. */

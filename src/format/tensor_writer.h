@@ -44,17 +44,22 @@ grail_status tensor_writer_seal(const tensor_writer *writer) GRAIL_MUST_CHECK;
 /** Closes; what was not flushed may be lost. NULL is allowed. */
 void tensor_writer_close(tensor_writer *writer);
 
-/* -- for the formats: new, declare, sort where the format wants it, index, lay out, open --------
- * Messages name the file from tensor_writer_open on; before that, the caller adds the name. */
+/* -- for the formats ---------------------------------------------------------------------------
+ */
 
-/** *out is owned: tensor_writer_close. */
-grail_status tensor_writer_new(const char *path, tensor_writer **out) GRAIL_MUST_CHECK;
+/** Declares the tensors, sorts them where the format wants it, indexes them, and fills the layout.
+ * `own` is what the format's function for it gave. Messages need not name the file. */
+typedef grail_status (*tensor_layout)(tensor_writer *writer, const void *own, int64_t count,
+                                      const tensor_view tensors[]);
+
 /** Declares `count` tensors (name, dtype, rank, shape are read). */
 grail_status tensor_writer_declare(tensor_writer *writer, int64_t count,
                                    const tensor_view tensors[]) GRAIL_MUST_CHECK;
 /** Ends the declarations and refuses duplicate names. */
 grail_status tensor_writer_index(tensor_writer *writer) GRAIL_MUST_CHECK;
-/** Opens the file as the layout says. */
-grail_status tensor_writer_open(tensor_writer *writer, layout_start start) GRAIL_MUST_CHECK;
+/** Opens a file as lay_out lays it out; *out is owned: tensor_writer_close. */
+grail_status tensor_writer_open(const char *path, tensor_layout lay_out, const void *own,
+                                int64_t count, const tensor_view tensors[], layout_start start,
+                                tensor_writer **out) GRAIL_MUST_CHECK;
 
 #endif

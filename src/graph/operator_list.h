@@ -3,13 +3,12 @@
  * node is operator_NAME in exec/ops/NAME.c. Whoever includes this list defines OPERATOR. */
 
 /* ids -> rows of weight[V, E] */
-OPERATOR(EMBEDDING, embedding, .inputs = 1, .axis = AXIS_ENDS, .width = columns_of_weight,
+OPERATOR(EMBEDDING, embedding, .inputs = 1, .axis = AXIS_ENDS, .width = WIDTH_COLUMNS,
          .gathers = true)
 
 /* y = x W^T + b, weight[out, in] */
-OPERATOR(LINEAR, linear, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_STARTS,
-         .width = rows_of_weight, .check = input_fits_weight, .may_overflow = true,
-         .looks_at_inputs = true)
+OPERATOR(LINEAR, linear, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_STARTS, .width = WIDTH_ROWS,
+         .check = input_fits_weight, .may_overflow = true, .looks_at_inputs = true)
 
 /* over groups of `group` features; group 0 means the entire width */
 OPERATOR(RMS_NORM, rms_norm, .inputs = 1, .rows = ROWS_ALONE, .pins = has_no_groups,
@@ -38,7 +37,7 @@ OPERATOR(ADD, add, .inputs = 2, .rows = ROWS_ALONE, .axis = AXIS_SUMS, .check = 
          .extent = same_positions, .in_place = IN_PLACE_ANY)
 
 /* weight[out, in, kernel_height, kernel_width] over `window` */
-OPERATOR(CONV2D, conv2d, .inputs = 1, .axis = AXIS_STARTS, .width = rows_of_weight,
+OPERATOR(CONV2D, conv2d, .inputs = 1, .axis = AXIS_STARTS, .width = WIDTH_ROWS,
          .check = input_fits_weight, .extent = windows, .in_place = IN_PLACE_SECOND,
          .moves_window = true, .may_overflow = true, .looks_at_inputs = true)
 
@@ -62,11 +61,11 @@ OPERATOR(MAX_POOL, max_pool, .inputs = 1, .extent = windows, .moves_window = tru
 OPERATOR(MEAN, mean, .inputs = 1, .extent = one_position)
 
 /* every stride-th position; `pad` zero channels before and behind */
-OPERATOR(SHORTCUT, shortcut, .inputs = 1, .pins = has_padding, .width = padded_width,
+OPERATOR(SHORTCUT, shortcut, .inputs = 1, .pins = has_padding, .width = WIDTH_PADDED,
          .extent = windows, .moves_window = true)
 
 /* square patches side by side: features (row, column, channel) */
-OPERATOR(PATCHES, patches, .inputs = 1, .axis = AXIS_ENDS, .width = width_of_windows,
+OPERATOR(PATCHES, patches, .inputs = 1, .axis = AXIS_ENDS, .width = WIDTH_WINDOWS,
          .extent = windows_in_a_row, .moves_window = true)
 
 /* weight[width] as one more position before the others */

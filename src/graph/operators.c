@@ -15,32 +15,6 @@ static const int64_t *shape_of(const graph *g, int parameter)
 
 /* -- widths ------------------------------------------------------------------------------------ */
 
-static int64_t rows_of_weight(const node *n, const int64_t *weight, const int64_t *in)
-{
-    (void)n;
-    (void)in;
-    return weight[0];
-}
-
-static int64_t columns_of_weight(const node *n, const int64_t *weight, const int64_t *in)
-{
-    (void)n;
-    (void)in;
-    return weight[1];
-}
-
-static int64_t padded_width(const node *n, const int64_t *weight, const int64_t *in)
-{
-    (void)weight;
-    return in[0] + 2 * n->pad;
-}
-
-static int64_t width_of_windows(const node *n, const int64_t *weight, const int64_t *in)
-{
-    (void)weight;
-    return in[0] * n->window.kernel_height * n->window.kernel_width;
-}
-
 static grail_status width_mismatch(const graph *g, const node *n, const char *name,
                                    int64_t expected, int64_t found)
 {
@@ -291,8 +265,19 @@ int64_t node_products(const graph *g, const node *n, extent output)
 
 int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_MAX_INPUTS])
 {
-    const operator_rules *rules = operator_of(n);
-    return rules->width == NULL ? in[0] : rules->width(n, weight, in);
+    switch (operator_of(n)->width) {
+    case WIDTH_ROWS:
+        return weight[0];
+    case WIDTH_COLUMNS:
+        return weight[1];
+    case WIDTH_PADDED:
+        return in[0] + 2 * n->pad;
+    case WIDTH_WINDOWS:
+        return in[0] * n->window.kernel_height * n->window.kernel_width;
+    case WIDTH_KEPT:
+        break;
+    }
+    return in[0];
 }
 
 grail_status node_check(const graph *g, const node *n, const int64_t in[NODE_MAX_INPUTS])

@@ -27,6 +27,15 @@ typedef enum row_rule {
     ROWS_PUT          /* back in their places */
 } row_rule;
 
+/** The output's width. */
+typedef enum width_rule {
+    WIDTH_KEPT,    /* that of the first input */
+    WIDTH_ROWS,    /* of the weight */
+    WIDTH_COLUMNS, /* of the weight */
+    WIDTH_PADDED,  /* by `pad` channels on both sides */
+    WIDTH_WINDOWS  /* all positions of a window side by side */
+} width_rule;
+
 typedef struct operator_rules {
     const char *name;
     int inputs; /* values that it reads; only a fused graph adds one (exec/fuse.h) */
@@ -34,9 +43,7 @@ typedef struct operator_rules {
     row_rule rows;
     /** Whether the axis that it carries cannot be cut; NULL: it can. */
     bool (*pins)(const node *n);
-    /** The output's width, from the weight's shape and the inputs' widths; NULL: that of the first
-     * input. */
-    int64_t (*width)(const node *n, const int64_t *weight, const int64_t *in);
+    width_rule width;
     /** Whether the inputs' widths fit the parameters and each other; NULL: they do. */
     grail_status (*check)(const graph *g, const node *n, const int64_t *in);
     /** The output's positions, from those of up to two inputs; NULL: those of the first one. */

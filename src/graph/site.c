@@ -4,58 +4,63 @@
 
 #include <string.h>
 
-/* The widths of the values of an axis class, and its site. */
-typedef struct axis_summary {
-    int64_t narrowest, widest;
-    int site; /* in the list, or -1 */
-} axis_summary;
+/* A value's place in a union-find over values whose channels must be cut together. All but the
+ * parent is of the class, and counts at its root alone. */
+typedef struct axis {
+    int parent;
+    bool pinned;
+    bool summed;               /* an Add joins values of this class */
+    int64_t units;             /* number of units that an attention node requires, 0 = none */
+    int64_t groups;            /* see site.groups */
+    int64_t narrowest, widest; /* of the widths of its values */
+    int site;                  /* in the list, or -1 */
+} axis;
 
-/* Axis classes: a union-find over values whose channels must be cut together. */
 typedef struct axes {
     const graph *g;
-    int64_t *widths;
-    int *parent;
-    bool *pinned;    /* per root */
-    bool *summed;    /* per root: an Add joins values of this class */
-    int64_t *units;  /* per root: number of units that an attention node requires, 0 = none */
-    int64_t *groups; /* per root, see site.groups */
-    axis_summary *summaries; /* per root */
+    int64_t *widths; /* [values] */
+    axis *of;        /* [values] */
 } axes;
 
 static int axis_root(const axes *a, int value)
 {
-    while (a->parent[value] != value) {
-        a->parent[value] = a->parent[a->parent[value]]; /* path halving */
-        value = a->parent[value];
+    while (a->of[value].parent != value) {
+        a->of[value].parent = a->of[a->of[value].parent].parent; /* path halving */
+        value = a->of[value].parent;
     }
     return value;
 }
 
-static void axis_cut_into(axes *a, int root, int64_t units, int64_t groups)
+static axis *class_of(const axes *a, int value)
 {
-    if (a->units[root] == 0) {
-        a->units[root] = units;
-        a->groups[root] = groups;
-    } else if (units != 0 && (a->units[root] != units || a->groups[root] != groups)) {
-        a->pinned[root] = true; /* two attentions that cut the axis differently */
+    return &a->of[axis_root(a, value)];
+}
+
+static void axis_cut_into(axis *class, int64_t units, int64_t groups)
+{
+    if (class->units == 0) {
+        class->units = units;
+        class->groups = groups;
+    } else if (units != 0 && (class->units != units || class->groups != groups)) {
+        class->pinned = true; /* two attentions that cut the axis differently */
     }
 }
 
 static void axis_join(axes *a, int left, int right)
 {
-    const int from = axis_root(a, right);
-    const int to = axis_root(a, left);
+    axis *from = class_of(a, right);
+    axis *to = class_of(a, left);
     if (from != to) {
-        a->parent[from] = to;
-        a->pinned[to] = a->pinned[to] || a->pinned[from];
-        a->summed[to] = a->summed[to] || a->summed[from];
-        axis_cut_into(a, to, a->units[from], a->groups[from]);
+        from->parent = to->parent;
+        to->pinned = to->pinned || from->pinned;
+        to->summed = to->summed || from->summed;
+        axis_cut_into(to, from->units, from->groups);
     }
 }
 
 static void axis_pin(axes *a, int value)
 {
-    a->pinned[axis_root(a, value)] = true;
+    class_of(a, value)->pinned = true;
 }
 
 static void follow_attention(axes *a, const node *n, gqa_mode mode)
@@ -69,12 +74,12 @@ static void follow_attention(axes *a, const node *n, gqa_mode mode)
     if (mode == GQA_QUERY_PER_GROUP) {
         axis_pin(a, k);
         axis_pin(a, v);
-        axis_cut_into(a, axis_root(a, n->output), query_heads, kv_heads);
+        axis_cut_into(class_of(a, n->output), query_heads, kv_heads);
         return;
     }
     axis_join(a, n->output, k);
     axis_join(a, n->output, v);
-    axis_cut_into(a, axis_root(a, n->output), kv_heads, 1);
+    axis_cut_into(class_of(a, n->output), kv_heads, 1);
 }
 
 /* An input of one channel that is repeated for all channels cannot be cut. */
@@ -103,7 +108,7 @@ static void follow_node(axes *a, const node *n, gqa_mode mode)
     case AXIS_JOINS:
     case AXIS_SUMS:
         join_inputs(a, n);
-        a->summed[axis_root(a, n->output)] |= rules->axis == AXIS_SUMS;
+        class_of(a, n->output)->summed |= rules->axis == AXIS_SUMS;
         break;
     case AXIS_ROUTED:
         axis_join(a, n->output, n->inputs[0]);
@@ -121,12 +126,7 @@ static void follow_node(axes *a, const node *n, gqa_mode mode)
 static void axes_fini(axes *a)
 {
     memory_free(a->widths);
-    memory_free(a->parent);
-    memory_free(a->pinned);
-    memory_free(a->summed);
-    memory_free(a->units);
-    memory_free(a->groups);
-    memory_free(a->summaries);
+    memory_free(a->of);
     *a = (axes){0};
 }
 
@@ -136,15 +136,10 @@ static grail_status axes_init(axes *a, const graph *g, gqa_mode mode)
     const size_t values = (size_t)g->value_count;
     *a = (axes){.g = g};
     TRY(memory_new(&a->widths, values, sizeof a->widths[0]));
-    TRY(memory_new(&a->parent, values, sizeof a->parent[0]));
-    TRY(memory_new(&a->pinned, values, sizeof a->pinned[0]));
-    TRY(memory_new(&a->summed, values, sizeof a->summed[0]));
-    TRY(memory_new(&a->units, values, sizeof a->units[0]));
-    TRY(memory_new(&a->groups, values, sizeof a->groups[0]));
-    TRY(memory_new(&a->summaries, values, sizeof a->summaries[0]));
+    TRY(memory_new(&a->of, values, sizeof a->of[0]));
     TRY(graph_widths(g, a->widths));
     for (int v = 0; v < g->value_count; v++) {
-        a->parent[v] = v;
+        a->of[v].parent = v;
     }
     axis_pin(a, g->input);
     axis_pin(a, g->output);
@@ -158,18 +153,13 @@ out:
     return status;
 }
 
-static int64_t units_of(const axes *a, int root)
-{
-    return a->units[root] != 0 ? a->units[root] : a->widths[root];
-}
-
 /* Summarises the values of every class, after every node was followed. The widths in a class differ
  * only if Attention joined its values, and Attention sets a number of units that divides all
  * widths. */
 static void summarise(axes *a)
 {
     for (int v = 0; v < a->g->value_count; v++) {
-        axis_summary *own = &a->summaries[axis_root(a, v)];
+        axis *own = class_of(a, v);
         const int64_t width = a->widths[v];
         own->narrowest = own->narrowest == 0 || width < own->narrowest ? width : own->narrowest;
         own->widest = width > own->widest ? width : own->widest;
@@ -179,11 +169,9 @@ static void summarise(axes *a)
 
 static grail_status add_end(site_end **ends, int *count, site_end end)
 {
-    const grail_status status = memory_reserve(ends, (size_t)*count + 1, sizeof **ends);
-    if (status == GRAIL_OK) {
-        (*ends)[(*count)++] = end;
-    }
-    return status;
+    CHECK(memory_reserve(ends, (size_t)*count + 1, sizeof **ends));
+    (*ends)[(*count)++] = end;
+    return GRAIL_OK;
 }
 
 static grail_status name_site(const graph *g, const node *consumer, site *s)
@@ -216,7 +204,7 @@ static bool end_is_exchangeable(const axes *a, int value, int64_t subunits, int6
 
 static site_end end_of(const axes *a, const site *s, int index, int value)
 {
-    const int64_t narrowest = a->summaries[axis_root(a, value)].narrowest;
+    const int64_t narrowest = class_of(a, value)->narrowest;
     return (site_end){.node = index,
                       .features_per_unit = a->widths[value] / s->units,
                       .exchangeable = end_is_exchangeable(a, value, s->subunits, narrowest)};
@@ -224,7 +212,7 @@ static site_end end_of(const axes *a, const site *s, int index, int value)
 
 static grail_status add_channels(const axes *a, int index, site_list *list)
 {
-    const int carried = a->summaries[axis_root(a, a->g->nodes[index].output)].site;
+    const int carried = class_of(a, a->g->nodes[index].output)->site;
     if (carried >= 0) {
         site *s = &list->sites[carried];
         CHECK(memory_reserve(&s->channels, (size_t)s->channel_count + 1, sizeof s->channels[0]));
@@ -238,8 +226,8 @@ static grail_status add_channels(const axes *a, int index, site_list *list)
 static grail_status add_ends(const axes *a, int index, site_list *list)
 {
     const node *n = &a->g->nodes[index];
-    const int made = a->summaries[axis_root(a, n->output)].site;
-    const int read = a->summaries[axis_root(a, n->inputs[0])].site;
+    const int made = class_of(a, n->output)->site;
+    const int read = class_of(a, n->inputs[0])->site;
     if (made >= 0) {
         site *s = &list->sites[made];
         CHECK(add_end(&s->producers, &s->producer_count, end_of(a, s, index, n->output)));
@@ -251,32 +239,31 @@ static grail_status add_ends(const axes *a, int index, site_list *list)
     return GRAIL_OK;
 }
 
-static site_kind kind_of(const axes *a, int root, const node *consumer)
+static site_kind kind_of(const axis *class, const node *consumer)
 {
-    if (a->units[root] != 0) {
+    if (class->units != 0) {
         return SITE_HEADS;
     }
-    if (a->summed[root]) {
+    if (class->summed) {
         return SITE_STREAM;
     }
     return node_is_convolution(consumer) ? SITE_CONV : SITE_FFN;
 }
 
 /* A site for the axis that a Linear or Conv2d reads, if it can be cut and is not listed yet. */
-static grail_status list_site(axes *a, const node *consumer, site_list *list)
+static grail_status list_site(const axes *a, const node *consumer, site_list *list)
 {
-    const int root = axis_root(a, consumer->inputs[0]);
-    axis_summary *own = &a->summaries[root];
-    if (a->pinned[root] || own->site >= 0) {
+    axis *own = class_of(a, consumer->inputs[0]);
+    if (own->pinned || own->site >= 0) {
         return GRAIL_OK;
     }
     CHECK(memory_reserve(&list->sites, (size_t)list->count + 1, sizeof list->sites[0]));
     site *s = &list->sites[list->count];
     *s = (site){
-        .kind = kind_of(a, root, consumer),
+        .kind = kind_of(own, consumer),
         .block = consumer->block,
-        .units = units_of(a, root),
-        .groups = a->units[root] != 0 ? a->groups[root] : 1,
+        .units = own->units != 0 ? own->units : a->widths[axis_root(a, consumer->inputs[0])],
+        .groups = own->units != 0 ? own->groups : 1,
         .subunits = own->widest / own->narrowest,
     };
     own->site = list->count++;
@@ -367,11 +354,11 @@ int site_branch_producer(const graph *g, const site *s)
 }
 
 /* Number of elements in one row or one column of a weight. */
-static int64_t elements_along(const graph_parameter *weight, int axis)
+static int64_t elements_along(const graph_parameter *weight, int along)
 {
     int64_t elements = 1;
     for (int d = 0; d < weight->rank; d++) {
-        elements *= d == axis ? 1 : weight->shape[d];
+        elements *= d == along ? 1 : weight->shape[d];
     }
     return elements;
 }

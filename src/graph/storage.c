@@ -264,19 +264,25 @@ int64_t storage_element(const stored_matrix *p, const tensor_view *tensor, int64
 
 /* -- covering ---------------------------------------------------------------------------------- */
 
-/* The distinct sets of positions that parameters have on one axis of their tensor. */
+/* A set of positions that parameters have on one axis of their tensor. */
+typedef struct axis_class {
+    const storage_axis *axis;
+    int64_t length;
+    int speaker;   /* the first piece of the class, which speaks for it; -1 before it is known */
+    int64_t begin; /* of its places among those of all classes */
+} axis_class;
+
+/* The distinct sets. */
 typedef struct axis_classes {
-    int *of;                   /* [parameters]: class of each */
-    const storage_axis **axes; /* [count] */
-    int64_t *lengths;          /* [count] */
+    int *of;          /* [parameters]: class of each */
+    axis_class *list; /* [count] */
     int count;
 } axis_classes;
 
 static void axis_classes_fini(axis_classes *c)
 {
     memory_free(c->of);
-    memory_free(c->axes);
-    memory_free(c->lengths);
+    memory_free(c->list);
 }
 
 static bool same_axis(const storage_axis *a, const storage_axis *b)
@@ -297,21 +303,19 @@ static grail_status find_classes(int count, const stored_matrix *const parameter
 {
     *out = (axis_classes){0};
     CHECK(memory_new(&out->of, (size_t)count, sizeof out->of[0]));
-    CHECK(memory_new(&out->axes, (size_t)count, sizeof out->axes[0]));
-    CHECK(memory_new(&out->lengths, (size_t)count, sizeof out->lengths[0]));
+    CHECK(memory_new(&out->list, (size_t)count, sizeof out->list[0]));
     for (int p = 0; p < count; p++) {
         const stored_matrix *m = parameters[p];
         const bool own_rows = rows != m->map.transposed;
         const storage_axis *axis = own_rows ? &m->map.rows : &m->map.columns;
         const int64_t length = own_rows ? m->shape[0] : columns_of(m);
         int c = 0;
-        while (c < out->count && (!same_axis(out->axes[c], axis) || out->lengths[c] != length)) {
+        while (c < out->count &&
+               (!same_axis(out->list[c].axis, axis) || out->list[c].length != length)) {
             c++;
         }
         if (c == out->count) {
-            out->axes[c] = axis;
-            out->lengths[c] = length;
-            out->count++;
+            out->list[out->count++] = (axis_class){.axis = axis, .length = length, .speaker = -1};
         }
         out->of[p] = c;
     }
@@ -327,8 +331,8 @@ static grail_status check_partition(const axis_classes *classes, int64_t extent,
     int64_t found = 0;
     TRY(memory_new(&taken, (size_t)extent, sizeof taken[0]));
     for (int c = 0; c < classes->count; c++) {
-        for (int64_t i = 0; i < classes->lengths[c]; i++) {
-            const int64_t at = storage_position(classes->axes[c], i);
+        for (int64_t i = 0; i < classes->list[c].length; i++) {
+            const int64_t at = storage_position(classes->list[c].axis, i);
             if (taken[at] != 0) {
                 FAIL(GRAIL_ERROR_SHAPE, "%s %lld of tensor '%s' is read %s", what, (long long)at,
                      tensor->name,
@@ -393,18 +397,18 @@ out:
 
 /* -- the narrowed tensor ----------------------------------------------------------------------- */
 
-/* What is left of one class: element i of it stands for a dense position of the tensor. */
+/* An element of what is left of a class. */
 typedef struct left_over {
-    int64_t at; /* dense position */
-    int class;
-    int64_t i;
+    int64_t at;    /* the dense position of the tensor that it stands for */
+    int64_t place; /* among the elements of all classes */
 } left_over;
 
 static int by_position(const void *left, const void *right)
 {
     const left_over *a = left;
     const left_over *b = right;
-    return a->at != b->at ? (a->at > b->at) - (a->at < b->at) : (a->i > b->i) - (a->i < b->i);
+    return a->at != b->at ? (a->at > b->at) - (a->at < b->at)
+                          : (a->place > b->place) - (a->place < b->place);
 }
 
 static const int64_t *origin_of(const storage_piece *p, bool rows, int64_t *count)
@@ -414,35 +418,22 @@ static const int64_t *origin_of(const storage_piece *p, bool rows, int64_t *coun
     return own_rows ? p->row_origin : p->column_origin;
 }
 
-static void add_class(const storage_piece *p, bool rows, const storage_axis *axis, int class,
-                      left_over *list)
-{
-    int64_t count = 0;
-    const int64_t *origin = origin_of(p, rows, &count);
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t dense = origin == NULL ? i : origin[i];
-        list[i] = (left_over){.at = storage_position(axis, dense), .class = class, .i = i};
-    }
-}
-
 /* The first piece of every class speaks for it; the others must have as much left. */
 static grail_status count_left(int count, const storage_piece pieces[], bool rows,
-                               const axis_classes *classes, int *speaker, int64_t *total)
+                               const axis_classes *classes, int64_t *total)
 {
     *total = 0;
-    for (int c = 0; c < classes->count; c++) {
-        speaker[c] = -1;
-    }
     for (int p = 0; p < count; p++) {
         int64_t left = 0;
         int64_t expected = 0;
-        const int c = classes->of[p];
+        axis_class *own = &classes->list[classes->of[p]];
         (void)origin_of(&pieces[p], rows, &left);
-        if (speaker[c] < 0) {
-            speaker[c] = p;
+        if (own->speaker < 0) {
+            own->speaker = p;
+            own->begin = *total;
             *total += left;
         }
-        (void)origin_of(&pieces[speaker[c]], rows, &expected);
+        (void)origin_of(&pieces[own->speaker], rows, &expected);
         if (left != expected) {
             return error_set(GRAIL_ERROR_INTERNAL,
                              "parameters side by side are cut to %lld and %lld",
@@ -452,58 +443,43 @@ static grail_status count_left(int count, const storage_piece pieces[], bool row
     return GRAIL_OK;
 }
 
-/* positions[c][i] of what is left of each class, on one axis of the narrowed tensor. */
-static grail_status place_classes(const storage_piece pieces[], bool rows,
-                                  const axis_classes *classes, const int *speaker, int64_t total,
-                                  int64_t **positions)
+static void list_left(const storage_piece pieces[], bool rows, const axis_class *class,
+                      left_over *list)
 {
-    grail_status status = GRAIL_OK;
-    left_over *list = NULL;
-    int64_t filled = 0;
-    TRY(memory_new(&list, (size_t)total, sizeof list[0]));
-    for (int c = 0; c < classes->count; c++) {
-        int64_t left = 0;
-        (void)origin_of(&pieces[speaker[c]], rows, &left);
-        TRY(memory_new(&positions[c], (size_t)left, sizeof positions[c][0]));
-        add_class(&pieces[speaker[c]], rows, classes->axes[c], c, list + filled);
-        filled += left;
+    int64_t count = 0;
+    const int64_t *origin = origin_of(&pieces[class->speaker], rows, &count);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t dense = origin == NULL ? i : origin[i];
+        list[class->begin + i] =
+            (left_over){.at = storage_position(class->axis, dense), .place = class->begin + i};
     }
-    qsort(list, (size_t)total, sizeof list[0], by_position);
-    for (int64_t i = 0; i < total; i++) {
-        positions[list[i].class][list[i].i] = i;
-    }
-out:
-    memory_free(list);
-    return status;
 }
 
-/* The same for each piece: piece_position[count][left], owned copies. */
+/* at[count]: for each piece where what is left of it lies on an axis of the narrowed tensor, in
+ * *places, which is owned. */
 static grail_status place_axis(int count, const storage_piece pieces[],
                                const stored_matrix *const parameters[], bool rows,
-                               int64_t *piece_position[], int64_t *total)
+                               const int64_t *at[], int64_t **places, int64_t *total)
 {
     grail_status status = GRAIL_OK;
     axis_classes classes = {0};
-    int *speaker = NULL;
-    int64_t **positions = NULL;
+    left_over *list = NULL;
     TRY(find_classes(count, parameters, rows, &classes));
-    TRY(memory_new(&speaker, (size_t)count, sizeof speaker[0]));
-    TRY(memory_new(&positions, (size_t)count, sizeof(positions[0])));
-    TRY(count_left(count, pieces, rows, &classes, speaker, total));
-    TRY(place_classes(pieces, rows, &classes, speaker, *total, positions));
+    TRY(count_left(count, pieces, rows, &classes, total));
+    TRY(memory_new(&list, (size_t)*total, sizeof list[0]));
+    TRY(memory_new(places, (size_t)*total, sizeof(*places)[0]));
+    for (int c = 0; c < classes.count; c++) {
+        list_left(pieces, rows, &classes.list[c], list);
+    }
+    qsort(list, (size_t)*total, sizeof list[0], by_position);
+    for (int64_t i = 0; i < *total; i++) {
+        (*places)[list[i].place] = i;
+    }
     for (int p = 0; p < count; p++) {
-        int64_t left = 0;
-        (void)origin_of(&pieces[p], rows, &left);
-        TRY(memory_new(&piece_position[p], (size_t)left, sizeof piece_position[p][0]));
-        memcpy(piece_position[p], positions[classes.of[p]],
-               (size_t)left * sizeof piece_position[p][0]);
+        at[p] = *places + classes.list[classes.of[p]].begin;
     }
 out:
-    for (int c = 0; positions != NULL && c < count; c++) {
-        memory_free(positions[c]);
-    }
-    memory_free(positions);
-    memory_free(speaker);
+    memory_free(list);
     axis_classes_fini(&classes);
     return status;
 }
@@ -519,8 +495,8 @@ grail_status storage_lay_out(int count, const storage_piece pieces[], storage_la
     for (int p = 0; p < count; p++) {
         parameters[p] = &pieces[p].dense;
     }
-    TRY(place_axis(count, pieces, parameters, true, l.row_at, &l.rows));
-    TRY(place_axis(count, pieces, parameters, false, l.column_at, &l.columns));
+    TRY(place_axis(count, pieces, parameters, true, l.row_at, &l.places[0], &l.rows));
+    TRY(place_axis(count, pieces, parameters, false, l.column_at, &l.places[1], &l.columns));
     *out = l;
     l = (storage_layout){0};
 out:
@@ -531,16 +507,10 @@ out:
 
 void storage_layout_fini(storage_layout *l)
 {
-    for (int p = 0; p < l->count; p++) {
-        if (l->row_at != NULL) {
-            memory_free(l->row_at[p]);
-        }
-        if (l->column_at != NULL) {
-            memory_free(l->column_at[p]);
-        }
-    }
     memory_free(l->row_at);
     memory_free(l->column_at);
+    memory_free(l->places[0]);
+    memory_free(l->places[1]);
     *l = (storage_layout){0};
 }
 

@@ -108,9 +108,10 @@ typedef struct storage_layout {
     int64_t rows, columns;
     int count;
     const storage_piece *pieces; /* borrowed */
-    int64_t **row_at;    /* [count]: for each piece the tensor's row of each of its rows, or of its
-                            columns when it is transposed; owned */
-    int64_t **column_at; /* [count], likewise */
+    const int64_t **row_at; /* [count]: for each piece the tensor's row of each of its rows, or of
+                               its columns when it is transposed; owned */
+    const int64_t **column_at; /* [count], likewise */
+    int64_t *places[2];        /* that they point to; owned */
 } storage_layout;
 
 /** Rows and columns that are left keep the order of the dense ones that they stand for. The pieces

@@ -46,50 +46,41 @@ static inline uint32_t bf16_of_f32(uint32_t bits)
     return (bits & F32_MAGNITUDE) > F32_INFINITY ? nan : rounded;
 }
 
-VECTOR_CLONES static void widen_f16(int64_t count, const unsigned char *restrict source,
-                                    float *restrict out)
+static inline uint32_t f32_of_bf16(uint32_t half)
 {
-    for (int64_t i = 0; i < count; i++) {
-        const uint32_t bits = f32_of_f16(load16(source, i));
-        memcpy(&out[i], &bits, sizeof bits);
-    }
+    return half << 16;
 }
 
-VECTOR_CLONES static void widen_bf16(int64_t count, const unsigned char *restrict source,
-                                     float *restrict out)
-{
-    for (int64_t i = 0; i < count; i++) {
-        const uint32_t bits = load16(source, i) << 16;
-        memcpy(&out[i], &bits, sizeof bits);
+#define DEFINE_WIDEN(name, f32_of)                                                                 \
+    VECTOR_CLONES static void name(int64_t count, const unsigned char *restrict source,            \
+                                   float *restrict out)                                            \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            const uint32_t bits = f32_of(load16(source, i));                                       \
+            memcpy(&out[i], &bits, sizeof bits);                                                   \
+        }                                                                                          \
     }
-}
+
+DEFINE_WIDEN(widen_f16, f32_of_f16)
+DEFINE_WIDEN(widen_bf16, f32_of_bf16)
 
 /* Both narrowing loops return whether a finite value became infinite. */
-VECTOR_CLONES static bool narrow_f16(int64_t count, const float *restrict source,
-                                     unsigned char *restrict out)
-{
-    uint32_t overflow = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const uint32_t bits = bits_of(source[i]);
-        const uint32_t magnitude = bits & F32_MAGNITUDE;
-        overflow |= (uint32_t)(magnitude >= F16_OVERFLOW) & (uint32_t)(magnitude < F32_INFINITY);
-        store16(out, i, f16_of_f32(bits));
+#define DEFINE_NARROW(name, of_f32, least)                                                         \
+    VECTOR_CLONES static bool name(int64_t count, const float *restrict source,                    \
+                                   unsigned char *restrict out)                                    \
+    {                                                                                              \
+        uint32_t overflow = 0;                                                                     \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            const uint32_t bits = bits_of(source[i]);                                              \
+            const uint32_t magnitude = bits & F32_MAGNITUDE;                                       \
+            overflow |= (uint32_t)(magnitude >= (least)) & (uint32_t)(magnitude < F32_INFINITY);   \
+            store16(out, i, of_f32(bits));                                                         \
+        }                                                                                          \
+        return overflow != 0;                                                                      \
     }
-    return overflow != 0;
-}
 
-VECTOR_CLONES static bool narrow_bf16(int64_t count, const float *restrict source,
-                                      unsigned char *restrict out)
-{
-    uint32_t overflow = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const uint32_t bits = bits_of(source[i]);
-        const uint32_t magnitude = bits & F32_MAGNITUDE;
-        overflow |= (uint32_t)(magnitude >= BF16_OVERFLOW) & (uint32_t)(magnitude < F32_INFINITY);
-        store16(out, i, bf16_of_f32(bits));
-    }
-    return overflow != 0;
-}
+DEFINE_NARROW(narrow_f16, f16_of_f32, F16_OVERFLOW)
+DEFINE_NARROW(narrow_bf16, bf16_of_f32, BF16_OVERFLOW)
 
 /* Lowest index whose magnitude lies in [low, high], or -1. */
 static int64_t find_magnitude(const float *values, int64_t count, uint32_t low, uint32_t high)
@@ -131,12 +122,11 @@ static void widen_piece(int64_t begin, int64_t end, void *context)
 
 static grail_status check_weight(grail_dtype dtype)
 {
-    if (!dtype_is_weight(dtype)) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "cannot compute with %s; the supported dtypes are F32, F16 and BF16",
-                         grail_dtype_name(dtype));
-    }
-    return GRAIL_OK;
+    return dtype_is_weight(dtype)
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_UNSUPPORTED,
+                           "cannot compute with %s; the supported dtypes are F32, F16 and BF16",
+                           grail_dtype_name(dtype));
 }
 
 static void widen_block(int64_t begin, int64_t end, void *context)
@@ -167,12 +157,10 @@ grail_status convert_to_f32(grail_dtype dtype, const void *source, int64_t count
     if (dtype_block(dtype) > 1) {
         return convert_blocks(&(widening){.dtype = dtype, .source = source, .out = out}, count);
     }
-    const grail_status status = check_weight(dtype);
-    if (status == GRAIL_OK) {
-        widening w = {.dtype = dtype, .source = source, .out = out};
-        parallel_for(count, GRAIN, widen_piece, &w);
-    }
-    return status;
+    CHECK(check_weight(dtype));
+    widening w = {.dtype = dtype, .source = source, .out = out};
+    parallel_for(count, GRAIN, widen_piece, &w);
+    return GRAIL_OK;
 }
 
 typedef struct narrowing {
@@ -205,18 +193,14 @@ static void narrow_piece(int64_t begin, int64_t end, void *context)
 
 grail_status convert_from_f32(grail_dtype dtype, const float *source, int64_t count, void *out)
 {
-    grail_status status = check_weight(dtype);
-    if (status != GRAIL_OK) {
-        return status;
-    }
+    CHECK(check_weight(dtype));
     narrowing n = {.dtype = dtype, .source = source, .out = out, .overflow = INT64_MAX};
     parallel_for(count, GRAIN, narrow_piece, &n);
     const int64_t index = n.overflow;
-    if (index != INT64_MAX) {
-        status = error_set(GRAIL_ERROR_NUMERIC, "value %g at index %lld is beyond the range of %s",
+    return index == INT64_MAX
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_NUMERIC, "value %g at index %lld is beyond the range of %s",
                            (double)source[index], (long long)index, grail_dtype_name(dtype));
-    }
-    return status;
 }
 
 /* How NaN and infinity are stored: an element x is one where ((x ^ flip) & mask) >= least. `parts`

@@ -147,9 +147,10 @@ static grail_status append_begin(tensor_writer *writer, const gguf_pairs *pairs,
     return GRAIL_OK;
 }
 
-static grail_status lay_out(tensor_writer *writer, const gguf_pairs *pairs, int64_t count,
+static grail_status lay_out(tensor_writer *writer, const void *own, int64_t count,
                             const tensor_view tensors[])
 {
+    const gguf_pairs *pairs = own;
     size_t data = 0;
     CHECK(tensor_writer_declare(writer, count, tensors));
     CHECK(tensor_writer_index(writer));
@@ -178,14 +179,5 @@ static grail_status lay_out(tensor_writer *writer, const gguf_pairs *pairs, int6
 grail_status gguf_writer_open(const char *path, const gguf_pairs *pairs, int64_t count,
                               const tensor_view tensors[], layout_start start, tensor_writer **out)
 {
-    grail_status status = GRAIL_OK;
-    tensor_writer *writer = NULL;
-    TRY(tensor_writer_new(path, &writer));
-    TRY(error_in(lay_out(writer, pairs, count, tensors), "%s", path));
-    TRY(tensor_writer_open(writer, start));
-    *out = writer;
-    writer = NULL;
-out:
-    tensor_writer_close(writer);
-    return status;
+    return tensor_writer_open(path, lay_out, pairs, count, tensors, start, out);
 }

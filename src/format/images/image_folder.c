@@ -37,16 +37,12 @@ static grail_status inspect(const char *path, struct stat *info)
     return stat(path, info) == 0 ? GRAIL_OK : error_from_errno("cannot inspect", path);
 }
 
-/* Takes over `name`. */
-static grail_status add_file(image_folder *folder, char *name, int64_t size, int64_t label)
+/* Takes *name over, and leaves NULL. */
+static grail_status add_file(image_folder *folder, char **name, int64_t size, int64_t label)
 {
-    const grail_status status =
-        memory_reserve(&folder->files, (size_t)folder->count + 1, sizeof folder->files[0]);
-    if (status != GRAIL_OK) {
-        memory_free(name);
-        return status;
-    }
-    folder->files[folder->count++] = (image_file){.name = name, .size = size, .label = label};
+    CHECK(memory_reserve(&folder->files, (size_t)folder->count + 1, sizeof folder->files[0]));
+    folder->files[folder->count++] = (image_file){.name = *name, .size = size, .label = label};
+    *name = NULL;
     return GRAIL_OK;
 }
 
@@ -70,8 +66,7 @@ static grail_status add_class_file(image_folder *folder, const char *class_name,
     }
     TRY(is_image(path, &wanted));
     if (wanted) {
-        status = add_file(folder, relative, (int64_t)info.st_size, label);
-        relative = NULL;
+        TRY(add_file(folder, &relative, (int64_t)info.st_size, label));
     }
 out:
     memory_free(relative);
@@ -117,9 +112,10 @@ static grail_status add_entry(image_folder *folder, const char *name)
     TRY(is_image(path, &wanted));
     if (wanted) {
         TRY(memory_copy_string(&copy, name));
-        TRY(add_file(folder, copy, (int64_t)info.st_size, -1));
+        TRY(add_file(folder, &copy, (int64_t)info.st_size, -1));
     }
 out:
+    memory_free(copy);
     memory_free(path);
     return status;
 }

@@ -99,24 +99,21 @@ static void start_reader(jpeg_reader *reader, const unsigned char *bytes, size_t
 /* The mode and the colour space to decode to. */
 static grail_status choose_mode(jpeg_reader *reader, image_mode *mode)
 {
-    struct jpeg_decompress_struct *info = &reader->info;
-    switch (info->num_components) {
-    case 1:
-        *mode = IMAGE_GREY;
-        info->out_color_space = JCS_GRAYSCALE;
-        return GRAIL_OK;
-    case 3:
-        *mode = IMAGE_RGB;
-        info->out_color_space = JCS_RGB;
-        return GRAIL_OK;
-    case 4:
-        *mode = IMAGE_CMYK;
-        info->out_color_space = JCS_CMYK;
-        return GRAIL_OK;
-    default:
-        return error_set(GRAIL_ERROR_UNSUPPORTED, "JPEG has %d components, expected 1, 3 or 4",
-                         info->num_components);
+    static const struct {
+        int components;
+        image_mode mode;
+        J_COLOR_SPACE space;
+    } kinds[] = {
+        {1, IMAGE_GREY, JCS_GRAYSCALE}, {3, IMAGE_RGB, JCS_RGB}, {4, IMAGE_CMYK, JCS_CMYK}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (kinds[i].components == reader->info.num_components) {
+            *mode = kinds[i].mode;
+            reader->info.out_color_space = kinds[i].space;
+            return GRAIL_OK;
+        }
     }
+    return error_set(GRAIL_ERROR_UNSUPPORTED, "JPEG has %d components, expected 1, 3 or 4",
+                     reader->info.num_components);
 }
 
 static grail_status read_header(jpeg_reader *reader)

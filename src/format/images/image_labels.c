@@ -67,16 +67,11 @@ static int compare_file(const void *name, const void *file)
     return strcmp(name, ((const image_file *)file)->name);
 }
 
-static image_file *find_file(const image_folder *folder, const char *name)
-{
-    return bsearch(name, folder->files, (size_t)folder->count, sizeof folder->files[0],
-                   compare_file);
-}
-
 static grail_status apply_line(const label_line *line, image_folder *folder)
 {
     int64_t label = 0;
-    image_file *file = find_file(folder, line->file);
+    image_file *file = bsearch(line->file, folder->files, (size_t)folder->count,
+                               sizeof folder->files[0], compare_file);
     if (line->label == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "line %lld has no comma, expected \"file,class index\"",

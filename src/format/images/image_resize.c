@@ -234,11 +234,6 @@ out:
     return status;
 }
 
-static bool has_alpha(image_mode mode)
-{
-    return mode == IMAGE_GREY_ALPHA || mode == IMAGE_RGBA;
-}
-
 /* The last channel is alpha. */
 static void multiply_alpha(const image *source, image *out)
 {
@@ -292,7 +287,8 @@ grail_status image_resize(const image *source, int64_t width, int64_t height, im
     image made = {0};
     if (filter == IMAGE_NEAREST || source->mode == IMAGE_PALETTE || source->mode == IMAGE_BILEVEL) {
         TRY(resize_nearest(source, width, height, window, &made));
-    } else if (has_alpha(source->mode) && (width != source->width || height != source->height)) {
+    } else if ((source->mode == IMAGE_GREY_ALPHA || source->mode == IMAGE_RGBA) &&
+               (width != source->width || height != source->height)) {
         TRY(resize_with_alpha(source, width, height, filter, window, &made));
     } else {
         TRY(resize_filtered(source, width, height, filter, window, &made));

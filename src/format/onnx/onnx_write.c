@@ -116,41 +116,30 @@ void onnx_writer_free(onnx_writer *w)
 /* TensorShapeProto */
 static grail_status put_shape(buffer *out, int rank, const int64_t shape[])
 {
-    grail_status status = GRAIL_OK;
-    buffer size;
-    buffer_init(&size, LARGEST_TEXT);
     for (int i = 0; i < rank; i++) {
-        size.size = 0;
-        TRY(shape[i] == ONNX_ANY_SIZE ? protobuf_put_string(&size, SIZE_NAME, "N")
-                                      : protobuf_put_integer(&size, SIZE_VALUE, shape[i]));
-        TRY(protobuf_put_message(out, SHAPE_SIZE, &size));
+        const size_t begin = out->size;
+        CHECK(shape[i] == ONNX_ANY_SIZE ? protobuf_put_string(out, SIZE_NAME, "N")
+                                        : protobuf_put_integer(out, SIZE_VALUE, shape[i]));
+        CHECK(protobuf_end_message(out, SHAPE_SIZE, begin, 0));
     }
-out:
-    buffer_fini(&size);
-    return status;
+    return GRAIL_OK;
 }
 
 /* ValueInfoProto of an F32 tensor */
 static grail_status add_value(onnx_writer *w, int field, const char *name, int rank,
                               const int64_t shape[])
 {
-    grail_status status = GRAIL_OK;
-    buffer levels[4]; /* shape, tensor type, type, value */
-    for (int i = 0; i < 4; i++) {
-        buffer_init(&levels[i], LARGEST_TEXT);
-    }
-    TRY(put_shape(&levels[0], rank, shape));
-    TRY(protobuf_put_integer(&levels[1], TENSOR_TYPE_ELEMENT, ELEMENT_FLOAT));
-    TRY(protobuf_put_message(&levels[1], TENSOR_TYPE_SHAPE, &levels[0]));
-    TRY(protobuf_put_message(&levels[2], TYPE_TENSOR, &levels[1]));
-    TRY(protobuf_put_string(&levels[3], VALUE_NAME, name));
-    TRY(protobuf_put_message(&levels[3], VALUE_TYPE, &levels[2]));
-    TRY(protobuf_put_message(&w->graph, field, &levels[3]));
-out:
-    for (int i = 0; i < 4; i++) {
-        buffer_fini(&levels[i]);
-    }
-    return status;
+    buffer *out = &w->graph;
+    const size_t value = out->size;
+    CHECK(protobuf_put_string(out, VALUE_NAME, name));
+    const size_t type = out->size; /* a message that is a tensor */
+    CHECK(protobuf_put_integer(out, TENSOR_TYPE_ELEMENT, ELEMENT_FLOAT));
+    const size_t sizes = out->size;
+    CHECK(put_shape(out, rank, shape));
+    CHECK(protobuf_end_message(out, TENSOR_TYPE_SHAPE, sizes, 0));
+    CHECK(protobuf_end_message(out, TYPE_TENSOR, type, 0));
+    CHECK(protobuf_end_message(out, VALUE_TYPE, type, 0));
+    return protobuf_end_message(out, field, value, 0);
 }
 
 grail_status onnx_add_input(onnx_writer *w, const char *name, int rank, const int64_t shape[])
@@ -167,74 +156,56 @@ static grail_status put_attribute(buffer *out, const onnx_attribute *a)
 {
     static const int types[] = {
         [ONNX_INTEGER] = TYPE_INT, [ONNX_REAL] = TYPE_FLOAT, [ONNX_INTEGERS] = TYPE_INTS};
-    grail_status status = GRAIL_OK;
-    buffer message;
-    buffer_init(&message, LARGEST_TEXT);
-    TRY(protobuf_put_string(&message, ATTRIBUTE_NAME, a->name));
-    TRY(protobuf_put_integer(&message, ATTRIBUTE_TYPE, types[a->kind]));
+    const size_t begin = out->size;
+    CHECK(protobuf_put_string(out, ATTRIBUTE_NAME, a->name));
+    CHECK(protobuf_put_integer(out, ATTRIBUTE_TYPE, types[a->kind]));
     if (a->kind == ONNX_INTEGER) {
-        TRY(protobuf_put_integer(&message, ATTRIBUTE_INTEGER, a->integer));
+        CHECK(protobuf_put_integer(out, ATTRIBUTE_INTEGER, a->integer));
     } else if (a->kind == ONNX_REAL) {
-        TRY(protobuf_put_float(&message, ATTRIBUTE_REAL, (float)a->real));
+        CHECK(protobuf_put_float(out, ATTRIBUTE_REAL, (float)a->real));
     }
     for (int i = 0; a->kind == ONNX_INTEGERS && i < a->count; i++) {
-        TRY(protobuf_put_integer(&message, ATTRIBUTE_INTEGERS, a->integers[i]));
+        CHECK(protobuf_put_integer(out, ATTRIBUTE_INTEGERS, a->integers[i]));
     }
-    TRY(protobuf_put_message(out, NODE_ATTRIBUTE, &message));
-out:
-    buffer_fini(&message);
-    return status;
+    return protobuf_end_message(out, NODE_ATTRIBUTE, begin, 0);
 }
 
 grail_status onnx_add_node(onnx_writer *w, const onnx_node *n)
 {
-    grail_status status = GRAIL_OK;
-    buffer message;
-    buffer_init(&message, LARGEST_TEXT);
+    buffer *out = &w->graph;
+    const size_t begin = out->size;
     for (int i = 0; i < n->input_count; i++) {
-        TRY(protobuf_put_string(&message, NODE_INPUT, n->inputs[i]));
+        CHECK(protobuf_put_string(out, NODE_INPUT, n->inputs[i]));
     }
-    TRY(protobuf_put_string(&message, NODE_OUTPUT, n->output));
-    TRY(protobuf_put_string(&message, NODE_OPERATOR, n->operator_name));
+    CHECK(protobuf_put_string(out, NODE_OUTPUT, n->output));
+    CHECK(protobuf_put_string(out, NODE_OPERATOR, n->operator_name));
     for (int i = 0; i < n->attribute_count; i++) {
-        TRY(put_attribute(&message, &n->attributes[i]));
+        CHECK(put_attribute(out, &n->attributes[i]));
     }
-    TRY(protobuf_put_message(&w->graph, GRAPH_NODE, &message));
-out:
-    buffer_fini(&message);
-    return status;
+    return protobuf_end_message(out, GRAPH_NODE, begin, 0);
 }
 
 /* TensorProto without its values */
 static grail_status put_tensor_header(buffer *out, const char *name, int element, int rank,
                                       const int64_t shape[])
 {
-    grail_status status = check_rank(rank);
-    for (int i = 0; status == GRAIL_OK && i < rank; i++) {
-        status = protobuf_put_integer(out, TENSOR_SIZE, shape[i]);
+    CHECK(check_rank(rank));
+    for (int i = 0; i < rank; i++) {
+        CHECK(protobuf_put_integer(out, TENSOR_SIZE, shape[i]));
     }
-    if (status == GRAIL_OK) {
-        status = protobuf_put_integer(out, TENSOR_TYPE, element);
-    }
-    if (status == GRAIL_OK) {
-        status = protobuf_put_string(out, TENSOR_NAME, name);
-    }
-    return status;
+    CHECK(protobuf_put_integer(out, TENSOR_TYPE, element));
+    return protobuf_put_string(out, TENSOR_NAME, name);
 }
 
 static grail_status add_constant(onnx_writer *w, const char *name, int element, int count,
                                  const void *values, size_t size)
 {
-    grail_status status = GRAIL_OK;
     const int64_t shape = count;
-    buffer message;
-    buffer_init(&message, LARGEST_TEXT);
-    TRY(put_tensor_header(&message, name, element, count < 0 ? 0 : 1, &shape));
-    TRY(protobuf_put_bytes(&message, TENSOR_RAW, values, size * (size_t)(count < 0 ? 1 : count)));
-    TRY(protobuf_put_message(&w->graph, GRAPH_INITIALIZER, &message));
-out:
-    buffer_fini(&message);
-    return status;
+    const size_t begin = w->graph.size;
+    CHECK(put_tensor_header(&w->graph, name, element, count < 0 ? 0 : 1, &shape));
+    CHECK(
+        protobuf_put_bytes(&w->graph, TENSOR_RAW, values, size * (size_t)(count < 0 ? 1 : count)));
+    return protobuf_end_message(&w->graph, GRAPH_INITIALIZER, begin, 0);
 }
 
 grail_status onnx_add_integers(onnx_writer *w, const char *name, int count, const int64_t values[])
@@ -272,15 +243,10 @@ grail_status onnx_add_tensor(onnx_writer *w, const char *name, int rank, const i
 /* "key": text, one entry of external_data */
 static grail_status put_entry(buffer *out, const char *key, const char *text)
 {
-    grail_status status = GRAIL_OK;
-    buffer entry;
-    buffer_init(&entry, LARGEST_TEXT);
-    TRY(protobuf_put_string(&entry, ENTRY_KEY, key));
-    TRY(protobuf_put_string(&entry, ENTRY_VALUE, text));
-    TRY(protobuf_put_message(out, TENSOR_EXTERNAL, &entry));
-out:
-    buffer_fini(&entry);
-    return status;
+    const size_t begin = out->size;
+    CHECK(protobuf_put_string(out, ENTRY_KEY, key));
+    CHECK(protobuf_put_string(out, ENTRY_VALUE, text));
+    return protobuf_end_message(out, TENSOR_EXTERNAL, begin, 0);
 }
 
 static grail_status put_location(buffer *out, const onnx_tensor *t, const char *file)
@@ -297,19 +263,12 @@ static grail_status put_location(buffer *out, const onnx_tensor *t, const char *
 /* Makes the field of a tensor up to its values. With `file` the values lie in that file. */
 static grail_status make_header(onnx_tensor *t, const char *file)
 {
-    grail_status status = GRAIL_OK;
-    buffer message;
-    buffer_init(&message, LARGEST_TEXT);
-    TRY(put_tensor_header(&message, t->name, ELEMENT_FLOAT, t->rank, t->shape));
-    TRY(file != NULL ? put_location(&message, t, file)
-                     : protobuf_put_header(&message, TENSOR_RAW, (size_t)t->bytes));
     t->header.size = 0;
-    TRY(protobuf_put_header(&t->header, GRAPH_INITIALIZER,
-                            message.size + (file == NULL ? (size_t)t->bytes : 0)));
-    TRY(buffer_append(&t->header, message.bytes, message.size));
-out:
-    buffer_fini(&message);
-    return status;
+    CHECK(put_tensor_header(&t->header, t->name, ELEMENT_FLOAT, t->rank, t->shape));
+    CHECK(file != NULL ? put_location(&t->header, t, file)
+                       : protobuf_put_header(&t->header, TENSOR_RAW, (size_t)t->bytes));
+    return protobuf_end_message(&t->header, GRAPH_INITIALIZER, 0,
+                                file == NULL ? (size_t)t->bytes : 0);
 }
 
 /* Makes the headers of all tensors. *out is the size of GraphProto: w->graph and the tensors. */
@@ -331,17 +290,12 @@ static grail_status make_headers(onnx_writer *w, const char *file, size_t *out)
 /* Writes ModelProto up to the contents of its graph. */
 static grail_status make_head(size_t graph_size, buffer *out)
 {
-    grail_status status = GRAIL_OK;
-    buffer opset;
-    buffer_init(&opset, LARGEST_TEXT);
-    TRY(protobuf_put_integer(out, MODEL_IR_VERSION, ONNX_IR_VERSION));
-    TRY(protobuf_put_string(out, MODEL_PRODUCER, "grail"));
-    TRY(protobuf_put_integer(&opset, OPSET_VERSION, ONNX_OPSET));
-    TRY(protobuf_put_message(out, MODEL_OPSET, &opset));
-    TRY(protobuf_put_header(out, MODEL_GRAPH, graph_size));
-out:
-    buffer_fini(&opset);
-    return status;
+    CHECK(protobuf_put_integer(out, MODEL_IR_VERSION, ONNX_IR_VERSION));
+    CHECK(protobuf_put_string(out, MODEL_PRODUCER, "grail"));
+    const size_t begin = out->size;
+    CHECK(protobuf_put_integer(out, OPSET_VERSION, ONNX_OPSET));
+    CHECK(protobuf_end_message(out, MODEL_OPSET, begin, 0));
+    return protobuf_put_header(out, MODEL_GRAPH, graph_size);
 }
 
 static const char *base_name(const char *path)

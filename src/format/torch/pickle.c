@@ -132,7 +132,7 @@ static grail_status read_mark(machine *m)
     return GRAIL_OK;
 }
 
-/* None, and empty containers. */
+/* None, False, and empty containers. */
 static grail_status read_empty(machine *m)
 {
     pickle_value *value = NULL;
@@ -147,14 +147,10 @@ static grail_status push_integer(machine *m, pickle_kind kind, int64_t integer)
     return GRAIL_OK;
 }
 
+/* True; False is the zeroed value. */
 static grail_status read_true(machine *m)
 {
     return push_integer(m, PICKLE_BOOLEAN, 1);
-}
-
-static grail_status read_false(machine *m)
-{
-    return push_integer(m, PICKLE_BOOLEAN, 0);
 }
 
 static grail_status read_unsigned_int(machine *m)
@@ -381,7 +377,7 @@ static const opcode opcodes[256] = {
     ['('] = {"MARK", read_mark, PICKLE_NONE, 0, 0},
     ['N'] = {"NONE", read_empty, PICKLE_NONE, 0, 0},
     [0x88] = {"NEWTRUE", read_true, PICKLE_BOOLEAN, 0, 0},
-    [0x89] = {"NEWFALSE", read_false, PICKLE_BOOLEAN, 0, 0},
+    [0x89] = {"NEWFALSE", read_empty, PICKLE_BOOLEAN, 0, 0},
     ['J'] = {"BININT", read_int, PICKLE_NONE, 4, 0},
     ['K'] = {"BININT1", read_unsigned_int, PICKLE_INTEGER, 1, 0},
     ['M'] = {"BININT2", read_unsigned_int, PICKLE_INTEGER, 2, 0},

@@ -92,7 +92,16 @@ grail_status pickle_new_global(pickle *p, pickle_span module, pickle_span name, 
     return GRAIL_OK;
 }
 
-typedef grail_status (*call_meaning)(pickle *p, const pickle_value *arguments, pickle_value **out);
+/* A class or function that makes plain values. */
+typedef struct known_call known_call;
+
+struct known_call {
+    const char *module, *name;
+    grail_status (*make)(pickle *p, const known_call *call, const pickle_value *arguments,
+                         pickle_value **out);
+    pickle_kind kind; /* of the value that it makes */
+    int64_t from;     /* the argument with its items */
+};
 
 static grail_status copy_items(pickle *p, const pickle_value *from, pickle_value *to)
 {
@@ -121,50 +130,30 @@ static grail_status fill_dict(pickle *p, const pickle_value *from, pickle_value 
     return GRAIL_OK;
 }
 
-static grail_status make_dict(pickle *p, const pickle_value *arguments, pickle_value **out)
-{
-    pickle_value *dict = NULL;
-    CHECK(pickle_new(p, PICKLE_DICT, &dict));
-    CHECK(fill_dict(p, pickle_item(arguments, 0), dict));
-    *out = dict;
-    return GRAIL_OK;
-}
-
-/* defaultdict(factory, dict) */
-static grail_status make_default_dict(pickle *p, const pickle_value *arguments, pickle_value **out)
-{
-    pickle_value *dict = NULL;
-    CHECK(pickle_new(p, PICKLE_DICT, &dict));
-    CHECK(fill_dict(p, pickle_item(arguments, 1), dict));
-    *out = dict;
-    return GRAIL_OK;
-}
-
-static grail_status make_list_like(pickle *p, const pickle_value *arguments, pickle_kind kind,
-                                   pickle_value **out)
+/* Also defaultdict(factory, dict). */
+static grail_status make_dict(pickle *p, const known_call *call, const pickle_value *arguments,
+                              pickle_value **out)
 {
     pickle_value *made = NULL;
-    const pickle_value *from = pickle_item(arguments, 0);
-    if (from != NULL && (!pickle_has_items(from) || from->kind == PICKLE_DICT)) {
-        return error_set(GRAIL_ERROR_FORMAT, "cannot make a %s of %s",
-                         kind == PICKLE_SET ? "set" : "torch.Size", pickle_kind_text(from));
-    }
-    CHECK(pickle_new(p, kind, &made));
-    if (from != NULL) {
-        CHECK(copy_items(p, from, made));
-    }
+    CHECK(pickle_new(p, call->kind, &made));
+    CHECK(fill_dict(p, pickle_item(arguments, call->from), made));
     *out = made;
     return GRAIL_OK;
 }
 
-static grail_status make_set(pickle *p, const pickle_value *arguments, pickle_value **out)
+static grail_status make_list(pickle *p, const known_call *call, const pickle_value *arguments,
+                              pickle_value **out)
 {
-    return make_list_like(p, arguments, PICKLE_SET, out);
-}
-
-static grail_status make_size(pickle *p, const pickle_value *arguments, pickle_value **out)
-{
-    return make_list_like(p, arguments, PICKLE_TUPLE, out);
+    pickle_value *made = NULL;
+    const pickle_value *from = pickle_item(arguments, call->from);
+    if (from != NULL && (!pickle_has_items(from) || from->kind == PICKLE_DICT)) {
+        return error_set(GRAIL_ERROR_FORMAT, "cannot make a %s of %s",
+                         call->kind == PICKLE_SET ? "set" : "torch.Size", pickle_kind_text(from));
+    }
+    CHECK(pickle_new(p, call->kind, &made));
+    CHECK(from == NULL ? GRAIL_OK : copy_items(p, from, made));
+    *out = made;
+    return GRAIL_OK;
 }
 
 /* One byte per code point below U+0100; false for any other code point, and for invalid UTF-8. */
@@ -189,7 +178,8 @@ static bool text_to_latin1(pickle_span text, unsigned char *out, size_t *out_siz
 
 /* bytes(), bytes(text, 'latin1') and _codecs.encode(text, 'latin1'): the forms in which Python 3
  * writes bytes in protocol 2. */
-static grail_status make_bytes(pickle *p, const pickle_value *arguments, pickle_value **out)
+static grail_status make_bytes(pickle *p, const known_call *call, const pickle_value *arguments,
+                               pickle_value **out)
 {
     pickle_value *made = NULL;
     pickle_span text = {"", 0};
@@ -201,7 +191,7 @@ static grail_status make_bytes(pickle *p, const pickle_value *arguments, pickle_
         (!pickle_text(pickle_item(arguments, 0), &text) || (encoding != NULL && !latin1))) {
         return error_set(GRAIL_ERROR_FORMAT, "makes bytes of a value that is not latin1 text");
     }
-    CHECK(pickle_new(p, PICKLE_BYTES, &made));
+    CHECK(pickle_new(p, call->kind, &made));
     made->text = text;
     if (latin1) {
         CHECK(pickle_allocate(p, text.size, &bytes));
@@ -214,26 +204,20 @@ static grail_status make_bytes(pickle *p, const pickle_value *arguments, pickle_
     return GRAIL_OK;
 }
 
-typedef struct known_call {
-    const char *module;
-    const char *name;
-    call_meaning make;
-} known_call;
-
 static const known_call known_calls[] = {
-    {"collections", "OrderedDict", make_dict},
-    {"collections", "Counter", make_dict},
-    {"collections", "defaultdict", make_default_dict},
-    {"torch", "Size", make_size},
-    {"_codecs", "encode", make_bytes},
-    {"builtins", "bytes", make_bytes},
-    {"__builtin__", "bytes", make_bytes},
-    {"builtins", "bytearray", make_bytes},
-    {"__builtin__", "bytearray", make_bytes},
-    {"builtins", "set", make_set},
-    {"__builtin__", "set", make_set},
-    {"builtins", "frozenset", make_set},
-    {"__builtin__", "frozenset", make_set},
+    {"collections", "OrderedDict", make_dict, PICKLE_DICT, 0},
+    {"collections", "Counter", make_dict, PICKLE_DICT, 0},
+    {"collections", "defaultdict", make_dict, PICKLE_DICT, 1},
+    {"torch", "Size", make_list, PICKLE_TUPLE, 0},
+    {"_codecs", "encode", make_bytes, PICKLE_BYTES, 0},
+    {"builtins", "bytes", make_bytes, PICKLE_BYTES, 0},
+    {"__builtin__", "bytes", make_bytes, PICKLE_BYTES, 0},
+    {"builtins", "bytearray", make_bytes, PICKLE_BYTES, 0},
+    {"__builtin__", "bytearray", make_bytes, PICKLE_BYTES, 0},
+    {"builtins", "set", make_list, PICKLE_SET, 0},
+    {"__builtin__", "set", make_list, PICKLE_SET, 0},
+    {"builtins", "frozenset", make_list, PICKLE_SET, 0},
+    {"__builtin__", "frozenset", make_list, PICKLE_SET, 0},
 };
 
 grail_status pickle_new_call(pickle *p, pickle_value *function, pickle_value *arguments,
@@ -248,7 +232,7 @@ grail_status pickle_new_call(pickle *p, pickle_value *function, pickle_value *ar
     }
     for (size_t i = 0; i < sizeof known_calls / sizeof known_calls[0]; i++) {
         if (pickle_is_global(function, known_calls[i].module, known_calls[i].name)) {
-            return known_calls[i].make(p, arguments, out);
+            return known_calls[i].make(p, &known_calls[i], arguments, out);
         }
     }
     pickle_value *call = NULL;

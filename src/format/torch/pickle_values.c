@@ -144,16 +144,11 @@ static grail_status measure(pickle_value *value, int depth)
 {
     int highest = 0;
     value->height = WALKING;
-    grail_status status = depth > PICKLE_DEEPEST ? GRAIL_ERROR_FORMAT : GRAIL_OK;
-    if (status == GRAIL_OK) {
-        status = measure_parts(value, depth, &highest);
-        if (status != GRAIL_OK) {
-            return status;
-        }
-        status = highest >= PICKLE_DEEPEST ? GRAIL_ERROR_FORMAT : GRAIL_OK;
+    if (depth <= PICKLE_DEEPEST) {
+        CHECK(measure_parts(value, depth, &highest));
     }
-    if (status != GRAIL_OK) {
-        return error_set(status, "nests deeper than %d levels", PICKLE_DEEPEST);
+    if (depth > PICKLE_DEEPEST || highest >= PICKLE_DEEPEST) {
+        return error_set(GRAIL_ERROR_FORMAT, "nests deeper than %d levels", PICKLE_DEEPEST);
     }
     value->height = highest + 1;
     return GRAIL_OK;

@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static bool is_zip(const void *bytes, size_t size)
-{
-    return size >= 4 && memcmp(bytes, "PK\x03\x04", 4) == 0;
-}
-
 /* Before the legacy format, torch wrote tar archives. */
 static grail_status refuse_other(const void *bytes, size_t size)
 {
@@ -22,7 +17,7 @@ static grail_status refuse_other(const void *bytes, size_t size)
 
 static grail_status read_file(torch_file *file)
 {
-    if (is_zip(file->list->bytes, file->list->size)) {
+    if (file->list->size >= 4 && memcmp(file->list->bytes, "PK\x03\x04", 4) == 0) {
         CHECK(torch_read_zip(file));
     } else if (torch_is_legacy(file->list->bytes, file->list->size)) {
         CHECK(torch_read_legacy(file));

@@ -203,30 +203,24 @@ static grail_status copy_strided(torch_file *file, const torch_pending *pending,
     return GRAIL_OK;
 }
 
-static grail_status load_pending(torch_file *file, const torch_pending *pending)
+static grail_status load_pending(torch_file *file, const torch_pending *pending, tensor_view *view)
 {
-    grail_status status = GRAIL_OK;
-    tensor_view *view = &file->list->tensors[pending->tensor];
     if (pending->storage->data == NULL) {
-        TRY(inflate_storage(file, pending->storage));
+        CHECK(inflate_storage(file, pending->storage));
     }
-    if (is_contiguous(&pending->layout)) {
-        view->data = first_byte(&pending->layout, pending->storage);
-    } else {
-        TRY(copy_strided(file, pending, view));
+    if (!is_contiguous(&pending->layout)) {
+        return copy_strided(file, pending, view);
     }
-out:
-    if (status != GRAIL_OK) {
-        error_prefix("tensor '%s'", view->name);
-    }
-    return status;
+    view->data = first_byte(&pending->layout, pending->storage);
+    return GRAIL_OK;
 }
 
 grail_status torch_load(tensor_file *list)
 {
     torch_file *file = list->parts;
     for (int64_t i = 0; i < file->pending_count; i++) {
-        CHECK(load_pending(file, &file->pending[i]));
+        tensor_view *view = &list->tensors[file->pending[i].tensor];
+        CHECK(error_in(load_pending(file, &file->pending[i], view), "tensor '%s'", view->name));
     }
     file->pending_count = 0;
     return GRAIL_OK;

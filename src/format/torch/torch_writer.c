@@ -79,7 +79,7 @@ static void take_layout(zip_layout *zip, tensor_writer *writer)
     zip->pieces = NULL;
 }
 
-static grail_status lay_out(tensor_writer *writer, const char *wrapper, int64_t count,
+static grail_status lay_out(tensor_writer *writer, const void *wrapper, int64_t count,
                             const tensor_view tensors[])
 {
     grail_status status = GRAIL_OK;
@@ -96,14 +96,5 @@ out:
 grail_status torch_writer_open(const char *path, const char *wrapper, int64_t count,
                                const tensor_view tensors[], layout_start start, tensor_writer **out)
 {
-    grail_status status = GRAIL_OK;
-    tensor_writer *writer = NULL;
-    TRY(tensor_writer_new(path, &writer));
-    TRY(error_in(lay_out(writer, wrapper, count, tensors), "%s", path));
-    TRY(tensor_writer_open(writer, start));
-    *out = writer;
-    writer = NULL;
-out:
-    tensor_writer_close(writer);
-    return status;
+    return tensor_writer_open(path, lay_out, wrapper, count, tensors, start, out);
 }

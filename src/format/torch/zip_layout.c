@@ -71,19 +71,21 @@ static uint64_t cap(size_t value)
 /* Adds a piece: `size` bytes of the layout from `at` on are written at `begin` of the file. */
 static grail_status add_piece(zip_layout *zip, size_t begin, size_t at, size_t size)
 {
-    const grail_status status =
-        memory_reserve(&zip->pieces, (size_t)zip->piece_count + 1, sizeof zip->pieces[0]);
-    if (status == GRAIL_OK) {
-        zip->pieces[zip->piece_count++] = (layout_piece){.begin = begin, .at = at, .size = size};
-    }
-    return status;
+    CHECK(memory_reserve(&zip->pieces, (size_t)zip->piece_count + 1, sizeof zip->pieces[0]));
+    zip->pieces[zip->piece_count++] = (layout_piece){.begin = begin, .at = at, .size = size};
+    return GRAIL_OK;
 }
 
-/* As add_piece, but leaves out the checksum, which is `crc` bytes after `begin`. */
-static grail_status add_piece_around(zip_layout *zip, size_t begin, size_t at, size_t size,
-                                     size_t crc)
+/* Adds what describes a member. If its content is written later, the checksum, which is `crc` bytes
+ * after `begin`, is left out. */
+static grail_status add_record(zip_layout *zip, const zip_place *member, size_t begin, size_t at,
+                               size_t crc)
 {
+    const size_t size = zip->bytes.size - at;
     const size_t after = crc + CRC_SIZE;
+    if (!member->later) {
+        return add_piece(zip, begin, at, size);
+    }
     CHECK(add_piece(zip, begin, at, crc));
     return add_piece(zip, begin + after, at + after, size - after);
 }
@@ -146,11 +148,8 @@ grail_status zip_layout_add(zip_layout *zip, const char *name, const void *data,
     CHECK(append_header(&zip->bytes, member));
     if (data != NULL) {
         CHECK(buffer_append(&zip->bytes, data, size));
-        CHECK(add_piece(zip, member->header, at, zip->bytes.size - at));
-    } else {
-        CHECK(add_piece_around(zip, member->header, at, zip->bytes.size - at, CRC_IN_HEADER));
     }
-    return GRAIL_OK;
+    return add_record(zip, member, member->header, at, CRC_IN_HEADER);
 }
 
 static grail_status append_entry(buffer *out, const zip_place *member)
@@ -201,12 +200,7 @@ grail_status zip_layout_finish(zip_layout *zip)
         const size_t at = zip->bytes.size;
         member->directory_crc = begin + (at - first) + CRC_IN_ENTRY;
         CHECK(append_entry(&zip->bytes, member));
-        const size_t size = zip->bytes.size - at;
-        if (member->later) {
-            CHECK(add_piece_around(zip, begin + (at - first), at, size, CRC_IN_ENTRY));
-        } else {
-            CHECK(add_piece(zip, begin + (at - first), at, size));
-        }
+        CHECK(add_record(zip, member, begin + (at - first), at, CRC_IN_ENTRY));
     }
     const size_t end = zip->bytes.size;
     CHECK(append_end(&zip->bytes, (size_t)zip->count, begin, end - first));

@@ -272,21 +272,18 @@ static grail_status find_bytes(const zip_reader *zip, const zip_entry *entry, zi
     return GRAIL_OK;
 }
 
+static grail_status check_member(const zip_reader *zip, const zip_entry *entry, zip_member *member)
+{
+    CHECK(check_claims(entry));
+    return find_bytes(zip, entry, member);
+}
+
 static grail_status read_member(const zip_reader *zip, size_t *at, zip_member *member)
 {
-    grail_status status = GRAIL_OK;
     zip_entry entry = {0};
-    TRY(read_entry(zip, at, &entry, member));
-    TRY(copy_name(&entry, &member->name));
-    status = check_claims(&entry);
-    if (status == GRAIL_OK) {
-        status = find_bytes(zip, &entry, member);
-    }
-    if (status != GRAIL_OK) {
-        error_prefix("member '%s'", member->name);
-    }
-out:
-    return status;
+    CHECK(read_entry(zip, at, &entry, member));
+    CHECK(copy_name(&entry, &member->name));
+    return error_in(check_member(zip, &entry, member), "member '%s'", member->name);
 }
 
 static grail_status read_members(zip_reader *zip)
@@ -469,19 +466,19 @@ static grail_status inflate_member(const zip_reader *zip, const zip_member *memb
 grail_status zip_reader_bytes(const zip_reader *zip, const zip_member *member, const void **out,
                               void **owned)
 {
-    grail_status status = GRAIL_OK;
     unsigned char *inflated = NULL;
+    *owned = NULL;
     if (!member->deflated) {
         *out = zip->bytes + member->offset;
-        *owned = NULL;
         return GRAIL_OK;
     }
-    TRY(memory_new_unset(&inflated, member->size, 1));
-    TRY(inflate_member(zip, member, inflated));
+    CHECK(memory_new_unset(&inflated, member->size, 1));
+    const grail_status status = inflate_member(zip, member, inflated);
+    if (status != GRAIL_OK) {
+        memory_free(inflated);
+        return status;
+    }
     *out = inflated;
     *owned = inflated;
-    inflated = NULL;
-out:
-    memory_free(inflated);
-    return status;
+    return GRAIL_OK;
 }

@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+static const char weight_map_key[] = "weight_map";
+
 typedef struct checkpoint_file {
     char *name; /* base name, owned */
     tensor_file *tensors;
@@ -113,17 +115,17 @@ out:
     return status;
 }
 
-static grail_status read_weight_map(const char *path, json_t **out_document, json_t **out_map)
+/* The document of an index; it has a weight map. */
+static grail_status read_index(const char *path, json_t **out)
 {
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
     TRY(json_read_file(path, CHECKPOINT_LARGEST_INDEX, &document));
-    json_t *map = json_object_get(document, "weight_map");
-    if (!json_is_object(map) || json_object_size(map) == 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: \"weight_map\" is missing, empty or not an object", path);
+    if (json_object_size(json_object_get(document, weight_map_key)) == 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing, empty or not an object", path,
+             weight_map_key);
     }
-    *out_map = map; /* borrowed from the document */
-    *out_document = document;
+    *out = document;
     document = NULL;
 out:
     json_decref(document);
@@ -229,9 +231,9 @@ static grail_status open_sharded(checkpoint *c)
     grail_status status = GRAIL_OK;
     char *path = NULL;
     json_t *document = NULL;
-    json_t *weight_map = NULL;
     TRY(path_join(&path, c->directory, c->index_name));
-    TRY(read_weight_map(path, &document, &weight_map));
+    TRY(read_index(path, &document));
+    json_t *weight_map = json_object_get(document, weight_map_key);
     TRY(open_shards(c, weight_map));
     TRY(gather_tensors(c));
     TRY(check_single_places(c));
@@ -268,38 +270,42 @@ out:
     return status;
 }
 
-/* Refuses a shard here, since opening it alone would only report that some tensor is missing. */
-static grail_status refuse_shard(const checkpoint *c, const char *name)
+/* Whether an index of the directory, which need not be there, lists the file. */
+static grail_status is_listed(const checkpoint *c, const char *index, const char *name, bool *out)
 {
-    static const char *const indexes[] = {CHECKPOINT_INDEX_NAME, CHECKPOINT_TORCH_INDEX_NAME};
     grail_status status = GRAIL_OK;
     char *path = NULL;
     json_t *document = NULL;
-    json_t *weight_map = NULL;
     const char *tensor = NULL;
     json_t *file = NULL;
-    for (size_t i = 0; i < sizeof indexes / sizeof indexes[0]; i++) {
-        memory_free(path);
-        path = NULL;
-        TRY(path_join(&path, c->directory, indexes[i]));
-        if (!file_exists(path)) {
-            continue;
-        }
-        json_decref(document);
-        document = NULL;
-        TRY(read_weight_map(path, &document, &weight_map));
-        json_object_foreach (weight_map, tensor, file) {
-            if (json_is_string(file) && strcmp(json_string_value(file), name) == 0) {
-                FAIL(GRAIL_ERROR_ARGUMENT,
-                     "'%s' is one of the shards that %s lists; give the directory '%s'", c->path,
-                     indexes[i], c->directory);
-            }
-        }
+    TRY(path_find(&path, c->directory, index));
+    if (path != NULL) {
+        TRY(read_index(path, &document));
+    }
+    json_t *weight_map = json_object_get(document, weight_map_key);
+    json_object_foreach (weight_map, tensor, file) {
+        *out = *out || (json_is_string(file) && strcmp(json_string_value(file), name) == 0);
     }
 out:
     json_decref(document);
     memory_free(path);
     return status;
+}
+
+/* Refuses a shard here, since opening it alone would only report that some tensor is missing. */
+static grail_status refuse_shard(const checkpoint *c, const char *name)
+{
+    static const char *const indexes[] = {CHECKPOINT_INDEX_NAME, CHECKPOINT_TORCH_INDEX_NAME};
+    for (size_t i = 0; i < sizeof indexes / sizeof indexes[0]; i++) {
+        bool listed = false;
+        CHECK(is_listed(c, indexes[i], name, &listed));
+        if (listed) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "'%s' is one of the shards that %s lists; give the directory '%s'",
+                             c->path, indexes[i], c->directory);
+        }
+    }
+    return GRAIL_OK;
 }
 
 static grail_status check_name(const checkpoint *c, const char *name)

@@ -116,14 +116,11 @@ static grail_status find_usual(const char *directory, char **out, bool *is_index
 {
     grail_status status = GRAIL_OK;
     char *path = NULL;
-    for (size_t i = 0; i < sizeof usual_names / sizeof usual_names[0]; i++) {
-        memory_free(path);
-        path = NULL;
-        TRY(path_join(&path, directory, usual_names[i].name));
-        if (file_exists(path)) {
+    for (size_t i = 0; i < sizeof usual_names / sizeof usual_names[0] && path == NULL; i++) {
+        TRY(path_find(&path, directory, usual_names[i].name));
+        if (path != NULL) {
             TRY(memory_copy_string(out, usual_names[i].name));
             *is_index = usual_names[i].is_index;
-            break;
         }
     }
 out:

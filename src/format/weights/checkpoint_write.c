@@ -142,36 +142,36 @@ static grail_status total_size(const checkpoint *like, const tensor_view shapes[
     return GRAIL_OK;
 }
 
+static grail_status fill_index(const checkpoint *like, const tensor_view shapes[], json_t *document)
+{
+    int64_t total = 0;
+    CHECK(total_size(like, shapes, &total));
+    CHECK(json_put(document, "metadata", json_pack("{s:I}", "total_size", (json_int_t)total)));
+    json_t *map = json_object();
+    CHECK(json_put(document, "weight_map", map));
+    for (int64_t i = 0; i < checkpoint_count(like); i++) {
+        char *name = NULL;
+        if (shapes[i].name != NULL) {
+            CHECK(written_name(like, NULL, checkpoint_file_of(like, i), &name));
+            const grail_status status = json_put(map, shapes[i].name, json_text(name));
+            memory_free(name);
+            CHECK(status);
+        }
+    }
+    return GRAIL_OK;
+}
+
 grail_status checkpoint_written_index(const checkpoint *like, const tensor_view shapes[],
                                       json_t **out)
 {
-    grail_status status = GRAIL_OK;
-    int64_t total = 0;
     json_t *document = json_object();
-    json_t *metadata = json_object();
-    json_t *map = json_object();
-    char *name = NULL;
-    TRY(total_size(like, shapes, &total));
-    TRY(json_put(document, "metadata", json_incref(metadata)));
-    TRY(json_put(metadata, "total_size", json_integer(total)));
-    TRY(json_put(document, "weight_map", json_incref(map)));
-    for (int64_t i = 0; i < checkpoint_count(like); i++) {
-        if (shapes[i].name == NULL) {
-            continue;
-        }
-        memory_free(name);
-        name = NULL;
-        TRY(written_name(like, NULL, checkpoint_file_of(like, i), &name));
-        TRY(json_put(map, shapes[i].name, json_text(name)));
+    const grail_status status = fill_index(like, shapes, document);
+    if (status != GRAIL_OK) {
+        json_decref(document);
+        return status;
     }
     *out = document;
-    document = NULL;
-out:
-    json_decref(document);
-    json_decref(metadata);
-    json_decref(map);
-    memory_free(name);
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
@@ -231,20 +231,18 @@ grail_status checkpoint_writer_get(const checkpoint_writer *writer, const char *
 
 grail_status checkpoint_writer_flush(const checkpoint_writer *writer)
 {
-    grail_status status = GRAIL_OK;
-    for (int f = 0; f < writer->file_count && status == GRAIL_OK; f++) {
-        status = tensor_writer_flush(writer->files[f].writer);
+    for (int f = 0; f < writer->file_count; f++) {
+        CHECK(tensor_writer_flush(writer->files[f].writer));
     }
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status checkpoint_writer_seal(const checkpoint_writer *writer)
 {
-    grail_status status = GRAIL_OK;
-    for (int f = 0; f < writer->file_count && status == GRAIL_OK; f++) {
-        status = tensor_writer_seal(writer->files[f].writer);
+    for (int f = 0; f < writer->file_count; f++) {
+        CHECK(tensor_writer_seal(writer->files[f].writer));
     }
-    return status;
+    return GRAIL_OK;
 }
 
 void checkpoint_writer_close(checkpoint_writer *writer)

@@ -52,32 +52,17 @@ static grail_status place_tensors(tensor_writer *writer, size_t *data_bytes)
 
 static grail_status put_entry(json_t *header, const tensor_slot *tensor)
 {
-    grail_status status = GRAIL_OK;
     json_t *entry = json_object();
-    json_t *shape = json_array(); /* owned by `entry` once put there */
-    json_t *offsets = json_array();
-    TRY(json_put(header, tensor->name, json_incref(entry)));
-    TRY(json_put(entry, "dtype", json_text(grail_dtype_name(tensor->dtype))));
-    TRY(json_put(entry, "shape", json_incref(shape)));
+    CHECK(json_put(header, tensor->name, entry));
+    CHECK(json_put(entry, "dtype", json_text(grail_dtype_name(tensor->dtype))));
+    json_t *shape = json_array();
+    CHECK(json_put(entry, "shape", shape));
     for (int d = 0; d < tensor->rank; d++) {
-        TRY(json_push(shape, json_integer(tensor->shape[d])));
+        CHECK(json_push(shape, json_integer(tensor->shape[d])));
     }
-    TRY(json_put(entry, "data_offsets", json_incref(offsets)));
-    TRY(json_push(offsets, json_integer((json_int_t)tensor->place)));
-    TRY(json_push(offsets, json_integer((json_int_t)(tensor->place + tensor->bytes))));
-out:
-    json_decref(entry);
-    json_decref(shape);
-    json_decref(offsets);
-    return status;
-}
-
-/* transformers refuses files without the "format" entry. */
-static grail_status put_metadata(json_t *header)
-{
-    json_t *metadata = json_object();
-    CHECK(json_put(header, metadata_key, metadata));
-    return json_put(metadata, "format", json_text("pt"));
+    return json_put(entry, "data_offsets",
+                    json_pack("[I, I]", (json_int_t)tensor->place,
+                              (json_int_t)(tensor->place + tensor->bytes)));
 }
 
 static grail_status append_header(buffer *out, const json_t *header)
@@ -100,7 +85,8 @@ static grail_status build_header(tensor_writer *writer)
     if (header == NULL) {
         FAIL(GRAIL_ERROR_MEMORY, "out of memory while building the header");
     }
-    TRY(put_metadata(header));
+    /* transformers refuses files without this entry */
+    TRY(json_put(header, metadata_key, json_pack("{s:o}", "format", json_text("pt"))));
     for (int64_t i = 0; i < writer->count; i++) {
         TRY(put_entry(header, &writer->items[i]));
     }
@@ -112,8 +98,10 @@ out:
 }
 
 /* The length is the seal: every reader refuses a header of length 0. */
-static grail_status lay_out(tensor_writer *writer, int64_t count, const tensor_view tensors[])
+static grail_status lay_out(tensor_writer *writer, const void *nothing, int64_t count,
+                            const tensor_view tensors[])
 {
+    (void)nothing;
     size_t data_bytes = 0;
     CHECK(declare(writer, count, tensors));
     CHECK(place_tensors(writer, &data_bytes));
@@ -138,16 +126,7 @@ static grail_status lay_out(tensor_writer *writer, int64_t count, const tensor_v
 grail_status safetensors_writer_open(const char *path, int64_t count, const tensor_view tensors[],
                                      layout_start start, tensor_writer **out)
 {
-    grail_status status = GRAIL_OK;
-    tensor_writer *writer = NULL;
-    TRY(tensor_writer_new(path, &writer));
-    TRY(error_in(lay_out(writer, count, tensors), "%s", path));
-    TRY(tensor_writer_open(writer, start));
-    *out = writer;
-    writer = NULL;
-out:
-    tensor_writer_close(writer);
-    return status;
+    return tensor_writer_open(path, lay_out, NULL, count, tensors, start, out);
 }
 
 static grail_status write_all(const char *path, int64_t count, const tensor_view tensors[])
