@@ -50,12 +50,17 @@ CPU_CLONES static void scale_row(int64_t count, float factor, float *row)
     }
 }
 
-CPU_CLONES void attention_cap(int64_t count, float cap, float *scores)
+CPU_CLONES static void cap_row(int64_t count, float cap, float *scores)
 {
     const float inverse = 1.0F / cap;
     for (int64_t i = 0; i < count; i++) {
         scores[i] = cap * tanh_f32(scores[i] * inverse);
     }
+}
+
+void attention_cap(int64_t count, float cap, float *scores)
+{
+    cap_row(count, cap, scores);
 }
 
 /* Turns the scores of one query over keys k0 .. k0 + keys - 1 into weights relative to its running

@@ -1,6 +1,7 @@
 /* CPU_CLONES before a function makes gcc compile it for several instruction sets and pick one when
- * the program starts. Contraction to fused operations is off, so every clone gives the same bits.
- * Sanitizers do not survive the resolver, which runs before they are set up. */
+ * the program starts. The function must be static: gcc makes the names of clones visible.
+ * Contraction to fused operations is off, so every clone gives the same bits. Sanitizers do not
+ * survive the resolver, which runs before they are set up. */
 #ifndef GRAIL_BACKEND_CPU_CLONES_H
 #define GRAIL_BACKEND_CPU_CLONES_H
 
