@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES = 3000, NAME_SIZE = 16 };
+enum { NAMES = 3000, NAME_SIZE = 24 };
 
 /* A list of names, with the table that finds them. */
 typedef struct name_list {
