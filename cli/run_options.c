@@ -53,9 +53,8 @@ void run_options_print_notices(const run_options *r)
 int run_options_open(const command *c, run_options *r, const char **sites)
 {
     grail_model_facts facts = {0};
-    const grail_model_options reading = {.settings = r->settings.values,
-                                         .setting_count = r->settings.count,
-                                         .type = r->type};
+    const grail_model_options reading = {
+        .settings = r->settings.values, .setting_count = r->settings.count, .type = r->type};
     grail_status status =
         grail_session_open(r->compress.read.model, &reading, &r->compress.read.session);
     if (status == GRAIL_OK) {

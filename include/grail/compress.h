@@ -277,10 +277,10 @@ typedef struct grail_forecast {
 
 /**
  * Forecasts a run that is open, such as a dry run, for the samples that `options` ask for (the
- * usual number where they do not): operations of the network, of statistics and of solves, divided by the rates
- * that grail_machine_examine measured (its `seconds` above 0). Good to a factor of about two; data
- * that holds fewer samples takes less. Small networks take longer, since their products are far
- * from those rates.
+ * usual number where they do not): operations of the network, of statistics and of solves, divided
+ * by the rates that grail_machine_examine measured (its `seconds` above 0). Good to a factor of
+ * about two; data that holds fewer samples takes less. Small networks take longer, since their
+ * products are far from those rates.
  */
 GRAIL_API grail_status grail_compression_forecast(const grail_compression *compression,
                                                   const grail_compress_options *options,

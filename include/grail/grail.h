@@ -20,12 +20,12 @@
 #include <grail/dtype.h>
 #include <grail/escape.h>
 #include <grail/eval.h>
+#include <grail/gguf.h>
 #include <grail/images.h>
 #include <grail/latency.h>
 #include <grail/machine.h>
 #include <grail/model.h>
 #include <grail/names.h>
-#include <grail/gguf.h>
 #include <grail/onnx.h>
 #include <grail/options.h>
 #include <grail/plan.h>

@@ -53,7 +53,7 @@ static const decoder_family family = {
     .always_biases = true,
     .layer_norms = true,
     .ungated = true,
-    .loaders = {HEADS_DERIVED, HEADS_DERIVED, HEADS_DERIVED},
+    .loaders = {.transformers = HEADS_DERIVED, .vllm = HEADS_DERIVED, .llama_cpp = HEADS_DERIVED},
 };
 
 DECODER(gpt_neox, family, decoder_usual_settings);

@@ -54,7 +54,7 @@ static const decoder_family family = {
     .spare_positions = 2,
     .ungated = true,
     .tied_by_default = true,
-    .loaders = {HEADS_DERIVED, HEADS_DERIVED, HEADS_UNKNOWN},
+    .loaders = {.transformers = HEADS_DERIVED, .vllm = HEADS_DERIVED, .llama_cpp = HEADS_UNKNOWN},
 };
 
 static const char *const settings[] = {"activation_function", NULL};

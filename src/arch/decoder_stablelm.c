@@ -20,7 +20,7 @@ static const decoder_family family = {
     .default_epsilon = 1e-5,
     .default_partial = 0.25,
     .layer_norms = true,
-    .loaders = {HEADS_DERIVED, HEADS_DERIVED, HEADS_DERIVED},
+    .loaders = {.transformers = HEADS_DERIVED, .vllm = HEADS_DERIVED, .llama_cpp = HEADS_DERIVED},
 };
 
 DECODER(stablelm, family, decoder_usual_settings);

@@ -191,8 +191,8 @@ OPERATION(unit_length_gradient, "vvV", (matrix x, matrix dy, matrix dx),
           same_shape(x, dy) && same_shape(x, dx), .m = {x, dy, dx})
 
 /** Per head, P the weights of the softmax and D = sum(dout out) of each row: dV = P^T dOUT,
- * dS = P (dOUT V^T - D) (times the slope of the cap), dQ = scale dS K, dK = scale dS^T Q; dK and dV sum over the query heads
- * that share a key/value head. `out` is what matrix_attention made. */
+ * dS = P (dOUT V^T - D) (times the slope of the cap), dQ = scale dS K, dK = scale dS^T Q; dK and dV
+ * sum over the query heads that share a key/value head. `out` is what matrix_attention made. */
 OPERATION(attention_gradient, "vvvvvVVV",
           (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out, matrix dout,
            matrix dq, matrix dk, matrix dv),

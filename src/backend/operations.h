@@ -41,8 +41,8 @@ typedef struct rope_shape {
     int64_t head_dim;
     int64_t turned; /* the first features of each head, an even number; the others stay */
     double factor;  /* of what is turned */
-    bool backward; /* rotates by the negative angles, which takes a rotation back and gives the
-                      gradient of one */
+    bool backward;  /* rotates by the negative angles, which takes a rotation back and gives the
+                       gradient of one */
     const double *frequency;
 } rope_shape;
 

@@ -9,7 +9,7 @@ static int64_t best_choice(const task_documents *d, const task_document *documen
                            const double *log_likelihoods, bool normalised)
 {
     int64_t best = 0;
-    double most = -INFINITY;
+    double most = -(double)INFINITY;
     for (int64_t i = 0; i < document->count; i++) {
         const int64_t c = document->first + i;
         const double value =
@@ -44,8 +44,8 @@ void task_score_fill(const task_documents *d, const choice_rows *rows,
     *out = (grail_task_score){.documents = d->count,
                               .choices = d->choice_count,
                               .shortened = rows->shortened,
-                              .accuracy_norm = NAN,
-                              .accuracy_norm_error = NAN};
+                              .accuracy_norm = (double)NAN,
+                              .accuracy_norm_error = (double)NAN};
     snprintf(out->name, sizeof out->name, "%s", d->name);
     snprintf(out->data_sha256, sizeof out->data_sha256, "%s", d->hash);
     out->accuracy = share_of_right(d, log_likelihoods, false, &out->accuracy_error);

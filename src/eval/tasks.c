@@ -145,7 +145,7 @@ out:
 static grail_status observe(void *user, int64_t done)
 {
     const task_run *r = user;
-    if (r->observer != NULL && r->observer(r->user, r->done + done, r->total, NAN) != 0) {
+    if (r->observer != NULL && r->observer(r->user, r->done + done, r->total, (double)NAN) != 0) {
         return error_set(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld choices",
                          (long long)(r->done + done), (long long)r->total);
     }

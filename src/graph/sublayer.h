@@ -13,7 +13,8 @@ typedef struct sublayer {
 } sublayer;
 
 /** Whether the nodes around a site are a sublayer of one block: it has one consumer, whose output
- * goes into an Add, straight or through a norm that keeps zeros, and no parameter is shared with other nodes. */
+ * goes into an Add, straight or through a norm that keeps zeros, and no parameter is shared with
+ * other nodes. */
 bool sublayer_of(const graph *g, const site *s, sublayer *out);
 
 /** Takes a sublayer out: what read its output reads its input. Indices of later nodes fall. Its

@@ -369,8 +369,8 @@ static void assert_places_are_checked(matrix v, matrix d)
 /* Every function with shapes, each with one that disagrees. */
 static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matrix narrow_d)
 {
-    const attention_shape attention = {1, 4, 2, 2, 3, 0, false, 1.0, 0.0};     /* 6 columns */
-    const rope_shape rope = {.sequences = 2, .length = 2, .head_dim = 3}; /* 4 rows */
+    const attention_shape attention = {1, 4, 2, 2, 3, 0, false, 1.0, 0.0}; /* 6 columns */
+    const rope_shape rope = {.sequences = 2, .length = 2, .head_dim = 3};  /* 4 rows */
     const rope_shape odd = {.sequences = 2, .length = 2, .head_dim = 4, .turned = 3};
     const rope_shape wide = {.sequences = 2, .length = 2, .head_dim = 2, .turned = 4};
     const conv_shape conv = {1, {2, 2}, {2, 2}, 4, 3, {1, 1, 1, 0, 1}};

@@ -372,8 +372,8 @@ static const char *const bytes_texts[] = {"<s>",
                                           "1",
                                           "2",
                                           "ab",
-                                          "\xc4\xa0"
-                                          "ab",
+                                          ("\xc4\xa0"
+                                           "ab"),
                                           "12",
                                           "[PAD9]"};
 static const int bytes_types[] = {3, 1, 1, 1, 1, 1, 1, 1, 1, 5};
@@ -406,8 +406,8 @@ static void pieces_are_merged_by_their_scores(void **state)
                                         "a",
                                         "b",
                                         "ab",
-                                        "\xe2\x96\x81"
-                                        "a"};
+                                        ("\xe2\x96\x81"
+                                         "a")};
     static const int types[] = {2, 3, 3, 1, 1, 1, 1, 1};
     static const float scores[] = {0, 0, 0, -4, -5, -6, -1, -2};
     const words w = {.kind = "llama",
