@@ -8,6 +8,9 @@
       ways with llama-cpp-python, runs each file and prints a line for each: the tensors by type,
       the perplexity, and how far logits are from grail's. Exits with 1 when a step fails, or when
       the F16 file's logits are not grail's.
+  check_llama_cpp.py file FILE.gguf IDS.npy LOGITS.safetensors
+      runs a file that grail exported; LOGITS are those of `grail logits FILE.gguf`. Exits with 1 when
+      probabilities of a file without quantised weights differ by more than 2e-3
 
 llama.cpp's converter knows tokenizers by a hash. That of an unknown one does not matter here, since
 ids go in, so it is taken for GPT-2's.
@@ -25,6 +28,7 @@ import sys
 import numpy
 
 TOLERANCE = 0.05  # F16 keys and values, activations of Q8_0 in products: not a bug of either side
+PROBABILITY_TOLERANCE = 2e-3  # keys and values in F16
 TYPES = {"Q8_0": 7, "Q6_K": 18, "Q4_K_M": 15, "Q4_0": 2}  # enum llama_ftype
 
 
@@ -132,6 +136,29 @@ def check(options):
     return 1 if failed else 0
 
 
+def probabilities(logits):
+    powers = numpy.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def check_file(options):
+    import safetensors.numpy
+    ids = numpy.load(options.ids)[0]
+    expected = safetensors.numpy.load_file(options.logits)["logits"][0].astype(numpy.float64)
+    saved = quiet()
+    try:
+        logits = run(options.gguf, ids)
+    finally:
+        loud(saved)
+    types = tensor_types(options.gguf)
+    difference = float(numpy.abs(probabilities(logits) - probabilities(expected)).max())
+    same = int((logits.argmax(axis=1) == expected.argmax(axis=1)).sum())
+    print(f"{options.gguf.name:28} {' '.join(f'{n} {kind}' for kind, n in sorted(types.items())):16} perplexity here "
+          f"{perplexity(logits, ids):8.4f}, grail's {perplexity(expected, ids):8.4f}; probabilities differ by {difference:.1e}, "
+          f"{same} of {len(ids)} best tokens are the same")
+    return 1 if difference > PROBABILITY_TOLERANCE and "Q8_0" not in types else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -149,11 +176,16 @@ def main():
     for name in ("llama_cpp", "directory", "ids", "logits", "work"):
         checking.add_argument(name, type=pathlib.Path)
     checking.add_argument("name")
+    exported = commands.add_parser("file")
+    for name in ("gguf", "ids", "logits"):
+        exported.add_argument(name, type=pathlib.Path)
     options = parser.parse_args()
     if options.command == "ids":
         write_ids(options)
     elif options.command == "convert":
         convert(options)
+    elif options.command == "file":
+        sys.exit(check_file(options))
     else:
         sys.exit(check(options))
 
