@@ -43,6 +43,8 @@ typedef struct grail_plan_options {
     grail_number heads_removed;   /* share of all heads to remove, 0 to below 1, with the rest of
                                      the cut on other sites; usual: the budget chooses it */
     int uniform_widths;           /* 1: sites of one kind and size get the same width */
+    int uniform_heads;            /* 1: all sites of heads of one size get the same width, whatever
+                                     those of other kinds get */
     int drop_sublayers;           /* 1: whole sublayers may go (with uniform_widths: whole blocks),
                                      in a search or by errors */
     int tries;                    /* of a search; 0 = 48 */

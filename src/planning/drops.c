@@ -69,7 +69,7 @@ static void find_choices(drop_space *d)
     for (int i = 0; i < site_count(d); i++) {
         const site *s = site_at(request, i);
         const bool is_one = sublayer_of(request->graph, s, &found);
-        const bool uniform = d->widths->uniform_widths;
+        const bool uniform = d->widths->sharing == SHARE_ALL;
         d->sublayers += is_one ? 1 : 0;
         d->choice_of[i] = GRAPH_NONE;
         if (!is_one || d->widths->slot_of[i] == GRAPH_NONE ||
@@ -121,11 +121,11 @@ grail_status drop_space_init(const width_space *widths, const loss_curve *curves
     if (d->count == 0) {
         return error_about(error_set(GRAIL_ERROR_ARGUMENT,
                                      "none of the sites that may be cut is alone in a sublayer%s",
-                                     widths->uniform_widths
+                                     widths->sharing == SHARE_ALL
                                          ? " of a block that can go with all of them; let more "
                                            "kinds of sites be cut, or widths differ"
                                          : ""),
-                           widths->uniform_widths ? "kinds uniform_widths" : "kinds");
+                           widths->sharing == SHARE_ALL ? "kinds uniform_widths" : "kinds");
     }
     sort_choices(d);
     return GRAIL_OK;

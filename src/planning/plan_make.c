@@ -48,6 +48,10 @@ static const grail_option fields[] = {
      .only_with = LIMITS_GIVEN,
      .help = "give all sites of one kind the same width, as stock loaders want; only the split "
              "between kinds is chosen"},
+    {FIELD(uniform_heads), .type = GRAIL_OPTION_FLAG, .name = "uniform-heads",
+     .only_with = LIMITS_GIVEN,
+     .help = "give all layers the same heads, and FFNs widths of their own: the form of different "
+             "widths that most loaders take"},
     {FIELD(drop_sublayers), .type = GRAIL_OPTION_FLAG,
      .name = "drop-sublayers", .only_with = LIMITS_GIVEN,
      .help = "let whole attentions and FFNs go where that is better, with uniform widths whole "
@@ -232,6 +236,11 @@ static bool may_drop(const making *m)
     return m->options->drop_sublayers != 0 && measures(m->budget);
 }
 
+static width_sharing sharing_of(const grail_plan_options *o)
+{
+    return o->uniform_widths != 0 ? SHARE_ALL : o->uniform_heads != 0 ? SHARE_HEADS : SHARE_NONE;
+}
+
 static grail_status read_choices(making *m)
 {
     int limited = 0;
@@ -264,13 +273,13 @@ static grail_status read_choices(making *m)
             "search and error",
             budget_names[budget]);
     }
-    if (budget == BUDGET_SLIMGPT && o->uniform_widths != 0) {
+    if (budget == BUDGET_SLIMGPT && sharing_of(o) != SHARE_NONE) {
         return error_about(
             error_set(
                 GRAIL_ERROR_ARGUMENT,
                 "the budget 'slimgpt' gives every depth its own width; let widths differ, or use "
                 "another budget"),
-            "uniform_widths budget");
+            o->uniform_widths != 0 ? "uniform_widths budget" : "uniform_heads budget");
     }
     CHECK(
         option_about("heads_removed", check_heads_removed(o->heads_removed, (budget_kind)budget)));
@@ -465,8 +474,8 @@ grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out
     TRY(open_request(&m));
     TRY(find_limit(&m, &limit));
     TRY(collect_curves(&m));
-    TRY(width_space_init(m.request, m.curves, m.limited, limit, m.may_cut,
-                         options->uniform_widths != 0, m.compress.cut.align, &m.space));
+    TRY(width_space_init(m.request, m.curves, m.limited, limit, m.may_cut, sharing_of(options),
+                         m.compress.cut.align, &m.space));
     TRY(choose_widths(&m));
     TRY(finish(&m, began, p));
     *out = p;

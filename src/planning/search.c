@@ -158,7 +158,8 @@ static bool can_use(const width_space *space, int opening)
         heads = heads || space->of_heads[i];
         others = others || !space->of_heads[i];
     }
-    return (!split || (heads && others)) && (formula != FORMULA_DEPTH || !space->uniform_widths) &&
+    return (!split || (heads && others)) &&
+           (formula != FORMULA_DEPTH || space->sharing == SHARE_NONE) &&
            (formula != FORMULA_SCORES || width_space_has_scores(space));
 }
 

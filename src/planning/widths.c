@@ -113,6 +113,11 @@ static grail_status copy_scores(int64_t units, const double *from, allocation_si
     return GRAIL_OK;
 }
 
+static bool shares_width(const width_space *s, site_kind kind)
+{
+    return s->sharing == SHARE_ALL || (s->sharing == SHARE_HEADS && kind == SITE_HEADS);
+}
+
 static grail_status make_slots(width_space *s, const loss_curve *curves, const bool *may_cut)
 {
     const int sites = s->request->sites->list.count;
@@ -124,7 +129,8 @@ static grail_status make_slots(width_space *s, const loss_curve *curves, const b
         if (!may_cut[site_at(s->request, i)->kind]) {
             continue;
         }
-        s->slot_of[i] = s->uniform_widths ? slot_of_twin(s, i) : GRAPH_NONE;
+        s->slot_of[i] =
+            shares_width(s, site_at(s->request, i)->kind) ? slot_of_twin(s, i) : GRAPH_NONE;
         if (s->slot_of[i] == GRAPH_NONE) {
             CHECK(add_slot(s, i));
         }
@@ -198,17 +204,14 @@ static grail_status check_limit(const width_space *s, int64_t *widths, int64_t *
 
 grail_status width_space_init(const compression_request *request, const loss_curve *curves,
                               limit_kind limited, double limit, const bool *may_cut,
-                              bool uniform_widths, int64_t align, width_space *s)
+                              width_sharing sharing, int64_t align, width_space *s)
 {
     grail_status status = GRAIL_OK;
     int64_t *widths = NULL;
     int64_t *kept = NULL;
     const size_t sites = (size_t)request->sites->list.count;
-    *s = (width_space){.request = request,
-                       .limited = limited,
-                       .limit = limit,
-                       .align = align,
-                       .uniform_widths = uniform_widths};
+    *s = (width_space){
+        .request = request, .limited = limited, .limit = limit, .align = align, .sharing = sharing};
     TRY(make_slots(s, curves, may_cut));
     if (s->slot_count == 0) {
         FAIL(GRAIL_ERROR_ARGUMENT, "the model has no site of the kinds that may be cut");

@@ -13,6 +13,9 @@ typedef enum limit_kind {
     LIMIT_KINDS
 } limit_kind;
 
+/** Which sites of one kind and size must get the same width. */
+typedef enum width_sharing { SHARE_NONE, SHARE_HEADS, SHARE_ALL } width_sharing;
+
 /** What the sites of a request may become. A slot is a site, or all sites of one kind and size
  * where these must get the same width. */
 typedef struct width_space {
@@ -25,7 +28,7 @@ typedef struct width_space {
     allocation_site *slots; /* [slot_count]; errors and scores belong to the space */
     bool *of_heads;         /* [slot_count] */
     int slot_count;
-    bool uniform_widths;
+    width_sharing sharing;
     double fixed; /* cost of what is outside the slots, when costs are linear */
 } width_space;
 
@@ -42,7 +45,8 @@ grail_status widths_cost(const compression_request *request, limit_kind limited,
  * the sites can reach. width_space_fini frees, even after a failure. */
 grail_status width_space_init(const compression_request *request, const loss_curve *curves,
                               limit_kind limited, double limit, const bool *may_cut,
-                              bool uniform_widths, int64_t align, width_space *s) GRAIL_MUST_CHECK;
+                              width_sharing sharing, int64_t align,
+                              width_space *s) GRAIL_MUST_CHECK;
 /** Whether FLAP's scores are known for all slots: they are not for channels. */
 bool width_space_has_scores(const width_space *s);
 void width_space_fini(width_space *s); /* works on a zeroed one */

@@ -279,6 +279,27 @@ static void uniform_widths_are_one_for_each_kind(void **state)
     lab_close(&l);
 }
 
+static void uniform_heads_let_ffns_alone_differ(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_plan_options options = plan_for(&run, "error", 0.7);
+    options.uniform_heads = 1;
+    options.compress.cut.align = 1;
+    grail_plan *p = made(&options);
+    json_t *document = document_of(p);
+    assert_int_equal(kept_of(document, 2), kept_of(document, 0)); /* heads, ffn, heads, ffn */
+    assert_int_not_equal(kept_of(document, 3), kept_of(document, 1));
+    json_decref(document);
+    grail_plan_free(p);
+    options.budget = "slimgpt";
+    assert_int_equal(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT);
+    assert_string_equal(grail_error_fields(), "uniform_heads budget");
+    lab_close(&l);
+}
+
 /* What one more step of all sites of a kind costs; huge where they keep everything. */
 static double step_cost(const grail_site_list *sites, const json_t *document, const char *kind,
                         int64_t align)
@@ -451,6 +472,7 @@ int main(void)
         cmocka_unit_test(a_search_heals_no_trial),
         cmocka_unit_test(a_search_repeats_and_ends_when_told),
         cmocka_unit_test(uniform_widths_are_one_for_each_kind),
+        cmocka_unit_test(uniform_heads_let_ffns_alone_differ),
         cmocka_unit_test(uniform_widths_are_as_near_to_the_limit_as_their_steps_allow),
         cmocka_unit_test(the_least_error_spares_what_matters),
         cmocka_unit_test(image_networks_have_plans_too),
