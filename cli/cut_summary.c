@@ -288,9 +288,10 @@ void cut_summary_print_loaders(const grail_compression *c)
         all = all && loads != 0;
     }
     if (!all && widths_differ(c) && grail_compression_totals_get(c).dense.reads_images == 0) {
-        print_out(
-            "  the same width in all layers would load: one number for --sparsity, or a limit "
-            "with --uniform-widths\n");
+        print_out("  more of them load FFNs that alone differ: a limit with --uniform-heads; the "
+                  "same width "
+                  "in all layers would load: one number for --sparsity, or a limit with "
+                  "--uniform-widths\n");
     }
 }
 

@@ -117,8 +117,9 @@ limit_watch limit_watch_init(const limit_options *l, grail_session *session, boo
 void limit_watch_note(limit_watch *w)
 {
     if (w->differ) {
-        print_error("grail: note: layers get widths of their own, which no stock loader of "
-                    "language models opens; --uniform-widths gives all layers the same\n");
+        print_error("grail: note: layers get widths of their own, which some loaders of language "
+                    "models open for some families; --uniform-heads lets FFNs alone differ, which "
+                    "more of them open, --uniform-widths gives all layers the same\n");
     }
     w->differ = false;
 }

@@ -4,6 +4,7 @@
 #ifndef GRAIL_ARCH_ARCHITECTURE_H
 #define GRAIL_ARCH_ARCHITECTURE_H
 
+#include "base/buffer.h"
 #include "base/json.h"
 #include "format/weights/checkpoint.h"
 #include "graph/graph.h"
@@ -82,6 +83,11 @@ struct architecture {
      * network that reads images all but the last, which is that of the weights file. */
     grail_status (*judge_loaders)(const architecture *self, const json_t *config,
                                   const graph *narrowed, loader_verdict *verdicts);
+    /** What a loader needs of a result besides weights and configuration, as written by
+     * describe_narrowed: the name of a file (static), and its content; *name stays NULL where none
+     * does, and so may the slot. */
+    grail_status (*loader_file)(const architecture *self, const json_t *config,
+                                const graph *narrowed, const char **name, buffer *content);
     /** The name in the result of a tensor of the dense network where blocks are left out:
      * numbers[blocks] has the new number of each, GRAPH_NONE for one that is left out. *out is
      * owned; NULL: so is the tensor. The slot is NULL where checkpoints cannot describe a network

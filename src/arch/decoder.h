@@ -79,8 +79,10 @@ typedef struct decoder_family {
     const decoder_name *names; /* ends with a part NULL; those that are missing are called so */
     const char *qkv, *gate_up; /* tensors of a layer with q, k and v one after another, and gate and
                                   up; NULL: each is a tensor of its own */
-    const char *layers;        /* before a layer's number; NULL: "model.layers." */
-    const char *prefix;        /* of all names, which files of the bare network lack; NULL: none */
+    const char *classes; /* how names of transformers' classes begin, where modeling_grail.py builds
+                            layers of different widths with them; NULL: it does not */
+    const char *layers;  /* before a layer's number; NULL: "model.layers." */
+    const char *prefix;  /* of all names, which files of the bare network lack; NULL: none */
     /** Reads what only this family's configuration says; NULL: nothing. */
     grail_status (*read)(const char *source, const json_t *json, decoder_config *c);
     int64_t default_kv_heads; /* if config.json does not state it; 0 = as many as query heads */
@@ -175,6 +177,11 @@ grail_status decoder_require(const char *source, const json_t *json, const char 
 grail_status decoder_read_cap(const char *source, const json_t *json, const char *key,
                               double fallback, double *out) GRAIL_MUST_CHECK;
 
+/** Whether "model_type" is this one. */
+bool decoder_config_is(const json_t *config, const char *type);
+/** Whether the heads of a configuration divide its hidden width. */
+bool decoder_heads_fill(const json_t *config, const decoder_keys *keys);
+
 /* -- where parameters lie (decoder_places.c) --------------------------------------------------- */
 
 /** PART.KIND or LAYERS + layer.PART.KIND. */
@@ -199,6 +206,8 @@ grail_status decoder_describe_narrowed(const architecture *self, const graph *na
                                        json_t *config);
 grail_status decoder_judge_loaders(const architecture *self, const json_t *config,
                                    const graph *narrowed, loader_verdict *verdicts);
+grail_status decoder_loader_file(const architecture *self, const json_t *config,
+                                 const graph *narrowed, const char **name, buffer *content);
 grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *numbers, char **out);
 
 /** Defines architecture_NAME of the family with this row; NAME is its "model_type", `keys` what may
@@ -211,6 +220,7 @@ grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *nu
                                               .build = decoder_build,                              \
                                               .describe_narrowed = decoder_describe_narrowed,      \
                                               .judge_loaders = decoder_judge_loaders,              \
+                                              .loader_file = decoder_loader_file,                  \
                                               .rename_tensor = decoder_rename_tensor,              \
                                               .context = decoder_context,                          \
                                               .outside = decoder_outside}

@@ -1,6 +1,7 @@
 /* Reading a decoder's config.json. Limits keep products of sizes far from overflow. */
 #include "arch/activation_names.h"
 #include "arch/decoder.h"
+#include "arch/decoder_layers.h"
 #include "arch/decoder_types.h"
 
 #include <math.h>
@@ -146,16 +147,12 @@ static grail_status check_layer(const char *source, int64_t index, const decoder
     return GRAIL_OK;
 }
 
-/* "per_layer_config": {"3": {"intermediate_size": 64}} overrides single layers. grail writes it
- * when widths differ between layers; transformers 5.14 stores it, too. */
 static grail_status read_layer(const char *source, const json_t *json, const decoder_layer *common,
                                int64_t index, decoder_config *c)
 {
-    char key[24];
     const decoder_keys *keys = c->family->keys;
     decoder_layer *layer = &c->layer[index];
-    snprintf(key, sizeof key, "%lld", (long long)index);
-    const json_t *own = json_object_get(json_object_get(json, "per_layer_config"), key);
+    const json_t *own = decoder_layer_entry(json, index);
     CHECK(get_size_from(source, own, keys->intermediate, common->intermediate, 0,
                         &layer->intermediate));
     CHECK(get_size_from(source, own, keys->heads, common->heads, 0, &layer->heads));
@@ -163,6 +160,7 @@ static grail_status read_layer(const char *source, const json_t *json, const dec
     if (keys->kv_heads != NULL) {
         CHECK(get_size_from(source, own, keys->kv_heads, common->kv_heads, 0, &layer->kv_heads));
     }
+    CHECK(decoder_layer_skip(source, own, layer));
     CHECK(decoder_type_read(source, json, index, c));
     return check_layer(source, index, layer);
 }
@@ -212,6 +210,7 @@ static grail_status read_layers(const char *source, const json_t *json, decoder_
     decoder_layer common = {0};
     CHECK(read_intermediate(source, json, c, &common.intermediate));
     CHECK(read_heads(source, json, c, &common));
+    CHECK(decoder_layers_check(source, json, c->layers));
     CHECK(memory_new(&c->layer, (size_t)c->layers, sizeof c->layer[0]));
     for (int64_t i = 0; i < c->layers; i++) {
         CHECK(read_layer(source, json, &common, i, c));

@@ -4,6 +4,7 @@
 static const decoder_family family = {
     .place = decoder_place_plain,
     .keys = &decoder_usual_keys,
+    .classes = "Llama",
     .default_context = 2048,
     .reads_attention_bias = true,
     .reads_mlp_bias = true,

@@ -76,6 +76,18 @@ bool decoder_is_uniform(const graph *g)
     return !decoder_lacks_sublayers(g);
 }
 
+bool decoder_heads_are_uniform(const graph *g)
+{
+    const decoder_widths common = decoder_common_widths(g);
+    bool same = true;
+    for (int layer = 0; layer < g->block_count; layer++) {
+        const decoder_widths own = decoder_widths_of(g, layer);
+        same = same &&
+               (own.heads == 0 || (own.heads == common.heads && own.kv_heads == common.kv_heads));
+    }
+    return same;
+}
+
 int decoder_count_layers(const graph *g, int64_t end)
 {
     int count = 0;

@@ -21,6 +21,8 @@ int64_t decoder_head_dim(const graph *g);
 bool decoder_lacks_sublayers(const graph *g);
 /** Whether all layers that are not left out have both, and the same widths. */
 bool decoder_is_uniform(const graph *g);
+/** Whether all layers that have attention have the same numbers of heads. */
+bool decoder_heads_are_uniform(const graph *g);
 /** Layers before `end` that are not left out. */
 int decoder_count_layers(const graph *g, int64_t end);
 

@@ -31,6 +31,21 @@ const gguf_family *gguf_family_named(const char *name)
     return NULL;
 }
 
+const gguf_family *gguf_family_for(const char *model_type, bool uniform, bool heads_fill)
+{
+    static const char *const in_pairs[] = {"llama", "mistral", "qwen2"};
+    if (uniform &&
+        (strcmp(model_type, "qwen3") == 0 || (strcmp(model_type, "qwen2") == 0 && heads_fill))) {
+        return gguf_family_named(model_type);
+    }
+    for (size_t i = 0; i < sizeof in_pairs / sizeof in_pairs[0]; i++) {
+        if (strcmp(model_type, in_pairs[i]) == 0) {
+            return gguf_family_named(uniform ? "llama" : "deci");
+        }
+    }
+    return NULL;
+}
+
 grail_status gguf_family_find(const checkpoint *weights, const gguf_family **out)
 {
     grail_status status = GRAIL_OK;

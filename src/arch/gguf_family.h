@@ -21,6 +21,11 @@ grail_status gguf_family_find(const checkpoint *weights, const gguf_family **out
 /** The family of that name in GGUF; NULL without one. */
 const gguf_family *gguf_family_named(const char *name);
 
+/** The family as which a network of this "model_type" is written: one whose layers differ, or a
+ * qwen2 whose heads do not fill the hidden width, as one that turns rows in pairs and takes biases.
+ * NULL where there is none. */
+const gguf_family *gguf_family_for(const char *model_type, bool uniform, bool heads_fill);
+
 /** key <- "FAMILY.NAME". */
 void gguf_family_key(const gguf_family *family, const char *name, char key[GGUF_KEY_SIZE]);
 

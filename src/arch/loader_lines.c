@@ -41,6 +41,14 @@ void loader_lines_pretrained(const char *class_name, loader_verdict *v)
               class_name);
 }
 
+void loader_lines_trusted(const char *class_name, loader_verdict *v)
+{
+    set_lines(v,
+              "import transformers\nmodel = transformers.%s.from_pretrained(\"DIR\", "
+              "trust_remote_code=True)\n",
+              class_name);
+}
+
 void loader_lines_saved_class(const json_t *config, loader_verdict *v)
 {
     const json_t *saved_by = json_array_get(json_object_get(config, "architectures"), 0);

@@ -9,7 +9,10 @@
 /** from_pretrained of a class of transformers. */
 void loader_lines_pretrained(const char *class_name, loader_verdict *v);
 
-/** The same of the class that the configuration says has saved the network; none without. */
+/** The same of a class that comes with the result. */
+void loader_lines_trusted(const char *class_name, loader_verdict *v);
+
+/** from_pretrained of the class that the configuration says has saved the network; none without. */
 void loader_lines_saved_class(const json_t *config, loader_verdict *v);
 
 /** create_model of a directory as timm saves one. */

@@ -50,26 +50,18 @@ static grail_status refuse_shape(const grail_model *m, const char *why)
                      checkpoint_path(m->checkpoint), why);
 }
 
-/* A qwen2 whose heads do not fill the hidden width, or whose layers differ, is written as the
- * family that turns rows in pairs and takes biases. */
 static grail_status choose_family(exporting *e)
 {
     const graph *g = e->m->graph;
     const decoder_widths w = decoder_common_widths(g);
-    const char *type = e->m->architecture->name;
     const json_int_t hidden = json_integer_value(json_object_get(e->m->config, "hidden_size"));
-    const bool fills = w.heads * decoder_head_dim(g) == hidden;
-    const bool uniform = decoder_is_uniform(g);
-    const bool norms_heads = strcmp(type, "qwen3") == 0;
     if (decoder_lacks_sublayers(g)) {
         return refuse_shape(e->m, "layers lack their attention or FFN");
     }
-    if (norms_heads && !uniform) {
-        return refuse_shape(e->m, "the layers of a qwen3 have different widths");
-    }
-    const bool keeps = norms_heads || (strcmp(type, "qwen2") == 0 && uniform && fills);
-    e->family = gguf_family_named(keeps ? type : uniform ? "llama" : "deci");
-    return GRAIL_OK;
+    e->family = gguf_family_for(e->m->architecture->name, decoder_is_uniform(g),
+                                w.heads * decoder_head_dim(g) == hidden);
+    return e->family != NULL ? GRAIL_OK
+                             : refuse_shape(e->m, "the layers of a qwen3 have different widths");
 }
 
 static grail_status choose_type(const grail_gguf_options *options, exporting *e)
@@ -357,12 +349,7 @@ static grail_status check_kind(const grail_model *m)
                          "as ONNX",
                          checkpoint_path(m->checkpoint));
     }
-    static const char *const known[] = {"llama", "mistral", "qwen2", "qwen3"};
-    bool is_known = false;
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        is_known = is_known || strcmp(m->architecture->name, known[i]) == 0;
-    }
-    if (!is_known) {
+    if (gguf_family_for(m->architecture->name, true, true) == NULL) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,
             "%s: a %s is not written as GGUF, only llama, mistral, qwen2 and qwen3; use "

@@ -109,8 +109,13 @@ says '    model = transformers.ViTForImageClassification.from_pretrained("DIR")'
 sed -i 's/"ViTForImageClassification"/"ViT(); import os; os.abort"/' vit/config.json
 runs "$grail" compress vit -o vit-hostile "${plain[@]}"
 ! grep -q "import os" vit-hostile/README.md || fail "prints what the configuration says as lines"
-runs "$grail" compress model -o uneven --calib ids.npy --sparsity ffn=0.5,model.layers.0.mlp.down_proj=0.25 --quiet
-! grep -q "In Python" uneven/README.md || fail "gives lines for a class that does not load it"
+uneven=("${plain[@]}" --sparsity ffn=0.5,model.layers.0.mlp.down_proj=0.25)
+runs "$grail" compress "$source_dir/tests/golden/models/gemma" -o uneven-gemma "${uneven[@]}"
+! grep -q "In Python" uneven-gemma/README.md || fail "gives lines for a class that does not load it"
+[[ ! -e uneven-gemma/modeling_grail.py ]] || fail "brings classes of a family that has none"
+runs "$grail" compress model -o uneven "${uneven[@]}"
+says '    model = transformers.AutoModelForCausalLM.from_pretrained("DIR", trust_remote_code=True)' uneven/README.md
+says "from transformers.models.llama.modeling_llama import (" uneven/modeling_grail.py
 
 check "it and the summary count the fits whose weights stayed"
 command -v python3 >/dev/null && python3 - <<'END'

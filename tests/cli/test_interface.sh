@@ -213,7 +213,7 @@ widths ffn=0.3 "heads 160-160 x4,ffn 480-384 x4" --align 128
 widths ffn=0.3 "heads 160-160 x4,ffn 480-320 x4" --align auto
 widths ffn=0.3 "heads 160-160 x4,ffn 480-320 x4"
 
-check "a plan with other widths in each layer: no stock loader, but grail opens it"
+check "a plan with other widths in each layer: the result brings classes that open it"
 cat >plan.json <<END
 {"grail_plan": 1, "sites": [
     {"site": "model.layers.0.mlp.down_proj", "kept": 40},
@@ -221,7 +221,10 @@ cat >plan.json <<END
     {"site": "model.layers.1.self_attn.o_proj", "kept": 3}]}
 END
 runs "${compress[@]}" -o out --plan plan.json
-(($(grep -c '^  \(transformers\|vLLM\|llama.cpp\) *no ' stdout) == 3)) || { show; fail "the verdicts on the loaders are wrong"; }
+says "  transformers  yes  version 4.57 or newer, with trust_remote_code=True" stdout
+says "  vLLM          no   the layers have different numbers of heads" stdout
+says "  llama.cpp     yes  as a GGUF file that grail export writes (deci)" stdout
+says "class GrailLlamaForCausalLM(LlamaForCausalLM):" out/modeling_grail.py
 says "ffn   60 of 80 units kept" stdout
 says "heads 3 of 4 units kept" stdout
 runs "$grail" eval out --data ids.npy
@@ -231,7 +234,10 @@ check "its plan.json repeats the run"
 runs "${compress[@]}" -o again --plan out/plan.json
 cmp out/model.safetensors again/model.safetensors
 check "a narrowed model can be narrowed again"
+cp out/modeling_grail.py classes.py
+echo "raise SystemExit" >>out/modeling_grail.py # what came with the model is not taken over
 runs "$grail" compress out -o twice --calib ids.npy --sparsity ffn=0.25 --align 1
+cmp twice/modeling_grail.py classes.py
 runs "$grail" eval twice --data ids.npy
 rm -r out again twice
 

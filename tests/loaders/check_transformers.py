@@ -3,13 +3,19 @@
 
   check_transformers.py ids DIRECTORY IDS.npy [--sequences N] [--length T] [--seed S]
       writes random token ids that suit the directory's vocabulary, int32 [N, T]
+  check_transformers.py text-ids DIRECTORY TEXT IDS.npy [--sequences N] [--length T]
+      writes the first N windows of T tokens of a text, in the directory's own tokenizer
+  check_transformers.py perplexity DIRECTORY IDS.npy EVAL.json
+      measures it in f32 on windows of ids, and compares with what grail eval --json said; exits with
+      1 when they differ by more than 1e-4 of it
   check_transformers.py check --case DIRECTORY IDS.npy LOGITS.safetensors [--case ...]
       loads each directory in f32 and compares with the tensor "logits" F32 [N, T, vocabulary];
       exits with 1 unless every case passes
 
 A case fails when the directory does not load, when a tensor is missing, left over or of another
 shape than the configuration says, when a logit differs by more than the tolerance, or when
-generate() fails. Where report.json says that the stock class does not load the directory, it fails
+generate() gives other tokens with a dynamic cache, a static one or none. A directory that brings
+classes of its own ("auto_map") is opened with trust_remote_code. Where report.json says that the stock class does not load the directory, it fails
 unless one of these happens.
 Run by hand, against the transformers release that users have; run.sh makes the cases.
 """
@@ -32,13 +38,52 @@ def write_ids(options):
     numpy.save(options.output, ids.astype(numpy.int32))
 
 
+def write_text_ids(options):
+    import transformers
+    tokenizer = transformers.AutoTokenizer.from_pretrained(options.directory)
+    text = options.text.read_text(encoding="utf-8")
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    count = options.sequences * options.length
+    numpy.save(options.output, numpy.array(ids[:count], numpy.int32).reshape(-1, options.length))
+
+
+def perplexity(options):
+    import torch
+    model, complaints = load(options.directory)
+    losses = []
+    for ids in torch.from_numpy(numpy.load(options.ids).astype(numpy.int64)):
+        with torch.no_grad():
+            logits = model(ids[None]).logits[0, :-1]
+        losses.append(torch.nn.functional.cross_entropy(logits, ids[1:]).double())
+    own = torch.stack(losses).mean().exp().item()
+    grail = json.loads(options.evaluation.read_text(encoding="utf-8"))["perplexity"]
+    wrong = complaints or ("" if abs(own - grail) < 1e-4 * grail else "they differ")
+    print(f"{options.directory.name}: {type(model).__name__}, {model.num_parameters()} parameters, "
+          f"perplexity {own:.6f}, grail {grail:.6f}: {'FAIL ' + wrong if wrong else 'PASS'}")
+    return 1 if wrong else 0
+
+
+def brings_classes(directory):
+    config = json.loads((pathlib.Path(directory) / "config.json").read_text(encoding="utf-8"))
+    return "auto_map" in config
+
+
+def caches_differ(model, ids):
+    """What is wrong, or "", with tokens that are generated from the same ids."""
+    import torch
+    kinds = ({}, {"cache_implementation": "static"}, {"use_cache": False})
+    texts = [model.generate(ids, max_new_tokens=8, do_sample=False, **kind) for kind in kinds]
+    same = all(torch.equal(texts[0], text) for text in texts[1:])
+    return "" if same else "generates other tokens with another cache"
+
+
 def load(directory):
     """The model and, as text, what the loader had to make up or leave out."""
     import torch
     import transformers
     model, info = transformers.AutoModelForCausalLM.from_pretrained(
-        directory, torch_dtype=torch.float32, attn_implementation="eager",
-        output_loading_info=True)
+        directory, dtype=torch.float32, attn_implementation="eager", output_loading_info=True,
+        trust_remote_code=brings_classes(directory))
     complaints = [f"{kind.replace('_', ' ')}: {sorted(map(str, names))[0]}"
                   for kind, names in info.items() if names]
     return model.eval(), "; ".join(complaints)
@@ -70,13 +115,13 @@ def check_case(directory, ids_path, logits_path):
     grail = safetensors.torch.load_file(logits_path)["logits"]
     with torch.no_grad():
         logits = model(ids).logits.float()
-        model.generate(ids[:1, :4], max_new_tokens=4, do_sample=False)
+        other_text = caches_differ(model, ids[:1, :4])
     if logits.shape != grail.shape:
         return name, parameters, float("nan"), \
             f"{logits_path} has shape {list(grail.shape)}, expected {list(logits.shape)}"
     difference = (logits - grail).abs().max().item()
-    if complaints:
-        return name, parameters, difference, complaints
+    if complaints or other_text:
+        return name, parameters, difference, complaints or other_text
     # Written so that a NaN fails.
     wrong = "" if difference < TOLERANCE else f"differs by more than {TOLERANCE:g}"
     return name, parameters, difference, wrong
@@ -92,21 +137,21 @@ def check(options):
           f"python {platform.python_version()}; tolerance {TOLERANCE:g} absolute")
     names = [pathlib.Path(case[0]).name for case in options.case]
     width = max(map(len, ["checkpoint", *names]))
-    print(f"{'checkpoint':{width}}  {'class':20} {'parameters':>10} {'difference':>11}  result")
+    print(f"{'checkpoint':{width}}  {'class':23} {'parameters':>10} {'difference':>11}  result")
     failures = 0
     for name, case in zip(names, options.case):
         loaded, parameters, difference, wrong = judge_case(*case)
         failures += bool(wrong)
         right = "PASS" if says_loads(case[0]) else "PASS, does not load, as report.json says"
         result = f"FAIL {wrong}" if wrong else right
-        print(f"{name:{width}}  {loaded:20} {parameters:10} {difference:11.2e}  {result}")
+        print(f"{name:{width}}  {loaded:23} {parameters:10} {difference:11.2e}  {result}")
     print(f"{len(names) - failures} of {len(names)} passed")
     return 1 if failures else 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True, metavar="ids|check")
+    commands = parser.add_subparsers(required=True, metavar="ids|text-ids|perplexity|check")
     ids = commands.add_parser("ids")
     ids.add_argument("directory", type=pathlib.Path)
     ids.add_argument("output", type=pathlib.Path)
@@ -114,6 +159,18 @@ def main():
     ids.add_argument("--length", type=int, default=40)
     ids.add_argument("--seed", type=int, default=0)
     ids.set_defaults(run=write_ids)
+    text = commands.add_parser("text-ids")
+    text.add_argument("directory", type=pathlib.Path)
+    text.add_argument("text", type=pathlib.Path)
+    text.add_argument("output", type=pathlib.Path)
+    text.add_argument("--sequences", type=int, default=16)
+    text.add_argument("--length", type=int, default=256)
+    text.set_defaults(run=write_text_ids)
+    measure = commands.add_parser("perplexity")
+    measure.add_argument("directory", type=pathlib.Path)
+    measure.add_argument("ids", type=pathlib.Path)
+    measure.add_argument("evaluation", type=pathlib.Path)
+    measure.set_defaults(run=perplexity)
     checks = commands.add_parser("check")
     checks.add_argument("--case", nargs=3, action="append", required=True,
                         metavar=("DIRECTORY", "IDS", "LOGITS"))

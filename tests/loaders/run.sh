@@ -54,11 +54,11 @@ narrow() {
     add_case "$work/$name" "$work/$1.ids.npy" "$name"
 }
 
-# drop_layer MODEL: without the first layer
-drop_layer() {
-    local name=$1-without-layer-0
-    printf '{"grail_plan": 1, "sites": [{"site": "model.layers.0.%s", "kept": 0}, {"site": "model.layers.0.%s", "kept": 0}]}' \
-        self_attn.o_proj mlp.down_proj >"$work/$name.json"
+# plan MODEL WHAT SITE KEPT [SITE KEPT]: two sites of the layers, and what they keep
+plan() {
+    local name=$1-$2
+    printf '{"grail_plan": 1, "sites": [{"site": "model.layers.%s", "kept": %s}, {"site": "model.layers.%s", "kept": %s}]}' \
+        "${@:3}" >"$work/$name.json"
     if ! "$grail" compress "$models/$1" -o "$work/$name" --calib "$work/$1.calibration.npy" \
         --plan "$work/$name.json"; then
         echo "FAIL $name: grail compress" >&2
@@ -76,7 +76,16 @@ for model in "${families[@]}"; do
     # stream cannot go by themselves
     case $model in
     olmo2 | olmo3 | phi | stablelm-parallel | cohere | cohere2 | falcon | gpt-neox) ;;
-    *) drop_layer "$model" ;;
+    *) plan "$model" without-layer-0 0.self_attn.o_proj 0 0.mlp.down_proj 0 ;;
+    esac
+    # layers of different widths, and without attention or FFN
+    case $model in
+    olmo2 | olmo3) ;; # their heads are not cut
+    *) plan "$model" layers-differ 0.self_attn.o_proj 1 1.mlp.down_proj 33 ;;
+    esac
+    case $model in
+    olmo2 | olmo3 | phi | stablelm-parallel | cohere | cohere2 | falcon | gpt-neox) ;;
+    *) plan "$model" layers-lack-parts 0.self_attn.o_proj 0 1.mlp.down_proj 0 ;;
     esac
     for selector in wanda fold; do
         for sites in ffn heads ffn,heads; do

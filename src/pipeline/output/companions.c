@@ -23,7 +23,8 @@ grail_status companions_declare(const companion_files *c)
     grail_status status = GRAIL_OK;
     char *name = NULL;
     const checkpoint *like = c->request->model->checkpoint;
-    const char *const documents[] = {plan_name, REPORT_NAME, CARD_NAME, config_name(c->request)};
+    const char *const documents[] = {plan_name, REPORT_NAME, CARD_NAME, config_name(c->request),
+                                     c->request->narrowed.loader_file};
     for (int f = 0; f < checkpoint_written_count(like, NULL); f++) {
         memory_free(name);
         name = NULL;
@@ -106,6 +107,11 @@ grail_status companions_write(const companion_files *c)
         }
     }
     TRY(write_index(c));
+    if (c->request->narrowed.loader_file != NULL) {
+        const buffer *text = &c->request->narrowed.loader_text;
+        TRY(output_directory_write(c->directory, c->request->narrowed.loader_file, text->bytes,
+                                   text->size));
+    }
     TRY(plan_to_json(&c->request->plan, &c->request->sites->list, plan_document));
     TRY(document_write(c->directory, plan_name, plan_document));
     if (config_name(c->request) != NULL) {

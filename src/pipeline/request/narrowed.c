@@ -36,6 +36,7 @@ void narrowed_fini(narrowed_model *narrowed)
     graph_free(narrowed->graph);
     json_decref(narrowed->config);
     memory_free(narrowed->block_number);
+    buffer_fini(&narrowed->loader_text);
     if (narrowed->pairs != NULL) {
         gguf_pairs_fini(narrowed->pairs);
         memory_free(narrowed->pairs);
@@ -51,6 +52,15 @@ static grail_status describe_gguf(const grail_model *model, narrowed_model *n)
     CHECK(memory_new(&n->pairs, 1, sizeof *n->pairs));
     gguf_pairs_init(n->pairs);
     return gguf_describe_narrowed(model, n->graph, n->pairs);
+}
+
+/* Of a GGUF file there is one file. */
+static grail_status describe_loader_file(const architecture *a, narrowed_model *n)
+{
+    buffer_init(&n->loader_text, SIZE_MAX / 4);
+    return n->pairs != NULL || a->loader_file == NULL
+               ? GRAIL_OK
+               : a->loader_file(a, n->config, n->graph, &n->loader_file, &n->loader_text);
 }
 
 static grail_status judge(const grail_model *model, narrowed_model *n)
@@ -86,5 +96,6 @@ grail_status narrowed_describe(const grail_model *model, const site_list *sites,
         CHECK(a->describe_narrowed(a, g, out->config));
     }
     CHECK(describe_gguf(model, out));
+    CHECK(describe_loader_file(a, out));
     return judge(model, out);
 }

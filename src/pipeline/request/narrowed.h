@@ -8,8 +8,10 @@
 
 typedef struct narrowed_model {
     graph *graph; /* the model's graph with the planned shapes, without dropped sublayers; owned */
-    json_t *config;    /* config.json or grail.json of the result; owned */
-    gguf_pairs *pairs; /* the keys of the result, where the model is a GGUF file; owned */
+    json_t *config;          /* config.json or grail.json of the result; owned */
+    const char *loader_file; /* what a loader needs besides; NULL: nothing */
+    buffer loader_text;      /* its content */
+    gguf_pairs *pairs;       /* the keys of the result, where the model is a GGUF file; owned */
     int *block_number; /* [block_count]: that of each block in the result; GRAPH_NONE: left out */
     int blocks_left;
     loader_verdict verdicts[LOADER_COUNT];

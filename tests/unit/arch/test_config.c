@@ -274,6 +274,12 @@ static void layers_may_lack_their_attention_or_ffn(void **state)
     assert_shape(g, "model.layers.1.self_attn.q_proj.weight", 16, 16);
     assert_int_equal(g->block_count, 2);
     graph_free(g);
+    g = built("llama",
+              "\"per_layer_config\": {\"00\": {\"skip\": [\"attention\"]}, \"01\": {\"skip\": "
+              "[\"mlp\"], \"intermediate_size\": 6}}");
+    assert_int_equal(graph_find_parameter(g, "model.layers.0.self_attn.q_proj.weight"), GRAPH_NONE);
+    assert_int_equal(graph_find_parameter(g, "model.layers.1.mlp.down_proj.weight"), GRAPH_NONE);
+    graph_free(g);
     assert_fails(try_config("llama", "\"per_layer_config\": {\"1\": {\"num_attention_heads\": 0}}"),
                  GRAIL_ERROR_FORMAT, "layer 1: 0 attention heads and 2 key/value heads");
     assert_fails(try_config("llama", "\"per_layer_config\": {\"1\": {\"intermediate_size\": 0,"
@@ -281,6 +287,32 @@ static void layers_may_lack_their_attention_or_ffn(void **state)
                  GRAIL_ERROR_FORMAT, "layer 1 has neither attention nor an FFN; leave it out");
     assert_fails(try_config("llama", "\"intermediate_size\": 0"), GRAIL_ERROR_FORMAT,
                  "\"intermediate_size\" is 0, expected 1 to");
+}
+
+static void layers_that_are_not_described_as_they_should_be_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *layers, *message;
+    } cases[] = {
+        {"[]", "\"per_layer_config\" is not an object"},
+        {"{\"2\": {}}", "has the key \"2\", expected the number of a layer, 0 to 1"},
+        {"{\"-1\": {}}", "has the key \"-1\""},
+        {"{\"1x\": {}}", "has the key \"1x\""},
+        {"{\"\": {}}", "has the key \"\""},
+        {"{\"99999999999999999999\": {}}", "has the key \"99999999999999999999\""},
+        {"{\"1\": {}, \"01\": {}}", "has layer 1 twice"},
+        {"{\"1\": 3}", "the value of layer 1 is not an object"},
+        {"{\"1\": {\"skip\": \"mlp\"}}", "\"skip\" of a layer is not an array"},
+        {"{\"1\": {\"skip\": [\"ffn\"]}}", "names \"ffn\", expected attention or mlp"},
+        {"{\"1\": {\"skip\": [1]}}", "names \"\", expected attention or mlp"},
+        {"{\"1\": {\"skip\": [\"mlp\", \"attention\"]}}", "leave it out"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char changes[128];
+        snprintf(changes, sizeof changes, "\"per_layer_config\": %s", cases[i].layers);
+        assert_fails(try_config("llama", changes), GRAIL_ERROR_FORMAT, cases[i].message);
+    }
 }
 
 static grail_status build_once(void *context)
@@ -315,6 +347,7 @@ int main(void)
         cmocka_unit_test(windows_slide_where_the_family_says),
         cmocka_unit_test(layers_may_have_widths_of_their_own),
         cmocka_unit_test(layers_may_lack_their_attention_or_ffn),
+        cmocka_unit_test(layers_that_are_not_described_as_they_should_be_are_refused),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

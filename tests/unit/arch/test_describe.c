@@ -174,11 +174,106 @@ static void different_layers_are_listed(void **state)
     assert_int_equal(json_integer_value(json_object_get(own, "num_attention_heads")), 2);
     assert_int_equal(json_integer_value(json_object_get(own, "num_key_value_heads")), 1);
     assert_says(&d, "head_dim", 4);
+    assert_true(d.verdicts[0].loads);
+    assert_non_null(strstr(d.verdicts[0].lines, "trust_remote_code=True"));
+    assert_false(d.verdicts[1].loads); /* one number of heads for all */
+    assert_non_null(strstr(d.verdicts[1].reason, "FFNs may differ"));
+    assert_true(d.verdicts[2].loads);
+    assert_non_null(strstr(d.verdicts[2].reason, "(deci); "));
+    assert_true(builds_itself(&d));
+    description_fini(&d);
+    describe("llama", NULL, first, (const int64_t[]){9, 4, 2}, &d);
+    assert_true(d.verdicts[1].loads);
+    description_fini(&d);
+    describe("qwen3", "\"head_dim\": 4", first, second, &d);
+    assert_true(d.verdicts[0].loads);
+    assert_false(d.verdicts[2].loads);
+    description_fini(&d);
+    describe("gemma", "\"head_dim\": 4", first, second, &d);
     for (int i = 0; i < LOADER_COUNT; i++) {
         assert_false(d.verdicts[i].loads);
-        assert_true(strlen(d.verdicts[i].reason) > 0);
+        assert_non_null(strstr(d.verdicts[i].reason, "different"));
     }
+    assert_null(json_object_get(d.config, "auto_map"));
     assert_true(builds_itself(&d));
+    description_fini(&d);
+}
+
+static const char *class_of(const description *d, const char *key)
+{
+    return json_string_value(json_object_get(json_object_get(d->config, "auto_map"), key));
+}
+
+static void assert_architecture(const description *d, const char *name)
+{
+    const json_t *list = json_object_get(d->config, "architectures");
+    assert_string_equal(json_string_value(json_array_get(list, 0)), name);
+    assert_int_equal(json_array_size(list), 1);
+}
+
+/* The file of classes that comes with what describe_narrowed wrote; "" for none. Owned. */
+static buffer file_of(const description *d)
+{
+    const architecture *a = NULL;
+    const char *name = NULL;
+    buffer text;
+    buffer_init(&text, 1 << 16);
+    assert_ok(architecture_find("config.json", d->config, &a));
+    assert_ok(a->loader_file(a, d->config, d->narrowed, &name, &text));
+    assert_int_equal(name != NULL, text.size > 0);
+    assert_true(name == NULL || strcmp(name, "modeling_grail.py") == 0);
+    return text;
+}
+
+static void different_layers_come_with_their_classes(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"llama", "mistral", "qwen2", "qwen3"};
+    static const char *const classes[] = {"Llama", "Mistral", "Qwen2", "Qwen3"};
+    for (size_t i = 0; i < 4; i++) {
+        description d;
+        char wanted[96];
+        describe(types[i], "\"head_dim\": 4, \"auto_map\": {\"AutoTokenizer\": \"own.Tokenizer\"}",
+                 (const int64_t[]){24, 4, 2}, (const int64_t[]){9, 4, 2}, &d);
+        snprintf(wanted, sizeof wanted, "modeling_grail.Grail%sForCausalLM", classes[i]);
+        assert_string_equal(class_of(&d, "AutoModelForCausalLM"), wanted);
+        assert_string_equal(class_of(&d, "AutoTokenizer"), "own.Tokenizer");
+        assert_architecture(&d, strchr(wanted, '.') + 1);
+        buffer text = file_of(&d);
+        assert_null(strstr((const char *)text.bytes, "FAMILY"));
+        assert_null(strstr((const char *)text.bytes, "MODULE"));
+        snprintf(wanted, sizeof wanted,
+                 "\nfrom transformers.models.%s.configuration_%s import %sConfig\n", types[i],
+                 types[i], classes[i]);
+        assert_non_null(strstr((const char *)text.bytes, wanted));
+        buffer_fini(&text);
+        description_fini(&d);
+    }
+}
+
+/* Narrowed once more, to equal layers, it is a network of the stock class again. */
+static void equal_layers_need_no_classes_of_their_own(void **state)
+{
+    (void)state;
+    static const char dense[] =
+        "\"architectures\": [\"GrailLlamaForCausalLM\"], \"auto_map\": {\"AutoConfig\": "
+        "\"modeling_grail.GrailLlamaConfig\", \"AutoModel\": \"modeling_grail.GrailLlamaModel\", "
+        "\"AutoModelForCausalLM\": \"modeling_grail.GrailLlamaForCausalLM\"}, "
+        "\"per_layer_config\": {\"1\": {\"intermediate_size\": 9}}";
+    description d;
+    describe("llama", dense, (const int64_t[]){9, 4, 2}, (const int64_t[]){9, 4, 2}, &d);
+    assert_null(json_object_get(d.config, "auto_map"));
+    assert_architecture(&d, "LlamaForCausalLM");
+    buffer text = file_of(&d);
+    assert_int_equal(text.size, 0);
+    buffer_fini(&text);
+    description_fini(&d);
+    describe("llama", dense, (const int64_t[]){9, 3, 3}, (const int64_t[]){9, 3, 3}, &d);
+    assert_architecture(&d, "MistralForCausalLM");
+    description_fini(&d);
+    describe("llama", "\"auto_map\": {\"AutoConfig\": \"other.Config\"}",
+             (const int64_t[]){9, 4, 2}, (const int64_t[]){9, 4, 2}, &d);
+    assert_string_equal(class_of(&d, "AutoConfig"), "other.Config"); /* not ours */
     description_fini(&d);
 }
 
@@ -237,7 +332,14 @@ static bool builds_the_same_nodes(const description *d)
     return same;
 }
 
-static void a_missing_sublayer_has_the_width_0(void **state)
+static const char *skip_of(const json_t *layers, const char *layer)
+{
+    const json_t *list = json_object_get(json_object_get(layers, layer), "skip");
+    assert_int_equal(json_array_size(list), 1);
+    return json_string_value(json_array_get(list, 0));
+}
+
+static void a_missing_sublayer_is_skipped(void **state)
 {
     (void)state;
     description d;
@@ -247,16 +349,17 @@ static void a_missing_sublayer_has_the_width_0(void **state)
                      &d);
     const json_t *layers = json_object_get(d.config, "per_layer_config");
     assert_int_equal(json_object_size(layers), 2);
-    assert_int_equal(
-        json_integer_value(json_object_get(json_object_get(layers, "0"), "intermediate_size")), 0);
+    assert_string_equal(skip_of(layers, "0"), "mlp");
+    assert_null(json_object_get(json_object_get(layers, "0"), "intermediate_size"));
+    assert_string_equal(skip_of(layers, "1"), "attention");
     const json_t *own = json_object_get(layers, "1");
     assert_int_equal(json_integer_value(json_object_get(own, "intermediate_size")), 24);
-    assert_true(json_is_integer(json_object_get(own, "num_key_value_heads")));
-    assert_int_equal(json_integer_value(json_object_get(own, "num_key_value_heads")), 0);
+    assert_null(json_object_get(own, "num_key_value_heads"));
     assert_says(&d, "intermediate_size", 24);
     assert_says(&d, "num_attention_heads", 4);
     assert_says(&d, "num_hidden_layers", 2);
-    for (int i = 0; i < LOADER_COUNT; i++) {
+    assert_true(d.verdicts[0].loads);
+    for (int i = 1; i < LOADER_COUNT; i++) {
         assert_false(d.verdicts[i].loads);
         assert_non_null(strstr(d.verdicts[i].reason, "lack their attention or FFN"));
     }
@@ -275,7 +378,7 @@ static void a_network_may_have_no_attention_at_all(void **state)
     assert_int_equal(json_object_size(json_object_get(d.config, "per_layer_config")), 2);
     assert_says(&d, "num_attention_heads", 4);
     assert_null(json_object_get(d.config, "head_dim"));
-    assert_false(d.verdicts[0].loads);
+    assert_true(d.verdicts[0].loads);
     assert_true(builds_the_same_nodes(&d));
     description_fini(&d);
 }
@@ -348,7 +451,8 @@ static void loaders_are_judged_by_what_they_check(void **state)
     assert_true(d.verdicts[0].loads);
     assert_false(d.verdicts[1].loads);
     assert_non_null(strstr(d.verdicts[1].reason, "head_dim = hidden_size / heads"));
-    assert_false(d.verdicts[2].loads);
+    assert_true(d.verdicts[2].loads);
+    assert_non_null(strstr(d.verdicts[2].reason, "grail export writes (llama); "));
     description_fini(&d);
     describe("qwen2", NULL, ffn, ffn, &d);
     assert_true(d.verdicts[0].loads && d.verdicts[1].loads && d.verdicts[2].loads);
@@ -370,8 +474,10 @@ int main(void)
         cmocka_unit_test(a_mistral_with_scaled_positions_needs_a_newer_loader),
         cmocka_unit_test(but_not_where_biases_or_the_family_forbid_it),
         cmocka_unit_test(different_layers_are_listed),
+        cmocka_unit_test(different_layers_come_with_their_classes),
+        cmocka_unit_test(equal_layers_need_no_classes_of_their_own),
         cmocka_unit_test(layers_that_become_equal_are_listed_no_more),
-        cmocka_unit_test(a_missing_sublayer_has_the_width_0),
+        cmocka_unit_test(a_missing_sublayer_is_skipped),
         cmocka_unit_test(a_network_may_have_no_attention_at_all),
         cmocka_unit_test(a_layer_without_both_is_left_out),
         cmocka_unit_test(tensors_of_later_layers_get_other_numbers),

@@ -1,0 +1,26 @@
+/* "per_layer_config" of a decoder's config.json: {"3": {"intermediate_size": 64}} overrides single
+ * layers, and "skip": ["attention"] or ["mlp"] says what a layer lacks. Source: transformers 5,
+ * integrations/heterogeneity. */
+#ifndef GRAIL_ARCH_DECODER_LAYERS_H
+#define GRAIL_ARCH_DECODER_LAYERS_H
+
+#include "arch/decoder.h"
+#include "arch/decoder_widths.h"
+
+/** Refuses anything but an object whose keys are numbers of layers, each once. */
+grail_status decoder_layers_check(const char *source, const json_t *json,
+                                  int64_t layers) GRAIL_MUST_CHECK;
+/** What the configuration says of layer `index` alone; NULL for nothing. */
+const json_t *decoder_layer_entry(const json_t *json, int64_t index);
+/** Takes away what "skip" of `own`, which may be NULL, names. */
+grail_status decoder_layer_skip(const char *source, const json_t *own,
+                                decoder_layer *layer) GRAIL_MUST_CHECK;
+
+/** Puts the numbers of heads. */
+grail_status decoder_heads_put(const decoder_widths *w, const decoder_keys *keys,
+                               json_t *object) GRAIL_MUST_CHECK;
+/** Puts the widths in which layers of `narrowed` differ from `common`. */
+grail_status decoder_layers_put(const graph *narrowed, const decoder_keys *keys,
+                                const decoder_widths *common, json_t *config) GRAIL_MUST_CHECK;
+
+#endif

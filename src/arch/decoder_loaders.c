@@ -1,0 +1,251 @@
+/* Who opens a narrowed decoder. Source: the configuration and model classes of transformers 5 and
+ * vLLM, and llama.cpp's converter and models. */
+#include "arch/decoder.h"
+#include "arch/decoder_widths.h"
+#include "arch/gguf_family.h"
+#include "arch/loader_lines.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The object that describes rotary positions. */
+static const json_t *rope_of(const json_t *config)
+{
+    const json_t *parameters = json_object_get(config, "rope_parameters");
+    return json_is_object(parameters) ? parameters : json_object_get(config, "rope_scaling");
+}
+
+static bool scales_positions(const json_t *config)
+{
+    const json_t *rope = rope_of(config);
+    const char *type = json_string_value(json_object_get(rope, "rope_type"));
+    type = type != NULL ? type : json_string_value(json_object_get(rope, "type"));
+    return type != NULL && strcmp(type, "default") != 0;
+}
+
+/* Lists of longrope have one factor for each pair; Phi3Config takes a head for hidden / heads
+ * features when it checks their length. */
+static bool lists_fit(const json_t *config, const decoder_keys *keys)
+{
+    const json_t *list = json_object_get(rope_of(config), "short_factor");
+    const json_t *outside = json_object_get(config, "partial_rotary_factor");
+    const json_t *inside = json_object_get(rope_of(config), "partial_rotary_factor");
+    const json_t *stated = json_is_number(inside) ? inside : outside;
+    const double partial = json_is_number(stated) ? json_number_value(stated) : 1.0;
+    const json_int_t hidden = json_integer_value(json_object_get(config, keys->hidden));
+    const json_int_t heads = json_integer_value(json_object_get(config, keys->heads));
+    return list == NULL || heads == 0 ||
+           (json_int_t)((double)(hidden / heads) * partial) / 2 ==
+               (json_int_t)json_array_size(list);
+}
+
+static void refuse(loader_verdict *v, const char *reason)
+{
+    v->loads = false;
+    snprintf(v->reason, sizeof v->reason, "%s", reason);
+}
+
+/* Whether the loader has a class of the family, which takes as many features for each head. */
+static bool judge_class(const json_t *config, const decoder_family *family, head_rule rule,
+                        const graph *narrowed, loader_verdict *v)
+{
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const json_int_t hidden = json_integer_value(json_object_get(config, family->keys->hidden));
+    const decoder_widths w = decoder_common_widths(narrowed);
+    if (rule == HEADS_UNKNOWN) {
+        v->loads = false;
+        snprintf(v->reason, sizeof v->reason, "it has no class for %s", type);
+    } else if (rule == HEADS_DERIVED && w.heads > 0 &&
+               w.heads * decoder_head_dim(narrowed) != hidden) {
+        v->loads = false;
+        snprintf(v->reason, sizeof v->reason,
+                 "its %s class takes head_dim = %s / heads; cut ffn alone for it", type,
+                 family->keys->hidden);
+    }
+    return v->loads;
+}
+
+/* Layers that differ are built by modeling_grail.py. */
+static void judge_differing(const decoder_family *family, const graph *narrowed, loader_verdict *v)
+{
+    if (family->classes != NULL) {
+        snprintf(v->reason, sizeof v->reason,
+                 "version 4.57 or newer, with trust_remote_code=True: modeling_grail.py beside the "
+                 "weights has the classes");
+        loader_lines_trusted("AutoModelForCausalLM", v);
+    } else if (decoder_lacks_sublayers(narrowed)) {
+        refuse(v, "layers lack their attention or FFN; no stock class supports this");
+    } else {
+        refuse(v, "the layers have different widths; no stock class supports this");
+    }
+}
+
+static void judge_transformers(const architecture *self, const json_t *config,
+                               const graph *narrowed, loader_verdict *v)
+{
+    const decoder_keys *keys = self->family->keys;
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const bool divides = self->family->loaders.transformers == HEADS_DIVIDE && type != NULL &&
+                         strcmp(type, self->name) == 0;
+    if (!decoder_is_uniform(narrowed)) {
+        judge_differing(self->family, narrowed, v);
+        return;
+    }
+    if (!judge_class(config, self->family, self->family->loaders.transformers, narrowed, v)) {
+        return;
+    }
+    if (divides && !decoder_heads_fill(config, keys)) {
+        v->loads = false;
+        snprintf(v->reason, sizeof v->reason, "version 5 needs hidden_size %% heads = 0 for %s%s",
+                 type,
+                 decoder_config_is(config, "llama")
+                     ? ", and the biases rule out the mistral class (4.45 to 4.x load it)"
+                     : "; keep a number of heads that divides it");
+    } else if (decoder_config_is(config, "phi3") && !lists_fit(config, keys)) {
+        refuse(v, "Phi3Config checks the lists of longrope with hidden_size / heads for head_dim; "
+                  "cut ffn alone for it");
+    } else if (decoder_config_is(config, "mistral") && scales_positions(config)) {
+        snprintf(v->reason, sizeof v->reason,
+                 "as mistral, version 4.48 or newer (older ones ignore rope_scaling there)");
+    } else if (json_object_get(config, "head_dim") != NULL && !decoder_heads_fill(config, keys)) {
+        snprintf(v->reason, sizeof v->reason, "as %s, version 4.45 or newer (explicit head_dim)",
+                 type);
+    } else {
+        snprintf(v->reason, sizeof v->reason, "as %s", type);
+    }
+    loader_lines_pretrained("AutoModelForCausalLM", v);
+}
+
+/* Its backend for classes of transformers takes widths of FFNs from the modules, but one number of
+ * heads from the configuration. */
+static void judge_vllm_differing(const decoder_family *family, const graph *narrowed,
+                                 loader_verdict *v)
+{
+    if (decoder_lacks_sublayers(narrowed)) {
+        refuse(v, "layers lack their attention or FFN; its stock classes give all layers both");
+    } else if (family->classes == NULL) {
+        refuse(v, "the layers have different widths; its stock classes give all layers the same");
+    } else if (!decoder_heads_are_uniform(narrowed)) {
+        refuse(v, "the layers have different numbers of heads, and it takes one for all; FFNs may "
+                  "differ");
+    } else {
+        snprintf(v->reason, sizeof v->reason,
+                 "with trust_remote_code, by its backend for classes of transformers, since FFNs "
+                 "alone differ");
+    }
+}
+
+static void judge_vllm(const decoder_family *family, const json_t *config, const graph *narrowed,
+                       loader_verdict *v)
+{
+    const decoder_widths w = decoder_common_widths(narrowed);
+    const char *act = json_string_value(json_object_get(config, family->keys->activation));
+    if (!decoder_is_uniform(narrowed)) {
+        judge_vllm_differing(family, narrowed, v);
+        return;
+    }
+    if (!judge_class(config, family, family->loaders.vllm, narrowed, v)) {
+        return;
+    }
+    if (!family->ungated && family->default_activation == ACTIVATION_SILU && act != NULL &&
+        strcmp(act, "silu") != 0) {
+        v->loads = false;
+        snprintf(v->reason, sizeof v->reason,
+                 "its classes support only silu, but this network has %s", act);
+    } else {
+        snprintf(v->reason, sizeof v->reason,
+                 "tensor parallelism must divide %lld heads, %lld KV heads and ffn %lld",
+                 (long long)w.heads, (long long)w.kv_heads, (long long)w.intermediate);
+    }
+}
+
+/* The first layer with a width that is not a multiple of `block`. */
+static int find_odd_layer(const graph *narrowed, int64_t block)
+{
+    for (int layer = 0; layer < narrowed->block_count; layer++) {
+        const decoder_widths w = decoder_widths_of(narrowed, layer);
+        if (w.intermediate % block != 0 || w.heads * decoder_head_dim(narrowed) % block != 0) {
+            return layer;
+        }
+    }
+    return GRAPH_NONE;
+}
+
+/* Which quantisations the widths allow; `way` says how the file is made. */
+static void judge_quantisations(const char *way, const graph *narrowed, loader_verdict *v)
+{
+    const int odd = find_odd_layer(narrowed, 32);
+    const decoder_widths w =
+        odd == GRAPH_NONE ? decoder_common_widths(narrowed) : decoder_widths_of(narrowed, odd);
+    if (w.intermediate % 32 != 0) {
+        snprintf(v->reason, sizeof v->reason,
+                 "%s; quantised files keep down projections in F16, since ffn width %lld is not a "
+                 "multiple of 32; older versions fail",
+                 way, (long long)w.intermediate);
+    } else if (odd != GRAPH_NONE) {
+        snprintf(v->reason, sizeof v->reason,
+                 "%s; quantised files keep output projections in F16, since %lld heads of %lld are "
+                 "not a multiple of 32 wide; older versions fail",
+                 way, (long long)w.heads, (long long)decoder_head_dim(narrowed));
+    } else {
+        snprintf(v->reason, sizeof v->reason, "%s; %s", way,
+                 find_odd_layer(narrowed, 256) == GRAPH_NONE
+                     ? "all quantisations"
+                     : "K-quants fall back to other types (a width is not a multiple of 256)");
+    }
+}
+
+/* What grail export writes may be another family than the converter of llama.cpp writes, which
+ * takes more shapes. */
+static const gguf_family *exported_family(const json_t *config, const graph *narrowed)
+{
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const json_int_t hidden = json_integer_value(json_object_get(config, "hidden_size"));
+    const decoder_widths w = decoder_common_widths(narrowed);
+    return type == NULL || decoder_lacks_sublayers(narrowed)
+               ? NULL
+               : gguf_family_for(type, decoder_is_uniform(narrowed),
+                                 w.heads * decoder_head_dim(narrowed) == hidden);
+}
+
+static void judge_llama_cpp(const decoder_family *family, const json_t *config,
+                            const graph *narrowed, loader_verdict *v)
+{
+    const json_int_t hidden = json_integer_value(json_object_get(config, family->keys->hidden));
+    const decoder_widths w = decoder_common_widths(narrowed);
+    const gguf_family *exported = exported_family(config, narrowed);
+    const bool converts = decoder_is_uniform(narrowed) &&
+                          judge_class(config, family, family->loaders.llama_cpp, narrowed, v);
+    char way[64];
+    v->loads = true;
+    if (!converts && exported != NULL) {
+        snprintf(way, sizeof way, "as a GGUF file that grail export writes (%s)", exported->name);
+        judge_quantisations(way, narrowed, v);
+    } else if (decoder_lacks_sublayers(narrowed)) {
+        refuse(v, "layers lack their attention or FFN; its graphs give all layers both");
+    } else if (!decoder_is_uniform(narrowed)) {
+        refuse(v, "the layers have different widths; its graph of the family gives all layers the "
+                  "widths of layer 0");
+    } else if (!converts) {
+        v->loads = false; /* judge_class has said why */
+    } else if (family->loaders.llama_cpp_multiplies && w.intermediate != 4 * hidden) {
+        v->loads = false;
+        snprintf(v->reason, sizeof v->reason,
+                 "its converter takes the FFN for 4 times as wide as %s; cut heads alone for it",
+                 family->keys->hidden);
+    } else {
+        judge_quantisations("after convert_hf_to_gguf", narrowed, v);
+    }
+}
+
+grail_status decoder_judge_loaders(const architecture *self, const json_t *config,
+                                   const graph *narrowed, loader_verdict *verdicts)
+{
+    verdicts[0] = (loader_verdict){.loader = "transformers", .loads = true};
+    verdicts[1] = (loader_verdict){.loader = "vLLM", .loads = true};
+    verdicts[2] = (loader_verdict){.loader = "llama.cpp", .loads = true};
+    judge_transformers(self, config, narrowed, &verdicts[0]);
+    judge_vllm(self->family, config, narrowed, &verdicts[1]);
+    judge_llama_cpp(self->family, config, narrowed, &verdicts[2]);
+    return GRAIL_OK;
+}
