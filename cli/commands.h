@@ -5,8 +5,8 @@
 #include "options.h"
 
 extern const command command_inspect, command_plan, command_compress, command_heal, command_eval,
-    command_verify, command_sweep, command_report, command_export, command_bench, command_doctor,
-    command_logits, command_completion;
+    command_verify, command_gram, command_sweep, command_report, command_export, command_bench,
+    command_doctor, command_logits, command_completion;
 
 /** The summary of "grail help COMMAND", which main.c handles itself. */
 #define HELP_SUMMARY "print the help of a command"
@@ -16,6 +16,7 @@ extern const option *const plan_options;
 extern const option *const compress_options;
 extern const option *const heal_command_options;
 extern const option *const eval_options;
+extern const option *const gram_options;
 extern const option *const verify_options;
 extern const option *const sweep_options;
 extern const option *const report_options;

@@ -21,16 +21,19 @@ void run_options_init(run_options *r);
 
 /** Which samples are read, and how; `calib_need` is the option_need of --calib. */
 /* clang-format off */
-#define CALIBRATION_OPTIONS(r, calib_need)                                                        \
+#define SAMPLE_OPTIONS(r, calib_need)                                                              \
     {GROUP_INPUT, "calib", OPTION_TEXT, &(r).calib, "PATH", NULL, .help =                          \
      "calibration set. Text: .txt, .jsonl, .jsonl.gz, or token ids as .npy. Images: CIFAR-10 "     \
      "batches, or a folder of JPEG and PNG files", .need = (calib_need), .field = "path"},        \
     SET_OPTION((r).settings),                                                                      \
-    {GROUP_OUTPUT, "type", OPTION_WORD, &(r).type, "TYPE", WORDS("f32", "f16", "bf16"), .help =    \
-     "how a result holds weights that a GGUF file stores quantised: f32, f16 or bf16",             \
-     .field = "type"},                                                                             \
     TEXT_OPTIONS((r).compress.read.text), IMAGE_OPTIONS((r).images),                               \
     FIELDS_OF(GROUP_INPUT, grail_compress_option_at, GRAIL_SUBJECT_READ, (r).compress)
+/** The same of commands that write weights. */
+#define CALIBRATION_OPTIONS(r, calib_need)                                                        \
+    SAMPLE_OPTIONS(r, calib_need),                                                                 \
+    {GROUP_OUTPUT, "type", OPTION_WORD, &(r).type, "TYPE", WORDS("f32", "f16", "bf16"), .help =    \
+     "how a result holds weights that a GGUF file stores quantised: f32, f16 or bf16",             \
+     .field = "type"}
 /** What computes, with which means. */
 #define MACHINE_OPTIONS(r)                                                                         \
     FIELDS_OF(GROUP_MACHINE, grail_compress_option_at, GRAIL_SUBJECT_RUN, (r).compress),           \

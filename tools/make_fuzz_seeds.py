@@ -502,7 +502,66 @@ def state_seeds():
     yield "bad-consumer", sites(kept(names[0], consumers=[consumer]), *rest)
 
 
-SEEDS = {"safetensors": safetensors_seeds, "corpus": corpus_seeds, "tasks": task_seeds, "config": config_seeds,
+def statistics_seeds():
+    def text(value):
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    def key(name, value):
+        if isinstance(value, int):
+            return text(name) + struct.pack("<II", 4, value)
+        if isinstance(value, list):
+            return text(name) + struct.pack("<IIQ", 9, 10, len(value)) + struct.pack(f"<{len(value)}Q", *value)
+        return text(name) + struct.pack("<I", 8) + text(value)
+
+    kinds = {"f": (0, 4), "e": (1, 2), "q": (27, 8), "d": (28, 8)}
+
+    def gguf(keys, tensors):
+        head, data = b"", b""
+        for name, (kind, shape, values) in tensors.items():
+            number, width = kinds[kind]
+            head += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape[::-1])
+            head += struct.pack("<IQ", number, len(data))
+            data += struct.pack(f"<{len(values)}{kind}", *values)
+            data += bytes(-len(data) % 32)
+        head = struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(key(*item) for item in keys.items()) + head
+        return b"GGUF" + head + bytes(-(len(head) + 4) % 32) + data
+
+    imatrix = {"general.type": "imatrix"}
+    origin = dict(imatrix, **{"imatrix.chunk_count": 2, "imatrix.chunk_size": 8, "grail.statistics.version": 1,
+                              "grail.statistics.model": "0" * 64, "grail.statistics.precision": "cpu f32",
+                              "grail.statistics.conv_fit": "", "grail.statistics.calibrations": '[{"file":"a"}]',
+                              "grail.statistics.hashes": [1, 2]})
+    vectors = {"x.in_sum2": ("f", [2], [1, 2]), "x.in_sum": ("f", [2], [-1, 1]), "x.counts": ("f", [1], [3])}
+    grams = {"x.in_gram": ("d", [2, 2], [2, 1, 1, 2]), "x.gram_sum": ("d", [2], [1, 0]), "x.gram_count": ("q", [1], [3]),
+             "x.held_gram": ("d", [2, 2], [1, 0, 0, 1]), "x.held_sum": ("d", [2], [0, 0]),
+             "x.held_count": ("q", [1], [1]), "grail.energy": ("d", [3], [1, 2, 3])}
+
+    def with_values(name, values):
+        kind, shape, _ = dict(vectors, **grams)[name]
+        return gguf(origin, {**vectors, **grams, name: (kind, shape, values)})
+
+    yield "vectors", gguf(imatrix, vectors)
+    yield "without-sums", gguf(imatrix, {k: v for k, v in vectors.items() if k != "x.in_sum"})
+    yield "experts", gguf(imatrix, {"x.in_sum2": ("f", [2, 2], [1, 2, 3, 4]), "x.counts": ("f", [2], [1, 2])})
+    yield "full", gguf(origin, dict(vectors, **grams))
+    yield "bad-type", gguf({"general.type": "model"}, vectors)
+    yield "bad-version", gguf(dict(origin, **{"grail.statistics.version": 2}), vectors)
+    yield "bad-model", gguf(dict(origin, **{"grail.statistics.model": "0"}), vectors)
+    yield "bad-calibrations", gguf(dict(origin, **{"grail.statistics.calibrations": "[{]"}), vectors)
+    yield "bad-context", gguf(dict(origin, **{"imatrix.chunk_size": 0}), vectors)
+    yield "bad-count", with_values("x.held_count", [4])
+    yield "bad-negative", with_values("x.in_sum2", [1, -1])
+    yield "bad-nan", with_values("x.in_sum", [float("nan"), 0])
+    yield "bad-infinite", with_values("x.held_gram", [1, 0, float("inf"), 1])
+    yield "bad-energy", with_values("grail.energy", [1, -1, 0])
+    yield "bad-half", gguf(imatrix, dict(vectors, **{"x.in_sum2": ("e", [2], [1, 2])}))
+    yield "bad-width", gguf(imatrix, dict(vectors, **{"x.counts": ("f", [2], [1, 2])}))
+    yield "bad-square", gguf(origin, dict(grams, **{"x.in_gram": ("d", [2, 1], [1, 2])}))
+    yield "bad-lonely", gguf(origin, {"x.in_gram": grams["x.in_gram"]})
+    yield "bad-cut", gguf(origin, dict(vectors, **grams))[:-8]
+
+
+SEEDS = {"statistics": statistics_seeds, "safetensors": safetensors_seeds, "corpus": corpus_seeds, "tasks": task_seeds, "config": config_seeds,
          "plan": plan_seeds, "recipe": recipe_seeds, "cifar": cifar_seeds, "image": image_seeds,
          "results": results_seeds, "state": state_seeds,
          "pickle": pickle_seeds, "torch_zip": torch_zip_seeds, "torch_legacy": torch_legacy_seeds}

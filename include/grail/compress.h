@@ -117,6 +117,8 @@ typedef struct grail_cut_options {
     const char *selector; /* "obs" */
     const char *select;   /* "closed" or "open": by statistics of the network as narrowed so far, or
                              of the dense one, which an open loop always takes; NULL: "closed" */
+    const char *statistics;   /* file with statistics of the dense network (gram.h), which are then
+                                 not taken in a pass over the samples; NULL: none */
     const char *stream_score; /* "first", "all" or "branch": producers that score a residual stream;
                                  NULL: "first" */
     int64_t align; /* widths become multiples of this; 0 = auto (ffn: 256 down to 32; channels: 32

@@ -21,6 +21,7 @@
 #include <grail/escape.h>
 #include <grail/eval.h>
 #include <grail/gguf.h>
+#include <grail/gram.h>
 #include <grail/images.h>
 #include <grail/latency.h>
 #include <grail/machine.h>

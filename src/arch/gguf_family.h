@@ -32,6 +32,16 @@ void gguf_family_key(const gguf_family *family, const char *name, char key[GGUF_
 /** The configuration that a config.json would state, from the keys of a file; *out is owned. */
 grail_status gguf_read_config(const checkpoint *weights, json_t **out) GRAIL_MUST_CHECK;
 
+/** What the name of a parameter, model.layers.LAYER.PART.KIND or PART.KIND, is made of. */
+typedef struct gguf_part {
+    int layer; /* GRAPH_NONE outside the layers */
+    char part[DECODER_NAME_SIZE];
+    char kind[16];
+} gguf_part;
+gguf_part gguf_part_of(const char *parameter);
+/** Its name in GGUF files; false for a part that they do not have under this name. */
+bool gguf_parameter_name(const char *parameter, char name[DECODER_NAME_SIZE]);
+
 /** Where a parameter of a layer lies in a GGUF file: with the rows of q and k as in config.json's
  * networks, or in pairs. */
 decoder_place gguf_place(const decoder_config *c, int layer, const char *part, const char *kind);

@@ -2,6 +2,7 @@
 #include "arch/gguf_family.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct part_name {
@@ -25,13 +26,45 @@ static const part_name names[] = {
     {"mlp.down_proj", "ffn_down"},
 };
 
+enum { PART_COUNT = sizeof names / sizeof names[0] };
+
+/* NULL for a part that families in GGUF files do not have. */
 static const char *name_of(const char *part)
 {
     size_t i = 0;
-    while (strcmp(names[i].part, part) != 0) {
+    while (i < PART_COUNT && strcmp(names[i].part, part) != 0) {
         i++;
     }
-    return names[i].name;
+    return i < PART_COUNT ? names[i].name : NULL;
+}
+
+gguf_part gguf_part_of(const char *parameter)
+{
+    static const char prefix[] = "model.layers.";
+    gguf_part p = {.layer = GRAPH_NONE};
+    if (strncmp(parameter, prefix, sizeof prefix - 1) == 0) {
+        char *end = NULL;
+        p.layer = (int)strtol(parameter + sizeof prefix - 1, &end, 10);
+        parameter = *end == '.' ? end + 1 : end;
+    }
+    snprintf(p.part, sizeof p.part, "%s", parameter);
+    char *kind = strrchr(p.part, '.');
+    if (kind != NULL) {
+        snprintf(p.kind, sizeof p.kind, "%s", kind + 1);
+        *kind = 0;
+    }
+    return p;
+}
+
+bool gguf_parameter_name(const char *parameter, char name[DECODER_NAME_SIZE])
+{
+    const gguf_part p = gguf_part_of(parameter);
+    if (name_of(p.part) == NULL) {
+        return false;
+    }
+    const decoder_place place = gguf_place(NULL, p.layer, p.part, p.kind);
+    memcpy(name, place.tensor, DECODER_NAME_SIZE);
+    return true;
 }
 
 decoder_place gguf_place(const decoder_config *c, int layer, const char *part, const char *kind)

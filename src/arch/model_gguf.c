@@ -212,22 +212,11 @@ static grail_status put_keys(exporting *e)
 
 /* -- tensors ----------------------------------------------------------------------------------- */
 
-/* Layer, part and kind of a parameter's name: model.layers.LAYER.PART.KIND, or PART.KIND. */
 static decoder_place place_of(const exporting *e, const char *name)
 {
-    static const char prefix[] = "model.layers.";
-    char part[DECODER_NAME_SIZE];
-    int layer = GRAPH_NONE;
-    if (strncmp(name, prefix, sizeof prefix - 1) == 0) {
-        char *end = NULL;
-        layer = (int)strtol(name + sizeof prefix - 1, &end, 10);
-        name = end + 1;
-    }
-    snprintf(part, sizeof part, "%s", name);
-    char *kind = strrchr(part, '.');
-    *kind = 0;
-    return e->family->rows_in_pairs ? gguf_place_in_pairs(&e->c, layer, part, kind + 1)
-                                    : gguf_place(&e->c, layer, part, kind + 1);
+    const gguf_part p = gguf_part_of(name);
+    return e->family->rows_in_pairs ? gguf_place_in_pairs(&e->c, p.layer, p.part, p.kind)
+                                    : gguf_place(&e->c, p.layer, p.part, p.kind);
 }
 
 /* Vectors are F32, as the runtime wants them, and matrices that do not fill blocks F16. */

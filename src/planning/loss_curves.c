@@ -2,10 +2,12 @@
 
 #include "backend/operations.h"
 #include "base/clock.h"
+#include "pipeline/network/block_energy.h"
 #include "pipeline/network/carry.h"
 #include "pipeline/network/decide.h"
 #include "pipeline/network/decision_input.h"
 #include "pipeline/network/observe.h"
+#include "pipeline/network/open_loop.h"
 #include "pipeline/request/consumer_tail.h"
 #include "reduce/flap.h"
 #include "stats/constant_features.h"
@@ -17,7 +19,8 @@ typedef struct dense_pass {
     observation *observed; /* [node_count]; those without statistics are not observed */
     loss_curve *curves;    /* [sites] */
     int end;               /* of the block that the network passes */
-    double energy;         /* of what leaves it */
+    double *energies;      /* [block_count + 2] of what leaves the blocks, from a file; or NULL */
+    double energy;         /* of what leaves this block */
     loss_times times;
 } dense_pass;
 
@@ -45,45 +48,13 @@ static grail_status begin_observing(dense_pass *p, int begin, int end)
     return GRAIL_OK;
 }
 
-/* Adds the squares of a value's elements. */
-static grail_status add_energy(matrix x, double *energy)
-{
-    grail_status status = GRAIL_OK;
-    matrix squares = no_matrix;
-    double *values = NULL;
-    TRY(matrix_new_zero(x.owner, GRAIL_DTYPE_F64, 1, x.columns, &squares));
-    TRY(matrix_column_sums(x, no_matrix, squares));
-    TRY(memory_new_unset(&values, (size_t)x.columns, sizeof values[0]));
-    TRY(matrix_download(squares, values));
-    for (int64_t i = 0; i < x.columns; i++) {
-        *energy += values[i];
-    }
-out:
-    matrix_free(&squares);
-    memory_free(values);
-    return status;
-}
-
-/* Of everything that later nodes read: the residual stream. */
-static grail_status add_block_energy(dense_pass *p, const execution *e)
-{
-    for (int v = 0; v < e->graph->value_count; v++) {
-        const matrix x = execution_value(e, v);
-        if (matrix_exists(x) &&
-            (e->graph->last_use[v] >= p->end || p->end == e->graph->node_count)) {
-            CHECK(add_energy(x, &p->energy));
-        }
-    }
-    return GRAIL_OK;
-}
-
 /* A node_visitor; `user` is a dense_pass. */
 static grail_status add_node(const execution *e, int64_t batch, int node_index, void *user)
 {
     dense_pass *p = user;
     (void)batch;
     if (node_index == p->end) {
-        return add_block_energy(p, e);
+        return add_energy_behind(e, p->end, &p->energy);
     }
     return p->observed[node_index].fit != NULL
                ? observation_add_input(&p->observed[node_index], e, false)
@@ -189,6 +160,37 @@ static grail_status finish_sites(dense_pass *p, int begin, int end)
     return GRAIL_OK;
 }
 
+/* Both parts of the samples, as a pass would have counted them. */
+static grail_status take_from_file(dense_pass *p, int node_index)
+{
+    observation *o = &p->observed[node_index];
+    CHECK(open_loop_take(p->request, o));
+    return grail_statistics_add(o->fit, o->held);
+}
+
+/* What a pass through nodes [begin, end) would observe. */
+static grail_status take_block(dense_pass *p, int block, int begin, int end)
+{
+    for (int n = begin; n < end; n++) {
+        if (p->observed[n].fit != NULL) {
+            CHECK(take_from_file(p, n));
+        }
+    }
+    p->energy = p->energies[block + 1];
+    return GRAIL_OK;
+}
+
+static grail_status observe_block(dense_pass *p, int block, int begin, int end)
+{
+    p->energy = 0.0;
+    p->end = end;
+    if (p->energies != NULL) {
+        return take_block(p, block, begin, end);
+    }
+    return begin < end ? run_carry(p->network, &p->network->current, end, true, add_node, p)
+                       : GRAIL_OK;
+}
+
 static grail_status pass_block(dense_pass *p, int block)
 {
     int begin = 0;
@@ -196,11 +198,7 @@ static grail_status pass_block(dense_pass *p, int block)
     graph_block_range(p->request->graph, block, &begin, &end);
     const double began = clock_seconds();
     CHECK(begin_observing(p, begin, end));
-    p->energy = 0.0;
-    p->end = end;
-    if (begin < end) {
-        CHECK(run_carry(p->network, &p->network->current, end, true, add_node, p));
-    }
+    CHECK(observe_block(p, block, begin, end));
     const double passed = clock_seconds();
     CHECK(finish_sites(p, begin, end));
     p->times.pass += passed - began;
@@ -223,6 +221,16 @@ static int last_block(const compression_request *request)
     return last;
 }
 
+static grail_status read_energies(dense_pass *p)
+{
+    const int64_t count = p->request->graph->block_count + 2;
+    if (p->request->statistics == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_new(&p->energies, (size_t)count, sizeof p->energies[0]));
+    return network_statistics_energy(p->request->statistics, count, p->energies);
+}
+
 grail_status loss_curves_collect(calibration_network *network, loss_times *times, loss_curve **out)
 {
     grail_status status = GRAIL_OK;
@@ -231,6 +239,7 @@ grail_status loss_curves_collect(calibration_network *network, loss_times *times
     dense_pass p = {.network = network, .request = request};
     TRY(memory_new(&p.observed, (size_t)request->graph->node_count, sizeof p.observed[0]));
     TRY(memory_new(&p.curves, (size_t)sites, sizeof p.curves[0]));
+    TRY(read_energies(&p));
     for (int block = GRAPH_NONE; block <= last_block(request); block++) {
         TRY(pass_block(&p, block));
     }
@@ -242,6 +251,7 @@ out:
         observation_fini(&p.observed[n]);
     }
     memory_free(p.observed);
+    memory_free(p.energies);
     loss_curves_free(p.curves, sites);
     return status;
 }

@@ -16,9 +16,9 @@ typedef struct loss_times {
     double curves; /* taken from them */
 } loss_times;
 
-/** Runs the dense network block by block: statistics of a block's consumers, then the curves of the
- * sites that end there. Nothing may be cut in the request's plan. curves[sites] are owned:
- * loss_curves_free. */
+/** Runs the dense network block by block, or reads the statistics that the request has from a file:
+ * statistics of a block's consumers, then the curves of the sites that end there. Nothing may be
+ * cut in the request's plan. curves[sites] are owned: loss_curves_free. */
 grail_status loss_curves_collect(calibration_network *network, loss_times *times,
                                  loss_curve **out) GRAIL_MUST_CHECK;
 void loss_curves_free(loss_curve *curves, int count); /* NULL is allowed */

@@ -293,8 +293,9 @@ static grail_status read_choices(making *m)
 static grail_status check_samples(const making *m)
 {
     const bool of_images = m->compress.read.session->model->graph->input_kind == INPUT_IMAGES;
-    const bool given =
-        of_images ? m->compress.read.images != NULL : m->compress.read.text.path != NULL;
+    const bool counted = m->compress.cut.statistics != NULL && m->budget != BUDGET_SEARCH;
+    const bool given = counted || (of_images ? m->compress.read.images != NULL
+                                             : m->compress.read.text.path != NULL);
     if (given) {
         return GRAIL_OK;
     }
@@ -310,7 +311,8 @@ static grail_status open_request(making *m)
 {
     const grail_plan_options *o = m->options;
     const request_purpose purpose = {
-        .reads_samples = measures(m->budget),
+        .reads_samples = measures(m->budget) &&
+                         (o->compress.cut.statistics == NULL || m->budget == BUDGET_SEARCH),
         .judges = m->budget == BUDGET_SEARCH,
     };
     m->compress = o->compress;
@@ -329,7 +331,7 @@ static grail_status open_request(making *m)
             grail_session_open(m->compress.read.model, m->compress.read.reading, &m->own_session));
         m->compress.read.session = m->own_session;
     }
-    if (purpose.reads_samples) {
+    if (measures(m->budget)) {
         CHECK(check_samples(m));
     }
     CHECK(request_open(&m->compress, purpose, &m->request));

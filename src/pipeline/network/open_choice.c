@@ -1,9 +1,7 @@
 #include "pipeline/network/open_choice.h"
 
-#include "backend/operations.h"
 #include "base/clock.h"
 #include "pipeline/network/decide.h"
-#include "pipeline/network/decision_input.h"
 #include "pipeline/network/open_loop.h"
 
 static unsigned needs_of(const compression_request *request, int index)
@@ -56,14 +54,10 @@ static int last_needed_node(const compression_request *request, int index)
 static grail_status take_inputs(const compression_request *request, int index, int *count,
                                 input_statistics **out)
 {
-    const site *s = site_at(request, index);
     *count = deciding_consumers(request, index);
     CHECK(memory_new(out, (size_t)*count, sizeof(**out)));
     for (int k = 0; k < *count; k++) {
-        const dense_statistics *d = &request->session->of_nodes[s->consumers[k].node];
-        CHECK(statistics_check_finite(d->fit));
-        CHECK(statistics_check_finite(d->held));
-        CHECK(decision_input_take(needs_of(request, index), d->fit, d->held, &(*out)[k]));
+        CHECK(open_loop_input(request, index, k, needs_of(request, index), &(*out)[k]));
     }
     return GRAIL_OK;
 }
@@ -78,7 +72,7 @@ static grail_status take_norms(const calibration_network *network, int index, do
     }
     const int64_t width = scored_input_width(request, index);
     CHECK(memory_new(out, (size_t)width, sizeof **out));
-    CHECK(matrix_download(request->session->of_nodes[scored_node(request, index)].squares, *out));
+    CHECK(open_loop_squares(request, index, *out));
     norms_of_squares(before == GRAPH_NONE ? NULL : network->chosen[before], width, *out);
     return GRAIL_OK;
 }
@@ -169,6 +163,9 @@ grail_status choose_openly(calibration_network *network)
     const plan *p = &request->plan;
     if (!open_loop_is_needed(request)) {
         return GRAIL_OK;
+    }
+    if (request->statistics != NULL) {
+        return choose_before(network, request->graph->node_count, false);
     }
     if (p->loop == LOOP_CLOSED && plan_selects_openly(p)) {
         return choose_block_by_block(network);

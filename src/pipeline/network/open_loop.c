@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "graph/operators.h"
 #include "pipeline/network/carry.h"
-#include "pipeline/network/decision_input.h"
 #include "pipeline/network/observe.h"
 
 /* Whether the session has them from a run whose fit reads the same rows. */
@@ -93,7 +92,7 @@ bool open_loop_is_needed(const compression_request *request)
         needed = needed || site_is_chosen_openly(p, i, site_at(request, i)) ||
                  (p->loop == LOOP_OPEN && site_is_cut(p, i));
     }
-    return needed && request->samples->count > 0;
+    return needed && (request->samples->count > 0 || request->statistics != NULL);
 }
 
 static grail_status plan_collection(collection *l)
@@ -203,8 +202,96 @@ void open_loop_release(const compression_request *request, int index)
     }
 }
 
+static void weight_name(const compression_request *request, int node_index,
+                        char name[STATISTICS_NAME_SIZE])
+{
+    statistics_name(request->model, request->graph->nodes[node_index].weight, name);
+}
+
+/* Diagonal and means alone, from a file without the Gram matrix. */
+static grail_status input_of_vectors(const network_statistics *s, const char *name, int64_t width,
+                                     bool with_means, input_statistics *out)
+{
+    double *squares = NULL;
+    double *means = NULL;
+    *out = (input_statistics){.width = width};
+    CHECK(memory_new(&squares, (size_t)width, sizeof squares[0]));
+    out->diagonal = squares;
+    if (with_means) {
+        CHECK(memory_new(&means, (size_t)width, sizeof means[0]));
+        out->means = means;
+    }
+    CHECK(network_statistics_vectors(s, name, width, squares, means, &out->weight));
+    for (int64_t i = 0; with_means && i < width; i++) {
+        means[i] = out->weight > 0.0 ? means[i] / out->weight : 0.0;
+    }
+    out->rounding = network_statistics_rounding(out->weight);
+    return GRAIL_OK;
+}
+
+static grail_status input_of_grams(const compression_request *request, const char *name,
+                                   int64_t width, unsigned needs, input_statistics *out)
+{
+    grail_status status = GRAIL_OK;
+    grail_statistics *fit = NULL;
+    grail_statistics *held = NULL;
+    TRY(statistics_create(request->backend, width, 0, &fit));
+    TRY(statistics_create(request->backend, width, 0, &held));
+    TRY(network_statistics_grams(request->statistics, name, fit, held));
+    TRY(decision_input_take(needs, fit, held, out));
+out:
+    grail_statistics_free(fit);
+    grail_statistics_free(held);
+    return status;
+}
+
+/* Whole Gram matrices are exact, and taken where the file has them. */
+static grail_status input_of_file(const compression_request *request, int index, int consumer,
+                                  unsigned needs, input_statistics *out)
+{
+    char name[STATISTICS_NAME_SIZE];
+    const network_statistics *s = request->statistics;
+    const consumer_layout l = consumer_layout_of(request, index, consumer);
+    const bool of_vectors = l.taps == 1 && (needs & (NEEDS_GRAM | NEEDS_TARGET)) == 0;
+    weight_name(request, site_at(request, index)->consumers[consumer].node, name);
+    return of_vectors && !network_statistics_has_grams(s)
+               ? input_of_vectors(s, name, l.features, (needs & NEEDS_MEANS) != 0, out)
+               : input_of_grams(request, name, l.features * l.taps, needs, out);
+}
+
+grail_status open_loop_input(const compression_request *request, int index, int consumer,
+                             unsigned needs, input_statistics *out)
+{
+    const int reader = site_at(request, index)->consumers[consumer].node;
+    const dense_statistics *d = &request->session->of_nodes[reader];
+    if (request->statistics != NULL) {
+        return input_of_file(request, index, consumer, needs, out);
+    }
+    CHECK(statistics_check_finite(d->fit));
+    CHECK(statistics_check_finite(d->held));
+    return decision_input_take(needs, d->fit, d->held, out);
+}
+
+grail_status open_loop_squares(const compression_request *request, int index, double *squares)
+{
+    char name[STATISTICS_NAME_SIZE];
+    double count = 0.0;
+    const int scored = scored_node(request, index);
+    if (request->statistics == NULL) {
+        return matrix_download(request->session->of_nodes[scored].squares, squares);
+    }
+    weight_name(request, scored, name);
+    return network_statistics_vectors(request->statistics, name, scored_input_width(request, index),
+                                      squares, NULL, &count);
+}
+
 grail_status open_loop_take(const compression_request *request, observation *o)
 {
+    char name[STATISTICS_NAME_SIZE];
+    if (request->statistics != NULL) {
+        weight_name(request, o->node, name);
+        return network_statistics_grams(request->statistics, name, o->fit, o->held);
+    }
     const dense_statistics *dense = &request->session->of_nodes[o->node];
     CHECK(grail_statistics_add(o->fit, dense->fit));
     return grail_statistics_add(o->held, dense->held);

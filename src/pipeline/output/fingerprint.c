@@ -66,6 +66,9 @@ grail_status fingerprint_of_run(const compression_request *request,
     CHECK(json_put(object, "plan", document));
     CHECK(plan_to_json(&request->plan, &request->sites->list, document));
     CHECK(json_put(object, "calibration", json_deep_copy(request->samples->description)));
+    if (request->statistics != NULL) {
+        CHECK(put_file(object, "statistics", &request->statistics->identity));
+    }
     CHECK(json_put(object, "backend", json_text(backend_name(request->backend))));
     CHECK(json_put(object, "precision", json_text(backend_precision(request->backend))));
     CHECK(json_put(object, "threads", json_integer(parallel_threads())));

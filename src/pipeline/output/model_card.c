@@ -357,16 +357,31 @@ static grail_status put_healing(const json_t *report, buffer *out)
     return put_heal_options(json_object_get(report, "heal"), out);
 }
 
+/* Of the dense network, where a run took them from a file. */
+static grail_status put_statistics(const json_t *statistics, buffer *out)
+{
+    const json_int_t samples = json_integer_value(json_object_get(statistics, "samples"));
+    if (statistics == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(buffer_append_string(out, "Statistics of the dense network from "));
+    CHECK(put_code(out, text_of(statistics, "file")));
+    return samples > 0 ? buffer_format(out, ", over %lld samples.\n\n", (long long)samples)
+                       : buffer_append_string(out, ".\n\n");
+}
+
 static grail_status put_calibration(const json_t *report, buffer *out)
 {
     const json_t *c = json_object_get(report, "calibration");
     const json_int_t samples = json_integer_value(json_object_get(c, "samples"));
     const bool of_text = json_object_get(c, "file") != NULL;
+    CHECK(buffer_append_string(out, "## Calibration\n\n"));
+    CHECK(put_statistics(json_object_get(c, "statistics"), out));
     if (samples == 0) {
-        return buffer_append_string(out, "## Calibration\n\nNone.\n\n");
+        return json_object_get(c, "statistics") != NULL ? GRAIL_OK
+                                                        : buffer_append_string(out, "None.\n\n");
     }
-    CHECK(buffer_format(out, "## Calibration\n\n%lld %s", (long long)samples,
-                        of_text ? "windows" : "images"));
+    CHECK(buffer_format(out, "%lld %s", (long long)samples, of_text ? "windows" : "images"));
     if (of_text) {
         CHECK(buffer_format(out, " of %lld tokens",
                             (long long)json_integer_value(json_object_get(c, "context"))));

@@ -60,22 +60,42 @@ out:
     return status;
 }
 
+/* What the statistics that a run takes from a file were calibrated on. */
+static grail_status describe_statistics(const network_statistics *s, calibration *c)
+{
+    json_t *object = json_object();
+    CHECK(json_put(c->description, CALIBRATION_STATISTICS_KEY, object));
+    CHECK(json_put(object, "file", json_text(s->path)));
+    if (!s->has_origin) {
+        return GRAIL_OK;
+    }
+    CHECK(json_put(object, "samples", json_integer(s->origin.samples)));
+    CHECK(json_put(object, "context", json_integer(s->origin.context)));
+    CHECK(json_put(object, CALIBRATION_PARTS_KEY, json_deep_copy(s->origin.calibrations)));
+    return hash_set_add(&c->hashes, &s->origin.hashes);
+}
+
 /* The description, with what the model was calibrated on before. */
-static grail_status complete(const grail_model *model, calibration *c)
+static grail_status complete(const grail_model *model, const network_statistics *statistics,
+                             calibration *c)
 {
     if (c->hashes.hashes == NULL) {
         CHECK(hash_set_init(&c->hashes));
+    }
+    if (statistics != NULL) {
+        CHECK(describe_statistics(statistics, c));
     }
     CHECK(calibration_record_inherit(model, &c->hashes, c->description));
     return describe_hashes(&c->hashes, c->description);
 }
 
-grail_status calibration_empty(const grail_model *model, calibration **out)
+grail_status calibration_empty(const grail_model *model, const network_statistics *statistics,
+                               calibration **out)
 {
     CHECK(calibration_create(out));
     (*out)->description = json_object();
     CHECK(json_put((*out)->description, "samples", json_integer(0)));
-    return complete(model, *out);
+    return complete(model, statistics, *out);
 }
 
 static json_t *text_or_null(const char *text)
@@ -111,8 +131,15 @@ static grail_status text_key(const grail_text_source *source, json_t *key)
     return json_push(key, json_boolean(source->window_bos));
 }
 
-grail_status calibration_key(const grail_compress_options *o, json_t *key)
+grail_status calibration_key(const grail_compress_options *o, const network_statistics *statistics,
+                             json_t *key)
 {
+    if (statistics != NULL) {
+        const file_identity *f = &statistics->identity;
+        CHECK(json_push(key, json_text(statistics->path)));
+        CHECK(json_push(key, json_pack("[I,I,I]", (json_int_t)f->size, (json_int_t)f->seconds,
+                                       (json_int_t)f->nanoseconds)));
+    }
     CHECK(json_push(key, json_integer(o->read.samples)));
     CHECK(json_push(key, json_sprintf("%llu", (unsigned long long)o->read.seed)));
     CHECK(text_key(&o->read.text, key));
@@ -304,7 +331,7 @@ out:
 }
 
 grail_status calibration_read(const grail_model *model, const grail_compress_options *options,
-                              calibration **out)
+                              const network_statistics *statistics, calibration **out)
 {
     grail_status status = GRAIL_OK;
     calibration *c = NULL;
@@ -327,7 +354,7 @@ grail_status calibration_read(const grail_model *model, const grail_compress_opt
         }
         TRY(read_text(model, options, c));
     }
-    TRY(complete(model, c));
+    TRY(complete(model, statistics, c));
     *out = c;
     c = NULL;
 out:

@@ -5,6 +5,7 @@
 #include "arch/model.h"
 #include "exec/execution.h"
 #include "format/text/windows.h"
+#include "stats/network_statistics.h"
 
 #include <grail/compress.h>
 
@@ -20,16 +21,19 @@ typedef struct calibration {
     int users;           /* runs and sessions that hold it */
 } calibration;
 
-/** Reads the samples that the options name, for this model. *out is held once: calibration_release.
- */
+/** Reads the samples that the options name, for this model. What is recorded of them includes the
+ * samples of these statistics, which may be NULL. *out is held once: calibration_release. */
 grail_status calibration_read(const grail_model *model, const grail_compress_options *options,
+                              const network_statistics *statistics,
                               calibration **out) GRAIL_MUST_CHECK;
 /** Makes a calibration without samples, only with their description, for a run that needs no data.
  * *out is held once, even after a failure: calibration_release. */
-grail_status calibration_empty(const grail_model *model, calibration **out) GRAIL_MUST_CHECK;
-/** Fills an empty array, which is then equal whenever options name the same samples of unchanged
- * files. */
-grail_status calibration_key(const grail_compress_options *options, json_t *key) GRAIL_MUST_CHECK;
+grail_status calibration_empty(const grail_model *model, const network_statistics *statistics,
+                               calibration **out) GRAIL_MUST_CHECK;
+/** Fills an empty array, which is then equal whenever options and statistics name the same samples
+ * of unchanged files. */
+grail_status calibration_key(const grail_compress_options *options,
+                             const network_statistics *statistics, json_t *key) GRAIL_MUST_CHECK;
 calibration *calibration_hold(calibration *c);
 void calibration_release(calibration *c); /* NULL is allowed */
 

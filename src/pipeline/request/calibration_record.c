@@ -27,11 +27,23 @@ out:
     return status;
 }
 
+static bool any_part_is(const json_t *record, const char *key, const char *hash)
+{
+    const json_t *parts = json_object_get(record, CALIBRATION_PARTS_KEY);
+    bool found = false;
+    for (size_t i = 0; i < json_array_size(parts) && !found; i++) {
+        found = calibration_record_is(json_array_get(parts, i), key, hash);
+    }
+    return found;
+}
+
+/* A document is at most as deep as its reader allows. */
 bool calibration_record_is(const json_t *record, const char *key, const char *hash)
 {
     for (; record != NULL; record = json_object_get(record, before_key)) {
         const char *recorded = json_string_value(json_object_get(record, key));
-        if (recorded != NULL && strcmp(recorded, hash) == 0) {
+        if ((recorded != NULL && strcmp(recorded, hash) == 0) || any_part_is(record, key, hash) ||
+            any_part_is(json_object_get(record, CALIBRATION_STATISTICS_KEY), key, hash)) {
             return true;
         }
     }
@@ -80,7 +92,8 @@ grail_status calibration_record_hashes(const grail_model *model, const json_t *r
 /* A record without samples says nothing by itself. */
 static const json_t *telling(const json_t *record)
 {
-    const bool has_samples = json_integer_value(json_object_get(record, "samples")) > 0;
+    const bool has_samples = json_integer_value(json_object_get(record, "samples")) > 0 ||
+                             json_object_get(record, CALIBRATION_STATISTICS_KEY) != NULL;
     return has_samples ? record : json_object_get(record, before_key);
 }
 

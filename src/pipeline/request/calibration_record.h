@@ -8,6 +8,11 @@
 /* The file beside report.json that keeps the hashes of a calibration set. */
 #define CALIBRATION_HASHES_NAME "calibration.hashes"
 
+/* Of a record: what is known of statistics that a run took from a file, and in that, or in a record
+ * itself, the records of the parts that it consists of. */
+#define CALIBRATION_STATISTICS_KEY "statistics"
+#define CALIBRATION_PARTS_KEY "parts"
+
 /** *out is the caller's reference; NULL where the model has no report or names no calibration set.
  */
 grail_status calibration_record_read(const grail_model *model, json_t **out) GRAIL_MUST_CHECK;

@@ -36,6 +36,12 @@ static const grail_option fields[] = {
      .words = loop_words, .decides = 1, .key = "select", .name = "select", .argument = "NAME",
      .help = "network whose statistics choose the units: closed (the network as narrowed so far) "
              "or open (the dense network) (closed)"},
+    {FIELD(cut.statistics), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_CUT,
+     .name = "stats", .argument = "FILE",
+     .only_with = "loop=open select=open plan target-ratio target-params target-macs "
+                  "target-kv-bytes target-size",
+     .help = "take statistics of the dense network from this file of grail gram, or from an "
+             "importance matrix (imatrix), instead of a pass over the samples"},
     {FIELD(cut.stream_score), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_CUT,
      .what = "stream score", .words = stream_score_words, .decides = 1, .key = "stream_score",
      .name = "stream-score", .argument = "NAME",

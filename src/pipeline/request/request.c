@@ -1,5 +1,6 @@
 #include "pipeline/request/request.h"
 
+#include "base/option_values.h"
 #include "base/output_directory.h"
 #include "pipeline/request/plan_check.h"
 #include "pipeline/request/plan_options.h"
@@ -24,12 +25,17 @@ static grail_status use_session(const grail_compress_options *options, compressi
     return GRAIL_OK;
 }
 
-static bool needs_samples(const plan *p)
+/* With statistics from a file no samples are needed for what the dense network shows: where it
+ * chooses the units, and for the fits of an open loop. */
+static bool needs_samples(const plan *p, bool has_statistics)
 {
+    const bool chosen = has_statistics && plan_selects_openly(p);
+    const bool fitted = has_statistics && p->loop == LOOP_OPEN;
     for (int i = 0; i < p->count; i++) {
-        const bool decides = p->sites[i].kept_units == NULL && p->sites[i].selector->uses_data;
+        const bool decides =
+            p->sites[i].kept_units == NULL && p->sites[i].selector->uses_data && !chosen;
         const bool measures =
-            p->compensation.enabled || p->compensation.regional_training || decides;
+            (p->compensation.enabled && !fitted) || p->compensation.regional_training || decides;
         if ((site_is_cut(p, i) && (measures || p->repair)) ||
             (site_is_dropped(p, i) && plan_refits(p))) {
             return true;
@@ -61,10 +67,21 @@ static grail_status open_teacher(const grail_compress_options *options,
 static grail_status read_samples(const grail_compress_options *options, bool always,
                                  compression_request *request)
 {
-    return (always || needs_samples(&request->plan) || will_heal(request)) &&
+    const network_statistics *s = request->statistics;
+    return (always || needs_samples(&request->plan, s != NULL) || will_heal(request)) &&
                    !options->output.dry_run
-               ? session_calibration(request->session, options, &request->samples)
-               : calibration_empty(request->model, &request->samples);
+               ? session_calibration(request->session, options, s, &request->samples)
+               : calibration_empty(request->model, s, &request->samples);
+}
+
+static grail_status open_statistics(const grail_compress_options *options,
+                                    compression_request *request)
+{
+    if (options->cut.statistics == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(network_statistics_open(options->cut.statistics, &request->statistics));
+    return network_statistics_check(request->statistics, request->model, request->backend);
 }
 
 /* Whether the rows of a consumer are cut too. Then its narrow tensor lacks rows that the
@@ -153,6 +170,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     r->judges = purpose.judges;
     CHECK(use_session(options, r));
     CHECK(open_backend(options, r));
+    CHECK(option_about("cut.statistics", open_statistics(options, r)));
     CHECK(plan_from_options(r->model, options, &r->sites, &r->plan));
     set_widths(purpose.kept, &r->plan);
     CHECK(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
@@ -180,6 +198,7 @@ void request_close(compression_request *request)
         return;
     }
     calibration_release(request->samples);
+    network_statistics_close(request->statistics);
     narrowed_fini(&request->narrowed);
     memory_free(request->cuts);
     plan_fini(&request->plan);

@@ -27,9 +27,10 @@ typedef struct compression_request {
     plan plan;
     parameter_cut *cuts; /* [parameter_count] */
     narrowed_model narrowed;
-    backend *backend;     /* of the session */
-    calibration *samples; /* held; without samples if nothing needs data */
-    bool judges;          /* see request_purpose */
+    backend *backend;               /* of the session */
+    calibration *samples;           /* held; without samples if nothing needs data */
+    network_statistics *statistics; /* of the dense network, instead of a pass; owned, or NULL */
+    bool judges;                    /* see request_purpose */
     heal_options heal;
     bool finishes_with_network; /* all blocks are finished together, after the last one */
     grail_compress_observer observer;

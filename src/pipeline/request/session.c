@@ -67,14 +67,14 @@ grail_model *grail_session_model(grail_session *s)
 }
 
 grail_status session_calibration(grail_session *s, const grail_compress_options *options,
-                                 calibration **out)
+                                 const network_statistics *statistics, calibration **out)
 {
     grail_status status = GRAIL_OK;
     json_t *key = json_array();
-    TRY(calibration_key(options, key));
+    TRY(calibration_key(options, statistics, key));
     if (s->samples == NULL || !json_equal(s->samples_key, key)) {
         forget_samples(s);
-        TRY(calibration_read(s->model, options, &s->samples));
+        TRY(calibration_read(s->model, options, statistics, &s->samples));
         s->samples_key = key;
         key = NULL;
     }

@@ -34,6 +34,7 @@ struct grail_session {
 /** Gets the samples that the options name; reads them unless the session has them. *out is held for
  * the caller: calibration_release. */
 grail_status session_calibration(grail_session *s, const grail_compress_options *options,
+                                 const network_statistics *statistics,
                                  calibration **out) GRAIL_MUST_CHECK;
 /** The session's instance of a backend in a precision, opened when it is first asked for, with this
  * directory for scratch files or NULL; borrowed. */

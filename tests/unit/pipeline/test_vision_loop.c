@@ -121,7 +121,7 @@ static void the_samples_are_read_once(void **state)
         options.read.samples = i == 2 ? 20 : 24;
         options.read.seed = i < 3 ? 0 : 1;
         images.preset = i < 4 ? NULL : "cifar-plain";
-        assert_ok(session_calibration(session, &options, &c[i]));
+        assert_ok(session_calibration(session, &options, NULL, &c[i]));
         assert_int_equal(c[i] == c[i == 0 ? 0 : i - 1], i < 2);
         assert_int_equal(c[i]->count, options.read.samples);
     }
@@ -151,7 +151,7 @@ static void the_samples_are_mixed(void **state)
     const char *model = vision_network(&v, VISION_BASIC, "model");
     grail_model *m = vision_model_open(model);
     const grail_compress_options options = vision_options(&v, model, NULL);
-    assert_ok(calibration_read(m, &options, &c));
+    assert_ok(calibration_read(m, &options, NULL, &c));
     assert_ok(image_set_open(&v.images, &set));
     assert_ok(image_set_sample(set, VISION_IMAGES, 0, indices));
     assert_ok(memory_new(&images, (size_t)VISION_IMAGES * IMAGE, sizeof images[0]));

@@ -289,7 +289,7 @@ static trials search(const grail_compress_options *run, bool changed)
     o.observer = note_trial;
     o.observer_user = &t;
     assert_ok(grail_session_open(run->read.model, NULL, &o.compress.read.session));
-    assert_ok(session_calibration(o.compress.read.session, &o.compress, &samples));
+    assert_ok(session_calibration(o.compress.read.session, &o.compress, NULL, &samples));
     if (changed) {
         change_samples(samples);
     }

@@ -1,0 +1,216 @@
+#include "pipeline/network/gram_pass.h"
+
+#include "backend/operations.h"
+#include "graph/operators.h"
+#include "pipeline/network/block_energy.h"
+#include "pipeline/network/carry.h"
+#include "pipeline/network/observe.h"
+
+#include <math.h>
+
+/* -- the maps ---------------------------------------------------------------------------------- */
+
+/* Whether a map reads the units of a site. */
+static bool find_site(const compression_request *request, int node_index, int *site_found,
+                      int *consumer)
+{
+    for (int i = 0; i < request->sites->list.count; i++) {
+        const site *s = site_at(request, i);
+        for (int k = 0; k < s->consumer_count; k++) {
+            if (s->consumers[k].node == node_index) {
+                *site_found = i;
+                *consumer = k;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static grail_status add_map(const compression_request *request, int node_index, gram_pass *p)
+{
+    int index = GRAPH_NONE;
+    int consumer = GRAPH_NONE;
+    const graph *g = request->graph;
+    const bool of_site = find_site(request, node_index, &index, &consumer);
+    const bool is_head =
+        g->input_kind == INPUT_TOKENS && g->nodes[node_index].block >= g->block_count;
+    if (!node_is_map(&g->nodes[node_index]) || (is_head && !of_site)) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_reserve(&p->maps, (size_t)p->count + 1, sizeof p->maps[0]));
+    counted_map *m = &p->maps[p->count++];
+    const consumer_layout l =
+        of_site ? consumer_layout_of(request, index, consumer) : map_layout_of(request, node_index);
+    *m = (counted_map){.node = node_index,
+                       .width = l.features,
+                       .site = index,
+                       .consumer = consumer,
+                       .gram_width = of_site && p->full ? l.features * l.taps : 0};
+    statistics_name(request->model, g->nodes[node_index].weight, m->name);
+    return GRAIL_OK;
+}
+
+grail_status gram_pass_plan(const compression_request *request, bool full, gram_pass *out)
+{
+    *out = (gram_pass){.full = full};
+    for (int n = 0; n < request->graph->node_count; n++) {
+        CHECK(add_map(request, n, out));
+    }
+    return memory_new(&out->energies, (size_t)request->graph->block_count + 2,
+                      sizeof out->energies[0]);
+}
+
+static void end_map(counted_map *m)
+{
+    matrix_free(&m->sums);
+    matrix_free(&m->squares);
+    observation_fini(&m->grams);
+}
+
+void gram_pass_fini(gram_pass *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        end_map(&p->maps[i]);
+    }
+    memory_free(p->maps);
+    memory_free(p->energies);
+    *p = (gram_pass){0};
+}
+
+grail_status gram_pass_list(const gram_pass *p, int64_t block_count, statistics_list *out)
+{
+    for (int i = 0; i < p->count; i++) {
+        CHECK(statistics_list_vectors(out, p->maps[i].name, p->maps[i].width));
+        if (p->maps[i].gram_width > 0) {
+            CHECK(statistics_list_grams(out, p->maps[i].name, p->maps[i].gram_width));
+        }
+    }
+    return p->full ? statistics_list_energy(out, block_count + 2) : GRAIL_OK;
+}
+
+/* -- counting ---------------------------------------------------------------------------------- */
+
+/* The pass through nodes [begin, end). */
+typedef struct block_pass {
+    calibration_network *network;
+    gram_pass *pass;
+    int begin, end;
+    double *energy; /* of what leaves it; NULL: not measured */
+} block_pass;
+
+static bool is_passed(const block_pass *b, const counted_map *m)
+{
+    return m->node >= b->begin && m->node < b->end;
+}
+
+static grail_status begin_map(const compression_request *request, counted_map *m)
+{
+    backend *b = request->backend;
+    CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, m->width, &m->sums));
+    CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, m->width, &m->squares));
+    return m->gram_width > 0 ? observation_init_input(request, m->site, m->consumer, &m->grams)
+                             : GRAIL_OK;
+}
+
+static grail_status count_rows(counted_map *m, const execution *e, bool held_out)
+{
+    const matrix x = execution_value(e, e->graph->nodes[m->node].inputs[0]);
+    CHECK(matrix_column_sums(x, m->sums, m->squares));
+    m->rows += x.rows;
+    return m->gram_width > 0 ? observation_add_input(&m->grams, e, held_out) : GRAIL_OK;
+}
+
+/* A node_visitor; `user` is a block_pass. */
+static grail_status count_node(const execution *e, int64_t batch, int node_index, void *user)
+{
+    const block_pass *b = user;
+    const compression_request *request = b->network->request;
+    const bool held_out = calibration_holds_out(request->samples, batch);
+    if (node_index == b->end) {
+        if (b->energy != NULL) {
+            CHECK(add_energy_behind(e, b->end, b->energy));
+        }
+        return progress_step(&b->network->progress, request, b->begin, b->end, batch);
+    }
+    for (int i = 0; i < b->pass->count; i++) {
+        counted_map *m = &b->pass->maps[i];
+        if (m->node == node_index) {
+            CHECK(error_in(count_rows(m, e, held_out), "input of '%s'", m->name));
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* -- writing ----------------------------------------------------------------------------------- */
+
+static grail_status check_sums(const counted_map *m, const double *squares)
+{
+    for (int64_t i = 0; i < m->width; i++) {
+        if (!isfinite((float)squares[i])) {
+            return error_set(GRAIL_ERROR_NUMERIC,
+                             "the input of '%s' is not finite, or too large to be summed, at "
+                             "feature %lld",
+                             m->name, (long long)i);
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status write_map(const counted_map *m, const statistics_file *f)
+{
+    grail_status status = GRAIL_OK;
+    double *squares = NULL;
+    double *sums = NULL;
+    TRY(memory_new_unset(&squares, (size_t)m->width, sizeof squares[0]));
+    TRY(memory_new_unset(&sums, (size_t)m->width, sizeof sums[0]));
+    TRY(matrix_download(m->squares, squares));
+    TRY(matrix_download(m->sums, sums));
+    TRY(check_sums(m, squares));
+    TRY(statistics_file_vectors(f, m->name, m->width, squares, sums, m->rows));
+    if (m->gram_width > 0) {
+        TRY(statistics_file_grams(f, m->name, m->grams.fit, m->grams.held));
+    }
+out:
+    memory_free(squares);
+    memory_free(sums);
+    return status;
+}
+
+static grail_status pass_block(const block_pass *b, const statistics_file *f)
+{
+    calibration_network *network = b->network;
+    gram_pass *p = b->pass;
+    for (int i = 0; i < p->count; i++) {
+        if (is_passed(b, &p->maps[i])) {
+            CHECK(begin_map(network->request, &p->maps[i]));
+        }
+    }
+    if (b->begin < b->end) {
+        CHECK(
+            run_carry(network, &network->current, b->end, true, count_node, (void *)(uintptr_t)b));
+    }
+    for (int i = 0; i < p->count; i++) {
+        if (is_passed(b, &p->maps[i])) {
+            CHECK(write_map(&p->maps[i], f));
+            end_map(&p->maps[i]);
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status gram_pass_run(calibration_network *network, gram_pass *p, const statistics_file *f)
+{
+    const graph *g = network->request->graph;
+    const size_t bytes = (size_t)(g->block_count + 2) * sizeof p->energies[0];
+    network->progress = progress_start(0);
+    for (int block = GRAPH_NONE; block <= g->block_count; block++) {
+        block_pass b = {
+            .network = network, .pass = p, .energy = p->full ? &p->energies[block + 1] : NULL};
+        graph_block_range(g, block, &b.begin, &b.end);
+        CHECK(pass_block(&b, f));
+        network_release_block(network, block);
+    }
+    return p->full ? tensor_writer_put(f->writer, STATISTICS_ENERGY_NAME, p->energies, bytes)
+                   : GRAIL_OK;
+}

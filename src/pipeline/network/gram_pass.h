@@ -1,0 +1,42 @@
+/* The pass of the dense network whose statistics are written to a file, block by block. */
+#ifndef GRAIL_PIPELINE_NETWORK_GRAM_PASS_H
+#define GRAIL_PIPELINE_NETWORK_GRAM_PASS_H
+
+#include "pipeline/network/observation.h"
+#include "stats/network_statistics_write.h"
+
+/** A map whose input is counted. */
+typedef struct counted_map {
+    int node;
+    char name[STATISTICS_NAME_SIZE];
+    int64_t width;
+    int site, consumer; /* whose units it reads, for the Gram matrix; GRAPH_NONE: none */
+    int64_t gram_width;
+    /* While its block is passed: */
+    matrix sums, squares; /* [1, width], owned */
+    int64_t rows;
+    observation grams;
+} counted_map;
+
+typedef struct gram_pass {
+    counted_map *maps; /* [count] in the order of their nodes, owned */
+    int count;
+    bool full;
+    double *energies; /* [block_count + 2], owned */
+} gram_pass;
+
+/** Finds the maps of the network: all but the head of one that reads text, which llama.cpp does not
+ * count either. gram_pass_fini, even after a failure. */
+grail_status gram_pass_plan(const compression_request *request, bool full,
+                            gram_pass *out) GRAIL_MUST_CHECK;
+void gram_pass_fini(gram_pass *p); /* works on a zeroed one */
+
+/** Lists the tensors of the file. */
+grail_status gram_pass_list(const gram_pass *p, int64_t block_count,
+                            statistics_list *out) GRAIL_MUST_CHECK;
+
+/** Runs the network, in which nothing is cut, and writes the tensors. */
+grail_status gram_pass_run(calibration_network *network, gram_pass *p,
+                           const statistics_file *f) GRAIL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,49 @@
+/* Writing statistics of a network: one tensor after another into a file that appears only when it
+ * is complete. */
+#ifndef GRAIL_STATS_NETWORK_STATISTICS_WRITE_H
+#define GRAIL_STATS_NETWORK_STATISTICS_WRITE_H
+
+#include "base/output_file.h"
+#include "stats/network_statistics.h"
+
+#include <grail/gram.h>
+
+/** The tensors of a file, in its order. */
+typedef struct statistics_list {
+    tensor_view *tensors; /* [count], owned; without data */
+    char (*names)[STATISTICS_NAME_SIZE];
+    int64_t count;
+} statistics_list;
+void statistics_list_fini(statistics_list *l); /* works on a zeroed one */
+/** Adds the vectors of a weight with this many features. */
+grail_status statistics_list_vectors(statistics_list *l, const char *name,
+                                     int64_t width) GRAIL_MUST_CHECK;
+/** Adds the Gram matrices of a weight. */
+grail_status statistics_list_grams(statistics_list *l, const char *name,
+                                   int64_t width) GRAIL_MUST_CHECK;
+grail_status statistics_list_energy(statistics_list *l, int64_t count) GRAIL_MUST_CHECK;
+/** Adds one of another file's tensors. */
+grail_status statistics_list_like(statistics_list *l, const tensor_view *t) GRAIL_MUST_CHECK;
+
+typedef struct statistics_file {
+    output_file file;
+    tensor_writer *writer;
+} statistics_file;
+
+/** Lays the file out; a full disk shows here. The caller calls statistics_file_fini, also after a
+ * failure. */
+grail_status statistics_file_open(const char *path, const statistics_origin *origin,
+                                  statistics_list *l, statistics_file *out) GRAIL_MUST_CHECK;
+/** Writes the vectors of a weight: squares[width], sums[width]. */
+grail_status statistics_file_vectors(const statistics_file *f, const char *name, int64_t width,
+                                     const double *squares, const double *sums,
+                                     int64_t rows) GRAIL_MUST_CHECK;
+/** Writes the Gram matrices of a weight. */
+grail_status statistics_file_grams(const statistics_file *f, const char *name,
+                                   const grail_statistics *fit,
+                                   const grail_statistics *held) GRAIL_MUST_CHECK;
+/** Gives the file its name when all tensors are written; *bytes is its size. */
+grail_status statistics_file_commit(statistics_file *f, int64_t *bytes) GRAIL_MUST_CHECK;
+void statistics_file_fini(statistics_file *f); /* works on a zeroed one */
+
+#endif

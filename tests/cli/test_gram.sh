@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# grail gram: what it writes replaces a pass, and what cannot be meant is refused. A pass that is
+# killed, or for which there is no room, leaves no file.
+#
+# usage: test_gram.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+write_ids ids.npy 16 32 96
+write_ids other.npy 16 32 96 2
+gram=("$grail" gram "$golden/llama3" --calib ids.npy --quiet)
+compress=("$grail" compress "$golden/llama3" --sparsity 0.5 --align 1 --quiet)
+
+check "an open loop from a file gives what one from the samples gives"
+runs "${gram[@]}" --full -o stats.gguf
+says "statistics of 14 matrices, 4 whole Gram matrices, over 16 samples" stdout
+runs "${compress[@]}" --loop open --calib ids.npy -o from-samples
+runs "${compress[@]}" --loop open --stats stats.gguf -o from-file
+cmp from-samples/model.safetensors from-file/model.safetensors || fail "other weights"
+says "Statistics of the dense network from \`stats.gguf\`, over 16 samples." from-file/README.md
+runs "$grail" eval from-file --data ids.npy --context 32
+says "was calibrated on this text" stderr
+runs "$grail" eval from-file --data other.npy --context 32
+! grep -q "calibrated" stderr || fail "warns of another text"
+
+check "a result cut again remembers the statistics of the first cut"
+runs "$grail" compress from-file --sparsity 0.25 --align 1 --selector magnitude-l1 --compensate none --quiet -o again
+runs "$grail" eval again --data ids.npy --context 32
+says "was calibrated on this text" stderr
+
+check "a plan from a file is one from the samples"
+runs "$grail" plan "$golden/llama3" --target-ratio 0.8 --budget error --calib ids.npy -o a.json
+runs "$grail" plan "$golden/llama3" --target-ratio 0.8 --budget error --stats stats.gguf -o b.json
+cmp a.json b.json || fail "other plans"
+refuses 1 "the budget 'search' chooses widths by what it measures on calibration text" \
+    "$grail" plan "$golden/llama3" --target-ratio 0.8 --stats stats.gguf -o out --quiet
+
+check "files are added"
+runs "$grail" gram "$golden/llama3" --calib other.npy --full -o other.gguf --json
+runs "$grail" gram --add stats.gguf other.gguf -o sum.gguf
+says "over 32 samples" stdout
+runs "${compress[@]}" --loop open --stats sum.gguf -o of-sum
+runs "$grail" eval of-sum --data other.npy --context 32
+says "was calibrated on this text" stderr
+
+check "what cannot be meant"
+refuses 2 "give one of --calib PATH and --add FILE" "$grail" gram "$golden/llama3" -o out
+refuses 2 "give only one of --calib PATH and --add FILE" "${gram[@]}" --add stats.gguf -o out
+refuses 2 "--full has no effect with --add" "$grail" gram stats.gguf --add other.gguf --full -o out
+refuses 2 "--backend has no effect with --add" "$grail" gram stats.gguf --add other.gguf --backend ref -o out
+refuses 2 "--stats has no effect without one of" "${compress[@]}" --calib ids.npy --stats stats.gguf -o out
+refuses 1 "exists" "${gram[@]}" -o stats.gguf
+refuses 1 "this GGUF file holds no statistics: its general.type is 'missing'" \
+    "${compress[@]}" --loop open --stats "$source_dir/tests/golden/gguf/llama3.gguf" -o out
+refuses_clean 1 "holds statistics of another model than" \
+    "$grail" compress "$golden/qwen2" --sparsity 0.5 --loop open --stats stats.gguf -o out --quiet
+refuses 1 "hold statistics of different models" bash -c '"$1" gram "$2" --calib ids.npy --full -o q.gguf >/dev/null &&
+    exec "$1" gram stats.gguf --add q.gguf -o out' - "$grail" "$golden/qwen2"
+head -c 30000 stats.gguf >short.gguf
+refuses 1 "short.gguf" "${compress[@]}" --loop open --stats short.gguf -o out
+refuses 1 "short.gguf" "$grail" gram stats.gguf --add short.gguf -o out
+
+no_leftovers() {
+    [[ ! -e out ]] || fail "left a file"
+}
+
+check "no room for the file: refused before the pass, and nothing is left"
+refuses 1 "File too large" bash -c 'ulimit -f 16 && exec "$@" --full -o out' - "${gram[@]}"
+[[ -z $(find . -name '.grail-*.tmp') ]] || fail "left a temporary file"
+refuses 1 "File too large" bash -c 'ulimit -f 16 && exec "$@" -o out' - "$grail" gram stats.gguf --add other.gguf
+
+check "killed at any moment"
+for pause in 0.02 0.1 0.3; do
+    timeout -s KILL $pause "$grail" gram "$demo/model" --calib "$demo/calibration.txt" --full -o out --quiet >/dev/null 2>&1 || no_leftovers
+    rm -f out
+done

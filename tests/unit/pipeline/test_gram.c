@@ -1,0 +1,397 @@
+/* Statistics as files: what runs and plans take from a file is what they would have counted, files
+ * of parts add up to that of the whole, and what does not fit is refused. */
+#include "vision_sites.h"
+
+#include "base/random.h"
+#include "format/gguf/gguf_write.h"
+#include "stats/network_statistics.h"
+
+#include <grail/gram.h>
+#include <grail/plan.h>
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *count(const lab *l, grail_compress_options run, int full, const char *name)
+{
+    const char *path = lab_path(l, name);
+    grail_gram_facts facts = {0};
+    assert_ok(grail_gram_write(&run, &(grail_gram_options){.path = path, .full = full}, &facts));
+    assert_true(facts.matrices > 0 && facts.bytes > 0);
+    assert_int_equal(facts.grams > 0, full);
+    return path;
+}
+
+static const char *compressed(const lab *l, grail_compress_options options, const char *name)
+{
+    options.output.path = lab_path(l, name);
+    assert_ok(lab_compress(&options));
+    return options.output.path;
+}
+
+static void take_no_samples(grail_compress_options *o)
+{
+    o->read.text.path = NULL;
+    o->read.images = NULL;
+}
+
+/* -- what runs take ---------------------------------------------------------------------------- */
+
+static void an_open_loop_takes_the_fits_of_a_pass(void **state)
+{
+    (void)state;
+    static const char *const selectors[] = {"wanda", "obs", "flap"};
+    lab l;
+    lab_open(&l);
+    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
+    const char *file = count(&l, o, 1, "stats.gguf");
+    o.fit.open_loop = 1;
+    for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
+        char name[32];
+        o.cut.selector = selectors[i];
+        o.cut.statistics = NULL;
+        snprintf(name, sizeof name, "pass-%zu", i);
+        const char *passed = compressed(&l, o, name);
+        grail_compress_options taking = o;
+        taking.cut.statistics = file;
+        take_no_samples(&taking);
+        snprintf(name, sizeof name, "file-%zu", i);
+        assert_true(largest_weight_difference(passed, compressed(&l, taking, name)) < 1e-5);
+    }
+    lab_close(&l);
+}
+
+/* Residual streams, channels, norms of inputs; convolutions by channel and by kernel position. */
+static void image_networks_take_them_too(void **state)
+{
+    (void)state;
+    static const char *const fits[] = {"channel", "kernel"};
+    vision_lab v;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_BASIC, "model");
+    for (int i = 0; i < 2; i++) {
+        grail_compress_options o = vision_options(&v, model, NULL);
+        vision_cut(&o, 0.5);
+        o.cut.selector = i == 0 ? "wanda" : "obs";
+        o.fit.compensate = "grail";
+        o.fit.conv_fit = fits[i];
+        o.fit.open_loop = 1;
+        const char *file = count(&v.l, o, 1, i == 0 ? "by-channel.gguf" : "by-kernel.gguf");
+        const char *passed = compressed(&v.l, o, i == 0 ? "pass-0" : "pass-1");
+        o.cut.statistics = file;
+        take_no_samples(&o);
+        const char *taken = compressed(&v.l, o, i == 0 ? "file-0" : "file-1");
+        assert_near(vision_difference(&v, passed, taken), 0.0, 1e-3);
+        o.fit.conv_fit = fits[1 - i];
+        o.output.path = vision_path(&v, "out");
+        assert_fails(lab_compress(&o), GRAIL_ERROR_ARGUMENT,
+                     "and convolutions fitted in the same way");
+    }
+    vision_close(&v);
+}
+
+/* A diagonal is enough for these, and a closed loop reads samples for the fits alone. */
+static void units_are_chosen_by_diagonals(void **state)
+{
+    (void)state;
+    static const char *const selectors[] = {"wanda", "flap"};
+    lab l;
+    lab_open(&l);
+    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
+    const char *file = count(&l, o, 0, "imatrix.gguf");
+    o.cut.select = "open";
+    for (size_t i = 0; i < 2; i++) {
+        o.cut.selector = selectors[i];
+        o.cut.statistics = NULL;
+        const char *passed = compressed(&l, o, i == 0 ? "pass-0" : "pass-1");
+        o.cut.statistics = file;
+        assert_same_checkpoint(passed, compressed(&l, o, i == 0 ? "file-0" : "file-1"));
+        grail_compress_options plain = o;
+        plain.fit.compensate = "none";
+        take_no_samples(&plain);
+        (void)compressed(&l, plain, i == 0 ? "plain-0" : "plain-1");
+    }
+    o.cut.selector = "obs";
+    o.output.path = lab_path(&l, "out");
+    assert_fails(lab_compress(&o), GRAIL_ERROR_ARGUMENT,
+                 "imatrix.gguf' has no whole Gram matrix (.in_gram, which grail gram takes if "
+                 "asked) of what 'blk.0.attn_output.weight' reads");
+    lab_close(&l);
+}
+
+static grail_plan *planned(grail_compress_options run, const char *budget)
+{
+    grail_plan *p = NULL;
+    grail_plan_options o;
+    grail_plan_options_init(&o);
+    o.compress = run;
+    o.compress.amount.sparsity_ffn = o.compress.amount.sparsity_heads = 0.0;
+    o.budget = budget;
+    o.ratio = 0.7;
+    assert_ok(grail_plan_make(&o, &p));
+    return p;
+}
+
+static void plans_take_them_instead_of_samples(void **state)
+{
+    (void)state;
+    static const char *const budgets[] = {"error", "flap"};
+    lab l;
+    lab_open(&l);
+    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
+    const char *file = count(&l, o, 1, "stats.gguf");
+    for (size_t i = 0; i < 2; i++) {
+        grail_compress_options taking = o;
+        taking.cut.statistics = file;
+        take_no_samples(&taking);
+        grail_plan *passed = planned(o, budgets[i]);
+        grail_plan *taken = planned(taking, budgets[i]);
+        assert_string_equal(grail_plan_text(passed), grail_plan_text(taken));
+        grail_plan_free(passed);
+        grail_plan_free(taken);
+    }
+    lab_close(&l);
+}
+
+/* -- adding ------------------------------------------------------------------------------------ */
+
+enum { HALF_ROWS = 128, ROW = 64 };
+
+/* Rows [begin, begin + rows) of random ids, as .npy. */
+static void write_rows(const lab *l, const char *name, int64_t begin, int64_t rows)
+{
+    enum { VOCABULARY = 96, HEADER = 128, PREFIX = 10 };
+    buffer file = {0};
+    random_state random;
+    char header[HEADER];
+    buffer_init(&file, SIZE_MAX / 4);
+    memset(header, ' ', HEADER);
+    memcpy(header, "\x93NUMPY\x01\x00\x76\x00", PREFIX);
+    const int length = snprintf(header + PREFIX, HEADER - PREFIX,
+                                "{'descr': '<i4', 'fortran_order': False, 'shape': (%lld, %d)}",
+                                (long long)rows, ROW);
+    header[PREFIX + length] = ' ';
+    header[HEADER - 1] = '\n';
+    assert_ok(buffer_append(&file, header, HEADER));
+    random_seed(&random, 11, 0);
+    for (int64_t i = 0; i < (begin + rows) * ROW; i++) {
+        const int32_t id = (int32_t)random_below(&random, VOCABULARY);
+        if (i >= begin * ROW) {
+            assert_ok(buffer_append(&file, &id, sizeof id));
+        }
+    }
+    support_write_file(l->directory, name, file.bytes, file.size);
+    buffer_fini(&file);
+}
+
+static const char *count_rows(const lab *l, grail_compress_options o, const char *rows,
+                              const char *name)
+{
+    o.read.text.path = lab_path(l, rows);
+    o.read.text.context = ROW;
+    return count(l, o, 1, name);
+}
+
+/* The rows that are held out are the same ones: batches of 32 rows, of which both halves have
+ * four. */
+static void halves_add_up_to_the_whole(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    write_rows(&l, "first.npy", 0, HALF_ROWS);
+    write_rows(&l, "second.npy", HALF_ROWS, HALF_ROWS);
+    write_rows(&l, "all.npy", 0, (int64_t)2 * HALF_ROWS);
+    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
+    o.read.samples = HALF_ROWS;
+    const char *const halves[] = {count_rows(&l, o, "first.npy", "first.gguf"),
+                                  count_rows(&l, o, "second.npy", "second.gguf")};
+    o.read.samples = (int64_t)2 * HALF_ROWS;
+    const char *whole = count_rows(&l, o, "all.npy", "whole.gguf");
+    grail_gram_facts facts = {0};
+    const char *sum = lab_path(&l, "sum.gguf");
+    assert_ok(grail_gram_add(2, halves, &(grail_gram_options){.path = sum}, &facts));
+    assert_int_equal(facts.samples, 2 * HALF_ROWS);
+    o.read.samples = 0;
+    o.fit.open_loop = 1;
+    take_no_samples(&o);
+    o.cut.statistics = whole;
+    const char *of_whole = compressed(&l, o, "of-whole");
+    grail_plan *plan_of_whole = planned(o, "error");
+    o.cut.statistics = sum;
+    assert_true(largest_weight_difference(of_whole, compressed(&l, o, "of-sum")) < 1e-6);
+    grail_plan *plan_of_sum = planned(o, "error");
+    json_t *a = json_loads(grail_plan_text(plan_of_whole), 0, NULL);
+    json_t *b = json_loads(grail_plan_text(plan_of_sum), 0, NULL);
+    assert_true(json_equal(json_object_get(a, "sites"), json_object_get(b, "sites")));
+    json_decref(a);
+    json_decref(b);
+    grail_plan_free(plan_of_whole);
+    grail_plan_free(plan_of_sum);
+    lab_close(&l);
+}
+
+static void assert_adds_not(const lab *l, const char *a, const char *b, const char *message)
+{
+    const char *const paths[] = {a, b};
+    const char *sum = lab_path(l, "no-sum.gguf");
+    assert_fails(grail_gram_add(2, paths, &(grail_gram_options){.path = sum}, NULL),
+                 GRAIL_ERROR_ARGUMENT, message);
+    assert_int_equal(access(sum, F_OK), -1);
+}
+
+static void other_statistics_do_not_add_up(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
+    const char *one = count(&l, o, 0, "one.gguf");
+    assert_adds_not(&l, one, count(&l, o, 1, "full.gguf"), "whole Gram matrices for all or none");
+    assert_adds_not(&l, lab_path(&l, "full.gguf"), one, "whole Gram matrices for all or none");
+    o.read.text.context = LAB_LENGTH / 2;
+    assert_adds_not(&l, one, count(&l, o, 0, "context.gguf"), "with a context of 32 and '");
+    o.read.text.context = 0;
+    o.run.backend = "ref";
+    assert_adds_not(&l, one, count(&l, o, 0, "ref.gguf"), "with the precision 'cpu f32' and '");
+    o.run.backend = "cpu";
+    o.read.model = lab_f32(&l, "qwen2", "other");
+    assert_adds_not(&l, one, count(&l, o, 0, "other.gguf"), "statistics of different models");
+    lab_close(&l);
+}
+
+/* -- what is recorded -------------------------------------------------------------------------- */
+
+static void a_result_remembers_what_its_statistics_saw(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const char *model = lab_f32(&l, "llama3", "model");
+    grail_compress_options o = lab_options(&l, model, NULL);
+    o.cut.statistics = count(&l, o, 1, "stats.gguf");
+    o.fit.open_loop = 1;
+    const grail_text_source seen = o.read.text;
+    take_no_samples(&o);
+    const char *narrow = compressed(&l, o, "narrow");
+    grail_perplexity p = {0};
+    grail_model *m = NULL;
+    assert_ok(grail_model_open(narrow, &m));
+    assert_ok(grail_perplexity_measure(m, &seen, 0, NULL, NULL, NULL, &p));
+    assert_int_equal(p.is_calibration, 1);
+    assert_true(p.calibration_runs > 0 && p.overlap_runs == p.calibration_runs);
+    grail_model_close(m);
+    lab_close(&l);
+}
+
+static void a_continued_run_wants_the_same_file(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
+    o.cut.statistics = count(&l, o, 1, "stats.gguf");
+    o.cut.select = "open";
+    const char *whole = compressed(&l, o, "whole");
+    o.output.path = lab_path(&l, "parts");
+    o.run.observer = vision_stop_behind_first_block;
+    assert_int_equal(lab_compress(&o), GRAIL_ERROR_CANCELLED);
+    o.run.observer = NULL;
+    o.output.resume = 1;
+    grail_compress_options other = o;
+    other.cut.statistics = count(&l, o, 0, "other.gguf");
+    assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT,
+                 "was started with other options or files: ");
+    other.cut.statistics = NULL;
+    assert_int_equal(lab_compress(&other), GRAIL_ERROR_ARGUMENT);
+    assert_ok(lab_compress(&o));
+    assert_same_checkpoint(whole, o.output.path);
+    lab_close(&l);
+}
+
+/* -- refusals ---------------------------------------------------------------------------------- */
+
+static void statistics_of_another_model_are_refused(void **state)
+{
+    (void)state;
+    lab l;
+    lab_model m;
+    lab_open(&l);
+    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
+    o.cut.statistics = count(&l, o, 1, "stats.gguf");
+    o.fit.open_loop = 1;
+    o.output.path = lab_path(&l, "out");
+    o.run.backend = "ref";
+    assert_fails(lab_compress(&o), GRAIL_ERROR_ARGUMENT,
+                 "was computed in cpu f32, and this run computes in ref f64");
+    assert_string_equal(grail_error_fields(), "cut.statistics");
+    o.run.backend = "cpu";
+    lab_read(&m, lab_golden("llama3"));
+    lab_find(&m, 1, "mlp.up_proj.weight")->values[0] += 1.0F;
+    o.read.model = lab_path(&l, "changed");
+    lab_write(&m, o.read.model, GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    assert_fails(lab_compress(&o), GRAIL_ERROR_ARGUMENT, "holds statistics of another model than");
+    o.cut.statistics = lab_path(&l, "model/model.safetensors");
+    assert_int_equal(lab_compress(&o), GRAIL_ERROR_FORMAT);
+    o.cut.statistics = lab_path(&l, "nothing.gguf");
+    assert_int_equal(lab_compress(&o), GRAIL_ERROR_IO);
+    lab_close(&l);
+}
+
+static int stop(void *user, int block, int blocks, double done)
+{
+    (void)blocks;
+    (void)done;
+    return ++*(int *)user > 1 && block == 1;
+}
+
+static void a_pass_that_was_stopped_leaves_no_file(void **state)
+{
+    (void)state;
+    int calls = 0;
+    lab l;
+    lab_model m;
+    lab_open(&l);
+    const char *path = lab_path(&l, "stats.gguf");
+    const grail_gram_options to = {.path = path, .full = 1};
+    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
+    o.run.step_observer = stop;
+    o.run.observer_user = &calls;
+    assert_int_equal(grail_gram_write(&o, &to, NULL), GRAIL_ERROR_CANCELLED);
+    assert_int_equal(access(path, F_OK), -1);
+    o.run.step_observer = NULL;
+    assert_ok(grail_gram_write(&o, &to, NULL));
+    assert_int_equal(grail_gram_write(&o, &to, NULL), GRAIL_ERROR_EXISTS);
+    lab_read(&m, lab_golden("llama3"));
+    lab_find(&m, 1, "mlp.up_proj.weight")->values[3] = 3e38F;
+    o.read.model = lab_path(&l, "huge");
+    lab_write(&m, o.read.model, GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    const grail_gram_options other = {.path = lab_path(&l, "huge.gguf")};
+    assert_int_equal(grail_gram_write(&o, &other, NULL), GRAIL_ERROR_NUMERIC);
+    assert_int_equal(access(other.path, F_OK), -1);
+    assert_fails(grail_gram_write(&o, &(grail_gram_options){0}, NULL), GRAIL_ERROR_ARGUMENT,
+                 "path");
+    o.read.text.path = NULL;
+    assert_int_equal(grail_gram_write(&o, &other, NULL), GRAIL_ERROR_ARGUMENT);
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_open_loop_takes_the_fits_of_a_pass),
+        cmocka_unit_test(image_networks_take_them_too),
+        cmocka_unit_test(units_are_chosen_by_diagonals),
+        cmocka_unit_test(plans_take_them_instead_of_samples),
+        cmocka_unit_test(halves_add_up_to_the_whole),
+        cmocka_unit_test(other_statistics_do_not_add_up),
+        cmocka_unit_test(a_result_remembers_what_its_statistics_saw),
+        cmocka_unit_test(a_continued_run_wants_the_same_file),
+        cmocka_unit_test(statistics_of_another_model_are_refused),
+        cmocka_unit_test(a_pass_that_was_stopped_leaves_no_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
