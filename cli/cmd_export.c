@@ -20,8 +20,10 @@ static const option table[] = {
      .help = "file to write; must not exist; short form: -o", .need = REQUIRED},
     {GROUP_OUTPUT, "to", OPTION_WORD, &target, "FORMAT", WORDS("onnx", "gguf"),
      .help = "format: onnx or gguf (gguf for language models, onnx for others)"},
-    {GROUP_OUTPUT, "type", OPTION_WORD, &type, "TYPE", WORDS("f32", "f16", "bf16", "q8_0"),
-     .help = "type of the matrices of a GGUF file: f32, f16, bf16 or q8_0 (as they are stored)",
+    {GROUP_OUTPUT, "type", OPTION_WORD, &type, "TYPE",
+     WORDS("f32", "f16", "bf16", "q8_0", "q4_0", "q4_k"),
+     .help = "type of the matrices of a GGUF file: f32, f16, bf16, q8_0, q4_0 or q4_k (as they are "
+             "stored)",
      .field = "type"},
     FIELDS_OF(GROUP_OUTPUT, grail_onnx_option_at, GRAIL_SUBJECT_OUTPUT, chosen),
     SET_OPTION(settings),
@@ -61,8 +63,8 @@ static int print_gguf_facts(const grail_gguf_facts *facts)
     print_out("%s: %s, %s, %s, %lld tensors\n", output, facts->architecture, facts->type,
               human_bytes((double)facts->bytes, bytes), (long long)facts->tensors);
     if (facts->others > 0) {
-        print_out("  %d matrices do not fill the blocks of %s and are F16\n", facts->others,
-                  facts->type);
+        print_out("  %d matrices do not fill the blocks of %s and are F16%s\n", facts->others,
+                  facts->type, strcmp(facts->type, "Q4_K") == 0 ? " or Q5_0" : "");
     }
     return EXIT_OK;
 }
@@ -121,7 +123,7 @@ static int run(int argc, char **argv)
 
 static const char *const examples[] = {
     "grail export demo/vision/cnn.pth -o cnn.onnx",
-    "grail export demo/model -o model.gguf --type f16",
+    "grail export demo/model -o model.gguf --type q4_0",
     NULL,
 };
 

@@ -8,8 +8,8 @@ extern "C" {
 #endif
 
 typedef struct grail_gguf_options {
-    const char *type; /* of matrices: f32, f16, bf16 or q8_0; NULL: as most weights are stored, f16
-                         where that is quantised */
+    const char *type; /* of matrices: f32, f16, bf16, q8_0, q4_0 or q4_k; NULL: as most weights are
+                         stored, f16 where that is quantised */
 } grail_gguf_options;
 
 typedef struct grail_gguf_facts {
@@ -17,7 +17,8 @@ typedef struct grail_gguf_facts {
     const char *type;         /* of matrices; static */
     int64_t tensors;
     int64_t bytes; /* of the file */
-    int others;    /* matrices that do not fill the blocks of the type, and are F16 */
+    int others; /* matrices that do not fill the blocks of the type: they are F16, or for q4_k Q5_0
+                   where they fill its blocks */
 } grail_gguf_facts;
 
 /**

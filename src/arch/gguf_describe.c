@@ -70,10 +70,12 @@ static bool is_cut(const describing *d)
 
 int64_t gguf_file_type(grail_dtype dtype)
 {
-    enum { ALL_F32 = 0, MOSTLY_F16 = 1, MOSTLY_Q8_0 = 7, MOSTLY_BF16 = 32 };
+    enum { ALL_F32, MOSTLY_F16, MOSTLY_Q4_0, MOSTLY_Q8_0 = 7, MOSTLY_Q4_K = 14, MOSTLY_BF16 = 32 };
     return dtype == GRAIL_DTYPE_F16    ? MOSTLY_F16
            : dtype == GRAIL_DTYPE_BF16 ? MOSTLY_BF16
            : dtype == GRAIL_DTYPE_Q8_0 ? MOSTLY_Q8_0
+           : dtype == GRAIL_DTYPE_Q4_0 ? MOSTLY_Q4_0
+           : dtype == GRAIL_DTYPE_Q4_K ? MOSTLY_Q4_K
                                        : ALL_F32;
 }
 

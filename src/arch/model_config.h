@@ -7,6 +7,8 @@
 #define MODEL_CONFIG_NAME "config.json"
 #define MODEL_GRAIL_NAME "grail.json"
 #define OPEN_CLIP_CONFIG_NAME "open_clip_config.json"
+/* What grail writes beside a result for timm's adapt_model_from_string. */
+#define TIMM_WIDTHS_NAME "timm-widths.txt"
 #define PREPROCESSOR_CONFIG_NAME "preprocessor_config.json"
 #define PROCESSOR_CONFIG_NAME "processor_config.json"
 

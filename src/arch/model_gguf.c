@@ -7,7 +7,7 @@
 #include "base/options.h"
 #include "base/output_file.h"
 #include "format/gguf/gguf_write.h"
-#include "tensor/blocks.h"
+#include "tensor/quantize.h"
 
 #include <grail/gguf.h>
 
@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const type_names[] = {"f32", "f16", "bf16", "q8_0", NULL};
-static const grail_dtype types[] = {GRAIL_DTYPE_F32, GRAIL_DTYPE_F16, GRAIL_DTYPE_BF16,
-                                    GRAIL_DTYPE_Q8_0};
+static const char *const type_names[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", NULL};
+static const grail_dtype types[] = {GRAIL_DTYPE_F32,  GRAIL_DTYPE_F16,  GRAIL_DTYPE_BF16,
+                                    GRAIL_DTYPE_Q8_0, GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q4_K};
 
 /* A file that is being written. */
 typedef struct exporting {
@@ -219,15 +219,24 @@ static decoder_place place_of(const exporting *e, const char *name)
                                     : gguf_place(&e->c, p.layer, p.part, p.kind);
 }
 
-/* Vectors are F32, as the runtime wants them, and matrices that do not fill blocks F16. */
+/* What takes the place of a type whose blocks a width does not fill; as in llama.cpp. */
+static grail_dtype fallback(grail_dtype type)
+{
+    return type == GRAIL_DTYPE_Q4_K ? GRAIL_DTYPE_Q5_0 : GRAIL_DTYPE_F16;
+}
+
+/* Vectors are F32, as the runtime wants them. */
 static grail_dtype dtype_of(exporting *e, const graph_parameter *p)
 {
     if (p->rank == 1) {
         return GRAIL_DTYPE_F32;
     }
-    const bool fills = p->shape[1] % dtype_block(e->type) == 0;
-    e->others += fills ? 0 : 1;
-    return fills ? e->type : GRAIL_DTYPE_F16;
+    grail_dtype type = e->type;
+    while (p->shape[1] % dtype_block(type) != 0) {
+        type = fallback(type);
+    }
+    e->others += type == e->type ? 0 : 1;
+    return type;
 }
 
 static grail_status list_tensors(exporting *e)
@@ -255,11 +264,9 @@ static grail_status list_tensors(exporting *e)
 
 static grail_status convert(grail_dtype dtype, const float *values, int64_t count, void *out)
 {
-    if (dtype == GRAIL_DTYPE_Q8_0) {
-        f32_to_q8_0(values, count / dtype_block(dtype), out);
-        return GRAIL_OK;
-    }
-    return convert_from_f32(dtype, values, count, out);
+    return dtype_is_quantiser(dtype)
+               ? blocks_from_f32(dtype, values, count / dtype_block(dtype), out)
+               : convert_from_f32(dtype, values, count, out);
 }
 
 /* rows[to(i)] <- row i */

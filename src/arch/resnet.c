@@ -431,5 +431,6 @@ const architecture architecture_resnet = {
     .describe_narrowed = resnet_describe_narrowed,
     .class_ending = "ForImageClassification",
     .judge_loaders = resnet_judge_loaders,
+    .loader_file = resnet_loader_file,
     .outside = outside,
 };

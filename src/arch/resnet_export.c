@@ -3,6 +3,7 @@
  * timm also from width_per_group or base_width, so they load only networks that were cut to that
  * pattern. Source: the ResNet classes of torchvision, timm and Hugging Face. */
 #include "arch/loader_lines.h"
+#include "arch/model_config.h"
 #include "arch/resnet.h"
 #include "arch/timm_config.h"
 
@@ -110,6 +111,15 @@ static int64_t bottleneck_argument(const graph *g, const resnet_naming *n)
     return fits ? first.inner : 0;
 }
 
+bool resnet_has_class_widths(const graph *narrowed)
+{
+    const resnet_naming *n = &resnet_naming_torchvision;
+    block_widths first = {0};
+    return read_block(narrowed, n, 0, 0, &first) && first.convs == 3
+               ? bottleneck_argument(narrowed, n) > 0
+               : doubles(narrowed, n, BASE_WIDTH, BASE_WIDTH);
+}
+
 /* The stride of the node that reads a weight. */
 static int64_t stride_of(const graph *g, int parameter)
 {
@@ -171,30 +181,6 @@ out:
     return status;
 }
 
-/* The name of the function that builds a network of bottlenecks; NULL where there is none. */
-static const char *bottleneck_name(const graph *g, const resnet_naming *n)
-{
-    enum { STAGES = 4 };
-    static const struct {
-        int blocks[STAGES];
-        const char *name;
-    } known[] = {
-        {{3, 4, 6, 3}, "resnet50"}, {{3, 4, 23, 3}, "resnet101"}, {{3, 8, 36, 3}, "resnet152"}};
-    int blocks[RESNET_STAGES] = {0};
-    block_widths w;
-    for (int s = 0; s < RESNET_STAGES; s++) {
-        while (read_block(g, n, s, blocks[s], &w)) {
-            blocks[s]++;
-        }
-    }
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (blocks[STAGES] == 0 && memcmp(known[i].blocks, blocks, sizeof known[i].blocks) == 0) {
-            return known[i].name;
-        }
-    }
-    return NULL;
-}
-
 /* "" for the 1000 classes that functions build unless they are told. */
 static void classes_argument(const graph *g, const resnet_naming *n, char *text, size_t size)
 {
@@ -214,7 +200,8 @@ static void name_calls(const json_t *config, const graph *g, const resnet_naming
 {
     char classes[32];
     char call[LOADER_REASON_SIZE];
-    const char *name = bottleneck_name(g, n);
+    bool in_torchvision = false;
+    const char *name = resnet_builder(config, g, &in_torchvision);
     classes_argument(g, n, classes, sizeof classes);
     if (timm_config_is(config)) {
         snprintf(v->reason, sizeof v->reason,
@@ -224,7 +211,7 @@ static void name_calls(const json_t *config, const graph *g, const resnet_naming
         loader_lines_timm_directory(v);
         return;
     }
-    if (name == NULL) {
+    if (name == NULL || !in_torchvision) {
         snprintf(v->reason, sizeof v->reason,
                  "with width_per_group (torchvision) or base_width (timm) %lld", (long long)inner);
         return;
@@ -238,16 +225,38 @@ static void name_calls(const json_t *config, const graph *g, const resnet_naming
     loader_lines_build("torchvision", call, v);
 }
 
+/* The lines with which timm builds a network of any widths, told by the file beside the weights. */
+static void name_adapting(const graph *g, const resnet_naming *n, const char *name,
+                          loader_verdict *v)
+{
+    char classes[32];
+    char call[LOADER_REASON_SIZE];
+    classes_argument(g, n, classes, sizeof classes);
+    snprintf(v->reason, sizeof v->reason,
+             "timm by adapt_model_from_string and " TIMM_WIDTHS_NAME
+             ", which lies beside the weights; torchvision's class has no such widths");
+    snprintf(call, sizeof call,
+             "timm.models.adapt_model_from_string(timm.create_model(\"%s\"%s), "
+             "open(\"DIR/" TIMM_WIDTHS_NAME "\").read())",
+             name, classes);
+    loader_lines_build("timm", call, v);
+}
+
 static void judge_torchvision(const json_t *config, const graph *g, const resnet_naming *n,
                               loader_verdict *v)
 {
     const int64_t argument = bottleneck_argument(g, n);
     block_widths first = {0};
+    bool in_torchvision = false;
+    const char *name = resnet_builder(config, g, &in_torchvision);
     const bool bottlenecks = read_block(g, n, 0, 0, &first) && first.convs == 3;
     v->loader = "torchvision, timm";
-    v->loads = bottlenecks ? argument > 0 : doubles(g, n, BASE_WIDTH, BASE_WIDTH);
+    v->loads = resnet_has_class_widths(g);
     if (argument > 0) {
         name_calls(config, g, n, argument, v);
+    } else if (!v->loads && name != NULL) {
+        v->loads = true;
+        name_adapting(g, n, name, v);
     } else if (bottlenecks && blocks_double(g, n, BASE_WIDTH, ANY_WIDTH)) {
         char stem[RESNET_NAME]; /* the site of its channels has the name of its last consumer */
         snprintf(v->reason, sizeof v->reason,

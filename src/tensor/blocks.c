@@ -5,7 +5,6 @@
 
 #include "tensor/half.h"
 
-#include <math.h>
 
 enum { SMALL = 32, LARGE = 256, SCALES = 12 };
 
@@ -155,30 +154,5 @@ void blocks_to_f32(grail_dtype dtype, const void *source, int64_t blocks, float 
     const int64_t elements = dtype_block(dtype);
     for (int64_t b = 0; b < blocks; b++, block += sizes[dtype]) {
         readers[dtype](block, out + b * elements);
-    }
-}
-
-static void write_q8_0(const float *values, unsigned char *block)
-{
-    enum { MOST = 127 };
-    float largest = 0.0F;
-    for (int j = 0; j < SMALL; j++) {
-        largest = fmaxf(largest, fabsf(values[j]));
-    }
-    const float d = largest / (float)MOST;
-    const float inverse = d > 0.0F ? 1.0F / d : 0.0F;
-    const uint32_t half = f16_of_f32(bits_of(d));
-    block[0] = (unsigned char)half;
-    block[1] = (unsigned char)(half >> 8);
-    for (int j = 0; j < SMALL; j++) {
-        block[2 + j] = (unsigned char)(int8_t)roundf(values[j] * inverse);
-    }
-}
-
-void f32_to_q8_0(const float *values, int64_t blocks, void *out)
-{
-    unsigned char *block = out;
-    for (int64_t b = 0; b < blocks; b++, block += sizes[GRAIL_DTYPE_Q8_0]) {
-        write_q8_0(values + b * SMALL, block);
     }
 }

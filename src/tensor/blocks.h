@@ -10,8 +10,4 @@ enum { LARGEST_BLOCK = 256 }; /* elements */
 /** out[blocks * dtype_block(dtype)] <- the values of so many blocks at `source` (any alignment). */
 void blocks_to_f32(grail_dtype dtype, const void *source, int64_t blocks, float *out);
 
-/** out[34 * blocks bytes] <- so many blocks of 32 values as Q8_0, with the bits of ggml's reference
- * quantiser. */
-void f32_to_q8_0(const float *values, int64_t blocks, void *out);
-
 #endif

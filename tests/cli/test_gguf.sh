@@ -119,6 +119,13 @@ grep '"mean_nll"\|"stream_tokens"' stdout | cmp - expected || fail "the evaluati
 
 check "eight bits are written where a matrix fills the blocks"
 runs "$grail" export "$demo/model" --to gguf --type q8_0 -o small.gguf
+for type in q4_0 q4_k; do
+    runs "$grail" export "$demo/model" --type $type -o $type.gguf
+    runs "$grail" inspect $type.gguf
+    says "llama, $([[ $type == q4_k ]] && echo Q5_0 || echo Q4_0), " stdout # no width is a multiple of 256
+    runs "$grail" eval $type.gguf --data "$demo/held-out.txt" --windows 2
+done
+refuses 2 "q5_k" "$grail" export "$demo/model" --type q5_k -o no.gguf
 (($(stat -c %s small.gguf) < $(stat -c %s demo.gguf) * 6 / 10)) || fail "$(ls -l)"
 runs "$grail" inspect small.gguf
 says "small.gguf: llama, Q8_0" stdout

@@ -2,20 +2,23 @@
 """Writes the files of gguf/ beside this script.
 
 blocks.gguf, for test_gguf.c: random blocks of every type that grail reads, each with the values that
-gguf-py's dequantize gives it, those of F32 as its quantize makes Q8_0 of them, and a key of every type of
-value.
+gguf-py's dequantize gives it, those of F32 and of rows that are special as ggml's reference quantisers
+round them, and a key of every type of value.
 NAME.gguf, for test_logits.c: the decoders of models/ as llama.cpp's converter writes them: gguf-py's
 names of tensors, the rows of q and k in pairs where its LlamaModel has them so, and llama3's scaling as
 a table of divisors.
 
-usage: make_gguf_golden.py        (gguf 0.19.0, numpy, safetensors, torch)
+usage: make_gguf_golden.py        (gguf 0.19.0, llama-cpp-python 0.3.36, numpy, safetensors, torch)
 """
+
+import ctypes
 
 import json
 import math
 import pathlib
 
 import gguf
+import llama_cpp
 import numpy
 import torch
 from safetensors.torch import load_file
@@ -27,6 +30,7 @@ TYPES = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "
 # Where a block's F16 factors lie: random bytes there could be NaN or infinite.
 FACTORS = {"F16": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q4_K": [0, 2],
            "Q5_K": [0, 2], "Q6_K": [208]}
+QUANTISERS = ["Q4_0", "Q5_0", "Q8_0", "Q4_K"]
 ROWS, COLUMNS = 3, 512
 
 
@@ -44,6 +48,35 @@ def random_blocks(random, name):
         factor[:2] = [6e-8, -0.0]
         blocks[:, at:at + 2] = factor.view(numpy.uint8).reshape(-1, 2)
     return blocks.reshape(ROWS, -1)
+
+
+def quantised(values, name):
+    """By the library's reference quantiser; gguf-py's has the same bits where it has one."""
+    library, = (pathlib.Path(llama_cpp.__file__).parent / "lib").glob("libggml-base.so")
+    quant = gguf.GGMLQuantizationType[name]
+    elements, size = gguf.GGML_QUANT_SIZES[quant]
+    made = numpy.zeros((len(values), values.shape[1] // elements * size), numpy.uint8)
+    function = getattr(ctypes.CDLL(str(library)), f"quantize_row_{name.lower().replace('_k', '_K')}_ref")
+    function(ctypes.c_void_p(values.ctypes.data), ctypes.c_void_p(made.ctypes.data), ctypes.c_int64(values.size))
+    if name != "Q4_K":
+        assert numpy.array_equal(made, gguf.quantize(values, quant)), name
+    return made
+
+
+def special_rows(random):
+    """Zeros, equal values, values of one sign, outliers, values that F16 rounds to 0 and near its largest."""
+    rows = random.normal(size=(12, COLUMNS)).astype(numpy.float32)
+    rows[0] = 0
+    rows[1], rows[2] = 0.75, -0.75
+    rows[3], rows[4] = numpy.abs(rows[3]), -numpy.abs(rows[4])
+    rows[5, ::32] *= 1000
+    rows[6, ::256] *= -1000
+    rows[7] *= 1e-7
+    rows[8] *= 1e-12
+    rows[9] *= 1e5
+    rows[10] = numpy.round(rows[10] * 4) / 4
+    rows[11, 40:300] = 0
+    return rows
 
 
 def write_blocks():
@@ -66,8 +99,12 @@ def write_blocks():
         writer.add_tensor(name, stored, raw_dtype=quant)
         writer.add_tensor(name + ".values", numpy.ascontiguousarray(values.reshape(ROWS, COLUMNS), numpy.float32))
         if name == "F32":
-            made = gguf.quantize(numpy.ascontiguousarray(values.reshape(ROWS, COLUMNS)), gguf.GGMLQuantizationType.Q8_0)
-    writer.add_tensor("made.Q8_0", made, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+            values_of = {"made": numpy.ascontiguousarray(values.reshape(ROWS, COLUMNS))}
+    values_of["special"] = special_rows(random)
+    writer.add_tensor("special", values_of["special"])
+    for of, values in values_of.items():
+        for name in QUANTISERS:
+            writer.add_tensor(f"{of}.{name}", quantised(values, name), raw_dtype=gguf.GGMLQuantizationType[name])
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -3,7 +3,7 @@
 #include "support/support.h"
 
 #include "format/gguf/gguf.h"
-#include "tensor/blocks.h"
+#include "tensor/quantize.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,19 +38,51 @@ static void test_blocks_have_the_values_of_gguf_py(void **state)
         assert_memory_equal(values, expected->data, sizeof values);
         assert_int_equal(find_non_finite_stored(stored->dtype, stored->data, ROWS * COLUMNS), -1);
     }
-    assert_int_equal(file->count, 2 * sizeof types / sizeof types[0] + 1);
+    assert_int_equal(file->count, 2 * sizeof types / sizeof types[0] + 9);
     tensor_file_close(file);
 }
 
-static void values_are_quantised_as_by_gguf_py(void **state)
+static void values_are_quantised_as_by_ggml(void **state)
 {
     (void)state;
-    enum { BLOCKS = 3 * 512 / 32 };
-    static unsigned char made[BLOCKS * 34];
+    static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
+                                        GRAIL_DTYPE_Q4_K};
+    static const char *const sources[] = {"F32", "special"};
+    static const char *const results[] = {"made", "special"};
+    static unsigned char made[12 * 512 * 34 / 32];
     tensor_file *file = open_golden();
-    f32_to_q8_0(tensor_file_find(file, "F32")->data, BLOCKS, made);
-    assert_memory_equal(made, tensor_file_find(file, "made.Q8_0")->data, sizeof made);
+    for (size_t i = 0; i < 2 * sizeof types / sizeof types[0]; i++) {
+        char name[32];
+        const grail_dtype type = types[i / 2];
+        snprintf(name, sizeof name, "%s.%s", results[i % 2], grail_dtype_name(type));
+        const tensor_view *source = tensor_file_find(file, sources[i % 2]);
+        const tensor_view *expected = tensor_file_find(file, name);
+        const int64_t elements = source->shape[0] * source->shape[1];
+        assert_true(dtype_is_quantiser(type));
+        assert_ok(blocks_from_f32(type, source->data, elements / dtype_block(type), made));
+        assert_memory_equal(made, expected->data, expected->bytes);
+    }
     tensor_file_close(file);
+}
+
+/* A factor of a block is an F16. */
+static void values_beyond_the_factors_are_refused(void **state)
+{
+    (void)state;
+    static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
+                                        GRAIL_DTYPE_Q4_K};
+    static float values[2 * 256];
+    unsigned char made[2 * 256 * 2];
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        char index[64];
+        const int64_t block = dtype_block(types[i]);
+        memset(values, 0, sizeof values);
+        values[block + 7] = 3e38F;
+        values[block + 9] = -3e38F;
+        snprintf(index, sizeof index, "the values from index %d on are too large for %s",
+                 (int)block, grail_dtype_name(types[i]));
+        assert_fails(blocks_from_f32(types[i], values, 2, made), GRAIL_ERROR_NUMERIC, index);
+    }
 }
 
 static void expect_integer(const gguf_metadata *m, const char *key, int64_t expected)
@@ -125,7 +157,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_have_the_values_of_gguf_py),
-        cmocka_unit_test(values_are_quantised_as_by_gguf_py),
+        cmocka_unit_test(values_are_quantised_as_by_ggml),
+        cmocka_unit_test(values_beyond_the_factors_are_refused),
         cmocka_unit_test(test_numbers_of_every_type_are_read),
         cmocka_unit_test(test_texts_and_arrays_are_read),
     };

@@ -32,8 +32,8 @@ fi
 for form in "" --uniform-heads; do
     name=differ$form
     # shellcheck disable=SC2086 # no option where it is empty
-    "$grail" compress "$model" -o "$work/$name" --calib "$4" --samples 24 --context 256 --target-ratio 0.7 \
-        --budget error $form --precision f32 --quiet >"$work/$name.summary"
+    "$grail" compress "$model" -o "$work/$name" --calib "$4" --samples 16 --context 128 --target-ratio 0.7 \
+        --budget error $form --selector wanda --refit none --precision f32 --quiet >"$work/$name.summary"
     grep '^  parameters\|^  transformers\|^  vLLM\|^  llama.cpp' "$work/$name.summary"
     "$grail" eval "$work/$name" --data "$work/ids.npy" --context 256 --precision f32 --json >"$work/$name.json"
     "$python" "$check" perplexity "$work/$name" "$work/ids.npy" "$work/$name.json"

@@ -145,8 +145,9 @@ for name, architecture in (("timm-directory", "vit_tiny_patch16_224"),
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
     timm.models.save_for_hf(model, work / (name + "-dense"), safe_serialization=True)
-timm.models.save_for_hf(timm.create_model("resnet26", num_classes=7), work / "timm-resnet-dense",
-                        safe_serialization=True)
+for name, architecture in (("timm-resnet", "resnet26"), ("timm-resnet18", "resnet18")):
+    timm.models.save_for_hf(timm.create_model(architecture, num_classes=7), work / (name + "-dense"),
+                            safe_serialization=True)
 x = numpy.random.default_rng(2).standard_normal((4, 32, 32, 3)).astype("f")
 safetensors.numpy.save_file({"pixels": x}, work / "pixels-timm")
 x = numpy.random.default_rng(2).standard_normal((1, 224, 224, 3)).astype("f")
@@ -165,6 +166,12 @@ END
         --calib "$images"
     compare timm-resnet "$work/timm-resnet" "$work/pixels-timm-resnet" timm-directory
     compare timm-resnet-lines "$work/timm-resnet" "$work/pixels-timm-resnet" lines
+    # Widths that no class has, inside blocks and of residual streams: timm-widths.txt tells them.
+    narrow timm-resnet18 "$work/timm-resnet18-dense" conv=0.3,stream=0.25,layer2.0.conv2=0.6,layer4.1.conv2=0.45 \
+        magnitude-l1 --align 1 --calib "$images"
+    compare timm-resnet18-lines "$work/timm-resnet18" "$work/pixels-timm-resnet" lines
+    narrow timm-resnet18-again "$work/timm-resnet18" conv=0.2 wanda --align 1 --calib "$images"
+    compare timm-resnet18-again-lines "$work/timm-resnet18-again" "$work/pixels-timm-resnet" lines
 else
     echo "SKIPPED timm-directory: $python has no timm that opens directories"
 fi
@@ -191,6 +198,11 @@ END
     compare resnet50 "$work/resnet50" "$work/pixels-resnet50" torchvision-call
     compare resnet50-timm "$work/resnet50" "$work/pixels-resnet50" timm-call
     compare resnet50-lines "$work/resnet50" "$work/pixels-resnet50" lines
+    if has timm; then
+        narrow resnet50-uneven "$work/resnet50.safetensors" conv=0.3,layer2.1.conv3=0.5,layer3.4.conv2=0.15,layer1.0.downsample.0=0 \
+            magnitude-l1 --align 1 --compensate none --calib "$images"
+        compare resnet50-uneven-lines "$work/resnet50-uneven" "$work/pixels-resnet50" lines
+    fi
 else
     echo "SKIPPED torchvision-call: $python has no torchvision"
 fi

@@ -19,7 +19,7 @@ static bool is_companion_name(const char *name)
 {
     static const char *const suffixes[] = {".json", ".model", ".txt", ".jinja", ".tiktoken"};
     static const char *const others[] = {MODEL_CONFIG_NAME, MODEL_GRAIL_NAME, "plan.json",
-                                         "report.json"};
+                                         "report.json", TIMM_WIDTHS_NAME};
     if (name[0] == '.' || strstr(name, ".index.json") != NULL) {
         return false;
     }

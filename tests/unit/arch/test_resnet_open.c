@@ -192,19 +192,97 @@ static loader_verdict class_verdict(const lab_resnet *r)
     return v;
 }
 
+/* 50 layers and one more in the third stage, so that no function of a library builds it. */
+static lab_resnet lab_resnet53(void)
+{
+    lab_resnet r = lab_resnet50();
+    r.blocks[2]++;
+    return r;
+}
+
+/* The file for timm's adapt_model_from_string; "" for none. Owned. */
+static buffer widths_of(const lab_resnet *r, const char *config)
+{
+    const char *name = NULL;
+    buffer text;
+    network_fixture *f = network_setup(r);
+    if (config != NULL) {
+        network_write_config(f, "config.json", config);
+    }
+    grail_model *m = network_open(f);
+    buffer_init(&text, 1 << 20);
+    assert_ok(m->architecture->loader_file(m->architecture, m->config, m->graph, &name, &text));
+    assert_int_equal(name != NULL, text.size > 0);
+    assert_true(name == NULL || strcmp(name, "timm-widths.txt") == 0);
+    grail_model_close(m);
+    network_teardown(f);
+    return text;
+}
+
+static void timm_is_told_widths_that_no_class_has(void **state)
+{
+    (void)state;
+    lab_resnet r = lab_resnet50();
+    buffer text = widths_of(&r, NULL);
+    assert_int_equal(text.size, 0); /* the class has them */
+    r.inner[3] = 100;
+    r.stem = 60;
+    r.out[1] = 508;
+    r.classes = 7;
+    loader_verdict v = class_verdict(&r);
+    assert_true(v.loads);
+    assert_non_null(strstr(v.reason, "adapt_model_from_string and timm-widths.txt"));
+    assert_non_null(strstr(
+        v.lines, "\nimport timm\nmodel = timm.models.adapt_model_from_string(timm.create_model"
+                 "(\"resnet50\", num_classes=7), open(\"DIR/timm-widths.txt\").read())\n"));
+    text = widths_of(&r, NULL);
+    assert_ptr_equal(strstr((char *)text.bytes, "conv1.weight:[60, 3, 7, 7]***bn1.weight:[60]***"),
+                     (char *)text.bytes);
+    assert_non_null(strstr((char *)text.bytes, "***layer4.1.conv2.weight:[100, 100, 3, 3]***"));
+    assert_non_null(strstr((char *)text.bytes, "***fc.weight:[7, 2048]"));
+    assert_null(strstr((char *)text.bytes, "bias"));
+    buffer_fini(&text);
+    r = lab_resnet18();
+    r.stem = r.out[0] = r.inner[0] = 32;
+    v = class_verdict(&r);
+    assert_non_null(strstr(v.lines, "(timm.create_model(\"resnet18\"), open"));
+}
+
+static void but_only_of_networks_that_it_builds(void **state)
+{
+    (void)state;
+    lab_resnet r = lab_resnet53();
+    r.inner[3] = 100;
+    assert_false(class_verdict(&r).loads);
+    buffer text = widths_of(&r, NULL);
+    assert_int_equal(text.size, 0);
+    r = lab_resnet50();
+    r.inner[3] = 100;
+    text = widths_of(&r, "{\"model_type\": \"resnet\", \"downsample_in_bottleneck\": true}");
+    assert_int_equal(text.size, 0);
+    text = widths_of(&r, "{\"model_type\": \"resnet\", \"hidden_act\": \"gelu\"}");
+    assert_int_equal(text.size, 0);
+    r = lab_cifar_resnet18(); /* another stem */
+    r.inner[1] = 100;
+    text = widths_of(&r, NULL);
+    assert_int_equal(text.size, 0);
+}
+
 static void stock_classes_load_only_their_own_widths(void **state)
 {
     (void)state;
     lab_resnet r = lab_resnet50();
     assert_string_equal(class_verdict(&r).loader, "torchvision, timm");
     assert_true(class_verdict(&r).loads);
+    r = lab_resnet53();
+    assert_true(class_verdict(&r).loads);
     r.inner[3] = 100;
     assert_false(class_verdict(&r).loads);
     assert_non_null(strstr(class_verdict(&r).reason, "double from stage to stage"));
-    r = lab_resnet50();
+    r = lab_resnet53();
     r.stem = 60;
     assert_false(class_verdict(&r).loads);
-    r = lab_resnet50();
+    r = lab_resnet53();
     r.out[1] = 508;
     assert_false(class_verdict(&r).loads);
     r = lab_akamaster(2);
@@ -214,9 +292,6 @@ static void stock_classes_load_only_their_own_widths(void **state)
     assert_false(class_verdict(&r).loads);
     r = lab_pre_activation(12); /* model_width */
     assert_true(class_verdict(&r).loads);
-    r = lab_resnet18();
-    r.stem = r.out[0] = r.inner[0] = 32;
-    assert_false(class_verdict(&r).loads);
 }
 
 /* torchvision: width_per_group, timm: base_width. */
@@ -235,6 +310,7 @@ static void bottlenecks_of_doubling_widths_name_the_call_that_builds_them(void *
     assert_non_null(strstr(v.lines, "\nmodel = torchvision.models.resnet50(width_per_group=48"));
     assert_non_null(strstr(v.lines, "\nmodel.load_state_dict(tensors)\n"));
     assert_null(strstr(v.lines, "re.sub"));
+    r = lab_resnet53();
     r.inner[2] = 200;
     assert_false(class_verdict(&r).loads);
     assert_string_equal(class_verdict(&r).lines, "");
@@ -267,7 +343,8 @@ static void timms_directory_says_the_width_of_bottlenecks(void **state)
                          fits ? 48 : 0);
         assert_int_equal(json_integer_value(json_object_get(arguments, "in_chans")), 3);
         assert_ok(m->architecture->judge_loaders(m->architecture, m->config, m->graph, verdicts));
-        assert_int_equal(verdicts[0].loads, fits);
+        assert_true(verdicts[0].loads);
+        assert_int_equal(strstr(verdicts[0].reason, "adapt_model_from_string") != NULL, !fits);
         assert_int_equal(strstr(verdicts[0].lines, "timm.create_model(\"local-dir:DIR\"") != NULL,
                          fits);
         grail_model_close(m);
@@ -368,6 +445,8 @@ int main(void)
         cmocka_unit_test(prefixes_of_torchs_wrappers_do_not_matter),
         cmocka_unit_test(timms_configuration_leaves_the_family_to_the_tensors),
         cmocka_unit_test(stock_classes_load_only_their_own_widths),
+        cmocka_unit_test(timm_is_told_widths_that_no_class_has),
+        cmocka_unit_test(but_only_of_networks_that_it_builds),
         cmocka_unit_test(bottlenecks_of_doubling_widths_name_the_call_that_builds_them),
         cmocka_unit_test(timms_directory_says_the_width_of_bottlenecks),
         cmocka_unit_test(hugging_face_loads_equal_widths_in_a_stage),

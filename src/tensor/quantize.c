@@ -1,0 +1,291 @@
+#include "tensor/quantize.h"
+
+#include "tensor/half.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SMALL = 32, LARGE = 256, SUB_BLOCKS = LARGE / SMALL, MOST_SCALE = 63 };
+
+static void put_half(float value, unsigned char *at)
+{
+    const uint32_t half = f16_of_f32(bits_of(value));
+    at[0] = (unsigned char)half;
+    at[1] = (unsigned char)(half >> 8);
+}
+
+static float get_half(const unsigned char *at)
+{
+    return float_of(f32_of_f16((uint32_t)at[0] | (uint32_t)at[1] << 8));
+}
+
+/* To the nearest integer, halves to even; beyond 2^22, where the sum would not round, the bound. */
+static int nearest(float value)
+{
+    static const float shift = 12582912.0F; /* 1.5 * 2^23 */
+    static const float bound = 4194303.0F;
+    const float inside = value > bound ? bound : value < -bound ? -bound : value;
+    return (int)(inside + shift - shift);
+}
+
+static int clamp(int value, int most)
+{
+    return value < 0 ? 0 : value > most ? most : value;
+}
+
+/* -- blocks of 32 with one factor -------------------------------------------------------------- */
+
+/* The value of the largest magnitude, the first of several. */
+static float signed_largest(const float *values)
+{
+    float largest = 0.0F;
+    for (int j = 0; j < SMALL; j++) {
+        largest = fabsf(values[j]) > fabsf(largest) ? values[j] : largest;
+    }
+    return largest;
+}
+
+/* f16 d, 16 bytes of nibbles; the value of the largest magnitude becomes -8 d. */
+static void write_q4_0(const float *values, unsigned char *block)
+{
+    const float d = signed_largest(values) / -8.0F;
+    const float inverse = d != 0.0F ? 1.0F / d : 0.0F;
+    put_half(d, block);
+    for (int j = 0; j < SMALL / 2; j++) {
+        const int low = clamp((int8_t)(values[j] * inverse + 8.5F), 15);
+        const int high = clamp((int8_t)(values[j + SMALL / 2] * inverse + 8.5F), 15);
+        block[2 + j] = (unsigned char)(low | high << 4);
+    }
+}
+
+/* f16 d, 4 bytes of fifth bits, 16 bytes of nibbles; the value of the largest magnitude becomes
+ * -16 d. */
+static void write_q5_0(const float *values, unsigned char *block)
+{
+    const float d = signed_largest(values) / -16.0F;
+    const float inverse = d != 0.0F ? 1.0F / d : 0.0F;
+    put_half(d, block);
+    memset(block + 2, 0, 4);
+    for (int j = 0; j < SMALL / 2; j++) {
+        const int low = clamp((int8_t)(values[j] * inverse + 16.5F), 31);
+        const int high = clamp((int8_t)(values[j + SMALL / 2] * inverse + 16.5F), 31);
+        block[6 + j] = (unsigned char)((low & 15) | (high & 15) << 4);
+        block[2 + j / 8] |= (unsigned char)((low >> 4) << j % 8);
+        block[4 + j / 8] |= (unsigned char)((high >> 4) << j % 8);
+    }
+}
+
+/* f16 d, 32 signed bytes */
+static void write_q8_0(const float *values, unsigned char *block)
+{
+    const float d = fabsf(signed_largest(values)) / 127.0F;
+    const float inverse = d > 0.0F ? 1.0F / d : 0.0F;
+    put_half(d, block);
+    for (int j = 0; j < SMALL; j++) {
+        block[2 + j] = (unsigned char)(int8_t)roundf(values[j] * inverse);
+    }
+}
+
+/* -- blocks of 256 with 6-bit scales and minima ------------------------------------------------ */
+
+/* 32 values as step * q + least, q from 0 to 15; least is at most 0. */
+typedef struct sub_block {
+    float step, least;
+    int q[SMALL];
+} sub_block;
+
+/* Sums over the values, with weights w: of w, w x, w q, w q q and w q x. */
+typedef struct affine_sums {
+    float w, x, q, qq, qx;
+} affine_sums;
+
+static float error_of(const float *values, const float *weights, const sub_block *b)
+{
+    float error = 0.0F;
+    for (int j = 0; j < SMALL; j++) {
+        const float difference = b->step * (float)b->q[j] + b->least - values[j];
+        error += weights[j] * (difference * difference);
+    }
+    return error;
+}
+
+/* q for values from `least` on in steps of 1 / inverse, and the sums with them. */
+static void round_by(const float *values, const float *weights, float least, float inverse, int *q,
+                     affine_sums *sums)
+{
+    sums->q = 0.0F;
+    sums->qq = 0.0F;
+    sums->qx = 0.0F;
+    for (int j = 0; j < SMALL; j++) {
+        const float w = weights[j];
+        q[j] = clamp(nearest(inverse * (values[j] - least)), 15);
+        const float rounded = (float)q[j];
+        sums->q += w * rounded;
+        sums->qq += w * rounded * rounded;
+        sums->qx += w * rounded * values[j];
+    }
+}
+
+/* The least squares of the values on q. */
+static void solve(const affine_sums *s, float determinant, sub_block *b)
+{
+    b->step = (s->w * s->qx - s->x * s->q) / determinant;
+    b->least = (s->qq * s->x - s->q * s->qx) / determinant;
+    if (b->least > 0.0F) {
+        b->least = 0.0F;
+        b->step = s->qx / s->qq;
+    }
+}
+
+/* Of 21 scalings around the one that spans the values from the best minimum so far, that whose
+ * least squares has the smallest weighted error: ggml's make_qkx2_quants with 15, -1, 0.1 and 20.
+ */
+static void search_steps(const float *values, const float *weights, float most, affine_sums *sums,
+                         sub_block *best)
+{
+    enum { TRIALS = 21 };
+    sub_block tried;
+    float best_error = error_of(values, weights, best);
+    for (int trial = 0; trial < TRIALS; trial++) {
+        const float inverse = (-1.0F + 0.1F * (float)trial + 15.0F) / (most - best->least);
+        round_by(values, weights, best->least, inverse, tried.q, sums);
+        const float determinant = sums->w * sums->qq - sums->q * sums->q;
+        if (determinant > 0.0F) {
+            solve(sums, determinant, &tried);
+            const float error = error_of(values, weights, &tried);
+            *best = error < best_error ? tried : *best;
+            best_error = error < best_error ? error : best_error;
+        }
+    }
+}
+
+static void fit_sub_block(const float *values, const float *weights, sub_block *best)
+{
+    affine_sums sums = {.w = weights[0], .x = weights[0] * values[0]};
+    float least = values[0];
+    float most = values[0];
+    for (int j = 1; j < SMALL; j++) {
+        least = values[j] < least ? values[j] : least;
+        most = values[j] > most ? values[j] : most;
+        sums.w += weights[j];
+        sums.x += weights[j] * values[j];
+    }
+    *best = (sub_block){.least = least > 0.0F ? 0.0F : least};
+    if (most != best->least) {
+        const float spanning = 15.0F / (most - best->least);
+        best->step = 1.0F / spanning;
+        round_by(values, weights, best->least, spanning, best->q, &sums);
+        search_steps(values, weights, most, &sums, best);
+    }
+}
+
+/* Large values count more. */
+static void fit_weighted(const float *values, sub_block *best)
+{
+    float weights[SMALL];
+    float squares = 0.0F;
+    for (int j = 0; j < SMALL; j++) {
+        squares += values[j] * values[j];
+    }
+    const float typical = sqrtf(squares / (float)SMALL);
+    for (int j = 0; j < SMALL; j++) {
+        weights[j] = typical + fabsf(values[j]);
+    }
+    fit_sub_block(values, weights, best);
+}
+
+/* 12 bytes: two numbers of 6 bits for each of 8 sub-blocks. */
+static void pack_scales(const int *steps, const int *minima, unsigned char *bytes)
+{
+    for (int j = 0; j < 4; j++) {
+        bytes[j] = (unsigned char)(steps[j] | (steps[j + 4] >> 4) << 6);
+        bytes[j + 4] = (unsigned char)(minima[j] | (minima[j + 4] >> 4) << 6);
+        bytes[j + 8] = (unsigned char)((steps[j + 4] & 15) | (minima[j + 4] & 15) << 4);
+    }
+}
+
+/* Multiples of a common factor, which is stored: 63 of it are the largest. */
+static void round_scales(const float *values, int *multiples, unsigned char *half)
+{
+    float largest = 0.0F;
+    for (int j = 0; j < SUB_BLOCKS; j++) {
+        largest = values[j] > largest ? values[j] : largest;
+    }
+    const float inverse = largest > 0.0F ? (float)MOST_SCALE / largest : 0.0F;
+    for (int j = 0; j < SUB_BLOCKS; j++) {
+        multiples[j] = clamp(nearest(inverse * values[j]), MOST_SCALE);
+    }
+    put_half(largest / (float)MOST_SCALE, half);
+}
+
+/* The nibbles of two sub-blocks are the lower and upper halves of 32 bytes. Those of the fit stay
+ * where the step became 0. */
+static void pack_values(const float *values, float step, float minimum, bool upper, sub_block *fit,
+                        unsigned char *bytes)
+{
+    for (int j = 0; j < SMALL; j++) {
+        if (step != 0.0F) {
+            fit->q[j] = clamp(nearest((values[j] + minimum) / step), 15);
+        }
+        bytes[j] = (unsigned char)(upper ? bytes[j] | fit->q[j] << 4 : fit->q[j]);
+    }
+}
+
+/* f16 d, f16 dmin, 12 bytes of scales and minima, 128 bytes of nibbles */
+static void write_q4_k(const float *values, unsigned char *block)
+{
+    sub_block fits[SUB_BLOCKS];
+    float steps[SUB_BLOCKS];
+    float minima[SUB_BLOCKS];
+    int step_codes[SUB_BLOCKS];
+    int minimum_codes[SUB_BLOCKS];
+    for (int j = 0; j < SUB_BLOCKS; j++) {
+        fit_weighted(values + j * SMALL, &fits[j]);
+        steps[j] = fits[j].step;
+        minima[j] = -fits[j].least;
+    }
+    round_scales(steps, step_codes, block);
+    round_scales(minima, minimum_codes, block + 2);
+    pack_scales(step_codes, minimum_codes, block + 4);
+    for (int j = 0; j < SUB_BLOCKS; j++) {
+        pack_values(values + j * SMALL, get_half(block) * (float)step_codes[j],
+                    get_half(block + 2) * (float)minimum_codes[j], j % 2 == 1, &fits[j],
+                    block + 16 + j / 2 * SMALL);
+    }
+}
+
+/* -- all --------------------------------------------------------------------------------------- */
+
+typedef void (*block_writer)(const float *values, unsigned char *block);
+
+static const block_writer writers[GRAIL_DTYPE_COUNT] = {
+    [GRAIL_DTYPE_Q4_0] = write_q4_0,
+    [GRAIL_DTYPE_Q5_0] = write_q5_0,
+    [GRAIL_DTYPE_Q8_0] = write_q8_0,
+    [GRAIL_DTYPE_Q4_K] = write_q4_k,
+};
+
+bool dtype_is_quantiser(grail_dtype dtype)
+{
+    return writers[dtype] != NULL;
+}
+
+grail_status blocks_from_f32(grail_dtype dtype, const float *values, int64_t blocks, void *out)
+{
+    const int64_t elements = dtype_block(dtype);
+    unsigned char *block = out;
+    size_t bytes = 0;
+    if (!dtype_bytes(dtype, elements, &bytes)) {
+        return error_set(GRAIL_ERROR_SHAPE, "a block of %s has no size", grail_dtype_name(dtype));
+    }
+    for (int64_t b = 0; b < blocks; b++, block += bytes) {
+        writers[dtype](values + b * elements, block);
+        if (find_non_finite_stored(dtype, block, elements) >= 0) {
+            return error_set(GRAIL_ERROR_NUMERIC,
+                             "the values from index %lld on are too large for %s, whose factors "
+                             "are at most 65504",
+                             (long long)(b * elements), grail_dtype_name(dtype));
+        }
+    }
+    return GRAIL_OK;
+}

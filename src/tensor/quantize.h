@@ -1,0 +1,17 @@
+/* Rounding to types that store elements in blocks. Without calibration the bits are those of ggml's
+ * reference quantisers (quantize_row_*_ref of src/ggml-quants.c), which llama.cpp uses where it has
+ * no importance matrix. */
+#ifndef GRAIL_TENSOR_QUANTIZE_H
+#define GRAIL_TENSOR_QUANTIZE_H
+
+#include "tensor/blocks.h"
+
+/** Whether values can be rounded to it: Q4_0, Q5_0, Q8_0, Q4_K. */
+bool dtype_is_quantiser(grail_dtype dtype);
+
+/** out <- so many blocks of finite values. Values so large that a factor of a block would be
+ * infinite are GRAIL_ERROR_NUMERIC, and the message names the index of the block's first value. */
+grail_status blocks_from_f32(grail_dtype dtype, const float *values, int64_t blocks,
+                             void *out) GRAIL_MUST_CHECK;
+
+#endif
