@@ -5,7 +5,6 @@
 
 #include "tensor/half.h"
 
-
 enum { SMALL = 32, LARGE = 256, SCALES = 12 };
 
 static float half_at(const unsigned char *block)
