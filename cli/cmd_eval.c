@@ -58,24 +58,24 @@ static void end_progress(int64_t done, int64_t total)
     }
 }
 
-static int show_windows(void *user, int64_t done, int64_t total, double nll)
+static int show_windows(void *user, const grail_eval_progress *p)
 {
     (void)user;
     if (!quiet && isatty(STDERR_FILENO)) {
-        print_progress("%lld/%lld windows, perplexity so far %.4f ", (long long)done,
-                       (long long)total, exp(nll));
-        end_progress(done, total);
+        print_progress("%lld/%lld windows, perplexity so far %.4f ", (long long)p->done,
+                       (long long)p->total, exp(p->so_far));
+        end_progress(p->done, p->total);
     }
     return 0;
 }
 
-static int show_images(void *user, int64_t done, int64_t total, double top1)
+static int show_images(void *user, const grail_eval_progress *p)
 {
     (void)user;
     if (!quiet && isatty(STDERR_FILENO)) {
-        print_progress("%lld/%lld images, top-1 so far %.2f %% ", (long long)done, (long long)total,
-                       100.0 * top1);
-        end_progress(done, total);
+        print_progress("%lld/%lld images, top-1 so far %.2f %% ", (long long)p->done,
+                       (long long)p->total, 100.0 * p->so_far);
+        end_progress(p->done, p->total);
     }
     return 0;
 }

@@ -6,13 +6,12 @@
 #include <math.h>
 #include <unistd.h>
 
-static int show_choices(void *user, int64_t done, int64_t total, double so_far)
+static int show_choices(void *user, const grail_eval_progress *p)
 {
     const bool *quiet = user;
-    (void)so_far;
     if (!*quiet && isatty(STDERR_FILENO)) {
-        print_progress("%lld/%lld choices ", (long long)done, (long long)total);
-        if (done == total) {
+        print_progress("%lld/%lld choices ", (long long)p->done, (long long)p->total);
+        if (p->done == p->total) {
             print_progress_end();
         }
     }

@@ -34,14 +34,13 @@ int quality_check(const command *c, const char *data)
     return EXIT_FAILED;
 }
 
-static int watch(void *user, int64_t done, int64_t total, double so_far)
+static int watch(void *user, const grail_eval_progress *p)
 {
     const measurement *m = user;
-    (void)so_far;
     if (!m->quiet && isatty(STDERR_FILENO)) {
-        print_progress("%s: %lld/%lld %s ", m->now, (long long)done, (long long)total,
+        print_progress("%s: %lld/%lld %s ", m->now, (long long)p->done, (long long)p->total,
                        m->images != NULL ? "images" : "windows");
-        if (done == total) {
+        if (p->done == p->total) {
             print_progress_end();
         }
     }

@@ -31,9 +31,18 @@ typedef struct grail_perplexity {
     int is_calibration; /* 1: the text is the one that report.json records */
 } grail_perplexity;
 
-/** Called with the number of windows (or images) done so far, and with their mean NLL (or top-1
- * accuracy). Return non-zero to cancel. */
-typedef int (*grail_eval_observer)(void *user, int64_t done, int64_t total, double so_far);
+/** How far a measurement has come. */
+typedef struct grail_eval_progress {
+    int64_t done, total;   /* windows, images or choices */
+    double so_far;         /* mean NLL of the windows, or top-1 accuracy of the images, so far */
+    const double *results; /* [count] of the windows since the last call: the mean NLL of each; of
+                              the images: 1 where the label has the largest output, else 0; NULL for
+                              choices. Borrowed */
+    int64_t count;
+} grail_eval_progress;
+
+/** Called again and again during a measurement. Return non-zero to cancel. */
+typedef int (*grail_eval_observer)(void *user, const grail_eval_progress *progress);
 
 /**
  * Perplexity over windows of `source->context` tokens without overlap, each run alone from position
@@ -91,6 +100,13 @@ GRAIL_API grail_status grail_compression_accuracy(grail_compression *compression
                                                   const grail_images *images, int64_t count,
                                                   grail_eval_observer observer, void *user,
                                                   grail_accuracy *out) GRAIL_MUST_CHECK;
+
+/** Measures it in the same way on text. */
+GRAIL_API grail_status grail_compression_perplexity(grail_compression *compression,
+                                                    const grail_text_source *source,
+                                                    int64_t windows, grail_eval_observer observer,
+                                                    void *user,
+                                                    grail_perplexity *out) GRAIL_MUST_CHECK;
 
 /**
  * The same for DENSE without the units that NARROW lost and without any repair: what the cut alone
@@ -150,7 +166,7 @@ typedef struct grail_task_scores {
 /**
  * Measures how often the right choice is the most likely continuation of its context, without
  * examples, as lm-evaluation-harness does. All files are read and checked before anything is
- * measured. The observer is called with choices, and with NaN; it may be NULL.
+ * measured. The observer is called with choices, and with NaN so far; it may be NULL.
  */
 GRAIL_API grail_status grail_tasks_measure(const grail_model *model,
                                            const grail_task_options *options,

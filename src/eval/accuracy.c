@@ -22,6 +22,7 @@ typedef struct measurement {
     int64_t images, side, classes;
     int32_t *labels; /* [images], owned */
     accuracy_sums sums;
+    double *hits;               /* [batch] of the last batch, owned */
     const hash_set *calibrated; /* digests of images; NULL: none are looked for */
     bool marked[HASH_SET_MOST]; /* of these, the ones that were met */
     uint64_t *digests;          /* [batch], owned */
@@ -38,7 +39,7 @@ static int64_t rank_of_label(const float *outputs, int64_t classes, int64_t labe
     return rank;
 }
 
-grail_status accuracy_add(matrix logits, const int32_t *labels, accuracy_sums *sums)
+grail_status accuracy_add(matrix logits, const int32_t *labels, accuracy_sums *sums, double *hits)
 {
     grail_status status = GRAIL_OK;
     const int64_t classes = logits.columns;
@@ -55,6 +56,7 @@ grail_status accuracy_add(matrix logits, const int32_t *labels, accuracy_sums *s
         }
         const float *row = (const float *)outputs.values + r * classes;
         const int64_t rank = rank_of_label(row, classes, labels[r]);
+        hits[r] = rank == 0 ? 1.0 : 0.0;
         sums->top1 += rank == 0 ? 1 : 0;
         sums->top5 += rank < TOP ? 1 : 0;
         sums->nll += nll;
@@ -141,7 +143,8 @@ static grail_status run_batch(measurement *m, const float *pixels, int64_t count
     CHECK(look_for_calibrated(m, m->indices + m->sums.images, count));
     CHECK(image_pass_run(&m->pass, count, pixels, &logits));
     CHECK(check_outputs(m, count, logits));
-    return accuracy_add(logits, m->labels + m->sums.images, &m->sums);
+    CHECK(memory_resize(&m->hits, (size_t)count, sizeof m->hits[0]));
+    return accuracy_add(logits, m->labels + m->sums.images, &m->sums, m->hits);
 }
 
 static grail_status run_batches(measurement *m, int64_t batch, grail_eval_observer observer,
@@ -155,8 +158,12 @@ static grail_status run_batches(measurement *m, int64_t batch, grail_eval_observ
     TRY(image_loader_next(loader, &pixels, &loaded));
     while (loaded > 0) {
         TRY(run_batch(m, pixels, loaded));
-        if (observer != NULL && observer(user, m->sums.images, m->images,
-                                         (double)m->sums.top1 / (double)m->sums.images) != 0) {
+        const grail_eval_progress now = {.done = m->sums.images,
+                                         .total = m->images,
+                                         .so_far = (double)m->sums.top1 / (double)m->sums.images,
+                                         .results = m->hits,
+                                         .count = loaded};
+        if (observer != NULL && observer(user, &now) != 0) {
             FAIL(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld images",
                  (long long)m->sums.images, (long long)m->images);
         }
@@ -222,6 +229,7 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store,
     snprintf(out->precision, sizeof out->precision, "%s", backend_precision(store->backend));
 out:
     image_pass_end(&m.pass);
+    memory_free(m.hits);
     memory_free(m.digests);
     memory_free(m.labels);
     memory_free(indices);

@@ -29,8 +29,9 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store,
                               grail_accuracy *out) GRAIL_MUST_CHECK;
 
 /** Adds the outputs logits[rows, classes] of images with labels[rows], each in 0 .. classes-1. Of
- * equal outputs the first counts as the largest; NaN and infinity are GRAIL_ERROR_NUMERIC. */
-grail_status accuracy_add(matrix logits, const int32_t *labels,
-                          accuracy_sums *sums) GRAIL_MUST_CHECK;
+ * equal outputs the first counts as the largest, and hits[rows] become 1 where that is the label's,
+ * else 0; NaN and infinity are GRAIL_ERROR_NUMERIC. */
+grail_status accuracy_add(matrix logits, const int32_t *labels, accuracy_sums *sums,
+                          double *hits) GRAIL_MUST_CHECK;
 
 #endif

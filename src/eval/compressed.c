@@ -1,8 +1,21 @@
-/* Accuracy of a network that a compression holds in memory, at its narrow shapes. */
+/* Accuracy and perplexity of a network that a compression holds in memory, at its narrow shapes. */
 #include "eval/accuracy.h"
+#include "eval/perplexity.h"
 
 #include "pipeline/compression.h"
 #include "pipeline/network/narrow.h"
+
+/* *out is owned. */
+static grail_status narrow_of_result(const grail_compression *c, parameter_store **out)
+{
+    if (c->output != NULL) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "the run writes its result to its output and does not keep it in memory; "
+                         "open the output to measure it");
+    }
+    CHECK(run_check_result(c, "measure the result of"));
+    return narrow_store(c->network, out);
+}
 
 grail_status grail_compression_accuracy(grail_compression *c, const grail_images *images,
                                         int64_t count, grail_eval_observer observer, void *user,
@@ -10,14 +23,23 @@ grail_status grail_compression_accuracy(grail_compression *c, const grail_images
 {
     grail_status status = GRAIL_OK;
     parameter_store *narrow = NULL;
-    if (c->output != NULL) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "the run writes its result to its output and does not keep it "
-                                   "in memory; open the output to measure it");
-    }
-    TRY(run_check_result(c, "measure the result of"));
+    TRY(narrow_of_result(c, &narrow));
     TRY(accuracy_check_model(c->request->model));
-    TRY(narrow_store(c->network, &narrow));
     TRY(accuracy_measure(c->request->model, narrow, images, count, 0, NULL, observer, user, out));
+out:
+    parameter_store_free(narrow);
+    return status;
+}
+
+grail_status grail_compression_perplexity(grail_compression *c, const grail_text_source *source,
+                                          int64_t windows, grail_eval_observer observer, void *user,
+                                          grail_perplexity *out)
+{
+    grail_status status = GRAIL_OK;
+    parameter_store *narrow = NULL;
+    TRY(perplexity_check_windows(windows));
+    TRY(narrow_of_result(c, &narrow));
+    TRY(perplexity_measure(c->request->model, narrow, source, windows, observer, user, out));
 out:
     parameter_store_free(narrow);
     return status;

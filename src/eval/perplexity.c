@@ -1,12 +1,12 @@
 /* Perplexity as the research repositories measure it. Source: docs/numerics.md, Perplexity. */
+#include "eval/perplexity.h"
+
 #include "arch/model_text.h"
 #include "base/option_values.h"
 #include "eval/token_losses.h"
 #include "eval/zeroed_store.h"
 #include "exec/compute.h"
 #include "pipeline/request/calibration_record.h"
-
-#include <grail/eval.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -18,20 +18,27 @@ typedef struct nll_sums {
     int64_t count;
 } nll_sums;
 
+/* means[count]: the mean NLL of each window. */
 static grail_status measure_chunk(parameter_store *store, const token_windows *windows,
-                                  int64_t first, int64_t count, nll_sums *sums)
+                                  int64_t first, int64_t count, nll_sums *sums, double *means)
 {
     grail_status status = GRAIL_OK;
     forward_pass f = {0};
     entropy_sums *losses = NULL;
-    const int64_t scored = count * (windows->length - 1);
+    const int64_t each = windows->length - 1;
+    const int64_t scored = count * each;
     TRY(memory_new_unset(&losses, (size_t)scored, sizeof losses[0]));
     TRY(forward_begin(&f, store->model, store, windows, first, count));
     TRY(token_losses(&f, targets_of_windows(windows), 0, losses));
-    for (int64_t i = 0; i < scored; i++) {
-        const double nll = entropy_of(&losses[i]);
-        sums->sum += nll;
-        sums->square += nll * nll;
+    for (int64_t w = 0; w < count; w++) {
+        double of_window = 0.0;
+        for (int64_t i = w * each; i < (w + 1) * each; i++) {
+            const double nll = entropy_of(&losses[i]);
+            of_window += nll;
+            sums->square += nll * nll;
+        }
+        means[w] = of_window / (double)each;
+        sums->sum += of_window;
     }
     sums->count += scored;
 out:
@@ -89,17 +96,56 @@ static grail_status limit_windows(token_windows *windows, int64_t most)
 static grail_status measure_chunks(parameter_store *store, const token_windows *text,
                                    grail_eval_observer observer, void *user, nll_sums *sums)
 {
+    grail_status status = GRAIL_OK;
+    double *means = NULL;
     const int64_t chunk = forward_chunk(store->model, store->backend, text->length, 0);
+    const int64_t most = text->count < chunk ? text->count : chunk;
+    TRY(memory_new(&means, (size_t)most, sizeof means[0]));
     for (int64_t first = 0; first < text->count; first += chunk) {
         const int64_t count = text->count - first < chunk ? text->count - first : chunk;
-        CHECK(measure_chunk(store, text, first, count, sums));
-        if (observer != NULL &&
-            observer(user, first + count, text->count, sums->sum / (double)sums->count) != 0) {
-            return error_set(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld windows",
-                             (long long)(first + count), (long long)text->count);
+        TRY(measure_chunk(store, text, first, count, sums, means));
+        const grail_eval_progress now = {.done = first + count,
+                                         .total = text->count,
+                                         .so_far = sums->sum / (double)sums->count,
+                                         .results = means,
+                                         .count = count};
+        if (observer != NULL && observer(user, &now) != 0) {
+            FAIL(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld windows", (long long)now.done,
+                 (long long)now.total);
         }
     }
-    return GRAIL_OK;
+out:
+    memory_free(means);
+    return status;
+}
+
+grail_status perplexity_check_windows(int64_t windows)
+{
+    return option_integer("windows", "the number of windows", windows, 0);
+}
+
+grail_status perplexity_measure(const grail_model *recorded, parameter_store *store,
+                                const grail_text_source *source, int64_t windows,
+                                grail_eval_observer observer, void *user, grail_perplexity *out)
+{
+    grail_status status = GRAIL_OK;
+    token_windows text = {0};
+    nll_sums sums = {0};
+    grail_perplexity result = {0};
+    TRY(model_read_first_windows(store->model, source, windows, &text, result.tokenizer_sha256));
+    TRY(limit_windows(&text, windows));
+    TRY(compare_with_calibration(recorded, &text, &result));
+    TRY(measure_chunks(store, &text, observer, user, &sums));
+    fill_result(&text, &sums, &result);
+    snprintf(result.dtype, sizeof result.dtype, "%s",
+             grail_dtype_name(model_usual_dtype(store->model)));
+    snprintf(result.precision, sizeof result.precision, "%s", backend_precision(store->backend));
+    snprintf(result.protocol, sizeof result.protocol, "%s",
+             source->protocol == NULL ? "plain" : source->protocol);
+    *out = result;
+out:
+    token_windows_fini(&text);
+    return status;
 }
 
 /* `narrow` NULL: of `model` itself; else of what `narrow` kept of it. */
@@ -110,32 +156,20 @@ static grail_status measure(const grail_model *model, const grail_model *narrow,
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
-    token_windows text = {0};
     parameter_store *store = NULL;
     parameter_store *cut = NULL;
-    nll_sums sums = {0};
-    grail_perplexity result = {0};
-    TRY(option_integer("windows", "the number of windows", windows, 0));
+    TRY(perplexity_check_windows(windows));
     TRY(compute_open(compute, model, &b));
-    TRY(model_read_first_windows(model, source, windows, &text, result.tokenizer_sha256));
-    TRY(limit_windows(&text, windows));
     TRY(parameter_store_create(model, b, NULL, &store));
     if (narrow != NULL) {
         TRY(zeroed_store_of_cut(store, narrow, &cut));
     }
-    TRY(compare_with_calibration(narrow == NULL ? model : narrow, &text, &result));
-    TRY(measure_chunks(cut == NULL ? store : cut, &text, observer, user, &sums));
-    fill_result(&text, &sums, &result);
-    snprintf(result.dtype, sizeof result.dtype, "%s", grail_dtype_name(model_usual_dtype(model)));
-    snprintf(result.precision, sizeof result.precision, "%s", backend_precision(b));
-    snprintf(result.protocol, sizeof result.protocol, "%s",
-             source->protocol == NULL ? "plain" : source->protocol);
-    *out = result;
+    TRY(perplexity_measure(narrow == NULL ? model : narrow, cut == NULL ? store : cut, source,
+                           windows, observer, user, out));
 out:
     parameter_store_free(cut);
     parameter_store_free(store);
     backend_close(b);
-    token_windows_fini(&text);
     return status;
 }
 

@@ -145,9 +145,11 @@ out:
 static grail_status observe(void *user, int64_t done)
 {
     const task_run *r = user;
-    if (r->observer != NULL && r->observer(r->user, r->done + done, r->total, (double)NAN) != 0) {
+    const grail_eval_progress now = {
+        .done = r->done + done, .total = r->total, .so_far = (double)NAN};
+    if (r->observer != NULL && r->observer(r->user, &now) != 0) {
         return error_set(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld choices",
-                         (long long)(r->done + done), (long long)r->total);
+                         (long long)now.done, (long long)now.total);
     }
     return GRAIL_OK;
 }

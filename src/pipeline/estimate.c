@@ -1,5 +1,6 @@
 /* Estimates how much memory a run takes, so that several runs can share a machine. */
 #include "arch/model.h"
+#include "graph/operators.h"
 #include "pipeline/request/heal_options.h"
 #include "pipeline/request/options.h"
 #include "pipeline/request/usual_samples.h"
@@ -14,7 +15,12 @@ enum {
     BATCH_IMAGES = 128, /* of the evaluation; fewer if a value would exceed BATCH_BYTES */
     BATCH_BYTES = 128 << 20,
     BATCH_VALUES = 4, /* that are in memory at the same time */
-    TAPE_IMAGES = 32, /* of a pass that is trained */
+    TEXT_CONTEXT =
+        2048,         /* tokens of a window where the options do not say it, or the model's most */
+    TEXT_ROWS = 4096, /* positions that are run or scored at the same time */
+    TEXT_EVALUATION = 1 << 30, /* of the windows that are measured at the same time */
+    JOINED_MAPS = 3,           /* that read one input and are fitted together: q, k and v */
+    TAPE_IMAGES = 32,          /* of a pass that is trained */
     STREAM_VALUES = 2
 };
 
@@ -26,6 +32,7 @@ typedef struct request {
     compensation how;
     double sparsity[SITE_KINDS];
     double samples;
+    double context; /* tokens of a sample of text; 0: images */
     bool repair, open_loop, selects_openly;
     heal_options heal;
 } request;
@@ -35,23 +42,26 @@ typedef struct fit_size {
     double features, outputs;
 } fit_size;
 
+static double context_of(const grail_model *model, const grail_compress_options *o)
+{
+    const int64_t usual = model->context < TEXT_CONTEXT ? model->context : TEXT_CONTEXT;
+    if (model->graph->input_kind == INPUT_IMAGES) {
+        return 0.0;
+    }
+    return (double)(o->read.text.context > 0 ? o->read.text.context : usual);
+}
+
 static grail_status read_options(const grail_model *model, const grail_compress_options *o,
                                  request *out)
 {
     grail_compress_options copy = *o;
-    request r = {
-        .graph = model->graph,
-        .samples = (double)(o->read.samples > 0 ? o->read.samples : usual_samples(model->graph, 1)),
-        .repair = o->fit.repair != 0,
-        .open_loop = o->fit.open_loop != 0,
-        .selects_openly = o->cut.select != NULL && strcmp(o->cut.select, "open") == 0};
-    if (model->graph->input_kind != INPUT_IMAGES) {
-        return error_set(
-            GRAIL_ERROR_UNSUPPORTED,
-            "%s: cannot estimate the memory for a network that reads text, only for one that "
-            "reads images",
-            model->path);
-    }
+    request r = {.graph = model->graph,
+                 .context = context_of(model, o),
+                 .repair = o->fit.repair != 0,
+                 .open_loop = o->fit.open_loop != 0,
+                 .selects_openly = o->cut.select != NULL && strcmp(o->cut.select, "open") == 0};
+    r.samples = (double)(o->read.samples > 0 ? o->read.samples
+                                             : usual_samples(model->graph, (int64_t)r.context));
     if (o->amount.plan != NULL || o->amount.plan_text != NULL ||
         o->amount.site_sparsity_count > 0) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
@@ -113,25 +123,52 @@ static double dense_grams(const request *r, const site *s)
     return kept + (of_all && (needs & NEEDS_GRAM) != 0 ? 1.0 : 0.0);
 }
 
+/* Of a fit of w features and o outputs: what is summed, to fit and held out, and its solve. */
+static double fit_bytes(double features, double outputs)
+{
+    return 4.0 * features * features + 2.0 * features * outputs;
+}
+
+/* The largest fit of maps of text networks that were not cut. */
+static double refit_bytes(const request *r)
+{
+    const graph *g = r->graph;
+    double largest = 0.0;
+    for (int i = 0; r->context > 0.0 && i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        if (node_is_linear(n) && n->block >= 0 && n->block < g->block_count) {
+            const int64_t *shape = g->parameters[n->weight].shape;
+            largest = fmax(largest, fit_bytes((double)shape[1], JOINED_MAPS * (double)shape[0]));
+        }
+    }
+    return largest;
+}
+
 static double statistics_bytes(const request *r)
 {
-    double largest = 0.0;
+    double largest = refit_bytes(r);
     double dense = 0.0;
     for (int i = 0; i < r->sites.count; i++) {
         const site *s = &r->sites.sites[i];
         for (int c = 0; cuts_site(r, s) && c < s->consumer_count; c++) {
             const fit_size f = size_of_fit(r, s, &s->consumers[c]);
             const double gram = f.features * f.features;
-            const double one = 4.0 * gram + 2.0 * f.features * f.outputs;
-            largest = one > largest ? one : largest;
+            largest = fmax(largest, fit_bytes(f.features, f.outputs));
             dense += dense_grams(r, s) * gram;
         }
     }
     return sizeof(double) * (largest + dense);
 }
 
-static double batch_bytes(double value)
+/* What an evaluation keeps. Of text: windows, and the values and logits of some positions. */
+static double batch_bytes(const request *r, double value)
 {
+    if (r->context > 0.0) {
+        const double positions = fmax(TEXT_ROWS, r->context);
+        const double of_position = BATCH_VALUES * value / r->context;
+        return TEXT_EVALUATION +
+               positions * sizeof(float) * (of_position + (double)r->graph->vocabulary);
+    }
     const double bytes = BATCH_IMAGES * value * sizeof(float);
     return BATCH_VALUES * (bytes < (double)BATCH_BYTES ? bytes : (double)BATCH_BYTES);
 }
@@ -183,8 +220,9 @@ static double healing_bytes(const request *r, const grail_model *model, double v
     return sizeof(float) * (HEALED_COPIES * trained + images * values * value);
 }
 
-/* `value`: elements of the largest value between nodes, for one image of `pixels` elements. */
-static double calibration_bytes(const request *r, double pixels, double value)
+/* `value`: elements of the largest value between nodes, for one sample that has `input` elements.
+ */
+static double calibration_bytes(const request *r, double input, double value)
 {
     const bool measures = r->how.enabled || r->selector->uses_data;
     const bool has_dense_stream =
@@ -192,7 +230,7 @@ static double calibration_bytes(const request *r, double pixels, double value)
     const double streams = has_dense_stream ? 2.0 : 1.0;
     double bytes = 0.0;
     if (measures || r->repair || heals(&r->heal)) {
-        bytes += r->samples * sizeof(float) * (pixels + streams * STREAM_VALUES * value);
+        bytes += r->samples * sizeof(float) * (input + streams * STREAM_VALUES * value);
     }
     if (measures) {
         bytes += statistics_bytes(r);
@@ -200,26 +238,51 @@ static double calibration_bytes(const request *r, double pixels, double value)
     return bytes;
 }
 
+/* Elements of the largest value between nodes for one sample. Logits of text are made for a few
+ * positions at a time. */
+static grail_status largest_value(const request *r, int64_t side, double *out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *widths = NULL;
+    int64_t largest = 0;
+    if (r->context == 0.0) {
+        TRY(graph_largest_value(r->graph, (extent){.height = side, .width = side}, &largest));
+        *out = (double)largest;
+        return GRAIL_OK;
+    }
+    TRY(memory_new(&widths, (size_t)r->graph->value_count, sizeof widths[0]));
+    TRY(graph_widths(r->graph, widths));
+    for (int v = 0; v < r->graph->value_count; v++) {
+        const bool is_output = r->graph->value_source[v] == r->graph->node_count - 1;
+        largest = !is_output && widths[v] > largest ? widths[v] : largest;
+    }
+    *out = r->context * (double)largest;
+out:
+    memory_free(widths);
+    return status;
+}
+
 grail_status grail_compress_estimate(const grail_model *model,
                                      const grail_compress_options *options, int64_t *out)
 {
     grail_status status = GRAIL_OK;
     request r = {0};
-    int64_t largest = 0;
+    double value = 0.0;
     double widest = 1.0;
     bool cuts = false;
     TRY(read_options(model, options, &r));
-    const int64_t side = model_image_side(model);
-    TRY(graph_largest_value(r.graph, (extent){.height = side, .width = side}, &largest));
+    const int64_t side = r.context > 0.0 ? 0 : model_image_side(model);
+    TRY(largest_value(&r, side, &value));
     for (int i = 0; i < r.sites.count; i++) {
         const double wide = widening(&r, &r.sites.sites[i]);
         widest = wide > widest ? wide : widest;
         cuts = cuts || cuts_site(&r, &r.sites.sites[i]);
     }
-    const double value = widest * (double)largest;
-    double bytes = parameter_bytes(&r, model) + batch_bytes(value);
+    value *= widest;
+    double bytes = parameter_bytes(&r, model) + batch_bytes(&r, value);
     if (cuts) {
-        bytes += calibration_bytes(&r, (double)side * (double)side * IMAGE_CHANNELS, value);
+        bytes += calibration_bytes(
+            &r, fmax(r.context, (double)side * (double)side * IMAGE_CHANNELS), value);
     }
     if (cuts && heals(&r.heal)) {
         bytes += healing_bytes(&r, model, value);

@@ -119,11 +119,9 @@ static int watch_healing(void *user, const grail_healing *now)
     return context->should_stop(context->user);
 }
 
-static int watch_images(void *user, int64_t done, int64_t total, double top1)
+static int watch_images(void *user, const grail_eval_progress *progress)
 {
-    (void)done;
-    (void)total;
-    (void)top1;
+    (void)progress;
     const sweep_context *context = user;
     return context->should_stop(context->user);
 }

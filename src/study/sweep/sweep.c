@@ -439,11 +439,9 @@ static grail_status open_results(sweep *s)
     return GRAIL_OK;
 }
 
-static int watch_dense(void *user, int64_t done, int64_t total, double top1)
+static int watch_dense(void *user, const grail_eval_progress *progress)
 {
-    (void)done;
-    (void)total;
-    (void)top1;
+    (void)progress;
     return should_stop(user);
 }
 

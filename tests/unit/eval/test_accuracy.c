@@ -255,13 +255,13 @@ typedef struct watcher {
     double top1;
 } watcher;
 
-static int watch(void *user, int64_t done, int64_t total, double top1)
+static int watch(void *user, const grail_eval_progress *p)
 {
     watcher *w = user;
     w->calls++;
-    w->done = done;
-    w->total = total;
-    w->top1 = top1;
+    w->done = p->done;
+    w->total = p->total;
+    w->top1 = p->so_far;
     return w->calls == w->stop_at;
 }
 
@@ -365,9 +365,10 @@ static void outputs_that_are_no_numbers_are_no_hit(void **state)
     const int32_t labels[2] = {0, 1};
     const float outputs[2][3] = {{1.0F, 0.0F, 0.0F}, {0.0F, (float)NAN, 0.0F}};
     accuracy_sums sums = {.images = 40};
+    double hits[2] = {0.0, 0.0};
     matrix logits = {0};
     assert_ok(matrix_import(backend_host(), GRAIL_DTYPE_F32, 2, 3, 3, outputs, &logits));
-    assert_fails(accuracy_add(logits, labels, &sums), GRAIL_ERROR_NUMERIC,
+    assert_fails(accuracy_add(logits, labels, &sums, hits), GRAIL_ERROR_NUMERIC,
                  "the outputs of image 41 are NaN or infinite");
 }
 

@@ -59,12 +59,80 @@ static void what_lies_in_memory_is_as_accurate_as_what_is_written(void **state)
     vision_close(&v);
 }
 
-static int cancel(void *user, int64_t done, int64_t total, double so_far)
+static int cancel(void *user, const grail_eval_progress *p)
 {
-    (void)total;
-    (void)so_far;
-    *(int64_t *)user = done;
+    *(int64_t *)user = p->done;
     return 1;
+}
+
+/* The results that an observer was shown. */
+typedef struct shown {
+    double sum;
+    int64_t count;
+} shown;
+
+static int add_results(void *user, const grail_eval_progress *p)
+{
+    shown *s = user;
+    for (int64_t i = 0; i < p->count; i++) {
+        s->sum += p->results[i];
+    }
+    s->count += p->count;
+    assert_true(s->count == p->done);
+    return 0;
+}
+
+static void its_observer_sees_which_images_are_right(void **state)
+{
+    (void)state;
+    vision_lab v;
+    shown s = {0};
+    grail_accuracy a = {0};
+    vision_open(&v);
+    const char *dense = vision_network(&v, VISION_BASIC, "dense");
+    grail_compress_options options = vision_options(&v, dense, NULL);
+    vision_cut(&options, 0.4);
+    grail_images *images = open_images(&v, dense);
+    grail_compression *c = run_in_memory(options);
+    assert_ok(grail_compression_accuracy(c, images, 0, add_results, &s, &a));
+    assert_true(s.count == VISION_IMAGES);
+    assert_near(s.sum / VISION_IMAGES, a.top1, 1e-12);
+    grail_compression_close(c);
+    grail_images_close(images);
+    vision_close(&v);
+}
+
+/* Heads in groups and neurons, cut and folded. */
+static void what_lies_in_memory_has_the_perplexity_of_what_is_written(void **state)
+{
+    (void)state;
+    static const char *const selectors[] = {"wanda", "fold"};
+    lab l;
+    lab_open(&l);
+    const char *dense = lab_f32(&l, "llama3", "dense");
+    for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
+        shown s = {0};
+        grail_model *model = NULL;
+        grail_perplexity written = {0};
+        grail_perplexity held = {0};
+        grail_compress_options options =
+            lab_options(&l, dense, lab_path(&l, "narrow"));
+        options.cut.selector = selectors[i];
+        assert_ok(lab_compress(&options));
+        assert_ok(grail_model_open(options.output.path, &model));
+        assert_ok(
+            grail_perplexity_measure(model, &options.read.text, 0, NULL, NULL, NULL, &written));
+        grail_model_close(model);
+        grail_compression *c = run_in_memory(options);
+        assert_ok(grail_compression_perplexity(c, &options.read.text, 0, add_results, &s, &held));
+        grail_compression_close(c);
+        assert_near(held.mean_nll, written.mean_nll, 1e-6);
+        assert_string_equal(held.text_sha256, written.text_sha256);
+        assert_true(s.count == LAB_SAMPLES);
+        assert_near(s.sum / LAB_SAMPLES, held.mean_nll, 1e-9);
+        support_remove_tree(options.output.path);
+    }
+    lab_close(&l);
 }
 
 static void its_observer_is_told_and_may_cancel(void **state)
@@ -117,6 +185,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_lies_in_memory_is_as_accurate_as_what_is_written),
+        cmocka_unit_test(its_observer_sees_which_images_are_right),
+        cmocka_unit_test(what_lies_in_memory_has_the_perplexity_of_what_is_written),
         cmocka_unit_test(its_observer_is_told_and_may_cancel),
         cmocka_unit_test(a_run_that_writes_holds_nothing),
     };

@@ -117,13 +117,13 @@ typedef struct counter {
     int64_t done, total;
 } counter;
 
-static int stop_at_once(void *user, int64_t done, int64_t total, double nll)
+static int stop_at_once(void *user, const grail_eval_progress *p)
 {
     counter *c = user;
     c->calls++;
-    c->done = done;
-    c->total = total;
-    assert_true(nll > 0.0);
+    c->done = p->done;
+    c->total = p->total;
+    assert_true(p->so_far > 0.0);
     return 1;
 }
 

@@ -206,10 +206,10 @@ static grail_status measure(void *context)
     return grail_tasks_measure(m->model, &m->options, &compute, NULL, NULL, &scores);
 }
 
-static int cancel(void *user, int64_t done, int64_t total, double so_far)
+static int cancel(void *user, const grail_eval_progress *p)
 {
     (void)user;
-    return done > 0 && total == 4 && isnan(so_far);
+    return p->done > 0 && p->total == 4 && isnan(p->so_far);
 }
 
 static void wrong_requests_are_about_their_field(void **state)

@@ -214,20 +214,50 @@ static void a_run_and_its_accuracy_stay_below_the_estimate(void **state)
     vision_close(&v);
 }
 
+/* Networks of text, with longer and shorter windows, refitted, folded and healed. */
+static void a_run_on_text_and_its_perplexity_stay_below_the_estimate(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *selector, *heal, *refit;
+        int64_t context;
+    } runs[] = {
+        {"obs", NULL, "all", 32}, {"fold", NULL, "none", 16}, {"wanda", "block,model", NULL, 32}};
+    lab l;
+    grail_model *model = NULL;
+    lab_open(&l);
+    assert_ok(grail_model_open(lab_golden("llama3"), &model));
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        grail_compression *c = NULL;
+        grail_perplexity p = {0};
+        grail_compress_options o = lab_options(&l, lab_golden("llama3"), NULL);
+        o.cut.selector = runs[i].selector;
+        o.heal.what = runs[i].heal;
+        o.heal.steps = 2;
+        o.fit.refit = runs[i].refit;
+        o.read.text.context = runs[i].context;
+        const int64_t before = memory_in_use();
+        grail_memory_peak_begin();
+        assert_ok(grail_compression_open(&o, &c));
+        assert_ok(grail_compression_run(c));
+        assert_ok(grail_compression_perplexity(c, &o.read.text, 0, NULL, NULL, &p));
+        grail_compression_close(c);
+        assert_in_range(grail_memory_peak() - before, 1, estimate(model, &o) - (1 << 30));
+    }
+    grail_model_close(model);
+    lab_close(&l);
+}
+
 static void what_cannot_be_estimated_is_refused(void **state)
 {
     (void)state;
     vision_lab v;
     int64_t bytes = -1;
-    grail_model *text = NULL;
     const grail_site_sparsity single = {.site = "conv1", .sparsity = 0.5};
     vision_open(&v);
     const char *path = vision_network(&v, VISION_BASIC, "dense");
     grail_model *model = vision_model_open(path);
-    assert_ok(grail_model_open(lab_golden("llama3"), &text));
     grail_compress_options o = cut_options(&v, path);
-    assert_fails(grail_compress_estimate(text, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
-                 "cannot estimate the memory for a network that reads text");
     o.amount.plan = "plan.json";
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
                  "cannot estimate the memory for a plan or for sparsities of single sites");
@@ -241,7 +271,6 @@ static void what_cannot_be_estimated_is_refused(void **state)
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_ARGUMENT,
                  "unknown selector");
     assert_true(bytes == -1);
-    grail_model_close(text);
     grail_model_close(model);
     vision_close(&v);
 }
@@ -255,6 +284,7 @@ int main(void)
         cmocka_unit_test(a_training_takes_copies_of_parameters_and_a_second_stream),
         cmocka_unit_test(nothing_cut_takes_no_calibration),
         cmocka_unit_test(a_run_and_its_accuracy_stay_below_the_estimate),
+        cmocka_unit_test(a_run_on_text_and_its_perplexity_stay_below_the_estimate),
         cmocka_unit_test(what_cannot_be_estimated_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -457,11 +457,9 @@ static int answer(const void *user)
     return *(const int *)user;
 }
 
-static int answer_of_measurement(void *user, int64_t done, int64_t total, double so_far)
+static int answer_of_measurement(void *user, const grail_eval_progress *p)
 {
-    (void)done;
-    (void)total;
-    (void)so_far;
+    (void)p;
     return answer(user);
 }
 
