@@ -48,7 +48,7 @@ static void print_cell(const grail_sweep_progress *p)
     if (p->error != NULL) {
         print_error("failed: %s", p->error);
     } else {
-        print_error("top-1 %.2f %%", 100.0 * p->top1);
+        print_error("%s", p->result);
     }
     if (p->found + p->done < p->cells) {
         print_error("; about %s left", human_seconds(p->seconds_left, left));
@@ -153,9 +153,10 @@ const command command_sweep = {
     .name = "sweep",
     .arguments = "RECIPE",
     .positional_count = 1,
-    .summary = "narrow and evaluate image networks at all settings of a recipe",
+    .summary = "narrow and evaluate networks at all settings of a recipe",
     .details =
-        "A cell is one combination of checkpoint, selector, ratio, repair, sample count and seed. "
+        "A cell is one combination of checkpoint, selector, ratio, repair, calibration, sample "
+        "count, seed and further choices. "
         "The sweep narrows and evaluates every cell in memory and writes one JSON line when a "
         "cell ends. The same command continues an interrupted sweep. grail-recipe(5) describes "
         "recipes; grail report draws the results.",

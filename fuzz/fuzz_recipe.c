@@ -3,6 +3,7 @@
 #include "fuzz.h"
 
 #include "study/recipe/cells.h"
+#include "study/results/line_fields.h"
 
 enum { MOST_WRITTEN = 64 };
 
@@ -43,6 +44,8 @@ static void check_cells(const sweep_recipe *recipe, const sweep_cell *cells, int
     for (int64_t i = 0; i < count; i++) {
         const sweep_cell *cell = &cells[i];
         fuzz_require(cell->checkpoint >= 0 && cell->checkpoint < recipe->checkpoints.count);
+        fuzz_require(cell->choice >= 0 && cell->choice < recipe->choices.count);
+        fuzz_require(cell->calibration >= 0 && cell->calibration < recipe->calibration.count);
         fuzz_require(cell->settings.sparsity >= 0.0 && cell->settings.sparsity < 1.0);
         fuzz_require(cell->settings.samples >= 1 && cell->settings.seed >= 0);
         fuzz_require(place_of(recipe, cells, count, cell->settings) == i);
@@ -61,7 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (json_parse("recipe.json", data, size, &document) == GRAIL_OK &&
         sweep_recipe_parse("recipe.json", document, "dir", &recipe) == GRAIL_OK) {
         fuzz_require(recipe.checkpoints.count >= 1 && recipe.grid_count >= 1);
-        fuzz_require(recipe.calibration.path != NULL && recipe.evaluation.path != NULL);
+        fuzz_require(recipe.calibration.count >= 1 && recipe.evaluation.count >= 1);
+        fuzz_require(recipe.calibration.list[0].path != NULL && recipe.choices.count >= 1);
         if (sweep_cells(&recipe, &cells, &count) == GRAIL_OK) {
             check_cells(&recipe, cells, count);
         }

@@ -229,6 +229,16 @@ def recipe_seeds():
         {"sparsities": [0.5], "loop": "open"}, {"sparsities": [0.5, 0.25], "checkpoints": ["a"]}])
     yield "many", recipe_text(sparsities=[i / 400 for i in range(400)], samples=list(range(1, 251)))
     yield "bad-many", recipe_text(sparsities=[i / 400 for i in range(400)], samples=list(range(1, 252)))
+    texts = [{"name": "x", "kind": "text", "path": "x.txt", "context": 256, "protocol": "lines", "window_bos": True},
+             {"name": "y", "kind": "text", "path": "y.jsonl", "field": "story", "checkpoints": ["a"]}]
+    yield "texts", recipe_text(calibration=texts, evaluation=texts, outcomes=True, compensate=["own", "full"],
+                               target=["local", "dense"], alpha=["cross-validation", 0.5],
+                               grids=[{}, {"calibration": ["y"], "refit": "none", "sites": ["ffn"]},
+                                      {"limit": "macs", "budget": ["error", "search"], "tries": 3}])
+    yield "bad-choice", recipe_text(target=["local", "far"])
+    yield "bad-choices", recipe_text(align=list(range(100)), alpha=[i / 100 for i in range(100)])
+    yield "bad-text", recipe_text(evaluation={"kind": "text", "path": "e", "split": "test"})
+    yield "bad-calibration", recipe_text(calibration=texts, grids=[{"calibration": ["z"]}])
     yield "bad-key", recipe_text(sparsity=1)
     yield "bad-name", recipe_text(checkpoints=[{"name": "a", "path": "p"}, {"name": "a", "path": "q"}])
     yield "bad-settings", recipe_text(checkpoints=[{"name": "a", "path": "p", "settings": {"k": [1]}}])
@@ -318,6 +328,20 @@ def results_seeds():
     yield "healed", text(dense, cell(), cell("full", top1=0.7), *(
         cell("full", top1=0.8, heal=heal) | {"healed": [training | {"block": 0}, training]}
         for heal in ("block", "model", "block,model")))
+    def on(name, **quality):
+        return {"name": name, "data_sha256": "ab"} | quality
+
+    windows = {"perplexity": 8.5, "perplexity_error": 0.1, "windows": 3, "context": 16}
+    texts = [on("x", **windows, losses=[2, 2.5, 1.75]), on("y", perplexity=1e300), on("z", top1=0.5, images=6, hits="a8")]
+    lm = {"dense": {"checkpoint": "a", "parameters": 1000, "macs": 2000, "evaluations": texts}}
+    narrow = {"cell": cell()["cell"] | {"calibration": "c", "choices": "align=8 target=local"}, "evaluations": texts}
+    yield "texts", text(lm, narrow, {"cell": cell("full")["cell"], "evaluations": texts},
+                        {"cell": cell("grail")["cell"], "error": "NaN"}, narrow)
+    yield "pairs", text(dense | {"dense": dense["dense"] | {"images": 8, "hits": "f0"}},
+                        *(c | {"images": 8, "hits": "7c"} for c in (cell(), cell("full"), cell("own"))))
+    yield "bad-texts", text(lm, {"cell": cell()["cell"], "evaluations": [on("x", **windows) | {"windows": 4}]})
+    yield "bad-losses", text({"dense": {"checkpoint": "a"} | windows | {"losses": [1]}})
+    yield "bad-hits", text({"dense": {"checkpoint": "a", "images": 9, "hits": "ff"}})
     yield "nothing", text({"cell": {"checkpoint": "a", "selector": "b", "sparsity": 0,
                                     "compensate": "full"}, "sites": [{"name": "s"}]})
     yield "extremes", text(dict(cell("full", samples=2**62, seed=2**63 - 1, sparsity=0.9999999),

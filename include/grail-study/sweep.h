@@ -10,8 +10,9 @@ extern "C" {
 #endif
 
 /**
- * Many narrowings of a few checkpoints, each evaluated: checkpoints x selectors x ratios x repairs
- * x what is healed x sample counts x seeds, as a recipe says (grail-recipe(5)). Every finished cell
+ * Many narrowings of a few checkpoints, each evaluated on images or texts: checkpoints x selectors
+ * x ratios x repairs x what is healed x calibrations x sample counts x seeds x further choices, as
+ * a recipe says (grail-recipe(5)). Every finished cell
  * is one JSON line of the results file. An interrupted sweep continues that file.
  */
 
@@ -24,7 +25,8 @@ typedef struct grail_sweep_progress {
     double seconds_left; /* NaN before the first cell is done */
     const char *cell;    /* the cell that has just finished, in words; NULL otherwise. Borrowed */
     const char *error;   /* why it failed, or NULL. Borrowed */
-    double top1;         /* its accuracy, in 0 .. 1; NaN when it failed */
+    const char *result;  /* what it measured, in words: "top-1 81.20 %"; NULL when it failed.
+                            Borrowed */
 } grail_sweep_progress;
 
 /** Called when a cell is finished, and often while cells run. Return non-zero to cancel; finished

@@ -12,15 +12,15 @@
 /* clang-format off */
 #define FIELD(member) OPTION_FIELD(grail_text_source, member), .only_with = "calib eval data"
 static const grail_option fields[] = {
-    {FIELD(field), .type = GRAIL_OPTION_TEXT, .name = "field", .argument = "NAME",
+    {FIELD(field), .type = GRAIL_OPTION_TEXT, .key = "field", .name = "field", .argument = "NAME",
      .help = "field of each JSON line that holds the text (text)"},
     {FIELD(protocol), .type = GRAIL_OPTION_WORD, .what = "protocol", .words = text_protocol_names,
-     .name = "protocol", .argument = "NAME",
+     .key = "protocol", .name = "protocol", .argument = "NAME",
      .help = "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)"},
     {FIELD(context), .type = GRAIL_OPTION_INTEGER, .what = "the number of tokens per window",
-     .zero_is_usual = 1, .name = "context", .argument = "N",
+     .zero_is_usual = 1, .key = "context", .name = "context", .argument = "N",
      .help = "tokens per window (2048, or the model's maximum if that is less)"},
-    {FIELD(window_bos), .type = GRAIL_OPTION_FLAG, .name = "window-bos",
+    {FIELD(window_bos), .type = GRAIL_OPTION_FLAG, .key = "window_bos", .name = "window-bos",
      .help = "begin every window with the BOS token"},
     {0},
 };

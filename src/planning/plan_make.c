@@ -32,32 +32,34 @@ static const char *const budget_names[] = {"uniform", "flap", "slimgpt", "error"
 /* clang-format off */
 static const grail_option fields[] = {
     {FIELD(limit), .type = GRAIL_OPTION_WORD, .what = "limit", .words = limit_names,
-     .usual = "params", .help = "what the limit counts: params, macs, kv-bytes or size (params)"},
+     .usual = "params", .key = "limit", .help = "what the limit counts: params, macs, kv-bytes or size (params)"},
     {FIELD(most), .type = GRAIL_OPTION_REAL, .what = "the limit",
      .help = "number of them that may stay"},
     {FIELD(budget), .type = GRAIL_OPTION_WORD, .what = "budget", .words = budget_names,
-     .usual = "search", .name = "budget", .argument = "NAME", .only_with = LIMITS_GIVEN,
+     .usual = "search", .key = "budget", .name = "budget", .argument = "NAME", .only_with = LIMITS_GIVEN,
      .help = "how widths are chosen for a limit: uniform (the same share everywhere), flap (units "
              "by their scores over the network), slimgpt (more from deeper blocks), error (the "
              "least sum of errors), search (trials, judged on samples kept apart) (search)"},
     {FIELD(heads_removed), .type = GRAIL_OPTION_NUMBER, .what = "the share of heads to remove",
-     .below = 1.0, .name = "heads-removed", .argument = "R", .only_with = LIMITS_GIVEN,
+     .below = 1.0, .key = "heads_removed", .name = "heads-removed", .argument = "R", .only_with = LIMITS_GIVEN,
      .help = "share of all heads to remove, 0 to below 1, with the rest of the cut on the other "
              "sites; for the budgets uniform, flap and error (chosen by the budget)"},
-    {FIELD(uniform_widths), .type = GRAIL_OPTION_FLAG, .name = "uniform-widths",
+    {FIELD(uniform_widths), .type = GRAIL_OPTION_FLAG, .key = "uniform_widths",
+     .name = "uniform-widths",
      .only_with = LIMITS_GIVEN,
      .help = "give all sites of one kind the same width, as stock loaders want; only the split "
              "between kinds is chosen"},
-    {FIELD(uniform_heads), .type = GRAIL_OPTION_FLAG, .name = "uniform-heads",
+    {FIELD(uniform_heads), .type = GRAIL_OPTION_FLAG, .key = "uniform_heads",
+     .name = "uniform-heads",
      .only_with = LIMITS_GIVEN,
      .help = "give all layers the same heads, and FFNs widths of their own: the form of different "
              "widths that most loaders take"},
     {FIELD(drop_sublayers), .type = GRAIL_OPTION_FLAG,
-     .name = "drop-sublayers", .only_with = LIMITS_GIVEN,
+     .key = "drop_sublayers", .name = "drop-sublayers", .only_with = LIMITS_GIVEN,
      .help = "let whole attentions and FFNs go where that is better, with uniform widths whole "
              "layers; for the budgets search and error"},
     {FIELD(tries), .type = GRAIL_OPTION_INTEGER, .what = "the number of trials",
-     .zero_is_usual = 1, .name = "tries", .argument = "N", .only_with = LIMITS_GIVEN,
+     .zero_is_usual = 1, .key = "tries", .name = "tries", .argument = "N", .only_with = LIMITS_GIVEN,
      .never_with = NOT_SEARCHED, .help = "trials of a search (48)"},
     {FIELD(seconds), .type = GRAIL_OPTION_REAL, .what = "the time of a search in seconds",
      .zero_is_usual = 1, .name = "search-seconds", .argument = "S", .only_with = LIMITS_GIVEN,

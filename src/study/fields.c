@@ -1,6 +1,7 @@
 #include "study/fields.h"
 
 #include "base/file.h"
+#include "base/options.h"
 
 #include <string.h>
 
@@ -41,4 +42,30 @@ grail_status field_path(const char *where, const json_t *object, const char *key
 out:
     memory_free(path);
     return status;
+}
+
+grail_status field_options(const char *where, const json_t *object, grail_option_at at, void *owner)
+{
+    for (int i = 0; at(i) != NULL; i++) {
+        const grail_option field[] = {*at(i), {0}};
+        CHECK(options_from_json(where, object, field, owner));
+    }
+    return GRAIL_OK;
+}
+
+grail_status field_check_keys(const char *where, const json_t *object, grail_option_at at,
+                              const char *const more[])
+{
+    enum { MOST_KEYS = 64 };
+    const char *known[MOST_KEYS + 1] = {NULL};
+    int count = 0;
+    for (int i = 0; more[i] != NULL && count < MOST_KEYS; i++) {
+        known[count++] = more[i];
+    }
+    for (int i = 0; at(i) != NULL && count < MOST_KEYS; i++) {
+        if (at(i)->key != NULL) {
+            known[count++] = at(i)->key;
+        }
+    }
+    return json_check_keys(where, object, known);
 }

@@ -54,11 +54,15 @@ resnet)
     ;;
 sweep)
     narrow_network
+    write_ids ids.npy 8 32 96
     cat >recipe.json <<END
-{"checkpoints": [{"name": "cnn", "path": "narrow/cnn.pth"}], "selectors": ["magnitude-l1"],
- "sparsities": [0.5], "compensate": ["none", "grail"], "samples": [4], "seeds": [0],
- "sites": ["conv"], "calibration": {"path": "$demo/vision/calibration", "preset": "cifar"},
- "evaluation": {"path": "$demo/vision/test", "preset": "cifar", "images": 4}}
+{"checkpoints": [{"name": "cnn", "path": "narrow/cnn.pth"}, {"name": "lm", "path": "$golden/llama3"}],
+ "selectors": ["magnitude-l1"], "sparsities": [0.5], "compensate": ["none", "grail"], "samples": [4], "seeds": [0],
+ "sites": ["conv", "ffn"], "outcomes": true,
+ "calibration": [{"name": "images", "path": "$demo/vision/calibration", "preset": "cifar"},
+                 {"name": "ids", "kind": "text", "path": "ids.npy"}],
+ "evaluation": [{"name": "test", "path": "$demo/vision/test", "preset": "cifar", "images": 4},
+                {"name": "text", "kind": "text", "path": "ids.npy"}]}
 END
     command=(sweep recipe.json --quiet --threads 1)
     ;;

@@ -279,7 +279,7 @@ refuses 1 'checkpoint "cnn": ' "$grail" sweep bad.json -o out
 sed 's|"conv", "stream"|"heads"|' r.json >bad.json
 refuses 1 "none of the kinds of sites that the recipe cuts" "$grail" sweep bad.json -o out
 sed "s|$vision/cnn.pth|$golden/llama3|" r.json >bad.json
-refuses 1 "reads text, not images" "$grail" sweep bad.json -o out
+refuses 1 "it reads text, but no evaluation of the recipe does" "$grail" sweep bad.json -o out
 sed 's|"images": 20|"images": 100000|' r.json >bad.json
 refuses 1 "100000 images were requested" "$grail" sweep bad.json -o out
 

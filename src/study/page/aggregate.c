@@ -41,25 +41,38 @@ static const char *section_name(const results *r, int checkpoint, bool by_archit
                                                               : c->architecture;
 }
 
-static int find_section(aggregate *a, const char *name)
+static bool same_evaluation(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* An architecture has a section for each text or set of images. */
+static grail_status find_section(aggregate *a, const char *name, const char *evaluation, int *out)
 {
     for (int i = 0; i < a->section_count; i++) {
-        if (strcmp(a->sections[i].name, name) == 0) {
-            return i;
+        if (strcmp(a->sections[i].base, name) == 0 &&
+            same_evaluation(a->sections[i].evaluation, evaluation)) {
+            *out = i;
+            return GRAIL_OK;
         }
     }
-    a->sections[a->section_count] = (section){.name = name, .dense = spread_empty()};
-    return a->section_count++;
+    section *s = &a->sections[a->section_count];
+    *s = (section){.base = name, .evaluation = evaluation, .dense = spread_empty()};
+    *out = a->section_count++;
+    return memory_format(&s->name, "%s%s%s", name, evaluation == NULL ? "" : " on ",
+                         evaluation == NULL ? "" : evaluation);
 }
 
 static grail_status make_sections(aggregate *a)
 {
     const results *r = a->results;
-    const bool by_architecture = r->checkpoint_count > MOST_CHECKPOINT_SECTIONS;
+    const bool by_architecture = aggregate_networks(a) > MOST_CHECKPOINT_SECTIONS;
     CHECK(memory_new(&a->sections, (size_t)r->checkpoint_count, sizeof a->sections[0]));
     CHECK(memory_new(&a->section_of, (size_t)r->checkpoint_count, sizeof a->section_of[0]));
     for (int i = 0; i < r->checkpoint_count; i++) {
-        const int index = find_section(a, section_name(r, i, by_architecture));
+        int index = 0;
+        CHECK(find_section(a, section_name(r, i, by_architecture),
+                           by_architecture ? r->checkpoints[i].evaluation : NULL, &index));
         section *s = &a->sections[index];
         s->is_architecture = by_architecture;
         s->checkpoints++;
@@ -77,6 +90,7 @@ static group_key key_of(const aggregate *a, const result_cell *cell)
         .variant = cell->settings.variant,
         .samples = cell->settings.samples,
         .open_loop = cell->settings.open_loop,
+        .setting = cell->setting,
         .sparsity = cell->settings.sparsity,
     };
 }
@@ -182,6 +196,7 @@ static grail_status group_cells(aggregate *a)
 typedef struct setting {
     int64_t samples;
     bool open_loop;
+    int of_results; /* index into its settings */
     int cells;
 } setting;
 
@@ -189,11 +204,13 @@ static int compare_setting(const void *a, const void *b)
 {
     const setting *const left = a;
     const setting *const right = b;
-    const int order = integer_compare(left->open_loop, right->open_loop);
+    int order = integer_compare(left->open_loop, right->open_loop);
+    order = order != 0 ? order : integer_compare(right->of_results, left->of_results);
     return order != 0 ? order : integer_compare(left->samples, right->samples);
 }
 
-/* The setting of most cells. A tie goes to the closed loop, then to more samples. */
+/* The setting of most cells. A tie goes to the closed loop, then to what came first in the file,
+ * then to more samples. */
 static void choose_setting(section *s, setting *all, int count)
 {
     int most = 0;
@@ -207,6 +224,7 @@ static void choose_setting(section *s, setting *all, int count)
             most = sum.cells;
             s->samples = sum.samples;
             s->open_loop = sum.open_loop;
+            s->setting = sum.of_results;
         }
     }
 }
@@ -223,7 +241,8 @@ static grail_status choose_settings(aggregate *a)
         for (int j = 0; j < s->group_count; j++) {
             const cell_group *g = &s->groups[j];
             if (!repaired_only || g->key.variant != VARIANT_NONE) {
-                all[count++] = (setting){g->key.samples, g->key.open_loop, g->count};
+                all[count++] =
+                    (setting){g->key.samples, g->key.open_loop, g->key.setting, g->count};
             }
         }
         choose_setting(s, all, count);
@@ -278,8 +297,29 @@ out:
     return status;
 }
 
+int aggregate_networks(const aggregate *a)
+{
+    int count = 0;
+    for (int i = 0; i < a->results->checkpoint_count; i++) {
+        count += a->results->checkpoints[i].is_further ? 0 : 1;
+    }
+    return count;
+}
+
+int aggregate_lines(const result_cell *const *cells, int count)
+{
+    int lines = 0;
+    for (int i = 0; i < count; i++) {
+        lines += cells[i]->is_further ? 0 : 1;
+    }
+    return lines;
+}
+
 void aggregate_fini(aggregate *a)
 {
+    for (int i = 0; i < a->section_count; i++) {
+        memory_free(a->sections[i].name);
+    }
     memory_free(a->cells);
     memory_free(a->failed);
     memory_free(a->groups);

@@ -20,6 +20,7 @@ typedef struct group_key {
     variant variant;
     int64_t samples;
     bool open_loop;
+    int setting; /* of results.settings */
     double sparsity;
 } group_key;
 
@@ -28,8 +29,9 @@ typedef struct cell_group {
     const result_cell *const *cells; /* by checkpoint, then seed */
     int count;
     spread top1, top5, interval;
-    /* top-1 minus that of the plain cut of the same checkpoint, selector, ratio and seed, or of its
-     * lowest seed where it was not run with that seed. NaN for the plain cut itself. */
+    /* Against the plain cut of the same checkpoint, selector, ratio and seed, or of its lowest seed
+     * where it was not run with that seed: top-1 minus its, or the share of its perplexity that is
+     * gone. NaN for the plain cut itself. */
     spread gain, plain;
     estimate quality; /* top-1 or perplexity, as the section's kind says */
     /* How much worse that is than the dense network of the same checkpoint: points of accuracy, or
@@ -43,8 +45,9 @@ typedef struct cell_group {
 } cell_group;
 
 typedef struct section {
-    const char *name;
-    bool is_architecture; /* it holds many checkpoints */
+    char *name;                    /* owned */
+    const char *base, *evaluation; /* its parts: of a checkpoint the first has both */
+    bool is_architecture;          /* it holds many checkpoints */
     int checkpoints;
     quality_kind kind;
     spread dense; /* top-1 */
@@ -55,6 +58,7 @@ typedef struct section {
     /* The setting that most repaired cells share: plots and tables against the ratio show it. */
     int64_t samples;
     bool open_loop;
+    int setting;
     const double *ratios; /* the sparsities that they show, ascending */
     int ratio_count;
     bool selectors[MOST_SELECTORS]; /* those that occur */
@@ -79,5 +83,9 @@ typedef struct aggregate {
 /** `r` must outlive *out, which aggregate_fini releases. */
 grail_status aggregate_results(const results *r, aggregate *out) GRAIL_MUST_CHECK;
 void aggregate_fini(aggregate *a);
+
+/** Networks and cells, on however many evaluations they were measured. */
+int aggregate_networks(const aggregate *a);
+int aggregate_lines(const result_cell *const *cells, int count);
 
 #endif

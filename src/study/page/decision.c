@@ -1,5 +1,7 @@
 #include "study/page/decision.h"
 
+#include "study/page/quality.h"
+
 #include <grail/compress.h>
 
 #include <math.h>
@@ -45,9 +47,7 @@ static bool is_cut(const cell_group *g)
 bool decision_is_alike(const section *s, const cell_group *g, const cell_group *best)
 {
     const bool same_size = fabs(decision_cut(g) - decision_cut(best)) < 0.0005;
-    const bool apart = s->kind == QUALITY_ACCURACY ? estimate_is_above(&g->quality, &best->quality)
-                                                   : estimate_is_above(&best->quality, &g->quality);
-    return same_size && estimate_is_known(&g->quality) && !apart;
+    return same_size && estimate_is_known(&g->quality) && !quality_is_better(s->kind, g, best);
 }
 
 /* What grail compress does without options for selector, repair, loop and healing. */

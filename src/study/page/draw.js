@@ -17,7 +17,8 @@ const SAMPLES_AXIS = {column: 'samples', factor: 1, label: 'calibration samples'
 
 /* A colour (a class) and a dash mean a repair, a marker means a selector, in every figure. Of healed repairs the
  * colour and the gaps of the dash tell what is healed, the dash tells the form. */
-const FORM_DASHES = ['1.5 3', '5 3', '10 3', '7 3 1.5 3', '', '3 3'];
+const FORM_DASHES = ['1.5 3', '5 3', '10 3', '7 3 1.5 3', '', '3 3', '12 4', '2 5'];
+const OWN_FORMS = 6; /* the forms from here on have the colours behind those of healing */
 const HEALED_GAPS = ['', '1.5', '4', '5.5'];
 const MARKERS = [['circle', true], ['circle', false], ['square', true], ['up', false], ['diamond', false],
   ['diamond', true], ['down', false], ['cross', false]];
@@ -27,9 +28,9 @@ function repairStyle(index) {
   const form = index % FORM_DASHES.length;
   const heal = Math.floor(index / FORM_DASHES.length);
   if (heal === 0) {
-    return {colour: `v${form}`, dash: FORM_DASHES[form]};
+    return {colour: `v${form < OWN_FORMS ? form : form + 3}`, dash: FORM_DASHES[form]};
   }
-  const dashes = ['1.5', '5', '10', '7', '20', '3'];
+  const dashes = ['1.5', '5', '10', '7', '20', '3', '12', '2'];
   const gap = HEALED_GAPS[heal];
   return {colour: `v${5 + heal}`, dash: form === 3 ? `7 ${gap} 1.5 ${gap}` : `${dashes[form]} ${gap}`};
 }
@@ -141,7 +142,15 @@ function lossText(row) {
 }
 
 function settingText(row) {
-  return `${count(row.samples, 'sample')}, ${row.loop} loop`;
+  return [`${count(row.samples, 'sample')}${/^of /.test(row.setting) ? ` ${start(row.setting, 120)}` : ''}`, `${row.loop} loop`,
+    row.setting && !/^of /.test(row.setting) && start(row.setting, 120)].filter(Boolean).join(', ');
+}
+
+/* "+31.0 points on the plain cut, 49.2 %", "40.1 % less than the plain cut, 26.83" */
+function gainText(row) {
+  return isText(row)
+    ? `${percent(Math.abs(row.gain))} % ${row.gain < 0 ? 'more' : 'less'} than the plain cut, ${quality(row, row.plain)}`
+    : `${row.gain < 0 ? '' : '+'}${percent(row.gain)} points on the plain cut, ${percent(row.plain)} %`;
 }
 
 /* Everything about a group, one fact per line. */
@@ -153,8 +162,7 @@ function describe(row) {
     `${row.measure} ${qualityText(row, row)}${row.runs > 1 ? `, ${row.runs} runs` : ''}` +
       (isKnown(row.top5) ? `, top-5 ${percent(row.top5)} %` : ''),
     isKnown(row.lost) && `against the dense network: ${lossText(row)}`,
-    isKnown(row.gain) && `${row.gain < 0 ? '' : '+'}${percent(row.gain)} points on the plain cut, ` +
-      `${percent(row.plain)} %`,
+    isKnown(row.gain) && gainText(row),
     isKnown(row.heal) && `healed in ${seconds(row.heal)}`,
     isKnown(row.parameters) && `${scaled(row.parameters, '')} parameters${removed(row.removed)}`,
     isKnown(row.macs) && `${scaled(row.macs, '')} MACs${removed(row.removed_macs)}`,
@@ -630,6 +638,16 @@ function drawAccuracy(model, figure, rows, axis) {
   };
 }
 
+function gainLabel(network) {
+  return isText(network) ? 'less perplexity, %' : 'gain in top-1, points';
+}
+
+/* What a figure of gains shows. */
+function gainCaption(network) {
+  return isText(network) ? 'How much less perplexity there is than after the plain cut, in percent'
+    : 'Top-1 accuracy minus that of the plain cut';
+}
+
 /* The y axis of gains, the same in all panels of a figure. */
 function gainScale(rows) {
   const values = known(rows.flatMap((row) => [gainOf(row).value, gainOf(row).low, gainOf(row).high]));
@@ -643,7 +661,7 @@ function drawGain(model, figure, rows, axis) {
   const y = gainScale(rows);
   const panels = occurring(model.data.variants, rows, 'repair').map((repair) => {
     const chart = {x: sizeScale(axis, network, own, PANEL.left, PANEL.right), y, xLabel: axisLabel(axis, network),
-      yLabel: 'gain in top-1, points'};
+      yLabel: gainLabel(network)};
     const lines = rows.filter((row) => row.repair === repair);
     return !model.hidden.has(`repair ${repair}`) && panel(repair, chart,
       occurring(model.data.selectors, lines, 'selector').map((selector) => curve(model, chart,
@@ -651,7 +669,7 @@ function drawGain(model, figure, rows, axis) {
   });
   return {
     title: `Gain against size, ${start(network.name, 60)}`,
-    caption: 'Top-1 accuracy minus that of the plain cut with the same selector, ratio and seed, one panel per repair. ' +
+    caption: `${gainCaption(network)} with the same selector, ratio and seed, one panel per repair. ` +
       `Lines are means over ${members(network)}; bars are 95 % intervals.`,
     legend: selectorKeys(model, rows),
     panels: panels.filter(Boolean),
@@ -665,14 +683,14 @@ function drawSamples(model, figure, rows) {
   const panels = occurring(model.data.selectors, rows, 'selector').map((selector) => {
     const lines = rows.filter((row) => row.selector === selector);
     const chart = {x: doublingScale(Math.min(...samples), Math.max(...samples), PANEL.left, PANEL.right), y,
-      xLabel: SAMPLES_AXIS.label, yLabel: 'gain in top-1, points'};
+      xLabel: SAMPLES_AXIS.label, yLabel: gainLabel(network)};
     return !model.hidden.has(`selector ${selector}`) && panel(`${start(selector, 30)}, ${ratioText(lines[0].ratio)} %`,
       chart, occurring(model.data.variants, lines, 'repair').map((repair) => curve(model, chart,
         lines.filter((row) => row.repair === repair), SAMPLES_AXIS, gainOf, null)));
   });
   return {
     title: `Gain against calibration samples, ${start(network.name, 60)}`,
-    caption: 'Top-1 accuracy minus that of the plain cut, against the number of calibration samples, at the ratio with ' +
+    caption: `${gainCaption(network)}, against the number of calibration samples, at the ratio with ` +
       `the most sample counts. Lines are means over ${members(network)}; bars are 95 % intervals.`,
     legend: repairKeys(model, rows, 'line'),
     panels: panels.filter(Boolean),

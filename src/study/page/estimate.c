@@ -98,6 +98,42 @@ estimate estimate_difference(const estimate *a, const estimate *b)
                       value + hypot(a->high - a->value, b->value - b->low)};
 }
 
+/* Half an outcome is added to each of the four kinds of pairs, so that pairs which all agree do not
+ * make an interval of no width. */
+static estimate difference_of_hits(double gained, double lost, double count)
+{
+    const double value = (gained - lost) / count;
+    const double more = count + 2.0;
+    const double centre = (gained - lost) / more;
+    const double variance = (gained + lost + 1.0) / more - centre * centre;
+    const double reach = NORMAL_975 * sqrt(variance / more);
+    return (estimate){value, fmin(centre - reach, value), fmax(centre + reach, value)};
+}
+
+estimate estimate_of_pairs(const double *a, const double *b, int count, bool are_hits)
+{
+    double mean = 0.0;
+    double squares = 0.0;
+    double gained = 0.0;
+    double lost = 0.0;
+    for (int i = 0; i < count; i++) {
+        mean += (a[i] - b[i]) / count;
+        gained += a[i] > b[i] ? 1.0 : 0.0;
+        lost += a[i] < b[i] ? 1.0 : 0.0;
+    }
+    if (are_hits) {
+        return difference_of_hits(gained, lost, count);
+    }
+    if (count < 2) {
+        return (estimate){mean, nan_value, nan_value};
+    }
+    for (int i = 0; i < count; i++) {
+        squares += (a[i] - b[i] - mean) * (a[i] - b[i] - mean);
+    }
+    const double reach = student_975(count - 1) * sqrt(squares / (count - 1.0) / count);
+    return (estimate){mean, mean - reach, mean + reach};
+}
+
 estimate estimate_scaled(const estimate *e, double factor)
 {
     return (estimate){factor * e->value, factor * e->low, factor * e->high};

@@ -28,6 +28,10 @@ estimate estimate_of_runs(const estimate *runs, int count);
  * outcomes on the same samples agree more than independent ones do. Newcombe 1998, method 10. */
 estimate estimate_difference(const estimate *a, const estimate *b);
 
+/** The mean of a[count] - b[count], outcomes of the same samples: Student's interval (1908) of the
+ * differences, or where they are 0 and 1 (`are_hits`) that of Agresti and Min (2005). */
+estimate estimate_of_pairs(const double *a, const double *b, int count, bool are_hits);
+
 /** value, low and high times `factor` > 0. */
 estimate estimate_scaled(const estimate *e, double factor);
 

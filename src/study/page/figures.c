@@ -89,8 +89,9 @@ static grail_status add_of_groups(const aggregate *a, const section *s, const ce
 
 static bool is_at_samples(const section *s, const cell_group *g, int selector, double ratio)
 {
-    return g->key.selector == selector && g->key.open_loop == s->open_loop && g->key.samples > 0 &&
-           g->gain.count > 0 && ratio_compare(g->key.sparsity, ratio) == 0;
+    return g->key.selector == selector && g->key.open_loop == s->open_loop &&
+           g->key.setting == s->setting && g->key.samples > 0 && g->gain.count > 0 &&
+           ratio_compare(g->key.sparsity, ratio) == 0;
 }
 
 static int count_samples(const section *s, int selector, variant v, double ratio)

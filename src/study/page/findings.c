@@ -3,6 +3,7 @@
 #include "base/median.h"
 #include "study/page/command.h"
 #include "study/page/decision.h"
+#include "study/page/quality.h"
 #include "study/page/row.h"
 #include "study/page/section.h"
 #include "study/page/sizes.h"
@@ -11,6 +12,11 @@
 #include <stdio.h>
 
 enum { MOST_COMMAND = 1 << 20 };
+
+static const char *measure_name(quality_kind kind)
+{
+    return kind == QUALITY_ACCURACY ? "top-1" : "perplexity";
+}
 
 static grail_status put_row(json_t *object, const char *key, const aggregate *a,
                             const cell_group *g)
@@ -102,8 +108,8 @@ static grail_status fill_network(const aggregate *a, const section *s, json_t *o
 {
     const variant best = section_best_variant(s);
     CHECK(json_put(out, "name", json_text(s->name)));
-    CHECK(
-        json_put(out, "measure", json_text(s->kind == QUALITY_ACCURACY ? "top-1" : "perplexity")));
+    CHECK(json_put(out, "measure", json_text(measure_name(s->kind))));
+    CHECK(json_put(out, "setting", json_text(a->results->settings[s->setting].text)));
     CHECK(json_put(out, "is_architecture", json_boolean(s->is_architecture)));
     CHECK(json_put(out, "checkpoints", json_integer(s->checkpoints)));
     CHECK(json_put(out, "samples", json_integer(s->samples)));
@@ -128,9 +134,16 @@ grail_status findings_networks(const aggregate *a, json_t *list)
     return GRAIL_OK;
 }
 
-/* By how much `better` is above `worse` wherever both were measured at a section's setting; *apart
- * counts where the interval of the one lies above that of the other. */
-static int collect_differences(const aggregate *a, variant better, variant worse,
+/* How much better a value is than another: a difference of shares, or the share of a perplexity
+ * that is gone. */
+static double gain_over(quality_kind kind, double value, double base)
+{
+    return kind == QUALITY_ACCURACY ? value - base : 1.0 - value / base;
+}
+
+/* By how much `better` beats `worse` wherever both were measured at a section's setting; *apart
+ * counts where it does by more than chance. */
+static int collect_differences(const aggregate *a, quality_kind kind, variant better, variant worse,
                                double *differences, int *apart)
 {
     int count = 0;
@@ -138,26 +151,27 @@ static int collect_differences(const aggregate *a, variant better, variant worse
     for (int i = 0; i < a->group_count; i++) {
         const cell_group *g = &a->groups[i];
         const section *s = &a->sections[g->key.section];
-        if (g->key.variant != better || !section_shows(s, g)) {
+        if (s->kind != kind || g->key.variant != better || !section_shows(s, g)) {
             continue;
         }
         const cell_group *other = section_at(s, g->key.selector, worse, g->key.sparsity);
-        double base = other == NULL ? NOT_MEASURED : other->top1.mean;
+        double base = other == NULL ? NOT_MEASURED : other->quality.value;
         base = worse == VARIANT_NONE ? g->plain.mean : base;
-        if (!isnan(g->top1.mean - base)) {
-            differences[count++] = g->top1.mean - base;
-            *apart += other != NULL && estimate_is_above(&g->quality, &other->quality) ? 1 : 0;
+        const double gain = gain_over(kind, g->quality.value, base);
+        if (!isnan(gain)) {
+            differences[count++] = gain;
+            *apart += other != NULL && quality_is_better(kind, g, other) ? 1 : 0;
         }
     }
     return count;
 }
 
-static grail_status add_comparison(const aggregate *a, variant better, variant worse,
-                                   double *differences, json_t *list)
+static grail_status add_comparison(const aggregate *a, quality_kind kind, variant better,
+                                   variant worse, double *differences, json_t *list)
 {
     int above = 0;
     int apart = 0;
-    const int count = collect_differences(a, better, worse, differences, &apart);
+    const int count = collect_differences(a, kind, better, worse, differences, &apart);
     if (count == 0) {
         return GRAIL_OK;
     }
@@ -166,35 +180,46 @@ static grail_status add_comparison(const aggregate *a, variant better, variant w
     }
     median_sort(differences, count);
     return json_push(list,
-                     json_pack("{s:o, s:o, s:i, s:i, s:i, s:o}", "better", variant_json(better),
+                     json_pack("{s:o, s:o, s:o, s:i, s:i, s:i, s:o}", "measure",
+                               json_text(measure_name(kind)), "better", variant_json(better),
                                "worse", variant_json(worse), "above", above, "of", count, "apart",
                                apart, "median", number_json(median_of_sorted(differences, count))));
 }
 
 /* Against its form as it was before, and against the plain cut that was healed alike. */
-static grail_status add_healed(const aggregate *a, variant v, double *differences, json_t *list)
+static grail_status add_healed(const aggregate *a, quality_kind kind, variant v,
+                               double *differences, json_t *list)
 {
     const variant plain = variant_healed(VARIANT_NONE, variant_heal(v));
-    CHECK(add_comparison(a, v, variant_form(v), differences, list));
-    return v == plain ? GRAIL_OK : add_comparison(a, v, plain, differences, list);
+    CHECK(add_comparison(a, kind, v, variant_form(v), differences, list));
+    return v == plain ? GRAIL_OK : add_comparison(a, kind, v, plain, differences, list);
+}
+
+static grail_status add_comparisons(const aggregate *a, quality_kind kind, double *differences,
+                                    json_t *list)
+{
+    static const variant pairs[][2] = {
+        {VARIANT_REPAIR, VARIANT_NONE},        {VARIANT_OWN, VARIANT_NONE},
+        {VARIANT_GRAIL, VARIANT_NONE},         {VARIANT_GRAIL, VARIANT_OWN},
+        {VARIANT_GRAIL_REPAIR, VARIANT_GRAIL}, {VARIANT_FULL, VARIANT_GRAIL},
+        {VARIANT_FULL_REPAIR, VARIANT_FULL},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        CHECK(add_comparison(a, kind, pairs[i][0], pairs[i][1], differences, list));
+    }
+    for (int v = VARIANT_FORMS; v < VARIANTS; v++) {
+        CHECK(add_healed(a, kind, (variant)v, differences, list));
+    }
+    return GRAIL_OK;
 }
 
 grail_status findings_comparisons(const aggregate *a, json_t *list)
 {
-    static const variant pairs[][2] = {
-        {VARIANT_REPAIR, VARIANT_NONE},        {VARIANT_GRAIL, VARIANT_NONE},
-        {VARIANT_GRAIL_REPAIR, VARIANT_GRAIL}, {VARIANT_FULL, VARIANT_GRAIL},
-        {VARIANT_FULL_REPAIR, VARIANT_FULL},
-    };
     grail_status status = GRAIL_OK;
     double *differences = NULL;
     TRY(memory_new(&differences, (size_t)a->group_count, sizeof differences[0]));
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        TRY(add_comparison(a, pairs[i][0], pairs[i][1], differences, list));
-    }
-    for (int v = VARIANT_FORMS; v < VARIANTS; v++) {
-        TRY(add_healed(a, (variant)v, differences, list));
-    }
+    TRY(add_comparisons(a, QUALITY_ACCURACY, differences, list));
+    TRY(add_comparisons(a, QUALITY_PERPLEXITY, differences, list));
 out:
     memory_free(differences);
     return status;
@@ -212,9 +237,9 @@ grail_status findings_facts(const aggregate *a, json_t *out)
     for (int i = 0; i < a->cell_count; i++) {
         spread_add(&images, a->cells[i]->measures.images);
     }
-    CHECK(json_put(out, "checkpoints", json_integer(a->results->checkpoint_count)));
-    CHECK(json_put(out, "cells", json_integer(a->cell_count)));
-    CHECK(json_put(out, "failed", json_integer(a->failed_count)));
+    CHECK(json_put(out, "checkpoints", json_integer(aggregate_networks(a))));
+    CHECK(json_put(out, "cells", json_integer(aggregate_lines(a->cells, a->cell_count))));
+    CHECK(json_put(out, "failed", json_integer(aggregate_lines(a->failed, a->failed_count))));
     CHECK(json_put(out, "superseded", json_integer(a->superseded)));
     CHECK(json_put(out, "cut_line", json_integer((json_int_t)a->results->cut_line)));
     CHECK(json_put(out, "fewest_images", number_json(images.least)));

@@ -126,10 +126,11 @@ function denseTable(model) {
 }
 
 const SETTING_COLUMNS = [['checkpoint', true], ['selector', true], ['removed, %'], ['repair', true], ['samples'],
-  ['loop', true], ['seed']];
+  ['loop', true], ['setting', true], ['seed']];
 
 function settingCells(row) {
-  return [row.network, row.selector, ratioText(row.ratio), row.repair, String(row.samples), row.loop, String(row.seed)];
+  return [row.network, row.selector, ratioText(row.ratio), row.repair, String(row.samples), row.loop, row.setting,
+    String(row.seed)];
 }
 
 function failuresTable(model) {
@@ -270,15 +271,18 @@ function largestGain(model, network) {
   const row = model.tables.groups[network.largest_gain];
   const same = model.groupsOf(network.name).filter((other) => other.shown && other.selector === row.selector &&
     Math.abs(other.ratio - row.ratio) <= 5e-7 && other.repair !== 'none' && isKnown(other.value));
+  const shown = (value) => `${quality(network, value)}${isText(network) ? '' : '\u00a0%'}`;
   return html('p', {}, html('i', {}, start(network.name, 60)),
-    isKnown(network.dense.value) && `, ${percent(network.dense.value)}\u00a0% top-1 when dense`,
-    `: with ${ratioText(row.ratio)}\u00a0% of the units removed by ${start(row.selector, 60)}, the plain cut keeps ` +
-    `${percent(row.plain)}\u00a0%`, same.map((other) => `, ${other.repair} ${percent(other.value)}\u00a0%`), '.');
+    isKnown(network.dense.value) && `, ${shown(network.dense.value)} ${network.measure} when dense`,
+    `: with ${ratioText(row.ratio)}\u00a0% of the units removed by ${start(row.selector, 60)}, the plain cut ` +
+    `${isText(network) ? 'has' : 'keeps'} ${shown(row.plain)}`,
+    same.map((other) => `, ${other.repair} ${shown(other.value)}`), '.');
 }
 
 function comparisons(data) {
-  const parts = data.comparisons.map((c) => `${c.better} is above ${c.worse} in ${c.above} of ${c.of} (by more than both ` +
-    `intervals in ${c.apart}; median difference ${percent(c.median)}\u00a0points)`);
+  const parts = data.comparisons.map((c) => `${c.better} beats ${c.worse} in ${c.above} of ${c.of} (by more than ` +
+    `chance in ${c.apart}; median difference ${percent(c.median)}${c.measure === 'perplexity' ? '\u00a0% of the perplexity'
+      : '\u00a0points'})`);
   return parts.length > 0 && html('p', {}, `Setting by setting, ${parts.join('; ')}.`);
 }
 

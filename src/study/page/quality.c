@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+enum { MOST_PAIRED_RUNS = 100 };
+
 double quality_latency(const line_measures *m)
 {
     return isnan(m->latency) ? m->seconds[SECONDS_EVALUATE] / m->images : m->latency;
@@ -43,7 +45,10 @@ static const cell_group *find_plain(const section *s, const group_key *key)
     group_key wanted = *key;
     wanted.variant = VARIANT_NONE;
     const cell_group *exact = section_find(s, &wanted);
-    return exact != NULL ? exact : section_at(s, key->selector, VARIANT_NONE, key->sparsity);
+    if (exact != NULL || key->setting != s->setting) {
+        return exact;
+    }
+    return section_at(s, key->selector, VARIANT_NONE, key->sparsity);
 }
 
 /* Perplexities as mean losses, so that averages and differences are of equal relative size. */
@@ -54,35 +59,77 @@ static estimate quality_of(quality_kind kind, const line_measures *m)
                : estimate_of_error(log(m->perplexity), m->perplexity_error / m->perplexity);
 }
 
-/* The gains of a group over its plain cuts; `runs` has room for all its cells. */
-static void measure_gain(cell_group *g, const cell_group *plain, estimate *runs)
+/* The outcomes of a network on the images or windows of an evaluation. */
+typedef struct outcomes {
+    const double *values;
+    int count; /* 0: they were not kept */
+} outcomes;
+
+static outcomes outcomes_of(const result_cell *cell)
 {
+    return (outcomes){cell->outcomes, cell->outcome_count};
+}
+
+static bool are_paired(outcomes a, outcomes b)
+{
+    return a.count > 0 && a.count == b.count;
+}
+
+/* a - b, pair by pair where the outcomes of both were kept. */
+static estimate difference_of(quality_kind kind, const line_measures *a, outcomes of_a,
+                              const line_measures *b, outcomes of_b)
+{
+    const estimate first = quality_of(kind, a);
+    const estimate second = quality_of(kind, b);
+    const estimate apart = estimate_difference(&first, &second);
+    if (!are_paired(of_a, of_b) || !estimate_is_known(&apart)) {
+        return apart;
+    }
+    estimate e = estimate_of_pairs(of_a.values, of_b.values, of_a.count, kind == QUALITY_ACCURACY);
+    e.value = apart.value; /* what the lines say, without rounding again */
+    return e;
+}
+
+/* The share of a perplexity that is gone where the mean loss is lower by e. */
+static estimate share_gone(const estimate *e)
+{
+    return (estimate){-expm1(-e->value), -expm1(-e->low), -expm1(-e->high)};
+}
+
+/* The gains of a group over its plain cuts; `runs` has room for all its cells. */
+static void measure_gain(quality_kind kind, cell_group *g, const cell_group *plain, estimate *runs)
+{
+    const bool is_text = kind == QUALITY_PERPLEXITY;
     int count = 0;
     for (int i = 0; i < g->count; i++) {
-        const line_measures *m = &g->cells[i]->measures;
-        const result_cell *cut = plain_cell(plain, g->cells[i]);
-        if (cut == NULL || isnan(m->top1 - cut->measures.top1)) {
+        const result_cell *cell = g->cells[i];
+        const result_cell *cut = plain_cell(plain, cell);
+        if (cut == NULL) {
             continue;
         }
-        const estimate after = quality_of(QUALITY_ACCURACY, m);
-        const estimate before = quality_of(QUALITY_ACCURACY, &cut->measures);
-        runs[count++] = estimate_difference(&after, &before);
-        spread_add(&g->plain, before.value);
-        spread_add(&g->gain, after.value - before.value);
+        const result_cell *better = is_text ? cut : cell;
+        const result_cell *worse = is_text ? cell : cut;
+        const estimate e = difference_of(kind, &better->measures, outcomes_of(better),
+                                         &worse->measures, outcomes_of(worse));
+        if (estimate_is_known(&e)) {
+            runs[count++] = e;
+            spread_add(&g->plain, is_text ? cut->measures.perplexity : cut->measures.top1);
+            spread_add(&g->gain, is_text ? share_gone(&e).value : e.value);
+        }
     }
     g->gained = estimate_of_runs(runs, count);
+    g->gained = is_text ? share_gone(&g->gained) : g->gained;
 }
 
 static void measure_gains(aggregate *a, estimate *runs)
 {
     for (int i = 0; i < a->group_count; i++) {
         cell_group *g = &a->groups[i];
-        const cell_group *plain = g->key.variant == VARIANT_NONE
-                                      ? NULL
-                                      : find_plain(&a->sections[g->key.section], &g->key);
+        const section *s = &a->sections[g->key.section];
+        const cell_group *plain = g->key.variant == VARIANT_NONE ? NULL : find_plain(s, &g->key);
         g->gained = estimate_none();
         if (plain != NULL) {
-            measure_gain(g, plain, runs);
+            measure_gain(s->kind, g, plain, runs);
         }
     }
 }
@@ -157,10 +204,11 @@ static void measure_dense(aggregate *a, estimate *runs)
 /* How much worse a network is than the dense one of its checkpoint. */
 static estimate loss_of(const aggregate *a, quality_kind kind, const result_cell *cell)
 {
-    const estimate dense = quality_of(kind, &a->results->checkpoints[cell->checkpoint].measures);
-    const estimate narrow = quality_of(kind, &cell->measures);
-    return kind == QUALITY_ACCURACY ? estimate_difference(&dense, &narrow)
-                                    : estimate_difference(&narrow, &dense);
+    const result_checkpoint *c = &a->results->checkpoints[cell->checkpoint];
+    const outcomes dense = {c->outcomes, c->outcome_count};
+    return kind == QUALITY_ACCURACY
+               ? difference_of(kind, &c->measures, dense, &cell->measures, outcomes_of(cell))
+               : difference_of(kind, &cell->measures, outcomes_of(cell), &c->measures, dense);
 }
 
 static void measure_group(const aggregate *a, cell_group *g, estimate *runs)
@@ -178,6 +226,38 @@ static void measure_group(const aggregate *a, cell_group *g, estimate *runs)
         count += estimate_is_known(&runs[count]) ? 1 : 0;
     }
     g->lost = shown_loss(kind, runs, count);
+}
+
+/* The mean difference of the cells of two groups that have the same checkpoint and seed, pair by
+ * pair; *paired tells whether all of them have such a partner with outcomes. */
+static estimate paired_difference(quality_kind kind, const cell_group *g, const cell_group *other,
+                                  bool *paired)
+{
+    estimate runs[MOST_PAIRED_RUNS];
+    int count = 0;
+    *paired = g->count == other->count && g->count <= MOST_PAIRED_RUNS;
+    for (int i = 0; *paired && i < g->count; i++) {
+        const result_cell *a = g->cells[i];
+        const result_cell *b = other->cells[i];
+        *paired = a->checkpoint == b->checkpoint && a->settings.seed == b->settings.seed &&
+                  are_paired(outcomes_of(a), outcomes_of(b));
+        if (*paired) {
+            runs[count++] =
+                difference_of(kind, &a->measures, outcomes_of(a), &b->measures, outcomes_of(b));
+        }
+    }
+    return estimate_of_runs(runs, count);
+}
+
+bool quality_is_better(quality_kind kind, const cell_group *g, const cell_group *other)
+{
+    bool paired = false;
+    const estimate e = paired_difference(kind, g, other, &paired);
+    if (paired && estimate_has_interval(&e)) {
+        return kind == QUALITY_ACCURACY ? e.low > 0.0 : e.high < 0.0;
+    }
+    return kind == QUALITY_ACCURACY ? estimate_is_above(&g->quality, &other->quality)
+                                    : estimate_is_above(&other->quality, &g->quality);
 }
 
 grail_status quality_measure(aggregate *a)

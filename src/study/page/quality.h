@@ -11,4 +11,9 @@ double quality_latency(const line_measures *m);
  * the section's setting is chosen. */
 grail_status quality_measure(aggregate *a) GRAIL_MUST_CHECK;
 
+/** Whether a group is better than another by more than chance: where the outcomes of all their
+ * cells were kept, by the interval of their differences pair by pair, else where their own
+ * intervals do not overlap. */
+bool quality_is_better(quality_kind kind, const cell_group *g, const cell_group *other);
+
 #endif

@@ -128,9 +128,9 @@ grail_status grail_report_write(const char *results_path, const grail_report_fil
     TRY(write_files(data, files));
     if (out != NULL) {
         *out = (grail_report){
-            .checkpoints = r.checkpoint_count,
-            .cells = a.cell_count,
-            .failed_cells = a.failed_count,
+            .checkpoints = aggregate_networks(&a),
+            .cells = aggregate_lines(a.cells, a.cell_count),
+            .failed_cells = aggregate_lines(a.failed, a.failed_count),
             .figures = (int64_t)json_array_size(json_object_get(data, "figures")),
             .cut_line = r.cut_line,
         };

@@ -20,6 +20,7 @@ int group_key_compare(const group_key *a, const group_key *b)
     order = order != 0 ? order : integer_compare(a->selector, b->selector);
     order = order != 0 ? order : integer_compare((int64_t)a->variant, (int64_t)b->variant);
     order = order != 0 ? order : integer_compare(a->open_loop, b->open_loop);
+    order = order != 0 ? order : integer_compare(a->setting, b->setting);
     order = order != 0 ? order : integer_compare(a->samples, b->samples);
     return order != 0 ? order : ratio_compare(a->sparsity, b->sparsity);
 }
@@ -37,8 +38,8 @@ const cell_group *section_find(const section *s, const group_key *key)
     return bsearch(key, s->groups, (size_t)s->group_count, sizeof s->groups[0], compare_group);
 }
 
-/* A plain cut at any setting. Groups are ordered by selector, then variant, so bisection finds the
- * first candidate; there is one for each ratio and setting. */
+/* A plain cut with any samples and loop. Groups are ordered by selector, then variant, so bisection
+ * finds the first candidate; there is one for each ratio and setting. */
 static const cell_group *any_plain(const section *s, int selector, double sparsity)
 {
     const cell_group *found = NULL;
@@ -54,7 +55,7 @@ static const cell_group *any_plain(const section *s, int selector, double sparsi
                       s->groups[i].key.variant == VARIANT_NONE;
          i++) {
         const cell_group *g = &s->groups[i];
-        if (ratio_compare(g->key.sparsity, sparsity) == 0 &&
+        if (ratio_compare(g->key.sparsity, sparsity) == 0 && g->key.setting == s->setting &&
             (found == NULL || g->key.open_loop == s->open_loop)) {
             found = g;
         }
@@ -73,6 +74,7 @@ const cell_group *section_at(const section *s, int selector, variant v, double s
         .variant = v,
         .samples = s->samples,
         .open_loop = s->open_loop,
+        .setting = s->setting,
         .sparsity = sparsity,
     };
     const cell_group *exact = section_find(s, &key);

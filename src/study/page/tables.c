@@ -2,16 +2,12 @@
 
 #include "study/page/cost.h"
 #include "study/page/healed.h"
+#include "study/page/quality.h"
 #include "study/page/row.h"
 #include "study/page/section.h"
 #include "study/page/sizes.h"
 
 #include <math.h>
-
-static bool is_better(quality_kind kind, const estimate *one, const estimate *other)
-{
-    return kind == QUALITY_ACCURACY ? estimate_is_above(one, other) : estimate_is_above(other, one);
-}
 
 static bool is_winner(const section *s, const cell_group *g)
 {
@@ -21,19 +17,21 @@ static bool is_winner(const section *s, const cell_group *g)
         const cell_group *other = section_at(s, g->key.selector, (variant)v, g->key.sparsity);
         if (other != NULL && other != g && estimate_is_known(&other->quality)) {
             others++;
-            beaten += is_better(s->kind, &g->quality, &other->quality) ? 1 : 0;
+            beaten += quality_is_better(s->kind, g, other) ? 1 : 0;
         }
     }
     return section_shows(s, g) && others > 0 && beaten == others;
 }
 
-static void add_settings(row *r, const line_settings *s)
+static void add_settings(const aggregate *a, row *r, const result_cell *cell)
 {
+    const line_settings *s = &cell->settings;
     row_text(r, s->selector);
     row_variant(r, s->variant);
     row_text(r, s->open_loop ? "open" : "closed");
     row_number(r, (double)s->samples);
     row_number(r, s->sparsity);
+    row_text(r, a->results->settings[cell->setting].text);
 }
 
 static void add_seconds(row *r, const spread *seconds)
@@ -49,7 +47,7 @@ static grail_status add_group(const aggregate *a, const cell_group *g, const boo
     const section *s = &a->sections[g->key.section];
     row r = row_begin();
     row_text(&r, s->name);
-    add_settings(&r, &g->cells[0]->settings);
+    add_settings(a, &r, g->cells[0]);
     row_text(&r, s->kind == QUALITY_ACCURACY ? "top-1" : "perplexity");
     row_number(&r, g->count);
     row_estimate(&r, &g->quality);
@@ -72,15 +70,44 @@ static grail_status add_group(const aggregate *a, const cell_group *g, const boo
     return row_end(&r, table);
 }
 
-static const char *const group_columns[] = {
-    "network",        "selector", "repair",       "loop",           "samples",
-    "ratio",          "measure",  "runs",         "value",          "low",
-    "high",           "lost",     "lost_low",     "lost_high",      "plain",
-    "gain",           "gain_low", "gain_high",    "top5",           "removed",
-    "removed_macs",   "latency",  "parameters",   "macs",           "calibrate",
-    "compensate",     "heal",     "evaluate",     "total",          "peak_bytes",
-    "winner",         "shown",    "pareto_ratio", "pareto_removed", "pareto_removed_macs",
-    "pareto_latency", NULL};
+static const char *const group_columns[] = {"network",
+                                            "selector",
+                                            "repair",
+                                            "loop",
+                                            "samples",
+                                            "ratio",
+                                            "setting",
+                                            "measure",
+                                            "runs",
+                                            "value",
+                                            "low",
+                                            "high",
+                                            "lost",
+                                            "lost_low",
+                                            "lost_high",
+                                            "plain",
+                                            "gain",
+                                            "gain_low",
+                                            "gain_high",
+                                            "top5",
+                                            "removed",
+                                            "removed_macs",
+                                            "latency",
+                                            "parameters",
+                                            "macs",
+                                            "calibrate",
+                                            "compensate",
+                                            "heal",
+                                            "evaluate",
+                                            "total",
+                                            "peak_bytes",
+                                            "winner",
+                                            "shown",
+                                            "pareto_ratio",
+                                            "pareto_removed",
+                                            "pareto_removed_macs",
+                                            "pareto_latency",
+                                            NULL};
 
 static grail_status add_groups(const aggregate *a, json_t *table)
 {
@@ -101,6 +128,16 @@ out:
 static const char *const cost_columns[] = {"network",  "repair", "calibrate",  "compensate", "heal",
                                            "evaluate", "total",  "peak_bytes", NULL};
 
+/* Further evaluations of a cell have none. */
+static bool has_cost(const cost *c)
+{
+    bool found = c->peak.count > 0;
+    for (int i = 0; i < SECONDS_KINDS; i++) {
+        found = found || c->seconds[i].count > 0;
+    }
+    return found;
+}
+
 static grail_status add_costs(const aggregate *a, json_t *table)
 {
     cost costs[VARIANTS];
@@ -108,7 +145,7 @@ static grail_status add_costs(const aggregate *a, json_t *table)
         const section *s = &a->sections[i];
         cost_measure(s, costs);
         for (int v = 0; v < VARIANTS; v++) {
-            if (s->variants[v]) {
+            if (s->variants[v] && has_cost(&costs[v])) {
                 row r = row_begin();
                 row_text(&r, s->name);
                 row_variant(&r, (variant)v);
@@ -254,11 +291,11 @@ static grail_status add_dense(const aggregate *a, json_t *table)
     return GRAIL_OK;
 }
 
-static grail_status add_cell(const result_cell *c, json_t *table)
+static grail_status add_cell(const aggregate *a, const result_cell *c, json_t *table)
 {
     row r = row_begin();
     row_text(&r, c->settings.checkpoint);
-    add_settings(&r, &c->settings);
+    add_settings(a, &r, c);
     row_number(&r, (double)c->settings.seed);
     if (c->error != NULL) {
         row_text(&r, c->error);
@@ -270,14 +307,14 @@ static grail_status add_cell(const result_cell *c, json_t *table)
     return row_end(&r, table);
 }
 
-#define SETTING "network", "selector", "repair", "loop", "samples", "ratio", "seed"
+#define SETTING "network", "selector", "repair", "loop", "samples", "ratio", "setting", "seed"
 static const char *const cell_columns[] = {SETTING, MEASURES, "total", "peak_bytes", NULL};
 static const char *const failure_columns[] = {SETTING, "error", NULL};
 
 static grail_status add_cells(const aggregate *a, json_t *table)
 {
     for (int i = 0; i < a->cell_count; i++) {
-        CHECK(add_cell(a->cells[i], table));
+        CHECK(add_cell(a, a->cells[i], table));
     }
     return GRAIL_OK;
 }
@@ -285,7 +322,9 @@ static grail_status add_cells(const aggregate *a, json_t *table)
 static grail_status add_failures(const aggregate *a, json_t *table)
 {
     for (int i = 0; i < a->failed_count; i++) {
-        CHECK(add_cell(a->failed[i], table));
+        if (!a->failed[i]->is_further) {
+            CHECK(add_cell(a, a->failed[i], table));
+        }
     }
     return GRAIL_OK;
 }

@@ -29,8 +29,10 @@ static int compare_cells(const void *left, const void *right)
     const int orders[] = {
         order(a->checkpoint, b->checkpoint),
         order(a->settings.open_loop, b->settings.open_loop),
+        order(a->calibration, b->calibration),
         order((double)a->settings.samples, (double)b->settings.samples),
         order((double)a->settings.seed, (double)b->settings.seed),
+        order(a->choice, b->choice),
         order(a->selector, b->selector),
         order(a->settings.sparsity, b->settings.sparsity),
         order(a->settings.variant, b->settings.variant),
@@ -46,7 +48,8 @@ static int compare_cells(const void *left, const void *right)
 bool sweep_cells_share(const sweep_cell *a, const sweep_cell *b)
 {
     return a->checkpoint == b->checkpoint && a->settings.open_loop == b->settings.open_loop &&
-           a->settings.samples == b->settings.samples && a->settings.seed == b->settings.seed;
+           a->calibration == b->calibration && a->settings.samples == b->settings.samples &&
+           a->settings.seed == b->settings.seed;
 }
 
 /* -- enumeration --------------------------------------------------------------------------------
@@ -85,6 +88,8 @@ static sweep_cell combine(const sweep_recipe *recipe, const sweep_grid *grid, in
     }
     const int checkpoint = (int)values[SWEEP_CHECKPOINTS];
     const int selector = (int)values[SWEEP_SELECTORS];
+    const int calibration = (int)values[SWEEP_CALIBRATIONS];
+    const int choice = (int)values[SWEEP_CHOICES];
     const line_settings settings = {
         .checkpoint = recipe->checkpoints.list[checkpoint].name,
         .selector = grail_selector_at(selector),
@@ -93,8 +98,40 @@ static sweep_cell combine(const sweep_recipe *recipe, const sweep_grid *grid, in
         .samples = (int64_t)values[SWEEP_SAMPLES],
         .seed = (int64_t)values[SWEEP_SEEDS],
         .open_loop = grid->open_loop,
+        .calibration = recipe->calibration.list[calibration].name,
+        .choices = recipe->choices.list[choice].text,
     };
-    return (sweep_cell){checkpoint, selector, settings};
+    return (sweep_cell){checkpoint, selector, calibration, choice, settings};
+}
+
+static bool is_calibrated(const sweep_recipe *recipe, int calibration, int checkpoint)
+{
+    return sweep_data_serves(&recipe->calibration.list[calibration], &recipe->checkpoints,
+                             checkpoint);
+}
+
+/* Every checkpoint of a grid needs something to calibrate on. */
+static grail_status check_grid(const sweep_recipe *recipe, const sweep_grid *grid)
+{
+    const sweep_list *checkpoints = &grid->axes[SWEEP_CHECKPOINTS];
+    const sweep_list *calibrations = &grid->axes[SWEEP_CALIBRATIONS];
+    for (int i = 0; i < checkpoints->count; i++) {
+        const int checkpoint = (int)checkpoints->values[i];
+        bool found = false;
+        for (int c = 0; c < calibrations->count; c++) {
+            found = found || is_calibrated(recipe, (int)calibrations->values[c], checkpoint);
+        }
+        if (!found) {
+            const sweep_checkpoint *named = &recipe->checkpoints.list[checkpoint];
+            const char *reads = named->input == INPUT_IS_TEXT     ? "; it reads text"
+                                : named->input == INPUT_IS_IMAGES ? "; it reads images"
+                                                                  : "";
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "grids[%d]: none of the calibrations is for checkpoint \"%s\"%s",
+                             (int)(grid - recipe->grids), named->name, reads);
+        }
+    }
+    return GRAIL_OK;
 }
 
 static void add_grid(const sweep_recipe *recipe, const sweep_grid *grid, sweep_cell *cells,
@@ -109,8 +146,9 @@ static void add_grid(const sweep_recipe *recipe, const sweep_grid *grid, sweep_c
         const sweep_cell cell = combine(recipe, grid, i, places);
         /* further seeds: the selector draws (random, fold, random-fold), or the recipe repeats
          * everything with other calibration images */
-        if (places[SWEEP_SEEDS] == 0 || recipe->repeats_calibration ||
-            selector_draws(cell.selector)) {
+        const bool is_repeated = places[SWEEP_SEEDS] == 0 || recipe->repeats_calibration ||
+                                 selector_draws(cell.selector);
+        if (is_repeated && is_calibrated(recipe, cell.calibration, cell.checkpoint)) {
             cells[(*count)++] = cell;
         }
     }
@@ -134,6 +172,7 @@ grail_status sweep_cells(const sweep_recipe *recipe, sweep_cell **out, int64_t *
     int64_t total = 0;
     int64_t filled = 0;
     for (int g = 0; g < recipe->grid_count; g++) {
+        TRY(check_grid(recipe, &recipe->grids[g]));
         TRY(count_grid(&recipe->grids[g], &total));
     }
     TRY(memory_new(&cells, (size_t)total, sizeof cells[0]));
@@ -158,6 +197,8 @@ grail_status sweep_cell_of_settings(const char *where, const line_settings *sett
 {
     sweep_cell cell = {
         .checkpoint = sweep_checkpoints_find(&recipe->checkpoints, settings->checkpoint),
+        .calibration = sweep_data_find(&recipe->calibration, settings->calibration),
+        .choice = sweep_choices_find(&recipe->choices, settings->choices),
         .settings = *settings,
     };
     if (cell.checkpoint < 0) {
@@ -180,10 +221,12 @@ const char *sweep_cell_text(const sweep_cell *cell, char text[SWEEP_CELL_TEXT])
     const heal_kind heal = variant_heal(s->variant);
     const bool healed = heal != HEAL_NONE;
     const bool only_healed = healed && variant_form(s->variant) == VARIANT_NONE;
-    snprintf(text, SWEEP_CELL_TEXT, "%s, %s, %g %%, %s%s%s%s, %lld samples, seed %lld%s",
+    snprintf(text, SWEEP_CELL_TEXT, "%s, %s, %g %%, %s%s%s%s, %lld samples%s%s, seed %lld%s%s%s",
              s->checkpoint, s->selector, 100.0 * s->sparsity,
              only_healed ? "" : variant_form_name(s->variant), healed && !only_healed ? " + " : "",
              healed ? "heal " : "", healed ? heal_kind_name(heal) : "", (long long)s->samples,
-             (long long)s->seed, s->open_loop ? ", open loop" : "");
+             s->calibration == NULL ? "" : " of ", s->calibration == NULL ? "" : s->calibration,
+             (long long)s->seed, s->open_loop ? ", open loop" : "", s->choices == NULL ? "" : ", ",
+             s->choices == NULL ? "" : s->choices);
     return text;
 }

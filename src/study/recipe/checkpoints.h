@@ -4,10 +4,14 @@
 
 #include "base/json.h"
 
+/** What a network reads; known when it is opened. */
+typedef enum checkpoint_input { INPUT_UNKNOWN, INPUT_IS_IMAGES, INPUT_IS_TEXT } checkpoint_input;
+
 typedef struct sweep_checkpoint {
     char *name, *path;
     char **settings; /* "key=value" */
     int setting_count;
+    checkpoint_input input;
 } sweep_checkpoint;
 
 typedef struct sweep_checkpoints {

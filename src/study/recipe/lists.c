@@ -49,6 +49,9 @@ static const struct {
     [SWEEP_CHECKPOINTS] = {.key = "checkpoints",
                            .expected = "the name of a checkpoint of this recipe",
                            .fallback = (double)NAN},
+    [SWEEP_CALIBRATIONS] = {.key = "calibration",
+                            .expected = "the name of a calibration of this recipe",
+                            .fallback = (double)NAN},
     [SWEEP_SELECTORS] = {.key = "selectors",
                          .expected = "the name of a selector",
                          .fallback = (double)NAN},
@@ -56,7 +59,9 @@ static const struct {
                           .expected = "a number in [0, 1)",
                           .fallback = (double)NAN},
     [SWEEP_COMPENSATE] = {.key = "compensate",
-                          .expected = "one of none, repair, grail, grail+repair, full, full+repair",
+                          .expected =
+                              "one of none, repair, grail, grail+repair, full, full+repair, "
+                              "own, own+repair",
                           .fallback = (double)NAN},
     [SWEEP_HEAL] = {.key = "heal",
                     .expected = "one of none, block, model, block,model",
@@ -75,12 +80,15 @@ static const struct {
 
 /* *out is -1 where there is no such name. */
 static grail_status find_name(const char *where, sweep_axis axis, const char *name,
-                              const sweep_checkpoints *checkpoints, int *out)
+                              sweep_names names, int *out)
 {
     *out = -1;
     switch (name == NULL ? SWEEP_AXES : axis) {
     case SWEEP_CHECKPOINTS:
-        *out = sweep_checkpoints_find(checkpoints, name);
+        *out = sweep_checkpoints_find(names.checkpoints, name);
+        break;
+    case SWEEP_CALIBRATIONS:
+        *out = sweep_data_find(names.calibrations, name);
         break;
     case SWEEP_SELECTORS:
         return sweep_find_selector(where, name, out);
@@ -97,7 +105,7 @@ static grail_status find_name(const char *where, sweep_axis axis, const char *na
 }
 
 static grail_status read_value(const char *where, sweep_axis axis, const json_t *value,
-                               const sweep_checkpoints *checkpoints, double *out)
+                               sweep_names names, double *out)
 {
     const json_int_t whole = json_integer_value(value);
     bool valid = false;
@@ -110,7 +118,7 @@ static grail_status read_value(const char *where, sweep_axis axis, const json_t 
         valid = json_is_number(value) && *out >= 0.0 && *out < 1.0;
     } else {
         int found = -1;
-        CHECK(find_name(where, axis, json_string_value(value), checkpoints, &found));
+        CHECK(find_name(where, axis, json_string_value(value), names, &found));
         *out = found;
         valid = found >= 0;
     }
@@ -132,13 +140,13 @@ static bool contains(const sweep_list *list, double value)
 }
 
 static grail_status read_entry(const char *where, const json_t *array, sweep_axis axis,
-                               const sweep_checkpoints *checkpoints, sweep_list *out)
+                               sweep_names names, sweep_list *out)
 {
     grail_status status = GRAIL_OK;
     char *place = NULL;
     double value = 0.0;
     TRY(memory_format(&place, "%s: %s[%d]", where, axes[axis].key, out->count));
-    TRY(read_value(place, axis, json_array_get(array, (size_t)out->count), checkpoints, &value));
+    TRY(read_value(place, axis, json_array_get(array, (size_t)out->count), names, &value));
     if (contains(out, value)) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: repeats an earlier entry of the list", place);
     }
@@ -149,7 +157,7 @@ out:
 }
 
 static grail_status read_list(const char *where, const json_t *array, sweep_axis axis,
-                              const sweep_checkpoints *checkpoints, sweep_list *out)
+                              sweep_names names, sweep_list *out)
 {
     const size_t count = json_array_size(array);
     if (!json_is_array(array) || count < 1 || count > LONGEST_LIST) {
@@ -158,7 +166,7 @@ static grail_status read_list(const char *where, const json_t *array, sweep_axis
     }
     CHECK(memory_new(&out->values, count, sizeof out->values[0]));
     for (size_t i = 0; i < count; i++) {
-        CHECK(read_entry(where, array, axis, checkpoints, out));
+        CHECK(read_entry(where, array, axis, names, out));
     }
     return GRAIL_OK;
 }
@@ -174,34 +182,41 @@ static grail_status copy_list(const sweep_list *from, sweep_list *out)
     return status;
 }
 
-/* All checkpoints, or the one default value. */
-static grail_status default_list(sweep_axis axis, const sweep_checkpoints *checkpoints,
-                                 sweep_list *out)
+/* Lists whose entries the recipe itself defines under the same key. */
+static bool is_defined_here(sweep_axis axis)
 {
-    const int count = axis == SWEEP_CHECKPOINTS ? checkpoints->count : 1;
+    return axis == SWEEP_CHECKPOINTS || axis == SWEEP_CALIBRATIONS;
+}
+
+/* All that the recipe defines, or the one default value. */
+static grail_status default_list(sweep_axis axis, sweep_names names, sweep_list *out)
+{
+    const int count = axis == SWEEP_CHECKPOINTS    ? names.checkpoints->count
+                      : axis == SWEEP_CALIBRATIONS ? names.calibrations->count
+                                                   : 1;
     CHECK(memory_new_unset(&out->values, (size_t)count, sizeof out->values[0]));
     for (int i = 0; i < count; i++) {
-        out->values[i] = axis == SWEEP_CHECKPOINTS ? (double)i : axes[axis].fallback;
+        out->values[i] = is_defined_here(axis) ? (double)i : axes[axis].fallback;
     }
     out->count = count;
     return GRAIL_OK;
 }
 
 static grail_status read_axis(const char *where, const json_t *object, sweep_axis axis,
-                              const sweep_checkpoints *checkpoints, const sweep_grid *base,
-                              bool complete, sweep_list *out)
+                              sweep_names names, const sweep_grid *base, bool complete,
+                              sweep_list *out)
 {
     /* at the top, "checkpoints" are the checkpoints themselves */
-    const bool is_here = axis != SWEEP_CHECKPOINTS || base != NULL;
+    const bool is_here = !is_defined_here(axis) || base != NULL;
     const json_t *array = is_here ? json_object_get(object, axes[axis].key) : NULL;
     if (array != NULL) {
-        return read_list(where, array, axis, checkpoints, out);
+        return read_list(where, array, axis, names, out);
     }
     if (base != NULL && base->axes[axis].count > 0) {
         return copy_list(&base->axes[axis], out);
     }
-    if (axis == SWEEP_CHECKPOINTS || !isnan(axes[axis].fallback)) {
-        return default_list(axis, checkpoints, out);
+    if (is_defined_here(axis) || !isnan(axes[axis].fallback)) {
+        return default_list(axis, names, out);
     }
     if (complete) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is missing", where, axes[axis].key);
@@ -215,15 +230,13 @@ static const grail_option loop_field[] = {
     {0},
 };
 
-grail_status sweep_grid_read(const char *where, const json_t *object,
-                             const sweep_checkpoints *checkpoints, const sweep_grid *base,
-                             bool complete, sweep_grid *out)
+grail_status sweep_grid_read(const char *where, const json_t *object, sweep_names names,
+                             const sweep_grid *base, bool complete, sweep_grid *out)
 {
     grail_status status = GRAIL_OK;
     sweep_grid grid = {0};
-    for (int axis = 0; axis < SWEEP_AXES; axis++) {
-        TRY(read_axis(where, object, (sweep_axis)axis, checkpoints, base, complete,
-                      &grid.axes[axis]));
+    for (int axis = 0; axis < SWEEP_CHOICES; axis++) {
+        TRY(read_axis(where, object, (sweep_axis)axis, names, base, complete, &grid.axes[axis]));
     }
     grid.open_loop = base != NULL && base->open_loop;
     TRY(options_from_json(where, object, loop_field, &grid));

@@ -2,34 +2,25 @@
 #ifndef GRAIL_STUDY_RECIPE_RECIPE_H
 #define GRAIL_STUDY_RECIPE_RECIPE_H
 
-#include "study/recipe/images.h"
+#include "study/recipe/choices.h"
 #include "study/recipe/lists.h"
-
-#include <grail/compress.h>
-
-enum { SWEEP_MOST_KINDS = 16 };
 
 typedef struct sweep_recipe {
     json_t *document; /* owned reference */
     sweep_checkpoints checkpoints;
+    sweep_data_list calibration, evaluation;
+    sweep_choices choices; /* that the grids combine */
     sweep_grid *grids;
     int grid_count;
-    const char *kinds[SWEEP_MOST_KINDS]; /* of sites that a ratio applies to; static */
-    int kind_count;
     bool repeats_calibration; /* further seeds for every cell, not only where the selector draws */
-    grail_compress_options run; /* what all cells have in common; words are static */
-    sweep_images calibration, evaluation;
+    bool keeps_outcomes;      /* results have the outcome of each image and window */
+    const char *precision;    /* of the dense networks; borrowed from the document or static */
 } sweep_recipe;
 
-/** The keys of a recipe and of a grid, up to NULL. recipe.schema.json has the same. */
+/** The keys of a recipe and of a grid, beside those of sweep_choice_key_at, up to NULL.
+ * recipe.schema.json has the same. */
 extern const char *const sweep_recipe_keys[];
 extern const char *const sweep_grid_keys[];
-
-/** The precisions that a sweep may have, up to NULL. */
-extern const char *const sweep_precisions[];
-
-/** Whether a ratio applies to sites of that kind. */
-bool sweep_recipe_cuts(const sweep_recipe *recipe, const char *kind);
 
 /** Reads a document; `source` names it in messages, relative paths begin at `directory`. *out keeps
  * a reference of its own to the document and is released with sweep_recipe_fini. */

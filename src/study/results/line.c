@@ -2,6 +2,8 @@
 
 #include "base/options.h"
 #include "study/fields.h"
+#include "study/results/line_evaluations.h"
+#include "study/results/line_fields.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -11,9 +13,9 @@
 enum { VERSION = 2, OLDEST_VERSION = 1 };
 
 static const char beginning[] = "{\"grail_results\":";
-static const char *const setting_keys[] = {"checkpoint", "selector", "sparsity", "compensate",
-                                           "repair",     "heal",     "samples",  "seed",
-                                           "loop",       NULL};
+static const char *const setting_keys[] = {"checkpoint", "selector",    "sparsity", "compensate",
+                                           "repair",     "heal",        "samples",  "seed",
+                                           "loop",       "calibration", "choices",  NULL};
 
 static const grail_option settings_fields[] = {
     {OPTION_FIELD(line_settings, samples), .type = GRAIL_OPTION_INTEGER, .key = "samples"},
@@ -23,42 +25,11 @@ static const grail_option settings_fields[] = {
     {0},
 };
 
-/* -- numbers ------------------------------------------------------------------------------------
- */
-
-typedef enum field_form {
-    FORM_COUNT,  /* an integer */
-    FORM_EXACT,  /* all digits */
-    FORM_ROUNDED /* 6 digits: times and errors are less accurate */
-} field_form;
-
-/* A number, which is a double in its structure, with its form and range in the file. */
-typedef struct field {
-    const char *key;
-    size_t offset;
-    field_form form;
-    double least, most;
-} field;
-
-/* No count, number of bytes or time comes near it; sums over all cells stay finite. */
-#define LARGEST 1e18
-
-#define MEASURE(member) offsetof(line_measures, member)
 #define SITE(member) offsetof(line_site, member)
 #define HEALING(member) offsetof(line_healing, member)
 
-static const field accuracy_fields[] = {
-    {"top1", MEASURE(top1), FORM_EXACT, 0.0, 1.0},
-    {"top5", MEASURE(top5), FORM_EXACT, 0.0, 1.0},
-    {"interval", MEASURE(interval), FORM_ROUNDED, 0.0, 1.0},
-    {"images", MEASURE(images), FORM_COUNT, 0.0, LARGEST},
-    {0},
-};
-
-/* Written where they were measured: other lines are as they were before. */
-static const field optional_fields[] = {
-    {"perplexity", MEASURE(perplexity), FORM_EXACT, 1.0, LARGEST},
-    {"perplexity_error", MEASURE(perplexity_error), FORM_ROUNDED, 0.0, LARGEST},
+/* Written where it was measured: other lines are as they were before. */
+static const field latency_fields[] = {
     {"latency", MEASURE(latency), FORM_ROUNDED, 0.0, LARGEST},
     {0},
 };
@@ -112,79 +83,6 @@ static const field healing_fields[] = {
     {"seconds", HEALING(seconds), FORM_ROUNDED, 0.0, LARGEST},
     {0},
 };
-
-static json_t *number(double value, field_form form)
-{
-    char text[40];
-    if (!isfinite(value)) {
-        return json_null();
-    }
-    if (form == FORM_COUNT) {
-        return json_integer((json_int_t)value);
-    }
-    if (form == FORM_EXACT) {
-        return json_real(value);
-    }
-    snprintf(text, sizeof text, "%.6g", value);
-    return json_real(strtod(text, NULL));
-}
-
-static double value_of(const field *f, const void *from)
-{
-    double value = 0.0;
-    memcpy(&value, (const unsigned char *)from + f->offset, sizeof value);
-    return value;
-}
-
-/* Puts the fields of the structure at `from` into the object. */
-static grail_status write_fields(const field *fields, const void *from, json_t *object)
-{
-    for (const field *f = fields; f->key != NULL; f++) {
-        CHECK(json_put(object, f->key, number(value_of(f, from), f->form)));
-    }
-    return GRAIL_OK;
-}
-
-/* Puts those that were measured. */
-static grail_status write_measured(const field *fields, const void *from, json_t *object)
-{
-    for (const field *f = fields; f->key != NULL; f++) {
-        const double value = value_of(f, from);
-        if (isfinite(value)) {
-            CHECK(json_put(object, f->key, number(value, f->form)));
-        }
-    }
-    return GRAIL_OK;
-}
-
-/* The reverse: reads the fields from the object, which may be NULL. Missing ones become
- * NOT_MEASURED. */
-static grail_status read_fields(const char *where, const json_t *object, const field *fields,
-                                void *to)
-{
-    for (const field *f = fields; f->key != NULL; f++) {
-        double value = NOT_MEASURED;
-        CHECK(json_get_real(where, object, f->key, NOT_MEASURED, &value));
-        if (value < f->least || value > f->most) {
-            return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %g, expected %g to %g", where,
-                             f->key, value, f->least, f->most);
-        }
-        memcpy((unsigned char *)to + f->offset, &value, sizeof value);
-    }
-    return GRAIL_OK;
-}
-
-line_measures line_not_measured(void)
-{
-    union {
-        line_measures measures;
-        double values[sizeof(line_measures) / sizeof(double)];
-    } all;
-    for (size_t i = 0; i < sizeof all.values / sizeof all.values[0]; i++) {
-        all.values[i] = NOT_MEASURED;
-    }
-    return all.measures;
-}
 
 /* -- the header ---------------------------------------------------------------------------------
  */
@@ -256,7 +154,11 @@ static grail_status write_settings(const line_settings *s, json_t *object)
     if (is_healed(s)) {
         CHECK(put_text(object, "heal", heal_kind_name(variant_heal(s->variant))));
     }
-    return options_to_json(settings_fields, s, object);
+    CHECK(options_to_json(settings_fields, s, object));
+    if (s->calibration != NULL) {
+        CHECK(put_text(object, "calibration", s->calibration));
+    }
+    return s->choices == NULL ? GRAIL_OK : put_text(object, "choices", s->choices);
 }
 
 static grail_status write_dense(const result_line *l, json_t *object)
@@ -265,8 +167,8 @@ static grail_status write_dense(const result_line *l, json_t *object)
     CHECK(put_text(object, "path", l->path));
     CHECK(put_text(object, "architecture", l->architecture));
     CHECK(write_fields(size_fields, &l->measures, object));
-    CHECK(write_fields(accuracy_fields, &l->measures, object));
-    CHECK(write_measured(optional_fields, &l->measures, object));
+    CHECK(write_evaluations(l, object));
+    CHECK(write_measured(latency_fields, &l->measures, object));
     if (isfinite(l->measures.seconds[SECONDS_EVALUATE])) {
         CHECK(json_put(object, "seconds", json_object()));
         CHECK(write_fields(dense_seconds_fields, &l->measures, json_object_get(object, "seconds")));
@@ -298,8 +200,8 @@ static grail_status write_healings(const result_line *l, json_t *line)
 static grail_status write_measures(const result_line *l, json_t *line)
 {
     const bool healed = is_healed(&l->settings);
-    CHECK(write_fields(accuracy_fields, &l->measures, line));
-    CHECK(write_measured(optional_fields, &l->measures, line));
+    CHECK(write_evaluations(l, line));
+    CHECK(write_measured(latency_fields, &l->measures, line));
     CHECK(write_fields(size_fields, &l->measures, line));
     CHECK(json_put(line, "seconds", json_object()));
     json_t *seconds = json_object_get(line, "seconds");
@@ -378,6 +280,8 @@ static grail_status read_settings(const char *where, const json_t *object, line_
                          where, out->sparsity);
     }
     CHECK(read_variant(where, object, &out->variant));
+    CHECK(json_get_string(where, object, "calibration", NULL, &out->calibration));
+    CHECK(json_get_string(where, object, "choices", NULL, &out->choices));
     return options_from_json(where, object, settings_fields, out);
 }
 
@@ -394,12 +298,13 @@ static grail_status find_part(const char *where, const json_t *document, const c
     return GRAIL_OK;
 }
 
-static grail_status read_measures(const char *where, const json_t *document, line_measures *out)
+static grail_status read_measures(const char *where, const json_t *document, result_line *line)
 {
     const json_t *seconds = NULL;
+    line_measures *out = &line->measures;
     CHECK(find_part(where, document, "seconds", JSON_OBJECT, &seconds));
-    CHECK(read_fields(where, document, accuracy_fields, out));
-    CHECK(read_fields(where, document, optional_fields, out));
+    CHECK(read_evaluations(where, document, line));
+    CHECK(read_fields(where, document, latency_fields, out));
     CHECK(read_fields(where, document, size_fields, out));
     CHECK(read_fields(where, seconds, seconds_fields, out));
     CHECK(read_fields(where, seconds, heal_seconds_fields, out));
@@ -411,7 +316,7 @@ static grail_status read_dense(const char *where, const json_t *object, result_l
     CHECK(field_text(where, object, "checkpoint", &out->settings.checkpoint));
     CHECK(json_get_string(where, object, "path", "", &out->path));
     CHECK(json_get_string(where, object, "architecture", "", &out->architecture));
-    return read_measures(where, object, &out->measures);
+    return read_measures(where, object, out);
 }
 
 static grail_status read_site(const char *where, const json_t *object, line_site *out)
@@ -455,7 +360,7 @@ static grail_status read_cell(const char *where, const json_t *document, result_
 {
     CHECK(read_settings(where, json_object_get(document, "cell"), &out->settings));
     CHECK(json_get_string(where, document, "error", NULL, &out->error));
-    CHECK(read_measures(where, document, &out->measures));
+    CHECK(read_measures(where, document, out));
     out->kind = out->error == NULL ? LINE_CELL : LINE_FAILURE;
     if (out->kind == LINE_CELL) {
         CHECK(read_sites(where, document, out));
@@ -500,6 +405,7 @@ void line_sites_free(line_site *sites, int count)
 
 void line_fini(result_line *line)
 {
+    line_evaluations_free(line->evaluations, line->evaluation_count);
     line_sites_free(line->sites, line->site_count);
     memory_free(line->healings);
     *line = (result_line){0};

@@ -35,14 +35,17 @@ typedef struct line_settings {
     variant variant;
     int64_t samples, seed;
     bool open_loop;
+    const char *calibration; /* name of the data; NULL: the recipe has one without a name */
+    const char *choices;     /* that vary in the recipe, "align=32 target=local"; NULL: none */
 } line_settings;
 
 /** The measurements of a network. A dense one has no memory, and of the times that of its
- * evaluation. */
+ * evaluation. Accuracy and perplexity are those of one evaluation. */
 typedef struct line_measures {
     double top1, top5, interval; /* fractions */
     double images;
-    double perplexity, perplexity_error; /* of text; the standard error over its windows */
+    double perplexity, perplexity_error; /* of text; its standard error */
+    double windows, context;             /* of text: how many, and of how many tokens */
     double latency; /* seconds for an image or window, where another program measured it */
     double parameters, macs;
     double seconds[SECONDS_KINDS];
@@ -64,25 +67,34 @@ typedef struct line_healing {
     double seconds;
 } line_healing;
 
+/** What a network was measured on, and its accuracy or perplexity there. */
+typedef struct line_evaluation {
+    const char *name;        /* borrowed; NULL: the only one, which has no name */
+    const char *data_sha256; /* of the text or images; borrowed; NULL: not said */
+    line_measures measures;  /* of these the accuracy or perplexity */
+    double *outcomes;        /* [outcome_count] of each image, 1 where it was right, else 0, or of
+                                each window, its mean loss; owned */
+    int outcome_count;       /* 0: they were not kept */
+} line_evaluation;
+
 typedef enum line_kind { LINE_DENSE, LINE_CELL, LINE_FAILURE } line_kind;
 
 /** A line after the first. All texts are borrowed; those of a line that was read belong to its
  * document. */
 typedef struct result_line {
     line_kind kind;
-    line_settings settings;   /* a dense network has the checkpoint alone */
-    const char *path;         /* of a dense one; "": not said */
-    const char *architecture; /* of a dense one */
-    const char *error;        /* of a failure */
-    line_measures measures;   /* of a dense network and a cell */
-    line_site *sites;         /* [site_count] of a cell; owned */
+    line_settings settings;       /* a dense network has the checkpoint alone */
+    const char *path;             /* of a dense one; "": not said */
+    const char *architecture;     /* of a dense one */
+    const char *error;            /* of a failure */
+    line_measures measures;       /* of a dense network and a cell: sizes, times and memory */
+    line_evaluation *evaluations; /* [evaluation_count] of both; owned */
+    int evaluation_count;
+    line_site *sites; /* [site_count] of a cell; owned */
     int site_count;
     line_healing *healings; /* [healing_count] of a healed cell; owned */
     int healing_count;
 } result_line;
-
-/** All NOT_MEASURED. */
-line_measures line_not_measured(void);
 
 /** The document of the first line; *out is owned. */
 grail_status line_header_to_json(const line_header *header, json_t **out) GRAIL_MUST_CHECK;

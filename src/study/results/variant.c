@@ -12,6 +12,8 @@ static const struct {
     [VARIANT_GRAIL_REPAIR] = {"grail+repair", "grail", true},
     [VARIANT_FULL] = {"full", "full", false},
     [VARIANT_FULL_REPAIR] = {"full+repair", "full", true},
+    [VARIANT_OWN] = {"own", "own", false},
+    [VARIANT_OWN_REPAIR] = {"own+repair", "own", true},
 };
 
 static const char *const heal_names[HEAL_KINDS] = {

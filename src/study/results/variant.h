@@ -22,6 +22,8 @@ typedef enum variant {
     VARIANT_GRAIL_REPAIR,
     VARIANT_FULL,
     VARIANT_FULL_REPAIR,
+    VARIANT_OWN, /* what the selector's authors do */
+    VARIANT_OWN_REPAIR,
     VARIANT_FORMS, /* behind those that are not healed: the same again for each further heal_kind */
     VARIANTS = VARIANT_FORMS * (int)HEAL_KINDS
 } variant;
@@ -35,7 +37,8 @@ heal_kind variant_heal(variant v);
 const char *heal_kind_name(heal_kind heal);
 int heal_kind_find(const char *name); /* -1: there is none */
 
-/** The name of its form: "none", "repair", "grail", "grail+repair", "full", "full+repair". */
+/** The name of its form: "none", "repair", "grail", "grail+repair", "full", "full+repair",
+ * "own", "own+repair". */
 const char *variant_form_name(variant v);
 /** The two parts of its form: the compensation's name, static, and whether there is REPAIR. */
 const char *variant_compensation(variant v);

@@ -122,6 +122,7 @@ static int64_t count_found(const sweep *s)
 static void tell(sweep *s, const sweep_outcome *outcome)
 {
     char text[SWEEP_CELL_TEXT];
+    char result[SWEEP_RESULT_TEXT];
     if (s->options->observer == NULL) {
         return;
     }
@@ -133,8 +134,9 @@ static void tell(sweep *s, const sweep_outcome *outcome)
         .seconds_left = seconds_left(s),
         .cell = outcome == NULL ? NULL : sweep_cell_text(outcome->cell, text),
         .error = outcome == NULL || outcome->error[0] == 0 ? NULL : outcome->error,
-        .top1 =
-            outcome == NULL || outcome->error[0] != 0 ? (double)NAN : outcome->line.measures.top1,
+        .result = outcome == NULL || outcome->error[0] != 0
+                      ? NULL
+                      : sweep_result_text(&outcome->line, result),
     };
     if (s->options->observer(s->options->observer_user, &progress) != 0) {
         stop(s, GRAIL_ERROR_CANCELLED, "cancelled; the results file keeps the finished cells");
@@ -268,7 +270,8 @@ static void run_cell(worker *w, int64_t index)
     sweep_outcome outcome = {.cell = cell};
     sweep_context context = {
         .recipe = &s->recipe,
-        .evaluation = s->data[cell->checkpoint].evaluation,
+        .data = &s->data[cell->checkpoint],
+        .checkpoint = cell->checkpoint,
         .memory = s->budget / s->options->jobs,
         .should_stop = should_stop,
         .user = s,
@@ -280,7 +283,7 @@ static void run_cell(worker *w, int64_t index)
         error_copy(outcome.error, sizeof outcome.error);
     }
     end_cell(s, index, &outcome);
-    line_fini(&outcome.line);
+    sweep_outcome_fini(&outcome);
 }
 
 static void *work(void *context)
@@ -360,17 +363,30 @@ static void tell_notice(const sweep *s, int index, const char *notice)
     }
 }
 
+/* Whether some images for this checkpoint are prepared as it says, or is assumed. */
+static bool prepares_images(const sweep_recipe *recipe, int checkpoint)
+{
+    const sweep_data_list *const all[] = {&recipe->calibration, &recipe->evaluation};
+    bool found = false;
+    for (int l = 0; l < 2; l++) {
+        for (int i = 0; i < all[l]->count; i++) {
+            const sweep_data *d = &all[l]->list[i];
+            found = found || (d->kind == DATA_IMAGES && d->images.preset == NULL &&
+                              sweep_data_serves(d, &recipe->checkpoints, checkpoint));
+        }
+    }
+    return found;
+}
+
 /* What had to be assumed of the checkpoints. */
 static grail_status tell_notices(const sweep *s)
 {
-    const bool prepares =
-        s->recipe.calibration.source.preset == NULL || s->recipe.evaluation.source.preset == NULL;
     for (int i = 0; s->options->on_notice != NULL && i < s->recipe.checkpoints.count; i++) {
         grail_model_facts facts = {0};
         grail_preprocessing images = {0};
         CHECK(grail_model_describe(s->data[i].model, &facts));
         tell_notice(s, i, facts.activation_notice);
-        if (prepares) {
+        if (facts.reads_images != 0 && prepares_images(&s->recipe, i)) {
             CHECK(grail_model_preprocessing(s->data[i].model, &images));
             tell_notice(s, i, images.notice);
         }
@@ -387,12 +403,7 @@ static grail_status list_cells(sweep *s)
     for (int64_t i = 0; i < s->count; i++) {
         const sweep_cell *cell = &s->cells[i];
         const sweep_checkpoint_data *data = &s->data[cell->checkpoint];
-        if (cell->settings.samples > data->calibration_images) {
-            return error_set(GRAIL_ERROR_ARGUMENT,
-                             "%s: %lld samples were requested, but '%s' holds %lld images",
-                             s->options->recipe, (long long)cell->settings.samples,
-                             s->recipe.calibration.path, (long long)data->calibration_images);
-        }
+        CHECK(error_in(sweep_cell_check(&s->recipe, data, cell), "%s", s->options->recipe));
         CHECK(sweep_cell_bytes(&s->recipe, data->model, cell, &s->bytes[i]));
     }
     return GRAIL_OK;
@@ -439,22 +450,27 @@ static grail_status open_results(sweep *s)
     return GRAIL_OK;
 }
 
-static int watch_dense(void *user, const grail_eval_progress *progress)
+static grail_status evaluate_checkpoint(sweep *s, int index)
 {
-    (void)progress;
-    return should_stop(user);
+    grail_status status = GRAIL_OK;
+    sweep_outcome outcome = {0};
+    const sweep_context context = {.recipe = &s->recipe,
+                                   .data = &s->data[index],
+                                   .checkpoint = index,
+                                   .should_stop = should_stop,
+                                   .user = s};
+    TRY(error_in(sweep_dense_measure(&context, &outcome), "checkpoint \"%s\"",
+                 s->recipe.checkpoints.list[index].name));
+    TRY(sweep_results_append(&s->results, &outcome.line));
+out:
+    sweep_outcome_fini(&outcome);
+    return status;
 }
 
 static grail_status evaluate_dense(sweep *s)
 {
-    result_line line = {0};
     for (int i = 0; i < s->recipe.checkpoints.count; i++) {
-        if (s->dense_found[i]) {
-            continue;
-        }
-        CHECK(error_in(sweep_dense_measure(&s->recipe, i, &s->data[i], watch_dense, s, &line),
-                       "checkpoint \"%s\"", s->recipe.checkpoints.list[i].name));
-        CHECK(sweep_results_append(&s->results, &line));
+        CHECK(s->dense_found[i] ? GRAIL_OK : evaluate_checkpoint(s, i));
     }
     return GRAIL_OK;
 }

@@ -211,9 +211,8 @@ static void the_command_has_the_settings_of_cell_and_recipe(void **state)
         "grail compress nets/a.pth -o narrow --set head_dim=32 --set 'activation=quick "
         "gelu' --calib data --preset cifar --size 32 --mean 0.5,0.25,0.125 --selector "
         "fold --sparsity 0.35 --compensate full --repair --samples 64 --seed 3 --loop open --heal "
-        "block --heal-steps 40 --heal-rate 0.005 --sites conv,ffn --align 8 --select open "
-        "--stream-score all "
-        "--precision bf16");
+        "block --sites conv,ffn --select open --stream-score all --align 8 --heal-steps 40 "
+        "--heal-rate 0.005 --precision bf16");
 }
 
 static void paths_are_short(void **state)

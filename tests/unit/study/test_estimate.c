@@ -19,6 +19,38 @@ static void a_share_has_wilsons_interval(void **state)
     assert_near(all.high, 1.0, 0.0);
 }
 
+/* Numbers of scipy 1: t.ppf and norm.ppf in the formulas of docs/numerics.md. */
+static void pairs_have_the_interval_of_their_differences(void **state)
+{
+    (void)state;
+    const double a[] = {1.5, 0.9, 2.0, 1.1};
+    const double b[] = {1.3, 1.0, 1.6, 1.05};
+    const estimate e = estimate_of_pairs(a, b, 4, false);
+    assert_near(e.value, 0.1375, 1e-12);
+    assert_near(e.low, -0.2023854, 1e-6);
+    assert_near(e.high, 0.4773854, 1e-6);
+    const estimate one = estimate_of_pairs(a, b, 1, false);
+    assert_true(estimate_is_known(&one) && !estimate_has_interval(&one));
+}
+
+static void pairs_of_hits_that_agree_still_have_a_width(void **state)
+{
+    (void)state;
+    double a[100] = {0.0};
+    double b[100] = {0.0};
+    const estimate alike = estimate_of_pairs(a, b, 100, true);
+    assert_near(alike.value, 0.0, 0.0);
+    assert_near(alike.low, -0.01921533, 1e-6);
+    assert_near(alike.high, 0.01921533, 1e-6);
+    for (int i = 0; i < 15; i++) { /* 12 that a alone has right, and 3 that b has */
+        *(i < 12 ? &a[i] : &b[i]) = 1.0;
+    }
+    const estimate e = estimate_of_pairs(a, b, 100, true);
+    assert_near(e.value, 0.09, 1e-12);
+    assert_near(e.low, 0.01330564, 1e-6);
+    assert_near(e.high, 0.16316495, 1e-6);
+}
+
 static void a_share_without_a_count_takes_the_half_width(void **state)
 {
     (void)state;
@@ -126,6 +158,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_share_has_wilsons_interval),
+        cmocka_unit_test(pairs_have_the_interval_of_their_differences),
+        cmocka_unit_test(pairs_of_hits_that_agree_still_have_a_width),
         cmocka_unit_test(a_share_without_a_count_takes_the_half_width),
         cmocka_unit_test(a_single_run_keeps_its_interval),
         cmocka_unit_test(the_distance_of_runs_is_added_to_their_intervals),

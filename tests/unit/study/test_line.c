@@ -5,6 +5,7 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "study/results/line.h"
+#include "study/results/line_fields.h"
 
 #include <string.h>
 
@@ -123,8 +124,7 @@ static void a_failure_and_a_dense_checkpoint_have_these_bytes(void **state)
                                             .top5 = 0.99,
                                             .interval = 0.0076,
                                             .images = 10000.0,
-                                            .perplexity = 12.25,
-                                            .perplexity_error = 0.123456789,
+                                            .perplexity = NOT_MEASURED,
                                             .latency = NOT_MEASURED,
                                             .seconds = {[SECONDS_EVALUATE] = 1.5},
                                             .parameters = 11173962.0,
@@ -132,8 +132,91 @@ static void a_failure_and_a_dense_checkpoint_have_these_bytes(void **state)
     assert_written(&dense,
                    "{\"dense\":{\"checkpoint\":\"a\",\"path\":\"dir/a.pth\",\"architecture\":"
                    "\"resnet\",\"parameters\":11173962,\"macs\":556651008,\"top1\":0.81,"
-                   "\"top5\":0.99,\"interval\":0.0076,\"images\":10000,\"perplexity\":12.25,"
-                   "\"perplexity_error\":0.123457,\"seconds\":{\"evaluate\":1.5}}}\n");
+                   "\"top5\":0.99,\"interval\":0.0076,\"images\":10000,"
+                   "\"seconds\":{\"evaluate\":1.5}}}\n");
+}
+
+/* A network on two texts, with what is kept of the windows of one, and on images with what is kept
+ * of them. */
+static void evaluations_have_these_bytes_and_read_back(void **state)
+{
+    (void)state;
+    double losses[] = {1.5, 0.1234567890123};
+    double hits[] = {1.0, 0.0, 0.0, 1.0, 1.0};
+    line_evaluation all[] = {{.name = "b", .data_sha256 = "ef", .measures = line_not_measured()},
+                             {.name = "c", .measures = line_not_measured()},
+                             {.name = "d", .measures = line_not_measured()}};
+    all[0].measures.perplexity = 4.5;
+    all[0].measures.perplexity_error = 0.25;
+    all[0].measures.windows = 2.0;
+    all[0].measures.context = 256.0;
+    all[0].outcomes = losses;
+    all[0].outcome_count = 2;
+    all[1].measures.perplexity = 1e30;
+    all[2].measures.top1 = 0.6;
+    all[2].measures.images = 5.0;
+    all[2].outcomes = hits;
+    all[2].outcome_count = 5;
+    const result_line dense = {.kind = LINE_DENSE,
+                               .settings = {.checkpoint = "a"},
+                               .path = "p",
+                               .architecture = "llama",
+                               .evaluations = all,
+                               .evaluation_count = 3,
+                               .measures = line_not_measured()};
+    assert_written(&dense,
+                   "{\"dense\":{\"checkpoint\":\"a\",\"path\":\"p\",\"architecture\":\"llama\","
+                   "\"parameters\":null,\"macs\":null,\"evaluations\":[{\"name\":\"b\","
+                   "\"perplexity\":4.5,\"perplexity_error\":0.25,\"windows\":2,\"context\":256,"
+                   "\"data_sha256\":\"ef\",\"losses\":[1.5,0.1234567890123]},{\"name\":\"c\","
+                   "\"perplexity\":1e30,\"perplexity_error\":null},{\"name\":\"d\",\"top1\":0.6,"
+                   "\"top5\":null,\"interval\":null,\"images\":5,\"hits\":\"98\"}]}}\n");
+    json_t *document = NULL;
+    result_line read = {0};
+    assert_ok(line_to_json(&dense, &document));
+    assert_ok(line_read("l", document, &read));
+    assert_int_equal(read.evaluation_count, 3);
+    assert_string_equal(read.evaluations[0].name, "b");
+    assert_int_equal(read.evaluations[0].outcome_count, 2);
+    assert_true(read.evaluations[0].outcomes[1] == losses[1]);
+    assert_int_equal(read.evaluations[2].outcome_count, 5);
+    for (int i = 0; i < 5; i++) {
+        assert_true(read.evaluations[2].outcomes[i] == hits[i]);
+    }
+    line_fini(&read);
+    json_decref(document);
+}
+
+static void evaluations_that_lie_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *inner, *message;
+    } wrong[] = {
+        {"\"evaluations\": []", "\"evaluations\" is not an array of 1 to 100"},
+        {"\"evaluations\": 7", "\"evaluations\" is not an array of 1 to 100"},
+        {"\"evaluations\": [{}]", "\"name\" is missing"},
+        {"\"evaluations\": [{\"name\": \"b\"}, {\"name\": \"b\"}]",
+         "two evaluations have the name \"b\""},
+        {"\"perplexity\": 0.5", "\"perplexity\" is 0.5, expected 1 to"},
+        {"\"windows\": 2, \"losses\": [1]", "as many numbers as \"windows\" says"},
+        {"\"losses\": [1]", "as many numbers as \"windows\" says"},
+        {"\"windows\": 1, \"losses\": [null]", "losses[0] is not a number"},
+        {"\"windows\": 1, \"losses\": [-1]", "losses[0] is not a number"},
+        {"\"images\": 5, \"hits\": \"9\"", "a hexadecimal digit for every four images"},
+        {"\"images\": 5, \"hits\": \"9g\"", "a hexadecimal digit for every four images"},
+        {"\"images\": 1e18, \"hits\": \"98\"", "a hexadecimal digit for every four images"},
+        {"\"hits\": \"\"", "a hexadecimal digit for every four images"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char text[256];
+        json_t *document = NULL;
+        result_line line = {0};
+        snprintf(text, sizeof text, "{\"dense\": {\"checkpoint\": \"a\", %s}}", wrong[i].inner);
+        assert_ok(json_parse("l", text, strlen(text), &document));
+        assert_fails(line_read("l", document, &line), GRAIL_ERROR_FORMAT, wrong[i].message);
+        json_decref(document);
+    }
 }
 
 static void a_header_has_these_bytes_and_reads_back(void **state)
@@ -280,6 +363,8 @@ int main(void)
         cmocka_unit_test(a_cell_has_these_bytes),
         cmocka_unit_test(a_healed_cell_has_these_bytes),
         cmocka_unit_test(a_healed_cell_reads_back),
+        cmocka_unit_test(evaluations_have_these_bytes_and_read_back),
+        cmocka_unit_test(evaluations_that_lie_are_refused),
         cmocka_unit_test(a_failure_and_a_dense_checkpoint_have_these_bytes),
         cmocka_unit_test(a_header_has_these_bytes_and_reads_back),
         cmocka_unit_test(the_results_that_are_kept_are_written_as_they_were),

@@ -336,6 +336,40 @@ static void what_was_not_measured_is_null(void **state)
     json_decref(data);
 }
 
+/* Two windows on which one network always has a little less loss than the other, though their
+ * losses lie far apart: told apart pair by pair, and not by their own intervals. */
+static void outcomes_are_compared_pair_by_pair(void **state)
+{
+    (void)state;
+#define LOSSES(perplexity, losses)                                                                 \
+    "\"perplexity\": " perplexity ", \"perplexity_error\": 2, \"windows\": 4, \"losses\": " losses
+#define TEXT_CELL(repair, rest)                                                                    \
+    "{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"obs\", \"sparsity\": 0.5, "                \
+    "\"compensate\": "                                                                             \
+    "\"" repair "\"}, \"parameters\": 500, " rest "}"
+    for (int kept = 0; kept < 2; kept++) {
+        buffer text;
+        sweep_begin(&text);
+        sweep_add(&text, "{\"dense\": {\"checkpoint\": \"a\", \"parameters\": 1000, "
+                         "\"perplexity\": 5, \"perplexity_error\": 2}}");
+        sweep_add(&text, kept != 0
+                             ? TEXT_CELL("none", LOSSES("8", "[1, 2, 3, 2.32]"))
+                             : TEXT_CELL("none", "\"perplexity\": 8, \"perplexity_error\": 2"));
+        sweep_add(&text, kept != 0
+                             ? TEXT_CELL("grail", LOSSES("7.5", "[0.95, 1.93, 2.94, 2.24]"))
+                             : TEXT_CELL("grail", "\"perplexity\": 7.5, \"perplexity_error\": 2"));
+        json_t *data = read_data(&text);
+        const size_t row = 1; /* of the repaired group */
+        assert_string_equal(text_at(data, "groups", row, "repair"), "grail");
+        assert_near(number_at(data, "groups", row, "gain"), 1.0 - 7.5 / 8.0, 1e-9);
+        assert_near(number_at(data, "groups", row, "plain"), 8.0, 1e-9);
+        assert_true((number_at(data, "groups", row, "gain_low") > 0.0) == (kept != 0));
+        assert_true(json_is_true(value_at(data, "groups", row, "winner")) == (kept != 0));
+        assert_comparison(data, "grail", "none", 1, 1, kept, 1.0 - 7.5 / 8.0);
+        json_decref(data);
+    }
+}
+
 static void networks_of_text_have_perplexities(void **state)
 {
     (void)state;
@@ -585,6 +619,7 @@ int main(void)
         cmocka_unit_test(a_winner_lies_beyond_the_intervals_of_the_others),
         cmocka_unit_test(the_pareto_line_holds_what_no_other_beats),
         cmocka_unit_test(what_was_not_measured_is_null),
+        cmocka_unit_test(outcomes_are_compared_pair_by_pair),
         cmocka_unit_test(networks_of_text_have_perplexities),
         cmocka_unit_test(hostile_names_stay_text),
         cmocka_unit_test(a_sweep_that_has_only_begun_gives_a_page),

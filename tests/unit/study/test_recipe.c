@@ -18,6 +18,16 @@ static void assert_refused(const char *text, const char *message)
     assert_null(r.document);
 }
 
+/* The options that all cells of a recipe without lists of choices have. */
+static grail_plan_options options_of(const sweep_recipe *r)
+{
+    grail_plan_options options;
+    assert_int_equal(r->choices.count, 1);
+    assert_null(r->choices.list[0].text);
+    assert_ok(sweep_choice_options(&r->choices.list[0], &options));
+    return options;
+}
+
 /* -- what a recipe says -------------------------------------------------------------------------
  */
 
@@ -25,6 +35,7 @@ static void what_a_recipe_leaves_out_has_defaults(void **state)
 {
     (void)state;
     sweep_recipe r = recipe_parsed(RECIPE(ONE, LISTS, ""));
+    const grail_plan_options options = options_of(&r);
     assert_int_equal(r.checkpoints.count, 1);
     assert_string_equal(r.checkpoints.list[0].name, "a");
     assert_string_equal(r.checkpoints.list[0].path, "dir/a.pth");
@@ -35,20 +46,22 @@ static void what_a_recipe_leaves_out_has_defaults(void **state)
     assert_true(r.grids[0].axes[SWEEP_SEEDS].count == 1 &&
                 r.grids[0].axes[SWEEP_SEEDS].values[0] == 0.0);
     assert_false(r.grids[0].open_loop);
-    assert_true(sweep_recipe_cuts(&r, "conv") && !sweep_recipe_cuts(&r, "stream"));
-    assert_int_equal(r.kind_count, 1);
-    assert_int_equal(r.run.cut.align, 1);
-    assert_string_equal(r.run.cut.select, "closed");
-    assert_string_equal(r.run.cut.stream_score, "first");
-    assert_string_equal(r.run.run.precision, "f32");
+    assert_true(sweep_choice_cuts(&r.choices.list[0], "conv") &&
+                !sweep_choice_cuts(&r.choices.list[0], "stream"));
+    assert_int_equal(r.choices.list[0].kind_count, 1);
+    assert_int_equal(options.compress.cut.align, 1);
+    assert_null(options.compress.cut.select); /* as grail_compress_options */
+    assert_null(options.compress.cut.stream_score);
+    assert_string_equal(options.compress.run.precision, "f32");
     assert_true(r.grids[0].axes[SWEEP_HEAL].count == 1 &&
                 r.grids[0].axes[SWEEP_HEAL].values[0] == HEAL_NONE);
-    assert_true(r.run.heal.steps == 0 && r.run.heal.rate == 0.0); /* as grail_compress_options */
+    assert_true(options.compress.heal.steps == 0 &&
+                options.compress.heal.rate == 0.0); /* as grail_compress_options */
     assert_false(r.repeats_calibration);
-    assert_string_equal(r.calibration.source.path, "dir/c");
-    assert_null(r.calibration.source.preset);
-    assert_int_equal(r.calibration.source.mean.given, 0);
-    assert_int_equal(r.evaluation.images, 0);
+    assert_string_equal(r.calibration.list[0].images.path, "dir/c");
+    assert_null(r.calibration.list[0].images.preset);
+    assert_int_equal(r.calibration.list[0].images.mean.given, 0);
+    assert_int_equal(r.evaluation.list[0].count, 0);
     sweep_recipe_fini(&r);
     sweep_recipe_fini(&r);
 }
@@ -62,7 +75,8 @@ static void a_recipe_names_what_scores_a_stream(void **state)
                                           RECIPE(ONE, LISTS, ", \"stream_score\": \"branch\"")};
     for (int i = 0; i < 3; i++) {
         sweep_recipe r = recipe_parsed(recipes[i]);
-        assert_string_equal(r.run.cut.stream_score, names[i]);
+        const grail_plan_options options = options_of(&r);
+        assert_string_equal(options.compress.cut.stream_score, names[i]);
         sweep_recipe_fini(&r);
     }
 }
@@ -83,6 +97,7 @@ static void everything_that_a_recipe_says_is_read(void **state)
         " \"calibration\": {\"path\": \"/c\", \"preset\": \"cifar\", \"split\": \"train\","
         " \"size\": 32, \"mean\": [0.1, 0.2, 0.3], \"std\": [1, 2, 3]},"
         " \"evaluation\": {\"path\": \"e\", \"labels\": \"l.csv\", \"images\": 2000}}");
+    const grail_plan_options options = options_of(&r);
     assert_string_equal(r.checkpoints.list[0].path, "/m/a.pth");
     assert_int_equal(r.checkpoints.list[0].setting_count, 3);
     assert_string_equal(r.checkpoints.list[0].settings[0], "activation=gelu");
@@ -96,23 +111,24 @@ static void everything_that_a_recipe_says_is_read(void **state)
     assert_int_equal(g->axes[SWEEP_HEAL].count, HEAL_KINDS);
     assert_true(heal[0] == HEAL_MODEL && heal[1] == HEAL_NONE && heal[2] == HEAL_BLOCK &&
                 heal[3] == HEAL_BLOCK_MODEL);
-    assert_true(r.run.heal.steps == 32 && r.run.heal.rate == 0.01);
+    assert_true(options.compress.heal.steps == 32 && options.compress.heal.rate == 0.01);
     assert_true(g->axes[SWEEP_SAMPLES].values[1] == 16.0);
     assert_true(g->axes[SWEEP_SEEDS].values[0] == 3.0);
     assert_true(g->open_loop && r.repeats_calibration);
-    assert_true(sweep_recipe_cuts(&r, "stream") && sweep_recipe_cuts(&r, "heads"));
-    assert_false(sweep_recipe_cuts(&r, "conv"));
-    assert_int_equal(r.run.cut.align, 8);
-    assert_string_equal(r.run.cut.select, "open");
-    assert_string_equal(r.run.cut.stream_score, "all");
-    assert_string_equal(r.run.run.precision, "bf16");
-    assert_string_equal(r.calibration.source.split, "train");
-    assert_int_equal(r.calibration.source.size, 32);
-    assert_int_equal(r.calibration.source.mean.given, 1);
-    assert_near(r.calibration.source.mean.values[1], 0.2, 0.0);
-    assert_near(r.calibration.source.deviation.values[2], 3.0, 0.0);
-    assert_string_equal(r.evaluation.source.labels, "dir/l.csv");
-    assert_int_equal(r.evaluation.images, 2000);
+    assert_true(sweep_choice_cuts(&r.choices.list[0], "stream") &&
+                sweep_choice_cuts(&r.choices.list[0], "heads"));
+    assert_false(sweep_choice_cuts(&r.choices.list[0], "conv"));
+    assert_int_equal(options.compress.cut.align, 8);
+    assert_string_equal(options.compress.cut.select, "open");
+    assert_string_equal(options.compress.cut.stream_score, "all");
+    assert_string_equal(options.compress.run.precision, "bf16");
+    assert_string_equal(r.calibration.list[0].images.split, "train");
+    assert_int_equal(r.calibration.list[0].images.size, 32);
+    assert_int_equal(r.calibration.list[0].images.mean.given, 1);
+    assert_near(r.calibration.list[0].images.mean.values[1], 0.2, 0.0);
+    assert_near(r.calibration.list[0].images.deviation.values[2], 3.0, 0.0);
+    assert_string_equal(r.evaluation.list[0].images.labels, "dir/l.csv");
+    assert_int_equal(r.evaluation.list[0].count, 2000);
     sweep_recipe_fini(&r);
 }
 
@@ -151,10 +167,13 @@ static void what_is_not_known_is_refused_with_its_place(void **state)
     assert_refused(RECIPE(ONE, LISTS, ", \"heal_rate\": 1"),
                    "\"heal_rate\" is 1, expected 0 to below 1");
     assert_refused(RECIPE(ONE, LISTS, ", \"heal_rate\": \"x\""), "\"heal_rate\" is not a number");
-    assert_refused("{\"checkpoints\": " ONE ", " LISTS "}", "\"sites\" is not an array");
-    assert_refused("{\"checkpoints\": " ONE ", " LISTS ", \"sites\": [\"conv\", \"x\"]}",
+#define SITES(sites)                                                                               \
+    "{\"checkpoints\": " ONE ", " LISTS sites ", \"calibration\": {\"path\": \"c\"},"              \
+    " \"evaluation\": {\"path\": \"e\"}}"
+    assert_refused(SITES(""), "\"sites\" is not an array");
+    assert_refused(SITES(", \"sites\": [\"conv\", \"x\"]"),
                    "sites[1]: expected one of ffn, heads, conv, stream");
-    assert_refused("{\"checkpoints\": " ONE ", " LISTS ", \"sites\": [\"conv\", \"conv\"]}",
+    assert_refused(SITES(", \"sites\": [\"conv\", \"conv\"]"),
                    "sites[1]: repeats an earlier entry of the list");
     assert_refused("{\"checkpoints\": " ONE ", " LISTS ", \"sites\": [\"conv\"]}",
                    "\"calibration\" is missing");
@@ -214,6 +233,92 @@ static void images_are_refused_with_their_place(void **state)
                    "calibration: \"mean\" is not an array of three numbers");
     assert_refused(IMAGES("{\"path\": \"c\", \"images\": 8}"),
                    "give the number of calibration samples in \"samples\"");
+}
+
+#define TEXTS(calibration, evaluation, more)                                                       \
+    "{\"checkpoints\": [{\"name\": \"a\", \"path\": \"p\"}, {\"name\": \"b\", \"path\": "          \
+    "\"q\"}], " LISTS ", \"sites\": [\"ffn\"], \"calibration\": " calibration                      \
+    ", \"evaluation\": " evaluation more "}"
+#define TEXT "{\"kind\": \"text\", \"path\": \"t.txt\"}"
+#define NAMED(name, more)                                                                          \
+    "{\"name\": \"" name "\", \"kind\": \"text\", \"path\": \"t.txt\"" more "}"
+
+static void texts_and_their_options_are_read(void **state)
+{
+    (void)state;
+    sweep_recipe r = recipe_parsed(
+        TEXTS(TEXT,
+              "[" NAMED("x", ", \"protocol\": \"lines\", \"context\": 256, "
+                             "\"window_bos\": true,"
+                             " \"windows\": 9, \"field\": \"story\", \"checkpoints\": "
+                             "[\"b\"]") ", {\"name\": \"y\", \"path\": \"images\", "
+                                        "\"images\": 7}]",
+              ", \"outcomes\": true"));
+    assert_int_equal(r.calibration.count, 1);
+    assert_null(r.calibration.list[0].name);
+    assert_int_equal(r.calibration.list[0].kind, DATA_TEXT);
+    assert_string_equal(r.calibration.list[0].text.path, "dir/t.txt");
+    assert_int_equal(r.evaluation.count, 2);
+    const sweep_data *x = &r.evaluation.list[0];
+    assert_string_equal(x->text.protocol, "lines");
+    assert_string_equal(x->text.field, "story");
+    assert_true(x->text.context == 256 && x->text.window_bos == 1 && x->count == 9);
+    assert_false(sweep_data_serves(x, &r.checkpoints, 0));
+    assert_true(sweep_data_serves(x, &r.checkpoints, 1));
+    r.checkpoints.list[1].input = INPUT_IS_IMAGES;
+    assert_false(sweep_data_serves(x, &r.checkpoints, 1));
+    assert_true(sweep_data_serves(&r.evaluation.list[1], &r.checkpoints, 1));
+    assert_int_equal(r.evaluation.list[1].count, 7);
+    assert_true(r.keeps_outcomes);
+    sweep_recipe_fini(&r);
+}
+
+static void texts_are_refused_with_their_place(void **state)
+{
+    (void)state;
+    assert_refused(TEXTS("[]", TEXT, ""), "r.json: \"calibration\" is not an array of 1 to 100");
+    assert_refused(TEXTS("[" TEXT "]", TEXT, ""), "r.json: calibration[0]: \"name\" is missing");
+    assert_refused(TEXTS(TEXT, "[" NAMED("x", "") ", " NAMED("x", "") "]", ""),
+                   "evaluation[1]: the name \"x\" is already used by the entry 0");
+    assert_refused(TEXTS(TEXT, "{\"kind\": \"sound\", \"path\": \"p\"}", ""),
+                   "\"kind\" is \"sound\", expected one of images, text");
+    assert_refused(TEXTS(TEXT, "{\"kind\": \"text\"}", ""), "evaluation: \"path\" is missing");
+    assert_refused(TEXTS(TEXT, "{\"kind\": \"text\", \"path\": \"t\", \"split\": \"test\"}", ""),
+                   "evaluation: unknown key \"split\"; the known keys are name, kind, path");
+    assert_refused(TEXTS(TEXT, "{\"kind\": \"text\", \"path\": \"t\", \"context\": -1}", ""),
+                   "evaluation: \"context\" is -1, expected 0");
+    assert_refused(TEXTS(TEXT, "{\"kind\": \"text\", \"path\": \"t\", \"protocol\": \"c5\"}", ""),
+                   "\"protocol\" is \"c5\", expected one of plain, lines");
+    assert_refused(TEXTS(TEXT, "[7]", ""), "evaluation[0]: not a JSON object");
+    assert_refused(TEXTS(TEXT, "[" NAMED("x", ", \"checkpoints\": [\"c\"]") "]", ""),
+                   "evaluation[0]: checkpoints[0]: expected the name of a checkpoint");
+    assert_refused(TEXTS(TEXT, "[" NAMED("x", ", \"checkpoints\": []") "]", ""),
+                   "\"checkpoints\" is not an array of names of checkpoints");
+    assert_refused(TEXTS("{\"kind\": \"text\", \"path\": \"t\", \"windows\": 8}", TEXT, ""),
+                   "\"windows\" is a key of \"evaluation\"");
+    assert_refused(TEXTS(TEXT, TEXT, ", \"grids\": [{\"calibration\": [\"x\"]}]"),
+                   "grids[0]: calibration[0]: expected the name of a calibration of this recipe");
+}
+
+static void choices_are_refused_with_their_place(void **state)
+{
+    (void)state;
+    assert_refused(RECIPE(ONE, LISTS, ", \"target\": \"far\""),
+                   "r.json: \"target\" is \"far\", expected one of local, dense, mixed");
+    assert_refused(RECIPE(ONE, LISTS, ", \"grids\": [{}, {\"refit\": [\"all\", 7]}]"),
+                   "r.json: grids[1]: \"refit\" is not a string");
+    assert_refused(RECIPE(ONE, LISTS, ", \"alpha\": [0.1, -1]"), "\"alpha\" is negative");
+    assert_refused(RECIPE(ONE, LISTS, ", \"alpha\": [0.1, 0.1]"),
+                   "r.json: alpha[1]: repeats an earlier entry of the list");
+    assert_refused(RECIPE(ONE, LISTS, ", \"alpha\": []"),
+                   "\"alpha\" is neither a value nor an array of 1 to 1000 values");
+    assert_refused(RECIPE(ONE, LISTS, ", \"budget\": \"lucky\""),
+                   "\"budget\" is \"lucky\", expected one of uniform, flap");
+    assert_refused(RECIPE(ONE, LISTS, ", \"uniform_widths\": true"),
+                   "r.json: \"uniform_widths\" has no effect without \"limit\" or \"budget\"");
+    assert_refused(RECIPE(ONE, LISTS, ", \"tries\": \"many\", \"budget\": \"search\""),
+                   "\"tries\" is not an integer");
+    assert_refused(RECIPE(ONE, LISTS, ", \"precision\": {}"), "\"precision\" is not a string");
 }
 
 /* -- cells --------------------------------------------------------------------------------------
@@ -301,11 +406,62 @@ static void grids_take_what_they_lack_from_the_top_and_cells_count_once(void **s
     assert_refused(
         RECIPE(ONE, "\"selectors\": [\"wanda\"]", ", \"grids\": [{\"sparsities\": [0.5]}]"),
         "r.json: grids[0]: \"compensate\" is missing");
-    assert_refused(RECIPE(ONE, LISTS, ", \"grids\": [{\"align\": 8}]"),
-                   "grids[0]: unknown key \"align\"");
+    assert_refused(RECIPE(ONE, LISTS, ", \"grids\": [{\"repeat\": \"selector\"}]"),
+                   "grids[0]: unknown key \"repeat\"");
     assert_refused(RECIPE(ONE, LISTS, ", \"grids\": [{}, {\"checkpoints\": [\"b\"]}]"),
                    "grids[1]: checkpoints[0]: expected the name of a checkpoint of this recipe");
     assert_refused(RECIPE(ONE, LISTS, ", \"grids\": []"), "\"grids\" is not an array of 1 to 100");
+}
+
+/* Arrays of choices are combined, and cells are told apart by what varies. */
+static void choices_are_combined(void **state)
+{
+    (void)state;
+    assert_int_equal(cells_of(RECIPE(ONE, LISTS,
+                                     ", \"target\": [\"local\", \"dense\"], \"alpha\":"
+                                     " [\"cross-validation\", 0.5, 3], \"align\": 8")),
+                     6);
+    assert_int_equal(
+        cells_of(RECIPE(ONE, LISTS,
+                        ", \"grids\": [{}, {\"refit\": [\"none\", \"all\"]},"
+                        " {\"refit\": \"none\"}, {\"sites\": [\"stream\", \"ffn\"]}]")),
+        4);
+    sweep_recipe r =
+        recipe_parsed(RECIPE(ONE, LISTS,
+                             ", \"limit\": \"macs\", \"align\": 8, \"grids\": [{\"alpha\":"
+                             " 0.25, \"sites\": [\"conv\", \"ffn\"], \"drop_sublayers\":"
+                             " true}, {\"budget\": [\"error\"], \"tries\": 7}]"));
+    grail_plan_options options;
+    assert_int_equal(r.choices.count, 2);
+    assert_string_equal(r.choices.list[0].text, "sites=conv,ffn alpha=0.25 drop_sublayers=true");
+    assert_true(sweep_choice_plans(&r.choices.list[0]));
+    assert_ok(sweep_choice_options(&r.choices.list[0], &options));
+    assert_true(options.compress.fit.alpha.value == 0.25 && options.drop_sublayers == 1);
+    assert_string_equal(options.limit, "macs");
+    assert_string_equal(options.budget, "search");
+    assert_int_equal(options.compress.cut.align, 8);
+    assert_string_equal(r.choices.list[1].text, "sites=conv budget=error tries=7");
+    assert_ok(sweep_choice_options(&r.choices.list[1], &options));
+    assert_string_equal(options.budget, "error");
+    assert_int_equal(options.tries, 7);
+    sweep_recipe_fini(&r);
+}
+
+/* Each calibration is combined with the checkpoints that it is for. */
+static void calibrations_are_combined(void **state)
+{
+    (void)state;
+#define THREE                                                                                      \
+    "[" NAMED("x", ", \"checkpoints\": [\"a\"]") ", " NAMED("y", "") ", " NAMED("z", "") "]"
+    assert_int_equal(cells_of(TEXTS(THREE, TEXT, "")), 5);
+    assert_int_equal(cells_of(TEXTS(THREE, TEXT, ", \"grids\": [{\"calibration\": [\"y\"]}]")), 2);
+    sweep_recipe r =
+        recipe_parsed(TEXTS(THREE, TEXT, ", \"grids\": [{}, {\"calibration\": [\"x\"]}]"));
+    sweep_cell *cells = NULL;
+    int64_t count = 0;
+    assert_fails(sweep_cells(&r, &cells, &count), GRAIL_ERROR_FORMAT,
+                 "grids[1]: none of the calibrations is for checkpoint \"b\"");
+    sweep_recipe_fini(&r);
 }
 
 static void too_many_cells_are_refused(void **state)
@@ -420,6 +576,11 @@ int main(void)
         cmocka_unit_test(further_seeds_run_where_chance_plays),
         cmocka_unit_test(the_first_seed_is_the_one_of_the_list),
         cmocka_unit_test(grids_take_what_they_lack_from_the_top_and_cells_count_once),
+        cmocka_unit_test(texts_and_their_options_are_read),
+        cmocka_unit_test(texts_are_refused_with_their_place),
+        cmocka_unit_test(choices_are_refused_with_their_place),
+        cmocka_unit_test(choices_are_combined),
+        cmocka_unit_test(calibrations_are_combined),
         cmocka_unit_test(too_many_cells_are_refused),
         cmocka_unit_test(cells_that_share_a_dense_pass_follow_each_other),
         cmocka_unit_test(the_words_for_a_cell_tell_what_is_healed),

@@ -116,6 +116,43 @@ static void a_failed_cell_keeps_what_was_said(void **state)
     results_fini(&r);
 }
 
+#define ON(name, hash, windows)                                                                    \
+    "{\"name\": \"" name "\", \"perplexity\": 4, \"windows\": " windows ", \"context\": 8, "       \
+    "\"data_sha256\": \"" hash "\"}"
+#define DENSE_ON(list) "{\"dense\": {\"checkpoint\": \"a\", \"evaluations\": [" list "]}}\n"
+
+/* A line with two texts is a cell on each; the first has what the line as a whole has. */
+static void texts_are_told_apart(void **state)
+{
+    (void)state;
+    results r =
+        parse(HEADER DENSE_ON(ON("x", "11", "2") ", " ON("y", "22", "3"))
+                  CELL(", \"calibration\": \"c\", \"choices\": \"align=8\"}, \"error\": \"NaN\"}\n")
+                      CELL("}, \"evaluations\": [" ON("x", "11", "2") ", " ON(
+                          "y", "22", "3") "], \"parameters\": 9, \"peak_bytes\": 5, "
+                                          "\"seconds\": {\"total\": 2}, \"sites\": [{\"name\": "
+                                          "\"s\", \"units\": 4, \"kept\": 2}]}\n"));
+    assert_int_equal(r.checkpoint_count, 2);
+    assert_string_equal(r.checkpoints[0].name, "a on x");
+    assert_string_equal(r.checkpoints[1].name, "a on y");
+    assert_string_equal(r.checkpoints[1].network, "a");
+    assert_true(!r.checkpoints[0].is_further && r.checkpoints[1].is_further);
+    assert_int_equal(r.cell_count, 4);
+    /* a failure stands on both */
+    assert_string_equal(r.cells[0].error, "NaN");
+    assert_string_equal(r.cells[1].error, "NaN");
+    assert_true(r.cells[0].checkpoint == 0 && r.cells[1].checkpoint == 1);
+    assert_string_equal(r.settings[r.cells[0].setting].text, "of c, align=8");
+    assert_string_equal(r.cells[0].settings.calibration, "c");
+    assert_int_equal(r.cells[2].setting, 0);
+    assert_string_equal(r.settings[0].text, "");
+    assert_true(r.cells[2].site_count == 1 && r.cells[2].measures.peak_bytes == 5.0);
+    assert_true(r.cells[3].is_further && r.cells[3].site_count == 0);
+    assert_true(isnan(r.cells[3].measures.peak_bytes) && r.cells[3].measures.parameters == 9.0);
+    assert_true(isnan(r.cells[3].measures.seconds[SECONDS_TOTAL]));
+    results_fini(&r);
+}
+
 static void the_known_selectors_come_first(void **state)
 {
     (void)state;
@@ -215,6 +252,25 @@ static void lines_without_checksum_are_refused_where_others_have_one(void **stat
     assert_fails(results_parse("r.jsonl", text.bytes, text.size, &r), GRAIL_ERROR_FORMAT,
                  "r.jsonl: line 4: has no checksum");
     buffer_fini(&text);
+}
+
+static void other_data_under_one_name_are_refused(void **state)
+{
+    (void)state;
+    static const char dense[] = HEADER DENSE_ON(ON("x", "11", "2"));
+    static const char *const other[] = {ON("x", "12", "2"), ON("x", "11", "3")};
+    char text[2048];
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, "%s%s%s]}\n", dense, CELL("}, \"evaluations\": ["), other[i]);
+        assert_refused(text,
+                       "line 3: \"a on x\" was measured on other data, or on other windows of "
+                       "it, than line 2 says");
+    }
+    snprintf(text, sizeof text, "%s%s%s]}\n", dense, CELL("}, \"evaluations\": ["),
+             ON("y", "12", "2"));
+    results r = parse(text);
+    assert_int_equal(r.checkpoint_count, 2);
+    results_fini(&r);
 }
 
 static void bad_lines_are_refused_by_number(void **state)
@@ -360,6 +416,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cell_is_read_whole),
+        cmocka_unit_test(texts_are_told_apart),
+        cmocka_unit_test(other_data_under_one_name_are_refused),
         cmocka_unit_test(a_healed_cell_is_read_whole),
         cmocka_unit_test(a_dense_checkpoint_is_read_whole),
         cmocka_unit_test(what_is_null_or_absent_is_not_a_number),

@@ -5,6 +5,7 @@
 #include "support/support.h"
 
 #include "base/file.h"
+#include "study/results/line_fields.h"
 #include "study/sweep/results_file.h"
 
 #include <grail/compress.h>
