@@ -152,18 +152,27 @@ static bool is_repaired(const compression_request *request, int node_index)
            anything_is_cut(&request->plan);
 }
 
+/* The dropped site whose sublayer ends with this node, or GRAPH_NONE. */
+static int dropped_site_at(const compression_request *request, int node_index)
+{
+    for (int i = 0; i < request->plan.count; i++) {
+        if (site_is_dropped(&request->plan, i) &&
+            site_at(request, i)->consumers[0].node == node_index) {
+            return i;
+        }
+    }
+    return GRAPH_NONE;
+}
+
 /* Tells of a dropped sublayer that ends with this node. */
 static grail_status pass_dropped(calibration_network *network, int node_index)
 {
     const compression_request *request = network->request;
-    for (int i = 0; i < request->plan.count; i++) {
-        if (site_is_dropped(&request->plan, i) &&
-            site_at(request, i)->consumers[0].node == node_index) {
-            CHECK(progress_tell(&network->progress, request, site_at(request, i)->block,
-                                &network->results[i].report));
-        }
-    }
-    return GRAIL_OK;
+    const int dropped = dropped_site_at(request, node_index);
+    return dropped == GRAPH_NONE
+               ? GRAIL_OK
+               : progress_tell(&network->progress, request, site_at(request, dropped)->block,
+                               &network->results[dropped].report);
 }
 
 static grail_status meet_node(calibration_network *network, int node_index,
@@ -192,14 +201,28 @@ static grail_status meet_node(calibration_network *network, int node_index,
     return GRAIL_OK;
 }
 
-/* Whether any node from `node_index` on, behind this block, still needs the sample streams. */
-static bool streams_are_wanted(const calibration_network *network, int block, int node_index)
+/* Whether a node is changed, or decided, fitted or measured by what the sample streams hold. */
+static bool node_reads_streams(const calibration_network *network, int node_index)
 {
     const compression_request *request = network->request;
-    return request->samples->batch_count > 0 && request->plan.loop == LOOP_CLOSED &&
-           node_index < request->graph->node_count &&
-           (anything_is_cut(&request->plan) ||
-            (heals_in_walk(request) && heal_block_has_time(network, block + 1)));
+    int consumer = 0;
+    return site_beginning_at(request, node_index) != GRAPH_NONE ||
+           site_read_by(request, node_index, &consumer) != GRAPH_NONE ||
+           dropped_site_at(request, node_index) != GRAPH_NONE ||
+           network->refits.wanted[node_index] || is_repaired(request, node_index);
+}
+
+/* Whether the sample streams are carried behind this block, which begins with node `begin`: for
+ * what later nodes need, and where the block itself was changed, since its parameters are released,
+ * and inside it a stream would hold values of its former widths. */
+static bool streams_are_wanted(const calibration_network *network, int block, int begin)
+{
+    const compression_request *request = network->request;
+    bool read = heals_in_walk(request) && heal_block_has_time(network, block + 1);
+    for (int i = begin; !read && i < request->graph->node_count; i++) {
+        read = node_reads_streams(network, i);
+    }
+    return request->samples->batch_count > 0 && request->plan.loop == LOOP_CLOSED && read;
 }
 
 /* Measures what only the dense block shows, and trains it where the plan asks for that. */
@@ -242,7 +265,8 @@ grail_status compress_block(calibration_network *network, int block,
     if (is_block) {
         CHECK(leave_block(network, block, recorded));
     }
-    if (begin < end && streams_are_wanted(network, block, end)) {
+    const bool is_last = end == network->request->graph->node_count;
+    if (begin < end && !is_last && streams_are_wanted(network, block, begin)) {
         CHECK(streams_carry(network, end, network_dense_end(network, block), NULL, NULL));
     }
     return GRAIL_OK;
