@@ -13,9 +13,10 @@ extern "C" {
  */
 typedef struct grail_plan grail_plan;
 
-/** One trial of a search. */
+/** One trial of a search, or of the budget "divergence". */
 typedef struct grail_plan_trial {
-    const char *name;  /* of the formula or move that made the widths; borrowed */
+    const char *name;  /* of the formula or move that made the widths, or of the only site that is
+                          narrow; borrowed */
     double cost;       /* of the narrowed network, in the unit of the limit */
     double divergence; /* from the dense network on samples kept apart: KL(dense || narrow), or for
                           features the relative squared distance; NaN when it was not tried */
@@ -24,20 +25,21 @@ typedef struct grail_plan_trial {
     double seconds_left; /* of the search, at the pace so far */
 } grail_plan_trial;
 
-/** Return non-zero to stop with the best widths so far. */
+/** Return non-zero to stop with the best widths so far; of "divergence" with what is known of the
+ * sites so far. */
 typedef int (*grail_plan_observer)(void *user, const grail_plan_trial *trial);
 
 typedef struct grail_plan_options {
     /* The run that the plan is for: model or session, calibration, selector, compensation,
      * alignment, seed. Its output, plan and sparsities are not used. With its `dry_run` nothing is
-     * measured: uniform widths below the limit stand for those of the budgets "search", "error" and
-     * "flap" (`stands_in` of the facts), and no samples are needed. */
+     * measured: uniform widths below the limit stand for those of the budgets "search",
+     * "divergence", "error" and "flap" (`stands_in` of the facts), and no samples are needed. */
     grail_compress_options compress;
     const char
         *limit;   /* what is limited: "params", "macs", "kv-bytes", "size" (bytes of weights) */
     double most;  /* the limit in that unit; 0: `ratio` */
     double ratio; /* the limit as a share of the dense network's */
-    const char *budget; /* "uniform", "flap", "slimgpt", "error", "search" */
+    const char *budget; /* "uniform", "flap", "slimgpt", "error", "divergence", "search" */
     const char
         *kinds; /* kinds of sites that may be cut, such as "ffn,heads"; NULL: the usual ones */
     grail_number heads_removed;   /* share of all heads to remove, 0 to below 1, with the rest of

@@ -106,11 +106,13 @@ static grail_status check_batches(const compression_request *request)
             return GRAIL_OK;
         }
     }
-    const grail_status status = error_set(
-        GRAIL_ERROR_ARGUMENT,
-        "a search keeps a quarter of the samples apart to judge widths, but %lld samples make only "
-        "%lld batches, expected 4 or more; give more samples, or another budget",
-        (long long)request->samples->count, (long long)request->samples->batch_count);
+    const grail_status status =
+        error_set(GRAIL_ERROR_ARGUMENT,
+                  "the budgets search and divergence keep a quarter of the samples apart to judge "
+                  "widths, but "
+                  "%lld samples make only "
+                  "%lld batches, expected 4 or more; give more samples, or another budget",
+                  (long long)request->samples->count, (long long)request->samples->batch_count);
     return error_about(status, "read.samples budget");
 }
 

@@ -6,6 +6,7 @@
 #include "base/output_file.h"
 #include "pipeline/request/options.h"
 #include "planning/search.h"
+#include "planning/slot_weights.h"
 
 #include <errno.h>
 #include <math.h>
@@ -19,15 +20,17 @@ typedef enum budget_kind {
     BUDGET_FLAP,
     BUDGET_SLIMGPT,
     BUDGET_ERROR,
+    BUDGET_DIVERGENCE,
     BUDGET_SEARCH,
     BUDGET_KINDS
 } budget_kind;
 
-static const char *const budget_names[] = {"uniform", "flap", "slimgpt", "error", "search", NULL};
+static const char *const budget_names[] = {"uniform",    "flap",   "slimgpt", "error",
+                                           "divergence", "search", NULL};
 
 #define FIELD(member) OPTION_FIELD(grail_plan_options, member), .subject = GRAIL_SUBJECT_AMOUNT
 #define LIMITS_GIVEN "target-ratio target-params target-macs target-kv-bytes target-size"
-#define NOT_SEARCHED "budget=uniform budget=flap budget=slimgpt budget=error"
+#define NOT_SEARCHED "budget=uniform budget=flap budget=slimgpt budget=error budget=divergence"
 
 /* clang-format off */
 static const grail_option fields[] = {
@@ -39,11 +42,12 @@ static const grail_option fields[] = {
      .usual = "search", .key = "budget", .name = "budget", .argument = "NAME", .only_with = LIMITS_GIVEN,
      .help = "how widths are chosen for a limit: uniform (the same share everywhere), flap (units "
              "by their scores over the network), slimgpt (more from deeper blocks), error (the "
-             "least sum of errors), search (trials, judged on samples kept apart) (search)"},
+             "least sum of errors), divergence (the least sum of what each site's cut alone does to "
+             "the outputs), search (trials, judged on samples kept apart) (search)"},
     {FIELD(heads_removed), .type = GRAIL_OPTION_NUMBER, .what = "the share of heads to remove",
      .below = 1.0, .key = "heads_removed", .name = "heads-removed", .argument = "R", .only_with = LIMITS_GIVEN,
      .help = "share of all heads to remove, 0 to below 1, with the rest of the cut on the other "
-             "sites; for the budgets uniform, flap and error (chosen by the budget)"},
+             "sites; for the budgets uniform, flap, error and divergence (chosen by the budget)"},
     {FIELD(uniform_widths), .type = GRAIL_OPTION_FLAG, .key = "uniform_widths",
      .name = "uniform-widths",
      .only_with = LIMITS_GIVEN,
@@ -78,7 +82,8 @@ struct grail_plan {
     buffer text;   /* the document */
     char *formula; /* owned */
     grail_plan_facts facts;
-    double most_seconds; /* of a search; 0: no limit */
+    double most_seconds;   /* of a search; 0: no limit */
+    int64_t trial_samples; /* at most in one trial */
 };
 
 const char *grail_budget_at(int i)
@@ -111,7 +116,8 @@ grail_plan_facts grail_plan_facts_get(const grail_plan *p)
 double grail_plan_forecast(const grail_plan *p, const grail_forecast *run)
 {
     const double once = run->seconds - run->heal_seconds;
-    const double trials = p->facts.trials * once;
+    const double part = fmin(1.0, (double)p->trial_samples / (double)run->samples);
+    const double trials = p->facts.trials * part * once;
     if (p->facts.stands_in == 0) {
         return 0.0;
     }
@@ -156,6 +162,8 @@ typedef struct making {
     drop_space drops; /* zeroed where no sublayer may be dropped */
     bool *dropped;    /* [sites] */
     width_search search;
+    double *weights; /* [slots], of the budget 'divergence' */
+    int tried;
     limit_kind limited;
     budget_kind asked;
     budget_kind budget; /* asked for, or in a dry run what stands for it */
@@ -170,6 +178,7 @@ static void making_fini(making *m)
     width_search_fini(&m->search);
     drop_space_fini(&m->drops);
     memory_free(m->dropped);
+    memory_free(m->weights);
     width_space_fini(&m->space);
     loss_curves_free(m->curves, sites);
     network_free(m->network);
@@ -220,7 +229,7 @@ static grail_status check_heads_removed(grail_number share, budget_kind budget)
         (budget == BUDGET_SEARCH || budget == BUDGET_SLIMGPT)) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "the budget '%s' chooses the share of heads itself; give it with the "
-                         "budgets uniform, flap or error",
+                         "budgets uniform, flap, error or divergence",
                          budget_names[budget]);
     }
     return GRAIL_OK;
@@ -230,6 +239,12 @@ static grail_status check_heads_removed(grail_number share, budget_kind budget)
 static bool measures(budget_kind budget)
 {
     return budget != BUDGET_UNIFORM && budget != BUDGET_SLIMGPT;
+}
+
+/* Judges narrowed networks. */
+static bool has_trials(budget_kind budget)
+{
+    return budget == BUDGET_SEARCH || budget == BUDGET_DIVERGENCE;
 }
 
 /* The uniform widths of a dry run drop none. */
@@ -261,11 +276,12 @@ static grail_status read_choices(making *m)
                 o->most, o->ratio),
             "most ratio");
     }
-    if (budget == BUDGET_SEARCH && o->compress.fit.open_loop != 0) {
+    if (has_trials((budget_kind)budget) && o->compress.fit.open_loop != 0) {
         return error_about(
             error_set(GRAIL_ERROR_ARGUMENT,
-                      "a search needs a closed loop, in which the narrowed network runs beside the "
-                      "dense one; use that, or another budget"),
+                      "the budget '%s' needs a closed loop, in which the narrowed network runs "
+                      "beside the dense one; use that, or another budget",
+                      budget_names[budget]),
             "fit.open_loop budget");
     }
     if (o->drop_sublayers != 0 && budget != BUDGET_SEARCH && budget != BUDGET_ERROR) {
@@ -373,23 +389,41 @@ static grail_status collect_curves(making *m)
     return GRAIL_OK;
 }
 
+/* The options of the trials, in the session that the making opened. */
+static grail_plan_options trial_options(const making *m)
+{
+    grail_plan_options options = *m->options;
+    options.compress = m->compress;
+    return options;
+}
+
+static grail_status weigh_slots(making *m)
+{
+    const grail_plan_options options = trial_options(m);
+    CHECK(memory_new(&m->weights, (size_t)m->space.slot_count, sizeof m->weights[0]));
+    return slot_weights_measure(&m->space, &options, m->weights, &m->tried);
+}
+
 static grail_status choose_widths(making *m)
 {
     static const width_formula formulas[BUDGET_KINDS] = {
-        [BUDGET_UNIFORM] = FORMULA_UNIFORM,
-        [BUDGET_FLAP] = FORMULA_SCORES,
-        [BUDGET_SLIMGPT] = FORMULA_DEPTH,
-        [BUDGET_ERROR] = FORMULA_ERRORS,
+        [BUDGET_UNIFORM] = FORMULA_UNIFORM,   [BUDGET_FLAP] = FORMULA_SCORES,
+        [BUDGET_SLIMGPT] = FORMULA_DEPTH,     [BUDGET_ERROR] = FORMULA_ERRORS,
+        [BUDGET_DIVERGENCE] = FORMULA_ERRORS,
     };
     const bool drops = may_drop(m);
     if (drops) {
         CHECK(drop_space_init(&m->space, m->curves, &m->drops));
+    }
+    if (m->budget == BUDGET_DIVERGENCE) {
+        CHECK(weigh_slots(m));
     }
     if (m->budget != BUDGET_SEARCH) {
         m->formula = budget_names[m->budget];
         const grail_number heads = m->options->heads_removed;
         const formula_choice choice = {.formula = formulas[m->budget],
                                        .head_factor = 1.0,
+                                       .weights = m->weights,
                                        .fixes_heads = heads.choice == GRAIL_NUMBER_GIVEN,
                                        .heads_removed = heads.value,
                                        .dropped = m->dropped};
@@ -398,10 +432,10 @@ static grail_status choose_widths(making *m)
         }
         return widths_by_formula(&m->space, choice, m->kept);
     }
-    grail_plan_options options = *m->options;
-    options.compress = m->compress;
+    const grail_plan_options options = trial_options(m);
     CHECK(width_search_run(&m->space, drops ? &m->drops : NULL, &options, &m->search));
     m->search.options = NULL;
+    m->tried = m->search.tried;
     memcpy(m->kept, m->search.best.kept, (size_t)m->request->sites->list.count * sizeof m->kept[0]);
     m->formula = m->search.best.name;
     return GRAIL_OK;
@@ -439,6 +473,14 @@ out:
     return status;
 }
 
+/* Those of single sites take a part of the samples, which is not known here. */
+static int most_trials(const making *m)
+{
+    return m->asked == BUDGET_SEARCH       ? width_search_most(m->options)
+           : m->asked == BUDGET_DIVERGENCE ? m->space.slot_count
+                                           : 0;
+}
+
 static grail_status finish(making *m, double began, grail_plan *p)
 {
     const bool searched = m->budget == BUDGET_SEARCH;
@@ -446,7 +488,7 @@ static grail_status finish(making *m, double began, grail_plan *p)
     p->facts = (grail_plan_facts){
         .budget = budget_names[m->asked],
         .stands_in = m->budget != m->asked ? 1 : 0,
-        .trials = m->asked == BUDGET_SEARCH ? width_search_most(m->options) : 0,
+        .trials = most_trials(m),
         .limit = limit_names[m->limited],
         .formula = p->formula,
         .dense_cost = m->space.dense_cost,
@@ -454,7 +496,7 @@ static grail_status finish(making *m, double began, grail_plan *p)
         .divergence = searched ? m->search.best.divergence : (double)NAN,
         .uniform_divergence = searched ? m->search.uniform_divergence : (double)NAN,
         .uniform_cost = searched ? m->search.uniform_cost : (double)NAN,
-        .tried = m->search.tried,
+        .tried = m->tried,
         .pass_seconds = m->times.pass,
         .curve_seconds = m->times.curves,
     };
@@ -462,6 +504,10 @@ static grail_status finish(making *m, double began, grail_plan *p)
     CHECK(write_document(m, p));
     p->facts.seconds = clock_seconds() - began;
     p->most_seconds = m->options->seconds;
+    p->trial_samples =
+        m->asked == BUDGET_DIVERGENCE
+            ? slot_weights_samples(m->request->graph, m->compress.read.text.context, INT64_MAX)
+            : INT64_MAX;
     return GRAIL_OK;
 }
 

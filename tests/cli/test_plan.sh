@@ -131,5 +131,5 @@ refuses 1 "cannot be met: with the least widths of all sites that may be cut the
 refuses 1 "'error.json' exists; remove it or give another name" "$grail" plan "$tiny" -o error.json --target-ratio 0.8 "${options[@]}"
 refuses 1 "unknown budget 'best'" "$grail" plan "$tiny" -o out --target-ratio 0.8 --budget best "${options[@]}"
 refuses 1 "gives every depth its own width" "$grail" plan "$tiny" -o out --target-ratio 0.8 --budget slimgpt --uniform-widths "${options[@]}"
-refuses 1 "a search needs a closed loop" "$grail" plan "$tiny" -o out --target-ratio 0.8 --loop open "${options[@]}"
+refuses 1 "the budget 'search' needs a closed loop" "$grail" plan "$tiny" -o out --target-ratio 0.8 --loop open "${options[@]}"
 refuses 1 "on calibration text; give some" "$grail" plan "$tiny" -o out --target-ratio 0.8

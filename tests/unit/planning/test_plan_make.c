@@ -433,7 +433,8 @@ static void what_cannot_be_met_is_refused_with_the_least(void **state)
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "give a limit above 0");
     options = plan_for(&run, "least", 0.8);
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
-                 "unknown budget 'least'; expected one of uniform, flap, slimgpt, error, search");
+                 "unknown budget 'least'; expected one of uniform, flap, slimgpt, error, "
+                 "divergence, search");
     options = plan_for(&run, "error", 0.8);
     options.limit = "watts";
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "unknown limit 'watts'");

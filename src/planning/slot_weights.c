@@ -1,0 +1,142 @@
+#include "planning/slot_weights.h"
+
+#include "base/clock.h"
+#include "pipeline/request/usual_samples.h"
+#include "planning/judge.h"
+
+#include <math.h>
+
+/* Part of the usual number of windows that a trial takes: enough to tell blocks apart, so that all
+ * trials together take about as long as a compression. */
+enum { TRIAL_PART = 16 };
+
+int64_t slot_weights_samples(const graph *g, int64_t length, int64_t count)
+{
+    const int64_t fewer = usual_samples(g, length) / TRIAL_PART;
+    return g->input_kind == INPUT_IMAGES || count < fewer ? count : fewer;
+}
+
+/* The measurement of all slots. */
+typedef struct measurement {
+    const width_space *space;
+    const grail_plan_options *options;
+    grail_compress_options trial; /* of one trial */
+    int64_t *uniform;             /* [sites] */
+    int64_t *kept;                /* [sites] of one trial */
+    int measured, most;
+    double began;
+    bool stopped;
+} measurement;
+
+static grail_status measurement_init(const width_space *space, const grail_plan_options *options,
+                                     measurement *m)
+{
+    const compression_request *r = space->request;
+    const size_t sites = (size_t)r->sites->list.count;
+    *m = (measurement){
+        .space = space, .options = options, .trial = options->compress, .began = clock_seconds()};
+    m->trial.read.samples =
+        slot_weights_samples(r->graph, r->samples->windows.length, r->samples->count);
+    m->trial.fit.refit = "none";
+    CHECK(memory_new(&m->uniform, sites, sizeof m->uniform[0]));
+    CHECK(memory_new(&m->kept, sites, sizeof m->kept[0]));
+    const formula_choice uniform = {.formula = FORMULA_UNIFORM, .head_factor = 1.0};
+    return widths_by_formula(space, uniform, m->uniform);
+}
+
+static void measurement_fini(measurement *m)
+{
+    memory_free(m->uniform);
+    memory_free(m->kept);
+}
+
+/* The width that a slot has in its trial; all units where it cannot be narrower. */
+static int64_t trial_width(const measurement *m, int slot)
+{
+    const allocation_site *a = &m->space->slots[slot];
+    const int64_t uniform = width_space_slot(m->space, slot, m->uniform);
+    const int64_t below = (a->units - 1) / a->step * a->step;
+    const int64_t most = below > a->least ? below : a->least;
+    return uniform < most ? uniform : most;
+}
+
+/* Whether the observer asks to stop. */
+static bool tell_trial(const measurement *m, int slot, double cost, double divergence)
+{
+    const grail_plan_options *o = m->options;
+    const double elapsed = clock_seconds() - m->began;
+    const grail_plan_trial trial = {
+        .name = m->space->slots[slot].name,
+        .cost = cost,
+        .divergence = divergence,
+        .tried = m->measured,
+        .most = m->most,
+        .seconds_left = elapsed / m->measured * (m->most - m->measured),
+    };
+    return o->observer != NULL && o->observer(o->observer_user, &trial) != 0;
+}
+
+/* Of rounding alone a divergence can be 0 or below. */
+static double weight_of(double divergence, double error)
+{
+    return divergence > 0.0 && error > 0.0 ? divergence / error : 0.0;
+}
+
+static grail_status measure_slot(measurement *m, int slot, int64_t width, double *weight)
+{
+    const width_space *space = m->space;
+    double cost = 0.0;
+    double divergence = 0.0;
+    for (int i = 0; i < space->request->sites->list.count; i++) {
+        m->kept[i] = site_at(space->request, i)->units;
+    }
+    width_space_set_slot(space, slot, width, m->kept);
+    CHECK(widths_cost(space->request, space->limited, m->kept, &cost));
+    CHECK(judge_widths(&m->trial, m->kept, &divergence));
+    *weight = weight_of(divergence, space->slots[slot].errors[width]);
+    m->measured++;
+    m->stopped = tell_trial(m, slot, cost, divergence);
+    return GRAIL_OK;
+}
+
+/* How many slots can be narrower than they are. */
+static int count_trials(const measurement *m)
+{
+    int count = 0;
+    for (int i = 0; i < m->space->slot_count; i++) {
+        count += trial_width(m, i) < m->space->slots[i].units ? 1 : 0;
+    }
+    return count;
+}
+
+static grail_status measure_slots(measurement *m, double *weights)
+{
+    double sum = 0.0;
+    m->most = count_trials(m);
+    for (int i = 0; i < m->space->slot_count; i++) {
+        const int64_t width = trial_width(m, i);
+        weights[i] = (double)NAN;
+        if (width < m->space->slots[i].units && !m->stopped) {
+            CHECK(error_in(measure_slot(m, i, width, &weights[i]), "the trial of '%s'",
+                           m->space->slots[i].name));
+            sum += weights[i];
+        }
+    }
+    for (int i = 0; i < m->space->slot_count; i++) {
+        weights[i] = !isnan(weights[i]) ? weights[i] : m->measured > 0 ? sum / m->measured : 1.0;
+    }
+    return GRAIL_OK;
+}
+
+grail_status slot_weights_measure(const width_space *space, const grail_plan_options *options,
+                                  double *weights, int *tried)
+{
+    measurement m = {0};
+    grail_status status = measurement_init(space, options, &m);
+    if (status == GRAIL_OK) {
+        status = measure_slots(&m, weights);
+    }
+    *tried = m.measured;
+    measurement_fini(&m);
+    return status;
+}

@@ -1,0 +1,214 @@
+/* Weights of errors by what the cut of one site alone does to the network's output. */
+#include "plans.h"
+
+#include "../pipeline/vision_lab.h"
+
+#include "planning/judge.h"
+#include "planning/slot_weights.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The space of a network's widths below a share of its parameters. */
+typedef struct spaced {
+    compression_request *request;
+    calibration_network *network;
+    loss_curve *curves;
+    width_space space;
+} spaced;
+
+static void spaced_open(const grail_compress_options *run, width_sharing sharing, spaced *s)
+{
+    loss_times times;
+    bool may_cut[SITE_KINDS] = {false};
+    grail_model_facts facts = {0};
+    const request_purpose purpose = {.reads_samples = true};
+    may_cut[SITE_HEADS] = may_cut[SITE_FFN] = may_cut[SITE_CONV] = true;
+    assert_ok(request_open(run, purpose, &s->request));
+    assert_ok(network_create(s->request, 0, &s->network));
+    assert_ok(loss_curves_collect(s->network, &times, &s->curves));
+    assert_ok(grail_model_describe(s->request->model, &facts));
+    assert_ok(width_space_init(s->request, s->curves, LIMIT_PARAMETERS,
+                               0.8 * (double)facts.parameters, may_cut, sharing, 1, &s->space));
+}
+
+static void spaced_close(spaced *s)
+{
+    width_space_fini(&s->space);
+    loss_curves_free(s->curves, s->request->sites->list.count);
+    network_free(s->network);
+    request_close(s->request);
+}
+
+typedef struct trials {
+    int count, stop_at;
+    double divergence[64];
+} trials;
+
+static int note(void *user, const grail_plan_trial *t)
+{
+    trials *n = user;
+    assert_true(n->count < 64);
+    assert_int_equal(t->tried, n->count + 1);
+    assert_true(t->tried <= t->most && t->cost > 0.0);
+    n->divergence[n->count++] = t->divergence;
+    return n->count == n->stop_at;
+}
+
+static grail_status measure(const grail_compress_options *run, const spaced *s, trials *n,
+                            double *weights, int *tried)
+{
+    grail_plan_options options = plan_for(run, "divergence", 0.8);
+    options.observer = note;
+    options.observer_user = n;
+    return slot_weights_measure(&s->space, &options, weights, tried);
+}
+
+/* weights[slot] e(K) is the divergence of the network in which that slot alone has K units. */
+static void a_weight_is_the_divergence_of_a_single_cut(void **state)
+{
+    (void)state;
+    lab l;
+    vision_lab v;
+    lab_open(&l);
+    vision_open(&v);
+    const char *network = vision_network(&v, VISION_BASIC, "network");
+    const grail_compress_options runs[] = {lab_options(&l, lab_golden("llama3"), NULL),
+                                           vision_options(&v, network, NULL)};
+    for (int i = 0; i < 2; i++) {
+        spaced s = {0};
+        trials n = {0};
+        double weights[64];
+        int tried = 0;
+        grail_compress_options run = runs[i];
+        run.cut.selector = "obs";
+        run.fit.refit = "none";
+        spaced_open(&run, SHARE_NONE, &s);
+        assert_ok(measure(&run, &s, &n, weights, &tried));
+        assert_int_equal(tried, n.count);
+        assert_int_equal(tried, s.space.slot_count);
+        int64_t kept[64];
+        const calibration *c = s.request->samples;
+        run.read.samples = slot_weights_samples(s.request->graph, c->windows.length, c->count);
+        const formula_choice uniform = {.formula = FORMULA_UNIFORM, .head_factor = 1.0};
+        for (int slot = 0; slot < s.space.slot_count; slot++) {
+            double divergence = 0.0;
+            assert_ok(widths_by_formula(&s.space, uniform, kept));
+            int64_t width = width_space_slot(&s.space, slot, kept);
+            if (width == s.space.slots[slot].units) {
+                width -= s.space.slots[slot].step;
+            }
+            for (int k = 0; k < s.request->sites->list.count; k++) {
+                kept[k] = site_at(s.request, k)->units;
+            }
+            width_space_set_slot(&s.space, slot, width, kept);
+            assert_ok(judge_widths(&run, kept, &divergence));
+            assert_true(divergence > 0.0);
+            assert_near(n.divergence[slot], divergence, 1e-12 * divergence);
+            assert_near(weights[slot] * s.space.slots[slot].errors[width], divergence,
+                        1e-9 * divergence);
+        }
+        spaced_close(&s);
+    }
+    vision_close(&v);
+    lab_close(&l);
+}
+
+static void slots_after_a_stop_get_the_mean(void **state)
+{
+    (void)state;
+    lab l;
+    spaced s = {0};
+    trials n = {.stop_at = 2};
+    double weights[64];
+    int tried = 0;
+    lab_open(&l);
+    grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    run.cut.selector = "obs";
+    spaced_open(&run, SHARE_NONE, &s);
+    assert_ok(measure(&run, &s, &n, weights, &tried));
+    assert_int_equal(tried, 2);
+    assert_true(s.space.slot_count > 2 && weights[0] != weights[1]);
+    for (int slot = 2; slot < s.space.slot_count; slot++) {
+        assert_near(weights[slot], 0.5 * (weights[0] + weights[1]), 1e-12 * weights[slot]);
+    }
+    spaced_close(&s);
+    lab_close(&l);
+}
+
+/* One trial for all sites of a kind that get the same width. */
+static void sites_of_one_width_are_cut_together(void **state)
+{
+    (void)state;
+    lab l;
+    spaced s = {0};
+    trials n = {0};
+    double weights[64];
+    int tried = 0;
+    lab_open(&l);
+    grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    run.cut.selector = "obs";
+    spaced_open(&run, SHARE_ALL, &s);
+    assert_ok(measure(&run, &s, &n, weights, &tried));
+    assert_int_equal(tried, 2);
+    spaced_close(&s);
+    lab_close(&l);
+}
+
+static void a_plan_repeats_and_counts_its_trials(void **state)
+{
+    (void)state;
+    lab l;
+    trials n = {0};
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("qwen2"), NULL);
+    grail_plan_options options = plan_for(&run, "divergence", 0.8);
+    grail_plan *first = made(&options);
+    options.observer = note;
+    options.observer_user = &n;
+    grail_plan *second = made(&options);
+    const grail_plan_facts facts = grail_plan_facts_get(second);
+    assert_string_equal(grail_plan_text(first), grail_plan_text(second));
+    assert_string_equal(facts.formula, "divergence");
+    assert_int_equal(facts.tried, n.count);
+    assert_true(n.count > 0 && facts.cost <= facts.most && isnan(facts.divergence));
+    grail_plan_free(first);
+    grail_plan_free(second);
+    lab_close(&l);
+}
+
+static void what_cannot_be_judged_is_refused(void **state)
+{
+    (void)state;
+    lab l;
+    grail_plan *p = NULL;
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_plan_options options = plan_for(&run, "divergence", 0.8);
+    options.compress.read.samples = 2;
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "expected 4 or more");
+    options = plan_for(&run, "divergence", 0.8);
+    options.compress.fit.open_loop = 1;
+    options.compress.fit.target = NULL;
+    options.compress.fit.refit = NULL;
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
+                 "the budget 'divergence' needs a closed loop");
+    options = plan_for(&run, "divergence", 0.8);
+    options.drop_sublayers = 1;
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
+                 "sublayers are dropped by the budgets search and error");
+    assert_null(p);
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_weight_is_the_divergence_of_a_single_cut),
+        cmocka_unit_test(slots_after_a_stop_get_the_mean),
+        cmocka_unit_test(sites_of_one_width_are_cut_together),
+        cmocka_unit_test(a_plan_repeats_and_counts_its_trials),
+        cmocka_unit_test(what_cannot_be_judged_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
