@@ -134,7 +134,8 @@ static int input_taken_over(const execution *e, int index, int64_t columns)
     const node *n = &e->graph->nodes[index];
     const in_place_rule rule = operator_of(n)->in_place;
     const int end = rule == IN_PLACE_NEVER ? 0 : n->input_count;
-    for (int i = rule == IN_PLACE_SECOND ? 1 : 0; i < end; i++) {
+    const int first = rule == IN_PLACE_THIRD ? 2 : rule == IN_PLACE_SECOND ? 1 : 0;
+    for (int i = first; i < end; i++) {
         const matrix *x = &e->values[n->inputs[i]];
         const bool fits = x->columns == columns && x->rows == execution_rows(e, n->output);
         if (fits && is_done_with(e, n->inputs[i], index) &&
@@ -269,6 +270,16 @@ grail_status execution_describe(execution *e, parameter_store *store, int index,
     return get_parameters(store, n, out);
 }
 
+/* How many rows the node takes, which may be none. */
+static grail_status count_taken(const node_run *r, int64_t *out)
+{
+    routed_rows found = {0};
+    const grail_status status = routed_rows_find(r->x[1], r->node->share, &found);
+    *out = found.count;
+    routed_rows_fini(&found);
+    return status;
+}
+
 static grail_status run_node(execution *e, parameter_store *store, int index)
 {
     grail_status status = GRAIL_OK;
@@ -277,7 +288,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     TRY(check_inputs(e, index));
     TRY(execution_describe(e, store, index, &r));
     if (operator_of(n)->rows == ROWS_TAKEN) {
-        TRY(routed_rows(&r, &e->taken[n->output]));
+        TRY(count_taken(&r, &e->taken[n->output]));
     }
     TRY(make_output(e, index, &r));
     status = operator_code_of(n)->run(&r);

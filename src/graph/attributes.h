@@ -53,11 +53,9 @@ typedef struct attention_attributes {
     double cap;         /* of scaled scores s, cap tanh(s / cap); 0: none */
 } attention_attributes;
 
-/** The rows that a router chose for one of its outputs: those whose score for it is among the
- * largest of their row. A row's weight is the softmax of that score over the chosen ones of the
- * row, or over all. */
+/** How a router chooses: in each row the outputs of the largest scores. Their shares are the
+ * softmax of the scores over the chosen ones, or over all. */
 typedef struct route_attributes {
-    int64_t output;
     int64_t chosen; /* outputs of each row; of equal scores the first ones */
     bool over_all;
 } route_attributes;

@@ -84,10 +84,16 @@ OPERATOR(FIRST_TOKEN, first_token, .inputs = 1, .extent = one_position)
 OPERATOR(UNIT_LENGTH, unit_length, .inputs = 1, .rows = ROWS_ALONE, .pins = always,
          .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
 
-/* (x, scores[rows, outputs]) -> the rows of x that a router chose for one output, in their order */
-OPERATOR(TAKE_ROWS, take_rows, .inputs = 2, .rows = ROWS_TAKEN, .axis = AXIS_ROUTED,
-         .check = route_fits, .extent = routed_positions, .looks_at_inputs = true)
+/* scores[rows, outputs] of a router -> the share of each output in each row, 0 of those that are
+ * not chosen */
+OPERATOR(ROUTE, route, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_ENDS, .check = choice_fits,
+         .looks_at_inputs = true)
 
-/* (those rows, scores) -> each in its place, times its weight; 0 in the others */
-OPERATOR(PUT_ROWS, put_rows, .inputs = 2, .rows = ROWS_PUT, .axis = AXIS_ROUTED,
-         .check = route_fits, .extent = routed_positions, .looks_at_inputs = true)
+/* (x, shares[rows, outputs]) -> the rows of x in which one output has a share, in their order */
+OPERATOR(TAKE_ROWS, take_rows, .inputs = 2, .rows = ROWS_TAKEN, .axis = AXIS_ROUTED,
+         .check = share_fits, .extent = routed_positions, .looks_at_inputs = true)
+
+/* (those rows, shares, sum) -> sum, to which each row is added in its place, times its share */
+OPERATOR(PUT_ROWS, put_rows, .inputs = 3, .rows = ROWS_PUT, .axis = AXIS_ROUTED,
+         .check = share_fits, .extent = routed_positions, .in_place = IN_PLACE_THIRD,
+         .looks_at_inputs = true)

@@ -56,17 +56,27 @@ static grail_status heads_fit(const graph *g, const node *n, const int64_t *in)
     return GRAIL_OK;
 }
 
-static grail_status route_fits(const graph *g, const node *n, const int64_t *in)
+static grail_status choice_fits(const graph *g, const node *n, const int64_t *in)
 {
     (void)g;
-    const route_attributes *a = &n->route;
-    if (a->output >= 0 && a->output < in[1] && a->chosen > 0 && a->chosen <= in[1]) {
+    if (n->route.chosen > 0 && n->route.chosen <= in[0]) {
         return GRAIL_OK;
     }
     return error_set(GRAIL_ERROR_SHAPE,
-                     "block %d: a route of output %lld, with %lld chosen in each row, does not fit "
-                     "a router of %lld outputs",
-                     n->block, (long long)a->output, (long long)a->chosen, (long long)in[1]);
+                     "block %d: a choice of %lld in each row does not fit a router of %lld outputs",
+                     n->block, (long long)n->route.chosen, (long long)in[0]);
+}
+
+/* Rows that are put back are as wide as the sum. */
+static grail_status share_fits(const graph *g, const node *n, const int64_t *in)
+{
+    if (n->share < 0 || n->share >= in[1]) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "block %d: rows of output %lld do not fit a router of %lld outputs",
+                         n->block, (long long)n->share, (long long)in[1]);
+    }
+    return n->input_count < 3 || in[0] == in[2] ? GRAIL_OK
+                                                : width_mismatch(g, n, NULL, in[2], in[0]);
 }
 
 /* Every parameter must have a row for each channel. */
@@ -186,7 +196,7 @@ static grail_status routed_positions(const graph *g, const node *n, const extent
         return GRAIL_OK;
     }
     return error_set(GRAIL_ERROR_SHAPE,
-                     "block %d: rows are routed at %lld x %lld positions by scores of %lld x %lld, "
+                     "block %d: rows are routed at %lld x %lld positions by shares of %lld x %lld, "
                      "expected the same",
                      n->block, (long long)in[0].height, (long long)in[0].width,
                      (long long)in[1].height, (long long)in[1].width);
@@ -254,9 +264,29 @@ bool node_has_kernels(const graph *g, const node *n)
            g->parameters[n->weight].rank > 1;
 }
 
+/* How many of so many positions have rows of the node, on average of a router's outputs. */
+static int64_t routed_share(const graph *g, const node *n, int64_t positions)
+{
+    const int route = g->routes[n->inputs[0]];
+    const int shares =
+        route == GRAPH_NONE ? GRAPH_NONE : g->nodes[g->value_source[route]].inputs[1];
+    const int maker = shares == GRAPH_NONE ? GRAPH_NONE : g->value_source[shares];
+    if (maker == GRAPH_NONE || g->nodes[maker].kind != NODE_ROUTE) {
+        return positions;
+    }
+    const int scores = g->value_source[g->nodes[maker].inputs[0]];
+    if (scores == GRAPH_NONE || !node_is_map(&g->nodes[scores])) {
+        return positions;
+    }
+    const int64_t outputs = g->parameters[g->nodes[scores].weight].shape[0];
+    return (positions * g->nodes[maker].route.chosen + outputs - 1) / outputs;
+}
+
 int64_t node_products(const graph *g, const node *n, extent output)
 {
-    int64_t products = node_is_map(n) || node_has_kernels(g, n) ? output.height * output.width : 0;
+    int64_t products = node_is_map(n) || node_has_kernels(g, n)
+                           ? routed_share(g, n, output.height * output.width)
+                           : 0;
     for (int d = 0; products > 0 && d < g->parameters[n->weight].rank; d++) {
         products *= g->parameters[n->weight].shape[d];
     }
@@ -308,8 +338,8 @@ static bool ends_route(const graph *g, const node *n)
         return false;
     }
     const node *taker = &g->nodes[g->value_source[route]];
-    return taker->inputs[1] == n->inputs[1] && taker->route.output == n->route.output &&
-           taker->route.chosen == n->route.chosen;
+    return taker->inputs[1] == n->inputs[1] && taker->share == n->share &&
+           g->routes[n->inputs[2]] == GRAPH_NONE;
 }
 
 grail_status node_check_rows(const graph *g, const node *n)

@@ -13,11 +13,17 @@ typedef enum axis_rule {
     AXIS_JOINS,   /* both inputs have the channels of the output, unless the second has but one */
     AXIS_SUMS,    /* the same, and the output is a residual stream */
     AXIS_HEADS,   /* couples heads of q, k and v; the output has the channels of q */
-    AXIS_ROUTED   /* the output has the channels of the first input, by scores that are not cut */
+    AXIS_ROUTED /* the output has the channels of the first input, and of a sum that it is added to,
+                   by shares that are not cut */
 } axis_rule;
 
 /** Which inputs' memory the output may take when nothing else reads them. */
-typedef enum in_place_rule { IN_PLACE_NEVER, IN_PLACE_ANY, IN_PLACE_SECOND } in_place_rule;
+typedef enum in_place_rule {
+    IN_PLACE_NEVER,
+    IN_PLACE_ANY,
+    IN_PLACE_SECOND, /* of the second and later inputs */
+    IN_PLACE_THIRD
+} in_place_rule;
 
 /** What a node does with rows. */
 typedef enum row_rule {
@@ -74,8 +80,8 @@ bool node_is_sum(const node *n);
 bool node_has_moments(const node *n);
 
 /** Multiply-accumulates for one sample with an output of these positions: at each of them, one for
- * every element of the weight of a map, or of kernels per channel. One factor per channel is no
- * such product. */
+ * every element of the weight of a map, or of kernels per channel; of rows that a router chose, as
+ * many as each output gets on average. One factor per channel is no such product. */
 int64_t node_products(const graph *g, const node *n, extent output);
 
 /** The width of the node's output, where its weight (NULL without) has this shape. */

@@ -94,6 +94,16 @@ static void join_inputs(axes *a, const node *n)
     }
 }
 
+static void follow_route(axes *a, const node *n)
+{
+    axis_join(a, n->output, n->inputs[0]);
+    axis_pin(a, n->inputs[1]);
+    if (n->input_count > 2) {
+        axis_join(a, n->output, n->inputs[2]);
+        class_of(a, n->output)->summed = true;
+    }
+}
+
 static void follow_node(axes *a, const node *n, gqa_mode mode)
 {
     const operator_rules *rules = operator_of(n);
@@ -111,8 +121,7 @@ static void follow_node(axes *a, const node *n, gqa_mode mode)
         class_of(a, n->output)->summed |= rules->axis == AXIS_SUMS;
         break;
     case AXIS_ROUTED:
-        axis_join(a, n->output, n->inputs[0]);
-        axis_pin(a, n->inputs[1]);
+        follow_route(a, n);
         break;
     case AXIS_HEADS:
         follow_attention(a, n, mode);

@@ -2,9 +2,9 @@
  *
  * Linear and Conv2d start a new axis; BatchNorm, activations, pooling, rotary positions, norms over
  * groups, Add and Multiply pass it on and join it; Attention couples the q, k and v head axes and
- * passes v's axis to its output; an embedding, scores that route rows, a norm over all channels, a
- * node that mixes channels with positions, the network's input and its output pin it. An axis that
- * is not pinned and has producers and consumers is a site. */
+ * passes v's axis to its output; an embedding, scores and shares that route rows, a norm over all
+ * channels, a node that mixes channels with positions, the network's input and its output pin it.
+ * An axis that is not pinned and has producers and consumers is a site. */
 #ifndef GRAIL_GRAPH_SITE_H
 #define GRAIL_GRAPH_SITE_H
 

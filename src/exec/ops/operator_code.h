@@ -7,6 +7,7 @@
 #include "backend/operations.h"
 #include "exec/parameters.h"
 #include "exec/pool.h"
+#include "exec/routed_rows.h"
 
 /** A node in one batch. A matrix that it lacks, or whose value is no longer live, is no_matrix. */
 typedef struct node_run {
@@ -49,9 +50,6 @@ conv_shape window_of(const node_run *r, int64_t channels_out);
 position_shape positions_of(const node_run *r);
 /** All positions of a sample as one row. */
 matrix by_sample(const node_run *r, matrix m);
-
-/** The number of rows that a node takes by scores (route.c), which may be 0. */
-grail_status routed_rows(const node_run *r, int64_t *count) GRAIL_MUST_CHECK;
 
 /** dx[input] <- a matrix of the pool with the shape of that input. */
 grail_status back_new(node_back *b, int input) GRAIL_MUST_CHECK;

@@ -2,19 +2,7 @@
 
 #include <math.h>
 
-/* The rows that a router chose for one of its outputs. */
-typedef struct route {
-    int64_t count;
-    int64_t *rows;   /* [count] ascending */
-    double *weights; /* [rows of the scores] 0 where not chosen */
-} route;
-
-static void route_fini(route *t)
-{
-    memory_free(t->rows);
-    memory_free(t->weights);
-    *t = (route){0};
-}
+/* -- choosing ---------------------------------------------------------------------------------- */
 
 /* Whether an output is among those of the largest scores of a row, of equal ones the first. */
 static bool is_chosen(const route_attributes *a, int64_t outputs, const double *scores,
@@ -27,9 +15,9 @@ static bool is_chosen(const route_attributes *a, int64_t outputs, const double *
     return before < a->chosen;
 }
 
-/* shares[outputs] = softmax of the scores over what the row's weights sum to 1 over, 0 elsewhere */
-static void find_shares(const route_attributes *a, int64_t outputs, const double *scores,
-                        double *shares)
+/* part[outputs] = softmax of the scores over what the row's shares sum to 1 over, 0 elsewhere */
+static void find_parts(const route_attributes *a, int64_t outputs, const double *scores,
+                       double *part)
 {
     double sum = 0.0;
     double largest = scores[0];
@@ -38,11 +26,11 @@ static void find_shares(const route_attributes *a, int64_t outputs, const double
     }
     for (int64_t o = 0; o < outputs; o++) {
         const bool counts = a->over_all || is_chosen(a, outputs, scores, o);
-        shares[o] = counts ? exp(scores[o] - largest) : 0.0;
-        sum += shares[o];
+        part[o] = counts ? exp(scores[o] - largest) : 0.0;
+        sum += part[o];
     }
     for (int64_t o = 0; o < outputs; o++) {
-        shares[o] /= sum;
+        part[o] /= sum;
     }
 }
 
@@ -58,86 +46,120 @@ static grail_status check_scores(int64_t row, int64_t outputs, const double *sco
     return GRAIL_OK;
 }
 
-static grail_status choose_rows(const route_attributes *a, matrix m, const double *scores,
-                                double *shares, route *t)
+static grail_status choose(const route_attributes *a, int64_t rows, int64_t outputs,
+                           const double *scores, double *shares)
 {
-    for (int64_t r = 0; r < m.rows; r++) {
-        const double *row = scores + r * m.columns;
-        CHECK(check_scores(r, m.columns, row));
-        if (is_chosen(a, m.columns, row, a->output)) {
-            find_shares(a, m.columns, row, shares);
-            t->rows[t->count++] = r;
-            t->weights[r] = shares[a->output];
+    for (int64_t r = 0; r < rows; r++) {
+        const double *from = scores + r * outputs;
+        double *to = shares + r * outputs;
+        CHECK(check_scores(r, outputs, from));
+        find_parts(a, outputs, from, to);
+        for (int64_t o = 0; o < outputs; o++) {
+            to[o] = is_chosen(a, outputs, from, o) ? to[o] : 0.0;
         }
     }
     return GRAIL_OK;
 }
 
-/* Downloads the scores and finds the route; route_fini frees, even after a failure. */
-static grail_status route_open(const node_run *r, route *out)
+static grail_status run_route(const node_run *r)
 {
     grail_status status = GRAIL_OK;
-    const matrix scores = r->x[1];
-    double *shares = NULL;
-    host_view view = {0};
-    TRY(memory_new(&out->rows, (size_t)scores.rows, sizeof out->rows[0]));
-    TRY(memory_new(&out->weights, (size_t)scores.rows, sizeof out->weights[0]));
-    TRY(memory_new(&shares, (size_t)scores.columns, sizeof shares[0]));
-    TRY(host_view_open(scores, GRAIL_DTYPE_F64, HOST_READS, &view));
-    TRY(choose_rows(&r->node->route, scores, view.values, shares, out));
-    TRY(host_view_close(&view));
+    host_view scores = {0};
+    host_view shares = {0};
+    TRY(host_view_open(r->x[0], GRAIL_DTYPE_F64, HOST_READS, &scores));
+    TRY(host_view_open(r->y, GRAIL_DTYPE_F64, HOST_WRITES, &shares));
+    TRY(choose(&r->node->route, r->y.rows, r->y.columns, scores.values, shares.values));
+    TRY(host_view_close(&shares));
 out:
-    host_view_drop(&view);
-    memory_free(shares);
+    host_view_drop(&scores);
+    host_view_drop(&shares);
     return status;
 }
 
-grail_status routed_rows(const node_run *r, int64_t *count)
+/* gradient_o = p_o (dy_o [where o is chosen] - sum over the chosen of p dy), with the parts p. The
+ * gradient takes the place of dy[outputs], which is 0 where nothing is chosen. */
+static void turn_gradient(const route_attributes *a, int64_t outputs, const double *scores,
+                          double *part, double *dy)
 {
-    route t = {0};
-    const grail_status status = route_open(r, &t);
-    *count = t.count;
-    route_fini(&t);
+    double sum = 0.0;
+    find_parts(a, outputs, scores, part);
+    for (int64_t o = 0; o < outputs; o++) {
+        sum += part[o] * dy[o];
+    }
+    for (int64_t o = 0; o < outputs; o++) {
+        dy[o] = part[o] * (dy[o] - sum);
+    }
+}
+
+static grail_status back_route(node_back *b)
+{
+    grail_status status = GRAIL_OK;
+    const matrix x = b->run.x[0];
+    double *part = NULL;
+    host_view scores = {0};
+    host_view gradient = {0};
+    TRY(memory_new(&part, (size_t)x.columns, sizeof part[0]));
+    TRY(host_view_open(x, GRAIL_DTYPE_F64, HOST_READS, &scores));
+    TRY(host_view_open(b->dy, GRAIL_DTYPE_F64, HOST_UPDATES, &gradient));
+    for (int64_t r = 0; r < x.rows; r++) {
+        turn_gradient(&b->run.node->route, x.columns, (const double *)scores.values + r * x.columns,
+                      part, (double *)gradient.values + r * x.columns);
+    }
+    TRY(host_view_close(&gradient));
+    back_pass(b, 0);
+out:
+    host_view_drop(&scores);
+    host_view_drop(&gradient);
+    memory_free(part);
     return status;
 }
 
-/* y[rows, :] += share[row] x[i, :] for the i-th of the route's rows; the others are 0. */
-static grail_status put_rows(const route *t, const double *share, matrix x, matrix y)
-{
-    const grail_status status = matrix_zero(y);
-    return status == GRAIL_OK && t->count > 0 ? matrix_fold_rows(t->count, t->rows, share, x, y)
-                                              : status;
-}
+const operator_code operator_route = {run_route, back_route};
 
 /* -- taking rows ------------------------------------------------------------------------------- */
 
+static grail_status find_rows(const node_run *r, routed_rows *out)
+{
+    return routed_rows_find(r->x[1], r->node->share, out);
+}
+
 static grail_status run_take_rows(const node_run *r)
 {
-    route t = {0};
-    grail_status status = route_open(r, &t);
+    routed_rows t = {0};
+    grail_status status = find_rows(r, &t);
     if (status == GRAIL_OK) {
         status = matrix_gather(t.rows, NULL, r->x[0], r->y);
     }
-    route_fini(&t);
+    routed_rows_fini(&t);
     return status;
+}
+
+/* y[rows[i], :] += factor[rows[i]] x[i, :] */
+static grail_status add_rows(const routed_rows *t, const double *factor, matrix x, matrix y)
+{
+    return t->count > 0 ? matrix_fold_rows(t->count, t->rows, factor, x, y) : GRAIL_OK;
 }
 
 /* Every row goes back to its place. Which rows are chosen has no gradient. */
 static grail_status back_take_rows(node_back *b)
 {
     grail_status status = GRAIL_OK;
-    route t = {0};
+    routed_rows t = {0};
+    double *ones = NULL;
     if (!b->reaches[0]) {
         return GRAIL_OK;
     }
-    TRY(route_open(&b->run, &t));
+    TRY(find_rows(&b->run, &t));
+    TRY(memory_new(&ones, (size_t)b->run.rows[0], sizeof ones[0]));
     for (int64_t i = 0; i < t.count; i++) {
-        t.weights[t.rows[i]] = 1.0;
+        ones[t.rows[i]] = 1.0;
     }
     TRY(back_new(b, 0));
-    TRY(put_rows(&t, t.weights, b->dy, b->dx[0]));
+    TRY(matrix_zero(b->dx[0]));
+    TRY(add_rows(&t, ones, b->dy, b->dx[0]));
 out:
-    route_fini(&t);
+    memory_free(ones);
+    routed_rows_fini(&t);
     return status;
 }
 
@@ -147,76 +169,60 @@ const operator_code operator_take_rows = {run_take_rows, back_take_rows};
 
 static grail_status run_put_rows(const node_run *r)
 {
-    route t = {0};
-    grail_status status = route_open(r, &t);
-    if (status == GRAIL_OK) {
-        status = put_rows(&t, t.weights, r->x[0], r->y);
+    grail_status status = GRAIL_OK;
+    const matrix sum = r->x[2];
+    routed_rows t = {0};
+    double *share = NULL;
+    TRY(find_rows(r, &t));
+    TRY(memory_new(&share, (size_t)r->y.rows, sizeof share[0]));
+    for (int64_t i = 0; i < t.count; i++) {
+        share[t.rows[i]] = t.shares[i];
     }
-    route_fini(&t);
+    if (r->y.allocation != sum.allocation) {
+        TRY(matrix_copy(sum, r->y));
+    }
+    TRY(add_rows(&t, share, r->x[0], r->y));
+out:
+    memory_free(share);
+    routed_rows_fini(&t);
     return status;
 }
 
-/* gradient[row, o] = dot w (delta_eo - share_o), where w = share_e is the weight of output e and
- * dot[i] the product of the i-th routed row with its gradient. */
-static void write_score_gradient(const route *t, const route_attributes *a, int64_t outputs,
-                                 const double *dots, const double *scores, double *shares,
-                                 double *gradient)
-{
-    for (int64_t i = 0; i < t->count; i++) {
-        const int64_t first = t->rows[i] * outputs;
-        const double scale = dots[i] * t->weights[t->rows[i]];
-        find_shares(a, outputs, scores + first, shares);
-        for (int64_t o = 0; o < outputs; o++) {
-            gradient[first + o] = scale * ((o == a->output ? 1.0 : 0.0) - shares[o]);
-        }
-    }
-}
-
-/* dx[1] <- the gradient of the scores, with dy of the routed rows. */
-static grail_status make_score_gradient(node_back *b, const route *t, matrix routed)
+/* dx[1] <- in the column of the node's output the products of each row with its gradient. */
+static grail_status make_share_gradient(node_back *b, const routed_rows *t, matrix routed)
 {
     grail_status status = GRAIL_OK;
-    const matrix scores = b->run.x[1];
     matrix dots = {0};
-    double *shares = NULL;
-    host_view dot = {0};
-    host_view score = {0};
-    host_view gradient = {0};
+    double *found = NULL;
+    host_view v = {0};
     TRY(back_new(b, 1));
     TRY(matrix_zero(b->dx[1]));
-    TRY(memory_new(&shares, (size_t)scores.columns, sizeof shares[0]));
-    TRY(matrix_new_zero(scores.owner, GRAIL_DTYPE_F64, 1, t->count, &dots));
+    TRY(memory_new(&found, (size_t)t->count, sizeof found[0]));
+    TRY(matrix_new(routed.owner, GRAIL_DTYPE_F64, 1, t->count, &dots));
     TRY(matrix_row_dots(routed, b->run.x[0], dots));
-    TRY(host_view_open(dots, GRAIL_DTYPE_F64, HOST_READS, &dot));
-    TRY(host_view_open(scores, GRAIL_DTYPE_F64, HOST_READS, &score));
-    TRY(host_view_open(b->dx[1], GRAIL_DTYPE_F64, HOST_UPDATES, &gradient));
-    write_score_gradient(t, &b->run.node->route, scores.columns, dot.values, score.values, shares,
-                         gradient.values);
-    TRY(host_view_close(&gradient));
+    TRY(matrix_download(dots, found));
+    TRY(host_view_open(matrix_columns(b->dx[1], b->run.node->share, 1), GRAIL_DTYPE_F64,
+                       HOST_UPDATES, &v));
+    for (int64_t i = 0; i < t->count; i++) {
+        ((double *)v.values)[t->rows[i]] = found[i];
+    }
+    TRY(host_view_close(&v));
 out:
-    host_view_drop(&dot);
-    host_view_drop(&score);
-    host_view_drop(&gradient);
-    memory_free(shares);
+    host_view_drop(&v);
+    memory_free(found);
     matrix_free(&dots);
     return status;
 }
 
-/* rows <- weight row */
-static grail_status weigh_rows(const route *t, matrix rows)
+/* rows[i, :] *= share of row i */
+static grail_status weigh_rows(const routed_rows *t, matrix rows)
 {
-    grail_status status = GRAIL_OK;
     matrix factors = {0};
-    host_view v = {0};
-    TRY(matrix_new(rows.owner, GRAIL_DTYPE_F64, 1, t->count, &factors));
-    TRY(host_view_open(factors, GRAIL_DTYPE_F64, HOST_WRITES, &v));
-    for (int64_t i = 0; i < t->count; i++) {
-        ((double *)v.values)[i] = t->weights[t->rows[i]];
+    grail_status status =
+        matrix_import(rows.owner, GRAIL_DTYPE_F64, 1, t->count, t->count, t->shares, &factors);
+    if (status == GRAIL_OK) {
+        status = matrix_scale_rows(factors, rows, rows);
     }
-    TRY(host_view_close(&v));
-    TRY(matrix_scale_rows(factors, rows, rows));
-out:
-    host_view_drop(&v);
     matrix_free(&factors);
     return status;
 }
@@ -224,22 +230,25 @@ out:
 static grail_status back_put_rows(node_back *b)
 {
     grail_status status = GRAIL_OK;
-    route t = {0};
+    routed_rows t = {0};
     matrix routed = {0};
-    TRY(route_open(&b->run, &t));
+    TRY(find_rows(&b->run, &t));
     TRY(matrix_pool_take(b->run.pool, t.count, b->dy.columns, &routed));
     TRY(matrix_gather(t.rows, NULL, b->dy, routed));
     if (b->reaches[1]) {
-        TRY(make_score_gradient(b, &t, routed));
+        TRY(make_share_gradient(b, &t, routed));
     }
     if (b->reaches[0]) {
         TRY(weigh_rows(&t, routed));
         b->dx[0] = routed;
         routed = no_matrix;
     }
+    if (b->reaches[2]) {
+        back_pass(b, 2);
+    }
 out:
     matrix_pool_give(b->run.pool, &routed);
-    route_fini(&t);
+    routed_rows_fini(&t);
     return status;
 }
 

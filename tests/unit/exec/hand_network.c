@@ -127,6 +127,28 @@ int hand_plain(hand_network *n, node_kind kind, int left, int right)
     return add(n, &p);
 }
 
+int hand_route(hand_network *n, int64_t chosen, bool over_all, int scores)
+{
+    node r = node_of(NODE_ROUTE, 0, scores, GRAPH_NONE);
+    r.route = (route_attributes){.chosen = chosen, .over_all = over_all};
+    return add(n, &r);
+}
+
+int hand_take_rows(hand_network *n, int64_t output, int shares, int x)
+{
+    node t = node_of(NODE_TAKE_ROWS, 0, x, shares);
+    t.share = output;
+    return add(n, &t);
+}
+
+int hand_put_rows(hand_network *n, int64_t output, int shares, int rows, int sum)
+{
+    node p = node_of(NODE_PUT_ROWS, 0, rows, shares);
+    p.inputs[p.input_count++] = sum;
+    p.share = output;
+    return add(n, &p);
+}
+
 int hand_activation(hand_network *n, activation_kind kind, int x)
 {
     node a = node_of(NODE_ACTIVATION, 0, x, GRAPH_NONE);

@@ -30,6 +30,11 @@ int hand_norm(hand_network *n, node_kind kind, const char *name, int64_t channel
 int hand_linear(hand_network *n, const char *name, int64_t in, int64_t out, int x);
 int hand_plain(hand_network *n, node_kind kind, int left, int right);
 int hand_activation(hand_network *n, activation_kind kind, int x);
+/** The shares of a router that chooses so many outputs per row, rows that one output takes by them,
+ * and `rows` added in their places to `sum`. */
+int hand_route(hand_network *n, int64_t chosen, bool over_all, int scores);
+int hand_take_rows(hand_network *n, int64_t output, int shares, int x);
+int hand_put_rows(hand_network *n, int64_t output, int shares, int rows, int sum);
 /** A parameter of one row or more that is added to, or put before, the positions. */
 int hand_token(hand_network *n, node_kind kind, const char *name, int64_t positions, int64_t width,
                int x);

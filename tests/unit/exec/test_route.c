@@ -20,31 +20,23 @@ static const extent image = {4, 3};
 typedef struct layer {
     hand_network n;
     bool pinned[64];
-    int x, scores;                  /* values */
+    int x, scores, shares;          /* values */
     int taken[EXPERTS], h[EXPERTS]; /* rows of an expert, and its hidden rows */
     float *pixels;
 } layer;
 
-static int route_node(layer *l, node_kind kind, int expert, bool over_all, int rows)
-{
-    node r = node_of(kind, 0, rows, l->scores);
-    int value = -1;
-    r.route = (route_attributes){.output = expert, .chosen = CHOSEN, .over_all = over_all};
-    assert_ok(graph_add_node(l->n.g, &r, &value));
-    return value;
-}
-
-static int expert_nodes(layer *l, int e, bool over_all)
+/* The residual stream with an expert's part. */
+static int expert_nodes(layer *l, int e, int sum)
 {
     char up[16];
     char down[16];
     snprintf(up, sizeof up, "up%d", e);
     snprintf(down, sizeof down, "down%d", e);
-    l->taken[e] = route_node(l, NODE_TAKE_ROWS, e, over_all, l->x);
+    l->taken[e] = hand_take_rows(&l->n, e, l->shares, l->x);
     l->h[e] =
         hand_activation(&l->n, ACTIVATION_RELU, hand_linear(&l->n, up, WIDTH, INNER, l->taken[e]));
-    return route_node(l, NODE_PUT_ROWS, e, over_all,
-                      hand_linear(&l->n, down, INNER, WIDTH, l->h[e]));
+    const int rows = hand_linear(&l->n, down, INNER, WIDTH, l->h[e]);
+    return hand_put_rows(&l->n, e, l->shares, rows, sum);
 }
 
 /* The router's biases; the last expert's is below what the others' scores can be. */
@@ -61,9 +53,10 @@ static void open_layer(layer *l, backend *b, bool over_all)
     hand_begin(&l->n);
     l->x = hand_conv(&l->n, "in", 3, WIDTH, point, true, l->n.g->input);
     l->scores = hand_linear(&l->n, "router", WIDTH, EXPERTS, l->x);
+    l->shares = hand_route(&l->n, CHOSEN, over_all, l->scores);
     int sum = l->x;
     for (int e = 0; e < EXPERTS; e++) {
-        sum = hand_plain(&l->n, NODE_ADD, sum, expert_nodes(l, e, over_all));
+        sum = expert_nodes(l, e, sum);
     }
     hand_end(&l->n, b, sum);
     set_biases(l, 0.5F);
@@ -277,15 +270,9 @@ static void scores_that_are_no_numbers_are_refused(void **state)
     hand_network n;
     float *pixels = hand_pixels(1, image, 6);
     hand_begin(&n);
-    node take = node_of(NODE_TAKE_ROWS, 0, n.g->input, n.g->input);
-    int taken = -1;
-    take.route.chosen = 1;
-    assert_ok(graph_add_node(n.g, &take, &taken));
-    node put = node_of(NODE_PUT_ROWS, 0, taken, n.g->input);
-    int output = -1;
-    put.route.chosen = 1;
-    assert_ok(graph_add_node(n.g, &put, &output));
-    hand_end(&n, on_cpu, output);
+    const int shares = hand_route(&n, 1, false, n.g->input);
+    const int taken = hand_take_rows(&n, 0, shares, n.g->input);
+    hand_end(&n, on_cpu, hand_put_rows(&n, 0, shares, taken, n.g->input));
     memory_free(hand_run(&n, 1, image, pixels));
     pixels[7 * 3 + 2] = NAN;
     assert_ok(execution_begin(n.e, (batch_shape){1, image}, (batch_input){.pixels = pixels}));

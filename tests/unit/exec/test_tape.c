@@ -293,19 +293,9 @@ static void repeated_operands_have_the_gradients_of_finite_differences(void **st
     hand_fini(&n);
 }
 
-static int route_node(hand_network *n, node_kind kind, int output, int rows, int scores)
-{
-    node r = node_of(kind, 0, rows, scores);
-    int made = 0;
-    r.route = (route_attributes){.output = output, .chosen = 2, .over_all = output > 1};
-    assert_ok(graph_add_node(n->g, &r, &made));
-    return made;
-}
-
 /* A layer of experts, of which the last one has no rows. */
-static void routed_rows_have_the_gradients_of_finite_differences(void **state)
+static void assert_gradients_of_routes(bool over_all)
 {
-    (void)state;
     enum { EXPERTS = 4 };
     static const float biases[EXPERTS] = {0.3F, 0.0F, 0.1F, -1e4F};
     const extent image = {4, 3};
@@ -316,14 +306,15 @@ static void routed_rows_have_the_gradients_of_finite_differences(void **state)
     hand_begin(&n);
     const int x = hand_conv(&n, "in", 3, 6, point, true, n.g->input);
     const int scores = hand_linear(&n, "router", 6, EXPERTS, x);
+    const int shares = hand_route(&n, 2, over_all, scores);
     int sum = x;
     for (int e = 0; e < EXPERTS; e++) {
-        int h = route_node(&n, NODE_TAKE_ROWS, e, x, scores);
+        int h = hand_take_rows(&n, e, shares, x);
         snprintf(name, sizeof name, "up%d", e);
         h = hand_activation(&n, ACTIVATION_SILU, hand_linear(&n, name, 6, 5, h));
         snprintf(name, sizeof name, "down%d", e);
         h = hand_linear(&n, name, 5, 6, h);
-        sum = hand_plain(&n, NODE_ADD, sum, route_node(&n, NODE_PUT_ROWS, e, h, scores));
+        sum = hand_put_rows(&n, e, shares, h, sum);
     }
     hand_end(&n, backend_reference(), sum);
     hand_set(&n, "router.bias", biases);
@@ -331,6 +322,13 @@ static void routed_rows_have_the_gradients_of_finite_differences(void **state)
     assert_gradients(&p, "routed rows");
     memory_free(pixels);
     hand_fini(&n);
+}
+
+static void routed_rows_have_the_gradients_of_finite_differences(void **state)
+{
+    (void)state;
+    assert_gradients_of_routes(false);
+    assert_gradients_of_routes(true);
 }
 
 static void towers_have_the_gradients_of_finite_differences(void **state)

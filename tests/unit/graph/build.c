@@ -49,10 +49,25 @@ int add_plain(graph *g, int block, node_kind kind, int left, int right)
     return add_node(g, &n);
 }
 
-int add_route(graph *g, int block, node_kind kind, int64_t output, int rows, int scores)
+int add_route(graph *g, int block, int64_t chosen, int scores)
 {
-    node n = node_of(kind, block, rows, scores);
-    n.route = (route_attributes){.output = output, .chosen = 2};
+    node n = node_of(NODE_ROUTE, block, scores, GRAPH_NONE);
+    n.route.chosen = chosen;
+    return add_node(g, &n);
+}
+
+int add_take_rows(graph *g, int block, int64_t output, int shares, int x)
+{
+    node n = node_of(NODE_TAKE_ROWS, block, x, shares);
+    n.share = output;
+    return add_node(g, &n);
+}
+
+int add_put_rows(graph *g, int block, int64_t output, int shares, int rows, int sum)
+{
+    node n = node_of(NODE_PUT_ROWS, block, rows, shares);
+    n.inputs[n.input_count++] = sum;
+    n.share = output;
     return add_node(g, &n);
 }
 

@@ -13,8 +13,11 @@ int add_norm(graph *g, int block, const char *name, int64_t width, int64_t group
 int add_embedding(graph *g, const char *name, int64_t vocabulary, int64_t width);
 /** Activation or rotary positions of one value; Add or Multiply of two. */
 int add_plain(graph *g, int block, node_kind kind, int left, int right);
-/** Takes rows of `rows`, or puts them back, by one output of the scores, of two chosen per row. */
-int add_route(graph *g, int block, node_kind kind, int64_t output, int rows, int scores);
+/** The shares of a router that chooses so many outputs per row, rows that one output takes by them,
+ * and `rows` added in their places to `sum`. */
+int add_route(graph *g, int block, int64_t chosen, int scores);
+int add_take_rows(graph *g, int block, int64_t output, int shares, int x);
+int add_put_rows(graph *g, int block, int64_t output, int shares, int rows, int sum);
 int add_attention(graph *g, int block, int64_t head_dim, int q, int k, int v);
 
 /** y = conv(x) with W "<name>.weight" [out, in, kernel, kernel], padded to keep the positions. */

@@ -1,6 +1,8 @@
 /* Graphs: parameters by name, values and their life, blocks, and shapes that do not fit. */
 #include "build.h"
 
+#include "graph/operators.h"
+
 #include <stdio.h>
 
 static graph *new_graph(void)
@@ -209,16 +211,16 @@ static void a_node_reads_as_many_values_as_its_kind(void **state)
 
 /* A residual stream with one expert of four; what it puts back may be by other scores, another
  * expert, or not put back at all. */
-static graph *routed_graph(int64_t output, bool own_scores, bool puts)
+static graph *routed_graph(int64_t output, bool own_shares, bool puts)
 {
     graph *g = new_graph();
     const int h = add_embedding(g, "e", 10, 4);
-    const int scores = add_linear(g, 0, "router", 4, 4, false, h);
-    const int other = add_linear(g, 0, "other", 4, 4, false, h);
-    const int rows = add_route(g, 0, NODE_TAKE_ROWS, 1, h, scores);
+    const int shares = add_route(g, 0, 2, add_linear(g, 0, "router", 4, 4, false, h));
+    const int other = add_route(g, 0, 2, add_linear(g, 0, "other", 4, 4, false, h));
+    const int rows = add_take_rows(g, 0, 1, shares, h);
     int x = add_linear(g, 0, "up", 4, 4, false, rows);
     if (puts) {
-        x = add_route(g, 0, NODE_PUT_ROWS, output, x, own_scores ? scores : other);
+        x = add_put_rows(g, 0, output, own_shares ? shares : other, x, h);
     }
     add_plain(g, 0, NODE_ADD, h, x);
     return g;
@@ -229,9 +231,12 @@ static void routed_rows_go_alone_until_they_are_put_back(void **state)
     (void)state;
     graph *g = routed_graph(1, true, true);
     assert_ok(graph_finish(g, last_value(g)));
-    assert_int_equal(g->routes[4], 4); /* what is taken, and what is made of it */
-    assert_int_equal(g->routes[5], 4);
-    assert_int_equal(g->routes[6], GRAPH_NONE);
+    assert_int_equal(g->routes[6], 6); /* what is taken, and what is made of it */
+    assert_int_equal(g->routes[7], 6);
+    assert_int_equal(g->routes[8], GRAPH_NONE);
+    const node *up = &g->nodes[g->value_source[7]];
+    const extent four = {4, 1};
+    assert_int_equal(node_products(g, up, four), 2 * 4 * 4); /* the half of the rows, on average */
     assert_int_equal(g->routes[1], GRAPH_NONE);
     graph_free(g);
     graph *const wrong[] = {routed_graph(2, true, true), routed_graph(1, false, true),
@@ -243,15 +248,23 @@ static void routed_rows_go_alone_until_they_are_put_back(void **state)
         graph_free(wrong[i]);
     }
     g = routed_graph(1, true, true);
-    add_plain(g, 0, NODE_MEAN, 5, GRAPH_NONE);
+    add_plain(g, 0, NODE_MEAN, 7, GRAPH_NONE);
     assert_fails(graph_finish(g, last_value(g)), GRAIL_ERROR_INTERNAL,
                  "(kind mean) cannot read the rows that it is given");
     graph_free(g);
     g = new_graph();
     const int h = add_embedding(g, "e", 10, 4);
-    add_route(g, 2, NODE_TAKE_ROWS, 4, h, h);
-    assert_misfit(g, "block 2: a route of output 4, with 2 chosen in each row, does not fit a "
-                     "router of 4 outputs");
+    add_take_rows(g, 2, 4, add_route(g, 2, 4, h), h);
+    assert_misfit(g, "block 2: rows of output 4 do not fit a router of 4 outputs");
+    g = new_graph();
+    add_route(g, 2, 5, add_embedding(g, "e", 10, 4));
+    assert_misfit(g, "block 2: a choice of 5 in each row does not fit a router of 4 outputs");
+    g = new_graph();
+    const int x = add_embedding(g, "e", 10, 4);
+    const int shares = add_route(g, 0, 2, x);
+    const int wide = add_linear(g, 0, "up", 4, 6, false, add_take_rows(g, 0, 1, shares, x));
+    add_put_rows(g, 0, 1, shares, wide, x);
+    assert_misfit(g, "block 0: an elementwise node expects 4 features, but its input has 6");
 }
 
 static graph *attention_graph(int64_t head_dim, int64_t q_width, int64_t k_width, int64_t v_width)

@@ -99,11 +99,12 @@ static void the_width_of_an_expert_is_a_site(void **state)
     int n = 0;
     graph *g = begin_graph(&h, &n);
     const int scores = add_linear(g, 0, "router", WIDTH, 3, false, n);
-    const int rows = add_route(g, 0, NODE_TAKE_ROWS, 1, n, scores);
+    const int shares = add_route(g, 0, 2, scores);
+    const int rows = add_take_rows(g, 0, 1, shares, n);
     const int up = add_linear(g, 0, "up", WIDTH, INNER, false, rows);
     const int a = add_plain(g, 0, NODE_ACTIVATION, up, GRAPH_NONE);
     const int down = add_linear(g, 0, "down", INNER, WIDTH, false, a);
-    end_graph(g, h, add_route(g, 0, NODE_PUT_ROWS, 1, down, scores));
+    end_graph(g, h, add_put_rows(g, 0, 1, shares, down, h));
     site_list sites = derive(g, GQA_KV_GROUPS);
     assert_int_equal(sites.count, 1);
     assert_string_equal(sites.sites[0].name, "down");
