@@ -476,6 +476,7 @@ static int compress(void)
     end_line();
     if (status == GRAIL_OK) {
         cut_summary_warn_tied(c);
+        cut_summary_warn_unreached(c);
     }
     if (status == GRAIL_ERROR_CANCELLED) {
         code = print_interrupted();

@@ -176,6 +176,26 @@ void cut_summary_warn_tied(const grail_compression *c)
     }
 }
 
+void cut_summary_warn_unreached(const grail_compression *c)
+{
+    const char *first = NULL;
+    int cut = 0;
+    int missed = 0;
+    for (int i = 0; i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        const bool is_missed = strcmp(s.fit.fallback, "not reached") == 0;
+        first = is_missed && missed == 0 ? s.name : first;
+        cut += s.kept < s.units ? 1 : 0;
+        missed += is_missed ? 1 : 0;
+    }
+    if (missed > 0) {
+        print_error("grail: warning: no calibration token reached %d of %d narrowed sites, such as "
+                    "%s: they were cut by their weights alone, without a fit; calibrate on more or "
+                    "other text\n",
+                    missed, cut, first);
+    }
+}
+
 /* -- text -------------------------------------------------------------------------------------- */
 
 /* Sites of equal widths share a line, so that a uniform cut takes one line per kind. */

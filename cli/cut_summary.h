@@ -14,6 +14,9 @@ void cut_summary_warn(const grail_compression *c, run_options *r, bool named);
 /** Warns of sites whose units all scored equal, which is known after the run. */
 void cut_summary_warn_tied(const grail_compression *c);
 
+/** Warns of experts that no calibration token reached. */
+void cut_summary_warn_unreached(const grail_compression *c);
+
 /** Prints the widths, the cut by kind, and after a run the errors by kind. */
 void cut_summary_print(const grail_compression *c, run_options *r);
 /** Prints who loads the result, and what would load where the widths are the reason. */

@@ -42,7 +42,8 @@ typedef struct grail_fit {
     double alpha, lambda, condition;
     double fit_before, fit_after, held_before, held_after;
     double dense_share;   /* of the dense network's output in the target: 0 local, 1 dense */
-    const char *fallback; /* "none", "lambda raised", "eigenvalues", "bias only", "kept plain" */
+    const char *fallback; /* "none", "lambda raised", "eigenvalues", "bias only", "kept plain", or
+                             "not reached" by any calibration token: then there is no fit */
     int bias;             /* 1: a bias was fitted */
 } grail_fit;
 

@@ -264,33 +264,34 @@ bool node_has_kernels(const graph *g, const node *n)
            g->parameters[n->weight].rank > 1;
 }
 
-/* How many of so many positions have rows of the node, on average of a router's outputs. */
-static int64_t routed_share(const graph *g, const node *n, int64_t positions)
+/* The router of the rows that a node reads, NULL where they are all, and in *outputs how many
+ * outputs it chooses from. */
+static const node *router_of(const graph *g, const node *n, int64_t *outputs)
 {
     const int route = g->routes[n->inputs[0]];
     const int shares =
         route == GRAPH_NONE ? GRAPH_NONE : g->nodes[g->value_source[route]].inputs[1];
     const int maker = shares == GRAPH_NONE ? GRAPH_NONE : g->value_source[shares];
     if (maker == GRAPH_NONE || g->nodes[maker].kind != NODE_ROUTE) {
-        return positions;
+        return NULL;
     }
     const int scores = g->value_source[g->nodes[maker].inputs[0]];
     if (scores == GRAPH_NONE || !node_is_map(&g->nodes[scores])) {
-        return positions;
+        return NULL;
     }
-    const int64_t outputs = g->parameters[g->nodes[scores].weight].shape[0];
-    return (positions * g->nodes[maker].route.chosen + outputs - 1) / outputs;
+    *outputs = g->parameters[g->nodes[scores].weight].shape[0];
+    return &g->nodes[maker];
 }
 
 int64_t node_products(const graph *g, const node *n, extent output)
 {
-    int64_t products = node_is_map(n) || node_has_kernels(g, n)
-                           ? routed_share(g, n, output.height * output.width)
-                           : 0;
+    int64_t outputs = 1;
+    int64_t products = node_is_map(n) || node_has_kernels(g, n) ? output.height * output.width : 0;
     for (int d = 0; products > 0 && d < g->parameters[n->weight].rank; d++) {
         products *= g->parameters[n->weight].shape[d];
     }
-    return products;
+    const node *router = products > 0 ? router_of(g, n, &outputs) : NULL;
+    return router == NULL ? products : products / outputs * router->route.chosen;
 }
 
 int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_MAX_INPUTS])

@@ -86,6 +86,12 @@ static double dense_share(const observation *o)
     return o->target == OBSERVES_DENSE_OUTPUT || o->target == OBSERVES_DENSE_PRODUCT ? 1.0 : 0.0;
 }
 
+/* Whether no row of the calibration samples came here, as can happen to an expert. */
+static bool has_no_rows(const observation *o)
+{
+    return o->fit->count + o->held->count == 0;
+}
+
 static grail_status fit_consumer(calibration_network *network, observation *o, const float *prior)
 {
     grail_status status = GRAIL_OK;
@@ -135,7 +141,10 @@ grail_status compensate_consumer(calibration_network *network, observation *o)
     TRY(consumer_merge(network, network->results[o->site].reducer, o->site, o->consumer, o->weight,
                        &prior));
     release_dense_before(network, o->node);
-    if (network->request->plan.compensation.enabled) {
+    if (has_no_rows(o)) {
+        network->results[o->site].report.fit.fallback = site_fallback_name(SITE_NOT_REACHED);
+        TRY(consumer_set(network, o->site, o->consumer, prior, NULL));
+    } else if (network->request->plan.compensation.enabled) {
         TRY(fit_consumer(network, o, prior));
     } else {
         TRY(consumer_set(network, o->site, o->consumer, prior, NULL));
@@ -153,6 +162,9 @@ grail_status compensate_map(calibration_network *network, observation *o)
     fitted_map fitted = {0};
     const graph *g = network->request->graph;
     const double begun = clock_seconds();
+    if (has_no_rows(o)) {
+        return GRAIL_OK;
+    }
     TRY(settle_sums(network, o));
     TRY(fit_solve(network, o, NULL, o->weight, &fitted));
     if (fitted.result.fallback != RIDGE_FALLBACK_PLAIN) {

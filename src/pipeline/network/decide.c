@@ -69,6 +69,16 @@ static const float *gradients_of_consumer(const calibration_network *network, in
     return regional_gradients_of(network, network->request->graph->nodes[reader].weight);
 }
 
+/* Whether no row of the calibration samples reached what the selector looks at. */
+static bool has_no_rows(const site_view *view)
+{
+    double weight = 0.0;
+    for (int i = 0; i < view->input_count; i++) {
+        weight += view->inputs[i].weight;
+    }
+    return view->input_count > 0 && weight == 0.0;
+}
+
 grail_status decide_site(calibration_network *network, int index, const site_view *known,
                          grail_reducer **out)
 {
@@ -91,7 +101,8 @@ grail_status decide_site(calibration_network *network, int index, const site_vie
         return grail_reducer_from_selection(planned->units, planned->kept, planned->kept_units,
                                             out);
     }
-    return selector_decide(planned->selector, &view, out);
+    const bool blind = has_no_rows(&view) && !planned->selector->folds;
+    return selector_decide(blind ? &selector_magnitude_l2 : planned->selector, &view, out);
 }
 
 void site_take_decision(calibration_network *network, int index, grail_reducer *reducer)

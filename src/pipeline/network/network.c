@@ -1,5 +1,6 @@
 #include "pipeline/network/network.h"
 
+#include "graph/operators.h"
 #include "pipeline/network/keeping.h"
 
 static grail_status create_run(const compression_request *request, const grail_model *model,
@@ -28,6 +29,20 @@ static bool wants_dense_stream(const compression_request *request)
             ((aims_at_it || request->judges) && request->plan.loop == LOOP_CLOSED));
 }
 
+/* Shares that route rows stay until the dense network has followed. */
+static grail_status keep_shares(calibration_network *n)
+{
+    const graph *g = n->request->graph;
+    CHECK(memory_new(&n->shares, (size_t)g->value_count, sizeof n->shares[0]));
+    for (int i = 0; i < g->node_count; i++) {
+        if (operator_of(&g->nodes[i])->rows == ROWS_TAKEN) {
+            n->shares[g->nodes[i].inputs[1]] = true;
+        }
+    }
+    n->current.execution->pinned = n->shares;
+    return GRAIL_OK;
+}
+
 grail_status network_create(const compression_request *request, int64_t memory,
                             calibration_network **out)
 {
@@ -46,6 +61,7 @@ grail_status network_create(const compression_request *request, int64_t memory,
     CHECK(create_run(request, request->model, teacher == NULL ? n->dense.parameters : NULL, n->pool,
                      &n->current));
     n->has_dense_stream = wants_dense_stream(request);
+    CHECK(keep_shares(n));
     CHECK(site_results_create(request, &n->results));
     CHECK(memory_new(&n->chosen, (size_t)request->plan.count, sizeof(n->chosen[0])));
     return refits_init(request, &n->refits);
@@ -74,6 +90,7 @@ void network_free(calibration_network *network)
     }
     memory_free(network->chosen);
     free_run(&network->current);
+    memory_free(network->shares);
     free_run(&network->dense);
     matrix_pool_free(network->pool);
     memory_free(network);

@@ -40,6 +40,8 @@ typedef struct calibration_network {
     network_run dense;
     network_run current; /* as narrowed so far; its store has the dense one as parent */
     matrix_pool *pool;   /* shared by both executions */
+    bool *shares; /* [values] which the dense network takes over from the current one, where they
+                     must outlive their readers; owned */
     bool has_dense_stream;
     bool keep_activations;  /* whether the stream of `current` advances with every pass, not only at
                                the borders of blocks; a continued run uses the value of the

@@ -19,32 +19,6 @@ static bool mixes_rows(const observation *o)
     return o->mixes && o->folds;
 }
 
-/* Adds rows and computes their target, in pieces: the target has taps times as many columns as the
- * consumer has outputs. */
-static grail_status add_rows_with_target(observation *o, const execution *e, grail_statistics *into,
-                                         matrix in, matrix source)
-{
-    grail_status status = GRAIL_OK;
-    matrix room = {0};
-    const matrix z = observed_columns(o, into, in);
-    int64_t step = PIECE_ELEMENTS / into->outputs;
-    step = step < 1 ? 1 : step;
-    step = step > in.rows ? in.rows : step;
-    TRY(matrix_pool_take(e->pool, step, into->outputs, &room));
-    for (int64_t begin = 0; begin < in.rows; begin += step) {
-        const int64_t rows = begin + step < in.rows ? step : in.rows - begin;
-        const matrix y = matrix_rows(room, 0, rows);
-        TRY(matrix_linear(matrix_rows(source, begin, rows), o->target_weight, no_matrix, y));
-        if (mixes_rows(o)) {
-            TRY(mix_target_rows(o, e->pool, NULL, matrix_rows(in, begin, rows), y));
-        }
-        TRY(statistics_accumulate(into, matrix_rows(z, begin, rows), y));
-    }
-out:
-    matrix_pool_give(e->pool, &room);
-    return status;
-}
-
 /* Adds weighted rows, in a copy of the columns; y is overwritten. */
 static grail_status add_weighted_rows(const execution *e, grail_statistics *into,
                                       const double *root, matrix in, matrix y)
@@ -59,21 +33,54 @@ out:
     return status;
 }
 
+static grail_status accumulate(const execution *e, grail_statistics *into, const double *root,
+                               matrix z, matrix y)
+{
+    return root == NULL ? statistics_accumulate(into, z, y)
+                        : add_weighted_rows(e, into, root, z, y);
+}
+
+/* Adds rows and computes their target, in pieces: the target has taps times as many columns as the
+ * consumer has outputs. */
+static grail_status add_rows_with_target(observation *o, const execution *e, grail_statistics *into,
+                                         matrix in, matrix source, const double *root)
+{
+    grail_status status = GRAIL_OK;
+    matrix room = {0};
+    const matrix z = observed_columns(o, into, in);
+    int64_t step = PIECE_ELEMENTS / into->outputs;
+    step = step < 1 ? 1 : step;
+    step = step > in.rows ? in.rows : step;
+    TRY(matrix_pool_take(e->pool, step, into->outputs, &room));
+    for (int64_t begin = 0; begin < in.rows; begin += step) {
+        const int64_t rows = begin + step < in.rows ? step : in.rows - begin;
+        const matrix y = matrix_rows(room, 0, rows);
+        TRY(matrix_linear(matrix_rows(source, begin, rows), o->target_weight, no_matrix, y));
+        const double *own = root == NULL ? NULL : root + begin;
+        if (mixes_rows(o)) {
+            TRY(mix_target_rows(o, e->pool, own, matrix_rows(in, begin, rows), y));
+        }
+        TRY(accumulate(e, into, own, matrix_rows(z, begin, rows), y));
+    }
+out:
+    matrix_pool_give(e->pool, &room);
+    return status;
+}
+
 /* Adds rows to the statistics: the reduced columns of `in`, and the target. The target is y[rows,
  * outputs], or if that is missing computed from the columns of `source`. root[rows], unless NULL,
- * are the roots of the weights of rows with a given target. */
+ * are the roots of the weights of rows. */
 static grail_status add_rows(observation *o, const execution *e, grail_statistics *into, matrix in,
                              matrix y, matrix source, const double *root)
 {
     if (into->outputs > 0 && !matrix_exists(y)) {
-        return add_rows_with_target(o, e, into, in, source);
+        return add_rows_with_target(o, e, into, in, source, root);
     }
     const matrix z = observed_columns(o, into, in);
     if (mixes_rows(o) && matrix_exists(y)) {
         CHECK(mix_target_rows(o, e->pool, root, in, y));
     }
-    return root == NULL ? statistics_accumulate(into, z, y)
-                        : add_weighted_rows(e, into, root, z, y);
+    return accumulate(e, into, root, z, y);
 }
 
 static conv_shape shape_of_conv(const observation *o, const execution *e)
@@ -135,12 +142,12 @@ grail_status observation_add(calibration_network *network, int64_t batch, void *
     double *root = NULL;
     if (o->target == OBSERVES_DENSE_OUTPUT) {
         TRY(dense_target(network, o->node, o->goal.value, &y));
-        TRY(row_weight_roots(network, o, &root));
     }
+    TRY(row_weight_roots(network, o, &root));
     if (o->of_patches) {
         TRY(add_patches(o, e, into, in, y, root));
     } else if (o->target == OBSERVES_DENSE_PRODUCT) {
-        TRY(add_rows(o, e, into, in, y, execution_value(network->dense.execution, value), NULL));
+        TRY(add_rows(o, e, into, in, y, execution_value(network->dense.execution, value), root));
     } else {
         TRY(add_rows(o, e, into, in, y, in, root));
     }
@@ -152,8 +159,14 @@ out:
 
 grail_status observation_add_input(observation *o, const execution *e, bool held_out)
 {
+    grail_status status = GRAIL_OK;
+    double *root = NULL;
     grail_statistics *into = held_out ? o->held : o->fit;
     const matrix in = execution_value(e, e->graph->nodes[o->node].inputs[0]);
-    return o->of_patches ? add_patches(o, e, into, in, no_matrix, NULL)
-                         : add_rows(o, e, into, in, no_matrix, no_matrix, NULL);
+    TRY(row_factor_roots(e, o->node, &root));
+    TRY(o->of_patches ? add_patches(o, e, into, in, no_matrix, root)
+                      : add_rows(o, e, into, in, no_matrix, no_matrix, root));
+out:
+    memory_free(root);
+    return status;
 }

@@ -4,6 +4,8 @@
 #include "graph/operators.h"
 #include "pipeline/request/dropped.h"
 
+#include <math.h>
+
 static bool is_cut_consumer(const compression_request *request, const node *n)
 {
     return node_is_map(n) && request->cuts[n->weight].columns.site != GRAPH_NONE;
@@ -94,8 +96,9 @@ static bool gained_little(const refit_list *list, int first, int end)
     double before = 0.0;
     double after = 0.0;
     for (int i = first; i < end; i++) {
-        before += list->made[i].fit.held_before;
-        after += list->made[i].fit.held_after;
+        const grail_fit *fit = &list->made[i].fit;
+        before += isnan(fit->held_before) ? 0.0 : fit->held_before;
+        after += isnan(fit->held_after) ? 0.0 : fit->held_after;
     }
     return before - after < least_share * before;
 }

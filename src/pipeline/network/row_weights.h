@@ -4,15 +4,21 @@
  * row. Row t therefore has the weight w_t = 1 / |x_t|^2 with the dense network's sum x_t behind the
  * consumer, within bounds that follow from the median over the first batch, the same for all
  * batches (stats/row_squares.h). Without the upper one every later fit that meets the drift of a
- * massive activation would try to put it back, at the cost of all tokens that attend to it. */
+ * massive activation would try to put it back, at the cost of all tokens that attend to it.
+ *
+ * Where rows are multiplied by a factor before the sum, they count as its square, too. */
 #ifndef GRAIL_PIPELINE_NETWORK_ROW_WEIGHTS_H
 #define GRAIL_PIPELINE_NETWORK_ROW_WEIGHTS_H
 
 #include "pipeline/network/observation.h"
 
-/** The square roots 1 / |x_t| of the current batch's weights, one for each row of a target. The
- * dense network has run through the consumer. *out is owned; NULL where rows are not weighted. */
+/** The square roots of the weights of the current batch, one for each row of the consumer: factors,
+ * and 1 / |x_t| where the observation asks for it. Both networks have run up to the consumer, the
+ * dense one through it where its sums count. *out is owned; NULL where rows count alike. */
 grail_status row_weight_roots(const calibration_network *network, observation *o,
                               double **out) GRAIL_MUST_CHECK;
+
+/** Those of the factors alone, in the current batch of `e`. */
+grail_status row_factor_roots(const execution *e, int consumer, double **out) GRAIL_MUST_CHECK;
 
 #endif

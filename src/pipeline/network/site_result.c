@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const fallback_names[] = {"none", "lambda raised", "eigenvalues", "bias only",
-                                             "kept plain"};
+static const char *const fallback_names[] = {"none",      "lambda raised", "eigenvalues",
+                                             "bias only", "kept plain",    SITE_NOT_REACHED};
 enum { FALLBACK_COUNT = sizeof fallback_names / sizeof fallback_names[0] };
 
 /* The place of a fallback in the order from best to worst; 0 for an unknown name. */

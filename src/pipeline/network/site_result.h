@@ -6,6 +6,10 @@
 #include "reduce/reducer.h"
 #include "solve/ridge.h"
 
+/** The fallback of a site, such as the width of an expert, that no calibration row came to: it is
+ * cut by its weights alone, without a fit. */
+#define SITE_NOT_REACHED "not reached"
+
 typedef struct site_result {
     grail_site_report report;
     grail_reducer *reducer; /* owned; NULL until decided, and for sites that keep everything */

@@ -2,7 +2,7 @@
 
 #include "backend/operations.h"
 #include "graph/operators.h"
-#include "pipeline/request/consumer_tail.h"
+#include "pipeline/network/row_factors.h"
 #include "stats/row_squares.h"
 
 #include <math.h>
@@ -142,11 +142,11 @@ out:
     return status;
 }
 
-/* Y += (dense skip - compressed skip), converted to the input of the norm if one stands between: to
- * first order, where it norms rows. With this target the sum after the Add is that of the dense
- * network. `rows` is the axis of the consumer's outputs. */
+/* Y += (dense skip - compressed skip) in the rows of the factors, converted to the input of the
+ * norm if one stands between: to first order, where it norms rows. With this target the sum after
+ * the Add is that of the dense network. `rows` is the axis of the consumer's outputs. */
 static grail_status add_drift(const calibration_network *network, const cut_axis *rows,
-                              const consumer_tail *tail, matrix y)
+                              const consumer_tail *tail, const row_factors *factors, matrix y)
 {
     grail_status status = GRAIL_OK;
     matrix drift = {0};
@@ -155,6 +155,7 @@ static grail_status add_drift(const calibration_network *network, const cut_axis
     TRY(copy_with_means(network, rows, execution_value(network->dense.execution, tail->skip),
                         &drift));
     TRY(matrix_subtract(drift, compressed, drift));
+    TRY(row_factors_gather(factors, network->pool, &drift));
     const int norm = tail->batch_norm != GRAPH_NONE ? tail->batch_norm : tail->row_norm;
     if (norm != GRAPH_NONE) {
         TRY(memory_new(&scale, (size_t)compressed.columns, sizeof scale[0]));
@@ -169,6 +170,24 @@ static grail_status add_drift(const calibration_network *network, const cut_axis
 out:
     matrix_pool_give(network->pool, &drift);
     memory_free(scale);
+    return status;
+}
+
+/* From the dense output to what makes the sum that of the dense network. */
+static grail_status aim_at_sum(const calibration_network *network, const cut_axis *rows,
+                               const consumer_tail *tail, matrix y)
+{
+    grail_status status = GRAIL_OK;
+    row_factors dense = {0};
+    row_factors current = {0};
+    TRY(row_factors_find(network->dense.execution, tail, &dense));
+    TRY(row_factors_find(network->current.execution, tail, &current));
+    TRY(row_factors_multiply(&dense, y));
+    TRY(add_drift(network, rows, tail, &current, y));
+    TRY(row_factors_divide(&current, y));
+out:
+    row_factors_fini(&dense);
+    row_factors_fini(&current);
     return status;
 }
 
@@ -189,7 +208,7 @@ grail_status dense_target(const calibration_network *network, int consumer, int 
     if (goal != GRAPH_NONE) {
         return missing_to_goal(network, rows, tail.skip, goal, out);
     }
-    const matrix dense = execution_value(network->dense.execution, n->output);
-    CHECK(copy_with_means(network, rows, dense, out));
-    return tail.skip == GRAPH_NONE ? GRAIL_OK : add_drift(network, rows, &tail, *out);
+    CHECK(
+        copy_with_means(network, rows, execution_value(network->dense.execution, n->output), out));
+    return tail.skip == GRAPH_NONE ? GRAIL_OK : aim_at_sum(network, rows, &tail, *out);
 }

@@ -2,11 +2,42 @@
 
 #include "graph/operators.h"
 
+/* Whether a node multiplies `value` by one factor for each row, which is there before the consumer.
+ */
+static bool is_row_factor(const graph *g, const node *n, int value, int consumer)
+{
+    if (operator_of(n)->axis != AXIS_JOINS || !n->repeats_second || n->inputs[0] != value) {
+        return false;
+    }
+    int source = g->value_source[n->inputs[1]];
+    bool one = source != GRAPH_NONE && source < consumer;
+    while (one && operator_of(&g->nodes[source])->axis == AXIS_CARRIES) {
+        source = g->value_source[g->nodes[source].inputs[0]];
+        one = source != GRAPH_NONE;
+    }
+    return one && node_is_linear(&g->nodes[source]) &&
+           g->parameters[g->nodes[source].weight].shape[0] == 1;
+}
+
 consumer_tail consumer_tail_of(const graph *g, int consumer)
 {
-    consumer_tail tail = {.batch_norm = GRAPH_NONE, .row_norm = GRAPH_NONE, .skip = GRAPH_NONE};
+    consumer_tail tail = {.batch_norm = GRAPH_NONE,
+                          .row_norm = GRAPH_NONE,
+                          .put = GRAPH_NONE,
+                          .factor = GRAPH_NONE,
+                          .skip = GRAPH_NONE};
     int value = g->nodes[consumer].output;
     int next = graph_sole_reader(g, value);
+    if (next != GRAPH_NONE && operator_of(&g->nodes[next])->rows == ROWS_PUT) {
+        tail.put = next;
+        tail.skip = g->nodes[next].inputs[2];
+        return tail;
+    }
+    if (next != GRAPH_NONE && is_row_factor(g, &g->nodes[next], value, consumer)) {
+        tail.factor = g->nodes[next].inputs[1];
+        value = g->nodes[next].output;
+        next = graph_sole_reader(g, value);
+    }
     if (next != GRAPH_NONE && node_has_moments(&g->nodes[next])) {
         tail.batch_norm = next;
     } else if (next != GRAPH_NONE && operator_of(&g->nodes[next])->keeps_zeros) {
