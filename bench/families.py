@@ -35,6 +35,10 @@ FAMILIES = {
     "phi3": {},
     "gpt2": {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": CONTEXT, "n_inner": 256},
     "gpt_neox": {},
+    "qwen3_moe": {"head_dim": 16, "moe_intermediate_size": 64, "num_experts": 8,
+                  "num_experts_per_tok": 2, "norm_topk_prob": True, "output_router_logits": True},
+    "qwen2_moe": {"moe_intermediate_size": 64, "shared_expert_intermediate_size": 96,
+                  "num_experts": 6, "num_experts_per_tok": 2, "output_router_logits": True},
 }
 
 

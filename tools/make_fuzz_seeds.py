@@ -149,6 +149,14 @@ def config_seeds():
     yield "qwen2", config_text("qwen2", use_sliding_window=True, sliding_window=4,
                                max_window_layers=1)
     yield "qwen3", config_text("qwen3", head_dim=8, layer_types=["full_attention"] * 2)
+    few = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8}
+    yield "qwen2-moe", config_text("qwen2_moe", shared_expert_intermediate_size=12,
+                                   mlp_only_layers=[1], decoder_sparse_step=1, **few)
+    yield "qwen3-moe-per-layer", config_text("qwen3_moe", norm_topk_prob=True, per_layer_config={
+        "0": {"moe_intermediate_size": [8, 4, 2, 1]}}, **few)
+    yield "granitemoe", config_text("granitemoe", num_local_experts=3)
+    yield "bad-experts", config_text("mixtral", num_local_experts=1 << 40)
+    yield "bad-choice", config_text("olmoe", num_experts=2, num_experts_per_tok=3)
     yield "many-layers", config_text(num_hidden_layers=1024)
     yield "bad-type", config_text("gpt2")
     yield "bad-layers", config_text(num_hidden_layers=1 << 40)

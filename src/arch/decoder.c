@@ -1,13 +1,15 @@
 /* The graph of a decoder:
  *   h += o(attention(rope(q(n)), rope(k(n)), v(n))), n = norm(h)
  *   h += down(act(gate(m)) * up(m)),                 m = norm(h)
- * and logits = head(norm(h)). Families differ in the norms and where they stand, may lack the gate,
- * may read both branches from the same h, and may add a table of positions to the embeddings in
- * place of rope. Factors of whole values are those of the parameters that make them
- * (storage_map.scale), so they have no nodes. Source: the modeling files of the families in Hugging
- * Face transformers. */
+ * and logits = head(norm(h)). Experts in the place of the FFN are in decoder_experts.h. Families
+ * differ in the norms and where they stand, may lack the gate, may read both branches from the same
+ * h, and may add a table of positions to the embeddings in place of rope. Factors of whole values
+ * are those of the parameters that make them (storage_map.scale), so they have no nodes. Source:
+ * the modeling files of the families in Hugging Face transformers. */
 #include "arch/decoder.h"
+#include "base/name_list.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct builder {
@@ -27,7 +29,7 @@ static double scale_of(const decoder_config *c, const char *part)
         return c->logit_scale / (c->tied ? c->embedding_scale : 1.0);
     }
     const bool ends_branch =
-        strcmp(part, "self_attn.o_proj") == 0 || strcmp(part, "mlp.down_proj") == 0;
+        strcmp(part, "self_attn.o_proj") == 0 || name_ends_with(part, ".down_proj");
     return ends_branch ? c->branch_scale : 1.0;
 }
 
@@ -149,29 +151,84 @@ static grail_status add_attention(builder *b, const decoder_layer *layer, int n,
                       x, y);
 }
 
-static grail_status add_activation(builder *b, int *value)
+static grail_status add_activation(builder *b, activation_kind kind, int *value)
 {
     node n = node_of(NODE_ACTIVATION, b->block, *value, GRAPH_NONE);
-    n.activation = b->c->activation;
+    n.activation = kind;
     return graph_add_node(b->g, &n, value);
 }
 
-static grail_status add_feed_forward(builder *b, const decoder_layer *layer, int n, int *y)
+/* The Linear OF.PROJECTION. */
+static grail_status add_projection(builder *b, const char *of, const char *projection, int64_t in,
+                                   int64_t out, int input, int *value)
+{
+    char part[DECODER_NAME_SIZE];
+    snprintf(part, sizeof part, "%s.%s", of, projection);
+    return add_linear(b, part, b->c->mlp_bias, in, out, input, value);
+}
+
+/* The FFN `of`, such as "mlp". */
+static grail_status add_feed_forward(builder *b, const char *of, int64_t width, int n, int *y)
 {
     const decoder_config *c = b->c;
     int gate = 0;
     int up = 0;
     if (c->family->ungated) {
-        CHECK(add_linear(b, "mlp.up_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &gate));
-        CHECK(add_activation(b, &gate));
+        CHECK(add_projection(b, of, "up_proj", c->hidden, width, n, &gate));
+        CHECK(add_activation(b, c->activation, &gate));
     } else {
-        CHECK(
-            add_linear(b, "mlp.gate_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &gate));
-        CHECK(add_linear(b, "mlp.up_proj", c->mlp_bias, c->hidden, layer->intermediate, n, &up));
-        CHECK(add_activation(b, &gate));
+        CHECK(add_projection(b, of, "gate_proj", c->hidden, width, n, &gate));
+        CHECK(add_projection(b, of, "up_proj", c->hidden, width, n, &up));
+        CHECK(add_activation(b, c->activation, &gate));
         CHECK(add_plain(b, NODE_MULTIPLY, gate, up, &gate));
     }
-    return add_linear(b, "mlp.down_proj", c->mlp_bias, layer->intermediate, c->hidden, gate, y);
+    return add_projection(b, of, "down_proj", width, c->hidden, gate, y);
+}
+
+/* h += share ffn of the rows that expert `e` has a share in. */
+static grail_status add_expert(builder *b, const decoder_layer *layer, int64_t e, int n, int shares,
+                               int *h)
+{
+    char name[DECODER_NAME_SIZE];
+    int y = 0;
+    node take = node_of(NODE_TAKE_ROWS, b->block, n, shares);
+    take.share = e;
+    CHECK(graph_add_node(b->g, &take, &y));
+    decoder_name_expert(e, name);
+    CHECK(add_feed_forward(b, name, layer->expert_width[e], y, &y));
+    node put = node_of(NODE_PUT_ROWS, b->block, y, shares);
+    put.inputs[put.input_count++] = *h;
+    put.share = e;
+    return graph_add_node(b->g, &put, h);
+}
+
+/* h += sigmoid(gate(n)) ffn(n) */
+static grail_status add_shared_expert(builder *b, const decoder_layer *layer, int n, int *h)
+{
+    int factor = 0;
+    int y = 0;
+    CHECK(add_linear(b, "mlp.shared_expert_gate", false, b->c->hidden, 1, n, &factor));
+    CHECK(add_activation(b, ACTIVATION_SIGMOID, &factor));
+    CHECK(add_feed_forward(b, "mlp.shared_expert", layer->shared, n, &y));
+    node product = node_of(NODE_MULTIPLY, b->block, y, factor);
+    product.repeats_second = true;
+    CHECK(graph_add_node(b->g, &product, &y));
+    return add_plain(b, NODE_ADD, *h, y, h);
+}
+
+/* The expert of all rows comes last, so that it is fitted to what the others leave. */
+static grail_status add_mixture(builder *b, const decoder_layer *layer, int n, int *h)
+{
+    const decoder_config *c = b->c;
+    int shares = 0;
+    CHECK(add_linear(b, "mlp.gate", false, c->hidden, layer->experts, n, &shares));
+    node route = node_of(NODE_ROUTE, b->block, shares, GRAPH_NONE);
+    route.route = (route_attributes){.chosen = c->chosen, .over_all = c->shares_of_all};
+    CHECK(graph_add_node(b->g, &route, &shares));
+    for (int64_t e = 0; e < layer->experts; e++) {
+        CHECK(add_expert(b, layer, e, n, shares, h));
+    }
+    return layer->shared > 0 ? add_shared_expert(b, layer, n, h) : GRAIL_OK;
 }
 
 /* The norm before a branch that reads h. */
@@ -203,11 +260,14 @@ static grail_status add_layer(builder *b, const decoder_layer *layer, int *h)
         CHECK(add_attention(b, layer, n, &y));
         CHECK(add_branch(b, "self_attn.branch_norm", y, h));
     }
+    if ((layer->intermediate > 0 || layer->experts > 0) && !c->shares_norm) {
+        CHECK(add_norm_before(b, "post_attention_layernorm", c->parallel ? before : *h, &n));
+    }
+    if (layer->experts > 0) {
+        return add_mixture(b, layer, n, h);
+    }
     if (layer->intermediate > 0) {
-        if (!c->shares_norm) {
-            CHECK(add_norm_before(b, "post_attention_layernorm", c->parallel ? before : *h, &n));
-        }
-        CHECK(add_feed_forward(b, layer, n, &y));
+        CHECK(add_feed_forward(b, "mlp", layer->intermediate, n, &y));
         CHECK(add_branch(b, "mlp.branch_norm", y, h));
     }
     return GRAIL_OK;

@@ -7,10 +7,12 @@
 #include "arch/rotary.h"
 
 typedef struct decoder_config decoder_config;
+typedef struct decoder_mixture decoder_mixture; /* decoder_experts.h */
 
 enum {
     DECODER_NAME_SIZE = 96,
-    DECODER_FIRST_WINDOW = 28 /* value of an absent "max_window_layers" */
+    DECODER_MOST_WIDTH = 1 << 24, /* so that products of sizes are far from overflow */
+    DECODER_FIRST_WINDOW = 28     /* value of an absent "max_window_layers" */
 };
 
 /** Where a parameter of a layer lies. */
@@ -112,7 +114,8 @@ typedef struct decoder_family {
     bool turns_windows_alone; /* layers without a window have no rotary positions */
     int unturned_layers;      /* every layer of this number has no rotary positions; 0: all have */
     bool ungated;             /* the FFN is down(act(up(m))) */
-    bool tied_by_default;     /* value of an absent "tie_word_embeddings" */
+    const decoder_mixture *mixture; /* of experts in the place of FFNs; NULL: none */
+    bool tied_by_default;           /* value of an absent "tie_word_embeddings" */
     bool head_bias;
     bool query_key_norm;      /* RMSNorm over head_dim on q and k before the rotary positions */
     bool query_key_norm_wide; /* over all heads at once */
@@ -130,9 +133,13 @@ typedef struct decoder_family {
 /** Rotary positions of layers. */
 typedef enum rotary_kind { ROTARY_USUAL, ROTARY_OF_WINDOWS, ROTARY_KINDS, ROTARY_NONE } rotary_kind;
 
-/** No heads: the layer has no attention; intermediate 0: no FFN. It has at least one of them. */
+/** No heads: the layer has no attention; intermediate 0 and no experts: no FFN. It has at least one
+ * of them. */
 typedef struct decoder_layer {
     int64_t intermediate, heads, kv_heads, window;
+    int64_t experts;       /* in the place of the FFN */
+    int64_t *expert_width; /* [experts], owned */
+    int64_t shared;        /* width of the expert that all tokens take; 0: there is none */
     rotary_kind rotary;
 } decoder_layer;
 
@@ -150,6 +157,8 @@ struct decoder_config {
     double logit_scale;
     double score_scale;
     double score_cap, logit_cap; /* c tanh(x / c); 0: none */
+    int64_t chosen;              /* experts of each token */
+    bool shares_of_all;          /* experts have their part in the softmax over all */
     decoder_layer *layer;        /* [layers], owned */
     rotary rotary[ROTARY_KINDS]; /* without frequencies where no layer has them */
 };
@@ -161,6 +170,9 @@ void decoder_config_fini(decoder_config *c);
 /** Builds the graph, which takes ownership of the tables of c->rotary. */
 grail_status decoder_graph(const char *source, decoder_config *c, graph **out) GRAIL_MUST_CHECK;
 
+/** A width or number of at least `least`; `fallback` where it is not stated. */
+grail_status decoder_read_size(const char *source, const json_t *json, const char *key,
+                               int64_t fallback, int64_t least, int64_t *out) GRAIL_MUST_CHECK;
 /** Refuses a configuration in which `key` is true. */
 grail_status decoder_refuse(const char *source, const json_t *json, const char *key,
                             const char *what) GRAIL_MUST_CHECK;
@@ -170,6 +182,11 @@ grail_status decoder_read_biases(const char *source, const json_t *json, const c
 /** A number that may not be 0, such as a multiplier. */
 grail_status decoder_read_factor(const char *source, const json_t *json, const char *key,
                                  double fallback, double *out) GRAIL_MUST_CHECK;
+/** Granite's factors of embeddings, branches, scores and logits. */
+grail_status decoder_read_multipliers(const char *source, const json_t *json,
+                                      decoder_config *c) GRAIL_MUST_CHECK;
+/** Refuses OLMo's bound of queries, keys and values. */
+grail_status decoder_refuse_clipping(const char *source, const json_t *json) GRAIL_MUST_CHECK;
 /** Refuses a configuration in which `key` is false. */
 grail_status decoder_require(const char *source, const json_t *json, const char *key,
                              const char *what) GRAIL_MUST_CHECK;
@@ -191,6 +208,10 @@ void decoder_name_part(const char *layers, int layer, const char *part, const ch
  * and `gate_up` do. */
 decoder_place decoder_place_plain(const decoder_config *c, int layer, const char *part,
                                   const char *kind);
+/** Of "mlp.experts.7.up_proj" the part behind the number, and *expert = 7; NULL of other parts. */
+const char *decoder_expert_part(const char *part, int64_t *expert);
+/** "mlp.experts.EXPERT" */
+void decoder_name_expert(int64_t expert, char name[DECODER_NAME_SIZE]);
 /** `rows` rows of the layer's tensor FUSED.KIND, from row `first` on. */
 decoder_place decoder_place_rows(const decoder_config *c, int layer, const char *fused,
                                  const char *kind, int64_t first, int64_t rows);

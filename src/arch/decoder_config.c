@@ -1,6 +1,7 @@
-/* Reading a decoder's config.json. Limits keep products of sizes far from overflow. */
+/* Reading a decoder's config.json. */
 #include "arch/activation_names.h"
 #include "arch/decoder.h"
+#include "arch/decoder_experts.h"
 #include "arch/decoder_layers.h"
 #include "arch/decoder_types.h"
 
@@ -8,10 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    MOST_LAYERS = 1024,
-    MOST_WIDTH = 1 << 24,
-};
+enum { MOST_LAYERS = 1024 };
 
 const decoder_keys decoder_usual_keys = {DECODER_GROUPED_KEYS, .epsilon = "rms_norm_eps",
                                          .activation = "hidden_act"};
@@ -29,13 +27,13 @@ static grail_status require_size(const char *source, const json_t *json, const c
     return status;
 }
 
-static grail_status get_size_from(const char *source, const json_t *json, const char *key,
-                                  int64_t fallback, int64_t least, int64_t *out)
+grail_status decoder_read_size(const char *source, const json_t *json, const char *key,
+                               int64_t fallback, int64_t least, int64_t *out)
 {
     grail_status status = json_get_integer(source, json, key, fallback, out);
-    if (status == GRAIL_OK && (*out < least || *out > MOST_WIDTH)) {
+    if (status == GRAIL_OK && (*out < least || *out > DECODER_MOST_WIDTH)) {
         status = error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %lld, expected %lld to %d", source,
-                           key, (long long)*out, (long long)least, MOST_WIDTH);
+                           key, (long long)*out, (long long)least, DECODER_MOST_WIDTH);
     }
     return status;
 }
@@ -43,7 +41,7 @@ static grail_status get_size_from(const char *source, const json_t *json, const 
 static grail_status get_size(const char *source, const json_t *json, const char *key,
                              int64_t fallback, int64_t *out)
 {
-    return get_size_from(source, json, key, fallback, 1, out);
+    return decoder_read_size(source, json, key, fallback, 1, out);
 }
 
 static grail_status refuse_unless(const char *source, const json_t *json, const char *key,
@@ -81,6 +79,29 @@ grail_status decoder_read_factor(const char *source, const json_t *json, const c
                          1.0 / most, most);
     }
     return status;
+}
+
+grail_status decoder_read_multipliers(const char *source, const json_t *json, decoder_config *c)
+{
+    double divisor = 1.0;
+    CHECK(decoder_read_factor(source, json, "embedding_multiplier", 1.0, &c->embedding_scale));
+    CHECK(decoder_read_factor(source, json, "residual_multiplier", 1.0, &c->branch_scale));
+    CHECK(decoder_read_factor(source, json, "attention_multiplier", 1.0, &c->score_scale));
+    CHECK(decoder_read_factor(source, json, "logits_scaling", 1.0, &divisor));
+    c->logit_scale = 1.0 / divisor;
+    return GRAIL_OK;
+}
+
+grail_status decoder_refuse_clipping(const char *source, const json_t *json)
+{
+    const json_t *bound = json_object_get(json, "clip_qkv");
+    if (bound == NULL || json_is_null(bound)) {
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "%s: \"clip_qkv\" is not null: queries, keys and values are clipped, which "
+                     "grail lacks",
+                     source);
 }
 
 grail_status decoder_read_cap(const char *source, const json_t *json, const char *key,
@@ -132,7 +153,7 @@ static grail_status check_layer(const char *source, int64_t index, const decoder
                          source, (long long)index, (long long)layer->heads,
                          (long long)layer->kv_heads);
     }
-    if (layer->heads == 0 && layer->intermediate == 0) {
+    if (layer->heads == 0 && layer->intermediate == 0 && layer->experts == 0) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "%s: layer %lld has neither attention nor an FFN; leave it out", source,
                          (long long)index);
@@ -153,12 +174,17 @@ static grail_status read_layer(const char *source, const json_t *json, const dec
     const decoder_keys *keys = c->family->keys;
     decoder_layer *layer = &c->layer[index];
     const json_t *own = decoder_layer_entry(json, index);
-    CHECK(get_size_from(source, own, keys->intermediate, common->intermediate, 0,
-                        &layer->intermediate));
-    CHECK(get_size_from(source, own, keys->heads, common->heads, 0, &layer->heads));
+    if (decoder_has_experts(c->family, json, index)) {
+        CHECK(decoder_experts_read(source, json, own, index, c));
+    } else {
+        CHECK(decoder_read_size(source, own, keys->intermediate, common->intermediate, 0,
+                                &layer->intermediate));
+    }
+    CHECK(decoder_read_size(source, own, keys->heads, common->heads, 0, &layer->heads));
     layer->kv_heads = layer->heads;
     if (keys->kv_heads != NULL) {
-        CHECK(get_size_from(source, own, keys->kv_heads, common->kv_heads, 0, &layer->kv_heads));
+        CHECK(
+            decoder_read_size(source, own, keys->kv_heads, common->kv_heads, 0, &layer->kv_heads));
     }
     CHECK(decoder_layer_skip(source, own, layer));
     CHECK(decoder_type_read(source, json, index, c));
@@ -178,7 +204,7 @@ static grail_status read_intermediate(const char *source, const json_t *json,
     if (c->family->default_intermediate > 0) {
         return get_size(source, json, keys->intermediate, c->family->default_intermediate, out);
     }
-    return require_size(source, json, keys->intermediate, MOST_WIDTH, out);
+    return require_size(source, json, keys->intermediate, DECODER_MOST_WIDTH, out);
 }
 
 static grail_status read_heads(const char *source, const json_t *json, decoder_config *c,
@@ -187,7 +213,7 @@ static grail_status read_heads(const char *source, const json_t *json, decoder_c
     const decoder_family *family = c->family;
     const decoder_keys *keys = family->keys;
     const int64_t kv = family->default_kv_heads;
-    CHECK(require_size(source, json, keys->heads, MOST_WIDTH, &common->heads));
+    CHECK(require_size(source, json, keys->heads, DECODER_MOST_WIDTH, &common->heads));
     common->kv_heads = common->heads;
     if (keys->kv_heads != NULL) {
         CHECK(get_size(source, json, keys->kv_heads, kv == 0 ? common->heads : kv,
@@ -289,9 +315,9 @@ static grail_status read_whole(const char *source, const json_t *json, decoder_c
     const decoder_family *family = c->family;
     const decoder_keys *keys = family->keys;
     const double epsilon = family->default_epsilon == 0.0 ? 1e-6 : family->default_epsilon;
-    CHECK(require_size(source, json, keys->hidden, MOST_WIDTH, &c->hidden));
+    CHECK(require_size(source, json, keys->hidden, DECODER_MOST_WIDTH, &c->hidden));
     CHECK(require_size(source, json, keys->layers, MOST_LAYERS, &c->layers));
-    CHECK(require_size(source, json, "vocab_size", MOST_WIDTH, &c->vocabulary));
+    CHECK(require_size(source, json, "vocab_size", DECODER_MOST_WIDTH, &c->vocabulary));
     CHECK(get_size(source, json, keys->context, family->default_context, &c->context));
     CHECK(json_get_real(source, json, keys->epsilon, epsilon, &c->epsilon));
     CHECK(json_get_boolean(source, json, "tie_word_embeddings", family->tied_by_default, &c->tied));
@@ -313,6 +339,7 @@ grail_status decoder_config_read(const decoder_family *family, const char *sourc
                         .shares_norm = family->shares_norm};
     TRY(read_whole(source, json, &c));
     TRY(decoder_types_check(source, json, &c));
+    TRY(decoder_mixture_read(source, json, &c));
     TRY(read_layers(source, json, &c));
     c.score_scale = 1.0 / sqrt((double)c.head_dim);
     TRY(read_rotary(source, json, ROTARY_USUAL, &c));
@@ -329,6 +356,9 @@ out:
 
 void decoder_config_fini(decoder_config *c)
 {
+    for (int64_t i = 0; c->layer != NULL && i < c->layers; i++) {
+        memory_free(c->layer[i].expert_width);
+    }
     memory_free(c->layer);
     for (int i = 0; i < ROTARY_KINDS; i++) {
         rotary_fini(&c->rotary[i]);

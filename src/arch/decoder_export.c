@@ -1,6 +1,7 @@
 /* Describing a narrowed decoder so that stock loaders accept it. Source: the configuration and
  * model classes of transformers 5 and vLLM, and llama.cpp's converter and models. */
 #include "arch/decoder.h"
+#include "arch/decoder_experts.h"
 #include "arch/decoder_layers.h"
 #include "arch/decoder_modelling.h"
 #include "arch/decoder_types.h"
@@ -10,14 +11,17 @@
 #include <string.h>
 
 /* What no layer has keeps its dense width, which counts for nothing. */
-static grail_status put_common_widths(json_t *config, const decoder_keys *keys,
+static grail_status put_common_widths(json_t *config, const decoder_family *family,
                                       const decoder_widths *common)
 {
     if (common->intermediate > 0) {
-        CHECK(json_put(config, keys->intermediate, json_integer(common->intermediate)));
+        CHECK(json_put(config, family->keys->intermediate, json_integer(common->intermediate)));
+    }
+    if (common->experts > 0) {
+        CHECK(decoder_experts_put(common, decoder_experts_key(config), family, config));
     }
     if (common->heads > 0) {
-        CHECK(decoder_heads_put(common, keys, config));
+        CHECK(decoder_heads_put(common, family->keys, config));
     }
     return GRAIL_OK;
 }
@@ -66,6 +70,25 @@ out:
     return status;
 }
 
+/* Names the layers without experts by the numbers that they get. */
+static grail_status state_dense_layers(const graph *g, const decoder_family *family, json_t *config)
+{
+    grail_status status = GRAIL_OK;
+    json_t *list = json_array();
+    for (int layer = 0; layer < g->block_count; layer++) {
+        const decoder_widths own = decoder_widths_of(g, layer);
+        if (!decoder_widths_are_none(&own) && !decoder_has_experts(family, config, layer)) {
+            TRY(json_push(list, json_integer(decoder_count_layers(g, layer))));
+        }
+    }
+    json_incref(list);
+    TRY(json_put(config, "mlp_only_layers", list));
+    TRY(json_put(config, "decoder_sparse_step", json_integer(1)));
+out:
+    json_decref(list);
+    return status;
+}
+
 /* Where layers are left out: their number, and what is stated for each layer. */
 static grail_status leave_out_layers(const graph *g, const decoder_family *family, json_t *config)
 {
@@ -78,6 +101,9 @@ static grail_status leave_out_layers(const graph *g, const decoder_family *famil
         return GRAIL_OK;
     }
     CHECK(decoder_types_state(family, config, g->block_count));
+    if (family->mixture != NULL && family->mixture->reads_dense_layers) {
+        CHECK(state_dense_layers(g, family, config));
+    }
     CHECK(json_put(config, keys->layers, json_integer(left)));
     if (json_is_integer(stated) || says(config, "use_sliding_window")) {
         CHECK(json_put(config, "max_window_layers", json_integer(decoder_count_layers(g, first))));
@@ -92,6 +118,21 @@ static grail_status leave_out_layers(const graph *g, const decoder_family *famil
     return GRAIL_OK;
 }
 
+/* Experts that lie in one tensor cannot differ. */
+static grail_status check_stacks(const graph *g, const decoder_family *family)
+{
+    for (int layer = 0; family->mixture != NULL && layer < g->block_count; layer++) {
+        const decoder_widths own = decoder_widths_of(g, layer);
+        if (own.experts_differ && family->mixture->are_stacked) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "layer %d: its experts lie in one tensor and cannot have different "
+                             "widths; keep as many units of each",
+                             layer);
+        }
+    }
+    return GRAIL_OK;
+}
+
 grail_status decoder_describe_narrowed(const architecture *self, const graph *narrowed,
                                        json_t *config)
 {
@@ -99,9 +140,10 @@ grail_status decoder_describe_narrowed(const architecture *self, const graph *na
     const decoder_widths common = decoder_common_widths(narrowed);
     const bool uniform = decoder_is_uniform(narrowed);
     const json_int_t heads = json_integer_value(json_object_get(config, keys->heads));
+    CHECK(check_stacks(narrowed, self->family));
     json_object_del(config, "per_layer_config");
     CHECK(decoder_modelling_forget(self->family, config));
-    CHECK(put_common_widths(config, keys, &common));
+    CHECK(put_common_widths(config, self->family, &common));
     /* head_dim can no longer be derived from the heads */
     if (common.heads > 0 && (common.heads != heads || !uniform)) {
         CHECK(json_put(config, keys->head_dim, json_integer(decoder_head_dim(narrowed))));
@@ -110,7 +152,7 @@ grail_status decoder_describe_narrowed(const architecture *self, const graph *na
     if (uniform) {
         return relabel_for_odd_heads(config, keys);
     }
-    CHECK(decoder_layers_put(narrowed, keys, &common, config));
+    CHECK(decoder_layers_put(narrowed, self->family, &common, config));
     return decoder_modelling_name(self->family, config);
 }
 

@@ -1,5 +1,7 @@
 #include "arch/decoder_layers.h"
 
+#include "arch/decoder_experts.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +82,7 @@ grail_status decoder_layer_skip(const char *source, const json_t *own, decoder_l
             layer->kv_heads = 0;
         } else if (strcmp(word, "mlp") == 0) {
             layer->intermediate = 0;
+            layer->experts = 0;
         } else {
             return error_set(GRAIL_ERROR_FORMAT,
                              "%s: \"skip\" of a layer names \"%s\", expected attention or mlp",
@@ -112,21 +115,55 @@ out:
     return status;
 }
 
-/* A layer that lacks both is left out, so it lacks one thing at most. */
-static grail_status put_layer(json_t *entry, const decoder_keys *keys, const decoder_widths *w)
+grail_status decoder_experts_put(const decoder_widths *w, const char *count,
+                                 const decoder_family *family, json_t *object)
 {
-    if (w->intermediate > 0) {
-        CHECK(json_put(entry, keys->intermediate, json_integer(w->intermediate)));
-    }
-    if (w->heads > 0) {
-        CHECK(decoder_heads_put(w, keys, entry));
-    }
-    return w->heads == 0          ? put_skip(entry, "attention")
-           : w->intermediate == 0 ? put_skip(entry, "mlp")
-                                  : GRAIL_OK;
+    const decoder_mixture *m = family->mixture;
+    CHECK(json_put(object, count, json_integer(w->experts)));
+    CHECK(json_put(object, m->width, json_integer(w->expert)));
+    return m->shared_width == NULL ? GRAIL_OK
+                                   : json_put(object, m->shared_width, json_integer(w->shared));
 }
 
-grail_status decoder_layers_put(const graph *narrowed, const decoder_keys *keys,
+/* One width for each expert. */
+static grail_status put_expert_widths(json_t *entry, const char *key, const graph *g, int layer,
+                                      int64_t experts)
+{
+    grail_status status = GRAIL_OK;
+    json_t *list = json_array();
+    for (int64_t e = 0; e < experts; e++) {
+        TRY(json_push(list, json_integer(decoder_expert_width(g, layer, e))));
+    }
+    json_incref(list);
+    TRY(json_put(entry, key, list));
+out:
+    json_decref(list);
+    return status;
+}
+
+/* A layer that lacks both is left out, so it lacks one thing at most. */
+static grail_status put_layer(json_t *entry, const char *count, const decoder_family *family,
+                              const graph *g, int layer)
+{
+    const decoder_widths w = decoder_widths_of(g, layer);
+    if (w.intermediate > 0) {
+        CHECK(json_put(entry, family->keys->intermediate, json_integer(w.intermediate)));
+    }
+    if (w.experts > 0) {
+        CHECK(decoder_experts_put(&w, count, family, entry));
+    }
+    if (w.experts_differ) {
+        CHECK(put_expert_widths(entry, family->mixture->width, g, layer, w.experts));
+    }
+    if (w.heads > 0) {
+        CHECK(decoder_heads_put(&w, family->keys, entry));
+    }
+    return w.heads == 0                  ? put_skip(entry, "attention")
+           : decoder_widths_lack_ffn(&w) ? put_skip(entry, "mlp")
+                                         : GRAIL_OK;
+}
+
+grail_status decoder_layers_put(const graph *narrowed, const decoder_family *family,
                                 const decoder_widths *common, json_t *config)
 {
     grail_status status = GRAIL_OK;
@@ -135,15 +172,15 @@ grail_status decoder_layers_put(const graph *narrowed, const decoder_keys *keys,
     json_t *layers = json_object();
     for (int layer = 0; layer < narrowed->block_count; layer++) {
         const decoder_widths own = decoder_widths_of(narrowed, layer);
-        const bool lacks = own.heads == 0 || own.intermediate == 0;
+        const bool lacks = own.heads == 0 || decoder_widths_lack_ffn(&own);
         number += decoder_widths_are_none(&own) ? 0 : 1;
-        if (decoder_widths_are_none(&own) || (decoder_widths_are_same(&own, common) && !lacks)) {
+        if (decoder_widths_are_none(&own) || (decoder_widths_are_common(&own, common) && !lacks)) {
             continue;
         }
         json_t *entry = json_object();
         snprintf(key, sizeof key, "%d", number - 1);
         TRY(json_put(layers, key, entry));
-        TRY(put_layer(entry, keys, &own));
+        TRY(put_layer(entry, decoder_experts_key(config), family, narrowed, layer));
     }
     json_incref(layers);
     TRY(json_put(config, all_layers, layers));

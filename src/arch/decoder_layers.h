@@ -19,8 +19,11 @@ grail_status decoder_layer_skip(const char *source, const json_t *own,
 /** Puts the numbers of heads. */
 grail_status decoder_heads_put(const decoder_widths *w, const decoder_keys *keys,
                                json_t *object) GRAIL_MUST_CHECK;
+/** Puts the number of experts, as `count`, and their width, which is that of the first. */
+grail_status decoder_experts_put(const decoder_widths *w, const char *count,
+                                 const decoder_family *family, json_t *object) GRAIL_MUST_CHECK;
 /** Puts the widths in which layers of `narrowed` differ from `common`. */
-grail_status decoder_layers_put(const graph *narrowed, const decoder_keys *keys,
+grail_status decoder_layers_put(const graph *narrowed, const decoder_family *family,
                                 const decoder_widths *common, json_t *config) GRAIL_MUST_CHECK;
 
 #endif

@@ -76,7 +76,9 @@ static void judge_differing(const decoder_family *family, const graph *narrowed,
     } else if (decoder_lacks_sublayers(narrowed)) {
         refuse(v, "layers lack their attention or FFN; no stock class supports this");
     } else {
-        refuse(v, "the layers have different widths; no stock class supports this");
+        refuse(v, decoder_common_widths(narrowed).experts > 0
+                      ? "the layers or experts have different widths; no stock class supports this"
+                      : "the layers have different widths; no stock class supports this");
     }
 }
 
@@ -155,8 +157,18 @@ static void judge_vllm(const decoder_family *family, const json_t *config, const
     } else {
         snprintf(v->reason, sizeof v->reason,
                  "tensor parallelism must divide %lld heads, %lld KV heads and ffn %lld",
-                 (long long)w.heads, (long long)w.kv_heads, (long long)w.intermediate);
+                 (long long)w.heads, (long long)w.kv_heads,
+                 (long long)(w.expert > 0 ? w.expert : w.intermediate));
     }
+}
+
+/* A width of the layer's FFN or experts that is not a multiple of `block`; 0 where all are. */
+static int64_t odd_ffn(const decoder_widths *w, int64_t block)
+{
+    return w->intermediate % block != 0 ? w->intermediate
+           : w->expert % block != 0     ? w->expert
+           : w->shared % block != 0     ? w->shared
+                                        : 0;
 }
 
 /* The first layer with a width that is not a multiple of `block`. */
@@ -164,7 +176,7 @@ static int find_odd_layer(const graph *narrowed, int64_t block)
 {
     for (int layer = 0; layer < narrowed->block_count; layer++) {
         const decoder_widths w = decoder_widths_of(narrowed, layer);
-        if (w.intermediate % block != 0 || w.heads * decoder_head_dim(narrowed) % block != 0) {
+        if (odd_ffn(&w, block) != 0 || w.heads * decoder_head_dim(narrowed) % block != 0) {
             return layer;
         }
     }
@@ -177,11 +189,11 @@ static void judge_quantisations(const char *way, const graph *narrowed, loader_v
     const int odd = find_odd_layer(narrowed, 32);
     const decoder_widths w =
         odd == GRAPH_NONE ? decoder_common_widths(narrowed) : decoder_widths_of(narrowed, odd);
-    if (w.intermediate % 32 != 0) {
+    if (odd_ffn(&w, 32) != 0) {
         snprintf(v->reason, sizeof v->reason,
                  "%s; quantised files keep down projections in F16, since ffn width %lld is not a "
                  "multiple of 32; older versions fail",
-                 way, (long long)w.intermediate);
+                 way, (long long)odd_ffn(&w, 32));
     } else if (odd != GRAPH_NONE) {
         snprintf(v->reason, sizeof v->reason,
                  "%s; quantised files keep output projections in F16, since %lld heads of %lld are "

@@ -3,16 +3,8 @@
 
 static grail_status read(const char *source, const json_t *json, decoder_config *c)
 {
-    const json_t *bound = json_object_get(json, "clip_qkv");
     c->epsilon = 1e-5; /* of the class, whatever the configuration says */
-    if (bound != NULL && !json_is_null(bound)) {
-        return error_set(
-            GRAIL_ERROR_UNSUPPORTED,
-            "%s: \"clip_qkv\" is not null: queries, keys and values are clipped, which "
-            "grail lacks",
-            source);
-    }
-    return GRAIL_OK;
+    return decoder_refuse_clipping(source, json);
 }
 
 static const decoder_family family = {

@@ -14,6 +14,26 @@ void decoder_name_part(const char *layers, int layer, const char *part, const ch
     }
 }
 
+static const char experts_prefix[] = "mlp.experts.";
+
+const char *decoder_expert_part(const char *part, int64_t *expert)
+{
+    const size_t length = sizeof experts_prefix - 1;
+    const char *digit = part + length;
+    if (strncmp(part, experts_prefix, length) != 0) {
+        return NULL;
+    }
+    for (*expert = 0; *digit >= '0' && *digit <= '9'; digit++) {
+        *expert = *expert * 10 + (*digit - '0');
+    }
+    return *digit == '.' ? digit + 1 : NULL;
+}
+
+void decoder_name_expert(int64_t expert, char name[DECODER_NAME_SIZE])
+{
+    snprintf(name, DECODER_NAME_SIZE, "%s%lld", experts_prefix, (long long)expert);
+}
+
 static const char *name_of(const decoder_family *family, const char *part)
 {
     for (const decoder_name *n = family->names; n != NULL && n->part != NULL; n++) {

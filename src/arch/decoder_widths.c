@@ -1,11 +1,13 @@
 #include "arch/decoder_widths.h"
 
+#include "arch/decoder.h"
+
 #include <stdio.h>
 
 /* Rows (or columns) of a weight of the layer; 0 where it has none. */
 static int64_t width_of_part(const graph *g, int layer, const char *part, int axis)
 {
-    char name[96];
+    char name[3 * DECODER_NAME_SIZE];
     snprintf(name, sizeof name, "model.layers.%d.%s.weight", layer, part);
     const int found = graph_find_parameter(g, name);
     return found == GRAPH_NONE ? 0 : g->parameters[found].shape[axis];
@@ -21,24 +23,65 @@ int64_t decoder_head_dim(const graph *g)
     return 0;
 }
 
+int64_t decoder_expert_width(const graph *g, int layer, int64_t expert)
+{
+    char part[DECODER_NAME_SIZE];
+    char down[2 * DECODER_NAME_SIZE];
+    decoder_name_expert(expert, part);
+    snprintf(down, sizeof down, "%s.down_proj", part);
+    return width_of_part(g, layer, down, 1);
+}
+
+static void count_experts(const graph *g, int layer, decoder_widths *w)
+{
+    w->experts = width_of_part(g, layer, "mlp.gate", 0);
+    w->expert = decoder_expert_width(g, layer, 0);
+    for (int64_t e = 1; e < w->experts; e++) {
+        w->experts_differ = w->experts_differ || decoder_expert_width(g, layer, e) != w->expert;
+    }
+}
+
 decoder_widths decoder_widths_of(const graph *g, int layer)
 {
     const int64_t head_dim = decoder_head_dim(g) > 0 ? decoder_head_dim(g) : 1;
-    return (decoder_widths){
+    decoder_widths w = {
         .intermediate = width_of_part(g, layer, "mlp.down_proj", 1),
         .heads = width_of_part(g, layer, "self_attn.q_proj", 0) / head_dim,
         .kv_heads = width_of_part(g, layer, "self_attn.k_proj", 0) / head_dim,
+        .shared = width_of_part(g, layer, "mlp.shared_expert.down_proj", 1),
     };
+    count_experts(g, layer, &w);
+    return w;
+}
+
+bool decoder_widths_lack_ffn(const decoder_widths *w)
+{
+    return w->intermediate == 0 && w->experts == 0;
 }
 
 bool decoder_widths_are_none(const decoder_widths *w)
 {
-    return w->intermediate == 0 && w->heads == 0;
+    return decoder_widths_lack_ffn(w) && w->heads == 0;
 }
 
 bool decoder_widths_are_same(const decoder_widths *a, const decoder_widths *b)
 {
-    return a->intermediate == b->intermediate && a->heads == b->heads && a->kv_heads == b->kv_heads;
+    return a->intermediate == b->intermediate && a->heads == b->heads &&
+           a->kv_heads == b->kv_heads && a->experts == b->experts && a->expert == b->expert &&
+           a->experts_differ == b->experts_differ && a->shared == b->shared;
+}
+
+static bool is_common(int64_t own, int64_t common)
+{
+    return own == 0 || own == common;
+}
+
+bool decoder_widths_are_common(const decoder_widths *own, const decoder_widths *common)
+{
+    return is_common(own->intermediate, common->intermediate) &&
+           is_common(own->heads, common->heads) && is_common(own->kv_heads, common->kv_heads) &&
+           is_common(own->experts, common->experts) && is_common(own->expert, common->expert) &&
+           is_common(own->shared, common->shared) && !own->experts_differ;
 }
 
 decoder_widths decoder_common_widths(const graph *g)
@@ -47,6 +90,9 @@ decoder_widths decoder_common_widths(const graph *g)
     for (int layer = g->block_count - 1; layer >= 0; layer--) {
         const decoder_widths own = decoder_widths_of(g, layer);
         common.intermediate = own.intermediate > 0 ? own.intermediate : common.intermediate;
+        common.experts = own.experts > 0 ? own.experts : common.experts;
+        common.expert = own.expert > 0 ? own.expert : common.expert;
+        common.shared = own.shared > 0 ? own.shared : common.shared;
         common.heads = own.heads > 0 ? own.heads : common.heads;
         common.kv_heads = own.heads > 0 ? own.kv_heads : common.kv_heads;
     }
@@ -58,8 +104,8 @@ bool decoder_lacks_sublayers(const graph *g)
     bool found = false;
     for (int layer = 0; layer < g->block_count; layer++) {
         const decoder_widths own = decoder_widths_of(g, layer);
-        found =
-            found || (!decoder_widths_are_none(&own) && (own.heads == 0 || own.intermediate == 0));
+        found = found || (!decoder_widths_are_none(&own) &&
+                          (own.heads == 0 || decoder_widths_lack_ffn(&own)));
     }
     return found;
 }
@@ -69,7 +115,7 @@ bool decoder_is_uniform(const graph *g)
     const decoder_widths common = decoder_common_widths(g);
     for (int layer = 0; layer < g->block_count; layer++) {
         const decoder_widths own = decoder_widths_of(g, layer);
-        if (!decoder_widths_are_none(&own) && !decoder_widths_are_same(&own, &common)) {
+        if (!decoder_widths_are_common(&own, &common)) {
             return false;
         }
     }

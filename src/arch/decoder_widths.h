@@ -4,14 +4,24 @@
 
 #include "graph/graph.h"
 
-/** Zeros where the layer lacks its attention or its FFN; a layer that lacks both is left out. */
+/** Zeros where the layer lacks its attention or its FFN; a layer that lacks both is left out. A
+ * layer with experts has no `intermediate`. */
 typedef struct decoder_widths {
     int64_t intermediate, heads, kv_heads;
+    int64_t experts, expert; /* their number, and the width of the first */
+    bool experts_differ;     /* in width */
+    int64_t shared;          /* width of the expert of all rows */
 } decoder_widths;
 
 decoder_widths decoder_widths_of(const graph *g, int layer);
 bool decoder_widths_are_none(const decoder_widths *w);
 bool decoder_widths_are_same(const decoder_widths *a, const decoder_widths *b);
+/** Whether the layer has neither an FFN nor experts. */
+bool decoder_widths_lack_ffn(const decoder_widths *w);
+/** The width of an expert of a layer. */
+int64_t decoder_expert_width(const graph *g, int layer, int64_t expert);
+/** Whether what the layer has is as wide as in `common`. */
+bool decoder_widths_are_common(const decoder_widths *own, const decoder_widths *common);
 
 /** The widths of the first layer that has them; 0 where none has. */
 decoder_widths decoder_common_widths(const graph *g);
@@ -19,7 +29,7 @@ decoder_widths decoder_common_widths(const graph *g);
 int64_t decoder_head_dim(const graph *g);
 /** Whether a layer that is not left out has no attention or no FFN. */
 bool decoder_lacks_sublayers(const graph *g);
-/** Whether all layers that are not left out have both, and the same widths. */
+/** Whether all layers that are not left out have both, and what is of one kind the same widths. */
 bool decoder_is_uniform(const graph *g);
 /** Whether all layers that have attention have the same numbers of heads. */
 bool decoder_heads_are_uniform(const graph *g);

@@ -180,6 +180,20 @@ FAMILIES = {
               torch.bfloat16, 32, 24),
     "falcon": (family("falcon", new_decoder_architecture=True, layer_norm_epsilon=1e-3),
                torch.bfloat16, 33, 24),
+    "mixtral": (family("mixtral", intermediate_size=24, num_local_experts=4, num_experts_per_tok=2,
+                       rms_norm_eps=1e-3, sliding_window=8), torch.bfloat16, 34, 24),
+    "qwen2-moe": (family("qwen2_moe", num_hidden_layers=3, moe_intermediate_size=16,
+                         shared_expert_intermediate_size=20, num_experts=5, num_experts_per_tok=3,
+                         mlp_only_layers=[1], rms_norm_eps=1e-3), torch.bfloat16, 35, 24),
+    "qwen3-moe": (family("qwen3_moe", head_dim=12, moe_intermediate_size=16, num_experts=6,
+                         num_experts_per_tok=2, norm_topk_prob=True, rms_norm_eps=1e-3,
+                         num_hidden_layers=3, decoder_sparse_step=2), torch.bfloat16, 36, 24),
+    "olmoe": (family("olmoe", intermediate_size=16, num_experts=5, num_experts_per_tok=2,
+                     rms_norm_eps=1e-3, pad_token_id=0, eos_token_id=2), torch.bfloat16, 37, 24),
+    "granitemoe": (family("granitemoe", intermediate_size=16, num_local_experts=4,
+                          num_experts_per_tok=2, rms_norm_eps=1e-3, embedding_multiplier=3.0,
+                          residual_multiplier=0.4, attention_multiplier=0.3, logits_scaling=0.5),
+                   torch.bfloat16, 38, 24),
 }
 
 
@@ -240,10 +254,10 @@ def family_weights(settings, seed, dtype):
     weights = {}
     for name, shape in sorted(shapes.items()):
         value = random.standard_normal(shape)
-        if len(shape) == 2:
+        if len(shape) > 1:
             is_table = re.search(r"embed_tokens|wte|embed_in|word_embeddings", name) is not None
             fan_in = shape[0] if re.search(r"\.c_(attn|proj|fc)\.", name) and \
-                settings["model_type"] == "gpt2" else shape[1]
+                settings["model_type"] == "gpt2" else shape[-1]
             value *= 1.0 if is_table and not tied else 1.3 * fan_in**-0.5
         elif re.search(r"norm|ln_", name) and name.endswith("weight"):
             adds_one = settings["model_type"].startswith("gemma")

@@ -73,6 +73,25 @@ def feed_forward(x, weights, prefix, settings):
     return linear(up, weights, f"{prefix}.down_proj")
 
 
+def mixture(x, weights, prefix, settings):
+    """The experts that the router chooses for each row, by their shares, and that of all rows."""
+    scores = linear(x, weights, f"{prefix}.gate")
+    chosen = scores.topk(settings["num_experts_per_tok"], -1).indices
+    if settings["shares_of_all"]:
+        shares = scores.softmax(-1).gather(-1, chosen)
+    else:
+        shares = scores.gather(-1, chosen).softmax(-1)
+    sums = []
+    for row, experts, parts in zip(x, chosen, shares):
+        sums.append(sum(part * feed_forward(row, weights, f"{prefix}.experts.{expert}", settings)
+                        for expert, part in zip(experts.tolist(), parts)))
+    y = torch.stack(sums)
+    if f"{prefix}.shared_expert_gate.weight" in weights:
+        shared = feed_forward(x, weights, f"{prefix}.shared_expert", settings)
+        y = y + torch.sigmoid(linear(x, weights, f"{prefix}.shared_expert_gate")) * shared
+    return y
+
+
 def plain_logits(ids, weights, settings):
     """Logits [T, vocab] of ids [T]. Token embeddings have a gradient only where the head is tied to
     them: that of both."""
@@ -99,7 +118,8 @@ def plain_logits(ids, weights, settings):
         second = normed(before if settings["parallel"] else x, name)
         if settings["parallel"] and f"{name}.weight" not in weights:
             second = first
-        y = feed_forward(second, weights, f"{layer}.mlp", settings)
+        has_experts = f"{layer}.mlp.gate.weight" in weights
+        y = (mixture if has_experts else feed_forward)(second, weights, f"{layer}.mlp", settings)
         x = x + settings["branch_scale"] * normed(y, f"{layer}.ffn_behind")
     logits = settings["logit_scale"] * linear(norm(x, weights, "model.norm", settings),
                                               {"head.weight": head,

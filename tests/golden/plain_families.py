@@ -20,7 +20,8 @@ NORMS_BY_LAYER = ("gpt2", "gpt_neox", "opt", "stablelm", "starcoder2", "cohere",
 NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3_text")
 INTERLEAVED = ("glm", "glm4", "cohere", "cohere2")
 USUAL_EPSILON = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "smollm3",
-                 "granite")
+                 "granite", "granitemoe", "qwen2_moe", "qwen3_moe")
+SHARES_OF_ALL = ("qwen2_moe", "qwen3_moe", "olmoe")  # unless "norm_topk_prob" says otherwise
 DEFAULTS = {  # of what config.json may leave out
     "gemma": {"hidden_act": "gelu_pytorch_tanh"}, "gpt2": {"hidden_act": "gelu_new"},
     "gemma2": {"hidden_act": "gelu_pytorch_tanh", "query_pre_attn_scalar": 256},
@@ -33,6 +34,7 @@ DEFAULTS = {  # of what config.json may leave out
     "phi": {"hidden_act": "gelu_new", "partial_rotary_factor": 0.5},
     "cohere": {"logit_scale": 0.0625, "rope_theta": 5e5}, "cohere2": {"logit_scale": 0.0625},
     "olmo3": {"rope_theta": 5e5}, "falcon": {"hidden_act": "gelu"},
+    "mixtral": {"rope_theta": 1e6},
 }
 
 
@@ -144,6 +146,7 @@ def describe(settings):
         "embedding_scale": hidden**0.5 if kind.startswith("gemma") else
         settings.get("embedding_multiplier", 1.0),
         "branch_scale": settings.get("residual_multiplier", 1.0),
+        "shares_of_all": kind in SHARES_OF_ALL and not settings.get("norm_topk_prob"),
         "logit_scale": settings.get("logit_scale", 1.0) / settings.get("logits_scaling", 1.0),
     }
     return own
@@ -176,6 +179,11 @@ NAMES = {  # of parts in llama, by their names in a family
     "gemma2": {"post_attention_layernorm": "attention_behind", "pre_feedforward_layernorm":
                "post_attention_layernorm", "post_feedforward_layernorm": "ffn_behind"},
     "olmo2": {"post_attention_layernorm": "attention_behind", "post_feedforward_layernorm": "ffn_behind"},
+    "mixtral": {r"\.block_sparse_moe\.": ".mlp.", r"\.w1\.": ".gate_proj.", r"\.w3\.": ".up_proj.",
+                r"\.w2\.": ".down_proj."},
+    "granitemoe": {r"\.block_sparse_moe\.router\.layer": ".mlp.gate", r"\.block_sparse_moe\.": ".mlp.",
+                   r"\.mlp\.input_linear\.": ".mlp.gate_up_proj.",
+                   r"\.mlp\.output_linear\.": ".mlp.down_proj."},
     "glm4": {"post_self_attn_layernorm": "attention_behind", "post_mlp_layernorm": "ffn_behind"},
 }
 NAMES["gemma3_text"] = NAMES["gemma2"]
@@ -216,7 +224,11 @@ def unfold(weights, settings):
             value = value.T
         if kind in NORMS_ADD_ONE and is_norm and own.endswith("weight"):
             value = 1 + value
-        if "qkv_proj" in own or "query_key_value" in own:
+        if value.dim() == 3:  # experts, one after another
+            for expert, piece in enumerate(value):
+                place = own.replace(".mlp.", f".mlp.experts.{expert}.")
+                found |= unfold({place: piece}, {"model_type": "llama"})
+        elif "qkv_proj" in own or "query_key_value" in own:
             fused = "qkv_proj" if "qkv_proj" in own else "query_key_value"
             for part, piece in zip("qkv", split_heads(value, kind, settings)):
                 found[own.replace(fused, f"{part}_proj")] = piece

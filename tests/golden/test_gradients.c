@@ -302,7 +302,12 @@ static void assert_resnet(const char *name, const lab_resnet *r, int64_t side)
     X(cohere2, "cohere2")                                                                          \
     X(olmo2, "olmo2")                                                                              \
     X(olmo3, "olmo3")                                                                              \
-    X(falcon, "falcon")
+    X(falcon, "falcon")                                                                            \
+    X(mixtral, "mixtral")                                                                          \
+    X(qwen2_moe, "qwen2-moe")                                                                      \
+    X(qwen3_moe, "qwen3-moe")                                                                      \
+    X(olmoe, "olmoe")                                                                              \
+    X(granitemoe, "granitemoe")
 
 #define TOWERS(X)                                                                                  \
     X(vit_of_timm, "timm-vit", "", "head_dim=16")                                                  \

@@ -136,7 +136,12 @@ static void assert_golden_model(const char *name)
     X(olmo, "olmo")                                                                                \
     X(olmo2, "olmo2")                                                                              \
     X(olmo3, "olmo3")                                                                              \
-    X(falcon, "falcon")
+    X(falcon, "falcon")                                                                            \
+    X(mixtral, "mixtral")                                                                          \
+    X(qwen2_moe, "qwen2-moe")                                                                      \
+    X(qwen3_moe, "qwen3-moe")                                                                      \
+    X(olmoe, "olmoe")                                                                              \
+    X(granitemoe, "granitemoe")
 
 #define GOLDEN_TEST(symbol, directory)                                                             \
     static void symbol##_gives_the_reference_logits(void **state)                                  \

@@ -6,7 +6,7 @@
 #   GRAIL   the grail binary
 #   PYTHON  an interpreter with a current torch, transformers, safetensors and numpy
 # Run by hand: it needs no network, but a gigabyte of Python packages. The work directory must not
-# exist yet; without one a temporary directory is used and removed.
+# exist yet; without one a temporary directory is used and removed. FAMILIES="A B" tries these alone.
 set -euo pipefail
 
 if (($# < 2 || $# > 3)); then
@@ -27,7 +27,9 @@ else
 fi
 
 families=(llama3 llama-mha mistral qwen2 qwen3 gemma gemma2 gemma3 phi phi3 phi3-short smollm3 granite
-    starcoder2 stablelm stablelm-parallel glm glm4 cohere cohere2 olmo olmo2 olmo3 falcon gpt2 gpt-neox opt)
+    starcoder2 stablelm stablelm-parallel glm glm4 cohere cohere2 olmo olmo2 olmo3 falcon gpt2 gpt-neox opt
+    mixtral qwen2-moe qwen3-moe olmoe granitemoe)
+[ -z "${FAMILIES:-}" ] || read -ra families <<<"$FAMILIES" # some alone
 cases=()
 failed=0
 
@@ -72,25 +74,31 @@ for model in "${families[@]}"; do
     "$python" "$check" ids "$models/$model" "$work/$model.ids.npy" --seed 1
     "$python" "$check" ids "$models/$model" "$work/$model.calibration.npy" --seed 2 --sequences 16
     add_case "$models/$model" "$work/$model.ids.npy" "$model"
-    # attention is no site where norms run over all heads, and branches that read the same residual
-    # stream cannot go by themselves
+    # attention is no site where norms run over all heads, branches that read the same residual
+    # stream cannot go by themselves, and experts are no branch
     case $model in
     olmo2 | olmo3 | phi | stablelm-parallel | cohere | cohere2 | falcon | gpt-neox) ;;
+    mixtral | qwen2-moe | olmoe | granitemoe) ;;
     *) plan "$model" without-layer-0 0.self_attn.o_proj 0 0.mlp.down_proj 0 ;;
     esac
     # layers of different widths, and without attention or FFN
     case $model in
     olmo2 | olmo3) ;; # their heads are not cut
+    mixtral | granitemoe) plan "$model" layers-differ 0.self_attn.o_proj 1 1.self_attn.o_proj 2 ;;
+    olmoe) plan "$model" layers-differ 0.mlp.experts.1.down_proj 7 1.mlp.experts.2.down_proj 5 ;;
+    qwen2-moe) plan "$model" layers-differ 0.self_attn.o_proj 1 0.mlp.experts.2.down_proj 5 ;;
+    qwen3-moe) plan "$model" layers-differ 0.self_attn.o_proj 1 1.mlp.experts.2.down_proj 5 ;;
     *) plan "$model" layers-differ 0.self_attn.o_proj 1 1.mlp.down_proj 33 ;;
     esac
     case $model in
     olmo2 | olmo3 | phi | stablelm-parallel | cohere | cohere2 | falcon | gpt-neox) ;;
+    mixtral | qwen2-moe | qwen3-moe | olmoe | granitemoe) ;;
     *) plan "$model" layers-lack-parts 0.self_attn.o_proj 0 1.mlp.down_proj 0 ;;
     esac
     for selector in wanda fold; do
         for sites in ffn heads ffn,heads; do
             case $model/$sites in
-            olmo2/*heads | olmo3/*heads) ;; # norms over all heads pin them
+            olmo2/*heads | olmo3/*heads | olmoe/*heads) ;; # norms over all heads pin them
             *) narrow "$model" "$selector" 0.5 "$sites" ;;
             esac
         done
@@ -101,7 +109,7 @@ done
 # have, so no stock class opens it then; nor those of families that derive the width of a head.
 for model in "${families[@]}"; do
     case $model in
-    olmo2 | olmo3) ;;
+    olmo2 | olmo3 | olmoe) ;;
     *) narrow "$model" wanda 0.25 heads ;;
     esac
 done

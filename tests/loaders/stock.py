@@ -252,17 +252,18 @@ def transformers_cases():
         **dict.fromkeys(
             ("Llama", "Mistral", "Qwen2", "Qwen3", "Gemma", "Gemma2", "Gemma3", "Phi", "Phi3",
              "SmolLM3", "Granite", "Starcoder2", "StableLm", "Glm", "Glm4", "Cohere", "Cohere2",
-             "Olmo", "Olmo2", "Olmo3", "Falcon", "GPT2", "GPTNeoX", "OPT"), ""),
-        "Bloom": "ALiBi", "Mixtral": "experts", "Qwen2Moe": "experts", "Qwen3Moe": "experts",
-        "Mamba": "state-space", "Bert": "post-norm"}
+             "Olmo", "Olmo2", "Olmo3", "Falcon", "Mixtral", "Qwen2Moe", "Qwen3Moe", "Olmoe",
+             "GraniteMoe", "GPT2", "GPTNeoX", "OPT"), ""),
+        "Bloom": "ALiBi", "Mamba": "state-space", "Bert": "post-norm"}
     own = {"OPT": {"ffn_dim": 160, "word_embed_proj_dim": 64},
            "Falcon": {"new_decoder_architecture": True, "num_kv_heads": 4,
                       "ffn_hidden_size": 160}}
     # norms over all heads pin them
-    whole_heads = ("Olmo2", "Olmo3")
+    whole_heads = ("Olmo2", "Olmo3", "Olmoe")
+    with_experts = ("Mixtral", "Qwen2Moe", "Qwen3Moe", "Olmoe", "GraniteMoe")
     models = {"GPT2": "GPT2LMHeadModel", "Bert": "BertForMaskedLM"}
     for name, words in decoders.items():
-        sizes = DECODER | (experts if "experts" in words else {})
+        sizes = DECODER | (experts if name in with_experts else {})
         sizes |= own.get(name, {})
         model = models.get(name, f"{name}ForCausalLM")
         config = "Gemma3TextConfig" if name == "Gemma3" else f"{name}Config"

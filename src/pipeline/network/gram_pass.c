@@ -55,6 +55,12 @@ grail_status gram_pass_plan(const compression_request *request, bool full, gram_
 {
     *out = (gram_pass){.full = full};
     for (int n = 0; n < request->graph->node_count; n++) {
+        if (operator_of(&request->graph->nodes[n])->rows == ROWS_TAKEN) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "block %d has experts, whose rows count by their shares, which files "
+                             "of statistics cannot say; narrow it without one",
+                             request->graph->nodes[n].block);
+        }
         CHECK(add_map(request, n, out));
     }
     return memory_new(&out->energies, (size_t)request->graph->block_count + 2,

@@ -34,8 +34,9 @@ json_t *read_json(const char *directory, const char *name)
 static void read_tensor(const tensor_view *view, lab_tensor *out)
 {
     int64_t count = 0;
-    *out = (lab_tensor){.rank = view->rank, .shape = {view->shape[0], view->shape[1]}};
-    assert_true(view->rank >= 1 && view->rank <= 2);
+    *out = (lab_tensor){.rank = view->rank};
+    memcpy(out->shape, view->shape, (size_t)view->rank * sizeof out->shape[0]);
+    assert_true(view->rank >= 1 && view->rank <= LAB_RANK);
     snprintf(out->name, sizeof out->name, "%s", view->name);
     assert_true(shape_elements(view->rank, view->shape, &count));
     assert_ok(memory_new(&out->values, (size_t)count, sizeof out->values[0]));
@@ -57,7 +58,11 @@ void lab_read(lab_model *m, const char *directory)
 
 int64_t lab_elements(const lab_tensor *t)
 {
-    return t->rank == 1 ? t->shape[0] : t->shape[0] * t->shape[1];
+    int64_t elements = 1;
+    for (int d = 0; d < t->rank; d++) {
+        elements *= t->shape[d];
+    }
+    return elements;
 }
 
 static void put_tensor(tensor_writer *writer, const lab_tensor *t, grail_dtype dtype)
@@ -81,8 +86,8 @@ void lab_write(const lab_model *m, const char *directory, grail_dtype dtype)
     assert_int_equal(json_dump_file(m->config, path, 0), 0);
     for (int i = 0; i < m->count; i++) {
         const lab_tensor *t = &m->tensors[i];
-        views[i] = (tensor_view){
-            .name = t->name, .dtype = dtype, .rank = t->rank, .shape = {t->shape[0], t->shape[1]}};
+        views[i] = (tensor_view){.name = t->name, .dtype = dtype, .rank = t->rank};
+        memcpy(views[i].shape, t->shape, sizeof t->shape);
     }
     snprintf(path, sizeof path, "%s/model.safetensors", directory);
     assert_ok(safetensors_writer_open(path, m->count, views, LAYOUT_NEW, &writer));

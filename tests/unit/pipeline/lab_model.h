@@ -7,13 +7,13 @@
 #include "base/json.h"
 #include "tensor/tensor.h"
 
-enum { LAB_TENSORS = 64, LAB_PATH = 1024 };
+enum { LAB_TENSORS = 96, LAB_RANK = 3, LAB_PATH = 1024 };
 
 /** f32 values of one tensor. */
 typedef struct lab_tensor {
     char name[96];
     int rank;
-    int64_t shape[2];
+    int64_t shape[LAB_RANK];
     float *values; /* owned */
 } lab_tensor;
 

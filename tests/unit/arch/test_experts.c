@@ -1,0 +1,201 @@
+/* Decoders with experts: what their configurations say, what is refused, and how narrowed ones are
+ * described. The golden tests compare their outputs. */
+#include "config.h"
+
+#include "arch/decoder_widths.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TWO_OF_FOUR "\"num_experts\": 4, \"num_experts_per_tok\": 2"
+#define FOUR TWO_OF_FOUR ", \"moe_intermediate_size\": 8"
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *changes;
+        grail_status status;
+        const char *text;
+    } bad[] = {
+        {"qwen3_moe", "\"num_experts\": 4, \"num_experts_per_tok\": 5", GRAIL_ERROR_FORMAT,
+         "\"num_experts_per_tok\" is 5, but layer 0 has 4 experts"},
+        {"qwen3_moe", FOUR ", \"num_local_experts\": 5", GRAIL_ERROR_FORMAT,
+         "\"num_experts\" and \"num_local_experts\" are not the same"},
+        {"qwen3_moe", "\"num_experts\": 50000", GRAIL_ERROR_FORMAT,
+         "\"num_experts\" is 50000, expected 1 to 32768 with 2 layers"},
+        {"qwen3_moe", FOUR ", \"mlp_only_layers\": [2]", GRAIL_ERROR_FORMAT,
+         "\"mlp_only_layers\" has a member that is no number of one of the 2 layers"},
+        {"qwen3_moe", FOUR ", \"mlp_only_layers\": [0, 1, 1]", GRAIL_ERROR_FORMAT,
+         "\"mlp_only_layers\" has 3 members, but there are 2 layers"},
+        {"qwen3_moe", FOUR ", \"mlp_only_layers\": 1", GRAIL_ERROR_FORMAT,
+         "\"mlp_only_layers\" is no list"},
+        {"qwen3_moe", FOUR ", \"decoder_sparse_step\": 0", GRAIL_ERROR_FORMAT,
+         "\"decoder_sparse_step\" is 0, expected 1 or more"},
+        {"qwen2_moe", TWO_OF_FOUR ", \"moe_intermediate_size\": 0", GRAIL_ERROR_FORMAT,
+         "\"moe_intermediate_size\" is 0, expected 1 to"},
+        {"qwen2_moe", TWO_OF_FOUR ", \"moe_intermediate_size\": [8, 8]", GRAIL_ERROR_FORMAT,
+         "\"moe_intermediate_size\" is not an integer"},
+        {"qwen2_moe", FOUR ", \"use_sliding_window\": true", GRAIL_ERROR_UNSUPPORTED,
+         "windows of attention in some layers beside experts"},
+        {"qwen2_moe", FOUR ", \"scoring_func\": \"sigmoid\"", GRAIL_ERROR_UNSUPPORTED,
+         "\"scoring_func\" is \"sigmoid\", but the router of this family takes the softmax"},
+        {"mixtral", "\"routed_scaling_factor\": 2.5", GRAIL_ERROR_UNSUPPORTED,
+         "\"routed_scaling_factor\" is 2.5, but the router of this family has one group"},
+        {"mixtral", "\"n_group\": 4", GRAIL_ERROR_UNSUPPORTED, "\"n_group\" is 4"},
+        {"olmoe", "\"clip_qkv\": 8", GRAIL_ERROR_UNSUPPORTED, "values are clipped"},
+        {"qwen3_moe", FOUR ", \"per_layer_config\": {\"1\": {\"moe_intermediate_size\": [8, 4]}}",
+         GRAIL_ERROR_FORMAT,
+         "layer 1: \"moe_intermediate_size\" has 2 members, but there are 4 experts"},
+        {"qwen3_moe",
+         FOUR ", \"per_layer_config\": {\"1\": {\"moe_intermediate_size\": [8, 4, 0, 2]}}",
+         GRAIL_ERROR_FORMAT, "layer 1: member 2 of \"moe_intermediate_size\" is no width"},
+        {"granitemoe",
+         "\"num_local_experts\": 2, \"per_layer_config\": {\"0\": {\"intermediate_size\": [8, 4]}}",
+         GRAIL_ERROR_UNSUPPORTED, "the experts of this family lie in one tensor"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_fails(try_config(bad[i].type, bad[i].changes), bad[i].status, bad[i].text);
+    }
+    assert_ok(try_config("mixtral", "\"n_group\": 1, \"routed_scaling_factor\": 1.0"));
+}
+
+static void layers_may_have_a_plain_ffn(void **state)
+{
+    (void)state;
+    graph *g = built("qwen2_moe", FOUR ", \"num_hidden_layers\": 5, \"decoder_sparse_step\": 2,"
+                                       " \"mlp_only_layers\": [3],"
+                                       " \"shared_expert_intermediate_size\": 12");
+    for (int layer = 0; layer < 5; layer++) {
+        const decoder_widths w = decoder_widths_of(g, layer);
+        assert_int_equal(w.experts, layer == 1 ? 4 : 0);
+        assert_int_equal(w.expert, layer == 1 ? 8 : 0);
+        assert_int_equal(w.shared, layer == 1 ? 12 : 0);
+        assert_int_equal(w.intermediate, layer == 1 ? 0 : 24);
+    }
+    assert_true(decoder_is_uniform(g));
+    assert_false(decoder_lacks_sublayers(g));
+    graph_free(g);
+    g = built("qwen2_moe", "\"num_experts\": 0");
+    assert_int_equal(decoder_widths_of(g, 1).intermediate, 24);
+    graph_free(g);
+}
+
+static void shares_are_as_the_family_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *changes;
+        int64_t chosen;
+        bool over_all;
+    } families[] = {
+        {"mixtral", NULL, 2, false},    {"mixtral", "\"norm_topk_prob\": false", 2, false},
+        {"granitemoe", NULL, 2, false}, {"olmoe", "\"num_experts_per_tok\": 3", 3, true},
+        {"qwen2_moe", NULL, 4, true},   {"qwen3_moe", "\"norm_topk_prob\": true", 8, false},
+        {"qwen3_moe", NULL, 8, true}};
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        graph *g = built(families[i].type, families[i].changes);
+        const route_attributes *route = &find_node(g, NODE_ROUTE, 1)->route;
+        assert_int_equal(route->chosen, families[i].chosen);
+        assert_int_equal(route->over_all, families[i].over_all);
+        graph_free(g);
+    }
+}
+
+static void set_width(graph *g, int layer, int expert, int64_t width)
+{
+    static const char *const parts[] = {"gate_proj", "up_proj", "down_proj"};
+    for (int i = 0; i < 3; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "model.layers.%d.mlp.experts.%d.%s.weight", layer, expert,
+                 parts[i]);
+        g->parameters[graph_find_parameter(g, name)].shape[i < 2 ? 0 : 1] = width;
+    }
+}
+
+/* The configuration of the network with these widths of its 4 experts in both layers. */
+static json_t *described(const char *type, const char *changes, const int64_t widths[2][4],
+                         loader_verdict verdicts[LOADER_COUNT])
+{
+    const architecture *a = NULL;
+    graph *g = NULL;
+    json_t *config = small_config(type, changes);
+    assert_ok(architecture_find("config.json", config, &a));
+    assert_ok(a->build(a, "config.json", config, NULL, &g));
+    for (int layer = 0; layer < 2; layer++) {
+        for (int e = 0; e < 4; e++) {
+            set_width(g, layer, e, widths[layer][e]);
+        }
+    }
+    assert_ok(a->describe_narrowed(a, g, config));
+    assert_ok(a->judge_loaders(a, config, g, verdicts));
+    graph_free(g);
+    return config;
+}
+
+static void one_width_is_one_number(void **state)
+{
+    (void)state;
+    static const int64_t widths[2][4] = {{6, 6, 6, 6}, {6, 6, 6, 6}};
+    loader_verdict verdicts[LOADER_COUNT];
+    json_t *config = described("qwen3_moe", FOUR, widths, verdicts);
+    assert_int_equal(json_integer_value(json_object_get(config, "moe_intermediate_size")), 6);
+    assert_int_equal(json_integer_value(json_object_get(config, "num_experts")), 4);
+    assert_null(json_object_get(config, "num_local_experts"));
+    assert_null(json_object_get(config, "per_layer_config"));
+    assert_true(verdicts[0].loads);
+    json_decref(config);
+    config = described("mixtral", "\"num_local_experts\": 4", widths, verdicts);
+    assert_int_equal(json_integer_value(json_object_get(config, "intermediate_size")), 6);
+    assert_int_equal(json_integer_value(json_object_get(config, "num_local_experts")), 4);
+    assert_null(json_object_get(config, "num_experts"));
+    json_decref(config);
+}
+
+/* grail itself builds the network again. */
+static void different_widths_are_lists(void **state)
+{
+    (void)state;
+    static const int64_t widths[2][4] = {{6, 6, 6, 6}, {6, 2, 6, 4}};
+    loader_verdict verdicts[LOADER_COUNT];
+    graph *g = NULL;
+    json_t *config = described("qwen3_moe", FOUR, widths, verdicts);
+    const json_t *layers = json_object_get(config, "per_layer_config");
+    assert_int_equal(json_object_size(layers), 1);
+    assert_false(verdicts[0].loads);
+    assert_non_null(strstr(verdicts[0].reason, "the layers or experts have different widths"));
+    assert_ok(build_config(config, &g));
+    for (int e = 0; e < 4; e++) {
+        assert_int_equal(decoder_expert_width(g, 0, e), 6);
+        assert_int_equal(decoder_expert_width(g, 1, e), widths[1][e]);
+    }
+    graph_free(g);
+    json_decref(config);
+}
+
+static void experts_in_one_tensor_cannot_differ(void **state)
+{
+    (void)state;
+    const architecture *a = NULL;
+    graph *g = NULL;
+    json_t *config = small_config("granitemoe", "\"num_local_experts\": 4");
+    assert_ok(architecture_find("config.json", config, &a));
+    assert_ok(a->build(a, "config.json", config, NULL, &g));
+    set_width(g, 1, 2, 5);
+    assert_fails(a->describe_narrowed(a, g, config), GRAIL_ERROR_UNSUPPORTED,
+                 "layer 1: its experts lie in one tensor and cannot have different widths");
+    graph_free(g);
+    json_decref(config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(layers_may_have_a_plain_ffn),
+        cmocka_unit_test(shares_are_as_the_family_says),
+        cmocka_unit_test(one_width_is_one_number),
+        cmocka_unit_test(different_widths_are_lists),
+        cmocka_unit_test(experts_in_one_tensor_cannot_differ),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
