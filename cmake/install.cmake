@@ -3,6 +3,9 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS grail grail-study EXPORT grailTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET grail-mpi)
+    install(TARGETS grail-mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/grail)
+endif()
 install(TARGETS grail-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/grail include/grail-study DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 

@@ -14,7 +14,7 @@ import sys
 
 import c_source
 
-LAYERS = ("base tensor format graph arch backend exec stats algebra reduce solve heal pipeline eval planning").split()
+LAYERS = ("base tensor format graph arch backend comm exec stats algebra reduce solve heal pipeline eval planning").split()
 
 # Libraries that use libgrail as any program does, with what of src is linked into them besides.
 LIBRARIES = {"study": ["base"]}

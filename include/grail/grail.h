@@ -16,6 +16,7 @@
  * need first, and leaves them a margin of 16 MiB under ulimit -v or -d; too little memory is then
  * GRAIL_ERROR_MEMORY. But other threads of the program may take the margin meanwhile.
  */
+#include <grail/comm.h>
 #include <grail/compress.h>
 #include <grail/dtype.h>
 #include <grail/escape.h>

@@ -16,8 +16,8 @@ typedef struct leg {
 typedef struct carry {
     leg current, dense;
     bool with_dense;
-    batch_visitor visit;
-    void *user;
+    const sums_visitor *visitor; /* or NULL */
+    int64_t done;                /* batches */
 } carry;
 
 /* Puts the values that the sample stream holds of a batch before the leg. */
@@ -87,7 +87,7 @@ static grail_status end_leg(const leg *l, int64_t batch)
 
 static grail_status carry_batch(calibration_network *network, const carry *k, int64_t batch)
 {
-    const bool visited = k->visit != NULL && !request_judges_batch(network->request, batch);
+    const bool visited = k->visitor != NULL && !request_judges_batch(network->request, batch);
     const bool runs = visited || k->current.moves;
     if (runs) {
         CHECK(carry_leg(network->request, &k->current, batch));
@@ -99,7 +99,7 @@ static grail_status carry_batch(calibration_network *network, const carry *k, in
                       : carry_leg(network->request, &k->dense, batch));
     }
     if (visited) {
-        CHECK(k->visit(network, batch, k->user));
+        CHECK(k->visitor->add(network, batch, k->visitor->user));
     }
     CHECK(end_leg(&k->dense, batch));
     return end_leg(&k->current, batch);
@@ -144,21 +144,41 @@ static carry plan_carry(calibration_network *network, int end, int dense_end)
     return k;
 }
 
+/* The batches of a chunk that are held out, or the others. */
+static grail_status carry_part(calibration_network *network, carry *k, calibration_chunk chunk,
+                               bool held_out)
+{
+    const compression_request *request = network->request;
+    for (int64_t batch = chunk.first; batch < chunk.end; batch++) {
+        if (calibration_holds_out(request->samples, batch) == held_out) {
+            CHECK(carry_batch(network, k, batch));
+            CHECK(progress_step(&network->progress, request, k->current.begin, k->current.end,
+                                k->done++));
+        }
+    }
+    if (k->visitor == NULL) {
+        return GRAIL_OK;
+    }
+    const chunk_sums sums = k->visitor->sums(k->visitor->user, held_out);
+    return chunk_sums_fold(&sums);
+}
+
 grail_status streams_carry(calibration_network *network, int end, int dense_end,
-                           batch_visitor visit, void *user)
+                           const sums_visitor *visitor)
 {
     const double begun = clock_seconds();
+    const calibration *samples = network->request->samples;
     carry k = plan_carry(network, end, dense_end);
-    k.visit = visit;
-    k.user = user;
-    if (!k.current.moves && !k.dense.moves && visit == NULL) {
+    k.visitor = visitor;
+    if (!k.current.moves && !k.dense.moves && visitor == NULL) {
         return GRAIL_OK;
     }
     CHECK(begin_move(&k.current));
     CHECK(begin_move(&k.dense));
-    for (int64_t batch = 0; batch < network->request->samples->batch_count; batch++) {
-        CHECK(carry_batch(network, &k, batch));
-        CHECK(progress_step(&network->progress, network->request, k.current.begin, end, batch));
+    for (int64_t i = 0; i < calibration_chunk_count(samples); i++) {
+        const calibration_chunk chunk = calibration_chunk_at(samples, i);
+        CHECK(carry_part(network, &k, chunk, false));
+        CHECK(carry_part(network, &k, chunk, true));
     }
     CHECK(end_move(&k.current));
     CHECK(end_move(&k.dense));

@@ -1,20 +1,30 @@
 /* Carries the sample streams from node to node. All statistics of samples are taken by the visitors
  * of these passes. They never see the samples that judge the result (request_judges_batch), which
- * are carried on without them. */
+ * are carried on without them.
+ *
+ * The sums of a chunk of batches are taken by themselves, its held-out batches behind the others,
+ * and then added to those of the chunks before it (stats/chunk_sums.h). */
 #ifndef GRAIL_PIPELINE_NETWORK_CARRY_H
 #define GRAIL_PIPELINE_NETWORK_CARRY_H
 
 #include "pipeline/network/network.h"
+#include "stats/chunk_sums.h"
 
-/** Called for each batch when the current network has run up to node `end`, and the dense one up to
- * `dense_end`. */
-typedef grail_status (*batch_visitor)(calibration_network *network, int64_t batch, void *user);
+/** What is taken of the batches of a pass. */
+typedef struct sums_visitor {
+    /* called for each batch when the current network has run up to node `end`, and the dense one up
+     * to `dense_end`; adds to the sums of the chunk */
+    grail_status (*add)(calibration_network *network, int64_t batch, void *user);
+    /* the sums that `add` adds to, for held-out batches or for the others */
+    chunk_sums (*sums)(void *user, bool held_out);
+    void *user;
+} sums_visitor;
 
 /** Carries the current network's sample stream to node `end` and, unless dense_end is GRAPH_NONE,
  * the dense network's sample stream to dense_end, where it may be already or, behind a target
- * beyond dropped sublayers, further on; then it stays. visit may be NULL. */
+ * beyond dropped sublayers, further on; then it stays. visitor may be NULL. */
 grail_status streams_carry(calibration_network *network, int end, int dense_end,
-                           batch_visitor visit, void *user) GRAIL_MUST_CHECK;
+                           const sums_visitor *visitor) GRAIL_MUST_CHECK;
 
 /** Called for each batch before a node runs, and with node_index == end when all have run. */
 typedef grail_status (*node_visitor)(const execution *e, int64_t batch, int node_index, void *user);

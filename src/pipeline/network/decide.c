@@ -9,15 +9,26 @@
 
 typedef struct input_squares {
     int value;
-    matrix squares; /* [1, at least the value's width] */
+    matrix squares, part; /* [1, at least the value's width] */
+    int64_t rows, part_rows;
 } input_squares;
 
 static grail_status add_squares(calibration_network *network, int64_t batch, void *user)
 {
-    const input_squares *s = user;
+    input_squares *s = user;
     const matrix x = execution_value(network->current.execution, s->value);
     (void)batch;
-    return matrix_column_sums(x, no_matrix, matrix_columns(s->squares, 0, x.columns));
+    s->part_rows += x.rows;
+    return matrix_column_sums(x, no_matrix, matrix_columns(s->part, 0, x.columns));
+}
+
+static chunk_sums sums_of_squares(void *user, bool held_out)
+{
+    input_squares *s = user;
+    chunk_sums sums = {.part_rows = &s->part_rows, .total_rows = &s->rows};
+    (void)held_out;
+    chunk_sums_append_matrix(&sums, &s->part, &s->squares);
+    return sums;
 }
 
 /* squares[features] of the input of a producer; `wide` columns at most in the current network. */
@@ -27,11 +38,14 @@ static grail_status observe_squares(calibration_network *network, int producer, 
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     input_squares s = {.value = request->graph->nodes[producer].inputs[0]};
+    const sums_visitor visitor = {.add = add_squares, .sums = sums_of_squares, .user = &s};
     TRY(matrix_new_zero(request->backend, GRAIL_DTYPE_F64, 1, wide, &s.squares));
-    TRY(streams_carry(network, producer, GRAPH_NONE, add_squares, &s));
+    TRY(matrix_new_zero(request->backend, GRAIL_DTYPE_F64, 1, wide, &s.part));
+    TRY(streams_carry(network, producer, GRAPH_NONE, &visitor));
     TRY(matrix_download(matrix_columns(s.squares, 0, features), squares));
 out:
     matrix_free(&s.squares);
+    matrix_free(&s.part);
     return status;
 }
 

@@ -35,7 +35,7 @@ grail_status heal_blocks_after_walk(calibration_network *network)
             CHECK(heal_block(network, block));
         }
         if (heal_block_has_time(network, block + 1)) {
-            CHECK(streams_carry(network, end, network_dense_end(network, block), NULL, NULL));
+            CHECK(streams_carry(network, end, network_dense_end(network, block), NULL));
         }
     }
     return GRAIL_OK;

@@ -70,7 +70,7 @@ static grail_status task_init(calibration_network *network, int block, block_tas
     const compression_request *request = network->request;
     *t = (block_task){.network = network, .block = block};
     graph_block_range(request->graph, block, &t->begin, &t->end);
-    CHECK(streams_carry(network, t->begin, network_dense_end(network, block), NULL, NULL));
+    CHECK(streams_carry(network, t->begin, network_dense_end(network, block), NULL));
     CHECK(find_goals(t));
     CHECK(heal_training_init(network, block, t->begin, t->end, &t->training));
     return tape_create(request->graph, request->backend, network->pool, &t->tape);

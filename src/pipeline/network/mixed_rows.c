@@ -53,8 +53,8 @@ grail_status mix_target_rows(observation *o, matrix_pool *pool, const double *ro
     TRY(square_of(y, root, &here.gap));
     TRY(scale(target_gap_share(&here), y));
     TRY(matrix_add(y, local, y));
-    o->gap.gap += here.gap;
-    o->gap.target += here.target;
+    o->part_gap.gap += here.gap;
+    o->part_gap.target += here.target;
 out:
     matrix_pool_give(pool, &local);
     return status;

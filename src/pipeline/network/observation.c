@@ -7,6 +7,7 @@ void observation_fini(observation *o)
 {
     grail_statistics_free(o->fit);
     grail_statistics_free(o->held);
+    grail_statistics_free(o->part);
     memory_free(o->weight);
     matrix_free(&o->target_weight);
     matrix_free(&o->local_weight);

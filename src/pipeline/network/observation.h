@@ -30,10 +30,12 @@ typedef struct observation {
     bool mixes;                   /* the target is mixed with W times the observed rows */
     matrix local_weight;          /* with `mixes` and `folds`: the matrix for that product, */
     matrix local_bias;            /* and the bias that a dense output contains; both owned */
-    target_gap gap;               /* with `mixes`: of the rows observed so far */
+    target_gap gap;               /* with `mixes`: of the rows observed */
     double median_square;         /* usual squared norm that weights follow; below 0 until the
                                      first batch was met */
     grail_statistics *fit, *held; /* owned */
+    grail_statistics *part;       /* while batches are added: of their chunk; owned */
+    target_gap part_gap;          /* its gap */
 } observation;
 
 /** Allocates the statistics. The reducer of a folding must already be decided. The caller calls

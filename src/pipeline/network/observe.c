@@ -129,17 +129,17 @@ out:
     return status;
 }
 
-grail_status observation_add(calibration_network *network, int64_t batch, void *user)
+static grail_status add_batch(calibration_network *network, int64_t batch, void *user)
 {
     grail_status status = GRAIL_OK;
     observation *o = user;
     const execution *e = network->current.execution;
     const int value = e->graph->nodes[o->node].inputs[0];
     const matrix in = execution_value(e, value);
-    grail_statistics *into =
-        calibration_holds_out(network->request->samples, batch) ? o->held : o->fit;
+    grail_statistics *into = o->part;
     matrix y = {0};
     double *root = NULL;
+    (void)batch;
     if (o->target == OBSERVES_DENSE_OUTPUT) {
         TRY(dense_target(network, o->node, o->goal.value, &y));
     }
@@ -155,6 +155,26 @@ out:
     memory_free(root);
     matrix_pool_give(network->pool, &y);
     return status;
+}
+
+static chunk_sums sums_of(void *user, bool held_out)
+{
+    observation *o = user;
+    chunk_sums sums = chunk_sums_of_statistics(o->part, held_out ? o->held : o->fit);
+    chunk_sums_append_number(&sums, &o->part_gap.gap, &o->gap.gap);
+    chunk_sums_append_number(&sums, &o->part_gap.target, &o->gap.target);
+    return sums;
+}
+
+grail_status observation_take(calibration_network *network, observation *o)
+{
+    const sums_visitor visitor = {.add = add_batch, .sums = sums_of, .user = o};
+    CHECK(statistics_create(o->fit->owner, o->fit->width, o->fit->outputs, &o->part));
+    CHECK(streams_carry(network, o->node, observation_dense_end(o), &visitor));
+    matrix_pool_clear(network->pool);
+    grail_statistics_free(o->part);
+    o->part = NULL;
+    return GRAIL_OK;
 }
 
 grail_status observation_add_input(observation *o, const execution *e, bool held_out)

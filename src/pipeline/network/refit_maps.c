@@ -12,6 +12,7 @@ typedef struct map_group {
     int count;
     int64_t outputs; /* of all */
     grail_statistics *fit, *held;
+    grail_statistics *part; /* of the chunk whose batches are being added */
 } map_group;
 
 static void map_group_fini(map_group *g)
@@ -22,6 +23,7 @@ static void map_group_fini(map_group *g)
     memory_free(g->maps);
     grail_statistics_free(g->fit);
     grail_statistics_free(g->held);
+    grail_statistics_free(g->part);
     *g = (map_group){0};
 }
 
@@ -36,7 +38,8 @@ static grail_status map_group_init(const calibration_network *network, int first
         g->outputs += g->maps[i].layout.rows;
     }
     CHECK(statistics_create(b, g->maps[0].layout.features, g->outputs, &g->fit));
-    return statistics_create(b, g->maps[0].layout.features, g->outputs, &g->held);
+    CHECK(statistics_create(b, g->maps[0].layout.features, g->outputs, &g->held));
+    return statistics_create(b, g->maps[0].layout.features, g->outputs, &g->part);
 }
 
 /* The targets of all maps for the current batch, in columns of y. */
@@ -56,21 +59,26 @@ out:
     return status;
 }
 
-/* A batch_visitor; `user` is a map_group. */
 static grail_status add_group(calibration_network *network, int64_t batch, void *user)
 {
     grail_status status = GRAIL_OK;
     const map_group *g = user;
     const execution *e = network->current.execution;
-    const bool holds_out = calibration_holds_out(network->request->samples, batch);
     matrix y = {0};
+    (void)batch;
     const matrix z = execution_value(e, e->graph->nodes[g->maps[0].node].inputs[0]);
     TRY(matrix_pool_take(network->pool, z.rows, g->outputs, &y));
     TRY(gather_targets(network, g, y));
-    TRY(statistics_accumulate(holds_out ? g->held : g->fit, z, y));
+    TRY(statistics_accumulate(g->part, z, y));
 out:
     matrix_pool_give(network->pool, &y);
     return status;
+}
+
+static chunk_sums sums_of_group(void *user, bool held_out)
+{
+    const map_group *g = user;
+    return chunk_sums_of_statistics(g->part, held_out ? g->held : g->fit);
 }
 
 static grail_status fit_map(calibration_network *network, observation *o)
@@ -112,9 +120,12 @@ static grail_status refit_group(calibration_network *network, int first, int cou
 {
     grail_status status = GRAIL_OK;
     map_group g = {0};
+    const sums_visitor visitor = {.add = add_group, .sums = sums_of_group, .user = &g};
     TRY(map_group_init(network, first, count, &g));
-    TRY(streams_carry(network, first, dense_end_of(&g), add_group, &g));
+    TRY(streams_carry(network, first, dense_end_of(&g), &visitor));
     matrix_pool_clear(network->pool);
+    grail_statistics_free(g.part);
+    g.part = NULL;
     TRY(fit_group(network, &g));
 out:
     map_group_fini(&g);
@@ -126,8 +137,7 @@ static grail_status refit_one(calibration_network *network, int node_index)
     grail_status status = GRAIL_OK;
     observation o = {0};
     TRY(observation_init_map(network, node_index, &o));
-    TRY(streams_carry(network, o.node, observation_dense_end(&o), observation_add, &o));
-    matrix_pool_clear(network->pool);
+    TRY(observation_take(network, &o));
     TRY(fit_map(network, &o));
 out:
     observation_fini(&o);

@@ -7,6 +7,8 @@ typedef struct channel_sums {
     int value;
     int64_t width, count;
     matrix sum, square; /* [1, width] */
+    int64_t part_count; /* of the chunk whose batches are being added */
+    matrix part_sum, part_square;
 } channel_sums;
 
 static grail_status add_batch(calibration_network *network, int64_t batch, void *user)
@@ -14,8 +16,18 @@ static grail_status add_batch(calibration_network *network, int64_t batch, void 
     channel_sums *s = user;
     const matrix x = execution_value(network->current.execution, s->value);
     (void)batch;
-    s->count += x.rows;
-    return matrix_column_sums(x, s->sum, s->square);
+    s->part_count += x.rows;
+    return matrix_column_sums(x, s->part_sum, s->part_square);
+}
+
+static chunk_sums sums_of_channels(void *user, bool held_out)
+{
+    channel_sums *s = user;
+    chunk_sums sums = {.part_rows = &s->part_count, .total_rows = &s->count};
+    (void)held_out;
+    chunk_sums_append_matrix(&sums, &s->part_sum, &s->sum);
+    chunk_sums_append_matrix(&sums, &s->part_square, &s->square);
+    return sums;
 }
 
 /* A channel that does not vary on the samples keeps its variance: division by a tiny variance would
@@ -60,20 +72,36 @@ out:
     return status;
 }
 
+static grail_status channel_sums_init(backend *b, int64_t width, channel_sums *s)
+{
+    matrix *const sums[] = {&s->sum, &s->square, &s->part_sum, &s->part_square};
+    s->width = width;
+    for (int i = 0; i < 4; i++) {
+        CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, width, sums[i]));
+    }
+    return GRAIL_OK;
+}
+
+static void channel_sums_fini(channel_sums *s)
+{
+    matrix_free(&s->sum);
+    matrix_free(&s->square);
+    matrix_free(&s->part_sum);
+    matrix_free(&s->part_square);
+}
+
 grail_status repair_batch_norm(calibration_network *network, int index)
 {
     grail_status status = GRAIL_OK;
     const node *n = &network->request->graph->nodes[index];
     const parameter_entry *entry = NULL;
     channel_sums s = {.value = n->inputs[0]};
+    const sums_visitor visitor = {.add = add_batch, .sums = sums_of_channels, .user = &s};
     TRY(parameter_store_get(network->current.parameters, n->mean, &entry));
-    s.width = entry->shape[0];
-    TRY(matrix_new_zero(network->request->backend, GRAIL_DTYPE_F64, 1, s.width, &s.sum));
-    TRY(matrix_new_zero(network->request->backend, GRAIL_DTYPE_F64, 1, s.width, &s.square));
-    TRY(streams_carry(network, index, GRAPH_NONE, add_batch, &s));
+    TRY(channel_sums_init(network->request->backend, entry->shape[0], &s));
+    TRY(streams_carry(network, index, GRAPH_NONE, &visitor));
     TRY(set_statistics(network, n, &s));
 out:
-    matrix_free(&s.sum);
-    matrix_free(&s.square);
+    channel_sums_fini(&s);
     return status;
 }

@@ -51,8 +51,7 @@ static grail_status observe_consumer(calibration_network *network, int index, in
     if (network->request->plan.loop == LOOP_OPEN) {
         TRY(open_loop_take(network->request, &o));
     } else {
-        TRY(streams_carry(network, o.node, observation_dense_end(&o), observation_add, &o));
-        matrix_pool_clear(network->pool);
+        TRY(observation_take(network, &o));
     }
     TRY(compensate_consumer(network, &o));
 out:
@@ -267,7 +266,7 @@ grail_status compress_block(calibration_network *network, int block,
     }
     const bool is_last = end == network->request->graph->node_count;
     if (begin < end && !is_last && streams_are_wanted(network, block, begin)) {
-        CHECK(streams_carry(network, end, network_dense_end(network, block), NULL, NULL));
+        CHECK(streams_carry(network, end, network_dense_end(network, block), NULL));
     }
     return GRAIL_OK;
 }

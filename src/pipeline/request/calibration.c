@@ -16,6 +16,10 @@ enum {
     BATCH_IMAGES = 32,
 };
 
+/* Each chunk costs a pass over the sums, which a few batches outweigh; so many chunks are enough
+ * for as many ranks. */
+enum { USUAL_CHUNKS = 16, MOST_CHUNKS = 32, CHUNK_BATCHES = 4 };
+
 static grail_status calibration_create(calibration **out)
 {
     CHECK(memory_new(out, 1, sizeof **out));
@@ -386,4 +390,31 @@ bool calibration_holds_out(const calibration *c, int64_t batch)
         return c->batch_count > 1 && batch == c->batch_count - 1;
     }
     return batch % 4 == 3;
+}
+
+static int64_t divide_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Of few batches 16 chunks, then chunks of 4 batches until there are 32. */
+static int64_t chunk_batches(const calibration *c)
+{
+    const int64_t few = divide_up(c->batch_count, USUAL_CHUNKS);
+    const int64_t many = divide_up(c->batch_count, MOST_CHUNKS);
+    const int64_t size = few < CHUNK_BATCHES ? few : CHUNK_BATCHES;
+    return size > many ? size : many;
+}
+
+int64_t calibration_chunk_count(const calibration *c)
+{
+    return c->batch_count == 0 ? 0 : divide_up(c->batch_count, chunk_batches(c));
+}
+
+calibration_chunk calibration_chunk_at(const calibration *c, int64_t chunk)
+{
+    const int64_t size = chunk_batches(c);
+    const int64_t end = (chunk + 1) * size;
+    return (calibration_chunk){.first = chunk * size,
+                               .end = end < c->batch_count ? end : c->batch_count};
 }

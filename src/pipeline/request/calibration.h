@@ -44,4 +44,14 @@ batch_input calibration_input(const calibration *c, int64_t batch);
  * three batches the last; a single batch never. */
 bool calibration_holds_out(const calibration *c, int64_t batch);
 
+/** Batches [first, end), whose sums are kept by themselves before they are added to those of the
+ * chunks before them. */
+typedef struct calibration_chunk {
+    int64_t first, end;
+} calibration_chunk;
+
+/** The chunks follow from the samples alone, so sums have the same bits whoever takes them. */
+int64_t calibration_chunk_count(const calibration *c);
+calibration_chunk calibration_chunk_at(const calibration *c, int64_t chunk);
+
 #endif

@@ -223,8 +223,8 @@ static void rows_are_mixed_by_the_share_of_their_batch(void **state)
         for (int i = 0; i < ROWS * OUTPUTS; i++) {
             assert_near((double)out[i], expected[i], 1e-5);
         }
-        assert_near(o.gap.gap, gap.gap, 1e-4);
-        assert_near(o.gap.target, gap.target, 1e-4);
+        assert_near(o.part_gap.gap, gap.gap, 1e-4);
+        assert_near(o.part_gap.target, gap.target, 1e-4);
         matrix_free(&x);
         matrix_free(&rows);
         observation_fini(&o);
