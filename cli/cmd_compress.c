@@ -7,6 +7,7 @@
 #include "limit_options.h"
 #include "print.h"
 #include "quality.h"
+#include "ranks.h"
 #include "run_options.h"
 #include "shared_options.h"
 #include "sparsity.h"
@@ -23,6 +24,7 @@ static run_options r;
 static limit_options limits;
 static const char *sparsity_text;
 static const char *evaluation;
+static const char *comm;
 static bool quiet, as_json;
 
 static const option table[] = {
@@ -30,6 +32,7 @@ static const option table[] = {
      .help = "directory to write the narrow model to; must not exist; short form: -o",
      .need = REQUIRED, .recorded = "DIR"},
     RUN_OPTIONS(r),
+    COMM_OPTION(comm),
     {GROUP_AMOUNT, "sparsity", OPTION_TEXT, &sparsity_text, "R", NULL,
      .help = "fraction to remove from each site, from 0 to below 1: 0.3, or ffn=0.3,heads=0.2, or "
              "SITE=0.5,...",
@@ -398,6 +401,12 @@ static int choose_widths(const char *sites, grail_plan **plan)
     if (!limit_options_given(&limits)) {
         return EXIT_OK;
     }
+    if (r.compress.run.comm != NULL && r.compress.run.comm->size > 1) {
+        print_error(
+            "grail compress: widths for a limit are not chosen on several ranks yet; choose "
+            "them with grail plan in one process, and give the plan with --plan\n");
+        return EXIT_USAGE;
+    }
     options->compress = r.compress;
     options->kinds = sites;
     options->observer = limit_options_watch;
@@ -482,7 +491,7 @@ static int compress(void)
         code = print_interrupted();
     } else if (status != GRAIL_OK) {
         code = print_failure(status);
-    } else {
+    } else if (ranks_is_first()) {
         code = report_result(c, plan);
     }
 out:
@@ -505,6 +514,7 @@ static int run(int argc, char **argv)
     run_options_read(&r);
     name_chosen();
     code = read_choices();
+    code = code == EXIT_OK ? ranks_join(comm, &r.compress.run.comm) : code;
     if (code == EXIT_OK) {
         char *recorded = command_line_recorded(options_parsed());
         r.compress.output.command = recorded;
@@ -512,6 +522,7 @@ static int run(int argc, char **argv)
         r.compress.run.heal_observer = watch_healing;
         r.compress.run.step_observer = watch_steps;
         on_terminal = isatty(STDERR_FILENO) != 0;
+        quiet = quiet || !ranks_is_first();
         code = compress();
         free(recorded);
     }
@@ -537,4 +548,5 @@ const command command_compress = {
         "or images. Writes a directory with the smaller weights, plan.json and report.json.",
     .examples = examples,
     .run = run,
+    .shares_out = true,
 };

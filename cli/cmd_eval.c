@@ -6,6 +6,7 @@
 #include "input_options.h"
 #include "notices.h"
 #include "print.h"
+#include "ranks.h"
 #include "shared_options.h"
 
 #include <grail/grail.h>
@@ -18,6 +19,7 @@ static grail_compute compute = {.backend = "cpu", .precision = "auto"};
 static option_list settings;
 static int64_t threads;
 static bool as_json, quiet;
+static const char *comm;
 /* options for text */
 static grail_text_source source;
 static int64_t windows;
@@ -43,6 +45,7 @@ static const option table[] = {
      .help = "measure only N images, evenly spaced over the data, the same in every run (all)",
      .only_with = "data", .field = "count"},
     THREADS_OPTION(threads),
+    COMM_OPTION(comm),
     PRECISION_OPTION(compute.precision, "auto"),
     BACKEND_OPTION(compute.backend),
     QUIET_OPTION(quiet),
@@ -255,7 +258,7 @@ static int run(int argc, char **argv)
 {
     const char *path = NULL;
     bool help = false;
-    const int code = options_parse(&command_eval, table, argc, argv, &path, &help);
+    int code = options_parse(&command_eval, table, argc, argv, &path, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
@@ -267,7 +270,9 @@ static int run(int argc, char **argv)
     if (threads > 0) {
         grail_set_threads((int)threads);
     }
-    return evaluate(path);
+    code = ranks_join(comm, &compute.comm);
+    quiet = quiet || !ranks_is_first();
+    return code == EXIT_OK ? evaluate(path) : code;
 }
 
 static const char *const examples[] = {
@@ -287,4 +292,5 @@ const command command_eval = {
         "the top-1 and top-5 accuracy of a model that reads images.",
     .examples = examples,
     .run = run,
+    .shares_out = true,
 };

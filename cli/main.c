@@ -4,6 +4,7 @@
 #include "descriptors.h"
 #include "interrupt.h"
 #include "print.h"
+#include "ranks.h"
 
 #include <grail/grail.h>
 
@@ -69,7 +70,8 @@ static int run_named(int argc, char **argv)
 {
     for (int i = 0; i < COMMAND_COUNT; i++) {
         if (strcmp(commands[i].command->name, argv[0]) == 0) {
-            return commands[i].command->run(argc, argv);
+            const int code = ranks_check(commands[i].command);
+            return code == EXIT_OK ? commands[i].command->run(argc, argv) : code;
         }
     }
     const char *meant = grail_nearest_name(argv[0], command_name_at, NULL);
@@ -134,7 +136,8 @@ int main(int argc, char **argv)
     interrupt_start();
     command_line_note(argc, argv);
     signal(SIGXFSZ, SIG_IGN); /* so that the write fails with an error that names the file */
-    const int code = flush_output(run_command(argc, argv));
+    ranks_start();
+    const int code = ranks_leave(flush_output(run_command(argc, argv)));
     interrupt_end();
     return code;
 }

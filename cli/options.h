@@ -102,6 +102,7 @@ typedef struct command {
                                     of the source; may be NULL */
     int (*run)(int argc, char **argv);
     bool hidden;
+    bool shares_out; /* over the ranks that a launcher started (ranks.h) */
 } command;
 
 /** Above any sensible number: the OpenMP run time ends the program when it cannot start so many

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The escaped text, which the caller frees; NULL when memory runs out. */
 static char *escaped(grail_escape_use use, const char *text)
@@ -88,9 +89,20 @@ static void GRAIL_PRINTF(2, 0) print_to(FILE *stream, const char *format, va_lis
     free(text);
 }
 
+static int own_rank, rank_count = 1;
+
+void print_as_rank(int rank, int size)
+{
+    own_rank = rank;
+    rank_count = size;
+}
+
 void print_out(const char *format, ...)
 {
     va_list arguments;
+    if (own_rank > 0) {
+        return;
+    }
     va_start(arguments, format);
     print_to(stdout, format, arguments);
     va_end(arguments);
@@ -101,7 +113,25 @@ static bool progress_stands; /* on the current line of standard error */
 void print_error(const char *format, ...)
 {
     va_list arguments;
+    if (own_rank > 0) {
+        return;
+    }
     print_progress_end();
+    va_start(arguments, format);
+    print_to(stderr, format, arguments);
+    va_end(arguments);
+}
+
+void print_error_of_rank(const char *format, ...)
+{
+    va_list arguments;
+    print_progress_end();
+    if (own_rank > 0) {
+        sleep(1);
+    }
+    if (own_rank > 0) {
+        fprintf(stderr, "rank %d of %d: ", own_rank, rank_count);
+    }
     va_start(arguments, format);
     print_to(stderr, format, arguments);
     va_end(arguments);
@@ -129,7 +159,7 @@ int print_failure(grail_status status)
 {
     char options[256];
     options_of_fields(grail_error_fields(), options, sizeof options);
-    print_error("grail: %s%s\n", grail_error_message(), options);
+    print_error_of_rank("grail: %s%s\n", grail_error_message(), options);
     return status == GRAIL_ERROR_NUMERIC ? EXIT_NUMERIC : EXIT_FAILED;
 }
 
@@ -190,7 +220,7 @@ int print_json(json_t *value)
     char *safe = text == NULL ? NULL : escaped(GRAIL_ESCAPE_JSON, text);
     if (safe == NULL) {
         print_error("grail: out of memory while writing JSON\n");
-    } else {
+    } else if (own_rank == 0) {
         fputs(safe, stdout);
         fputs("\n", stdout);
     }

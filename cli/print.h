@@ -17,13 +17,20 @@ void print_out(const char *format, ...) GRAIL_PRINTF(1, 2);
 /** Like print_out, but on standard error. */
 void print_error(const char *format, ...) GRAIL_PRINTF(1, 2);
 
+/** From now on this process prints as one of several: all but the first print nothing with the
+ * functions above and print_json. */
+void print_as_rank(int rank, int size);
+/** print_error on every rank: with its number, and on all but the first after a moment, in which
+ * the first one may say the same and end them all. */
+void print_error_of_rank(const char *format, ...) GRAIL_PRINTF(1, 2);
+
 /** Rewrites the current line of standard error. */
 void print_progress(const char *format, ...) GRAIL_PRINTF(1, 2);
 /** Clears the line of print_progress, if there is one; print_error does so first. */
 void print_progress_end(void);
 
-/** Prints "grail: " and the text of the last error on stderr, with the options that it is about;
- * returns the exit code of the status. */
+/** Prints "grail: " and the text of the last error by print_error_of_rank, with the options that it
+ * is about; returns the exit code of the status. */
 int print_failure(grail_status status);
 
 /** Formats a count as in "6.74 G" into text (HUMAN_SIZE bytes); returns text. */

@@ -46,6 +46,7 @@ WRAPPED = {
     "jerror.h": "format/images/image_jpeg.c",
     "jpeglib.h": "format/images/image_jpeg.c",
     "lapacke.h": "backend/cpu/dense.c",
+    "mpi.h": "comm/mpi/",
     "omp.h": "base/parallel.c",
     "pcre2.h": "format/text/",
     "png.h": "format/images/image_png.c",

@@ -13,25 +13,49 @@ if [[ ${1-} == tests ]]; then
     packages+=(libcmocka-dev python3 g++ clang libomp-dev clang-format locales strace zsh)
 fi
 
+# Several processes (docs/scale.md): left out where they cannot be installed, with the tests of them.
+optional=()
+if [[ ${1-} == tests ]]; then
+    optional=(libopenmpi-dev openmpi-bin)
+fi
+
+is_missing() {
+    [[ $(dpkg-query -W -f '${Status}' "$1" 2>/dev/null) != "install ok installed" ]]
+}
+
 missing=()
 for package in "${packages[@]}"; do
-    if [[ $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) != "install ok installed" ]]; then
+    if is_missing "$package"; then
         missing+=("$package")
     fi
 done
-if ((${#missing[@]} == 0)); then
+missing_optional=()
+for package in ${optional[@]+"${optional[@]}"}; do
+    if is_missing "$package"; then
+        missing_optional+=("$package")
+    fi
+done
+if ((${#missing[@]} + ${#missing_optional[@]} == 0)); then
     exit 0
 fi
 
-echo "installing: ${missing[*]}"
+echo "installing: ${missing[*]-} ${missing_optional[*]-}"
 as_root=()
 if ((EUID != 0)); then
     if ! command -v sudo >/dev/null; then
+        ((${#missing[@]} > 0)) || exit 0
         echo "cannot install these packages: run as root, or install sudo" >&2
         exit 1
     fi
     as_root=(sudo)
 fi
 "${as_root[@]}" apt-get update -q
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -q -y --no-install-recommends "${missing[@]}"
+install_packages() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+}
+if ((${#missing[@]} > 0)); then
+    install_packages "${missing[@]}"
+fi
+if ((${#missing_optional[@]} > 0)) && ! install_packages "${missing_optional[@]}"; then
+    echo "these could not be installed, so several processes are not tested: ${missing_optional[*]}" >&2
+fi

@@ -27,9 +27,9 @@ typedef struct grail_comm {
     int (*broadcast)(void *context, int root, void *bytes, size_t size);
 } grail_comm;
 
-/** The ranks of the launcher that started this program, such as mpirun or srun, by its environment:
- * their number, 0 where there is no launcher. */
-GRAIL_API int grail_comm_launched(void);
+/** How many ranks the launcher started that started this program, such as mpirun or srun, by the
+ * environment; 0 without a launcher. *rank becomes the own one. */
+GRAIL_API int grail_comm_launched(int *rank);
 
 /**
  * Joins the ranks of a launcher by MPI, which is loaded as a module: GRAIL_MPI names the file if it

@@ -1,6 +1,7 @@
 #ifndef GRAIL_COMPRESS_H
 #define GRAIL_COMPRESS_H
 
+#include <grail/comm.h>
 #include <grail/images.h>
 #include <grail/machine.h>
 #include <grail/model.h>
@@ -175,6 +176,8 @@ typedef struct grail_run_options {
     const char *precision; /* of products, see grail_compute */
     int64_t memory; /* bytes that kept activations may take; 0 = half of the available memory */
     const char *scratch; /* directory for files that stand in for large blocks of memory, or NULL */
+    const grail_comm *comm; /* the ranks that share out the run, or NULL; all have the result,
+                               rank 0 alone writes the output */
     grail_compress_observer observer;  /* may be NULL */
     grail_heal_observer heal_observer; /* may be NULL */
     grail_step_observer step_observer; /* may be NULL */

@@ -39,7 +39,7 @@ typedef struct grail_eval_progress {
                               the images: 1 where the label has the largest output, else 0; NULL for
                               choices. Borrowed */
     int64_t count;
-} grail_eval_progress;
+} grail_eval_progress; /* of several ranks, each is told what it measured itself */
 
 /** Called again and again during a measurement. Return non-zero to cancel. */
 typedef int (*grail_eval_observer)(void *user, const grail_eval_progress *progress);

@@ -1,6 +1,7 @@
 #ifndef GRAIL_MACHINE_H
 #define GRAIL_MACHINE_H
 
+#include <grail/comm.h>
 #include <grail/status.h>
 
 #include <stdint.h>
@@ -42,12 +43,15 @@ typedef struct grail_machine {
 
 /** What computes, and in which precision. A NULL grail_compute stands for the processor in f32. */
 typedef struct grail_compute {
-    const char *backend;   /* "cpu" or "ref"; NULL: "cpu" */
-    const char *precision; /* of products: "f32", "bf16" with f32 sums, "bf16-gram", which rounds
-                              also what Gram matrices are made of, "f64", or "auto": bf16 for
-                              networks of 2^25 weights and more that are stored in 16 bits, where
-                              that is faster on this machine, else the backend's first; NULL: the
-                              backend's first */
+    const char *backend;    /* "cpu" or "ref"; NULL: "cpu" */
+    const char *precision;  /* of products: "f32", "bf16" with f32 sums, "bf16-gram", which rounds
+                               also what Gram matrices are made of, "f64", or "auto": bf16 for
+                               networks of 2^25 weights and more that are stored in 16 bits, where
+                               that is faster on this machine, else the backend's first; NULL: the
+                               backend's first */
+    const grail_comm *comm; /* the ranks that share out the work, or NULL; only
+                               grail_perplexity_measure and grail_perplexity_of_cut do so far, and
+                               the others refuse several */
 } grail_compute;
 
 /** A backend in one precision; those of one name follow each other. */

@@ -3,6 +3,7 @@
 #define GRAIL_ARCH_MODEL_H
 
 #include "arch/architecture.h"
+#include "base/hash.h"
 #include "graph/site.h"
 
 #include <grail/model.h>
@@ -65,5 +66,8 @@ grail_status model_describe_graph(const grail_model *model, const graph *g,
 /** The image side for which costs are counted: that of the network, otherwise that of its preset.
  */
 int64_t model_image_side(const grail_model *model);
+
+/** Names, shapes and some bytes of all tensors: files of another training differ in all tensors. */
+void model_digest(const grail_model *model, char out[HASH_TEXT_SIZE]);
 
 #endif

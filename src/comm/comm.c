@@ -42,8 +42,8 @@ bool comm_is_shared(const grail_comm *c)
 
 static grail_status failed(const grail_comm *c, const char *what, int other)
 {
-    return error_set(GRAIL_ERROR_IO, "rank %d of %d cannot %s rank %d; it may have ended", c->rank,
-                     c->size, what, other);
+    return error_set(GRAIL_ERROR_IO, "cannot %s rank %d of %d; it may have ended", what, other,
+                     c->size);
 }
 
 grail_status comm_send(const grail_comm *c, int to, const void *bytes, size_t size)
@@ -95,6 +95,44 @@ grail_status comm_broadcast_text(const grail_comm *c, int root, char **text)
     return comm_broadcast(c, root, *text, (size_t)size);
 }
 
+/* How a rank ended. */
+typedef struct outcome {
+    int32_t rank, status;
+    char text[GRAIL_ERROR_TEXT_SIZE];
+} outcome;
+
+static grail_status gather_outcomes(const grail_comm *c, outcome *first)
+{
+    if (c->rank != 0) {
+        return comm_send(c, 0, first, sizeof *first);
+    }
+    for (int rank = 1; rank < c->size; rank++) {
+        outcome other;
+        CHECK(comm_receive(c, rank, &other, sizeof other));
+        *first = first->status == GRAIL_OK ? other : *first;
+    }
+    return GRAIL_OK;
+}
+
+grail_status comm_settle(const grail_comm *c, grail_status status)
+{
+    if (!comm_is_shared(c)) {
+        return status;
+    }
+    outcome first = {.rank = c->rank, .status = (int32_t)status};
+    if (status != GRAIL_OK) {
+        error_copy(first.text, sizeof first.text);
+    }
+    CHECK(gather_outcomes(c, &first));
+    CHECK(comm_broadcast(c, 0, &first, sizeof first));
+    if (first.status == GRAIL_OK || first.rank == c->rank) {
+        return status;
+    }
+    first.text[sizeof first.text - 1] = 0;
+    return error_set((grail_status)first.status, "rank %d of %d: %s", first.rank, c->size,
+                     first.text);
+}
+
 grail_status comm_agree(const grail_comm *c, const char *what, const char *remedy,
                         const void *bytes, size_t size)
 {
@@ -108,6 +146,6 @@ grail_status comm_agree(const grail_comm *c, const char *what, const char *remed
     CHECK(comm_broadcast(c, 0, first, sizeof first));
     return memcmp(own, first, sizeof own) == 0
                ? GRAIL_OK
-               : error_set(GRAIL_ERROR_ARGUMENT, "rank %d of %d has %s other than rank 0; %s",
-                           c->rank, c->size, what, remedy);
+               : error_set(GRAIL_ERROR_ARGUMENT, "%s differ from those of rank 0; %s", what,
+                           remedy);
 }

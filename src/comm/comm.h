@@ -26,6 +26,10 @@ grail_status comm_broadcast(const grail_comm *c, int root, void *bytes,
 /** *text, owned by memory.h and NULL elsewhere, becomes a copy of the root's on all ranks. */
 grail_status comm_broadcast_text(const grail_comm *c, int root, char **text) GRAIL_MUST_CHECK;
 
+/** Called by all ranks, each with its own status: where any failed, all fail with the error of the
+ * first of them, which names that rank. */
+grail_status comm_settle(const grail_comm *c, grail_status status) GRAIL_MUST_CHECK;
+
 /** Whether all ranks hold the same bytes as rank 0: GRAIL_ERROR_ARGUMENT on those that do not; the
  * text says `what` differs, and the remedy. */
 grail_status comm_agree(const grail_comm *c, const char *what, const char *remedy,

@@ -4,6 +4,8 @@
 #include "comm/comm.h"
 
 #include <dlfcn.h>
+#include <limits.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 /* What grail_comm_open_mpi gives; the caller sees the first member. */
@@ -12,19 +14,38 @@ typedef struct opened_comm {
     const comm_module *module; /* never unloaded, since MPI cannot be */
 } opened_comm;
 
-/* Set by Open MPI, PMIx (srun --mpi=pmix) and PMI of MPICH. */
-static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+/* What launchers set: Open MPI's, Slurm's with PMIx (srun --mpi=pmix), and PMI of MPICH. A batch
+ * script of Slurm has no PMIX_RANK, and is no rank. */
+static const struct {
+    const char *rank, *size;
+} launchers[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"},
+    {"PMI_RANK", "PMI_SIZE"},
+};
 
-int grail_comm_launched(void)
+/* -1 for what is no number. */
+static int number_of(const char *name)
 {
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        const char *text = getenv(sizes[i]);
-        if (text != NULL && atoi(text) > 0) {
-            return atoi(text);
+    const char *text = getenv(name);
+    char *end = NULL;
+    const long value = text == NULL ? -1 : strtol(text, &end, 10);
+    return text != NULL && end != text && *end == 0 && value >= 0 && value <= INT_MAX ? (int)value
+                                                                                      : -1;
+}
+
+int grail_comm_launched(int *rank)
+{
+    *rank = 0;
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+        const int own = number_of(launchers[i].rank);
+        const int size = number_of(launchers[i].size);
+        if (own >= 0 && size > own) {
+            *rank = own;
+            return size;
         }
     }
-    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
-    return getenv("PMIX_RANK") == NULL ? 0 : tasks != NULL && atoi(tasks) > 0 ? atoi(tasks) : 1;
+    return 0;
 }
 
 /* The loader replaces $ORIGIN by the directory of the library that asks, which is this one. */

@@ -23,6 +23,11 @@ grail_status grail_compression_accuracy(grail_compression *c, const grail_images
 {
     grail_status status = GRAIL_OK;
     parameter_store *narrow = NULL;
+    if (comm_is_shared(c->request->comm)) {
+        FAIL(
+            GRAIL_ERROR_UNSUPPORTED,
+            "accuracy is not shared out over ranks yet; measure the written result in one process");
+    }
     TRY(narrow_of_result(c, &narrow));
     TRY(accuracy_check_model(c->request->model));
     TRY(accuracy_measure(c->request->model, narrow, images, count, 0, NULL, observer, user, out));
@@ -38,8 +43,9 @@ grail_status grail_compression_perplexity(grail_compression *c, const grail_text
     grail_status status = GRAIL_OK;
     parameter_store *narrow = NULL;
     TRY(perplexity_check_windows(windows));
-    TRY(narrow_of_result(c, &narrow));
-    TRY(perplexity_measure(c->request->model, narrow, source, windows, observer, user, out));
+    TRY(comm_settle(c->request->comm, narrow_of_result(c, &narrow)));
+    TRY(perplexity_measure(c->request->model, narrow, source, windows, c->request->comm, observer,
+                           user, out));
 out:
     parameter_store_free(narrow);
     return status;

@@ -2,7 +2,10 @@
 #include "eval/perplexity.h"
 
 #include "arch/model_text.h"
+#include "base/buffer.h"
 #include "base/option_values.h"
+#include "base/parallel.h"
+#include "comm/comm.h"
 #include "eval/token_losses.h"
 #include "eval/zeroed_store.h"
 #include "exec/compute.h"
@@ -93,29 +96,96 @@ static grail_status limit_windows(token_windows *windows, int64_t most)
     return GRAIL_OK;
 }
 
+/* Windows are measured in chunks of as many as one pass takes. Ranks take the chunks in turns. */
+typedef struct chunk_list {
+    const token_windows *text;
+    const grail_comm *comm; /* or NULL */
+    int64_t size, count;    /* windows of a chunk; chunks */
+    nll_sums *of;           /* [count], owned */
+    double *means;          /* [size], of the windows of the last chunk; owned */
+} chunk_list;
+
+static void add_sums(const nll_sums *part, nll_sums *into)
+{
+    into->sum += part->sum;
+    into->square += part->square;
+    into->count += part->count;
+}
+
+/* Tells of the chunks of this rank as a part of those of all. */
+static grail_status tell(const chunk_list *l, int64_t chunk, int64_t count, const nll_sums *own,
+                         grail_eval_observer observer, void *user)
+{
+    const int64_t passed = (chunk - comm_rank(l->comm) + comm_size(l->comm)) * l->size;
+    const grail_eval_progress now = {.done = passed < l->text->count ? passed : l->text->count,
+                                     .total = l->text->count,
+                                     .so_far = own->sum / (double)own->count,
+                                     .results = l->means,
+                                     .count = count};
+    return observer == NULL || observer(user, &now) == 0
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld windows",
+                           (long long)now.done, (long long)now.total);
+}
+
+static grail_status measure_own(parameter_store *store, const chunk_list *l,
+                                grail_eval_observer observer, void *user)
+{
+    nll_sums own = {0};
+    for (int64_t i = comm_rank(l->comm); i < l->count; i += comm_size(l->comm)) {
+        const int64_t first = i * l->size;
+        const int64_t left = l->text->count - first;
+        const int64_t count = left < l->size ? left : l->size;
+        CHECK(measure_chunk(store, l->text, first, count, &l->of[i], l->means));
+        add_sums(&l->of[i], &own);
+        CHECK(tell(l, i, count, &own, observer, user));
+    }
+    return GRAIL_OK;
+}
+
+/* Adds up in the order of the chunks, whoever measured them. */
 static grail_status measure_chunks(parameter_store *store, const token_windows *text,
-                                   grail_eval_observer observer, void *user, nll_sums *sums)
+                                   const grail_comm *comm, grail_eval_observer observer, void *user,
+                                   nll_sums *sums)
 {
     grail_status status = GRAIL_OK;
-    double *means = NULL;
-    const int64_t chunk = forward_chunk(store->model, store->backend, text->length, 0);
-    const int64_t most = text->count < chunk ? text->count : chunk;
-    TRY(memory_new(&means, (size_t)most, sizeof means[0]));
-    for (int64_t first = 0; first < text->count; first += chunk) {
-        const int64_t count = text->count - first < chunk ? text->count - first : chunk;
-        TRY(measure_chunk(store, text, first, count, sums, means));
-        const grail_eval_progress now = {.done = first + count,
-                                         .total = text->count,
-                                         .so_far = sums->sum / (double)sums->count,
-                                         .results = means,
-                                         .count = count};
-        if (observer != NULL && observer(user, &now) != 0) {
-            FAIL(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld windows", (long long)now.done,
-                 (long long)now.total);
-        }
+    const int64_t fit = forward_chunk(store->model, store->backend, text->length, 0);
+    chunk_list l = {.text = text, .comm = comm, .size = text->count < fit ? text->count : fit};
+    l.count = (text->count + l.size - 1) / l.size;
+    TRY(memory_new(&l.of, (size_t)l.count, sizeof l.of[0]));
+    TRY(memory_new(&l.means, (size_t)l.size, sizeof l.means[0]));
+    TRY(measure_own(store, &l, observer, user));
+    for (int64_t i = 0; i < l.count; i++) {
+        TRY(comm_broadcast(comm, (int)(i % comm_size(comm)), &l.of[i], sizeof l.of[i]));
+        add_sums(&l.of[i], sums);
     }
 out:
-    memory_free(means);
+    memory_free(l.of);
+    memory_free(l.means);
+    return status;
+}
+
+/* Refuses what would give other bits than rank 0 has. */
+static grail_status agree(const grail_comm *comm, const grail_model *model, const char *precision,
+                          const token_windows *text)
+{
+    grail_status status = GRAIL_OK;
+    buffer all = {0};
+    char tensors[HASH_TEXT_SIZE];
+    const int threads = parallel_threads();
+    if (!comm_is_shared(comm)) {
+        return GRAIL_OK;
+    }
+    buffer_init(&all, SIZE_MAX / 4);
+    model_digest(model, tensors);
+    TRY(buffer_append(&all, &threads, sizeof threads));
+    TRY(buffer_append(&all, tensors, sizeof tensors));
+    TRY(buffer_append(&all, precision, strlen(precision) + 1));
+    TRY(buffer_append(&all, text->ids, (size_t)(text->count * text->length) * sizeof text->ids[0]));
+    TRY(comm_agree(comm, "model, precision, number of threads or text",
+                   "give all ranks the same command and files", all.bytes, all.size));
+out:
+    buffer_fini(&all);
     return status;
 }
 
@@ -126,7 +196,8 @@ grail_status perplexity_check_windows(int64_t windows)
 
 grail_status perplexity_measure(const grail_model *recorded, parameter_store *store,
                                 const grail_text_source *source, int64_t windows,
-                                grail_eval_observer observer, void *user, grail_perplexity *out)
+                                const grail_comm *comm, grail_eval_observer observer, void *user,
+                                grail_perplexity *out)
 {
     grail_status status = GRAIL_OK;
     token_windows text = {0};
@@ -135,7 +206,8 @@ grail_status perplexity_measure(const grail_model *recorded, parameter_store *st
     TRY(model_read_first_windows(store->model, source, windows, &text, result.tokenizer_sha256));
     TRY(limit_windows(&text, windows));
     TRY(compare_with_calibration(recorded, &text, &result));
-    TRY(measure_chunks(store, &text, observer, user, &sums));
+    TRY(comm_settle(comm, agree(comm, recorded, backend_precision(store->backend), &text)));
+    TRY(measure_chunks(store, &text, comm, observer, user, &sums));
     fill_result(&text, &sums, &result);
     snprintf(result.dtype, sizeof result.dtype, "%s",
              grail_dtype_name(model_usual_dtype(store->model)));
@@ -158,14 +230,18 @@ static grail_status measure(const grail_model *model, const grail_model *narrow,
     backend *b = NULL;
     parameter_store *store = NULL;
     parameter_store *cut = NULL;
+    const grail_comm *comm = compute == NULL ? NULL : compute->comm;
+    grail_compute alone = compute == NULL ? (grail_compute){0} : *compute;
+    alone.comm = NULL; /* what it opens is this rank's own */
+    TRY(comm_check(comm));
     TRY(perplexity_check_windows(windows));
-    TRY(compute_open(compute, model, &b));
+    TRY(compute_open(&alone, model, &b));
     TRY(parameter_store_create(model, b, NULL, &store));
     if (narrow != NULL) {
         TRY(zeroed_store_of_cut(store, narrow, &cut));
     }
     TRY(perplexity_measure(narrow == NULL ? model : narrow, cut == NULL ? store : cut, source,
-                           windows, observer, user, out));
+                           windows, comm, observer, user, out));
 out:
     parameter_store_free(cut);
     parameter_store_free(store);

@@ -1,5 +1,6 @@
 #include "exec/compute.h"
 
+#include "comm/comm.h"
 #include "graph/operators.h"
 
 #include <string.h>
@@ -39,5 +40,11 @@ const char *compute_precision(const grail_compute *compute, const grail_model *m
 grail_status compute_open(const grail_compute *compute, const grail_model *model, backend **out)
 {
     const backend_options options = {.precision = compute_precision(compute, model)};
+    if (compute != NULL && comm_is_shared(compute->comm)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "this measurement is not shared out over ranks yet, and there are %d; "
+                         "start one process",
+                         comm_size(compute->comm));
+    }
     return backend_open(compute_backend(compute), &options, out);
 }

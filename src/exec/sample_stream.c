@@ -151,7 +151,7 @@ out:
 grail_status sample_stream_gather(sample_stream *s, int value, int64_t columns, const int64_t *kept)
 {
     for (int64_t i = 0; i < s->batch_count * s->live_count; i++) {
-        if (s->live[i % s->live_count] == value) {
+        if (s->live[i % s->live_count] == value && matrix_exists(s->held[i])) {
             CHECK(gather_columns(s->backend, columns, kept, &s->held[i]));
         }
     }

@@ -1,5 +1,5 @@
 /* A sample stream: the activations of all calibration samples between two points of the graph. For
- * every batch it holds the values that are live there. */
+ * every batch that passed it holds the values that are live there. */
 #ifndef GRAIL_EXEC_SAMPLE_STREAM_H
 #define GRAIL_EXEC_SAMPLE_STREAM_H
 

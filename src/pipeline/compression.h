@@ -20,7 +20,9 @@ struct grail_compression {
     run_state state;
     compression_request *request; /* const once it is open */
     calibration_network *network;
-    narrow_output *output; /* NULL: the result stays in memory */
+    narrow_output *output; /* NULL: the result stays in memory, or rank 0 writes it */
+    int blocks_recorded;   /* of the interrupted run that goes on, on all ranks */
+    bool is_written;       /* all its tensors are */
     char *command;         /* for the model card, or NULL */
     buffer sections;       /* of the model card, in addition to those that the report gives */
     json_t *report;        /* NULL until the result is sealed; owned */

@@ -1,27 +1,48 @@
 /* Opens a run: checks everything that can be checked before anything is written. */
 #include "pipeline/compression.h"
 #include "pipeline/output/output_place.h"
+#include "pipeline/ranks.h"
 #include "pipeline/request/options.h"
+
+static bool writes(const grail_compress_options *options)
+{
+    return options->output.path != NULL && comm_rank(options->run.comm) == 0;
+}
+
+/* What this rank can check by itself. */
+static grail_status open_request(const grail_compress_options *options, grail_compression *c)
+{
+    if (writes(options)) {
+        CHECK(output_check_place(options));
+    }
+    CHECK(request_open(options, (request_purpose){.kept = NULL}, &c->request));
+    return options->output.path != NULL ? model_check_written(c->request->model) : GRAIL_OK;
+}
+
+static grail_status open_network(const grail_compress_options *options, grail_compression *c)
+{
+    CHECK(network_create(c->request, options->run.memory, &c->network));
+    return options->output.dry_run == 0 && writes(options)
+               ? output_open(c->request, options, &c->network->keep_activations, &c->output)
+               : GRAIL_OK;
+}
 
 grail_status grail_compression_open(const grail_compress_options *options, grail_compression **out)
 {
     grail_status status = GRAIL_OK;
     grail_compression *c = NULL;
+    const grail_comm *comm = options->run.comm;
+    TRY(comm_check(comm));
     TRY(compress_options_check(options));
     TRY(memory_new(&c, 1, sizeof *c));
     buffer_init(&c->sections, SIZE_MAX / 4);
     if (options->output.command != NULL) {
         TRY(memory_copy_string(&c->command, options->output.command));
     }
-    TRY(output_check_place(options));
-    TRY(request_open(options, (request_purpose){.kept = NULL}, &c->request));
-    if (options->output.path != NULL) {
-        TRY(model_check_written(c->request->model));
-    }
-    TRY(network_create(c->request, options->run.memory, &c->network));
-    if (options->output.dry_run == 0 && options->output.path != NULL) {
-        TRY(output_open(c->request, options, &c->network->keep_activations, &c->output));
-    }
+    TRY(comm_settle(comm, open_request(options, c)));
+    TRY(comm_settle(comm, ranks_agree(c->request, options)));
+    TRY(comm_settle(comm, open_network(options, c)));
+    TRY(ranks_begin(c));
     c->state = options->output.dry_run != 0 ? RUN_DESCRIBED : RUN_OPEN;
     *out = c;
     c = NULL;

@@ -4,13 +4,12 @@
 #include "pipeline/network/heal_network.h"
 #include "pipeline/network/open_choice.h"
 #include "pipeline/network/walk.h"
-#include "pipeline/output/tensors.h"
 #include "pipeline/output/training_state.h"
+#include "pipeline/ranks.h"
 
 static grail_status read_recorded(const void *from, int parameter, float **out)
 {
-    const grail_compression *c = from;
-    return tensors_read_parameter(c->network, &c->output->map, c->output->writer, parameter, out);
+    return ranks_read_parameter(from, parameter, out);
 }
 
 /* Restores the finished blocks of an interrupted run: puts their narrow tensors back, and carries
@@ -18,8 +17,8 @@ static grail_status read_recorded(const void *from, int parameter, float **out)
 static grail_status replay_blocks(grail_compression *c)
 {
     const recorded_parameters recorded = {.read = read_recorded, .from = c};
-    for (int block = 0; block < c->output->blocks_recorded; block++) {
-        CHECK(output_restore_block(c->output, block, c->network));
+    for (int block = 0; block < c->blocks_recorded; block++) {
+        CHECK(ranks_restore_block(c, block));
         CHECK(compress_block(c->network, block, &recorded));
         network_release_block(c->network, block);
     }
@@ -102,7 +101,7 @@ static grail_status run_end(grail_compression *c)
 
 static grail_status run_network(grail_compression *c)
 {
-    const int finished = c->output == NULL ? 0 : c->output->blocks_recorded;
+    const int finished = c->blocks_recorded;
     c->network->progress = progress_start(0);
     CHECK(run_beginning(c));
     if (finished > 0) {
@@ -127,8 +126,8 @@ static grail_status continue_healing(grail_compression *c)
 /* A continued run whose weights are all written has nothing left to compute. */
 static grail_status compute(grail_compression *c)
 {
-    if (c->output != NULL && c->output->is_complete) {
-        return output_restore_all(c->output, c->network);
+    if (c->is_written) {
+        return c->output != NULL ? output_restore_all(c->output, c->network) : GRAIL_OK;
     }
     return c->output != NULL && c->output->is_fitted ? continue_healing(c) : run_network(c);
 }

@@ -17,6 +17,7 @@ typedef struct carry {
     leg current, dense;
     bool with_dense;
     const sums_visitor *visitor; /* or NULL */
+    bool begun;                  /* the visitor's begin was called */
     int64_t done;                /* batches */
 } carry;
 
@@ -85,7 +86,14 @@ static grail_status end_leg(const leg *l, int64_t batch)
     return l->moves ? sample_stream_write(&l->run->stream, batch, l->run->execution) : GRAIL_OK;
 }
 
-static grail_status carry_batch(calibration_network *network, const carry *k, int64_t batch)
+static grail_status begin_visit(calibration_network *network, carry *k)
+{
+    const bool begins = !k->begun && k->visitor->begin != NULL;
+    k->begun = true;
+    return begins ? k->visitor->begin(network, k->visitor->user) : GRAIL_OK;
+}
+
+static grail_status carry_batch(calibration_network *network, carry *k, int64_t batch)
 {
     const bool visited = k->visitor != NULL && !request_judges_batch(network->request, batch);
     const bool runs = visited || k->current.moves;
@@ -99,6 +107,7 @@ static grail_status carry_batch(calibration_network *network, const carry *k, in
                       : carry_leg(network->request, &k->dense, batch));
     }
     if (visited) {
+        CHECK(begin_visit(network, k));
         CHECK(k->visitor->add(network, batch, k->visitor->user));
     }
     CHECK(end_leg(&k->dense, batch));
@@ -144,30 +153,72 @@ static carry plan_carry(calibration_network *network, int end, int dense_end)
     return k;
 }
 
-/* The batches of a chunk that are held out, or the others. */
-static grail_status carry_part(calibration_network *network, carry *k, calibration_chunk chunk,
-                               bool held_out)
+/* Batches of this rank as a part of those of all. */
+static grail_status tell_progress(calibration_network *network, carry *k)
 {
     const compression_request *request = network->request;
-    for (int64_t batch = chunk.first; batch < chunk.end; batch++) {
+    const int64_t last = request->samples->batch_count - 1;
+    const int64_t passed = k->done++ * comm_size(request->comm);
+    return progress_step(&network->progress, request, k->current.begin, k->current.end,
+                         passed < last ? passed : last);
+}
+
+/* The chunks that the ranks take at once, one each. */
+typedef struct turn {
+    int ranks; /* that have a chunk */
+    calibration_chunk own;
+} turn;
+
+static turn turn_at(const compression_request *request, int64_t first)
+{
+    const int64_t left = calibration_chunk_count(request->samples) - first;
+    const int rank = comm_rank(request->comm);
+    turn t = {.ranks = comm_size(request->comm)};
+    t.ranks = left < t.ranks ? (int)left : t.ranks;
+    if (rank < t.ranks) {
+        t.own = calibration_chunk_at(request->samples, first + rank);
+    }
+    return t;
+}
+
+/* The batches of a turn that are held out, or the others. */
+static grail_status carry_part(calibration_network *network, carry *k, turn t, bool held_out)
+{
+    const compression_request *request = network->request;
+    for (int64_t batch = t.own.first; batch < t.own.end; batch++) {
         if (calibration_holds_out(request->samples, batch) == held_out) {
             CHECK(carry_batch(network, k, batch));
-            CHECK(progress_step(&network->progress, request, k->current.begin, k->current.end,
-                                k->done++));
+            CHECK(tell_progress(network, k));
         }
     }
     if (k->visitor == NULL) {
         return GRAIL_OK;
     }
     const chunk_sums sums = k->visitor->sums(k->visitor->user, held_out);
-    return chunk_sums_fold(&sums);
+    CHECK(begin_visit(network, k));
+    return chunk_sums_fold_ranks(request->comm, t.ranks, &sums);
+}
+
+static grail_status carry_all(calibration_network *network, carry *k)
+{
+    const compression_request *request = network->request;
+    const int64_t count = calibration_chunk_count(request->samples);
+    for (int64_t first = 0; first < count; first += comm_size(request->comm)) {
+        const turn t = turn_at(request, first);
+        CHECK(carry_part(network, k, t, false));
+        CHECK(carry_part(network, k, t, true));
+    }
+    for (int held_out = 0; k->visitor != NULL && held_out < 2; held_out++) {
+        const chunk_sums sums = k->visitor->sums(k->visitor->user, held_out == 1);
+        CHECK(chunk_sums_share(request->comm, &sums));
+    }
+    return GRAIL_OK;
 }
 
 grail_status streams_carry(calibration_network *network, int end, int dense_end,
                            const sums_visitor *visitor)
 {
     const double begun = clock_seconds();
-    const calibration *samples = network->request->samples;
     carry k = plan_carry(network, end, dense_end);
     k.visitor = visitor;
     if (!k.current.moves && !k.dense.moves && visitor == NULL) {
@@ -175,11 +226,7 @@ grail_status streams_carry(calibration_network *network, int end, int dense_end,
     }
     CHECK(begin_move(&k.current));
     CHECK(begin_move(&k.dense));
-    for (int64_t i = 0; i < calibration_chunk_count(samples); i++) {
-        const calibration_chunk chunk = calibration_chunk_at(samples, i);
-        CHECK(carry_part(network, &k, chunk, false));
-        CHECK(carry_part(network, &k, chunk, true));
-    }
+    CHECK(carry_all(network, &k));
     CHECK(end_move(&k.current));
     CHECK(end_move(&k.dense));
     network->calibrate_seconds += clock_seconds() - begun;

@@ -3,7 +3,9 @@
  * are carried on without them.
  *
  * The sums of a chunk of batches are taken by themselves, its held-out batches behind the others,
- * and then added to those of the chunks before it (stats/chunk_sums.h). */
+ * and then added to those of the chunks before it (stats/chunk_sums.h). Several ranks take the
+ * chunks in turns. Each holds the sample streams of its own alone, and has the sums of all after
+ * the pass. */
 #ifndef GRAIL_PIPELINE_NETWORK_CARRY_H
 #define GRAIL_PIPELINE_NETWORK_CARRY_H
 
@@ -12,6 +14,9 @@
 
 /** What is taken of the batches of a pass. */
 typedef struct sums_visitor {
+    /* may be NULL: called once on every rank before all else, on rank 0 when the networks have run
+     * for the first batch */
+    grail_status (*begin)(calibration_network *network, void *user);
     /* called for each batch when the current network has run up to node `end`, and the dense one up
      * to `dense_end`; adds to the sums of the chunk */
     grail_status (*add)(calibration_network *network, int64_t batch, void *user);

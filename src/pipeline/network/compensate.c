@@ -129,6 +129,26 @@ static grail_status settle_sums(const calibration_network *network, observation 
     return mix_targets(o);
 }
 
+/* Every rank has solved the same sums: other bits come of other processors, or of a fault. */
+static grail_status agree_on_weight(const calibration_network *network, int node_index)
+{
+    grail_status status = GRAIL_OK;
+    const grail_comm *comm = network->request->comm;
+    float *values = NULL;
+    int64_t count = 0;
+    if (!comm_is_shared(comm)) {
+        return GRAIL_OK;
+    }
+    TRY(parameter_store_read_f32(network->current.parameters,
+                                 network->request->graph->nodes[node_index].weight, &values,
+                                 &count));
+    TRY(comm_agree(comm, "fitted weights", "run all ranks on processors of one kind", values,
+                   (size_t)count * sizeof values[0]));
+out:
+    memory_free(values);
+    return status;
+}
+
 grail_status compensate_consumer(calibration_network *network, observation *o)
 {
     grail_status status = GRAIL_OK;
@@ -149,6 +169,7 @@ grail_status compensate_consumer(calibration_network *network, observation *o)
     } else {
         TRY(consumer_set(network, o->site, o->consumer, prior, NULL));
     }
+    TRY(agree_on_weight(network, o->node));
     network->results[o->site].report.solve_seconds += clock_seconds() - begun;
     network->compensate_seconds += clock_seconds() - begun;
 out:
@@ -170,6 +191,7 @@ grail_status compensate_map(calibration_network *network, observation *o)
     if (fitted.result.fallback != RIDGE_FALLBACK_PLAIN) {
         TRY(map_set(network, o->node, fitted.weight, fitted.bias_change));
     }
+    TRY(agree_on_weight(network, o->node));
     const grail_fit made = site_fit_of(g->parameters[g->nodes[o->node].weight].name, &fitted.result,
                                        dense_share(o), fitted.bias);
     TRY(refits_add(&network->refits, g->nodes[o->node].block, &made));

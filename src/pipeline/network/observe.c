@@ -157,6 +157,11 @@ out:
     return status;
 }
 
+static grail_status begin(calibration_network *network, void *user)
+{
+    return row_weights_begin(network, user);
+}
+
 static chunk_sums sums_of(void *user, bool held_out)
 {
     observation *o = user;
@@ -168,7 +173,7 @@ static chunk_sums sums_of(void *user, bool held_out)
 
 grail_status observation_take(calibration_network *network, observation *o)
 {
-    const sums_visitor visitor = {.add = add_batch, .sums = sums_of, .user = o};
+    const sums_visitor visitor = {.begin = begin, .add = add_batch, .sums = sums_of, .user = o};
     CHECK(statistics_create(o->fit->owner, o->fit->width, o->fit->outputs, &o->part));
     CHECK(streams_carry(network, o->node, observation_dense_end(o), &visitor));
     matrix_pool_clear(network->pool);

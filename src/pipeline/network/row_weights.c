@@ -97,3 +97,20 @@ out:
     memory_free(values);
     return status;
 }
+
+grail_status row_weights_begin(const calibration_network *network, observation *o)
+{
+    grail_status status = GRAIL_OK;
+    double *roots = NULL;
+    const grail_comm *comm = network->request->comm;
+    if (!o->weighted || !comm_is_shared(comm)) {
+        return GRAIL_OK;
+    }
+    if (comm_rank(comm) == 0) {
+        TRY(row_weight_roots(network, o, &roots));
+    }
+    TRY(comm_broadcast(comm, 0, &o->median_square, sizeof o->median_square));
+out:
+    memory_free(roots);
+    return status;
+}

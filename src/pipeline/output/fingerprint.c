@@ -54,7 +54,7 @@ grail_status fingerprint_of_run(const compression_request *request,
                                 const grail_compress_options *options, const source_files *sources,
                                 json_t *object)
 {
-    CHECK(json_put(object, "grail_state", json_integer(3)));
+    CHECK(json_put(object, "grail_state", json_integer(4)));
     CHECK(put_files(sources, object));
     CHECK(put_options(request, options, object));
     CHECK(json_put(object, "config", json_deep_copy(request->model->config)));
@@ -152,10 +152,35 @@ static void value_text(const json_t *value, char text[VALUE_SIZE])
     }
 }
 
+static const char of_options[] = "options.";
+
+/* The place without the prefix of options. */
+static const char *plain_path(const difference *d)
+{
+    const size_t prefix = sizeof of_options - 1;
+    return d->path + (strncmp(d->path, of_options, prefix) == 0 ? prefix : 0);
+}
+
+grail_status fingerprint_compare_ranks(json_t *first, json_t *own)
+{
+    char theirs[VALUE_SIZE];
+    char ours[VALUE_SIZE];
+    if (json_equal(first, own)) {
+        return GRAIL_OK;
+    }
+    difference d = {.then = first, .now = own};
+    narrow_down(&d);
+    value_text(d.then, theirs);
+    value_text(d.now, ours);
+    return error_set(GRAIL_ERROR_ARGUMENT,
+                     "other options, files or samples than rank 0 has: %s is %s there "
+                     "and %s here; give all ranks the same command, files and number of threads",
+                     plain_path(&d), theirs[0] == 0 ? "another" : theirs,
+                     ours[0] == 0 ? "another" : ours);
+}
+
 grail_status fingerprint_compare(const char *place, json_t *then, json_t *now)
 {
-    static const char of_options[] = "options.";
-    const size_t prefix = sizeof of_options - 1;
     char before[VALUE_SIZE];
     char after[VALUE_SIZE];
     if (json_object_get(then, "options") == NULL) { /* of a release that did not record them */
@@ -166,8 +191,8 @@ grail_status fingerprint_compare(const char *place, json_t *then, json_t *now)
     }
     difference d = {.then = then, .now = now};
     narrow_down(&d);
-    const bool of_option = strncmp(d.path, of_options, prefix) == 0;
-    const char *path = d.path + (of_option ? prefix : 0);
+    const char *path = plain_path(&d);
+    const bool of_option = path != d.path;
     value_text(d.then, before);
     value_text(d.now, after);
     const grail_status status =

@@ -17,4 +17,7 @@ grail_status fingerprint_of_run(const compression_request *request,
  * `now` loses them. */
 grail_status fingerprint_compare(const char *place, json_t *then, json_t *now) GRAIL_MUST_CHECK;
 
+/** The same for what rank 0 and this rank have. */
+grail_status fingerprint_compare_ranks(json_t *first, json_t *own) GRAIL_MUST_CHECK;
+
 #endif

@@ -187,10 +187,7 @@ void output_close(narrow_output *o)
 static grail_status restore_record(const narrow_output *o, const json_t *record, int block,
                                    bool every, calibration_network *network)
 {
-    CHECK(record_restore_sites(record, o->request, block, every,
-                               output_directory_partial(o->directory), network->results));
-    CHECK(refits_restore(o->request, record, &network->refits));
-    return healings_restore(record, &network->healings);
+    return record_restore(record, block, every, output_directory_partial(o->directory), network);
 }
 
 grail_status output_restore_block(const narrow_output *o, int block, calibration_network *network)

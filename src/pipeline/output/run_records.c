@@ -83,3 +83,11 @@ grail_status record_restore_sites(const json_t *record, const compression_reques
     }
     return GRAIL_OK;
 }
+
+grail_status record_restore(const json_t *record, int block, bool every, const char *place,
+                            calibration_network *network)
+{
+    CHECK(record_restore_sites(record, network->request, block, every, place, network->results));
+    CHECK(refits_restore(network->request, record, &network->refits));
+    return healings_restore(record, &network->healings);
+}

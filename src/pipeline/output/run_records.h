@@ -39,5 +39,8 @@ grail_status record_put_results(const calibration_network *network, int block, b
 grail_status record_restore_sites(const json_t *record, const compression_request *request,
                                   int block, bool every, const char *place,
                                   site_result *results) GRAIL_MUST_CHECK;
+/** The same, with the results of refits and of healings. */
+grail_status record_restore(const json_t *record, int block, bool every, const char *place,
+                            calibration_network *network) GRAIL_MUST_CHECK;
 
 #endif

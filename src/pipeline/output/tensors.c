@@ -242,7 +242,8 @@ static int part_of(const tensor_map *map, int64_t index, int parameter)
 }
 
 grail_status tensors_read_parameter(const calibration_network *network, const tensor_map *map,
-                                    const checkpoint_writer *writer, int parameter, float **out)
+                                    const checkpoint_writer *writer, int parameter, int64_t *count,
+                                    float **out)
 {
     grail_status status = GRAIL_OK;
     const grail_model *model = network->request->model;
@@ -259,11 +260,11 @@ grail_status tensors_read_parameter(const calibration_network *network, const te
     TRY(storage_lay_out(tensor_map_count(map, index), pieces, &layout));
     TRY(storage_narrow_shape(&layout, &shape, shape.shape));
     TRY(read_back(writer, shape.name, &shape, &data, &bytes));
-    const int64_t count = layout.rows * layout.columns;
-    const int64_t own = pieces[part].rows * pieces[part].columns;
-    TRY(memory_new_unset(&assembled, (size_t)count, sizeof assembled[0]));
-    TRY(memory_new_unset(out, (size_t)own, sizeof **out));
-    TRY(convert_to_f32(shape.dtype, data, count, assembled));
+    const int64_t all = layout.rows * layout.columns;
+    *count = pieces[part].rows * pieces[part].columns;
+    TRY(memory_new_unset(&assembled, (size_t)all, sizeof assembled[0]));
+    TRY(memory_new_unset(out, (size_t)*count, sizeof **out));
+    TRY(convert_to_f32(shape.dtype, data, all, assembled));
     storage_get(&layout, part, assembled, *out);
 out:
     memory_free(assembled);

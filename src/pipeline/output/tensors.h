@@ -26,7 +26,7 @@ grail_status tensors_verify(const compression_request *request, const tensor_vie
 /** Reads back a parameter in f32, in its narrow shape; *out is owned. The sites that cut its tensor
  * are decided. */
 grail_status tensors_read_parameter(const calibration_network *network, const tensor_map *map,
-                                    const checkpoint_writer *writer, int parameter,
+                                    const checkpoint_writer *writer, int parameter, int64_t *count,
                                     float **out) GRAIL_MUST_CHECK;
 
 #endif

@@ -158,6 +158,38 @@ out:
     return status;
 }
 
+/* What the ranks share out are passes over the sample streams. */
+static grail_status check_ranks(const compression_request *r, request_purpose purpose)
+{
+    const plan *p = &r->plan;
+    static const char dense[] = "a choice by statistics of the dense network";
+    const char *what = NULL;
+    if (purpose.judges || purpose.reads_samples) {
+        what = "a search for widths, or a pass for statistics,";
+    } else if (heals(&r->heal)) {
+        what = "healing";
+    } else if (p->loop == LOOP_OPEN || plan_selects_openly(p)) {
+        what = dense;
+    } else if (p->compensation.regional_training) {
+        what = "regional training";
+    }
+    for (int v = 0; what == NULL && v < r->graph->value_count; v++) {
+        what = r->graph->routes[v] != GRAPH_NONE ? "a network with experts" : NULL;
+    }
+    for (int i = 0; what == NULL && i < p->count; i++) {
+        const unsigned needs = site_decision_needs(p, i, site_at(r, i));
+        what = (needs & NEEDS_GRADIENTS) != 0               ? "a selector that needs gradients"
+               : site_is_chosen_openly(p, i, site_at(r, i)) ? dense
+                                                            : NULL;
+    }
+    return what == NULL || !comm_is_shared(r->comm)
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_UNSUPPORTED,
+                           "%s cannot be shared out over ranks yet, and there are %d; start one "
+                           "process, or leave it out",
+                           what, comm_size(r->comm));
+}
+
 grail_status request_open(const grail_compress_options *options, request_purpose purpose,
                           compression_request **out)
 {
@@ -168,6 +200,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     r->step_observer = options->run.step_observer;
     r->observer_user = options->run.observer_user;
     r->judges = purpose.judges;
+    r->comm = options->run.comm;
     CHECK(use_session(options, r));
     CHECK(open_backend(options, r));
     CHECK(option_about("cut.statistics", open_statistics(options, r)));
@@ -189,7 +222,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
         r->heal.network = false;
     }
     r->finishes_with_network = stays || finishes_with_network(r);
-    return GRAIL_OK;
+    return check_ranks(r, purpose);
 }
 
 void request_close(compression_request *request)

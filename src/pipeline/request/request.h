@@ -3,6 +3,7 @@
 #ifndef GRAIL_PIPELINE_REQUEST_REQUEST_H
 #define GRAIL_PIPELINE_REQUEST_REQUEST_H
 
+#include "comm/comm.h"
 #include "pipeline/request/cuts.h"
 #include "pipeline/request/heal_options.h"
 #include "pipeline/request/narrowed.h"
@@ -27,6 +28,7 @@ typedef struct compression_request {
     plan plan;
     parameter_cut *cuts; /* [parameter_count] */
     narrowed_model narrowed;
+    const grail_comm *comm;         /* borrowed; NULL: one rank */
     backend *backend;               /* of the session */
     calibration *samples;           /* held; without samples if nothing needs data */
     network_statistics *statistics; /* of the dense network, instead of a pass; owned, or NULL */

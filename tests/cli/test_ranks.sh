@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Several ranks under mpirun: the same bytes as one process, refusals, and what happens when a rank dies.
+source "$(dirname "$0")/lib.sh" "$@"
+
+command -v mpirun >/dev/null || skip "mpirun is not installed (openmpi-bin)"
+[[ -e $(dirname -- "$grail")/../lib/grail/grail-mpi.so || -n $(find "$(dirname -- "$grail")/.." -name grail-mpi.so -print -quit) ]] ||
+    skip "grail was built without MPI (libopenmpi-dev)"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+
+# ranks N COMMAND...
+ranks() {
+    timeout 300 mpirun --oversubscribe --bind-to none -n "$@"
+}
+
+model=$demo/model
+text=$demo/calibration.txt
+[[ -d $shared/stories260k && -e $shared/text/tinystories.txt ]] &&
+    model=$shared/stories260k text=$shared/text/tinystories.txt
+few=(--calib "$text" --context 32 --samples 40 --threads 1 --quiet)
+all=${GRAIL_TEST_ALL:-0}
+
+same_result() {
+    local file
+    for file in "$1"/*; do
+        [[ $file == */report.json ]] || # it has seconds
+            cmp "$file" "$2/${file##*/}" || fail "${file##*/} of $2 is not that of $1"
+    done
+}
+
+compress_on_ranks() {
+    local name=$1 n
+    shift
+    runs "$grail" compress "$@" -o "$name-1"
+    for n in 2 3 5; do
+        if ((n == 2 || all == 1)) || [[ $name == plain ]]; then
+            runs ranks "$n" "$grail" compress "$@" -o "$name-$n"
+            [[ $(grep -c '^written: ' stdout) == 1 ]] || fail "$n ranks wrote more than one result"
+            same_result "$name-1" "$name-$n"
+        fi
+    done
+}
+
+check "any number of ranks gives the bytes of one process"
+compress_on_ranks plain "$model" "${few[@]}" --sparsity 0.3
+check "with blocks that are run again, weighted rows and a mixed target"
+compress_on_ranks recomputed "$model" "${few[@]}" --sparsity ffn=0.4 --memory 1 --token-weights stream --target mixed
+check "with a folding and a selector of inputs"
+compress_on_ranks fold "$model" "${few[@]}" --sparsity 0.3 --selector fold
+compress_on_ranks wanda "$model" "${few[@]}" --sparsity 0.3 --selector wanda --compensate grail
+check "with images, convolutions and REPAIR"
+compress_on_ranks images "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 60 --threads 1 \
+    --quiet --sparsity 0.3 --repair
+
+check "perplexity has the same digits"
+runs "$grail" eval "$model" --data "$text" --windows 30 --context 32 --threads 1 --json
+mv stdout one.json
+runs ranks 3 "$grail" eval "$model" --data "$text" --windows 30 --context 32 --threads 1 --json
+cmp one.json stdout || fail "3 ranks measured something else"
+
+check "what is not shared out is refused"
+for command in inspect plan heal verify sweep export bench; do
+    run ranks 2 "$grail" "$command" "$model"
+    ((code == 2)) || { show; fail "$command exits with $code"; }
+    [[ $(grep -c "grail $command: does not share out its work" stderr) == 1 ]] || { show; fail "$command"; }
+done
+run ranks 2 "$grail" compress "$model" "${few[@]}" -o healed --sparsity 0.3 --heal block
+grep -q "healing cannot be shared out" stderr || { show; fail "healing"; }
+run ranks 2 "$grail" compress "$model" "${few[@]}" -o limited --target-ratio 0.8
+grep -q "widths for a limit are not chosen on several ranks" stderr || { show; fail "limits"; }
+run ranks 2 "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --threads 1
+((code != 0)) && grep -q "not shared out over ranks" stderr || { show; fail "accuracy"; }
+
+check "ranks that differ stop before the first block"
+run timeout 60 mpirun --oversubscribe -n 1 "$grail" compress "$model" "${few[@]}" -o differ --sparsity 0.3 \
+    : -n 1 "$grail" compress "$model" "${few[@]}" -o differ --sparsity 0.3 --seed 3
+((code != 0)) && grep -q "rank 1 of 2: other options, files or samples than rank 0 has: read.seed is 0 there and 3 here" stderr ||
+    { show; fail "options"; }
+[[ ! -e differ && ! -e differ.partial ]] || fail "an output was begun"
+cp -r "$model" other
+printf 'X' | dd of=other/model.safetensors bs=1 seek=$(($(stat -c %s other/model.safetensors) - 3)) conv=notrunc status=none
+run timeout 60 mpirun --oversubscribe -n 1 "$grail" compress "$model" "${few[@]}" -o differ --sparsity 0.3 \
+    : -n 1 "$grail" compress other "${few[@]}" -o differ --sparsity 0.3
+((code != 0)) && grep -q "rank 1 of 2: other options, files or samples than rank 0 has: tensors is" stderr ||
+    { show; fail "weights"; }
+[[ ! -e differ && ! -e differ.partial ]] || fail "an output was begun"
+
+check "a file that one rank lacks is named with that rank"
+run timeout 60 mpirun --oversubscribe -n 1 "$grail" compress "$model" "${few[@]}" -o differ --sparsity 0.3 \
+    : -n 1 "$grail" compress none "${few[@]}" -o differ --sparsity 0.3
+((code != 0)) && grep -q "rank 1 of 2.*none" stderr || { show; fail "a missing model"; }
+
+check "--comm none runs each by itself, --comm mpi joins one"
+runs ranks 1 "$grail" eval "$model" --data "$text" --windows 4 --context 32 --comm mpi --json
+runs ranks 2 "$grail" eval "$model" --data "$text" --windows 4 --context 32 --comm none --json
+[[ $(grep -c '"perplexity"' stdout) == 2 ]] || { show; fail "none"; }
+
+# kill_rank N RANK: kills that rank once two blocks are recorded; mpirun must end by itself
+kill_rank() {
+    local n=$1 victim=$2 launcher pid
+    timeout 120 mpirun --oversubscribe --bind-to none -n "$n" "$grail" compress "$model" "${slow[@]}" -o killed \
+        >stdout 2>stderr &
+    launcher=$!
+    for ((i = 0; i < 3000; i++)); do
+        [[ -e killed ]] && fail "the run was over before it could be killed"
+        grep -qs '"block": *1' killed.partial/* && break
+        sleep 0.02
+    done
+    for pid in $(ps -o pid= --ppid "$(ps -o pid= --ppid "$launcher" | head -n 1)"); do
+        if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$victim"; then
+            kill -9 "$pid"
+        fi
+    done
+    code=0
+    wait "$launcher" || code=$?
+    ((code != 0 && code != 124)) || { show; fail "rank $victim of $n was killed, and mpirun exits with $code"; }
+    grep -q "process rank $victim" stderr || { show; fail "the message does not name rank $victim"; }
+    [[ ! -e killed && -d killed.partial ]] || fail "an output appeared"
+}
+
+check "a rank that dies ends all, and the run goes on with another number of ranks"
+slow=(--calib "$text" --context 128 --samples 200 --threads 1 --quiet --sparsity 0.3)
+runs "$grail" compress "$model" "${slow[@]}" -o whole
+for case in "2 0 3" "3 2 1" "2 1 2"; do
+    read -r n victim then <<<"$case"
+    rm -rf killed killed.partial
+    kill_rank "$n" "$victim"
+    runs ranks "$then" "$grail" compress "$model" "${slow[@]}" -o killed --resume
+    same_result whole killed
+done
