@@ -33,6 +33,8 @@ static const option table[] = {
      .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), or "
              "auto: bf16 for large networks stored in 16 bits where it is faster, else f32 (the "
              "recipe's, or f32)"},
+    {GROUP_OUTPUT, "checkpoints", OPTION_TEXT, &o.checkpoints, "NAMES", NULL,
+     .help = "run only the cells of these checkpoints of the recipe, separated by commas (all)"},
     {GROUP_OUTPUT, "dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
      .help = "check the recipe and its files, and count the cells; write nothing"},
     QUIET_OPTION(quiet),

@@ -18,7 +18,7 @@ extern "C" {
 
 /** How far a sweep has come. */
 typedef struct grail_sweep_progress {
-    int64_t cells;       /* of the recipe */
+    int64_t cells;       /* of the recipe, of the checkpoints that were asked for */
     int64_t found;       /* of these, in the results file before this sweep */
     int64_t done;        /* of these, finished by this sweep, failed ones included */
     int64_t failed;      /* of these, failed in this sweep */
@@ -42,7 +42,9 @@ typedef struct grail_sweep_options {
                        memory */
     const char *precision; /* as in grail_compute, but "f64"; NULL: as the recipe says, "f32" where
                               it says nothing */
-    int dry_run;           /* 1: check and count everything, run and write nothing */
+    const char *checkpoints; /* names of checkpoints of the recipe, separated by commas: only these
+                                are opened, and their cells run; NULL: all */
+    int dry_run;             /* 1: check and count everything, run and write nothing */
     grail_sweep_observer observer; /* may be NULL */
     /** Called before the first cell runs, for everything that had to be assumed of a checkpoint:
      * how its images are prepared, or an operator. May be NULL. */

@@ -108,6 +108,19 @@ runs "$grail" sweep both.json -o both.jsonl --quiet
 runs "$grail" report both.jsonl -o both.html
 says "of 2 cells and 2 checkpoints" stdout
 
+check "the cells of one checkpoint of a recipe, and then the others"
+sed "s|$demo/vision/cnn.pth|none.pth|" both.json >part.json
+refuses 1 'checkpoint "cnn": ' "$grail" sweep part.json -o out
+runs "$grail" sweep part.json -o part.jsonl --checkpoints lm
+says "1 cells: 0 done before, 1 run now" stdout
+(($(wc -l <part.jsonl) == 3)) || fail "$(wc -l <part.jsonl) lines"
+ln -s "$demo/vision/cnn.pth" none.pth
+runs "$grail" sweep part.json -o part.jsonl
+says "2 cells: 1 done before, 1 run now" stdout
+rm none.pth
+refuses 1 '"lm,vit" names a checkpoint that the recipe does not have, or one twice; it has lm, cnn' \
+    "$grail" sweep part.json -o out --checkpoints lm,vit
+
 without_times r.jsonl >expected
 check "ended by SIGKILL at several moments, and continued"
 for pause in 0.02 0.08 0.2; do

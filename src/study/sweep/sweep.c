@@ -109,13 +109,19 @@ static void stop(sweep *s, grail_status status, const char *message)
     }
 }
 
-static int64_t count_found(const sweep *s)
+/* Whether its checkpoint was asked for, and is open. */
+static bool is_asked_for(const sweep *s, int64_t cell)
 {
-    int64_t found = 0;
-    for (int64_t i = 0; i < s->count; i++) {
-        found += s->found[i] ? 1 : 0;
+    return s->data[s->cells[cell].checkpoint].model != NULL;
+}
+
+static int64_t count_cells(const sweep *s, bool found)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; s->data != NULL && i < s->count; i++) {
+        count += is_asked_for(s, i) && (s->found[i] || !found) ? 1 : 0;
     }
-    return found;
+    return count;
 }
 
 /* With the mutex held. `outcome` NULL: no cell has ended. */
@@ -127,8 +133,8 @@ static void tell(sweep *s, const sweep_outcome *outcome)
         return;
     }
     const grail_sweep_progress progress = {
-        .cells = s->count,
-        .found = count_found(s),
+        .cells = count_cells(s, false),
+        .found = count_cells(s, true),
         .done = s->done,
         .failed = s->failed,
         .seconds_left = seconds_left(s),
@@ -343,14 +349,56 @@ static grail_status check_options(const grail_sweep_options *o)
     return options_check(fields, o);
 }
 
+/* Whether a list of names, separated by commas, holds this one. */
+static bool holds_name(const char *list, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',' ? 1 : 0;
+        if (strcspn(at, ",") == length && strncmp(at, name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Every name that was asked for is one of the recipe's. */
+static grail_status check_names(const sweep *s)
+{
+    size_t asked = 1;
+    size_t known = 0;
+    for (const char *at = s->options->checkpoints; at != NULL && *at != 0; at++) {
+        asked += *at == ',' ? 1 : 0;
+    }
+    for (int i = 0; s->options->checkpoints != NULL && i < s->recipe.checkpoints.count; i++) {
+        known += holds_name(s->options->checkpoints, s->recipe.checkpoints.list[i].name) ? 1 : 0;
+    }
+    if (s->options->checkpoints == NULL || known == asked) {
+        return GRAIL_OK;
+    }
+    const grail_status status =
+        error_set(GRAIL_ERROR_ARGUMENT,
+                  "\"%s\" names a checkpoint that the recipe does not have, or one twice; "
+                  "it has",
+                  s->options->checkpoints);
+    for (int i = 0; i < s->recipe.checkpoints.count; i++) {
+        error_append("%s %s", i == 0 ? "" : ",", s->recipe.checkpoints.list[i].name);
+    }
+    return error_about(status, "checkpoints");
+}
+
 static grail_status open_checkpoints(sweep *s)
 {
     CHECK(memory_new(&s->data, (size_t)s->recipe.checkpoints.count, sizeof s->data[0]));
     CHECK(
         memory_new(&s->dense_found, (size_t)s->recipe.checkpoints.count, sizeof s->dense_found[0]));
+    CHECK(check_names(s));
     for (int i = 0; i < s->recipe.checkpoints.count; i++) {
-        CHECK(error_in(sweep_checkpoint_open(&s->recipe, i, &s->data[i]), "checkpoint \"%s\"",
-                       s->recipe.checkpoints.list[i].name));
+        const char *name = s->recipe.checkpoints.list[i].name;
+        if (s->options->checkpoints == NULL || holds_name(s->options->checkpoints, name)) {
+            CHECK(error_in(sweep_checkpoint_open(&s->recipe, i, &s->data[i]), "checkpoint \"%s\"",
+                           name));
+        }
     }
     return GRAIL_OK;
 }
@@ -384,6 +432,9 @@ static grail_status tell_notices(const sweep *s)
     for (int i = 0; s->options->on_notice != NULL && i < s->recipe.checkpoints.count; i++) {
         grail_model_facts facts = {0};
         grail_preprocessing images = {0};
+        if (s->data[i].model == NULL) {
+            continue;
+        }
         CHECK(grail_model_describe(s->data[i].model, &facts));
         tell_notice(s, i, facts.activation_notice);
         if (facts.reads_images != 0 && prepares_images(&s->recipe, i)) {
@@ -403,6 +454,9 @@ static grail_status list_cells(sweep *s)
     for (int64_t i = 0; i < s->count; i++) {
         const sweep_cell *cell = &s->cells[i];
         const sweep_checkpoint_data *data = &s->data[cell->checkpoint];
+        if (!is_asked_for(s, i)) {
+            continue;
+        }
         CHECK(error_in(sweep_cell_check(&s->recipe, data, cell), "%s", s->options->recipe));
         CHECK(sweep_cell_bytes(&s->recipe, data->model, cell, &s->bytes[i]));
     }
@@ -445,7 +499,7 @@ static grail_status open_results(sweep *s)
                                  s->dense_found, s->found, &s->results));
     }
     for (int64_t i = 0; i < s->count; i++) {
-        s->state[i] = s->found[i] ? CELL_DONE : CELL_PENDING;
+        s->state[i] = s->found[i] || !is_asked_for(s, i) ? CELL_DONE : CELL_PENDING;
     }
     return GRAIL_OK;
 }
@@ -470,7 +524,9 @@ out:
 static grail_status evaluate_dense(sweep *s)
 {
     for (int i = 0; i < s->recipe.checkpoints.count; i++) {
-        CHECK(s->dense_found[i] ? GRAIL_OK : evaluate_checkpoint(s, i));
+        if (!s->dense_found[i] && s->data[i].model != NULL) {
+            CHECK(evaluate_checkpoint(s, i));
+        }
     }
     return GRAIL_OK;
 }
@@ -478,8 +534,8 @@ static grail_status evaluate_dense(sweep *s)
 static void fill_summary(const sweep *s, grail_sweep_summary *out)
 {
     *out = (grail_sweep_summary){
-        .cells = s->count,
-        .found = count_found(s),
+        .cells = s->state == NULL ? 0 : count_cells(s, false),
+        .found = s->state == NULL ? 0 : count_cells(s, true),
         .done = s->done,
         .failed = s->failed,
         .seconds = clock_seconds() - s->begun,
