@@ -21,6 +21,7 @@
 #include <grail/dtype.h>
 #include <grail/escape.h>
 #include <grail/eval.h>
+#include <grail/generate.h>
 #include <grail/gguf.h>
 #include <grail/gram.h>
 #include <grail/images.h>

@@ -3,6 +3,7 @@
 #ifndef GRAIL_FORMAT_TEXT_TOKENIZER_H
 #define GRAIL_FORMAT_TEXT_TOKENIZER_H
 
+#include "base/buffer.h"
 #include "base/memory.h"
 #include "format/gguf/gguf_write.h"
 
@@ -68,5 +69,10 @@ grail_status tokenizer_encode(const tokenizer *t, const char *text, size_t size,
  */
 grail_status tokenizer_encode_start(const tokenizer *t, const char *text, size_t size, bool special,
                                     token_list *out) GRAIL_MUST_CHECK;
+
+/** Appends the bytes of a token as they stand in a text that goes on: a character may begin in one
+ * token and end in another, and a first word keeps its space. An id without a piece has no bytes.
+ */
+grail_status tokenizer_decode(const tokenizer *t, int32_t id, buffer *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -1,0 +1,166 @@
+/* grail generate: goes on with a text. */
+#include "commands.h"
+#include "interrupt.h"
+#include "notices.h"
+#include "print.h"
+#include "shared_options.h"
+
+#include <grail/grail.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+static grail_generate_options o;
+static grail_compute compute = {.backend = "cpu"};
+static option_list settings;
+static int64_t threads;
+static bool quiet, as_json;
+static json_t *ids;    /* of --json */
+static json_t *pieces; /* likewise */
+
+static const option table[] = {
+    FIELDS_OF(GROUP_INPUT, grail_generate_option_at, GRAIL_SUBJECT_READ, o),
+    SET_OPTION(settings),
+    THREADS_OPTION(threads),
+    PRECISION_OPTION(compute.precision, "f32"),
+    BACKEND_OPTION(compute.backend),
+    QUIET_OPTION(quiet),
+    JSON_OPTION(as_json),
+    {0},
+};
+const option *const generate_options = table;
+
+/* Line ends of the text are those of the terminal; what else acts on it is escaped. */
+static void print_text(const char *text)
+{
+    char line[256];
+    while (*text != 0) {
+        size_t length = strcspn(text, "\n");
+        const bool ends = text[length] == '\n';
+        length = length < sizeof line ? length : sizeof line - 1;
+        while (length > 1 && (text[length] & 0xC0) == 0x80) { /* not within a character */
+            length--;
+        }
+        memcpy(line, text, length);
+        line[length] = 0;
+        print_out("%s", line);
+        text += length;
+        if (ends && *text == '\n') {
+            print_out("\n");
+            text++;
+        }
+    }
+    (void)fflush(stdout);
+}
+
+static int take_token(void *user, int32_t id, const char *text)
+{
+    (void)user;
+    if (as_json) {
+        (void)json_array_append_new(ids, json_integer(id));
+        (void)json_array_append_new(pieces, json_text(text));
+    } else {
+        print_text(text);
+    }
+    return interrupt_came();
+}
+
+static json_t *join_pieces(void)
+{
+    size_t size = 1;
+    for (size_t i = 0; i < json_array_size(pieces); i++) {
+        size += json_string_length(json_array_get(pieces, i));
+    }
+    char *text = calloc(size, 1);
+    size_t at = 0;
+    for (size_t i = 0; text != NULL && i < json_array_size(pieces); i++) {
+        const json_t *piece = json_array_get(pieces, i);
+        memcpy(text + at, json_string_value(piece), json_string_length(piece));
+        at += json_string_length(piece);
+    }
+    json_t *made = text == NULL ? NULL : json_text(text);
+    free(text);
+    return made;
+}
+
+static int print_result(const grail_generated *g)
+{
+    const double rate = g->tokens > 1 ? (double)(g->tokens - 1) / g->seconds : 0.0;
+    if (as_json) {
+        json_t *text = join_pieces();
+        json_decref(pieces);
+        return print_json(json_pack("{s:o, s:o, s:o, s:I, s:I, s:b, s:f, s:f, s:o}", "prompt",
+                                    json_text(o.prompt), "text", text, "ids", ids, "prompt_tokens",
+                                    (json_int_t)g->prompt_tokens, "tokens", (json_int_t)g->tokens,
+                                    "ended", g->ended, "prompt_seconds", g->prompt_seconds,
+                                    "seconds", g->seconds, "precision", json_text(g->precision)));
+    }
+    print_out("\n");
+    if (!quiet) {
+        print_error("grail: %lld tokens of the prompt in %.2f s, %lld generated, %.1f a second%s\n",
+                    (long long)g->prompt_tokens, g->prompt_seconds, (long long)g->tokens, rate,
+                    g->ended != 0 ? "; the network ended the text" : "");
+    }
+    return EXIT_OK;
+}
+
+static int generate(const char *path, const grail_model *model)
+{
+    grail_generated made = {0};
+    interrupt_catch();
+    if (!as_json) {
+        print_text(o.prompt);
+    }
+    const grail_status status = grail_generate(model, &o, &compute, take_token, NULL, &made);
+    if (status != GRAIL_OK) {
+        if (!as_json) {
+            print_out("\n");
+        }
+        return print_failure(status);
+    }
+    print_notices(path, model, false);
+    return print_result(&made);
+}
+
+static int run(int argc, char **argv)
+{
+    const char *path = NULL;
+    bool help = false;
+    grail_model *model = NULL;
+    int code = options_parse(&command_generate, table, argc, argv, &path, &help);
+    if (code != EXIT_OK || help) {
+        return code;
+    }
+    if (o.prompt == NULL) {
+        print_error("grail generate: give --prompt TEXT; see grail generate --help\n");
+        return EXIT_USAGE;
+    }
+    if (threads > 0) {
+        grail_set_threads((int)threads);
+    }
+    ids = json_array();
+    pieces = json_array();
+    const grail_model_options options = {.settings = settings.values,
+                                         .setting_count = settings.count};
+    const grail_status status = grail_model_open_with(path, &options, &model);
+    code = status == GRAIL_OK ? generate(path, model) : print_failure(status);
+    grail_model_close(model);
+    return code;
+}
+
+static const char *const examples[] = {
+    "grail generate narrow --prompt 'Once upon a time'",
+    "grail generate narrow --prompt 'Once upon a time' --temperature 0.8 --top-p 0.95 --seed 3",
+    NULL,
+};
+
+const command command_generate = {
+    .name = "generate",
+    .arguments = "MODEL",
+    .positional_count = 1,
+    .summary = "go on with a text, to look at what a language model says",
+    .details = "Prints the prompt and what the network goes on with, token by token. The most "
+               "likely token is taken each time unless --temperature is given.",
+    .examples = examples,
+    .run = run,
+};

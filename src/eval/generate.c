@@ -1,0 +1,247 @@
+/* Going on with a text, token by token. */
+#include <grail/generate.h>
+
+#include "arch/model_text.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/option_values.h"
+#include "base/options.h"
+#include "base/utf8.h"
+#include "eval/decoding.h"
+#include "eval/next_token.h"
+#include "exec/compute.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { USUAL_TOKENS = 64, MOST_ENDS = 64, CONFIG_MAXIMUM = 1 << 20, LONGEST_TOKEN = 1 << 20 };
+
+/* clang-format off */
+#define FIELD(member) OPTION_FIELD(grail_generate_options, member)
+static const grail_option fields[] = {
+    {FIELD(prompt), .type = GRAIL_OPTION_TEXT, .what = "prompt", .name = "prompt",
+     .argument = "TEXT", .help = "text that the network goes on with"},
+    {FIELD(tokens), .type = GRAIL_OPTION_INTEGER, .what = "the number of tokens",
+     .zero_is_usual = 1, .name = "tokens", .argument = "N",
+     .help = "tokens to generate at most (64)"},
+    {FIELD(temperature), .type = GRAIL_OPTION_REAL, .what = "temperature",
+     .name = "temperature", .argument = "T",
+     .help = "draw tokens, with logits divided by T; 0 takes the most likely one each time (0)"},
+    {FIELD(top_k), .type = GRAIL_OPTION_INTEGER, .what = "top-k", .zero_is_usual = 1,
+     .name = "top-k", .argument = "N", .only_with = "temperature", .never_with = "temperature=0",
+     .help = "draw from the N most likely tokens alone (all)"},
+    {FIELD(top_p), .type = GRAIL_OPTION_REAL, .what = "top-p", .zero_is_usual = 1, .below = 1.0,
+     .name = "top-p", .argument = "P", .only_with = "temperature", .never_with = "temperature=0",
+     .help = "draw from the fewest most likely tokens that are together as likely as P (all)"},
+    {FIELD(seed), .type = GRAIL_OPTION_SEED, .name = "seed", .argument = "N",
+     .only_with = "temperature", .help = "seed of the draws (0)"},
+    {0},
+};
+/* clang-format on */
+
+const grail_option *grail_generate_option_at(int i)
+{
+    return option_at(fields, i);
+}
+
+typedef struct generation {
+    const grail_model *model;
+    const grail_generate_options *options;
+    grail_generate_observer observer;
+    void *user;
+    tokenizer *tokenizer;
+    token_list prompt;
+    int32_t ends[MOST_ENDS]; /* tokens that end a text */
+    int end_count;
+    random_state random;
+    float *logits;  /* [vocabulary] */
+    buffer pending; /* bytes of a character that is not complete */
+} generation;
+
+/* -- what ends a text --------------------------------------------------------------------------
+ */
+
+static void add_end(generation *g, const json_t *id)
+{
+    if (json_is_integer(id) && g->end_count < MOST_ENDS) {
+        g->ends[g->end_count++] = (int32_t)json_integer_value(id);
+    }
+}
+
+static void add_ends(generation *g, const json_t *document)
+{
+    const json_t *ids = json_object_get(document, "eos_token_id");
+    add_end(g, ids);
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        add_end(g, json_array_get(ids, i));
+    }
+}
+
+/* generation_config.json, where a directory has one, often names more than config.json. */
+static grail_status find_ends(generation *g)
+{
+    grail_status status = GRAIL_OK;
+    json_t *document = NULL;
+    char *path = NULL;
+    add_ends(g, g->model->config);
+    TRY(path_join(&path, checkpoint_directory(g->model->checkpoint), "generation_config.json"));
+    if (file_exists(path)) {
+        TRY(json_read_file(path, CONFIG_MAXIMUM, &document));
+        add_ends(g, document);
+    }
+out:
+    json_decref(document);
+    memory_free(path);
+    return status;
+}
+
+static bool is_end(const generation *g, int32_t id)
+{
+    bool found = false;
+    for (int i = 0; i < g->end_count; i++) {
+        found = found || g->ends[i] == id;
+    }
+    return found;
+}
+
+/* -- the prompt --------------------------------------------------------------------------------
+ */
+
+static grail_status check_prompt(const generation *g)
+{
+    for (int64_t i = 0; i < g->prompt.count; i++) {
+        if (g->prompt.ids[i] >= g->model->graph->vocabulary) {
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "the tokenizer gives the id %d, but the network has only %lld tokens",
+                             g->prompt.ids[i], (long long)g->model->graph->vocabulary);
+        }
+    }
+    if (g->prompt.count == 0 || g->prompt.count >= g->model->context) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "the prompt has %lld tokens, expected 1 to %lld: the network "
+                                     "takes %lld",
+                                     (long long)g->prompt.count, (long long)g->model->context - 1,
+                                     (long long)g->model->context),
+                           "prompt");
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_prompt(generation *g)
+{
+    CHECK(options_check(fields, g->options));
+    CHECK(option_given("prompt", "prompt", g->options->prompt));
+    if (g->model->graph->input_kind != INPUT_TOKENS) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "'%s' reads images, and goes on with no text",
+                         g->model->path);
+    }
+    CHECK(model_tokenizer_open(g->model, &g->tokenizer));
+    CHECK(option_about("prompt", tokenizer_encode(g->tokenizer, g->options->prompt,
+                                                  strlen(g->options->prompt), true, &g->prompt)));
+    return check_prompt(g);
+}
+
+/* -- tokens ------------------------------------------------------------------------------------
+ */
+
+static grail_status choose(generation *g, matrix logits, int32_t *id)
+{
+    CHECK(matrix_download_f32(logits, g->logits));
+    for (int64_t i = 0; i < logits.columns; i++) {
+        if (!isfinite(g->logits[i])) {
+            return error_set(GRAIL_ERROR_NUMERIC, "%s: the logit of token %lld is NaN or infinite",
+                             g->model->path, (long long)i);
+        }
+    }
+    return next_token(g->options, g->logits, logits.columns, &g->random, id);
+}
+
+/* Shows the characters that a token completes; *stopped is what the observer wants. */
+static grail_status show(generation *g, int32_t id, bool ends, bool *stopped)
+{
+    grail_status status = GRAIL_OK;
+    char *text = NULL;
+    if (!ends) {
+        TRY(tokenizer_decode(g->tokenizer, id, &g->pending));
+    }
+    size_t whole = utf8_valid_prefix(g->pending.bytes, g->pending.size);
+    const bool is_broken =
+        g->pending.size - whole >= 4; /* no character has so many bytes to come */
+    whole = is_broken ? g->pending.size : whole;
+    TRY(memory_new(&text, whole + 1, 1));
+    if (whole > 0) {
+        memcpy(text, g->pending.bytes, whole);
+        memmove(g->pending.bytes, g->pending.bytes + whole, g->pending.size - whole);
+        g->pending.size -= whole;
+    }
+    *stopped = g->observer != NULL && g->observer(g->user, id, text) != 0;
+out:
+    memory_free(text);
+    return status;
+}
+
+static grail_status go_on(generation *g, decoding *d, grail_generated *out)
+{
+    const int64_t wanted = g->options->tokens == 0 ? USUAL_TOKENS : g->options->tokens;
+    double begin = clock_seconds();
+    matrix logits = {0};
+    bool stopped = false;
+    int32_t id = 0;
+    CHECK(decoding_append(d, g->prompt.ids, g->prompt.count, &logits));
+    out->prompt_seconds = clock_seconds() - begin;
+    begin = clock_seconds();
+    while (!stopped && out->ended == 0) {
+        CHECK(choose(g, logits, &id));
+        out->tokens++;
+        out->ended = is_end(g, id) ? 1 : 0;
+        CHECK(show(g, id, out->ended != 0, &stopped));
+        if (out->tokens == wanted || d->count == d->most || out->ended != 0) {
+            break;
+        }
+        CHECK(stopped ? GRAIL_OK : decoding_append(d, &id, 1, &logits));
+    }
+    out->seconds = clock_seconds() - begin;
+    return GRAIL_OK;
+}
+
+static int64_t room_for(const generation *g)
+{
+    const int64_t wanted = g->options->tokens == 0 ? USUAL_TOKENS : g->options->tokens;
+    const int64_t left = g->model->context - g->prompt.count;
+    return g->prompt.count + (wanted < left ? wanted : left);
+}
+
+grail_status grail_generate(const grail_model *model, const grail_generate_options *options,
+                            const grail_compute *compute, grail_generate_observer observer,
+                            void *user, grail_generated *out)
+{
+    grail_status status = GRAIL_OK;
+    backend *b = NULL;
+    parameter_store *store = NULL;
+    decoding d = {0};
+    grail_generated made = {0};
+    generation g = {.model = model, .options = options, .observer = observer, .user = user};
+    buffer_init(&g.pending, LONGEST_TOKEN);
+    TRY(read_prompt(&g));
+    TRY(find_ends(&g));
+    random_seed(&g.random, options->seed, 0);
+    TRY(memory_new_unset(&g.logits, (size_t)model->graph->vocabulary, sizeof g.logits[0]));
+    TRY(compute_open(compute, model, &b));
+    TRY(parameter_store_create(model, b, NULL, &store));
+    TRY(decoding_begin(&d, store, room_for(&g)));
+    TRY(go_on(&g, &d, &made));
+    made.prompt_tokens = g.prompt.count;
+    snprintf(made.precision, sizeof made.precision, "%s", backend_precision(b));
+    *out = made;
+out:
+    decoding_end(&d);
+    parameter_store_free(store);
+    backend_close(b);
+    tokenizer_close(g.tokenizer);
+    token_list_fini(&g.prompt);
+    memory_free(g.logits);
+    buffer_fini(&g.pending);
+    return status;
+}

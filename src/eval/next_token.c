@@ -1,0 +1,80 @@
+#include "eval/next_token.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct candidate {
+    double weight; /* in proportion to its probability */
+    int32_t id;
+} candidate;
+
+/* The most likely first, of equal ones the first id. */
+static int compare_candidates(const void *left, const void *right)
+{
+    const candidate *a = left;
+    const candidate *b = right;
+    const int order = (a->weight < b->weight) - (a->weight > b->weight);
+    return order != 0 ? order : (a->id > b->id) - (a->id < b->id);
+}
+
+static int32_t find_largest(const float *logits, int64_t count)
+{
+    int64_t largest = 0;
+    for (int64_t i = 1; i < count; i++) {
+        largest = logits[i] > logits[largest] ? i : largest;
+    }
+    return (int32_t)largest;
+}
+
+/* How many of the sorted candidates are drawn from; *sum is that of their weights. */
+static int64_t cut_off(const grail_generate_options *o, const candidate *all, int64_t count,
+                       double *sum)
+{
+    const int64_t most = o->top_k > 0 && o->top_k < count ? o->top_k : count;
+    double whole = 0.0;
+    int64_t kept = 0;
+    *sum = 0.0;
+    for (int64_t i = 0; i < most; i++) {
+        whole += all[i].weight;
+    }
+    do {
+        *sum += all[kept++].weight;
+    } while (kept < most && (o->top_p <= 0.0 || *sum < o->top_p * whole));
+    return kept;
+}
+
+static int32_t draw(const candidate *all, int64_t kept, double sum, random_state *random)
+{
+    double left = random_uniform(random) * sum;
+    int64_t i = 0;
+    while (i + 1 < kept && left >= all[i].weight) {
+        left -= all[i++].weight;
+    }
+    return all[i].id;
+}
+
+grail_status next_token(const grail_generate_options *o, const float *logits, int64_t count,
+                        random_state *random, int32_t *out)
+{
+    grail_status status = GRAIL_OK;
+    candidate *all = NULL;
+    double sum = 0.0;
+    const int32_t largest = find_largest(logits, count);
+    if (o->temperature <= 0.0) {
+        *out = largest;
+        return GRAIL_OK;
+    }
+    TRY(memory_new_unset(&all, (size_t)count, sizeof all[0]));
+    for (int64_t i = 0; i < count; i++) {
+        const double below = ((double)logits[i] - (double)logits[largest]) / o->temperature;
+        all[i] = (candidate){exp(below), (int32_t)i};
+    }
+    qsort(all, (size_t)count, sizeof all[0], compare_candidates);
+    const int64_t kept = cut_off(o, all, count, &sum);
+    *out = draw(all, kept, sum, random);
+out:
+    memory_free(all);
+    return status;
+}

@@ -1,0 +1,214 @@
+/* Decoding token by token gives the logits of the whole text, and tokens are drawn as asked for. */
+#include "unit/pipeline/lab.h"
+
+#include "arch/model_text.h"
+#include "backend/operations.h"
+#include "eval/decoding.h"
+#include "eval/forward.h"
+#include "eval/next_token.h"
+#include "support/support.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LENGTH = 14 };
+
+/* Largest difference of the last logits of the first `tokens` ids, which were appended in steps. */
+static double difference(const grail_model *model, const int32_t *ids, int64_t first)
+{
+    decoding d = {0};
+    parameter_store *store = NULL;
+    const int64_t vocabulary = model->graph->vocabulary;
+    float *expected = NULL;
+    float *found = NULL;
+    double worst = 0.0;
+    assert_ok(memory_new(&expected, (size_t)vocabulary, sizeof expected[0]));
+    assert_ok(memory_new(&found, (size_t)vocabulary, sizeof found[0]));
+    assert_ok(parameter_store_create(model, backend_host(), NULL, &store));
+    assert_ok(decoding_begin(&d, store, LENGTH));
+    for (int64_t count = 0; count < LENGTH;) {
+        const int64_t more = count == 0 ? first : 1;
+        int32_t own[LENGTH];
+        matrix logits = {0};
+        forward_pass f = {0};
+        memcpy(own, ids, sizeof own);
+        const token_windows windows = {.ids = own, .count = 1, .length = count + more};
+        assert_ok(decoding_append(&d, ids + count, more, &logits));
+        assert_ok(matrix_download_f32(logits, found));
+        count += more;
+        assert_ok(forward_begin(&f, model, store, &windows, 0, 1));
+        assert_ok(forward_logits(&f, 0, count - 1, 1, &logits));
+        assert_ok(matrix_download_f32(logits, expected));
+        forward_end(&f);
+        for (int64_t i = 0; i < vocabulary; i++) {
+            worst = fmax(worst, fabs((double)found[i] - (double)expected[i]));
+        }
+    }
+    decoding_end(&d);
+    parameter_store_free(store);
+    memory_free(expected);
+    memory_free(found);
+    return worst;
+}
+
+/* Grouped heads, learned positions, windows, caps, heads side by side, partial and long rotations.
+ */
+static void tokens_one_by_one_have_the_logits_of_the_whole(void **state)
+{
+    (void)state;
+    static const char *const models[] = {
+        "llama3", "gpt2",    "opt",    "gemma2", "gemma3", "phi3",       "phi",        "glm4",
+        "falcon", "mistral", "cohere", "olmo2",  "qwen3",  "llama-yarn", "phi3-short", "mixtral"};
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+        grail_model *model = NULL;
+        token_windows ids = {0};
+        assert_ok(grail_model_open(lab_golden(models[m]), &model));
+        assert_ok(random_windows(model, 1, LENGTH, &ids));
+        for (int64_t first = 1; first <= 6; first += 5) {
+            const double worst = difference(model, ids.ids, first);
+            if (!(worst < 1e-4)) {
+                fail_msg("%s: logits differ by %g", models[m], worst);
+            }
+        }
+        token_windows_fini(&ids);
+        grail_model_close(model);
+    }
+}
+
+static void more_tokens_than_were_asked_for_are_refused(void **state)
+{
+    (void)state;
+    const int32_t ids[] = {1, 2, 3};
+    grail_model *model = NULL;
+    parameter_store *store = NULL;
+    decoding d = {0};
+    matrix logits = {0};
+    assert_ok(grail_model_open(lab_golden("llama3"), &model));
+    assert_ok(parameter_store_create(model, backend_host(), NULL, &store));
+    assert_ok(decoding_begin(&d, store, 2));
+    assert_fails(decoding_append(&d, ids, 3, &logits), GRAIL_ERROR_ARGUMENT, "more than 2 tokens");
+    assert_ok(decoding_append(&d, ids, 2, &logits));
+    assert_fails(decoding_append(&d, ids, 1, &logits), GRAIL_ERROR_ARGUMENT, "more than 2 tokens");
+    decoding_end(&d);
+    parameter_store_free(store);
+    grail_model_close(model);
+}
+
+/* How often each of four tokens is drawn in 4000 draws. */
+static void count_draws(grail_generate_options o, int counts[4])
+{
+    /* probabilities 0.4, 0.3, 0.2, 0.1 */
+    const float logits[] = {logf(2.0F), logf(4.0F), logf(1.0F), logf(3.0F)};
+    random_state random;
+    random_seed(&random, o.seed, 0);
+    memset(counts, 0, 4 * sizeof counts[0]);
+    for (int i = 0; i < 4000; i++) {
+        int32_t id = -1;
+        assert_ok(next_token(&o, logits, 4, &random, &id));
+        assert_in_range(id, 0, 3);
+        counts[id]++;
+    }
+}
+
+static void tokens_are_drawn_by_their_probabilities(void **state)
+{
+    (void)state;
+    int counts[4];
+    count_draws((grail_generate_options){.temperature = 0.0}, counts);
+    assert_int_equal(counts[1], 4000);
+    count_draws((grail_generate_options){.temperature = 1.0}, counts);
+    assert_in_range(counts[1], 1600 - 130, 1600 + 130); /* four standard deviations */
+    assert_in_range(counts[3], 1200 - 120, 1200 + 120);
+    assert_in_range(counts[2], 400 - 80, 400 + 80);
+    count_draws((grail_generate_options){.temperature = 1.0, .top_k = 1}, counts);
+    assert_int_equal(counts[1], 4000);
+    count_draws((grail_generate_options){.temperature = 1.0, .top_k = 2}, counts);
+    assert_true(counts[0] == 0 && counts[2] == 0);
+    assert_in_range(counts[1], 4000 * 4 / 7 - 130, 4000 * 4 / 7 + 130);
+    count_draws((grail_generate_options){.temperature = 1.0, .top_p = 0.65}, counts);
+    assert_true(counts[0] == 0 && counts[2] == 0 && counts[3] > 0);
+    count_draws((grail_generate_options){.temperature = 1.0, .top_p = 0.3}, counts);
+    assert_int_equal(counts[1], 4000);
+    count_draws((grail_generate_options){.temperature = 1e-6}, counts);
+    assert_int_equal(counts[1], 4000);
+}
+
+/* What a tokenizer makes of a text is put together to that text again. */
+static void tokens_have_the_bytes_of_their_text(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "Once upon a time, 123 caf\xC3\xA9s\n\tand \xF0\x9F\x98\x80 <end> \x01";
+    grail_model *model = NULL;
+    tokenizer *t = NULL;
+    token_list ids = {0};
+    buffer made = {0};
+    buffer_init(&made, 1 << 16);
+    assert_ok(grail_model_open(GRAIL_SOURCE_DIR "/demo/model", &model));
+    assert_ok(model_tokenizer_open(model, &t));
+    assert_ok(tokenizer_encode(t, text, sizeof text - 1, false, &ids));
+    for (int64_t i = 0; i < ids.count; i++) {
+        assert_ok(tokenizer_decode(t, ids.ids[i], &made));
+    }
+    assert_int_equal(made.size, sizeof text - 1);
+    assert_memory_equal(made.bytes, text, made.size);
+    assert_ok(tokenizer_decode(t, 1 << 20, &made)); /* no such token */
+    assert_int_equal(made.size, sizeof text - 1);
+    buffer_fini(&made);
+    token_list_fini(&ids);
+    tokenizer_close(t);
+    grail_model_close(model);
+}
+
+static grail_status generate_once(void *context)
+{
+    grail_generated made = {0};
+    const grail_generate_options o = {.prompt = "The dog", .tokens = 2, .temperature = 1.0};
+    return grail_generate(context, &o, NULL, NULL, NULL, &made);
+}
+
+/* The expression is GRAIL_ERROR_ARGUMENT about the field. */
+static void assert_about(grail_status status, const char *field)
+{
+    assert_int_equal(status, GRAIL_ERROR_ARGUMENT);
+    assert_non_null(strstr(grail_error_fields(), field));
+}
+
+static void wrong_requests_are_about_their_field(void **state)
+{
+    (void)state;
+    grail_model *model = NULL;
+    grail_generated made = {.tokens = -1};
+    grail_generate_options o = {.prompt = "", .tokens = 2};
+    assert_ok(grail_model_open(GRAIL_SOURCE_DIR "/demo/model", &model));
+    assert_ok(generate_once(model));
+    o.prompt = NULL;
+    assert_about(grail_generate(model, &o, NULL, NULL, NULL, &made), "prompt");
+    o.prompt = "\xFF";
+    assert_true(grail_generate(model, &o, NULL, NULL, NULL, &made) == GRAIL_ERROR_FORMAT);
+    o.prompt = "The";
+    o.temperature = -1.0;
+    assert_about(grail_generate(model, &o, NULL, NULL, NULL, &made), "temperature");
+    o.temperature = (double)NAN;
+    assert_about(grail_generate(model, &o, NULL, NULL, NULL, &made), "temperature");
+    o.temperature = 1.0;
+    o.top_p = 1.5;
+    assert_about(grail_generate(model, &o, NULL, NULL, NULL, &made), "top_p");
+    o.top_p = 0.0;
+    o.tokens = -1;
+    assert_about(grail_generate(model, &o, NULL, NULL, NULL, &made), "tokens");
+    assert_true(made.tokens == -1);
+    grail_model_close(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tokens_one_by_one_have_the_logits_of_the_whole),
+        cmocka_unit_test(more_tokens_than_were_asked_for_are_refused),
+        cmocka_unit_test(tokens_are_drawn_by_their_probabilities),
+        cmocka_unit_test(tokens_have_the_bytes_of_their_text),
+        cmocka_unit_test(wrong_requests_are_about_their_field),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
