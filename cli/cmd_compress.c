@@ -511,9 +511,9 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    run_options_read(&r);
+    code = run_options_read(&command_compress, &r);
     name_chosen();
-    code = read_choices();
+    code = code == EXIT_OK ? read_choices() : code;
     code = code == EXIT_OK ? ranks_join(comm, &r.compress.run.comm) : code;
     if (code == EXIT_OK) {
         char *recorded = command_line_recorded(options_parsed());

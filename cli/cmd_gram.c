@@ -64,7 +64,7 @@ static int print_facts(const grail_gram_facts *f)
 static int check_way(void)
 {
     const bool adds = added.count > 0;
-    if (adds == (r.calib != NULL)) {
+    if (adds == (r.calibs.count > 0)) {
         print_error("grail gram: give %s --calib PATH and --add FILE; see grail gram --help\n",
                     adds ? "only one of" : "one of");
         return EXIT_USAGE;
@@ -120,7 +120,10 @@ static int run(int argc, char **argv)
         return code;
     }
     gram.full = full ? 1 : 0;
-    run_options_read(&r);
+    code = run_options_read(&command_gram, &r);
+    if (code != EXIT_OK) {
+        return code;
+    }
     return added.count > 0 ? add(r.compress.read.model) : count();
 }
 

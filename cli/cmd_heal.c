@@ -142,8 +142,10 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    run_options_read(&r);
-    code = evaluation == NULL ? EXIT_OK : quality_check(&command_heal, evaluation);
+    code = run_options_read(&command_heal, &r);
+    if (code == EXIT_OK && evaluation != NULL) {
+        code = quality_check(&command_heal, evaluation);
+    }
     if (code == EXIT_OK) {
         char *recorded = command_line_recorded(options_parsed());
         r.compress.output.command = recorded;

@@ -77,7 +77,7 @@ static int print_loaders(const grail_plan *p)
 /* What the run needs besides the plan: the same samples, read in the same way. */
 static void print_next(void)
 {
-    const bool calibrated = r.calib != NULL;
+    const bool calibrated = r.calibs.count > 0;
     const char *const words[] = {
         "-o",      "narrow", "--plan", r.compress.output.path, calibrated ? NULL : "--calib",
         "SAMPLES", NULL};
@@ -135,7 +135,10 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    run_options_read(&r);
+    code = run_options_read(&command_plan, &r);
+    if (code != EXIT_OK) {
+        return code;
+    }
     if (access(r.compress.output.path, F_OK) == 0) {
         print_error("grail: '%s' exists; remove it or give another name\n", r.compress.output.path);
         return EXIT_FAILED;

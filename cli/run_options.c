@@ -6,6 +6,10 @@
 
 #include <grail/machine.h>
 
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 void run_options_init(run_options *r)
 {
     *r = (run_options){0};
@@ -13,21 +17,53 @@ void run_options_init(run_options *r)
     r->compress.run.precision = "auto";
 }
 
-/* Uses --calib as text or as images, whichever the model reads. */
-static void name_calibration(run_options *r)
+/* PATH or PATH=SHARE; a file whose name looks like that is one. */
+static int read_part(const command *c, const char *given, grail_text_part *out)
 {
-    grail_compress_options *o = &r->compress;
-    o->read.text.path = r->calib;
-    r->images.path = r->calib;
-    o->read.images = r->calib == NULL ? NULL : &r->images;
+    char *end = NULL;
+    const char *sign = strrchr(given, '=');
+    const double share = sign == NULL ? 0.0 : strtod(sign + 1, &end);
+    *out = (grail_text_part){.path = given};
+    if (sign == NULL || end == sign + 1 || *end != 0 || access(given, F_OK) == 0) {
+        return EXIT_OK;
+    }
+    if (!(share > 0.0 && share <= 1.0)) {
+        print_error("grail %s: --calib takes PATH or PATH=SHARE with a share above 0 and at most "
+                    "1, not '%s'; see grail %s --help\n",
+                    c->name, given, c->name);
+        return EXIT_USAGE;
+    }
+    out->path = strndup(given, (size_t)(sign - given)); /* for the time of the program */
+    out->share = share;
+    return EXIT_OK;
 }
 
-void run_options_read(run_options *r)
+/* Uses --calib as text or as images, whichever the model reads. */
+static int name_calibration(const command *c, run_options *r)
 {
-    name_calibration(r);
+    int code = EXIT_OK;
+    grail_compress_options *o = &r->compress;
+    for (int i = 0; i < r->calibs.count && code == EXIT_OK; i++) {
+        code = read_part(c, r->calibs.values[i], &r->parts[i]);
+    }
+    if (r->calibs.count > 0) {
+        o->read.text.path = r->parts[0].path;
+        r->images.path = r->parts[0].path;
+        o->read.images = &r->images;
+    }
+    if (r->calibs.count > 1 || r->parts[0].share > 0.0) {
+        o->read.parts = r->parts;
+        o->read.part_count = r->calibs.count;
+    }
+    return code;
+}
+
+int run_options_read(const command *c, run_options *r)
+{
     if (r->threads > 0) {
         grail_set_threads((int)r->threads);
     }
+    return name_calibration(c, r);
 }
 
 static int check_kind(const command *c, const run_options *r, bool reads_images)
@@ -47,7 +83,7 @@ static int check_kind(const command *c, const run_options *r, bool reads_images)
 void run_options_print_notices(const run_options *r)
 {
     print_notices(r->compress.read.model, grail_session_model(r->compress.read.session),
-                  r->calib != NULL && r->images.preset == NULL);
+                  r->calibs.count > 0 && r->images.preset == NULL);
 }
 
 int run_options_open(const command *c, run_options *r, const char **sites)
@@ -64,6 +100,11 @@ int run_options_open(const command *c, run_options *r, const char **sites)
         return print_failure(status);
     }
     const bool of_images = facts.reads_images != 0;
+    if (of_images && r->compress.read.part_count > 0) {
+        print_error("grail %s: %s reads images; give one --calib, without a share\n", c->name,
+                    r->compress.read.model);
+        return EXIT_USAGE;
+    }
     const char *usual = of_images ? "conv,ffn" : "ffn,heads";
     *sites = r->sites == NULL ? usual : r->sites;
     return check_kind(c, r, of_images);

@@ -11,7 +11,9 @@ typedef struct run_options {
     grail_compress_options compress; /* what the options ask for, after run_options_read */
     grail_image_source images;
     option_list settings;
-    const char *calib, *sites, *type;
+    option_list calibs;
+    grail_text_part parts[OPTION_LIST_MOST]; /* of `calibs` */
+    const char *sites, *type;
     int64_t threads;
 } run_options;
 
@@ -22,9 +24,10 @@ void run_options_init(run_options *r);
 /** Which samples are read, and how; `calib_need` is the option_need of --calib. */
 /* clang-format off */
 #define SAMPLE_OPTIONS(r, calib_need)                                                              \
-    {GROUP_INPUT, "calib", OPTION_TEXT, &(r).calib, "PATH", NULL, .help =                          \
-     "calibration set. Text: .txt, .jsonl, .jsonl.gz, or token ids as .npy. Images: CIFAR-10 "     \
-     "batches, or a folder of JPEG and PNG files", .need = (calib_need), .field = "path"},        \
+    {GROUP_INPUT, "calib", OPTION_LIST, &(r).calibs, "PATH", NULL, .help =                         \
+     "calibration set. Text: .txt, .jsonl, .jsonl.gz, a folder of these, or token ids as .npy; "  \
+     "may be repeated, with shares of the windows as PATH=0.5. Images: CIFAR-10 batches, or a "   \
+     "folder of JPEG and PNG files", .need = (calib_need), .field = "path"},                      \
     SET_OPTION((r).settings),                                                                      \
     TEXT_OPTIONS((r).compress.read.text), IMAGE_OPTIONS((r).images),                               \
     FIELDS_OF(GROUP_INPUT, grail_compress_option_at, GRAIL_SUBJECT_READ, (r).compress)
@@ -50,8 +53,9 @@ void run_options_init(run_options *r);
     MACHINE_OPTIONS(r)
 /* clang-format on */
 
-/** Fills in the calibration of r->compress, and sets the number of threads. */
-void run_options_read(run_options *r);
+/** Fills in the calibration of r->compress, and sets the number of threads. Returns an exit code.
+ */
+int run_options_read(const command *c, run_options *r);
 
 /** Prints what had to be assumed of the model, which run_options_open opened. */
 void run_options_print_notices(const run_options *r);

@@ -107,7 +107,9 @@ typedef struct grail_read_options {
     const char *model;                  /* input directory or file */
     const grail_model_options *reading; /* how to read the model, or NULL */
     grail_session *session;             /* used instead of `model`, or NULL */
-    grail_text_source text; /* for calibration; path may be NULL only if nothing needs data */
+    grail_text_source text;       /* for calibration; path may be NULL only if nothing needs data */
+    const grail_text_part *parts; /* [part_count] texts in place of text.path, or NULL */
+    int part_count;
     const grail_image_source *images; /* for calibration, or NULL; split NULL = train */
     int64_t samples; /* windows or images; 0 = 128, or for text as many windows as have 64 tokens
                       * for each feature of the widest matrix; all if there are fewer */

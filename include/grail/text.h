@@ -21,6 +21,12 @@ typedef struct grail_text_source {
     int window_bos;       /* 1: every window begins with BOS */
 } grail_text_source;
 
+/** One of several texts that calibration windows are drawn from. */
+typedef struct grail_text_part {
+    const char *path;
+    double share; /* of all windows; 0: an equal part of what the others leave */
+} grail_text_part;
+
 /** i-th description of a field, NULL beyond the last. */
 GRAIL_API const grail_option *grail_text_option_at(int i);
 

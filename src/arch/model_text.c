@@ -1,7 +1,6 @@
 #include "arch/model_text.h"
 
 #include "arch/gguf_tokenizer.h"
-#include "base/file.h"
 #include "base/name_list.h"
 #include "base/options.h"
 
@@ -43,12 +42,6 @@ static grail_status check_kind(const grail_model *model, const char *path)
     }
     if (path == NULL) {
         return error_about(error_set(GRAIL_ERROR_ARGUMENT, "no text was given"), "path");
-    }
-    if (file_is_directory(path)) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "'%s' is a directory, but the model reads text; give a .txt, .jsonl, "
-                         ".jsonl.gz or .npy file",
-                         path);
     }
     return GRAIL_OK;
 }

@@ -313,7 +313,8 @@ static grail_status check_samples(const making *m)
     const bool of_images = m->compress.read.session->model->graph->input_kind == INPUT_IMAGES;
     const bool counted = m->compress.cut.statistics != NULL && m->budget != BUDGET_SEARCH;
     const bool given = counted || (of_images ? m->compress.read.images != NULL
-                                             : m->compress.read.text.path != NULL);
+                                             : m->compress.read.text.path != NULL ||
+                                                   m->compress.read.part_count > 0);
     if (given) {
         return GRAIL_OK;
     }

@@ -182,17 +182,38 @@ grail_status statistics_origin_read(const gguf_metadata *m, statistics_origin *o
 
 /* -- writing ----------------------------------------------------------------------------------- */
 
+static const char *name_of_data(const json_t *record)
+{
+    const char *name = json_string_value(json_object_get(record, "file"));
+    name = name == NULL ? json_string_value(json_object_get(record, "images")) : name;
+    return name == NULL ? "" : name;
+}
+
+/* Those of one calibration set, which may have parts; out NULL: only counts them. */
+static grail_status put_names(const json_t *record, uint64_t *count, gguf_pairs *out)
+{
+    const json_t *parts = json_object_get(record, "parts");
+    const size_t names = json_array_size(parts) == 0 ? 1 : json_array_size(parts);
+    for (size_t i = 0; out != NULL && i < names; i++) {
+        const json_t *part = json_array_get(parts, i);
+        const char *name = name_of_data(part == NULL ? record : part);
+        CHECK(gguf_append_text(out, name, strlen(name)));
+    }
+    *count += names;
+    return GRAIL_OK;
+}
+
 /* llama.cpp's tools want the names of the data as texts. */
 static grail_status put_datasets(const json_t *calibrations, gguf_pairs *out)
 {
-    const uint64_t count = json_array_size(calibrations);
+    uint64_t count = 0;
+    uint64_t put = 0;
+    for (size_t i = 0; i < json_array_size(calibrations); i++) {
+        CHECK(put_names(json_array_get(calibrations, i), &count, NULL));
+    }
     CHECK(gguf_put_array(out, "imatrix.datasets", GGUF_TEXT, count));
-    for (size_t i = 0; i < count; i++) {
-        const json_t *one = json_array_get(calibrations, i);
-        const char *name = json_string_value(json_object_get(one, "file"));
-        name = name == NULL ? json_string_value(json_object_get(one, "images")) : name;
-        name = name == NULL ? "" : name;
-        CHECK(gguf_append_text(out, name, strlen(name)));
+    for (size_t i = 0; i < json_array_size(calibrations); i++) {
+        CHECK(put_names(json_array_get(calibrations, i), &put, out));
     }
     return GRAIL_OK;
 }

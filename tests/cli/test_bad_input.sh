@@ -33,7 +33,7 @@ echo hello >text.md
 text "text.md: has no known ending; expected .txt, .jsonl, .jsonl.gz or .npy" --calib text.md
 text "cannot open 'nothing.txt'" --calib nothing.txt
 mkdir folder.txt
-text "'folder.txt' is a directory, but the model reads text; give a .txt, .jsonl, .jsonl.gz or .npy file" --calib folder.txt
+text "the folder 'folder.txt' holds no text: no .txt, .jsonl or .jsonl.gz file" --calib folder.txt
 printf '{"text": "a b c"}\n{"text": "a"\n' >broken.jsonl
 text "broken.jsonl: line 2: document: not valid JSON" --calib broken.jsonl
 printf '{"text": "a b c"}\n\n{"body": "a"}\n' >other.jsonl
@@ -42,6 +42,14 @@ text "other.jsonl: line 1: has no string field \"body\"" --calib other.jsonl --f
 tr -d '"' <"$demo/held-out.txt" | awk '{ printf "{\"text\": \"%s\"}\n", $0 }' | gzip |
     head -c 3000 >short.jsonl.gz
 text "short.jsonl.gz: the compressed data end early: truncated?" --calib short.jsonl.gz
+check "several texts"
+text "the shares of the texts add up to 0.5, expected 1 (--calib)" --calib "$demo/held-out.txt=0.5"
+text "the shares of the texts add up to 1, expected less than 1, so that the others have some (--calib)" \
+    --calib "$demo/held-out.txt=1" --calib "$demo/calibration.txt"
+text "no window of '$demo/held-out.txt'; take more samples, a larger share, or leave the text out (--calib, --samples)" \
+    --calib "$demo/held-out.txt=0.01" --calib "$demo/calibration.txt" --samples 8
+refuses 2 "--calib takes PATH or PATH=SHARE with a share above 0 and at most 1, not 'a.txt=2'" \
+    "$grail" compress "$demo/model" --sparsity 0.5 --calib a.txt=2 -o out
 check "token ids"
 write_ids large.npy 8 64 2000
 text "large.npy: token 1 has id 913, outside the model's vocabulary of 512" --calib large.npy

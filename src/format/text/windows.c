@@ -1,5 +1,8 @@
 #include "format/text/windows.h"
 
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/name_list.h"
 #include "base/random.h"
 #include "format/text/corpus.h"
 #include "format/text/text_encode.h"
@@ -100,21 +103,74 @@ static int64_t wanted_ids(const window_options *options, const token_windows *w)
                                                                                             : 0;
 }
 
+/* Appends the ids of one file, and hashes it. */
+static grail_status read_file(const window_options *options, const tokenizer *t, int32_t bos,
+                              token_list *list, token_windows *w)
+{
+    grail_status status = GRAIL_OK;
+    corpus *c = NULL;
+    bool complete = true;
+    TRY(corpus_open(options->path, options->field, &c));
+    w->length = window_length(options, c);
+    TRY(check_length(options, w->length, bos));
+    TRY(text_encode(c, options, t, wanted_ids(options, w), list, &complete));
+    TRY(corpus_finish(c, w->text_hash));
+    w->stream_tokens = complete ? list->count : corpus_ids(c); /* -1: a text of unknown length */
+out:
+    corpus_close(c);
+    return status;
+}
+
+static bool is_text(const char *name)
+{
+    return name_ends_with(name, ".txt") || name_ends_with(name, ".jsonl") ||
+           name_ends_with(name, ".jsonl.gz");
+}
+
+/* The texts of a folder behind each other, in the order of their names. Its hash is that of their
+ * hashes. */
+static grail_status read_folder(const window_options *options, const tokenizer *t, int32_t bos,
+                                token_list *list, token_windows *w)
+{
+    grail_status status = GRAIL_OK;
+    name_list names = {0};
+    hash_state hash;
+    char *path = NULL;
+    bool complete = true;
+    TRY(name_list_read(options->path, is_text, &names));
+    if (names.count == 0) {
+        FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
+                   "the folder '%s' holds no text: no .txt, .jsonl or .jsonl.gz file",
+                   options->path);
+    }
+    hash_begin(&hash);
+    for (size_t i = 0; i < names.count; i++) {
+        window_options of_file = *options;
+        memory_free(path);
+        path = NULL;
+        TRY(path_join(&path, options->path, names.names[i]));
+        of_file.path = path;
+        TRY(read_file(&of_file, t, bos, list, w));
+        complete = complete && w->stream_tokens >= 0;
+        hash_add(&hash, w->text_hash, HASH_TEXT_SIZE - 1);
+    }
+    hash_end(&hash, w->text_hash);
+    w->stream_tokens = complete ? list->count : -1;
+out:
+    memory_free(path);
+    name_list_fini(&names);
+    return status;
+}
+
 grail_status windows_read(const window_options *options, const tokenizer *t, int64_t vocabulary,
                           token_windows *out)
 {
     grail_status status = GRAIL_OK;
-    corpus *c = NULL;
     token_list list = {0};
     token_windows w = {0};
-    bool complete = true;
     const int32_t bos = t == NULL ? -1 : tokenizer_bos(t);
-    TRY(corpus_open(options->path, options->field, &c));
-    w.length = window_length(options, c);
-    TRY(check_length(options, w.length, bos));
-    TRY(text_encode(c, options, t, wanted_ids(options, &w), &list, &complete));
-    TRY(corpus_finish(c, w.text_hash));
-    w.stream_tokens = complete ? list.count : corpus_ids(c); /* -1 for a text of unknown length */
+    TRY(file_is_directory(options->path) ? read_folder(options, t, bos, &list, &w)
+                                         : read_file(options, t, bos, &list, &w));
     TRY(check_ids(options->path, &list, vocabulary));
     TRY(cut_windows(options, &list, bos, &w));
     *out = w;
@@ -122,7 +178,6 @@ grail_status windows_read(const window_options *options, const tokenizer *t, int
 out:
     token_windows_fini(&w);
     token_list_fini(&list);
-    corpus_close(c);
     return status;
 }
 

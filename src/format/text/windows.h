@@ -38,10 +38,12 @@ typedef struct token_windows {
 } token_windows;
 
 /**
- * Reads, encodes and cuts; the incomplete last window is dropped. `t` may be NULL for .npy ids. A
- * text of more than TEXT_ENCODED_WHOLE bytes is read and checked completely, but only as much of it
- * is encoded as options->windows windows need. A text shorter than one window, or an id outside
- * `vocabulary`, is GRAIL_ERROR_ARGUMENT with the remedy. token_windows_fini frees *out.
+ * Reads, encodes and cuts a file, or the texts of a folder, in the order of their names and without
+ * those of its folders, behind each other; the incomplete last window is dropped. `t` may be NULL
+ * for .npy ids. A text of more than TEXT_ENCODED_WHOLE bytes is read and checked completely, but
+ * only as much of it is encoded as options->windows windows need. A text shorter than one window,
+ * or an id outside `vocabulary`, is GRAIL_ERROR_ARGUMENT with the remedy. token_windows_fini frees
+ * *out.
  */
 grail_status windows_read(const window_options *options, const tokenizer *t, int64_t vocabulary,
                           token_windows *out) GRAIL_MUST_CHECK;

@@ -370,11 +370,23 @@ static grail_status put_statistics(const json_t *statistics, buffer *out)
                        : buffer_append_string(out, ".\n\n");
 }
 
+/* " of `FILE` (sha256 ...)"; nothing where the record names no data. */
+static grail_status put_data(const json_t *record, const char *name, const char *hash, buffer *out)
+{
+    if (json_object_get(record, name) == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(buffer_append_string(out, " of "));
+    CHECK(put_code(out, text_of(record, name)));
+    return buffer_format(out, " (sha256 %.16s...)", text_of(record, hash));
+}
+
 static grail_status put_calibration(const json_t *report, buffer *out)
 {
     const json_t *c = json_object_get(report, "calibration");
     const json_int_t samples = json_integer_value(json_object_get(c, "samples"));
-    const bool of_text = json_object_get(c, "file") != NULL;
+    const json_t *parts = json_object_get(c, "parts");
+    const bool of_text = json_object_get(c, "file") != NULL || parts != NULL;
     CHECK(buffer_append_string(out, "## Calibration\n\n"));
     CHECK(put_statistics(json_object_get(c, "statistics"), out));
     if (samples == 0) {
@@ -386,11 +398,14 @@ static grail_status put_calibration(const json_t *report, buffer *out)
         CHECK(buffer_format(out, " of %lld tokens",
                             (long long)json_integer_value(json_object_get(c, "context"))));
     }
-    CHECK(buffer_append_string(out, " of "));
-    CHECK(put_code(out, text_of(c, of_text ? "file" : "images")));
-    return buffer_format(out, " (sha256 %.16s...), computed in %s.\n\n",
-                         text_of(c, of_text ? "text_sha256" : "images_sha256"),
-                         text_of(report, "precision"));
+    CHECK(put_data(c, of_text ? "file" : "images", of_text ? "text_sha256" : "images_sha256", out));
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *part = json_array_get(parts, i);
+        CHECK(buffer_format(out, "%s %lld", i == 0 ? ":" : ",",
+                            (long long)json_integer_value(json_object_get(part, "samples"))));
+        CHECK(put_data(part, "file", "text_sha256", out));
+    }
+    return buffer_format(out, ", computed in %s.\n\n", text_of(report, "precision"));
 }
 
 static grail_status put_size(const json_t *report, const char *what, const char *key, buffer *out)

@@ -1,12 +1,12 @@
 #include "pipeline/request/calibration.h"
 
 #include "arch/model_images.h"
-#include "arch/model_text.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "format/images/cifar.h"
 #include "format/images/image_set.h"
 #include "pipeline/request/calibration_record.h"
+#include "pipeline/request/calibration_text.h"
 #include "pipeline/request/usual_samples.h"
 
 #include <string.h>
@@ -147,6 +147,7 @@ grail_status calibration_key(const grail_compress_options *o, const network_stat
     CHECK(json_push(key, json_integer(o->read.samples)));
     CHECK(json_push(key, json_sprintf("%llu", (unsigned long long)o->read.seed)));
     CHECK(text_key(&o->read.text, key));
+    CHECK(text_parts_key(&o->read, key));
     return o->read.images == NULL ? GRAIL_OK : image_key(o->read.images, key);
 }
 
@@ -159,41 +160,15 @@ static void plan_batches(calibration *c, int64_t most)
     c->batch_count = (c->count + c->batch_samples - 1) / c->batch_samples;
 }
 
-/* `length` tokens per sample, of text. */
-static int64_t sample_count(const grail_model *model, const grail_compress_options *o,
-                            int64_t available, int64_t length)
-{
-    const int64_t usual = usual_samples(model->graph, length);
-    const int64_t most = available < usual ? available : usual;
-    return o->read.samples == 0 ? most : o->read.samples;
-}
-
-static grail_status describe_windows(calibration *c, const grail_text_source *source)
-{
-    const int64_t tokens = c->windows.count * c->windows.length;
-    c->description = json_object();
-    CHECK(json_put(c->description, "file", json_text(source->path)));
-    CHECK(json_put(c->description, "text_sha256", json_text(c->windows.text_hash)));
-    CHECK(json_put(c->description, "tokenizer_sha256", json_text(c->tokenizer_hash)));
-    CHECK(json_put(c->description, "protocol",
-                   json_text(source->protocol == NULL ? "plain" : source->protocol)));
-    CHECK(json_put(c->description, "context", json_integer(c->windows.length)));
-    CHECK(json_put(c->description, "window_bos", json_boolean(source->window_bos)));
-    CHECK(json_put(c->description, "samples", json_integer(c->windows.count)));
-    return json_put(c->description, "tokens", json_integer(tokens));
-}
-
 static grail_status read_text(const grail_model *model, const grail_compress_options *o,
                               calibration *c)
 {
-    CHECK(model_read_windows(model, &o->read.text, &c->windows, c->tokenizer_hash));
-    const int64_t count = sample_count(model, o, c->windows.count, c->windows.length);
-    CHECK(windows_sample(&c->windows, count, o->read.seed));
+    CHECK(text_parts_read(model, &o->read, &c->windows, c->tokenizer_hash, &c->description));
     CHECK(shingles_of_windows(&c->windows, &c->hashes));
     c->count = c->windows.count;
     c->positions = (extent){.height = c->windows.length, .width = 1};
     plan_batches(c, BATCH_ROWS / c->windows.length);
-    return describe_windows(c, &o->read.text);
+    return GRAIL_OK;
 }
 
 static grail_status put_numbers(json_t *object, const char *key, const double *numbers)
@@ -321,7 +296,9 @@ static grail_status read_images(const grail_model *model, const grail_compress_o
     TRY(choose_split(&source));
     TRY(grail_images_open(model, &source, &set));
     const int64_t available = image_set_count(set);
-    c->count = sample_count(model, o, available, 1);
+    const int64_t usual = usual_samples(model->graph, 1);
+    const int64_t most = available < usual ? available : usual;
+    c->count = o->read.samples == 0 ? most : o->read.samples;
     if (c->count < 1 || c->count > available) {
         FAIL(GRAIL_ERROR_ARGUMENT, "'%s' has %lld images, but %lld samples were requested",
              source.path, (long long)available, (long long)c->count);
@@ -348,10 +325,11 @@ grail_status calibration_read(const grail_model *model, const grail_compress_opt
         }
         TRY(read_images(model, options, c));
     } else {
-        if (options->read.text.path == NULL && options->heal.teacher != NULL) {
+        const bool given = options->read.text.path != NULL || options->read.part_count > 0;
+        if (!given && options->heal.teacher != NULL) {
             FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT, "healing needs calibration text");
         }
-        if (options->read.text.path == NULL) {
+        if (!given) {
             FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
                        "selector '%s' with this compensation needs calibration text",
                        options->cut.selector);

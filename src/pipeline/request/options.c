@@ -4,6 +4,7 @@
 #include "base/option_values.h"
 #include "base/options.h"
 #include "graph/site.h"
+#include "pipeline/request/calibration_text.h"
 #include "reduce/selector.h"
 
 #include <string.h>
@@ -250,6 +251,7 @@ grail_status compress_options_check(const grail_compress_options *o)
     }
     CHECK(options_check(fields, o));
     CHECK(text_source_check(&o->read.text));
+    CHECK(text_parts_check(&o->read));
     return check_site_sparsities(o);
 }
 

@@ -381,6 +381,40 @@ static void every_failing_allocation_is_survived(void **state)
     }
 }
 
+/* Texts of a folder in the order of their names; other files and folders in it do not count. */
+static void a_folder_is_its_texts_behind_each_other(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture alone;
+    windows_setup(&f, "b.txt", "cd");
+    support_write_file(f.directory, "a.jsonl", "{\"text\": \"ab\"}", 14);
+    support_write_file(f.directory, "notes.md", "ef", 2);
+    snprintf(f.path, sizeof f.path, "%s", f.directory);
+    read_windows(&f, TEXT_PLAIN, 6);
+    assert_windows(&f, "^ab^cd");
+    assert_int_equal(f.windows.stream_tokens, 6);
+    char both[65];
+    snprintf(both, sizeof both, "%s", f.windows.text_hash);
+    support_write_file(f.directory, "a.jsonl", "{\"text\": \"ba\"}", 14);
+    read_windows(&f, TEXT_PLAIN, 6);
+    assert_string_not_equal(both, f.windows.text_hash);
+    f.options.length = 3;
+    support_fail_each_allocation(read_once, &f);
+    support_write_file(f.directory, "c.txt", "\xff", 1);
+    f.options.path = f.path;
+    token_windows w = {0};
+    assert_fails(windows_read(&f.options, f.t, VOCABULARY, &w), GRAIL_ERROR_FORMAT,
+                 "c.txt: is not UTF-8 at byte 0");
+    windows_teardown(&f);
+    windows_setup(&alone, "notes.md", "ab");
+    snprintf(alone.path, sizeof alone.path, "%s", alone.directory);
+    alone.options.path = alone.path;
+    assert_fails(windows_read(&alone.options, alone.t, VOCABULARY, &w), GRAIL_ERROR_ARGUMENT,
+                 "holds no text: no .txt, .jsonl or .jsonl.gz file");
+    windows_teardown(&alone);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +438,7 @@ int main(void)
         cmocka_unit_test(long_texts_give_a_limited_number_of_runs),
         cmocka_unit_test(windows_shorter_than_a_run_give_none),
         cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(a_folder_is_its_texts_behind_each_other),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);
 }

@@ -1,0 +1,287 @@
+#include "pipeline/request/calibration_text.h"
+
+#include "arch/model_text.h"
+#include "pipeline/request/calibration_record.h"
+#include "pipeline/request/usual_samples.h"
+
+#include <math.h>
+#include <string.h>
+
+/* One text. */
+typedef struct text_part {
+    const char *path;
+    double share;
+    token_windows windows; /* all of it, then those that were drawn */
+    int64_t available, taken;
+} text_part;
+
+typedef struct text_parts {
+    text_part *items; /* [count], owned */
+    int count;
+} text_parts;
+
+static void text_parts_fini(text_parts *p)
+{
+    for (int i = 0; p->items != NULL && i < p->count; i++) {
+        token_windows_fini(&p->items[i].windows);
+    }
+    memory_free(p->items);
+}
+
+/* -- shares ------------------------------------------------------------------------------------ */
+
+static const double rounding = 1e-9; /* of shares that people type */
+
+grail_status text_parts_check(const grail_read_options *o)
+{
+    double sum = 0.0;
+    bool open = false;
+    if (o->part_count < 0 || (o->part_count > 0 && o->parts == NULL)) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "%d texts were announced, but none given", o->part_count),
+                           "read.parts");
+    }
+    for (int i = 0; i < o->part_count; i++) {
+        const double share = o->parts[i].share;
+        if (o->parts[i].path == NULL || !(share >= 0.0 && share <= 1.0)) {
+            return error_about(
+                error_set(GRAIL_ERROR_ARGUMENT,
+                          "the share of text '%s' is %g, expected a number from 0 to 1",
+                          o->parts[i].path == NULL ? "(none)" : o->parts[i].path, share),
+                "path");
+        }
+        sum += share;
+        open = open || share == 0.0;
+    }
+    const bool fits = open ? sum < 1.0 - rounding : fabs(sum - 1.0) <= rounding;
+    if (o->part_count > 0 && !fits) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "the shares of the texts add up to %g, expected %s", sum,
+                                     open ? "less than 1, so that the others have some" : "1"),
+                           "path");
+    }
+    return GRAIL_OK;
+}
+
+/* Without parts the one text has all; texts without a share have equal parts of what is left. */
+static grail_status begin_parts(const grail_read_options *o, text_parts *p)
+{
+    double left = 1.0;
+    int open = 0;
+    p->count = o->part_count > 0 ? o->part_count : 1;
+    CHECK(memory_new(&p->items, (size_t)p->count, sizeof p->items[0]));
+    for (int i = 0; i < p->count; i++) {
+        text_part *part = &p->items[i];
+        part->path = o->part_count > 0 ? o->parts[i].path : o->text.path;
+        part->share = o->part_count > 0 ? o->parts[i].share : 0.0;
+        left -= part->share;
+        open += part->share == 0.0 ? 1 : 0;
+    }
+    for (int i = 0; i < p->count; i++) {
+        p->items[i].share = p->items[i].share == 0.0 ? left / (double)open : p->items[i].share;
+    }
+    return GRAIL_OK;
+}
+
+grail_status text_parts_key(const grail_read_options *o, json_t *key)
+{
+    for (int i = 0; i < o->part_count; i++) {
+        CHECK(json_push(key, json_text(o->parts[i].path)));
+        CHECK(json_push(key, json_real(o->parts[i].share)));
+    }
+    return GRAIL_OK;
+}
+
+/* -- how many windows -------------------------------------------------------------------------- */
+
+/* As many as were asked for, else the usual number, or what the scarcest text allows. */
+static int64_t total_of(const grail_model *model, const grail_read_options *o, const text_parts *p)
+{
+    int64_t most = usual_samples(model->graph, p->items[0].windows.length);
+    for (int i = 0; i < p->count; i++) {
+        const double allows = (double)p->items[i].available / p->items[i].share;
+        most = allows < (double)most ? (int64_t)(allows + rounding) : most;
+    }
+    return o->samples == 0 ? most : o->samples;
+}
+
+/* The whole part of each share; what is left goes one by one to the largest remainders, of equal
+ * ones to the first. */
+static void share_out(int64_t total, text_parts *p)
+{
+    int64_t left = total;
+    for (int i = 0; i < p->count; i++) {
+        p->items[i].taken = (int64_t)floor((double)total * p->items[i].share + rounding);
+        left -= p->items[i].taken;
+    }
+    for (; left > 0; left--) {
+        int best = 0;
+        double largest = -1.0;
+        for (int i = 0; i < p->count; i++) {
+            const text_part *part = &p->items[i];
+            const double remainder = (double)total * part->share - (double)part->taken;
+            if (remainder > largest + rounding) {
+                largest = remainder;
+                best = i;
+            }
+        }
+        p->items[best].taken++;
+    }
+}
+
+static grail_status check_lengths(const text_parts *p)
+{
+    for (int i = 1; i < p->count; i++) {
+        if (p->items[i].windows.length != p->items[0].windows.length) {
+            return error_about(
+                error_set(GRAIL_ERROR_ARGUMENT,
+                          "'%s' has rows of %lld tokens and '%s' of %lld; give one context for all",
+                          p->items[0].path, (long long)p->items[0].windows.length, p->items[i].path,
+                          (long long)p->items[i].windows.length),
+                "path context");
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status too_small(const text_part *part, int64_t total)
+{
+    return error_about(
+        error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "a share of %g of %lld samples has no window of '%s'; take more samples, a larger "
+            "share, or leave the text out",
+            part->share, (long long)total, part->path),
+        "path samples");
+}
+
+/* -- drawing and mixing ------------------------------------------------------------------------ */
+
+static grail_status draw(const grail_model *model, const grail_read_options *o, text_parts *p)
+{
+    const int64_t total = total_of(model, o, p);
+    share_out(total, p);
+    for (int i = 0; i < p->count; i++) {
+        text_part *part = &p->items[i];
+        if (part->taken == 0 && p->count > 1) {
+            return too_small(part, total);
+        }
+        const grail_status status = windows_sample(&part->windows, part->taken, o->seed);
+        CHECK(p->count > 1 ? error_in(status, "%s", part->path) : status);
+    }
+    return GRAIL_OK;
+}
+
+/* The text whose next window comes: the one that is behind its share the most, the first of equal
+ * ones. taken[count] of the windows are placed. */
+static int next_part(const text_parts *p, const int64_t *placed)
+{
+    int best = -1;
+    double earliest = (double)INFINITY;
+    for (int i = 0; i < p->count; i++) {
+        const double place = ((double)placed[i] + 0.5) / (double)p->items[i].taken;
+        if (placed[i] < p->items[i].taken && place < earliest) {
+            earliest = place;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static grail_status mix(const text_parts *p, token_windows *out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *placed = NULL;
+    const int64_t length = p->items[0].windows.length;
+    token_windows w = {.length = length, .stream_tokens = -1};
+    for (int i = 0; i < p->count; i++) {
+        w.count += p->items[i].taken;
+    }
+    TRY(memory_new(&placed, (size_t)p->count, sizeof placed[0]));
+    TRY(memory_new_unset(&w.ids, (size_t)(w.count * length), sizeof w.ids[0]));
+    for (int64_t k = 0; k < w.count; k++) {
+        const int i = next_part(p, placed);
+        memcpy(w.ids + k * length, p->items[i].windows.ids + placed[i]++ * length,
+               (size_t)length * sizeof w.ids[0]);
+    }
+    *out = w;
+    w = (token_windows){0};
+out:
+    token_windows_fini(&w);
+    memory_free(placed);
+    return status;
+}
+
+/* -- what is recorded -------------------------------------------------------------------------- */
+
+static grail_status describe_text(const text_part *part, json_t *object)
+{
+    CHECK(json_put(object, "file", json_text(part->path)));
+    return json_put(object, "text_sha256", json_text(part->windows.text_hash));
+}
+
+static grail_status describe_parts(const text_parts *p, json_t *object)
+{
+    json_t *list = json_array();
+    CHECK(json_put(object, CALIBRATION_PARTS_KEY, list));
+    for (int i = 0; i < p->count; i++) {
+        json_t *one = json_object();
+        CHECK(json_push(list, one));
+        CHECK(describe_text(&p->items[i], one));
+        CHECK(json_put(one, "samples", json_integer(p->items[i].taken)));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status describe(const text_parts *p, const grail_text_source *source,
+                             const token_windows *w, const char *tokenizer_hash, json_t *object)
+{
+    CHECK(p->count == 1 ? describe_text(&p->items[0], object) : describe_parts(p, object));
+    CHECK(json_put(object, "tokenizer_sha256", json_text(tokenizer_hash)));
+    CHECK(json_put(object, "protocol",
+                   json_text(source->protocol == NULL ? "plain" : source->protocol)));
+    CHECK(json_put(object, "context", json_integer(w->length)));
+    CHECK(json_put(object, "window_bos", json_boolean(source->window_bos)));
+    CHECK(json_put(object, "samples", json_integer(w->count)));
+    return json_put(object, "tokens", json_integer(w->count * w->length));
+}
+
+/* -- all --------------------------------------------------------------------------------------- */
+
+static grail_status read_windows(const grail_model *model, const grail_read_options *o,
+                                 char tokenizer_hash[65], text_parts *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        text_part *part = &p->items[i];
+        grail_text_source source = o->text;
+        char hash[65]; /* "" where token ids need no tokenizer */
+        source.path = part->path;
+        CHECK(model_read_windows(model, &source, &part->windows, hash));
+        part->available = part->windows.count;
+        if (i == 0 || hash[0] != 0) {
+            memcpy(tokenizer_hash, hash, sizeof hash);
+        }
+    }
+    return check_lengths(p);
+}
+
+grail_status text_parts_read(const grail_model *model, const grail_read_options *o,
+                             token_windows *out, char tokenizer_hash[65], json_t **description)
+{
+    grail_status status = GRAIL_OK;
+    text_parts p = {0};
+    TRY(begin_parts(o, &p));
+    TRY(read_windows(model, o, tokenizer_hash, &p));
+    TRY(draw(model, o, &p));
+    if (p.count == 1) {
+        *out = p.items[0].windows;
+        p.items[0].windows.ids = NULL;
+    } else {
+        TRY(mix(&p, out));
+    }
+    *description = json_object();
+    TRY(describe(&p, &o->text, out, tokenizer_hash, *description));
+out:
+    text_parts_fini(&p);
+    return status;
+}
