@@ -12,7 +12,7 @@
 #define FIELD(member) OPTION_FIELD(grail_text_source, member), .only_with = "calib eval data"
 static const grail_option fields[] = {
     {FIELD(field), .type = GRAIL_OPTION_TEXT, .key = "field", .name = "field", .argument = "NAME",
-     .help = "field of each JSON line that holds the text (text)"},
+     .help = "field of each JSON line, or column, that holds the text (text)"},
     {FIELD(protocol), .type = GRAIL_OPTION_WORD, .what = "protocol", .words = text_protocol_names,
      .key = "protocol", .name = "protocol", .argument = "NAME",
      .help = "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)"},

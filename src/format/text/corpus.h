@@ -1,6 +1,7 @@
-/* Calibration and evaluation text: .txt, .jsonl, .jsonl.gz (a string field per line), or token ids
- * as .npy (integers, one or two dimensions). Files are read from the beginning to the end, piece by
- * piece, so a file of any size needs memory for one piece or line only. */
+/* Calibration and evaluation text: .txt, .jsonl, .jsonl.gz (a string field per line), .parquet (a
+ * column of texts), or token ids as .npy (integers, one or two dimensions). Files are read from the
+ * beginning to the end, piece by piece, so a file of any size needs memory for one piece or line
+ * only. */
 #ifndef GRAIL_FORMAT_TEXT_CORPUS_H
 #define GRAIL_FORMAT_TEXT_CORPUS_H
 
@@ -18,8 +19,8 @@ typedef struct corpus_piece {
     bool ends_document;
 } corpus_piece;
 
-/** Opens a file. `field` names the JSON field ("text" when NULL). An unknown ending is
- * GRAIL_ERROR_UNSUPPORTED. *out is owned: corpus_close. */
+/** Opens a file. `field` names the JSON field or the column ("text" when NULL). An unknown ending
+ * is GRAIL_ERROR_UNSUPPORTED. *out is owned: corpus_close. */
 grail_status corpus_open(const char *path, const char *field, corpus **out) GRAIL_MUST_CHECK;
 
 /** As corpus_open, for bytes in memory, which must outlive *out. `name` is for messages; its ending

@@ -13,6 +13,11 @@ enum {
     TEXT_MOST_RATIO = 200,
     TEXT_FREE_INFLATED = 1 << 24,
 
+    /* Of a Parquet file: bytes of a page, decompressed, and how much larger than what is stored of
+     * it; deflate's limit is 1032. The limits above hold for all texts together. */
+    PARQUET_LARGEST_PAGE = 1 << 29,
+    TEXT_MOST_EXPANSION = 1100,
+
     TEXT_LONGEST_LINE = 1 << 25, /* JSON lines: a document and its other fields */
     TEXT_MOST_TOKENS = 1 << 28,  /* when all are requested */
 

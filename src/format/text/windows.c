@@ -124,7 +124,7 @@ out:
 static bool is_text(const char *name)
 {
     return name_ends_with(name, ".txt") || name_ends_with(name, ".jsonl") ||
-           name_ends_with(name, ".jsonl.gz");
+           name_ends_with(name, ".jsonl.gz") || name_ends_with(name, ".parquet");
 }
 
 /* The texts of a folder behind each other, in the order of their names. Its hash is that of their
@@ -140,7 +140,7 @@ static grail_status read_folder(const window_options *options, const tokenizer *
     TRY(name_list_read(options->path, is_text, &names));
     if (names.count == 0) {
         FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
-                   "the folder '%s' holds no text: no .txt, .jsonl or .jsonl.gz file",
+                   "the folder '%s' holds no text: no .txt, .jsonl, .jsonl.gz or .parquet file",
                    options->path);
     }
     hash_begin(&hash);

@@ -184,7 +184,7 @@ static void test_the_ending_tells_the_kind(void **state)
 {
     (void)state;
     assert_fails(open_text("a.json", NULL, "{}"), GRAIL_ERROR_UNSUPPORTED,
-                 "expected .txt, .jsonl, .jsonl.gz or .npy");
+                 "expected .txt, .jsonl, .jsonl.gz, .parquet or .npy");
     assert_fails(open_text("txt", NULL, "x"), GRAIL_ERROR_UNSUPPORTED, "ending");
     assert_fails(open_text("a.npy", NULL, "x"), GRAIL_ERROR_FORMAT, "a.npy: is not an .npy file");
 }

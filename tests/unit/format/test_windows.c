@@ -411,7 +411,7 @@ static void a_folder_is_its_texts_behind_each_other(void **state)
     snprintf(alone.path, sizeof alone.path, "%s", alone.directory);
     alone.options.path = alone.path;
     assert_fails(windows_read(&alone.options, alone.t, VOCABULARY, &w), GRAIL_ERROR_ARGUMENT,
-                 "holds no text: no .txt, .jsonl or .jsonl.gz file");
+                 "holds no text: no .txt, .jsonl, .jsonl.gz or .parquet file");
     windows_teardown(&alone);
 }
 
