@@ -3,6 +3,7 @@
 #include "arch/model_images.h"
 #include "arch/model_preparation.h"
 #include "arch/model_text.h"
+#include "pipeline/request/calibration_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -149,8 +150,9 @@ static grail_status check_windows(const grail_model *teacher, const grail_compre
 {
     grail_status status = GRAIL_OK;
     const int64_t length = samples->windows.length;
-    grail_text_source source = options->read.text;
+    grail_read_options read = options->read;
     char hash[65] = "";
+    json_t *description = NULL;
     token_windows theirs = {0};
     if (length > teacher->context) {
         FAIL_ABOUT("context", GRAIL_ERROR_ARGUMENT,
@@ -164,20 +166,23 @@ static grail_status check_windows(const grail_model *teacher, const grail_compre
     if (hash[0] == 0 || strcmp(samples->tokenizer_hash, hash) == 0) {
         goto out;
     }
-    source.context = length;
-    TRY(model_read_windows(teacher, &source, &theirs, hash));
-    const bool enough = theirs.count >= samples->windows.count;
-    if (enough) {
-        TRY(windows_sample(&theirs, samples->windows.count, options->read.seed));
+    read.text.context = length;
+    read.samples = samples->windows.count;
+    /* a text that is too short for the samples has other tokens */
+    const grail_status drawn = text_parts_read(teacher, &read, &theirs, hash, &description);
+    if (drawn != GRAIL_OK && drawn != GRAIL_ERROR_ARGUMENT) {
+        TRY(drawn);
     }
-    if (!enough || memcmp(theirs.ids, samples->windows.ids,
-                          (size_t)(theirs.count * length) * sizeof theirs.ids[0]) != 0) {
+    if (drawn != GRAIL_OK || memcmp(theirs.ids, samples->windows.ids,
+                                    (size_t)(theirs.count * length) * sizeof theirs.ids[0]) != 0) {
         FAIL(GRAIL_ERROR_ARGUMENT,
              "their tokenizers differ: of '%s' that of the model (sha256 %.12s) and that of the "
              "teacher (sha256 %.12s) make other tokens",
-             source.path, samples->tokenizer_hash, hash);
+             read.part_count > 0 ? read.parts[0].path : read.text.path, samples->tokenizer_hash,
+             hash);
     }
 out:
+    json_decref(description);
     token_windows_fini(&theirs);
     return status;
 }
