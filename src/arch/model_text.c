@@ -43,7 +43,7 @@ static grail_status check_kind(const grail_model *model, const char *path)
     if (path == NULL) {
         return error_about(error_set(GRAIL_ERROR_ARGUMENT, "no text was given"), "path");
     }
-    return GRAIL_OK;
+    return windows_check_path(path);
 }
 
 static grail_status check_context(const grail_model *model, int64_t length)

@@ -127,6 +127,27 @@ static bool is_text(const char *name)
            name_ends_with(name, ".jsonl.gz") || name_ends_with(name, ".parquet");
 }
 
+/* name_list_fini frees *out. */
+static grail_status list_texts(const char *folder, name_list *out)
+{
+    CHECK(name_list_read(folder, is_text, out));
+    return out->count > 0
+               ? GRAIL_OK
+               : error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                       "the folder '%s' holds no text: no .txt, .jsonl, .jsonl.gz "
+                                       "or .parquet file",
+                                       folder),
+                             "path");
+}
+
+grail_status windows_check_path(const char *path)
+{
+    name_list names = {0};
+    const grail_status status = file_is_directory(path) ? list_texts(path, &names) : GRAIL_OK;
+    name_list_fini(&names);
+    return status;
+}
+
 /* The texts of a folder behind each other, in the order of their names. Its hash is that of their
  * hashes. */
 static grail_status read_folder(const window_options *options, const tokenizer *t, int32_t bos,
@@ -137,12 +158,7 @@ static grail_status read_folder(const window_options *options, const tokenizer *
     hash_state hash;
     char *path = NULL;
     bool complete = true;
-    TRY(name_list_read(options->path, is_text, &names));
-    if (names.count == 0) {
-        FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
-                   "the folder '%s' holds no text: no .txt, .jsonl, .jsonl.gz or .parquet file",
-                   options->path);
-    }
+    TRY(list_texts(options->path, &names));
     hash_begin(&hash);
     for (size_t i = 0; i < names.count; i++) {
         window_options of_file = *options;

@@ -47,6 +47,8 @@ typedef struct token_windows {
  */
 grail_status windows_read(const window_options *options, const tokenizer *t, int64_t vocabulary,
                           token_windows *out) GRAIL_MUST_CHECK;
+/** GRAIL_ERROR_ARGUMENT about "path" for a folder without texts, before anything is read. */
+grail_status windows_check_path(const char *path) GRAIL_MUST_CHECK;
 void token_windows_fini(token_windows *w); /* works on a zeroed one */
 
 /** Keeps `samples` windows, drawn without replacement, in the order of the text. Fewer windows than
