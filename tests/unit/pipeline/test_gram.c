@@ -120,6 +120,65 @@ static void units_are_chosen_by_diagonals(void **state)
     lab_close(&l);
 }
 
+/* Writes what llama-imatrix writes: sums of squares and counts, and nothing of where they are from.
+ */
+static const char *as_foreign(const lab *l, const char *file, const char *name)
+{
+    enum { MOST = 64 };
+    tensor_view kept[MOST];
+    int64_t count = 0;
+    gguf_pairs pairs = {0};
+    tensor_writer *writer = NULL;
+    network_statistics *s = NULL;
+    const char *path = lab_path(l, name);
+    assert_ok(network_statistics_open(file, &s));
+    for (int64_t i = 0; i < s->file->count; i++) {
+        if (strstr(s->file->tensors[i].name, ".in_sum2") != NULL ||
+            strstr(s->file->tensors[i].name, ".counts") != NULL) {
+            assert_true(count < MOST);
+            kept[count++] = s->file->tensors[i];
+        }
+    }
+    gguf_pairs_init(&pairs);
+    assert_ok(gguf_put_text(&pairs, "general.type", "imatrix"));
+    assert_ok(gguf_writer_open(path, &pairs, count, kept, LAYOUT_NEW, &writer));
+    for (int64_t i = 0; i < count; i++) {
+        assert_ok(tensor_writer_put(writer, kept[i].name, kept[i].data, kept[i].bytes));
+    }
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
+    gguf_pairs_fini(&pairs);
+    network_statistics_close(s);
+    return path;
+}
+
+static void files_of_other_tools_have_diagonals(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
+    const char *own = count(&l, o, 0, "own.gguf");
+    o.cut.select = "open";
+    o.fit.compensate = "none";
+    take_no_samples(&o);
+    o.cut.statistics = own;
+    const char *expected = compressed(&l, o, "expected");
+    o.cut.statistics = as_foreign(&l, own, "foreign.gguf");
+    assert_same_checkpoint(expected, compressed(&l, o, "foreign"));
+    o.output.path = lab_path(&l, "out");
+    o.cut.selector = "flap";
+    assert_fails(lab_compress(&o), GRAIL_ERROR_ARGUMENT,
+                 "foreign.gguf' has no sums (.in_sum), which this selector needs, of what");
+    o.cut.selector = "wanda";
+    o.read.model = lab_f32(&l, "qwen3", "other");
+    assert_int_equal(lab_compress(&o), GRAIL_ERROR_ARGUMENT); /* of other widths or names */
+    const char *const both[] = {own, lab_path(&l, "foreign.gguf")};
+    assert_fails(grail_gram_add(2, both, &(grail_gram_options){.path = o.output.path}, NULL),
+                 GRAIL_ERROR_ARGUMENT, "does not say of which model and context it is");
+    lab_close(&l);
+}
+
 static grail_plan *planned(grail_compress_options run, const char *budget)
 {
     grail_plan *p = NULL;
@@ -385,6 +444,7 @@ int main(void)
         cmocka_unit_test(an_open_loop_takes_the_fits_of_a_pass),
         cmocka_unit_test(image_networks_take_them_too),
         cmocka_unit_test(units_are_chosen_by_diagonals),
+        cmocka_unit_test(files_of_other_tools_have_diagonals),
         cmocka_unit_test(plans_take_them_instead_of_samples),
         cmocka_unit_test(halves_add_up_to_the_whole),
         cmocka_unit_test(other_statistics_do_not_add_up),
