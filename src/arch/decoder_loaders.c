@@ -8,6 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* torch._grouped_mm, by which transformers 5 multiplies experts, takes rows of whole 16 bytes: of 8
+ * numbers in bf16. */
+enum { EXPERTS_ALIGN = 8 };
+
 /* The object that describes rotary positions. */
 static const json_t *rope_of(const json_t *config)
 {
@@ -106,6 +110,11 @@ static void judge_transformers(const architecture *self, const json_t *config,
     } else if (decoder_config_is(config, "phi3") && !lists_fit(config, keys)) {
         refuse(v, "Phi3Config checks the lists of longrope with hidden_size / heads for head_dim; "
                   "cut ffn alone for it");
+    } else if (decoder_common_widths(narrowed).expert % EXPERTS_ALIGN != 0) {
+        snprintf(v->reason, sizeof v->reason,
+                 "as %s, in version 5 with experts_implementation=\"eager\": its grouped products "
+                 "need experts of a multiple of %d, and these are %lld wide",
+                 type, EXPERTS_ALIGN, (long long)decoder_common_widths(narrowed).expert);
     } else if (decoder_config_is(config, "mistral") && scales_positions(config)) {
         snprintf(v->reason, sizeof v->reason,
                  "as mistral, version 4.48 or newer (older ones ignore rope_scaling there)");

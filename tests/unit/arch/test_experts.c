@@ -143,6 +143,8 @@ static void one_width_is_one_number(void **state)
     assert_null(json_object_get(config, "num_local_experts"));
     assert_null(json_object_get(config, "per_layer_config"));
     assert_true(verdicts[0].loads);
+    assert_non_null(strstr(verdicts[0].reason, "experts_implementation=\"eager\""));
+    assert_non_null(strstr(verdicts[0].reason, "these are 6 wide"));
     json_decref(config);
     config = described("mixtral", "\"num_local_experts\": 4", widths, verdicts);
     assert_int_equal(json_integer_value(json_object_get(config, "intermediate_size")), 6);
