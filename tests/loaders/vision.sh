@@ -146,8 +146,8 @@ for name, architecture in (("timm-directory", "vit_tiny_patch16_224"),
             parameter.add_(0.2 * torch.randn_like(parameter))
     timm.models.save_for_hf(model, work / (name + "-dense"), safe_serialization=True)
 for name, architecture in (("timm-resnet", "resnet26"), ("timm-resnet18", "resnet18")):
-    timm.models.save_for_hf(timm.create_model(architecture, num_classes=7), work / (name + "-dense"),
-                            safe_serialization=True)
+    model = timm.create_model(architecture, num_classes=7, zero_init_last=False)
+    timm.models.save_for_hf(model, work / (name + "-dense"), safe_serialization=True)
 x = numpy.random.default_rng(2).standard_normal((4, 32, 32, 3)).astype("f")
 safetensors.numpy.save_file({"pixels": x}, work / "pixels-timm")
 x = numpy.random.default_rng(2).standard_normal((1, 224, 224, 3)).astype("f")
