@@ -1,6 +1,7 @@
 /* grail export: writes a network that reads images as an ONNX file, a language model as a GGUF
  * file. */
 #include "commands.h"
+#include "gguf_facts.h"
 #include "notices.h"
 #include "print.h"
 #include "shared_options.h"
@@ -51,24 +52,6 @@ static int print_facts(const grail_onnx_facts *facts)
     return EXIT_OK;
 }
 
-static int print_gguf_facts(const grail_gguf_facts *facts)
-{
-    char bytes[HUMAN_SIZE];
-    if (as_json) {
-        return print_json(json_pack("{s:o, s:o, s:o, s:I, s:I, s:i}", "file", json_text(output),
-                                    "architecture", json_text(facts->architecture), "type",
-                                    json_text(facts->type), "tensors", (json_int_t)facts->tensors,
-                                    "bytes", (json_int_t)facts->bytes, "others", facts->others));
-    }
-    print_out("%s: %s, %s, %s, %lld tensors\n", output, facts->architecture, facts->type,
-              human_bytes((double)facts->bytes, bytes), (long long)facts->tensors);
-    if (facts->others > 0) {
-        print_out("  %d matrices do not fill the blocks of %s and are F16%s\n", facts->others,
-                  facts->type, strcmp(facts->type, "Q4_K") == 0 ? " or Q5_0" : "");
-    }
-    return EXIT_OK;
-}
-
 static int write_gguf(const char *path, const grail_model *model)
 {
     grail_gguf_facts facts = {0};
@@ -78,7 +61,7 @@ static int write_gguf(const char *path, const grail_model *model)
         return print_failure(status);
     }
     print_notices(path, model, false);
-    return print_gguf_facts(&facts);
+    return print_gguf_facts(output, &facts, as_json);
 }
 
 static int write_onnx(const char *path, const grail_model *model)

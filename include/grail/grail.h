@@ -32,6 +32,7 @@
 #include <grail/onnx.h>
 #include <grail/options.h>
 #include <grail/plan.h>
+#include <grail/quantize.h>
 #include <grail/reducer.h>
 #include <grail/ridge.h>
 #include <grail/statistics.h>

@@ -1,6 +1,7 @@
 /* Writes a model as a GGUF file: its keys, then tensor by tensor. Sources: the conversion scripts
  * of llama.cpp (keys, names of tensors, rows of q and k, types), and the graphs that it builds. */
 #include "arch/decoder_widths.h"
+#include "arch/gguf_export.h"
 #include "arch/gguf_family.h"
 #include "arch/gguf_tokenizer.h"
 #include "base/option_values.h"
@@ -8,8 +9,6 @@
 #include "base/output_file.h"
 #include "format/gguf/gguf_write.h"
 #include "tensor/quantize.h"
-
-#include <grail/gguf.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -20,8 +19,7 @@ static const char *const type_names[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "
 static const grail_dtype types[] = {GRAIL_DTYPE_F32,  GRAIL_DTYPE_F16,  GRAIL_DTYPE_BF16,
                                     GRAIL_DTYPE_Q8_0, GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q4_K};
 
-/* A file that is being written. */
-typedef struct exporting {
+struct gguf_export {
     const grail_model *m;
     const gguf_family *family;
     decoder_config c; /* head_dim, which places need */
@@ -32,14 +30,23 @@ typedef struct exporting {
     int64_t count;
     float *divisors; /* [head_dim / 2], of rotary frequencies; NULL: none */
     int others;
-} exporting;
+    bool *is_written; /* [parameter_count] */
+    output_file file;
+    tensor_writer *writer;
+};
 
-static void exporting_fini(exporting *e)
+void gguf_export_free(gguf_export *e)
 {
-    gguf_pairs_fini(&e->pairs);
-    memory_free(e->tensors);
-    memory_free(e->places);
-    memory_free(e->divisors);
+    if (e != NULL) {
+        tensor_writer_close(e->writer);
+        output_file_fini(&e->file);
+        gguf_pairs_fini(&e->pairs);
+        memory_free(e->tensors);
+        memory_free(e->places);
+        memory_free(e->divisors);
+        memory_free(e->is_written);
+        memory_free(e);
+    }
 }
 
 /* -- what it becomes --------------------------------------------------------------------------- */
@@ -50,7 +57,7 @@ static grail_status refuse_shape(const grail_model *m, const char *why)
                      checkpoint_path(m->checkpoint), why);
 }
 
-static grail_status choose_family(exporting *e)
+static grail_status choose_family(gguf_export *e)
 {
     const graph *g = e->m->graph;
     const decoder_widths w = decoder_common_widths(g);
@@ -64,13 +71,13 @@ static grail_status choose_family(exporting *e)
                              : refuse_shape(e->m, "the layers of a qwen3 have different widths");
 }
 
-static grail_status choose_type(const grail_gguf_options *options, exporting *e)
+static grail_status choose_type(const char *type, gguf_export *e)
 {
     const grail_dtype stored = model_usual_dtype(e->m);
     int found = 0;
     e->type = dtype_is_weight(stored) ? stored : GRAIL_DTYPE_F16;
-    if (options != NULL && options->type != NULL) {
-        CHECK(error_about(option_find_word("type", options->type, type_names, &found), "type"));
+    if (type != NULL) {
+        CHECK(error_about(option_find_word("type", type, type_names, &found), "type"));
         e->type = types[found];
     }
     return GRAIL_OK;
@@ -78,14 +85,14 @@ static grail_status choose_type(const grail_gguf_options *options, exporting *e)
 
 /* -- keys -------------------------------------------------------------------------------------- */
 
-static grail_status put_integer(exporting *e, const char *name, int64_t value)
+static grail_status put_integer(gguf_export *e, const char *name, int64_t value)
 {
     char key[GGUF_KEY_SIZE];
     gguf_family_key(e->family, name, key);
     return gguf_put_integer(&e->pairs, key, GGUF_U32, value);
 }
 
-static grail_status put_real(exporting *e, const char *name, double value)
+static grail_status put_real(gguf_export *e, const char *name, double value)
 {
     char key[GGUF_KEY_SIZE];
     gguf_family_key(e->family, name, key);
@@ -93,7 +100,7 @@ static grail_status put_real(exporting *e, const char *name, double value)
 }
 
 /* The last part of the path. */
-static grail_status put_name(exporting *e)
+static grail_status put_name(gguf_export *e)
 {
     grail_status status = GRAIL_OK;
     char *name = NULL;
@@ -135,7 +142,7 @@ static const double *frequencies_of(const graph *g)
 }
 
 /* The scaling of llama3 is a table: what plain frequencies are divided by. */
-static grail_status make_divisors(exporting *e, double theta)
+static grail_status make_divisors(gguf_export *e, double theta)
 {
     const double *scaled = frequencies_of(e->m->graph);
     const int64_t count = e->c.head_dim / 2;
@@ -148,7 +155,7 @@ static grail_status make_divisors(exporting *e, double theta)
 }
 
 /* Linear scaling is a key. */
-static grail_status put_scaling(exporting *e, double theta)
+static grail_status put_scaling(gguf_export *e, double theta)
 {
     const char *type = NULL;
     const json_t *scaling = scaling_of(e->m, &type);
@@ -172,7 +179,7 @@ static grail_status put_scaling(exporting *e, double theta)
     return put_real(e, "rope.scaling.factor", factor);
 }
 
-static grail_status put_widths(exporting *e)
+static grail_status put_widths(gguf_export *e)
 {
     const graph *g = e->m->graph;
     CHECK(put_integer(e, "block_count", g->block_count));
@@ -186,7 +193,7 @@ static grail_status put_widths(exporting *e)
     return GRAIL_OK;
 }
 
-static grail_status put_keys(exporting *e)
+static grail_status put_keys(gguf_export *e)
 {
     const json_t *config = e->m->config;
     double theta = 0.0;
@@ -212,7 +219,7 @@ static grail_status put_keys(exporting *e)
 
 /* -- tensors ----------------------------------------------------------------------------------- */
 
-static decoder_place place_of(const exporting *e, const char *name)
+static decoder_place place_of(const gguf_export *e, const char *name)
 {
     const gguf_part p = gguf_part_of(name);
     return e->family->rows_in_pairs ? gguf_place_in_pairs(&e->c, p.layer, p.part, p.kind)
@@ -226,7 +233,7 @@ static grail_dtype fallback(grail_dtype type)
 }
 
 /* Vectors are F32, as the runtime wants them. */
-static grail_dtype dtype_of(exporting *e, const graph_parameter *p)
+static grail_dtype dtype_of(gguf_export *e, const graph_parameter *p)
 {
     if (p->rank == 1) {
         return GRAIL_DTYPE_F32;
@@ -239,7 +246,7 @@ static grail_dtype dtype_of(exporting *e, const graph_parameter *p)
     return type;
 }
 
-static grail_status list_tensors(exporting *e)
+static grail_status list_tensors(gguf_export *e)
 {
     const graph *g = e->m->graph;
     const int64_t count = g->parameter_count + (e->divisors == NULL ? 0 : 1);
@@ -269,70 +276,95 @@ static grail_status convert(grail_dtype dtype, const float *values, int64_t coun
                : convert_from_f32(dtype, values, count, out);
 }
 
-/* rows[to(i)] <- row i */
-static void move_rows(const storage_map *map, int64_t rows, int64_t columns, const float *values,
-                      float *out)
+/* rows[to(i)] <- row i, of so many bytes */
+static void move_rows(const storage_map *map, int64_t rows, size_t bytes, const unsigned char *from,
+                      unsigned char *to)
 {
     for (int64_t i = 0; i < rows; i++) {
-        memcpy(out + storage_position(&map->rows, i) * columns, values + i * columns,
-               (size_t)columns * sizeof out[0]);
+        memcpy(to + (size_t)storage_position(&map->rows, i) * bytes, from + (size_t)i * bytes,
+               bytes);
     }
 }
 
-static grail_status write_parameter(const exporting *e, int index, tensor_writer *writer)
+grail_dtype gguf_export_dtype(const gguf_export *e, int parameter)
+{
+    return e->tensors[parameter].dtype;
+}
+
+static grail_status bytes_of(const gguf_export *e, int parameter, size_t *out)
+{
+    const int64_t count = model_parameter_elements(e->m, parameter);
+    return dtype_bytes(e->tensors[parameter].dtype, count, out)
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address",
+                           e->m->graph->parameters[parameter].name);
+}
+
+grail_status gguf_export_put(gguf_export *e, int parameter, const void *stored)
 {
     grail_status status = GRAIL_OK;
-    const tensor_view *view = &e->tensors[index];
-    const graph_parameter *p = &e->m->graph->parameters[index];
-    const int64_t count = model_parameter_elements(e->m, index);
-    float *values = NULL;
-    float *moved = NULL;
-    void *stored = NULL;
+    const int64_t rows = e->m->graph->parameters[parameter].shape[0];
+    unsigned char *moved = NULL;
     size_t bytes = 0;
-    if (!dtype_bytes(view->dtype, count, &bytes)) {
-        FAIL(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", p->name);
-    }
-    TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
-    TRY(memory_new_unset(&moved, (size_t)count, sizeof moved[0]));
-    TRY(memory_new_unset(&stored, bytes, 1));
-    TRY(model_parameter_f32(e->m, index, values));
-    move_rows(&e->places[index].map, p->shape[0], count / p->shape[0], values, moved);
-    TRY(error_in(convert(view->dtype, moved, count, stored), "%s: tensor '%s'",
-                 checkpoint_path(e->m->checkpoint), p->name));
-    TRY(tensor_writer_put(writer, view->name, stored, bytes));
+    TRY(bytes_of(e, parameter, &bytes));
+    TRY(memory_new_unset(&moved, bytes, 1));
+    move_rows(&e->places[parameter].map, rows, bytes / (size_t)rows, stored, moved);
+    TRY(tensor_writer_put(e->writer, e->tensors[parameter].name, moved, bytes));
+    e->is_written[parameter] = true;
 out:
-    memory_free(values);
     memory_free(moved);
+    return status;
+}
+
+grail_status gguf_export_put_f32(gguf_export *e, int parameter, const float *values)
+{
+    grail_status status = GRAIL_OK;
+    unsigned char *stored = NULL;
+    size_t bytes = 0;
+    TRY(bytes_of(e, parameter, &bytes));
+    TRY(memory_new_unset(&stored, bytes, 1));
+    TRY(error_in(convert(e->tensors[parameter].dtype, values,
+                         model_parameter_elements(e->m, parameter), stored),
+                 "%s: tensor '%s'", checkpoint_path(e->m->checkpoint),
+                 e->m->graph->parameters[parameter].name));
+    TRY(gguf_export_put(e, parameter, stored));
+out:
     memory_free(stored);
     return status;
 }
 
-static grail_status write_tensors(const exporting *e, tensor_writer *writer)
-{
-    for (int i = 0; i < e->m->graph->parameter_count; i++) {
-        CHECK(write_parameter(e, i, writer));
-    }
-    if (e->divisors != NULL) {
-        CHECK(tensor_writer_put(writer, "rope_freqs.weight", e->divisors,
-                                (size_t)(e->c.head_dim / 2) * sizeof e->divisors[0]));
-    }
-    return tensor_writer_seal(writer);
-}
-
-static grail_status write_file(const exporting *e, const char *path, int64_t *bytes)
+static grail_status put_from_model(gguf_export *e, int parameter)
 {
     grail_status status = GRAIL_OK;
-    output_file file = {0};
-    tensor_writer *writer = NULL;
-    TRY(output_file_open(path, false, &file));
-    TRY(gguf_writer_open(file.temporary, &e->pairs, e->count, e->tensors, LAYOUT_EMPTY, &writer));
-    TRY(write_tensors(e, writer));
-    *bytes = (int64_t)writer->layout.file_size;
-    TRY(output_file_commit(&file));
+    float *values = NULL;
+    TRY(memory_new_unset(&values, (size_t)model_parameter_elements(e->m, parameter),
+                         sizeof values[0]));
+    TRY(model_parameter_f32(e->m, parameter, values));
+    TRY(gguf_export_put_f32(e, parameter, values));
 out:
-    tensor_writer_close(writer);
-    output_file_fini(&file);
+    memory_free(values);
     return status;
+}
+
+grail_status gguf_export_commit(gguf_export *e, grail_gguf_facts *facts)
+{
+    for (int i = 0; i < e->m->graph->parameter_count; i++) {
+        CHECK(e->is_written[i] ? GRAIL_OK : put_from_model(e, i));
+    }
+    if (e->divisors != NULL) {
+        CHECK(tensor_writer_put(e->writer, "rope_freqs.weight", e->divisors,
+                                (size_t)(e->c.head_dim / 2) * sizeof e->divisors[0]));
+    }
+    CHECK(tensor_writer_seal(e->writer));
+    CHECK(output_file_commit(&e->file));
+    if (facts != NULL) {
+        *facts = (grail_gguf_facts){.architecture = e->family->name,
+                                    .type = grail_dtype_name(e->type),
+                                    .tensors = e->count,
+                                    .bytes = (int64_t)e->writer->layout.file_size,
+                                    .others = e->others};
+    }
+    return GRAIL_OK;
 }
 
 /* -- all --------------------------------------------------------------------------------------- */
@@ -361,28 +393,41 @@ static grail_status check_kind(const grail_model *m)
     return GRAIL_OK;
 }
 
+static grail_status begin_file(gguf_export *e, const char *path)
+{
+    CHECK(
+        memory_new(&e->is_written, (size_t)e->m->graph->parameter_count, sizeof e->is_written[0]));
+    CHECK(output_file_open(path, false, &e->file));
+    return gguf_writer_open(e->file.temporary, &e->pairs, e->count, e->tensors, LAYOUT_EMPTY,
+                            &e->writer);
+}
+
+grail_status gguf_export_open(const grail_model *model, const char *path, const char *type,
+                              gguf_export **out)
+{
+    CHECK(option_given("path", "path", path));
+    CHECK(check_kind(model));
+    CHECK(memory_new(out, 1, sizeof **out));
+    gguf_export *e = *out;
+    e->m = model;
+    e->c.head_dim = decoder_head_dim(model->graph);
+    e->file.descriptor = -1;
+    gguf_pairs_init(&e->pairs);
+    CHECK(choose_family(e));
+    CHECK(choose_type(type, e));
+    CHECK(put_keys(e));
+    CHECK(list_tensors(e));
+    return begin_file(e, path);
+}
+
 grail_status grail_gguf_write(const grail_model *model, const char *path,
                               const grail_gguf_options *options, grail_gguf_facts *facts)
 {
-    grail_status status = GRAIL_OK;
-    exporting e = {.m = model, .c = {.head_dim = decoder_head_dim(model->graph)}};
-    int64_t bytes = 0;
-    gguf_pairs_init(&e.pairs);
-    TRY(option_given("path", "path", path));
-    TRY(check_kind(model));
-    TRY(choose_family(&e));
-    TRY(choose_type(options, &e));
-    TRY(put_keys(&e));
-    TRY(list_tensors(&e));
-    TRY(write_file(&e, path, &bytes));
-    if (facts != NULL) {
-        *facts = (grail_gguf_facts){.architecture = e.family->name,
-                                    .type = grail_dtype_name(e.type),
-                                    .tensors = e.count,
-                                    .bytes = bytes,
-                                    .others = e.others};
+    gguf_export *e = NULL;
+    grail_status status = gguf_export_open(model, path, options == NULL ? NULL : options->type, &e);
+    if (status == GRAIL_OK) {
+        status = gguf_export_commit(e, facts);
     }
-out:
-    exporting_fini(&e);
+    gguf_export_free(e);
     return status;
 }

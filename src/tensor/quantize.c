@@ -204,6 +204,13 @@ static void pack_scales(const int *steps, const int *minima, unsigned char *byte
     }
 }
 
+static void unpack_scale(const unsigned char *bytes, int j, int *step, int *minimum)
+{
+    const bool first = j < 4;
+    *step = first ? bytes[j] & 63 : (bytes[j + 4] & 15) | (bytes[j - 4] >> 6) << 4;
+    *minimum = first ? bytes[j + 4] & 63 : bytes[j + 4] >> 4 | (bytes[j] >> 6) << 4;
+}
+
 /* Multiples of a common factor, which is stored: 63 of it are the largest. */
 static void round_scales(const float *values, int *multiples, unsigned char *half)
 {
@@ -251,6 +258,81 @@ static void write_q4_k(const float *values, unsigned char *block)
         pack_values(values + j * SMALL, get_half(block) * (float)step_codes[j],
                     get_half(block + 2) * (float)minimum_codes[j], j % 2 == 1, &fits[j],
                     block + 16 + j / 2 * SMALL);
+    }
+}
+
+/* -- single codes ------------------------------------------------------------------------------ */
+
+/* The factor and minimum of all elements of a block with one factor. */
+static void fill_grid(float step, float lowest, int most, block_grid *g)
+{
+    g->most = most;
+    for (int j = 0; j < SMALL; j++) {
+        g->step[j] = step;
+        g->least[j] = step * lowest;
+    }
+}
+
+static void read_k_grid(const unsigned char *block, block_grid *g)
+{
+    const float d = get_half(block);
+    const float least = get_half(block + 2);
+    g->most = 15;
+    for (int j = 0; j < LARGE; j++) {
+        int step = 0;
+        int minimum = 0;
+        unpack_scale(block + 4, j / SMALL, &step, &minimum);
+        g->step[j] = d * (float)step;
+        g->least[j] = -(least * (float)minimum);
+    }
+}
+
+void block_read_grid(grail_dtype dtype, const void *block, block_grid *out)
+{
+    switch (dtype) {
+    case GRAIL_DTYPE_Q4_0:
+        fill_grid(get_half(block), -8.0F, 15, out);
+        break;
+    case GRAIL_DTYPE_Q5_0:
+        fill_grid(get_half(block), -16.0F, 31, out);
+        break;
+    case GRAIL_DTYPE_Q8_0:
+        fill_grid(get_half(block), -128.0F, 255, out);
+        break;
+    default:
+        read_k_grid(block, out);
+        break;
+    }
+}
+
+int block_nearest(const block_grid *g, int j, float value)
+{
+    return g->step[j] == 0.0F ? 0 : clamp(nearest((value - g->least[j]) / g->step[j]), g->most);
+}
+
+static void put_nibble(unsigned char *byte, bool upper, int q)
+{
+    *byte = (unsigned char)(upper ? (*byte & 15) | (q & 15) << 4 : (*byte & 0xf0) | (q & 15));
+}
+
+void block_put(grail_dtype dtype, void *block, int j, int q)
+{
+    unsigned char *bytes = block;
+    const bool upper = j >= SMALL / 2;
+    switch (dtype) {
+    case GRAIL_DTYPE_Q4_0:
+        put_nibble(bytes + 2 + j % (SMALL / 2), upper, q);
+        break;
+    case GRAIL_DTYPE_Q5_0:
+        put_nibble(bytes + 6 + j % (SMALL / 2), upper, q);
+        bytes[2 + j / 8] = (unsigned char)((bytes[2 + j / 8] & ~(1 << j % 8)) | (q >> 4) << j % 8);
+        break;
+    case GRAIL_DTYPE_Q8_0:
+        bytes[2 + j] = (unsigned char)(int8_t)(q - 128);
+        break;
+    default:
+        put_nibble(bytes + 16 + j / 64 * SMALL + j % SMALL, j / SMALL % 2 == 1, q);
+        break;
     }
 }
 

@@ -14,4 +14,17 @@ bool dtype_is_quantiser(grail_dtype dtype);
 grail_status blocks_from_f32(grail_dtype dtype, const float *values, int64_t blocks,
                              void *out) GRAIL_MUST_CHECK;
 
+/** The numbers that the elements of one block can be once its factors are chosen: element j is
+ * step[j] * q + least[j], q from 0 to `most`. */
+typedef struct block_grid {
+    float step[LARGEST_BLOCK], least[LARGEST_BLOCK];
+    int most;
+} block_grid;
+
+void block_read_grid(grail_dtype dtype, const void *block, block_grid *out);
+/** The q whose number is nearest; 0 where all are the same. */
+int block_nearest(const block_grid *g, int j, float value);
+/** Makes q the code of element j. */
+void block_put(grail_dtype dtype, void *block, int j, int q);
+
 #endif

@@ -65,6 +65,34 @@ static void values_are_quantised_as_by_ggml(void **state)
     tensor_file_close(file);
 }
 
+/* Codes that are taken out of blocks and put into others give the same values. */
+static void blocks_are_made_of_single_codes(void **state)
+{
+    (void)state;
+    static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
+                                        GRAIL_DTYPE_Q4_K};
+    tensor_file *file = open_golden();
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        block_grid grid;
+        float values[LARGEST_BLOCK];
+        float again[LARGEST_BLOCK];
+        unsigned char block[LARGEST_BLOCK];
+        const tensor_view *stored = tensor_file_find(file, grail_dtype_name(types[i]));
+        const size_t bytes = stored->bytes / (size_t)(3 * 512 / dtype_block(types[i]));
+        const unsigned char *source = (const unsigned char *)stored->data + 5 * bytes;
+        memcpy(block, source, bytes);
+        blocks_to_f32(types[i], source, 1, values);
+        block_read_grid(types[i], source, &grid);
+        for (int j = 0; j < (int)dtype_block(types[i]); j++) {
+            block_put(types[i], block, j, grid.most);
+            block_put(types[i], block, j, block_nearest(&grid, j, values[j]));
+        }
+        blocks_to_f32(types[i], block, 1, again);
+        assert_memory_equal(again, values, (size_t)dtype_block(types[i]) * sizeof values[0]);
+    }
+    tensor_file_close(file);
+}
+
 /* A factor of a block is an F16. */
 static void values_beyond_the_factors_are_refused(void **state)
 {
@@ -158,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_have_the_values_of_gguf_py),
         cmocka_unit_test(values_are_quantised_as_by_ggml),
+        cmocka_unit_test(blocks_are_made_of_single_codes),
         cmocka_unit_test(values_beyond_the_factors_are_refused),
         cmocka_unit_test(test_numbers_of_every_type_are_read),
         cmocka_unit_test(test_texts_and_arrays_are_read),

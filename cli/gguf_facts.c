@@ -1,0 +1,24 @@
+#include "gguf_facts.h"
+
+#include "options.h"
+#include "print.h"
+
+#include <string.h>
+
+int print_gguf_facts(const char *output, const grail_gguf_facts *facts, bool as_json)
+{
+    char bytes[HUMAN_SIZE];
+    if (as_json) {
+        return print_json(json_pack("{s:o, s:o, s:o, s:I, s:I, s:i}", "file", json_text(output),
+                                    "architecture", json_text(facts->architecture), "type",
+                                    json_text(facts->type), "tensors", (json_int_t)facts->tensors,
+                                    "bytes", (json_int_t)facts->bytes, "others", facts->others));
+    }
+    print_out("%s: %s, %s, %s, %lld tensors\n", output, facts->architecture, facts->type,
+              human_bytes((double)facts->bytes, bytes), (long long)facts->tensors);
+    if (facts->others > 0) {
+        print_out("  %d matrices do not fill the blocks of %s and are F16%s\n", facts->others,
+                  facts->type, strcmp(facts->type, "Q4_K") == 0 ? " or Q5_0" : "");
+    }
+    return EXIT_OK;
+}

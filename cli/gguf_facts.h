@@ -1,0 +1,12 @@
+/* What is told of a GGUF file of a model that was written. */
+#ifndef GRAIL_CLI_GGUF_FACTS_H
+#define GRAIL_CLI_GGUF_FACTS_H
+
+#include <grail/gguf.h>
+
+#include <stdbool.h>
+
+/** Returns an exit code. */
+int print_gguf_facts(const char *output, const grail_gguf_facts *facts, bool as_json);
+
+#endif

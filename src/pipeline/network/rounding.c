@@ -1,0 +1,168 @@
+#include "pipeline/network/rounding.h"
+
+#include "graph/operators.h"
+#include "pipeline/network/carry.h"
+#include "solve/feedback.h"
+
+typedef struct rounding_pass {
+    calibration_network *network;
+    gguf_export *file;
+    bool *is_rounded; /* [parameter_count] */
+} rounding_pass;
+
+/* The current network computes with exactly these values, whatever the checkpoint stores. */
+static grail_status put_in_place(const rounding_pass *p, int parameter, const float *values)
+{
+    parameter_store *store = p->network->current.parameters;
+    const parameter_entry *entry = NULL;
+    CHECK(parameter_store_own(store, parameter));
+    CHECK(parameter_store_get(store, parameter, &entry));
+    return matrix_upload_f32(entry->values, values);
+}
+
+/* Rounds a parameter, by itself where there is no feedback. */
+static grail_status round_parameter(rounding_pass *p, int parameter, const feedback *f)
+{
+    grail_status status = GRAIL_OK;
+    const grail_dtype dtype = gguf_export_dtype(p->file, parameter);
+    float *values = NULL;
+    unsigned char *stored = NULL;
+    int64_t elements = 0;
+    size_t bytes = 0;
+    TRY(parameter_store_read_f32(p->network->current.parameters, parameter, &values, &elements));
+    if (!dtype_bytes(dtype, elements, &bytes)) {
+        FAIL(GRAIL_ERROR_SHAPE, "%lld elements do not fill blocks of %s", (long long)elements,
+             grail_dtype_name(dtype));
+    }
+    TRY(memory_new_unset(&stored, bytes, 1));
+    if (f == NULL) {
+        TRY(blocks_from_f32(dtype, values, elements / dtype_block(dtype), stored));
+        blocks_to_f32(dtype, stored, elements / dtype_block(dtype), values);
+    } else {
+        TRY(feedback_round(f, dtype, elements / f->columns, values, stored));
+    }
+    TRY(gguf_export_put(p->file, parameter, stored));
+    TRY(put_in_place(p, parameter, values));
+    p->is_rounded[parameter] = true;
+out:
+    memory_free(values);
+    memory_free(stored);
+    return error_in(status, "'%s'", p->network->request->graph->parameters[parameter].name);
+}
+
+static bool is_due(const rounding_pass *p, int parameter)
+{
+    return parameter != GRAPH_NONE && !p->is_rounded[parameter] &&
+           dtype_is_quantiser(gguf_export_dtype(p->file, parameter));
+}
+
+/* Tables of embeddings, which the head may share. */
+static grail_status round_tables(rounding_pass *p)
+{
+    const graph *g = p->network->request->graph;
+    for (int n = 0; n < g->node_count; n++) {
+        if (!node_is_linear(&g->nodes[n]) && is_due(p, g->nodes[n].weight)) {
+            CHECK(round_parameter(p, g->nodes[n].weight, NULL));
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* -- Linears ----------------------------------------------------------------------------------- */
+
+/* Linears that read one value. */
+typedef struct rounding_group {
+    int first, count;
+    grail_statistics *read;
+    grail_statistics *part; /* of the chunk whose batches are being added */
+} rounding_group;
+
+static grail_status add_rows(calibration_network *network, int64_t batch, void *user)
+{
+    (void)batch;
+    const rounding_group *group = user;
+    const execution *e = network->current.execution;
+    const matrix x = execution_value(e, e->graph->nodes[group->first].inputs[0]);
+    return statistics_accumulate(group->part, x, (matrix){0});
+}
+
+/* What is held out of fits counts here, too. */
+static chunk_sums sums_of_rows(void *user, bool held_out)
+{
+    (void)held_out;
+    const rounding_group *group = user;
+    return chunk_sums_of_statistics(group->part, group->read);
+}
+
+static int count_together(const graph *g, int first)
+{
+    int count = 1;
+    while (first + count < g->node_count && node_is_linear(&g->nodes[first + count]) &&
+           g->nodes[first + count].inputs[0] == g->nodes[first].inputs[0]) {
+        count++;
+    }
+    return count;
+}
+
+static grail_status round_group(rounding_pass *p, int first, int count)
+{
+    grail_status status = GRAIL_OK;
+    calibration_network *network = p->network;
+    const graph *g = network->request->graph;
+    const graph_parameter *weight = &g->parameters[g->nodes[first].weight];
+    rounding_group group = {.first = first, .count = count};
+    feedback f = {0};
+    const sums_visitor visitor = {.add = add_rows, .sums = sums_of_rows, .user = &group};
+    TRY(statistics_create(network->request->backend, weight->shape[1], 0, &group.read));
+    TRY(statistics_create(network->request->backend, weight->shape[1], 0, &group.part));
+    TRY(streams_carry(network, first, GRAPH_NONE, &visitor));
+    matrix_pool_clear(network->pool);
+    TRY(error_in(statistics_check_finite(group.read), "input of '%s'", weight->name));
+    TRY(error_in(feedback_init(group.read->gram, &f), "input of '%s'", weight->name));
+    for (int i = first; i < first + count; i++) {
+        if (is_due(p, g->nodes[i].weight)) {
+            TRY(round_parameter(p, g->nodes[i].weight, &f));
+        }
+    }
+out:
+    feedback_fini(&f);
+    grail_statistics_free(group.read);
+    grail_statistics_free(group.part);
+    return status;
+}
+
+static grail_status round_block(rounding_pass *p, int begin, int end)
+{
+    const graph *g = p->network->request->graph;
+    for (int n = begin; n < end;) {
+        const int count = node_is_linear(&g->nodes[n]) ? count_together(g, n) : 1;
+        if (node_is_linear(&g->nodes[n]) && is_due(p, g->nodes[n].weight)) {
+            CHECK(round_group(p, n, count));
+        }
+        n += count;
+    }
+    return begin < end ? streams_carry(p->network, end, GRAPH_NONE, NULL) : GRAIL_OK;
+}
+
+grail_status rounding_run(calibration_network *network, gguf_export *file)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = network->request->graph;
+    rounding_pass p = {.network = network, .file = file};
+    network->progress = progress_start(0);
+    TRY(memory_new(&p.is_rounded, (size_t)g->parameter_count, sizeof p.is_rounded[0]));
+    TRY(round_tables(&p));
+    for (int block = GRAPH_NONE; block <= g->block_count; block++) {
+        int begin = 0;
+        int end = 0;
+        graph_block_range(g, block, &begin, &end);
+        TRY(round_block(&p, begin, end));
+        network_release_block(network, block);
+        if (block >= 0 && block < g->block_count) {
+            TRY(progress_tell(&network->progress, network->request, block, NULL));
+        }
+    }
+out:
+    memory_free(p.is_rounded);
+    return status;
+}

@@ -1,0 +1,208 @@
+/* Rounding with error feedback, against removal of the columns one by one from the inverse. */
+#include "oracle.h"
+
+#include "solve/feedback.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SAMPLES = 600, WIDTH = 256, OUTPUTS = 8 };
+
+/* Inputs of which neighbours have much in common, weights, and what becomes of them. */
+typedef struct lab {
+    int64_t width;
+    float x[SAMPLES * WIDTH];
+    float weights[OUTPUTS * WIDTH];
+    float rounded[OUTPUTS * WIDTH];
+    unsigned char stored[OUTPUTS * WIDTH * 2];
+} lab;
+
+static lab *lab_of(int64_t width)
+{
+    static lab l;
+    l.width = width;
+    support_fill_normal(l.x, SAMPLES * width, 1);
+    support_fill_normal(l.weights, OUTPUTS * width, 2);
+    for (int64_t i = 0; i < SAMPLES; i++) {
+        for (int64_t k = 1; k < width; k++) {
+            l.x[i * width + k] += 1.5F * l.x[i * width + k - 1];
+            l.x[i * width + k] *= 0.6F;
+        }
+    }
+    memcpy(l.rounded, l.weights, sizeof l.weights);
+    return &l;
+}
+
+static void gram_of(const lab *l, double *gram)
+{
+    memset(gram, 0, (size_t)(l->width * l->width) * sizeof gram[0]);
+    for (int64_t i = 0; i < SAMPLES; i++) {
+        const float *x = l->x + i * l->width;
+        for (int64_t a = 0; a < l->width; a++) {
+            for (int64_t b = 0; b < l->width; b++) {
+                gram[a * l->width + b] += (double)x[a] * (double)x[b];
+            }
+        }
+    }
+}
+
+static grail_status round_on(backend *b, grail_dtype dtype, lab *l)
+{
+    grail_status status = GRAIL_OK;
+    static double gram[WIDTH * WIDTH];
+    feedback f = {0};
+    gram_of(l, gram);
+    matrix m = {0};
+    TRY(matrix_new_zero(b, GRAIL_DTYPE_F64, l->width, l->width, &m));
+    TRY(matrix_upload(m, gram));
+    TRY(feedback_init(m, &f));
+    TRY(feedback_round(&f, dtype, OUTPUTS, l->rounded, l->stored));
+out:
+    feedback_fini(&f);
+    matrix_free(&m);
+    return status;
+}
+
+static double error_of(const lab *l, const float *weights)
+{
+    double error = 0.0;
+    for (int64_t i = 0; i < SAMPLES; i++) {
+        for (int64_t o = 0; o < OUTPUTS; o++) {
+            double y = 0.0;
+            for (int64_t k = 0; k < l->width; k++) {
+                y += (double)l->x[i * l->width + k] *
+                     (double)(weights[o * l->width + k] - l->weights[o * l->width + k]);
+            }
+            error += y * y;
+        }
+    }
+    return error;
+}
+
+static void outputs_are_nearer_than_without_it(void **state)
+{
+    (void)state;
+    static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
+                                        GRAIL_DTYPE_Q4_K};
+    static float plain[OUTPUTS * WIDTH];
+    static float read[OUTPUTS * WIDTH];
+    static unsigned char stored[OUTPUTS * WIDTH * 2];
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        lab *l = lab_of(WIDTH);
+        const int64_t blocks = OUTPUTS * WIDTH / dtype_block(types[i]);
+        assert_ok(blocks_from_f32(types[i], l->weights, blocks, stored));
+        blocks_to_f32(types[i], stored, blocks, plain);
+        assert_ok(round_on(on_cpu, types[i], l));
+        blocks_to_f32(types[i], l->stored, blocks, read);
+        assert_memory_equal(read, l->rounded, sizeof read);
+        assert_true(error_of(l, l->rounded) < 0.5 * error_of(l, plain));
+    }
+}
+
+/* The columns behind column j are moved by -e_j inv[j, k] / inv[j, j]; then j leaves the inverse.
+ */
+static void round_row_by_elimination(double *inverse, int64_t n, double *w, float *rounded)
+{
+    block_grid grid = {0};
+    unsigned char block[64];
+    for (int64_t j = 0; j < n; j++) {
+        const int at = (int)(j % 32);
+        float current[32];
+        for (int64_t k = 0; at == 0 && k < 32; k++) {
+            current[k] = (float)w[j + k];
+        }
+        if (at == 0) {
+            assert_ok(blocks_from_f32(GRAIL_DTYPE_Q4_0, current, 1, block));
+            block_read_grid(GRAIL_DTYPE_Q4_0, block, &grid);
+        }
+        const int q = block_nearest(&grid, at, (float)w[j]);
+        rounded[j] = grid.step[at] * (float)q + grid.least[at];
+        const double error = (w[j] - (double)rounded[j]) / inverse[j * n + j];
+        for (int64_t k = j + 1; k < n; k++) {
+            w[k] -= error * inverse[j * n + k];
+        }
+        for (int64_t a = j + 1; a < n; a++) {
+            const double share = inverse[a * n + j] / inverse[j * n + j];
+            for (int64_t b = j + 1; b < n; b++) {
+                inverse[a * n + b] -= share * inverse[j * n + b];
+            }
+        }
+    }
+}
+
+static void damped_inverse_of(const lab *l, double *inverse)
+{
+    static double gram[WIDTH * WIDTH];
+    const int64_t n = l->width;
+    double mean = 0.0;
+    gram_of(l, gram);
+    for (int64_t k = 0; k < n; k++) {
+        mean += gram[k * n + k] / (double)n;
+    }
+    memset(inverse, 0, (size_t)(n * n) * sizeof inverse[0]);
+    for (int64_t k = 0; k < n; k++) {
+        gram[k * n + k] += 0.01 * mean;
+        inverse[k * n + k] = 1.0;
+    }
+    oracle_divide(n, gram, n, inverse);
+}
+
+static void it_is_what_elimination_gives(void **state)
+{
+    (void)state;
+    enum { NARROW = 64 };
+    static double inverse[NARROW * NARROW];
+    static float expected[NARROW];
+    double w[NARROW];
+    int same = 0;
+    lab *l = lab_of(NARROW);
+    assert_ok(round_on(on_ref, GRAIL_DTYPE_Q4_0, l));
+    for (int64_t o = 0; o < OUTPUTS; o++) {
+        damped_inverse_of(l, inverse);
+        oracle_widen(NARROW, l->weights + o * NARROW, w);
+        round_row_by_elimination(inverse, NARROW, w, expected);
+        bool equal = true;
+        for (int64_t k = 0; k < NARROW; k++) {
+            equal = equal && expected[k] == l->rounded[o * NARROW + k];
+        }
+        same += equal ? 1 : 0;
+    }
+    assert_true(same >= OUTPUTS - 1); /* a value may lie halfway between two numbers */
+}
+
+static void what_cannot_be_rounded_is_refused(void **state)
+{
+    (void)state;
+    feedback f = {.columns = 40};
+    lab *l = lab_of(64);
+    assert_fails(feedback_round(&f, GRAIL_DTYPE_Q4_0, 1, l->rounded, l->stored), GRAIL_ERROR_SHAPE,
+                 "rows of 40 weights do not fill blocks of Q4_0");
+    l->rounded[3 * 64 + 5] = 3e38F;
+    assert_fails(round_on(on_cpu, GRAIL_DTYPE_Q4_0, l), GRAIL_ERROR_NUMERIC,
+                 "row 3 has values that are too large for Q4_0");
+    memset(l->x, 0, sizeof l->x);
+    assert_int_equal(round_on(on_cpu, GRAIL_DTYPE_Q4_0, l), GRAIL_ERROR_NUMERIC);
+}
+
+static grail_status round_once(void *context)
+{
+    return round_on(on_cpu, GRAIL_DTYPE_Q4_0, context);
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    support_fail_each_allocation(round_once, lab_of(64));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(outputs_are_nearer_than_without_it),
+        cmocka_unit_test(it_is_what_elimination_gives),
+        cmocka_unit_test(what_cannot_be_rounded_is_refused),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(no_matrix_is_left),
+    };
+    return cmocka_run_group_tests(tests, open_backends, close_backends);
+}
