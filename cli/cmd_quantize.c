@@ -72,13 +72,12 @@ static int run(int argc, char **argv)
 {
     bool help = false;
     run_options_init(&r);
-    const int code =
-        options_parse(&command_quantize, table, argc, argv, &r.compress.read.model, &help);
+    int code = options_parse(&command_quantize, table, argc, argv, &r.compress.read.model, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
-    run_options_read(&r);
-    return write_file();
+    code = run_options_read(&command_quantize, &r);
+    return code == EXIT_OK ? write_file() : code;
 }
 
 static const char *const examples[] = {
