@@ -48,8 +48,9 @@ grail_generated(completions/_grail ${CMAKE_INSTALL_DATADIR}/zsh/site-functions
 
 find_program(SCDOC scdoc)
 if(SCDOC)
-    foreach(page grail.1 grail-inspect.1 grail-compress.1 grail-heal.1 grail-eval.1 grail-verify.1 grail-report.1
-            grail-sweep.1 grail-export.1 grail-gram.1 grail-quantize.1 grail-bench.1 grail-doctor.1 grail-plan.1 grail-plan.5 grail-recipe.5)
+    file(GLOB manual CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/docs/man ${PROJECT_SOURCE_DIR}/docs/man/*.scd)
+    foreach(source ${manual})
+        string(REGEX REPLACE "\\.scd$" "" page ${source})
         string(REGEX REPLACE ".*\\." "" section ${page})
         grail_generated(man/${page} ${CMAKE_INSTALL_MANDIR}/man${section}
             COMMAND ${SCDOC} < ${PROJECT_SOURCE_DIR}/docs/man/${page}.scd

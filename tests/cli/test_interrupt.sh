@@ -143,31 +143,40 @@ ends
 ((code == 0)) || { show; fail "exit code $code"; }
 same_result complete out
 
-# No signal ends the first process of a container by itself.
+# handles PID SIGNAL: whether that process has a handler for INT (2) or TERM (15)
+handles() {
+    local caught
+    caught=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
+    ((0x${caught:-0} & (1 << ($(kill -l "$2") - 1))))
+}
+
+# No signal ends the first process of a container by itself; before it has a handler, none reaches it.
 for apart in "unshare --fork --pid" "unshare --map-root-user --fork --pid" ""; do
     [[ -z $apart ]] || ! $apart true 2>/dev/null || break
 done
 if [[ -z $apart ]]; then
     echo "-- SKIPPED: no namespace of processes may be made here"
 fi
-first_process() {
+first_process() { # SIGNAL ARGUMENTS...
+    local signal=$1
+    shift
     : >stderr
     $apart env --default-signal=INT,TERM "$grail" "$@" >stdout 2>stderr &
     around=$!
-    until pid=$(pgrep -P $around) && [[ $(readlink /proc/$pid/exe) == "$grail" ]]; do
+    until pid=$(pgrep -P $around) && [[ $(readlink /proc/$pid/exe) == "$grail" ]] && handles "$pid" "$signal"; do
         kill -0 $around 2>/dev/null || fail "the command ended"
     done
 }
 for signal in INT TERM; do
     [[ -n $apart ]] || break
     check "the first process of a container ends by SIG$signal"
-    first_process eval "$demo/model" --data "$demo/held-out.txt"
+    first_process "$signal" eval "$demo/model" --data "$demo/held-out.txt"
     kill -$signal $pid
     pid=$around
     ends
     ((code == $(status_of $signal))) || { show; fail "exit code $code"; }
     rm -rf out out.partial
-    first_process "${measure[@]}" -o out --quiet
+    first_process "$signal" "${measure[@]}" -o out --quiet
     wait_for has_lines 3 out.partial/grail-state.jsonl
     kill -$signal $pid
     pid=$around

@@ -116,7 +116,9 @@ other "fit.target was \"mixed\" and is now \"local\"" --target local
 other "cut.selector was \"obs\" and is now \"magnitude-l2\"" --selector magnitude-l2
 other "threads was 2 and is now 1" --threads 1
 other "read.samples was 32 and is now 31" --samples 31
-other "calibration.file was" --calib "$demo/held-out.txt"
+other "calibration.parts differs" --calib "$demo/held-out.txt"
+refuses 1 "was started with other options or files: calibration.file was" \
+    "$grail" compress "${command[@]/calibration.txt/held-out.txt}" -o out --resume
 other "run.backend was \"cpu\" and is now \"ref\"" --backend ref
 assert_continues
 

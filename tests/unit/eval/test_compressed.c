@@ -115,8 +115,7 @@ static void what_lies_in_memory_has_the_perplexity_of_what_is_written(void **sta
         grail_model *model = NULL;
         grail_perplexity written = {0};
         grail_perplexity held = {0};
-        grail_compress_options options =
-            lab_options(&l, dense, lab_path(&l, "narrow"));
+        grail_compress_options options = lab_options(&l, dense, lab_path(&l, "narrow"));
         options.cut.selector = selectors[i];
         assert_ok(lab_compress(&options));
         assert_ok(grail_model_open(options.output.path, &model));

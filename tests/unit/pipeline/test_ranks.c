@@ -80,7 +80,7 @@ static void same_bytes(const char *selector, int64_t memory)
     snprintf(alone, sizeof alone, "%s", lab_path(&run.l, "alone"));
     run.alone = false;
     for (int size = 1; size <= 5; size += size < 3 ? 1 : 2) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "ranks-%d", size);
         all_end(size, &run, name, GRAIL_OK);
         assert_same_checkpoint(alone, lab_path(&run.l, name));
