@@ -165,6 +165,11 @@ patch() {
     bytes "$@" | dd of="$file" bs=1 seek="$offset" conv=notrunc status=none
 }
 
+# patch_tensor FILE TENSOR HEX...: overwrites the first bytes of a tensor of a safetensors file
+patch_tensor() {
+    patch "$1" "$(tensor_offset "$1" "$2")" "${@:3}"
+}
+
 # replace_header FILE OLD NEW: replaces text of equal length in a safetensors header
 replace_header() {
     local at

@@ -55,16 +55,6 @@ generate >/dev/full 2>stderr || code=$?
 ((code == 1)) || { cat stderr; fail "exit code $code"; }
 
 check "weights of NaN are an error that names the tensor"
-if command -v python3 >/dev/null; then
-    cp -r "$model" nan
-    python3 - nan/model.safetensors <<'PY'
-import json, struct, sys
-with open(sys.argv[1], "r+b") as file:
-    size, = struct.unpack("<Q", file.read(8))
-    header = json.loads(file.read(size))
-    at = header["model.layers.0.mlp.down_proj.weight"]["data_offsets"][0]
-    file.seek(8 + size + at)
-    file.write(b"\xff" * 8)
-PY
-    refuses 3 "layers.0.mlp.down_proj.weight" "$grail" generate nan --prompt "The dog" --json
-fi
+copy_model "$model" nan
+patch_tensor nan/model.safetensors model.layers.0.mlp.down_proj.weight ff ff ff ff
+refuses 3 "layers.0.mlp.down_proj.weight" "$grail" generate nan --prompt "The dog" --json

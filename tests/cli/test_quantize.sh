@@ -52,16 +52,7 @@ for pause in 0.02 0.1 0.3; do
 done
 
 check "a NaN in the weights"
-cp -r "$demo/model" damaged
-python3 - <<'PYTHON'
-import json
-import struct
-path = "damaged/model.safetensors"
-data = bytearray(open(path, "rb").read())
-size, = struct.unpack("<Q", data[:8])
-begin = json.loads(data[8:8 + size])["model.layers.1.mlp.up_proj.weight"]["data_offsets"][0]
-data[8 + size + begin:8 + size + begin + 4] = b"\xff\xff\xff\xff"
-open(path, "wb").write(data)
-PYTHON
+copy_model "$demo/model" damaged
+patch_tensor damaged/model.safetensors model.layers.1.mlp.up_proj.weight ff ff ff ff
 refuses 3 "model.layers.1.mlp.up_proj.weight" "$grail" quantize damaged --calib "$demo/calibration.txt" --samples 16 --context 128 --type q4_0 -o out --quiet
 [[ ! -e out ]] || fail "left a file"

@@ -31,7 +31,7 @@ for part in mlp.down_proj mlp.gate_proj self_attn.o_proj self_attn.q_proj self_a
     check "one value of $part is changed: exit code 3"
     cut_model llama3 --compensate none --sparsity 0.5
     weights=out/model.safetensors
-    patch $weights "$(tensor_offset $weights model.layers.1.$part.weight)" 00 00 40 40
+    patch_tensor $weights model.layers.1.$part.weight 00 00 40 40
     run "$grail" verify "$golden/llama3" out
     ((code == 3)) || { show; fail "exit code $code"; }
     says "DOES NOT HOLD" stdout

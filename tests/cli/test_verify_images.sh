@@ -69,7 +69,7 @@ for part in attention.attention.query attention.attention.value attention.output
     check "one value of $part is changed: exit code 3"
     copy_model out damaged
     weights=damaged/model.safetensors
-    patch $weights "$(tensor_offset $weights $layer.$part.weight)" 00 00 40 40
+    patch_tensor $weights $layer.$part.weight 00 00 40 40
     assert_no_identity "$vit" damaged
 done
 
