@@ -86,8 +86,8 @@ static grail_status find_ends(generation *g)
     json_t *document = NULL;
     char *path = NULL;
     add_ends(g, g->model->config);
-    TRY(path_join(&path, checkpoint_directory(g->model->checkpoint), "generation_config.json"));
-    if (file_exists(path)) {
+    TRY(path_find(&path, checkpoint_directory(g->model->checkpoint), "generation_config.json"));
+    if (path != NULL) {
         TRY(json_read_file(path, CONFIG_MAXIMUM, &document));
         add_ends(g, document);
     }
@@ -182,25 +182,29 @@ out:
     return status;
 }
 
+static int64_t wanted_tokens(const generation *g)
+{
+    return g->options->tokens == 0 ? USUAL_TOKENS : g->options->tokens;
+}
+
 static grail_status go_on(generation *g, decoding *d, grail_generated *out)
 {
-    const int64_t wanted = g->options->tokens == 0 ? USUAL_TOKENS : g->options->tokens;
     double begin = clock_seconds();
     matrix logits = {0};
     bool stopped = false;
+    bool goes_on = true;
     int32_t id = 0;
     CHECK(decoding_append(d, g->prompt.ids, g->prompt.count, &logits));
     out->prompt_seconds = clock_seconds() - begin;
     begin = clock_seconds();
-    while (!stopped && out->ended == 0) {
+    while (goes_on) {
         CHECK(choose(g, logits, &id));
         out->tokens++;
         out->ended = is_end(g, id) ? 1 : 0;
         CHECK(show(g, id, out->ended != 0, &stopped));
-        if (out->tokens == wanted || d->count == d->most || out->ended != 0) {
-            break;
-        }
-        CHECK(stopped ? GRAIL_OK : decoding_append(d, &id, 1, &logits));
+        goes_on =
+            !stopped && out->ended == 0 && out->tokens < wanted_tokens(g) && d->count < d->most;
+        CHECK(goes_on ? decoding_append(d, &id, 1, &logits) : GRAIL_OK);
     }
     out->seconds = clock_seconds() - begin;
     return GRAIL_OK;
@@ -208,7 +212,7 @@ static grail_status go_on(generation *g, decoding *d, grail_generated *out)
 
 static int64_t room_for(const generation *g)
 {
-    const int64_t wanted = g->options->tokens == 0 ? USUAL_TOKENS : g->options->tokens;
+    const int64_t wanted = wanted_tokens(g);
     const int64_t left = g->model->context - g->prompt.count;
     return g->prompt.count + (wanted < left ? wanted : left);
 }

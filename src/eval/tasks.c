@@ -34,8 +34,7 @@ static const grail_option fields[] = {
 
 const grail_option *grail_task_option_at(int i)
 {
-    const int count = (int)(sizeof fields / sizeof fields[0]) - 1;
-    return i >= 0 && i < count ? &fields[i] : NULL;
+    return option_at(fields, i);
 }
 
 /* A run over all tasks. */
