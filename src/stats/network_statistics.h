@@ -31,7 +31,7 @@ enum { STATISTICS_NAME_SIZE = 160 }; /* of a tensor's name, with its ending */
 typedef struct network_statistics {
     char *path; /* owned */
     tensor_file *file;
-    bool has_origin;          /* false: of llama.cpp's tools */
+    bool has_origin;          /* false: written by another program */
     statistics_origin origin; /* zeroed without one */
     file_identity identity;   /* of the file when it was opened; zeroed for bytes */
 } network_statistics;

@@ -28,7 +28,7 @@ void statistics_origin_fini(statistics_origin *o); /* works on a zeroed one */
 grail_status statistics_hash_model(const grail_model *model,
                                    char out[HASH_TEXT_SIZE]) GRAIL_MUST_CHECK;
 
-/** Whether a file has the keys of grail; those of llama.cpp's tools have none. */
+/** Whether a file has the keys of grail; those of other programs have none. */
 bool statistics_origin_exists(const gguf_metadata *m);
 
 /** Reads the keys; messages name the key. statistics_origin_fini, even after a failure. */
