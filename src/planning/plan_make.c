@@ -308,13 +308,19 @@ static grail_status read_choices(making *m)
     return GRAIL_OK;
 }
 
+/* Of what budgets measure, a file of statistics replaces the pass, and not the trials. */
+static bool reads_samples(const making *m)
+{
+    const bool passes = measures(m->budget) && m->options->compress.cut.statistics == NULL;
+    return passes || has_trials(m->budget);
+}
+
 static grail_status check_samples(const making *m)
 {
     const bool of_images = m->compress.read.session->model->graph->input_kind == INPUT_IMAGES;
-    const bool counted = m->compress.cut.statistics != NULL && m->budget != BUDGET_SEARCH;
-    const bool given = counted || (of_images ? m->compress.read.images != NULL
-                                             : m->compress.read.text.path != NULL ||
-                                                   m->compress.read.part_count > 0);
+    const bool given = of_images
+                           ? m->compress.read.images != NULL
+                           : m->compress.read.text.path != NULL || m->compress.read.part_count > 0;
     if (given) {
         return GRAIL_OK;
     }
@@ -330,8 +336,7 @@ static grail_status open_request(making *m)
 {
     const grail_plan_options *o = m->options;
     const request_purpose purpose = {
-        .reads_samples = measures(m->budget) &&
-                         (o->compress.cut.statistics == NULL || m->budget == BUDGET_SEARCH),
+        .reads_samples = reads_samples(m),
         .judges = m->budget == BUDGET_SEARCH,
     };
     m->compress = o->compress;
@@ -350,7 +355,7 @@ static grail_status open_request(making *m)
             grail_session_open(m->compress.read.model, m->compress.read.reading, &m->own_session));
         m->compress.read.session = m->own_session;
     }
-    if (measures(m->budget)) {
+    if (purpose.reads_samples) {
         CHECK(check_samples(m));
     }
     CHECK(request_open(&m->compress, purpose, &m->request));

@@ -34,6 +34,16 @@ cmp a.json b.json || fail "other plans"
 refuses 1 "the budget 'search' chooses widths by what it measures on calibration text" \
     "$grail" plan "$golden/llama3" --target-ratio 0.8 --stats stats.gguf -o out --quiet
 
+check "trials take as few samples beside a file as without one, and cannot do without any"
+write_ids many.npy 256 32 96
+runs "$grail" gram "$golden/qwen2" --quiet --calib many.npy --samples 256 --full -o many.gguf
+divergence=("$grail" plan "$golden/qwen2" --target-ratio 0.7 --budget divergence --quiet)
+runs "${divergence[@]}" --calib many.npy --samples 256 -o c.json
+runs "${divergence[@]}" --calib many.npy --samples 256 --stats many.gguf -o d.json
+cmp c.json d.json || fail "other plans"
+refuses 1 "the budget 'divergence' chooses widths by what it measures on calibration text" \
+    "${divergence[@]}" --stats many.gguf -o out
+
 check "files are added"
 runs "$grail" gram "$golden/llama3" --calib other.npy --full -o other.gguf --json
 runs "$grail" gram --add stats.gguf other.gguf -o sum.gguf
