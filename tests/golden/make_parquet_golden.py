@@ -20,6 +20,17 @@ def write(name, table=None, **settings):
     pyarrow.parquet.write_table(table, FOLDER / name, **settings)
 
 
+def lying_levels():
+    """One page of the newer kind whose levels state 2^63 - 1 and 2^62 bytes."""
+    levels = b"\xfe" + b"\xff" * 8 + b"\x01"
+    repeats = b"\x80" * 9 + b"\x01"
+    page = b"\x15\x06\x15\x04\x15\x04\x5c\x15\x02\x45" + levels + b"\x15" + repeats + b"\0\0" + b"\2\1"
+    schema = b"\x29\x2c" + b"\x48\1r\x15\2\0" + b"\x15\x0c\x25\2\x18\4text\0"
+    chunk = b"\x3c" + b"\x39\x18\4text\x15\0\x16\2\x26" + bytes([2 * len(page)]) + b"\x26\x08\0" + b"\0"
+    footer = schema + b"\x29\x1c" + b"\x19\x1c" + chunk + b"\0" + b"\0"
+    return b"PAR1" + page + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
 def main():
     FOLDER.mkdir(parents=True, exist_ok=True)
     for version in ("1", "2"):
@@ -40,6 +51,7 @@ def main():
     (FOLDER / "bad-encrypted").write_bytes(sound[:-4] + b"PARE")
     (FOLDER / "bad-length").write_bytes(sound[:-8] + b"\xff\xff\xff\x7fPAR1")
     (FOLDER / "bad-value").write_bytes(sound.replace(b"\x06\0\0\0text 1", b"\xff\xff\xff\0text 1", 1))
+    (FOLDER / "bad-levels").write_bytes(lying_levels())
 
 
 main()

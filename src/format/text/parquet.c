@@ -121,11 +121,11 @@ static grail_status read_header(parquet *p, page_header *h)
         read_head_field(&r, &field, h);
     }
     p->at = (size_t)(r.at - p->bytes);
+    const int64_t most = h->stored < h->size ? h->stored : h->size; /* bytes of levels */
     const bool fits = !r.failed && h->stored >= 0 && (uint64_t)h->stored <= p->end - p->at &&
                       h->size >= 0 && h->size <= PARQUET_LARGEST_PAGE && h->values >= 0 &&
-                      h->level_bytes >= 0 && h->repeat_bytes >= 0 &&
-                      h->level_bytes + h->repeat_bytes <= h->stored &&
-                      h->level_bytes + h->repeat_bytes <= h->size;
+                      h->level_bytes >= 0 && h->level_bytes <= most && h->repeat_bytes >= 0 &&
+                      h->repeat_bytes <= most - h->level_bytes;
     return fits ? GRAIL_OK : damaged("the head of a page");
 }
 

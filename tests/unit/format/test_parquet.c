@@ -100,6 +100,7 @@ static void others_are_refused_by_name(void **state)
         {"bad-encrypted", GRAIL_ERROR_UNSUPPORTED, "is encrypted"},
         {"bad-length", GRAIL_ERROR_FORMAT, "states a description of 2147483647 bytes"},
         {"bad-value", GRAIL_ERROR_FORMAT, "a page is damaged"},
+        {"bad-levels", GRAIL_ERROR_FORMAT, "the head of a page is damaged"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         buffer file = {0};
