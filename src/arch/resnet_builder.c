@@ -4,6 +4,7 @@
  * anew with the shape that the text has for its weight. */
 #include "arch/model_config.h"
 #include "arch/resnet.h"
+#include "base/name_list.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -83,13 +84,6 @@ const char *resnet_builder(const json_t *config, const graph *g, bool *in_torchv
     return NULL;
 }
 
-static bool is_weight(const graph_parameter *p)
-{
-    static const char ending[] = ".weight";
-    const size_t length = strlen(p->name);
-    return length >= sizeof ending && strcmp(p->name + length - (sizeof ending - 1), ending) == 0;
-}
-
 /* "layer1.0.conv1.weight:[24, 64, 3, 3]" */
 static grail_status append_shape(const graph_parameter *p, buffer *out)
 {
@@ -110,7 +104,7 @@ grail_status resnet_loader_file(const architecture *self, const json_t *config,
         return GRAIL_OK;
     }
     for (int p = 0; p < narrowed->parameter_count; p++) {
-        if (is_weight(&narrowed->parameters[p])) {
+        if (name_ends_with(narrowed->parameters[p].name, ".weight")) {
             CHECK(append_shape(&narrowed->parameters[p], content));
         }
     }

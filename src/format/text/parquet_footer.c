@@ -15,8 +15,7 @@ typedef struct element {
 } element;
 
 typedef struct footer {
-    const unsigned char *bytes;
-    size_t size;
+    size_t size; /* of the file */
     const char *column;
     element *elements; /* [element_count], in depth-first order, owned */
     int64_t element_count;
@@ -274,7 +273,7 @@ grail_status parquet_footer_read(const unsigned char *bytes, size_t size, const 
                                  parquet_column *out)
 {
     grail_status status = GRAIL_OK;
-    footer f = {.bytes = bytes, .size = size, .column = column, .out = out};
+    footer f = {.size = size, .column = column, .out = out};
     *out = (parquet_column){0};
     if (size < MAGIC + TAIL || memcmp(bytes + size - MAGIC, "PAR1", MAGIC) != 0) {
         const bool encrypted = size >= MAGIC && memcmp(bytes + size - MAGIC, "PARE", MAGIC) == 0;

@@ -10,20 +10,10 @@ static bool is_python_space(int32_t character)
     return character_is_space(character) || (character >= 0x1C && character <= 0x1F);
 }
 
-/* Where the last character begins. */
-static size_t last_character(const char *text, size_t size)
-{
-    size_t begin = size - 1;
-    while (begin > 0 && ((unsigned char)text[begin] & 0xC0U) == 0x80U) {
-        begin--;
-    }
-    return begin;
-}
-
 size_t text_trimmed_size(const char *text, size_t size)
 {
     while (size > 0) {
-        const size_t begin = last_character(text, size);
+        const size_t begin = character_before((text_span){text, size}, size);
         if (!is_python_space(character_at((text_span){text + begin, size - begin}))) {
             break;
         }

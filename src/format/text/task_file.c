@@ -62,18 +62,10 @@ static grail_status read_lines(corpus *c, int64_t limit, task_documents *d)
 static grail_status find_one(const char *directory, const char *name, const char *ending,
                              char **out)
 {
-    grail_status status = GRAIL_OK;
     char *file = NULL;
-    char *path = NULL;
-    TRY(memory_format(&file, "%s%s", name, ending));
-    TRY(path_join(&path, directory, file));
-    if (file_exists(path)) {
-        *out = path;
-        path = NULL;
-    }
-out:
+    CHECK(memory_format(&file, "%s%s", name, ending));
+    const grail_status status = path_find(out, directory, file);
     memory_free(file);
-    memory_free(path);
     return status;
 }
 

@@ -38,13 +38,10 @@ static void documents_fini(documents *d)
 
 static grail_status read_document(const char *directory, const char *name, json_t **out)
 {
-    grail_status status = GRAIL_OK;
     char *path = NULL;
-    TRY(path_join(&path, directory, name));
-    if (file_exists(path)) {
-        TRY(json_read_file(path, TOKENIZER_LARGEST_FILE, out));
-    }
-out:
+    CHECK(path_find(&path, directory, name));
+    const grail_status status =
+        path == NULL ? GRAIL_OK : json_read_file(path, TOKENIZER_LARGEST_FILE, out);
     memory_free(path);
     return status;
 }
@@ -57,8 +54,8 @@ static grail_status read_settings(const char *directory, json_t **out)
     char *path = NULL;
     buffer text = {0};
     json_error_t error = {0};
-    TRY(path_join(&path, directory, "tokenizer_config.json"));
-    if (!file_exists(path)) {
+    TRY(path_find(&path, directory, "tokenizer_config.json"));
+    if (path == NULL) {
         goto out;
     }
     TRY(file_read(path, TOKENIZER_LARGEST_FILE, &text));
@@ -77,13 +74,10 @@ out:
 
 static grail_status read_chat(const char *directory, buffer *out)
 {
-    grail_status status = GRAIL_OK;
     char *path = NULL;
-    TRY(path_join(&path, directory, "chat_template.jinja"));
-    if (file_exists(path)) {
-        TRY(file_read(path, TOKENIZER_LARGEST_FILE, out));
-    }
-out:
+    CHECK(path_find(&path, directory, "chat_template.jinja"));
+    const grail_status status =
+        path == NULL ? GRAIL_OK : file_read(path, TOKENIZER_LARGEST_FILE, out);
     memory_free(path);
     return status;
 }
