@@ -65,62 +65,60 @@ static void round_transposed(const float *values, int64_t rows, int64_t columns,
     parallel_for(columns, SQUARE, transpose_columns, &job);
 }
 
-/* C = A B. */
-static grail_status multiply(const operation *o)
+/* C = A B; `right` holds B. */
+static grail_status multiply(const operation *o, int64_t panel, uint16_t *left, uint16_t *right)
 {
-    grail_status status = GRAIL_OK;
     const matrix a = o->m[0];
     const matrix b = o->m[1];
-    const int64_t panel = a.rows < PANEL ? a.rows : PANEL;
-    uint16_t *left = NULL;
-    uint16_t *right = NULL;
-    TRY(memory_new_unset(&left, (size_t)(panel * a.columns), sizeof left[0]));
-    TRY(memory_new_unset(&right, (size_t)matrix_count(b), sizeof right[0]));
     round_values(b.memory, matrix_count(b), right);
     for (int64_t first = 0; first < a.rows; first += panel) {
         const int64_t count = a.rows - first < panel ? a.rows - first : panel;
         round_values(host_row(a, first), count * a.columns, left);
-        TRY(onednn_multiply(count, b.columns, a.columns, left, right, false,
-                            host_row(o->m[2], first)));
+        CHECK(onednn_multiply(count, b.columns, a.columns, left, right, false,
+                              host_row(o->m[2], first)));
     }
-out:
-    memory_free(left);
-    memory_free(right);
-    return status;
+    return GRAIL_OK;
 }
 
-/* C += A^T B, by rows of both. */
-static grail_status add_transposed(const operation *o)
+/* C += A^T B, by rows of both; `right` holds those of B. */
+static grail_status add_transposed(const operation *o, int64_t panel, uint16_t *left,
+                                   uint16_t *right)
 {
-    grail_status status = GRAIL_OK;
     const matrix a = o->m[0];
     const matrix b = o->m[1];
-    const int64_t panel = a.rows < PANEL ? a.rows : PANEL;
-    uint16_t *left = NULL;
-    uint16_t *right = NULL;
-    TRY(memory_new_unset(&left, (size_t)(panel * a.columns), sizeof left[0]));
-    TRY(memory_new_unset(&right, (size_t)(panel * b.columns), sizeof right[0]));
     for (int64_t first = 0; first < a.rows; first += panel) {
         const int64_t count = a.rows - first < panel ? a.rows - first : panel;
         round_transposed(host_row(a, first), count, a.columns, left);
         round_values(host_row(b, first), count * b.columns, right);
-        TRY(onednn_multiply(a.columns, b.columns, count, left, right, true, o->m[2].memory));
+        CHECK(onednn_multiply(a.columns, b.columns, count, left, right, true, o->m[2].memory));
     }
+    return GRAIL_OK;
+}
+
+static grail_status multiply_rounded(const operation *o)
+{
+    grail_status status = GRAIL_OK;
+    const matrix a = o->m[0];
+    const matrix b = o->m[1];
+    const bool adds = o->with.transpose_a;
+    const int64_t panel = a.rows < PANEL ? a.rows : PANEL;
+    uint16_t *left = NULL;
+    uint16_t *right = NULL;
+    TRY(memory_new_unset(&left, (size_t)(panel * a.columns), sizeof left[0]));
+    TRY(memory_new_unset(&right, (size_t)((adds ? panel : b.rows) * b.columns), sizeof right[0]));
+    status = adds ? add_transposed(o, panel, left, right) : multiply(o, panel, left, right);
 out:
     memory_free(left);
     memory_free(right);
     return status;
 }
 
+/* The library knows no empty products, and gradients have no others than these two. */
 grail_status cpu_bf16_product(const operation *o)
 {
     const bool is_empty =
         matrix_count(o->m[0]) == 0 || matrix_count(o->m[1]) == 0 || matrix_count(o->m[2]) == 0;
-    if (is_empty || o->with.transpose_b) {
-        return cpu_product(o); /* the library knows no empty products, and gradients no others */
-    }
-    if (o->with.transpose_a) {
-        return o->with.beta == 1.0 ? add_transposed(o) : cpu_product(o);
-    }
-    return o->with.beta == 0.0 ? multiply(o) : cpu_product(o);
+    const bool is_of_gradients =
+        !o->with.transpose_b && o->with.beta == (o->with.transpose_a ? 1.0 : 0.0);
+    return is_empty || !is_of_gradients ? cpu_product(o) : multiply_rounded(o);
 }
