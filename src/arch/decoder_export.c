@@ -48,26 +48,16 @@ bool decoder_heads_fill(const json_t *config, const decoder_keys *keys)
  * does not, and without biases and windows it is the same network with the same tensor names. */
 static grail_status relabel_for_odd_heads(json_t *config, const decoder_keys *keys)
 {
-    grail_status status = GRAIL_OK;
     if (!decoder_config_is(config, "llama") || decoder_heads_fill(config, keys) ||
         says(config, "attention_bias") || says(config, "mlp_bias")) {
         return GRAIL_OK;
     }
-    json_t *names = json_array();
-    json_incref(names);
-    status = json_put(config, "architectures", names);
-    if (status == GRAIL_OK) {
-        status = json_push(names, json_text("MistralForCausalLM"));
-    }
-    json_decref(names);
-    TRY(status);
-    TRY(json_put(config, "model_type", json_text("mistral")));
+    CHECK(decoder_class_put("", "Mistral", config));
+    CHECK(json_put(config, "model_type", json_text("mistral")));
     /* MistralConfig promises more positions when the key is absent */
-    TRY(json_put(config, "max_position_embeddings",
-                 json_integer(architecture_llama.context(&architecture_llama, config))));
-    TRY(json_put(config, "sliding_window", json_null()));
-out:
-    return status;
+    CHECK(json_put(config, "max_position_embeddings",
+                   json_integer(architecture_llama.context(&architecture_llama, config))));
+    return json_put(config, "sliding_window", json_null());
 }
 
 /* Names the layers without experts by the numbers that they get. */

@@ -105,14 +105,9 @@ grail_status decoder_heads_put(const decoder_widths *w, const decoder_keys *keys
 
 static grail_status put_skip(json_t *entry, const char *word)
 {
-    grail_status status = GRAIL_OK;
     json_t *list = json_array();
-    TRY(json_push(list, json_text(word)));
-    json_incref(list);
-    TRY(json_put(entry, "skip", list));
-out:
-    json_decref(list);
-    return status;
+    CHECK(json_put(entry, "skip", list));
+    return json_push(list, json_text(word));
 }
 
 grail_status decoder_experts_put(const decoder_widths *w, const char *count,
@@ -129,16 +124,12 @@ grail_status decoder_experts_put(const decoder_widths *w, const char *count,
 static grail_status put_expert_widths(json_t *entry, const char *key, const graph *g, int layer,
                                       int64_t experts)
 {
-    grail_status status = GRAIL_OK;
     json_t *list = json_array();
+    CHECK(json_put(entry, key, list));
     for (int64_t e = 0; e < experts; e++) {
-        TRY(json_push(list, json_integer(decoder_expert_width(g, layer, e))));
+        CHECK(json_push(list, json_integer(decoder_expert_width(g, layer, e))));
     }
-    json_incref(list);
-    TRY(json_put(entry, key, list));
-out:
-    json_decref(list);
-    return status;
+    return GRAIL_OK;
 }
 
 /* A layer that lacks both is left out, so it lacks one thing at most. */
@@ -166,10 +157,10 @@ static grail_status put_layer(json_t *entry, const char *count, const decoder_fa
 grail_status decoder_layers_put(const graph *narrowed, const decoder_family *family,
                                 const decoder_widths *common, json_t *config)
 {
-    grail_status status = GRAIL_OK;
     char key[24];
     int number = 0;
     json_t *layers = json_object();
+    CHECK(json_put(config, all_layers, layers));
     for (int layer = 0; layer < narrowed->block_count; layer++) {
         const decoder_widths own = decoder_widths_of(narrowed, layer);
         const bool lacks = own.heads == 0 || decoder_widths_lack_ffn(&own);
@@ -179,12 +170,8 @@ grail_status decoder_layers_put(const graph *narrowed, const decoder_family *fam
         }
         json_t *entry = json_object();
         snprintf(key, sizeof key, "%d", number - 1);
-        TRY(json_put(layers, key, entry));
-        TRY(put_layer(entry, decoder_experts_key(config), family, narrowed, layer));
+        CHECK(json_put(layers, key, entry));
+        CHECK(put_layer(entry, decoder_experts_key(config), family, narrowed, layer));
     }
-    json_incref(layers);
-    TRY(json_put(config, all_layers, layers));
-out:
-    json_decref(layers);
-    return status;
+    return GRAIL_OK;
 }

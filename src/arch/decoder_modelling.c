@@ -25,18 +25,13 @@ static bool is_ours(const json_t *map, const char *key)
     return value != NULL && strncmp(value, begin, sizeof begin - 1) == 0;
 }
 
-static grail_status put_architecture(const char *prefix, const char *classes_of, json_t *config)
+grail_status decoder_class_put(const char *prefix, const char *classes_of, json_t *config)
 {
-    grail_status status = GRAIL_OK;
     char name[96];
     json_t *list = json_array();
+    CHECK(json_put(config, "architectures", list));
     snprintf(name, sizeof name, "%s%sForCausalLM", prefix, classes_of);
-    TRY(json_push(list, json_text(name)));
-    json_incref(list);
-    TRY(json_put(config, "architectures", list));
-out:
-    json_decref(list);
-    return status;
+    return json_push(list, json_text(name));
 }
 
 grail_status decoder_modelling_name(const decoder_family *family, json_t *config)
@@ -54,7 +49,7 @@ grail_status decoder_modelling_name(const decoder_family *family, json_t *config
         snprintf(name, sizeof name, MODULE_NAME ".Grail%s%s", family->classes, classes[i].ending);
         CHECK(json_put(map, classes[i].key, json_text(name)));
     }
-    return put_architecture("Grail", family->classes, config);
+    return decoder_class_put("Grail", family->classes, config);
 }
 
 grail_status decoder_modelling_forget(const decoder_family *family, json_t *config)
@@ -69,7 +64,7 @@ grail_status decoder_modelling_forget(const decoder_family *family, json_t *conf
     if (json_object_size(map) == 0) {
         json_object_del(config, auto_map);
     }
-    return put_architecture("", family->classes, config);
+    return decoder_class_put("", family->classes, config);
 }
 
 /* Appends a text in which FAMILY is `classes_of` and MODULE `module`. */

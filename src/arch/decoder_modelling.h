@@ -5,6 +5,9 @@
 
 #include "arch/decoder.h"
 
+/** Says that a class has saved the network: `prefix`, the classes of its family, "ForCausalLM". */
+grail_status decoder_class_put(const char *prefix, const char *classes_of,
+                               json_t *config) GRAIL_MUST_CHECK;
 /** Names the classes of the file in `config`, where the family has one. */
 grail_status decoder_modelling_name(const decoder_family *family, json_t *config) GRAIL_MUST_CHECK;
 /** Takes their names back out, where they are there. */
