@@ -12,28 +12,22 @@
  * numbers in bf16. */
 enum { EXPERTS_ALIGN = 8 };
 
-/* The object that describes rotary positions. */
-static const json_t *rope_of(const json_t *config)
-{
-    const json_t *parameters = json_object_get(config, "rope_parameters");
-    return json_is_object(parameters) ? parameters : json_object_get(config, "rope_scaling");
-}
-
 static bool scales_positions(const json_t *config)
 {
-    const json_t *rope = rope_of(config);
-    const char *type = json_string_value(json_object_get(rope, "rope_type"));
-    type = type != NULL ? type : json_string_value(json_object_get(rope, "type"));
-    return type != NULL && strcmp(type, "default") != 0;
+    const char *type = NULL;
+    (void)rotary_scaling(config, &type);
+    return strcmp(type, "default") != 0;
 }
 
 /* Lists of longrope have one factor for each pair; Phi3Config takes a head for hidden / heads
  * features when it checks their length. */
 static bool lists_fit(const json_t *config, const decoder_keys *keys)
 {
-    const json_t *list = json_object_get(rope_of(config), "short_factor");
+    const char *type = NULL;
+    const json_t *rope = rotary_scaling(config, &type);
+    const json_t *list = json_object_get(rope, "short_factor");
     const json_t *outside = json_object_get(config, "partial_rotary_factor");
-    const json_t *inside = json_object_get(rope_of(config), "partial_rotary_factor");
+    const json_t *inside = json_object_get(rope, "partial_rotary_factor");
     const json_t *stated = json_is_number(inside) ? inside : outside;
     const double partial = json_is_number(stated) ? json_number_value(stated) : 1.0;
     const json_int_t hidden = json_integer_value(json_object_get(config, keys->hidden));

@@ -120,17 +120,6 @@ out:
     return status;
 }
 
-static const json_t *scaling_of(const grail_model *m, const char **type)
-{
-    const json_t *parameters = json_object_get(m->config, "rope_parameters");
-    const json_t *scaling =
-        json_is_object(parameters) ? parameters : json_object_get(m->config, "rope_scaling");
-    const char *old_name = json_string_value(json_object_get(scaling, "type"));
-    const char *name = json_string_value(json_object_get(scaling, "rope_type"));
-    *type = name != NULL ? name : old_name != NULL ? old_name : "default";
-    return scaling;
-}
-
 static const double *frequencies_of(const graph *g)
 {
     for (int n = 0; n < g->node_count; n++) {
@@ -158,7 +147,7 @@ static grail_status make_divisors(gguf_export *e, double theta)
 static grail_status put_scaling(gguf_export *e, double theta)
 {
     const char *type = NULL;
-    const json_t *scaling = scaling_of(e->m, &type);
+    const json_t *scaling = rotary_scaling(e->m->config, &type);
     char key[GGUF_KEY_SIZE];
     double factor = 1.0;
     if (strcmp(type, "llama3") == 0) {

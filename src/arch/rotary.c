@@ -71,6 +71,17 @@ out:
     return status;
 }
 
+const json_t *rotary_scaling(const json_t *config, const char **type)
+{
+    const json_t *parameters = json_object_get(config, "rope_parameters");
+    const json_t *scaling =
+        json_is_object(parameters) ? parameters : json_object_get(config, "rope_scaling");
+    const char *old_name = json_string_value(json_object_get(scaling, "type"));
+    const char *name = json_string_value(json_object_get(scaling, "rope_type"));
+    *type = name != NULL ? name : old_name != NULL ? old_name : "default";
+    return scaling;
+}
+
 void rotary_fini(rotary *r)
 {
     memory_free(r->frequency);

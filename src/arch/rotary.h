@@ -25,6 +25,10 @@ typedef struct rotary {
     int64_t longest;
 } rotary;
 
+/** The object that describes rotary positions, of either version of transformers, and the kind of
+ * their scaling; "default" where none is stated. */
+const json_t *rotary_scaling(const json_t *config, const char **type);
+
 /** `name` is that of the configuration, for messages. rotary_fini frees. */
 grail_status rotary_read(const char *name, const json_t *json, const rotary_source *from,
                          rotary *out) GRAIL_MUST_CHECK;
