@@ -30,11 +30,12 @@ static bool is_out_of_memory(const json_error_t *error, const char *text, size_t
             starts_with(error->text, "string or '}' expected"));
 }
 
-grail_status json_parse(const char *name, const void *text, size_t size, json_t **out)
+static grail_status parse(const char *name, const void *text, size_t size, size_t flags,
+                          json_t **out)
 {
     json_error_t error = {0};
     CHECK(json_check_extent(name, text, size));
-    json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES | flags, &error);
     if (value == NULL) {
         if (is_out_of_memory(&error, text, size)) {
             return error_set(GRAIL_ERROR_MEMORY, "%s: out of memory while parsing JSON", name);
@@ -46,15 +47,30 @@ grail_status json_parse(const char *name, const void *text, size_t size, json_t 
     return GRAIL_OK;
 }
 
-grail_status json_read_file(const char *path, size_t maximum, json_t **out)
+grail_status json_parse(const char *name, const void *text, size_t size, json_t **out)
+{
+    return parse(name, text, size, 0, out);
+}
+
+static grail_status read_file(const char *path, size_t maximum, size_t flags, json_t **out)
 {
     grail_status status = GRAIL_OK;
     buffer text = {0};
     TRY(file_read(path, maximum, &text));
-    TRY(json_parse(path, text.bytes, text.size, out));
+    TRY(parse(path, text.bytes, text.size, flags, out));
 out:
     buffer_fini(&text);
     return status;
+}
+
+grail_status json_read_file(const char *path, size_t maximum, json_t **out)
+{
+    return read_file(path, maximum, 0, out);
+}
+
+grail_status json_read_file_of_reals(const char *path, size_t maximum, json_t **out)
+{
+    return read_file(path, maximum, JSON_DECODE_INT_AS_REAL, out);
 }
 
 typedef struct text_sink {

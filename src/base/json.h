@@ -12,6 +12,9 @@ grail_status json_parse(const char *name, const void *text, size_t size,
 
 /** Reads a file of at most `maximum` bytes. *out is owned: json_decref. */
 grail_status json_read_file(const char *path, size_t maximum, json_t **out) GRAIL_MUST_CHECK;
+/** Does the same for a file whose integers may be larger than any type: all numbers are reals. */
+grail_status json_read_file_of_reals(const char *path, size_t maximum,
+                                     json_t **out) GRAIL_MUST_CHECK;
 
 /** Appends compact JSON, keys in insertion order. The text of this function and of the next three
  * holds no control characters and no direction marks (GRAIL_ESCAPE_JSON), so it can be shown on a

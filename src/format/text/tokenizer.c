@@ -85,7 +85,8 @@ out:
 }
 
 /* tokenizer.model does not say whether BOS and EOS are put around a text; the tokenizer's
- * configuration does. If there is no configuration, BOS is put first, as in the Llama family. */
+ * configuration does. If there is no configuration, BOS is put first, as in the Llama family. Its
+ * "model_max_length" is 1e30, written as an integer, where there is no limit. */
 static grail_status apply_configuration(const char *directory, tokenizer *t)
 {
     grail_status status = GRAIL_OK;
@@ -95,7 +96,7 @@ static grail_status apply_configuration(const char *directory, tokenizer *t)
     bool add_eos = false;
     TRY(path_find(&path, directory, "tokenizer_config.json"));
     if (path != NULL) {
-        TRY(json_read_file(path, TOKENIZER_LARGEST_FILE, &configuration));
+        TRY(json_read_file_of_reals(path, TOKENIZER_LARGEST_FILE, &configuration));
         TRY(json_get_boolean(path, configuration, "add_bos_token", true, &add_bos));
         TRY(json_get_boolean(path, configuration, "add_eos_token", false, &add_eos));
     }

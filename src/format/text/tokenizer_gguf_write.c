@@ -36,38 +36,14 @@ static void documents_fini(documents *d)
     memory_free(d->types);
 }
 
-static grail_status read_document(const char *directory, const char *name, json_t **out)
+typedef grail_status (*document_reader)(const char *path, size_t maximum, json_t **out);
+
+static grail_status read_document(const char *directory, const char *name, document_reader read,
+                                  json_t **out)
 {
     char *path = NULL;
     CHECK(path_find(&path, directory, name));
-    const grail_status status =
-        path == NULL ? GRAIL_OK : json_read_file(path, TOKENIZER_LARGEST_FILE, out);
-    memory_free(path);
-    return status;
-}
-
-/* Its numbers may be larger than any integer: "model_max_length" is 1e30 where there is no limit.
- */
-static grail_status read_settings(const char *directory, json_t **out)
-{
-    grail_status status = GRAIL_OK;
-    char *path = NULL;
-    buffer text = {0};
-    json_error_t error = {0};
-    TRY(path_find(&path, directory, "tokenizer_config.json"));
-    if (path == NULL) {
-        goto out;
-    }
-    TRY(file_read(path, TOKENIZER_LARGEST_FILE, &text));
-    *out = json_loadb((const char *)text.bytes, text.size,
-                      JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
-    if (*out == NULL) {
-        FAIL(json_error_code(&error) == json_error_out_of_memory ? GRAIL_ERROR_MEMORY
-                                                                 : GRAIL_ERROR_FORMAT,
-             "tokenizer_config.json: not valid JSON: %s (line %d)", error.text, error.line);
-    }
-out:
-    buffer_fini(&text);
+    const grail_status status = path == NULL ? GRAIL_OK : read(path, TOKENIZER_LARGEST_FILE, out);
     memory_free(path);
     return status;
 }
@@ -84,9 +60,9 @@ static grail_status read_chat(const char *directory, buffer *out)
 
 static grail_status read_documents(const char *directory, documents *d)
 {
-    CHECK(read_document(directory, "tokenizer.json", &d->tokenizer));
-    CHECK(read_settings(directory, &d->settings));
-    CHECK(read_document(directory, "config.json", &d->config));
+    CHECK(read_document(directory, "tokenizer.json", json_read_file, &d->tokenizer));
+    CHECK(read_document(directory, "tokenizer_config.json", json_read_file_of_reals, &d->settings));
+    CHECK(read_document(directory, "config.json", json_read_file, &d->config));
     return read_chat(directory, &d->chat);
 }
 
@@ -133,6 +109,12 @@ static bool composes(const documents *d)
 static grail_status find_name(const documents *d, const byte_tokenizer known[], int count,
                               const byte_tokenizer **out)
 {
+    if (d->tokenizer == NULL) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "has no tokenizer.json, and a GGUF file holds a tokenizer; grail writes those of "
+            "byte-level BPE");
+    }
     json_t *found = json_object_get(d->tokenizer, "pre_tokenizer");
     const json_t *normalizer = json_object_get(d->tokenizer, "normalizer");
     const bool plain = normalizer == NULL || json_is_null(normalizer) || composes(d);
@@ -297,39 +279,31 @@ static grail_status put_chat(const documents *d, gguf_pairs *out)
 
 /* -- all --------------------------------------------------------------------------------------- */
 
-static grail_status put_all(const char *directory, documents *d, const byte_tokenizer known[],
-                            int count, int64_t vocabulary_size, gguf_pairs *out)
+static grail_status put_all(const documents *d, const byte_tokenizer *how, const tokenizer *t,
+                            gguf_pairs *out)
 {
-    grail_status status = GRAIL_OK;
-    const byte_tokenizer *how = NULL;
-    tokenizer *t = NULL;
-    if (d->tokenizer == NULL) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "has no tokenizer.json, and a GGUF file holds a tokenizer; grail writes those of "
-             "byte-level BPE");
-    }
-    TRY(find_name(d, known, count, &how));
-    TRY(tokenizer_open(directory, &t));
-    TRY(collect(d, vocabulary_size));
-    TRY(gguf_put_text(out, KEY("pre"), how->name));
-    TRY(put_tokens(d, out));
-    TRY(put_merges(d, out));
-    TRY(put_ids(d, out));
-    TRY(gguf_put_boolean(out, KEY("add_bos_token"), tokenizer_bos(t) >= 0));
-    TRY(put_chat(d, out));
-out:
-    tokenizer_close(t);
-    return status;
+    CHECK(gguf_put_text(out, KEY("pre"), how->name));
+    CHECK(put_tokens(d, out));
+    CHECK(put_merges(d, out));
+    CHECK(put_ids(d, out));
+    CHECK(gguf_put_boolean(out, KEY("add_bos_token"), tokenizer_bos(t) >= 0));
+    return put_chat(d, out);
 }
 
 grail_status tokenizer_write_gguf(const char *directory, const byte_tokenizer known[], int count,
                                   int64_t vocabulary_size, gguf_pairs *out)
 {
     grail_status status = GRAIL_OK;
+    const byte_tokenizer *how = NULL;
+    tokenizer *t = NULL;
     documents d = {0};
     TRY(read_documents(directory, &d));
-    TRY(put_all(directory, &d, known, count, vocabulary_size, out));
+    TRY(error_in(find_name(&d, known, count, &how), "%s", directory));
+    TRY(tokenizer_open(directory, &t));
+    TRY(error_in(collect(&d, vocabulary_size), "%s", directory));
+    TRY(error_in(put_all(&d, how, t, out), "%s", directory));
 out:
+    tokenizer_close(t);
     documents_fini(&d);
-    return error_in(status, "%s", directory);
+    return status;
 }

@@ -200,7 +200,8 @@ static void a_directory_gives_its_json_before_its_model(void **state)
 static void the_configuration_says_whether_bos_and_eos_are_put(void **state)
 {
     (void)state;
-    static const char off[] = "{\"add_bos_token\": false, \"add_eos_token\": true}";
+    static const char off[] = "{\"add_bos_token\": false, \"add_eos_token\": true, "
+                              "\"model_max_length\": 1000000000000000019884624838656}";
     static const char bad[] = "{\"add_bos_token\": 3}";
     char *directory = support_temporary_directory();
     buffer bytes = {.maximum = 1 << 16};
