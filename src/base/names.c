@@ -2,10 +2,14 @@
 
 #include "base/status.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 enum { LONGEST = 64 };
+
+bool names_equal(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
 
 static int least(int a, int b)
 {

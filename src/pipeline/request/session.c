@@ -1,6 +1,7 @@
 #include "pipeline/request/session.h"
 
 #include "base/json.h"
+#include "base/names.h"
 
 #include <string.h>
 
@@ -84,11 +85,6 @@ out:
     return status;
 }
 
-static bool same_place(const char *a, const char *b)
-{
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
 static bool computes_so(const backend *b, const char *name, const char *precision)
 {
     return strcmp(backend_name(b), name) == 0 && strcmp(backend_precision(b), precision) == 0;
@@ -99,7 +95,7 @@ static backend *find_backend(const grail_session *s, const backend_options *want
 {
     for (int i = 0; i < s->backend_count; i++) {
         if (computes_so(s->backends[i], name, wanted->precision) &&
-            same_place(s->scratch[i], wanted->scratch)) {
+            names_equal(s->scratch[i], wanted->scratch)) {
             return s->backends[i];
         }
     }

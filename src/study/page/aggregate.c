@@ -1,6 +1,7 @@
 #include "study/page/aggregate.h"
 
 #include "base/median.h"
+#include "base/names.h"
 #include "study/page/quality.h"
 #include "study/page/section.h"
 
@@ -41,17 +42,12 @@ static const char *section_name(const results *r, int checkpoint, bool by_archit
                                                               : c->architecture;
 }
 
-static bool same_evaluation(const char *a, const char *b)
-{
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
 /* An architecture has a section for each text or set of images. */
 static grail_status find_section(aggregate *a, const char *name, const char *evaluation, int *out)
 {
     for (int i = 0; i < a->section_count; i++) {
         if (strcmp(a->sections[i].base, name) == 0 &&
-            same_evaluation(a->sections[i].evaluation, evaluation)) {
+            names_equal(a->sections[i].evaluation, evaluation)) {
             *out = i;
             return GRAIL_OK;
         }

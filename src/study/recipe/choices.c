@@ -395,8 +395,7 @@ grail_status sweep_choices_name(const json_t *document, sweep_choices *choices)
 int sweep_choices_find(const sweep_choices *choices, const char *text)
 {
     for (int i = 0; i < choices->count; i++) {
-        const char *own = choices->list[i].text;
-        if (text == NULL || own == NULL ? own == text : strcmp(own, text) == 0) {
+        if (names_equal(choices->list[i].text, text)) {
             return i;
         }
     }

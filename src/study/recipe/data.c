@@ -1,5 +1,6 @@
 #include "study/recipe/data.h"
 
+#include "base/names.h"
 #include "base/options.h"
 #include "study/fields.h"
 
@@ -182,8 +183,7 @@ bool sweep_data_serves(const sweep_data *d, const sweep_checkpoints *checkpoints
 int sweep_data_find(const sweep_data_list *data, const char *name)
 {
     for (int i = 0; i < data->count; i++) {
-        const char *own = data->list[i].name;
-        if (name == NULL || own == NULL ? own == name : strcmp(own, name) == 0) {
+        if (names_equal(data->list[i].name, name)) {
             return i;
         }
     }

@@ -2,6 +2,7 @@
 #include "study/results/results.h"
 
 #include "base/file.h"
+#include "base/names.h"
 #include "study/results/line_fields.h"
 #include "study/results/line_text.h"
 
@@ -12,11 +13,6 @@
 #include <string.h>
 
 enum { LARGEST_FILE = 256 << 20, LARGEST_LINE = 4 << 20 };
-
-static bool same_text(const char *a, const char *b)
-{
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
 
 static void checkpoint_fini(result_checkpoint *c)
 {
@@ -59,7 +55,7 @@ static grail_status find_checkpoint(results *r, const char *where, const char *n
     result_checkpoint made = {.measures = line_not_measured()};
     for (int i = r->checkpoint_count; i-- > 0;) {
         if (strcmp(r->checkpoints[i].network, network) == 0 &&
-            same_text(r->checkpoints[i].evaluation, evaluation)) {
+            names_equal(r->checkpoints[i].evaluation, evaluation)) {
             *out = i;
             return GRAIL_OK;
         }
@@ -106,8 +102,8 @@ static grail_status find_setting(results *r, const line_settings *s, int *out)
     grail_status status = GRAIL_OK;
     result_setting made = {0};
     for (*out = 0; *out < r->setting_count; (*out)++) {
-        if (same_text(r->settings[*out].calibration, s->calibration) &&
-            same_text(r->settings[*out].choices, s->choices)) {
+        if (names_equal(r->settings[*out].calibration, s->calibration) &&
+            names_equal(r->settings[*out].choices, s->choices)) {
             return GRAIL_OK;
         }
     }

@@ -1,4 +1,4 @@
-/* The name that was probably meant, and lists of names in messages. */
+/* The name that was probably meant, lists of names in messages, and names that are missing. */
 #include "support/support.h"
 
 #include "base/names.h"
@@ -71,6 +71,17 @@ static void test_messages_list_the_names_and_the_one_that_was_meant(void **state
     assert_string_equal(grail_error_message(), "unknown repair; expected none, grail, full");
 }
 
+static void test_a_missing_name_is_the_same_as_a_missing_one_alone(void **state)
+{
+    (void)state;
+    const char copy[] = "fold";
+    assert_true(names_equal("fold", copy));
+    assert_false(names_equal("fold", "folds"));
+    assert_true(names_equal(NULL, NULL));
+    assert_false(names_equal(NULL, ""));
+    assert_false(names_equal("", NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -78,6 +89,7 @@ int main(void)
         cmocka_unit_test(test_names_that_are_far_are_not_meant),
         cmocka_unit_test(test_long_known_names_are_passed_over),
         cmocka_unit_test(test_messages_list_the_names_and_the_one_that_was_meant),
+        cmocka_unit_test(test_a_missing_name_is_the_same_as_a_missing_one_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
