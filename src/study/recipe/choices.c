@@ -142,13 +142,24 @@ grail_status sweep_choice_options(const sweep_choice *choice, grail_plan_options
     return set_fields("choices", choice->values, out);
 }
 
-/* One value of a key, which is the entry `index` of an array. */
+/* What a key has: one value, or an array of them. */
+static size_t value_count(const json_t *values)
+{
+    return json_is_array(values) ? json_array_size(values) : 1;
+}
+
+static json_t *value_at(json_t *values, size_t index)
+{
+    return json_is_array(values) ? json_array_get(values, index) : values;
+}
+
+/* The value `index` of a key. */
 static grail_status check_value(const char *where, const grail_option *o, bool of_plan,
                                 json_t *values, size_t index)
 {
     grail_status status = GRAIL_OK;
     grail_plan_options scratch = {0};
-    json_t *value = json_is_array(values) ? json_array_get(values, index) : values;
+    json_t *value = value_at(values, index);
     json_t *object = json_object();
     TRY(json_put(object, o->key, json_incref(value)));
     TRY(set_field(where, object, o, of_plan, &scratch));
@@ -169,7 +180,7 @@ grail_status sweep_choices_check(const char *where, const json_t *object)
     for (int i = 0; find_key(i, &of_plan) != NULL; i++) {
         const grail_option *o = find_key(i, &of_plan);
         json_t *values = json_object_get(object, o->key);
-        const size_t count = json_is_array(values) ? json_array_size(values) : 1;
+        const size_t count = value_count(values);
         if (count < 1 || count > MOST_VALUES) {
             return error_set(GRAIL_ERROR_FORMAT,
                              "%s: \"%s\" is neither a value nor an array of 1 to %d values", where,
@@ -191,11 +202,6 @@ typedef struct given_values {
     json_t *values[MOST_KEYS];
     int count;
 } given_values;
-
-static size_t value_count(const json_t *values)
-{
-    return json_is_array(values) ? json_array_size(values) : 1;
-}
 
 static json_t *find_given(const json_t *document, const json_t *grid, const char *key)
 {
@@ -261,9 +267,7 @@ static grail_status make_choice(const char *where, const given_values *given, js
     out->values = json_object();
     for (int i = 0; i < given->count; i++) {
         const size_t count = value_count(given->values[i]);
-        json_t *value = json_is_array(given->values[i])
-                            ? json_array_get(given->values[i], index % count)
-                            : given->values[i];
+        json_t *value = value_at(given->values[i], index % count);
         CHECK(json_put(out->values, given->keys[i], json_incref(value)));
         index /= count;
     }
