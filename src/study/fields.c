@@ -56,16 +56,25 @@ grail_status field_options(const char *where, const json_t *object, grail_option
 grail_status field_check_keys(const char *where, const json_t *object, grail_option_at at,
                               const char *const more[])
 {
-    enum { MOST_KEYS = 64 };
-    const char *known[MOST_KEYS + 1] = {NULL};
-    int count = 0;
-    for (int i = 0; more[i] != NULL && count < MOST_KEYS; i++) {
-        known[count++] = more[i];
+    grail_status status = GRAIL_OK;
+    const char **known = NULL;
+    size_t count = 0;
+    int fields = 0;
+    while (more[count] != NULL) {
+        count++;
     }
-    for (int i = 0; at(i) != NULL && count < MOST_KEYS; i++) {
+    while (at(fields) != NULL) {
+        fields++;
+    }
+    TRY(memory_new(&known, count + (size_t)fields + 1, sizeof known[0]));
+    memcpy(known, more, count * sizeof known[0]);
+    for (int i = 0; i < fields; i++) {
         if (at(i)->key != NULL) {
             known[count++] = at(i)->key;
         }
     }
-    return json_check_keys(where, object, known);
+    TRY(json_check_keys(where, object, known));
+out:
+    memory_free(known);
+    return status;
 }
