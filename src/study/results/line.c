@@ -255,7 +255,8 @@ static grail_status read_variant(const char *where, const json_t *object, varian
     const int heal = heal_kind_find(heal_name);
     if (form < 0) {
         return error_set(GRAIL_ERROR_FORMAT,
-                         "%s: \"compensate\" is \"%s\", expected none, grail or full", where, name);
+                         "%s: \"compensate\" is \"%s\", expected none, grail, full or own", where,
+                         name);
     }
     if (heal < 0) {
         return error_set(GRAIL_ERROR_FORMAT,

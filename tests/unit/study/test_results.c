@@ -296,7 +296,7 @@ static void bad_lines_are_refused_by_number(void **state)
          "\"sparsity\" is 1, expected a number in [0, 1)"},
         {"{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"b\", \"sparsity\": 0, "
          "\"compensate\": \"most\"}}\n",
-         "\"compensate\" is \"most\", expected none, grail or full"},
+         "\"compensate\" is \"most\", expected none, grail, full or own"},
         {CELL(", \"repair\": 1}}\n"), "\"repair\" is not true or false"},
         {CELL(", \"loop\": \"round\"}}\n"), "\"loop\" is \"round\", expected one of closed, open"},
         {CELL(", \"seed\": 4}}\n"), "duplicate object key"},
