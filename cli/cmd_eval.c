@@ -31,8 +31,7 @@ static int64_t image_count;
 static const option table[] = {
     {GROUP_INPUT, "data", OPTION_TEXT, &data, "PATH", NULL,
      .help = "evaluation data. Text: .txt, .jsonl, .jsonl.gz, .parquet, or token ids as .npy. "
-             "Images: CIFAR-10 "
-             "batches, or one folder of JPEG and PNG files per class",
+             "Images: CIFAR-10 batches, or one folder of JPEG and PNG files per class",
      .field = "path"},
     FIELDS_OF(GROUP_INPUT, grail_task_option_at, GRAIL_SUBJECT_READ, tasks),
     SET_OPTION(settings),

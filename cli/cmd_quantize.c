@@ -92,10 +92,9 @@ const command command_quantize = {
     .summary = "write a language model as GGUF with weights rounded on samples",
     .details =
         "Rounds the matrices of a dense or narrowed language model one after another to a "
-        "quantised "
-        "type. What rounding one weight changes is made up for by the weights behind it, as "
-        "far as what the matrix reads on the samples allows (GPTQ); later matrices read what the "
-        "rounded ones give. grail export writes the same types without samples.",
+        "quantised type. What rounding one weight changes is made up for by the weights behind it, "
+        "as far as what the matrix reads on the samples allows (GPTQ); later matrices read what "
+        "the rounded ones give. grail export writes the same types without samples.",
     .examples = examples,
     .run = run,
 };

@@ -309,8 +309,7 @@ void cut_summary_print_loaders(const grail_compression *c)
     }
     if (!all && widths_differ(c) && grail_compression_totals_get(c).dense.reads_images == 0) {
         print_out("  more of them load FFNs that alone differ: a limit with --uniform-heads; the "
-                  "same width "
-                  "in all layers would load: one number for --sparsity, or a limit with "
+                  "same width in all layers would load: one number for --sparsity, or a limit with "
                   "--uniform-widths\n");
     }
 }

@@ -127,9 +127,7 @@ void print_error_of_rank(const char *format, ...)
     va_list arguments;
     print_progress_end();
     if (own_rank > 0) {
-        sleep(1);
-    }
-    if (own_rank > 0) {
+        sleep(1); /* in which the first one may end them all */
         fprintf(stderr, "rank %d of %d: ", own_rank, rank_count);
     }
     va_start(arguments, format);

@@ -12,8 +12,8 @@ extern "C" {
 /**
  * Many narrowings of a few checkpoints, each evaluated on images or texts: checkpoints x selectors
  * x ratios x repairs x what is healed x calibrations x sample counts x seeds x further choices, as
- * a recipe says (grail-recipe(5)). Every finished cell
- * is one JSON line of the results file. An interrupted sweep continues that file.
+ * a recipe says (grail-recipe(5)). Every finished cell is one JSON line of the results file. An
+ * interrupted sweep continues that file.
  */
 
 /** How far a sweep has come. */

@@ -223,14 +223,16 @@ GRAIL_API double *grail_compress_sparsity(grail_compress_options *options, const
  * time. The estimate uses the selector, the fractions of kinds, the repair, what
  * is healed and the samples (0: the usual number); it ignores `model` and `session` of the options.
  *
- *     4 copies of the parameters (6 to fold), the calibration images and the sample streams
- *     in f32; a batch of the evaluation, for text 1 GiB and some positions; and in f64, for the
- * largest consumer of w features and o outputs, 2 (w^2 + w o) (statistics to fit and held out) + 2
- * w^2 (solving). An open loop, an open selection, and a selector that scores a residual stream by
- * all its consumers, add 2 w^2 for every consumer; 3 w^2 if that selector needs entire Gram
- * matrices. Healing adds, in f32, 5 copies of the parameters that are trained at the same time
- * (those of the network, or of its largest block), a second sample stream, and what the nodes of
- * one block make of 32 images.
+ *     in f32, 4 copies of the parameters (6 to fold), the calibration images and the sample
+ *     streams; a batch of the evaluation, for text 1 GiB and some positions; and in f64, for
+ *     the largest consumer of w features and o outputs, 2 (w^2 + w o) (statistics to fit and
+ *     held out) and 2 w^2 (solving)
+ *
+ * An open loop, an open selection, and a selector that scores a residual stream by all its
+ * consumers, add 2 w^2 for every consumer; 3 w^2 if that selector needs entire Gram matrices.
+ * Healing adds, in f32, 5 copies of the parameters that are trained at the same time (those of the
+ * network, or of its largest block), a second sample stream, and what the nodes of one block make
+ * of 32 images.
  *
  * GRAIL_ERROR_UNSUPPORTED for a plan, and for fractions of single sites.
  */

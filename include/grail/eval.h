@@ -31,7 +31,7 @@ typedef struct grail_perplexity {
     int is_calibration; /* 1: the text is the one that report.json records */
 } grail_perplexity;
 
-/** How far a measurement has come. */
+/** How far a measurement has come; of several ranks, each is told what it measured itself. */
 typedef struct grail_eval_progress {
     int64_t done, total;   /* windows, images or choices */
     double so_far;         /* mean NLL of the windows, or top-1 accuracy of the images, so far */
@@ -39,7 +39,7 @@ typedef struct grail_eval_progress {
                               the images: 1 where the label has the largest output, else 0; NULL for
                               choices. Borrowed */
     int64_t count;
-} grail_eval_progress; /* of several ranks, each is told what it measured itself */
+} grail_eval_progress;
 
 /** Called again and again during a measurement. Return non-zero to cancel. */
 typedef int (*grail_eval_observer)(void *user, const grail_eval_progress *progress);

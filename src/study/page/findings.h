@@ -12,8 +12,9 @@
  * most. */
 grail_status findings_networks(const aggregate *a, json_t *list) GRAIL_MUST_CHECK;
 
-/** How often a repair is above another wherever both were measured, {"better", "worse", "above",
- * "of", "apart" (by more than both intervals), "median" (a share)}. */
+/** How often a repair beats another wherever both were measured, {"measure", "better", "worse",
+ * "above", "of", "apart" (by more than chance), "median" (of what it gains: a difference of top-1
+ * accuracy, or the share of a perplexity that is gone)}. */
 grail_status findings_comparisons(const aggregate *a, json_t *list) GRAIL_MUST_CHECK;
 
 /** The machine and the counts of the file. */

@@ -145,10 +145,10 @@ static void add_grid(const sweep_recipe *recipe, const sweep_grid *grid, sweep_c
         int64_t places[SWEEP_AXES];
         const sweep_cell cell = combine(recipe, grid, i, places);
         /* further seeds: the selector draws (random, fold, random-fold), or the recipe repeats
-         * everything with other calibration images */
-        const bool is_repeated = places[SWEEP_SEEDS] == 0 || recipe->repeats_calibration ||
-                                 selector_draws(cell.selector);
-        if (is_repeated && is_calibrated(recipe, cell.calibration, cell.checkpoint)) {
+         * everything with other calibration samples */
+        const bool has_seed = places[SWEEP_SEEDS] == 0 || recipe->repeats_calibration ||
+                              selector_draws(cell.selector);
+        if (has_seed && is_calibrated(recipe, cell.calibration, cell.checkpoint)) {
             cells[(*count)++] = cell;
         }
     }

@@ -458,11 +458,11 @@ const char *sweep_result_text(const result_line *line, char text[SWEEP_RESULT_TE
         const line_evaluation *e = &line->evaluations[i];
         const bool is_text = isfinite(e->measures.perplexity);
         used += (size_t)snprintf(
-            text + used, SWEEP_RESULT_TEXT - used, "%s%s%.*f%s%s%s", i == 0 ? "" : ", ",
+            text + used, SWEEP_RESULT_TEXT - used, "%s%s%.2f%s%s%s", i == 0 ? "" : ", ",
             i > 0     ? ""
             : is_text ? "perplexity "
                       : "top-1 ",
-            2, is_text ? e->measures.perplexity : 100.0 * e->measures.top1, is_text ? "" : " %",
+            is_text ? e->measures.perplexity : 100.0 * e->measures.top1, is_text ? "" : " %",
             e->name == NULL ? "" : " on ", e->name == NULL ? "" : e->name);
     }
     return text;
