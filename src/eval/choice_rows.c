@@ -58,26 +58,13 @@ static grail_status encode(const grail_model *model, const tokenizer *t, const t
     return tokenizer_encode(t, text, c->end - c->begin, true, out);
 }
 
-static grail_status check_ids(const token_list *tokens, int64_t first, int64_t vocabulary)
-{
-    for (int64_t i = first; i < tokens->count; i++) {
-        if (tokens->ids[i] < 0 || tokens->ids[i] >= vocabulary) {
-            return error_set(GRAIL_ERROR_ARGUMENT,
-                             "token id %d is outside the model's vocabulary of %" PRId64
-                             "; the tokenizer is not this model's",
-                             tokens->ids[i], vocabulary);
-        }
-    }
-    return GRAIL_OK;
-}
-
 /* `first` is where the tokens of the choice begin. */
 static grail_status make_row(const grail_model *model, const token_list *tokens, int64_t first,
                              int64_t context, choice_row *out)
 {
     const int64_t all = tokens->count - first;
     const int64_t scored = all - context;
-    CHECK(check_ids(tokens, first, model->graph->vocabulary));
+    CHECK(token_list_check(tokens, first, model->graph->vocabulary));
     if (scored < 1) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "the tokenizer makes no token of it beyond the %" PRId64 " of its context",

@@ -111,13 +111,7 @@ static bool is_end(const generation *g, int32_t id)
 
 static grail_status check_prompt(const generation *g)
 {
-    for (int64_t i = 0; i < g->prompt.count; i++) {
-        if (g->prompt.ids[i] >= g->model->graph->vocabulary) {
-            return error_set(GRAIL_ERROR_FORMAT,
-                             "the tokenizer gives the id %d, but the network has only %lld tokens",
-                             g->prompt.ids[i], (long long)g->model->graph->vocabulary);
-        }
-    }
+    CHECK(error_in(token_list_check(&g->prompt, 0, g->model->graph->vocabulary), "the prompt"));
     if (g->prompt.count == 0 || g->prompt.count >= g->model->context) {
         return error_about(error_set(GRAIL_ERROR_ARGUMENT,
                                      "the prompt has %lld tokens, expected 1 to %lld: the network "

@@ -18,6 +18,10 @@ typedef struct token_list {
 
 /** A list that already has `most` ids is GRAIL_ERROR_CANCELLED, without a message. */
 grail_status token_list_push(token_list *list, int32_t id) GRAIL_MUST_CHECK;
+/** GRAIL_ERROR_ARGUMENT for an id from place `first` on that a vocabulary of `count` tokens lacks;
+ * the message counts from there. */
+grail_status token_list_check(const token_list *list, int64_t first,
+                              int64_t count) GRAIL_MUST_CHECK;
 void token_list_fini(token_list *list);
 
 /** Whether a model directory has a tokenizer. */

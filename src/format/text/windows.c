@@ -11,19 +11,6 @@
 
 const char *const text_protocol_names[] = {"plain", "lines", "wikitext2", "ptb", "c4", NULL};
 
-static grail_status check_ids(const char *path, const token_list *list, int64_t vocabulary)
-{
-    for (int64_t i = 0; i < list->count; i++) {
-        if (list->ids[i] < 0 || list->ids[i] >= vocabulary) {
-            return error_set(GRAIL_ERROR_ARGUMENT,
-                             "%s: token %lld has id %d, outside the model's vocabulary of %lld "
-                             "(another model's tokenizer?)",
-                             path, (long long)i, list->ids[i], (long long)vocabulary);
-        }
-    }
-    return GRAIL_OK;
-}
-
 static int64_t window_length(const window_options *options, const corpus *c)
 {
     if (options->length != 0) {
@@ -187,7 +174,7 @@ grail_status windows_read(const window_options *options, const tokenizer *t, int
     const int32_t bos = t == NULL ? -1 : tokenizer_bos(t);
     TRY(file_is_directory(options->path) ? read_folder(options, t, bos, &list, &w)
                                          : read_file(options, t, bos, &list, &w));
-    TRY(check_ids(options->path, &list, vocabulary));
+    TRY(error_in(token_list_check(&list, 0, vocabulary), "%s", options->path));
     TRY(cut_windows(options, &list, bos, &w));
     *out = w;
     w = (token_windows){0};

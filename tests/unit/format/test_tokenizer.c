@@ -378,6 +378,19 @@ static void every_failed_allocation_of_json_is_survived(void **state)
     support_fail_each_allocation(open_and_encode_json, text);
 }
 
+static void ids_that_a_vocabulary_lacks_are_named_by_their_place(void **state)
+{
+    (void)state;
+    int32_t ids[] = {7, 0, 4, 5, -1};
+    const token_list list = {.ids = ids, .count = 4};
+    const token_list negative = {.ids = ids, .count = 5};
+    assert_ok(token_list_check(&list, 1, 6));
+    assert_fails(token_list_check(&list, 0, 6), GRAIL_ERROR_ARGUMENT, "token 0 has id 7");
+    assert_fails(token_list_check(&list, 1, 5), GRAIL_ERROR_ARGUMENT,
+                 "token 2 has id 5, outside the model's vocabulary of 5");
+    assert_fails(token_list_check(&negative, 1, 6), GRAIL_ERROR_ARGUMENT, "token 3 has id -1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +413,7 @@ int main(void)
         cmocka_unit_test(added_tokens_are_matched_before_the_model),
         cmocka_unit_test(the_post_processor_frames_the_text),
         cmocka_unit_test(holes_have_no_piece),
+        cmocka_unit_test(ids_that_a_vocabulary_lacks_are_named_by_their_place),
         cmocka_unit_test(the_hash_is_that_of_the_file),
         cmocka_unit_test(every_failed_allocation_of_json_is_survived),
     };
