@@ -4,6 +4,7 @@
 #include "arch/gguf_export.h"
 #include "arch/gguf_family.h"
 #include "arch/gguf_tokenizer.h"
+#include "base/file.h"
 #include "base/option_values.h"
 #include "base/options.h"
 #include "base/output_file.h"
@@ -102,21 +103,12 @@ static grail_status put_real(gguf_export *e, const char *name, double value)
 /* The last part of the path. */
 static grail_status put_name(gguf_export *e)
 {
-    grail_status status = GRAIL_OK;
-    char *name = NULL;
-    const char *path = e->m->path;
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') {
-        length--;
-    }
-    size_t begin = length;
-    while (begin > 0 && path[begin - 1] != '/') {
-        begin--;
-    }
-    TRY(memory_format(&name, "%.*s", (int)(length - begin), path + begin));
-    TRY(gguf_put_text(&e->pairs, "general.name", name));
-out:
-    memory_free(name);
+    char *path = NULL;
+    CHECK(path_trim(&path, e->m->path));
+    const char *slash = strrchr(path, '/');
+    const grail_status status =
+        gguf_put_text(&e->pairs, "general.name", slash == NULL ? path : slash + 1);
+    memory_free(path);
     return status;
 }
 
