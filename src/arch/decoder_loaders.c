@@ -217,7 +217,7 @@ static const gguf_family *exported_family(const json_t *config, const graph *nar
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const json_int_t hidden = json_integer_value(json_object_get(config, "hidden_size"));
     const decoder_widths w = decoder_common_widths(narrowed);
-    return type == NULL || decoder_lacks_sublayers(narrowed)
+    return type == NULL || gguf_family_lacks(narrowed) != NULL
                ? NULL
                : gguf_family_for(type, decoder_is_uniform(narrowed),
                                  w.heads * decoder_head_dim(narrowed) == hidden);

@@ -1,5 +1,6 @@
 #include "arch/gguf_family.h"
 
+#include "arch/decoder_widths.h"
 #include "base/names.h"
 
 #include <stdio.h>
@@ -44,6 +45,20 @@ const gguf_family *gguf_family_for(const char *model_type, bool uniform, bool he
         }
     }
     return NULL;
+}
+
+const char *gguf_family_lacks(const graph *g)
+{
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        if (n->kind == NODE_ROPE && n->rope.turned != n->rope.head_dim) {
+            return "rotary positions turn only a part of each head";
+        }
+        if (n->kind == NODE_ACTIVATION && n->activation != ACTIVATION_SILU) {
+            return "the activation of its FFNs is not silu";
+        }
+    }
+    return decoder_lacks_sublayers(g) ? "layers lack their attention or FFN" : NULL;
 }
 
 grail_status gguf_family_find(const checkpoint *weights, const gguf_family **out)

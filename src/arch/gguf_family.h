@@ -26,6 +26,9 @@ const gguf_family *gguf_family_named(const char *name);
  * NULL where there is none. */
 const gguf_family *gguf_family_for(const char *model_type, bool uniform, bool heads_fill);
 
+/** Why none of them holds a network, whatever its widths; NULL where they do. */
+const char *gguf_family_lacks(const graph *g);
+
 /** key <- "FAMILY.NAME". */
 void gguf_family_key(const gguf_family *family, const char *name, char key[GGUF_KEY_SIZE]);
 

@@ -63,8 +63,9 @@ static grail_status choose_family(gguf_export *e)
     const graph *g = e->m->graph;
     const decoder_widths w = decoder_common_widths(g);
     const json_int_t hidden = json_integer_value(json_object_get(e->m->config, "hidden_size"));
-    if (decoder_lacks_sublayers(g)) {
-        return refuse_shape(e->m, "layers lack their attention or FFN");
+    const char *lacks = gguf_family_lacks(g);
+    if (lacks != NULL) {
+        return refuse_shape(e->m, lacks);
     }
     e->family = gguf_family_for(e->m->architecture->name, decoder_is_uniform(g),
                                 w.heads * decoder_head_dim(g) == hidden);
