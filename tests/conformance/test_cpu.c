@@ -1,6 +1,7 @@
 /* What only the cpu backend has: its kernel choice and probe, exp and erfc, tasks and tiles. */
 #include "backend/backend.h"
 #include "backend/cpu/blas.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/probe.h"
 #include "backend/cpu/special.h"
 #include "backend/cpu/tasks.h"
@@ -9,6 +10,7 @@
 #include "support/support.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +203,26 @@ static void test_the_kernel_is_chosen_after_a_lack_of_memory(void **state)
     assert_true(in_child(starts_after_failures, NULL, NULL));
 }
 
+/* On one processor threads come one after the other. */
+static bool starts_with_places_for_all(const char *variable, const void *context)
+{
+    enum { THREADS = 3 };
+    cpu_set_t one;
+    (void)variable;
+    (void)context;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    parallel_set_threads(THREADS);
+    return sched_setaffinity(0, sizeof one, &one) == 0 && cpu_start() == GRAIL_OK &&
+           blas_packing_places() >= THREADS;
+}
+
+static void test_products_have_their_memory_before_they_are_needed(void **state)
+{
+    (void)state;
+    assert_true(in_child(starts_with_places_for_all, NULL, NULL));
+}
+
 static void test_the_probe_names_the_machine(void **state)
 {
     (void)state;
@@ -258,6 +280,7 @@ int main(void)
         /* first: it needs a process that has not called BLIS */
         cmocka_unit_test(test_the_kernel_follows_the_cpu_unless_the_user_chose),
         cmocka_unit_test(test_the_kernel_is_chosen_after_a_lack_of_memory),
+        cmocka_unit_test(test_products_have_their_memory_before_they_are_needed),
         cmocka_unit_test(test_the_probe_tells_how_to_mend_a_slow_choice),
         cmocka_unit_test(test_the_probe_names_the_machine),
         cmocka_unit_test(test_exp_keeps_its_stated_accuracy),

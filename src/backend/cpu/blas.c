@@ -145,6 +145,22 @@ const char *blas_version(void)
     return bli_info_get_version_str();
 }
 
+static int64_t blocks_for(packbuf_t operand, pba_t *kept)
+{
+    const dim_t index = (dim_t)bli_packbuf_index(operand);
+    return (int64_t)bli_pool_num_blocks(bli_pba_pool(index, kept));
+}
+
+int64_t blas_packing_places(void)
+{
+    pba_t *kept = bli_pba_query();
+    bli_pba_lock(kept);
+    const int64_t left = blocks_for(BLIS_BUFFER_FOR_A_BLOCK, kept);
+    const int64_t right = blocks_for(BLIS_BUFFER_FOR_B_PANEL, kept);
+    bli_pba_unlock(kept);
+    return left < right ? left : right;
+}
+
 static rntm_t runtime(void)
 {
     rntm_t r;

@@ -52,4 +52,8 @@ const char *blas_kernel(void);
 blas_choice blas_kernel_choice(void);
 const char *blas_version(void);
 
+/** How many products at once have found memory to pack both operands, which BLIS keeps for later
+ * ones. BLIS has been started. */
+int64_t blas_packing_places(void);
+
 #endif
