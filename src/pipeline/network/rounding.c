@@ -70,9 +70,9 @@ static grail_status round_tables(rounding_pass *p)
 
 /* -- Linears ----------------------------------------------------------------------------------- */
 
-/* Linears that read one value. */
+/* What Linears read together. */
 typedef struct rounding_group {
-    int first, count;
+    int first; /* of their nodes */
     grail_statistics *read;
     grail_statistics *part; /* of the chunk whose batches are being added */
 } rounding_group;
@@ -110,7 +110,7 @@ static grail_status round_group(rounding_pass *p, int first, int count)
     calibration_network *network = p->network;
     const graph *g = network->request->graph;
     const graph_parameter *weight = &g->parameters[g->nodes[first].weight];
-    rounding_group group = {.first = first, .count = count};
+    rounding_group group = {.first = first};
     feedback f = {0};
     const sums_visitor visitor = {.add = add_rows, .sums = sums_of_rows, .user = &group};
     TRY(statistics_create(network->request->backend, weight->shape[1], 0, &group.read));
