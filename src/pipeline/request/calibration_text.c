@@ -111,7 +111,8 @@ static void share_out(int64_t total, text_parts *p)
 {
     int64_t left = total;
     for (int i = 0; i < p->count; i++) {
-        p->items[i].taken = (int64_t)floor((double)total * p->items[i].share + rounding);
+        const double share = floor((double)total * p->items[i].share + rounding);
+        p->items[i].taken = p->count == 1 ? total : (int64_t)share; /* which is below 2^63 */
         left -= p->items[i].taken;
     }
     for (; left > 0; left--) {

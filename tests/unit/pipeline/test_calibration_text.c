@@ -175,6 +175,8 @@ static void shares_that_do_not_fit_are_refused(void **state)
     t.options.read.samples = 40;
     assert_refused(&t, 2, (const double[]){0.5, 0.5},
                    "a.npy: 20 samples were requested, but the text holds only 16 windows");
+    t.options.read.samples = INT64_MAX;
+    assert_refused(&t, 1, (const double[]){0.0}, "9223372036854775807 samples were requested");
     t.options.read.samples = 0;
     t.options.read.text.context = 0;
     lab_write_ids(&t.l, "b.npy", LAB_SAMPLES, LAB_LENGTH / 2,
