@@ -11,11 +11,12 @@ extern "C" {
 
 /**
  * Text for calibration or evaluation: .txt, .jsonl, .jsonl.gz, .parquet, a folder of these, or
- * token ids as .npy. All strings are borrowed for the duration of a call.
+ * token ids as .npy. A line of JSON may hold a conversation, which the model's chat template writes
+ * as text (docs/formats.md). All strings are borrowed for the duration of a call.
  */
 typedef struct grail_text_source {
     const char *path;
-    const char *field;    /* of JSON lines, or column; NULL = "text" */
+    const char *field;    /* of JSON lines, or column; NULL = "text", or a conversation */
     const char *protocol; /* "plain" (NULL), "lines", "wikitext2", "ptb", "c4" */
     int64_t context;      /* tokens per window; 0 = 2048, or less where the model promises less */
     int window_bos;       /* 1: every window begins with BOS */

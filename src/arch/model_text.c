@@ -12,7 +12,8 @@
 #define FIELD(member) OPTION_FIELD(grail_text_source, member), .only_with = "calib eval data"
 static const grail_option fields[] = {
     {FIELD(field), .type = GRAIL_OPTION_TEXT, .key = "field", .name = "field", .argument = "NAME",
-     .help = "field of each JSON line, or column, that holds the text (text)"},
+     .help = "field of each JSON line, or column, that holds the text or the messages of a "
+             "conversation (text, else messages or conversations)"},
     {FIELD(protocol), .type = GRAIL_OPTION_WORD, .what = "protocol", .words = text_protocol_names,
      .key = "protocol", .name = "protocol", .argument = "NAME",
      .help = "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)"},
@@ -65,6 +66,14 @@ grail_status model_tokenizer_open(const grail_model *model, tokenizer **out)
                                           : gguf_tokenizer_open(c, out);
 }
 
+chat_origin model_chats(const grail_model *model)
+{
+    const checkpoint *c = model->checkpoint;
+    const gguf_metadata *m = checkpoint_metadata(c);
+    return (chat_origin){.path = m != NULL ? checkpoint_path(c) : checkpoint_directory(c),
+                         .gguf = m};
+}
+
 grail_status model_read_first_windows(const grail_model *model, const grail_text_source *source,
                                       int64_t windows, token_windows *out, char hash[65])
 {
@@ -73,6 +82,7 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
     tokenizer *t = NULL;
     int protocol = 0;
     token_windows read = {0};
+    const chat_origin chats = model_chats(model);
     window_options options = {
         .path = source->path,
         .field = source->field,
@@ -80,6 +90,7 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
         .default_length = model->context < DEFAULT_CONTEXT ? model->context : DEFAULT_CONTEXT,
         .window_bos = source->window_bos != 0,
         .windows = windows,
+        .chats = &chats,
     };
     TRY(check_kind(model, source->path));
     TRY(text_source_check(source));

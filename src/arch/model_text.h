@@ -28,6 +28,9 @@ grail_status text_source_check(const grail_text_source *source) GRAIL_MUST_CHECK
 /** Opens the tokenizer of the directory, or of the GGUF file. *out is owned: tokenizer_close. */
 grail_status model_tokenizer_open(const grail_model *model, tokenizer **out) GRAIL_MUST_CHECK;
 
+/** Where the model's chat template is, if it has one; valid as long as the model. */
+chat_origin model_chats(const grail_model *model);
+
 /** The SHA-256 of the model's tokenizer, "" where its directory has none. */
 grail_status model_tokenizer_hash(const grail_model *model, char hash[65]) GRAIL_MUST_CHECK;
 

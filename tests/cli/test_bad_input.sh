@@ -39,6 +39,8 @@ text "broken.jsonl: line 2: document: not valid JSON" --calib broken.jsonl
 printf '{"text": "a b c"}\n\n{"body": "a"}\n' >other.jsonl
 text "other.jsonl: line 3: has no string field \"text\"; choose one of its string fields: \"body\" (--field)" --calib other.jsonl
 text "other.jsonl: line 1: has no string field \"body\"" --calib other.jsonl --field body
+printf '{"text": "a"}\n{"messages": [{"role": "user", "content": "a"}]}\n' >chat.jsonl
+text "chat.jsonl: line 2: $demo/model: the model has no chat template" --calib chat.jsonl
 tr -d '"' <"$demo/held-out.txt" | awk '{ printf "{\"text\": \"%s\"}\n", $0 }' | gzip |
     head -c 3000 >short.jsonl.gz
 text "short.jsonl.gz: the compressed data end early: truncated?" --calib short.jsonl.gz

@@ -32,11 +32,15 @@ struct corpus {
     buffer line; /* the beginning of a line that continues in the next piece */
     json_t *document;
     int64_t line_number;
-    size_t line_begin; /* its place in the file */
+    size_t line_begin;         /* its place in the file */
+    bool field_is_usual;       /* no field was named */
+    const chat_origin *origin; /* of conversations, or NULL */
+    chat_format *chats;        /* NULL before the first one; owned */
+    buffer rendered;
     /* For ids. */
     npy_ids ids;       /* data is NULL for text */
     parquet *table;    /* of a Parquet file, or NULL; owned */
-    size_t handed_out; /* bytes of its texts */
+    size_t handed_out; /* bytes of its texts, or of conversations */
     int32_t *converted;
     int64_t next_id;
 };
@@ -161,9 +165,56 @@ static grail_status lacks_field(const corpus *c)
     return error_about(status, "field");
 }
 
-static grail_status read_field(const corpus *c, corpus_piece *out)
+/* The messages of a line that is a conversation, or NULL. */
+static const json_t *messages_of(const corpus *c)
+{
+    static const char *const keys[] = {"messages", "conversations"};
+    const json_t *found = json_object_get(c->document, c->field);
+    for (int i = 0; (found == NULL || json_is_null(found)) && c->field_is_usual && i < 2; i++) {
+        found = json_object_get(c->document, keys[i]);
+    }
+    return json_is_array(found) ? found : NULL;
+}
+
+static grail_status open_chats(corpus *c)
+{
+    if (c->chats != NULL) {
+        return GRAIL_OK;
+    }
+    return c->origin != NULL
+               ? chat_format_open(c->origin, &c->chats)
+               : error_set(GRAIL_ERROR_UNSUPPORTED, "conversations need a model's chat template");
+}
+
+static grail_status read_conversation(corpus *c, const json_t *messages, corpus_piece *out)
+{
+    const json_t *tools = json_object_get(c->document, "tools");
+    c->rendered.size = 0;
+    CHECK(open_chats(c));
+    CHECK(chat_format_render(c->chats, messages, json_is_array(tools) ? tools : NULL, false,
+                             &c->rendered));
+    c->handed_out += c->rendered.size;
+    if (c->handed_out > TEXT_LARGEST) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the conversations so far have more than the allowed %zu bytes of text",
+                         TEXT_LARGEST);
+    }
+    *out = (corpus_piece){
+        .text = c->rendered.size == 0 ? "" : (const char *)c->rendered.bytes,
+        .size = c->rendered.size,
+        .ends_document = true,
+        .is_conversation = true,
+    };
+    return GRAIL_OK;
+}
+
+static grail_status read_field(corpus *c, corpus_piece *out)
 {
     const char *text = NULL;
+    const json_t *messages = messages_of(c);
+    if (messages != NULL) {
+        return read_conversation(c, messages, out);
+    }
     CHECK(json_get_string("document", c->document, c->field, NULL, &text));
     if (text == NULL) {
         return lacks_field(c);
@@ -374,6 +425,8 @@ static grail_status begin(corpus *c, const char *field)
 {
     hash_begin(&c->hash);
     buffer_init(&c->line, TEXT_LONGEST_LINE);
+    buffer_init(&c->rendered, TEXT_LONGEST_CONVERSATION);
+    c->field_is_usual = field == NULL;
     if (name_ends_with(c->path, ".npy")) {
         CHECK(begin_ids(c));
     } else if (name_ends_with(c->path, ".jsonl") || name_ends_with(c->path, ".jsonl.gz")) {
@@ -428,6 +481,11 @@ grail_status corpus_open(const char *path, const char *field, corpus **out)
     return open_as(path, field, false, NULL, 0, out);
 }
 
+void corpus_take_conversations(corpus *c, const chat_origin *origin)
+{
+    c->origin = origin;
+}
+
 void corpus_close(corpus *c)
 {
     if (c == NULL) {
@@ -436,6 +494,8 @@ void corpus_close(corpus *c)
     parquet_close(c->table);
     text_source_close(&c->source);
     json_decref(c->document);
+    chat_format_close(c->chats);
+    buffer_fini(&c->rendered);
     buffer_fini(&c->line);
     memory_free(c->converted);
     memory_free(c->field);

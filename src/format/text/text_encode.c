@@ -108,7 +108,7 @@ static grail_status end_document(encoding *e)
 static grail_status take_plain(encoding *e, const corpus_piece *piece)
 {
     if (piece->ends_document && e->document.size == 0) {
-        return encode(e, piece->text, piece->size, true);
+        return encode(e, piece->text, piece->size, !piece->is_conversation);
     }
     CHECK(extend_document(e, piece->text, piece->size));
     if (piece->ends_document) {
@@ -244,6 +244,18 @@ static piece_function taker(const encoding *e, const corpus *c)
     return corpus_ids(c) >= 0 ? take_ids : takers[e->options->protocol];
 }
 
+/* Other protocols join documents, or cut them into lines. */
+static grail_status check_piece(const encoding *e, const corpus_piece *piece)
+{
+    return !piece->is_conversation || e->options->protocol == TEXT_PLAIN
+               ? GRAIL_OK
+               : error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                       "%s: holds conversations, which are read by the protocol "
+                                       "plain alone",
+                                       e->options->path),
+                             "protocol");
+}
+
 static grail_status take_pieces(encoding *e, corpus *c)
 {
     const piece_function take = taker(e, c);
@@ -255,6 +267,7 @@ static grail_status take_pieces(encoding *e, corpus *c)
             break;
         }
         e->read += piece.size + (size_t)piece.count * sizeof piece.ids[0];
+        CHECK(check_piece(e, &piece));
         CHECK(take(e, &piece));
     }
     return GRAIL_OK;

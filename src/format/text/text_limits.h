@@ -18,8 +18,9 @@ enum {
     PARQUET_LARGEST_PAGE = 1 << 29,
     TEXT_MOST_EXPANSION = 1100,
 
-    TEXT_LONGEST_LINE = 1 << 25, /* JSON lines: a document and its other fields */
-    TEXT_MOST_TOKENS = 1 << 28,  /* when all are requested */
+    TEXT_LONGEST_LINE = 1 << 25,         /* JSON lines: a document and its other fields */
+    TEXT_LONGEST_CONVERSATION = 1 << 26, /* as its template writes it */
+    TEXT_MOST_TOKENS = 1 << 28,          /* when all are requested */
 
     /* This many bytes of a text are always encoded; after them, only as many as the requested
      * windows need. */

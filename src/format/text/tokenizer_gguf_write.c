@@ -4,6 +4,7 @@
  * Source: gguf-py's SpecialVocab, and get_vocab_base of the conversion scripts. */
 #include "base/file.h"
 #include "base/json.h"
+#include "format/chat/format.h"
 #include "format/gguf/gguf_write.h"
 #include "format/text/tokenizer_internal.h"
 
@@ -20,7 +21,6 @@ typedef struct documents {
     json_t *tokenizer;  /* tokenizer.json */
     json_t *settings;   /* tokenizer_config.json, or NULL */
     json_t *config;     /* config.json, or NULL */
-    buffer chat;        /* chat_template.jinja */
     const char **texts; /* [count]: tokens by id, borrowed; NULL: a hole */
     int *types;         /* [count] */
     int64_t count;
@@ -31,7 +31,6 @@ static void documents_fini(documents *d)
     json_decref(d->tokenizer);
     json_decref(d->settings);
     json_decref(d->config);
-    buffer_fini(&d->chat);
     memory_free(d->texts);
     memory_free(d->types);
 }
@@ -48,22 +47,11 @@ static grail_status read_document(const char *directory, const char *name, docum
     return status;
 }
 
-static grail_status read_chat(const char *directory, buffer *out)
-{
-    char *path = NULL;
-    CHECK(path_find(&path, directory, "chat_template.jinja"));
-    const grail_status status =
-        path == NULL ? GRAIL_OK : file_read(path, TOKENIZER_LARGEST_FILE, out);
-    memory_free(path);
-    return status;
-}
-
 static grail_status read_documents(const char *directory, documents *d)
 {
     CHECK(read_document(directory, "tokenizer.json", json_read_file, &d->tokenizer));
     CHECK(read_document(directory, "tokenizer_config.json", json_read_file_of_reals, &d->settings));
-    CHECK(read_document(directory, "config.json", json_read_file, &d->config));
-    return read_chat(directory, &d->chat);
+    return read_document(directory, "config.json", json_read_file, &d->config);
 }
 
 /* -- the pre-tokenizer ------------------------------------------------------------------------- */
@@ -270,11 +258,19 @@ static grail_status put_ids(const documents *d, gguf_pairs *out)
     return GRAIL_OK;
 }
 
-static grail_status put_chat(const documents *d, gguf_pairs *out)
+static grail_status put_chat(const char *directory, gguf_pairs *out)
 {
-    const char *template = json_string_value(json_object_get(d->settings, "chat_template"));
-    template = template == NULL && d->chat.size > 0 ? (const char *)d->chat.bytes : template;
-    return template == NULL ? GRAIL_OK : gguf_put_text(out, "tokenizer.chat_template", template);
+    grail_status status = GRAIL_OK;
+    char *text = NULL;
+    char *place = NULL;
+    TRY(chat_find_template(directory, &text, &place));
+    if (text != NULL) {
+        TRY(gguf_put_text(out, "tokenizer.chat_template", text));
+    }
+out:
+    memory_free(text);
+    memory_free(place);
+    return status;
 }
 
 /* -- all --------------------------------------------------------------------------------------- */
@@ -286,8 +282,7 @@ static grail_status put_all(const documents *d, const byte_tokenizer *how, const
     CHECK(put_tokens(d, out));
     CHECK(put_merges(d, out));
     CHECK(put_ids(d, out));
-    CHECK(gguf_put_boolean(out, KEY("add_bos_token"), tokenizer_bos(t) >= 0));
-    return put_chat(d, out);
+    return gguf_put_boolean(out, KEY("add_bos_token"), tokenizer_bos(t) >= 0);
 }
 
 grail_status tokenizer_write_gguf(const char *directory, const byte_tokenizer known[], int count,
@@ -302,6 +297,7 @@ grail_status tokenizer_write_gguf(const char *directory, const byte_tokenizer kn
     TRY(tokenizer_open(directory, &t));
     TRY(error_in(collect(&d, vocabulary_size), "%s", directory));
     TRY(error_in(put_all(&d, how, t, out), "%s", directory));
+    TRY(put_chat(directory, out));
 out:
     tokenizer_close(t);
     documents_fini(&d);

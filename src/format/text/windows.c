@@ -98,6 +98,7 @@ static grail_status read_file(const window_options *options, const tokenizer *t,
     corpus *c = NULL;
     bool complete = true;
     TRY(corpus_open(options->path, options->field, &c));
+    corpus_take_conversations(c, options->chats);
     w->length = window_length(options, c);
     TRY(check_length(options, w->length, bos));
     TRY(text_encode(c, options, t, wanted_ids(options, w), list, &complete));

@@ -5,6 +5,7 @@
 #define GRAIL_FORMAT_TEXT_WINDOWS_H
 
 #include "base/hash_set.h"
+#include "format/chat/format.h"
 #include "format/text/tokenizer.h"
 
 typedef enum text_protocol {
@@ -27,6 +28,7 @@ typedef struct window_options {
     int64_t default_length;
     bool window_bos; /* every window begins with the tokenizer's BOS, then length - 1 tokens */
     int64_t windows; /* number of windows needed, from the start; 0: all */
+    const chat_origin *chats; /* of conversations in JSON lines; NULL: they are refused */
 } window_options;
 
 typedef struct token_windows {

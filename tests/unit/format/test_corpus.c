@@ -136,6 +136,61 @@ static void test_another_field_can_be_named(void **state)
     contents_fini(&read);
 }
 
+/* Reads lines beside a template. */
+static grail_status read_chats(const char *directory, const char *field, const char *text,
+                               contents *out)
+{
+    const chat_origin origin = {.path = directory};
+    corpus *c = NULL;
+    assert_ok(corpus_open_bytes("a.jsonl", field, text, strlen(text), &c));
+    corpus_take_conversations(c, &origin);
+    return read_pieces(c, out);
+}
+
+static void test_conversations_are_written_by_the_template(void **state)
+{
+    static const char template[] =
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+        "{{ tools is none }}";
+    static const char lines[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"text\":null}\n"
+        "{\"text\":\"plain\",\"messages\":[]}\n"
+        "{\"conversations\":[{\"from\":\"gpt\",\"value\":\"b\"}],\"tools\":[{}]}";
+    contents read;
+    support_write_file(*state, "chat_template.jinja", template, sizeof template - 1);
+    assert_ok(read_chats(*state, NULL, lines, &read));
+    assert_int_equal(read.documents, 3);
+    assert_document(&read, 0, "<user>aTrue");
+    assert_document(&read, 1, "plain");
+    assert_document(&read, 2, "<assistant>bFalse");
+    contents_fini(&read);
+    assert_ok(
+        read_chats(*state, "turns", "{\"turns\":[{\"role\":\"x\",\"content\":\"c\"}]}", &read));
+    assert_document(&read, 0, "<x>cTrue");
+    contents_fini(&read);
+}
+
+static void test_conversations_that_do_not_fit_are_named(void **state)
+{
+    contents read;
+    static const char good[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n";
+    assert_fails(open_text("a.jsonl", NULL, good), GRAIL_ERROR_UNSUPPORTED,
+                 "a.jsonl: line 1: conversations need a model's chat template");
+    assert_fails(read_chats(*state, NULL, good, &read), GRAIL_ERROR_UNSUPPORTED,
+                 "the model has no chat template");
+    contents_fini(&read);
+    support_write_file(*state, "chat_template.jinja", "{{ x.y }}", 9);
+    assert_fails(read_chats(*state, NULL, good, &read), GRAIL_ERROR_FORMAT,
+                 "chat_template.jinja: line 1: asks for 'y'");
+    contents_fini(&read);
+    assert_fails(read_chats(*state, NULL, "{\"text\":\"a\"}\n{\"messages\":[]}", &read),
+                 GRAIL_ERROR_FORMAT, "a.jsonl: line 2: the conversation has no messages");
+    contents_fini(&read);
+    assert_fails(read_chats(*state, "body", good, &read), GRAIL_ERROR_FORMAT,
+                 "has no string field \"body\"");
+    contents_fini(&read);
+}
+
 static void test_a_line_that_does_not_fit_is_named(void **state)
 {
     (void)state;
@@ -497,6 +552,10 @@ int main(void)
         cmocka_unit_test(test_a_text_file_is_one_document),
         cmocka_unit_test(test_each_line_of_json_is_a_document),
         cmocka_unit_test(test_another_field_can_be_named),
+        cmocka_unit_test_setup_teardown(test_conversations_are_written_by_the_template,
+                                        support_open_directory, support_close_directory),
+        cmocka_unit_test_setup_teardown(test_conversations_that_do_not_fit_are_named,
+                                        support_open_directory, support_close_directory),
         cmocka_unit_test(test_a_line_that_does_not_fit_is_named),
         cmocka_unit_test(test_text_that_is_not_utf8_is_refused_with_the_offset),
         cmocka_unit_test(test_a_byte_order_mark_is_dropped),
