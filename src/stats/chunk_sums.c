@@ -6,6 +6,12 @@ void chunk_sums_append_matrix(chunk_sums *s, matrix *part, matrix *total)
     s->total[s->matrices++] = total;
 }
 
+void chunk_sums_append_triangle(chunk_sums *s, matrix *part, matrix *total)
+{
+    s->lower[s->matrices] = true;
+    chunk_sums_append_matrix(s, part, total);
+}
+
 void chunk_sums_append_number(chunk_sums *s, double *part, double *total)
 {
     s->part_number[s->numbers] = part;
@@ -15,8 +21,7 @@ void chunk_sums_append_number(chunk_sums *s, double *part, double *total)
 chunk_sums chunk_sums_of_statistics(grail_statistics *part, grail_statistics *total)
 {
     chunk_sums s = {.part_rows = &part->count, .total_rows = &total->count};
-    s.lower[0] = true;
-    chunk_sums_append_matrix(&s, &part->gram, &total->gram);
+    chunk_sums_append_triangle(&s, &part->gram, &total->gram);
     chunk_sums_append_matrix(&s, &part->sum, &total->sum);
     if (total->outputs > 0) {
         chunk_sums_append_matrix(&s, &part->cross, &total->cross);

@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 #include "stats/statistics.h"
 
-enum { CHUNK_MATRICES = 5, CHUNK_NUMBERS = 3 };
+enum { CHUNK_MATRICES = 6, CHUNK_NUMBERS = 3 };
 
 /** What is summed of one chunk, and of all before it; everything is borrowed. */
 typedef struct chunk_sums {
@@ -22,6 +22,8 @@ typedef struct chunk_sums {
 /** The sums of statistics; more may be appended. */
 chunk_sums chunk_sums_of_statistics(grail_statistics *part, grail_statistics *total);
 void chunk_sums_append_matrix(chunk_sums *s, matrix *part, matrix *total);
+/** Of square matrices, of which the lower triangles are added. */
+void chunk_sums_append_triangle(chunk_sums *s, matrix *part, matrix *total);
 void chunk_sums_append_number(chunk_sums *s, double *part, double *total);
 
 /** total += part, part = 0 */

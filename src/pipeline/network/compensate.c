@@ -177,28 +177,67 @@ out:
     return status;
 }
 
+/* Sets a fitted map, unless it stays as it is, and notes the fit. */
+static grail_status keep_fit_of_map(calibration_network *network, int node_index,
+                                    const fitted_map *fitted, double share)
+{
+    const graph *g = network->request->graph;
+    const node *n = &g->nodes[node_index];
+    const grail_fit made =
+        site_fit_of(g->parameters[n->weight].name, &fitted->result, share, fitted->bias);
+    if (fitted->result.fallback != RIDGE_FALLBACK_PLAIN) {
+        CHECK(map_set(network, node_index, fitted->weight, fitted->bias_change));
+    }
+    CHECK(agree_on_weight(network, node_index));
+    return refits_add(&network->refits, n->block, &made);
+}
+
+static grail_status refit_of(const calibration_network *network, int node_index,
+                             grail_status status)
+{
+    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
+        const graph *g = network->request->graph;
+        error_prefix("refit of '%s'", g->parameters[g->nodes[node_index].weight].name);
+    }
+    return status;
+}
+
 grail_status compensate_map(calibration_network *network, observation *o)
 {
     grail_status status = GRAIL_OK;
     fitted_map fitted = {0};
-    const graph *g = network->request->graph;
     const double begun = clock_seconds();
     if (has_no_rows(o)) {
         return GRAIL_OK;
     }
     TRY(settle_sums(network, o));
     TRY(fit_solve(network, o, NULL, o->weight, &fitted));
-    if (fitted.result.fallback != RIDGE_FALLBACK_PLAIN) {
-        TRY(map_set(network, o->node, fitted.weight, fitted.bias_change));
-    }
-    TRY(agree_on_weight(network, o->node));
-    const grail_fit made = site_fit_of(g->parameters[g->nodes[o->node].weight].name, &fitted.result,
-                                       dense_share(o), fitted.bias);
-    TRY(refits_add(&network->refits, g->nodes[o->node].block, &made));
+    TRY(keep_fit_of_map(network, o->node, &fitted, dense_share(o)));
     network->compensate_seconds += clock_seconds() - begun;
 out:
     fitted_map_fini(&fitted);
-    return status;
+    return refit_of(network, o->node, status);
+}
+
+grail_status compensate_drifted_map(calibration_network *network, int node_index,
+                                    const drift_sums *fit, const drift_sums *held)
+{
+    grail_status status = GRAIL_OK;
+    fitted_map fitted = {0};
+    observation o = {0};
+    double share = 1.0;
+    const double begun = clock_seconds();
+    if (fit->input->count + held->input->count == 0) {
+        return GRAIL_OK;
+    }
+    TRY(observation_read_map(network, node_index, &o));
+    TRY(fit_solve_drift(network, &o, fit, held, &share, &fitted));
+    TRY(keep_fit_of_map(network, node_index, &fitted, share));
+    network->compensate_seconds += clock_seconds() - begun;
+out:
+    fitted_map_fini(&fitted);
+    observation_fini(&o);
+    return refit_of(network, node_index, status);
 }
 
 grail_status narrow_consumer_plainly(calibration_network *network, int index, int consumer)

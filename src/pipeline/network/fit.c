@@ -88,3 +88,26 @@ out:
     matrix_free(&weight);
     return status;
 }
+
+grail_status fit_solve_drift(const calibration_network *network, const observation *o,
+                             const drift_sums *fit, const drift_sums *held, double *share,
+                             fitted_map *out)
+{
+    grail_status status = GRAIL_OK;
+    bool *judged = NULL;
+    const int64_t outputs = o->layout.rows;
+    ridge_options options = options_of(network->request, o->node);
+    TRY(find_judged(network, o, &judged));
+    options.judged = judged;
+    TRY(memory_new_unset(&out->weight, (size_t)(outputs * o->layout.features),
+                         sizeof out->weight[0]));
+    if (options.bias) {
+        TRY(memory_new(&out->bias_change, (size_t)outputs, sizeof out->bias_change[0]));
+    }
+    TRY(drift_solve(fit, held, outputs, o->weight, o->mixes, &options, out->weight,
+                    out->bias_change, share, &out->result));
+    out->bias = options.bias && out->result.fallback != RIDGE_FALLBACK_PLAIN;
+out:
+    memory_free(judged);
+    return status;
+}

@@ -4,6 +4,7 @@
 #include "pipeline/network/carry.h"
 #include "pipeline/network/compensate.h"
 #include "pipeline/network/observe.h"
+#include "pipeline/network/refit_drift.h"
 #include "pipeline/network/target.h"
 
 /* Linears that read one value, and the sums of all their targets side by side. */
@@ -81,16 +82,6 @@ static chunk_sums sums_of_group(void *user, bool held_out)
     return chunk_sums_of_statistics(g->part, held_out ? g->held : g->fit);
 }
 
-static grail_status fit_map(calibration_network *network, observation *o)
-{
-    const grail_status status = compensate_map(network, o);
-    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
-        const graph *g = network->request->graph;
-        error_prefix("refit of '%s'", g->parameters[g->nodes[o->node].weight].name);
-    }
-    return status;
-}
-
 static grail_status fit_group(calibration_network *network, map_group *g)
 {
     int64_t first = 0;
@@ -98,7 +89,7 @@ static grail_status fit_group(calibration_network *network, map_group *g)
         observation *o = &g->maps[i];
         CHECK(statistics_of_outputs(g->fit, first, o->layout.rows, &o->fit));
         CHECK(statistics_of_outputs(g->held, first, o->layout.rows, &o->held));
-        CHECK(fit_map(network, o));
+        CHECK(compensate_map(network, o));
         first += o->layout.rows;
         observation_fini(o);
     }
@@ -138,7 +129,7 @@ static grail_status refit_one(calibration_network *network, int node_index)
     observation o = {0};
     TRY(observation_init_map(network, node_index, &o));
     TRY(observation_take(network, &o));
-    TRY(fit_map(network, &o));
+    TRY(compensate_map(network, &o));
 out:
     observation_fini(&o);
     return status;
@@ -146,5 +137,10 @@ out:
 
 grail_status refit_maps(calibration_network *network, int first, int count)
 {
+    bool by_drift = false;
+    CHECK(refit_drift_serves(network, first, count, &by_drift));
+    if (by_drift) {
+        return refit_drift(network, first, count);
+    }
     return count > 1 ? refit_group(network, first, count) : refit_one(network, first);
 }

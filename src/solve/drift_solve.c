@@ -1,0 +1,310 @@
+#include "algebra/products.h"
+#include "solve/drift.h"
+#include "solve/mixed_target.h"
+
+#include <string.h>
+
+/* A map, and those of its outputs whose errors are measured: every step-th one. */
+typedef struct drifted_map {
+    int64_t outputs; /* O */
+    int64_t width;   /* H */
+    const float *weight;
+    int64_t step;
+    int64_t measured; /* m outputs */
+    matrix rows;      /* their weights [m, H] in f64; owned, as what follows */
+    float *prior;     /* the same on the host */
+    bool *judged;     /* [m]; NULL = all */
+} drifted_map;
+
+/* What the measured outputs are in the rows of one part; all owned. */
+typedef struct measured_part {
+    matrix cross;  /* [m, H] W F */
+    double *gap;   /* [m] w R w^T */
+    double *own;   /* [m] w A w^T */
+    double *mixed; /* [m] w F w^T */
+} measured_part;
+
+static void drifted_map_fini(drifted_map *m)
+{
+    matrix_free(&m->rows);
+    memory_free(m->prior);
+    memory_free(m->judged);
+}
+
+static void measured_part_fini(measured_part *p)
+{
+    matrix_free(&p->cross);
+    memory_free(p->gap);
+    memory_free(p->own);
+    memory_free(p->mixed);
+}
+
+/* Rows first, first + step, ... of W as f64; `out` has as many. */
+static grail_status widen_rows(const drifted_map *m, int64_t first, int64_t step, matrix out)
+{
+    grail_status status = GRAIL_OK;
+    matrix given = no_matrix;
+    const int64_t span = (out.rows - 1) * step + 1;
+    TRY(matrix_import(out.owner, GRAIL_DTYPE_F32, span, m->width, m->width,
+                      m->weight + first * m->width, &given));
+    TRY(matrix_copy(matrix_every_row(given, step), out));
+out:
+    matrix_free(&given);
+    return status;
+}
+
+static grail_status pick_measured(const bool *judged, backend *b, drifted_map *m)
+{
+    m->step = regression_measured_stride(m->outputs);
+    m->measured = (m->outputs + m->step - 1) / m->step;
+    CHECK(matrix_new(b, GRAIL_DTYPE_F64, m->measured, m->width, &m->rows));
+    CHECK(widen_rows(m, 0, m->step, m->rows));
+    CHECK(memory_new_unset(&m->prior, (size_t)(m->measured * m->width), sizeof m->prior[0]));
+    CHECK(matrix_download_f32(m->rows, m->prior));
+    if (judged != NULL) {
+        CHECK(memory_new(&m->judged, (size_t)m->measured, sizeof m->judged[0]));
+    }
+    for (int64_t i = 0; judged != NULL && i < m->measured; i++) {
+        m->judged[i] = judged[i * m->step];
+    }
+    return GRAIL_OK;
+}
+
+static grail_status measure_part(const drifted_map *m, const drift_sums *s, measured_part *out)
+{
+    const size_t count = (size_t)m->measured;
+    CHECK(matrix_new(m->rows.owner, GRAIL_DTYPE_F64, m->measured, m->width, &out->cross));
+    CHECK(memory_new_unset(&out->gap, count, sizeof out->gap[0]));
+    CHECK(memory_new_unset(&out->own, count, sizeof out->own[0]));
+    CHECK(memory_new_unset(&out->mixed, count, sizeof out->mixed[0]));
+    CHECK(matrix_gemm(false, false, 1.0, m->rows, s->input->cross, 0.0, out->cross));
+    CHECK(quadratic_forms(s->square, m->rows, out->gap));
+    CHECK(quadratic_forms(s->input->gram, m->rows, out->own));
+    return row_products(out->cross, m->rows, out->mixed);
+}
+
+static void add_gap(const drifted_map *m, const measured_part *p, target_gap *into)
+{
+    for (int64_t i = 0; i < m->measured; i++) {
+        into->gap += p->gap[i];
+        into->target += p->own[i] + 2.0 * p->mixed[i] + p->gap[i];
+    }
+}
+
+/* The sums of inputs, and room for those of outputs. */
+static grail_status begin_regression(const drift_sums *s, int64_t outputs, regression *out)
+{
+    const grail_statistics *z = s->input;
+    const size_t rows = (size_t)outputs;
+    double *diagonal = NULL;
+    grail_status status = GRAIL_OK;
+    *out =
+        (regression){.width = z->width, .outputs = outputs, .count = z->count, .weight = z->weight};
+    TRY(matrix_new(z->owner, GRAIL_DTYPE_F64, z->width, z->width, &out->gram));
+    TRY(matrix_copy(z->gram, out->gram));
+    TRY(matrix_new_zero(z->owner, GRAIL_DTYPE_F64, outputs, z->width, &out->cross));
+    TRY(memory_new_unset(&out->sum, (size_t)z->width, sizeof out->sum[0]));
+    TRY(matrix_download(z->sum, out->sum));
+    TRY(memory_new(&out->residual_sum, rows, sizeof out->residual_sum[0]));
+    TRY(memory_new(&out->residual_square, rows, sizeof out->residual_square[0]));
+    TRY(memory_new(&out->target_square, rows, sizeof out->target_square[0]));
+    TRY(memory_new_unset(&diagonal, (size_t)z->width, sizeof diagonal[0]));
+    TRY(matrix_download_diagonal(z->gram, diagonal));
+    out->full_diagonal = mean_of(z->width, diagonal);
+out:
+    memory_free(diagonal);
+    return status;
+}
+
+static void scale_values(double factor, int64_t count, double *values)
+{
+    for (int64_t i = 0; i < count; i++) {
+        values[i] *= factor;
+    }
+}
+
+/* That of the measured outputs, whose target holds `share` of the drift. */
+static grail_status measured_regression(const drifted_map *m, const drift_sums *s,
+                                        const measured_part *p, double share, regression *out)
+{
+    grail_status status = GRAIL_OK;
+    double *drift = NULL; /* d */
+    TRY(begin_regression(s, m->measured, out));
+    TRY(matrix_add_scaled(share, p->cross, out->cross));
+    TRY(memory_new_unset(&drift, (size_t)m->width, sizeof drift[0]));
+    TRY(matrix_download(s->input->target_sum, drift));
+    TRY(vector_products(m->rows, drift, out->residual_sum));
+    scale_values(share, m->measured, out->residual_sum);
+    for (int64_t i = 0; i < m->measured; i++) {
+        out->residual_square[i] = share * share * p->gap[i];
+        out->target_square[i] = p->own[i] + 2.0 * share * p->mixed[i] + out->residual_square[i];
+    }
+out:
+    memory_free(drift);
+    return status;
+}
+
+/* That of X over Z: E = beta F, W0 = I. Its errors are not asked for. */
+static grail_status input_regression(const drift_sums *s, double share, regression *out)
+{
+    const int64_t width = s->input->width;
+    CHECK(begin_regression(s, width, out));
+    CHECK(matrix_add_scaled(share, s->input->cross, out->cross));
+    CHECK(matrix_download(s->input->target_sum, out->residual_sum));
+    scale_values(share, width, out->residual_sum);
+    return GRAIL_OK;
+}
+
+/* Both parts, the measured outputs: how they are fitted best, and how good that is. */
+static grail_status choose_fit(const drifted_map *m, const drift_sums *const parts[2],
+                               const measured_part measured[2], double share,
+                               const ridge_options *options, ridge_result *result)
+{
+    grail_status status = GRAIL_OK;
+    regression sums[2] = {0};
+    matrix weight = no_matrix;
+    double *bias = NULL;
+    ridge_options own = *options;
+    own.judged = m->judged;
+    for (int i = 0; i < 2; i++) {
+        TRY(measured_regression(m, parts[i], &measured[i], share, &sums[i]));
+    }
+    TRY(matrix_new(m->rows.owner, GRAIL_DTYPE_F64, m->measured, m->width, &weight));
+    if (options->bias) {
+        TRY(memory_new_unset(&bias, (size_t)m->measured, sizeof bias[0]));
+    }
+    TRY(ridge_solve(&sums[0], &sums[1], m->prior, &own, weight, bias, result));
+out:
+    regression_fini(&sums[0]);
+    regression_fini(&sums[1]);
+    matrix_free(&weight);
+    memory_free(bias);
+    return status;
+}
+
+/* I[n, n]; owned. */
+static grail_status make_identity(int64_t n, float **out)
+{
+    CHECK(memory_new(out, (size_t)(n * n), sizeof **out));
+    for (int64_t i = 0; i < n; i++) {
+        (*out)[i * n + i] = 1.0F;
+    }
+    return GRAIL_OK;
+}
+
+/* T[H, H] and its bias[H] of both parts with the alpha that was chosen. */
+static grail_status fit_input(const drift_sums *const parts[2], double share,
+                              const ridge_options *options, const ridge_result *chosen, matrix map,
+                              double *bias)
+{
+    grail_status status = GRAIL_OK;
+    regression all = {0};
+    regression held = {0};
+    float *identity = NULL;
+    ridge_result ignored = {0};
+    ridge_options own = *options;
+    own.judged = NULL;
+    own.alpha_count = 0;
+    own.alpha = options->keeps_weights ? options->alpha : chosen->alpha;
+    TRY(make_identity(map.rows, &identity));
+    TRY(input_regression(parts[0], share, &all));
+    TRY(input_regression(parts[1], share, &held));
+    TRY(regression_add(&all, &held));
+    TRY(ridge_solve(&all, NULL, identity, &own, map, bias, &ignored));
+out:
+    regression_fini(&all);
+    regression_fini(&held);
+    memory_free(identity);
+    return status;
+}
+
+/* fitted = W T and bias_change = W bias, a panel of outputs at a time. */
+static grail_status apply_to_map(const drifted_map *m, matrix map, const double *bias,
+                                 float *fitted, double *bias_change)
+{
+    grail_status status = GRAIL_OK;
+    matrix wide = no_matrix;
+    matrix product = no_matrix;
+    const int64_t most = m->outputs < FEATURE_PANEL ? m->outputs : FEATURE_PANEL;
+    TRY(matrix_new(map.owner, GRAIL_DTYPE_F64, most, m->width, &wide));
+    TRY(matrix_new(map.owner, GRAIL_DTYPE_F64, most, m->width, &product));
+    for (int64_t first = 0; first < m->outputs; first += most) {
+        const int64_t count = first + most < m->outputs ? most : m->outputs - first;
+        const matrix rows = matrix_rows(wide, 0, count);
+        const matrix here = matrix_rows(product, 0, count);
+        TRY(widen_rows(m, first, 1, rows));
+        TRY(matrix_gemm(false, false, 1.0, rows, map, 0.0, here));
+        TRY(matrix_download_f32(here, fitted + first * m->width));
+        if (bias != NULL) {
+            TRY(vector_products(rows, bias, bias_change + first));
+        }
+    }
+out:
+    matrix_free(&wide);
+    matrix_free(&product);
+    return status;
+}
+
+/* The fit of all outputs, as it was chosen for those measured. */
+static grail_status fit_outputs(const drifted_map *m, const drift_sums *const parts[2],
+                                double share, const ridge_options *options,
+                                const ridge_result *chosen, float *fitted, double *bias_change)
+{
+    grail_status status = GRAIL_OK;
+    matrix map = no_matrix;
+    double *bias = NULL;
+    TRY(matrix_new(m->rows.owner, GRAIL_DTYPE_F64, m->width, m->width, &map));
+    if (options->bias) {
+        TRY(memory_new_unset(&bias, (size_t)m->width, sizeof bias[0]));
+    }
+    TRY(fit_input(parts, share, options, chosen, map, bias));
+    TRY(apply_to_map(m, map, bias, fitted, bias_change));
+out:
+    matrix_free(&map);
+    memory_free(bias);
+    return status;
+}
+
+/* W as it is. */
+static void keep_map(const drifted_map *m, float *fitted, double *bias_change)
+{
+    memcpy(fitted, m->weight, (size_t)(m->outputs * m->width) * sizeof fitted[0]);
+    if (bias_change != NULL) {
+        memset(bias_change, 0, (size_t)m->outputs * sizeof bias_change[0]);
+    }
+}
+
+static double find_share(const drifted_map *m, const measured_part measured[2])
+{
+    target_gap gap = {0};
+    for (int i = 0; i < 2; i++) {
+        add_gap(m, &measured[i], &gap);
+    }
+    return target_gap_share(&gap);
+}
+
+grail_status drift_solve(const drift_sums *fit, const drift_sums *held, int64_t outputs,
+                         const float *weight, bool mixes, const ridge_options *options,
+                         float *fitted, double *bias_change, double *share, ridge_result *result)
+{
+    grail_status status = GRAIL_OK;
+    const drift_sums *const parts[2] = {fit, held};
+    measured_part measured[2] = {0};
+    drifted_map m = {.outputs = outputs, .width = fit->input->width, .weight = weight};
+    TRY(pick_measured(options->judged, fit->input->owner, &m));
+    for (int i = 0; i < 2; i++) {
+        TRY(measure_part(&m, parts[i], &measured[i]));
+    }
+    *share = mixes ? find_share(&m, measured) : 1.0;
+    TRY(choose_fit(&m, parts, measured, *share, options, result));
+    if (result->fallback == RIDGE_FALLBACK_PLAIN) {
+        keep_map(&m, fitted, bias_change);
+    } else {
+        TRY(fit_outputs(&m, parts, *share, options, result, fitted, bias_change));
+    }
+out:
+    drifted_map_fini(&m);
+    measured_part_fini(&measured[0]);
+    measured_part_fini(&measured[1]);
+    return status;
+}
