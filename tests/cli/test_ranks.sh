@@ -7,6 +7,10 @@ command -v mpirun >/dev/null || skip "mpirun is not installed (openmpi-bin)"
     skip "grail was built without MPI (libopenmpi-dev)"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 
+# Launchers share a folder for their sockets below TMPDIR, and one that ends removes it under another that begins.
+export OMPI_MCA_orte_tmpdir_base=$PWD/launcher
+mkdir -p "$OMPI_MCA_orte_tmpdir_base"
+
 # ranks N COMMAND...
 ranks() {
     timeout 300 mpirun --oversubscribe --bind-to none -n "$@"
@@ -115,7 +119,7 @@ kill_rank() {
         >stdout 2>stderr &
     launcher=$!
     pid=$(pid_of_rank "$launcher" "$victim")
-    [[ -n $pid ]] || fail "rank $victim of $n was not found"
+    [[ -n $pid ]] || { show; fail "rank $victim of $n was not found"; }
     for ((i = 0; i < 6000; i++)); do
         [[ -e killed ]] && fail "the run was over before it could be killed"
         grep -qs '"block": *1' killed.partial/* && break
