@@ -1,4 +1,4 @@
-/* grail generate: goes on with a text. */
+/* grail generate: goes on with a text, or answers in a conversation. */
 #include "commands.h"
 #include "interrupt.h"
 #include "notices.h"
@@ -15,6 +15,7 @@ static grail_compute compute = {.backend = "cpu"};
 static option_list settings;
 static int64_t threads;
 static bool quiet, as_json;
+static bool printed;   /* some text */
 static json_t *ids;    /* of --json */
 static json_t *pieces; /* likewise */
 
@@ -44,6 +45,7 @@ static void print_text(const char *text)
         memcpy(line, text, length);
         line[length] = 0;
         print_out("%s", line);
+        printed = true;
         text += length;
         if (ends && *text == '\n') {
             print_out("\n");
@@ -108,12 +110,12 @@ static int generate(const char *path, const grail_model *model)
 {
     grail_generated made = {0};
     interrupt_catch();
-    if (!as_json) {
+    if (!as_json && o.chat == 0) {
         print_text(o.prompt);
     }
     const grail_status status = grail_generate(model, &o, &compute, take_token, NULL, &made);
     if (status != GRAIL_OK) {
-        if (!as_json) {
+        if (printed) {
             print_out("\n");
         }
         return print_failure(status);
@@ -159,8 +161,9 @@ const command command_generate = {
     .arguments = "MODEL",
     .positional_count = 1,
     .summary = "go on with a text, to look at what a language model says",
-    .details = "Prints the prompt and what the network goes on with, token by token. The most "
-               "likely token is taken each time unless --temperature is given.",
+    .details = "Prints the prompt and what the network goes on with, token by token; of a "
+               "conversation (--chat) the answer alone. The most likely token is taken each time "
+               "unless --temperature is given.",
     .examples = examples,
     .run = run,
 };

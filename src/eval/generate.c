@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "eval/decoding.h"
 #include "eval/next_token.h"
+#include "eval/prompt.h"
 #include "exec/compute.h"
 
 #include <math.h>
@@ -23,6 +24,11 @@ enum { USUAL_TOKENS = 64, MOST_ENDS = 64, CONFIG_MAXIMUM = 1 << 20, LONGEST_TOKE
 static const grail_option fields[] = {
     {FIELD(prompt), .type = GRAIL_OPTION_TEXT, .what = "prompt", .name = "prompt",
      .argument = "TEXT", .help = "text that the network goes on with"},
+    {FIELD(chat), .type = GRAIL_OPTION_FLAG, .what = "chat", .name = "chat",
+     .help = "take the prompt as what a user says, write it with the model's chat template, and "
+             "print the answer alone"},
+    {FIELD(system), .type = GRAIL_OPTION_TEXT, .name = "system", .argument = "TEXT",
+     .only_with = "chat", .help = "system message before it"},
     {FIELD(tokens), .type = GRAIL_OPTION_INTEGER, .what = "the number of tokens",
      .zero_is_usual = 1, .name = "tokens", .argument = "N",
      .help = "tokens to generate at most (64)"},
@@ -63,19 +69,26 @@ typedef struct generation {
 /* -- what ends a text --------------------------------------------------------------------------
  */
 
-static void add_end(generation *g, const json_t *id)
+static void add_end(generation *g, int32_t id)
 {
-    if (json_is_integer(id) && g->end_count < MOST_ENDS) {
-        g->ends[g->end_count++] = (int32_t)json_integer_value(id);
+    if (g->end_count < MOST_ENDS) {
+        g->ends[g->end_count++] = id;
+    }
+}
+
+static void add_stated_end(generation *g, const json_t *id)
+{
+    if (json_is_integer(id)) {
+        add_end(g, (int32_t)json_integer_value(id));
     }
 }
 
 static void add_ends(generation *g, const json_t *document)
 {
     const json_t *ids = json_object_get(document, "eos_token_id");
-    add_end(g, ids);
+    add_stated_end(g, ids);
     for (size_t i = 0; i < json_array_size(ids); i++) {
-        add_end(g, json_array_get(ids, i));
+        add_stated_end(g, json_array_get(ids, i));
     }
 }
 
@@ -125,6 +138,7 @@ static grail_status check_prompt(const generation *g)
 
 static grail_status read_prompt(generation *g)
 {
+    int32_t end = -1;
     CHECK(options_check(fields, g->options));
     CHECK(option_given("prompt", "prompt", g->options->prompt));
     if (g->model->graph->input_kind != INPUT_TOKENS) {
@@ -132,8 +146,10 @@ static grail_status read_prompt(generation *g)
                          g->model->path);
     }
     CHECK(model_tokenizer_open(g->model, &g->tokenizer));
-    CHECK(option_about("prompt", tokenizer_encode(g->tokenizer, g->options->prompt,
-                                                  strlen(g->options->prompt), true, &g->prompt)));
+    CHECK(prompt_encode(g->model, g->options, g->tokenizer, &g->prompt, &end));
+    if (end >= 0) {
+        add_end(g, end);
+    }
     return check_prompt(g);
 }
 

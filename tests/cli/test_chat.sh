@@ -49,3 +49,21 @@ refuses_clean 1 "chat.jsonl: line 1: model/chat_template.jinja: line 2: the func
 printf '{{ raise_exception("only\x1b[2J poems") }}' >model/chat_template.jinja
 refuses_clean 1 'the template refuses the conversation: only\x1b[2J poems' narrow out chat.jsonl
 runs eval_of model text.jsonl # no template is read for texts
+
+check "answers"
+answer() { "$grail" generate model --chat --prompt "The dog" --tokens 12 "$@"; }
+printf '{{ bos_token }}{%% for m in messages %%}{{ m.role }}: {{ m.content }}{{ eos_token }}{%% endfor %%}Once' >model/chat_template.jinja
+runs answer --quiet
+cp stdout answer
+runs answer --json --system "A story."
+says '"prompt": "The dog"' stdout
+runs answer --json
+tokens=$(sed -n 's/^  "prompt_tokens": \([0-9]*\).*/\1/p' stdout)
+printf '[%s]' "$(sed -n '/"ids"/,/]/p' stdout | tr -d ' \n')" >ids
+# The same prompt, written by hand.
+runs "$grail" generate model --json --tokens 12 --prompt 'user: The dog<|end_of_text|>Once'
+says "\"prompt_tokens\": $tokens" stdout
+printf '[%s]' "$(sed -n '/"ids"/,/]/p' stdout | tr -d ' \n')" | cmp - ids || { show; fail "another answer"; }
+[[ $(head -n 1 answer) != *"The dog"* ]] || { cat answer; fail "prints the prompt"; }
+refuses 2 "--system" "$grail" generate model --prompt a --system b
+refuses 1 "the model has no chat template" "$grail" generate "$demo/model" --chat --prompt a
