@@ -25,6 +25,14 @@ static void check_start(const tokenizer *t, const char *text, size_t size, const
     token_list_fini(&start);
 }
 
+static void check_ids(const tokenizer *t, const token_list *ids)
+{
+    for (int64_t i = 0; i < ids->count; i++) {
+        fuzz_require(ids->ids[i] < t->model.pieces.count &&
+                     vocabulary_piece(&t->model.pieces, ids->ids[i]).bytes != NULL);
+    }
+}
+
 /* Text that is invalid, or that a pattern gives up on, adds no id. */
 static void check_encoding(const tokenizer *t, const char *text, size_t size)
 {
@@ -39,9 +47,11 @@ static void check_encoding(const tokenizer *t, const char *text, size_t size)
     }
     for (int64_t i = 0; i < ids.count; i++) {
         fuzz_require(ids.ids[i] == again.ids[i]);
-        fuzz_require(ids.ids[i] < t->model.pieces.count &&
-                     vocabulary_piece(&t->model.pieces, ids.ids[i]).bytes != NULL);
     }
+    check_ids(t, &ids);
+    again.count = 0;
+    (void)tokenizer_encode_conversation(t, text, size, &again);
+    check_ids(t, &again);
     token_list_fini(&ids);
     token_list_fini(&again);
 }

@@ -37,7 +37,7 @@ static grail_status find_end(const chat_format *f, const tokenizer *t, int32_t *
     token_list ids = {0};
     const char *text = chat_format_end(f);
     const grail_status status =
-        text == NULL ? GRAIL_OK : tokenizer_encode(t, text, strlen(text), false, &ids);
+        text == NULL ? GRAIL_OK : tokenizer_encode_conversation(t, text, strlen(text), &ids);
     *end = status == GRAIL_OK && ids.count == 1 ? ids.ids[0] : -1;
     token_list_fini(&ids);
     return status;
@@ -59,7 +59,8 @@ static grail_status encode_chat(const grail_model *model, const grail_generate_o
     TRY(list_messages(options, messages));
     TRY(option_about("chat", chat_format_open(&origin, &f)));
     TRY(option_about("chat", chat_format_render(f, messages, NULL, true, &text)));
-    TRY(tokenizer_encode(t, text.size == 0 ? "" : (const char *)text.bytes, text.size, false, out));
+    TRY(tokenizer_encode_conversation(t, text.size == 0 ? "" : (const char *)text.bytes, text.size,
+                                      out));
     TRY(find_end(f, t, end));
 out:
     chat_format_close(f);

@@ -1,4 +1,5 @@
 /* Values of expressions. */
+#include "base/utf8.h"
 #include "format/chat/limits.h"
 #include "format/chat/operators.h"
 #include "format/chat/run.h"
@@ -62,10 +63,12 @@ static grail_status make_namespace(chat_run *r, const chat_arguments *arguments,
 
 static grail_status raise_exception(chat_run *r, const chat_arguments *arguments)
 {
+    enum { MOST = 400 }; /* bytes of a message */
     chat_text text = {0};
     CHECK(chat_print(r->memory, chat_argument(arguments, 0, "message"), &text));
-    return error_set(GRAIL_ERROR_FORMAT, "the template refuses the conversation: %.*s",
-                     (int)(text.size < 400 ? text.size : 400), text.size == 0 ? "" : text.bytes);
+    const size_t size = utf8_valid_prefix(text.bytes, text.size < MOST ? text.size : MOST);
+    return error_set(GRAIL_ERROR_FORMAT, "the template refuses the conversation: %.*s", (int)size,
+                     size == 0 ? "" : text.bytes);
 }
 
 static grail_status call_name(chat_run *r, chat_text name, const chat_arguments *arguments,

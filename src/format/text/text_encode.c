@@ -105,10 +105,20 @@ static grail_status end_document(encoding *e)
 
 /* --- documents --- */
 
+static grail_status take_conversation(encoding *e, const corpus_piece *piece)
+{
+    e->ids->most = most_ids(e);
+    CHECK(tokenizer_encode_conversation(e->tokenizer, piece->text, piece->size, e->ids));
+    return check_count(e);
+}
+
 static grail_status take_plain(encoding *e, const corpus_piece *piece)
 {
+    if (piece->is_conversation) {
+        return take_conversation(e, piece);
+    }
     if (piece->ends_document && e->document.size == 0) {
-        return encode(e, piece->text, piece->size, !piece->is_conversation);
+        return encode(e, piece->text, piece->size, true);
     }
     CHECK(extend_document(e, piece->text, piece->size));
     if (piece->ends_document) {

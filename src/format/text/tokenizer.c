@@ -75,6 +75,7 @@ void tokenizer_close(tokenizer *t)
     memory_free(t->added);
     piece_trie_fini(&t->added_raw);
     piece_trie_fini(&t->added_normalized);
+    piece_trie_fini(&t->controls);
     step_list_fini(&t->normalizer);
     step_list_fini(&t->pretokenizer);
     token_list_fini(&t->before);
@@ -198,13 +199,27 @@ out:
     return status;
 }
 
+static grail_status list_token(tokenizer *t, added_token token, int32_t *index)
+{
+    *index = (int32_t)t->added_count;
+    CHECK(memory_reserve(&t->added, (size_t)*index + 1, sizeof *t->added));
+    t->added[*index] = token;
+    t->added_count += 1;
+    return GRAIL_OK;
+}
+
+grail_status tokenizer_add_control(tokenizer *t, text_span content, int32_t id)
+{
+    int32_t index = 0;
+    CHECK(list_token(t, (added_token){.id = id}, &index));
+    return piece_trie_add(&t->controls, content, index);
+}
+
 grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalized,
                                  added_token token)
 {
-    const int32_t index = (int32_t)t->added_count;
-    CHECK(memory_reserve(&t->added, (size_t)index + 1, sizeof *t->added));
-    t->added[index] = token;
-    t->added_count += 1;
+    int32_t index = 0;
+    CHECK(list_token(t, token, &index));
     if (normalized) {
         CHECK(enter_normalized(t, content, index));
     } else {
@@ -306,6 +321,11 @@ static grail_status normalize_section(encoder *e, text_span section, section_edg
     return cut_added(e, &t->added_normalized, text, edges, encode_section);
 }
 
+static grail_status cut_controls(encoder *e, text_span section, section_edges edges)
+{
+    return cut_added(e, &e->tokenizer->controls, section, edges, normalize_section);
+}
+
 static void encoder_fini(encoder *e)
 {
     buffer_fini(&e->normalized[0]);
@@ -325,7 +345,7 @@ static grail_status encode_text(encoder *e, text_span text, bool special, bool o
         CHECK(token_list_append(e->out, &t->before));
     }
     CHECK(cut_added(e, &t->added_raw, text, (section_edges){.start = true, .open = open},
-                    normalize_section));
+                    e->is_conversation ? cut_controls : normalize_section));
     if (special && !open) {
         CHECK(token_list_append(e->out, &t->after));
     }
@@ -340,10 +360,16 @@ static int64_t most_ids(const tokenizer *t, const token_list *out, size_t size)
            TOKENIZER_MOST_IDS * bytes;
 }
 
-static grail_status encode(const tokenizer *t, text_span text, bool special, bool open,
-                           token_list *out)
+/* What is encoded. */
+typedef struct encoded_text {
+    bool special; /* the post-processor's ids are put around it */
+    bool open;    /* more follows */
+    bool is_conversation;
+} encoded_text;
+
+static grail_status encode(const tokenizer *t, text_span text, encoded_text what, token_list *out)
 {
-    encoder e = {.tokenizer = t, .out = out};
+    encoder e = {.tokenizer = t, .out = out, .is_conversation = what.is_conversation};
     const int64_t count = out->count;
     const int64_t asked = out->most;
     const int64_t natural = most_ids(t, out, text.size);
@@ -353,7 +379,7 @@ static grail_status encode(const tokenizer *t, text_span text, bool special, boo
         return error_set(GRAIL_ERROR_FORMAT, "the text is not valid UTF-8 at byte %zu", valid);
     }
     out->most = is_asked ? asked : natural;
-    grail_status status = encode_text(&e, text, special, open);
+    grail_status status = encode_text(&e, text, what.special, what.open);
     if (status == GRAIL_ERROR_CANCELLED) {
         status =
             is_asked
@@ -376,11 +402,18 @@ static grail_status encode(const tokenizer *t, text_span text, bool special, boo
 grail_status tokenizer_encode(const tokenizer *t, const char *text, size_t size, bool special,
                               token_list *out)
 {
-    return encode(t, (text_span){text, size}, special, false, out);
+    return encode(t, (text_span){text, size}, (encoded_text){.special = special}, out);
+}
+
+grail_status tokenizer_encode_conversation(const tokenizer *t, const char *text, size_t size,
+                                           token_list *out)
+{
+    return encode(t, (text_span){text, size}, (encoded_text){.is_conversation = true}, out);
 }
 
 grail_status tokenizer_encode_start(const tokenizer *t, const char *text, size_t size, bool special,
                                     token_list *out)
 {
-    return encode(t, (text_span){text, size}, special, true, out);
+    return encode(t, (text_span){text, size}, (encoded_text){.special = special, .open = true},
+                  out);
 }

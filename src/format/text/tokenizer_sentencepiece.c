@@ -265,11 +265,24 @@ static grail_status add_merges_of(const sentence_model *m, bpe_model *model, int
     return GRAIL_OK;
 }
 
+/* Those that are too long to be met are left out. */
+static grail_status add_controls(const sentence_model *m, tokenizer *t)
+{
+    for (int64_t i = 0; i < m->count; i++) {
+        const sentence_piece *piece = &m->pieces[i];
+        if (piece->type == PIECE_CONTROL && piece->text.size <= TOKENIZER_LONGEST_ADDED) {
+            CHECK(tokenizer_add_control(t, piece->text, (int32_t)i));
+        }
+    }
+    return GRAIL_OK;
+}
+
 static grail_status build(const sentence_model *m, tokenizer *t)
 {
     t->model.byte_fallback = m->byte_fallback;
     t->model.fuse_unknown = true;
     CHECK(add_pieces(m, &t->model));
+    CHECK(add_controls(m, t));
     for (int64_t i = 0; i < m->count; i++) {
         if (m->pieces[i].type == PIECE_NORMAL) {
             CHECK(add_merges_of(m, &t->model, i));
