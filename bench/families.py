@@ -2,7 +2,8 @@
 """Perplexities of small language models of several families, trained here on the bytes of a text,
 narrowed with each kind of repair.
 
-usage: bench/families.py GRAIL TEXT [--family NAME,...] [--steps N] [--sparsity S] [--keep DIRECTORY]
+usage: bench/families.py GRAIL TEXT [--family NAME,...] [--steps N] [--sparsity S]
+       [--sites KIND,...] [--keep DIRECTORY]
 
 The text is split: nine tenths train, 64 windows of them calibrate, the rest is measured. Prints for
 each family the perplexity (per byte) of the dense model and of those narrowed with wanda and
@@ -87,6 +88,7 @@ def measure(options, name, data, held, work):
         out = work / f"{name}-{compensate}"
         run(options.grail, "compress", place, "-o", out, "--calib", calibration, "--context",
             CONTEXT, "--selector", "wanda", "--sparsity", options.sparsity, "--align", 1,
+            *(["--sites", options.sites] if options.sites else []),
             "--compensate", compensate, "--quiet")
         found[compensate] = perplexity(options.grail, out, held)
     print(f"{name:12} loss {loss:.3f} " +
@@ -100,6 +102,7 @@ def main():
     parser.add_argument("--family", default=",".join(FAMILIES))
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--sparsity", default="0.3")
+    parser.add_argument("--sites", help="kinds of sites, such as experts")
     parser.add_argument("--keep", type=pathlib.Path)
     options = parser.parse_args()
     transformers.logging.set_verbosity_error()

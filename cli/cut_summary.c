@@ -57,7 +57,8 @@ static kind_summary summary_of(const grail_compression *c, run_options *r, const
     for (int i = 0; i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);
         const double asked = asks_fractions(r) ? asked_of(r, &s) : 0.0;
-        if ((kind != NULL && strcmp(s.kind, kind) != 0) || (asked == 0.0 && s.kept == s.units)) {
+        if ((kind != NULL && strcmp(s.kind, kind) != 0) || s.gone != 0 ||
+            (asked == 0.0 && s.kept == s.units)) {
             continue;
         }
         const double unit = (double)s.parameters_per_unit;
@@ -103,7 +104,7 @@ static bool warn_uncut(const grail_compression *c, run_options *r)
     int uncut = 0;
     for (int i = 0; i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);
-        const bool is_asked = asked_of(r, &s) > 0.0;
+        const bool is_asked = asked_of(r, &s) > 0.0 && s.gone == 0;
         const bool is_uncut = is_asked && s.kept == s.units;
         first = is_uncut && uncut == 0 ? s : first;
         asked += is_asked ? 1 : 0;
@@ -129,7 +130,7 @@ static void warn_far(const grail_compression *c, run_options *r)
             "grail: warning: this removes %.1f %% of the parameters in the sites, not the %.1f %% "
             "asked for, because %s\n",
             reached, asked,
-            r->compress.cut.align == 1 ? "heads and channels are cut as whole units"
+            r->compress.cut.align == 1 ? "heads, channels and experts are cut as whole units"
                                        : "widths are rounded; --align 1 does not round them");
     }
 }
@@ -208,15 +209,40 @@ static void print_widths(const grail_compression *c)
         bool first = true;
         for (int k = 0; k < grail_compression_site_count(c); k++) {
             const grail_site_report other = grail_compression_site(c, k);
-            if (strcmp(other.kind, s.kind) == 0 && other.units == s.units && other.kept == s.kept) {
+            if (strcmp(other.kind, s.kind) == 0 && other.units == s.units && other.kept == s.kept &&
+                other.gone == s.gone) {
                 first = first && k >= i;
                 same++;
             }
         }
-        if (first) {
-            print_out("  %-5s %lld of %lld units kept, width %lld -> %lld, in %d %s\n", s.kind,
+        if (first && s.gone == 0) {
+            print_out("  %-7s %lld of %lld units kept, width %lld -> %lld, in %d %s\n", s.kind,
                       (long long)s.kept, (long long)s.units, (long long)s.width,
                       (long long)s.narrow, same, same == 1 ? "site" : "sites");
+        }
+    }
+}
+
+static void print_numbers(const char *what, int count, const int64_t *numbers)
+{
+    for (int i = 0; i < count; i++) {
+        print_out("%s%lld", i == 0 ? what : ", ", (long long)numbers[i]);
+    }
+}
+
+/* Known after a run. */
+static void print_dropped_experts(const grail_compression *c)
+{
+    bool begun = false;
+    for (int i = 0; i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        if (s.removed_count > 0) {
+            print_out("%s  %s: ", begun ? "" : "experts that go, by their numbers before:\n",
+                      s.name);
+            print_numbers("", s.removed_count, s.removed);
+            print_numbers("; no calibration token reached ", s.unreached_count, s.unreached);
+            print_out("\n");
+            begun = true;
         }
     }
 }
@@ -226,7 +252,7 @@ static void print_cut(const kind_summary *k, bool asked)
     if (k->sites == 0) {
         return;
     }
-    print_out("  %-6s", k->kind == NULL ? "sites" : k->kind);
+    print_out("  %-7s", k->kind == NULL ? "sites" : k->kind);
     if (asked) {
         print_out(" %5.1f %% asked,", percent(k->asked, k->parameters));
     }
@@ -247,7 +273,7 @@ static void print_errors(const kind_summary *k)
     if (k->measured == 0) {
         return;
     }
-    print_out("  %-6s %.4f -> %.4f, mean of %d %s", k->kind, k->before / k->measured,
+    print_out("  %-7s %.4f -> %.4f, mean of %d %s", k->kind, k->before / k->measured,
               k->after / k->measured, k->measured, k->measured == 1 ? "site" : "sites");
     if (k->bias_only > 0) {
         print_out("; %d with a new bias only", k->bias_only);
@@ -271,6 +297,7 @@ void cut_summary_print(const grail_compression *c, run_options *r)
     }
     print_cut(&all, asks_fractions(r));
     print_whole(c);
+    print_dropped_experts(c);
     if (all.measured > 0) {
         print_out("error behind the cuts, before and after the repair%s:\n",
                   all.held ? ", on held-out samples" : "");

@@ -38,7 +38,7 @@ static int set_kinds(const char *kinds, double fraction, grail_compress_options 
         double *sparsity = grail_compress_sparsity(options, name);
         if (sparsity == NULL) {
             return options_check_word(&command_compress, "--sites",
-                                      WORDS("ffn", "heads", "conv", "stream"), name);
+                                      WORDS("ffn", "heads", "conv", "stream", "experts"), name);
         }
         *sparsity = fraction;
         kind += length;

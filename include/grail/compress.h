@@ -55,8 +55,13 @@ typedef struct grail_site_report {
     int64_t units, kept;         /* n, K */
     int64_t width, narrow;       /* features at the consumer before and after */
     int64_t parameters_per_unit; /* that the network loses with each unit */
-    int tied;      /* 1: the units all scored equal, so their index alone decided which ones stay */
-    grail_fit fit; /* means over the consumers and the worst fallback */
+    int tied; /* 1: the units all scored equal, so their index alone decided which ones stay */
+    const int64_t *removed; /* [removed_count] of experts: those that go, by their numbers before */
+    int removed_count;
+    const int64_t *unreached; /* [unreached_count]: those that no calibration token reached */
+    int unreached_count;
+    int gone;              /* 1: the site lies in an expert that goes, and is not cut itself */
+    grail_fit fit;         /* means over the consumers and the worst fallback */
     const grail_fit *fits; /* [fit_count] of each consumer */
     int fit_count;
     double seconds;       /* for the site in total */
@@ -136,6 +141,7 @@ typedef struct grail_amount_options {
     double sparsity_heads;                      /* of every heads site */
     double sparsity_conv;                       /* of every conv site */
     double sparsity_stream;                     /* of every stream site */
+    double sparsity_experts;                    /* of every experts site */
     const grail_site_sparsity *site_sparsities; /* of single sites, or NULL */
     int site_sparsity_count;
     const char *plan;      /* plan document instead of selector and sparsity; or NULL */

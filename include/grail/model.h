@@ -68,7 +68,7 @@ GRAIL_API grail_status grail_model_describe(const grail_model *model,
 /** One place where width can be cut. Strings are borrowed from the site list. */
 typedef struct grail_site_facts {
     const char *name; /* such as "model.layers.0.mlp.down_proj" */
-    const char *kind; /* "ffn", "heads", "conv", "stream" */
+    const char *kind; /* "ffn", "heads", "conv", "stream", "experts" */
     int block;
     int64_t units;               /* n */
     int64_t features_per_unit;   /* u at the consumer */

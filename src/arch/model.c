@@ -202,9 +202,10 @@ out:
     return status;
 }
 
+/* Experts have no consumer: their router tells how many there are. */
 static grail_site_facts site_facts(const graph *g, const site *s)
 {
-    const site_end *consumer = &s->consumers[0];
+    const site_end *consumer = s->consumer_count > 0 ? &s->consumers[0] : &s->producers[0];
     return (grail_site_facts){
         .name = s->name,
         .kind = site_kind_name(s->kind),

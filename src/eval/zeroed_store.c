@@ -86,8 +86,9 @@ static bool was_pruned(const json_t *report)
         return false;
     }
     for (size_t i = 0; i < json_array_size(sites); i++) {
-        if (json_object_get(json_array_get(sites, i), "labels") != NULL) {
-            return false; /* folded */
+        const json_t *entry = json_array_get(sites, i);
+        if (json_object_get(entry, "labels") != NULL || json_object_get(entry, "removed") != NULL) {
+            return false; /* folded, or experts went: no columns read what they made */
         }
     }
     return true;
@@ -143,7 +144,7 @@ grail_status zeroed_store_of_cut(parameter_store *dense, const grail_model *narr
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,
             "%s: what the cut alone does cannot be measured: there is no report.json that lists "
-            "kept units, or units were folded into others",
+            "kept units, or units were folded into others, or experts dropped",
             checkpoint_directory(narrow->checkpoint));
     }
     return GRAIL_OK;

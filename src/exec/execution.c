@@ -122,6 +122,12 @@ grail_status execution_put(execution *e, int value, matrix m)
     return matrix_copy(m, place);
 }
 
+void execution_take(execution *e, int value, matrix *out)
+{
+    *out = e->values[value];
+    e->values[value] = no_matrix;
+}
+
 /* Whether nothing reads a value after node `index`. */
 static bool is_done_with(const execution *e, int value, int index)
 {
@@ -257,6 +263,7 @@ grail_status execution_describe(execution *e, parameter_store *store, int index,
         .pool = e->pool,
         .store = store,
         .ids = e->input.ids,
+        .order = e->orders == NULL ? NULL : e->orders[n->output],
     };
     for (int i = 0; i < n->input_count; i++) {
         out->x[i] = e->values[n->inputs[i]];

@@ -29,9 +29,11 @@ typedef struct execution {
     batch_shape shape;
     extent *extents; /* [value_count] positions of every value for this shape */
     batch_input input;
-    int64_t *taken;     /* [value_count] rows of the values that were made by taking rows */
-    int64_t *widths;    /* [value_count] columns of the values that were made in this batch */
-    matrix *values;     /* [value_count], of the pool; zeroed where not live */
+    int64_t *taken;  /* [value_count] rows of the values that were made by taking rows */
+    int64_t *widths; /* [value_count] columns of the values that were made in this batch */
+    matrix *values;  /* [value_count], of the pool; zeroed where not live */
+    const int64_t *const *orders; /* [value_count] of shares: the score that each column is of;
+                                     NULL: as the scores are, as in a missing list. Borrowed */
     const bool *pinned; /* [value_count] values that outlive their last reader, for the way back
                            (tape.h); NULL: none. Borrowed */
 } execution;
@@ -52,6 +54,8 @@ int64_t execution_rows(const execution *e, int value);
 grail_status execution_make(execution *e, int value, int64_t columns, matrix *out) GRAIL_MUST_CHECK;
 /** Makes value `v` a copy of `m`, which it was in this batch or one of the same samples. */
 grail_status execution_put(execution *e, int value, matrix m) GRAIL_MUST_CHECK;
+/** Takes value `v` out: *out belongs to the caller, who gives it to the pool. */
+void execution_take(execution *e, int value, matrix *out);
 /** Borrowed; no matrix when the value is not live. */
 matrix execution_value(const execution *e, int value);
 /**

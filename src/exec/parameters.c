@@ -28,7 +28,32 @@ void parameter_store_free(parameter_store *store)
         drop_entry(store, p);
     }
     memory_free(store->entries);
+    memory_free(store->sources);
     memory_free(store);
+}
+
+static int source_of(const parameter_store *store, int index)
+{
+    return store->sources == NULL ? index : store->sources[index];
+}
+
+bool parameter_store_is_moved(const parameter_store *store, int index)
+{
+    return source_of(store, index) != index;
+}
+
+grail_status parameter_store_stand_in(parameter_store *store, int index, int source)
+{
+    const int count = store->model->graph->parameter_count;
+    if (store->sources == NULL) {
+        CHECK(memory_new_unset(&store->sources, (size_t)count, sizeof store->sources[0]));
+        for (int p = 0; p < count; p++) {
+            store->sources[p] = p;
+        }
+    }
+    drop_entry(store, index);
+    store->sources[index] = source;
+    return GRAIL_OK;
 }
 
 /* Weights that a checkpoint holds in bf16 stay so where the backend multiplies them so. What other
@@ -48,7 +73,7 @@ static grail_status new_values(const parameter_store *store, int index, const in
                                matrix *out)
 {
     const graph_parameter *p = &store->model->graph->parameters[index];
-    const grail_dtype type = type_of(store, index);
+    const grail_dtype type = type_of(store, source_of(store, index));
     int64_t columns = 0;
     if (p->rank == 1) {
         return matrix_new(store->backend, type, 1, shape[0], out);
@@ -91,9 +116,10 @@ static grail_status load_entry(parameter_store *store, int index)
     matrix values = {0};
     parameter_entry *entry = &store->entries[index];
     const graph_parameter *p = &store->model->graph->parameters[index];
+    const int source = source_of(store, index);
     TRY(new_values(store, index, p->shape, &values));
-    TRY(matrix_is_ordered(values) ? load_ordered(store->model, index, values)
-                                  : load_values(store->model, index, values));
+    TRY(matrix_is_ordered(values) ? load_ordered(store->model, source, values)
+                                  : load_values(store->model, source, values));
     memcpy(entry->shape, p->shape, sizeof entry->shape);
     entry->values = values;
     values = (matrix){0};

@@ -19,6 +19,8 @@ typedef struct parameter_store {
     backend *backend;
     struct parameter_store *parent; /* NULL: the checkpoint */
     parameter_entry *entries;       /* [parameter_count] */
+    int *sources; /* [parameter_count] in a root: whose values each takes from the checkpoint; NULL:
+                     its own; owned */
 } parameter_store;
 
 /** *out is owned, even after a failure: parameter_store_free; the parent must outlive it. */
@@ -33,6 +35,13 @@ grail_status parameter_store_get(parameter_store *store, int index,
 /** Sets an own entry from f32 values, rounded to the checkpoint's dtype as it will be stored. */
 grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],
                                  const float *values) GRAIL_MUST_CHECK;
+
+/** From now on the root `store` takes the values of `source`, which has the same shape, from the
+ * checkpoint for `index`. */
+grail_status parameter_store_stand_in(parameter_store *store, int index,
+                                      int source) GRAIL_MUST_CHECK;
+/** Whether it does so for another one. */
+bool parameter_store_is_moved(const parameter_store *store, int index);
 
 /** Sets an own entry of zeros in the shape of the model; nothing for GRAPH_NONE. */
 grail_status parameter_store_set_zero(parameter_store *store, int index) GRAIL_MUST_CHECK;

@@ -253,6 +253,11 @@ bool node_is_sum(const node *n)
     return operator_of(n)->axis == AXIS_SUMS && !n->repeats_second;
 }
 
+bool node_is_route(const node *n)
+{
+    return n->kind == NODE_ROUTE;
+}
+
 bool node_has_moments(const node *n)
 {
     return n->mean != GRAPH_NONE;

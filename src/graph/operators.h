@@ -76,6 +76,8 @@ bool node_is_convolution(const node *n);
 bool node_has_kernels(const graph *g, const node *n);
 /** Whether it adds two values of one shape. */
 bool node_is_sum(const node *n);
+/** Whether it makes shares of a router's scores. */
+bool node_is_route(const node *n);
 /** Whether it normalises by a stored mean and variance per channel. */
 bool node_has_moments(const node *n);
 

@@ -279,6 +279,32 @@ static grail_status list_site(const axes *a, const node *consumer, site_list *li
     return name_site(a->g, consumer, s);
 }
 
+/* A site for the branches of a router, if the node is one. */
+static grail_status list_experts(const graph *g, int index, site_list *list)
+{
+    branch_list branches = {0};
+    if (!branches_of_router(g, index, &branches)) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_reserve(&list->sites, (size_t)list->count + 1, sizeof list->sites[0]));
+    site *s = &list->sites[list->count++];
+    *s = (site){.kind = SITE_EXPERTS,
+                .block = g->nodes[index].block,
+                .units = branches.count,
+                .groups = 1,
+                .subunits = 1};
+    CHECK(add_end(&s->producers, &s->producer_count,
+                  (site_end){.node = index, .features_per_unit = 1}));
+    return name_site(g, &g->nodes[index], s);
+}
+
+branch_list site_branches(const graph *g, const site *s)
+{
+    branch_list branches = {0};
+    (void)branches_of_router(g, s->producers[0].node, &branches);
+    return branches;
+}
+
 grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)
 {
     grail_status status = GRAIL_OK;
@@ -290,6 +316,7 @@ grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)
     for (int i = 0; i < g->node_count; i++) {
         if (node_is_map(&g->nodes[i])) {
             TRY(list_site(&a, &g->nodes[i], &list));
+            TRY(list_experts(g, i, &list));
         }
     }
     for (int i = 0; i < g->node_count; i++) {
@@ -329,10 +356,8 @@ int site_list_find(const site_list *list, const char *name)
 const char *site_kind_name(site_kind kind)
 {
     static const char *const names[SITE_KINDS] = {
-        [SITE_FFN] = "ffn",
-        [SITE_HEADS] = "heads",
-        [SITE_CONV] = "conv",
-        [SITE_STREAM] = "stream",
+        [SITE_FFN] = "ffn",       [SITE_HEADS] = "heads",     [SITE_CONV] = "conv",
+        [SITE_STREAM] = "stream", [SITE_EXPERTS] = "experts",
     };
     return names[kind];
 }
@@ -390,6 +415,10 @@ int64_t site_parameters_per_unit(const graph *g, const site *s)
         for (int i = 0; i < count; i++) {
             total += elements_along(&g->parameters[parameters[i]], 0);
         }
+    }
+    if (s->kind == SITE_EXPERTS) {
+        const branch_list branches = site_branches(g, s);
+        total += branch_elements(g, &branches);
     }
     return total;
 }

@@ -4,17 +4,20 @@
  * groups, Add and Multiply pass it on and join it; Attention couples the q, k and v head axes and
  * passes v's axis to its output; an embedding, scores and shares that route rows, a norm over all
  * channels, a node that mixes channels with positions, the network's input and its output pin it.
- * An axis that is not pinned and has producers and consumers is a site. */
+ * An axis that is not pinned and has producers and consumers is a site, and so are the outputs of a
+ * router. */
 #ifndef GRAIL_GRAPH_SITE_H
 #define GRAIL_GRAPH_SITE_H
 
-#include "graph/graph.h"
+#include "graph/branches.h"
 
 typedef enum site_kind {
-    SITE_FFN,    /* neurons between Linears */
-    SITE_HEADS,  /* attention heads or key/value groups */
-    SITE_CONV,   /* channels between convolutions */
-    SITE_STREAM, /* channels of a residual stream, which residual Adds share */
+    SITE_FFN,     /* neurons between Linears */
+    SITE_HEADS,   /* attention heads or key/value groups */
+    SITE_CONV,    /* channels between convolutions */
+    SITE_STREAM,  /* channels of a residual stream, which residual Adds share */
+    SITE_EXPERTS, /* whole branches that a router chooses for rows; the router is the producer, and
+                     there is no consumer, since what an expert makes goes with it */
     SITE_KINDS
 } site_kind;
 
@@ -32,7 +35,8 @@ typedef struct site_end {
 } site_end;
 
 typedef struct site {
-    char *name; /* the first consumer's parameter without its suffix, "....mlp.down_proj" */
+    char *name; /* the first consumer's parameter without its suffix, "....mlp.down_proj", or the
+                   router's, "....mlp.gate" */
     site_kind kind;
     int block;
     int64_t units;    /* n */
@@ -59,7 +63,10 @@ void site_list_fini(site_list *list);
 /** Index of the site of that name, or -1. */
 int site_list_find(const site_list *list, const char *name);
 
-const char *site_kind_name(site_kind kind); /* "ffn", "heads", "conv", "stream" */
+const char *site_kind_name(site_kind kind); /* "ffn", "heads", "conv", "stream", "experts" */
+
+/** The branches of a site of experts in the graph that it was derived from. */
+branch_list site_branches(const graph *g, const site *s);
 
 /** Whether the ends of a site lie in several blocks. The site is finished when the last of these
  * blocks is. */

@@ -418,7 +418,13 @@ static const int64_t *origin_of(const storage_piece *p, bool rows, int64_t *coun
     return own_rows ? p->row_origin : p->column_origin;
 }
 
-/* The first piece of every class speaks for it; the others must have as much left. */
+/* Of a piece that is gone nothing is left, on neither axis. */
+static bool is_gone(const storage_piece *p)
+{
+    return p->rows == 0;
+}
+
+/* The first piece of every class that is left speaks for it; the others must have as much left. */
 static grail_status count_left(int count, const storage_piece pieces[], bool rows,
                                const axis_classes *classes, int64_t *total)
 {
@@ -426,6 +432,9 @@ static grail_status count_left(int count, const storage_piece pieces[], bool row
     for (int p = 0; p < count; p++) {
         int64_t left = 0;
         int64_t expected = 0;
+        if (is_gone(&pieces[p])) {
+            continue;
+        }
         axis_class *own = &classes->list[classes->of[p]];
         (void)origin_of(&pieces[p], rows, &left);
         if (own->speaker < 0) {
@@ -469,7 +478,9 @@ static grail_status place_axis(int count, const storage_piece pieces[],
     TRY(memory_new(&list, (size_t)*total, sizeof list[0]));
     TRY(memory_new(places, (size_t)*total, sizeof(*places)[0]));
     for (int c = 0; c < classes.count; c++) {
-        list_left(pieces, rows, &classes.list[c], list);
+        if (classes.list[c].speaker >= 0) {
+            list_left(pieces, rows, &classes.list[c], list);
+        }
     }
     qsort(list, (size_t)*total, sizeof list[0], by_position);
     for (int64_t i = 0; i < *total; i++) {
@@ -514,14 +525,28 @@ void storage_layout_fini(storage_layout *l)
     *l = (storage_layout){0};
 }
 
+/* How many stacked matrices are left of `leading`, each of as many pieces. */
+static int64_t stacked_left(const storage_layout *layout, int64_t leading)
+{
+    int left = 0;
+    for (int p = 0; p < layout->count; p++) {
+        left += is_gone(&layout->pieces[p]) ? 0 : 1;
+    }
+    return leading * left / layout->count;
+}
+
 grail_status storage_narrow_shape(const storage_layout *layout, const tensor_view *tensor,
                                   int64_t shape[])
 {
     const stored_matrix *p = &layout->pieces[0].dense;
     const int split = tensor->rank - (p->rank - 1);
-    const int64_t leading = product(tensor->shape, 0, split - 1);
     const int64_t taps = product(tensor->shape, split + 1, tensor->rank);
+    int64_t leading = product(tensor->shape, 0, split - 1);
     memcpy(shape, tensor->shape, (size_t)tensor->rank * sizeof shape[0]);
+    if (split == 2) {
+        leading = stacked_left(layout, leading);
+        shape[0] = leading;
+    }
     if (leading == 0 || taps == 0 || layout->rows % leading != 0 || layout->columns % taps != 0) {
         return error_set(GRAIL_ERROR_SHAPE,
                          "tensor '%s' has %lld matrices in it, which %lld rows do not fill evenly",

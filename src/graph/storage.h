@@ -97,7 +97,7 @@ grail_status storage_check_cover(int count, const stored_matrix *const parameter
 /** One parameter of a tensor and what is left of it. */
 typedef struct storage_piece {
     stored_matrix dense;
-    int64_t rows, columns; /* that are left */
+    int64_t rows, columns; /* that are left; rows 0: the parameter is gone */
     const int64_t
         *row_origin; /* [rows]: the dense row that each stands for, ascending; NULL: all */
     const int64_t *column_origin; /* [columns], likewise */

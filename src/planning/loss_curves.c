@@ -152,7 +152,7 @@ static grail_status finish_sites(dense_pass *p, int begin, int end)
 {
     for (int i = 0; i < p->request->sites->list.count; i++) {
         const site *s = site_at(p->request, i);
-        const int last = s->consumers[s->consumer_count - 1].node;
+        const int last = s->consumer_count > 0 ? s->consumers[s->consumer_count - 1].node : -1;
         if (last >= begin && last < end) {
             CHECK(error_in(finish_site(p, i), "site '%s'", s->name));
         }

@@ -220,7 +220,12 @@ static grail_status read_kinds(const char *kinds, bool *may_cut)
         }
         at += at[word] == ',' ? word + 1 : word;
     }
-    return GRAIL_OK;
+    return may_cut[SITE_EXPERTS]
+               ? error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
+                                       "a limit chooses widths, not whole experts; drop those with "
+                                       "a sparsity of their own"),
+                             "kinds")
+               : GRAIL_OK;
 }
 
 static grail_status check_heads_removed(grail_number share, budget_kind budget)

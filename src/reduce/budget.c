@@ -9,6 +9,12 @@ static bool is_channels(const site *s)
     return s->kind == SITE_CONV || s->kind == SITE_STREAM;
 }
 
+/* Whether any number of units is as good as another one for products. */
+static bool has_whole_units(const site *s)
+{
+    return s->kind == SITE_HEADS || s->kind == SITE_EXPERTS;
+}
+
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
 {
     CHECK(option_check_sparsity(sparsity));
@@ -89,14 +95,15 @@ static double lost_parameters(const graph *g, const site_list *sites, const plan
     return total;
 }
 
-/* Heads, and channels, which are rounded site by site: no other site makes up for the difference.
+/* Heads and experts, and channels, which are rounded site by site: no other site makes up for the
+ * difference.
  */
-static grail_status apply_heads_and_channels(const budget *b, const site_list *sites, plan *p)
+static grail_status apply_other_kinds(const budget *b, const site_list *sites, plan *p)
 {
     for (int i = 0; i < sites->count; i++) {
         const site *s = &sites->sites[i];
         const double sparsity = b->sparsity[s->kind];
-        if (s->kind == SITE_HEADS || (is_channels(s) && sparsity != 0.0)) {
+        if (has_whole_units(s) || (is_channels(s) && sparsity != 0.0)) {
             CHECK(budget_kept_units(s, sparsity, &p->sites[i].kept));
         }
         if (is_channels(s) && sparsity != 0.0) {
@@ -132,7 +139,7 @@ static grail_status apply_overrides(const budget *b, const site_list *sites, pla
         const site *s = &sites->sites[i];
         CHECK(check_once(b, k));
         CHECK(budget_kept_units(s, own->sparsity, &p->sites[i].kept));
-        if (s->kind != SITE_HEADS && own->sparsity > 0.0) {
+        if (!has_whole_units(s) && own->sparsity > 0.0) {
             p->sites[i].kept = aligned_width(s, b->align, p->sites[i].kept);
         }
     }
@@ -176,7 +183,7 @@ grail_status budget_apply(const budget *b, const graph *g, const site_list *site
                          (long long)b->align);
     }
     CHECK(check_kinds(b, sites));
-    CHECK(apply_heads_and_channels(b, sites, p));
+    CHECK(apply_other_kinds(b, sites, p));
     const double asked = b->sparsity[SITE_FFN];
     const double missing =
         lost_parameters(g, sites, p, SITE_HEADS, b->sparsity[SITE_HEADS], false) -

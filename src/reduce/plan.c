@@ -130,8 +130,9 @@ grail_status plan_init(plan *p, const site_list *sites, const selector *rule)
     CHECK(memory_new(&p->sites, (size_t)sites->count, sizeof p->sites[0]));
     for (int i = 0; i < sites->count; i++) {
         plan_site *own = &p->sites[i];
-        *own = (plan_site){
-            .selector = rule, .units = sites->sites[i].units, .kept = sites->sites[i].units};
+        *own = (plan_site){.selector = selector_for(rule, sites->sites[i].kind),
+                           .units = sites->sites[i].units,
+                           .kept = sites->sites[i].units};
         p->count = i + 1;
         CHECK(memory_copy_string(&own->name, sites->sites[i].name));
     }

@@ -69,6 +69,7 @@ typedef struct plan_site {
     int64_t units;
     int64_t kept;        /* 0: the whole sublayer goes */
     int64_t *kept_units; /* [kept] ascending: the units that stay; NULL: the selector chooses */
+    bool is_gone;        /* it lies in an expert that goes, so it keeps everything */
 } plan_site;
 
 typedef struct plan {

@@ -51,6 +51,7 @@ const selector selector_random = {
     .name = "random",
     .summary = "keeps units at random",
     .draws = true,
+    .decides_experts = true,
     .score = score_randomly,
 };
 

@@ -21,6 +21,8 @@ typedef enum selector_need {
     NEEDS_ALL_CONSUMERS = 1 << 5,
     /* Of the weights that read the site, in a closed loop; of a site that lies within one block. */
     NEEDS_GRADIENTS = 1 << 6,
+    /* Of what experts make, in the network as narrowed so far: there at the router. */
+    NEEDS_ROUTED = 1 << 7,
     NEEDS_OF_CONSUMERS = NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET | NEEDS_GRADIENTS
 } selector_need;
 
@@ -35,6 +37,7 @@ typedef struct selector {
     /** Kinds of sites that it has no rule for, a set of 1 << site_kind. A plan that cuts one is
      * refused. */
     unsigned excluded_kinds;
+    bool decides_experts; /* it has a rule for sites of kind experts */
     /** The update that its authors make themselves (plan.h); NULL: none. */
     const struct compensation *own;
     /** The statistics needed at this site; NULL: none at any. */
@@ -61,6 +64,9 @@ grail_status selector_from_name(const char *name, const selector **out) GRAIL_MU
 
 /** Whether it has a rule for sites of this kind. */
 bool selector_decides(const selector *rule, site_kind kind);
+/** The rule that decides sites of this kind where `rule` was asked for: of experts `reap` in the
+ * place of one that has none for them. */
+const selector *selector_for(const selector *rule, site_kind kind);
 
 /** A set of selector_need. */
 unsigned selector_needs(const selector *rule, const site *s);

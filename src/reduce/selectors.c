@@ -48,7 +48,12 @@ grail_status selector_from_name(const char *name, const selector **out)
 
 bool selector_decides(const selector *rule, site_kind kind)
 {
-    return (rule->excluded_kinds & 1U << kind) == 0;
+    return kind == SITE_EXPERTS ? rule->decides_experts : (rule->excluded_kinds & 1U << kind) == 0;
+}
+
+const selector *selector_for(const selector *rule, site_kind kind)
+{
+    return kind == SITE_EXPERTS && !selector_decides(rule, kind) ? &selector_reap : rule;
 }
 
 unsigned selector_needs(const selector *rule, const site *s)

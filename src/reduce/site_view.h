@@ -30,6 +30,12 @@ typedef struct input_statistics {
                                    the samples of the gradients of the norm of the block's output */
 } input_statistics;
 
+/** What an expert made of the rows that the router gave it. */
+typedef struct routed_sum {
+    double norms; /* sum over these rows of their share times the norm of what it made */
+    int64_t rows;
+} routed_sum;
+
 typedef struct site_view {
     const graph *graph; /* dense */
     const site *site;
@@ -45,7 +51,8 @@ typedef struct site_view {
                                   where an earlier site removed them */
     input_statistics *inputs;  /* [input_count]: of the first consumer, or of all */
     int input_count;
-    bool fits_bias; /* the fit of the first consumer has a bias */
+    const routed_sum *routed; /* [units] of experts */
+    bool fits_bias;           /* the fit of the first consumer has a bias */
 } site_view;
 
 /** A matrix whose rows (or columns) are cut by the site, `features` for each unit. */

@@ -81,6 +81,14 @@ for model in "${families[@]}"; do
     mixtral | qwen2-moe | olmoe | granitemoe) ;;
     *) plan "$model" without-layer-0 0.self_attn.o_proj 0 0.mlp.down_proj 0 ;;
     esac
+    # fewer experts, and these narrower
+    case $model in
+    mixtral | qwen2-moe | qwen3-moe | olmoe | granitemoe)
+        for sites in experts experts,ffn; do
+            narrow "$model" wanda 0.5 "$sites"
+        done
+        ;;
+    esac
     # layers of different widths, and without attention or FFN
     case $model in
     olmo2 | olmo3) ;; # their heads are not cut

@@ -22,6 +22,7 @@ typedef struct node_run {
     matrix_pool *pool;
     parameter_store *store; /* for operators that gather: their weight is not in `weight` */
     const int32_t *ids;     /* token ids of the batch, NULL without */
+    const int64_t *order;   /* of shares: the score that each column is of; NULL: as they are */
 } node_run;
 
 /** The same on the way back. x and y are there as far as the operator's row says that it looks at

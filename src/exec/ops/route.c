@@ -46,16 +46,18 @@ static grail_status check_scores(int64_t row, int64_t outputs, const double *sco
     return GRAIL_OK;
 }
 
-static grail_status choose(const route_attributes *a, int64_t rows, int64_t outputs,
-                           const double *scores, double *shares)
+/* part[outputs] is scratch. */
+static grail_status choose(const node_run *run, const double *scores, double *part, double *shares)
 {
-    for (int64_t r = 0; r < rows; r++) {
+    const route_attributes *a = &run->node->route;
+    const int64_t outputs = run->y.columns;
+    for (int64_t r = 0; r < run->y.rows; r++) {
         const double *from = scores + r * outputs;
-        double *to = shares + r * outputs;
         CHECK(check_scores(r, outputs, from));
-        find_parts(a, outputs, from, to);
-        for (int64_t o = 0; o < outputs; o++) {
-            to[o] = is_chosen(a, outputs, from, o) ? to[o] : 0.0;
+        find_parts(a, outputs, from, part);
+        for (int64_t c = 0; c < outputs; c++) {
+            const int64_t o = run->order == NULL ? c : run->order[c];
+            shares[r * outputs + c] = is_chosen(a, outputs, from, o) ? part[o] : 0.0;
         }
     }
     return GRAIL_OK;
@@ -64,13 +66,16 @@ static grail_status choose(const route_attributes *a, int64_t rows, int64_t outp
 static grail_status run_route(const node_run *r)
 {
     grail_status status = GRAIL_OK;
+    double *part = NULL;
     host_view scores = {0};
     host_view shares = {0};
+    TRY(memory_new(&part, (size_t)r->y.columns, sizeof part[0]));
     TRY(host_view_open(r->x[0], GRAIL_DTYPE_F64, HOST_READS, &scores));
     TRY(host_view_open(r->y, GRAIL_DTYPE_F64, HOST_WRITES, &shares));
-    TRY(choose(&r->node->route, r->y.rows, r->y.columns, scores.values, shares.values));
+    TRY(choose(r, scores.values, part, shares.values));
     TRY(host_view_close(&shares));
 out:
+    memory_free(part);
     host_view_drop(&scores);
     host_view_drop(&shares);
     return status;

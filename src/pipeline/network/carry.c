@@ -4,7 +4,7 @@
 #include "pipeline/network/carry.h"
 
 #include "base/clock.h"
-#include "graph/operators.h"
+#include "pipeline/network/follow.h"
 
 /* The part of a pass that one of the two networks runs. */
 typedef struct leg {
@@ -53,32 +53,11 @@ grail_status run_batch(const calibration_network *network, network_run *run, int
     return carry_leg(network->request, &l, batch);
 }
 
-/* The node's shares where it takes rows, GRAPH_NONE elsewhere. */
-static int shares_of_taker(const node *n)
-{
-    return operator_of(n)->rows == ROWS_TAKEN ? n->inputs[1] : GRAPH_NONE;
-}
-
-/* Runs the dense network by the shares of the current one, which has run: an expert's inputs and
- * targets must be of the same rows. */
+/* Runs the dense network behind the current one. */
 static grail_status carry_dense(const calibration_network *network, const leg *l, int64_t batch)
 {
-    const execution *current = network->current.execution;
-    execution *e = l->run->execution;
-    int begin = l->begin;
-    int known = GRAPH_NONE;
-    CHECK(begin_leg(network->request, l, batch));
-    for (int n = l->begin; n < l->end; n++) {
-        const int shares = shares_of_taker(&l->run->graph->nodes[n]);
-        if (shares != GRAPH_NONE && shares != known &&
-            matrix_exists(execution_value(current, shares))) {
-            CHECK(execution_run(e, l->run->parameters, begin, n));
-            CHECK(execution_put(e, shares, execution_value(current, shares)));
-            begin = n;
-            known = shares;
-        }
-    }
-    return execution_run(e, l->run->parameters, begin, l->end);
+    const grail_status status = begin_leg(network->request, l, batch);
+    return status == GRAIL_OK ? dense_follow(network, l->begin, l->end) : status;
 }
 
 static grail_status end_leg(const leg *l, int64_t batch)

@@ -110,6 +110,7 @@ grail_status decide_site(calibration_network *network, int index, const site_vie
     view.first_scored = scored.first;
     view.scored_producers = scored.count;
     view.fits_bias =
+        s->consumer_count > 0 &&
         consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node);
     if (planned->kept_units != NULL) {
         return grail_reducer_from_selection(planned->units, planned->kept, planned->kept_units,
@@ -119,11 +120,11 @@ grail_status decide_site(calibration_network *network, int index, const site_vie
     return selector_decide(blind ? &selector_magnitude_l2 : planned->selector, &view, out);
 }
 
-void site_take_decision(calibration_network *network, int index, grail_reducer *reducer)
+grail_status site_take_decision(calibration_network *network, int index, grail_reducer *reducer)
 {
     site_result *result = &network->results[index];
-    result->reducer = reducer;
     result->report.tied = reducer->tied ? 1 : 0;
+    return site_result_decide(result, site_at(network->request, index)->kind, reducer);
 }
 
 /* Decides from the dense weights, and from statistics of a consumer's input; NULL: none. */
@@ -138,8 +139,7 @@ static grail_status decide(calibration_network *network, int index, const double
         .input_count = input == NULL ? 0 : 1,
     };
     CHECK(decide_site(network, index, &known, &made));
-    site_take_decision(network, index, made);
-    return GRAIL_OK;
+    return site_take_decision(network, index, made);
 }
 
 /* Whether the site is decided when its first consumer is observed. Units that the plan names are
@@ -162,9 +162,9 @@ static grail_status decide_here(calibration_network *network, int index)
     const plan *p = &network->request->plan;
     double *norms = NULL;
     if (network->chosen[index] != NULL) {
-        site_take_decision(network, index, network->chosen[index]);
+        grail_reducer *chosen = network->chosen[index];
         network->chosen[index] = NULL;
-        return GRAIL_OK;
+        return site_take_decision(network, index, chosen);
     }
     if ((site_decision_needs(p, index, site_at(network->request, index)) & NEEDS_INPUT_NORMS) !=
         0) {

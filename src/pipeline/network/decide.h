@@ -20,7 +20,8 @@ grail_status decide_site(calibration_network *network, int site, const site_view
                          grail_reducer **out) GRAIL_MUST_CHECK;
 
 /** Makes a decision that of the site. Takes the reducer over. */
-void site_take_decision(calibration_network *network, int site, grail_reducer *reducer);
+grail_status site_take_decision(calibration_network *network, int site,
+                                grail_reducer *reducer) GRAIL_MUST_CHECK;
 
 /** The weights of a store for a view of a site; borrowed from the store. */
 weight_source weights_of_store(parameter_store *store);

@@ -6,6 +6,7 @@ bool parameter_is_changed(const calibration_network *network, int parameter)
 {
     const parameter_cut *cut = &network->request->cuts[parameter];
     return matrix_exists(network->current.parameters->entries[parameter].values) ||
+           parameter_store_is_moved(network->dense.parameters, parameter) ||
            cut->rows.site != GRAPH_NONE || cut->columns.site != GRAPH_NONE;
 }
 
@@ -26,7 +27,8 @@ grail_status narrow_store(const calibration_network *network, parameter_store **
     float *values = NULL;
     TRY(parameter_store_create(request->model, request->backend, network->dense.parameters, out));
     for (int p = 0; p < request->graph->parameter_count; p++) {
-        if (parameter_is_changed(network, p)) {
+        const bool gone = graph_parameter_is_gone(&request->narrowed.graph->parameters[p]);
+        if (!gone && parameter_is_changed(network, p)) {
             TRY(narrow_parameter(network, p, &values));
             TRY(parameter_store_set(*out, p, request->narrowed.graph->parameters[p].shape, values));
             memory_free(values);

@@ -162,7 +162,9 @@ grail_status site_take_narrow_shape(calibration_network *network, int index)
     if (!site_narrows_in_walk(network->request, index)) {
         return GRAIL_OK;
     }
-    CHECK(narrow_held_input(network, index));
+    if (site_at(network->request, index)->consumer_count > 0) {
+        CHECK(narrow_held_input(network, index));
+    }
     return narrow_parameters(network, index);
 }
 

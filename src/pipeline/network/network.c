@@ -2,6 +2,7 @@
 
 #include "graph/operators.h"
 #include "pipeline/network/keeping.h"
+#include "pipeline/request/experts.h"
 
 static grail_status create_run(const compression_request *request, const grail_model *model,
                                parameter_store *parent, matrix_pool *pool, network_run *out)
@@ -23,10 +24,28 @@ static void free_run(network_run *run)
 /* A dense target and a judgement need the dense network to run beside the current one. */
 static bool wants_dense_stream(const compression_request *request)
 {
-    const bool aims_at_it = compensation_uses_dense(&request->plan.compensation);
+    const compensation *how = &request->plan.compensation;
+    const bool aims_at_it =
+        compensation_uses_dense(how) ||
+        (how->enabled && plan_drops_experts(&request->sites->list, &request->plan));
     return request->samples->batch_count > 0 &&
            (heals(&request->heal) ||
             ((aims_at_it || request->judges) && request->plan.loop == LOOP_CLOSED));
+}
+
+/* Of a layer that lacks experts: with a local target the dense one begins with what the current
+ * network has there. */
+static void keep_input_of_experts(calibration_network *n)
+{
+    const compression_request *request = n->request;
+    for (int i = 0; i < request->plan.count; i++) {
+        if (site_at(request, i)->kind == SITE_EXPERTS && site_is_cut(&request->plan, i) &&
+            !compensation_uses_dense(&request->plan.compensation)) {
+            const branch_list branches = site_branches(request->graph, site_at(request, i));
+            n->shares[branches_input(request->graph, &branches)] = true;
+            n->shares[branches_sum(request->graph, &branches)] = true;
+        }
+    }
 }
 
 /* Shares that route rows stay until the dense network has followed. */
@@ -34,6 +53,9 @@ static grail_status keep_shares(calibration_network *n)
 {
     const graph *g = n->request->graph;
     CHECK(memory_new(&n->shares, (size_t)g->value_count, sizeof n->shares[0]));
+    CHECK(memory_new(&n->orders, (size_t)g->value_count, sizeof(n->orders[0])));
+    n->dense.execution->orders = (const int64_t *const *)n->orders;
+    keep_input_of_experts(n);
     for (int i = 0; i < g->node_count; i++) {
         if (operator_of(&g->nodes[i])->rows == ROWS_TAKEN) {
             n->shares[g->nodes[i].inputs[1]] = true;
@@ -91,6 +113,10 @@ void network_free(calibration_network *network)
     memory_free(network->chosen);
     free_run(&network->current);
     memory_free(network->shares);
+    for (int v = 0; network->orders != NULL && v < network->request->graph->value_count; v++) {
+        memory_free(network->orders[v]);
+    }
+    memory_free(network->orders);
     free_run(&network->dense);
     matrix_pool_free(network->pool);
     memory_free(network);

@@ -42,6 +42,8 @@ typedef struct calibration_network {
     matrix_pool *pool;   /* shared by both executions */
     bool *shares; /* [values] which the dense network takes over from the current one, where they
                      must outlive their readers; owned */
+    int64_t *
+        *orders; /* [values] of the dense network's shares, where the plan drops experts; owned */
     bool has_dense_stream;
     bool keep_activations;  /* whether the stream of `current` advances with every pass, not only at
                                the borders of blocks; a continued run uses the value of the

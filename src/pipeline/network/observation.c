@@ -2,6 +2,7 @@
 
 #include "graph/operators.h"
 #include "pipeline/request/consumer_tail.h"
+#include "pipeline/request/experts.h"
 
 void observation_fini(observation *o)
 {
@@ -25,11 +26,16 @@ static bool is_made_by_tap(const plan *p, const node *n, const consumer_layout *
 }
 
 /* A folding has statistics of the reduced input alone, so they must include the target. */
-static observed_target target_of(const plan *p, const node *n, const consumer_layout *layout,
-                                 bool folds)
+static observed_target target_of(const compression_request *request, int node_index,
+                                 const consumer_layout *layout, bool folds)
 {
+    const plan *p = &request->plan;
+    const node *n = &request->graph->nodes[node_index];
     if (!p->compensation.enabled) {
         return OBSERVES_INPUT_ALONE;
+    }
+    if (experts_site_at(request->graph, &request->sites->list, p, node_index) != GRAPH_NONE) {
+        return OBSERVES_DENSE_OUTPUT; /* of the layer that lacks experts, where others do not */
     }
     if (compensation_uses_dense(&p->compensation) && p->loop == LOOP_CLOSED) {
         return is_made_by_tap(p, n, layout) ? OBSERVES_DENSE_PRODUCT : OBSERVES_DENSE_OUTPUT;
@@ -67,7 +73,7 @@ static observation describe(const compression_request *request, int index, int c
     const consumer_layout layout = consumer_layout_of(request, index, consumer);
     const int reader = site_at(request, index)->consumers[consumer].node;
     const node *n = &request->graph->nodes[reader];
-    const observed_target target = target_of(p, n, &layout, folds);
+    const observed_target target = target_of(request, reader, &layout, folds);
     return (observation){
         .site = index,
         .consumer = consumer,
@@ -163,7 +169,7 @@ grail_status observation_read_map(const calibration_network *network, int node_i
         .node = node_index,
         .of_patches =
             node_is_convolution(n) && request->plan.compensation.conv_fit == CONV_FIT_KERNEL,
-        .target = target_of(&request->plan, n, &layout, false),
+        .target = target_of(request, node_index, &layout, false),
         .layout = layout,
     };
     o->goal = goal_of(request, node_index, o->target);

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "graph/operators.h"
 #include "pipeline/request/dropped.h"
+#include "pipeline/request/experts.h"
 
 #include <math.h>
 
@@ -40,24 +41,31 @@ static grail_status find_wanted(const compression_request *request, bool *wanted
 {
     grail_status status = GRAIL_OK;
     const graph *g = request->graph;
+    const bool refits = plan_refits(&request->plan);
     bool *drifts = NULL;
     bool *dropped = NULL;
+    expert_part *parts = NULL;
     TRY(memory_new(&drifts, (size_t)g->value_count, sizeof drifts[0]));
     TRY(memory_new(&dropped, (size_t)g->node_count, sizeof dropped[0]));
+    TRY(memory_new(&parts, (size_t)g->node_count, sizeof parts[0]));
     dropped_mark(g, &request->sites->list, &request->plan, dropped);
+    experts_mark(g, &request->sites->list, &request->plan, parts);
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        const bool changes = is_cut_consumer(request, n) || dropped[i];
+        const bool changes = is_cut_consumer(request, n) || dropped[i] || parts[i] == EXPERT_PUTS;
         const bool drifting = reads_drift(n, drifts);
         const bool in_block = n->block >= 0 && n->block < g->block_count;
-        const bool may = node_is_map(n) && !changes && in_block && !is_shared(g, n->weight);
-        needed[i] = may && precedes_dropped(request, i);
-        wanted[i] = may && (drifting || needed[i]);
+        const bool may = node_is_map(n) && !changes && in_block && parts[i] != EXPERT_GOES &&
+                         !is_shared(g, n->weight);
+        needed[i] =
+            may && (parts[i] == EXPERT_MAKES_UP || (refits && precedes_dropped(request, i)));
+        wanted[i] = may && ((refits && drifting) || needed[i]);
         drifts[n->output] = drifting || changes;
     }
 out:
     memory_free(drifts);
     memory_free(dropped);
+    memory_free(parts);
     return status;
 }
 
@@ -67,7 +75,7 @@ grail_status refits_init(const compression_request *request, refit_list *out)
     CHECK(memory_new(&out->wanted, nodes, sizeof out->wanted[0]));
     CHECK(memory_new(&out->needed, nodes, sizeof out->needed[0]));
     out->pauses = request->plan.compensation.refit == REFIT_AUTO;
-    if (plan_refits(&request->plan)) {
+    if (request->plan.compensation.enabled && request->plan.loop == LOOP_CLOSED) {
         CHECK(find_wanted(request, out->wanted, out->needed));
     }
     return GRAIL_OK;

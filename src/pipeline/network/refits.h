@@ -12,7 +12,8 @@ typedef struct refit {
 
 typedef struct refit_list {
     bool *wanted; /* [node_count]: maps to be refitted, those of paused blocks included */
-    bool *needed; /* [node_count]: of these, those that make up for a dropped sublayer */
+    bool *needed; /* [node_count]: of these, those that make up for a dropped sublayer or
+                     dropped experts */
     bool pauses;  /* blocks are left out where refits gain little: refits_due */
     refit *made;  /* [count], in the order in which they were made */
     int count;
@@ -21,7 +22,8 @@ typedef struct refit_list {
 
 /** Finds the maps that the plan wants refitted: Linears and convolutions in blocks that read what a
  * cut site's consumer or a dropped sublayer changed, or that are added to the stream before a
- * dropped sublayer, whose input is not cut and whose weight no other node shares. */
+ * dropped sublayer, whose input is not cut and whose weight no other node shares; and whatever is
+ * refitted, what experts that stay make where others are dropped. */
 grail_status refits_init(const compression_request *request, refit_list *out) GRAIL_MUST_CHECK;
 void refits_fini(refit_list *list); /* works on a zeroed one */
 

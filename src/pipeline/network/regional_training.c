@@ -314,8 +314,9 @@ static grail_status hand_over(regional_training *t)
     }
     for (int i = 0; i < t->network->request->plan.count; i++) {
         if (t->decided[i] != NULL) {
-            site_take_decision(t->network, i, t->decided[i]);
+            grail_reducer *decided = t->decided[i];
             t->decided[i] = NULL;
+            CHECK(site_take_decision(t->network, i, decided));
         }
     }
     return GRAIL_OK;

@@ -43,6 +43,28 @@ static grail_status fits_to_json(const grail_site_report *r, json_t *object)
     return GRAIL_OK;
 }
 
+static grail_status integers_to_json(const char *key, int count, const int64_t *values,
+                                     json_t *object)
+{
+    json_t *list = json_array();
+    CHECK(json_put(object, key, list));
+    for (int i = 0; i < count; i++) {
+        CHECK(json_push(list, json_integer(values[i])));
+    }
+    return GRAIL_OK;
+}
+
+/* Of experts those that go, and those that no token reached where that was looked at. */
+static grail_status experts_to_json(const grail_site_report *r, json_t *object)
+{
+    if (r->removed != NULL) {
+        CHECK(integers_to_json("removed", r->removed_count, r->removed, object));
+    }
+    return r->unreached == NULL
+               ? GRAIL_OK
+               : integers_to_json("unreached", r->unreached_count, r->unreached, object);
+}
+
 grail_status site_result_to_json(const site_result *result, json_t *object)
 {
     const grail_site_report *r = &result->report;
@@ -56,6 +78,7 @@ grail_status site_result_to_json(const site_result *result, json_t *object)
     CHECK(json_put(object, "narrow_width", json_integer(r->narrow)));
     CHECK(json_put(object, "tied", json_boolean(r->tied != 0)));
     CHECK(fit_to_json(&r->fit, object));
+    CHECK(experts_to_json(r, object));
     if (r->fit_count > 0) {
         CHECK(fits_to_json(r, object));
     }
@@ -152,11 +175,35 @@ out:
     return status;
 }
 
+/* Experts that no token reached. */
+static grail_status restore_unreached(const json_t *record, const site *s, site_result *result)
+{
+    const json_t *list = json_object_get(record, "unreached");
+    const int64_t count = (int64_t)json_array_size(list);
+    if (list == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(restore_integers(list, count, &result->unreached));
+    for (int64_t i = 0; i < count; i++) {
+        if (result->unreached[i] < 0 || result->unreached[i] >= s->units) {
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "the recorded state names expert %lld of site '%s', which has %lld",
+                             (long long)result->unreached[i], s->name, (long long)s->units);
+        }
+    }
+    result->report.unreached = result->unreached;
+    result->report.unreached_count = (int)count;
+    return GRAIL_OK;
+}
+
 grail_status site_result_restore(const compression_request *request, int index,
                                  const json_t *record, site_result *result)
 {
-    CHECK(restore_reducer(record, site_at(request, index), request->plan.sites[index].kept,
-                          &result->reducer));
+    grail_reducer *reducer = NULL;
+    const site *s = site_at(request, index);
+    CHECK(restore_reducer(record, s, request->plan.sites[index].kept, &reducer));
+    CHECK(site_result_decide(result, s->kind, reducer));
+    CHECK(restore_unreached(record, s, result));
     CHECK(restore_fits(request, index, json_object_get(record, "consumers"), result));
     result->report.fit = fit_from_json(record);
     result->report.tied = json_is_true(json_object_get(record, "tied")) ? 1 : 0;

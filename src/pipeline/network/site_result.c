@@ -80,6 +80,22 @@ grail_status site_result_add_fit(site_result *result, const grail_fit *fit)
     return GRAIL_OK;
 }
 
+grail_status site_result_decide(site_result *result, site_kind kind, grail_reducer *reducer)
+{
+    result->reducer = reducer;
+    if (kind != SITE_EXPERTS) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_new(&result->removed, (size_t)reducer->units, sizeof result->removed[0]));
+    for (int64_t e = 0; e < reducer->units; e++) {
+        if (reducer->labels[e] < 0) {
+            result->removed[result->report.removed_count++] = e;
+        }
+    }
+    result->report.removed = result->removed;
+    return GRAIL_OK;
+}
+
 static grail_site_report planned_report(const grail_site_facts *facts, const plan_site *planned)
 {
     const double nan = (double)NAN;
@@ -93,6 +109,7 @@ static grail_site_report planned_report(const grail_site_facts *facts, const pla
         .width = facts->width,
         .narrow = planned->kept * facts->features_per_unit,
         .parameters_per_unit = facts->parameters_per_unit,
+        .gone = planned->is_gone ? 1 : 0,
         .fit = {.alpha = nan,
                 .lambda = nan,
                 .condition = nan,
@@ -122,6 +139,8 @@ void site_results_free(site_result *results, int count)
     for (int i = 0; results != NULL && i < count; i++) {
         grail_reducer_free(results[i].reducer);
         memory_free(results[i].fits);
+        memory_free(results[i].removed);
+        memory_free(results[i].unreached);
     }
     memory_free(results);
 }

@@ -13,7 +13,8 @@
 typedef struct site_result {
     grail_site_report report;
     grail_reducer *reducer; /* owned; NULL until decided, and for sites that keep everything */
-    grail_fit *fits;        /* owned, [report.fit_count]; report.fits borrows it */
+    int64_t *removed, *unreached; /* owned, of experts; the report borrows them */
+    grail_fit *fits;              /* owned, [report.fit_count]; report.fits borrows it */
 } site_result;
 
 /** Results with the planned widths of every site, nothing decided yet. *out is [sites], owned:
@@ -21,6 +22,10 @@ typedef struct site_result {
 grail_status site_results_create(const compression_request *request,
                                  site_result **out) GRAIL_MUST_CHECK;
 void site_results_free(site_result *results, int count); /* NULL is allowed */
+
+/** Takes a decision over; of experts it lists those that go. */
+grail_status site_result_decide(site_result *result, site_kind kind,
+                                grail_reducer *reducer) GRAIL_MUST_CHECK;
 
 /** The parameter name that identifies a consumer in fits. */
 const char *site_consumer_name(const compression_request *request, int site, int consumer);

@@ -5,6 +5,7 @@
 #include "pipeline/network/carry.h"
 #include "pipeline/network/compensate.h"
 #include "pipeline/network/decide.h"
+#include "pipeline/network/drop_experts.h"
 #include "pipeline/network/heal.h"
 #include "pipeline/network/heal_block.h"
 #include "pipeline/network/merged_rows.h"
@@ -99,11 +100,19 @@ out:
     return status;
 }
 
+static bool is_of_experts(const calibration_network *network, int index)
+{
+    return site_at(network->request, index)->kind == SITE_EXPERTS;
+}
+
 static grail_status begin_site(calibration_network *network, int index, bool replay)
 {
     grail_status status = GRAIL_OK;
     const double begun = clock_seconds();
-    if (!replay) {
+    if (is_of_experts(network, index)) {
+        TRY(replay ? GRAIL_OK : experts_decide(network, index));
+        TRY(experts_take_places(network, index));
+    } else if (!replay) {
         TRY(decide_at_producer(network, index));
     } else if (network->request->plan.sites[index].selector->folds) {
         TRY(site_append_merged(network, index));
@@ -111,6 +120,16 @@ static grail_status begin_site(calibration_network *network, int index, bool rep
     network->results[index].report.seconds += clock_seconds() - begun;
 out:
     return error_in(status, "site '%s'", network->request->sites->facts[index].name);
+}
+
+/* The router, which may have been refitted, loses the rows of the experts that go. */
+static grail_status finish_experts(calibration_network *network, int index, bool replay)
+{
+    const compression_request *request = network->request;
+    CHECK(site_take_narrow_shape(network, index));
+    return replay ? GRAIL_OK
+                  : progress_tell(&network->progress, request, site_at(request, index)->block,
+                                  &network->results[index].report);
 }
 
 /* How many maps from this one on are refitted together: Linears of one input that follow each
@@ -187,6 +206,9 @@ static grail_status meet_node(calibration_network *network, int node_index,
     if (refits_due(&network->refits, node_index, block)) {
         CHECK(recorded != NULL ? widen_map(network, node_index, recorded)
                                : meet_map(network, node_index));
+    }
+    if (begins != GRAPH_NONE && is_of_experts(network, begins)) {
+        CHECK(finish_experts(network, begins, recorded != NULL));
     }
     if (read != GRAPH_NONE) {
         CHECK(meet_consumer(network, read, consumer, recorded));

@@ -95,6 +95,11 @@ static void pieces_free(int count, storage_piece *pieces)
     memory_free(pieces);
 }
 
+static bool is_gone(const calibration_network *network, int parameter)
+{
+    return graph_parameter_is_gone(&network->request->narrowed.graph->parameters[parameter]);
+}
+
 /* matrix[rows, columns] of the narrowed tensor as f32, owned. A parameter that is its tensor needs
  * no copy. */
 static grail_status assemble(const calibration_network *network, const tensor_map *map,
@@ -109,6 +114,10 @@ static grail_status assemble(const calibration_network *network, const tensor_ma
     }
     TRY(memory_new_unset(out, (size_t)(layout->rows * layout->columns), sizeof **out));
     for (int p = map->first_parameter[index]; p != GRAPH_NONE; p = map->next_part[p]) {
+        if (is_gone(network, p)) {
+            i++;
+            continue;
+        }
         TRY(narrow_parameter(network, p, &values));
         TRY(storage_put(layout, i++, tensor, values, *out));
         memory_free(values);
@@ -157,7 +166,7 @@ static bool tensor_is_changed(const calibration_network *network, const tensor_m
         return true;
     }
     for (int p = map->first_parameter[index]; p != GRAPH_NONE; p = map->next_part[p]) {
-        if (parameter_is_changed(network, p)) {
+        if (parameter_is_changed(network, p) || is_gone(network, p)) {
             return true;
         }
     }

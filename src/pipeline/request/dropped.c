@@ -45,12 +45,16 @@ grail_status dropped_check(const grail_model *model, const site_list *sites, con
 }
 
 /* From the last to the first, since the nodes behind a sublayer get other indices. */
-grail_status dropped_take_out(const site_list *sites, const plan *p, graph *g)
+grail_status dropped_take_out(const graph *dense, const site_list *sites, const plan *p, graph *g)
 {
     sublayer found;
     for (int i = sites->count - 1; i >= 0; i--) {
-        if (site_is_dropped(p, i) && sublayer_of(g, &sites->sites[i], &found)) {
+        const site *s = &sites->sites[i];
+        if (site_is_dropped(p, i) && sublayer_of(g, s, &found)) {
             CHECK(graph_drop_sublayer(g, &found));
+        } else if (s->kind == SITE_EXPERTS && site_is_cut(p, i)) {
+            const branch_list branches = site_branches(dense, s);
+            CHECK(branches_drop(g, &branches, p->sites[i].kept));
         }
     }
     return GRAIL_OK;

@@ -11,8 +11,10 @@
 grail_status dropped_check(const grail_model *model, const site_list *sites,
                            const plan *p) GRAIL_MUST_CHECK;
 
-/** Takes the sublayers that the plan drops out of a graph of the model. */
-grail_status dropped_take_out(const site_list *sites, const plan *p, graph *g) GRAIL_MUST_CHECK;
+/** Takes the sublayers and experts that the plan drops out of a graph `g` of the model, whose graph
+ * is `dense`. */
+grail_status dropped_take_out(const graph *dense, const site_list *sites, const plan *p,
+                              graph *g) GRAIL_MUST_CHECK;
 
 /** The residual stream behind the dropped sublayers that follow a consumer: what the sum of its
  * output and the stream should come to. */

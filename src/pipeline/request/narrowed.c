@@ -84,7 +84,7 @@ grail_status narrowed_describe(const grail_model *model, const site_list *sites,
     CHECK(a->build(a, model->path, model->config, model->checkpoint, &out->graph));
     graph *g = out->graph;
     plan_shapes(p, cuts, g);
-    CHECK(dropped_take_out(sites, p, g));
+    CHECK(dropped_take_out(model->graph, sites, p, g));
     CHECK(check_widths(g));
     CHECK(memory_new(&out->block_number, (size_t)g->block_count, sizeof out->block_number[0]));
     out->blocks_left = dropped_number_blocks(g, out->block_number);

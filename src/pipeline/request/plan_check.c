@@ -91,9 +91,24 @@ static grail_status check_stream_norms(const graph *g, const site *s, int index,
     return error_about(status, of_all ? "cut.stream_score" : "cut.stream_score cut.select");
 }
 
+/* Which experts stay is decided by what each makes in the network as narrowed so far. */
+static grail_status check_experts(const site *s, const plan *p)
+{
+    if (s->kind != SITE_EXPERTS || !plan_selects_openly(p)) {
+        return GRAIL_OK;
+    }
+    const grail_status status = error_set(
+        GRAIL_ERROR_UNSUPPORTED,
+        "site '%s': which experts stay is decided by the network as narrowed so far; use a "
+        "closed loop and a closed selection",
+        s->name);
+    return error_about(status, p->loop == LOOP_OPEN ? "fit.open_loop" : "cut.select");
+}
+
 static grail_status check_site(const graph *g, const site *s, int index, const plan *p)
 {
     const selector *rule = p->sites[index].selector;
+    CHECK(check_experts(s, p));
     if (s->groups > 1 && rule->folds) {
         return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
                                      "site '%s': folding needs complete KV groups; cut those",

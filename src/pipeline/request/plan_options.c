@@ -19,7 +19,8 @@ static grail_status apply_sparsities(const grail_compress_options *o, const grap
         .sparsity = {[SITE_FFN] = o->amount.sparsity_ffn,
                      [SITE_HEADS] = o->amount.sparsity_heads,
                      [SITE_CONV] = o->amount.sparsity_conv,
-                     [SITE_STREAM] = o->amount.sparsity_stream},
+                     [SITE_STREAM] = o->amount.sparsity_stream,
+                     [SITE_EXPERTS] = o->amount.sparsity_experts},
         .align = o->cut.align,
     };
     return budget_apply(&b, g, sites, p);
@@ -32,7 +33,7 @@ static grail_status selector_of_cuts(const plan *p, const selector *usual, const
     const selector *rule = NULL;
     for (int i = 0; i < p->count; i++) {
         const selector *now = p->sites[i].selector;
-        if (!site_is_cut(p, i)) {
+        if (!site_is_cut(p, i) || !selector_decides(now, SITE_FFN)) { /* a rule for experts alone */
             continue;
         }
         if (rule != NULL && rule->own != now->own) {

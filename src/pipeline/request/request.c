@@ -2,6 +2,7 @@
 
 #include "base/option_values.h"
 #include "base/output_directory.h"
+#include "pipeline/request/experts.h"
 #include "pipeline/request/plan_check.h"
 #include "pipeline/request/plan_options.h"
 #include "pipeline/request/teacher.h"
@@ -206,6 +207,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     CHECK(option_about("cut.statistics", open_statistics(options, r)));
     CHECK(plan_from_options(r->model, options, &r->sites, &r->plan));
     set_widths(purpose.kept, &r->plan);
+    CHECK(experts_settle(r->graph, &r->sites->list, &r->plan));
     CHECK(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
     CHECK(plan_check(r->model, &r->sites->list, &r->plan));
     CHECK(heal_options_read(options, r->graph, &r->heal));

@@ -3,6 +3,7 @@
 
 #include "graph/operators.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { WIDTH = 8, INNER = 12, VOCABULARY = 20 };
@@ -110,6 +111,68 @@ static void the_width_of_an_expert_is_a_site(void **state)
     assert_string_equal(sites.sites[0].name, "down");
     assert_int_equal(sites.sites[0].units, INNER);
     assert_end(g, &sites.sites[0].producers[0], "up.weight", 1, false);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+/* A router of `count` experts, of which each row takes `chosen`; the last one is `odd` wide. */
+static graph *experts_graph(int count, int chosen, int64_t odd)
+{
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    const int scores = add_linear(g, 0, "router", WIDTH, count, true, n);
+    const int shares = add_route(g, 0, chosen, scores);
+    for (int e = 0; e < count; e++) {
+        char name[2][16];
+        snprintf(name[0], sizeof name[0], "up%d", e);
+        snprintf(name[1], sizeof name[1], "down%d", e);
+        const int64_t inner = e == count - 1 ? odd : INNER;
+        const int rows = add_take_rows(g, 0, e, shares, n);
+        const int up = add_linear(g, 0, name[0], WIDTH, inner, false, rows);
+        const int a = add_plain(g, 0, NODE_ACTIVATION, up, GRAPH_NONE);
+        const int down = add_linear(g, 0, name[1], inner, WIDTH, false, a);
+        h = add_put_rows(g, 0, e, shares, down, h);
+    }
+    end_graph(g, h, h);
+    return g;
+}
+
+static void experts_of_one_router_are_units(void **state)
+{
+    (void)state;
+    graph *g = experts_graph(4, 2, INNER);
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 5);
+    const site *s = find_site(&sites, "router");
+    assert_int_equal(s->kind, SITE_EXPERTS);
+    assert_int_equal(s->units, 4);
+    assert_int_equal(s->consumer_count, 0);
+    assert_end(g, &s->producers[0], "router.weight", 1, false);
+    assert_int_equal(site_parameters_per_unit(g, s), WIDTH + 1 + 2 * WIDTH * INNER);
+    const branch_list b = site_branches(g, s);
+    assert_int_equal(branch_at(&b, branch_put(&b, 2)), 2);
+    assert_int_equal(branch_at(&b, b.router), GRAPH_NONE);
+    assert_int_equal(branch_last(g, &b, 3), sites.sites[4].consumers[0].node);
+    const int before = g->node_count;
+    assert_ok(branches_drop(g, &b, 3));
+    assert_int_equal(g->node_count, before - b.length);
+    assert_true(graph_parameter_is_gone(&g->parameters[graph_find_parameter(g, "down3.weight")]));
+    assert_false(graph_parameter_is_gone(&g->parameters[graph_find_parameter(g, "up2.weight")]));
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+/* Experts of different widths cannot take each other's places. */
+static void experts_that_differ_are_no_units(void **state)
+{
+    (void)state;
+    graph *g = experts_graph(4, 2, INNER - 1);
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 4);
+    for (int i = 0; i < sites.count; i++) {
+        assert_int_equal(sites.sites[i].kind, SITE_FFN);
+    }
     site_list_fini(&sites);
     graph_free(g);
 }
@@ -455,6 +518,8 @@ int main(void)
         cmocka_unit_test(a_plain_mlp_is_a_site_of_its_neurons),
         cmocka_unit_test(a_gated_ffn_has_two_producers),
         cmocka_unit_test(the_width_of_an_expert_is_a_site),
+        cmocka_unit_test(experts_of_one_router_are_units),
+        cmocka_unit_test(experts_that_differ_are_no_units),
         cmocka_unit_test(heads_of_their_own_are_units_of_all_four_projections),
         cmocka_unit_test(grouped_heads_are_cut_with_their_query_heads),
         cmocka_unit_test(or_query_heads_alone_equally_many_of_each_group),

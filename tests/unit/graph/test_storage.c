@@ -385,6 +385,21 @@ static void stacked_matrices_are_cut_alike(void **state)
     storage_layout_fini(&l);
 }
 
+/* The matrices of an expert that goes are no longer there; whatever is cut in the others. */
+static void stacked_matrices_go_as_a_whole(void **state)
+{
+    (void)state;
+    fixture f;
+    stack_experts(&f);
+    f.pieces[1].rows = f.pieces[1].columns = 0;
+    assert_narrowed(&f, 3, (const int64_t[]){2, 4, 5});
+    keep_rows(&f, 0, 2, second_and_last);
+    keep_rows(&f, 2, 2, second_and_last);
+    assert_narrowed(&f, 3, (const int64_t[]){2, 2, 5});
+    f.pieces[0].rows = f.pieces[0].columns = 0; /* of both axes the last one speaks */
+    assert_narrowed(&f, 3, (const int64_t[]){1, 2, 5});
+}
+
 static void gaps_and_overlaps_are_told(void **state)
 {
     (void)state;
@@ -547,6 +562,7 @@ int main(void)
         cmocka_unit_test(all_kinds_cover_their_tensors),
         cmocka_unit_test(what_is_left_keeps_its_order),
         cmocka_unit_test(stacked_matrices_are_cut_alike),
+        cmocka_unit_test(stacked_matrices_go_as_a_whole),
         cmocka_unit_test(gaps_and_overlaps_are_told),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(rows_are_read_alone),

@@ -206,6 +206,11 @@ grail_comparison compare_models(const char *dense, const char *narrow, const cha
     return result;
 }
 
+bool lab_is_for_experts(const char *selector)
+{
+    return strcmp(selector, "reap") == 0;
+}
+
 bool lab_is_repaired(const grail_site_report *site)
 {
     const bool plain = strcmp(site->fit.fallback, "kept plain") == 0;

@@ -43,6 +43,9 @@ int lab_compress_reports(const grail_compress_options *options, grail_site_repor
  */
 bool lab_is_repaired(const grail_site_report *site);
 
+/** Whether a selector has a rule for whole experts and nothing else. */
+bool lab_is_for_experts(const char *selector);
+
 /** All tensors of both checkpoints have equal names, dtypes, shapes and bytes. */
 void assert_same_checkpoint(const char *left, const char *right);
 /** Whether one tensor has equal shape and bytes in both. */

@@ -261,7 +261,7 @@ static void fits_are_of_the_rows_that_the_narrowed_network_chooses(void **state)
         options.fit.token_weights = "stream";
         const int count = lab_compress_reports(&options, sites, 32);
         for (int s = 0; s < count; s++) {
-            assert_true(lab_is_repaired(&sites[s]));
+            assert_true(sites[s].kept == sites[s].units || lab_is_repaired(&sites[s]));
         }
     }
     lab_close(&l);

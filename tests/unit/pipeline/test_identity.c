@@ -132,6 +132,9 @@ static void every_selection_equals_zeroing_the_consumers_columns(void **state)
         char dense[32];
         char output[32];
         grail_selector_facts facts = {0};
+        if (lab_is_for_experts(grail_selector_at(i))) {
+            continue;
+        }
         assert_ok(grail_selector_describe(grail_selector_at(i), &facts));
         snprintf(dense, sizeof dense, "dense-%d", i);
         snprintf(output, sizeof output, "out-%d", i);

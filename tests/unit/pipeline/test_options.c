@@ -15,13 +15,15 @@ static void kinds_of_sites_have_their_ratio_in_the_options(void **state)
     assert_ptr_equal(grail_compress_sparsity(&o, "heads"), &o.amount.sparsity_heads);
     assert_ptr_equal(grail_compress_sparsity(&o, "conv"), &o.amount.sparsity_conv);
     assert_ptr_equal(grail_compress_sparsity(&o, "stream"), &o.amount.sparsity_stream);
+    assert_ptr_equal(grail_compress_sparsity(&o, "experts"), &o.amount.sparsity_experts);
     assert_null(grail_compress_sparsity(&o, "con"));
     for (; grail_site_kind_at(kinds) != NULL; kinds++) {
         *grail_compress_sparsity(&o, grail_site_kind_at(kinds)) += 0.5;
     }
-    assert_int_equal(kinds, 4);
+    assert_int_equal(kinds, 5);
     assert_true(o.amount.sparsity_ffn == 0.5 && o.amount.sparsity_heads == 0.5 &&
-                o.amount.sparsity_conv == 0.5 && o.amount.sparsity_stream == 0.5);
+                o.amount.sparsity_conv == 0.5 && o.amount.sparsity_stream == 0.5 &&
+                o.amount.sparsity_experts == 0.5);
     assert_null(grail_site_kind_at(-1));
 }
 

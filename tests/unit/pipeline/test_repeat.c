@@ -93,6 +93,9 @@ static void every_selector_and_family_gives_a_model_that_opens(void **state)
     for (int f = 0; f < FAMILY_COUNT; f++) {
         for (int i = 0; grail_selector_at(i) != NULL; i++) {
             char output[LAB_PATH];
+            if (lab_is_for_experts(grail_selector_at(i))) {
+                continue;
+            }
             snprintf(output, sizeof output, "%s/%s-%d", l.directory, families[f], i);
             grail_compress_options options = lab_options(&l, lab_golden(families[f]), output);
             options.cut.selector = grail_selector_at(i);

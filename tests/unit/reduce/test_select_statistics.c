@@ -214,8 +214,12 @@ static void flap_has_no_rule_for_channels(void **state)
         assert_false(selector_decides(flaps[i], SITE_STREAM));
     }
     for (int kind = 0; kind < SITE_KINDS; kind++) {
-        assert_true(selector_decides(&selector_wanda, (site_kind)kind));
+        assert_int_equal(selector_decides(&selector_wanda, (site_kind)kind), kind != SITE_EXPERTS);
+        assert_int_equal(selector_decides(&selector_reap, (site_kind)kind), kind == SITE_EXPERTS);
     }
+    assert_ptr_equal(selector_for(&selector_wanda, SITE_EXPERTS), &selector_reap);
+    assert_ptr_equal(selector_for(&selector_random, SITE_EXPERTS), &selector_random);
+    assert_ptr_equal(selector_for(&selector_wanda, SITE_FFN), &selector_wanda);
 }
 
 /* -- all ----------------------------------------------------------------------------------------
