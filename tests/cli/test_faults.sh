@@ -7,7 +7,7 @@
 # Then the program is killed at random times.
 #
 # usage: test_faults.sh GRAIL SOURCE_DIRECTORY KIND [MOST|all [KILLS]]
-# KIND is decoder, heal, resnet (streams and REPAIR), open-loop or sweep. The calls are those that change a
+# KIND is decoder, experts (dropped and narrowed, in stacks), heal, resnet (streams and REPAIR), open-loop or sweep. The calls are those that change a
 # disk, at most MOST of each (3, and 6 with GRAIL_TEST_ALL); with `all` every call to do with files, which takes ten minutes to an
 # hour, and kills only at those that may change a disk: between two of them the disk is the same. Calls
 # for memory and threads are left out: the loader and glibc crash when their own ones fail, and unit tests
@@ -29,13 +29,16 @@ narrow_network() {
 }
 
 case $kind in
-decoder | open-loop)
+decoder | experts | open-loop)
     write_ids ids.npy 8 32 96
     write_ids other.npy 16 16 96 2
     model=$golden/llama3-sharded
     command=(compress "$model" --calib ids.npy --eval other.npy --sparsity 0.5 --align 1 --quiet --threads 1)
     if [[ $kind == open-loop ]]; then
         command+=(--loop open)
+    elif [[ $kind == experts ]]; then
+        command[1]=$golden/granitemoe
+        command+=(--sites ffn,experts)
     fi
     ;;
 heal)
@@ -282,4 +285,4 @@ for ((n = 0; n < kills; n++)); do
 done
 echo "-- SIGKILL at $kills random times within $((duration / 1000)) ms: $met met the run"
 total=$((total + met))
-echo "$total faults in a $kind"
+echo "$total faults, kind $kind"
