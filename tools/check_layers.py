@@ -30,7 +30,7 @@ ROOMS = {
 ORDERED = {"pipeline": "The pipeline"}
 
 C_LIBRARY = set(
-    """assert.h cpuid.h ctype.h dirent.h dlfcn.h errno.h fcntl.h float.h inttypes.h limits.h math.h pthread.h
+    """assert.h cpuid.h ctype.h dirent.h dlfcn.h errno.h fcntl.h float.h ftw.h inttypes.h limits.h math.h pthread.h
     sched.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h strings.h
     sys/auxv.h sys/mman.h sys/random.h sys/resource.h sys/stat.h sys/types.h time.h unistd.h""".split()
 )

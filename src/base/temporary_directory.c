@@ -2,6 +2,8 @@
 
 #include "base/file.h"
 
+#include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 grail_status temporary_directory(const char *name, char **out)
@@ -19,4 +21,21 @@ grail_status temporary_directory(const char *name, char **out)
 out:
     memory_free(path);
     return status;
+}
+
+static int remove_entry(const char *path, const struct stat *facts, int kind, struct FTW *where)
+{
+    (void)facts;
+    (void)kind;
+    (void)where;
+    (void)remove(path);
+    return 0;
+}
+
+void temporary_directory_remove(const char *path)
+{
+    enum { MOST_OPEN = 8 };
+    if (path != NULL) {
+        (void)nftw(path, remove_entry, MOST_OPEN, FTW_DEPTH | FTW_PHYS);
+    }
 }

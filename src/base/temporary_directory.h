@@ -8,4 +8,8 @@
  * /tmp. *out, its absolute path, is owned. */
 grail_status temporary_directory(const char *name, char **out) GRAIL_MUST_CHECK;
 
+/** Removes the directory with all that is below it; NULL is allowed. What cannot be removed
+ * stays. Links are removed, not followed. */
+void temporary_directory_remove(const char *path);
+
 #endif

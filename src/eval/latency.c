@@ -79,13 +79,6 @@ static bool reads_images(const grail_model *model)
 /* -- ONNX Runtime ------------------------------------------------------------------------------ */
 
 /* Removes the file and the directory; where weights are apart, their file too. */
-static void remove_files(const char *directory, const char *file, const char *data)
-{
-    (void)unlink(file);
-    (void)unlink(data);
-    (void)rmdir(directory);
-}
-
 /* The file is read when the session is opened and is not needed after. */
 static grail_status open_session(const onnx_runtime *runtime, runner *r)
 {
@@ -100,9 +93,7 @@ static grail_status open_session(const onnx_runtime *runtime, runner *r)
     TRY(grail_onnx_write(r->model, file, &options, NULL));
     TRY(onnx_session_open(runtime, file, parallel_threads(), &r->session));
 out:
-    if (data != NULL) {
-        remove_files(directory, file, data);
-    }
+    temporary_directory_remove(directory);
     memory_free(data);
     memory_free(file);
     memory_free(directory);

@@ -76,12 +76,7 @@ static grail_status run_chromium(const char *program, const buffer *page, buffer
     TRY(output_file_write(path, page->bytes, page->size));
     TRY(show_in_chromium(program, path, out));
 out:
-    if (path != NULL) {
-        (void)unlink(path);
-    }
-    if (directory != NULL) {
-        (void)rmdir(directory);
-    }
+    temporary_directory_remove(directory);
     memory_free(path);
     memory_free(directory);
     return status;

@@ -11,7 +11,7 @@ enum { RECIPE_MAXIMUM = 1 << 20, MOST_GRIDS = 100 };
 const char *const sweep_recipe_keys[] = {
     "$schema", "about",      "checkpoints", "selectors", "sparsities", "compensate",
     "heal",    "samples",    "seeds",       "sites",     "loop",       "calibration",
-    "repeat",  "evaluation", "outcomes",    "grids",     NULL};
+    "repeat",  "evaluation", "outcomes",    "latency",   "grids",      NULL};
 const char *const sweep_grid_keys[] = {"checkpoints", "selectors",   "sparsities", "compensate",
                                        "heal",        "samples",     "seeds",      "sites",
                                        "loop",        "calibration", NULL};
@@ -22,6 +22,8 @@ static const grail_option own_fields[] = {
     {OPTION_FIELD(sweep_recipe, repeats_calibration), .type = GRAIL_OPTION_CHOICE, .key = "repeat",
      .words = OPTION_WORDS("selector", "calibration")},
     {OPTION_FIELD(sweep_recipe, keeps_outcomes), .type = GRAIL_OPTION_FLAG, .key = "outcomes"},
+    {OPTION_FIELD(sweep_recipe, latency), .type = GRAIL_OPTION_WORD, .key = "latency",
+     .what = "engine", .words = OPTION_WORDS("onnxruntime", "grail")},
     {0},
 };
 

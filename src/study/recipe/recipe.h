@@ -14,6 +14,7 @@ typedef struct sweep_recipe {
     int grid_count;
     bool repeats_calibration; /* further seeds for every cell, not only where the selector draws */
     bool keeps_outcomes;      /* results have the outcome of each image and window */
+    const char *latency;      /* what runs networks whose latency is measured; NULL: none is */
     const char *precision;    /* of the dense networks; borrowed from the document or static */
 } sweep_recipe;
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "study/results/line_fields.h"
+#include "study/sweep/cell_latency.h"
 
 #include <grail/machine.h>
 #include <grail/plan.h>
@@ -338,7 +339,8 @@ static grail_status copy_healings(const grail_compression *c, sweep_outcome *out
 /* A measurement, with what it keeps of each image or window. */
 typedef struct measuring {
     const sweep_context *context;
-    grail_compression *narrow; /* NULL: the dense network */
+    grail_compression *narrow; /* NULL: the network is `model` */
+    const grail_model *model;
     bool keeps;
     double *outcomes; /* owned */
     int count;
@@ -366,10 +368,10 @@ static grail_status measure_images(measuring *m, int e, line_evaluation *out, ch
     const grail_images *images = m->context->data->images[e];
     const grail_compute compute = {.precision = m->context->recipe->precision};
     grail_accuracy a = {0};
-    CHECK(m->narrow != NULL
-              ? grail_compression_accuracy(m->narrow, images, d->count, watch_measuring, m, &a)
-              : grail_accuracy_measure(m->context->data->model, images, d->count, &compute,
-                                       watch_measuring, m, &a));
+    CHECK(
+        m->narrow != NULL
+            ? grail_compression_accuracy(m->narrow, images, d->count, watch_measuring, m, &a)
+            : grail_accuracy_measure(m->model, images, d->count, &compute, watch_measuring, m, &a));
     out->measures.top1 = a.top1;
     out->measures.top5 = a.top5;
     out->measures.interval = a.interval;
@@ -388,8 +390,8 @@ static grail_status measure_text(measuring *m, int e, line_evaluation *out, char
     grail_perplexity p = {0};
     CHECK(m->narrow != NULL
               ? grail_compression_perplexity(m->narrow, &d->text, d->count, watch_measuring, m, &p)
-              : grail_perplexity_measure(m->context->data->model, &d->text, d->count, &compute,
-                                         watch_measuring, m, &p));
+              : grail_perplexity_measure(m->model, &d->text, d->count, &compute, watch_measuring, m,
+                                         &p));
     if (!isfinite(p.perplexity)) {
         return error_set(GRAIL_ERROR_NUMERIC,
                          "%s: the mean loss of a token is %g, so that the perplexity is no number",
@@ -410,14 +412,17 @@ static bool says_data(const sweep_data *d)
     return d->kind == DATA_TEXT || d->name != NULL;
 }
 
-static grail_status measure_one(const sweep_context *context, grail_compression *narrow, int e,
-                                sweep_outcome *outcome)
+static grail_status measure_one(const sweep_context *context, grail_compression *narrow,
+                                const grail_model *model, int e, sweep_outcome *outcome)
 {
     grail_status status = GRAIL_OK;
     const sweep_data *d = &context->recipe->evaluation.list[e];
     double *all = &outcome->line.measures.seconds[SECONDS_EVALUATE];
     double seconds = 0.0;
-    measuring m = {.context = context, .narrow = narrow, .keeps = context->recipe->keeps_outcomes};
+    measuring m = {.context = context,
+                   .narrow = narrow,
+                   .model = model,
+                   .keeps = context->recipe->keeps_outcomes};
     line_evaluation made = {.name = d->name, .measures = line_not_measured()};
     TRY(d->kind == DATA_TEXT ? measure_text(&m, e, &made, outcome->hashes[e], &seconds)
                              : measure_images(&m, e, &made, outcome->hashes[e], &seconds));
@@ -432,9 +437,9 @@ out:
     return m.status == GRAIL_OK ? status : m.status;
 }
 
-/* On everything that is for the checkpoint. */
+/* A narrow network in memory, or a model, on everything that is for the checkpoint. */
 static grail_status measure(const sweep_context *context, grail_compression *narrow,
-                            sweep_outcome *outcome)
+                            const grail_model *model, sweep_outcome *outcome)
 {
     const sweep_data_list *data = &context->recipe->evaluation;
     CHECK(memory_new(&outcome->hashes, (size_t)data->count, sizeof outcome->hashes[0]));
@@ -443,7 +448,7 @@ static grail_status measure(const sweep_context *context, grail_compression *nar
     for (int e = 0; e < data->count; e++) {
         if (sweep_data_serves(&data->list[e], &context->recipe->checkpoints, context->checkpoint)) {
             const char *name = data->list[e].name;
-            const grail_status status = measure_one(context, narrow, e, outcome);
+            const grail_status status = measure_one(context, narrow, model, e, outcome);
             CHECK(name == NULL ? status : error_in(status, "%s", name));
         }
     }
@@ -474,6 +479,7 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
     grail_compression *c = NULL;
     grail_plan *plan = NULL;
     grail_plan_options options;
+    cell_written written = {0};
     line_measures *m = &outcome->line.measures;
     TRY(options_of(context->recipe, outcome->cell, &options));
     options.compress.read.session = session;
@@ -484,9 +490,12 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
     if (sweep_choice_plans(&context->recipe->choices.list[outcome->cell->choice])) {
         TRY(make_plan(context, outcome->cell, &options, &plan));
     }
+    TRY(cell_written_begin(context->recipe, &options.compress, &written));
     TRY(grail_compression_open(&options.compress, &c));
     TRY(grail_compression_run(c));
-    TRY(measure(context, c, outcome));
+    TRY(cell_written_open(c, &written));
+    TRY(measure(context, written.model == NULL ? c : NULL, written.model, outcome));
+    TRY(cell_latency_measure(context, written.model, &m->latency));
     TRY(copy_sites(c, outcome));
     TRY(copy_healings(c, outcome));
     const grail_compression_totals totals = grail_compression_totals_get(c);
@@ -497,6 +506,7 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
 out:
     grail_compression_close(c);
     grail_plan_free(plan);
+    cell_written_fini(&written);
     return status;
 }
 
@@ -532,7 +542,8 @@ grail_status sweep_dense_measure(const sweep_context *context, sweep_outcome *ou
                                   .path = named->path,
                                   .measures = line_not_measured()};
     CHECK(grail_model_describe(context->data->model, &facts));
-    CHECK(measure(context, NULL, outcome));
+    CHECK(measure(context, NULL, context->data->model, outcome));
+    CHECK(cell_latency_measure(context, NULL, &outcome->line.measures.latency));
     outcome->line.architecture = facts.architecture;
     outcome->line.measures.parameters = (double)facts.parameters;
     outcome->line.measures.macs = (double)facts.macs_per_token;

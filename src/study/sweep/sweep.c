@@ -445,8 +445,21 @@ static grail_status tell_notices(const sweep *s)
     return GRAIL_OK;
 }
 
+/* Cells that run beside one another would slow each other's networks down. */
+static grail_status check_latency(const sweep *s)
+{
+    return s->recipe.latency == NULL || s->options->jobs == 1
+               ? GRAIL_OK
+               : error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                       "%s: latency is measured with one job alone, and %d were "
+                                       "asked for; leave out the option, or \"latency\"",
+                                       s->options->recipe, s->options->jobs),
+                             "jobs");
+}
+
 static grail_status list_cells(sweep *s)
 {
+    CHECK(check_latency(s));
     CHECK(sweep_cells(&s->recipe, &s->cells, &s->count));
     CHECK(memory_new(&s->found, (size_t)s->count, sizeof s->found[0]));
     CHECK(memory_new(&s->bytes, (size_t)s->count, sizeof s->bytes[0]));
