@@ -216,7 +216,7 @@ static void print_widths(const grail_compression *c)
             }
         }
         if (first && s.gone == 0) {
-            print_out("  %-7s %lld of %lld units kept, width %lld -> %lld, in %d %s\n", s.kind,
+            print_out("  %-5s %lld of %lld units kept, width %lld -> %lld, in %d %s\n", s.kind,
                       (long long)s.kept, (long long)s.units, (long long)s.width,
                       (long long)s.narrow, same, same == 1 ? "site" : "sites");
         }
@@ -252,7 +252,7 @@ static void print_cut(const kind_summary *k, bool asked)
     if (k->sites == 0) {
         return;
     }
-    print_out("  %-7s", k->kind == NULL ? "sites" : k->kind);
+    print_out("  %-6s", k->kind == NULL ? "sites" : k->kind);
     if (asked) {
         print_out(" %5.1f %% asked,", percent(k->asked, k->parameters));
     }
@@ -273,7 +273,7 @@ static void print_errors(const kind_summary *k)
     if (k->measured == 0) {
         return;
     }
-    print_out("  %-7s %.4f -> %.4f, mean of %d %s", k->kind, k->before / k->measured,
+    print_out("  %-6s %.4f -> %.4f, mean of %d %s", k->kind, k->before / k->measured,
               k->after / k->measured, k->measured, k->measured == 1 ? "site" : "sites");
     if (k->bias_only > 0) {
         print_out("; %d with a new bias only", k->bias_only);
