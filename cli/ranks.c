@@ -8,6 +8,7 @@
 #include <string.h>
 
 static int launched; /* ranks; 0 without a launcher */
+static const char *command_name = "";
 static const grail_comm *joined;
 static bool is_first = true;
 
@@ -28,6 +29,7 @@ void ranks_start(void)
 
 int ranks_check(const command *c)
 {
+    command_name = c->name;
     if (launched < 2 || c->shares_out) {
         return EXIT_OK;
     }
@@ -37,19 +39,23 @@ int ranks_check(const command *c)
     return EXIT_USAGE;
 }
 
-/* Ranks of two releases would not add up the same sums. */
+/* Ranks of two releases would not add up the same sums, and those of two commands would wait for
+ * each other. */
 static int check_release(const grail_comm *comm)
 {
-    char first[64];
-    snprintf(first, sizeof first, "%s", grail_version());
+    char own[64] = "";
+    char first[sizeof own];
+    snprintf(own, sizeof own, "%s of release %s", command_name, grail_version());
+    memcpy(first, own, sizeof first);
     if (comm->broadcast(comm->context, 0, first, sizeof first) != 0) {
         print_error_of_rank("grail: rank 0 cannot be heard\n");
         return EXIT_FAILED;
     }
-    if (strcmp(first, grail_version()) != 0) {
-        print_error_of_rank("grail: this is release %s, and rank 0 has %s; install one release on "
-                            "all machines\n",
-                            grail_version(), first);
+    if (memcmp(first, own, sizeof own) != 0) {
+        first[sizeof first - 1] = 0;
+        print_error_of_rank("grail: this is %s, and rank 0 runs %s; start one command, and install "
+                            "one release on all machines\n",
+                            own, first);
         return EXIT_FAILED;
     }
     return EXIT_OK;

@@ -82,19 +82,6 @@ grail_status comm_broadcast(const grail_comm *c, int root, void *bytes, size_t s
     return GRAIL_OK;
 }
 
-grail_status comm_broadcast_text(const grail_comm *c, int root, char **text)
-{
-    uint64_t size = *text == NULL ? 0 : strlen(*text) + 1;
-    if (!comm_is_shared(c)) {
-        return GRAIL_OK;
-    }
-    CHECK(comm_broadcast(c, root, &size, sizeof size));
-    if (c->rank != root) {
-        CHECK(memory_new(text, (size_t)size, 1));
-    }
-    return comm_broadcast(c, root, *text, (size_t)size);
-}
-
 /* How a rank ended. */
 typedef struct outcome {
     int32_t rank, status;
@@ -133,6 +120,17 @@ grail_status comm_settle(const grail_comm *c, grail_status status)
                      first.text);
 }
 
+grail_status comm_broadcast_text(const grail_comm *c, int root, char **text)
+{
+    uint64_t size = *text == NULL ? 0 : strlen(*text) + 1;
+    if (!comm_is_shared(c)) {
+        return GRAIL_OK;
+    }
+    CHECK(comm_broadcast(c, root, &size, sizeof size));
+    CHECK(comm_settle(c, c->rank != root ? memory_new(text, (size_t)size, 1) : GRAIL_OK));
+    return comm_broadcast(c, root, *text, (size_t)size);
+}
+
 grail_status comm_agree(const grail_comm *c, const char *what, const char *remedy,
                         const void *bytes, size_t size)
 {
@@ -144,8 +142,8 @@ grail_status comm_agree(const grail_comm *c, const char *what, const char *remed
     hash_bytes(bytes, size, own);
     memcpy(first, own, sizeof first);
     CHECK(comm_broadcast(c, 0, first, sizeof first));
-    return memcmp(own, first, sizeof own) == 0
-               ? GRAIL_OK
-               : error_set(GRAIL_ERROR_ARGUMENT, "%s differ from those of rank 0; %s", what,
-                           remedy);
+    return comm_settle(c, memcmp(own, first, sizeof own) == 0
+                              ? GRAIL_OK
+                              : error_set(GRAIL_ERROR_ARGUMENT,
+                                          "%s differ from those of rank 0; %s", what, remedy));
 }

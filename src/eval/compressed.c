@@ -36,14 +36,20 @@ out:
     return status;
 }
 
+static grail_status narrow_to_measure(const grail_compression *c, int64_t windows,
+                                      parameter_store **out)
+{
+    CHECK(perplexity_check_windows(windows));
+    return narrow_of_result(c, out);
+}
+
 grail_status grail_compression_perplexity(grail_compression *c, const grail_text_source *source,
                                           int64_t windows, grail_eval_observer observer, void *user,
                                           grail_perplexity *out)
 {
     grail_status status = GRAIL_OK;
     parameter_store *narrow = NULL;
-    TRY(perplexity_check_windows(windows));
-    TRY(comm_settle(c->request->comm, narrow_of_result(c, &narrow)));
+    TRY(comm_settle(c->request->comm, narrow_to_measure(c, windows, &narrow)));
     TRY(perplexity_measure(c->request->model, narrow, source, windows, c->request->comm, observer,
                            user, out));
 out:

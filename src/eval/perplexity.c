@@ -128,10 +128,13 @@ static grail_status tell(const chunk_list *l, int64_t chunk, int64_t count, cons
                            (long long)now.done, (long long)now.total);
 }
 
-static grail_status measure_own(parameter_store *store, const chunk_list *l,
-                                grail_eval_observer observer, void *user)
+/* Allocates what the list owns, also after a failure. */
+static grail_status measure_own(parameter_store *store, chunk_list *l, grail_eval_observer observer,
+                                void *user)
 {
     nll_sums own = {0};
+    CHECK(memory_new(&l->of, (size_t)l->count, sizeof l->of[0]));
+    CHECK(memory_new(&l->means, (size_t)l->size, sizeof l->means[0]));
     for (int64_t i = comm_rank(l->comm); i < l->count; i += comm_size(l->comm)) {
         const int64_t first = i * l->size;
         const int64_t left = l->text->count - first;
@@ -152,9 +155,7 @@ static grail_status measure_chunks(parameter_store *store, const token_windows *
     const int64_t fit = forward_chunk(store->model, store->backend, text->length, 0);
     chunk_list l = {.text = text, .comm = comm, .size = text->count < fit ? text->count : fit};
     l.count = (text->count + l.size - 1) / l.size;
-    TRY(memory_new(&l.of, (size_t)l.count, sizeof l.of[0]));
-    TRY(memory_new(&l.means, (size_t)l.size, sizeof l.means[0]));
-    TRY(measure_own(store, &l, observer, user));
+    TRY(comm_settle(comm, measure_own(store, &l, observer, user)));
     for (int64_t i = 0; i < l.count; i++) {
         TRY(comm_broadcast(comm, (int)(i % comm_size(comm)), &l.of[i], sizeof l.of[i]));
         add_sums(&l.of[i], sums);
@@ -165,23 +166,30 @@ out:
     return status;
 }
 
-/* Refuses what would give other bits than rank 0 has. */
+/* What gives other bits where it differs. */
+static grail_status describe(const grail_model *model, const char *precision,
+                             const token_windows *text, buffer *all)
+{
+    char tensors[HASH_TEXT_SIZE];
+    const int threads = parallel_threads();
+    model_digest(model, tensors);
+    CHECK(buffer_append(all, &threads, sizeof threads));
+    CHECK(buffer_append(all, tensors, sizeof tensors));
+    CHECK(buffer_append(all, precision, strlen(precision) + 1));
+    return buffer_append(all, text->ids,
+                         (size_t)(text->count * text->length) * sizeof text->ids[0]);
+}
+
 static grail_status agree(const grail_comm *comm, const grail_model *model, const char *precision,
                           const token_windows *text)
 {
     grail_status status = GRAIL_OK;
     buffer all = {0};
-    char tensors[HASH_TEXT_SIZE];
-    const int threads = parallel_threads();
     if (!comm_is_shared(comm)) {
         return GRAIL_OK;
     }
     buffer_init(&all, SIZE_MAX / 4);
-    model_digest(model, tensors);
-    TRY(buffer_append(&all, &threads, sizeof threads));
-    TRY(buffer_append(&all, tensors, sizeof tensors));
-    TRY(buffer_append(&all, precision, strlen(precision) + 1));
-    TRY(buffer_append(&all, text->ids, (size_t)(text->count * text->length) * sizeof text->ids[0]));
+    TRY(comm_settle(comm, describe(model, precision, text, &all)));
     TRY(comm_agree(comm, "model, precision, number of threads or text",
                    "give all ranks the same command and files", all.bytes, all.size));
 out:
@@ -194,6 +202,15 @@ grail_status perplexity_check_windows(int64_t windows)
     return option_integer("windows", "the number of windows", windows, 0);
 }
 
+static grail_status read_text(const grail_model *recorded, const grail_model *model,
+                              const grail_text_source *source, int64_t windows, token_windows *text,
+                              grail_perplexity *result)
+{
+    CHECK(model_read_first_windows(model, source, windows, text, result->tokenizer_sha256));
+    CHECK(limit_windows(text, windows));
+    return compare_with_calibration(recorded, text, result);
+}
+
 grail_status perplexity_measure(const grail_model *recorded, parameter_store *store,
                                 const grail_text_source *source, int64_t windows,
                                 const grail_comm *comm, grail_eval_observer observer, void *user,
@@ -203,10 +220,8 @@ grail_status perplexity_measure(const grail_model *recorded, parameter_store *st
     token_windows text = {0};
     nll_sums sums = {0};
     grail_perplexity result = {0};
-    TRY(model_read_first_windows(store->model, source, windows, &text, result.tokenizer_sha256));
-    TRY(limit_windows(&text, windows));
-    TRY(compare_with_calibration(recorded, &text, &result));
-    TRY(comm_settle(comm, agree(comm, recorded, backend_precision(store->backend), &text)));
+    TRY(comm_settle(comm, read_text(recorded, store->model, source, windows, &text, &result)));
+    TRY(agree(comm, recorded, backend_precision(store->backend), &text));
     TRY(measure_chunks(store, &text, comm, observer, user, &sums));
     fill_result(&text, &sums, &result);
     snprintf(result.dtype, sizeof result.dtype, "%s",
@@ -220,6 +235,23 @@ out:
     return status;
 }
 
+/* What a measurement runs on; owned, also after a failure. */
+typedef struct opened_stores {
+    backend *backend;
+    parameter_store *dense, *cut; /* cut: of what a narrow model kept, or NULL */
+} opened_stores;
+
+static grail_status open_stores(const grail_model *model, const grail_model *narrow,
+                                int64_t windows, const grail_compute *compute, opened_stores *s)
+{
+    grail_compute alone = compute == NULL ? (grail_compute){0} : *compute;
+    alone.comm = NULL; /* what it opens is this rank's own */
+    CHECK(perplexity_check_windows(windows));
+    CHECK(compute_open(&alone, model, &s->backend));
+    CHECK(parameter_store_create(model, s->backend, NULL, &s->dense));
+    return narrow == NULL ? GRAIL_OK : zeroed_store_of_cut(s->dense, narrow, &s->cut);
+}
+
 /* `narrow` NULL: of `model` itself; else of what `narrow` kept of it. */
 static grail_status measure(const grail_model *model, const grail_model *narrow,
                             const grail_text_source *source, int64_t windows,
@@ -227,25 +259,16 @@ static grail_status measure(const grail_model *model, const grail_model *narrow,
                             grail_perplexity *out)
 {
     grail_status status = GRAIL_OK;
-    backend *b = NULL;
-    parameter_store *store = NULL;
-    parameter_store *cut = NULL;
+    opened_stores s = {0};
     const grail_comm *comm = compute == NULL ? NULL : compute->comm;
-    grail_compute alone = compute == NULL ? (grail_compute){0} : *compute;
-    alone.comm = NULL; /* what it opens is this rank's own */
-    TRY(comm_check(comm));
-    TRY(perplexity_check_windows(windows));
-    TRY(compute_open(&alone, model, &b));
-    TRY(parameter_store_create(model, b, NULL, &store));
-    if (narrow != NULL) {
-        TRY(zeroed_store_of_cut(store, narrow, &cut));
-    }
-    TRY(perplexity_measure(narrow == NULL ? model : narrow, cut == NULL ? store : cut, source,
+    CHECK(comm_check(comm));
+    TRY(comm_settle(comm, open_stores(model, narrow, windows, compute, &s)));
+    TRY(perplexity_measure(narrow == NULL ? model : narrow, s.cut == NULL ? s.dense : s.cut, source,
                            windows, comm, observer, user, out));
 out:
-    parameter_store_free(cut);
-    parameter_store_free(store);
-    backend_close(b);
+    parameter_store_free(s.cut);
+    parameter_store_free(s.dense);
+    backend_close(s.backend);
     return status;
 }
 

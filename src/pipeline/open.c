@@ -9,9 +9,16 @@ static bool writes(const grail_compress_options *options)
     return options->output.path != NULL && comm_rank(options->run.comm) == 0;
 }
 
-/* What this rank can check by itself. */
-static grail_status open_request(const grail_compress_options *options, grail_compression *c)
+/* What this rank can check by itself; *out is owned, also after a failure. */
+static grail_status open_request(const grail_compress_options *options, grail_compression **out)
 {
+    CHECK(compress_options_check(options));
+    CHECK(memory_new(out, 1, sizeof **out));
+    grail_compression *c = *out;
+    buffer_init(&c->sections, SIZE_MAX / 4);
+    if (options->output.command != NULL) {
+        CHECK(memory_copy_string(&c->command, options->output.command));
+    }
     if (writes(options)) {
         CHECK(output_check_place(options));
     }
@@ -27,21 +34,25 @@ static grail_status open_network(const grail_compress_options *options, grail_co
                : GRAIL_OK;
 }
 
+/* Where another rank failed, this one's output, which could begin, goes again. */
+static grail_status settle_network(const grail_comm *comm, grail_status own, grail_compression *c)
+{
+    const grail_status status = comm_settle(comm, own);
+    if (own == GRAIL_OK && status != GRAIL_OK && c->output != NULL) {
+        output_after_failure(c->output, status);
+    }
+    return status;
+}
+
 grail_status grail_compression_open(const grail_compress_options *options, grail_compression **out)
 {
     grail_status status = GRAIL_OK;
     grail_compression *c = NULL;
     const grail_comm *comm = options->run.comm;
     TRY(comm_check(comm));
-    TRY(compress_options_check(options));
-    TRY(memory_new(&c, 1, sizeof *c));
-    buffer_init(&c->sections, SIZE_MAX / 4);
-    if (options->output.command != NULL) {
-        TRY(memory_copy_string(&c->command, options->output.command));
-    }
-    TRY(comm_settle(comm, open_request(options, c)));
-    TRY(comm_settle(comm, ranks_agree(c->request, options)));
-    TRY(comm_settle(comm, open_network(options, c)));
+    TRY(comm_settle(comm, open_request(options, &c)));
+    TRY(ranks_agree(c->request, options));
+    TRY(settle_network(comm, open_network(options, c), c));
     TRY(ranks_begin(c));
     c->state = options->output.dry_run != 0 ? RUN_DESCRIBED : RUN_OPEN;
     *out = c;

@@ -9,41 +9,56 @@
 
 /* -- agreeing ---------------------------------------------------------------------------------- */
 
-/* *other becomes the document of rank 0; owned. */
-static grail_status exchange(const grail_comm *comm, const json_t *own, json_t **other)
+static grail_status text_of(const json_t *document, char **out)
 {
     grail_status status = GRAIL_OK;
     buffer text = {0};
-    char *received = NULL;
     buffer_init(&text, SIZE_MAX / 4);
-    if (comm_rank(comm) == 0) {
-        TRY(json_append_text(own, &text));
-        TRY(memory_copy_string(&received, (const char *)text.bytes));
-    }
-    TRY(comm_broadcast_text(comm, 0, &received));
-    TRY(json_parse("what rank 0 tells", received, strlen(received), other));
+    TRY(json_append_text(document, &text));
+    TRY(memory_copy_string(out, (const char *)text.bytes));
 out:
     buffer_fini(&text);
-    memory_free(received);
     return status;
+}
+
+/* *other becomes the document of rank 0; owned. All ranks fail where one does. */
+static grail_status exchange(const grail_comm *comm, const json_t *own, json_t **other)
+{
+    grail_status status = GRAIL_OK;
+    char *text = NULL;
+    TRY(comm_settle(comm, comm_rank(comm) == 0 ? text_of(own, &text) : GRAIL_OK));
+    TRY(comm_broadcast_text(comm, 0, &text));
+    TRY(comm_settle(comm, json_parse("what rank 0 tells", text, strlen(text), other)));
+out:
+    memory_free(text);
+    return status;
+}
+
+/* What must be the same on all ranks, with what decides where a rank ends. */
+static grail_status describe(const compression_request *request,
+                             const grail_compress_options *options, json_t *own)
+{
+    const source_files none = {0}; /* they are compared by what they hold */
+    char tensors[HASH_TEXT_SIZE];
+    CHECK(fingerprint_of_run(request, options, &none, own));
+    model_digest(request->model, tensors);
+    CHECK(json_put(own, "tensors", json_text(tensors)));
+    CHECK(json_put(own, "dry_run", json_boolean(options->output.dry_run != 0)));
+    return json_put(own, "has_output", json_boolean(options->output.path != NULL));
 }
 
 grail_status ranks_agree(const compression_request *request, const grail_compress_options *options)
 {
     grail_status status = GRAIL_OK;
-    const source_files none = {0}; /* they are compared by what they hold */
     json_t *own = NULL;
     json_t *first = NULL;
-    char tensors[HASH_TEXT_SIZE];
     if (!comm_is_shared(request->comm)) {
         return GRAIL_OK;
     }
     own = json_object();
-    TRY(fingerprint_of_run(request, options, &none, own));
-    model_digest(request->model, tensors);
-    TRY(json_put(own, "tensors", json_text(tensors)));
+    TRY(comm_settle(request->comm, describe(request, options, own)));
     TRY(exchange(request->comm, own, &first));
-    TRY(fingerprint_compare_ranks(first, own));
+    TRY(comm_settle(request->comm, fingerprint_compare_ranks(first, own)));
 out:
     json_decref(own);
     json_decref(first);
@@ -75,7 +90,8 @@ grail_status ranks_restore_block(grail_compression *c, int block)
     }
     TRY(exchange(c->request->comm,
                  c->output == NULL ? NULL : record_of_block(c->output->directory, block), &record));
-    TRY(record_restore(record, block, false, "what rank 0 tells", c->network));
+    TRY(comm_settle(c->request->comm,
+                    record_restore(record, block, false, "what rank 0 tells", c->network)));
 out:
     json_decref(record);
     return status;
@@ -85,16 +101,16 @@ grail_status ranks_read_parameter(const grail_compression *c, int parameter, flo
 {
     grail_status status = GRAIL_OK;
     const grail_comm *comm = c->request->comm;
+    const bool reads = comm_rank(comm) == 0;
     float *values = NULL;
     int64_t count = 0;
-    if (comm_rank(comm) == 0) {
-        TRY(tensors_read_parameter(c->network, &c->output->map, c->output->writer, parameter,
-                                   &count, &values));
-    }
+    TRY(comm_settle(comm,
+                    reads ? tensors_read_parameter(c->network, &c->output->map, c->output->writer,
+                                                   parameter, &count, &values)
+                          : GRAIL_OK));
     TRY(comm_broadcast(comm, 0, &count, sizeof count));
-    if (comm_rank(comm) != 0) {
-        TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
-    }
+    TRY(comm_settle(comm,
+                    reads ? GRAIL_OK : memory_new_unset(&values, (size_t)count, sizeof values[0])));
     TRY(comm_broadcast(comm, 0, values, (size_t)count * sizeof values[0]));
     *out = values;
     values = NULL;

@@ -5,7 +5,8 @@
 
 #include "pipeline/compression.h"
 
-/** Refuses options, files, samples or threads that are not those of rank 0. */
+/** Refuses options, files, samples or threads that are not those of rank 0. All ranks fail where
+ * one does, as in all these functions. */
 grail_status ranks_agree(const compression_request *request,
                          const grail_compress_options *options) GRAIL_MUST_CHECK;
 

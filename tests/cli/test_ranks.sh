@@ -93,6 +93,14 @@ run timeout 60 mpirun --oversubscribe -n 1 "$grail" compress "$model" "${few[@]}
     : -n 1 "$grail" compress none "${few[@]}" -o differ --sparsity 0.3
 ((code != 0)) && grep -q "rank 1 of 2.*none" stderr || { show; fail "a missing model"; }
 
+check "ranks that would end at other points are refused"
+run timeout 60 mpirun --oversubscribe -n 1 "$grail" compress "$model" "${few[@]}" -o differ --sparsity 0.3 \
+    : -n 1 "$grail" compress "$model" "${few[@]}" -o differ --sparsity 0.3 --dry-run
+((code != 0 && code != 124)) && grep -q "rank 1 of 2: other options, files or samples" stderr || { show; fail "a dry run"; }
+run timeout 60 mpirun --oversubscribe -n 1 "$grail" compress "$model" "${few[@]}" -o differ --sparsity 0.3 \
+    : -n 1 "$grail" eval "$model" --data "$text" --windows 4 --context 32 --threads 1
+((code != 0 && code != 124)) && grep -q "this is eval of release .*, and rank 0 runs compress" stderr || { show; fail "commands"; }
+
 check "--comm none runs each by itself, --comm mpi joins one"
 runs ranks 1 "$grail" eval "$model" --data "$text" --windows 4 --context 32 --comm mpi --json
 runs ranks 2 "$grail" eval "$model" --data "$text" --windows 4 --context 32 --comm none --json

@@ -2,6 +2,8 @@
  * rank returns 0 where all went as it should. */
 #include "lab.h"
 
+#include "base/memory.h"
+#include "support/json_memory.h"
 #include "support/ranks.h"
 
 #include <stdio.h>
@@ -129,12 +131,144 @@ static void ranks_that_differ_write_nothing(void **state)
     lab_close(&run.l);
 }
 
+/* -- one rank fails ---------------------------------------------------------------------------- */
+
+enum { HANGS_AFTER = 60 }; /* seconds, which no rank takes */
+
+/* Work that all ranks do, in which allocations of one of them fail. */
+typedef struct failing_run {
+    shared_run run;
+    grail_status (*work)(const struct failing_run *f, const grail_comm *comm);
+    int victim;
+    int64_t successes; /* before the first failure */
+    int64_t *made;     /* allocations of the victim */
+} failing_run;
+
+static grail_status open_only(const failing_run *f, const grail_comm *comm)
+{
+    grail_compress_options o = options_of(&f->run, comm);
+    grail_compression *c = NULL;
+    o.output.path = comm->rank == 0 ? o.output.path : "elsewhere";
+    const grail_status status = grail_compression_open(&o, &c);
+    grail_compression_close(c);
+    return status;
+}
+
+static grail_status measure_text(const failing_run *f, const grail_comm *comm)
+{
+    grail_model *model = NULL;
+    grail_perplexity result = {0};
+    const grail_compute compute = {.comm = comm};
+    const grail_text_source source = {.path = f->run.l.calibration, .context = LAB_LENGTH};
+    memory_fail_after(-1);
+    grail_status status = grail_model_open(lab_golden("llama3"), &model);
+    memory_fail_after(comm->rank == f->victim ? f->successes : -1);
+    if (status == GRAIL_OK) {
+        status = grail_perplexity_measure(model, &source, 8, &compute, NULL, NULL, &result);
+    }
+    grail_model_close(model);
+    return status;
+}
+
+/* The status, or 200 where the message does not name the rank that failed. */
+static int fail_in_turn(const grail_comm *comm, void *user)
+{
+    const failing_run *f = user;
+    char name[32];
+    alarm(HANGS_AFTER); /* its signal ends the rank */
+    memory_fail_after(comm->rank == f->victim ? f->successes : -1);
+    const grail_status status = f->work(f, comm);
+    if (comm->rank == f->victim) {
+        *f->made = memory_allocation_count();
+    }
+    memory_fail_after(-1);
+    snprintf(name, sizeof name, "rank %d of %d: ", f->victim, comm->size);
+    const bool named = strncmp(grail_error_message(), name, strlen(name)) == 0;
+    return status != GRAIL_OK && named != (comm->rank != f->victim) ? 200 : (int)status;
+}
+
+/* Whatever allocation of one rank fails, all end, with its error. */
+static void walk_failures(failing_run *f)
+{
+    const int size = 2;
+    int ended[RANKS_MOST] = {GRAIL_ERROR_MEMORY};
+    lab_open(&f->run.l);
+    f->run.selector = "obs";
+    f->made = ranks_shared(sizeof *f->made);
+    for (f->victim = 0; f->victim < size; f->victim++) {
+        ended[f->victim] = GRAIL_ERROR_MEMORY;
+        f->run.output = f->victim == 0 ? "first" : "second"; /* the last time begins it */
+        for (f->successes = 0; ended[f->victim] != GRAIL_OK;
+             f->successes = support_next_failure(f->successes)) {
+            ranks_run(size, fail_in_turn, f, ended);
+            assert_int_equal(ended[0], ended[1]);
+            assert_int_equal(ended[f->victim],
+                             *f->made > f->successes ? GRAIL_ERROR_MEMORY : GRAIL_OK);
+        }
+    }
+    lab_close(&f->run.l);
+}
+
+static void a_rank_that_cannot_open_ends_all(void **state)
+{
+    (void)state;
+    failing_run f = {.work = open_only};
+    walk_failures(&f);
+}
+
+static void a_rank_that_cannot_measure_ends_all(void **state)
+{
+    (void)state;
+    failing_run f = {.work = measure_text};
+    walk_failures(&f);
+}
+
+/* The first rank, for there may be one chunk only. */
+static int cancel_on_one_rank(void *user, const grail_eval_progress *progress)
+{
+    (void)progress;
+    return *(const int *)user == 0;
+}
+
+static int measure_until_cancelled(const grail_comm *comm, void *user)
+{
+    failing_run *f = user;
+    grail_model *model = NULL;
+    grail_perplexity result = {0};
+    int rank = comm->rank;
+    const grail_compute compute = {.comm = comm};
+    const grail_text_source source = {.path = f->run.l.calibration, .context = LAB_LENGTH};
+    alarm(HANGS_AFTER);
+    grail_status status = grail_model_open(lab_golden("llama3"), &model);
+    if (status == GRAIL_OK) {
+        status = grail_perplexity_measure(model, &source, 0, &compute, cancel_on_one_rank, &rank,
+                                          &result);
+    }
+    grail_model_close(model);
+    return (int)status;
+}
+
+static void a_rank_that_is_cancelled_ends_all(void **state)
+{
+    (void)state;
+    failing_run f = {0};
+    int ended[RANKS_MOST];
+    lab_open(&f.run.l);
+    ranks_run(2, measure_until_cancelled, &f, ended);
+    assert_int_equal(ended[0], GRAIL_ERROR_CANCELLED);
+    assert_int_equal(ended[1], GRAIL_ERROR_CANCELLED);
+    lab_close(&f.run.l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_ranks_writes_the_same_bytes),
         cmocka_unit_test(a_cancelled_run_goes_on_with_other_ranks),
         cmocka_unit_test(ranks_that_differ_write_nothing),
+        cmocka_unit_test(a_rank_that_cannot_open_ends_all),
+        cmocka_unit_test(a_rank_that_cannot_measure_ends_all),
+        cmocka_unit_test(a_rank_that_is_cancelled_ends_all),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
 }
