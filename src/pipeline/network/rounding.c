@@ -1,7 +1,9 @@
 #include "pipeline/network/rounding.h"
 
+#include "backend/operations.h"
 #include "graph/operators.h"
 #include "pipeline/network/carry.h"
+#include "pipeline/network/rounding_weights.h"
 #include "solve/feedback.h"
 
 typedef struct rounding_pass {
@@ -79,11 +81,21 @@ typedef struct rounding_group {
 
 static grail_status add_rows(calibration_network *network, int64_t batch, void *user)
 {
+    grail_status status = GRAIL_OK;
     (void)batch;
     const rounding_group *group = user;
     const execution *e = network->current.execution;
     const matrix x = execution_value(e, e->graph->nodes[group->first].inputs[0]);
-    return statistics_accumulate(group->part, x, (matrix){0});
+    double *roots = NULL;
+    matrix z = {0};
+    TRY(rounding_weight_roots(e, group->first, x, &roots));
+    TRY(matrix_pool_take(network->pool, x.rows, x.columns, &z));
+    TRY(matrix_copy(x, z));
+    TRY(statistics_accumulate_weighted(group->part, roots, z, (matrix){0}));
+out:
+    matrix_pool_give(network->pool, &z);
+    memory_free(roots);
+    return status;
 }
 
 /* What is held out of fits counts here, too. */

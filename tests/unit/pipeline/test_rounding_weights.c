@@ -1,0 +1,63 @@
+/* How much rows count where matrices are rounded by what they read. */
+#include "support/support.h"
+
+#include "backend/operations.h"
+#include "graph/operators.h"
+#include "pipeline/network/rounding_weights.h"
+
+enum { WINDOWS = 2, LENGTH = 64, ROWS = WINDOWS * LENGTH, WIDTH = 4 };
+
+/* q, k and attention, then o. All but o read value 0. */
+static node nodes[] = {{.kind = NODE_LINEAR, .inputs = {0}},
+                       {.kind = NODE_LINEAR, .inputs = {0}},
+                       {.kind = NODE_ATTENTION, .inputs = {1}},
+                       {.kind = NODE_LINEAR, .inputs = {2}}};
+static graph network = {.nodes = nodes, .node_count = 4};
+
+/* Of rows of equal length, but for row 70 that is 400 times as long. */
+static double *roots_of(int first)
+{
+    static float values[ROWS * WIDTH];
+    const execution e = {.graph = &network, .shape = sequence_batch(WINDOWS, LENGTH)};
+    matrix x = {0};
+    double *roots = NULL;
+    for (int i = 0; i < ROWS * WIDTH; i++) {
+        values[i] = i / WIDTH == 70 ? 400.0F : 1.0F;
+    }
+    assert_ok(matrix_new_zero(backend_reference(), GRAIL_DTYPE_F64, ROWS, WIDTH, &x));
+    assert_ok(matrix_upload_f32(x, values));
+    assert_ok(rounding_weight_roots(&e, first, x, &roots));
+    matrix_free(&x);
+    return roots;
+}
+
+static void check_roots(int first, double first_of_window)
+{
+    double *roots = roots_of(first);
+    for (int t = 0; t < ROWS; t++) {
+        const double expected = t == 70 ? 0.01 : t % LENGTH == 0 ? first_of_window : 1.0;
+        assert_true(roots[t] > 0.999 * expected && roots[t] < 1.001 * expected);
+    }
+    memory_free(roots);
+}
+
+static void the_first_of_a_window_counts_more_where_attention_reads_it(void **state)
+{
+    (void)state;
+    check_roots(0, 2.0);
+}
+
+static void elsewhere_it_counts_as_others(void **state)
+{
+    (void)state;
+    check_roots(3, 1.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_of_a_window_counts_more_where_attention_reads_it),
+        cmocka_unit_test(elsewhere_it_counts_as_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
