@@ -17,13 +17,17 @@ static void narrow_end(graph *g, const site_end *end, int axis, int64_t kept)
     }
 }
 
-/* Keeps half of every site, which leaves at least one unit of each group. */
+/* Keeps half of every site, which leaves at least one unit of each group. Whole experts stay: how
+ * many a router must choose from is the plan's to check. */
 static void halve_sites(graph *g, const site_list *sites)
 {
     for (int i = 0; i < sites->count; i++) {
         const site *s = &sites->sites[i];
         const int64_t kept = (s->units / s->groups + 1) / 2 * s->groups;
         fuzz_require(s->units > 0 && s->units % s->groups == 0);
+        if (s->kind == SITE_EXPERTS) {
+            continue;
+        }
         for (int p = 0; p < s->producer_count; p++) {
             narrow_end(g, &s->producers[p], 0, kept);
         }
