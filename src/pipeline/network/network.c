@@ -52,8 +52,10 @@ static void keep_input_of_experts(calibration_network *n)
 static grail_status keep_shares(calibration_network *n)
 {
     const graph *g = n->request->graph;
+    const int dense = n->dense.execution->graph->value_count; /* a teacher's may be more */
+    const int values = dense > g->value_count ? dense : g->value_count;
     CHECK(memory_new(&n->shares, (size_t)g->value_count, sizeof n->shares[0]));
-    CHECK(memory_new(&n->orders, (size_t)g->value_count, sizeof(n->orders[0])));
+    CHECK(memory_new(&n->orders, (size_t)values, sizeof(n->orders[0])));
     n->dense.execution->orders = (const int64_t *const *)n->orders;
     keep_input_of_experts(n);
     for (int i = 0; i < g->node_count; i++) {

@@ -201,7 +201,12 @@ grail_status site_result_restore(const compression_request *request, int index,
 {
     grail_reducer *reducer = NULL;
     const site *s = site_at(request, index);
-    CHECK(restore_reducer(record, s, request->plan.sites[index].kept, &reducer));
+    const grail_status status =
+        restore_reducer(record, s, request->plan.sites[index].kept, &reducer);
+    if (status != GRAIL_OK) {
+        grail_reducer_free(reducer);
+        return status;
+    }
     CHECK(site_result_decide(result, s->kind, reducer));
     CHECK(restore_unreached(record, s, result));
     CHECK(restore_fits(request, index, json_object_get(record, "consumers"), result));
