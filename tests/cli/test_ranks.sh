@@ -106,34 +106,20 @@ runs ranks 1 "$grail" eval "$model" --data "$text" --windows 4 --context 32 --co
 runs ranks 2 "$grail" eval "$model" --data "$text" --windows 4 --context 32 --comm none --json
 [[ $(grep -c '"perplexity"' stdout) == 2 ]] || { show; fail "none"; }
 
-# pid_of_rank LAUNCHER RANK: waits for that rank's process
-pid_of_rank() {
-    local i pid
-    for ((i = 0; i < 1000; i++)); do
-        for pid in $(ps -o pid= --ppid "$(ps -o pid= --ppid "$1" | head -n 1)" 2>/dev/null); do
-            if grep -qszx "OMPI_COMM_WORLD_RANK=$2" "/proc/$pid/environ"; then
-                echo "$pid"
-                return
-            fi
-        done
-        sleep 0.01
-    done
-}
-
 # kill_rank N RANK: kills that rank once two blocks are recorded; mpirun must end by itself
 kill_rank() {
-    local n=$1 victim=$2 launcher pid
-    timeout 120 mpirun --oversubscribe --bind-to none -n "$n" "$grail" compress "$model" "${slow[@]}" -o killed \
+    local n=$1 victim=$2 launcher
+    rm -f pid.*
+    timeout 120 mpirun --oversubscribe --bind-to none -n "$n" \
+        bash -c 'echo $$ >"pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' rank "$grail" compress "$model" "${slow[@]}" -o killed \
         >stdout 2>stderr &
     launcher=$!
-    pid=$(pid_of_rank "$launcher" "$victim")
-    [[ -n $pid ]] || { show; fail "rank $victim of $n was not found"; }
     for ((i = 0; i < 6000; i++)); do
         [[ -e killed ]] && fail "the run was over before it could be killed"
         grep -qs '"block": *1' killed.partial/* && break
         sleep 0.01
     done
-    kill -9 "$pid"
+    kill -9 "$(<"pid.$victim")"
     code=0
     wait "$launcher" || code=$?
     ((code != 0 && code != 124)) || { show; fail "rank $victim of $n was killed, and mpirun exits with $code"; }
