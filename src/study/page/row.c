@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 grail_status table_put(json_t *tables, const char *name, const char *const columns[], json_t **out)
 {
@@ -59,18 +60,30 @@ void row_estimate(row *r, const estimate *e)
     row_number(r, e->high);
 }
 
+/* Appends a part of a label. */
+static void join(char *label, size_t size, const char *part)
+{
+    const size_t used = strlen(label);
+    snprintf(label + used, size - used, "%s%s", used > 0 ? " + " : "", part);
+}
+
 json_t *variant_json(variant v)
 {
-    static const char *const forms[VARIANT_FORMS] = {"none",           "REPAIR", "grail",
-                                                     "grail + REPAIR", "full",   "full + REPAIR"};
+    const bool compensated =
+        strcmp(variant_compensation(v), variant_compensation(VARIANT_NONE)) != 0;
     const heal_kind heal = variant_heal(v);
-    const variant form = variant_form(v);
-    char label[64];
-    snprintf(label, sizeof label, "%s%s%s%s",
-             form == VARIANT_NONE && heal != HEAL_NONE ? "" : forms[form],
-             form == VARIANT_NONE || heal == HEAL_NONE ? "" : " + ",
-             heal == HEAL_NONE ? "" : "heal ", heal == HEAL_NONE ? "" : heal_kind_name(heal));
-    return json_text(label);
+    char label[64] = "";
+    if (compensated) {
+        join(label, sizeof label, variant_compensation(v));
+    }
+    if (variant_repairs(v)) {
+        join(label, sizeof label, "REPAIR");
+    }
+    if (heal != HEAL_NONE) {
+        join(label, sizeof label, "heal ");
+        strncat(label, heal_kind_name(heal), sizeof label - strlen(label) - 1);
+    }
+    return json_text(label[0] != 0 ? label : variant_compensation(v));
 }
 
 void row_variant(row *r, variant v)

@@ -88,8 +88,9 @@ bool section_shows(const section *s, const cell_group *group)
 
 variant section_best_variant(const section *s)
 {
-    static const variant order[] = {VARIANT_FULL,         VARIANT_GRAIL,  VARIANT_FULL_REPAIR,
-                                    VARIANT_GRAIL_REPAIR, VARIANT_REPAIR, VARIANT_NONE};
+    static const variant order[] = {VARIANT_FULL,         VARIANT_GRAIL, VARIANT_FULL_REPAIR,
+                                    VARIANT_GRAIL_REPAIR, VARIANT_OWN,   VARIANT_OWN_REPAIR,
+                                    VARIANT_REPAIR,       VARIANT_NONE};
     for (int h = 0; h < HEAL_KINDS; h++) {
         for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
             const variant v = variant_healed(order[i], (heal_kind)h);

@@ -2,6 +2,7 @@
 #include "support/support.h"
 
 #include "study/page/aggregate.h"
+#include "study/page/row.h"
 #include "study/page/section.h"
 #include "support/json_memory.h"
 #include "sweep.h"
@@ -105,6 +106,35 @@ static void healed_cells_are_variants_of_their_own(void **state)
     assert_near(g->gain.mean, 0.5, 1e-12); /* on the plain cut, which is not healed */
     assert_near(g->seconds[SECONDS_HEAL].mean, 12.5, 1e-12);
     assert_int_equal(section_best_variant(only), healed); /* there is no other */
+    release(&s);
+}
+
+static void every_variant_has_a_label_of_its_own(void **state)
+{
+    (void)state;
+    json_t *labels = json_object();
+    for (int v = 0; v < VARIANTS; v++) {
+        json_t *label = variant_json((variant)v);
+        assert_non_null(label);
+        assert_null(strchr(json_string_value(label), '('));
+        assert_int_equal(json_object_set_new(labels, json_string_value(label), label), 0);
+    }
+    assert_int_equal(json_object_size(labels), VARIANTS);
+    assert_non_null(json_object_get(labels, "own + REPAIR + heal block,model"));
+    assert_non_null(json_object_get(labels, "heal model"));
+    assert_non_null(json_object_get(labels, "none"));
+    json_decref(labels);
+}
+
+static void an_update_of_the_selector_is_shown_where_nothing_else_repairs(void **state)
+{
+    (void)state;
+    buffer text;
+    sweep_begin(&text);
+    add(&text, "none", 0.5, 64, 0, 0.2);
+    add(&text, "own", 0.5, 64, 0, 0.6);
+    sample s = make(&text);
+    assert_int_equal(section_best_variant(&s.a.sections[0]), VARIANT_OWN);
     release(&s);
 }
 
@@ -401,6 +431,8 @@ int main(void)
         cmocka_unit_test(seeds_become_mean_and_range),
         cmocka_unit_test(gains_are_paired_by_seed),
         cmocka_unit_test(healed_cells_are_variants_of_their_own),
+        cmocka_unit_test(every_variant_has_a_label_of_its_own),
+        cmocka_unit_test(an_update_of_the_selector_is_shown_where_nothing_else_repairs),
         cmocka_unit_test(the_closed_form_is_shown_where_it_was_run),
         cmocka_unit_test(a_plain_cut_of_another_setting_stands_in),
         cmocka_unit_test(the_setting_of_most_repaired_cells_is_shown),
