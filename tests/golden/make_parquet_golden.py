@@ -34,7 +34,7 @@ def lying_levels():
 def main():
     FOLDER.mkdir(parents=True, exist_ok=True)
     for version in ("1", "2"):
-        for codec in ("none", "snappy", "gzip"):
+        for codec in ("none", "snappy", "gzip", "zstd"):
             for pages in ("plain", "dictionary"):
                 write(f"{pages}-{codec}-{version}", compression=codec, use_dictionary=pages == "dictionary",
                       data_page_version=f"{version}.0")
@@ -44,7 +44,7 @@ def main():
     write("bad-list", pyarrow.table({"text": [[text] for text in TEXTS]}))
     write("bad-struct", pyarrow.table({"text": [{"x": text} for text in TEXTS]}))
     write("bad-numbers", pyarrow.table({"text": list(range(40)), "other": TEXTS}))
-    write("bad-zstd", compression="zstd")
+    write("bad-brotli", compression="brotli")
     write("bad-delta", use_dictionary=False, column_encoding={"n": "PLAIN", "text": "DELTA_BYTE_ARRAY"})
     sound = (FOLDER / "plain-none-1").read_bytes()
     (FOLDER / "bad-cut").write_bytes(sound[:-20])

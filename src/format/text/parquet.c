@@ -3,10 +3,7 @@
 #include "base/bytes.h"
 #include "format/text/parquet_footer.h"
 #include "format/text/parquet_runs.h"
-#include "format/text/snappy.h"
 #include "format/text/text_limits.h"
-
-#include <zlib.h>
 
 #include <string.h>
 
@@ -131,27 +128,6 @@ static grail_status read_header(parquet *p, page_header *h)
 
 /* -- decompressing ----------------------------------------------------------------------------- */
 
-static grail_status inflate_page(const unsigned char *bytes, size_t size, unsigned char *out,
-                                 size_t out_size)
-{
-    enum { GZIP_OR_ZLIB = 32 };
-    z_stream z = {.next_in = (unsigned char *)(uintptr_t)bytes,
-                  .avail_in = (unsigned)size,
-                  .next_out = out,
-                  .avail_out = (unsigned)out_size};
-    if (inflateInit2(&z, MAX_WBITS + GZIP_OR_ZLIB) != Z_OK) {
-        return error_set(GRAIL_ERROR_MEMORY, "no memory to decompress a page");
-    }
-    const int code = inflate(&z, Z_FINISH);
-    const bool whole = code == Z_STREAM_END && z.total_out == out_size;
-    (void)inflateEnd(&z);
-    return whole ? GRAIL_OK
-                 : error_set(GRAIL_ERROR_FORMAT,
-                             "its gzip data are damaged, or do not expand to "
-                             "the %zu bytes that it states",
-                             out_size);
-}
-
 /* out: `size` bytes of what is stored. */
 static grail_status expand(parquet_codec codec, const unsigned char *stored, size_t stored_size,
                            size_t size, page_bytes *out)
@@ -172,8 +148,7 @@ static grail_status expand(parquet_codec codec, const unsigned char *stored, siz
     }
     out->at = out->owned;
     out->size = size;
-    return codec == PARQUET_SNAPPY ? snappy_decompress(stored, stored_size, out->owned, size)
-                                   : inflate_page(stored, stored_size, out->owned, size);
+    return parquet_codec_expand(codec, stored, stored_size, out->owned, size);
 }
 
 /* -- pages ------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* A text column of a Parquet file: a flat column of byte arrays, required or optional, in pages
- * that are plain or use a dictionary, uncompressed or compressed by snappy or gzip. Everything else
- * is refused by name. Source: apache/parquet-format, README.md, Encodings.md, parquet.thrift. */
+ * that are plain or use a dictionary, uncompressed or compressed by snappy, zstd or gzip.
+ * Everything else is refused by name. Source: apache/parquet-format, README.md, Encodings.md,
+ * parquet.thrift. */
 #ifndef GRAIL_FORMAT_TEXT_PARQUET_H
 #define GRAIL_FORMAT_TEXT_PARQUET_H
 

@@ -181,25 +181,13 @@ static chunk_facts read_chunk(thrift_reader *r, const footer *f)
     return c;
 }
 
-static grail_status wrong_codec(int64_t codec)
-{
-    static const char *const names[] = {[3] = "LZO", "brotli", "LZ4", "zstd", "LZ4"};
-    const bool known = codec >= 3 && codec < (int64_t)(sizeof names / sizeof names[0]);
-    return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "is compressed by %s; write it again uncompressed, or with snappy or gzip",
-                     known ? names[codec] : "an unknown method");
-}
-
 static grail_status add_chunk(const footer *f, const chunk_facts *c)
 {
     const int64_t begin = c->dictionary > 0 && c->dictionary < c->data ? c->dictionary : c->data;
     if (c->is_elsewhere) {
         return error_set(GRAIL_ERROR_UNSUPPORTED, "has its columns in other files");
     }
-    if (c->codec != PARQUET_UNCOMPRESSED && c->codec != PARQUET_SNAPPY &&
-        c->codec != PARQUET_GZIP) {
-        return wrong_codec(c->codec);
-    }
+    CHECK(parquet_codec_check(c->codec));
     if (begin < MAGIC || c->size < 0 || c->values < 0 || (uint64_t)begin > f->size ||
         (uint64_t)c->size > f->size - (uint64_t)begin) {
         return error_set(GRAIL_ERROR_FORMAT,

@@ -2,9 +2,7 @@
 #ifndef GRAIL_FORMAT_TEXT_PARQUET_FOOTER_H
 #define GRAIL_FORMAT_TEXT_PARQUET_FOOTER_H
 
-#include "base/memory.h"
-
-typedef enum parquet_codec { PARQUET_UNCOMPRESSED, PARQUET_SNAPPY, PARQUET_GZIP } parquet_codec;
+#include "format/text/parquet_codec.h"
 
 /** The pages of the column in one group of rows; they lie inside the file. */
 typedef struct parquet_chunk {

@@ -4,8 +4,8 @@
 
 #include "base/file.h"
 #include "format/text/corpus.h"
+#include "format/text/parquet_codec.h"
 #include "format/text/parquet_runs.h"
-#include "format/text/snappy.h"
 #include "support/support.h"
 
 #include <stdio.h>
@@ -58,10 +58,10 @@ static void pages_of_every_kind_are_read(void **state)
 {
     (void)state;
     static const char *const pages[] = {"plain", "dictionary"};
-    static const char *const codecs[] = {"none", "snappy", "gzip"};
-    for (int i = 0; i < 12; i++) {
+    static const char *const codecs[] = {"none", "snappy", "gzip", "zstd"};
+    for (int i = 0; i < 16; i++) {
         char name[64];
-        snprintf(name, sizeof name, "%s-%s-%d", pages[i % 2], codecs[i / 2 % 3], 1 + i / 6);
+        snprintf(name, sizeof name, "%s-%s-%d", pages[i % 2], codecs[i / 2 % 4], 1 + i / 8);
         assert_rows(name, false);
     }
     assert_rows("required", true);
@@ -94,7 +94,7 @@ static void others_are_refused_by_name(void **state)
         {"bad-struct", GRAIL_ERROR_UNSUPPORTED, "column \"text\" is nested or a list"},
         {"bad-numbers", GRAIL_ERROR_FORMAT,
          "has no text column \"text\"; choose one of its text columns: \"other\""},
-        {"bad-zstd", GRAIL_ERROR_UNSUPPORTED, "is compressed by zstd"},
+        {"bad-brotli", GRAIL_ERROR_UNSUPPORTED, "is compressed by brotli"},
         {"bad-delta", GRAIL_ERROR_UNSUPPORTED, "has a page in encoding 7"},
         {"bad-cut", GRAIL_ERROR_FORMAT, "is no Parquet file, or truncated"},
         {"bad-encrypted", GRAIL_ERROR_UNSUPPORTED, "is encrypted"},
@@ -114,7 +114,8 @@ static void others_are_refused_by_name(void **state)
 static void any_changed_byte_is_survived(void **state)
 {
     (void)state;
-    static const char *const names[] = {"dictionary-gzip-1", "dictionary-snappy-2", "plain-none-1"};
+    static const char *const names[] = {"dictionary-gzip-1", "dictionary-snappy-2", "plain-zstd-1",
+                                        "plain-none-1"};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
         buffer file = {0};
         int refused = 0;
@@ -178,21 +179,40 @@ static void a_text_file_holds_its_documents(void **state)
     buffer_fini(&file);
 }
 
-/* "wikiwikiwiki": a literal of 4, then a copy that overlaps what it makes. */
-static void snappy_copies_what_it_makes(void **state)
+/* "wikiwikiwiki" by each method: as a whole, cut short, and to other sizes than it has. */
+static void every_method_refuses_what_it_cannot_expand(void **state)
 {
     (void)state;
-    static const unsigned char packed[] = {12, 3 << 2, 'w', 'i', 'k', 'i', (4 << 2) | 1, 4};
-    unsigned char out[12];
-    assert_ok(snappy_decompress(packed, sizeof packed, out, sizeof out));
-    assert_memory_equal(out, "wikiwikiwiki", 12);
-    for (size_t size = 0; size < sizeof packed; size++) {
-        assert_fails(snappy_decompress(packed, size, out, sizeof out), GRAIL_ERROR_FORMAT,
-                     "snappy data are damaged");
+    static const unsigned char snappy[] = {12, 3 << 2, 'w', 'i', 'k', 'i', (4 << 2) | 1, 4};
+    static const unsigned char zstd[] = {0x28, 0xB5, 0x2F, 0xFD, 0x20, 12,  0x61,
+                                         0x00, 0x00, 'w',  'i',  'k',  'i', 'w',
+                                         'i',  'k',  'i',  'w',  'i',  'k', 'i'};
+    static const unsigned char gzip[] = {0x78, 0x9C, 0x2B, 0xCF, 0xCC, 0xCE, 0x2C,
+                                         0x87, 0x62, 0x00, 0x21, 0x7E, 0x05, 0x1D};
+    static const struct {
+        parquet_codec codec;
+        const unsigned char *bytes;
+        size_t size;
+        const char *message;
+    } packed[] = {
+        {PARQUET_SNAPPY, snappy, sizeof snappy, "its snappy data are damaged"},
+        {PARQUET_ZSTD, zstd, sizeof zstd, "its zstd data are damaged"},
+        {PARQUET_GZIP, gzip, sizeof gzip, "its gzip data are damaged"},
+    };
+    for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i++) {
+        unsigned char out[13];
+        const parquet_codec codec = packed[i].codec;
+        assert_ok(parquet_codec_expand(codec, packed[i].bytes, packed[i].size, out, 12));
+        assert_memory_equal(out, "wikiwikiwiki", 12);
+        for (size_t size = 0; size < packed[i].size; size++) {
+            assert_fails(parquet_codec_expand(codec, packed[i].bytes, size, out, 12),
+                         GRAIL_ERROR_FORMAT, packed[i].message);
+        }
+        assert_fails(parquet_codec_expand(codec, packed[i].bytes, packed[i].size, out, 11),
+                     GRAIL_ERROR_FORMAT, packed[i].message);
+        assert_fails(parquet_codec_expand(codec, packed[i].bytes, packed[i].size, out, 13),
+                     GRAIL_ERROR_FORMAT, packed[i].message);
     }
-    assert_int_equal(snappy_decompress(packed, sizeof packed, out, 11), GRAIL_ERROR_FORMAT);
-    static const unsigned char before[] = {4, (0 << 2) | 1, 4}; /* a copy of nothing */
-    assert_int_equal(snappy_decompress(before, sizeof before, out, 4), GRAIL_ERROR_FORMAT);
 }
 
 /* The example of the specification: 0 to 7 in three bits, then five times 4. */
@@ -234,7 +254,7 @@ int main(void)
         cmocka_unit_test(any_changed_byte_is_survived),
         cmocka_unit_test(a_truncated_file_is_refused_at_every_length),
         cmocka_unit_test(a_text_file_holds_its_documents),
-        cmocka_unit_test(snappy_copies_what_it_makes),
+        cmocka_unit_test(every_method_refuses_what_it_cannot_expand),
         cmocka_unit_test(runs_are_equal_or_packed),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
