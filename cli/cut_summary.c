@@ -323,21 +323,30 @@ static bool widths_differ(const grail_compression *c)
     return false;
 }
 
+/* Where some loader takes widths that differ, others take those of FFNs. */
+static void print_remedy(bool some_load)
+{
+    print_out("  %sthe same width in all layers would load: one number for --sparsity, or a limit "
+              "with --uniform-widths\n",
+              some_load ? "more of them load FFNs that alone differ: a limit with --uniform-heads; "
+                        : "");
+}
+
 void cut_summary_print_loaders(const grail_compression *c)
 {
     const char *loader = NULL;
     const char *reason = NULL;
     int loads = 0;
     bool all = true;
+    bool some = false;
     print_out("who loads this:\n");
     for (int i = 0; grail_compression_loader(c, i, &loader, &loads, &reason) != 0; i++) {
         print_out("  %-13s %-4s %s\n", loader, loads ? "yes" : "no", reason);
         all = all && loads != 0;
+        some = some || loads != 0;
     }
     if (!all && widths_differ(c) && grail_compression_totals_get(c).dense.reads_images == 0) {
-        print_out("  more of them load FFNs that alone differ: a limit with --uniform-heads; the "
-                  "same width in all layers would load: one number for --sparsity, or a limit with "
-                  "--uniform-widths\n");
+        print_remedy(some);
     }
 }
 

@@ -111,6 +111,8 @@ runs "$grail" compress vit -o vit-hostile "${plain[@]}"
 ! grep -q "import os" vit-hostile/README.md || fail "prints what the configuration says as lines"
 uneven=("${plain[@]}" --sparsity ffn=0.5,model.layers.0.mlp.down_proj=0.25)
 runs "$grail" compress "$source_dir/tests/golden/models/gemma" -o uneven-gemma "${uneven[@]}"
+grep -q "^  the same width in all layers would load" stdout && ! grep -q "more of them load FFNs" stdout ||
+    { show; fail "promises FFNs that differ to a family without classes"; }
 ! grep -q "In Python" uneven-gemma/README.md || fail "gives lines for a class that does not load it"
 [[ ! -e uneven-gemma/modeling_grail.py ]] || fail "brings classes of a family that has none"
 runs "$grail" compress model -o uneven "${uneven[@]}"
