@@ -401,12 +401,6 @@ static int choose_widths(const char *sites, grail_plan **plan)
     if (!limit_options_given(&limits)) {
         return EXIT_OK;
     }
-    if (r.compress.run.comm != NULL && r.compress.run.comm->size > 1) {
-        print_error(
-            "grail compress: widths for a limit are not chosen on several ranks yet; choose "
-            "them with grail plan in one process, and give the plan with --plan\n");
-        return EXIT_USAGE;
-    }
     options->compress = r.compress;
     options->kinds = sites;
     options->observer = limit_options_watch;

@@ -5,6 +5,7 @@
 #include "interrupt.h"
 #include "limit_options.h"
 #include "print.h"
+#include "ranks.h"
 #include "run_options.h"
 #include "shared_options.h"
 
@@ -19,12 +20,14 @@
 static run_options r;
 static limit_options limits;
 static bool quiet, as_json;
+static const char *comm;
 
 static const option table[] = {
     {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output.path, "FILE", NULL,
      .help = "plan to write; must not exist; short form: -o", .need = REQUIRED},
     LIMIT_OPTIONS(limits),
     RUN_OPTIONS(r),
+    COMM_OPTION(comm),
     QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
     {0},
@@ -66,6 +69,7 @@ static int print_loaders(const grail_plan *p)
     run.amount.plan_text = grail_plan_text(p);
     run.output.path = NULL;
     run.output.dry_run = 1;
+    run.run.comm = NULL; /* rank 0 alone asks */
     const grail_status status = grail_compression_open(&run, &c);
     if (status == GRAIL_OK) {
         cut_summary_print_loaders(c);
@@ -88,12 +92,31 @@ static void print_next(void)
     free(line);
 }
 
+/* Writes the plan and says what it is, on the first of several ranks. */
+static int finish_plan(const grail_plan *p, limit_watch *watch)
+{
+    const grail_plan_facts facts = grail_plan_facts_get(p);
+    const grail_status status = grail_plan_write(p, r.compress.output.path);
+    int code = EXIT_OK;
+    if (status != GRAIL_OK) {
+        return print_failure(status);
+    }
+    limit_watch_note(watch);
+    run_options_print_notices(&r);
+    if (as_json) {
+        return print_json_summary(&facts);
+    }
+    print_summary(&facts);
+    code = print_loaders(p);
+    print_next();
+    return code;
+}
+
 static int make_plan(void)
 {
     grail_plan *p = NULL;
     grail_plan_options *options = &limits.plan;
     int code = limit_options_read(&command_plan, &limits);
-    const char *output = r.compress.output.path;
     code = code == EXIT_OK ? run_options_open(&command_plan, &r, &options->kinds) : code;
     if (code != EXIT_OK) {
         goto out;
@@ -103,22 +126,12 @@ static int make_plan(void)
     limit_watch watch = limit_watch_init(&limits, r.compress.read.session, quiet);
     options->observer_user = &watch;
     interrupt_catch();
-    grail_status status = grail_plan_make(options, &p);
+    const grail_status status = grail_plan_make(options, &p);
     print_progress_end();
-    status = status == GRAIL_OK ? grail_plan_write(p, output) : status;
     if (status != GRAIL_OK) {
         code = print_failure(status);
-        goto out;
-    }
-    const grail_plan_facts facts = grail_plan_facts_get(p);
-    limit_watch_note(&watch);
-    run_options_print_notices(&r);
-    if (as_json) {
-        code = print_json_summary(&facts);
-    } else {
-        print_summary(&facts);
-        code = print_loaders(p);
-        print_next();
+    } else if (ranks_is_first()) {
+        code = finish_plan(p, &watch);
     }
 out:
     grail_plan_free(p);
@@ -139,7 +152,12 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK) {
         return code;
     }
-    if (access(r.compress.output.path, F_OK) == 0) {
+    code = ranks_join(comm, &r.compress.run.comm);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    quiet = quiet || !ranks_is_first();
+    if (ranks_is_first() && access(r.compress.output.path, F_OK) == 0) {
         print_error("grail: '%s' exists; remove it or give another name\n", r.compress.output.path);
         return EXIT_FAILED;
     }
@@ -165,5 +183,6 @@ const command command_plan = {
         "result is never worse there than uniform widths. Writes a plan for grail compress, which "
         "may be edited.",
     .examples = examples,
+    .shares_out = true,
     .run = run,
 };

@@ -13,6 +13,10 @@
 
 static const matrix no_matrix = {0};
 
+/** matrix_cholesky_solve gives the same bits for a run of rows as for all, where it begins at a
+ * multiple of these rows, and ends at one or with the last row. */
+enum { SOLVED_ROWS = 128 };
+
 /** Attention over sequences of equal length laid one after the other. */
 typedef struct attention_shape {
     int64_t sequences;

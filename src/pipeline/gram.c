@@ -102,6 +102,12 @@ grail_status grail_gram_write(const grail_compress_options *run, const grail_gra
     const grail_compress_options o = options_of_pass(run);
     TRY(option_given("path", "path", options->path));
     TRY(compress_options_check(&o));
+    if (comm_is_shared(o.run.comm)) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "a pass for statistics cannot be shared out over ranks yet, and there are %d; start "
+             "one process",
+             comm_size(o.run.comm));
+    }
     TRY(request_open(&o, (request_purpose){.reads_samples = true}, &request));
     TRY(network_create(request, o.run.memory, &network));
     TRY(gram_pass_plan(request, options->full != 0, &p));

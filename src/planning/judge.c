@@ -5,16 +5,21 @@
 #include "graph/operators.h"
 #include "pipeline/compression.h"
 #include "pipeline/network/carry.h"
+#include "pipeline/ranks.h"
 
 /* Rows whose outputs are computed at once: a large vocabulary takes much memory. */
 enum { PANEL_ROWS = 256 };
+
+typedef struct judged_sums {
+    comparison_sums classes;
+    double distance, energy; /* of features */
+} judged_sums;
 
 /* The outputs of both networks, a panel of rows after the other. */
 typedef struct judgement {
     calibration_network *network;
     bool of_classes;
-    comparison_sums sums;
-    double distance, energy; /* of features */
+    judged_sums *sums; /* of the chunk that is judged */
 } judgement;
 
 static grail_status add_features(matrix left, matrix right, judgement *j)
@@ -28,8 +33,8 @@ static grail_status add_features(matrix left, matrix right, judgement *j)
     const float *narrow = b.values;
     for (int64_t i = 0; i < matrix_count(left); i++) {
         const double off = (double)narrow[i] - (double)dense[i];
-        j->distance += off * off;
-        j->energy += (double)dense[i] * (double)dense[i];
+        j->sums->distance += off * off;
+        j->sums->energy += (double)dense[i] * (double)dense[i];
     }
 out:
     host_view_drop(&a);
@@ -39,7 +44,8 @@ out:
 
 static grail_status add_rows(matrix dense, matrix narrow, judgement *j)
 {
-    return j->of_classes ? comparison_add(dense, narrow, &j->sums) : add_features(dense, narrow, j);
+    return j->of_classes ? comparison_add(dense, narrow, &j->sums->classes)
+                         : add_features(dense, narrow, j);
 }
 
 /* The head's product for some rows of its input. */
@@ -116,27 +122,70 @@ static grail_status check_batches(const compression_request *request)
     return error_about(status, "read.samples budget");
 }
 
+/* The chunks of this rank: of[chunk]. */
+static grail_status judge_own(judgement *j, judged_sums *of)
+{
+    const compression_request *request = j->network->request;
+    const int64_t count = calibration_chunk_count(request->samples);
+    for (int64_t i = comm_rank(request->comm); i < count; i += comm_size(request->comm)) {
+        const calibration_chunk chunk = calibration_chunk_at(request->samples, i);
+        j->sums = &of[i];
+        for (int64_t batch = chunk.first; batch < chunk.end; batch++) {
+            CHECK(request_judges_batch(request, batch) ? judge_batch(j, batch) : GRAIL_OK);
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* The sums of chunks are added in their order, whoever judged them. */
+static grail_status judge_all(judgement *j, judged_sums *out)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = j->network->request;
+    const int64_t count = calibration_chunk_count(request->samples);
+    judged_sums *of = NULL;
+    TRY(memory_new(&of, (size_t)count, sizeof of[0]));
+    TRY(comm_settle(request->comm, judge_own(j, of)));
+    for (int64_t i = 0; i < count; i++) {
+        TRY(comm_broadcast(request->comm, (int)(i % comm_size(request->comm)), &of[i],
+                           sizeof of[i]));
+        out->classes.kl += of[i].classes.kl;
+        out->classes.rows += of[i].classes.rows;
+        out->distance += of[i].distance;
+        out->energy += of[i].energy;
+    }
+out:
+    memory_free(of);
+    return status;
+}
+
 grail_status judge_divergence(calibration_network *network, double *out)
 {
     const batch_shape none = {0};
     grail_model_facts facts = {0};
     judgement j = {.network = network};
+    judged_sums sums = {0};
     CHECK(check_batches(network->request));
     CHECK(grail_model_describe(network->request->model, &facts));
     j.of_classes = facts.reads_images == 0 || facts.classes > 0;
-    for (int64_t batch = 0; batch < network->request->samples->batch_count; batch++) {
-        if (request_judges_batch(network->request, batch)) {
-            CHECK(judge_batch(&j, batch));
-        }
-    }
+    CHECK(judge_all(&j, &sums));
     CHECK(execution_begin(network->dense.execution, none, (batch_input){0}));
     CHECK(execution_begin(network->current.execution, none, (batch_input){0}));
-    if (j.of_classes && j.sums.rows == 0) {
+    if (j.of_classes && sums.classes.rows == 0) {
         return error_set(GRAIL_ERROR_NUMERIC, "no output of the narrowed network could be judged");
     }
-    *out = j.of_classes ? j.sums.kl / (double)j.sums.rows
-                        : (j.energy > 0.0 ? j.distance / j.energy : 0.0);
+    *out = j.of_classes ? sums.classes.kl / (double)sums.classes.rows
+                        : (sums.energy > 0.0 ? sums.distance / sums.energy : 0.0);
     return GRAIL_OK;
+}
+
+/* What a rank does by itself; the caller closes both, also after a failure. */
+static grail_status open_trial(const grail_compress_options *options, request_purpose purpose,
+                               grail_compression *c)
+{
+    CHECK(request_open(options, purpose, &c->request));
+    CHECK(check_batches(c->request));
+    return network_create(c->request, options->run.memory, &c->network);
 }
 
 grail_status judge_widths(const grail_compress_options *options, const int64_t *kept, double *out)
@@ -148,9 +197,8 @@ grail_status judge_widths(const grail_compress_options *options, const int64_t *
     in_memory.output.path = NULL;
     in_memory.run.observer = NULL;
     in_memory.run.step_observer = NULL;
-    TRY(request_open(&in_memory, purpose, &c.request));
-    TRY(check_batches(c.request));
-    TRY(network_create(c.request, options->run.memory, &c.network));
+    TRY(comm_settle(options->run.comm, open_trial(&in_memory, purpose, &c)));
+    TRY(ranks_begin(&c));
     TRY(grail_compression_run(&c));
     TRY(judge_divergence(c.network, out));
 out:

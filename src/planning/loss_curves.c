@@ -21,6 +21,10 @@ typedef struct dense_pass {
     int end;               /* of the block that the network passes */
     double *energies;      /* [block_count + 2] of what leaves the blocks, from a file; or NULL */
     double energy;         /* of what leaves this block */
+    double part_energy;    /* of the chunk whose batches are being added */
+    int64_t passed, part_passed; /* its batches, and those of all */
+    int *readers;                /* [reader_count], observed in this block */
+    int reader_count;
     loss_times times;
 } dense_pass;
 
@@ -36,12 +40,14 @@ void loss_curves_free(loss_curve *curves, int count)
 /* Begins to observe the consumers that stand in nodes [begin, end). */
 static grail_status begin_observing(dense_pass *p, int begin, int end)
 {
+    p->reader_count = 0;
     for (int i = 0; i < p->request->sites->list.count; i++) {
         const site *s = site_at(p->request, i);
         for (int k = 0; k < s->consumer_count; k++) {
             const int reader = s->consumers[k].node;
             if (reader >= begin && reader < end) {
                 CHECK(observation_init_input(p->request, i, k, &p->observed[reader]));
+                p->readers[p->reader_count++] = reader;
             }
         }
     }
@@ -54,11 +60,26 @@ static grail_status add_node(const execution *e, int64_t batch, int node_index, 
     dense_pass *p = user;
     (void)batch;
     if (node_index == p->end) {
-        return add_energy_behind(e, p->end, &p->energy);
+        p->part_passed++;
+        return add_energy_behind(e, p->end, &p->part_energy);
     }
     return p->observed[node_index].fit != NULL
-               ? observation_add_input(&p->observed[node_index], e, false)
+               ? observation_add_input(&p->observed[node_index], e, true)
                : GRAIL_OK;
+}
+
+/* Those of the consumers, of which nothing is held out, so that part has the room for a chunk; and
+ * that of the energy behind them. */
+static chunk_sums sums_at(void *user, int i)
+{
+    dense_pass *p = user;
+    if (i < p->reader_count) {
+        const observation *o = &p->observed[p->readers[i]];
+        return chunk_sums_of_statistics(o->held, o->fit);
+    }
+    chunk_sums sums = {.part_rows = &p->part_passed, .total_rows = &p->passed};
+    chunk_sums_append_number(&sums, &p->part_energy, &p->energy);
+    return sums;
 }
 
 /* Moves the sums of a consumer into what a selector sees; decision_inputs_free frees it. */
@@ -127,6 +148,7 @@ static grail_status finish_site(dense_pass *p, int index)
         .site = s,
         .kept = s->units,
         .backend = request->backend,
+        .comm = request->comm,
         .weights = weights_of_store(p->network->dense.parameters),
         .inputs = inputs,
         .input_count = s->consumer_count,
@@ -187,7 +209,8 @@ static grail_status observe_block(dense_pass *p, int block, int begin, int end)
     if (p->energies != NULL) {
         return take_block(p, block, begin, end);
     }
-    return begin < end ? run_carry(p->network, &p->network->current, end, true, add_node, p)
+    const node_sums sums = {.count = p->reader_count + 1, .at = sums_at};
+    return begin < end ? run_carry_sums(p->network, &p->network->current, end, add_node, sums, p)
                        : GRAIL_OK;
 }
 
@@ -238,6 +261,7 @@ grail_status loss_curves_collect(calibration_network *network, loss_times *times
     const int sites = request->sites->list.count;
     dense_pass p = {.network = network, .request = request};
     TRY(memory_new(&p.observed, (size_t)request->graph->node_count, sizeof p.observed[0]));
+    TRY(memory_new(&p.readers, (size_t)request->graph->node_count, sizeof p.readers[0]));
     TRY(memory_new(&p.curves, (size_t)sites, sizeof p.curves[0]));
     TRY(read_energies(&p));
     for (int block = GRAPH_NONE; block <= last_block(request); block++) {
@@ -251,6 +275,7 @@ out:
         observation_fini(&p.observed[n]);
     }
     memory_free(p.observed);
+    memory_free(p.readers);
     memory_free(p.energies);
     loss_curves_free(p.curves, sites);
     return status;

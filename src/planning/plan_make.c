@@ -4,6 +4,7 @@
 #include "base/option_values.h"
 #include "base/options.h"
 #include "base/output_file.h"
+#include "pipeline/ranks.h"
 #include "pipeline/request/options.h"
 #include "planning/search.h"
 #include "planning/slot_weights.h"
@@ -373,6 +374,39 @@ static grail_status open_request(making *m)
     return memory_new(&m->dropped, (size_t)m->request->sites->list.count, sizeof m->dropped[0]);
 }
 
+/* All that decides what is tried, beside the run. */
+static grail_status describe_choices(const making *m, buffer *out)
+{
+    const grail_plan_options *o = m->options;
+    const double numbers[] = {o->most, o->ratio, o->heads_removed.value, o->seconds,
+                              (double)m->compress.cut.align};
+    const int choices[] = {(int)m->limited,   (int)m->budget,   (int)o->heads_removed.choice,
+                           o->uniform_widths, o->uniform_heads, o->drop_sublayers,
+                           o->tries};
+    CHECK(buffer_append(out, numbers, sizeof numbers));
+    CHECK(buffer_append(out, m->may_cut, sizeof m->may_cut));
+    return buffer_append(out, choices, sizeof choices);
+}
+
+/* The ranks go through the same trials. */
+static grail_status agree(const making *m)
+{
+    grail_status status = GRAIL_OK;
+    buffer choices = {0};
+    const grail_comm *comm = m->request->comm;
+    if (!comm_is_shared(comm)) {
+        return GRAIL_OK;
+    }
+    buffer_init(&choices, SIZE_MAX / 4);
+    TRY(ranks_agree(m->request, &m->compress));
+    TRY(comm_settle(comm, describe_choices(m, &choices)));
+    TRY(comm_agree(comm, "the limit or how widths are chosen for it",
+                   "give all ranks the same command", choices.bytes, choices.size));
+out:
+    buffer_fini(&choices);
+    return status;
+}
+
 static grail_status find_limit(const making *m, double *out)
 {
     double dense = 0.0;
@@ -393,7 +427,8 @@ static grail_status collect_curves(making *m)
     if (!measures(m->budget)) {
         return GRAIL_OK;
     }
-    CHECK(network_create(m->request, m->compress.run.memory, &m->network));
+    CHECK(comm_settle(m->request->comm,
+                      network_create(m->request, m->compress.run.memory, &m->network)));
     CHECK(loss_curves_collect(m->network, &m->times, &m->curves));
     network_free(m->network);
     m->network = NULL;
@@ -522,6 +557,13 @@ static grail_status finish(making *m, double began, grail_plan *p)
     return GRAIL_OK;
 }
 
+/* What a rank checks and opens by itself. */
+static grail_status open_making(making *m)
+{
+    CHECK(read_choices(m));
+    return open_request(m);
+}
+
 grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out)
 {
     grail_status status = GRAIL_OK;
@@ -531,8 +573,9 @@ grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out
     const double began = clock_seconds();
     TRY(memory_new(&p, 1, sizeof *p));
     buffer_init(&p->text, SIZE_MAX / 4);
-    TRY(read_choices(&m));
-    TRY(open_request(&m));
+    TRY(comm_check(options->compress.run.comm));
+    TRY(comm_settle(options->compress.run.comm, open_making(&m)));
+    TRY(agree(&m));
     TRY(find_limit(&m, &limit));
     TRY(collect_curves(&m));
     TRY(width_space_init(m.request, m.curves, m.limited, limit, m.may_cut, sharing_of(options),

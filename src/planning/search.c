@@ -78,9 +78,12 @@ static double seconds_left(const width_search *s)
     return limit > 0.0 ? fmax(0.0, fmin(trials, limit - elapsed)) : trials;
 }
 
-/* Tells the observer of a trial, and notes whether the search has to end. */
-static void report_trial(width_search *s, const width_candidate *c, bool is_best)
+/* Tells the observer of a trial, and notes whether the search has to end: because it or the time
+ * says so, on rank 0. */
+static grail_status report_trial(width_search *s, const width_candidate *c, bool is_best)
 {
+    unsigned char stopped = 0;
+    const double limit = s->options->seconds;
     const grail_plan_trial trial = {.name = c->name,
                                     .cost = c->cost,
                                     .divergence = c->divergence,
@@ -90,15 +93,19 @@ static void report_trial(width_search *s, const width_candidate *c, bool is_best
                                     .seconds_left = seconds_left(s)};
     if (s->options->observer != NULL &&
         s->options->observer(s->options->observer_user, &trial) != 0) {
-        s->stopped = true;
+        stopped = 1;
     }
+    if (limit > 0.0 && clock_seconds() - s->began >= limit) {
+        stopped = 1;
+    }
+    CHECK(comm_broadcast(s->options->compress.run.comm, 0, &stopped, sizeof stopped));
+    s->stopped = s->stopped || stopped != 0;
+    return GRAIL_OK;
 }
 
 static bool is_over(const width_search *s)
 {
-    const double seconds = s->options->seconds;
-    const bool late = seconds > 0.0 && clock_seconds() - s->began >= seconds;
-    return s->stopped || late || s->tried >= s->most;
+    return s->stopped || s->tried >= s->most;
 }
 
 /* What became of a trial; it is not `tried` where its widths were judged before, or are none that
@@ -124,8 +131,7 @@ static grail_status try_candidate(width_search *s, outcome *made)
         s->best = *c;
         *c = before;
     }
-    report_trial(s, made->won ? &s->best : c, made->won);
-    return GRAIL_OK;
+    return report_trial(s, made->won ? &s->best : c, made->won);
 }
 
 static grail_status try_opening(width_search *s, int index)

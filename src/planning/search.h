@@ -20,7 +20,7 @@ typedef struct width_search {
     const width_space *space;
     const drop_space *drops;           /* NULL: no sublayer may be dropped */
     const grail_plan_options *options; /* with a session */
-    bool stopped;                      /* by the observer */
+    bool stopped;                      /* by the observer, or the time */
     width_candidate best;
     width_candidate trial; /* the one that is made and judged next */
     double uniform_divergence, uniform_cost;

@@ -60,9 +60,10 @@ static int64_t trial_width(const measurement *m, int slot)
     return uniform < most ? uniform : most;
 }
 
-/* Whether the observer asks to stop. */
-static bool tell_trial(const measurement *m, int slot, double cost, double divergence)
+/* Notes whether the observer of rank 0 asks to stop. */
+static grail_status tell_trial(measurement *m, int slot, double cost, double divergence)
 {
+    unsigned char stopped = 0;
     const grail_plan_options *o = m->options;
     const double elapsed = clock_seconds() - m->began;
     const grail_plan_trial trial = {
@@ -73,7 +74,12 @@ static bool tell_trial(const measurement *m, int slot, double cost, double diver
         .most = m->most,
         .seconds_left = elapsed / m->measured * (m->most - m->measured),
     };
-    return o->observer != NULL && o->observer(o->observer_user, &trial) != 0;
+    if (o->observer != NULL && o->observer(o->observer_user, &trial) != 0) {
+        stopped = 1;
+    }
+    CHECK(comm_broadcast(o->compress.run.comm, 0, &stopped, sizeof stopped));
+    m->stopped = stopped != 0;
+    return GRAIL_OK;
 }
 
 /* Of rounding alone a divergence can be 0 or below. */
@@ -95,8 +101,7 @@ static grail_status measure_slot(measurement *m, int slot, int64_t width, double
     CHECK(judge_widths(&m->trial, m->kept, &divergence));
     *weight = weight_of(divergence, space->slots[slot].errors[width]);
     m->measured++;
-    m->stopped = tell_trial(m, slot, cost, divergence);
-    return GRAIL_OK;
+    return tell_trial(m, slot, cost, divergence);
 }
 
 /* How many slots can be narrower than they are. */

@@ -6,10 +6,11 @@
 
 #include "base/memory.h"
 #include "stats/constant_features.h"
+#include "stats/shared_rows.h"
 
 #include <math.h>
 
-enum { PANEL_ROWS = 512 };
+enum { PANEL_ROWS = 256 };
 
 static const double gain_jitter = 1e-10; /* of the largest diagonal element */
 
@@ -93,34 +94,79 @@ static grail_status refit(const part_source *s, int64_t begin, matrix rows, matr
     return matrix_gemm(false, false, 1.0, scratch, s->input->gram, 0.0, rows);
 }
 
-/* M[H, H] += P^T P over panels P of weights: W, refitted or multiplied by G (`by_gram`). */
+/* Panels of weights: W, refitted or multiplied by G (`by_gram`). Each rank makes one of a turn. */
+typedef struct weight_panels {
+    const part_source *source;
+    bool by_gram;
+    int64_t most;          /* rows of a panel */
+    matrix panel, scratch; /* [most, H] */
+    matrix own;            /* of these, that of this rank */
+    double *values;        /* [most, H] on the host, where there are other ranks */
+} weight_panels;
+
+static int64_t rows_from(const weight_panels *w, int64_t begin)
+{
+    const int64_t left = w->source->rows.count - begin;
+    return left < 0 ? 0 : left < w->most ? left : w->most;
+}
+
+static grail_status make_panel(weight_panels *w, int64_t begin)
+{
+    const part_source *s = w->source;
+    const matrix rows = matrix_rows(w->panel, 0, rows_from(w, begin));
+    const matrix spare = matrix_rows(w->scratch, 0, rows.rows);
+    const bool refits = s->options != NULL && s->options->refits && matrix_exists(s->input->cross);
+    w->own = rows;
+    if (rows.rows == 0) {
+        return GRAIL_OK;
+    }
+    CHECK(consumer_rows_read(&s->rows, begin, rows));
+    if (refits) {
+        CHECK(refit(s, begin, rows, spare));
+    } else if (w->by_gram) {
+        CHECK(matrix_gemm(false, false, 1.0, rows, s->input->gram, 0.0, spare));
+        w->own = spare;
+    }
+    return clear_constant_columns(s->constant, w->own);
+}
+
+/* M += P^T P for the panels of one turn, in their order. */
+static grail_status add_turn(const weight_panels *w, int64_t first, matrix m)
+{
+    const grail_comm *comm = w->source->view->comm;
+    const matrix free_room = w->own.memory == w->panel.memory ? w->scratch : w->panel;
+    for (int rank = 0; rank < comm_size(comm); rank++) {
+        const int64_t count = rows_from(w, first + rank * w->most);
+        const matrix rows = rank == comm_rank(comm) ? w->own : matrix_rows(free_room, 0, count);
+        if (count > 0) {
+            CHECK(comm_is_shared(comm) ? matrix_share(comm, rank, rows, w->values) : GRAIL_OK);
+            CHECK(matrix_add_symmetric(1.0, rows, rows, m));
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* M[H, H] += P^T P over panels P of weights. */
 static grail_status add_weights(const part_source *s, bool by_gram, matrix m)
 {
     grail_status status = GRAIL_OK;
-    matrix panel = no_matrix;
-    matrix scratch = no_matrix;
-    const bool refits = s->options != NULL && s->options->refits && matrix_exists(s->input->cross);
-    const int64_t most = s->rows.count < PANEL_ROWS ? s->rows.count : PANEL_ROWS;
-    TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, most, m.rows, &panel));
-    TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, most, m.rows, &scratch));
-    for (int64_t begin = 0; begin < s->rows.count; begin += most) {
-        const int64_t left = s->rows.count - begin;
-        const matrix rows = matrix_rows(panel, 0, left < most ? left : most);
-        const matrix spare = matrix_rows(scratch, 0, rows.rows);
-        matrix source = rows;
-        TRY(consumer_rows_read(&s->rows, begin, rows));
-        if (refits) {
-            TRY(refit(s, begin, rows, spare));
-        } else if (by_gram) {
-            TRY(matrix_gemm(false, false, 1.0, rows, s->input->gram, 0.0, spare));
-            source = spare;
-        }
-        TRY(clear_constant_columns(s->constant, source));
-        TRY(matrix_add_symmetric(1.0, source, source, m));
+    const grail_comm *comm = s->view->comm;
+    weight_panels w = {.source = s,
+                       .by_gram = by_gram,
+                       .most = s->rows.count < PANEL_ROWS ? s->rows.count : PANEL_ROWS};
+    TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, w.most, m.rows, &w.panel));
+    TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, w.most, m.rows, &w.scratch));
+    if (comm_is_shared(comm)) {
+        TRY(memory_new_unset(&w.values, (size_t)(w.most * m.rows), sizeof w.values[0]));
+    }
+    for (int64_t first = 0; first < s->rows.count; first += w.most * comm_size(comm)) {
+        TRY(comm_settle(comm, make_panel(&w, first + comm_rank(comm) * w.most)));
+        TRY(add_turn(&w, first, m));
     }
 out:
-    matrix_free(&panel);
-    matrix_free(&scratch);
+    matrix_free(&w.panel);
+    matrix_free(&w.scratch);
+    memory_free(w.values);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #define GRAIL_REDUCE_SITE_VIEW_H
 
 #include "backend/backend.h"
+#include "comm/comm.h"
 #include "graph/site.h"
 #include "reduce/reducer.h"
 
@@ -39,8 +40,9 @@ typedef struct routed_sum {
 typedef struct site_view {
     const graph *graph; /* dense */
     const site *site;
-    int64_t kept;     /* K */
-    backend *backend; /* for the products of a decision */
+    int64_t kept;           /* K */
+    backend *backend;       /* for the products of a decision */
+    const grail_comm *comm; /* ranks that make this decision together; NULL: one */
     weight_source weights;
     uint64_t seed;
     uint64_t stream;      /* random stream: differs between the sites of one run */

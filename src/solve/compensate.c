@@ -54,9 +54,10 @@ static grail_status prepare(const grail_statistics *statistics, const grail_redu
     TRY(statistics_settle_constants(copy));
     grail_reducer_merge_columns(reducer, features_per_unit, outputs, consumer, prior);
     if (reducer->folds) {
-        TRY(regression_derive(copy, NULL, 1, outputs, NULL, prior, out));
+        TRY(regression_derive(NULL, copy, NULL, 1, outputs, NULL, prior, out));
     } else {
-        TRY(regression_derive(copy, reducer, features_per_unit, outputs, consumer, prior, out));
+        TRY(regression_derive(NULL, copy, reducer, features_per_unit, outputs, consumer, prior,
+                              out));
     }
 out:
     grail_statistics_free(copy);

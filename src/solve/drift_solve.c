@@ -1,6 +1,7 @@
 #include "algebra/products.h"
 #include "solve/drift.h"
 #include "solve/mixed_target.h"
+#include "stats/shared_rows.h"
 
 #include <string.h>
 
@@ -218,31 +219,51 @@ out:
     return status;
 }
 
-/* fitted = W T and bias_change = W bias, a panel of outputs at a time. */
-static grail_status apply_to_map(const drifted_map *m, matrix map, const double *bias,
-                                 float *fitted, double *bias_change)
+/* A panel of outputs; wide and product [a panel, H] are scratch. */
+typedef struct map_panel {
+    const drifted_map *of;
+    matrix map, wide, product;
+    const double *bias; /* NULL: none */
+    float *fitted;
+    double *bias_change;
+} map_panel;
+
+static grail_status apply_to_panel(int64_t begin, int64_t end, void *context)
+{
+    const map_panel *p = context;
+    const matrix rows = matrix_rows(p->wide, 0, end - begin);
+    const matrix here = matrix_rows(p->product, 0, end - begin);
+    CHECK(widen_rows(p->of, begin, 1, rows));
+    CHECK(matrix_gemm(false, false, 1.0, rows, p->map, 0.0, here));
+    CHECK(matrix_download_f32(here, p->fitted + begin * p->of->width));
+    return p->bias == NULL ? GRAIL_OK : vector_products(rows, p->bias, p->bias_change + begin);
+}
+
+static grail_status apply_to_own(const shared_rows *rows, map_panel *p)
 {
     grail_status status = GRAIL_OK;
-    matrix wide = no_matrix;
-    matrix product = no_matrix;
-    const int64_t most = m->outputs < FEATURE_PANEL ? m->outputs : FEATURE_PANEL;
-    TRY(matrix_new(map.owner, GRAIL_DTYPE_F64, most, m->width, &wide));
-    TRY(matrix_new(map.owner, GRAIL_DTYPE_F64, most, m->width, &product));
-    for (int64_t first = 0; first < m->outputs; first += most) {
-        const int64_t count = first + most < m->outputs ? most : m->outputs - first;
-        const matrix rows = matrix_rows(wide, 0, count);
-        const matrix here = matrix_rows(product, 0, count);
-        TRY(widen_rows(m, first, 1, rows));
-        TRY(matrix_gemm(false, false, 1.0, rows, map, 0.0, here));
-        TRY(matrix_download_f32(here, fitted + first * m->width));
-        if (bias != NULL) {
-            TRY(vector_products(rows, bias, bias_change + first));
-        }
-    }
+    backend *b = p->map.owner;
+    const int64_t most = rows->rows < SHARED_PANEL ? rows->rows : SHARED_PANEL;
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, most, p->of->width, &p->wide));
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, most, p->of->width, &p->product));
+    TRY(shared_rows_each(rows, apply_to_panel, p));
 out:
-    matrix_free(&wide);
-    matrix_free(&product);
+    matrix_free(&p->wide);
+    matrix_free(&p->product);
     return status;
+}
+
+/* fitted = W T and bias_change = W bias, each rank some of the outputs. */
+static grail_status apply_to_map(const drifted_map *m, const grail_comm *comm, matrix map,
+                                 const double *bias, float *fitted, double *bias_change)
+{
+    map_panel p = {.of = m, .map = map, .bias = bias, .fitted = fitted, .bias_change = bias_change};
+    const shared_rows rows = shared_rows_of(comm, m->outputs);
+    CHECK(shared_rows_gather_bytes(&rows, apply_to_own(&rows, &p), fitted,
+                                   (size_t)m->width * sizeof fitted[0]));
+    return bias == NULL
+               ? GRAIL_OK
+               : shared_rows_gather_bytes(&rows, GRAIL_OK, bias_change, sizeof bias_change[0]);
 }
 
 /* The fit of all outputs, as it was chosen for those measured. */
@@ -258,7 +279,7 @@ static grail_status fit_outputs(const drifted_map *m, const drift_sums *const pa
         TRY(memory_new_unset(&bias, (size_t)m->width, sizeof bias[0]));
     }
     TRY(fit_input(parts, share, options, chosen, map, bias));
-    TRY(apply_to_map(m, map, bias, fitted, bias_change));
+    TRY(apply_to_map(m, options->comm, map, bias, fitted, bias_change));
 out:
     matrix_free(&map);
     memory_free(bias);

@@ -2,16 +2,18 @@
 #include "algebra/products.h"
 #include "algebra/projection.h"
 #include "solve/ridge.h"
+#include "stats/shared_rows.h"
 
 #include <string.h>
 
 /* Statistics of X on their way to the regression of Z = X M. */
 typedef struct derivation {
-    grail_statistics sums; /* taken over */
-    const projection *map; /* NULL: the sums are those of Z */
-    matrix consumer;       /* W[O, n u] in f32, where the target is X W^T */
-    const float *prior;    /* W0[O, K u] on the host ... */
-    matrix prior_rows;     /* ... and in f32 on the instance of the sums */
+    grail_statistics sums;  /* taken over */
+    const projection *map;  /* NULL: the sums are those of Z */
+    matrix consumer;        /* W[O, n u] in f32, where the target is X W^T */
+    const float *prior;     /* W0[O, K u] on the host ... */
+    matrix prior_rows;      /* ... and in f32 on the instance of the sums */
+    const grail_comm *comm; /* ranks that share out the outputs; NULL: one */
 } derivation;
 
 int64_t regression_measured_stride(int64_t outputs)
@@ -113,30 +115,53 @@ static void free_sums(grail_statistics *s)
     matrix_free(&s->target_square);
 }
 
-/* E[O, K] += W_R G[R, P] */
-static grail_status add_removed_cross(const grail_statistics *s, const projection *p,
-                                      matrix consumer, matrix cross)
+/* A panel of removed features; weights[a panel of outputs, of R] is scratch. */
+typedef struct removed_panel {
+    const int64_t *removed;
+    matrix consumer, weights, gram, cross;
+} removed_panel;
+
+static grail_status add_removed_panel(int64_t begin, int64_t end, void *context)
+{
+    const removed_panel *p = context;
+    const int64_t count = end - begin;
+    const matrix w = matrix_rows(matrix_columns(p->weights, 0, p->gram.rows), 0, count);
+    CHECK(matrix_gather(NULL, p->removed, matrix_rows(p->consumer, begin, count), w));
+    return matrix_gemm(false, false, 1.0, w, p->gram, 1.0, matrix_rows(p->cross, begin, count));
+}
+
+/* E[O, K] += W_R G[R, P] in the rows of this rank. */
+static grail_status add_own_removed(const grail_statistics *s, const projection *p,
+                                    const shared_rows *rows, matrix consumer, matrix cross)
 {
     grail_status status = GRAIL_OK;
-    matrix weights = no_matrix;  /* W[:, panel of R] */
+    matrix weights = no_matrix;
     matrix products = no_matrix; /* G[panel of R, P] */
     const int64_t panel = panel_width(p->removed_count);
-    TRY(new_matrix(s, consumer.rows, panel, &weights));
+    TRY(new_matrix(s, consumer.rows < SHARED_PANEL ? consumer.rows : SHARED_PANEL, panel,
+                   &weights));
     TRY(new_matrix(s, panel, p->width, &products));
     for (int64_t begin = 0; begin < p->removed_count; begin += panel) {
         const int64_t left = p->removed_count - begin;
-        const int64_t count = left < panel ? left : panel;
-        const int64_t *removed = p->removed + begin;
-        const matrix w = matrix_columns(weights, 0, count);
-        const matrix g = matrix_rows(products, 0, count);
-        TRY(matrix_gather(NULL, removed, consumer, w));
-        TRY(matrix_gather(removed, p->kept, s->gram, g));
-        TRY(matrix_gemm(false, false, 1.0, w, g, 1.0, cross));
+        removed_panel part = {.removed = p->removed + begin,
+                              .consumer = consumer,
+                              .weights = weights,
+                              .gram = matrix_rows(products, 0, left < panel ? left : panel),
+                              .cross = cross};
+        TRY(matrix_gather(part.removed, p->kept, s->gram, part.gram));
+        TRY(shared_rows_each(rows, add_removed_panel, &part));
     }
 out:
     matrix_free(&weights);
     matrix_free(&products);
     return status;
+}
+
+static grail_status add_removed_cross(const derivation *d, matrix cross)
+{
+    const shared_rows rows = shared_rows_of(d->comm, d->consumer.rows);
+    return shared_rows_gather(&rows, add_own_removed(&d->sums, d->map, &rows, d->consumer, cross),
+                              cross);
 }
 
 /* residual_sum = W_R s_R, a panel of outputs at a time, so that every sum runs over all of R. */
@@ -261,7 +286,7 @@ static grail_status residual_of_removed(derivation *d, regression *r)
     CHECK(matrix_new_zero(s->owner, GRAIL_DTYPE_F64, r->outputs, r->width, &r->cross));
     CHECK(memory_new(&r->residual_sum, outputs, sizeof *r->residual_sum));
     CHECK(memory_new(&r->target_square, outputs, sizeof *r->target_square));
-    CHECK(add_removed_cross(s, d->map, d->consumer, r->cross));
+    CHECK(add_removed_cross(d, r->cross));
     CHECK(sum_removed(s, d->map, d->consumer, r->residual_sum));
     CHECK(measure_removed(s, d->map, d->consumer, r->residual_square));
     CHECK(take_sums(d, r));
@@ -346,29 +371,43 @@ out:
     return status;
 }
 
-/* cross = C - W0 A and residual_sum = t - W0 s, with A in both triangles. */
-static grail_status subtract_prior(const grail_statistics *s, matrix prior, regression *r)
+/* A panel of outputs of the residual; weights[a panel, K] is scratch. */
+typedef struct residual_panel {
+    matrix prior, weights;
+    regression *r;
+} residual_panel;
+
+/* cross = C - W0 A and residual_sum = t - W0 s of outputs begin .. end - 1. */
+static grail_status subtract_panel(int64_t begin, int64_t end, void *context)
 {
-    grail_status status = GRAIL_OK;
-    matrix weights = no_matrix; /* W0[:, panel] */
-    matrix products = no_matrix;
-    const int64_t panel = panel_width(r->width);
-    TRY(new_matrix(s, r->outputs, panel, &weights));
-    TRY(new_matrix(s, 1, r->outputs, &products));
-    for (int64_t begin = 0; begin < r->width; begin += panel) {
-        const int64_t count = begin + panel < r->width ? panel : r->width - begin;
-        const matrix w = matrix_columns(weights, 0, count);
-        const matrix sums = matrix_columns(s->sum, begin, count);
-        TRY(matrix_copy(matrix_columns(prior, begin, count), w));
-        TRY(matrix_gemm(false, false, -1.0, w, matrix_rows(r->gram, begin, count), 1.0, r->cross));
-        TRY(matrix_row_dots(w, matrix_repeat_row(sums, r->outputs), products));
-        TRY(matrix_add_scaled(-1.0, products, s->target_sum));
+    const residual_panel *p = context;
+    double products[SHARED_PANEL];
+    const int64_t count = end - begin;
+    const matrix w = matrix_rows(p->weights, 0, count);
+    CHECK(matrix_copy(matrix_rows(p->prior, begin, count), w));
+    CHECK(matrix_gemm(false, false, -1.0, w, p->r->gram, 1.0,
+                      matrix_rows(p->r->cross, begin, count)));
+    CHECK(vector_products(w, p->r->sum, products));
+    for (int64_t i = 0; i < count; i++) {
+        p->r->residual_sum[begin + i] -= products[i];
     }
-    TRY(download_row(s->target_sum, &r->residual_sum));
-out:
-    matrix_free(&weights);
-    matrix_free(&products);
-    return status;
+    return GRAIL_OK;
+}
+
+/* cross holds C and residual_sum t before; A has both triangles. */
+static grail_status subtract_prior(const derivation *d, regression *r)
+{
+    residual_panel panel = {.prior = d->prior_rows, .r = r};
+    const shared_rows rows = shared_rows_of(d->comm, r->outputs);
+    grail_status status =
+        matrix_new(d->prior_rows.owner, GRAIL_DTYPE_F64,
+                   r->outputs < SHARED_PANEL ? r->outputs : SHARED_PANEL, r->width, &panel.weights);
+    if (status == GRAIL_OK) {
+        status = shared_rows_each(&rows, subtract_panel, &panel);
+    }
+    matrix_free(&panel.weights);
+    CHECK(shared_rows_gather(&rows, status, r->cross));
+    return shared_rows_gather_bytes(&rows, GRAIL_OK, r->residual_sum, sizeof r->residual_sum[0]);
 }
 
 /* The residual of a target in the sums: of one that was given, or of the consumer's own output. */
@@ -382,9 +421,10 @@ static grail_status residual_of_target(derivation *d, regression *r)
     r->cross = s->cross;
     s->cross = no_matrix;
     CHECK(download_row(s->target_square, &r->target_square));
+    CHECK(download_row(s->target_sum, &r->residual_sum));
     memcpy(r->residual_square, r->target_square, (size_t)r->outputs * sizeof *r->target_square);
     CHECK(subtract_measured(d->prior, r));
-    CHECK(subtract_prior(s, d->prior_rows, r));
+    CHECK(subtract_prior(d, r));
     return subtract_measured(d->prior, r);
 }
 
@@ -447,9 +487,10 @@ static grail_status import_weights(backend *b, int64_t outputs, int64_t width, c
     return matrix_import(b, GRAIL_DTYPE_F32, outputs, width, width, values, out);
 }
 
-grail_status regression_derive(grail_statistics *s, const grail_reducer *reducer,
-                               int64_t features_per_unit, int64_t outputs, const float *consumer,
-                               const float *prior, regression *out)
+grail_status regression_derive(const grail_comm *comm, grail_statistics *s,
+                               const grail_reducer *reducer, int64_t features_per_unit,
+                               int64_t outputs, const float *consumer, const float *prior,
+                               regression *out)
 {
     grail_status status = check_statistics(s, reducer, features_per_unit, outputs);
     if (status != GRAIL_OK) {
@@ -457,7 +498,7 @@ grail_status regression_derive(grail_statistics *s, const grail_reducer *reducer
     }
     projection map = {0};
     regression r = {0};
-    derivation d = {.sums = *s, .prior = prior};
+    derivation d = {.sums = *s, .prior = prior, .comm = comm};
     *s = (grail_statistics){0};
     r = (regression){
         .width = d.sums.width, .outputs = outputs, .count = d.sums.count, .weight = d.sums.weight};

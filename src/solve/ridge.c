@@ -1,8 +1,10 @@
 #include "solve/ridge.h"
 
 #include "algebra/products.h"
+#include "solve/shared_trials.h"
 #include "solve/system.h"
 #include "stats/constant_features.h"
+#include "stats/shared_rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -42,6 +44,7 @@ typedef struct ridge_problem {
     candidate tried;          /* of the measured outputs */
     candidate best;           /* the best of these so far */
     change_products products; /* scratch */
+    shared_trials trials;     /* of ranks that cross-validate together */
 } ridge_problem;
 
 static grail_status not_finite(const char *part, const char *what, int64_t i)
@@ -129,6 +132,7 @@ static void candidate_fini(candidate *c)
 static void problem_fini(ridge_problem *p)
 {
     ridge_system_fini(&p->system);
+    shared_trials_fini(&p->trials);
     matrix_free(&p->prior_rows);
     candidate_fini(&p->tried);
     candidate_fini(&p->best);
@@ -192,15 +196,16 @@ static grail_status factor(ridge_problem *p, double alpha)
     return ridge_system_factor(&p->system, of_all ? alpha * p->fit->full_diagonal / scale : alpha);
 }
 
-/* d -= residual_sum s^T / T for every step-th output, of which constant features leave nothing. */
-static grail_status centre_residual(const ridge_system *s, int64_t step, matrix d)
+/* d -= residual_sum s^T / T for every step-th output from `first` on, of which constant features
+ * leave nothing. */
+static grail_status centre_residual(const ridge_system *s, int64_t first, int64_t step, matrix d)
 {
     grail_status status = GRAIL_OK;
     const regression *r = s->r;
     double *mean = NULL;
     TRY(memory_new_unset(&mean, (size_t)d.rows, sizeof *mean));
     for (int64_t i = 0; i < d.rows; i++) {
-        mean[i] = r->residual_sum[i * step] * regression_inverse_weight(r);
+        mean[i] = r->residual_sum[first + i * step] * regression_inverse_weight(r);
     }
     TRY(subtract_outer(false, 1.0, mean, r->sum, d));
     TRY(clear_constant_columns(s->damped.constant, d));
@@ -209,23 +214,25 @@ out:
     return status;
 }
 
-/* d[., K] = D of every step-th output: (E_c [- lambda W0 S]) (A_c + lambda S)^-1, where
- * E_c = E - residual_sum s^T / T with a bias. Where no input varies, D only moves W0 to the target
- * of the ridge; without rows it is 0 (T = 0), since nothing is known of the inputs. */
-static grail_status solve_outputs(const ridge_problem *p, int64_t step, matrix d)
+/* d[., K] = D of every step-th output from `first` on: (E_c [- lambda W0 S]) (A_c + lambda S)^-1,
+ * where E_c = E - residual_sum s^T / T with a bias. Where no input varies, D only moves W0 to the
+ * target of the ridge; without rows it is 0 (T = 0), since nothing is known of the inputs. */
+static grail_status solve_outputs(const ridge_problem *p, int64_t first, int64_t step, matrix d)
 {
     const bool to_zero = p->options->ridge == RIDGE_ZERO;
-    const matrix prior = matrix_every_row(p->prior_rows, step);
-    CHECK(matrix_copy(matrix_every_row(p->fit->cross, step), d));
+    const int64_t span = p->fit->outputs - first;
+    const matrix prior = matrix_every_row(matrix_rows(p->prior_rows, first, span), step);
+    const matrix cross = matrix_every_row(matrix_rows(p->fit->cross, first, span), step);
+    CHECK(matrix_copy(matrix_rows(cross, 0, d.rows), d));
     if (p->options->bias) {
-        CHECK(centre_residual(&p->system, step, d));
+        CHECK(centre_residual(&p->system, first, step, d));
     }
     if (to_zero) {
-        CHECK(ridge_system_subtract_penalty(&p->system, prior, d));
+        CHECK(ridge_system_subtract_penalty(&p->system, matrix_rows(prior, 0, d.rows), d));
     }
     CHECK(ridge_system_solve(&p->system, d));
     if (to_zero && p->system.damped.scale == 0.0 && p->fit->weight > 0.0) {
-        CHECK(matrix_add_scaled(-1.0, prior, d));
+        CHECK(matrix_add_scaled(-1.0, matrix_rows(prior, 0, d.rows), d));
     }
     return GRAIL_OK;
 }
@@ -258,7 +265,7 @@ static grail_status solve_candidate(ridge_problem *p, candidate *c)
         CHECK(matrix_zero(c->change));
     } else {
         CHECK(factor(p, c->alpha));
-        CHECK(solve_outputs(p, c->step, c->change));
+        CHECK(solve_outputs(p, 0, c->step, c->change));
     }
     return shift_candidate(p, c);
 }
@@ -326,22 +333,21 @@ static double plain_error(const ridge_problem *p, const regression *part)
     return relative_error(p, part, plain_square(p, part));
 }
 
-/* Errors of the best candidate on both parts. */
-static grail_status measure(ridge_problem *p, ridge_result *result)
+/* Squared errors of the best candidate on both parts. */
+static grail_status measure_best(ridge_problem *p, trial_errors *out)
 {
-    double error = 0.0;
     CHECK(damped_restore(&p->system.damped));
+    CHECK(changed_error(p, p->fit, &p->best, &out->fit));
+    return p->held == NULL ? GRAIL_OK : changed_error(p, p->held, &p->best, &out->held);
+}
+
+static void report_errors(const ridge_problem *p, trial_errors errors, ridge_result *result)
+{
+    const double nan = (double)NAN;
     result->fit_before = plain_error(p, p->fit);
-    CHECK(changed_error(p, p->fit, &p->best, &error));
-    result->fit_after = relative_error(p, p->fit, error);
-    result->held_before = (double)NAN;
-    result->held_after = (double)NAN;
-    if (p->held != NULL) {
-        result->held_before = plain_error(p, p->held);
-        CHECK(changed_error(p, p->held, &p->best, &error));
-        result->held_after = relative_error(p, p->held, error);
-    }
-    return GRAIL_OK;
+    result->fit_after = relative_error(p, p->fit, errors.fit);
+    result->held_before = p->held == NULL ? nan : plain_error(p, p->held);
+    result->held_after = p->held == NULL ? nan : relative_error(p, p->held, errors.held);
 }
 
 /* The candidate nearest to the usual alpha, on a logarithmic scale. */
@@ -390,13 +396,36 @@ static grail_status try_candidate(ridge_problem *p, double alpha, bool bias, dou
     return changed_error(p, p->held, &p->tried, error);
 }
 
+/* A trial of this rank; `context` is the problem. */
+static grail_status try_alone(void *context, double alpha, trial_errors *out)
+{
+    ridge_problem *p = context;
+    CHECK(try_candidate(p, alpha, p->options->bias, &out->held));
+    CHECK(damped_restore(&p->system.damped));
+    return changed_error(p, p->fit, &p->tried, &out->fit);
+}
+
+/* As try_candidate, of an alpha. Where trials are shared out, p->tried is without its change. */
+static grail_status try_alpha(ridge_problem *p, double alpha, double *error)
+{
+    trial_errors errors = {0};
+    if (p->trials.count == 0) {
+        return try_candidate(p, alpha, p->options->bias, error);
+    }
+    CHECK(shared_trials_ask(&p->trials, alpha, try_alone, p, &errors));
+    p->tried.alpha = alpha;
+    p->tried.bias = p->options->bias;
+    *error = errors.held;
+    return GRAIL_OK;
+}
+
 /* Goes from one candidate to the next as long as the error falls, or towards larger ones stays. */
 static grail_status walk_candidates(ridge_problem *p, bool larger, double *least)
 {
     double next = p->best.alpha;
     while (next_candidate(p->options, larger, &next)) {
         double error = 0.0;
-        CHECK(try_candidate(p, next, p->options->bias, &error));
+        CHECK(try_alpha(p, next, &error));
         if (!(error < *least || (larger && error == *least))) {
             break;
         }
@@ -432,7 +461,7 @@ static grail_status cross_validate(ridge_problem *p)
 {
     const double first = p->best.alpha;
     double least = 0.0;
-    CHECK(try_candidate(p, first, p->options->bias, &least));
+    CHECK(try_alpha(p, first, &least));
     keep_candidate(p);
     if (p->options->keeps_weights || p->options->alpha_count == 0) {
         return GRAIL_OK;
@@ -447,15 +476,29 @@ static grail_status cross_validate(ridge_problem *p)
     return GRAIL_OK;
 }
 
+/* Of the chosen candidate, whose change another rank may have. */
+static grail_status errors_of_choice(ridge_problem *p, trial_errors *out)
+{
+    return p->trials.count > 0 && !keeps_weights(&p->best)
+               ? shared_trials_ask(&p->trials, p->best.alpha, try_alone, p, out)
+               : measure_best(p, out);
+}
+
 /* Chooses alpha, measures the choice, and leaves `fit` with the sums of both parts. */
 static grail_status validate(ridge_problem *p, regression *held, ridge_result *result)
 {
+    const ridge_options *o = p->options;
+    trial_errors errors = {0};
     CHECK(matrix_fill_upper(held->gram));
+    if (comm_is_shared(o->comm) && o->alpha_count > 1 && !o->keeps_weights) {
+        CHECK(shared_trials_init(o->comm, o->alphas, o->alpha_count, &p->trials));
+    }
     CHECK(cross_validate(p));
-    CHECK(measure(p, result));
+    CHECK(errors_of_choice(p, &errors));
+    report_errors(p, errors, result);
     ridge_system_fini(&p->system);
     CHECK(regression_add(p->fit, held));
-    return ridge_system_init(&p->system, p->fit, p->options->bias, p->options->scale);
+    return ridge_system_init(&p->system, p->fit, o->bias, o->scale);
 }
 
 static ridge_fallback fallback_of(const ridge_problem *p)
@@ -468,6 +511,18 @@ static ridge_fallback fallback_of(const ridge_problem *p)
                                      : RIDGE_FALLBACK_PLAIN;
 }
 
+/* D of all outputs, each rank some of them. */
+static grail_status solve_shared(const ridge_problem *p, matrix change)
+{
+    const shared_rows rows = shared_rows_of(p->options->comm, change.rows);
+    const int64_t count = rows.end - rows.begin;
+    return shared_rows_gather(
+        &rows,
+        count > 0 ? solve_outputs(p, rows.begin, 1, matrix_rows(change, rows.begin, count))
+                  : GRAIL_OK,
+        change);
+}
+
 /* Writes D and d of all outputs to weight[O, K] and bias_change[O], as the best candidate is made,
  * and to the result how. */
 static grail_status solve_all(ridge_problem *p, matrix weight, double *bias_change,
@@ -478,7 +533,13 @@ static grail_status solve_all(ridge_problem *p, matrix weight, double *bias_chan
                      .step = 1,
                      .change = weight,
                      .shift = bias_change};
-    CHECK(solve_candidate(p, &all));
+    if (keeps_weights(&all)) {
+        CHECK(matrix_zero(weight));
+    } else {
+        CHECK(factor(p, all.alpha));
+        CHECK(solve_shared(p, weight));
+    }
+    CHECK(shift_candidate(p, &all));
     result->alpha = result->lambda = all.alpha;
     result->condition = 1.0;
     result->fallback = fallback_of(p);
@@ -493,9 +554,12 @@ static grail_status solve_all(ridge_problem *p, matrix weight, double *bias_chan
 /* Without a held-out part the final fit itself is measured. */
 static grail_status measure_final(ridge_problem *p, matrix weight, ridge_result *result)
 {
+    trial_errors errors = {0};
     CHECK(matrix_copy(matrix_every_row(weight, p->step), p->best.change));
     CHECK(shift_candidate(p, &p->best));
-    return measure(p, result);
+    CHECK(measure_best(p, &errors));
+    report_errors(p, errors, result);
+    return GRAIL_OK;
 }
 
 /* row <- w0 + row. An unchanged weight keeps its bits, the sign of a zero included. */

@@ -18,6 +18,7 @@
 #ifndef GRAIL_SOLVE_RIDGE_H
 #define GRAIL_SOLVE_RIDGE_H
 
+#include "comm/comm.h"
 #include "reduce/reducer.h"
 #include "reduce/ridge_kind.h"
 #include "stats/statistics.h"
@@ -49,12 +50,14 @@ int64_t regression_measured_stride(int64_t outputs);
  * W[O, n u]; of a selection E = W_R G[R,P]. s->outputs == O: a target in the sums; the consumer may
  * be NULL. E = C M - W0 A, with the narrowed consumer W0[O, K u] as `prior`. Takes over the memory
  * of `s` (its arrays are moved or freed, *s is left empty), so that a selection needs no second
- * Gram. After GRAIL_ERROR_ARGUMENT or GRAIL_ERROR_SHAPE *s is unchanged, after other errors it is
- * empty too. *out is owned: regression_fini.
+ * Gram. The ranks of `comm` (NULL: one) call it with the same sums and share out the outputs; all
+ * have the regression. After GRAIL_ERROR_ARGUMENT or GRAIL_ERROR_SHAPE *s is unchanged, after other
+ * errors it is empty too. *out is owned: regression_fini.
  */
-grail_status regression_derive(grail_statistics *s, const grail_reducer *reducer,
-                               int64_t features_per_unit, int64_t outputs, const float *consumer,
-                               const float *prior, regression *out) GRAIL_MUST_CHECK;
+grail_status regression_derive(const grail_comm *comm, grail_statistics *s,
+                               const grail_reducer *reducer, int64_t features_per_unit,
+                               int64_t outputs, const float *consumer, const float *prior,
+                               regression *out) GRAIL_MUST_CHECK;
 
 /** into += other (same W0). */
 grail_status regression_add(regression *into, const regression *other) GRAIL_MUST_CHECK;
@@ -80,6 +83,7 @@ typedef struct ridge_options {
     int alpha_count;
     const bool
         *judged; /* [O] outputs whose errors count, for alpha and in the result; NULL = all */
+    const grail_comm *comm; /* ranks that solve this together; NULL: one */
 } ridge_options;
 
 typedef struct ridge_result {
@@ -109,6 +113,8 @@ typedef struct ridge_result {
  * the cut), at least 1e-8 mean diag A when features are dead. A failing factorisation
  * raises lambda to max(10 lambda, 1e-8 mean diag) up to six times, then eigenvalues are used. With
  * RIDGE_SCALE_DIAGONAL the share of a feature that does not vary is 1.
+ * Ranks call it with the same sums, and share out the candidates and the outputs; all have the
+ * same answer, of the same bits as one rank alone.
  * NaN in the sums is GRAIL_ERROR_NUMERIC.
  */
 grail_status ridge_solve(regression *fit, regression *held, const float *prior,

@@ -1,5 +1,7 @@
 #include "stats/chunk_sums.h"
 
+#include "stats/shared_rows.h"
+
 void chunk_sums_append_matrix(chunk_sums *s, matrix *part, matrix *total)
 {
     s->part[s->matrices] = part;
@@ -42,18 +44,18 @@ static void exchange(matrix *a, matrix *b)
 
 enum { PANEL = 256 };
 
-/* Rows begin .. begin + PANEL - 1 of a matrix; of a lower triangle as wide as the last of them. */
-static matrix panel_of(matrix m, int64_t begin, bool lower)
+/* At most `count` rows of a matrix; of a lower triangle as wide as the last of them. */
+static matrix rows_of(matrix m, int64_t begin, int64_t count, bool lower)
 {
-    const int64_t end = begin + PANEL < m.rows ? begin + PANEL : m.rows;
+    const int64_t end = begin + count < m.rows ? begin + count : m.rows;
     return matrix_columns(matrix_rows(m, begin, end - begin), 0, lower ? end : m.columns);
 }
 
 static grail_status add_and_clear(matrix part, matrix total, bool lower)
 {
     for (int64_t begin = 0; begin < part.rows; begin += PANEL) {
-        const matrix rows = panel_of(part, begin, lower);
-        CHECK(matrix_add_scaled(1.0, rows, panel_of(total, begin, lower)));
+        const matrix rows = rows_of(part, begin, PANEL, lower);
+        CHECK(matrix_add_scaled(1.0, rows, rows_of(total, begin, PANEL, lower)));
         CHECK(matrix_zero(rows));
     }
     return GRAIL_OK;
@@ -86,114 +88,234 @@ grail_status chunk_sums_fold(const chunk_sums *s)
     return GRAIL_OK;
 }
 
-/* -- ranks ------------------------------------------------------------------------------------- */
+/* -- ranks -------------------------------------------------------------------------------------
+ *
+ * The rows of every total are dealt out in pieces: piece p is summed by rank p mod N, to which the
+ * others send theirs. So each rank receives and adds an N-th, and no connection carries all. */
 
-typedef enum passage { SENDS, RECEIVES, SHARES } passage;
+/* What one rank has of a turn. */
+typedef struct summary {
+    int64_t rows; /* 0: nothing */
+    double number[CHUNK_NUMBERS];
+} summary;
 
-/* Where sums go to, or come from. */
-typedef struct route {
+/* One matrix of a turn. */
+typedef struct turn {
     const grail_comm *comm;
-    passage how;
-    int other; /* rank; of SHARES the root */
-} route;
+    const summary *of; /* [ranks] */
+    matrix part, total;
+    bool lower;
+    bool begins;      /* nothing was added to the total before */
+    int64_t step;     /* rows of a piece */
+    size_t size;      /* values of the largest one */
+    double *sent;     /* one piece */
+    double *received; /* [ranks] those of the others for this rank */
+} turn;
 
-static grail_status pass(const route *r, void *bytes, size_t size)
+/* Enough pieces to keep all ranks busy, each worth a message. */
+static int64_t rows_of_piece(const grail_comm *c, matrix m)
 {
-    switch (r->how) {
-    case SENDS:
-        return comm_send(r->comm, r->other, bytes, size);
-    case RECEIVES:
-        return comm_receive(r->comm, r->other, bytes, size);
-    case SHARES:
-        break;
-    }
-    return comm_broadcast(r->comm, r->other, bytes, size);
+    enum { PIECES_PER_RANK = 4, LEAST_VALUES = 1 << 13 };
+    const int64_t pieces = (int64_t)PIECES_PER_RANK * c->size;
+    const int64_t fair = (m.rows + pieces - 1) / pieces;
+    const int64_t least = LEAST_VALUES / m.columns + 1;
+    const int64_t wanted = fair > least ? fair : least;
+    return wanted < PANEL ? wanted : PANEL;
 }
 
-static bool is_read(const route *r)
+/* The piece of a rank among those from row `first` on; without rows where the matrix ends before.
+ */
+static matrix piece_of_rank(const turn *t, matrix m, int64_t first, int rank)
 {
-    return r->how == SENDS || (r->how == SHARES && r->comm->rank == r->other);
+    const int64_t begin = first + rank * t->step;
+    return begin < m.rows ? rows_of(m, begin, t->step, t->lower) : matrix_rows(m, 0, 0);
 }
 
-/* What a rank sent away begins anew. */
-static grail_status pass_panel(const route *r, matrix panel, double *values)
+static grail_status send_piece(const turn *t, int64_t first, int to)
 {
-    const size_t size = (size_t)matrix_count(panel) * sizeof values[0];
-    if (is_read(r)) {
-        CHECK(matrix_download(panel, values));
+    const matrix piece = piece_of_rank(t, t->part, first, to);
+    if (piece.rows == 0 || t->of[t->comm->rank].rows == 0) {
+        return GRAIL_OK;
     }
-    CHECK(pass(r, values, size));
-    if (r->how == SENDS) {
-        return matrix_zero(panel);
-    }
-    return is_read(r) ? GRAIL_OK : matrix_upload(panel, values);
+    CHECK(matrix_download(piece, t->sent));
+    return comm_send(t->comm, to, t->sent, (size_t)matrix_count(piece) * sizeof t->sent[0]);
 }
 
-static grail_status pass_matrix(const route *r, matrix m, bool lower)
+static grail_status receive_piece(const turn *t, int64_t first, int from)
+{
+    const matrix piece = piece_of_rank(t, t->part, first, t->comm->rank);
+    if (piece.rows == 0 || t->of[from].rows == 0) {
+        return GRAIL_OK;
+    }
+    return comm_receive(t->comm, from, t->received + (size_t)from * t->size,
+                        (size_t)matrix_count(piece) * sizeof t->received[0]);
+}
+
+/* In round k those whose ranks add up to k (mod N) exchange pieces, so that each pair meets once
+ * and all pairs of a round at the same time. The lower rank sends first. */
+static grail_status exchange_pieces(const turn *t, int64_t first)
+{
+    const int size = t->comm->size;
+    const int own = t->comm->rank;
+    for (int round = 0; round < size; round++) {
+        const int other = (round - own + size) % size;
+        if (own < other) {
+            CHECK(send_piece(t, first, other));
+        }
+        if (own != other) {
+            CHECK(receive_piece(t, first, other));
+        }
+        if (own > other) {
+            CHECK(send_piece(t, first, other));
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* Adds the piece of one rank; what is added to nothing keeps its bits, as in chunk_sums_fold. */
+static grail_status add_piece(matrix piece, bool is_first, matrix into)
+{
+    return is_first ? matrix_copy(piece, into) : matrix_add_scaled(1.0, piece, into);
+}
+
+static grail_status add_pieces(const turn *t, int64_t first)
+{
+    grail_status status = GRAIL_OK;
+    matrix given = {0};
+    const matrix into = piece_of_rank(t, t->total, first, t->comm->rank);
+    bool is_first = t->begins;
+    for (int rank = 0; into.rows > 0 && rank < t->comm->size; rank++) {
+        if (t->of[rank].rows == 0) {
+            continue;
+        }
+        if (rank == t->comm->rank) {
+            TRY(add_piece(piece_of_rank(t, t->part, first, rank), is_first, into));
+        } else {
+            TRY(matrix_import(into.owner, GRAIL_DTYPE_F64, into.rows, into.columns, into.columns,
+                              t->received + (size_t)rank * t->size, &given));
+            TRY(add_piece(given, is_first, into));
+            matrix_free(&given);
+        }
+        is_first = false;
+    }
+out:
+    matrix_free(&given);
+    return status;
+}
+
+static grail_status clear_part(const turn *t)
+{
+    for (int64_t begin = 0; begin < t->part.rows; begin += t->step) {
+        CHECK(matrix_zero(rows_of(t->part, begin, t->step, t->lower)));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status fold_turn(turn *t)
+{
+    grail_status status = GRAIL_OK;
+    t->step = rows_of_piece(t->comm, t->part);
+    t->size = (size_t)(t->step * t->part.columns);
+    TRY(memory_new_unset(&t->sent, t->size, sizeof t->sent[0]));
+    TRY(memory_new_unset(&t->received, (size_t)t->comm->size, t->size * sizeof t->received[0]));
+    for (int64_t first = 0; first < t->part.rows; first += t->step * t->comm->size) {
+        TRY(exchange_pieces(t, first));
+        TRY(add_pieces(t, first));
+    }
+    if (t->of[t->comm->rank].rows > 0) {
+        TRY(clear_part(t));
+    }
+out:
+    memory_free(t->sent);
+    memory_free(t->received);
+    return status;
+}
+
+/* of[ranks] on all of them; those behind the first `count` have nothing. */
+static grail_status gather_summaries(const grail_comm *c, int count, const chunk_sums *s,
+                                     summary *of)
+{
+    summary own = {.rows = *s->part_rows};
+    for (int i = 0; i < s->numbers; i++) {
+        own.number[i] = *s->part_number[i];
+    }
+    of[c->rank] = own;
+    if (c->rank != 0) {
+        CHECK(c->rank < count ? comm_send(c, 0, &own, sizeof own) : GRAIL_OK);
+    }
+    for (int rank = 1; c->rank == 0 && rank < count; rank++) {
+        CHECK(comm_receive(c, rank, &of[rank], sizeof of[rank]));
+    }
+    return comm_broadcast(c, 0, of, (size_t)c->size * sizeof of[0]);
+}
+
+static void add_summaries(const grail_comm *c, const summary *of, const chunk_sums *s)
+{
+    for (int rank = 0; rank < c->size; rank++) {
+        for (int i = 0; of[rank].rows > 0 && i < s->numbers; i++) {
+            *s->total_number[i] += of[rank].number[i];
+        }
+        *s->total_rows += of[rank].rows;
+    }
+    for (int i = 0; i<s->numbers && * s->part_rows> 0; i++) {
+        *s->part_number[i] = 0.0;
+    }
+    *s->part_rows = 0;
+}
+
+static bool any_rows(const grail_comm *c, const summary *of)
+{
+    int64_t rows = 0;
+    for (int rank = 0; rank < c->size; rank++) {
+        rows += of[rank].rows;
+    }
+    return rows > 0;
+}
+
+grail_status chunk_sums_fold_ranks(const grail_comm *c, int ranks, const chunk_sums *s)
+{
+    grail_status status = GRAIL_OK;
+    summary *of = NULL;
+    if (!comm_is_shared(c)) {
+        return chunk_sums_fold(s);
+    }
+    TRY(memory_new(&of, (size_t)c->size, sizeof of[0]));
+    TRY(gather_summaries(c, ranks, s, of));
+    for (int i = 0; any_rows(c, of) && i < s->matrices; i++) {
+        turn t = {.comm = c,
+                  .of = of,
+                  .part = *s->part[i],
+                  .total = *s->total[i],
+                  .lower = s->lower[i],
+                  .begins = *s->total_rows == 0};
+        TRY(fold_turn(&t));
+    }
+    add_summaries(c, of, s);
+out:
+    memory_free(of);
+    return status;
+}
+
+/* Every piece goes from the rank that summed it to all. */
+static grail_status share_matrix(const grail_comm *c, matrix m, bool lower)
 {
     grail_status status = GRAIL_OK;
     double *values = NULL;
-    const int64_t most = m.rows < PANEL ? m.rows : PANEL;
-    TRY(memory_new_unset(&values, (size_t)(most * m.columns), sizeof values[0]));
-    for (int64_t begin = 0; begin < m.rows; begin += PANEL) {
-        TRY(pass_panel(r, panel_of(m, begin, lower), values));
+    int64_t piece = 0;
+    const int64_t step = rows_of_piece(c, m);
+    TRY(memory_new_unset(&values, (size_t)(step * m.columns), sizeof values[0]));
+    for (int64_t begin = 0; begin < m.rows; begin += step, piece++) {
+        TRY(matrix_share(c, (int)(piece % c->size), rows_of(m, begin, step, lower), values));
     }
 out:
     memory_free(values);
     return status;
 }
 
-/* The number of rows goes first; without rows nothing follows. */
-static grail_status pass_sums(const route *r, int64_t *rows, int count, matrix *const *matrices,
-                              const bool *lower, int numbers, double *const *number)
-{
-    CHECK(pass(r, rows, sizeof *rows));
-    if (*rows == 0) {
-        return GRAIL_OK;
-    }
-    for (int i = 0; i < numbers; i++) {
-        CHECK(pass(r, number[i], sizeof *number[i]));
-    }
-    for (int i = 0; i < count; i++) {
-        CHECK(pass_matrix(r, *matrices[i], lower[i]));
-    }
-    return GRAIL_OK;
-}
-
-static grail_status pass_part(const route *r, const chunk_sums *s)
-{
-    return pass_sums(r, s->part_rows, s->matrices, s->part, s->lower, s->numbers, s->part_number);
-}
-
-static grail_status send_part(const grail_comm *c, const chunk_sums *s)
-{
-    const route to_first = {.comm = c, .how = SENDS, .other = 0};
-    CHECK(pass_part(&to_first, s));
-    *s->part_rows = 0;
-    for (int i = 0; i < s->numbers; i++) {
-        *s->part_number[i] = 0.0;
-    }
-    return GRAIL_OK;
-}
-
-grail_status chunk_sums_fold_ranks(const grail_comm *c, int ranks, const chunk_sums *s)
-{
-    if (comm_rank(c) != 0) {
-        return comm_rank(c) < ranks ? send_part(c, s) : GRAIL_OK;
-    }
-    CHECK(chunk_sums_fold(s));
-    for (int rank = 1; rank < ranks; rank++) {
-        const route from = {.comm = c, .how = RECEIVES, .other = rank};
-        CHECK(pass_part(&from, s));
-        CHECK(chunk_sums_fold(s));
-    }
-    return GRAIL_OK;
-}
-
 grail_status chunk_sums_share(const grail_comm *c, const chunk_sums *s)
 {
-    const route from_first = {.comm = c, .how = SHARES, .other = 0};
-    return comm_is_shared(c) ? pass_sums(&from_first, s->total_rows, s->matrices, s->total,
-                                         s->lower, s->numbers, s->total_number)
-                             : GRAIL_OK;
+    for (int i = 0; comm_is_shared(c) && *s->total_rows > 0 && i < s->matrices; i++) {
+        CHECK(share_matrix(c, *s->total[i], s->lower[i]));
+    }
+    return GRAIL_OK;
 }

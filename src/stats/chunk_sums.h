@@ -29,12 +29,13 @@ void chunk_sums_append_number(chunk_sums *s, double *part, double *total);
 /** total += part, part = 0 */
 grail_status chunk_sums_fold(const chunk_sums *s) GRAIL_MUST_CHECK;
 
-/** Does that for one chunk of each rank below `ranks`, in the order of ranks: the total is rank
- * 0's, and nothing is left in the parts. `c` NULL stands for one rank. */
+/** Does that for one chunk of each rank below `ranks`, in the order of ranks. Called by all ranks:
+ * each has the sums of some rows of the total then, and nothing is left in the parts. `c` NULL
+ * stands for one rank, which has all. */
 grail_status chunk_sums_fold_ranks(const grail_comm *c, int ranks,
                                    const chunk_sums *s) GRAIL_MUST_CHECK;
 
-/** Gives rank 0's total to all ranks, in place of theirs. */
+/** Gives all ranks the rows of the total that each has, after the last chunk. */
 grail_status chunk_sums_share(const grail_comm *c, const chunk_sums *s) GRAIL_MUST_CHECK;
 
 #endif

@@ -55,6 +55,26 @@ check "with images, convolutions and REPAIR"
 compress_on_ranks images "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 60 --threads 1 \
     --quiet --sparsity 0.3 --repair
 
+check "with units that are kept by what they explain"
+compress_on_ranks css "$model" "${few[@]}" --sparsity 0.3 --selector gram-css --compensate grail
+
+check "plans are the same, and so is a run for a limit"
+plan_on_ranks() {
+    local name=$1 n
+    shift
+    runs "$grail" plan "$model" "${few[@]}" --target-ratio 0.8 "$@" -o "$name-1.json"
+    for n in 2 3; do
+        ((n == 2 || all == 1)) || continue
+        runs ranks "$n" "$grail" plan "$model" "${few[@]}" --target-ratio 0.8 "$@" -o "$name-$n.json"
+        [[ $(grep -c '^next: ' stdout) == 1 ]] || { show; fail "$n ranks told of more than one plan"; }
+        cmp "$name-1.json" "$name-$n.json" || fail "the plan of $n ranks"
+    done
+}
+plan_on_ranks error --budget error
+plan_on_ranks divergence --budget divergence
+plan_on_ranks search --budget search --tries 3
+compress_on_ranks limited "$model" "${few[@]}" --target-ratio 0.8 --tries 2
+
 check "perplexity has the same digits"
 runs "$grail" eval "$model" --data "$text" --windows 30 --context 32 --threads 1 --json
 mv stdout one.json
@@ -62,15 +82,13 @@ runs ranks 3 "$grail" eval "$model" --data "$text" --windows 30 --context 32 --t
 cmp one.json stdout || fail "3 ranks measured something else"
 
 check "what is not shared out is refused"
-for command in inspect plan heal verify sweep export bench; do
+for command in inspect heal verify sweep export bench; do
     run ranks 2 "$grail" "$command" "$model"
     ((code == 2)) || { show; fail "$command exits with $code"; }
     [[ $(grep -c "grail $command: does not share out its work" stderr) == 1 ]] || { show; fail "$command"; }
 done
 run ranks 2 "$grail" compress "$model" "${few[@]}" -o healed --sparsity 0.3 --heal block
 grep -q "healing cannot be shared out" stderr || { show; fail "healing"; }
-run ranks 2 "$grail" compress "$model" "${few[@]}" -o limited --target-ratio 0.8
-grep -q "widths for a limit are not chosen on several ranks" stderr || { show; fail "limits"; }
 run ranks 2 "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --threads 1
 ((code != 0)) && grep -q "not shared out over ranks" stderr || { show; fail "accuracy"; }
 
@@ -80,6 +98,10 @@ run timeout 60 mpirun --oversubscribe -n 1 "$grail" compress "$model" "${few[@]}
 ((code != 0)) && grep -q "rank 1 of 2: other options, files or samples than rank 0 has: read.seed is 0 there and 3 here" stderr ||
     { show; fail "options"; }
 [[ ! -e differ && ! -e differ.partial ]] || fail "an output was begun"
+run timeout 60 mpirun --oversubscribe -n 1 "$grail" plan "$model" "${few[@]}" -o differ.json --target-ratio 0.8 \
+    : -n 1 "$grail" plan "$model" "${few[@]}" -o differ.json --target-ratio 0.7
+((code != 0 && code != 124)) && grep -q "the limit or how widths are chosen for it differ" stderr || { show; fail "limits"; }
+[[ ! -e differ.json ]] || fail "a plan was written"
 cp -r "$model" other
 printf 'X' | dd of=other/model.safetensors bs=1 seek=$(($(stat -c %s other/model.safetensors) - 3)) conv=notrunc status=none
 run timeout 60 mpirun --oversubscribe -n 1 "$grail" compress "$model" "${few[@]}" -o differ --sparsity 0.3 \

@@ -222,6 +222,19 @@ static grail_status visit_nodes(const leg *l, int64_t batch, node_visitor visit,
     return visit(e, batch, l->end, user);
 }
 
+/* Of a batch that judges nothing is taken. */
+static grail_status pass_batch(const compression_request *request, const leg *l, int64_t batch,
+                               node_visitor visit, void *user)
+{
+    if (!request_judges_batch(request, batch)) {
+        CHECK(begin_leg(request, l, batch));
+        CHECK(visit_nodes(l, batch, visit, user));
+    } else if (l->moves) {
+        CHECK(carry_leg(request, l, batch));
+    }
+    return end_leg(l, batch);
+}
+
 grail_status run_carry(const calibration_network *network, network_run *run, int end, bool moves,
                        node_visitor visit, void *user)
 {
@@ -229,13 +242,31 @@ grail_status run_carry(const calibration_network *network, network_run *run, int
     const leg l = {.run = run, .begin = run->stream.position, .end = end, .moves = moves};
     CHECK(begin_move(&l));
     for (int64_t batch = 0; batch < request->samples->batch_count; batch++) {
-        if (!request_judges_batch(request, batch)) {
-            CHECK(begin_leg(request, &l, batch));
-            CHECK(visit_nodes(&l, batch, visit, user));
-        } else if (moves) {
-            CHECK(carry_leg(request, &l, batch));
+        CHECK(pass_batch(request, &l, batch, visit, user));
+    }
+    return end_move(&l);
+}
+
+grail_status run_carry_sums(const calibration_network *network, network_run *run, int end,
+                            node_visitor visit, node_sums sums, void *user)
+{
+    const compression_request *request = network->request;
+    const int64_t count = calibration_chunk_count(request->samples);
+    const leg l = {.run = run, .begin = run->stream.position, .end = end, .moves = true};
+    CHECK(begin_move(&l));
+    for (int64_t first = 0; first < count; first += comm_size(request->comm)) {
+        const turn t = turn_at(request, first);
+        for (int64_t batch = t.own.first; batch < t.own.end; batch++) {
+            CHECK(pass_batch(request, &l, batch, visit, user));
         }
-        CHECK(end_leg(&l, batch));
+        for (int i = 0; i < sums.count; i++) {
+            const chunk_sums own = sums.at(user, i);
+            CHECK(chunk_sums_fold_ranks(request->comm, t.ranks, &own));
+        }
+    }
+    for (int i = 0; i < sums.count; i++) {
+        const chunk_sums own = sums.at(user, i);
+        CHECK(chunk_sums_share(request->comm, &own));
     }
     return end_move(&l);
 }

@@ -104,6 +104,7 @@ grail_status decide_site(calibration_network *network, int index, const site_vie
     view.site = s;
     view.kept = planned->kept;
     view.backend = request->backend;
+    view.comm = request->comm;
     view.seed = request->plan.seed;
     view.stream = (uint64_t)index;
     const scored_producers scored = producers_that_score(request, s, view.input_norms != NULL);

@@ -11,13 +11,14 @@ void fitted_map_fini(fitted_map *m)
     *m = (fitted_map){0};
 }
 
-static grail_status make_regression(const observation *o, const grail_reducer *reducer,
-                                    grail_statistics *s, const float *prior, regression *out)
+static grail_status make_regression(const grail_comm *comm, const observation *o,
+                                    const grail_reducer *reducer, grail_statistics *s,
+                                    const float *prior, regression *out)
 {
     const int64_t rows = o->layout.rows * o->layout.tap_rows;
     const grail_reducer *map = o->folds ? NULL : reducer; /* a folding's sums are those of Z */
     const int64_t u = map == NULL ? 1 : o->layout.features / map->units * o->layout.taps;
-    return regression_derive(s, map, u, rows, o->weight, prior, out);
+    return regression_derive(comm, s, map, u, rows, o->weight, prior, out);
 }
 
 static ridge_options options_of(const compression_request *request, int consumer)
@@ -32,6 +33,7 @@ static ridge_options options_of(const compression_request *request, int consumer
         .of_all = how->ridge_of == RIDGE_OF_ALL,
         .alpha = validate ? 1e-3 : how->alpha.value,
         .alphas = alpha_candidates,
+        .comm = request->comm,
         .alpha_count = validate ? (int)(sizeof alpha_candidates / sizeof alpha_candidates[0]) : 0,
     };
 }
@@ -69,8 +71,8 @@ grail_status fit_solve(const calibration_network *network, observation *o,
     TRY(find_judged(network, o, &judged));
     options.judged = judged;
     options.moves_prior = reducer != NULL; /* a map that was not cut lacks nothing of its own */
-    TRY(make_regression(o, reducer, o->fit, prior, &fit));
-    TRY(make_regression(o, reducer, o->held, prior, &held));
+    TRY(make_regression(options.comm, o, reducer, o->fit, prior, &fit));
+    TRY(make_regression(options.comm, o, reducer, o->held, prior, &held));
     TRY(matrix_new(network->request->backend, GRAIL_DTYPE_F64, fit.outputs, fit.width, &weight));
     if (options.bias) {
         TRY(memory_new(&out->bias_change, (size_t)fit.outputs, sizeof out->bias_change[0]));

@@ -159,15 +159,13 @@ out:
     return status;
 }
 
-/* What the ranks share out are passes over the sample streams. */
-static grail_status check_ranks(const compression_request *r, request_purpose purpose)
+/* What the ranks share out are passes over the sample streams whose sums are made in chunks. */
+static grail_status check_ranks(const compression_request *r)
 {
     const plan *p = &r->plan;
     static const char dense[] = "a choice by statistics of the dense network";
     const char *what = NULL;
-    if (purpose.judges || purpose.reads_samples) {
-        what = "a search for widths, or a pass for statistics,";
-    } else if (heals(&r->heal)) {
+    if (heals(&r->heal)) {
         what = "healing";
     } else if (p->loop == LOOP_OPEN || plan_selects_openly(p)) {
         what = dense;
@@ -224,7 +222,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
         r->heal.network = false;
     }
     r->finishes_with_network = stays || finishes_with_network(r);
-    return check_ranks(r, purpose);
+    return check_ranks(r);
 }
 
 void request_close(compression_request *request)

@@ -68,7 +68,7 @@ grail_status oracle_select(grail_statistics *s, const grail_reducer *reducer,
     TRY(memory_new_unset(&prior, (size_t)(outputs * reducer->kept * features_per_unit),
                          sizeof *prior));
     grail_reducer_merge_columns(reducer, features_per_unit, outputs, consumer, prior);
-    TRY(regression_derive(s, reducer, features_per_unit, outputs, consumer, prior, out));
+    TRY(regression_derive(NULL, s, reducer, features_per_unit, outputs, consumer, prior, out));
 out:
     memory_free(prior);
     return status;
@@ -79,7 +79,7 @@ regression oracle_regression(backend *b, const oracle *o, int64_t begin, int64_t
     regression r = {0};
     grail_statistics *s = oracle_statistics(b, o, begin, end, target);
     grail_reducer *reducer = oracle_reducer();
-    assert_ok(regression_derive(s, reducer, 1, O, o->consumer, o->prior, &r));
+    assert_ok(regression_derive(NULL, s, reducer, 1, O, o->consumer, o->prior, &r));
     grail_reducer_free(reducer);
     grail_statistics_free(s);
     return r;

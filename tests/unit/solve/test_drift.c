@@ -86,7 +86,7 @@ static void solve_outputs(backend *b, const rows *r, int64_t split, bool mixes,
     out->share = mixes ? target_gap_share(&gap) : 1.0;
     for (int i = 0; i < 2; i++) {
         assert_ok(statistics_mix_target(parts[i], r->weight, out->share));
-        assert_ok(regression_derive(parts[i], NULL, 1, O, NULL, r->weight, &sums[i]));
+        assert_ok(regression_derive(NULL, parts[i], NULL, 1, O, NULL, r->weight, &sums[i]));
         grail_statistics_free(parts[i]);
     }
     assert_ok(matrix_new(b, GRAIL_DTYPE_F64, O, H, &weight));

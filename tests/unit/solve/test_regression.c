@@ -100,7 +100,7 @@ static void measured_statistics_of_the_narrow_input_give_the_same_sums(void **st
     matrix y = support_rows(on_ref, T, O, O, o.given);
     assert_ok(statistics_create(on_ref, K, O, &s));
     assert_ok(statistics_accumulate(s, z, y));
-    assert_ok(regression_derive(s, NULL, 1, s->outputs, NULL, o.prior, &r));
+    assert_ok(regression_derive(NULL, s, NULL, 1, s->outputs, NULL, o.prior, &r));
     assert_sums(&o, o.other, &r, 1e-9);
     assert_false(matrix_exists(s->gram));
     matrix_free(&z);
@@ -339,7 +339,7 @@ static void many_outputs_of_a_target_are_measured_likewise(void **state)
     assert_ok(matrix_upload(s->cross, cross));
     assert_ok(matrix_upload(s->target_sum, sum));
     assert_ok(matrix_upload(s->target_square, square));
-    assert_ok(regression_derive(s, NULL, 1, s->outputs, NULL, prior, &r));
+    assert_ok(regression_derive(NULL, s, NULL, 1, s->outputs, NULL, prior, &r));
     for (int64_t i = 0; i < MANY; i++) {
         assert_near(support_element(r.cross, i, 0), (double)(2 * i - 4), 0.0);
         assert_near(r.residual_sum[i], (double)(10 * i), 0.0);
@@ -384,12 +384,12 @@ static void shapes_that_do_not_fit_leave_the_statistics_alone(void **state)
     regression r = {0};
     grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, true);
     grail_statistics *own = oracle_statistics(on_ref, &o, 0, T, false);
-    assert_fails(regression_derive(s, reducer, 2, O, o.consumer, o.prior, &r), GRAIL_ERROR_SHAPE,
-                 "12 features, but the reducer has 12 units of 2");
-    assert_fails(regression_derive(s, reducer, 1, O - 1, o.consumer, o.prior, &r),
+    assert_fails(regression_derive(NULL, s, reducer, 2, O, o.consumer, o.prior, &r),
+                 GRAIL_ERROR_SHAPE, "12 features, but the reducer has 12 units of 2");
+    assert_fails(regression_derive(NULL, s, reducer, 1, O - 1, o.consumer, o.prior, &r),
                  GRAIL_ERROR_SHAPE, "4 outputs, but the target has 5");
-    assert_fails(regression_derive(own, NULL, 1, O, NULL, o.consumer, &r), GRAIL_ERROR_ARGUMENT,
-                 "need a target");
+    assert_fails(regression_derive(NULL, own, NULL, 1, O, NULL, o.consumer, &r),
+                 GRAIL_ERROR_ARGUMENT, "need a target");
     assert_true(matrix_exists(s->gram));
     assert_true(matrix_exists(own->gram));
     grail_statistics_free(s);

@@ -56,7 +56,7 @@ static fitted fit_of(float constant, bool with, ridge_kind kind)
     assert_ok(statistics_create(on_cpu, width, O, &s));
     assert_ok(statistics_accumulate(s, rows, targets));
     assert_ok(statistics_settle_constants(s));
-    assert_ok(regression_derive(s, NULL, 1, s->outputs, NULL, f.prior, &r));
+    assert_ok(regression_derive(NULL, s, NULL, 1, s->outputs, NULL, f.prior, &r));
     assert_ok(matrix_new(on_cpu, GRAIL_DTYPE_F64, O, width, &weight));
     assert_ok(ridge_solve(&r, NULL, f.prior, &options, weight, f.bias, &f.result));
     f.weight = support_values(weight);

@@ -349,7 +349,7 @@ static void a_folding_is_its_own_whole(void **state)
     oracle_fill(&o, 36);
     regression r = {0};
     grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, true);
-    assert_ok(regression_derive(s, NULL, 1, s->outputs, NULL, o.consumer, &r));
+    assert_ok(regression_derive(NULL, s, NULL, 1, s->outputs, NULL, o.consumer, &r));
     assert_near(r.full_diagonal, lambda_of_all(&o, 0, T, 1.0), 1e-10);
     regression_fini(&r);
     grail_statistics_free(s);

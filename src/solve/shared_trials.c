@@ -1,0 +1,97 @@
+#include "solve/shared_trials.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+static int by_alpha(const void *a, const void *b)
+{
+    const double left = ((const trial *)a)->alpha;
+    const double right = ((const trial *)b)->alpha;
+    return (left > right) - (left < right);
+}
+
+grail_status shared_trials_init(const grail_comm *comm, const double *alphas, int count,
+                                shared_trials *out)
+{
+    *out = (shared_trials){.comm = comm};
+    CHECK(memory_new(&out->of, (size_t)count, sizeof out->of[0]));
+    out->count = count;
+    for (int i = 0; i < count; i++) {
+        out->of[i].alpha = alphas[i];
+    }
+    qsort(out->of, (size_t)count, sizeof out->of[0], by_alpha);
+    return GRAIL_OK;
+}
+
+void shared_trials_fini(shared_trials *t)
+{
+    memory_free(t->of);
+    *t = (shared_trials){0};
+}
+
+static int place_of(const shared_trials *t, double alpha)
+{
+    int i = 0;
+    while (i < t->count - 1 && t->of[i].alpha != alpha) {
+        i++;
+    }
+    return i;
+}
+
+/* Which trial a rank takes beside the one that is asked for: of those not known yet the nearest,
+ * the larger one first; -1 where there are not as many. */
+static int place_for_rank(const shared_trials *t, int asked, int rank)
+{
+    int left = rank;
+    for (int distance = 0; distance < t->count; distance++) {
+        const int places[] = {asked + distance, asked - distance};
+        for (int side = 0; side < (distance == 0 ? 1 : 2); side++) {
+            const int place = places[side];
+            if (place >= 0 && place < t->count && !t->of[place].known && left-- == 0) {
+                return place;
+            }
+        }
+    }
+    return -1;
+}
+
+static grail_status try_own(shared_trials *t, int asked, trial_work work, void *context)
+{
+    const int place = place_for_rank(t, asked, t->comm->rank);
+    return place < 0 ? GRAIL_OK : work(context, t->of[place].alpha, &t->of[place].errors);
+}
+
+/* place_for_rank looks at what is known, so that changes at the end. */
+static grail_status gather(shared_trials *t, int asked)
+{
+    grail_status status = GRAIL_OK;
+    int *places = NULL;
+    TRY(comm_settle(t->comm, memory_new_unset(&places, (size_t)t->comm->size, sizeof places[0])));
+    for (int rank = 0; rank < t->comm->size; rank++) {
+        places[rank] = place_for_rank(t, asked, rank);
+        if (places[rank] >= 0) {
+            TRY(comm_broadcast(t->comm, rank, &t->of[places[rank]].errors, sizeof t->of[0].errors));
+        }
+    }
+    for (int rank = 0; rank < t->comm->size; rank++) {
+        if (places[rank] >= 0) {
+            t->of[places[rank]].known = true;
+        }
+    }
+out:
+    memory_free(places);
+    return status;
+}
+
+grail_status shared_trials_ask(shared_trials *t, double alpha, trial_work work, void *context,
+                               trial_errors *out)
+{
+    const int asked = place_of(t, alpha);
+    if (!t->of[asked].known) {
+        CHECK(comm_settle(t->comm, try_own(t, asked, work, context)));
+        CHECK(gather(t, asked));
+    }
+    *out = t->of[asked].errors;
+    return GRAIL_OK;
+}

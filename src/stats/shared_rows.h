@@ -1,0 +1,38 @@
+/* Rows of a result that ranks compute each in part: panels whose borders follow from the number of
+ * rows alone, so that products of panels have the same bits whoever computes them. */
+#ifndef GRAIL_STATS_SHARED_ROWS_H
+#define GRAIL_STATS_SHARED_ROWS_H
+
+#include "backend/operations.h"
+#include "comm/comm.h"
+
+/** Rows of a panel: enough for products near the machine's speed, few enough to be dealt out. */
+enum { SHARED_PANEL = SOLVED_ROWS };
+
+typedef struct shared_rows {
+    const grail_comm *comm;
+    int64_t rows;
+    int64_t begin, end; /* those of this rank: whole panels, and the rest behind the last one */
+} shared_rows;
+
+/** `comm` NULL stands for one rank, which has all rows. */
+shared_rows shared_rows_of(const grail_comm *comm, int64_t rows);
+
+/** Gives all ranks the matrix of one; `values` has room for its elements. */
+grail_status matrix_share(const grail_comm *comm, int root, matrix m,
+                          void *values) GRAIL_MUST_CHECK;
+
+/** Work on rows begin .. end - 1, at most a panel. */
+typedef grail_status (*panel_work)(int64_t begin, int64_t end, void *context);
+
+/** Does it for each panel of this rank. */
+grail_status shared_rows_each(const shared_rows *s, panel_work work,
+                              void *context) GRAIL_MUST_CHECK;
+
+/** Called by all ranks with how their own work ended. Where any failed, all fail with the first
+ * error; else all have the rows of M, or `size` bytes for each row, that each has computed. */
+grail_status shared_rows_gather(const shared_rows *s, grail_status own, matrix m) GRAIL_MUST_CHECK;
+grail_status shared_rows_gather_bytes(const shared_rows *s, grail_status own, void *rows,
+                                      size_t size) GRAIL_MUST_CHECK;
+
+#endif
