@@ -13,7 +13,7 @@ typedef enum operation_slot {
     SLOT_COUNT
 } operation_slot;
 
-enum { OPERATION_MATRICES = 8 };
+enum { OPERATION_MATRICES = 10 };
 
 /** Everything besides matrices that operations take; each uses the fields that its row of
  * operation_list.h sets. Pointers are to host memory. */
@@ -27,6 +27,7 @@ typedef struct operation_settings {
     const attention_shape *attention;
     const conv_shape *conv;
     const rope_shape *rope;
+    const clamp_attributes *clamp;
     const position_shape *positions;
     const struct descent *descent;
     const int64_t *rows, *columns; /* gather */

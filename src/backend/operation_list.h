@@ -40,11 +40,14 @@ OPERATION(rms_norm, "vvV", (double epsilon, matrix x, matrix weight, matrix y),
 OPERATION(rope, "V", (const rope_shape *shape, matrix x), rotation_fits(shape, x), .m = {x},
           .with.rope = shape)
 
-/** OUT[rows, query_heads*head_dim] = softmax(cap(scale Q K^T) + mask) V per head, without a
- * length x length matrix. Q[rows, query_heads*head_dim], K and V[rows, kv_heads*head_dim]. */
-OPERATION(attention, "vvvV",
-          (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out),
-          attention_fits(shape, q, k, v, out), .m = {q, k, v, out}, .with.attention = shape)
+/** OUT[rows, query_heads*value_dim] = softmax(cap(scale Q K^T) + mask) V per head, without a
+ * length x length matrix. Q[rows, query_heads*head_dim], K[rows, kv_heads*head_dim], V[rows,
+ * kv_heads*value_dim]. Each softmax also sums over the head's sink[1, query_heads], a score
+ * whose value is 0; it may be missing. */
+OPERATION(attention, "vvvV?v",
+          (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out, matrix sinks),
+          attention_fits(shape, q, k, v, out) && has_columns(sinks, shape->query_heads),
+          .m = {q, k, v, out, sinks}, .with.attention = shape)
 
 /** Y = f(X); Y may be X. */
 OPERATION(activate, "vV", (activation_kind kind, matrix x, matrix y), same_shape(x, y), .m = {x, y},
@@ -53,6 +56,10 @@ OPERATION(activate, "vV", (activation_kind kind, matrix x, matrix y), same_shape
 /** Y = cap tanh(X / cap); Y may be X. */
 OPERATION(soft_cap, "vV", (double cap, matrix x, matrix y), same_shape(x, y), .m = {x, y},
           .with.alpha = cap)
+
+/** Y = min(max(X, low), high) + offset, NaN where X is; Y may be X. */
+HOST_OPERATION(clamp, "vV", (const clamp_attributes *bounds, matrix x, matrix y), same_shape(x, y),
+               .m = {x, y}, .with.clamp = bounds)
 
 /** Y = A * B, A + B elementwise, with any row strides; Y may be A. B has the shape of Y, then Y may
  * be B, too; or it is spread over Y: each of its rows over as many rows that follow each other as
@@ -192,13 +199,15 @@ OPERATION(unit_length_gradient, "vvV", (matrix x, matrix dy, matrix dx),
 
 /** Per head, P the weights of the softmax and D = sum(dout out) of each row: dV = P^T dOUT,
  * dS = P (dOUT V^T - D) (times the slope of the cap), dQ = scale dS K, dK = scale dS^T Q; dK and dV
- * sum over the query heads that share a key/value head. `out` is what matrix_attention made. */
-OPERATION(attention_gradient, "vvvvvVVV",
+ * sum over the query heads that share a key/value head. With the sink's weight p of each row
+ * dsinks += sum over rows of -p D; dsinks may be missing. `out` is what matrix_attention made. */
+OPERATION(attention_gradient, "vvvvvVVV?v?V",
           (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out, matrix dout,
-           matrix dq, matrix dk, matrix dv),
+           matrix dq, matrix dk, matrix dv, matrix sinks, matrix dsinks),
           attention_fits(shape, q, k, v, out) && same_shape(out, dout) && same_shape(q, dq) &&
-              same_shape(k, dk) && same_shape(v, dv),
-          .m = {q, k, v, out, dout, dq, dk, dv}, .with.attention = shape)
+              same_shape(k, dk) && same_shape(v, dv) && has_columns(sinks, shape->query_heads) &&
+              (!matrix_exists(dsinks) || (matrix_exists(sinks) && same_shape(sinks, dsinks))),
+          .m = {q, k, v, out, dout, dq, dk, dv, sinks, dsinks}, .with.attention = shape)
 
 /** dX = f'(x) dy; that of relu is 0 at 0. dX may be dY. */
 OPERATION(activate_gradient, "vvV", (activation_kind kind, matrix x, matrix dy, matrix dx),
@@ -207,6 +216,11 @@ OPERATION(activate_gradient, "vvV", (activation_kind kind, matrix x, matrix dy, 
 /** Of Y = cap tanh(X / cap): dX = (1 - (y / cap)^2) dy; dX may be dY. */
 OPERATION(soft_cap_gradient, "vvV", (double cap, matrix y, matrix dy, matrix dx),
           same_shape(y, dy) && same_shape(y, dx), .m = {y, dy, dx}, .with.alpha = cap)
+
+/** Of Y = clamp(X): dX = dy where X lies within the bounds, 0 elsewhere; dX may be dY. */
+HOST_OPERATION(clamp_gradient, "vvV",
+               (const clamp_attributes *bounds, matrix x, matrix dy, matrix dx),
+               same_shape(x, dy) && same_shape(x, dx), .m = {x, dy, dx}, .with.clamp = bounds)
 
 /** Of Y = A * B, or without A of Y = A + B: dB = what B was spread over, summed of dY * A or of dY,
  * in f64. (dA is dY * B, or dY.) */

@@ -28,7 +28,13 @@ typedef struct attention_shape {
     bool bidirectional; /* row i sees all rows of its sequence; window is 0 */
     double scale;       /* of the scores, head_dim^-0.5 for most */
     double cap;         /* of scaled scores s, cap tanh(s / cap); 0: none */
+    int64_t value_dim;  /* of each head of V and OUT; 0: head_dim */
 } attention_shape;
+
+static inline int64_t attention_value_dim(const attention_shape *s)
+{
+    return s->value_dim == 0 ? s->head_dim : s->value_dim;
+}
 
 /** Images X[samples * height * width, in], channel last, and the output of a window that moves over
  * them. */

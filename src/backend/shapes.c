@@ -56,8 +56,10 @@ bool attention_fits(const attention_shape *s, matrix q, matrix k, matrix v, matr
 {
     const int64_t rows = s->sequences * s->length;
     const bool groups = s->kv_heads == 0 ? s->query_heads == 0 : s->query_heads % s->kv_heads == 0;
-    return groups && q.rows == rows && k.rows == rows && same_shape(k, v) && same_shape(q, out) &&
-           q.columns == s->query_heads * s->head_dim && k.columns == s->kv_heads * s->head_dim;
+    const int64_t value_dim = attention_value_dim(s);
+    return groups && q.rows == rows && k.rows == rows && v.rows == rows && out.rows == rows &&
+           q.columns == s->query_heads * s->head_dim && k.columns == s->kv_heads * s->head_dim &&
+           out.columns == s->query_heads * value_dim && v.columns == s->kv_heads * value_dim;
 }
 
 static bool has_positions(const conv_shape *s, matrix x)

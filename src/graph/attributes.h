@@ -53,6 +53,11 @@ typedef struct attention_attributes {
     double cap;         /* of scaled scores s, cap tanh(s / cap); 0: none */
 } attention_attributes;
 
+/** min(max(x, low), high) + offset */
+typedef struct clamp_attributes {
+    double low, high, offset;
+} clamp_attributes;
+
 /** How a router chooses: in each row the outputs of the largest scores. Their shares are the
  * softmax of the scores over the chosen ones, or over all. */
 typedef struct route_attributes {

@@ -33,8 +33,9 @@ typedef struct node {
         };
         position_attributes positions;
         route_attributes route;
-        int64_t share;       /* rows that are taken or put back: the router's output */
-        double cap;          /* soft cap */
+        int64_t share; /* rows that are taken or put back: the router's output */
+        double cap;    /* soft cap */
+        clamp_attributes clamp;
         bool repeats_second; /* product, sum: the second input has one position per sample, or one
                                 channel, or both, which stands for all of the first one's */
     };

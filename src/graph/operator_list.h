@@ -18,9 +18,11 @@ OPERATOR(RMS_NORM, rms_norm, .inputs = 1, .rows = ROWS_ALONE, .pins = has_no_gro
 /* rotary positions on heads of head_dim */
 OPERATOR(ROPE, rope, .inputs = 1, .in_place = IN_PLACE_ANY)
 
-/* (q, k, v) -> heads side by side */
-OPERATOR(ATTENTION, attention, .inputs = 3, .axis = AXIS_HEADS, .check = heads_fit,
-         .may_overflow = true, .looks_at_inputs = true, .looks_at_output = true)
+/* (q, k, v) -> heads side by side, as wide as those of v; weight[query heads]: their sinks, scores
+ * that each softmax sums over too, of a value 0 */
+OPERATOR(ATTENTION, attention, .inputs = 3, .axis = AXIS_HEADS, .width = WIDTH_HEADS,
+         .check = heads_fit, .per_channel = true, .may_overflow = true, .looks_at_inputs = true,
+         .looks_at_output = true)
 
 OPERATOR(ACTIVATION, activation, .inputs = 1, .rows = ROWS_ALONE, .in_place = IN_PLACE_ANY,
          .looks_at_inputs = true)
@@ -28,6 +30,10 @@ OPERATOR(ACTIVATION, activation, .inputs = 1, .rows = ROWS_ALONE, .in_place = IN
 /* cap tanh(x / cap) */
 OPERATOR(SOFT_CAP, soft_cap, .inputs = 1, .rows = ROWS_ALONE, .in_place = IN_PLACE_ANY,
          .looks_at_output = true)
+
+/* min(max(x, low), high) + offset */
+OPERATOR(CLAMP, clamp, .inputs = 1, .rows = ROWS_ALONE, .in_place = IN_PLACE_ANY,
+         .looks_at_inputs = true)
 
 OPERATOR(MULTIPLY, multiply, .inputs = 2, .rows = ROWS_ALONE, .axis = AXIS_JOINS,
          .check = inputs_agree, .extent = same_positions, .in_place = IN_PLACE_ANY,

@@ -39,14 +39,17 @@ static grail_status heads_fit(const graph *g, const node *n, const int64_t *in)
 {
     const int64_t query_heads = in[0] / n->attention.head_dim;
     const int64_t kv_heads = in[1] / n->attention.head_dim;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         if (in[i] <= 0 || in[i] % n->attention.head_dim != 0) {
             return width_mismatch(
                 g, n, NULL, (in[i] / n->attention.head_dim + 1) * n->attention.head_dim, in[i]);
         }
     }
-    if (in[1] != in[2]) {
-        return width_mismatch(g, n, NULL, in[1], in[2]);
+    if (in[2] <= 0 || in[2] % kv_heads != 0) {
+        return width_mismatch(g, n, NULL, (in[2] / kv_heads + 1) * kv_heads, in[2]);
+    }
+    if (n->weight != GRAPH_NONE && shape_of(g, n->weight)[0] != query_heads) {
+        return width_mismatch(g, n, NULL, shape_of(g, n->weight)[0], query_heads);
     }
     if (query_heads % kv_heads != 0) {
         return error_set(GRAIL_ERROR_SHAPE,
@@ -299,6 +302,13 @@ int64_t node_products(const graph *g, const node *n, extent output)
     return router == NULL ? products : products / outputs * router->route.chosen;
 }
 
+/* Keys narrower than a head, which node_check refuses, have no heads. */
+static int64_t width_of_heads(const attention_attributes *a, const int64_t in[NODE_MAX_INPUTS])
+{
+    const int64_t kv_heads = in[1] / a->head_dim;
+    return kv_heads <= 0 ? in[0] : in[0] / a->head_dim * (in[2] / kv_heads);
+}
+
 int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_MAX_INPUTS])
 {
     switch (operator_of(n)->width) {
@@ -310,6 +320,8 @@ int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_M
         return in[0] + 2 * n->pad;
     case WIDTH_WINDOWS:
         return in[0] * n->window.kernel_height * n->window.kernel_width;
+    case WIDTH_HEADS:
+        return width_of_heads(&n->attention, in);
     case WIDTH_KEPT:
         break;
     }

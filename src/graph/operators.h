@@ -39,7 +39,8 @@ typedef enum width_rule {
     WIDTH_ROWS,    /* of the weight */
     WIDTH_COLUMNS, /* of the weight */
     WIDTH_PADDED,  /* by `pad` channels on both sides */
-    WIDTH_WINDOWS  /* all positions of a window side by side */
+    WIDTH_WINDOWS, /* all positions of a window side by side */
+    WIDTH_HEADS    /* as many heads as the first input has, as wide as those of the third */
 } width_rule;
 
 typedef struct operator_rules {
@@ -57,7 +58,8 @@ typedef struct operator_rules {
     in_place_rule in_place;
     bool gathers;         /* token ids pick rows of its weight, which is never loaded as a whole */
     bool moves_window;    /* over positions */
-    bool per_channel;     /* its parameters have one row per channel, which is cut with it */
+    bool per_channel;     /* its parameters have as many rows for each channel or head, which are
+                             cut with it */
     bool keeps_zeros;     /* of a row of zeros it makes zeros */
     bool may_overflow;    /* its output is searched for NaN and infinity */
     bool looks_at_inputs; /* on the way back, and at the output */

@@ -9,11 +9,11 @@
 typedef struct axis {
     int parent;
     bool pinned;
-    bool summed;               /* an Add joins values of this class */
-    int64_t units;             /* number of units that an attention node requires, 0 = none */
-    int64_t groups;            /* see site.groups */
-    int64_t narrowest, widest; /* of the widths of its values */
-    int site;                  /* in the list, or -1 */
+    bool summed;              /* an Add joins values of this class */
+    int64_t units;            /* number of units that an attention node requires, 0 = none */
+    int64_t groups, subunits; /* see site */
+    int64_t narrowest;        /* of the widths of its values */
+    int site;                 /* in the list, or -1 */
 } axis;
 
 typedef struct axes {
@@ -36,11 +36,12 @@ static axis *class_of(const axes *a, int value)
     return &a->of[axis_root(a, value)];
 }
 
-static void axis_cut_into(axis *class, int64_t units, int64_t groups)
+static void axis_cut_into(axis *class, int64_t units, int64_t groups, int64_t subunits)
 {
     if (class->units == 0) {
         class->units = units;
         class->groups = groups;
+        class->subunits = subunits;
     } else if (units != 0 && (class->units != units || class->groups != groups)) {
         class->pinned = true; /* two attentions that cut the axis differently */
     }
@@ -54,7 +55,7 @@ static void axis_join(axes *a, int left, int right)
         from->parent = to->parent;
         to->pinned = to->pinned || from->pinned;
         to->summed = to->summed || from->summed;
-        axis_cut_into(to, from->units, from->groups);
+        axis_cut_into(to, from->units, from->groups, from->subunits);
     }
 }
 
@@ -74,12 +75,12 @@ static void follow_attention(axes *a, const node *n, gqa_mode mode)
     if (mode == GQA_QUERY_PER_GROUP) {
         axis_pin(a, k);
         axis_pin(a, v);
-        axis_cut_into(class_of(a, n->output), query_heads, kv_heads);
+        axis_cut_into(class_of(a, n->output), query_heads, kv_heads, 1);
         return;
     }
     axis_join(a, n->output, k);
     axis_join(a, n->output, v);
-    axis_cut_into(class_of(a, n->output), kv_heads, 1);
+    axis_cut_into(class_of(a, n->output), kv_heads, 1, query_heads / kv_heads);
 }
 
 /* An input of one channel that is repeated for all channels cannot be cut. */
@@ -164,14 +165,13 @@ out:
 
 /* Summarises the values of every class, after every node was followed. The widths in a class differ
  * only if Attention joined its values, and Attention sets a number of units that divides all
- * widths. */
+ * widths. Where units have subunits, values are as wide as k or as q. */
 static void summarise(axes *a)
 {
     for (int v = 0; v < a->g->value_count; v++) {
         axis *own = class_of(a, v);
         const int64_t width = a->widths[v];
         own->narrowest = own->narrowest == 0 || width < own->narrowest ? width : own->narrowest;
-        own->widest = width > own->widest ? width : own->widest;
         own->site = -1;
     }
 }
@@ -221,11 +221,15 @@ static site_end end_of(const axes *a, const site *s, int index, int value)
 
 static grail_status add_channels(const axes *a, int index, site_list *list)
 {
+    int parameters[NODE_MAX_PARAMETERS];
     const int carried = class_of(a, a->g->nodes[index].output)->site;
-    if (carried >= 0) {
+    if (carried >= 0 && node_parameters(&a->g->nodes[index], parameters) > 0) {
         site *s = &list->sites[carried];
-        CHECK(memory_reserve(&s->channels, (size_t)s->channel_count + 1, sizeof s->channels[0]));
-        s->channels[s->channel_count++] = index;
+        const int64_t rows = a->g->parameters[parameters[0]].shape[0];
+        return add_end(&s->channels, &s->channel_count,
+                       (site_end){.node = index,
+                                  .features_per_unit = rows / s->units,
+                                  .exchangeable = s->subunits > 1});
     }
     return GRAIL_OK;
 }
@@ -273,7 +277,7 @@ static grail_status list_site(const axes *a, const node *consumer, site_list *li
         .block = consumer->block,
         .units = own->units != 0 ? own->units : a->widths[axis_root(a, consumer->inputs[0])],
         .groups = own->units != 0 ? own->groups : 1,
-        .subunits = own->widest / own->narrowest,
+        .subunits = own->units != 0 ? own->subunits : 1,
     };
     own->site = list->count++;
     return name_site(a->g, consumer, s);
@@ -411,9 +415,10 @@ int64_t site_parameters_per_unit(const graph *g, const site *s)
     }
     for (int k = 0; k < s->channel_count; k++) {
         int parameters[NODE_MAX_PARAMETERS];
-        const int count = node_parameters(&g->nodes[s->channels[k]], parameters);
+        const int count = node_parameters(&g->nodes[s->channels[k].node], parameters);
         for (int i = 0; i < count; i++) {
-            total += elements_along(&g->parameters[parameters[i]], 0);
+            total +=
+                s->channels[k].features_per_unit * elements_along(&g->parameters[parameters[i]], 0);
         }
     }
     if (s->kind == SITE_EXPERTS) {

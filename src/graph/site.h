@@ -27,7 +27,8 @@ typedef enum gqa_mode {
                            uncut */
 } gqa_mode;
 
-/** One end of a site: a node whose rows (producer) or columns (consumer) are cut. */
+/** One end of a site: a node whose rows (producer) or columns (consumer) are cut, or whose
+ * parameters per channel are. */
 typedef struct site_end {
     int node;
     int64_t features_per_unit;
@@ -47,7 +48,8 @@ typedef struct site {
     int producer_count;
     site_end *consumers;
     int consumer_count;
-    int *channels; /* nodes with parameters per channel (BatchNorm) on the axis */
+    site_end
+        *channels; /* nodes with parameters per channel (BatchNorm), or per head, on the axis */
     int channel_count;
 } site;
 

@@ -58,9 +58,9 @@ grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out)
 
 grail_status site_view_channel(const site_view *v, int c, unit_matrix *weight, unit_matrix *bias)
 {
-    const site_end end = {.node = v->site->channels[c], .features_per_unit = 1};
-    CHECK(read_rows(v, &end, node_of_end(v, &end)->weight, weight));
-    return read_rows(v, &end, node_of_end(v, &end)->bias, bias);
+    const site_end *end = &v->site->channels[c];
+    CHECK(read_rows(v, end, node_of_end(v, end)->weight, weight));
+    return read_rows(v, end, node_of_end(v, end)->bias, bias);
 }
 
 void unit_matrix_fini(unit_matrix *m)

@@ -1,18 +1,18 @@
 /* Attention against the full matrix of weights. */
 #include "conformance/conformance.h"
 
-/* expected and the row-wise largest |v| a query sees, by which errors are measured. */
+/* Heads have no sinks where `sinks` is NULL. */
 static void naive_head(const attention_shape *s, int64_t sequence, int64_t head, const float *q,
-                       const float *k, const float *v, double *expected)
+                       const float *k, const float *v, const float *sinks, double *expected)
 {
+    const int64_t value_dim = attention_value_dim(s);
     const int64_t kv_head = head / (s->query_heads / s->kv_heads);
     double *weights = doubles(s->length, 0.0);
     for (int64_t i = 0; i < s->length; i++) {
         const int64_t row = sequence * s->length + i;
         const int64_t at = (row * s->query_heads + head) * s->head_dim;
         const int64_t end = s->bidirectional ? s->length : i + 1;
-        double largest = -INFINITY;
-        double total = 0.0;
+        double largest = sinks == NULL ? -INFINITY : (double)sinks[head];
         for (int64_t j = 0; j < end; j++) {
             const float *key =
                 k + ((sequence * s->length + j) * s->kv_heads + kv_head) * s->head_dim;
@@ -24,16 +24,18 @@ static void naive_head(const attention_shape *s, int64_t sequence, int64_t head,
             weights[j] = visible && s->cap > 0.0 ? s->cap * tanh(score / s->cap) : score;
             largest = fmax(largest, weights[j]);
         }
+        double total = sinks == NULL ? 0.0 : exp((double)sinks[head] - largest);
         for (int64_t j = 0; j < end; j++) {
             weights[j] = exp(weights[j] - largest);
             total += weights[j];
         }
-        for (int64_t d = 0; d < s->head_dim; d++) {
-            expected[at + d] = 0.0;
+        for (int64_t d = 0; d < value_dim; d++) {
+            double *to = expected + (row * s->query_heads + head) * value_dim + d;
+            *to = 0.0;
             for (int64_t j = 0; j < end; j++) {
                 const int64_t value =
-                    ((sequence * s->length + j) * s->kv_heads + kv_head) * s->head_dim + d;
-                expected[at + d] += weights[j] / total * (double)v[value];
+                    ((sequence * s->length + j) * s->kv_heads + kv_head) * value_dim + d;
+                *to += weights[j] / total * (double)v[value];
             }
         }
     }
@@ -57,7 +59,7 @@ static double rounding_of_attention(const backend *b, const attention_shape *s, 
 {
     const double u = unit_of_operands(b);
     const int64_t rows = s->sequences * s->length;
-    const double values = largest_size(rows * s->kv_heads * s->head_dim, v);
+    const double values = largest_size(rows * s->kv_heads * attention_value_dim(s), v);
     const double scores = s->scale * (double)s->head_dim *
                           largest_size(rows * s->query_heads * s->head_dim, q) *
                           largest_size(rows * s->kv_heads * s->head_dim, k);
@@ -65,22 +67,24 @@ static double rounding_of_attention(const backend *b, const attention_shape *s, 
 }
 
 static void check_attention(backend *b, attention_shape s, bool exact, const float *q,
-                            const float *k, const float *v, double tolerance)
+                            const float *k, const float *v, const float *sinks, double tolerance)
 {
     const int64_t rows = s.sequences * s.length;
-    double *expected = doubles(rows * s.query_heads * s.head_dim, 0.0);
+    const int64_t width = s.query_heads * attention_value_dim(&s);
+    double *expected = doubles(rows * width, 0.0);
     for (int64_t i = 0; i < s.sequences * s.query_heads; i++) {
-        naive_head(&s, i / s.query_heads, i % s.query_heads, q, k, v, expected);
+        naive_head(&s, i / s.query_heads, i % s.query_heads, q, k, v, sinks, expected);
     }
     matrix bq = values_of(b, rows, s.query_heads * s.head_dim, q);
     matrix bk = values_of(b, rows, s.kv_heads * s.head_dim, k);
-    matrix bv = values_of(b, rows, s.kv_heads * s.head_dim, v);
-    matrix out = blank_values(b, rows, s.query_heads * s.head_dim);
-    assert_ok(matrix_attention(&s, bq, bk, bv, out));
+    matrix bv = values_of(b, rows, s.kv_heads * attention_value_dim(&s), v);
+    matrix out = blank_values(b, rows, width);
+    matrix bs = sinks == NULL ? no_matrix : values_of(b, 1, s.query_heads, sinks);
+    assert_ok(matrix_attention(&s, bq, bk, bv, out, bs));
     assert_matrix_near("attention", out, expected,
                        tolerance * rounding(b) + rounding_of_attention(b, &s, exact, q, k, v));
     memory_free(expected);
-    free_matrices(&bq, &bk, &bv, &out);
+    free_matrices(&bq, &bk, &bv, &out, &bs);
 }
 
 static float *operands(const backend *b, int64_t count, uint64_t seed)
@@ -94,30 +98,35 @@ static float *operands(const backend *b, int64_t count, uint64_t seed)
 
 /* Of operands that are exact, with a scale that is a power of two. `spread` is about the standard
  * deviation of the scores. */
-static void check_random(backend *b, attention_shape s, double spread)
+static void check_sinks(backend *b, attention_shape s, const float *sinks, double spread)
 {
     const int64_t queries = s.sequences * s.length * s.query_heads * s.head_dim;
     const int64_t keys = s.sequences * s.length * s.kv_heads * s.head_dim;
     s.scale = exp2(round(log2(spread / sqrt((double)s.head_dim))));
     float *q = operands(b, queries, 1);
     float *k = operands(b, keys, 2);
-    float *v = operands(b, keys, 3);
-    check_attention(b, s, true, q, k, v, 100.0 * (1.0 + spread));
+    float *v = operands(b, s.sequences * s.length * s.kv_heads * attention_value_dim(&s), 3);
+    check_attention(b, s, true, q, k, v, sinks, 100.0 * (1.0 + spread));
     free_blocks(v, k, q);
+}
+
+static void check_random(backend *b, attention_shape s, double spread)
+{
+    check_sinks(b, s, NULL, spread);
 }
 
 /* Their scores are small, or else those of bf16 would say nothing. */
 static void test_operands_may_have_any_digits(void **state)
 {
     (void)state;
-    const attention_shape s = {2, 300, 3, 3, 5, 0, false, 0.07, 0.0};
+    const attention_shape s = {2, 300, 3, 3, 5, 0, false, 0.07, 0.0, 0};
     const int64_t count = s.sequences * s.length * s.query_heads * s.head_dim;
     float *q = normals(count, 5, 1.0);
     float *k = normals(count, 6, 1.0);
     float *v = normals(count, 7, 1.0);
     FOR_EACH_BACKEND(b)
     {
-        check_attention(b, s, false, q, k, v, 200.0);
+        check_attention(b, s, false, q, k, v, NULL, 200.0);
     }
     free_blocks(v, k, q);
 }
@@ -126,12 +135,12 @@ static void test_attention_is_the_causal_softmax(void **state)
 {
     (void)state;
     static const attention_shape shapes[] = {
-        {0, 5, 2, 2, 4, 0, false, 0, 0.0},    {1, 0, 2, 2, 4, 0, false, 0, 0.0},
-        {1, 5, 0, 0, 4, 0, false, 0, 0.0},    {1, 257, 2, 1, 80, 0, false, 0, 0.0},
-        {1, 1, 1, 1, 1, 0, false, 0, 0.0},    {3, 7, 2, 2, 5, 0, false, 0, 0.0},
-        {2, 129, 3, 3, 17, 0, false, 0, 0.0}, {1, 127, 1, 1, 64, 0, false, 0, 0.0},
-        {1, 128, 2, 1, 8, 0, false, 0, 0.0},  {1, 513, 2, 2, 33, 0, false, 0, 0.0},
-        {1, 1000, 2, 1, 8, 0, false, 0, 0.0}, {1, 1031, 1, 1, 128, 0, false, 0, 0.0},
+        {0, 5, 2, 2, 4, 0, false, 0, 0.0, 0},    {1, 0, 2, 2, 4, 0, false, 0, 0.0, 0},
+        {1, 5, 0, 0, 4, 0, false, 0, 0.0, 0},    {1, 257, 2, 1, 80, 0, false, 0, 0.0, 0},
+        {1, 1, 1, 1, 1, 0, false, 0, 0.0, 0},    {3, 7, 2, 2, 5, 0, false, 0, 0.0, 0},
+        {2, 129, 3, 3, 17, 0, false, 0, 0.0, 0}, {1, 127, 1, 1, 64, 0, false, 0, 0.0, 0},
+        {1, 128, 2, 1, 8, 0, false, 0, 0.0, 0},  {1, 513, 2, 2, 33, 0, false, 0, 0.0, 0},
+        {1, 1000, 2, 1, 8, 0, false, 0, 0.0, 0}, {1, 1031, 1, 1, 128, 0, false, 0, 0.0, 0},
     };
     FOR_EACH_BACKEND(b)
     {
@@ -145,10 +154,10 @@ static void test_a_row_may_see_those_behind_it(void **state)
 {
     (void)state;
     static const attention_shape shapes[] = {
-        {0, 5, 2, 2, 4, 0, true, 0, 0.0},   {1, 0, 2, 2, 4, 0, true, 0, 0.0},
-        {1, 1, 1, 1, 1, 0, true, 0, 0.0},   {3, 7, 2, 2, 5, 0, true, 0, 0.0},
-        {5, 50, 3, 3, 64, 0, true, 0, 0.0}, {2, 197, 2, 1, 12, 0, true, 0, 0.0},
-        {1, 385, 1, 1, 9, 0, true, 0, 0.0}, {1, 800, 2, 1, 8, 0, true, 0, 0.0},
+        {0, 5, 2, 2, 4, 0, true, 0, 0.0, 0},   {1, 0, 2, 2, 4, 0, true, 0, 0.0, 0},
+        {1, 1, 1, 1, 1, 0, true, 0, 0.0, 0},   {3, 7, 2, 2, 5, 0, true, 0, 0.0, 0},
+        {5, 50, 3, 3, 64, 0, true, 0, 0.0, 0}, {2, 197, 2, 1, 12, 0, true, 0, 0.0, 0},
+        {1, 385, 1, 1, 9, 0, true, 0, 0.0, 0}, {1, 800, 2, 1, 8, 0, true, 0, 0.0, 0},
     };
     FOR_EACH_BACKEND(b)
     {
@@ -164,9 +173,9 @@ static void test_query_heads_read_their_groups_keys(void **state)
     (void)state;
     FOR_EACH_BACKEND(b)
     {
-        check_random(b, (attention_shape){2, 19, 6, 2, 8, 0, false, 0, 0.0}, 1.0);
-        check_random(b, (attention_shape){1, 140, 9, 3, 4, 0, false, 0, 0.0}, 1.0);
-        check_random(b, (attention_shape){1, 30, 8, 1, 16, 0, false, 0, 0.0}, 1.0);
+        check_random(b, (attention_shape){2, 19, 6, 2, 8, 0, false, 0, 0.0, 0}, 1.0);
+        check_random(b, (attention_shape){1, 140, 9, 3, 4, 0, false, 0, 0.0, 0}, 1.0);
+        check_random(b, (attention_shape){1, 30, 8, 1, 16, 0, false, 0, 0.0, 0}, 1.0);
     }
 }
 
@@ -177,7 +186,7 @@ static void test_a_window_hides_distant_keys(void **state)
     FOR_EACH_BACKEND(b)
     {
         for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
-            check_random(b, (attention_shape){2, 700, 2, 1, 6, windows[i], false, 0, 0.0}, 1.0);
+            check_random(b, (attention_shape){2, 700, 2, 1, 6, windows[i], false, 0, 0.0, 0}, 1.0);
         }
     }
 }
@@ -188,9 +197,9 @@ static void test_scores_are_capped_softly(void **state)
     (void)state;
     FOR_EACH_BACKEND(b)
     {
-        check_random(b, (attention_shape){2, 129, 4, 2, 8, 0, false, 0, 2.0}, 2.0);
-        check_random(b, (attention_shape){1, 700, 2, 1, 6, 63, false, 0, 0.5}, 2.0);
-        check_random(b, (attention_shape){3, 40, 2, 2, 5, 0, true, 0, 50.0}, 1.0);
+        check_random(b, (attention_shape){2, 129, 4, 2, 8, 0, false, 0, 2.0, 0}, 2.0);
+        check_random(b, (attention_shape){1, 700, 2, 1, 6, 63, false, 0, 0.5, 0}, 2.0);
+        check_random(b, (attention_shape){3, 40, 2, 2, 5, 0, true, 0, 50.0, 0}, 1.0);
     }
 }
 
@@ -199,7 +208,7 @@ static void test_large_scores_neither_overflow_nor_vanish(void **state)
     (void)state;
     FOR_EACH_BACKEND(b)
     {
-        check_random(b, (attention_shape){1, 1100, 2, 2, 8, 0, false, 0, 0.0}, 60.0);
+        check_random(b, (attention_shape){1, 1100, 2, 2, 8, 0, false, 0, 0.0, 0}, 60.0);
     }
 }
 
@@ -220,10 +229,37 @@ static void test_the_running_maximum_may_move_or_stay(void **state)
                 k[i] = (float)as_operand(b, (float)(steps[step] * i));
             }
             float *v = operands(b, LENGTH, 4);
-            check_attention(b, (attention_shape){1, LENGTH, 1, 1, 1, 0, false, 1.0, 0.0}, true, q,
-                            k, v, 1000.0);
+            check_attention(b, (attention_shape){1, LENGTH, 1, 1, 1, 0, false, 1.0, 0.0, 0}, true,
+                            q, k, v, NULL, 1000.0);
             memory_free(v);
         }
+    }
+}
+
+/* Below, among and far above the scores, over several blocks of keys. */
+static void test_sinks_take_a_part_of_the_weights(void **state)
+{
+    (void)state;
+    static const float sinks[] = {-3.0F, 0.25F, 40.0F, -200.0F};
+    FOR_EACH_BACKEND(b)
+    {
+        check_sinks(b, (attention_shape){2, 19, 4, 2, 8, 0, false, 0, 0.0, 0}, sinks, 1.0);
+        check_sinks(b, (attention_shape){1, 900, 4, 4, 6, 0, false, 0, 0.0, 0}, sinks, 2.0);
+        check_sinks(b, (attention_shape){1, 700, 4, 1, 6, 63, false, 0, 0.0, 0}, sinks, 1.0);
+        check_sinks(b, (attention_shape){3, 40, 4, 2, 5, 0, true, 0, 2.0, 0}, sinks, 1.0);
+    }
+}
+
+static void test_values_may_be_wider_or_narrower_than_keys(void **state)
+{
+    (void)state;
+    static const float sinks[] = {0.5F, -1.0F, 2.0F, 0.0F};
+    FOR_EACH_BACKEND(b)
+    {
+        check_random(b, (attention_shape){2, 300, 4, 2, 12, 0, false, 0, 0.0, 5}, 1.0);
+        check_random(b, (attention_shape){1, 700, 2, 1, 6, 63, false, 0, 0.0, 40}, 1.0);
+        check_sinks(b, (attention_shape){2, 500, 4, 4, 48, 0, false, 0, 0.0, 32}, sinks, 1.0);
+        check_random(b, (attention_shape){1, 30, 2, 2, 3, 0, true, 0, 0.0, 1}, 1.0);
     }
 }
 
@@ -234,8 +270,8 @@ typedef struct small_attention {
 static grail_status attend_small(void *context)
 {
     const small_attention *a = context;
-    const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0, 0.0};
-    return matrix_attention(&s, a->q, a->q, a->q, a->out);
+    const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0, 0.0, 0};
+    return matrix_attention(&s, a->q, a->q, a->q, a->out, no_matrix);
 }
 
 static void test_attention_reports_lack_of_memory(void **state)
@@ -254,6 +290,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention_is_the_causal_softmax),
+        cmocka_unit_test(test_sinks_take_a_part_of_the_weights),
+        cmocka_unit_test(test_values_may_be_wider_or_narrower_than_keys),
         cmocka_unit_test(test_operands_may_have_any_digits),
         cmocka_unit_test(test_a_row_may_see_those_behind_it),
         cmocka_unit_test(test_query_heads_read_their_groups_keys),

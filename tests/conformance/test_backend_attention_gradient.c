@@ -4,8 +4,8 @@
 
 /* Everything of one case in f64; gradients are sums over the query heads that share a key. */
 typedef struct expectation {
-    float *q, *k, *v, *dout;
-    double *out, *dq, *dk, *dv;
+    float *q, *k, *v, *dout, *sinks;
+    double *out, *dq, *dk, *dv, *dsinks;
 } expectation;
 
 static int64_t query_count(const attention_shape *s)
@@ -18,17 +18,28 @@ static int64_t key_count(const attention_shape *s)
     return s->sequences * s->length * s->kv_heads * s->head_dim;
 }
 
+/* Of outputs and values, which may be wider or narrower. */
+static int64_t output_count(const attention_shape *s)
+{
+    return s->sequences * s->length * s->query_heads * attention_value_dim(s);
+}
+
+static int64_t value_count(const attention_shape *s)
+{
+    return s->sequences * s->length * s->kv_heads * attention_value_dim(s);
+}
+
 static bool sees(const attention_shape *s, int64_t i, int64_t j)
 {
     return s->bidirectional || (j <= i && (s->window == 0 || j > i - s->window));
 }
 
-/* weights[j] = softmax of the scores of row i, 0 where it does not see row j */
-static void weigh_naively(const attention_shape *s, int64_t i, const float *q, const float *k,
-                          int64_t stride, double *weights)
+/* weights[j] = softmax of the scores of row i, 0 where it does not see row j; returns the weight of
+ * the sink, a score of -infinity where there is none. */
+static double weigh_naively(const attention_shape *s, int64_t i, const float *q, const float *k,
+                            int64_t stride, double sink, double *weights)
 {
-    double largest = -INFINITY;
-    double total = 0.0;
+    double largest = sink;
     for (int64_t j = 0; j < s->length; j++) {
         weights[j] = sees(s, i, j) ? 0.0 : -INFINITY;
         for (int64_t d = 0; d < s->head_dim; d++) {
@@ -39,6 +50,8 @@ static void weigh_naively(const attention_shape *s, int64_t i, const float *q, c
         }
         largest = fmax(largest, weights[j]);
     }
+    double total = exp(sink - largest);
+    const double own = total;
     for (int64_t j = 0; j < s->length; j++) {
         weights[j] = exp(weights[j] - largest);
         total += weights[j];
@@ -46,6 +59,7 @@ static void weigh_naively(const attention_shape *s, int64_t i, const float *q, c
     for (int64_t j = 0; j < s->length; j++) {
         weights[j] /= total;
     }
+    return own / total;
 }
 
 /* The slope of the cap at the score of query q and key k. */
@@ -58,23 +72,34 @@ static double slope_of_cap(const attention_shape *s, const float *q, const float
     return s->cap > 0.0 ? 1.0 - pow(tanh(score / s->cap), 2.0) : 1.0;
 }
 
-/* Row i of a query head: through the Jacobian of the softmax, dS_j = P_j (dP_j - sum P dP). */
-static void naive_row(const attention_shape *s, int64_t i, int64_t query, int64_t key,
-                      const expectation *e, double *weights, double *products)
+/* Row `row` of a query head: through the Jacobian of the softmax, dS_j = P_j (dP_j - sum P dP), in
+ * which the sink's dP is 0. */
+static void naive_row(const attention_shape *s, int64_t row, int64_t head, const expectation *e,
+                      double *weights, double *products)
 {
     const int64_t stride = s->kv_heads * s->head_dim;
+    const int64_t begin = row / s->length * s->length;
+    const int64_t kv_head = head / (s->query_heads / s->kv_heads);
+    const int64_t query = (row * s->query_heads + head) * s->head_dim;
+    const int64_t key = (begin * s->kv_heads + kv_head) * s->head_dim;
+    const int64_t value_dim = attention_value_dim(s);
+    const int64_t output = (row * s->query_heads + head) * value_dim;
+    const int64_t value = (begin * s->kv_heads + kv_head) * value_dim;
+    const double sink = e->sinks == NULL ? -INFINITY : (double)e->sinks[head];
     double mean = 0.0;
-    weigh_naively(s, i, e->q + query, e->k + key, stride, weights);
+    const double own =
+        weigh_naively(s, row - begin, e->q + query, e->k + key, stride, sink, weights);
     for (int64_t j = 0; j < s->length; j++) {
         products[j] = 0.0;
-        for (int64_t d = 0; d < s->head_dim; d++) {
-            const double v = (double)e->v[key + j * stride + d];
-            products[j] += (double)e->dout[query + d] * v;
-            e->out[query + d] += weights[j] * v;
-            e->dv[key + j * stride + d] += weights[j] * (double)e->dout[query + d];
+        for (int64_t d = 0; d < value_dim; d++) {
+            const int64_t at = value + j * s->kv_heads * value_dim + d;
+            products[j] += (double)e->dout[output + d] * (double)e->v[at];
+            e->out[output + d] += weights[j] * (double)e->v[at];
+            e->dv[at] += weights[j] * (double)e->dout[output + d];
         }
         mean += weights[j] * products[j];
     }
+    e->dsinks[head] -= own * mean;
     for (int64_t j = 0; j < s->length; j++) {
         const double ds = s->scale * weights[j] * (products[j] - mean) *
                           slope_of_cap(s, e->q + query, e->k + key + j * stride);
@@ -85,33 +110,37 @@ static void naive_row(const attention_shape *s, int64_t i, int64_t query, int64_
     }
 }
 
-static expectation expectation_new(const attention_shape *s)
+static expectation expectation_with(const attention_shape *s, bool sinks)
 {
     expectation e = {.q = normals(query_count(s), 1, 1.0),
                      .k = normals(key_count(s), 2, 1.0),
-                     .v = normals(key_count(s), 3, 1.0),
-                     .dout = normals(query_count(s), 4, 1.0),
-                     .out = doubles(query_count(s), 0.0),
+                     .v = normals(value_count(s), 3, 1.0),
+                     .dout = normals(output_count(s), 4, 1.0),
+                     .sinks = sinks ? normals(s->query_heads, 5, 2.0) : NULL,
+                     .out = doubles(output_count(s), 0.0),
                      .dq = doubles(query_count(s), 0.0),
                      .dk = doubles(key_count(s), 0.0),
-                     .dv = doubles(key_count(s), 0.0)};
+                     .dv = doubles(value_count(s), 0.0),
+                     .dsinks = doubles(s->query_heads, 0.0)};
     double *weights = doubles(s->length, 0.0);
     double *products = doubles(s->length, 0.0);
     for (int64_t row = 0; row < s->sequences * s->length; row++) {
-        const int64_t begin = row / s->length * s->length;
         for (int64_t head = 0; head < s->query_heads; head++) {
-            const int64_t kv_head = head / (s->query_heads / s->kv_heads);
-            naive_row(s, row - begin, (row * s->query_heads + head) * s->head_dim,
-                      (begin * s->kv_heads + kv_head) * s->head_dim, &e, weights, products);
+            naive_row(s, row, head, &e, weights, products);
         }
     }
     free_blocks(weights, products);
     return e;
 }
 
+static expectation expectation_new(const attention_shape *s)
+{
+    return expectation_with(s, false);
+}
+
 static void expectation_free(expectation *e)
 {
-    free_blocks(e->q, e->k, e->v, e->dout, e->out, e->dq, e->dk, e->dv);
+    free_blocks(e->q, e->k, e->v, e->dout, e->sinks, e->out, e->dq, e->dk, e->dv, e->dsinks);
 }
 
 static double largest_of(int64_t count, const double *values)
@@ -132,7 +161,7 @@ static void assert_gradient(const char *what, matrix m, const double *expected, 
 
 /* What a backend makes of a case. */
 typedef struct gradients {
-    matrix q, k, v, out, dout, dq, dk, dv;
+    matrix q, k, v, out, dout, dq, dk, dv, sinks, dsinks; /* the last two may be missing */
 } gradients;
 
 static gradients gradients_new(backend *b, const attention_shape *s, const expectation *e)
@@ -140,37 +169,58 @@ static gradients gradients_new(backend *b, const attention_shape *s, const expec
     const int64_t rows = s->sequences * s->length;
     const int64_t queries = s->query_heads * s->head_dim;
     const int64_t keys = s->kv_heads * s->head_dim;
-    return (gradients){.q = values_of(b, rows, queries, e->q),
+    const int64_t values = s->kv_heads * attention_value_dim(s);
+    const int64_t outputs = s->query_heads * attention_value_dim(s);
+    const bool sinks = e->sinks != NULL;
+    static const float zeros[8] = {0.0F};
+    return (gradients){.sinks = sinks ? values_of(b, 1, s->query_heads, e->sinks) : no_matrix,
+                       .dsinks = sinks ? values_of(b, 1, s->query_heads, zeros) : no_matrix,
+                       .q = values_of(b, rows, queries, e->q),
                        .k = values_of(b, rows, keys, e->k),
-                       .v = values_of(b, rows, keys, e->v),
-                       .out = matrix_of(b, backend_type(b), rows, queries, e->out),
-                       .dout = values_of(b, rows, queries, e->dout),
+                       .v = values_of(b, rows, values, e->v),
+                       .out = matrix_of(b, backend_type(b), rows, outputs, e->out),
+                       .dout = values_of(b, rows, outputs, e->dout),
                        .dq = blank_values(b, rows, queries),
                        .dk = blank_values(b, rows, keys),
-                       .dv = blank_values(b, rows, keys)};
+                       .dv = blank_values(b, rows, values)};
 }
 
 static void gradients_free(gradients *g)
 {
-    free_matrices(&g->q, &g->k, &g->v, &g->out, &g->dout, &g->dq, &g->dk, &g->dv);
+    free_matrices(&g->q, &g->k, &g->v, &g->out, &g->dout, &g->dq, &g->dk, &g->dv, &g->sinks,
+                  &g->dsinks);
+}
+
+static grail_status differentiate(const attention_shape *s, const gradients *g)
+{
+    return matrix_attention_gradient(s, g->q, g->k, g->v, g->out, g->dout, g->dq, g->dk, g->dv,
+                                     g->sinks, g->dsinks);
 }
 
 /* `spread` is the standard deviation of the scores. */
-static void check(attention_shape s, double spread)
+static void check_with(attention_shape s, bool sinks, double spread)
 {
     s.scale = spread / sqrt((double)s.head_dim);
-    expectation e = expectation_new(&s);
+    expectation e = expectation_with(&s, sinks);
     const double tolerance = 100.0 * (1.0 + spread);
     FOR_EACH_BACKEND(b)
     {
         gradients g = gradients_new(b, &s, &e);
-        assert_ok(matrix_attention_gradient(&s, g.q, g.k, g.v, g.out, g.dout, g.dq, g.dk, g.dv));
+        assert_ok(differentiate(&s, &g));
         assert_gradient("dQ", g.dq, e.dq, tolerance);
         assert_gradient("dK", g.dk, e.dk, tolerance);
         assert_gradient("dV", g.dv, e.dv, tolerance);
+        if (sinks) {
+            assert_gradient("dsinks", g.dsinks, e.dsinks, tolerance * (double)s.length);
+        }
         gradients_free(&g);
     }
     expectation_free(&e);
+}
+
+static void check(attention_shape s, double spread)
+{
+    check_with(s, false, spread);
 }
 
 static void check_all(size_t count, const attention_shape shapes[])
@@ -182,17 +232,17 @@ static void check_all(size_t count, const attention_shape shapes[])
 
 static void attend(const void *context, const matrix *inputs, matrix y)
 {
-    assert_ok(matrix_attention(context, inputs[0], inputs[1], inputs[2], y));
+    assert_ok(matrix_attention(context, inputs[0], inputs[1], inputs[2], y, no_matrix));
 }
 
 /* Of every kind of mask, with shared keys. */
 static void test_attention_gradients_are_the_slopes(void **state)
 {
     (void)state;
-    static const attention_shape shapes[] = {{2, 9, 4, 2, 3, 0, false, 0.6, 0.0},
-                                             {2, 9, 4, 2, 3, 4, false, 0.6, 0.0},
-                                             {2, 9, 4, 2, 3, 0, true, 0.6, 0.0},
-                                             {1, 200, 1, 1, 2, 0, false, 0.6, 0.0}};
+    static const attention_shape shapes[] = {{2, 9, 4, 2, 3, 0, false, 0.6, 0.0, 0},
+                                             {2, 9, 4, 2, 3, 4, false, 0.6, 0.0, 0},
+                                             {2, 9, 4, 2, 3, 0, true, 0.6, 0.0, 0},
+                                             {1, 200, 1, 1, 2, 0, false, 0.6, 0.0, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const attention_shape *s = &shapes[i];
         const int64_t rows = s->sequences * s->length;
@@ -205,7 +255,7 @@ static void test_attention_gradients_are_the_slopes(void **state)
         {
             slopes f = slopes_new(attend, s, inputs, rows, queries, e.dout);
             gradients g = gradients_new(b, s, &e);
-            assert_ok(matrix_attention_gradient(s, g.q, g.k, g.v, g.out, g.dout, g.dq, g.dk, g.dv));
+            assert_ok(differentiate(s, &g));
             assert_slopes("dQ", &f, 0, 0.0, g.dq, slope_tolerance(b, 100.0));
             assert_slopes("dK", &f, 1, 0.0, g.dk, slope_tolerance(b, 100.0));
             assert_slopes("dV", &f, 2, 0.0, g.dv, slope_tolerance(b, 100.0));
@@ -220,9 +270,9 @@ static void test_gradients_of_causal_attention(void **state)
 {
     (void)state;
     static const attention_shape shapes[] = {
-        {0, 5, 2, 2, 4, 0, false, 0, 0.0},   {1, 0, 2, 2, 4, 0, false, 0, 0.0},
-        {3, 7, 2, 2, 5, 0, false, 0, 0.0},   {2, 129, 3, 3, 17, 0, false, 0, 0.0},
-        {1, 193, 2, 2, 8, 0, false, 0, 0.0}, {1, 800, 2, 2, 6, 0, false, 0, 0.0},
+        {0, 5, 2, 2, 4, 0, false, 0, 0.0, 0},   {1, 0, 2, 2, 4, 0, false, 0, 0.0, 0},
+        {3, 7, 2, 2, 5, 0, false, 0, 0.0, 0},   {2, 129, 3, 3, 17, 0, false, 0, 0.0, 0},
+        {1, 193, 2, 2, 8, 0, false, 0, 0.0, 0}, {1, 800, 2, 2, 6, 0, false, 0, 0.0, 0},
     };
     check_all(sizeof shapes / sizeof shapes[0], shapes);
 }
@@ -231,7 +281,7 @@ static void test_gradients_of_causal_attention(void **state)
 static void test_a_single_row_has_no_slope_but_of_its_value(void **state)
 {
     (void)state;
-    const attention_shape s = {3, 1, 2, 1, 4, 0, false, 0.5, 0.0};
+    const attention_shape s = {3, 1, 2, 1, 4, 0, false, 0.5, 0.0, 0};
     expectation e = expectation_new(&s);
     FOR_EACH_BACKEND(b)
     {
@@ -241,7 +291,7 @@ static void test_a_single_row_has_no_slope_but_of_its_value(void **state)
         for (int64_t i = 0; i < query_count(&s); i++) {
             dv[i / 8 * 4 + i % 4] += (double)e.dout[i];
         }
-        assert_ok(matrix_attention_gradient(&s, g.q, g.k, g.v, g.out, g.dout, g.dq, g.dk, g.dv));
+        assert_ok(differentiate(&s, &g));
         assert_matrix_near("dQ", g.dq, zeros, 32.0 * rounding(b));
         assert_matrix_near("dK", g.dk, zeros, 32.0 * rounding(b));
         assert_matrix_near("dV", g.dv, dv, 8.0 * rounding(b));
@@ -254,9 +304,9 @@ static void test_a_single_row_has_no_slope_but_of_its_value(void **state)
 static void test_gradients_of_attention_both_ways(void **state)
 {
     (void)state;
-    static const attention_shape shapes[] = {{5, 50, 3, 3, 16, 0, true, 0, 0.0},
-                                             {2, 197, 2, 1, 12, 0, true, 0, 0.0},
-                                             {1, 800, 2, 1, 5, 0, true, 0, 0.0}};
+    static const attention_shape shapes[] = {{5, 50, 3, 3, 16, 0, true, 0, 0.0, 0},
+                                             {2, 197, 2, 1, 12, 0, true, 0, 0.0, 0},
+                                             {1, 800, 2, 1, 5, 0, true, 0, 0.0, 0}};
     check_all(sizeof shapes / sizeof shapes[0], shapes);
     check(shapes[1], 30.0);
 }
@@ -264,9 +314,9 @@ static void test_gradients_of_attention_both_ways(void **state)
 static void test_query_heads_add_to_their_groups_keys(void **state)
 {
     (void)state;
-    static const attention_shape shapes[] = {{2, 19, 6, 2, 8, 0, false, 0, 0.0},
-                                             {1, 210, 9, 3, 4, 0, false, 0, 0.0},
-                                             {1, 30, 8, 1, 16, 0, false, 0, 0.0}};
+    static const attention_shape shapes[] = {{2, 19, 6, 2, 8, 0, false, 0, 0.0, 0},
+                                             {1, 210, 9, 3, 4, 0, false, 0, 0.0, 0},
+                                             {1, 30, 8, 1, 16, 0, false, 0, 0.0, 0}};
     check_all(sizeof shapes / sizeof shapes[0], shapes);
 }
 
@@ -275,35 +325,50 @@ static void test_a_window_hides_distant_keys_from_gradients(void **state)
     (void)state;
     static const int64_t windows[] = {1, 2, 63, 192, 193, 384, 699, 700, 5000};
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
-        check((attention_shape){1, 700, 2, 1, 4, windows[i], false, 0, 0.0}, 1.0);
+        check((attention_shape){1, 700, 2, 1, 4, windows[i], false, 0, 0.0, 0}, 1.0);
     }
 }
 
 static void test_the_slope_of_capped_scores_counts(void **state)
 {
     (void)state;
-    check((attention_shape){2, 129, 4, 2, 8, 0, false, 0, 2.0}, 2.0);
-    check((attention_shape){1, 700, 2, 1, 4, 63, false, 0, 0.5}, 1.0);
-    check((attention_shape){3, 40, 2, 2, 5, 0, true, 0, 50.0}, 1.0);
+    check((attention_shape){2, 129, 4, 2, 8, 0, false, 0, 2.0, 0}, 2.0);
+    check((attention_shape){1, 700, 2, 1, 4, 63, false, 0, 0.5, 0}, 1.0);
+    check((attention_shape){3, 40, 2, 2, 5, 0, true, 0, 50.0, 0}, 1.0);
+}
+
+static void test_sinks_have_the_gradient_of_what_they_take(void **state)
+{
+    (void)state;
+    check_with((attention_shape){2, 19, 4, 2, 8, 0, false, 0, 0.0, 0}, true, 1.0);
+    check_with((attention_shape){1, 700, 2, 1, 4, 63, false, 0, 0.0, 0}, true, 2.0);
+    check_with((attention_shape){3, 40, 2, 2, 5, 0, true, 0, 2.0, 0}, true, 1.0);
+}
+
+static void test_gradients_of_values_of_another_width(void **state)
+{
+    (void)state;
+    check((attention_shape){2, 129, 4, 2, 8, 0, false, 0, 0.0, 3}, 1.0);
+    check_with((attention_shape){1, 500, 2, 2, 4, 0, false, 0, 0.0, 9}, true, 1.0);
 }
 
 static void test_gradients_of_large_scores_stay_finite(void **state)
 {
     (void)state;
-    check((attention_shape){1, 500, 2, 2, 8, 0, false, 0, 0.0}, 60.0);
+    check((attention_shape){1, 500, 2, 2, 8, 0, false, 0, 0.0, 0}, 60.0);
 }
 
 /* A NaN in what no query sees of another sequence stays there. */
 static void test_sequences_do_not_reach_each_other(void **state)
 {
     (void)state;
-    attention_shape s = {2, 40, 2, 1, 4, 0, false, 0.5, 0.0};
+    attention_shape s = {2, 40, 2, 1, 4, 0, false, 0.5, 0.0, 0};
     expectation whole = expectation_new(&s);
     whole.v[key_count(&s) - 1] = NAN;
     FOR_EACH_BACKEND(b)
     {
         gradients g = gradients_new(b, &s, &whole);
-        assert_ok(matrix_attention_gradient(&s, g.q, g.k, g.v, g.out, g.dout, g.dq, g.dk, g.dv));
+        assert_ok(differentiate(&s, &g));
         double *dk = results_of(g.dk);
         double *dq = results_of(g.dq);
         for (int64_t i = 0; i < key_count(&s) / 2; i++) {
@@ -324,15 +389,13 @@ typedef struct small_run {
 static grail_status run_small(void *context)
 {
     const small_run *r = context;
-    const gradients *g = &r->g;
-    return matrix_attention_gradient(&r->shape, g->q, g->k, g->v, g->out, g->dout, g->dq, g->dk,
-                                     g->dv);
+    return differentiate(&r->shape, &r->g);
 }
 
 static void test_attention_gradients_report_lack_of_memory(void **state)
 {
     (void)state;
-    const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0, 0.0};
+    const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0, 0.0, 0};
     expectation e = expectation_new(&s);
     FOR_EACH_BACKEND(b)
     {
@@ -353,6 +416,8 @@ int main(void)
         cmocka_unit_test(test_query_heads_add_to_their_groups_keys),
         cmocka_unit_test(test_a_window_hides_distant_keys_from_gradients),
         cmocka_unit_test(test_the_slope_of_capped_scores_counts),
+        cmocka_unit_test(test_sinks_have_the_gradient_of_what_they_take),
+        cmocka_unit_test(test_gradients_of_values_of_another_width),
         cmocka_unit_test(test_gradients_of_large_scores_stay_finite),
         cmocka_unit_test(test_sequences_do_not_reach_each_other),
         cmocka_unit_test(test_attention_gradients_report_lack_of_memory),

@@ -517,6 +517,32 @@ static void test_gradients_of_soft_caps_are_the_slopes(void **state)
     }
 }
 
+static void clamp_values(const void *context, const matrix *inputs, matrix y)
+{
+    assert_ok(matrix_clamp(context, inputs[0], y));
+}
+
+static void test_gradients_of_clamps_are_the_slopes(void **state)
+{
+    (void)state;
+    enum { COUNT = 101 };
+    static const clamp_attributes bounds = {-0.5, 2.0, 1.0};
+    FOR_EACH_BACKEND(b)
+    {
+        float *x = normals(COUNT, 6, 2.0);
+        float *dy = normals(COUNT, 7, 1.0);
+        const slope_input inputs[SLOPE_INPUTS] = {{1, COUNT, x}};
+        slopes s = slopes_new(clamp_values, &bounds, inputs, 1, COUNT, dy);
+        matrix bx = values_of(b, 1, COUNT, x);
+        matrix dx = values_of(b, 1, COUNT, dy);
+        assert_ok(matrix_clamp_gradient(&bounds, bx, dx, dx));
+        assert_slopes("clamp", &s, 0, 0.0, dx, slope_tolerance(b, 16.0));
+        slopes_free(&s);
+        free_blocks(x, dy);
+        free_matrices(&bx, &dx);
+    }
+}
+
 /* The slope far above 0: 1 for what grows, 0 for what is bounded. Far below it is 0. */
 static double last_slope(int kind)
 {
@@ -765,6 +791,7 @@ int main(void)
         cmocka_unit_test(test_norm_gradients_report_lack_of_memory),
         cmocka_unit_test(test_activation_gradients_are_the_slopes),
         cmocka_unit_test(test_gradients_of_soft_caps_are_the_slopes),
+        cmocka_unit_test(test_gradients_of_clamps_are_the_slopes),
         cmocka_unit_test(test_activation_gradients_survive_extreme_inputs),
         cmocka_unit_test(test_relu_is_flat_at_zero),
         cmocka_unit_test(test_a_rotation_back_undoes_a_rotation),

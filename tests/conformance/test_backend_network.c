@@ -274,6 +274,35 @@ static void test_a_soft_cap_bounds_values(void **state)
     }
 }
 
+static void test_a_clamp_bounds_values_and_adds(void **state)
+{
+    (void)state;
+    enum { COUNT = 40001 };
+    static const clamp_attributes bounds[] = {{-0.5, 2.0, 1.0}, {-HUGE_VAL, 0.25, 0.0}};
+    const float nan = NAN;
+    FOR_EACH_BACKEND(b)
+    {
+        for (int c = 0; c < 2; c++) {
+            float *x = normals(COUNT, 7, 3.0);
+            double *expected = doubles(COUNT, 0.0);
+            for (int64_t i = 0; i < COUNT; i++) {
+                expected[i] = fmin(fmax((double)x[i], bounds[c].low), bounds[c].high);
+                expected[i] += bounds[c].offset;
+            }
+            matrix bx = values_of(b, 1, COUNT, x);
+            matrix by = values_of(b, 1, 1, &nan);
+            float found = 0.0F;
+            assert_ok(matrix_clamp(&bounds[c], bx, bx));
+            assert_matrix_near("clamp", bx, expected, 4.0 * rounding(b));
+            assert_ok(matrix_clamp(&bounds[c], by, by));
+            assert_ok(matrix_download_f32(by, &found));
+            assert_true(isnan(found));
+            free_blocks(x, expected);
+            free_matrices(&bx, &by);
+        }
+    }
+}
+
 static void test_activations_pass_nan_on(void **state)
 {
     (void)state;
@@ -711,6 +740,7 @@ int main(void)
         cmocka_unit_test(test_rope_turns_and_scales_the_first_features_of_each_head),
         cmocka_unit_test(test_activations_match_their_formulas),
         cmocka_unit_test(test_a_soft_cap_bounds_values),
+        cmocka_unit_test(test_a_clamp_bounds_values_and_adds),
         cmocka_unit_test(test_activations_pass_nan_on),
         cmocka_unit_test(test_arithmetic_may_overwrite_either_operand),
         cmocka_unit_test(test_arithmetic_takes_strides_and_a_repeated_row),

@@ -32,14 +32,14 @@ static double *run_linear(backend *b, int64_t *count)
 
 static double *run_attention(backend *b, int64_t *count)
 {
-    const attention_shape s = {2, 300, 4, 2, 8, 0, false, 0.3, 0.0};
+    const attention_shape s = {2, 300, 4, 2, 8, 0, false, 0.3, 0.0, 0};
     const int64_t rows = s.sequences * s.length;
     const int64_t width = s.query_heads * s.head_dim;
     float *x = normals(rows * width, 3, 1.0);
     matrix q = values_of(b, rows, width, x);
     matrix k = values_of(b, rows, s.kv_heads * s.head_dim, x);
     matrix y = blank_values(b, rows, width);
-    assert_ok(matrix_attention(&s, q, k, k, y));
+    assert_ok(matrix_attention(&s, q, k, k, y, no_matrix));
     *count = rows * width;
     double *out = results_of(y);
     memory_free(x);
@@ -173,7 +173,7 @@ static double *run_gradients(backend *b, int64_t *count)
 {
     enum { SEQUENCES = 200, LENGTH = 25, ROWS = SEQUENCES * LENGTH, HEAD_DIM = 12 };
     enum { WIDTH = 4 * HEAD_DIM };
-    const attention_shape s = {SEQUENCES, LENGTH, 4, 2, HEAD_DIM, 0, false, 0.3, 0.0};
+    const attention_shape s = {SEQUENCES, LENGTH, 4, 2, HEAD_DIM, 0, false, 0.3, 0.0, 0};
     float *x = normals(ROWS * WIDTH, 11, 1.0);
     matrix q = values_of(b, ROWS, WIDTH, x);
     matrix g = values_of(b, ROWS, WIDTH, x);
@@ -186,7 +186,7 @@ static double *run_gradients(backend *b, int64_t *count)
                                          matrix_rows(sums, 1, 1)));
     assert_ok(matrix_attention_gradient(&s, q, matrix_rows(k, 0, ROWS), matrix_rows(k, ROWS, ROWS),
                                         q, g, dq, matrix_rows(keys, 0, ROWS),
-                                        matrix_rows(keys, ROWS, ROWS)));
+                                        matrix_rows(keys, ROWS, ROWS), no_matrix, no_matrix));
     assert_ok(matrix_rms_norm_gradient(1e-5, matrix_reshape(keys, ROWS, WIDTH), weight, dq, dq,
                                        matrix_rows(sums, 2, 1)));
     assert_ok(matrix_product(true, false, dq, g, 1.0, sums));

@@ -337,8 +337,8 @@ static void assert_places_are_checked(matrix v, matrix d)
     const int64_t places[] = {0, 1, 2, 4};
     const int64_t before[] = {0, 1, 2, -1};
     const double share[4] = {0.0};
-    const attention_shape attention = {1, 4, 2, 2, 2, 0, false, 1.0, 0.0};
-    const attention_shape uneven = {1, 4, 4, 3, 1, 0, false, 1.0, 0.0};
+    const attention_shape attention = {1, 4, 2, 2, 2, 0, false, 1.0, 0.0, 0};
+    const attention_shape uneven = {1, 4, 4, 3, 1, 0, false, 1.0, 0.0, 0};
     const conv_shape larger = {1, {2, 2}, {4, 1}, 4, 4, {1, 1, 1, 0, 1}};
     const conv_shape patches = {1, {2, 2}, {2, 2}, 4, 4, {1, 1, 1, 0, 1}};
     const position_shape strided = {1, {2, 2}, {2, 2}, {1, 1, 2, 0, 1}, 0};
@@ -350,10 +350,11 @@ static void assert_places_are_checked(matrix v, matrix d)
     SHAPES_DISAGREE(matrix_fold_columns(4, places, share, v, v), "fold_columns");
     SHAPES_DISAGREE(matrix_fold_rows(4, before, share, v, v), "fold_rows");
     SHAPES_DISAGREE(matrix_fold_rows(2, places + 2, share, v, v), "fold_rows");
-    SHAPES_DISAGREE(matrix_attention(&attention, v, matrix_rows(v, 0, 2), v, v), "attention");
-    SHAPES_DISAGREE(
-        matrix_attention(&uneven, v, matrix_columns(v, 0, 3), matrix_columns(v, 0, 3), v),
-        "attention");
+    SHAPES_DISAGREE(matrix_attention(&attention, v, matrix_rows(v, 0, 2), v, v, no_matrix),
+                    "attention");
+    SHAPES_DISAGREE(matrix_attention(&uneven, v, matrix_columns(v, 0, 3), matrix_columns(v, 0, 3),
+                                     v, no_matrix),
+                    "attention");
     SHAPES_DISAGREE(matrix_conv2d(&larger, false, v, v, no_matrix, no_matrix, v), "conv2d");
     SHAPES_DISAGREE(matrix_max_pool(&larger, v, v), "max_pool");
     SHAPES_DISAGREE(matrix_patches(&patches, 1, 3, v, v), "patches");
@@ -369,8 +370,8 @@ static void assert_places_are_checked(matrix v, matrix d)
 /* Every function with shapes, each with one that disagrees. */
 static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matrix narrow_d)
 {
-    const attention_shape attention = {1, 4, 2, 2, 3, 0, false, 1.0, 0.0}; /* 6 columns */
-    const rope_shape rope = {.sequences = 2, .length = 2, .head_dim = 3};  /* 4 rows */
+    const attention_shape attention = {1, 4, 2, 2, 3, 0, false, 1.0, 0.0, 0}; /* 6 columns */
+    const rope_shape rope = {.sequences = 2, .length = 2, .head_dim = 3};     /* 4 rows */
     const rope_shape odd = {.sequences = 2, .length = 2, .head_dim = 4, .turned = 3};
     const rope_shape wide = {.sequences = 2, .length = 2, .head_dim = 2, .turned = 4};
     const conv_shape conv = {1, {2, 2}, {2, 2}, 4, 3, {1, 1, 1, 0, 1}};
@@ -383,7 +384,7 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_rope(&rope, v), "rope");
     SHAPES_DISAGREE(matrix_rope(&odd, v), "rope");
     SHAPES_DISAGREE(matrix_rope(&wide, v), "rope");
-    SHAPES_DISAGREE(matrix_attention(&attention, v, v, v, v), "attention");
+    SHAPES_DISAGREE(matrix_attention(&attention, v, v, v, v, no_matrix), "attention");
     SHAPES_DISAGREE(matrix_activate(ACTIVATION_RELU, v, narrow_v), "activate");
     SHAPES_DISAGREE(matrix_multiply(v, narrow_v, v), "multiply");
     SHAPES_DISAGREE(matrix_add(narrow_v, v, v), "add");

@@ -65,7 +65,7 @@ void attention_cap(int64_t count, float cap, float *scores)
 
 /* Turns the scores of one query over keys k0 .. k0 + keys - 1 into weights relative to its running
  * maximum; hidden keys get 0. */
-static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys)
+static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys, bool accumulate)
 {
     const int64_t position = b->first + query;
     const key_range seen = visible_keys(b->shape, position, k0, keys);
@@ -82,9 +82,9 @@ static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys)
     const float largest = row_maximum(count, row + seen.begin, b->largest[query]);
     const float correction = exp_f32(b->largest[query] - largest);
     const float sum = exponentiate(count, row + seen.begin, largest);
-    /* A total of 0 means that nothing was written yet. */
-    if (b->total[query] > 0.0F && correction != 1.0F) {
-        scale_row(b->shape->head_dim, correction, b->out + position * b->q_stride);
+    /* A total of 0 means that no key was seen yet. */
+    if (accumulate && b->total[query] > 0.0F && correction != 1.0F) {
+        scale_row(attention_value_dim(b->shape), correction, b->out + position * b->out_stride);
     }
     b->total[query] = b->total[query] * correction + sum;
     b->largest[query] = largest;
@@ -94,7 +94,7 @@ static void attend_keys(query_block *b, int64_t k0, int64_t keys, bool accumulat
 {
     b->products->score(b, k0, keys);
     for (int64_t query = 0; query < b->queries; query++) {
-        weigh_row(b, query, k0, keys);
+        weigh_row(b, query, k0, keys, accumulate);
     }
     b->products->mix(b, k0, keys, accumulate);
 }
@@ -106,16 +106,16 @@ static void attend_block(query_block *b)
     const int64_t start = first_visible(b->shape, b->first) / alignment * alignment;
     const int64_t end = end_visible(b->shape, b->first + b->queries - 1);
     for (int64_t query = 0; query < b->queries; query++) {
-        b->largest[query] = -INFINITY;
-        b->total[query] = 0.0F;
+        b->largest[query] = b->sink;
+        b->total[query] = isfinite(b->sink) ? 1.0F : 0.0F;
     }
     b->products->begin(b);
     for (int64_t k0 = start; k0 < end; k0 += step) {
         attend_keys(b, k0, end - k0 < step ? end - k0 : step, k0 > start);
     }
     for (int64_t query = 0; query < b->queries; query++) {
-        scale_row(b->shape->head_dim, 1.0F / b->total[query],
-                  b->out + (b->first + query) * b->q_stride);
+        scale_row(attention_value_dim(b->shape), 1.0F / b->total[query],
+                  b->out + (b->first + query) * b->out_stride);
     }
 }
 
@@ -138,8 +138,9 @@ static void attend_task(int64_t task, int64_t worker, float *scratch, void *cont
     const int64_t kv_head = head / (s->query_heads / s->kv_heads);
     const int64_t first = (query_blocks(job) - 1 - task / lanes) * at_once;
     const int64_t row = sequence * s->length;
-    const int64_t query_offset = (row * s->query_heads + head) * s->head_dim;
-    const int64_t kv_offset = (row * s->kv_heads + kv_head) * s->head_dim;
+    const int64_t query_head = row * s->query_heads + head;
+    const int64_t key_head = row * s->kv_heads + kv_head;
+    const int64_t value_dim = attention_value_dim(s);
     query_block b = {
         .shape = s,
         .products = job->products,
@@ -147,12 +148,15 @@ static void attend_task(int64_t task, int64_t worker, float *scratch, void *cont
         .kv_lane = sequence * s->kv_heads + kv_head,
         .first = first,
         .queries = s->length - first < at_once ? s->length - first : at_once,
-        .q = (const float *)m[0].memory + query_offset,
-        .k = (const float *)m[1].memory + kv_offset,
-        .v = (const float *)m[2].memory + kv_offset,
-        .out = (float *)m[3].memory + query_offset,
+        .q = (const float *)m[0].memory + query_head * s->head_dim,
+        .k = (const float *)m[1].memory + key_head * s->head_dim,
+        .v = (const float *)m[2].memory + key_head * value_dim,
+        .out = (float *)m[3].memory + query_head * value_dim,
         .q_stride = s->query_heads * s->head_dim,
-        .kv_stride = s->kv_heads * s->head_dim,
+        .k_stride = s->kv_heads * s->head_dim,
+        .v_stride = s->kv_heads * value_dim,
+        .out_stride = s->query_heads * value_dim,
+        .sink = sink_of(m[4], head),
         .scores = scratch,
         .scratch = scratch + at_once * job->products->keys,
     };
@@ -177,14 +181,15 @@ static void score_f32(query_block *b, int64_t k0, int64_t count)
 {
     const float *q = b->q + b->first * b->q_stride;
     blas_sgemm(false, true, b->queries, count, b->shape->head_dim, (float)b->shape->scale, q,
-               b->q_stride, b->k + k0 * b->kv_stride, b->kv_stride, 0.0F, b->scores, KEYS);
+               b->q_stride, b->k + k0 * b->k_stride, b->k_stride, 0.0F, b->scores, KEYS);
 }
 
 static void mix_f32(query_block *b, int64_t k0, int64_t count, bool accumulate)
 {
-    float *out = b->out + b->first * b->q_stride;
-    blas_sgemm(false, false, b->queries, b->shape->head_dim, count, 1.0F, b->scores, KEYS,
-               b->v + k0 * b->kv_stride, b->kv_stride, accumulate ? 1.0F : 0.0F, out, b->q_stride);
+    float *out = b->out + b->first * b->out_stride;
+    blas_sgemm(false, false, b->queries, attention_value_dim(b->shape), count, 1.0F, b->scores,
+               KEYS, b->v + k0 * b->v_stride, b->v_stride, accumulate ? 1.0F : 0.0F, out,
+               b->out_stride);
 }
 
 grail_status cpu_attention(const operation *o)

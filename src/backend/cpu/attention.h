@@ -5,6 +5,8 @@
 
 #include "backend/kind.h"
 
+#include <math.h>
+
 /* Queries and keys whose scores are computed at once in f32, and most queries ever. */
 enum { QUERIES = 192, KEYS = 384, MOST_QUERIES = 256 };
 
@@ -50,8 +52,8 @@ typedef struct query_block {
     const float *k;
     const float *v;
     float *out;
-    int64_t q_stride;
-    int64_t kv_stride;
+    int64_t q_stride, k_stride, v_stride, out_stride;
+    float sink;                  /* of the head; -infinity where it has none */
     float *scores;               /* [queries, products->keys] */
     float *scratch;              /* [products->scratch] */
     float largest[MOST_QUERIES]; /* running maximum of the scores */
@@ -70,6 +72,12 @@ struct attention_products {
     /* out = scores V, or with `accumulate` out += scores V */
     void (*mix)(query_block *b, int64_t k0, int64_t count, bool accumulate);
 };
+
+/** Of operand `sinks`; -infinity where heads have none. */
+static inline float sink_of(matrix sinks, int64_t head)
+{
+    return matrix_exists(sinks) ? ((const float *)sinks.memory)[head] : -INFINITY;
+}
 
 /** scores <- cap tanh(scores / cap) */
 void attention_cap(int64_t count, float cap, float *scores);

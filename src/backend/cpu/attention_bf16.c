@@ -14,10 +14,11 @@ enum { MOST_ROWS = MOST_QUERIES };
 
 typedef struct bf16_attention {
     const attention_shape *shape;
-    int64_t queries, keys, width; /* of tiles */
-    int64_t key_blocks;           /* of a sequence */
-    tile_kernel *score;           /* [queries, width] [width, keys] */
-    tile_kernel *mix;             /* [queries, keys] [keys, width] */
+    int64_t queries, keys;
+    int64_t width, value_width; /* of tiles */
+    int64_t key_blocks;         /* of a sequence */
+    tile_kernel *score;         /* [queries, width] [width, keys] */
+    tile_kernel *mix;           /* [queries, keys] [keys, value_width] */
     const float *k;
     const float *v;
     char *ordered_k; /* [sequences, kv_heads, key_blocks] tiles; owned */
@@ -66,15 +67,17 @@ static void order_keys(int64_t task, int64_t worker, float *scratch, void *conte
     const int64_t lane = task / a->key_blocks;
     const int64_t first = task % a->key_blocks * a->keys;
     const int64_t rows = s->length - first < a->keys ? s->length - first : a->keys;
-    const int64_t stride = s->kv_heads * s->head_dim;
-    const int64_t offset =
-        (lane / s->kv_heads * s->length + first) * stride + lane % s->kv_heads * s->head_dim;
+    const int64_t value_dim = attention_value_dim(s);
+    const int64_t head =
+        (lane / s->kv_heads * s->length + first) * s->kv_heads + lane % s->kv_heads;
     uint16_t *tile = (uint16_t *)scratch;
     char *to_k = a->ordered_k + (size_t)task * onednn_tile_bytes(a->score);
     char *to_v = a->ordered_v + (size_t)task * onednn_tile_bytes(a->mix);
-    round_tile(rows, s->head_dim, a->k + offset, stride, 1.0F, a->keys, a->width, tile);
+    round_tile(rows, s->head_dim, a->k + head * s->head_dim, s->kv_heads * s->head_dim, 1.0F,
+               a->keys, a->width, tile);
     onednn_tile_order(a->score, worker, tile, to_k);
-    round_tile(rows, s->head_dim, a->v + offset, stride, 1.0F, a->keys, a->width, tile);
+    round_tile(rows, value_dim, a->v + head * value_dim, s->kv_heads * value_dim, 1.0F, a->keys,
+               a->value_width, tile);
     onednn_tile_order(a->mix, worker, tile, to_v);
 }
 
@@ -138,8 +141,8 @@ static void mix(query_block *b, int64_t k0, int64_t count, bool accumulate)
     onednn_tile_multiply(a->mix, b->worker, weight_tile(b, a),
                          a->ordered_v + tile_of(b, a, k0) * onednn_tile_bytes(a->mix),
                          output_tile(b, a));
-    add_tile(b->queries, b->shape->head_dim, output_tile(b, a), a->width, accumulate,
-             b->out + b->first * b->q_stride, b->q_stride);
+    add_tile(b->queries, attention_value_dim(b->shape), output_tile(b, a), a->value_width,
+             accumulate, b->out + b->first * b->out_stride, b->out_stride);
 }
 
 static void bf16_attention_fini(bf16_attention *a)
@@ -157,13 +160,15 @@ static grail_status bf16_attention_init(const attention_shape *s, const float *k
     a->queries = rows_of_tile(s->length);
     a->keys = a->queries;
     a->width = padded(s->head_dim);
+    a->value_width = padded(attention_value_dim(s));
     a->key_blocks = blocks_of(s->length, a->keys);
     const size_t tiles = (size_t)(s->sequences * s->kv_heads * a->key_blocks);
     CHECK(onednn_tiles_new(a->queries, a->keys, a->width, true, &a->score));
-    CHECK(onednn_tiles_new(a->queries, a->width, a->keys, false, &a->mix));
+    CHECK(onednn_tiles_new(a->queries, a->value_width, a->keys, false, &a->mix));
     CHECK(memory_new_unset(&a->ordered_k, tiles, onednn_tile_bytes(a->score)));
     CHECK(memory_new_unset(&a->ordered_v, tiles, onednn_tile_bytes(a->mix)));
-    return tasks_run((int64_t)tiles, (size_t)(a->keys * a->width / 2), order_keys, a);
+    const int64_t widest = a->width > a->value_width ? a->width : a->value_width;
+    return tasks_run((int64_t)tiles, (size_t)(a->keys * widest / 2), order_keys, a);
 }
 
 grail_status cpu_bf16_attention(const operation *o)
@@ -178,7 +183,7 @@ grail_status cpu_bf16_attention(const operation *o)
                                          .keys = a.keys,
                                          .alignment = a.keys,
                                          .scratch = a.queries * (a.width + a.keys) / 2 +
-                                                    a.queries * a.width,
+                                                    a.queries * a.value_width,
                                          .context = &a,
                                          .begin = begin,
                                          .score = score,

@@ -17,7 +17,9 @@
  * position 0 of the sequence, at the head's first feature. */
 typedef struct gradient_block {
     const attention_shape *shape;
-    int64_t q_stride, kv_stride;
+    int64_t q_stride, k_stride, v_stride, out_stride;
+    float sink;    /* of the head; -infinity where it has none */
+    double *dsink; /* of the head in this sequence; NULL where it is not wanted */
     const float *q, *k, *v, *out, *dout;
     float *dq, *dk, *dv;
     int64_t first, queries;
@@ -31,7 +33,7 @@ typedef struct gradient_block {
 static void make_scores(const gradient_block *b, int64_t k0, int64_t keys)
 {
     blas_sgemm(false, true, b->queries, keys, b->shape->head_dim, (float)b->shape->scale,
-               b->q + b->first * b->q_stride, b->q_stride, b->k + k0 * b->kv_stride, b->kv_stride,
+               b->q + b->first * b->q_stride, b->q_stride, b->k + k0 * b->k_stride, b->k_stride,
                0.0F, b->weights, KEYS);
     for (int64_t query = 0; b->shape->cap > 0.0 && query < b->queries; query++) {
         attention_cap(keys, (float)b->shape->cap, b->weights + query * KEYS);
@@ -58,11 +60,13 @@ static void add_scores(gradient_block *b, double *total, int64_t k0, int64_t key
 /* Leaves the scores of the last block of keys in place. */
 static void find_softmax(gradient_block *b, int64_t start, int64_t end)
 {
-    double total[QUERIES] = {0.0};
+    double total[QUERIES];
     for (int64_t query = 0; query < b->queries; query++) {
-        const int64_t at = (b->first + query) * b->q_stride;
-        b->largest[query] = -INFINITY;
-        b->projected[query] = (float)row_dot(b->shape->head_dim, b->dout + at, b->out + at);
+        const int64_t at = (b->first + query) * b->out_stride;
+        total[query] = isfinite(b->sink) ? 1.0 : 0.0;
+        b->largest[query] = b->sink;
+        b->projected[query] =
+            (float)row_dot(attention_value_dim(b->shape), b->dout + at, b->out + at);
     }
     for (int64_t k0 = start; k0 < end; k0 += KEYS) {
         make_scores(b, k0, smaller(KEYS, end - k0));
@@ -70,6 +74,10 @@ static void find_softmax(gradient_block *b, int64_t start, int64_t end)
     }
     for (int64_t query = 0; query < b->queries; query++) {
         b->inverse[query] = (float)(1.0 / total[query]);
+        if (b->dsink != NULL) {
+            const double own = exp((double)b->sink - (double)b->largest[query]) / total[query];
+            *b->dsink -= own * (double)b->projected[query];
+        }
     }
 }
 
@@ -125,18 +133,21 @@ static void make_slopes(const gradient_block *b, int64_t k0, int64_t keys)
 static void add_keys(const gradient_block *b, int64_t k0, int64_t keys, bool is_first)
 {
     const int64_t width = b->shape->head_dim;
+    const int64_t value_dim = attention_value_dim(b->shape);
     const float scale = (float)b->shape->scale;
     const int64_t query = b->first * b->q_stride;
-    const int64_t key = k0 * b->kv_stride;
-    blas_sgemm(false, true, b->queries, keys, width, 1.0F, b->dout + query, b->q_stride, b->v + key,
-               b->kv_stride, 0.0F, b->slopes, KEYS);
+    const int64_t key = k0 * b->k_stride;
+    const int64_t value = k0 * b->v_stride;
+    const float *dout = b->dout + b->first * b->out_stride;
+    blas_sgemm(false, true, b->queries, keys, value_dim, 1.0F, dout, b->out_stride, b->v + value,
+               b->v_stride, 0.0F, b->slopes, KEYS);
     make_slopes(b, k0, keys);
-    blas_sgemm(true, false, keys, width, b->queries, 1.0F, b->weights, KEYS, b->dout + query,
-               b->q_stride, 1.0F, b->dv + key, b->kv_stride);
+    blas_sgemm(true, false, keys, value_dim, b->queries, 1.0F, b->weights, KEYS, dout,
+               b->out_stride, 1.0F, b->dv + value, b->v_stride);
     blas_sgemm(true, false, keys, width, b->queries, scale, b->slopes, KEYS, b->q + query,
-               b->q_stride, 1.0F, b->dk + key, b->kv_stride);
+               b->q_stride, 1.0F, b->dk + key, b->k_stride);
     blas_sgemm(false, false, b->queries, width, keys, scale, b->slopes, KEYS, b->k + key,
-               b->kv_stride, is_first ? 0.0F : 1.0F, b->dq + query, b->q_stride);
+               b->k_stride, is_first ? 0.0F : 1.0F, b->dq + query, b->q_stride);
 }
 
 /* Keys are gone through backwards, since the scores of the last ones are in place. */
@@ -158,45 +169,55 @@ static void add_queries(gradient_block *b)
 static void clear_keys(const gradient_block *b)
 {
     for (int64_t i = 0; i < b->shape->length; i++) {
-        clear(b->dk + i * b->kv_stride, 0, b->shape->head_dim);
-        clear(b->dv + i * b->kv_stride, 0, b->shape->head_dim);
+        clear(b->dk + i * b->k_stride, 0, b->shape->head_dim);
+        clear(b->dv + i * b->v_stride, 0, attention_value_dim(b->shape));
     }
 }
 
+typedef struct gradient_job {
+    const operation *operation;
+    double *dsinks; /* [sequences, query_heads]; NULL where they are not wanted */
+} gradient_job;
+
 /* The block at position 0 of a query head and its key/value head. */
-static gradient_block block_of_head(const operation *o, int64_t sequence, int64_t head,
+static gradient_block block_of_head(const gradient_job *job, int64_t sequence, int64_t head,
                                     int64_t kv_head, float *scratch)
 {
-    const attention_shape *s = o->with.attention;
-    const matrix *m = o->m;
-    const int64_t row = sequence * s->length;
-    const int64_t query = (row * s->query_heads + head) * s->head_dim;
-    const int64_t key = (row * s->kv_heads + kv_head) * s->head_dim;
-    return (gradient_block){.shape = s,
-                            .q_stride = s->query_heads * s->head_dim,
-                            .kv_stride = s->kv_heads * s->head_dim,
-                            .q = (const float *)m[0].memory + query,
-                            .k = (const float *)m[1].memory + key,
-                            .v = (const float *)m[2].memory + key,
-                            .out = (const float *)m[3].memory + query,
-                            .dout = (const float *)m[4].memory + query,
-                            .dq = (float *)m[5].memory + query,
-                            .dk = (float *)m[6].memory + key,
-                            .dv = (float *)m[7].memory + key,
-                            .weights = scratch,
-                            .slopes = scratch + (size_t)QUERIES * KEYS};
+    const attention_shape *s = job->operation->with.attention;
+    const matrix *m = job->operation->m;
+    const int64_t value_dim = attention_value_dim(s);
+    const int64_t query = sequence * s->length * s->query_heads + head;
+    const int64_t key = sequence * s->length * s->kv_heads + kv_head;
+    return (gradient_block){
+        .shape = s,
+        .q_stride = s->query_heads * s->head_dim,
+        .k_stride = s->kv_heads * s->head_dim,
+        .v_stride = s->kv_heads * value_dim,
+        .out_stride = s->query_heads * value_dim,
+        .sink = sink_of(m[8], head),
+        .dsink = job->dsinks == NULL ? NULL : job->dsinks + sequence * s->query_heads + head,
+        .q = (const float *)m[0].memory + query * s->head_dim,
+        .k = (const float *)m[1].memory + key * s->head_dim,
+        .v = (const float *)m[2].memory + key * value_dim,
+        .out = (const float *)m[3].memory + query * value_dim,
+        .dout = (const float *)m[4].memory + query * value_dim,
+        .dq = (float *)m[5].memory + query * s->head_dim,
+        .dk = (float *)m[6].memory + key * s->head_dim,
+        .dv = (float *)m[7].memory + key * value_dim,
+        .weights = scratch,
+        .slopes = scratch + (size_t)QUERIES * KEYS};
 }
 
 static void add_head(int64_t task, int64_t worker, float *scratch, void *context)
 {
     (void)worker;
-    const operation *o = context;
-    const attention_shape *s = o->with.attention;
+    const gradient_job *job = context;
+    const attention_shape *s = job->operation->with.attention;
     const int64_t sequence = task / s->kv_heads;
     const int64_t kv_head = task % s->kv_heads;
     const int64_t group = s->query_heads / s->kv_heads;
     for (int64_t i = 0; i < group; i++) {
-        gradient_block b = block_of_head(o, sequence, kv_head * group + i, kv_head, scratch);
+        gradient_block b = block_of_head(job, sequence, kv_head * group + i, kv_head, scratch);
         if (i == 0) {
             clear_keys(&b);
         }
@@ -207,9 +228,32 @@ static void add_head(int64_t task, int64_t worker, float *scratch, void *context
     }
 }
 
+/* dsinks[heads] += the sums over all sequences. */
+static void add_sinks(const attention_shape *s, const double *of_sequences, float *dsinks)
+{
+    for (int64_t head = 0; head < s->query_heads; head++) {
+        double sum = 0.0;
+        for (int64_t sequence = 0; sequence < s->sequences; sequence++) {
+            sum += of_sequences[sequence * s->query_heads + head];
+        }
+        dsinks[head] += (float)sum;
+    }
+}
+
 grail_status cpu_attention_gradient(const operation *o)
 {
+    grail_status status = GRAIL_OK;
     const attention_shape *s = o->with.attention;
-    return tasks_run(s->sequences * s->kv_heads, (size_t)2 * QUERIES * KEYS, add_head,
-                     (void *)(uintptr_t)o);
+    const matrix dsinks = o->m[9];
+    gradient_job job = {.operation = o};
+    if (matrix_exists(dsinks)) {
+        TRY(memory_new(&job.dsinks, (size_t)(s->sequences * s->query_heads), sizeof(double)));
+    }
+    TRY(tasks_run(s->sequences * s->kv_heads, (size_t)2 * QUERIES * KEYS, add_head, &job));
+    if (matrix_exists(dsinks)) {
+        add_sinks(s, job.dsinks, dsinks.memory);
+    }
+out:
+    memory_free(job.dsinks);
+    return status;
 }

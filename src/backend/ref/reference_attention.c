@@ -9,17 +9,19 @@ static double capped(const attention_shape *s, double score)
     return s->cap > 0.0 ? s->cap * tanh(score / s->cap) : score;
 }
 
-/* scores[j] = softmax_j(cap(scale q . k_j)) over the keys first .. last of one head; K has `stride`
- * elements from row to row. */
-static void attention_weights(const attention_shape *s, int64_t first, int64_t last,
-                              const double *q, const double *k, int64_t stride, double *scores)
+/* scores[j] = softmax_j(cap(scale q . k_j)) over the keys first .. last of one head and its sink,
+ * -infinity where it has none; K has `stride` elements from row to row. Returns the sink's weight.
+ */
+static double attention_weights(const attention_shape *s, double sink, int64_t first, int64_t last,
+                                const double *q, const double *k, int64_t stride, double *scores)
 {
-    double largest = -HUGE_VAL;
+    double largest = sink;
     for (int64_t j = first; j <= last; j++) {
         scores[j] = capped(s, s->scale * host_dot(s->head_dim, q, k + j * stride));
         largest = fmax(largest, scores[j]);
     }
-    double total = 0.0;
+    const double own = exp(sink - largest);
+    double total = own;
     for (int64_t j = first; j <= last; j++) {
         scores[j] = exp(scores[j] - largest);
         total += scores[j];
@@ -27,6 +29,7 @@ static void attention_weights(const attention_shape *s, int64_t first, int64_t l
     for (int64_t j = first; j <= last; j++) {
         scores[j] /= total;
     }
+    return own / total;
 }
 
 /* First key that row `i` sees. */
@@ -41,37 +44,60 @@ static int64_t last_visible(const attention_shape *s, int64_t i)
     return s->bidirectional ? s->length - 1 : i;
 }
 
+/* Elements from row to row. */
+typedef struct row_strides {
+    int64_t query, key, value, out;
+} row_strides;
+
+static row_strides strides_of(const attention_shape *s)
+{
+    const int64_t value_dim = attention_value_dim(s);
+    return (row_strides){.query = s->query_heads * s->head_dim,
+                         .key = s->kv_heads * s->head_dim,
+                         .value = s->kv_heads * value_dim,
+                         .out = s->query_heads * value_dim};
+}
+
 /* All rows of one head of one sequence. q, k, v and out point at its first row and feature. */
-static void attention_head(const attention_shape *s, const double *q, const double *k,
+static void attention_head(const attention_shape *s, double sink, const double *q, const double *k,
                            const double *v, double *out, double *scores)
 {
-    const int64_t q_stride = s->query_heads * s->head_dim;
-    const int64_t stride = s->kv_heads * s->head_dim;
+    const row_strides stride = strides_of(s);
     for (int64_t i = 0; i < s->length; i++) {
         const int64_t first = first_visible(s, i);
         const int64_t last = last_visible(s, i);
-        attention_weights(s, first, last, q + i * q_stride, k, stride, scores);
-        for (int64_t d = 0; d < s->head_dim; d++) {
+        (void)attention_weights(s, sink, first, last, q + i * stride.query, k, stride.key, scores);
+        for (int64_t d = 0; d < attention_value_dim(s); d++) {
             double sum = 0.0;
             for (int64_t j = first; j <= last; j++) {
-                sum += scores[j] * v[j * stride + d];
+                sum += scores[j] * v[j * stride.value + d];
             }
-            out[i * q_stride + d] = sum;
+            out[i * stride.out + d] = sum;
         }
     }
 }
 
 /* One head of one sequence: offsets of its first row and feature. */
 typedef struct head_place {
-    int64_t query, key;
+    int64_t query, key, value, out;
 } head_place;
 
 static head_place place_of_head(const attention_shape *s, int64_t sequence, int64_t head)
 {
     const int64_t row = sequence * s->length;
-    const int64_t kv_head = head / (s->query_heads / s->kv_heads);
-    return (head_place){.query = (row * s->query_heads + head) * s->head_dim,
-                        .key = (row * s->kv_heads + kv_head) * s->head_dim};
+    const int64_t query = row * s->query_heads + head;
+    const int64_t key = row * s->kv_heads + head / (s->query_heads / s->kv_heads);
+    const int64_t value_dim = attention_value_dim(s);
+    return (head_place){.query = query * s->head_dim,
+                        .key = key * s->head_dim,
+                        .value = key * value_dim,
+                        .out = query * value_dim};
+}
+
+/* -infinity where heads have none. */
+static double sink_of(matrix sinks, int64_t head)
+{
+    return matrix_exists(sinks) ? ((const double *)sinks.memory)[head] : -HUGE_VAL;
 }
 
 grail_status ref_attention(const operation *o)
@@ -82,10 +108,10 @@ grail_status ref_attention(const operation *o)
     for (int64_t sequence = 0; sequence < s->sequences; sequence++) {
         for (int64_t head = 0; head < s->query_heads; head++) {
             const head_place at = place_of_head(s, sequence, head);
-            attention_head(s, (const double *)o->m[0].memory + at.query,
+            attention_head(s, sink_of(o->m[4], head), (const double *)o->m[0].memory + at.query,
                            (const double *)o->m[1].memory + at.key,
-                           (const double *)o->m[2].memory + at.key,
-                           (double *)o->m[3].memory + at.query, scores);
+                           (const double *)o->m[2].memory + at.value,
+                           (double *)o->m[3].memory + at.out, scores);
         }
     }
     memory_free(scores);
@@ -96,6 +122,8 @@ grail_status ref_attention(const operation *o)
 typedef struct head_gradient {
     const double *q, *k, *v, *out, *dout;
     double *dq, *dk, *dv;
+    double sink;
+    double *dsink; /* of this head; NULL where it is not wanted */
 } head_gradient;
 
 /* What a capped score changes by when the score does. */
@@ -110,37 +138,46 @@ static double slope_of_cap(const attention_shape *s, const double *q, const doub
 static void attention_row_gradient(const attention_shape *s, const head_gradient *h, int64_t i,
                                    double *scores)
 {
-    const int64_t q_stride = s->query_heads * s->head_dim;
-    const int64_t stride = s->kv_heads * s->head_dim;
+    const row_strides stride = strides_of(s);
+    const int64_t value_dim = attention_value_dim(s);
     const int64_t first = first_visible(s, i);
     const int64_t last = last_visible(s, i);
-    const double *dout = h->dout + i * q_stride;
-    double *dq = h->dq + i * q_stride;
-    const double share = host_dot(s->head_dim, dout, h->out + i * q_stride);
-    attention_weights(s, first, last, h->q + i * q_stride, h->k, stride, scores);
+    const double *q = h->q + i * stride.query;
+    const double *dout = h->dout + i * stride.out;
+    const double share = host_dot(value_dim, dout, h->out + i * stride.out);
+    const double own = attention_weights(s, h->sink, first, last, q, h->k, stride.key, scores);
+    if (h->dsink != NULL) {
+        *h->dsink -= own * share;
+    }
     for (int64_t j = first; j <= last; j++) {
+        const double *k = h->k + j * stride.key;
         const double ds = s->scale * scores[j] *
-                          (host_dot(s->head_dim, dout, h->v + j * stride) - share) *
-                          slope_of_cap(s, h->q + i * q_stride, h->k + j * stride);
+                          (host_dot(value_dim, dout, h->v + j * stride.value) - share) *
+                          slope_of_cap(s, q, k);
+        for (int64_t d = 0; d < value_dim; d++) {
+            h->dv[j * stride.value + d] += scores[j] * dout[d];
+        }
         for (int64_t d = 0; d < s->head_dim; d++) {
-            h->dv[j * stride + d] += scores[j] * dout[d];
-            h->dk[j * stride + d] += ds * h->q[i * q_stride + d];
-            dq[d] += ds * h->k[j * stride + d];
+            h->dk[j * stride.key + d] += ds * q[d];
+            h->dq[i * stride.query + d] += ds * k[d];
         }
     }
 }
 
-static head_gradient gradient_of_head(const operation *o, head_place at)
+static head_gradient gradient_of_head(const operation *o, int64_t sequence, int64_t head)
 {
     const matrix *m = o->m;
+    const head_place at = place_of_head(o->with.attention, sequence, head);
     return (head_gradient){.q = (const double *)m[0].memory + at.query,
                            .k = (const double *)m[1].memory + at.key,
-                           .v = (const double *)m[2].memory + at.key,
-                           .out = (const double *)m[3].memory + at.query,
-                           .dout = (const double *)m[4].memory + at.query,
+                           .v = (const double *)m[2].memory + at.value,
+                           .out = (const double *)m[3].memory + at.out,
+                           .dout = (const double *)m[4].memory + at.out,
                            .dq = (double *)m[5].memory + at.query,
                            .dk = (double *)m[6].memory + at.key,
-                           .dv = (double *)m[7].memory + at.key};
+                           .dv = (double *)m[7].memory + at.value,
+                           .sink = sink_of(m[8], head),
+                           .dsink = matrix_exists(m[9]) ? (double *)m[9].memory + head : NULL};
 }
 
 grail_status ref_attention_gradient(const operation *o)
@@ -154,7 +191,7 @@ grail_status ref_attention_gradient(const operation *o)
     }
     for (int64_t sequence = 0; sequence < s->sequences; sequence++) {
         for (int64_t head = 0; head < s->query_heads; head++) {
-            const head_gradient h = gradient_of_head(o, place_of_head(s, sequence, head));
+            const head_gradient h = gradient_of_head(o, sequence, head);
             for (int64_t i = 0; i < s->length; i++) {
                 attention_row_gradient(s, &h, i, scores);
             }

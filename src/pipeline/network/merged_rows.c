@@ -46,8 +46,7 @@ grail_status site_append_merged(calibration_network *network, int index)
         CHECK(append_merged_node(network, s, &s->producers[p], reducer));
     }
     for (int k = 0; k < s->channel_count; k++) {
-        const site_end channel = {.node = s->channels[k], .features_per_unit = 1};
-        CHECK(append_merged_node(network, s, &channel, reducer));
+        CHECK(append_merged_node(network, s, &s->channels[k], reducer));
     }
     return GRAIL_OK;
 }

@@ -56,10 +56,9 @@ static void map_site(const graph *g, int index, const site *s, parameter_cut *cu
     }
     for (int k = 0; k < s->channel_count; k++) {
         int parameters[NODE_MAX_PARAMETERS];
-        const int count = node_parameters(&g->nodes[s->channels[k]], parameters);
-        const site_end channel = {.features_per_unit = 1};
+        const int count = node_parameters(&g->nodes[s->channels[k].node], parameters);
         for (int i = 0; i < count; i++) {
-            map_rows(index, &channel, parameters[i], cuts);
+            map_rows(index, &s->channels[k], parameters[i], cuts);
         }
     }
     for (int k = 0; k < s->consumer_count; k++) {

@@ -284,7 +284,7 @@ static void heads_that_do_not_fit_are_refused(void **state)
     assert_misfit(attention_graph(4, 10, 8, 8),
                   "attention expects 12 features, but its input has 10");
     assert_misfit(attention_graph(4, 8, 6, 6), "attention expects 8 features, but its input has 6");
-    assert_misfit(attention_graph(4, 8, 8, 4), "attention expects 8 features, but its input has 4");
+    assert_misfit(attention_graph(4, 8, 8, 5), "attention expects 6 features, but its input has 5");
     assert_misfit(attention_graph(4, 12, 8, 8),
                   "3 query heads are not a multiple of 2 key/value heads");
     assert_misfit(attention_graph(4, 4, 8, 8),

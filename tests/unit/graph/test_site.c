@@ -259,6 +259,35 @@ static void or_query_heads_alone_equally_many_of_each_group(void **state)
     graph_free(g);
 }
 
+/* A sink for each query head is cut with it, alone or with its group. */
+static void sinks_belong_to_query_heads(void **state)
+{
+    (void)state;
+    graph *g = attention_graph(6, 2, -1, false);
+    const int64_t heads = 6;
+    int n = 0;
+    while (g->nodes[n].kind != NODE_ATTENTION) {
+        n++;
+    }
+    assert_ok(graph_add_parameter(g, "sinks", 1, &heads, &g->nodes[n].weight));
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    const site *s = find_site(&sites, "o");
+    assert_int_equal(s->channel_count, 1);
+    assert_end(g, &s->channels[0], "sinks", 3, true);
+    assert_int_equal(site_parameters_per_unit(g, s), 8 * DIM * WIDTH + 3);
+    site_list_fini(&sites);
+    sites = derive(g, GQA_QUERY_PER_GROUP);
+    s = find_site(&sites, "o");
+    assert_end(g, &s->channels[0], "sinks", 1, false);
+    assert_int_equal(site_parameters_per_unit(g, s), 2 * DIM * WIDTH + 1);
+    site_list_fini(&sites);
+    g->parameters[g->nodes[n].weight].shape[0] = 5;
+    int64_t widths[32];
+    assert_fails(graph_widths(g, widths), GRAIL_ERROR_SHAPE,
+                 "sinks expects 5 features, but its input has 6");
+    graph_free(g);
+}
+
 static void a_norm_of_each_head_leaves_the_heads_free(void **state)
 {
     (void)state;
@@ -369,9 +398,9 @@ static void kernels_per_channel_are_cut_with_the_channels(void **state)
     assert_int_equal(s->producer_count, 1);
     assert_int_equal(s->consumer_count, 1);
     assert_int_equal(s->channel_count, 1);
-    assert_int_equal(g->nodes[s->channels[0]].weight, d.weight);
+    assert_int_equal(g->nodes[s->channels[0].node].weight, d.weight);
     assert_int_equal(site_parameters_per_unit(g, s), WIDTH + 9 + WIDTH);
-    assert_int_equal(node_products(g, &g->nodes[s->channels[0]], (extent){5, 2}), 8 * 9 * 10);
+    assert_int_equal(node_products(g, &g->nodes[s->channels[0].node], (extent){5, 2}), 8 * 9 * 10);
     site_list_fini(&sites);
     graph_free(g);
 }
@@ -523,6 +552,7 @@ int main(void)
         cmocka_unit_test(heads_of_their_own_are_units_of_all_four_projections),
         cmocka_unit_test(grouped_heads_are_cut_with_their_query_heads),
         cmocka_unit_test(or_query_heads_alone_equally_many_of_each_group),
+        cmocka_unit_test(sinks_belong_to_query_heads),
         cmocka_unit_test(a_norm_of_each_head_leaves_the_heads_free),
         cmocka_unit_test(a_norm_of_all_heads_pins_them),
         cmocka_unit_test(producers_joined_by_an_add_are_cut_together),

@@ -78,7 +78,7 @@ static void assert_channels(const graph *g, const site *s, const char *names)
     char found[256] = "";
     for (int i = 0; i < s->channel_count; i++) {
         strncat(found, i > 0 ? " " : "", sizeof found - strlen(found) - 1);
-        strncat(found, g->parameters[g->nodes[s->channels[i]].weight].name,
+        strncat(found, g->parameters[g->nodes[s->channels[i].node].weight].name,
                 sizeof found - strlen(found) - 1);
     }
     assert_string_equal(found, names);
@@ -112,7 +112,7 @@ static void kernels_per_channel_count_with_all_their_elements(void **state)
     graph *g = residual_graph();
     site_list sites = derive(g);
     const site *s = find_site(&sites, "a.conv2");
-    const node *norm = &g->nodes[s->channels[0]];
+    const node *norm = &g->nodes[s->channels[0].node];
     const node *map = &g->nodes[s->producers[0].node];
     graph_parameter *kernel = &g->parameters[norm->weight];
     assert_int_equal(node_products(g, norm, positions), 0); /* a factor is no kernel */

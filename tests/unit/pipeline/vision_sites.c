@@ -164,7 +164,7 @@ static void double_producers(doubling *d, const site *s, const unit_copies *c)
         copy_rows(d, n->bias, c, u, small ? tiny : 1.0F, false);
     }
     for (int k = 0; k < s->channel_count; k++) {
-        const node *n = &d->g->nodes[s->channels[k]];
+        const node *n = &d->g->nodes[s->channels[k].node];
         const bool scaled = d->how == VISION_SCALED;
         copy_rows(d, n->weight, c, 1, scaled ? 1.0F / tiny : 1.0F, scaled);
         copy_rows(d, n->bias, c, 1, 1.0F, scaled);

@@ -70,7 +70,7 @@ void hand_add_kernels(hand_site *f, int64_t taps, const float *weight)
     const int i = add_node(f, f->site.units, taps, weight);
     f->nodes[i].kind = NODE_DEPTHWISE;
     f->parameters[i] = (graph_parameter){.rank = 4, .shape = {f->site.units, 1, 1, taps}};
-    f->channels[f->site.channel_count++] = i;
+    f->channels[f->site.channel_count++] = (site_end){.node = i, .features_per_unit = 1};
 }
 
 void assert_kept(const grail_reducer *r, const char *pattern)

@@ -15,7 +15,7 @@ typedef struct hand_site {
     graph_parameter parameters[HAND_ENDS];
     const float *weights[HAND_ENDS]; /* borrowed */
     site_end producers[HAND_ENDS], consumers[HAND_CONSUMERS];
-    int channels[1];
+    site_end channels[1];
     site site;
     site_view view; /* without a backend */
     input_statistics inputs[HAND_CONSUMERS];
