@@ -4,6 +4,7 @@
 #include "arch/activation_names.h"
 #include "arch/model_preparation.h"
 #include "graph/operators.h"
+#include "tensor/packed.h"
 
 static int64_t elements_of(const graph_parameter *p)
 {
@@ -45,7 +46,7 @@ grail_status model_parameter_stored(const grail_model *model, int index, const v
 {
     const tensor_view *tensor = model->tensors[index];
     *out = NULL;
-    if (!storage_is_plain(&model->graph->parameters[index].map)) {
+    if (!storage_is_plain(&model->graph->parameters[index].map) || tensor_is_packed(tensor)) {
         return GRAIL_OK;
     }
     const int64_t bad =
@@ -59,6 +60,9 @@ grail_status model_parameter_stored(const grail_model *model, int index, const v
 
 grail_dtype model_written_dtype(const grail_model *model, const tensor_view *tensor)
 {
+    if (tensor_is_packed(tensor)) {
+        return GRAIL_DTYPE_BF16; /* which has all of their values */
+    }
     if (dtype_block(tensor->dtype) == 1) {
         return tensor->dtype;
     }

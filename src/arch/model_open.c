@@ -12,6 +12,7 @@
 #include "base/option_values.h"
 #include "base/options.h"
 #include "format/weights/checkpoint_locate.h"
+#include "tensor/packed.h"
 
 #include <string.h>
 
@@ -197,7 +198,7 @@ static grail_status bind_parameter(opening *o, int index)
     if (!storage_fits(&stored, found)) {
         return wrong_shape(o, wanted, found);
     }
-    if (!dtype_is_readable(found->dtype)) {
+    if (!dtype_is_readable(found->dtype) && !tensor_is_packed(found)) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,
             "%s: tensor '%s' has dtype %s; the supported dtypes are F32, F16 and BF16 (a quantised "
@@ -339,7 +340,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     if (says_family(m->config)) {
         CHECK(architecture_find(o->source, m->config, &m->architecture));
     }
-    CHECK(refuse_quantised_config(o->source, m->config));
+    CHECK(read_quantisation(o->source, m->config));
     if (m->checkpoint == NULL) {
         CHECK(checkpoint_open(m->path, &m->checkpoint));
     }

@@ -23,13 +23,18 @@ static bool quantises_nothing(const json_t *stated)
            (json_is_integer(bits) && json_integer_value(bits) >= PLAIN_BITS);
 }
 
-grail_status refuse_quantised_config(const char *source, const json_t *config)
+grail_status read_quantisation(const char *source, json_t *config)
 {
-    const json_t *stated = json_object_get(config, "quantization_config");
+    static const char key[] = "quantization_config";
+    const json_t *stated = json_object_get(config, key);
     if (stated == NULL || quantises_nothing(stated)) {
         return GRAIL_OK;
     }
     const char *method = json_string_value(json_object_get(stated, "quant_method"));
+    if (method != NULL && strcmp(method, "mxfp4") == 0) {
+        json_object_del(config, key);
+        return GRAIL_OK;
+    }
     const json_t *bits = json_object_get(stated, "bits");
     const grail_status status = error_set(GRAIL_ERROR_UNSUPPORTED,
                                           "%s: \"quantization_config\" says that its weights are "

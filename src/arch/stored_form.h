@@ -4,9 +4,10 @@
 
 #include "format/weights/checkpoint.h"
 
-/** Refuses a "quantization_config" that says that weights are quantised. `source` names the
- * configuration, which may be NULL. */
-grail_status refuse_quantised_config(const char *source, const json_t *config) GRAIL_MUST_CHECK;
+/** Refuses a "quantization_config" that says that weights are quantised, and takes one out that
+ * says that they are packed as MXFP4 (format/weights/packed_pairs.h), since what is written is not.
+ * `source` names the configuration, which may be NULL. */
+grail_status read_quantisation(const char *source, json_t *config) GRAIL_MUST_CHECK;
 
 /** Refuses tensors that only quantised checkpoints and adapters have; the message names one. */
 grail_status refuse_stored_form(const checkpoint *weights) GRAIL_MUST_CHECK;

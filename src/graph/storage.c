@@ -1,5 +1,7 @@
 #include "graph/storage.h"
 
+#include "tensor/packed.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,6 +141,10 @@ bool storage_fits(const stored_matrix *p, const tensor_view *tensor)
 static grail_status read_run(const tensor_view *tensor, int64_t first, int64_t count, float *out)
 {
     size_t before = 0;
+    if (tensor_is_packed(tensor)) {
+        packed_to_f32(tensor, first, count, out);
+        return GRAIL_OK;
+    }
     if (!dtype_bytes(tensor->dtype, first, &before)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "tensor '%s' cannot be read from element %lld on: it has blocks of %s",

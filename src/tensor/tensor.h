@@ -16,6 +16,7 @@ typedef struct tensor_view {
     int64_t shape[TENSOR_MAX_RANK];
     const void *data;
     size_t bytes;
+    const void *scales; /* of packed elements (packed.h); NULL: elements are stored as dtype says */
 } tensor_view;
 
 /** Bits of one element; 0 for types of blocks. */

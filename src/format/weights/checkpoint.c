@@ -8,6 +8,7 @@
 #include "format/torch/torch_file.h"
 #include "format/weights/checkpoint_locate.h"
 #include "format/weights/foreign_file.h"
+#include "format/weights/packed_pairs.h"
 #include "format/weights/weights_format.h"
 
 #include <string.h>
@@ -30,6 +31,7 @@ struct checkpoint {
     int64_t count;
     name_index index;
     name_index plain_index; /* by the names without prefixes */
+    packed_pairs packed;
 };
 
 static grail_status open_torch(const char *path, tensor_file **out)
@@ -244,6 +246,18 @@ out:
     return status;
 }
 
+static grail_status join_packed(checkpoint *c)
+{
+    CHECK(error_in(packed_pairs_join(&c->index, c->tensors, c->file_of, &c->count, &c->packed),
+                   "%s", c->path));
+    if (c->packed.count == 0) {
+        return GRAIL_OK;
+    }
+    name_index_fini(&c->index);
+    name_index_fini(&c->plain_index);
+    return index_tensors(c);
+}
+
 static grail_status open_single(checkpoint *c, const char *name)
 {
     CHECK(memory_new(&c->files, 1, sizeof *c->files));
@@ -343,6 +357,7 @@ grail_status checkpoint_open(const char *path, checkpoint **out)
     } else {
         TRY(open_file(c));
     }
+    TRY(join_packed(c));
     *out = c;
     c = NULL;
 out:
@@ -370,6 +385,7 @@ void checkpoint_close(checkpoint *c)
     }
     name_index_fini(&c->index);
     name_index_fini(&c->plain_index);
+    packed_pairs_fini(&c->packed);
     memory_free(c->files);
     memory_free(c->tensors);
     memory_free(c->file_of);

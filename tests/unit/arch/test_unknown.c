@@ -171,6 +171,7 @@ static void a_configuration_that_quantises_nothing_is_let_be(void **state)
     assert_ok(try_quantisation("{\"q\": {\"quant_method\": \"compressed-tensors\", "
                                "\"config_groups\": {}}}"));
     assert_ok(try_quantisation("{\"q\": {\"bits\": 16}}"));
+    assert_ok(try_quantisation("{\"q\": {\"quant_method\": \"mxfp4\"}}"));
 }
 
 static void tensors_of_quantised_checkpoints_name_who_made_them(void **state)
