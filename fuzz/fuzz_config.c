@@ -31,6 +31,9 @@ static void halve_sites(graph *g, const site_list *sites)
         for (int p = 0; p < s->producer_count; p++) {
             narrow_end(g, &s->producers[p], 0, kept);
         }
+        for (int c = 0; c < s->channel_count; c++) {
+            narrow_end(g, &s->channels[c], 0, kept);
+        }
         for (int k = 0; k < s->consumer_count; k++) {
             narrow_end(g, &s->consumers[k], 1, kept);
         }

@@ -172,6 +172,8 @@ def config_seeds():
     yield "qwen3-moe-per-layer", config_text("qwen3_moe", norm_topk_prob=True, per_layer_config={
         "0": {"moe_intermediate_size": [8, 4, 2, 1]}}, **few)
     yield "granitemoe", config_text("granitemoe", num_local_experts=3)
+    yield "gpt_oss", config_text("gpt_oss", num_local_experts=3, num_experts_per_tok=2,
+                                 rope_scaling=None)
     yield "bad-experts", config_text("mixtral", num_local_experts=1 << 40)
     yield "bad-choice", config_text("olmoe", num_experts=2, num_experts_per_tok=3)
     yield "many-layers", config_text(num_hidden_layers=1024)

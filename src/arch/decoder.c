@@ -7,8 +7,10 @@
  * are those of the parameters that make them (storage_map.scale), so they have no nodes. Source:
  * the modeling files of the families in Hugging Face transformers. */
 #include "arch/decoder.h"
+#include "arch/decoder_experts.h"
 #include "base/name_list.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -146,6 +148,9 @@ static grail_status add_attention(builder *b, const decoder_layer *layer, int n,
     attention.attention.window = layer->window;
     attention.attention.scale = c->score_scale;
     attention.attention.cap = c->score_cap;
+    if (c->family->sinks) {
+        CHECK(add_part(b, "self_attn.sinks", "", 0.0, 1, &layer->heads, &attention.weight));
+    }
     CHECK(graph_add_node(b->g, &attention, &x));
     return add_linear(b, "self_attn.o_proj", c->output_bias, layer->heads * c->head_dim, c->hidden,
                       x, y);
@@ -156,6 +161,16 @@ static grail_status add_activation(builder *b, activation_kind kind, int *value)
     node n = node_of(NODE_ACTIVATION, b->block, *value, GRAPH_NONE);
     n.activation = kind;
     return graph_add_node(b->g, &n, value);
+}
+
+/* The bounds of a gate, which has none below, or of what it multiplies. */
+static grail_status add_clamp(builder *b, bool gate, int *value)
+{
+    const double limit = b->c->gate_limit;
+    node n = node_of(NODE_CLAMP, b->block, *value, GRAPH_NONE);
+    n.clamp = (clamp_attributes){
+        .low = gate ? -HUGE_VAL : -limit, .high = limit, .offset = gate ? 0.0 : 1.0};
+    return limit == 0.0 ? GRAIL_OK : graph_add_node(b->g, &n, value);
 }
 
 /* The Linear OF.PROJECTION. */
@@ -179,6 +194,8 @@ static grail_status add_feed_forward(builder *b, const char *of, int64_t width, 
     } else {
         CHECK(add_projection(b, of, "gate_proj", c->hidden, width, n, &gate));
         CHECK(add_projection(b, of, "up_proj", c->hidden, width, n, &up));
+        CHECK(add_clamp(b, true, &gate));
+        CHECK(add_clamp(b, false, &up));
         CHECK(add_activation(b, c->activation, &gate));
         CHECK(add_plain(b, NODE_MULTIPLY, gate, up, &gate));
     }
@@ -221,7 +238,8 @@ static grail_status add_mixture(builder *b, const decoder_layer *layer, int n, i
 {
     const decoder_config *c = b->c;
     int shares = 0;
-    CHECK(add_linear(b, "mlp.gate", false, c->hidden, layer->experts, n, &shares));
+    CHECK(add_linear(b, "mlp.gate", c->family->mixture->router_bias, c->hidden, layer->experts, n,
+                     &shares));
     node route = node_of(NODE_ROUTE, b->block, shares, GRAPH_NONE);
     route.route = (route_attributes){.chosen = c->chosen, .over_all = c->shares_of_all};
     CHECK(graph_add_node(b->g, &route, &shares));

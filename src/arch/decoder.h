@@ -72,10 +72,10 @@ typedef struct decoder_loaders {
  * in Hugging Face transformers. */
 typedef struct decoder_family {
     /** Where PART.KIND of a layer lies: parts are "self_attn.k_proj", "input_layernorm" and so on,
-     * kinds are "weight" and "bias". The name of the parameter in the graph is
-     * model.layers.LAYER.PART.KIND, wherever it lies. Outside the layers LAYER is GRAPH_NONE and
-     * the name PART.KIND, with the parts "model.embed_tokens", "model.embed_positions",
-     * "model.norm" and "lm_head". */
+     * kinds are "weight", "bias" and "". The name of the parameter in the graph is
+     * model.layers.LAYER.PART.KIND, or without .KIND where that is "", wherever it lies. Outside
+     * the layers LAYER is GRAPH_NONE and the name PART.KIND, with the parts "model.embed_tokens",
+     * "model.embed_positions", "model.norm" and "lm_head". */
     decoder_place_function place;
     const decoder_keys *keys;
     const decoder_name *names; /* ends with a part NULL; those that are missing are called so */
@@ -119,6 +119,7 @@ typedef struct decoder_family {
     bool head_bias;
     bool query_key_norm;      /* RMSNorm over head_dim on q and k before the rotary positions */
     bool query_key_norm_wide; /* over all heads at once */
+    bool sinks; /* "self_attn.sinks": each head's softmax also sums over one more score */
     int64_t default_window;   /* value of an absent "sliding_window" */
     bool reads_window;        /* though there is none by default */
     bool window_is_optional;  /* the window counts only with "use_sliding_window" */
@@ -157,9 +158,10 @@ struct decoder_config {
     double logit_scale;
     double score_scale;
     double score_cap, logit_cap; /* c tanh(x / c); 0: none */
-    int64_t chosen;              /* experts of each token */
-    bool shares_of_all;          /* experts have their part in the softmax over all */
-    decoder_layer *layer;        /* [layers], owned */
+    double gate_limit;    /* FFNs are down(act(min(gate, l)) (min(max(up, -l), l) + 1)); 0: none */
+    int64_t chosen;       /* experts of each token */
+    bool shares_of_all;   /* experts have their part in the softmax over all */
+    decoder_layer *layer; /* [layers], owned */
     rotary rotary[ROTARY_KINDS]; /* without frequencies where no layer has them */
 };
 
@@ -201,7 +203,7 @@ bool decoder_heads_fill(const json_t *config, const decoder_keys *keys);
 
 /* -- where parameters lie (decoder_places.c) --------------------------------------------------- */
 
-/** PART.KIND or LAYERS + layer.PART.KIND. */
+/** PART.KIND or LAYERS + layer.PART.KIND; PART alone where KIND is "". */
 void decoder_name_part(const char *layers, int layer, const char *part, const char *kind,
                        char name[DECODER_NAME_SIZE]);
 /** The place of a parameter whose tensor is called as the family's `names` say, and fused as `qkv`

@@ -15,6 +15,7 @@ struct decoder_mixture {
     bool reads_norm;         /* "norm_topk_prob": shares sum to 1; otherwise they do */
     bool reads_dense_layers; /* "mlp_only_layers" and "decoder_sparse_step" */
     bool are_stacked;        /* in one tensor, so that all have one width */
+    bool router_bias;
 };
 
 /** What all layers have in common. Refuses what would change how experts are chosen. */

@@ -7,10 +7,11 @@
 void decoder_name_part(const char *layers, int layer, const char *part, const char *kind,
                        char name[DECODER_NAME_SIZE])
 {
+    const char *dot = kind[0] == 0 ? "" : ".";
     if (layer == GRAPH_NONE) {
-        snprintf(name, DECODER_NAME_SIZE, "%s.%s", part, kind);
+        snprintf(name, DECODER_NAME_SIZE, "%s%s%s", part, dot, kind);
     } else {
-        snprintf(name, DECODER_NAME_SIZE, "%s%d.%s.%s", layers, layer, part, kind);
+        snprintf(name, DECODER_NAME_SIZE, "%s%d.%s%s%s", layers, layer, part, dot, kind);
     }
 }
 

@@ -160,7 +160,8 @@ def main():
         return len(sys.argv) == 1 or name in sys.argv[1:]
 
     for folder in sorted(path.parent for path in (HERE / "models").glob("*/config.json")):
-        if wanted(folder.name):
+        quantised = "quantization_config" in json.loads((folder / "config.json").read_text())
+        if wanted(folder.name) and not quantised:
             do_decoder(folder)
     for name, settings in TOWERS.items():
         if wanted(name):

@@ -113,6 +113,10 @@ OTHER_SIZES = {  # keys of SIZES that a family calls otherwise; None: it has no 
     "opt": {"num_key_value_heads": None, "intermediate_size": "ffn_dim"},
     "falcon": {"num_key_value_heads": "num_kv_heads", "intermediate_size": "ffn_hidden_size"},
 }
+GPT_OSS_YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                "truncate": False, "original_max_position_embeddings": 16}
+MXFP4 = {"quant_method": "mxfp4", "modules_to_not_convert": [
+    "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}
 LONGROPE = {"type": "longrope", "short_factor": [1.0, 1.1, 1.3], "long_factor": [1.5, 2.5, 4.0]}
 
 
@@ -194,6 +198,14 @@ FAMILIES = {
                           num_experts_per_tok=2, rms_norm_eps=1e-3, embedding_multiplier=3.0,
                           residual_multiplier=0.4, attention_multiplier=0.3, logits_scaling=0.5),
                    torch.bfloat16, 38, 24),
+    "gpt-oss": (family("gpt_oss", head_dim=12, intermediate_size=16, num_local_experts=4,
+                       num_experts_per_tok=2, rms_norm_eps=1e-3, sliding_window=8,
+                       swiglu_limit=0.5, rope_theta=1000.0, rope_scaling=GPT_OSS_YARN),
+                torch.bfloat16, 39, 24),
+    "gpt-oss-mxfp4": (family("gpt_oss", hidden_size=64, head_dim=12, intermediate_size=32,
+                             num_local_experts=3, num_experts_per_tok=2, rms_norm_eps=1e-3,
+                             rope_theta=1000.0, rope_scaling=GPT_OSS_YARN,
+                             quantization_config=MXFP4), torch.bfloat16, 40, 24),
 }
 
 
@@ -243,7 +255,8 @@ def make_weights(settings, seed, dtype):
 
 def family_weights(settings, seed, dtype):
     """Random tensors under the names that the family's library saves."""
-    kwargs = {key: value for key, value in settings.items() if key != "model_type"}
+    kwargs = {key: value for key, value in settings.items()
+              if key not in ("model_type", "quantization_config")}
     config = transformers.AutoConfig.for_model(settings["model_type"], **kwargs)
     with tempfile.TemporaryDirectory() as folder:
         transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
@@ -266,6 +279,39 @@ def family_weights(settings, seed, dtype):
             value *= 0.3
         weights[name] = torch.from_numpy(value.astype(numpy.float32)).to(dtype).contiguous()
     return weights
+
+
+# ---- MXFP4
+
+FP4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def packed(matrices):
+    """[experts, in, out] as blocks [experts, out, in / 32, 16] and scales [experts, out, in / 32]: to
+    the nearest of the codes times the power of two that the largest of 32 needs."""
+    rows = matrices.transpose(1, 2).float()
+    rows = rows.reshape(*rows.shape[:2], -1, 32)
+    exponents = torch.floor(torch.log2(rows.abs().amax(-1))) - 2
+    distance = (rows / 2 ** exponents[..., None]).abs()[..., None] - torch.tensor(FP4)
+    codes = distance.abs().argmin(-1) + 8 * (rows < 0)
+    blocks = codes[..., ::2] + 16 * codes[..., 1::2]
+    return blocks.to(torch.uint8), (exponents + 127).to(torch.uint8)
+
+
+def pack_experts(weights):
+    """The experts' matrices in MXFP4, and all tensors with what they are worth then."""
+    stored, worth = {}, {}
+    codes = torch.tensor(FP4 + tuple(-value for value in FP4))
+    for name, value in weights.items():
+        if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            stored[name] = worth[name] = value
+            continue
+        blocks, scales = packed(value)
+        stored |= {f"{name}_blocks": blocks, f"{name}_scales": scales}
+        pairs = torch.stack([blocks & 15, blocks >> 4], -1).flatten(-2).long()
+        rows = codes[pairs] * 2.0 ** (scales.int() - 127)[..., None]
+        worth[name] = rows.flatten(-2).transpose(1, 2).to(value.dtype).contiguous()
+    return stored, worth
 
 
 # ---- files
@@ -301,11 +347,14 @@ def make_model(name, settings, dtype, seed, length):
     key = "dtype" if "rope_parameters" in settings else "torch_dtype"
     weights = (family_weights if name in FAMILIES else make_weights)(settings, seed, dtype)
     settings = settings | {key: DTYPE_NAME[dtype]}
+    stored = weights
+    if "quantization_config" in settings:
+        stored, weights = pack_experts(weights)
     (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
     if name.endswith("-sharded"):
         save_sharded(weights, folder)
     else:
-        save(weights, folder / "model.safetensors")
+        save(stored, folder / "model.safetensors")
 
     ids = numpy.random.RandomState(100 + seed).randint(0, VOCAB, (SEQUENCES, length))
     ids = torch.from_numpy(ids.astype(numpy.int64))

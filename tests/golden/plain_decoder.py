@@ -60,14 +60,23 @@ def attention(x, weights, prefix, settings):
     if settings["score_cap"]:
         scores = settings["score_cap"] * torch.tanh(scores / settings["score_cap"])
     scores = scores.masked_fill(~visible(settings, layer, length), float("-inf"))
-    heads = (scores.softmax(-1) @ v).transpose(0, 1).reshape(length, -1)
+    if f"{prefix}.sinks" in weights:
+        sinks = weights[f"{prefix}.sinks"][:, None, None].expand(-1, length, 1)
+        scores = torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
+    else:
+        scores = scores.softmax(-1)
+    heads = (scores @ v).transpose(0, 1).reshape(length, -1)
     return linear(heads, weights, f"{prefix}.o_proj")
 
 
 def feed_forward(x, weights, prefix, settings):
     up = linear(x, weights, f"{prefix}.up_proj")
     if f"{prefix}.gate_proj.weight" in weights:
-        up = settings["act"](linear(x, weights, f"{prefix}.gate_proj")) * up
+        gate = linear(x, weights, f"{prefix}.gate_proj")
+        if settings["gate_limit"]:
+            limit = settings["gate_limit"]
+            gate, up = gate.clamp(max=limit), up.clamp(-limit, limit) + 1
+        up = settings["act"](gate) * up
     else:
         up = settings["act"](up)
     return linear(up, weights, f"{prefix}.down_proj")

@@ -8,12 +8,16 @@ import re
 import torch
 
 
+def quick_gelu(x):
+    return x * torch.sigmoid(1.702 * x)
+
+
 def gelu_tanh(x):
     return torch.nn.functional.gelu(x, approximate="tanh")
 
 
 ACTIVATIONS = {"silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
-               "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh, "relu": torch.relu}
+               "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh, "relu": torch.relu, "quick_gelu": quick_gelu}
 
 NORMS_BY_LAYER = ("gpt2", "gpt_neox", "opt", "stablelm", "starcoder2", "cohere", "cohere2", "phi",
                   "olmo", "falcon")
@@ -34,7 +38,7 @@ DEFAULTS = {  # of what config.json may leave out
     "phi": {"hidden_act": "gelu_new", "partial_rotary_factor": 0.5},
     "cohere": {"logit_scale": 0.0625, "rope_theta": 5e5}, "cohere2": {"logit_scale": 0.0625},
     "olmo3": {"rope_theta": 5e5}, "falcon": {"hidden_act": "gelu"},
-    "mixtral": {"rope_theta": 1e6},
+    "mixtral": {"rope_theta": 1e6}, "gpt_oss": {"rope_theta": 1.5e5},
 }
 
 
@@ -103,7 +107,7 @@ def slides(settings, layer):
         return settings["layer_types"][layer] == "sliding_attention"
     if kind in ("qwen2", "qwen3"):
         return bool(settings.get("use_sliding_window"))
-    pattern = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4, "olmo3": 4}.get(kind)
+    pattern = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4, "olmo3": 4, "gpt_oss": 2}.get(kind)
     pattern = settings.get("sliding_window_pattern", pattern)
     return pattern is None or (layer + 1) % pattern != 0
 
@@ -131,8 +135,9 @@ def describe(settings):
         "epsilon": first_of(settings, "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
                             "norm_epsilon", "norm_eps") or (
                                 1e-6 if kind in USUAL_EPSILON else 1e-5),
-        "act": ACTIVATIONS[first_of(settings, "hidden_activation", "activation_function",
+        "act": quick_gelu if kind == "gpt_oss" else ACTIVATIONS[first_of(settings, "hidden_activation", "activation_function",
                                     "activation", "hidden_act") or "silu"],
+        "gate_limit": settings.get("swiglu_limit", 7.0) if kind == "gpt_oss" else None,
         "layer_norm": kind in NORMS_BY_LAYER,
         "interleaved": kind in INTERLEAVED,
         "parallel": kind in ("cohere", "cohere2", "phi", "falcon") or bool(
@@ -184,6 +189,7 @@ NAMES = {  # of parts in llama, by their names in a family
     "granitemoe": {r"\.block_sparse_moe\.router\.layer": ".mlp.gate", r"\.block_sparse_moe\.": ".mlp.",
                    r"\.mlp\.input_linear\.": ".mlp.gate_up_proj.",
                    r"\.mlp\.output_linear\.": ".mlp.down_proj."},
+    "gpt_oss": {r"\.mlp\.router\.": ".mlp.gate."},
     "glm4": {"post_self_attn_layernorm": "attention_behind", "post_mlp_layernorm": "ffn_behind"},
 }
 NAMES["gemma3_text"] = NAMES["gemma2"]
@@ -212,12 +218,27 @@ def split_heads(fused, kind, settings):
     return fused.split([heads * size, keys * size, keys * size])
 
 
+def split_experts(name, value):
+    """The experts' matrices [in, out] and biases of gpt_oss, gates and ups turn by turn."""
+    layer, part = name.split(".experts.")
+    kind = "bias" if part.endswith("_bias") else "weight"
+    for expert, piece in enumerate(value):
+        piece = piece if kind == "bias" else piece.T
+        pieces = {"gate_proj": piece[::2], "up_proj": piece[1::2]} if "gate" in part else {
+            "down_proj": piece}
+        for own, values in pieces.items():
+            yield f"{layer}.experts.{expert}.{own}.{kind}", values
+
+
 def unfold(weights, settings):
     """The tensors of llama, in f64."""
     kind = settings["model_type"]
     found = {}
     for name, value in weights.items():
         value = value.double()
+        if kind == "gpt_oss" and ".experts." in name:
+            found |= split_experts(name, value)
+            continue
         own = renamed(name, kind)
         is_norm = "norm" in own or "_behind" in own
         if kind == "gpt2" and value.dim() == 2 and ".layers." in own:

@@ -307,7 +307,8 @@ static void assert_resnet(const char *name, const lab_resnet *r, int64_t side)
     X(qwen2_moe, "qwen2-moe")                                                                      \
     X(qwen3_moe, "qwen3-moe")                                                                      \
     X(olmoe, "olmoe")                                                                              \
-    X(granitemoe, "granitemoe")
+    X(granitemoe, "granitemoe")                                                                    \
+    X(gpt_oss, "gpt-oss")
 
 #define TOWERS(X)                                                                                  \
     X(vit_of_timm, "timm-vit", "", "head_dim=16")                                                  \

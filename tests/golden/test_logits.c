@@ -141,7 +141,9 @@ static void assert_golden_model(const char *name)
     X(qwen2_moe, "qwen2-moe")                                                                      \
     X(qwen3_moe, "qwen3-moe")                                                                      \
     X(olmoe, "olmoe")                                                                              \
-    X(granitemoe, "granitemoe")
+    X(granitemoe, "granitemoe")                                                                    \
+    X(gpt_oss, "gpt-oss")                                                                          \
+    X(gpt_oss_in_mxfp4, "gpt-oss-mxfp4")
 
 #define GOLDEN_TEST(symbol, directory)                                                             \
     static void symbol##_gives_the_reference_logits(void **state)                                  \

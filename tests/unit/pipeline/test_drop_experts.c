@@ -275,7 +275,8 @@ static void fits_of_those_that_stay_take_the_loss_back(void **state)
 static void those_that_stay_can_be_narrowed_too(void **state)
 {
     (void)state;
-    static const char *const models[] = {"mixtral", "qwen2-moe", "qwen3-moe", "granitemoe"};
+    static const char *const models[] = {"mixtral", "qwen2-moe", "qwen3-moe", "granitemoe",
+                                         "gpt-oss"};
     lab l;
     lab_open(&l);
     for (int m = 0; m < 4; m++) {
@@ -326,10 +327,10 @@ static int observe(void *user, const grail_site_report *report, int block, int b
 static void an_interrupted_run_goes_on_to_the_same_bytes(void **state)
 {
     (void)state;
-    static const char *const models[] = {"mixtral", "granitemoe"};
+    static const char *const models[] = {"mixtral", "granitemoe", "gpt-oss-mxfp4"};
     lab l;
     lab_open(&l);
-    for (int m = 0; m < 2; m++) {
+    for (int m = 0; m < 3; m++) {
         interruption i = {0};
         char name[48];
         snprintf(name, sizeof name, "%s-whole", models[m]);
