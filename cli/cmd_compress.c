@@ -480,6 +480,7 @@ static int compress(void)
     if (status == GRAIL_OK) {
         cut_summary_warn_tied(c);
         cut_summary_warn_unreached(c);
+        cut_summary_warn_harmful(c);
     }
     if (status == GRAIL_ERROR_CANCELLED) {
         code = print_interrupted();

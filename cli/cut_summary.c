@@ -197,6 +197,31 @@ void cut_summary_warn_unreached(const grail_compression *c)
     }
 }
 
+void cut_summary_warn_harmful(const grail_compression *c)
+{
+    const double tolerance = 1.05; /* held-out errors of few samples vary by some percent */
+    grail_site_report worst = {.fit = {.held_before = 1.0}};
+    int cut = 0;
+    int harmed = 0;
+    for (int i = 0; i < grail_compression_site_count(c); i++) {
+        const grail_site_report s = grail_compression_site(c, i);
+        const bool is_harmed = s.fit.held_after > tolerance * s.fit.held_before; /* none is NaN */
+        const double factor = s.fit.held_after / s.fit.held_before;
+        cut += s.kept < s.units ? 1 : 0;
+        harmed += is_harmed ? 1 : 0;
+        worst = is_harmed && factor > worst.fit.held_after / worst.fit.held_before ? s : worst;
+    }
+    if (harmed > 0) {
+        print_error("grail: warning: in %d of %d narrowed sites, such as %s (error %.4f, %.4f "
+                    "before), the repair is worse than the plain cut on samples that it was not "
+                    "fitted to: too few reach its %lld units; calibrate on more (--calib, "
+                    "--samples), or use --compensate full, which keeps the plain cut where no fit "
+                    "is better\n",
+                    harmed, cut, worst.name, worst.fit.held_after, worst.fit.held_before,
+                    (long long)worst.kept);
+    }
+}
+
 /* -- text -------------------------------------------------------------------------------------- */
 
 /* Sites of equal widths share a line, so that a uniform cut takes one line per kind. */

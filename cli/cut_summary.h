@@ -16,6 +16,8 @@ void cut_summary_warn_tied(const grail_compression *c);
 
 /** Warns of experts that no calibration token reached. */
 void cut_summary_warn_unreached(const grail_compression *c);
+/** Of fits that are worse than the plain cut on samples that they were not made from. */
+void cut_summary_warn_harmful(const grail_compression *c);
 
 /** Prints the widths, the cut by kind, and after a run the errors by kind. */
 void cut_summary_print(const grail_compression *c, run_options *r);

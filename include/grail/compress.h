@@ -117,7 +117,8 @@ typedef struct grail_read_options {
     int part_count;
     const grail_image_source *images; /* for calibration, or NULL; split NULL = train */
     int64_t samples; /* windows or images; 0 = 128, or for text as many windows as have 64 tokens
-                      * for each feature of the widest matrix; all if there are fewer */
+                      * for each feature of the widest matrix, and give an expert 16; all if
+                      * there are fewer */
     uint64_t seed;
 } grail_read_options;
 

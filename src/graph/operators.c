@@ -291,6 +291,13 @@ static const node *router_of(const graph *g, const node *n, int64_t *outputs)
     return &g->nodes[maker];
 }
 
+double node_row_share(const graph *g, const node *n)
+{
+    int64_t outputs = 1;
+    const node *router = router_of(g, n, &outputs);
+    return router == NULL ? 1.0 : (double)router->route.chosen / (double)outputs;
+}
+
 int64_t node_products(const graph *g, const node *n, extent output)
 {
     int64_t outputs = 1;

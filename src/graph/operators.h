@@ -95,6 +95,9 @@ grail_status node_check(const graph *g, const node *n,
                         const int64_t in[NODE_MAX_INPUTS]) GRAIL_MUST_CHECK;
 /** Where its output has rows that were chosen: what chose them (graph.routes), else GRAPH_NONE. */
 int node_route(const graph *g, const node *n);
+/** The share of all rows that it reads, on average over what a router chooses from; 1 without one.
+ */
+double node_row_share(const graph *g, const node *n);
 /** Whether it can work on the rows that its inputs have. */
 grail_status node_check_rows(const graph *g, const node *n) GRAIL_MUST_CHECK;
 /** The positions of its output; of chosen rows, all that they were chosen from. */

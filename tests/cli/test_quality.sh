@@ -36,6 +36,12 @@ refuses 1 "held-out.txt: has" "$grail" compress "$demo/vision/cnn.pth" -o wrong 
 runs "${narrow[@]}" -o few --sparsity 0.5 --samples 2
 says "warning: 2 calibration samples of a hundred or more that fits need" stderr
 
+check "a fit that is worse than no fit on other samples is warned of"
+runs "${narrow[@]}" -o harmed --sparsity 0.5 --samples 4 --compensate grail
+says "the repair is worse than the plain cut on samples that it was not fitted to: too few reach its" stderr
+runs "${narrow[@]}" -o judged --sparsity 0.5 --samples 4
+! grep -q "worse than the plain cut" stderr || { show; fail "a warning where fits are judged"; }
+
 check "a cut that is far from the one asked for is warned of"
 runs "${narrow[@]}" -o out2 --sparsity ffn=0.3 --align 64 --dry-run
 says "removes 20.0 % of the parameters in the sites, not the 30.0 % asked for" stderr

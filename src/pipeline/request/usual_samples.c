@@ -2,28 +2,32 @@
 
 #include "graph/operators.h"
 
-enum { LEAST_SAMPLES = 128, ROWS_OF_FEATURE = 64 };
+#include <math.h>
 
-/* The features of the widest Linear in a block. */
-static int64_t widest_input(const graph *g)
+/* Rows for each feature of a map. Fewer of them where a router chose the rows: 64 for each of many
+ * experts would be millions of tokens. */
+enum { LEAST_SAMPLES = 128, ROWS_OF_FEATURE = 64, CHOSEN_ROWS_OF_FEATURE = 16 };
+
+/* Rows of the network that give the map as many as its features ask for. */
+static double rows_wanted(const graph *g, const node *n)
 {
-    int64_t widest = 0;
-    for (int i = 0; i < g->node_count; i++) {
-        const node *n = &g->nodes[i];
-        if (node_is_linear(n) && n->block >= 0 && n->block < g->block_count) {
-            const int64_t features = g->parameters[n->weight].shape[1];
-            widest = features > widest ? features : widest;
-        }
-    }
-    return widest;
+    const double share = node_row_share(g, n);
+    const double rows = share < 1.0 ? CHOSEN_ROWS_OF_FEATURE / share : ROWS_OF_FEATURE;
+    return rows * (double)g->parameters[n->weight].shape[1];
 }
 
 int64_t usual_samples(const graph *g, int64_t length)
 {
+    double rows = 0.0;
     if (g->input_kind == INPUT_IMAGES || length < 1) {
         return LEAST_SAMPLES;
     }
-    /* Features are at most 2^31, so the product fits. */
-    const int64_t wanted = (ROWS_OF_FEATURE * widest_input(g) + length - 1) / length;
-    return wanted > LEAST_SAMPLES ? wanted : LEAST_SAMPLES;
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        if (node_is_linear(n) && n->block >= 0 && n->block < g->block_count) {
+            rows = fmax(rows, rows_wanted(g, n));
+        }
+    }
+    const double wanted = ceil(rows / (double)length);
+    return wanted > LEAST_SAMPLES ? (int64_t)fmin(wanted, (double)INT32_MAX) : LEAST_SAMPLES;
 }

@@ -2,6 +2,7 @@
 #include "lab.h"
 
 #include "arch/model.h"
+#include "graph/operators.h"
 #include "pipeline/request/usual_samples.h"
 
 static int64_t usual(const char *golden, int64_t length)
@@ -22,6 +23,23 @@ static void wide_networks_get_tokens_for_each_feature(void **state)
     assert_int_equal(usual("llama3", 39), 132);
     assert_int_equal(usual("llama3", 40), 128);
     assert_int_equal(usual("llama3", 2048), 128);
+}
+
+/* olmoe has a hidden width of 48 and 5 experts, of which 2 read a token: 64 * 48 tokens for what
+ * all tokens reach, 16 * 48 * 5 / 2 for the experts. Where they read 1 of 5, these ask for more. */
+static void experts_get_tokens_by_what_reaches_them(void **state)
+{
+    (void)state;
+    grail_model *model = NULL;
+    assert_ok(grail_model_open(lab_golden("olmoe"), &model));
+    assert_int_equal(usual_samples(model->graph, 1), 3072);
+    for (int i = 0; i < model->graph->node_count; i++) {
+        if (node_is_route(&model->graph->nodes[i])) {
+            model->graph->nodes[i].route.chosen = 1;
+        }
+    }
+    assert_int_equal(usual_samples(model->graph, 1), 3840);
+    grail_model_close(model);
 }
 
 static void the_rule_decides_what_a_run_reads(void **state)
@@ -51,6 +69,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wide_networks_get_tokens_for_each_feature),
+        cmocka_unit_test(experts_get_tokens_by_what_reaches_them),
         cmocka_unit_test(the_rule_decides_what_a_run_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
