@@ -4,14 +4,14 @@
 #
 # usage: bench/llm_table.sh CELLS [GRAIL [TABLE...]]
 #   CELLS   file of what is measured already (see bench/cells.sh)
-#   TABLE   demo, stories or smollm2 (all)
-# stories260k and the texts are those of ../shared/data; GRAIL_SMOLLM2 names the directory of SmolLM2-135M-Instruct.
+#   TABLE   demo or stories (all)
+# stories260k and the texts are those of ../shared/data; bench/recipes/smollm2.json is the same of SmolLM2-135M.
 # GRAIL_QUICK=1 measures a few windows of everything, to try the script.
 set -euo pipefail
 source "$(dirname "$0")/cells.sh"
 cells_begin "$@"
 tables=("${@:3}")
-((${#tables[@]} > 0)) || tables=(demo stories smollm2)
+((${#tables[@]} > 0)) || tables=(demo stories)
 quick() { if [[ ${GRAIL_QUICK-} ]]; then echo "$2"; else echo "$1"; fi; }
 demo=("$root/demo/model" --calib "$root/demo/calibration.txt" --context 256 --samples "$(quick 128 8)")
 read -r -a few <<<"$(quick "" "--windows 4")"
@@ -87,21 +87,6 @@ stories() { # SELECTOR CUT CALIBRATION
     rows_of_texts stories "$1" "$2" "$3" "other half" PTB WikiText-2
 }
 
-# 30 % of the neurons of SmolLM2, calibrated on windows of 512 tokens; the cells are "smollm2,CALIBRATION,WINDOWS,REPAIR".
-smollm() { # CALIBRATION WINDOWS
-    local key="smollm2,$1,$2" n=0 text repair
-    for repair in none grail full; do
-        cell "$key,$repair" compress "$GRAIL_SMOLLM2" --calib "$work/$1.txt" --sites ffn --sparsity 0.3 --align 32 \
-            --compensate "$repair" --context 512 --samples "$2" --precision bf16 -- "${wiki_texts[@]}"
-    done
-    for text in WikiText-2 PTB; do
-        n=$((n + 1))
-        row "$1" "$2" "$text" "$(value smollm2 %.2f $n)" "$(value "$key,none" %.2f $n)" "$(value "$key,grail" %.2f $n)" \
-            "$(value "$key,full" %.2f $n)" "$(recovered smollm2 "$key,none" "$key,grail" $n)" \
-            "$(recovered smollm2 "$key,none" "$key,full" $n)"
-    done
-}
-
 # What README shows of the tables of stories260k.
 domains() { # SELECTOR
     local name calibration n repair figures
@@ -161,17 +146,6 @@ table_stories() {
     for selector in $(quick "magnitude-l2 fold" ""); do stories "$selector" 0.3 stories; done
     domains "$(quick obs wanda)"
     ridges "$(quick obs wanda)"
-}
-
-table_smollm2() {
-    local windows measure=(--context 512 --windows "$(quick 24 1)" --precision bf16)
-    cp "$data/text/wikitext2-valid.txt" "$work/WikiText-2.txt"
-    mixed WikiText-2
-    wiki_texts=(--data "$data/text/wikitext2-test.txt" "${measure[@]}" -- --data "$data/text/ptb-test.txt" "${measure[@]}")
-    cell smollm2 dense "$GRAIL_SMOLLM2" -- "${wiki_texts[@]}"
-    heading calibration windows text dense none grail full "grail recovers" "full recovers"
-    for windows in $(quick "16 64 256" 2); do smollm WikiText-2 "$windows"; done
-    smollm half-PTB "$(quick 64 2)"
 }
 
 for table in "${tables[@]}"; do "table_$table"; done
