@@ -5,6 +5,7 @@
 #include "interrupt.h"
 #include "print.h"
 #include "quality.h"
+#include "ranks.h"
 #include "run_options.h"
 #include "shared_options.h"
 
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 
 static run_options r;
-static const char *evaluation;
+static const char *evaluation, *comm;
 static bool quiet, as_json;
 
 static const option table[] = {
@@ -37,6 +38,7 @@ static const option table[] = {
     MACHINE_OPTIONS(r),
     FIELD_OF(GROUP_OUTPUT, grail_compress_option_at, "resume", r.compress),
     FIELD_OF(GROUP_OUTPUT, grail_compress_option_at, "keep-non-finite", r.compress),
+    COMM_OPTION(comm),
     QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
     {0},
@@ -124,8 +126,10 @@ static int heal(void)
     }
     if (status == GRAIL_ERROR_CANCELLED) {
         code = print_cancelled();
-    } else {
-        code = status == GRAIL_OK ? finish(c) : print_failure(status);
+    } else if (status != GRAIL_OK) {
+        code = print_failure(status);
+    } else if (ranks_is_first()) {
+        code = finish(c);
     }
 out:
     grail_compression_close(c);
@@ -146,12 +150,14 @@ static int run(int argc, char **argv)
     if (code == EXIT_OK && evaluation != NULL) {
         code = quality_check(&command_heal, evaluation);
     }
+    code = code == EXIT_OK ? ranks_join(comm, &r.compress.run.comm) : code;
     if (code == EXIT_OK) {
         char *recorded = command_line_recorded(options_parsed());
         r.compress.output.command = recorded;
         r.compress.run.observer = watch_blocks;
         r.compress.run.heal_observer = watch;
         r.compress.run.step_observer = watch_steps;
+        quiet = quiet || !ranks_is_first();
         code = heal();
         free(recorded);
     }
@@ -175,4 +181,5 @@ const command command_heal = {
         "the same shapes and report.json.",
     .examples = examples,
     .run = run,
+    .shares_out = true,
 };

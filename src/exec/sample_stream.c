@@ -1,6 +1,7 @@
 #include "exec/sample_stream.h"
 
 #include "backend/operations.h"
+#include "exec/matrix_passing.h"
 
 grail_status sample_stream_init(sample_stream *s, const graph *g, backend *b, int64_t batch_count)
 {
@@ -70,35 +71,89 @@ void sample_stream_drop(sample_stream *s, int64_t batch)
     }
 }
 
+/* -- picking samples --------------------------------------------------------------------------- */
+
+static int holder_of(const sample_pick *p, int64_t sample)
+{
+    return comm_is_shared(p->comm) ? p->holders[sample / p->batch_samples] : 0;
+}
+
+static int runner_of(const sample_pick *p)
+{
+    return comm_is_shared(p->comm) ? p->runner : 0;
+}
+
+/* The rows of a sample in the value that is held of its batch. */
+static matrix held_rows(const sample_stream *s, int live, const sample_pick *p, int64_t sample,
+                        int64_t rows)
+{
+    const int64_t batch = sample / p->batch_samples;
+    return matrix_rows(s->held[batch * s->live_count + live], sample % p->batch_samples * rows,
+                       rows);
+}
+
+/* How many rows a sample has, where this rank holds its batch. */
+static int64_t rows_held(const sample_stream *s, int live, const sample_pick *p, int64_t sample)
+{
+    const int64_t batch = sample / p->batch_samples;
+    const int64_t left = p->all - batch * p->batch_samples;
+    return s->held[batch * s->live_count + live].rows /
+           (left < p->batch_samples ? left : p->batch_samples);
+}
+
+static grail_status send_sample(const sample_stream *s, int live, const sample_pick *p,
+                                int64_t sample)
+{
+    const matrix held = held_rows(s, live, p, sample, rows_held(s, live, p, sample));
+    return matrices_send(p->comm, p->runner, &held, 1);
+}
+
+static grail_status take_sample(const sample_stream *s, int live, const sample_pick *p,
+                                int64_t sample, matrix place)
+{
+    const int holder = holder_of(p, sample);
+    return holder == runner_of(p) ? matrix_copy(held_rows(s, live, p, sample, place.rows), place)
+                                  : matrices_receive(p->comm, holder, &place, 1);
+}
+
+/* Columns of a value, which a rank that holds no batch does not see. */
+static int64_t width_of(const sample_stream *s, int live, const sample_pick *p)
+{
+    const int64_t batch = p->samples[0] / p->batch_samples;
+    return comm_is_shared(p->comm) ? p->widths[live]
+                                   : s->held[batch * s->live_count + live].columns;
+}
+
 /* The rows of one live value of some samples, one sample after the other. */
-static grail_status pick_value(const sample_stream *s, int live, int64_t batch_samples,
-                               const int64_t *samples, int64_t count, execution *e)
+static grail_status pick_value(const sample_stream *s, int live, const sample_pick *p, execution *e)
 {
     const int value = s->live[live];
+    const bool runs = comm_rank(p->comm) == runner_of(p);
+    matrix place = {0};
     if (s->graph->routes[value] != GRAPH_NONE) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,
             "samples cannot be picked from rows that a router chose, which are not ordered by "
             "sample; train blocks that put them back before their end");
     }
-    const int64_t rows = execution_rows(e, value) / count; /* of one sample */
-    const matrix first = s->held[samples[0] / batch_samples * s->live_count + live];
-    matrix place = {0};
-    CHECK(execution_make(e, value, first.columns, &place));
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t batch = samples[i] / batch_samples;
-        const matrix held = s->held[batch * s->live_count + live];
-        CHECK(matrix_copy(matrix_rows(held, samples[i] % batch_samples * rows, rows),
-                          matrix_rows(place, i * rows, rows)));
+    if (runs) {
+        CHECK(execution_make(e, value, width_of(s, live, p), &place));
+    }
+    const int64_t rows = place.rows / p->count;
+    for (int64_t i = 0; i < p->count; i++) {
+        if (runs) {
+            CHECK(take_sample(s, live, p, p->samples[i], matrix_rows(place, i * rows, rows)));
+        } else if (comm_rank(p->comm) == holder_of(p, p->samples[i])) {
+            CHECK(send_sample(s, live, p, p->samples[i]));
+        }
     }
     return GRAIL_OK;
 }
 
-grail_status sample_stream_pick(const sample_stream *s, int64_t batch_samples,
-                                const int64_t *samples, int64_t count, execution *e)
+grail_status sample_stream_pick(const sample_stream *s, const sample_pick *pick, execution *e)
 {
     for (int i = 0; i < s->live_count; i++) {
-        CHECK(pick_value(s, i, batch_samples, samples, count, e));
+        CHECK(pick_value(s, i, pick, e));
     }
     return GRAIL_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef GRAIL_EXEC_SAMPLE_STREAM_H
 #define GRAIL_EXEC_SAMPLE_STREAM_H
 
+#include "comm/comm.h"
 #include "exec/execution.h"
 
 typedef struct sample_stream {
@@ -32,10 +33,22 @@ grail_status sample_stream_read(sample_stream *s, int64_t batch, execution *e) G
 /** Copies the values instead, for a pass that leaves the sample stream where it is. */
 grail_status sample_stream_peek(const sample_stream *s, int64_t batch,
                                 execution *e) GRAIL_MUST_CHECK;
-/** Copies the values of some samples, samples[count], into an execution that has begun a batch of
- * so many. `batch_samples` is how many samples each batch but the last holds. */
-grail_status sample_stream_pick(const sample_stream *s, int64_t batch_samples,
-                                const int64_t *samples, int64_t count,
+/** Some samples whose values one execution gets, which has begun a batch of so many. */
+typedef struct sample_pick {
+    const int64_t *samples; /* [count] */
+    int64_t count;
+    int64_t batch_samples; /* that each batch but the last holds */
+    /* Of several ranks each holds some batches. All call sample_stream_pick; `runner` alone gets
+     * the values, in its execution. */
+    const grail_comm *comm; /* NULL: all batches are held here, and what follows is not read */
+    const int *holders;     /* [batch_count] the rank that holds each */
+    const int64_t *widths;  /* [live_count] columns of the values */
+    int runner;
+    int64_t all; /* samples of all batches */
+} sample_pick;
+
+/** Copies the values of some samples, one sample after the other. */
+grail_status sample_stream_pick(const sample_stream *s, const sample_pick *pick,
                                 execution *e) GRAIL_MUST_CHECK;
 /** Stores the values of `e` that are live at the new position. */
 grail_status sample_stream_write(sample_stream *s, int64_t batch,

@@ -1,6 +1,7 @@
 #include "heal/optimizer.h"
 
 #include "backend/operations.h"
+#include "exec/matrix_passing.h"
 
 #include <math.h>
 
@@ -83,6 +84,7 @@ static grail_status add_parameter(const graph *g, optimizer *o, int parameter)
     CHECK(matrix_new_zero(b, weight.type, weight.rows, weight.columns, &p->first));
     CHECK(matrix_new_zero(b, weight.type, weight.rows, weight.columns, &p->second));
     CHECK(matrix_new(b, weight.type, weight.rows, weight.columns, &p->best));
+    CHECK(matrix_new(b, weight.type, weight.rows, weight.columns, &o->sums[o->count - 1]));
     return matrix_copy(weight, p->best);
 }
 
@@ -100,6 +102,7 @@ grail_status optimizer_create(const graph *g, parameter_store *parameters, const
     o->parameters = parameters;
     TRY(gradient_store_create(g, parameters->backend, &o->gradients));
     TRY(memory_new(&o->of, (size_t)g->parameter_count, sizeof o->of[0]));
+    TRY(memory_new(&o->sums, (size_t)g->parameter_count, sizeof o->sums[0]));
     for (int p = 0; p < g->parameter_count; p++) {
         if (is_wanted(g, trained, p)) {
             TRY(parameter_store_own(parameters, p));
@@ -122,14 +125,87 @@ void optimizer_free(optimizer *o)
     if (o == NULL) {
         return;
     }
-    for (int i = 0; o->of != NULL && i < o->count; i++) {
+    for (int i = 0; i < o->count; i++) {
         matrix_free(&o->of[i].first);
         matrix_free(&o->of[i].second);
         matrix_free(&o->of[i].best);
+        matrix_free(&o->sums[i]);
     }
     memory_free(o->of);
+    memory_free(o->sums);
     gradient_store_free(o->gradients);
     memory_free(o);
+}
+
+/* -- gradients of parts ------------------------------------------------------------------------ */
+
+static void swap_with_sum(optimizer *o, int i)
+{
+    matrix *gradient = &o->gradients->gradients[o->of[i].index];
+    const matrix sum = o->sums[i];
+    o->sums[i] = *gradient;
+    *gradient = sum;
+}
+
+/* The first part becomes the sums. */
+static grail_status add_part(optimizer *o)
+{
+    for (int i = 0; i < o->count; i++) {
+        if (o->parts == 0) {
+            swap_with_sum(o, i);
+        } else {
+            CHECK(matrix_add(o->sums[i], gradient_of(o->gradients, o->of[i].index), o->sums[i]));
+        }
+    }
+    o->parts++;
+    return GRAIL_OK;
+}
+
+typedef grail_status (*matrices_passing)(const grail_comm *c, int other, const matrix *m,
+                                         int count);
+
+static grail_status pass_gradients(const optimizer *o, const grail_comm *c, int other,
+                                   matrices_passing pass)
+{
+    grail_status status = GRAIL_OK;
+    matrix *gradients = NULL;
+    TRY(memory_new(&gradients, (size_t)o->count, sizeof gradients[0]));
+    for (int i = 0; i < o->count; i++) {
+        gradients[i] = gradient_of(o->gradients, o->of[i].index);
+    }
+    TRY(pass(c, other, gradients, o->count));
+out:
+    memory_free(gradients);
+    return status;
+}
+
+static grail_status add_parts_of_ranks(optimizer *o, const grail_comm *c, int ranks)
+{
+    if (comm_rank(c) > 0) {
+        return comm_rank(c) < ranks ? pass_gradients(o, c, 0, matrices_send) : GRAIL_OK;
+    }
+    CHECK(add_part(o));
+    for (int rank = 1; rank < ranks; rank++) {
+        CHECK(pass_gradients(o, c, rank, matrices_receive));
+        CHECK(add_part(o));
+    }
+    return GRAIL_OK;
+}
+
+grail_status optimizer_add_parts(optimizer *o, const grail_comm *c, int ranks)
+{
+    CHECK(add_parts_of_ranks(o, c, ranks));
+    return gradient_store_clear(o->gradients);
+}
+
+grail_status optimizer_take_sums(optimizer *o, const grail_comm *c)
+{
+    CHECK(matrices_share(c, o->sums, o->count));
+    for (int i = 0; i < o->count; i++) {
+        swap_with_sum(o, i);
+    }
+    o->parts = 0;
+    return GRAIL_OK;
 }
 
 /* -- steps ------------------------------------------------------------------------------------- */
@@ -202,6 +278,7 @@ grail_status optimizer_finish(optimizer *o)
 grail_status optimizer_restart(optimizer *o)
 {
     o->steps = 0;
+    o->parts = 0;
     for (int i = 0; i < o->count; i++) {
         CHECK(matrix_zero(o->of[i].first));
         CHECK(matrix_zero(o->of[i].second));

@@ -5,6 +5,7 @@
 #ifndef GRAIL_HEAL_OPTIMIZER_H
 #define GRAIL_HEAL_OPTIMIZER_H
 
+#include "comm/comm.h"
 #include "exec/gradient_store.h"
 
 /** One parameter that is trained. */
@@ -19,8 +20,10 @@ typedef struct optimizer {
     parameter_store *parameters; /* borrowed; has own entries of all trained parameters */
     gradient_store *gradients;   /* owned; of the trained parameters */
     trained_parameter *of;       /* [count], owned */
+    matrix *sums;                /* [count] of the gradients of a step's parts so far, owned */
     int count;
     int64_t steps; /* taken */
+    int parts;     /* whose gradients are in the sums */
 } optimizer;
 
 /** Which parameters of nodes [begin, end) can be trained: all but the moments of a BatchNorm, and
@@ -32,6 +35,13 @@ void optimizer_mark_trainable(const graph *g, int begin, int end, bool *trained)
 grail_status optimizer_create(const graph *g, parameter_store *parameters, const bool *trained,
                               optimizer **out) GRAIL_MUST_CHECK;
 void optimizer_free(optimizer *o); /* NULL is allowed */
+
+/** Adds the gradients of a part of a step's samples to those of the parts before it: one part of
+ * each rank below `ranks`, in the order of ranks. So the bits follow from the parts, not from who
+ * takes which. The gradients are zero afterwards. All ranks call it; the sums are rank 0's. */
+grail_status optimizer_add_parts(optimizer *o, const grail_comm *c, int ranks) GRAIL_MUST_CHECK;
+/** Makes the sums the gradients, on all ranks, and begins new ones. */
+grail_status optimizer_take_sums(optimizer *o, const grail_comm *c) GRAIL_MUST_CHECK;
 
 /** Takes a step with the gradients, at this rate times the size of each parameter, and clears them.
  */

@@ -38,6 +38,14 @@ static int64_t patience_of(const training_options *options)
     return options->steps < JUDGEMENTS ? options->steps : most / 2;
 }
 
+/* Where time decides, it is rank 0's, so that all ranks take the same steps. */
+static grail_status read_clock(const training_options *options, double *seconds)
+{
+    *seconds = clock_seconds();
+    return isfinite(options->seconds) ? comm_broadcast(options->comm, 0, seconds, sizeof *seconds)
+                                      : GRAIL_OK;
+}
+
 /* How fast a training goes on this machine. */
 typedef struct pace {
     double begun;          /* when the first step could, less the seconds that are behind */
@@ -116,9 +124,11 @@ static bool is_over(const training_options *options, const pace *p, const traini
 static grail_status go_on(const training_options *options, const training_task *task, optimizer *o,
                           int64_t *samples, pace *p, training_state *state, bool *told)
 {
-    const double before = clock_seconds();
+    double before = 0.0;
+    double now = 0.0;
+    CHECK(read_clock(options, &before));
     CHECK(take_step(options, task, o, samples, p, state));
-    const double now = clock_seconds();
+    CHECK(read_clock(options, &now));
     p->stepped += now - before;
     p->stepped_at = now;
     p->steps++;
@@ -160,26 +170,31 @@ static grail_status begin_again(const training_options *options, const pace *p, 
 }
 
 /* Tells of the judgement behind the last step. */
-static grail_status tell(const training_task *task, pace *p, training_state *state)
+static grail_status tell(const training_options *options, const training_task *task, pace *p,
+                         training_state *state)
 {
-    state->seconds = clock_seconds() - p->begun;
-    const grail_status status = task->tell(task->user, state);
-    p->judgement = fmax(p->judgement, clock_seconds() - p->stepped_at);
-    return status;
+    double now = 0.0;
+    CHECK(read_clock(options, &now));
+    state->seconds = now - p->begun;
+    CHECK(task->tell(task->user, state));
+    CHECK(read_clock(options, &now));
+    p->judgement = fmax(p->judgement, now - p->stepped_at);
+    return GRAIL_OK;
 }
 
 /* Judges a new training. From then on its time counts. */
 static grail_status begin(const training_options *options, const training_task *task, optimizer *o,
                           pace *p, training_state *state)
 {
-    const double before = clock_seconds();
+    double before = 0.0;
+    CHECK(read_clock(options, &before));
     *p = (pace){.begun = before - state->seconds, .limit = options->seconds, .stepped_at = before};
     if (state->steps == 0) {
         CHECK(judge(task, o, state));
-        CHECK(tell(task, p, state));
+        CHECK(tell(options, task, p, state));
         p->expected_first =
             training_step_expected(p->judgement / (double)options->judged, options->batch);
-        p->begun = clock_seconds();
+        CHECK(read_clock(options, &p->begun));
         p->limit -= p->judgement;
         state->seconds = 0.0;
     }
@@ -200,7 +215,7 @@ grail_status training_run(const training_options *options, const training_task *
         TRY(end_if_diverged(status, options, state, &told));
         TRY(begin_again(options, &p, o, state));
         if (told) {
-            TRY(tell(task, &p, state));
+            TRY(tell(options, task, &p, state));
         }
     }
     TRY(optimizer_finish(o));

@@ -12,7 +12,8 @@ typedef struct training_options {
     uint64_t seed;          /* of their order */
     const int64_t *samples; /* [sample_count] that steps may see */
     int64_t sample_count;
-    int64_t judged; /* samples of a judgement, 1 or more */
+    int64_t judged;         /* samples of a judgement, 1 or more */
+    const grail_comm *comm; /* ranks that train together, by the clock of rank 0; or NULL */
 } training_options;
 
 /** Where a training stands. Losses are means over rows (or samples). */

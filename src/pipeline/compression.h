@@ -22,6 +22,7 @@ struct grail_compression {
     calibration_network *network;
     narrow_output *output; /* NULL: the result stays in memory, or rank 0 writes it */
     int blocks_recorded;   /* of the interrupted run that goes on, on all ranks */
+    bool is_fitted;        /* all of it that precedes the healing of the network is on disk */
     bool is_written;       /* all its tensors are */
     char *command;         /* for the model card, or NULL */
     buffer sections;       /* of the model card, in addition to those that the report gives */

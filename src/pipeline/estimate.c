@@ -11,7 +11,7 @@
 enum {
     PARAMETER_COPIES = 4,
     FOLDED_COPIES = 6,
-    HEALED_COPIES = 5,  /* gradients, two moments, best values, and the dense ones once more */
+    HEALED_COPIES = 6,  /* gradients, their sums, two moments, best values, the dense ones again */
     BATCH_IMAGES = 128, /* of the evaluation; fewer if a value would exceed BATCH_BYTES */
     BATCH_BYTES = 128 << 20,
     BATCH_VALUES = 4, /* that are in memory at the same time */
@@ -20,7 +20,7 @@ enum {
     TEXT_ROWS = 4096, /* positions that are run or scored at the same time */
     TEXT_EVALUATION = 1 << 30, /* of the windows that are measured at the same time */
     JOINED_MAPS = 3,           /* that read one input and are fitted together: q, k and v */
-    TAPE_IMAGES = 32,          /* of a pass that is trained */
+    TAPE_IMAGES = 16,          /* of a pass that is trained */
     STREAM_VALUES = 2
 };
 

@@ -1,6 +1,7 @@
 #include "pipeline/ranks.h"
 
 #include "base/hash.h"
+#include "pipeline/network/silence.h"
 #include "pipeline/output/fingerprint.h"
 #include "pipeline/output/run_records.h"
 #include "pipeline/output/tensors.h"
@@ -69,32 +70,69 @@ out:
 
 grail_status ranks_begin(grail_compression *c)
 {
-    int32_t state[] = {0, 0, c->network->keep_activations ? 1 : 0};
+    int32_t state[] = {0, 0, c->network->keep_activations ? 1 : 0, 0};
     if (c->output != NULL) {
         state[0] = c->output->blocks_recorded;
         state[1] = c->output->is_complete ? 1 : 0;
+        state[3] = c->output->is_fitted ? 1 : 0;
     }
     CHECK(comm_broadcast(c->request->comm, 0, state, sizeof state));
     c->blocks_recorded = state[0];
     c->is_written = state[1] != 0;
     c->network->keep_activations = state[2] != 0;
+    c->is_fitted = state[3] != 0;
     return GRAIL_OK;
+}
+
+/* Restores the results of a block, or with `every` of all, from a record that rank 0 has. */
+static grail_status restore_record(grail_compression *c, const json_t *own, int block, bool every)
+{
+    grail_status status = GRAIL_OK;
+    const grail_comm *comm = c->request->comm;
+    json_t *record = NULL;
+    if (!comm_is_shared(comm)) {
+        return record_restore(own, block, every, output_directory_partial(c->output->directory),
+                              c->network);
+    }
+    TRY(exchange(comm, own, &record));
+    TRY(comm_settle(comm, record_restore(record, block, every, "what rank 0 tells", c->network)));
+out:
+    json_decref(record);
+    return status;
 }
 
 grail_status ranks_restore_block(grail_compression *c, int block)
 {
-    grail_status status = GRAIL_OK;
-    json_t *record = NULL;
-    if (!comm_is_shared(c->request->comm)) {
-        return output_restore_block(c->output, block, c->network);
+    return restore_record(
+        c, c->output == NULL ? NULL : record_of_block(c->output->directory, block), block, false);
+}
+
+/* The record of all that was fitted, or with finished blocks one for each. */
+static grail_status restore_results(grail_compression *c)
+{
+    const json_t *fitted =
+        c->output == NULL ? NULL : record_with(c->output->directory, RECORD_FITTED);
+    bool at_once = fitted != NULL;
+    CHECK(comm_broadcast(c->request->comm, 0, &at_once, sizeof at_once));
+    if (at_once) {
+        return restore_record(c, fitted, GRAPH_NONE, true);
     }
-    TRY(exchange(c->request->comm,
-                 c->output == NULL ? NULL : record_of_block(c->output->directory, block), &record));
-    TRY(comm_settle(c->request->comm,
-                    record_restore(record, block, false, "what rank 0 tells", c->network)));
-out:
-    json_decref(record);
-    return status;
+    for (int block = 0; block < c->blocks_recorded; block++) {
+        CHECK(ranks_restore_block(c, block));
+    }
+    return GRAIL_OK;
+}
+
+grail_status ranks_restore_fitted(grail_compression *c, const recorded_parameters *recorded)
+{
+    const graph *g = c->request->graph;
+    CHECK(restore_results(c));
+    for (int p = 0; p < g->parameter_count; p++) {
+        if (!graph_is_table(g, p)) { /* such a one is as it was */
+            CHECK(restore_parameter(c->network, p, recorded));
+        }
+    }
+    return silence_dropped(c->network);
 }
 
 grail_status ranks_read_parameter(const grail_compression *c, int parameter, float **out)

@@ -119,7 +119,7 @@ static grail_status continue_healing(grail_compression *c)
 {
     const recorded_parameters recorded = {.read = read_recorded, .from = c};
     c->network->progress = progress_start(c->request->graph->block_count);
-    CHECK(output_restore_fitted(c->output, c->network, &recorded));
+    CHECK(ranks_restore_fitted(c, &recorded));
     return heal_fitted(c);
 }
 
@@ -129,7 +129,7 @@ static grail_status compute(grail_compression *c)
     if (c->is_written) {
         return c->output != NULL ? output_restore_all(c->output, c->network) : GRAIL_OK;
     }
-    return c->output != NULL && c->output->is_fitted ? continue_healing(c) : run_network(c);
+    return c->is_fitted ? continue_healing(c) : run_network(c);
 }
 
 static const char *state_text(run_state state)

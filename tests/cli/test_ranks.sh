@@ -75,6 +75,18 @@ plan_on_ranks divergence --budget divergence
 plan_on_ranks search --budget search --tries 3
 compress_on_ranks limited "$model" "${few[@]}" --target-ratio 0.8 --tries 2
 
+check "with healing of blocks and of the network"
+healing=(--heal block,model --heal-steps 12 --heal-rate 0.004)
+compress_on_ranks healed "$model" "${few[@]}" --sparsity 0.3 "${healing[@]}"
+grep -q '"best_step": [1-9]' healed-1/report.json || fail "no training found anything better"
+compress_on_ranks images-healed "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 40 --threads 1 \
+    --quiet --sparsity 0.3 --heal block,model --heal-steps 3 --heal-rate 0.01
+check "with a teacher, by heal"
+runs "$grail" heal plain-1 --teacher "$model" "${few[@]}" "${healing[@]}" -o taught-1
+runs ranks 3 "$grail" heal plain-1 --teacher "$model" "${few[@]}" "${healing[@]}" -o taught-3
+[[ $(grep -c '^written: ' stdout) == 1 ]] || { show; fail "3 ranks wrote more than one result"; }
+same_result taught-1 taught-3
+
 check "perplexity has the same digits"
 runs "$grail" eval "$model" --data "$text" --windows 30 --context 32 --threads 1 --json
 mv stdout one.json
@@ -82,13 +94,11 @@ runs ranks 3 "$grail" eval "$model" --data "$text" --windows 30 --context 32 --t
 cmp one.json stdout || fail "3 ranks measured something else"
 
 check "what is not shared out is refused"
-for command in inspect heal verify sweep export bench; do
+for command in inspect verify sweep export bench; do
     run ranks 2 "$grail" "$command" "$model"
     ((code == 2)) || { show; fail "$command exits with $code"; }
     [[ $(grep -c "grail $command: does not share out its work" stderr) == 1 ]] || { show; fail "$command"; }
 done
-run ranks 2 "$grail" compress "$model" "${few[@]}" -o healed --sparsity 0.3 --heal block
-grep -q "healing cannot be shared out" stderr || { show; fail "healing"; }
 run ranks 2 "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --threads 1
 ((code != 0)) && grep -q "not shared out over ranks" stderr || { show; fail "accuracy"; }
 
@@ -128,23 +138,27 @@ runs ranks 1 "$grail" eval "$model" --data "$text" --windows 4 --context 32 --co
 runs ranks 2 "$grail" eval "$model" --data "$text" --windows 4 --context 32 --comm none --json
 [[ $(grep -c '"perplexity"' stdout) == 2 ]] || { show; fail "none"; }
 
-# kill_rank N RANK: kills that rank once two blocks are recorded; mpirun must end by itself
+# kill_rank N RANK RECORD ARGUMENTS...: kills that rank of "grail ARGUMENTS -o killed" once there is such a record; mpirun must
+# end by itself within a minute
 kill_rank() {
-    local n=$1 victim=$2 launcher
+    local n=$1 victim=$2 record=$3 launcher
+    shift 3
     rm -f pid.*
     timeout 120 mpirun --oversubscribe --bind-to none -n "$n" \
-        bash -c 'echo $$ >"pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' rank "$grail" compress "$model" "${slow[@]}" -o killed \
+        bash -c 'echo $$ >"pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' rank "$grail" "$@" -o killed \
         >stdout 2>stderr &
     launcher=$!
     for ((i = 0; i < 6000; i++)); do
         [[ -e killed ]] && fail "the run was over before it could be killed"
-        grep -qs '"block": *1' killed.partial/* && break
+        grep -qs "$record" killed.partial/* && break
         sleep 0.01
     done
     kill -9 "$(<"pid.$victim")"
+    SECONDS=0
     code=0
     wait "$launcher" || code=$?
     ((code != 0 && code != 124)) || { show; fail "rank $victim of $n was killed, and mpirun exits with $code"; }
+    ((SECONDS < 60)) || fail "the others ended after $SECONDS seconds"
     grep -q "process rank $victim" stderr || { show; fail "the message does not name rank $victim"; }
     [[ ! -e killed && -d killed.partial ]] || fail "an output appeared"
 }
@@ -155,7 +169,19 @@ runs "$grail" compress "$model" "${slow[@]}" -o whole
 for case in "2 0 3" "3 2 1" "2 1 2"; do
     read -r n victim then <<<"$case"
     rm -rf killed killed.partial
-    kill_rank "$n" "$victim"
+    kill_rank "$n" "$victim" '"block": *1' compress "$model" "${slow[@]}"
     runs ranks "$then" "$grail" compress "$model" "${slow[@]}" -o killed --resume
     same_result whole killed
+done
+
+check "likewise in a training"
+slow=(--teacher "$model" --calib "$text" --context 64 --samples 60 --threads 1 --quiet --heal-steps 32 --heal-rate 0.002)
+runs "$grail" heal plain-1 "${slow[@]}" -o healed-whole
+for case in "2 1 3" "3 0 2"; do
+    [[ $case == 2* || $all == 1 ]] || continue
+    read -r n victim then <<<"$case"
+    rm -rf killed killed.partial
+    kill_rank "$n" "$victim" '"training".*"steps": *[1-9]' heal plain-1 "${slow[@]}"
+    runs ranks "$then" "$grail" heal plain-1 "${slow[@]}" -o killed --resume
+    same_result healed-whole killed
 done

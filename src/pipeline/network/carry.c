@@ -160,6 +160,29 @@ static turn turn_at(const compression_request *request, int64_t first)
     return t;
 }
 
+grail_status streams_holders(const compression_request *request, int **out)
+{
+    const calibration *c = request->samples;
+    CHECK(memory_new(out, (size_t)c->batch_count, sizeof **out));
+    for (int64_t i = 0; i < calibration_chunk_count(c); i++) {
+        const calibration_chunk chunk = calibration_chunk_at(c, i);
+        for (int64_t batch = chunk.first; batch < chunk.end; batch++) {
+            (*out)[batch] = (int)(i % comm_size(request->comm));
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status stream_widths(const grail_comm *comm, const sample_stream *s, int64_t **out)
+{
+    const size_t count = (size_t)s->live_count;
+    CHECK(memory_new(out, count, sizeof **out));
+    for (int i = 0; comm_rank(comm) == 0 && i < s->live_count; i++) {
+        (*out)[i] = s->held[i].columns; /* of the first batch */
+    }
+    return comm_broadcast(comm, 0, *out, count * sizeof **out);
+}
+
 /* The batches of a turn that are held out, or the others. */
 static grail_status carry_part(calibration_network *network, carry *k, turn t, bool held_out)
 {

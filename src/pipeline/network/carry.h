@@ -31,6 +31,13 @@ typedef struct sums_visitor {
 grail_status streams_carry(calibration_network *network, int end, int dense_end,
                            const sums_visitor *visitor) GRAIL_MUST_CHECK;
 
+/** *out[batch_count], owned, becomes the rank that holds the sample streams of each batch. */
+grail_status streams_holders(const compression_request *request, int **out) GRAIL_MUST_CHECK;
+/** *out[live_count], owned, becomes the columns of the values of a sample stream, which rank 0
+ * tells to ranks without samples. */
+grail_status stream_widths(const grail_comm *comm, const sample_stream *s,
+                           int64_t **out) GRAIL_MUST_CHECK;
+
 /** Called for each batch before a node runs, and with node_index == end when all have run. */
 typedef grail_status (*node_visitor)(const execution *e, int64_t batch, int node_index, void *user);
 

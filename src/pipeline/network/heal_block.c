@@ -21,13 +21,20 @@ typedef struct block_task {
     goal *goals; /* [goal_count] */
     int goal_count;
     heal_training training;
+    int *holders; /* [batches] rank that holds the sample streams of each; owned */
+    int64_t *dense_widths, *current_widths; /* columns of the streams' values; owned */
+    gradient_store *none;
     tape *tape;
 } block_task;
 
 static void task_fini(block_task *t)
 {
     heal_training_fini(&t->training);
+    gradient_store_free(t->none);
     tape_free(t->tape);
+    memory_free(t->holders);
+    memory_free(t->dense_widths);
+    memory_free(t->current_widths);
     memory_free(t->goals);
 }
 
@@ -73,23 +80,39 @@ static grail_status task_init(calibration_network *network, int block, block_tas
     CHECK(streams_carry(network, t->begin, network_dense_end(network, block), NULL));
     CHECK(find_goals(t));
     CHECK(heal_training_init(network, block, t->begin, t->end, &t->training));
+    CHECK(streams_holders(request, &t->holders));
+    CHECK(stream_widths(request->comm, &network->dense.stream, &t->dense_widths));
+    CHECK(stream_widths(request->comm, &network->current.stream, &t->current_widths));
+    CHECK(gradient_store_create(request->graph, request->backend, &t->none));
     return tape_create(request->graph, request->backend, network->pool, &t->tape);
 }
 
 /* -- losses ------------------------------------------------------------------------------------ */
 
-/* Puts a part of the samples before the block, and the dense values behind it. */
-static grail_status place_part(const block_task *t, const sample_part *part)
+/* Gives the runner a part of the samples before the block, and the dense values behind it. */
+static grail_status place(void *user, const sample_part *part, int runner)
 {
+    const block_task *t = user;
     const calibration_network *n = t->network;
-    const batch_shape shape = part_shape(n->request, part);
-    const int64_t size = n->request->samples->batch_samples;
+    const calibration *samples = n->request->samples;
     execution *dense = n->dense.execution;
     execution *e = tape_execution(t->tape);
-    CHECK(execution_begin(dense, shape, (batch_input){0}));
-    CHECK(sample_stream_pick(&n->dense.stream, size, part->samples, part->count, dense));
-    CHECK(execution_begin(e, shape, (batch_input){0}));
-    return sample_stream_pick(&n->current.stream, size, part->samples, part->count, e);
+    sample_pick pick = {.samples = part->samples,
+                        .count = part->count,
+                        .batch_samples = samples->batch_samples,
+                        .comm = n->request->comm,
+                        .holders = t->holders,
+                        .widths = t->dense_widths,
+                        .runner = runner,
+                        .all = samples->count};
+    if (comm_rank(n->request->comm) == runner) {
+        const batch_shape shape = part_shape(n->request, part);
+        CHECK(execution_begin(dense, shape, (batch_input){0}));
+        CHECK(execution_begin(e, shape, (batch_input){0}));
+    }
+    CHECK(sample_stream_pick(&n->dense.stream, &pick, dense));
+    pick.widths = t->current_widths;
+    return sample_stream_pick(&n->current.stream, &pick, e);
 }
 
 /* Adds the distances of all rows of the placed part; *rows counts them. With a scale above 0 their
@@ -131,45 +154,20 @@ static int64_t rows_of_sample(const block_task *t)
     return rows;
 }
 
-static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
+static grail_status run(void *user, const sample_part *part, int64_t step, int64_t mean_over,
+                        double *sum, int64_t *rows)
 {
     const block_task *t = user;
     const calibration_network *n = t->network;
-    double sum = 0.0;
-    int64_t rows = 0;
+    gradient_store *gradients = t->training.optimizer->gradients;
+    const bool trains = mean_over > 0;
+    (void)part;
     (void)step;
-    for (int64_t first = 0; first < count;) {
-        const sample_part part = part_from(n->request, samples, count, first);
-        CHECK(place_part(t, &part));
-        CHECK(tape_forward(t->tape, n->current.parameters, t->training.optimizer->gradients, false,
-                           t->begin, t->end));
-        CHECK(add_distances(t, 1.0 / (double)(count * rows_of_sample(t)), &sum, &rows));
-        CHECK(tape_backward(t->tape, n->current.parameters, t->training.optimizer->gradients));
-        first += part.count;
-    }
-    return GRAIL_OK;
-}
-
-static grail_status mean_distance(void *user, const int64_t *samples, int64_t count, double *loss)
-{
-    grail_status status = GRAIL_OK;
-    const block_task *t = user;
-    const calibration_network *n = t->network;
-    double sum = 0.0;
-    int64_t rows = 0;
-    gradient_store *none = NULL;
-    TRY(gradient_store_create(n->request->graph, n->request->backend, &none));
-    for (int64_t first = 0; first < count;) {
-        const sample_part part = part_from(n->request, samples, count, first);
-        TRY(place_part(t, &part));
-        TRY(tape_forward(t->tape, n->current.parameters, none, false, t->begin, t->end));
-        TRY(add_distances(t, 0.0, &sum, &rows));
-        first += part.count;
-    }
-    *loss = rows > 0 ? sum / (double)rows : 0.0;
-out:
-    gradient_store_free(none);
-    return status;
+    CHECK(tape_forward(t->tape, n->current.parameters, trains ? gradients : t->none, false,
+                       t->begin, t->end));
+    CHECK(
+        add_distances(t, trains ? 1.0 / (double)(mean_over * rows_of_sample(t)) : 0.0, sum, rows));
+    return trains ? tape_backward(t->tape, n->current.parameters, gradients) : GRAIL_OK;
 }
 
 /* -- the training ------------------------------------------------------------------------------ */
@@ -208,8 +206,7 @@ grail_status heal_block(calibration_network *network, int block)
         t.training.rate = network->request->heal.block_rate;
         t.training.seconds = share_of(network, block);
         t.training.begun = begun;
-        t.training.loss =
-            (heal_loss){.add_gradients = add_gradients, .mean = mean_distance, .user = &t};
+        t.training.parts.loss = (heal_loss){.place = place, .run = run, .user = &t};
         TRY(heal_training_run(&t.training));
     }
 out:

@@ -2,6 +2,8 @@
 
 #include "pipeline/network/keeping.h"
 
+enum { NOBODY = -1 };
+
 /* Whether the values before node `begin` fit for all samples. */
 static grail_status kept_fits(const calibration_network *network, int begin, bool *out)
 {
@@ -27,6 +29,23 @@ out:
     return status;
 }
 
+/* The dense network's values are as wide as its graph says. */
+static grail_status find_widths(heal_dense *d)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = d->network->dense.graph;
+    int64_t *widths = NULL;
+    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
+    TRY(memory_new(&d->widths, (size_t)d->kept.live_count, sizeof d->widths[0]));
+    TRY(graph_widths(g, widths));
+    for (int i = 0; i < d->kept.live_count; i++) {
+        d->widths[i] = widths[d->kept.live[i]];
+    }
+out:
+    memory_free(widths);
+    return status;
+}
+
 grail_status heal_dense_init(calibration_network *network, heal_dense *d)
 {
     const graph *g = network->dense.graph;
@@ -37,16 +56,23 @@ grail_status heal_dense_init(calibration_network *network, heal_dense *d)
     }
     graph_block_range(g, g->block_count - 1, &first, &d->begin);
     CHECK(kept_fits(network, d->begin, &d->keeps));
+    CHECK(comm_broadcast(network->request->comm, 0, &d->keeps, sizeof d->keeps));
+    CHECK(memory_new(&d->holders, (size_t)network->request->samples->count, sizeof d->holders[0]));
+    for (int64_t i = 0; i < network->request->samples->count; i++) {
+        d->holders[i] = NOBODY;
+    }
     CHECK(sample_stream_init(&d->kept, g, network->request->backend,
                              network->request->samples->count));
     CHECK(sample_stream_move_begin(&d->kept, d->begin));
     sample_stream_move_end(&d->kept);
-    return GRAIL_OK;
+    return find_widths(d);
 }
 
 void heal_dense_fini(heal_dense *d)
 {
     sample_stream_fini(&d->kept);
+    memory_free(d->holders);
+    memory_free(d->widths);
     *d = (heal_dense){0};
 }
 
@@ -67,18 +93,41 @@ out:
     return status;
 }
 
-/* Places the values before the head in the execution. */
-static grail_status place_kept(heal_dense *d, const sample_part *part)
+/* Where a computation failed before, its holder makes it now. */
+grail_status heal_dense_prepare(heal_dense *d, const sample_part *part, int runner)
 {
-    const calibration_network *n = d->network;
-    for (int64_t i = 0; i < part->count; i++) {
-        if (!sample_stream_holds(&d->kept, part->samples[i])) {
+    const int rank = comm_rank(d->network->request->comm);
+    for (int64_t i = 0; d->begin > 0 && i < part->count; i++) {
+        int *holder = &d->holders[part->samples[i]];
+        *holder = *holder == NOBODY || !d->keeps ? runner : *holder;
+        if (*holder == rank && !sample_stream_holds(&d->kept, part->samples[i])) {
             CHECK(compute(d, part->samples[i]));
         }
     }
-    CHECK(execution_begin(n->dense.execution, part_shape(n->request, part), (batch_input){0}));
-    CHECK(sample_stream_pick(&d->kept, 1, part->samples, part->count, n->dense.execution));
-    for (int64_t i = 0; !d->keeps && i < part->count; i++) {
+    return GRAIL_OK;
+}
+
+grail_status heal_dense_place(heal_dense *d, const sample_part *part, int runner)
+{
+    const compression_request *request = d->network->request;
+    const sample_pick pick = {.samples = part->samples,
+                              .count = part->count,
+                              .batch_samples = 1,
+                              .comm = request->comm,
+                              .holders = d->holders,
+                              .widths = d->widths,
+                              .runner = runner,
+                              .all = request->samples->count};
+    const bool runs = comm_rank(request->comm) == runner;
+    if (d->begin == 0) {
+        return GRAIL_OK;
+    }
+    if (runs) {
+        CHECK(execution_begin(d->network->dense.execution, part_shape(request, part),
+                              (batch_input){0}));
+    }
+    CHECK(sample_stream_pick(&d->kept, &pick, d->network->dense.execution));
+    for (int64_t i = 0; !d->keeps && runs && i < part->count; i++) {
         sample_stream_drop(&d->kept, part->samples[i]);
     }
     return GRAIL_OK;
@@ -88,7 +137,8 @@ grail_status heal_dense_run(heal_dense *d, const sample_part *part, const heal_i
 {
     const calibration_network *n = d->network;
     execution *e = n->dense.execution;
-    CHECK(d->begin > 0 ? place_kept(d, part)
-                       : execution_begin(e, part_shape(n->request, part), heal_batch_input(input)));
+    if (d->begin == 0) {
+        CHECK(execution_begin(e, part_shape(n->request, part), heal_batch_input(input)));
+    }
     return execution_run(e, n->dense.parameters, d->begin, n->dense.graph->node_count);
 }

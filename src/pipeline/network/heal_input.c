@@ -4,14 +4,6 @@
 
 #include <string.h>
 
-sample_part part_from(const compression_request *request, const int64_t *samples, int64_t count,
-                      int64_t first)
-{
-    const int64_t most = request->samples->batch_samples;
-    const int64_t left = count - first;
-    return (sample_part){.samples = samples + first, .count = left < most ? left : most};
-}
-
 batch_shape part_shape(const compression_request *request, const sample_part *part)
 {
     return (batch_shape){.samples = part->count, .positions = request->samples->positions};

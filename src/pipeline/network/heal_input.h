@@ -10,10 +10,6 @@ typedef struct sample_part {
     int64_t count;
 } sample_part;
 
-/** The part of samples[count] from `first` on: as many as a batch of the calibration has. */
-sample_part part_from(const compression_request *request, const int64_t *samples, int64_t count,
-                      int64_t first);
-
 /** Shape of a part. */
 batch_shape part_shape(const compression_request *request, const sample_part *part);
 

@@ -22,6 +22,7 @@ typedef struct network_task {
     heal_dense dense;
     bool is_divergence;
     heal_training training;
+    gradient_store *none;
     tape *tape;
 } network_task;
 
@@ -37,6 +38,7 @@ static void task_fini(network_task *t)
     memory_free(t->sections);
     heal_dense_fini(&t->dense);
     heal_training_fini(&t->training);
+    gradient_store_free(t->none);
     tape_free(t->tape);
 }
 
@@ -63,7 +65,7 @@ static grail_status make_sections(network_task *t)
     bool fits = false;
     const graph *g = t->network->request->graph;
     CHECK(memory_new(&t->sections, (size_t)g->block_count + 2, sizeof t->sections[0]));
-    CHECK(tape_fits(t->network->request, t->network->memory, &fits));
+    CHECK(tape_fits(t->network->request, t->training.parts.size, t->network->memory, &fits));
     if (fits) {
         return add_section(t, 0, g->node_count);
     }
@@ -84,9 +86,10 @@ static grail_status task_init(calibration_network *network, network_task *t)
     const graph *g = request->graph;
     *t = (network_task){.network = network, .is_divergence = g->vocabulary > 0 || g->classes > 0};
     CHECK(network_rewind(network));
-    CHECK(make_sections(t));
     CHECK(heal_training_init(network, GRAPH_NONE, 0, g->node_count, &t->training));
+    CHECK(make_sections(t));
     CHECK(heal_dense_init(network, &t->dense));
+    CHECK(gradient_store_create(g, request->backend, &t->none));
     return tape_create(g, request->backend, network->pool, &t->tape);
 }
 
@@ -114,19 +117,12 @@ static grail_status place_inputs(const network_task *t, section *s)
 /* Forward through all sections but the last, without a way back. */
 static grail_status run_forward(const network_task *t)
 {
-    grail_status status = GRAIL_OK;
-    gradient_store *none = NULL;
-    const compression_request *request = t->network->request;
-    TRY(gradient_store_create(request->graph, request->backend, &none));
     for (int i = 0; i + 1 < t->section_count; i++) {
-        TRY(keep_inputs(t, &t->sections[i]));
-        TRY(tape_forward(t->tape, t->network->current.parameters, none, false, t->sections[i].begin,
-                         t->sections[i].end));
+        CHECK(keep_inputs(t, &t->sections[i]));
+        CHECK(tape_forward(t->tape, t->network->current.parameters, t->none, false,
+                           t->sections[i].begin, t->sections[i].end));
     }
-    TRY(keep_inputs(t, &t->sections[t->section_count - 1]));
-out:
-    gradient_store_free(none);
-    return status;
+    return keep_inputs(t, &t->sections[t->section_count - 1]);
 }
 
 /* The gradients of a section's inputs take the place of the inputs. */
@@ -218,54 +214,48 @@ static int64_t rows_of_sample(const network_task *t)
     return x->height * x->width;
 }
 
-static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
+/* Forward alone, for a loss without gradients. */
+static grail_status part_loss(const network_task *t, const sample_part *part,
+                              const heal_input *input, double *sum, int64_t *rows)
+{
+    const compression_request *request = t->network->request;
+    CHECK(execution_begin(tape_execution(t->tape), part_shape(request, part),
+                          heal_batch_input(input)));
+    CHECK(tape_forward(t->tape, t->network->current.parameters, t->none, false, 0,
+                       request->graph->node_count));
+    return add_loss(t, 0.0, sum, rows);
+}
+
+static grail_status prepare(void *user, const sample_part *part, int runner)
+{
+    network_task *t = user;
+    return heal_dense_prepare(&t->dense, part, runner);
+}
+
+static grail_status place(void *user, const sample_part *part, int runner)
+{
+    network_task *t = user;
+    return heal_dense_place(&t->dense, part, runner);
+}
+
+/* Images change with each step, but not those of a loss that is shown. */
+static grail_status run(void *user, const sample_part *part, int64_t step, int64_t mean_over,
+                        double *sum, int64_t *rows)
 {
     grail_status status = GRAIL_OK;
     network_task *t = user;
     const compression_request *request = t->network->request;
     heal_input input = {0};
-    double sum = 0.0;
-    int64_t rows = 0;
-    for (int64_t first = 0; first < count;) {
-        const sample_part part = part_from(request, samples, count, first);
-        TRY(heal_input_of(request, &part, request->plan.seed + 1, step, &input));
-        TRY(heal_dense_run(&t->dense, &part, &input));
-        TRY(part_gradients(t, &part, &input, 1.0 / (double)(count * rows_of_sample(t)), &sum,
-                           &rows));
-        heal_input_fini(&input);
-        first += part.count;
+    TRY(heal_input_of(request, part, mean_over > 0 ? request->plan.seed + 1 : 0, step, &input));
+    TRY(heal_dense_run(&t->dense, part, &input));
+    if (mean_over > 0) {
+        TRY(part_gradients(t, part, &input, 1.0 / (double)(mean_over * rows_of_sample(t)), sum,
+                           rows));
+    } else {
+        TRY(part_loss(t, part, &input, sum, rows));
     }
 out:
     heal_input_fini(&input);
-    return status;
-}
-
-static grail_status mean_loss(void *user, const int64_t *samples, int64_t count, double *loss)
-{
-    grail_status status = GRAIL_OK;
-    network_task *t = user;
-    const calibration_network *n = t->network;
-    execution *e = tape_execution(t->tape);
-    heal_input input = {0};
-    gradient_store *none = NULL;
-    double sum = 0.0;
-    int64_t rows = 0;
-    TRY(gradient_store_create(n->request->graph, n->request->backend, &none));
-    for (int64_t first = 0; first < count;) {
-        const sample_part part = part_from(n->request, samples, count, first);
-        TRY(heal_input_of(n->request, &part, 0, 0, &input));
-        TRY(heal_dense_run(&t->dense, &part, &input));
-        TRY(execution_begin(e, part_shape(n->request, &part), heal_batch_input(&input)));
-        TRY(tape_forward(t->tape, n->current.parameters, none, false, 0,
-                         n->request->graph->node_count));
-        TRY(add_loss(t, 0.0, &sum, &rows));
-        heal_input_fini(&input);
-        first += part.count;
-    }
-    *loss = rows > 0 ? sum / (double)rows : 0.0;
-out:
-    heal_input_fini(&input);
-    gradient_store_free(none);
     return status;
 }
 
@@ -281,7 +271,7 @@ grail_status heal_network(calibration_network *network, const heal_memory *memor
     t.training.seconds = seconds;
     t.training.begun = begun;
     t.training.memory = *memory;
-    t.training.loss = (heal_loss){.add_gradients = add_gradients, .mean = mean_loss, .user = &t};
+    t.training.parts.loss = (heal_loss){.prepare = prepare, .place = place, .run = run, .user = &t};
     TRY(heal_training_run(&t.training));
     TRY(network_rewind(network));
 out:

@@ -1,6 +1,7 @@
 #include "pipeline/network/heal_training.h"
 
 #include "base/clock.h"
+#include "exec/matrix_passing.h"
 #include "pipeline/network/progress.h"
 #include "pipeline/request/dropped.h"
 
@@ -98,7 +99,11 @@ grail_status heal_training_init(calibration_network *network, int block, int beg
     CHECK(find_samples(request, false, &t->seen_count, &t->seen));
     CHECK(find_samples(request, true, &t->held_count, &t->held));
     CHECK(choose_shown(t));
-    return make_optimizer(request, network->current.parameters, begin, end, &t->optimizer);
+    CHECK(make_optimizer(request, network->current.parameters, begin, end, &t->optimizer));
+    t->parts = (heal_parts){.comm = request->comm,
+                            .size = heal_part_samples(step_samples(t)),
+                            .optimizer = t->optimizer};
+    return GRAIL_OK;
 }
 
 void heal_training_fini(heal_training *t)
@@ -115,6 +120,13 @@ void heal_training_fini(heal_training *t)
 static double elapsed(const heal_training *t)
 {
     return clock_seconds() - t->begun;
+}
+
+/* By the clock of rank 0, for what all ranks decide alike. */
+static grail_status elapsed_of_all(const heal_training *t, double *seconds)
+{
+    *seconds = elapsed(t);
+    return comm_broadcast(t->parts.comm, 0, seconds, sizeof *seconds);
 }
 
 /* Of the steps that are left at the pace of those taken, or of the time, whichever is less. */
@@ -166,23 +178,28 @@ static grail_status tell_observer(const compression_request *request, const grai
 static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
 {
     const heal_training *t = user;
-    return t->loss.add_gradients(t->loss.user, step, samples, count);
+    return heal_parts_add_gradients(&t->parts, step, samples, count);
 }
 
 static grail_status judge(void *user, double *loss)
 {
     const heal_training *t = user;
-    return t->loss.mean(t->loss.user, t->held, t->held_count, loss);
+    return heal_parts_mean(&t->parts, t->held, t->held_count, loss);
 }
 
-static grail_status tell(void *user, const training_state *state)
+static grail_status save_and_tell(const heal_training *t, const training_state *state)
 {
-    const heal_training *t = user;
     const grail_healing now = so_far(t, state);
     if (t->memory.save != NULL) {
         CHECK(t->memory.save(t->memory.user, t->optimizer, state));
     }
     return tell_observer(t->network->request, &now);
+}
+
+static grail_status tell(void *user, const training_state *state)
+{
+    const heal_training *t = user;
+    return comm_settle(t->parts.comm, save_and_tell(t, state));
 }
 
 static training_options options_of(const heal_training *t)
@@ -196,12 +213,13 @@ static training_options options_of(const heal_training *t)
         .samples = t->seen,
         .sample_count = t->seen_count,
         .judged = t->held_count,
+        .comm = t->parts.comm,
     };
 }
 
 static grail_status shown_loss(const heal_training *t, double *loss)
 {
-    return t->loss.mean(t->loss.user, t->shown, t->shown_count, loss);
+    return heal_parts_mean(&t->parts, t->shown, t->shown_count, loss);
 }
 
 /* What there is time for. */
@@ -215,17 +233,20 @@ static grail_status make_agenda(const heal_training *t, agenda *out)
 {
     const int64_t size = t->network->request->samples->batch_samples;
     const int64_t count = size < t->held_count ? size : t->held_count;
-    const double before = elapsed(t);
+    double before = 0.0;
+    double now = 0.0;
     double loss = 0.0;
     *out = (agenda){.trains = true, .shows = true};
     if (!isfinite(t->seconds)) {
         return GRAIL_OK;
     }
-    CHECK(t->loss.mean(t->loss.user, t->held, count, &loss));
-    const double each = (elapsed(t) - before) / (double)count;
+    CHECK(elapsed_of_all(t, &before));
+    CHECK(heal_parts_mean(&t->parts, t->held, count, &loss));
+    CHECK(elapsed_of_all(t, &now));
+    const double each = (now - before) / (double)count;
     const double judgement = each * (double)t->held_count;
     const double step = training_step_expected(each, step_samples(t));
-    const double left = t->seconds - elapsed(t);
+    const double left = t->seconds - now;
     out->trains = left >= 2.0 * judgement + step;
     out->shows = left >= 16.0 * 2.0 * judgement;
     return GRAIL_OK;
@@ -234,15 +255,17 @@ static grail_status make_agenda(const heal_training *t, agenda *out)
 /* Trains, and measures the loss of seen samples before and behind it where `shows`. */
 static grail_status train(heal_training *t, bool shows, training_state *state, double *seen_after)
 {
-    const double before = elapsed(t);
+    double before = 0.0;
+    double now = 0.0;
     const training_task task = {
         .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = t};
+    CHECK(elapsed_of_all(t, &before));
     if (shows && isnan(state->held_before)) { /* not one that goes on */
         CHECK(shown_loss(t, &state->seen_before));
     }
-    const double behind = elapsed(t) - before; /* what the loss at the end will take */
+    CHECK(elapsed_of_all(t, &now));
     training_options options = options_of(t);
-    options.seconds = t->seconds - elapsed(t) - behind;
+    options.seconds = t->seconds - now - (now - before); /* the loss at the end takes as long */
     CHECK(training_run(&options, &task, t->optimizer, state));
     *seen_after = state->seen_before;
     if (shows && state->best_step > 0) {
@@ -251,15 +274,39 @@ static grail_status train(heal_training *t, bool shows, training_state *state, d
     return GRAIL_OK;
 }
 
+/* Gives rank 0's weights, moments and best values to all ranks, with where the training stands. */
+static grail_status share_restored(const heal_training *t, training_state *state)
+{
+    const grail_comm *comm = t->parts.comm;
+    optimizer *o = t->optimizer;
+    CHECK(comm_broadcast(comm, 0, state, sizeof *state));
+    CHECK(comm_broadcast(comm, 0, &o->steps, sizeof o->steps));
+    for (int i = 0; !isnan(state->held_before) && i < o->count; i++) {
+        const trained_parameter *p = &o->of[i];
+        const matrix kept[] = {o->parameters->entries[p->index].values, p->first, p->second,
+                               p->best};
+        CHECK(matrices_share(comm, kept, sizeof kept / sizeof kept[0]));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status restore(const heal_training *t, training_state *state)
+{
+    grail_status status = GRAIL_OK;
+    if (t->memory.restore != NULL) {
+        status = t->memory.restore(t->memory.user, t->optimizer, state);
+    }
+    CHECK(comm_settle(t->parts.comm, status));
+    return share_restored(t, state);
+}
+
 static grail_status run(heal_training *t, grail_healing *made)
 {
     const double unknown = (double)NAN;
     training_state state = {.held_before = unknown, .held_best = unknown, .seen_before = unknown};
     agenda fits = {0};
     double seen_after = unknown;
-    if (t->memory.restore != NULL) {
-        CHECK(t->memory.restore(t->memory.user, t->optimizer, &state));
-    }
+    CHECK(restore(t, &state));
     const double earlier = state.seconds;
     CHECK(make_agenda(t, &fits));
     if (fits.trains || !isnan(state.held_before)) {
@@ -275,17 +322,39 @@ static grail_status run(heal_training *t, grail_healing *made)
     return GRAIL_OK;
 }
 
+/* Every rank has taken the same steps: other bits come of other processors, or of a fault. */
+static grail_status agree_on_weights(const heal_training *t)
+{
+    grail_status status = GRAIL_OK;
+    const optimizer *o = t->optimizer;
+    float *values = NULL;
+    int64_t count = 0;
+    for (int i = 0; comm_is_shared(t->parts.comm) && i < o->count; i++) {
+        TRY(parameter_store_read_f32(o->parameters, o->of[i].index, &values, &count));
+        TRY(comm_agree(t->parts.comm, "trained weights", "run all ranks on processors of one kind",
+                       values, (size_t)count * sizeof values[0]));
+        memory_free(values);
+        values = NULL;
+    }
+out:
+    memory_free(values);
+    return status;
+}
+
+/* All ranks keep what rank 0 measured, so that they share out the time that is left alike. */
 static grail_status conclude(calibration_network *network, grail_healing *made)
 {
     made->ended = 1;
+    CHECK(comm_broadcast(network->request->comm, 0, made, sizeof *made));
     CHECK(healing_list_add(&network->healings, made));
-    return tell_observer(network->request, made);
+    return comm_settle(network->request->comm, tell_observer(network->request, made));
 }
 
 grail_status heal_training_run(heal_training *t)
 {
     grail_healing made = {0};
     CHECK(run(t, &made));
+    CHECK(agree_on_weights(t));
     return conclude(t->network, &made);
 }
 

@@ -1,26 +1,20 @@
 /* One training of a run, of a block or of the network: the samples that it sees and those that it
- * is judged by, how long it lasts, and what becomes known of it. */
+ * is judged by, how long it lasts, and what becomes known of it. Several ranks train together: each
+ * has all weights and takes the same steps, and they share out the samples (heal_parts.h). */
 #ifndef GRAIL_PIPELINE_NETWORK_HEAL_TRAINING_H
 #define GRAIL_PIPELINE_NETWORK_HEAL_TRAINING_H
 
 #include "heal/training.h"
+#include "pipeline/network/heal_parts.h"
 #include "pipeline/network/network.h"
 
-/** Saves where a training stands and restores it; both may be NULL. `restore` leaves *state alone
- * where nothing was saved. */
+/** Saves where a training stands and restores it; both may be NULL, as on ranks that write nothing.
+ * `restore` leaves *state alone where nothing was saved. */
 typedef struct heal_memory {
     grail_status (*save)(void *user, const optimizer *o, const training_state *state);
     grail_status (*restore)(void *user, optimizer *o, training_state *state);
     void *user;
 } heal_memory;
-
-/** What is trained: a loss, which is a mean over rows. */
-typedef struct heal_loss {
-    /** Adds the gradients of the mean loss over these samples to those of the optimiser. */
-    grail_status (*add_gradients)(void *user, int64_t step, const int64_t *samples, int64_t count);
-    grail_status (*mean)(void *user, const int64_t *samples, int64_t count, double *loss);
-    void *user;
-} heal_loss;
 
 typedef struct heal_training {
     calibration_network *network; /* borrowed */
@@ -40,11 +34,11 @@ typedef struct heal_training {
     int64_t shown_count;
     optimizer *optimizer; /* owned; of what is trained in the current network */
     heal_memory memory;
-    heal_loss loss;
+    heal_parts parts; /* with what is trained: its loss */
 } heal_training;
 
 /** Of nodes [begin, end) of the current network, without dropped sublayers, which have no
- * parameters in the result. The caller sets rate, seconds, begun, memory and loss.
+ * parameters in the result. The caller sets rate, seconds, begun, memory and parts.loss.
  * heal_training_fini frees. */
 grail_status heal_training_init(calibration_network *network, int block, int begin, int end,
                                 heal_training *t) GRAIL_MUST_CHECK;

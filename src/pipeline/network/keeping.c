@@ -68,7 +68,8 @@ out:
     return status;
 }
 
-grail_status tape_fits(const compression_request *request, int64_t memory, bool *out)
+grail_status tape_fits(const compression_request *request, int64_t samples, int64_t memory,
+                       bool *out)
 {
     enum { OF_OUTPUTS = 3 }; /* the dense network's, and the gradients of both loss and head */
     grail_status status = GRAIL_OK;
@@ -80,9 +81,7 @@ grail_status tape_fits(const compression_request *request, int64_t memory, bool 
     for (int v = 0; v < g->value_count; v++) {
         sum += (double)elements[v] * (v == g->output ? 1.0 + OF_OUTPUTS : 1.0);
     }
-    *out = bytes_fit(sum * (double)request->samples->batch_samples *
-                         (double)backend_value_size(request->backend),
-                     memory);
+    *out = bytes_fit(sum * (double)samples * (double)backend_value_size(request->backend), memory);
 out:
     memory_free(elements);
     return status;

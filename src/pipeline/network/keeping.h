@@ -13,8 +13,9 @@ grail_status value_elements(const graph *g, extent positions, int64_t *elements)
 /** Whether the widest input of a consumer fits in `memory` bytes for all samples. */
 grail_status activations_fit(const compression_request *request, int64_t memory,
                              bool *out) GRAIL_MUST_CHECK;
-/** Likewise whether all values of the network do for one batch, as a way back through it needs. */
-grail_status tape_fits(const compression_request *request, int64_t memory,
+/** Likewise whether all values of the network do for so many samples, as a way back through it
+ * needs. */
+grail_status tape_fits(const compression_request *request, int64_t samples, int64_t memory,
                        bool *out) GRAIL_MUST_CHECK;
 
 #endif

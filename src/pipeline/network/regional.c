@@ -52,9 +52,10 @@ grail_status region_place(const calibration_network *network, int64_t sample, ex
 {
     const sample_part part = {.samples = &sample, .count = 1};
     const compression_request *request = network->request;
+    const sample_pick pick = {
+        .samples = &sample, .count = 1, .batch_samples = request->samples->batch_samples};
     CHECK(execution_begin(e, part_shape(request, &part), (batch_input){0}));
-    return sample_stream_pick(&network->current.stream, request->samples->batch_samples, &sample, 1,
-                              e);
+    return sample_stream_pick(&network->current.stream, &pick, e);
 }
 
 /* -- gradients --------------------------------------------------------------------------------- */

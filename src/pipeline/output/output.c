@@ -1,7 +1,6 @@
 #include "pipeline/output/output.h"
 
 #include "pipeline/network/fit_record.h"
-#include "pipeline/network/silence.h"
 #include "pipeline/output/companions.h"
 #include "pipeline/output/fingerprint.h"
 #include "pipeline/output/run_records.h"
@@ -205,26 +204,6 @@ grail_status output_restore_all(const narrow_output *o, calibration_network *net
         CHECK(output_restore_block(o, block, network));
     }
     return GRAIL_OK;
-}
-
-grail_status output_restore_fitted(const narrow_output *o, calibration_network *network,
-                                   const recorded_parameters *recorded)
-{
-    const graph *g = o->request->graph;
-    const json_t *fitted = record_with(o->directory, RECORD_FITTED);
-    if (fitted != NULL) {
-        CHECK(restore_record(o, fitted, GRAPH_NONE, true, network));
-    } else {
-        for (int block = 0; block < o->blocks_recorded; block++) {
-            CHECK(output_restore_block(o, block, network));
-        }
-    }
-    for (int p = 0; p < g->parameter_count; p++) {
-        if (!graph_is_table(g, p)) { /* such a one is as it was */
-            CHECK(restore_parameter(network, p, recorded));
-        }
-    }
-    return silence_dropped(network);
 }
 
 /* -- writing ----------------------------------------------------------------------------------- */

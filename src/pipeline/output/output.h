@@ -46,10 +46,6 @@ grail_status output_write_network(narrow_output *output,
  * blocks are recorded. */
 grail_status output_write_fitted(narrow_output *output,
                                  const calibration_network *network) GRAIL_MUST_CHECK;
-/** Restores the results and the parameters of a network that is to be healed. */
-grail_status output_restore_fitted(const narrow_output *output, calibration_network *network,
-                                   const recorded_parameters *recorded) GRAIL_MUST_CHECK;
-
 /** Restores the results of a recorded block's sites; output_restore_all those of all sites, for a
  * complete output. */
 grail_status output_restore_block(const narrow_output *output, int block,

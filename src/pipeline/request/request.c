@@ -165,9 +165,7 @@ static grail_status check_ranks(const compression_request *r)
     const plan *p = &r->plan;
     static const char dense[] = "a choice by statistics of the dense network";
     const char *what = NULL;
-    if (heals(&r->heal)) {
-        what = "healing";
-    } else if (p->loop == LOOP_OPEN || plan_selects_openly(p)) {
+    if (p->loop == LOOP_OPEN || plan_selects_openly(p)) {
         what = dense;
     } else if (p->compensation.regional_training) {
         what = "regional training";

@@ -1,5 +1,6 @@
 /* Sample streams: the values that are live between two nodes, kept for every batch while the sample
  * stream moves. */
+#include "support/ranks.h"
 #include "support/support.h"
 
 #include "exec/sample_stream.h"
@@ -154,13 +155,64 @@ static void batches_may_be_kept_in_any_order(void **state)
     sample_stream_drop(&f.s, 0); /* which holds nothing */
     for (int64_t batch = 1; batch < BATCHES; batch++) {
         begin_batch(&f);
-        assert_ok(sample_stream_pick(&f.s, 1, &batch, 1, f.e));
+        const sample_pick pick = {.samples = &batch, .count = 1, .batch_samples = 1};
+        assert_ok(sample_stream_pick(&f.s, &pick, f.e));
         assert_filled(f.e, 1, 100.0 * (double)batch);
         assert_filled(f.e, 2, 7.0 + (double)batch);
         sample_stream_drop(&f.s, batch);
         assert_false(sample_stream_holds(&f.s, batch));
     }
     teardown(&f);
+}
+
+/* Rank b holds batch b; rank 1 gets batches 2, 0 and 1, in this order. */
+static int pick_from_all(const grail_comm *comm, void *user)
+{
+    static const int holders[BATCHES] = {0, 1, 2};
+    static const int64_t samples[BATCHES] = {2, 0, 1};
+    static const int64_t widths[] = {WIDTH, WIDTH};
+    const sample_pick pick = {.samples = samples,
+                              .count = BATCHES,
+                              .batch_samples = 1,
+                              .comm = comm,
+                              .holders = holders,
+                              .widths = widths,
+                              .runner = 1,
+                              .all = BATCHES};
+    double values[BATCHES * COUNT];
+    int wrong = 0;
+    fixture f;
+    (void)user;
+    setup(&f);
+    for (int64_t batch = 0; batch < BATCHES; batch++) {
+        if (batch != comm->rank) {
+            sample_stream_drop(&f.s, batch);
+        }
+    }
+    assert_ok(execution_begin(f.e, sequence_batch(BATCHES, ROWS), (batch_input){0}));
+    assert_ok(sample_stream_pick(&f.s, &pick, f.e));
+    const matrix m = execution_value(f.e, 1);
+    if (comm->rank != 1) {
+        wrong += matrix_exists(m) ? 1 : 0;
+    } else {
+        assert_ok(matrix_download(m, values));
+        for (int i = 0; i < BATCHES * COUNT; i++) {
+            const double expected = 100.0 * (double)samples[i / COUNT] + i % COUNT;
+            wrong += values[i] == expected ? 0 : 1;
+        }
+    }
+    teardown(&f);
+    return wrong;
+}
+
+static void samples_are_picked_from_all_ranks(void **state)
+{
+    (void)state;
+    int ended[RANKS_MOST];
+    ranks_run(BATCHES, pick_from_all, NULL, ended);
+    for (int rank = 0; rank < BATCHES; rank++) {
+        assert_int_equal(ended[rank], 0);
+    }
 }
 
 static void a_held_value_keeps_some_columns_in_every_batch(void **state)
@@ -242,6 +294,7 @@ int main(void)
         cmocka_unit_test(peeking_leaves_the_stream_as_it_is),
         cmocka_unit_test(a_stream_moves_with_all_that_lives),
         cmocka_unit_test(batches_may_be_kept_in_any_order),
+        cmocka_unit_test(samples_are_picked_from_all_ranks),
         cmocka_unit_test(a_held_value_keeps_some_columns_in_every_batch),
         cmocka_unit_test(a_value_that_was_not_computed_is_missed),
         cmocka_unit_test(every_failing_allocation_is_survived),

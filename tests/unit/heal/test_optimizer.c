@@ -2,6 +2,8 @@
  * it keeps was rounded before it was judged. */
 #include "hand_training.h"
 
+#include "support/ranks.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -295,6 +297,82 @@ static void failing_allocations_are_survived(void **state)
     hand_training_fini(&h);
 }
 
+/* -- parts ------------------------------------------------------------------------------------- */
+
+enum { PARTS = 5 };
+
+/* What all ranks leave for the caller. */
+typedef struct gathered {
+    double of[RANKS_MOST][HAND_PARAMETERS][HAND_MOST];
+} gathered;
+
+/* Two steps of five parts each, one part of each rank at a time. */
+static int step_in_parts(const grail_comm *comm, void *user)
+{
+    gathered *out = user;
+    hand_training h;
+    hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
+    for (int step = 0; step < 2; step++) {
+        for (int first = 0; first < PARTS; first += comm->size) {
+            const int ranks = PARTS - first < comm->size ? PARTS - first : comm->size;
+            if (comm->rank < ranks) {
+                add_gradients(&h, step * PARTS + first + comm->rank);
+            }
+            assert_ok(optimizer_add_parts(h.o, comm, ranks));
+        }
+        assert_ok(optimizer_take_sums(h.o, comm));
+        assert_ok(optimizer_step(h.o, 0.01));
+    }
+    for (int p = 0; p < HAND_PARAMETERS; p++) {
+        hand_values(&h, p, out->of[comm->rank][p]);
+    }
+    hand_training_fini(&h);
+    return 0;
+}
+
+static void any_number_of_ranks_takes_the_same_steps(void **state)
+{
+    (void)state;
+    gathered *one = ranks_shared(sizeof *one);
+    gathered *many = ranks_shared(sizeof *many);
+    int ended[RANKS_MOST];
+    ranks_run(1, step_in_parts, one, ended);
+    assert_int_equal(ended[0], 0);
+    for (int size = 2; size <= PARTS + 1; size++) {
+        ranks_run(size, step_in_parts, many, ended);
+        for (int rank = 0; rank < size; rank++) {
+            assert_int_equal(ended[rank], 0);
+            assert_memory_equal(many->of[rank], one->of[0], sizeof one->of[0]);
+        }
+    }
+}
+
+/* The sum of the parts, and no trace of a step that failed half-way. */
+static void parts_add_up(void **state)
+{
+    (void)state;
+    hand_training h;
+    hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
+    add_gradients(&h, 7);
+    assert_ok(optimizer_add_parts(h.o, NULL, 1));
+    assert_ok(optimizer_restart(h.o));
+    for (int part = 0; part < 3; part++) {
+        add_gradients(&h, part);
+        assert_ok(optimizer_add_parts(h.o, NULL, 1));
+    }
+    assert_ok(optimizer_take_sums(h.o, NULL));
+    for (int p = 0; p < HAND_PARAMETERS; p++) {
+        double sums[HAND_MOST];
+        assert_ok(matrix_download(gradient_of(h.o->gradients, p), sums));
+        for (int64_t i = 0; i < hand_count(&h, p); i++) {
+            const double expected =
+                gradient_at(0, p, i) + gradient_at(1, p, i) + gradient_at(2, p, i);
+            assert_true(fabs(sums[i] - expected) < 1e-12);
+        }
+    }
+    hand_training_fini(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +386,8 @@ int main(void)
         cmocka_unit_test(without_a_better_state_the_start_comes_back),
         cmocka_unit_test(what_can_be_trained),
         cmocka_unit_test(failing_allocations_are_survived),
+        cmocka_unit_test(parts_add_up),
+        cmocka_unit_test(any_number_of_ranks_takes_the_same_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
