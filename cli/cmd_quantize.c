@@ -1,5 +1,4 @@
-/* grail quantize: a language model as a GGUF file of quantised weights, rounded by what they read.
- */
+/* grail quantize: a language model with quantised weights, rounded by what they read. */
 #include "commands.h"
 #include "gguf_facts.h"
 #include "interrupt.h"
@@ -13,13 +12,21 @@
 
 static run_options r;
 static grail_quantize_options chosen;
-static bool quiet, as_json;
+static bool quiet, as_json, resume;
 
 static const option table[] = {
-    {GROUP_OUTPUT, "output", OPTION_TEXT, &chosen.path, "FILE", NULL,
-     .help = "GGUF file to write; must not exist; short form: -o", .need = REQUIRED},
-    {GROUP_OUTPUT, "type", OPTION_WORD, &chosen.type, "TYPE", WORDS("q8_0", "q4_0", "q4_k"),
-     .help = "type of the matrices: q8_0, q4_0 or q4_k", .need = REQUIRED, .field = "type"},
+    {GROUP_OUTPUT, "output", OPTION_TEXT, &chosen.path, "PATH", NULL,
+     .help = "GGUF file to write, or for w4a16 and w8a16 a directory; must not exist; short form: "
+             "-o",
+     .need = REQUIRED},
+    {GROUP_OUTPUT, "type", OPTION_WORD, &chosen.type, "TYPE",
+     WORDS("q8_0", "q4_0", "q4_k", "w4a16", "w8a16"),
+     .help =
+         "type of the matrices: q8_0, q4_0 or q4_k in a GGUF file, w4a16 or w8a16 (4 or 8 bits) "
+         "in a directory for transformers and vLLM",
+     .need = REQUIRED, .field = "type"},
+    {GROUP_OUTPUT, "resume", OPTION_FLAG, &resume, NULL, NULL,
+     .help = "continue an interrupted run from DIR.partial"},
     SAMPLE_OPTIONS(r, REQUIRED),
     MACHINE_OPTIONS(r),
     QUIET_OPTION(quiet),
@@ -56,6 +63,7 @@ static int write_file(void)
     int code = run_options_open(&command_quantize, &r, &sites);
     if (code == EXIT_OK) {
         interrupt_catch();
+        chosen.resume = resume ? 1 : 0;
         r.compress.run.observer = watch;
         r.compress.run.step_observer = watch_steps;
         const grail_status status = grail_quantize(&r.compress, &chosen, &facts);
@@ -82,6 +90,7 @@ static int run(int argc, char **argv)
 
 static const char *const examples[] = {
     "grail quantize demo/model --type q4_0 --calib demo/calibration.txt -o quantised.gguf",
+    "grail quantize demo/model --type w4a16 --calib demo/calibration.txt -o quantised",
     NULL,
 };
 
@@ -89,7 +98,7 @@ const command command_quantize = {
     .name = "quantize",
     .arguments = "MODEL",
     .positional_count = 1,
-    .summary = "write a language model as GGUF with weights rounded on samples",
+    .summary = "write a language model with quantised weights, rounded on samples",
     .details =
         "Rounds the matrices of a dense or narrowed language model one after another to a "
         "quantised type. What rounding one weight changes is made up for by the weights behind it, "

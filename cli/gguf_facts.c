@@ -9,10 +9,17 @@ int print_gguf_facts(const char *output, const grail_gguf_facts *facts, bool as_
 {
     char bytes[HUMAN_SIZE];
     if (as_json) {
-        return print_json(json_pack("{s:o, s:o, s:o, s:I, s:I, s:i}", "file", json_text(output),
-                                    "architecture", json_text(facts->architecture), "type",
-                                    json_text(facts->type), "tensors", (json_int_t)facts->tensors,
-                                    "bytes", (json_int_t)facts->bytes, "others", facts->others));
+        return print_json(json_pack(
+            "{s:o, s:o, s:o, s:I, s:I, s:I, s:i}", "file", json_text(output), "architecture",
+            json_text(facts->architecture), "type", json_text(facts->type), "group",
+            (json_int_t)facts->group, "tensors", (json_int_t)facts->tensors, "bytes",
+            (json_int_t)facts->bytes, "others", facts->others));
+    }
+    if (facts->group > 0) {
+        print_out("%s: %s, %s, %s, %lld matrices in groups of %lld\n", output, facts->architecture,
+                  facts->type, human_bytes((double)facts->bytes, bytes), (long long)facts->tensors,
+                  (long long)facts->group);
+        return EXIT_OK;
     }
     print_out("%s: %s, %s, %s, %lld tensors\n", output, facts->architecture, facts->type,
               human_bytes((double)facts->bytes, bytes), (long long)facts->tensors);

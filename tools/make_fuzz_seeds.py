@@ -68,6 +68,37 @@ def safetensors_seeds():
     yield "bad-missing-data", safetensors_file({"a": u8}, 1)
     yield "bad-size", safetensors_file({"a": entry("U8", [3], 0, 2)}, 2)
     yield "bad-backwards", safetensors_file({"a": entry("U8", [2], 2, 0)}, 2)
+    yield from packed_seeds()
+
+
+def packed_seeds():
+    """Matrices of compressed-tensors, which three tensors hold."""
+
+    def packed(rows=2, columns=64, bits=4, groups=2, dtype="F16", said=None, words=None, shape_dtype="I64"):
+        header, data = {}, b""
+        words = columns * bits // 32 if words is None else words
+        for name, kind, shape, content in (
+                ("a.weight_packed", "I32", [rows, words], bytes(range(256)) * rows * words),
+                ("a.weight_scale", dtype, [rows, groups], struct.pack("<e", 0.5) * rows * groups * 4),
+                ("a.weight_shape", shape_dtype, [2], struct.pack("<qq", *(said or (rows, columns))))):
+            size = {"I32": 4, "F16": 2, "F32": 4, "I64": 8, "F64": 8}[kind]
+            for length in shape:
+                size *= length
+            header[name] = entry(kind, shape, len(data), len(data) + size)
+            data += (content + bytes(size))[:size]
+        return safetensors_file(header) + data
+
+    yield "packed", packed()
+    yield "packed-8", packed(bits=8, groups=1, dtype="F32")
+    yield "bad-packed-words", packed(words=9)
+    yield "bad-packed-rows", packed(said=(3, 64))
+    yield "bad-packed-negative", packed(said=(2, -64))
+    yield "bad-packed-huge", packed(said=(1 << 62, 64))
+    yield "bad-packed-groups", packed(groups=3)
+    yield "bad-packed-small-groups", packed(groups=4)
+    yield "bad-packed-no-groups", packed(groups=0)
+    yield "bad-packed-scale", packed(dtype="F64")
+    yield "bad-packed-shape", packed(shape_dtype="F64")
 
 
 def npy_file(dict_text, data, version=1):

@@ -37,8 +37,9 @@ extern "C" {
     X(GRAIL_DTYPE_U64, "U64", 64)
 
 /**
- * Types of GGUF files that store elements in blocks: enumerator, name, elements and bytes of a
- * block. Source: ggml, src/ggml-common.h.
+ * Types that store elements in blocks: enumerator, name, elements and bytes of a block. The first
+ * are those of GGUF files (source: ggml, src/ggml-common.h). W4 and W8 are groups of integers with
+ * one scale, which compressed-tensors (pack-quantized) keeps in two tensors (tensor/groups.h).
  */
 #define GRAIL_BLOCK_DTYPE_LIST(X)                                                                  \
     X(GRAIL_DTYPE_Q4_0, "Q4_0", 32, 18)                                                            \
@@ -48,7 +49,13 @@ extern "C" {
     X(GRAIL_DTYPE_Q8_0, "Q8_0", 32, 34)                                                            \
     X(GRAIL_DTYPE_Q4_K, "Q4_K", 256, 144)                                                          \
     X(GRAIL_DTYPE_Q5_K, "Q5_K", 256, 176)                                                          \
-    X(GRAIL_DTYPE_Q6_K, "Q6_K", 256, 210)
+    X(GRAIL_DTYPE_Q6_K, "Q6_K", 256, 210)                                                          \
+    X(GRAIL_DTYPE_W4_G32, "W4_G32", 32, 24)                                                        \
+    X(GRAIL_DTYPE_W4_G64, "W4_G64", 64, 40)                                                        \
+    X(GRAIL_DTYPE_W4_G128, "W4_G128", 128, 72)                                                     \
+    X(GRAIL_DTYPE_W8_G32, "W8_G32", 32, 40)                                                        \
+    X(GRAIL_DTYPE_W8_G64, "W8_G64", 64, 72)                                                        \
+    X(GRAIL_DTYPE_W8_G128, "W8_G128", 128, 136)
 
 typedef enum grail_dtype {
 #define GRAIL_DTYPE_ENUM(code, name, bits) code,
@@ -60,7 +67,8 @@ typedef enum grail_dtype {
             GRAIL_DTYPE_COUNT
 } grail_dtype;
 
-/** Name as in safetensors files, such as "BF16", or in GGUF files, such as "Q4_K". Never NULL. */
+/** Name as in safetensors files, such as "BF16", or in GGUF files, such as "Q4_K". Never
+ * NULL. */
 GRAIL_API const char *grail_dtype_name(grail_dtype dtype);
 
 #ifdef __cplusplus

@@ -15,6 +15,7 @@ typedef struct grail_gguf_options {
 typedef struct grail_gguf_facts {
     const char *architecture; /* as the file names it; static */
     const char *type;         /* of matrices; static */
+    int64_t group; /* weights that share a scale, of types that have a choice; otherwise 0 */
     int64_t tensors;
     int64_t bytes; /* of the file */
     int others; /* matrices that do not fill the blocks of the type: they are F16, or for q4_k Q5_0

@@ -10,16 +10,19 @@ extern "C" {
 
 /** Rounding of language models to quantised types by what their matrices read. */
 typedef struct grail_quantize_options {
-    const char *path; /* GGUF file to write; must not exist */
-    const char *type; /* of matrices: q8_0, q4_0 or q4_k; those that do not fill its blocks are as
-                         grail_gguf_facts says */
+    const char *path; /* must not exist: a GGUF file, or for w4a16 and w8a16 a directory */
+    const char *type; /* of matrices in a GGUF file: q8_0, q4_0 or q4_k; those that do not fill its
+                         blocks are as grail_gguf_facts says. Of those in a directory of
+                         compressed-tensors: w4a16 or w8a16, 4 or 8 bits in groups */
+    int resume;       /* 1: continue an interrupted run towards a directory */
 } grail_quantize_options;
 
 /**
- * Writes the model of `run` as grail_gguf_write does, but rounds each matrix with error feedback on
- * the samples of `run`, of which what is read and with which means it runs count. Each matrix is
- * rounded by what it reads in the network that is rounded so far. The file appears only when it is
- * complete; one that already exists is GRAIL_ERROR_EXISTS. facts may be NULL.
+ * Writes the model of `run`, each matrix rounded with error feedback on the samples of `run`, of
+ * which what is read and with which means it runs count. Each matrix is rounded by what it reads in
+ * the network that is rounded so far. A GGUF file is as grail_gguf_write makes it; a directory as a
+ * run with output.quantize that cuts nothing. It appears only when it is complete; one that already
+ * exists is GRAIL_ERROR_EXISTS. facts may be NULL; of a directory `tensors` are those rounded.
  */
 GRAIL_API grail_status grail_quantize(const grail_compress_options *run,
                                       const grail_quantize_options *options,

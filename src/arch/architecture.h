@@ -118,6 +118,8 @@ void judge_loaders_of_any_width(loader_verdict *verdicts);
 /** Fills the last verdict: what reads the weights file that is written for `weights`, in the format
  * that they have. Lines of the others that need its tensors are completed. */
 void judge_weights_file(const checkpoint *weights, loader_verdict *verdicts);
+/** Changes the verdicts of a decoder's result whose weights are those of compressed-tensors. */
+void judge_packed_weights(loader_verdict *verdicts);
 
 #define ARCHITECTURE(name) extern const architecture architecture_##name;
 #include "arch/architecture_list.h"

@@ -264,3 +264,17 @@ grail_status decoder_judge_loaders(const architecture *self, const json_t *confi
     judge_llama_cpp(self->family, config, narrowed, &verdicts[2]);
     return GRAIL_OK;
 }
+
+void judge_packed_weights(loader_verdict *verdicts)
+{
+    loader_verdict *transformers = &verdicts[0];
+    loader_verdict *llama_cpp = &verdicts[2];
+    const size_t used = strlen(transformers->reason);
+    if (transformers->loads) {
+        snprintf(transformers->reason + used, sizeof transformers->reason - used,
+                 "; with the package compressed-tensors");
+    }
+    refuse(llama_cpp, "the weights are quantised for transformers and vLLM; grail quantize writes "
+                      "GGUF files");
+    llama_cpp->lines[0] = 0;
+}

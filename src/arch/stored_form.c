@@ -23,6 +23,25 @@ static bool quantises_nothing(const json_t *stated)
            (json_is_integer(bits) && json_integer_value(bits) >= PLAIN_BITS);
 }
 
+/* Its weights are read (format/weights/packed_groups.h); activations are left as they are. */
+static bool is_packed(const json_t *stated)
+{
+    const char *method = json_string_value(json_object_get(stated, "quant_method"));
+    const char *format = json_string_value(json_object_get(stated, "format"));
+    const json_t *cache = json_object_get(stated, "kv_cache_scheme");
+    const char *name = NULL;
+    json_t *group = NULL;
+    bool plain = method != NULL && strcmp(method, "compressed-tensors") == 0 && format != NULL &&
+                 strcmp(format, "pack-quantized") == 0 && (cache == NULL || json_is_null(cache));
+    json_object_foreach (json_object_get(stated, "config_groups"), name, group) {
+        const json_t *inputs = json_object_get(group, "input_activations");
+        const json_t *outputs = json_object_get(group, "output_activations");
+        plain = plain && (inputs == NULL || json_is_null(inputs)) &&
+                (outputs == NULL || json_is_null(outputs));
+    }
+    return plain;
+}
+
 grail_status read_quantisation(const char *source, json_t *config)
 {
     static const char key[] = "quantization_config";
@@ -31,7 +50,7 @@ grail_status read_quantisation(const char *source, json_t *config)
         return GRAIL_OK;
     }
     const char *method = json_string_value(json_object_get(stated, "quant_method"));
-    if (method != NULL && strcmp(method, "mxfp4") == 0) {
+    if (is_packed(stated) || (method != NULL && strcmp(method, "mxfp4") == 0)) {
         json_object_del(config, key);
         return GRAIL_OK;
     }
@@ -67,6 +86,7 @@ static const stored_form forms[] = {
     {"weight_scale", "FP8 or compressed-tensors", false},
     {"weight_scale_inv", "FP8", false},
     {"weight_packed", "compressed-tensors", false},
+    {"weight_zero_point", "compressed-tensors", false},
     {"W_q", "HQQ", false},
     {"_packed_params", "torch.ao", false},
     {"lora_A", "", true},

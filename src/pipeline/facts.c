@@ -29,7 +29,8 @@ grail_compression_totals grail_compression_totals_get(const grail_compression *c
     grail_model_facts narrow = {0};
     if (model_describe_graph(c->request->model, c->request->narrowed.graph, &narrow) == GRAIL_OK) {
         t.parameters = narrow.parameters;
-        t.bytes = narrow.bytes;
+        t.bytes = narrow.bytes - rounded_types_saving(&c->request->rounded, c->request->model,
+                                                      c->request->narrowed.graph);
         t.macs_per_token = narrow.macs_per_token;
         t.kv_bytes_per_token = narrow.kv_bytes_per_token;
     }

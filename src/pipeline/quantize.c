@@ -1,5 +1,6 @@
 /* Rounding with feedback: the public function. */
 #include "base/option_values.h"
+#include "pipeline/compression.h"
 #include "pipeline/network/rounding.h"
 #include "pipeline/request/options.h"
 
@@ -18,25 +19,26 @@ static grail_compress_options options_of_pass(const grail_compress_options *run)
     return o;
 }
 
-static grail_status check_type(const char *type)
+/* Types of files first, then those of directories. */
+static grail_status check_type(const char *type, bool *of_directory)
 {
-    static const char *const names[] = {"q8_0", "q4_0", "q4_k", NULL};
+    static const char *const names[] = {"q8_0", "q4_0", "q4_k", "w4a16", "w8a16", NULL};
+    static const int first_of_directory = 3;
     int found = 0;
     CHECK(option_given("type", "type", type));
-    return error_about(option_find_word("type", type, names, &found), "type");
+    CHECK(error_about(option_find_word("type", type, names, &found), "type"));
+    *of_directory = found >= first_of_directory;
+    return GRAIL_OK;
 }
 
-grail_status grail_quantize(const grail_compress_options *run,
-                            const grail_quantize_options *options, grail_gguf_facts *facts)
+static grail_status write_file(const grail_compress_options *run,
+                               const grail_quantize_options *options, grail_gguf_facts *facts)
 {
     grail_status status = GRAIL_OK;
     compression_request *request = NULL;
     calibration_network *network = NULL;
     gguf_export *file = NULL;
     const grail_compress_options o = options_of_pass(run);
-    TRY(option_given("path", "path", options->path));
-    TRY(check_type(options->type));
-    TRY(compress_options_check(&o));
     TRY(request_open(&o, (request_purpose){.reads_samples = true}, &request));
     TRY(gguf_export_open(request->model, options->path, options->type, &file));
     TRY(network_create(request, o.run.memory, &network));
@@ -47,4 +49,48 @@ out:
     network_free(network);
     request_close(request);
     return status;
+}
+
+static int count_rounded(const grail_compression *c)
+{
+    int count = 0;
+    for (int p = 0; p < c->request->graph->parameter_count; p++) {
+        count += rounded_dtype(&c->request->rounded, p) != GRAIL_DTYPE_COUNT ? 1 : 0;
+    }
+    return count;
+}
+
+/* A run that cuts and fits nothing. */
+static grail_status write_directory(const grail_compress_options *run,
+                                    const grail_quantize_options *options, grail_gguf_facts *facts)
+{
+    grail_status status = GRAIL_OK;
+    grail_compression *c = NULL;
+    grail_compress_options o = options_of_pass(run);
+    o.fit.compensate = "none";
+    o.output.path = options->path;
+    o.output.quantize = options->type;
+    o.output.resume = options->resume;
+    TRY(grail_compression_open(&o, &c));
+    TRY(grail_compression_run(c));
+    TRY(grail_compression_finish(c));
+    if (facts != NULL) {
+        *facts = (grail_gguf_facts){.architecture = c->request->model->architecture->name,
+                                    .type = c->request->rounded.name,
+                                    .group = c->request->rounded.group,
+                                    .tensors = count_rounded(c),
+                                    .bytes = grail_compression_totals_get(c).bytes};
+    }
+out:
+    grail_compression_close(c);
+    return status;
+}
+
+grail_status grail_quantize(const grail_compress_options *run,
+                            const grail_quantize_options *options, grail_gguf_facts *facts)
+{
+    bool of_directory = false;
+    CHECK(option_given("path", "path", options->path));
+    CHECK(check_type(options->type, &of_directory));
+    return of_directory ? write_directory(run, options, facts) : write_file(run, options, facts);
 }

@@ -88,6 +88,20 @@ static grail_status fallbacks_to_json(const backend *b, json_t *report)
     return GRAIL_OK;
 }
 
+static grail_status rounded_to_json(const compression_request *request, json_t *report)
+{
+    const rounded_types *r = &request->rounded;
+    int matrices = 0;
+    for (int p = 0; r->name != NULL && p < request->graph->parameter_count; p++) {
+        matrices += rounded_dtype(r, p) != GRAIL_DTYPE_COUNT ? 1 : 0;
+    }
+    return r->name == NULL
+               ? GRAIL_OK
+               : json_put(report, "quantized",
+                          json_pack("{s:o, s:i, s:I, s:i}", "type", json_text(r->name), "bits",
+                                    r->bits, "group", (json_int_t)r->group, "matrices", matrices));
+}
+
 static grail_status build_report(const grail_compression *c, json_t *report)
 {
     const compression_request *request = c->request;
@@ -110,6 +124,7 @@ static grail_status build_report(const grail_compression *c, json_t *report)
     if (json_array_size(c->output->non_finite) > 0) {
         CHECK(json_put(report, "non_finite", json_incref(c->output->non_finite)));
     }
+    CHECK(rounded_to_json(request, report));
     if (network->refits.count > 0) {
         CHECK(refits_to_json(&network->refits, GRAPH_NONE, true, report));
     }

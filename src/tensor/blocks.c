@@ -3,6 +3,7 @@
  * first 32 elements. */
 #include "tensor/blocks.h"
 
+#include "tensor/groups.h"
 #include "tensor/half.h"
 
 enum { SMALL = 32, LARGE = 256, SCALES = 12 };
@@ -152,6 +153,10 @@ void blocks_to_f32(grail_dtype dtype, const void *source, int64_t blocks, float 
     const unsigned char *block = source;
     const int64_t elements = dtype_block(dtype);
     for (int64_t b = 0; b < blocks; b++, block += sizes[dtype]) {
-        readers[dtype](block, out + b * elements);
+        if (readers[dtype] != NULL) {
+            readers[dtype](block, out + b * elements);
+        } else {
+            group_read(dtype, block, out + b * elements);
+        }
     }
 }

@@ -38,19 +38,6 @@ static inline void store16(unsigned char *out, int64_t i, uint32_t bits)
     memcpy(out + 2 * i, &half, sizeof half);
 }
 
-static inline uint32_t bf16_of_f32(uint32_t bits)
-{
-    const uint32_t upper = bits >> 16;
-    const uint32_t nan = (upper & 0x7fU) == 0 ? upper | 0x40U : upper;
-    const uint32_t rounded = (bits + 0x7fffU + (upper & 1U)) >> 16;
-    return (bits & F32_MAGNITUDE) > F32_INFINITY ? nan : rounded;
-}
-
-static inline uint32_t f32_of_bf16(uint32_t half)
-{
-    return half << 16;
-}
-
 #define DEFINE_WIDEN(name, f32_of)                                                                 \
     VECTOR_CLONES static void name(int64_t count, const unsigned char *restrict source,            \
                                    float *restrict out)                                            \

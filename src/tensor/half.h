@@ -1,4 +1,4 @@
-/* F16 and F32 by bit arithmetic. */
+/* F16, BF16 and F32 by bit arithmetic. */
 #ifndef GRAIL_TENSOR_HALF_H
 #define GRAIL_TENSOR_HALF_H
 
@@ -62,6 +62,19 @@ static inline uint32_t f16_of_f32(uint32_t bits)
     const uint32_t small = choose(magnitude < (113U << 23), subnormal, normal);
     const uint32_t finite = choose(magnitude >= F16_OVERFLOW, 0x7c00U, small);
     return sign | choose(magnitude > F32_INFINITY, nan, finite);
+}
+
+static inline uint32_t bf16_of_f32(uint32_t bits)
+{
+    const uint32_t upper = bits >> 16;
+    const uint32_t nan = (upper & 0x7fU) == 0 ? upper | 0x40U : upper;
+    const uint32_t rounded = (bits + 0x7fffU + (upper & 1U)) >> 16;
+    return (bits & F32_MAGNITUDE) > F32_INFINITY ? nan : rounded;
+}
+
+static inline uint32_t f32_of_bf16(uint32_t half)
+{
+    return half << 16;
 }
 
 #endif

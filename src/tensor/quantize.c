@@ -1,5 +1,6 @@
 #include "tensor/quantize.h"
 
+#include "tensor/groups.h"
 #include "tensor/half.h"
 
 #include <math.h>
@@ -299,8 +300,11 @@ void block_read_grid(grail_dtype dtype, const void *block, block_grid *out)
     case GRAIL_DTYPE_Q8_0:
         fill_grid(get_half(block), -128.0F, 255, out);
         break;
-    default:
+    case GRAIL_DTYPE_Q4_K:
         read_k_grid(block, out);
+        break;
+    default:
+        group_read_grid(dtype, block, out);
         break;
     }
 }
@@ -330,8 +334,11 @@ void block_put(grail_dtype dtype, void *block, int j, int q)
     case GRAIL_DTYPE_Q8_0:
         bytes[2 + j] = (unsigned char)(int8_t)(q - 128);
         break;
-    default:
+    case GRAIL_DTYPE_Q4_K:
         put_nibble(bytes + 16 + j / 64 * SMALL + j % SMALL, j / SMALL % 2 == 1, q);
+        break;
+    default:
+        group_put(dtype, bytes, j, q);
         break;
     }
 }
@@ -349,7 +356,7 @@ static const block_writer writers[GRAIL_DTYPE_COUNT] = {
 
 bool dtype_is_quantiser(grail_dtype dtype)
 {
-    return writers[dtype] != NULL;
+    return writers[dtype] != NULL || group_bits(dtype) != 0;
 }
 
 grail_status blocks_from_f32(grail_dtype dtype, const float *values, int64_t blocks, void *out)
@@ -361,7 +368,11 @@ grail_status blocks_from_f32(grail_dtype dtype, const float *values, int64_t blo
         return error_set(GRAIL_ERROR_SHAPE, "a block of %s has no size", grail_dtype_name(dtype));
     }
     for (int64_t b = 0; b < blocks; b++, block += bytes) {
-        writers[dtype](values + b * elements, block);
+        if (writers[dtype] != NULL) {
+            writers[dtype](values + b * elements, block);
+        } else {
+            group_write(dtype, values + b * elements, block);
+        }
         if (find_non_finite_stored(dtype, block, elements) >= 0) {
             return error_set(GRAIL_ERROR_NUMERIC,
                              "the values from index %lld on are too large for %s, whose factors "

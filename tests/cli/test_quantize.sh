@@ -56,3 +56,76 @@ copy_model "$demo/model" damaged
 patch_tensor damaged/model.safetensors model.layers.1.mlp.up_proj.weight ff ff ff ff
 refuses 3 "model.layers.1.mlp.up_proj.weight" "$grail" quantize damaged --calib "$demo/calibration.txt" --samples 16 --context 128 --type q4_0 -o out --quiet
 [[ ! -e out ]] || fail "left a file"
+
+# -- directories of compressed-tensors ------------------------------------------------------------
+
+pack=("$grail" quantize "$demo/model" --calib "$demo/calibration.txt" --samples 16 --context 128 --quiet --precision f32)
+narrow=("$grail" compress "$demo/model" --calib "$demo/calibration.txt" --samples 16 --context 128 --quiet --precision f32
+    --sparsity ffn=0.3,heads=0.2)
+held_out() {
+    perplexity "$1" "$demo/held-out.txt" --context 128 --windows 32
+}
+
+check "a directory of compressed-tensors is read again, and is near the dense model"
+runs "${pack[@]}" --type w4a16 -o w4
+says "w4a16, 1.02 MB, 28 matrices in groups of 32" stdout
+grep -q '"group_size": 32' w4/config.json || fail "$(cat w4/config.json)"
+runs "$grail" inspect w4
+says "W4_G32" stdout
+awk "BEGIN { exit !($(held_out w4) < 1.01 * $(held_out "$demo/model")) }" || fail "$(held_out w4)"
+runs "${pack[@]}" --type w8a16 -o w8
+awk "BEGIN { exit !($(held_out w8) < 1.001 * $(held_out "$demo/model")) }" || fail "$(held_out w8)"
+
+check "a model whose weights are packed is narrowed and exported"
+runs "$grail" compress w4 -o plain --type f16 --sparsity 0.3 --compensate none --selector magnitude-l1 --quiet
+! grep -q quantization_config plain/config.json || fail "says that it is quantised"
+runs "$grail" export w4 --type f16 -o w4.gguf
+refuses 1 "choose the type of its weights" "$grail" compress w4 -o no --sparsity 0.3 --compensate none --selector magnitude-l1 --quiet
+
+check "narrowed, repaired and quantised together is better than one after the other"
+runs "${narrow[@]}" -o narrow
+runs "$grail" quantize narrow --calib "$demo/calibration.txt" --samples 16 --context 128 --quiet --precision f32 --type w4a16 -o after
+runs "${narrow[@]}" --quantize w4a16 -o together
+awk "BEGIN { exit !($(held_out together) < $(held_out after)) }" || fail "$(held_out together), $(held_out after)"
+grep -q '"type": "w4a16"' together/report.json || fail "the report does not say it"
+grep -q '^## Quantisation' together/README.md || fail "the card does not say it"
+
+check "killed after any block, and continued to the same bytes"
+for blocks in 1 3; do
+    rm -rf out out.partial
+    (
+        "${narrow[@]}" --quantize w4a16 -o out >/dev/null 2>&1 &
+        until [[ $(wc -l <out.partial/grail-state.jsonl) -ge $((blocks + 3)) ]] 2>/dev/null; do kill -0 $! 2>/dev/null || break; done
+        kill -KILL $! 2>/dev/null
+        wait
+    ) 2>/dev/null || true
+    if [[ -e out.partial && $blocks == 1 ]]; then
+        refuses 1 "output.quantize was \"w4a16\" and is now \"w8a16\"" "${narrow[@]}" --quantize w8a16 -o out --resume
+    fi
+    [[ -e out ]] || runs "${narrow[@]}" --quantize w4a16 -o out --resume
+    cmp out/model.safetensors together/model.safetensors || fail "other bytes"
+done
+
+rm -rf out out.partial
+
+check "widths that no group fills"
+refuses 1 "112 features, which groups of 32 weights do not fill; 7 of 10 units are kept there: keep 6 or 8" \
+    "$grail" compress "$demo/model" --calib "$demo/calibration.txt" --samples 8 --sparsity heads=0.3 --quantize w4a16 -o no
+refuses 1 "did you mean 'w4a16'" "${narrow[@]}" --quantize w3a16 -o no
+refuses 2 "--heal" "${narrow[@]}" --quantize w4a16 --heal block -o no
+refuses 1 "units are merged" "$grail" compress "$demo/model" --calib "$demo/calibration.txt" --samples 8 --quiet \
+    --sparsity ffn=0.333 --selector fold --quantize w4a16 -o no
+[[ ! -e no && ! -e no.partial ]] || fail "leaves a directory"
+
+check "no room for the directory"
+refuses 1 "File too large" bash -c 'ulimit -f 16 && exec "$@" --type w4a16 -o out-full' - "${pack[@]}"
+[[ ! -e out-full ]] || fail "left a directory"
+
+check "packed weights that lie"
+tensor=model.layers.1.mlp.up_proj.weight
+copy_model w4 lying
+patch_tensor lying/model.safetensors ${tensor}_scale 00 7c
+refuses 3 "$tensor" "$grail" eval lying --data "$demo/held-out.txt" --windows 1
+copy_model w4 shape
+patch_tensor shape/model.safetensors ${tensor}_shape ff ff ff ff ff ff ff 7f
+refuses 1 "${tensor}_packed' is I32" "$grail" inspect shape

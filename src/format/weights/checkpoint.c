@@ -4,10 +4,12 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/name_list.h"
 #include "format/name_index.h"
 #include "format/torch/torch_file.h"
 #include "format/weights/checkpoint_locate.h"
 #include "format/weights/foreign_file.h"
+#include "format/weights/packed_groups.h"
 #include "format/weights/packed_pairs.h"
 #include "format/weights/weights_format.h"
 
@@ -20,6 +22,13 @@ typedef struct checkpoint_file {
     tensor_file *tensors;
 } checkpoint_file;
 
+/* A matrix that three tensors hold (packed_groups.h). */
+typedef struct packed_matrix {
+    char *name; /* owned, as are the blocks that `whole` has once they are loaded */
+    tensor_view whole;
+    tensor_view parts[PACKED_PARTS];
+} packed_matrix;
+
 struct checkpoint {
     char *path;
     char *directory;
@@ -29,6 +38,8 @@ struct checkpoint {
     const tensor_view **tensors; /* file by file, in the order of the data */
     int *file_of;
     int64_t count;
+    packed_matrix *groups; /* [group_count]; `tensors` has these instead of their parts */
+    int64_t group_count;
     name_index index;
     name_index plain_index; /* by the names without prefixes */
     packed_pairs packed;
@@ -184,6 +195,127 @@ static grail_status gather_tensors(checkpoint *c)
     }
     return index_tensors(c);
 }
+
+/* -- groups of integers ---------------------------------------------------------------------------
+ */
+
+static const char packed_ending[] = ".weight_packed";
+
+static grail_status find_part(const checkpoint *c, const char *base, const char *suffix,
+                              bool *is_part, tensor_view *out)
+{
+    grail_status status = GRAIL_OK;
+    char *name = NULL;
+    TRY(memory_format(&name, "%s%s", base, suffix));
+    const int64_t i = name_index_find(&c->index, name);
+    if (i < 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing beside '%s%s'", c->path, name, base,
+             packed_groups_suffixes[0]);
+    }
+    is_part[i] = true;
+    *out = *c->tensors[i];
+out:
+    memory_free(name);
+    return status;
+}
+
+static grail_status refuse_part(const checkpoint *c, const char *base, const char *suffix,
+                                const char *why)
+{
+    grail_status status = GRAIL_OK;
+    char *name = NULL;
+    TRY(memory_format(&name, "%s%s", base, suffix));
+    if (name_index_find(&c->index, name) >= 0) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: tensor '%s' is there, %s", c->path, name, why);
+    }
+out:
+    memory_free(name);
+    return status;
+}
+
+static grail_status describe_group(const checkpoint *c, const char *codes, bool *is_part,
+                                   packed_matrix *p)
+{
+    const int length = (int)(strlen(codes) - strlen(packed_groups_suffixes[0]));
+    CHECK(memory_format(&p->name, "%.*s", length, codes));
+    CHECK(refuse_part(c, p->name, "", "and its packed form, too"));
+    CHECK(refuse_part(c, p->name, "_zero_point",
+                      "but grail reads groups without zero points (symmetric) alone"));
+    CHECK(refuse_part(c, p->name, "_g_idx", "but grail reads groups of neighbours alone"));
+    for (int i = 0; i < PACKED_PARTS; i++) {
+        CHECK(find_part(c, p->name, packed_groups_suffixes[i], is_part, &p->parts[i]));
+    }
+    p->whole.name = p->name;
+    return error_in(packed_groups_describe(p->parts, &p->whole), "%s", c->path);
+}
+
+/* The matrices take the places of their codes; the other parts go. */
+static void replace_parts(checkpoint *c, const bool *is_part)
+{
+    int64_t left = 0;
+    int64_t next = 0;
+    for (int64_t i = 0; i < c->count; i++) {
+        const bool begins = is_part[i] && name_ends_with(c->tensors[i]->name, packed_ending);
+        if (begins || !is_part[i]) {
+            c->tensors[left] = begins ? &c->groups[next++].whole : c->tensors[i];
+            c->file_of[left++] = c->file_of[i];
+        }
+    }
+    c->count = left;
+    name_index_fini(&c->index);
+    name_index_fini(&c->plain_index);
+}
+
+static grail_status join_groups(checkpoint *c)
+{
+    grail_status status = GRAIL_OK;
+    bool *is_part = NULL;
+    int64_t count = 0;
+    for (int64_t i = 0; i < c->count; i++) {
+        count += name_ends_with(c->tensors[i]->name, packed_ending) ? 1 : 0;
+    }
+    if (count == 0 || checkpoint_format(c) != &weights_format_safetensors) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new(&is_part, (size_t)c->count, sizeof is_part[0]));
+    TRY(memory_new(&c->groups, (size_t)count, sizeof c->groups[0]));
+    c->group_count = count;
+    for (int64_t i = 0, next = 0; i < c->count; i++) {
+        if (name_ends_with(c->tensors[i]->name, packed_ending)) {
+            TRY(describe_group(c, c->tensors[i]->name, is_part, &c->groups[next++]));
+        }
+    }
+    replace_parts(c, is_part);
+    TRY(index_tensors(c));
+out:
+    memory_free(is_part);
+    return status;
+}
+
+static grail_status load_groups(const checkpoint *c)
+{
+    for (int64_t i = 0; i < c->group_count; i++) {
+        packed_matrix *p = &c->groups[i];
+        void *blocks = NULL;
+        if (p->whole.data == NULL) {
+            CHECK(memory_new_unset(&blocks, p->whole.bytes, 1));
+            packed_groups_join(p->parts, &p->whole, blocks);
+            p->whole.data = blocks;
+        }
+    }
+    return GRAIL_OK;
+}
+
+static void free_groups(checkpoint *c)
+{
+    for (int64_t i = 0; i < c->group_count; i++) {
+        memory_free((void *)(uintptr_t)c->groups[i].whole.data);
+        memory_free(c->groups[i].name);
+    }
+    memory_free(c->groups);
+}
+
+/* -- opening ----------------------------------------------------------------------------------- */
 
 static const char *place_of(const checkpoint *c, int64_t i)
 {
@@ -358,6 +490,7 @@ grail_status checkpoint_open(const char *path, checkpoint **out)
         TRY(open_file(c));
     }
     TRY(join_packed(c));
+    TRY(join_groups(c));
     *out = c;
     c = NULL;
 out:
@@ -371,7 +504,7 @@ grail_status checkpoint_load(checkpoint *c)
         CHECK(error_in(tensor_file_load(c->files[f].tensors), "%s/%s", c->directory,
                        c->files[f].name));
     }
-    return GRAIL_OK;
+    return load_groups(c);
 }
 
 void checkpoint_close(checkpoint *c)
@@ -383,6 +516,7 @@ void checkpoint_close(checkpoint *c)
         tensor_file_close(c->files[f].tensors);
         memory_free(c->files[f].name);
     }
+    free_groups(c);
     name_index_fini(&c->index);
     name_index_fini(&c->plain_index);
     packed_pairs_fini(&c->packed);

@@ -27,8 +27,9 @@ grail_status checkpoint_open(const char *path, checkpoint **out) GRAIL_MUST_CHEC
 void checkpoint_close(checkpoint *c); /* NULL is allowed */
 
 /**
- * Copies the tensors of a torch checkpoint that cannot be mapped (deflated or strided). Their data
- * is NULL until then, so that names and shapes can be checked before the cost of copying.
+ * Copies the tensors that cannot be mapped: those of a torch checkpoint that are deflated or
+ * strided, and matrices of compressed-tensors (packed_groups.h), which are one tensor here. Their
+ * data is NULL until then, so that names and shapes can be checked before the cost of copying.
  */
 grail_status checkpoint_load(checkpoint *c) GRAIL_MUST_CHECK;
 
@@ -76,10 +77,11 @@ typedef struct checkpoint_writer checkpoint_writer;
  * Lays out a checkpoint in `directory` (which exists). `shapes[i]` gives dtype, rank, shape
  * and the new name of tensor i of `like`, which must outlive *out; one without a name is left out.
  * In the format of `like` (NULL) it has the same files as `like`, except that a TorchScript archive
- * becomes a plain .pth; the caller adds the index. In another format it is one file:
- * model.safetensors, or a file of the same base name. `pairs` are the keys of a GGUF file; NULL:
- * those of `like`. No reader opens the files until they are sealed. On failure, files that are
- * already laid out stay. *out is owned: checkpoint_writer_close.
+ * becomes a plain .pth; the caller adds the index. A matrix of groups (tensor/groups.h) is written
+ * as packed_groups.h says, its scales in the dtype that `like` has for it. In another format it is
+ * one file: model.safetensors, or a file of the same base name. `pairs` are the keys of a GGUF
+ * file; NULL: those of `like`. No reader opens the files until they are sealed. On failure, files
+ * that are already laid out stay. *out is owned: checkpoint_writer_close.
  */
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
                                     const weights_format *format, const gguf_pairs *pairs,

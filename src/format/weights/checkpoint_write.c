@@ -4,7 +4,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "format/weights/packed_groups.h"
 #include "format/weights/weights_format.h"
+#include "tensor/groups.h"
 
 #include <string.h>
 
@@ -19,7 +21,8 @@ struct checkpoint_writer {
     const gguf_pairs *pairs;      /* borrowed while it opens */
     written_file *files;          /* in the order of the files of `like`, or one */
     int file_count;
-    char **names; /* [tensors of `like`]: the names that are written; NULL: left out */
+    tensor_view *shapes; /* [tensors of `like`], with the names that are written, which are owned;
+                            NULL: left out */
 };
 
 static const weights_format *resolve(const checkpoint *like, const weights_format *format)
@@ -68,97 +71,160 @@ static grail_status written_path(const char *directory, const checkpoint *like,
     return status;
 }
 
-static grail_status copy_names(const tensor_view shapes[], checkpoint_writer *writer)
+static grail_status copy_shapes(const tensor_view shapes[], checkpoint_writer *writer)
 {
     const int64_t count = checkpoint_count(writer->like);
-    CHECK(memory_new(&writer->names, (size_t)count, sizeof(char *)));
+    CHECK(memory_new(&writer->shapes, (size_t)count, sizeof writer->shapes[0]));
     for (int64_t i = 0; i < count; i++) {
+        char *name = NULL;
         if (shapes[i].name != NULL) {
-            CHECK(memory_copy_string(&writer->names[i], shapes[i].name));
+            CHECK(memory_copy_string(&name, shapes[i].name));
         }
+        writer->shapes[i] = shapes[i];
+        writer->shapes[i].name = name;
     }
     return GRAIL_OK;
 }
 
 static bool is_in_file(const checkpoint_writer *writer, int64_t i, int file)
 {
-    return writer->names[i] != NULL && written_place(writer->like, writer->format, i) == file;
+    return writer->shapes[i].name != NULL && written_place(writer->like, writer->format, i) == file;
+}
+
+/* The tensors that hold one: itself, or three with names of their own. */
+typedef struct written_parts {
+    int count;
+    tensor_view of[PACKED_PARTS];
+    char *names[PACKED_PARTS]; /* owned where there are three */
+} written_parts;
+
+static void written_parts_fini(written_parts *w)
+{
+    for (int i = 0; i < PACKED_PARTS; i++) {
+        memory_free(w->names[i]);
+    }
+    *w = (written_parts){0};
+}
+
+/* The caller calls written_parts_fini, even after a failure. */
+static grail_status find_parts(const checkpoint *like, int64_t i, const tensor_view *shape,
+                               written_parts *out)
+{
+    *out = (written_parts){.count = 1, .of = {*shape}};
+    if (group_bits(shape->dtype) == 0) {
+        return GRAIL_OK;
+    }
+    out->count = PACKED_PARTS;
+    packed_groups_parts(shape, checkpoint_at(like, i)->dtype, out->of);
+    for (int k = 0; k < PACKED_PARTS; k++) {
+        CHECK(memory_format(&out->names[k], "%s%s", shape->name, packed_groups_suffixes[k]));
+        out->of[k].name = out->names[k];
+    }
+    return GRAIL_OK;
 }
 
 /* The tensors of one file, in the order of `like`. */
-static grail_status select_shapes(const checkpoint_writer *writer, int file,
-                                  const tensor_view shapes[], tensor_view **out, int64_t *out_count)
+typedef struct file_tensors {
+    tensor_view *shapes; /* [count], owned */
+    char **names;        /* [count], owned where they are no tensor's of `like` */
+    size_t count;
+} file_tensors;
+
+static void file_tensors_fini(file_tensors *t)
 {
-    const checkpoint *like = writer->like;
-    tensor_view *selected = NULL;
-    int64_t count = 0;
-    for (int64_t i = 0; i < checkpoint_count(like); i++) {
-        count += is_in_file(writer, i, file) ? 1 : 0;
+    for (size_t i = 0; i < t->count; i++) {
+        memory_free(t->names[i]);
     }
-    CHECK(memory_new(&selected, (size_t)count, sizeof *selected));
-    int64_t next = 0;
-    for (int64_t i = 0; i < checkpoint_count(like); i++) {
+    memory_free(t->names);
+    memory_free(t->shapes);
+}
+
+static grail_status add_parts(written_parts *parts, file_tensors *t)
+{
+    const size_t all = t->count + (size_t)parts->count;
+    CHECK(memory_reserve(&t->shapes, all, sizeof t->shapes[0]));
+    CHECK(memory_reserve(&t->names, all, sizeof t->names[0]));
+    for (int k = 0; k < parts->count; k++) {
+        t->shapes[t->count] = parts->of[k];
+        t->names[t->count++] = parts->names[k];
+        parts->names[k] = NULL;
+    }
+    return GRAIL_OK;
+}
+
+static grail_status select_shapes(const checkpoint_writer *writer, int file, file_tensors *t)
+{
+    for (int64_t i = 0; i < checkpoint_count(writer->like); i++) {
+        written_parts parts = {0};
+        grail_status status = GRAIL_OK;
         if (is_in_file(writer, i, file)) {
-            selected[next++] = shapes[i];
+            status = find_parts(writer->like, i, &writer->shapes[i], &parts);
+            status = status == GRAIL_OK ? add_parts(&parts, t) : status;
+            written_parts_fini(&parts);
         }
+        CHECK(status);
     }
-    *out = selected;
-    *out_count = count;
     return GRAIL_OK;
 }
 
 static grail_status open_one(checkpoint_writer *writer, const char *directory, int file,
-                             const tensor_view shapes[], layout_start start)
+                             layout_start start)
 {
     grail_status status = GRAIL_OK;
-    tensor_view *selected = NULL;
-    int64_t count = 0;
+    file_tensors t = {0};
     written_file *written = &writer->files[file];
     TRY(written_path(directory, writer->like, writer->format, file, &written->path));
-    TRY(select_shapes(writer, file, shapes, &selected, &count));
-    TRY(writer->format->open(written->path, writer->like, file, writer->pairs, count, selected,
-                             start, &written->writer));
+    TRY(select_shapes(writer, file, &t));
+    TRY(writer->format->open(written->path, writer->like, file, writer->pairs, (int64_t)t.count,
+                             t.shapes, start, &written->writer));
 out:
-    memory_free(selected);
+    file_tensors_fini(&t);
     return status;
 }
 
-static grail_status total_size(const checkpoint *like, const tensor_view shapes[], int64_t *out)
+static grail_status add_size(const tensor_view *shape, int64_t *total)
 {
-    int64_t total = 0;
-    for (int64_t i = 0; i < checkpoint_count(like); i++) {
-        int64_t elements = 0;
-        size_t bytes = 0;
-        if (shapes[i].name == NULL) {
-            continue;
-        }
-        if (!shape_elements(shapes[i].rank, shapes[i].shape, &elements) ||
-            !dtype_bytes(shapes[i].dtype, elements, &bytes) ||
-            __builtin_add_overflow(total, bytes, &total)) {
-            return error_set(GRAIL_ERROR_ARGUMENT, "the tensors take more than 2^63 bytes");
-        }
+    int64_t elements = 0;
+    size_t bytes = 0;
+    return shape_elements(shape->rank, shape->shape, &elements) &&
+                   dtype_bytes(shape->dtype, elements, &bytes) &&
+                   !__builtin_add_overflow(*total, bytes, total)
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_ARGUMENT, "the tensors take more than 2^63 bytes");
+}
+
+/* Lists what holds tensor i in the map, and adds its bytes. */
+static grail_status list_tensor(const checkpoint *like, int64_t i, const tensor_view *shape,
+                                json_t *map, int64_t *total)
+{
+    grail_status status = GRAIL_OK;
+    written_parts parts = {0};
+    char *name = NULL;
+    TRY(find_parts(like, i, shape, &parts));
+    TRY(written_name(like, NULL, checkpoint_file_of(like, i), &name));
+    for (int k = 0; k < parts.count; k++) {
+        TRY(json_put(map, parts.of[k].name, json_text(name)));
+        TRY(add_size(&parts.of[k], total));
     }
-    *out = total;
-    return GRAIL_OK;
+out:
+    written_parts_fini(&parts);
+    memory_free(name);
+    return status;
 }
 
 static grail_status fill_index(const checkpoint *like, const tensor_view shapes[], json_t *document)
 {
+    grail_status status = GRAIL_OK;
     int64_t total = 0;
-    CHECK(total_size(like, shapes, &total));
-    CHECK(json_put(document, "metadata", json_pack("{s:I}", "total_size", (json_int_t)total)));
     json_t *map = json_object();
-    CHECK(json_put(document, "weight_map", map));
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
-        char *name = NULL;
-        if (shapes[i].name != NULL) {
-            CHECK(written_name(like, NULL, checkpoint_file_of(like, i), &name));
-            const grail_status status = json_put(map, shapes[i].name, json_text(name));
-            memory_free(name);
-            CHECK(status);
-        }
+        TRY(shapes[i].name == NULL ? GRAIL_OK : list_tensor(like, i, &shapes[i], map, &total));
     }
-    return GRAIL_OK;
+    TRY(json_put(document, "metadata", json_pack("{s:I}", "total_size", (json_int_t)total)));
+    TRY(json_put(document, "weight_map", json_incref(map)));
+out:
+    json_decref(map);
+    return status;
 }
 
 grail_status checkpoint_written_index(const checkpoint *like, const tensor_view shapes[],
@@ -185,12 +251,12 @@ grail_status checkpoint_writer_open(const char *directory, const checkpoint *lik
     writer->like = like;
     writer->format = resolve(like, format);
     writer->pairs = pairs;
-    TRY(copy_names(shapes, writer));
+    TRY(copy_shapes(shapes, writer));
     const int count = written_count(like, format);
     TRY(memory_new(&writer->files, (size_t)count, sizeof *writer->files));
     writer->file_count = count;
     for (int f = 0; f < count; f++) {
-        TRY(open_one(writer, directory, f, shapes, start));
+        TRY(open_one(writer, directory, f, start));
     }
     *out = writer;
     writer = NULL;
@@ -199,34 +265,107 @@ out:
     return status;
 }
 
-static grail_status find_file(const checkpoint_writer *writer, const char *name,
-                              const written_file **file, const char **stored)
+static grail_status find_tensor(const checkpoint_writer *writer, const char *name, int64_t *index,
+                                const written_file **file)
 {
     const int64_t i = checkpoint_index_of(writer->like, name);
-    if (i < 0 || writer->names[i] == NULL) {
+    if (i < 0 || writer->shapes[i].name == NULL) {
         return error_set(GRAIL_ERROR_ARGUMENT, "the checkpoint has no tensor '%s' to write", name);
     }
-    *stored = writer->names[i];
+    *index = i;
     *file = &writer->files[written_place(writer->like, writer->format, i)];
     return GRAIL_OK;
+}
+
+/* Memory for what the parts hold. */
+static grail_status new_parts(const written_parts *parts, void *data[PACKED_PARTS])
+{
+    for (int k = 0; k < parts->count; k++) {
+        CHECK(memory_new_unset(&data[k], parts->of[k].bytes, 1));
+    }
+    return GRAIL_OK;
+}
+
+static void free_parts(void *data[PACKED_PARTS])
+{
+    for (int k = 0; k < PACKED_PARTS; k++) {
+        memory_free(data[k]);
+    }
+}
+
+static grail_status check_bytes(const tensor_view *shape, size_t bytes)
+{
+    int64_t elements = 0;
+    size_t wanted = 0;
+    return shape_elements(shape->rank, shape->shape, &elements) &&
+                   dtype_bytes(shape->dtype, elements, &wanted) && wanted == bytes
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE, "tensor '%s' takes other than the %zu bytes given",
+                           shape->name, bytes);
+}
+
+static grail_status put_packed(const checkpoint_writer *writer, int64_t i, const written_file *file,
+                               const void *blocks)
+{
+    grail_status status = GRAIL_OK;
+    written_parts parts = {0};
+    void *data[PACKED_PARTS] = {NULL};
+    TRY(find_parts(writer->like, i, &writer->shapes[i], &parts));
+    TRY(new_parts(&parts, data));
+    TRY(error_in(packed_groups_split(&writer->shapes[i], blocks, parts.of, data), "scales of '%s'",
+                 writer->shapes[i].name));
+    for (int k = 0; k < parts.count; k++) {
+        TRY(tensor_writer_put(file->writer, parts.of[k].name, data[k], parts.of[k].bytes));
+    }
+out:
+    free_parts(data);
+    written_parts_fini(&parts);
+    return status;
+}
+
+static grail_status get_packed(const checkpoint_writer *writer, int64_t i, const written_file *file,
+                               void *blocks)
+{
+    grail_status status = GRAIL_OK;
+    written_parts parts = {0};
+    void *data[PACKED_PARTS] = {NULL};
+    TRY(find_parts(writer->like, i, &writer->shapes[i], &parts));
+    TRY(new_parts(&parts, data));
+    for (int k = 0; k < parts.count; k++) {
+        TRY(tensor_writer_get(file->writer, parts.of[k].name, data[k], parts.of[k].bytes));
+        parts.of[k].data = data[k];
+    }
+    packed_groups_join(parts.of, &writer->shapes[i], blocks);
+out:
+    free_parts(data);
+    written_parts_fini(&parts);
+    return status;
 }
 
 grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, const void *data,
                                    size_t bytes)
 {
     const written_file *file = NULL;
-    const char *stored = NULL;
-    CHECK(find_file(writer, name, &file, &stored));
-    return tensor_writer_put(file->writer, stored, data, bytes);
+    int64_t i = 0;
+    CHECK(find_tensor(writer, name, &i, &file));
+    if (group_bits(writer->shapes[i].dtype) == 0) {
+        return tensor_writer_put(file->writer, writer->shapes[i].name, data, bytes);
+    }
+    CHECK(check_bytes(&writer->shapes[i], bytes));
+    return put_packed(writer, i, file, data);
 }
 
 grail_status checkpoint_writer_get(const checkpoint_writer *writer, const char *name, void *data,
                                    size_t bytes)
 {
     const written_file *file = NULL;
-    const char *stored = NULL;
-    CHECK(find_file(writer, name, &file, &stored));
-    return tensor_writer_get(file->writer, stored, data, bytes);
+    int64_t i = 0;
+    CHECK(find_tensor(writer, name, &i, &file));
+    if (group_bits(writer->shapes[i].dtype) == 0) {
+        return tensor_writer_get(file->writer, writer->shapes[i].name, data, bytes);
+    }
+    CHECK(check_bytes(&writer->shapes[i], bytes));
+    return get_packed(writer, i, file, data);
 }
 
 grail_status checkpoint_writer_flush(const checkpoint_writer *writer)
@@ -254,10 +393,10 @@ void checkpoint_writer_close(checkpoint_writer *writer)
         tensor_writer_close(writer->files[f].writer);
         memory_free(writer->files[f].path);
     }
-    for (int64_t i = 0; writer->names != NULL && i < checkpoint_count(writer->like); i++) {
-        memory_free(writer->names[i]);
+    for (int64_t i = 0; writer->shapes != NULL && i < checkpoint_count(writer->like); i++) {
+        memory_free((char *)(uintptr_t)writer->shapes[i].name);
     }
-    memory_free(writer->names);
+    memory_free(writer->shapes);
     memory_free(writer->files);
     memory_free(writer);
 }

@@ -88,6 +88,7 @@ grail_status network_create(const compression_request *request, int64_t memory,
     CHECK(keep_shares(n));
     CHECK(site_results_create(request, &n->results));
     CHECK(memory_new(&n->chosen, (size_t)request->plan.count, sizeof(n->chosen[0])));
+    CHECK(memory_new(&n->rounded, (size_t)request->graph->parameter_count, sizeof(n->rounded[0])));
     return refits_init(request, &n->refits);
 }
 
@@ -113,6 +114,10 @@ void network_free(calibration_network *network)
         grail_reducer_free(network->chosen[i]);
     }
     memory_free(network->chosen);
+    for (int p = 0; network->rounded != NULL && p < network->request->graph->parameter_count; p++) {
+        memory_free(network->rounded[p]);
+    }
+    memory_free(network->rounded);
     free_run(&network->current);
     memory_free(network->shares);
     for (int v = 0; network->orders != NULL && v < network->request->graph->value_count; v++) {
@@ -149,11 +154,23 @@ grail_status network_rewind(calibration_network *network)
     return GRAIL_OK;
 }
 
+static void release_rounded(calibration_network *network, int begin, int end)
+{
+    for (int n = begin; n < end; n++) {
+        const int weight = network->request->graph->nodes[n].weight;
+        if (weight != GRAPH_NONE) {
+            memory_free(network->rounded[weight]);
+            network->rounded[weight] = NULL;
+        }
+    }
+}
+
 void network_release_block(calibration_network *network, int block)
 {
     int begin = 0;
     int end = 0;
     graph_block_range(network->request->graph, block, &begin, &end);
+    release_rounded(network, begin, end);
     if (!network->request->heal.network) {
         parameter_store_release_range(network->current.parameters, begin, end);
     }

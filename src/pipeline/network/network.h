@@ -51,6 +51,8 @@ typedef struct calibration_network {
     int64_t memory;         /* of the options: for what is kept; 0: half of what is free */
     site_result *results;   /* [sites] */
     grail_reducer **chosen; /* [sites] decisions that wait for the site's first producer; owned */
+    unsigned char **rounded; /* [parameter_count], of request->rounded: matrices of the block at
+                                hand as they will be stored, with all rows; owned */
     refit_list refits;
     healing_list healings;
     regional_gradients regional;                  /* of the block that is being narrowed */

@@ -4,7 +4,6 @@
 #include "graph/operators.h"
 #include "pipeline/network/carry.h"
 #include "pipeline/network/rounding_weights.h"
-#include "solve/feedback.h"
 
 typedef struct rounding_pass {
     calibration_network *network;
@@ -116,21 +115,33 @@ static int count_together(const graph *g, int first)
     return count;
 }
 
-static grail_status round_group(rounding_pass *p, int first, int count)
+grail_status rounding_feedback(calibration_network *network, int first, feedback *out)
 {
     grail_status status = GRAIL_OK;
-    calibration_network *network = p->network;
     const graph *g = network->request->graph;
     const graph_parameter *weight = &g->parameters[g->nodes[first].weight];
     rounding_group group = {.first = first};
-    feedback f = {0};
     const sums_visitor visitor = {.add = add_rows, .sums = sums_of_rows, .user = &group};
-    TRY(statistics_create(network->request->backend, weight->shape[1], 0, &group.read));
-    TRY(statistics_create(network->request->backend, weight->shape[1], 0, &group.part));
+    const parameter_entry *entry = NULL;
+    TRY(parameter_store_get(network->current.parameters, g->nodes[first].weight, &entry));
+    TRY(statistics_create(network->request->backend, entry->shape[1], 0, &group.read));
+    TRY(statistics_create(network->request->backend, entry->shape[1], 0, &group.part));
     TRY(streams_carry(network, first, GRAPH_NONE, &visitor));
     matrix_pool_clear(network->pool);
     TRY(error_in(statistics_check_finite(group.read), "input of '%s'", weight->name));
-    TRY(error_in(feedback_init(group.read->gram, &f), "input of '%s'", weight->name));
+    TRY(error_in(feedback_init(group.read->gram, out), "input of '%s'", weight->name));
+out:
+    grail_statistics_free(group.read);
+    grail_statistics_free(group.part);
+    return status;
+}
+
+static grail_status round_group(rounding_pass *p, int first, int count)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = p->network->request->graph;
+    feedback f = {0};
+    TRY(rounding_feedback(p->network, first, &f));
     for (int i = first; i < first + count; i++) {
         if (is_due(p, g->nodes[i].weight)) {
             TRY(round_parameter(p, g->nodes[i].weight, &f));
@@ -138,8 +149,6 @@ static grail_status round_group(rounding_pass *p, int first, int count)
     }
 out:
     feedback_fini(&f);
-    grail_statistics_free(group.read);
-    grail_statistics_free(group.part);
     return status;
 }
 

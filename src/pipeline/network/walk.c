@@ -15,6 +15,7 @@
 #include "pipeline/network/refit_maps.h"
 #include "pipeline/network/regional_training.h"
 #include "pipeline/network/repair.h"
+#include "pipeline/network/round_maps.h"
 #include "pipeline/network/silence.h"
 
 /* The cut site whose first producer is node `node_index`, or GRAPH_NONE. */
@@ -163,6 +164,40 @@ static grail_status meet_map(calibration_network *network, int node_index)
     return GRAIL_OK;
 }
 
+/* How many Linears from this one on, of one input, are rounded together: up to one whose site
+ * begins there, or which is to be refitted. */
+static int rounds_together(const calibration_network *network, int first)
+{
+    const graph *g = network->request->graph;
+    const node *n = &g->nodes[first];
+    int count = 1;
+    for (int i = first + 1; i < g->node_count && node_is_linear(&g->nodes[i]); i++, count++) {
+        const bool waits = i >= network->refits.done && refits_due(&network->refits, i, n->block);
+        if (waits || g->nodes[i].inputs[0] != n->inputs[0] || g->nodes[i].block != n->block ||
+            site_beginning_at(network->request, i) != GRAPH_NONE) {
+            break;
+        }
+    }
+    return count;
+}
+
+/* Rounds this matrix, unless it was with one before it, once all fits of it are made. Of a block
+ * that is replayed, fits restore what is stored. */
+static grail_status round_node(calibration_network *network, int node_index, bool is_fitted,
+                               const recorded_parameters *recorded)
+{
+    const int weight = network->request->graph->nodes[node_index].weight;
+    if (!node_is_rounded(network->request, node_index)) {
+        return GRAIL_OK;
+    }
+    if (recorded != NULL) {
+        return is_fitted ? GRAIL_OK : widen_map(network, node_index, recorded);
+    }
+    return network->rounded[weight] != NULL
+               ? GRAIL_OK
+               : round_maps(network, node_index, rounds_together(network, node_index));
+}
+
 /* A network in which nothing is cut keeps its statistics. */
 static bool is_repaired(const compression_request *request, int node_index)
 {
@@ -200,10 +235,11 @@ static grail_status meet_node(calibration_network *network, int node_index,
     const int begins = site_beginning_at(network->request, node_index);
     const int read = site_read_by(network->request, node_index, &consumer);
     const int block = network->request->graph->nodes[node_index].block;
+    const bool is_refitted = refits_due(&network->refits, node_index, block);
     if (begins != GRAPH_NONE) {
         CHECK(begin_site(network, begins, recorded != NULL));
     }
-    if (refits_due(&network->refits, node_index, block)) {
+    if (is_refitted) {
         CHECK(recorded != NULL ? widen_map(network, node_index, recorded)
                                : meet_map(network, node_index));
     }
@@ -213,6 +249,7 @@ static grail_status meet_node(calibration_network *network, int node_index,
     if (read != GRAPH_NONE) {
         CHECK(meet_consumer(network, read, consumer, recorded));
     }
+    CHECK(round_node(network, node_index, is_refitted || read != GRAPH_NONE, recorded));
     if (recorded == NULL) {
         CHECK(pass_dropped(network, node_index));
     }
@@ -230,7 +267,8 @@ static bool node_reads_streams(const calibration_network *network, int node_inde
     return site_beginning_at(request, node_index) != GRAPH_NONE ||
            site_read_by(request, node_index, &consumer) != GRAPH_NONE ||
            dropped_site_at(request, node_index) != GRAPH_NONE ||
-           network->refits.wanted[node_index] || is_repaired(request, node_index);
+           network->refits.wanted[node_index] || is_repaired(request, node_index) ||
+           node_is_rounded(request, node_index);
 }
 
 /* Whether the sample streams are carried behind this block, which begins with node `begin`: for

@@ -293,6 +293,21 @@ static grail_status put_repair(const json_t *report, const grail_model *base, bu
     return buffer_append_string(out, "\n");
 }
 
+static grail_status put_quantisation(const json_t *report, buffer *out)
+{
+    const json_t *q = json_object_get(report, "quantized");
+    return q == NULL ? GRAIL_OK
+                     : buffer_format(
+                           out,
+                           "## Quantisation\n\n%s: %lld matrices have %lld bits for each weight "
+                           "and a scale for each %lld of a row, rounded with error feedback on "
+                           "what they read (GPTQ).\n\n",
+                           text_of(q, "type"),
+                           (long long)json_integer_value(json_object_get(q, "matrices")),
+                           (long long)json_integer_value(json_object_get(q, "bits")),
+                           (long long)json_integer_value(json_object_get(q, "group")));
+}
+
 static grail_status put_training(const json_t *one, buffer *out)
 {
     const json_t *block = json_object_get(one, "block");
@@ -511,6 +526,7 @@ grail_status model_card_append(const json_t *report, const grail_model *base, co
         CHECK(put_repair(report, base, out));
     }
     CHECK(put_healing(report, out));
+    CHECK(put_quantisation(report, out));
     CHECK(put_calibration(report, out));
     CHECK(buffer_append(out, sections->bytes, sections->size));
     CHECK(put_sizes(report, out));

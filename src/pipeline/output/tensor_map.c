@@ -161,7 +161,9 @@ grail_status tensor_map_shapes(const tensor_map *map, const compression_request 
         shapes[i].name = map->names[i];
         if (map->names[i] != NULL) {
             CHECK(narrow_shape(map, request, i, shapes[i].shape));
-            shapes[i].dtype = model_written_dtype(request->model, checkpoint_at(like, i));
+            shapes[i].dtype = map->first_parameter[i] == GRAPH_NONE
+                                  ? model_written_dtype(request->model, checkpoint_at(like, i))
+                                  : request_written_dtype(request, map->first_parameter[i]);
         }
     }
     return GRAIL_OK;

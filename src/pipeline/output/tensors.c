@@ -157,6 +157,36 @@ out:
     return status;
 }
 
+/* Matrices that are rounded are tensors of their own. The rows that are left keep their order. */
+static grail_status write_rounded(const calibration_network *network, int parameter,
+                                  checkpoint_writer *writer, json_t *checksums)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const int64_t *shape = request->narrowed.graph->parameters[parameter].shape;
+    const unsigned char *blocks = network->rounded[parameter];
+    int64_t *origins = NULL;
+    unsigned char *kept = NULL;
+    size_t row = 0;
+    if (blocks == NULL ||
+        !dtype_bytes(rounded_dtype(&request->rounded, parameter), shape[1], &row)) {
+        FAIL(GRAIL_ERROR_INTERNAL, "matrix '%s' was not rounded",
+             request->graph->parameters[parameter].name);
+    }
+    TRY(origins_of(network, &request->cuts[parameter].rows, &origins));
+    TRY(memory_new_unset(&kept, (size_t)shape[0], row));
+    for (int64_t r = 0; r < shape[0]; r++) {
+        const int64_t from = origins == NULL ? r : origins[r];
+        memcpy(kept + (size_t)r * row, blocks + (size_t)from * row, row);
+    }
+    TRY(put_tensor(writer, request->model->tensors[parameter]->name, kept, (size_t)shape[0] * row,
+                   checksums));
+out:
+    memory_free(kept);
+    memory_free(origins);
+    return status;
+}
+
 static bool tensor_is_changed(const calibration_network *network, const tensor_map *map,
                               int64_t index)
 {
@@ -182,7 +212,11 @@ grail_status tensors_write(const calibration_network *network, const tensor_map 
         if (tensor_map_block(map, i) != block || map->names[i] == NULL) {
             continue;
         }
-        if (tensor_is_changed(network, map, i)) {
+        const int first = map->first_parameter[i];
+        if (first != GRAPH_NONE &&
+            rounded_dtype(&network->request->rounded, first) != GRAIL_DTYPE_COUNT) {
+            CHECK(write_rounded(network, first, writer, checksums));
+        } else if (tensor_is_changed(network, map, i)) {
             CHECK(write_changed(network, map, i, writer, checksums));
         } else {
             CHECK(put_tensor(writer, tensor->name, tensor->data, tensor->bytes, checksums));
@@ -257,7 +291,7 @@ grail_status tensors_read_parameter(const calibration_network *network, const te
     grail_status status = GRAIL_OK;
     const grail_model *model = network->request->model;
     tensor_view shape = *model->tensors[parameter];
-    shape.dtype = model_written_dtype(model, &shape);
+    shape.dtype = request_written_dtype(network->request, parameter);
     const int64_t index = checkpoint_index_of(model->checkpoint, shape.name);
     const int part = part_of(map, index, parameter);
     storage_piece *pieces = NULL;

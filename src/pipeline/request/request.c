@@ -14,6 +14,14 @@ const site *site_at(const compression_request *request, int index)
     return &request->sites->list.sites[index];
 }
 
+grail_dtype request_written_dtype(const compression_request *request, int parameter)
+{
+    const grail_dtype rounded = rounded_dtype(&request->rounded, parameter);
+    return rounded == GRAIL_DTYPE_COUNT
+               ? model_written_dtype(request->model, request->model->tensors[parameter])
+               : rounded;
+}
+
 static grail_status use_session(const grail_compress_options *options, compression_request *request)
 {
     if (options->read.session == NULL) {
@@ -187,6 +195,23 @@ static grail_status check_ranks(const compression_request *r)
                            what, comm_size(r->comm));
 }
 
+static grail_status choose_rounding(const grail_compress_options *options, compression_request *r)
+{
+    const rounded_subject subject = {.model = r->model,
+                                     .sites = &r->sites->list,
+                                     .plan = &r->plan,
+                                     .cuts = r->cuts,
+                                     .heal = &r->heal,
+                                     .narrowed = r->narrowed.graph,
+                                     .is_shared = comm_is_shared(r->comm)};
+    CHECK(
+        rounded_types_choose(options->output.quantize, &subject, r->narrowed.config, &r->rounded));
+    if (r->rounded.name != NULL) {
+        judge_packed_weights(r->narrowed.verdicts);
+    }
+    return GRAIL_OK;
+}
+
 grail_status request_open(const grail_compress_options *options, request_purpose purpose,
                           compression_request **out)
 {
@@ -209,7 +234,8 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     CHECK(heal_options_read(options, r->graph, &r->heal));
     CHECK(open_teacher(options, r));
     CHECK(narrowed_describe(r->model, &r->sites->list, &r->plan, r->cuts, &r->narrowed));
-    CHECK(read_samples(options, purpose.reads_samples, r));
+    CHECK(choose_rounding(options, r));
+    CHECK(read_samples(options, purpose.reads_samples || r->rounded.name != NULL, r));
     if (r->teacher != NULL) {
         CHECK(teacher_check(r->model, r->teacher, options, &r->heal, r->samples));
     }
@@ -230,6 +256,7 @@ void request_close(compression_request *request)
     }
     calibration_release(request->samples);
     network_statistics_close(request->statistics);
+    rounded_types_fini(&request->rounded);
     narrowed_fini(&request->narrowed);
     memory_free(request->cuts);
     plan_fini(&request->plan);

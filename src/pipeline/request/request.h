@@ -7,6 +7,7 @@
 #include "pipeline/request/cuts.h"
 #include "pipeline/request/heal_options.h"
 #include "pipeline/request/narrowed.h"
+#include "pipeline/request/rounded_types.h"
 #include "pipeline/request/session.h"
 
 /** What a request is for, besides a run of the options. */
@@ -28,6 +29,7 @@ typedef struct compression_request {
     plan plan;
     parameter_cut *cuts; /* [parameter_count] */
     narrowed_model narrowed;
+    rounded_types rounded;          /* of the result */
     const grail_comm *comm;         /* borrowed; NULL: one rank */
     backend *backend;               /* of the session */
     calibration *samples;           /* held; without samples if nothing needs data */
@@ -52,6 +54,9 @@ void request_close(compression_request *request); /* NULL is allowed */
  * it has four or more. No statistics are taken of them: the passes of carry.h leave them out, and
  * what trains draws none of them. */
 bool request_judges_batch(const compression_request *request, int64_t batch);
+
+/** The dtype in which the result holds a parameter. */
+grail_dtype request_written_dtype(const compression_request *request, int parameter);
 
 const site *site_at(const compression_request *request, int index);
 

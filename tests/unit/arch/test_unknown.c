@@ -187,7 +187,7 @@ static void tensors_of_quantised_checkpoints_name_who_made_them(void **state)
          "quantised by bitsandbytes"},
         {"model.layers.0.mlp.up_proj.SCB", "quantised by bitsandbytes"},
         {"model.layers.0.mlp.up_proj.weight_scale_inv", "quantised by FP8"},
-        {"model.layers.0.mlp.up_proj.weight_packed", "quantised by compressed-tensors"},
+        {"model.layers.0.mlp.up_proj.weight_zero_point", "quantised by compressed-tensors"},
         {"base_model.model.model.layers.0.mlp.up_proj.lora_A.weight",
          "belongs to a LoRA adapter, which is not a network; merge it into its base model"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

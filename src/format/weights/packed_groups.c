@@ -1,0 +1,163 @@
+#include "format/weights/packed_groups.h"
+
+#include "base/bytes.h"
+#include "tensor/groups.h"
+#include "tensor/half.h"
+
+#include <string.h>
+
+enum { CODES, SCALE, SHAPE, WORD_BITS = 32, LARGEST_GROUP = 128, SMALLEST_GROUP = 32 };
+
+const char *const packed_groups_suffixes[PACKED_PARTS] = {"_packed", "_scale", "_shape"};
+
+static grail_status wrong(const tensor_view *part, const char *wanted)
+{
+    char text[128];
+    return error_set(GRAIL_ERROR_FORMAT, "tensor '%s' is %s of shape %s, expected %s", part->name,
+                     grail_dtype_name(part->dtype),
+                     shape_text(part->rank, part->shape, text, sizeof text), wanted);
+}
+
+/* O and I, as NAME_shape says. */
+static grail_status read_shape(const tensor_view *shape, int64_t out[2])
+{
+    if (shape->dtype != GRAIL_DTYPE_I64 || shape->rank != 1 || shape->shape[0] != 2) {
+        return wrong(shape, "two I64, rows and columns of the matrix");
+    }
+    for (int d = 0; d < 2; d++) {
+        out[d] = (int64_t)load_little((const unsigned char *)shape->data + 8 * d, 8);
+        if (out[d] <= 0) {
+            return error_set(GRAIL_ERROR_FORMAT, "tensor '%s' says that dimension %d is %lld",
+                             shape->name, d, (long long)out[d]);
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* The bits of a code, from the words of a row. */
+static grail_status read_bits(const tensor_view *codes, const int64_t shape[2], int *bits)
+{
+    if (codes->dtype != GRAIL_DTYPE_I32 || codes->rank != 2 || codes->shape[0] != shape[0]) {
+        return wrong(codes, "I32 with as many rows as its _shape says");
+    }
+    for (*bits = 4; *bits <= 8; *bits += 4) {
+        if (shape[1] % WORD_BITS == 0 && codes->shape[1] == shape[1] / WORD_BITS * *bits) {
+            return GRAIL_OK;
+        }
+    }
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "tensor '%s' has %lld words for rows of %lld weights; grail reads 4 or 8 bits "
+                     "each, of a multiple of %d weights",
+                     codes->name, (long long)codes->shape[1], (long long)shape[1], WORD_BITS);
+}
+
+static grail_status read_group(const tensor_view *scale, const int64_t shape[2], int64_t *group)
+{
+    if (!dtype_is_weight(scale->dtype) || scale->rank != 2 || scale->shape[0] != shape[0] ||
+        scale->shape[1] <= 0 || shape[1] % scale->shape[1] != 0) {
+        return wrong(scale, "F32, F16 or BF16 of one scale for each group of a row");
+    }
+    for (*group = LARGEST_GROUP; *group >= SMALLEST_GROUP; *group /= 2) {
+        if (shape[1] / scale->shape[1] % *group == 0) {
+            return GRAIL_OK;
+        }
+    }
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "tensor '%s' has a scale for each %lld weights; grail reads multiples of %d",
+                     scale->name, (long long)(shape[1] / scale->shape[1]), SMALLEST_GROUP);
+}
+
+grail_status packed_groups_describe(const tensor_view parts[PACKED_PARTS], tensor_view *out)
+{
+    int64_t shape[2] = {0};
+    int64_t group = 0;
+    int64_t elements = 0;
+    int bits = 0;
+    CHECK(read_shape(&parts[SHAPE], shape));
+    CHECK(read_bits(&parts[CODES], shape, &bits));
+    CHECK(read_group(&parts[SCALE], shape, &group));
+    out->rank = 2;
+    memcpy(out->shape, shape, sizeof shape);
+    if (!group_dtype(bits, group, &out->dtype) || !shape_elements(2, shape, &elements) ||
+        !dtype_bytes(out->dtype, elements, &out->bytes)) {
+        return error_set(GRAIL_ERROR_FORMAT, "tensor '%s' is too large to address",
+                         parts[CODES].name);
+    }
+    return GRAIL_OK;
+}
+
+static float scale_at(const tensor_view *scale, int64_t i)
+{
+    const unsigned char *scales = scale->data;
+    switch (scale->dtype) {
+    case GRAIL_DTYPE_F16:
+        return float_of(f32_of_f16((uint32_t)load_little(scales + 2 * i, 2)));
+    case GRAIL_DTYPE_BF16:
+        return float_of(f32_of_bf16((uint32_t)load_little(scales + 2 * i, 2)));
+    default:
+        return float_of((uint32_t)load_little(scales + 4 * i, 4));
+    }
+}
+
+static size_t code_bytes(grail_dtype dtype)
+{
+    return (size_t)(dtype_block(dtype) * group_bits(dtype) / 8);
+}
+
+void packed_groups_join(const tensor_view parts[PACKED_PARTS], const tensor_view *whole,
+                        void *blocks)
+{
+    const size_t codes = code_bytes(whole->dtype);
+    const int64_t in_row = whole->shape[1] / dtype_block(whole->dtype);
+    const int64_t repeats = in_row / parts[SCALE].shape[1];
+    const unsigned char *from = parts[CODES].data;
+    unsigned char *to = blocks;
+    for (int64_t b = 0; b < whole->shape[0] * in_row; b++) {
+        group_put_head(to, scale_at(&parts[SCALE], b / repeats), parts[SCALE].dtype);
+        memcpy(to + GROUP_HEAD, from, codes);
+        from += codes;
+        to += GROUP_HEAD + codes;
+    }
+}
+
+void packed_groups_parts(const tensor_view *whole, grail_dtype scale,
+                         tensor_view parts[PACKED_PARTS])
+{
+    const int bits = group_bits(whole->dtype);
+    parts[CODES] = (tensor_view){.dtype = GRAIL_DTYPE_I32,
+                                 .rank = 2,
+                                 .shape = {whole->shape[0], whole->shape[1] * bits / WORD_BITS}};
+    parts[SCALE] =
+        (tensor_view){.dtype = scale,
+                      .rank = 2,
+                      .shape = {whole->shape[0], whole->shape[1] / dtype_block(whole->dtype)}};
+    parts[SHAPE] = (tensor_view){.dtype = GRAIL_DTYPE_I64, .rank = 1, .shape = {2}};
+    for (int i = 0; i < PACKED_PARTS; i++) {
+        int64_t elements = 0;
+        (void)(shape_elements(parts[i].rank, parts[i].shape, &elements) &&
+               dtype_bytes(parts[i].dtype, elements, &parts[i].bytes));
+    }
+}
+
+grail_status packed_groups_split(const tensor_view *whole, const void *blocks,
+                                 const tensor_view parts[PACKED_PARTS],
+                                 void *const data[PACKED_PARTS])
+{
+    const size_t codes = code_bytes(whole->dtype);
+    const size_t scale_bytes = dtype_bits(parts[SCALE].dtype) / 8;
+    const unsigned char *from = blocks;
+    unsigned char *words = data[CODES];
+    unsigned char *scales = data[SCALE];
+    for (int64_t b = 0; b < whole->shape[0] * parts[SCALE].shape[1]; b++) {
+        const float scale = group_scale(from);
+        CHECK(convert_from_f32(parts[SCALE].dtype, &scale, 1, scales));
+        memcpy(words, from + GROUP_HEAD, codes);
+        from += GROUP_HEAD + codes;
+        words += codes;
+        scales += scale_bytes;
+    }
+    for (int d = 0; d < 2; d++) {
+        store_little((unsigned char *)data[SHAPE] + 8 * d, 8, (uint64_t)whole->shape[d]);
+    }
+    return GRAIL_OK;
+}

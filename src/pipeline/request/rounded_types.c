@@ -1,0 +1,226 @@
+#include "pipeline/request/rounded_types.h"
+
+#include "base/name_list.h"
+#include "base/option_values.h"
+#include "graph/operators.h"
+#include "pipeline/request/options.h"
+#include "tensor/groups.h"
+
+#include <string.h>
+
+enum { LARGEST_GROUP = 128, SMALLEST_GROUP = 32 };
+
+static const int bits_of[] = {0, 4, 8}; /* of rounded_type_names */
+
+static grail_status refuse(const rounded_subject *s, const char *why)
+{
+    return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
+                                 "%s: cannot be quantised to groups of integers in this run: %s",
+                                 checkpoint_path(s->model->checkpoint), why),
+                       "output.quantize");
+}
+
+static const char *misfit_of_site(const site *s, const plan_site *planned)
+{
+    if (s->kind == SITE_EXPERTS) {
+        return "it has experts";
+    }
+    if (planned->kept < s->units && planned->selector->folds) {
+        return "units are merged, whose producers are made after their turn; choose a selector "
+               "that keeps units";
+    }
+    return planned->kept < s->units && s->consumer_count > 1
+               ? "several matrices read a width that is cut"
+               : NULL;
+}
+
+static const char *misfit_of_run(const rounded_subject *s)
+{
+    if (s->model->graph->input_kind != INPUT_TOKENS) {
+        return "it reads images";
+    }
+    if (checkpoint_metadata(s->model->checkpoint) != NULL) {
+        return "it is a GGUF file; grail quantize writes GGUF files from a directory";
+    }
+    if (heals(s->heal) || s->plan->compensation.regional_training) {
+        return "training would move the rounded weights";
+    }
+    if (s->plan->loop == LOOP_OPEN) {
+        return "it is rounded by what the narrowed network reads, and an open loop observes the "
+               "dense one alone";
+    }
+    return s->is_shared ? "rounding is not shared out over ranks" : NULL;
+}
+
+static grail_status check_run(const rounded_subject *s)
+{
+    const char *why = misfit_of_run(s);
+    for (int i = 0; why == NULL && i < s->sites->count; i++) {
+        why = misfit_of_site(&s->sites->sites[i], &s->plan->sites[i]);
+    }
+    return why == NULL ? GRAIL_OK : refuse(s, why);
+}
+
+/* -- matrices ---------------------------------------------------------------------------------- */
+
+static bool is_of_block(const graph *g, const node *n)
+{
+    return node_is_linear(n) && n->block >= 0 && n->block < g->block_count;
+}
+
+static grail_status check_tensor(const rounded_subject *s, int parameter)
+{
+    const graph_parameter *p = &s->model->graph->parameters[parameter];
+    const tensor_view *tensor = s->model->tensors[parameter];
+    if (dtype_is_weight(tensor->dtype) && storage_is_plain(&p->map) && p->rank == 2 &&
+        name_ends_with(tensor->name, ".weight")) {
+        return GRAIL_OK;
+    }
+    const grail_status status = error_set(
+        GRAIL_ERROR_UNSUPPORTED,
+        "%s: tensor '%s' (%s) cannot be quantised: only matrices in F32, F16 or BF16 that are "
+        "tensors of their own, with rows of what they read, are",
+        checkpoint_path(s->model->checkpoint), tensor->name, grail_dtype_name(tensor->dtype));
+    return error_about(status, "output.quantize");
+}
+
+/* The nearest number of units from `kept` on, in steps of `step`, that fills groups; 0 if none of
+ * 1 to `units` does. */
+static int64_t nearest_fit(int64_t kept, int step, int64_t units, int64_t features)
+{
+    while (kept > 0 && kept <= units && kept * features % SMALLEST_GROUP != 0) {
+        kept += step;
+    }
+    return kept <= units ? kept : 0;
+}
+
+static grail_status refuse_width(const rounded_subject *s, int parameter, int64_t width)
+{
+    const cut_axis *axis = &s->cuts[parameter].columns;
+    const grail_status status = error_set(
+        GRAIL_ERROR_SHAPE, "'%s' reads %lld features, which groups of %d weights do not fill",
+        s->model->graph->parameters[parameter].name, (long long)width, SMALLEST_GROUP);
+    if (axis->site != GRAPH_NONE) {
+        const plan_site *planned = &s->plan->sites[axis->site];
+        const int64_t less = nearest_fit(planned->kept, -1, planned->units, axis->features);
+        const int64_t more = nearest_fit(planned->kept, 1, planned->units, axis->features);
+        error_append("; %lld of %lld units are kept there: keep", (long long)planned->kept,
+                     (long long)planned->units);
+        if (less > 0) {
+            error_append(" %lld", (long long)less);
+        }
+        if (more > 0) {
+            error_append("%s %lld", less > 0 ? " or" : "", (long long)more);
+        }
+        error_append(less > 0 || more > 0 ? "" : " none, since no number fits");
+    }
+    return error_about(status, "output.quantize");
+}
+
+/* Marks the matrices, and takes the largest group that fills the rows of all. */
+static grail_status find_matrices(const rounded_subject *s, bool *is_rounded, rounded_types *out)
+{
+    const graph *g = s->model->graph;
+    out->group = LARGEST_GROUP;
+    for (int n = 0; n < g->node_count; n++) {
+        const int weight = g->nodes[n].weight;
+        if (!is_of_block(g, &g->nodes[n]) ||
+            graph_parameter_is_gone(&s->narrowed->parameters[weight])) {
+            continue;
+        }
+        const int64_t width = s->narrowed->parameters[weight].shape[1];
+        CHECK(check_tensor(s, weight));
+        while (out->group > SMALLEST_GROUP && width % out->group != 0) {
+            out->group /= 2;
+        }
+        if (width % out->group != 0) {
+            return refuse_width(s, weight, width);
+        }
+        is_rounded[weight] = true;
+    }
+    return GRAIL_OK;
+}
+
+static grail_status set_dtypes(const graph *g, const bool *is_rounded, rounded_types *out)
+{
+    grail_dtype dtype = GRAIL_DTYPE_COUNT;
+    if (!group_dtype(out->bits, out->group, &dtype)) {
+        return error_set(GRAIL_ERROR_INTERNAL, "there is no group of %lld weights",
+                         (long long)out->group);
+    }
+    CHECK(memory_new(&out->dtypes, (size_t)g->parameter_count, sizeof out->dtypes[0]));
+    for (int p = 0; p < g->parameter_count; p++) {
+        out->dtypes[p] = is_rounded[p] ? dtype : GRAIL_DTYPE_COUNT;
+    }
+    return GRAIL_OK;
+}
+
+/* All Linears but the head, which is outside the blocks. */
+static grail_status describe(const rounded_types *r, json_t *config)
+{
+    json_t *weights = json_pack("{s:o, s:i, s:b, s:o, s:I}", "type", json_text("int"), "num_bits",
+                                r->bits, "symmetric", 1, "strategy", json_text("group"),
+                                "group_size", (json_int_t)r->group);
+    json_t *group = json_pack("{s:[o], s:o, s:n, s:n}", "targets", json_text("Linear"), "weights",
+                              weights, "input_activations", "output_activations");
+    return json_put(config, "quantization_config",
+                    json_pack("{s:o, s:o, s:o, s:{s:o}, s:[o]}", "quant_method",
+                              json_text("compressed-tensors"), "format",
+                              json_text("pack-quantized"), "quantization_status",
+                              json_text("compressed"), "config_groups", "group_0", group, "ignore",
+                              json_text("lm_head")));
+}
+
+grail_status rounded_types_choose(const char *type, const rounded_subject *subject, json_t *config,
+                                  rounded_types *out)
+{
+    grail_status status = GRAIL_OK;
+    bool *is_rounded = NULL;
+    int found = 0;
+    *out = (rounded_types){0};
+    if (type != NULL) {
+        TRY(error_about(
+            option_find_word("type of quantised weights", type, rounded_type_names, &found),
+            "output.quantize"));
+    }
+    if (bits_of[found] == 0) {
+        return GRAIL_OK;
+    }
+    out->bits = bits_of[found];
+    TRY(check_run(subject));
+    TRY(memory_new(&is_rounded, (size_t)subject->model->graph->parameter_count,
+                   sizeof is_rounded[0]));
+    TRY(find_matrices(subject, is_rounded, out));
+    TRY(set_dtypes(subject->model->graph, is_rounded, out));
+    TRY(describe(out, config));
+    out->name = rounded_type_names[found];
+out:
+    memory_free(is_rounded);
+    return status;
+}
+
+void rounded_types_fini(rounded_types *r)
+{
+    memory_free(r->dtypes);
+    *r = (rounded_types){0};
+}
+
+grail_dtype rounded_dtype(const rounded_types *r, int parameter)
+{
+    return r->name == NULL ? GRAIL_DTYPE_COUNT : r->dtypes[parameter];
+}
+
+int64_t rounded_types_saving(const rounded_types *r, const grail_model *model,
+                             const graph *narrowed)
+{
+    int64_t saving = 0;
+    for (int p = 0; r->name != NULL && p < narrowed->parameter_count; p++) {
+        const int64_t *shape = narrowed->parameters[p].shape;
+        if (r->dtypes[p] != GRAIL_DTYPE_COUNT) {
+            const int64_t bits = (int64_t)dtype_bits(model->tensors[p]->dtype);
+            const int64_t groups = shape[0] * shape[1] / r->group;
+            saving += (shape[0] * shape[1] * (bits - r->bits) - groups * bits) / 8;
+        }
+    }
+    return saving;
+}
