@@ -5,6 +5,19 @@
 
 static const double damping = 0.01;
 
+/* costs[j] <- 1 / L[j, j]^2, divided by the largest of them. */
+static void take_costs(const double *lower, int64_t n, float *costs)
+{
+    double least = lower[0];
+    for (int64_t j = 1; j < n; j++) {
+        least = lower[j * n + j] < least ? lower[j * n + j] : least;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        const double root = least / lower[j * n + j];
+        costs[j] = (float)(root * root);
+    }
+}
+
 /* factor[j, k] <- L[k, j] / L[j, j] for k > j, G^-1 = L L^T */
 static void take_factor(const double *lower, int64_t n, float *factor)
 {
@@ -34,7 +47,9 @@ grail_status feedback_init(matrix gram, feedback *out)
     TRY(memory_new_unset(&lower, (size_t)(n * n), sizeof lower[0]));
     TRY(memory_new(&out->factor, (size_t)(n * n), sizeof out->factor[0]));
     TRY(matrix_download(gram, lower));
+    TRY(memory_new(&out->costs, (size_t)n, sizeof out->costs[0]));
     take_factor(lower, n, out->factor);
+    take_costs(lower, n, out->costs);
 out:
     memory_free(lower);
     return status;
@@ -43,6 +58,7 @@ out:
 void feedback_fini(feedback *f)
 {
     memory_free(f->factor);
+    memory_free(f->costs);
     *f = (feedback){0};
 }
 
@@ -78,7 +94,7 @@ static bool round_row(const rounding *r, float *row, unsigned char *stored)
 {
     block_grid grid;
     for (int64_t first = 0; first < r->f->columns; first += r->block, stored += r->bytes) {
-        if (blocks_from_f32(r->dtype, row + first, 1, stored) != GRAIL_OK) {
+        if (block_fit_factors(r->dtype, row + first, r->f->costs + first, stored) != GRAIL_OK) {
             return false;
         }
         block_read_grid(r->dtype, stored, &grid);

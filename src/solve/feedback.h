@@ -4,8 +4,9 @@
  *
  *   W[:, k] -= e_j U[j, k] / U[j, j]   for k > j
  *
- * is the least ||X W^T - X W'^T||^2 given what is rounded already. The factors of a block of
- * columns are those of the reference quantiser for its weights at that time. */
+ * is the least ||X W^T - X W'^T||^2 given what is rounded already, and rounding column j costs
+ * (e_j / U[j, j])^2 of it. The factors of a block of columns are those for which the sum of that
+ * is small when its weights at that time are rounded to the nearest numbers. */
 #ifndef GRAIL_SOLVE_FEEDBACK_H
 #define GRAIL_SOLVE_FEEDBACK_H
 
@@ -16,6 +17,7 @@
 typedef struct feedback {
     int64_t columns; /* H */
     float *factor;   /* [H, H], above the diagonal; owned */
+    float *costs;    /* [H]: 1 / U[j, j]^2, the largest 1; owned */
 } feedback;
 
 /** Of G + lambda I, lambda = 0.01 mean diag G or as it has to be raised. Reads the lower triangle

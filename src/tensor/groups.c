@@ -86,14 +86,25 @@ void group_read(grail_dtype dtype, const unsigned char *block, float *out)
     }
 }
 
+static float settled_scale(float scale)
+{
+    const float nearest = rounded(fabsf(scale), ROUNDS_TO_BF16);
+    return nearest > least_scale ? nearest : least_scale;
+}
+
+void group_put_scale(void *block, float scale)
+{
+    const float settled = settled_scale(scale);
+    memcpy(block, &settled, sizeof settled);
+}
+
 static float scale_for(int bits, const float *values, int64_t count)
 {
     float largest = 0.0F;
     for (int64_t j = 0; j < count; j++) {
         largest = fabsf(values[j]) > largest ? fabsf(values[j]) : largest;
     }
-    const float scale = rounded(largest / ((float)(1 << (bits - 1)) - 0.5F), ROUNDS_TO_BF16);
-    return scale > least_scale ? scale : least_scale;
+    return settled_scale(largest / ((float)(1 << (bits - 1)) - 0.5F));
 }
 
 void group_write(grail_dtype dtype, const float *values, unsigned char *block)

@@ -23,6 +23,8 @@ bool group_dtype(int bits, int64_t elements, grail_dtype *out);
  * to. */
 void group_put_head(void *block, float scale, grail_dtype rounding);
 float group_scale(const void *block);
+/** The nearest scale that blocks may have, never below 0. */
+void group_put_scale(void *block, float scale);
 
 /** One block, likewise for blocks_to_f32, blocks_from_f32, block_read_grid and block_put. The scale
  * of write_group is that of compressed-tensors, the largest magnitude / (2^(bits - 1) - 0.5),

@@ -180,8 +180,8 @@ static void fit_sub_block(const float *values, const float *weights, sub_block *
     }
 }
 
-/* Large values count more. */
-static void fit_weighted(const float *values, sub_block *best)
+/* Large values count more, as far as nothing else is known. */
+static void fit_by_size(const float *values, sub_block *best)
 {
     float weights[SMALL];
     float squares = 0.0F;
@@ -239,8 +239,8 @@ static void pack_values(const float *values, float step, float minimum, bool upp
     }
 }
 
-/* f16 d, f16 dmin, 12 bytes of scales and minima, 128 bytes of nibbles */
-static void write_q4_k(const float *values, unsigned char *block)
+/* f16 d, f16 dmin, 12 bytes of scales and minima, 128 bytes of nibbles. Weights may be NULL. */
+static void write_weighted_q4_k(const float *values, const float *weights, unsigned char *block)
 {
     sub_block fits[SUB_BLOCKS];
     float steps[SUB_BLOCKS];
@@ -248,7 +248,11 @@ static void write_q4_k(const float *values, unsigned char *block)
     int step_codes[SUB_BLOCKS];
     int minimum_codes[SUB_BLOCKS];
     for (int j = 0; j < SUB_BLOCKS; j++) {
-        fit_weighted(values + j * SMALL, &fits[j]);
+        if (weights == NULL) {
+            fit_by_size(values + j * SMALL, &fits[j]);
+        } else {
+            fit_sub_block(values + j * SMALL, weights + j * SMALL, &fits[j]);
+        }
         steps[j] = fits[j].step;
         minima[j] = -fits[j].least;
     }
@@ -260,6 +264,11 @@ static void write_q4_k(const float *values, unsigned char *block)
                     get_half(block + 2) * (float)minimum_codes[j], j % 2 == 1, &fits[j],
                     block + 16 + j / 2 * SMALL);
     }
+}
+
+static void write_q4_k(const float *values, unsigned char *block)
+{
+    write_weighted_q4_k(values, NULL, block);
 }
 
 /* -- single codes ------------------------------------------------------------------------------ */
@@ -379,6 +388,79 @@ grail_status blocks_from_f32(grail_dtype dtype, const float *values, int64_t blo
                              "are at most 65504",
                              (long long)(b * elements), grail_dtype_name(dtype));
         }
+    }
+    return GRAIL_OK;
+}
+
+/* -- factors by weights ------------------------------------------------------------------------ */
+
+static float weighted_error(grail_dtype dtype, const float *values, const float *weights,
+                            const unsigned char *block)
+{
+    block_grid grid;
+    float error = 0.0F;
+    block_read_grid(dtype, block, &grid);
+    for (int j = 0; j < (int)dtype_block(dtype); j++) {
+        const float q = (float)block_nearest(&grid, j, values[j]);
+        const float difference = grid.step[j] * q + grid.least[j] - values[j];
+        error += weights[j] * (difference * difference);
+    }
+    return error;
+}
+
+static float get_factor(grail_dtype dtype, const unsigned char *block)
+{
+    return group_bits(dtype) == 0 ? get_half(block) : group_scale(block);
+}
+
+static void put_factor(grail_dtype dtype, float factor, unsigned char *block)
+{
+    if (group_bits(dtype) == 0) {
+        put_half(factor, block);
+    } else {
+        group_put_scale(block, factor);
+    }
+}
+
+/* Of blocks with one factor: multiples of the usual one, with either sign, since there is one
+ * number more below 0 than above. */
+static void search_factor(grail_dtype dtype, const float *values, const float *weights,
+                          unsigned char *block)
+{
+    enum { TRIALS = 21 };
+    const float usual = get_factor(dtype, block);
+    float best = usual;
+    float least = weighted_error(dtype, values, weights, block);
+    for (int trial = 0; trial < 2 * TRIALS; trial++) {
+        const float share = 0.6F + 0.025F * (float)(trial / 2);
+        put_factor(dtype, trial % 2 == 0 ? usual * share : -usual * share, block);
+        const float error = weighted_error(dtype, values, weights, block);
+        if (error < least) {
+            least = error;
+            best = get_factor(dtype, block);
+        }
+    }
+    put_factor(dtype, best, block);
+}
+
+static void fit_q4_k(const float *values, const float *weights, unsigned char *block)
+{
+    unsigned char fitted[144];
+    write_weighted_q4_k(values, weights, fitted);
+    if (weighted_error(GRAIL_DTYPE_Q4_K, values, weights, fitted) <
+        weighted_error(GRAIL_DTYPE_Q4_K, values, weights, block)) {
+        memcpy(block, fitted, sizeof fitted);
+    }
+}
+
+grail_status block_fit_factors(grail_dtype dtype, const float *values, const float *weights,
+                               void *block)
+{
+    CHECK(blocks_from_f32(dtype, values, 1, block));
+    if (dtype == GRAIL_DTYPE_Q4_K) {
+        fit_q4_k(values, weights, block);
+    } else {
+        search_factor(dtype, values, weights, block);
     }
     return GRAIL_OK;
 }

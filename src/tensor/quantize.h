@@ -14,6 +14,12 @@ bool dtype_is_quantiser(grail_dtype dtype);
 grail_status blocks_from_f32(grail_dtype dtype, const float *values, int64_t blocks,
                              void *out) GRAIL_MUST_CHECK;
 
+/** Writes one block of finite values, whose codes are chosen later: its factors are such that sum_j
+ * weights[j] (values[j] - r_j)^2 is small, r_j the nearest number to values[j]; never larger than
+ * with the factors of blocks_from_f32. Weights are positive. GRAIL_ERROR_NUMERIC likewise. */
+grail_status block_fit_factors(grail_dtype dtype, const float *values, const float *weights,
+                               void *block) GRAIL_MUST_CHECK;
+
 /** The numbers that the elements of one block can be once its factors are chosen: element j is
  * step[j] * q + least[j], q from 0 to `most`. */
 typedef struct block_grid {

@@ -200,7 +200,6 @@ static grail_status choose_rounding(const grail_compress_options *options, compr
     const rounded_subject subject = {.model = r->model,
                                      .sites = &r->sites->list,
                                      .plan = &r->plan,
-                                     .cuts = r->cuts,
                                      .heal = &r->heal,
                                      .narrowed = r->narrowed.graph,
                                      .is_shared = comm_is_shared(r->comm)};

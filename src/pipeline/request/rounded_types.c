@@ -94,16 +94,32 @@ static int64_t nearest_fit(int64_t kept, int step, int64_t units, int64_t featur
     return kept <= units ? kept : 0;
 }
 
+/* Which site the columns of a parameter belong to, and how many of them a unit has. */
+static int site_of_columns(const rounded_subject *s, int parameter, int64_t *features)
+{
+    for (int i = 0; i < s->sites->count; i++) {
+        const site *one = &s->sites->sites[i];
+        for (int k = 0; k < one->consumer_count; k++) {
+            if (s->model->graph->nodes[one->consumers[k].node].weight == parameter) {
+                *features = one->consumers[k].features_per_unit;
+                return i;
+            }
+        }
+    }
+    return GRAPH_NONE;
+}
+
 static grail_status refuse_width(const rounded_subject *s, int parameter, int64_t width)
 {
-    const cut_axis *axis = &s->cuts[parameter].columns;
+    int64_t features = 0;
+    const int owner = site_of_columns(s, parameter, &features);
     const grail_status status = error_set(
         GRAIL_ERROR_SHAPE, "'%s' reads %lld features, which groups of %d weights do not fill",
         s->model->graph->parameters[parameter].name, (long long)width, SMALLEST_GROUP);
-    if (axis->site != GRAPH_NONE) {
-        const plan_site *planned = &s->plan->sites[axis->site];
-        const int64_t less = nearest_fit(planned->kept, -1, planned->units, axis->features);
-        const int64_t more = nearest_fit(planned->kept, 1, planned->units, axis->features);
+    if (owner != GRAPH_NONE) {
+        const plan_site *planned = &s->plan->sites[owner];
+        const int64_t less = nearest_fit(planned->kept, -1, planned->units, features);
+        const int64_t more = nearest_fit(planned->kept, 1, planned->units, features);
         error_append("; %lld of %lld units are kept there: keep", (long long)planned->kept,
                      (long long)planned->units);
         if (less > 0) {

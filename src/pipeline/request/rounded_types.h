@@ -4,8 +4,8 @@
 #define GRAIL_PIPELINE_REQUEST_ROUNDED_TYPES_H
 
 #include "arch/model.h"
-#include "pipeline/request/cuts.h"
 #include "pipeline/request/heal_options.h"
+#include "reduce/plan.h"
 
 typedef struct rounded_types {
     const char *name; /* of the type, static; NULL: nothing is rounded */
@@ -19,7 +19,6 @@ typedef struct rounded_subject {
     const grail_model *model;
     const site_list *sites;
     const plan *plan;
-    const parameter_cut *cuts;
     const heal_options *heal;
     const graph *narrowed;
     bool is_shared; /* over several ranks */

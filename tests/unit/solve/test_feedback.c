@@ -82,8 +82,9 @@ static double error_of(const lab *l, const float *weights)
 static void outputs_are_nearer_than_without_it(void **state)
 {
     (void)state;
-    static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
-                                        GRAIL_DTYPE_Q4_K};
+    static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0,   GRAIL_DTYPE_Q5_0,   GRAIL_DTYPE_Q8_0,
+                                        GRAIL_DTYPE_Q4_K,   GRAIL_DTYPE_W4_G32, GRAIL_DTYPE_W4_G128,
+                                        GRAIL_DTYPE_W8_G128};
     static float plain[OUTPUTS * WIDTH];
     static float read[OUTPUTS * WIDTH];
     static unsigned char stored[OUTPUTS * WIDTH * 2];
@@ -99,12 +100,34 @@ static void outputs_are_nearer_than_without_it(void **state)
     }
 }
 
+/* What rounding column j costs when those before it have left the inverse: 1 / inverse[j, j]. */
+static void costs_of(const double *whole, int64_t n, float *costs)
+{
+    static double inverse[WIDTH * WIDTH];
+    double most = 0.0;
+    memcpy(inverse, whole, (size_t)(n * n) * sizeof inverse[0]);
+    for (int64_t j = 0; j < n; j++) {
+        most = 1.0 / inverse[j * n + j] > most ? 1.0 / inverse[j * n + j] : most;
+        for (int64_t a = j + 1; a < n; a++) {
+            const double share = inverse[a * n + j] / inverse[j * n + j];
+            for (int64_t b = j + 1; b < n; b++) {
+                inverse[a * n + b] -= share * inverse[j * n + b];
+            }
+        }
+    }
+    for (int64_t j = 0; j < n; j++) {
+        costs[j] = (float)(1.0 / inverse[j * n + j] / most);
+    }
+}
+
 /* The columns behind column j are moved by -e_j inv[j, k] / inv[j, j]; then j leaves the inverse.
  */
 static void round_row_by_elimination(double *inverse, int64_t n, double *w, float *rounded)
 {
+    float costs[WIDTH];
     block_grid grid = {0};
     unsigned char block[64];
+    costs_of(inverse, n, costs);
     for (int64_t j = 0; j < n; j++) {
         const int at = (int)(j % 32);
         float current[32];
@@ -112,7 +135,7 @@ static void round_row_by_elimination(double *inverse, int64_t n, double *w, floa
             current[k] = (float)w[j + k];
         }
         if (at == 0) {
-            assert_ok(blocks_from_f32(GRAIL_DTYPE_Q4_0, current, 1, block));
+            assert_ok(block_fit_factors(GRAIL_DTYPE_Q4_0, current, costs + j, block));
             block_read_grid(GRAIL_DTYPE_Q4_0, block, &grid);
         }
         const int q = block_nearest(&grid, at, (float)w[j]);
@@ -170,6 +193,49 @@ static void it_is_what_elimination_gives(void **state)
     assert_true(same >= OUTPUTS - 1); /* a value may lie halfway between two numbers */
 }
 
+static double weighted_error_of(grail_dtype dtype, const unsigned char *block, const float *values,
+                                const float *weights)
+{
+    double error = 0.0;
+    block_grid grid;
+    block_read_grid(dtype, block, &grid);
+    for (int j = 0; j < (int)dtype_block(dtype); j++) {
+        const float nearest =
+            grid.step[j] * (float)block_nearest(&grid, j, values[j]) + grid.least[j];
+        const double e = (double)(nearest - values[j]);
+        error += (double)weights[j] * e * e;
+    }
+    return error;
+}
+
+static void factors_cost_no_more_than_the_usual_ones(void **state)
+{
+    (void)state;
+    static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q8_0, GRAIL_DTYPE_Q4_K,
+                                        GRAIL_DTYPE_W4_G128};
+    const lab *l = lab_of(WIDTH);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        double usual = 0.0;
+        double fitted = 0.0;
+        for (int64_t o = 0; o < OUTPUTS; o++) {
+            float weights[WIDTH];
+            unsigned char block[2][160];
+            const float *values = l->weights + o * WIDTH;
+            for (int64_t j = 0; j < WIDTH; j++) {
+                weights[j] = 0.01F + l->x[o * WIDTH + j] * l->x[o * WIDTH + j];
+            }
+            assert_ok(blocks_from_f32(types[i], values, 1, block[0]));
+            assert_ok(block_fit_factors(types[i], values, weights, block[1]));
+            const double without = weighted_error_of(types[i], block[0], values, weights);
+            const double with = weighted_error_of(types[i], block[1], values, weights);
+            assert_true(with <= without * 1.000001);
+            usual += without;
+            fitted += with;
+        }
+        assert_true(fitted < (types[i] == GRAIL_DTYPE_Q8_0 ? 1.0 : 0.9) * usual);
+    }
+}
+
 static void what_cannot_be_rounded_is_refused(void **state)
 {
     (void)state;
@@ -200,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outputs_are_nearer_than_without_it),
         cmocka_unit_test(it_is_what_elimination_gives),
+        cmocka_unit_test(factors_cost_no_more_than_the_usual_ones),
         cmocka_unit_test(what_cannot_be_rounded_is_refused),
         cmocka_unit_test(every_failing_allocation_is_survived),
         cmocka_unit_test(no_matrix_is_left),
