@@ -205,6 +205,10 @@ def config_seeds():
     yield "granitemoe", config_text("granitemoe", num_local_experts=3)
     yield "gpt_oss", config_text("gpt_oss", num_local_experts=3, num_experts_per_tok=2,
                                  rope_scaling=None)
+    latent = {"num_key_value_heads": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
+              "moe_intermediate_size": 8, "first_k_dense_replace": 1}
+    yield "deepseek_v2", config_text("deepseek_v2", q_lora_rank=None, **latent)
+    yield "deepseek_v3", config_text("deepseek_v3", n_group=2, topk_group=1, **latent)
     yield "bad-experts", config_text("mixtral", num_local_experts=1 << 40)
     yield "bad-choice", config_text("olmoe", num_experts=2, num_experts_per_tok=3)
     yield "many-layers", config_text(num_hidden_layers=1024)

@@ -75,13 +75,13 @@ static grail_status add_linear(builder *b, const char *part, bool bias, int64_t 
     return graph_add_node(b->g, &n, value);
 }
 
-static grail_status add_norm(builder *b, const char *part, int64_t width, int64_t group, int input,
-                             int *value)
+static grail_status add_norm_of(builder *b, const char *part, int64_t width, int64_t group,
+                                double epsilon, int input, int *value)
 {
     const decoder_family *family = b->c->family;
     const bool layer_norm = family->layer_norms || family->bare_layer_norms;
     node n = node_of(layer_norm ? NODE_LAYER_NORM : NODE_RMS_NORM, b->block, input, GRAPH_NONE);
-    n.norm.epsilon = b->c->epsilon;
+    n.norm.epsilon = epsilon;
     n.norm.group = group;
     if (!family->norms_lack_weights) {
         CHECK(add_part(b, part, "weight", family->norms_add_one ? 1.0 : 0.0, 1, &width, &n.weight));
@@ -90,6 +90,12 @@ static grail_status add_norm(builder *b, const char *part, int64_t width, int64_
         CHECK(add_part(b, part, "bias", 0.0, 1, &width, &n.bias));
     }
     return graph_add_node(b->g, &n, value);
+}
+
+static grail_status add_norm(builder *b, const char *part, int64_t width, int64_t group, int input,
+                             int *value)
+{
+    return add_norm_of(b, part, width, group, b->c->epsilon, input, value);
 }
 
 static grail_status add_plain(builder *b, node_kind kind, int left, int right, int *value)
@@ -105,6 +111,20 @@ static grail_status add_heads(builder *b, const char *projection, int64_t heads,
     return add_linear(b, projection, c->qkv_bias, c->hidden, heads * c->head_dim, n, value);
 }
 
+/* The rotary positions of the layer, on heads of so many features. */
+static grail_status add_rope(builder *b, int64_t head_dim, int *value)
+{
+    const rotary *r = &b->rotary[b->c->layer[b->block].rotary];
+    node rope = node_of(NODE_ROPE, b->block, *value, GRAPH_NONE);
+    rope.rope = (rope_attributes){.head_dim = head_dim,
+                                  .turned = r->turned,
+                                  .factor = r->factor,
+                                  .frequency = r->frequency,
+                                  .long_frequency = r->long_frequency,
+                                  .longest = r->longest};
+    return graph_add_node(b->g, &rope, value);
+}
+
 /* Queries or keys: the family's norm, and rotary positions. */
 static grail_status add_positions(builder *b, const char *norm, int64_t heads, int *value)
 {
@@ -115,35 +135,70 @@ static grail_status add_positions(builder *b, const char *norm, int64_t heads, i
     } else if (c->family->query_key_norm_wide) {
         CHECK(add_norm(b, norm, heads * c->head_dim, 0, *value, value));
     }
-    if (kind == ROTARY_NONE) {
-        return GRAIL_OK;
+    return kind == ROTARY_NONE ? GRAIL_OK : add_rope(b, c->head_dim, value);
+}
+
+/* value = norm(a(n)), the vector that queries, or keys and values, are made of. */
+static grail_status add_compressed(builder *b, const char *a, const char *norm, int64_t rank, int n,
+                                   int *value)
+{
+    static const double epsilon = 1e-6; /* whatever config.json says of the others */
+    CHECK(add_linear(b, a, b->c->qkv_bias, b->c->hidden, rank, n, value));
+    return add_norm_of(b, norm, rank, 0, epsilon, *value, value);
+}
+
+/* Heads of features without positions, of x, and behind them those with positions, of y. */
+static grail_status add_turned_heads(builder *b, int x, int y, bool shared, int *value)
+{
+    const decoder_latent *l = &b->c->latent;
+    node join = node_of(NODE_JOIN_HEADS, b->block, x, y);
+    CHECK(add_rope(b, l->turned, &join.inputs[1]));
+    join.join = (join_attributes){.first = l->plain, .second = l->turned, .shared = shared};
+    return graph_add_node(b->g, &join, value);
+}
+
+static grail_status add_latent_heads(builder *b, const decoder_layer *layer, int n, int qkv[3])
+{
+    const decoder_latent *l = &b->c->latent;
+    const int64_t heads = layer->heads;
+    const bool direct = l->query_rank == 0;
+    const int64_t in = direct ? b->c->hidden : l->query_rank;
+    int m = n;
+    int kv = 0;
+    int turned = 0;
+    if (!direct) {
+        CHECK(add_compressed(b, "self_attn.q_a_proj", "self_attn.q_a_layernorm", in, n, &m));
     }
-    const rotary *r = &b->rotary[kind];
-    node rope = node_of(NODE_ROPE, b->block, *value, GRAPH_NONE);
-    rope.rope = (rope_attributes){.head_dim = c->head_dim,
-                                  .turned = r->turned,
-                                  .factor = r->factor,
-                                  .frequency = r->frequency,
-                                  .long_frequency = r->long_frequency,
-                                  .longest = r->longest};
-    return graph_add_node(b->g, &rope, value);
+    CHECK(add_linear(b, "self_attn.q_proj", false, in, heads * l->plain, m, &qkv[0]));
+    CHECK(add_linear(b, "self_attn.q_rope_proj", false, in, heads * l->turned, m, &turned));
+    CHECK(add_turned_heads(b, qkv[0], turned, false, &qkv[0]));
+    CHECK(add_compressed(b, "self_attn.kv_a_proj", "self_attn.kv_a_layernorm", l->rank, n, &kv));
+    CHECK(add_linear(b, "self_attn.k_rope_proj", b->c->qkv_bias, b->c->hidden, l->turned, n,
+                     &turned));
+    CHECK(add_linear(b, "self_attn.k_proj", false, l->rank, heads * l->plain, kv, &qkv[1]));
+    CHECK(add_turned_heads(b, qkv[1], turned, true, &qkv[1]));
+    return add_linear(b, "self_attn.v_proj", false, l->rank, heads * l->value, kv, &qkv[2]);
+}
+
+static grail_status add_usual_heads(builder *b, const decoder_layer *layer, int n, int qkv[3])
+{
+    CHECK(add_heads(b, "self_attn.q_proj", layer->heads, n, &qkv[0]));
+    CHECK(add_heads(b, "self_attn.k_proj", layer->kv_heads, n, &qkv[1]));
+    CHECK(add_heads(b, "self_attn.v_proj", layer->kv_heads, n, &qkv[2]));
+    CHECK(add_positions(b, "self_attn.q_norm", layer->heads, &qkv[0]));
+    return add_positions(b, "self_attn.k_norm", layer->kv_heads, &qkv[1]);
 }
 
 /* What a branch adds to h; `n` is what it reads. */
 static grail_status add_attention(builder *b, const decoder_layer *layer, int n, int *y)
 {
     const decoder_config *c = b->c;
-    int q = 0;
-    int k = 0;
-    int v = 0;
+    const int64_t value_dim = c->family->latent ? c->latent.value : c->head_dim;
+    int qkv[3] = {0};
     int x = 0;
-    CHECK(add_heads(b, "self_attn.q_proj", layer->heads, n, &q));
-    CHECK(add_heads(b, "self_attn.k_proj", layer->kv_heads, n, &k));
-    CHECK(add_heads(b, "self_attn.v_proj", layer->kv_heads, n, &v));
-    CHECK(add_positions(b, "self_attn.q_norm", layer->heads, &q));
-    CHECK(add_positions(b, "self_attn.k_norm", layer->kv_heads, &k));
-    node attention = node_of(NODE_ATTENTION, b->block, q, k);
-    attention.inputs[attention.input_count++] = v;
+    CHECK((c->family->latent ? add_latent_heads : add_usual_heads)(b, layer, n, qkv));
+    node attention = node_of(NODE_ATTENTION, b->block, qkv[0], qkv[1]);
+    attention.inputs[attention.input_count++] = qkv[2];
     attention.attention.head_dim = c->head_dim;
     attention.attention.window = layer->window;
     attention.attention.scale = c->score_scale;
@@ -152,8 +207,8 @@ static grail_status add_attention(builder *b, const decoder_layer *layer, int n,
         CHECK(add_part(b, "self_attn.sinks", "", 0.0, 1, &layer->heads, &attention.weight));
     }
     CHECK(graph_add_node(b->g, &attention, &x));
-    return add_linear(b, "self_attn.o_proj", c->output_bias, layer->heads * c->head_dim, c->hidden,
-                      x, y);
+    return add_linear(b, "self_attn.o_proj", c->output_bias, layer->heads * value_dim, c->hidden, x,
+                      y);
 }
 
 static grail_status add_activation(builder *b, activation_kind kind, int *value)
@@ -219,11 +274,15 @@ static grail_status add_expert(builder *b, const decoder_layer *layer, int64_t e
     return graph_add_node(b->g, &put, h);
 }
 
-/* h += sigmoid(gate(n)) ffn(n) */
+/* h += sigmoid(gate(n)) ffn(n), or ffn(n) */
 static grail_status add_shared_expert(builder *b, const decoder_layer *layer, int n, int *h)
 {
     int factor = 0;
     int y = 0;
+    if (b->c->family->mixture->shared_count != NULL) {
+        CHECK(add_feed_forward(b, "mlp.shared_expert", layer->shared, n, &y));
+        return add_plain(b, NODE_ADD, *h, y, h);
+    }
     CHECK(add_linear(b, "mlp.shared_expert_gate", false, b->c->hidden, 1, n, &factor));
     CHECK(add_activation(b, ACTIVATION_SIGMOID, &factor));
     CHECK(add_feed_forward(b, "mlp.shared_expert", layer->shared, n, &y));
@@ -241,7 +300,11 @@ static grail_status add_mixture(builder *b, const decoder_layer *layer, int n, i
     CHECK(add_linear(b, "mlp.gate", c->family->mixture->router_bias, c->hidden, layer->experts, n,
                      &shares));
     node route = node_of(NODE_ROUTE, b->block, shares, GRAPH_NONE);
-    route.route = (route_attributes){.chosen = c->chosen, .over_all = c->shares_of_all};
+    route.route = c->route;
+    if (c->route.sigmoid) {
+        CHECK(add_part(b, "mlp.gate", "e_score_correction_bias", 0.0, 1, &layer->experts,
+                       &route.weight));
+    }
     CHECK(graph_add_node(b->g, &route, &shares));
     for (int64_t e = 0; e < layer->experts; e++) {
         CHECK(add_expert(b, layer, e, n, shares, h));

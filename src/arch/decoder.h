@@ -9,6 +9,17 @@
 typedef struct decoder_config decoder_config;
 typedef struct decoder_mixture decoder_mixture; /* decoder_experts.h */
 
+/** Attention whose queries, keys and values are made of narrower vectors (decoder_latent.h): their
+ * widths, and the features of a head. */
+typedef struct decoder_latent {
+    int64_t query_rank; /* 0: queries are made of the stream itself */
+    int64_t rank;       /* of keys and values */
+    int64_t plain;      /* features of a query or key without positions, which come first, */
+    int64_t turned;     /* and with them, which all keys share; 0: attention is not of this kind */
+    int64_t value;
+    bool interleaved; /* features 2k and 2k + 1 are turned together */
+} decoder_latent;
+
 enum {
     DECODER_NAME_SIZE = 96,
     DECODER_MOST_WIDTH = 1 << 24, /* so that products of sizes are far from overflow */
@@ -119,6 +130,7 @@ typedef struct decoder_family {
     bool head_bias;
     bool query_key_norm;      /* RMSNorm over head_dim on q and k before the rotary positions */
     bool query_key_norm_wide; /* over all heads at once */
+    bool latent;              /* attention by decoder_latent */
     bool sinks; /* "self_attn.sinks": each head's softmax also sums over one more score */
     int64_t default_window;   /* value of an absent "sliding_window" */
     bool reads_window;        /* though there is none by default */
@@ -158,10 +170,10 @@ struct decoder_config {
     double logit_scale;
     double score_scale;
     double score_cap, logit_cap; /* c tanh(x / c); 0: none */
-    double gate_limit;    /* FFNs are down(act(min(gate, l)) (min(max(up, -l), l) + 1)); 0: none */
-    int64_t chosen;       /* experts of each token */
-    bool shares_of_all;   /* experts have their part in the softmax over all */
-    decoder_layer *layer; /* [layers], owned */
+    double gate_limit; /* FFNs are down(act(min(gate, l)) (min(max(up, -l), l) + 1)); 0: none */
+    decoder_latent latent;
+    route_attributes route;      /* to experts */
+    decoder_layer *layer;        /* [layers], owned */
     rotary rotary[ROTARY_KINDS]; /* without frequencies where no layer has them */
 };
 

@@ -2,6 +2,7 @@
 #include "arch/activation_names.h"
 #include "arch/decoder.h"
 #include "arch/decoder_experts.h"
+#include "arch/decoder_latent.h"
 #include "arch/decoder_layers.h"
 #include "arch/decoder_types.h"
 
@@ -219,6 +220,9 @@ static grail_status read_heads(const char *source, const json_t *json, decoder_c
         CHECK(get_size(source, json, keys->kv_heads, kv == 0 ? common->heads : kv,
                        &common->kv_heads));
     }
+    if (family->latent) {
+        return decoder_latent_read(source, json, c);
+    }
     c->head_dim =
         family->default_head_dim == 0 ? c->hidden / common->heads : family->default_head_dim;
     CHECK(get_size(source, json, keys->head_dim, c->head_dim, &c->head_dim));
@@ -288,7 +292,7 @@ static grail_status read_rotary(const char *source, const json_t *json, rotary_k
     const bool windows = kind == ROTARY_OF_WINDOWS;
     const double theta = family->default_theta == 0.0 ? 1e4 : family->default_theta;
     const rotary_source from = {
-        .head_dim = c->head_dim,
+        .head_dim = family->latent ? c->latent.turned : c->head_dim,
         .context = c->context,
         .layer_type = family->window_theta == NULL ? NULL
                       : windows                    ? "sliding_attention"

@@ -4,8 +4,13 @@
 
 const char *decoder_experts_key(const json_t *config)
 {
-    static const char newer[] = "num_local_experts";
-    return json_object_get(config, newer) != NULL ? newer : "num_experts";
+    static const char *const others[] = {"num_local_experts", "n_routed_experts"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (json_object_get(config, others[i]) != NULL) {
+            return others[i];
+        }
+    }
+    return "num_experts";
 }
 
 /* -- which layers have experts ----------------------------------------------------------------- */
@@ -28,6 +33,11 @@ bool decoder_has_experts(const decoder_family *family, const json_t *json, int64
     }
     const json_t *count = json_object_get(json, decoder_experts_key(json));
     const json_t *step = json_object_get(json, "decoder_sparse_step");
+    const json_t *first = m->first_dense == NULL ? NULL : json_object_get(json, m->first_dense);
+    if (m->first_dense != NULL &&
+        index < (json_is_integer(first) ? json_integer_value(first) : m->default_dense)) {
+        return false;
+    }
     if (json_is_integer(count) && json_integer_value(count) == 0) {
         return false;
     }
@@ -110,6 +120,46 @@ static grail_status check_counts(const char *source, const json_t *json)
                      source);
 }
 
+/* Groups of experts, of which those are chosen from whose `best` ones have the largest scores. */
+static grail_status read_groups(const char *source, const json_t *json, int64_t best,
+                                route_attributes *route)
+{
+    const json_t *stated = json_object_get(json, "n_group");
+    route->best = best;
+    if (stated == NULL || json_is_null(stated)) {
+        return GRAIL_OK;
+    }
+    CHECK(decoder_read_size(source, json, "n_group", 1, 1, &route->groups));
+    CHECK(decoder_read_size(source, json, "topk_group", 1, 1, &route->chosen_groups));
+    if (route->groups == 1) {
+        route->groups = 0;
+    }
+    return GRAIL_OK;
+}
+
+/* DeepSeek's routers. */
+static grail_status read_router(const char *source, const json_t *json, const decoder_mixture *m,
+                                route_attributes *route)
+{
+    const char *method = NULL;
+    bool sums_to_one = true;
+    CHECK(
+        json_get_string(source, json, "topk_method", m->sigmoid ? "noaux_tc" : "greedy", &method));
+    if (strcmp(method, m->sigmoid ? "noaux_tc" : "group_limited_greedy") != 0 &&
+        (m->sigmoid || strcmp(method, "greedy") != 0)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: \"topk_method\" is \"%s\", which the router of this family lacks",
+                         source, method);
+    }
+    CHECK(decoder_read_factor(source, json, "routed_scaling_factor", m->sigmoid ? 2.5 : 1.0,
+                              &route->scale));
+    CHECK(json_get_boolean(source, json, "norm_topk_prob", true, &sums_to_one));
+    route->sigmoid = m->sigmoid;
+    route->over_all = !m->sigmoid || !sums_to_one;
+    return strcmp(method, "greedy") == 0 ? GRAIL_OK
+                                         : read_groups(source, json, m->sigmoid ? 2 : 1, route);
+}
+
 grail_status decoder_mixture_read(const char *source, const json_t *json, decoder_config *c)
 {
     const decoder_mixture *m = c->family->mixture;
@@ -117,11 +167,15 @@ grail_status decoder_mixture_read(const char *source, const json_t *json, decode
     if (m == NULL) {
         return GRAIL_OK;
     }
-    CHECK(refuse_other_routers(source, json));
     CHECK(check_counts(source, json));
-    CHECK(decoder_read_size(source, json, "num_experts_per_tok", m->default_chosen, 1, &c->chosen));
+    CHECK(decoder_read_size(source, json, "num_experts_per_tok", m->default_chosen, 1,
+                            &c->route.chosen));
+    if (m->chooses_groups) {
+        return read_router(source, json, m, &c->route);
+    }
+    CHECK(refuse_other_routers(source, json));
     CHECK(json_get_boolean(source, json, "norm_topk_prob", false, &sums_to_one));
-    c->shares_of_all = m->reads_norm && !sums_to_one;
+    c->route.over_all = m->reads_norm && !sums_to_one;
     return m->reads_dense_layers ? check_dense_layers(source, json, c) : GRAIL_OK;
 }
 
@@ -129,12 +183,12 @@ grail_status decoder_mixture_read(const char *source, const json_t *json, decode
 
 static grail_status check_choice(const char *source, int64_t index, const decoder_config *c)
 {
-    if (c->chosen <= c->layer[index].experts) {
+    if (c->route.chosen <= c->layer[index].experts) {
         return GRAIL_OK;
     }
-    return error_set(GRAIL_ERROR_FORMAT,
-                     "%s: \"num_experts_per_tok\" is %lld, but layer %lld has %lld experts", source,
-                     (long long)c->chosen, (long long)index, (long long)c->layer[index].experts);
+    return error_set(
+        GRAIL_ERROR_FORMAT, "%s: \"num_experts_per_tok\" is %lld, but layer %lld has %lld experts",
+        source, (long long)c->route.chosen, (long long)index, (long long)c->layer[index].experts);
 }
 
 /* One width for all experts, or a list. */
@@ -199,6 +253,12 @@ grail_status decoder_experts_read(const char *source, const json_t *json, const 
     if (m->shared_width != NULL) {
         CHECK(decoder_read_size(source, json, m->shared_width, m->default_shared, 0, &shared));
         CHECK(decoder_read_size(source, own, m->shared_width, shared, 0, &layer->shared));
+    } else if (m->shared_count != NULL) {
+        CHECK(decoder_read_size(source, json, m->shared_count, m->default_shared, 0, &shared));
+        CHECK(decoder_read_size(source, own, m->shared_count, shared, 0, &shared));
+        layer->shared = shared > DECODER_MOST_WIDTH / layer->expert_width[0]
+                            ? DECODER_MOST_WIDTH
+                            : shared * layer->expert_width[0];
     }
     return GRAIL_OK;
 }

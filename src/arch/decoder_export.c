@@ -94,6 +94,13 @@ static grail_status leave_out_layers(const graph *g, const decoder_family *famil
     if (family->mixture != NULL && family->mixture->reads_dense_layers) {
         CHECK(state_dense_layers(g, family, config));
     }
+    if (family->mixture != NULL && family->mixture->first_dense != NULL) {
+        const char *key = family->mixture->first_dense;
+        const json_t *dense = json_object_get(config, key);
+        const json_int_t before =
+            json_is_integer(dense) ? json_integer_value(dense) : family->mixture->default_dense;
+        CHECK(json_put(config, key, json_integer(decoder_count_layers(g, before))));
+    }
     CHECK(json_put(config, keys->layers, json_integer(left)));
     if (json_is_integer(stated) || says(config, "use_sliding_window")) {
         CHECK(json_put(config, "max_window_layers", json_integer(decoder_count_layers(g, first))));
@@ -119,6 +126,15 @@ static grail_status check_stacks(const graph *g, const decoder_family *family)
                              "widths; keep as many units of each",
                              layer);
         }
+        if (family->mixture->shared_count != NULL && own.experts > 0 &&
+            (own.experts_differ || own.shared % own.expert != 0)) {
+            return error_set(
+                GRAIL_ERROR_UNSUPPORTED,
+                "layer %d: the expert of all tokens is %lld wide, and the first of the "
+                "others %lld: config.json states the one width as a multiple (\"%s\") of "
+                "the other, which is that of all; cut all alike",
+                layer, (long long)own.shared, (long long)own.expert, family->mixture->shared_count);
+        }
     }
     return GRAIL_OK;
 }
@@ -135,7 +151,7 @@ grail_status decoder_describe_narrowed(const architecture *self, const graph *na
     CHECK(decoder_modelling_forget(self->family, config));
     CHECK(put_common_widths(config, self->family, &common));
     /* head_dim can no longer be derived from the heads */
-    if (common.heads > 0 && (common.heads != heads || !uniform)) {
+    if (!self->family->latent && common.heads > 0 && (common.heads != heads || !uniform)) {
         CHECK(json_put(config, keys->head_dim, json_integer(decoder_head_dim(narrowed))));
     }
     CHECK(leave_out_layers(narrowed, self->family, config));

@@ -116,6 +116,9 @@ grail_status decoder_experts_put(const decoder_widths *w, const char *count,
     const decoder_mixture *m = family->mixture;
     CHECK(json_put(object, count, json_integer(w->experts)));
     CHECK(json_put(object, m->width, json_integer(w->expert)));
+    if (m->shared_count != NULL) {
+        return json_put(object, m->shared_count, json_integer(w->shared / w->expert));
+    }
     return m->shared_width == NULL ? GRAIL_OK
                                    : json_put(object, m->shared_width, json_integer(w->shared));
 }

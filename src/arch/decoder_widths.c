@@ -44,10 +44,13 @@ static void count_experts(const graph *g, int layer, decoder_widths *w)
 decoder_widths decoder_widths_of(const graph *g, int layer)
 {
     const int64_t head_dim = decoder_head_dim(g) > 0 ? decoder_head_dim(g) : 1;
+    const int64_t turned = width_of_part(g, layer, "self_attn.k_rope_proj", 0);
     decoder_widths w = {
         .intermediate = width_of_part(g, layer, "mlp.down_proj", 1),
-        .heads = width_of_part(g, layer, "self_attn.q_proj", 0) / head_dim,
-        .kv_heads = width_of_part(g, layer, "self_attn.k_proj", 0) / head_dim,
+        .heads = turned > 0 ? width_of_part(g, layer, "self_attn.q_rope_proj", 0) / turned
+                            : width_of_part(g, layer, "self_attn.q_proj", 0) / head_dim,
+        .kv_heads = turned > 0 ? width_of_part(g, layer, "self_attn.q_rope_proj", 0) / turned
+                               : width_of_part(g, layer, "self_attn.k_proj", 0) / head_dim,
         .shared = width_of_part(g, layer, "mlp.shared_expert.down_proj", 1),
     };
     count_experts(g, layer, &w);

@@ -58,12 +58,24 @@ typedef struct clamp_attributes {
     double low, high, offset;
 } clamp_attributes;
 
-/** How a router chooses: in each row the outputs of the largest scores. Their shares are the
- * softmax of the scores over the chosen ones, or over all. */
+/** How a router chooses: in each row the outputs of the largest scores. Their shares are parts of a
+ * sum over the chosen ones, or over all: of exp(score), or of sigmoid(score), which over all is the
+ * share itself. */
 typedef struct route_attributes {
     int64_t chosen; /* outputs of each row; of equal scores the first ones */
     bool over_all;
+    bool sigmoid;          /* what is chosen by has the node's weight added */
+    int64_t groups;        /* equal runs of outputs, of which those are chosen from whose */
+    int64_t chosen_groups; /* best ones have the largest sums; 0: there are none */
+    int64_t best;          /* outputs of a group that its sum counts */
+    double scale;          /* of all shares; 0 counts as 1 */
 } route_attributes;
+
+/** Heads side by side of features that two inputs have of each. */
+typedef struct join_attributes {
+    int64_t first, second; /* features of a head in each input */
+    bool shared;           /* the second one has a single head, which all of the first one's get */
+} join_attributes;
 
 /** Positions, of a parameter or, where there is none, of a table. */
 typedef struct position_attributes {

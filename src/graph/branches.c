@@ -100,8 +100,8 @@ bool branches_of_router(const graph *g, int router, branch_list *out)
 {
     const node *linear = &g->nodes[router];
     const int route = node_is_linear(linear) ? graph_sole_reader(g, linear->output) : GRAPH_NONE;
-    if (route == GRAPH_NONE || !node_is_route(&g->nodes[route]) || route + 1 >= g->node_count ||
-        readers_of(g, linear->weight) != 1) {
+    if (route == GRAPH_NONE || !node_routes_freely(&g->nodes[route]) ||
+        route + 1 >= g->node_count || readers_of(g, linear->weight) != 1) {
         return false;
     }
     branch_list list = {.router = router,

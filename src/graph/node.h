@@ -36,6 +36,7 @@ typedef struct node {
         int64_t share; /* rows that are taken or put back: the router's output */
         double cap;    /* soft cap */
         clamp_attributes clamp;
+        join_attributes join;
         bool repeats_second; /* product, sum: the second input has one position per sample, or one
                                 channel, or both, which stands for all of the first one's */
     };

@@ -90,8 +90,12 @@ OPERATOR(FIRST_TOKEN, first_token, .inputs = 1, .extent = one_position)
 OPERATOR(UNIT_LENGTH, unit_length, .inputs = 1, .rows = ROWS_ALONE, .pins = always,
          .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
 
+/* (x, y) -> each head of x with that of y behind it */
+OPERATOR(JOIN_HEADS, join_heads, .inputs = 2, .rows = ROWS_ALONE, .axis = AXIS_BESIDE,
+         .width = WIDTH_BESIDE, .check = sides_agree)
+
 /* scores[rows, outputs] of a router -> the share of each output in each row, 0 of those that are
- * not chosen */
+ * not chosen; weight[outputs]: what is added to what they are chosen by */
 OPERATOR(ROUTE, route, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_ENDS, .check = choice_fits,
          .looks_at_inputs = true)
 

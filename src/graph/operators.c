@@ -59,15 +59,40 @@ static grail_status heads_fit(const graph *g, const node *n, const int64_t *in)
     return GRAIL_OK;
 }
 
+static grail_status sides_agree(const graph *g, const node *n, const int64_t *in)
+{
+    const join_attributes *j = &n->join;
+    const int64_t heads = in[0] / j->first;
+    const int64_t second = j->second * (j->shared ? 1 : heads);
+    return in[0] % j->first != 0 ? width_mismatch(g, n, NULL, (heads + 1) * j->first, in[0])
+           : in[1] != second     ? width_mismatch(g, n, NULL, second, in[1])
+                                 : GRAIL_OK;
+}
+
+static bool groups_are_even(const route_attributes *r, int64_t outputs)
+{
+    return r->groups == 0 ||
+           (outputs % r->groups == 0 && r->chosen_groups > 0 && r->chosen_groups <= r->groups &&
+            r->chosen <= outputs / r->groups * r->chosen_groups);
+}
+
 static grail_status choice_fits(const graph *g, const node *n, const int64_t *in)
 {
-    (void)g;
-    if (n->route.chosen > 0 && n->route.chosen <= in[0]) {
+    const route_attributes *r = &n->route;
+    if (n->weight != GRAPH_NONE && shape_of(g, n->weight)[0] != in[0]) {
+        return width_mismatch(g, n, NULL, shape_of(g, n->weight)[0], in[0]);
+    }
+    if (r->chosen > 0 && r->chosen <= in[0] && groups_are_even(r, in[0])) {
         return GRAIL_OK;
     }
-    return error_set(GRAIL_ERROR_SHAPE,
-                     "block %d: a choice of %lld in each row does not fit a router of %lld outputs",
-                     n->block, (long long)n->route.chosen, (long long)in[0]);
+    error_set(GRAIL_ERROR_SHAPE,
+              "block %d: a choice of %lld in each row does not fit a router of %lld outputs",
+              n->block, (long long)r->chosen, (long long)in[0]);
+    if (r->groups > 0) {
+        error_append(" in %lld groups, of which %lld count", (long long)r->groups,
+                     (long long)r->chosen_groups);
+    }
+    return GRAIL_ERROR_SHAPE;
 }
 
 /* Rows that are put back are as wide as the sum. */
@@ -261,6 +286,11 @@ bool node_is_route(const node *n)
     return n->kind == NODE_ROUTE;
 }
 
+bool node_routes_freely(const node *n)
+{
+    return node_is_route(n) && n->route.groups <= 1;
+}
+
 bool node_has_moments(const node *n)
 {
     return n->mean != GRAPH_NONE;
@@ -327,6 +357,8 @@ int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_M
         return in[0] + 2 * n->pad;
     case WIDTH_WINDOWS:
         return in[0] * n->window.kernel_height * n->window.kernel_width;
+    case WIDTH_BESIDE:
+        return in[0] / n->join.first * (n->join.first + n->join.second);
     case WIDTH_HEADS:
         return width_of_heads(&n->attention, in);
     case WIDTH_KEPT:

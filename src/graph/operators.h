@@ -12,6 +12,7 @@ typedef enum axis_rule {
     AXIS_ENDS,    /* what it reads and what it makes are no channels that could be cut */
     AXIS_JOINS,   /* both inputs have the channels of the output, unless the second has but one */
     AXIS_SUMS,    /* the same, and the output is a residual stream */
+    AXIS_BESIDE,  /* the output has the channels of both inputs, unless the second is shared */
     AXIS_HEADS,   /* couples heads of q, k and v; the output has the channels of q */
     AXIS_ROUTED /* the output has the channels of the first input, and of a sum that it is added to,
                    by shares that are not cut */
@@ -40,6 +41,7 @@ typedef enum width_rule {
     WIDTH_COLUMNS, /* of the weight */
     WIDTH_PADDED,  /* by `pad` channels on both sides */
     WIDTH_WINDOWS, /* all positions of a window side by side */
+    WIDTH_BESIDE,  /* of both inputs, head by head */
     WIDTH_HEADS    /* as many heads as the first input has, as wide as those of the third */
 } width_rule;
 
@@ -80,6 +82,8 @@ bool node_has_kernels(const graph *g, const node *n);
 bool node_is_sum(const node *n);
 /** Whether it makes shares of a router's scores. */
 bool node_is_route(const node *n);
+/** Whether any of its outputs could be missing: none is in a group. */
+bool node_routes_freely(const node *n);
 /** Whether it normalises by a stored mean and variance per channel. */
 bool node_has_moments(const node *n);
 

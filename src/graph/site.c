@@ -124,6 +124,14 @@ static void follow_node(axes *a, const node *n, gqa_mode mode)
     case AXIS_ROUTED:
         follow_route(a, n);
         break;
+    case AXIS_BESIDE:
+        axis_join(a, n->output, n->inputs[0]);
+        if (n->join.shared) {
+            axis_pin(a, n->inputs[1]);
+        } else {
+            axis_join(a, n->output, n->inputs[1]);
+        }
+        break;
     case AXIS_HEADS:
         follow_attention(a, n, mode);
         break;
@@ -299,6 +307,10 @@ static grail_status list_experts(const graph *g, int index, site_list *list)
                 .subunits = 1};
     CHECK(add_end(&s->producers, &s->producer_count,
                   (site_end){.node = index, .features_per_unit = 1}));
+    if (g->nodes[branches.route].weight != GRAPH_NONE) {
+        CHECK(add_end(&s->channels, &s->channel_count,
+                      (site_end){.node = branches.route, .features_per_unit = 1}));
+    }
     return name_site(g, &g->nodes[index], s);
 }
 

@@ -206,6 +206,31 @@ FAMILIES = {
                              num_local_experts=3, num_experts_per_tok=2, rms_norm_eps=1e-3,
                              rope_theta=1000.0, rope_scaling=GPT_OSS_YARN,
                              quantization_config=MXFP4), torch.bfloat16, 40, 24),
+    "deepseek-v2": (family("deepseek_v2", num_key_value_heads=6, moe_intermediate_size=16,
+                           n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2,
+                           first_k_dense_replace=1, kv_lora_rank=20, q_lora_rank=None,
+                           qk_nope_head_dim=10, qk_rope_head_dim=4, v_head_dim=8,
+                           topk_method="group_limited_greedy", n_group=3, topk_group=2,
+                           routed_scaling_factor=1.5, rms_norm_eps=1e-3, rope_theta=1000.0,
+                           pad_token_id=0), torch.bfloat16, 41, 24),
+    "deepseek-v3": (family("deepseek_v3", num_key_value_heads=6, num_hidden_layers=3,
+                           moe_intermediate_size=16, n_routed_experts=6, num_experts_per_tok=2,
+                           n_shared_experts=1, first_k_dense_replace=1, kv_lora_rank=20,
+                           q_lora_rank=24, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=8,
+                           n_group=2, topk_group=1, rms_norm_eps=1e-3, rope_theta=1000.0,
+                           num_nextn_predict_layers=0, pad_token_id=0,
+                           rope_scaling={"rope_type": "yarn", "factor": 4.0, "mscale": 1.0,
+                                         "mscale_all_dim": 0.5, "beta_fast": 32, "beta_slow": 1,
+                                         "original_max_position_embeddings": 16}),
+                    torch.bfloat16, 42, 24),
+    "deepseek-v3-free": (family("deepseek_v3", num_key_value_heads=6, moe_intermediate_size=16,
+                                n_routed_experts=5, num_experts_per_tok=2, n_shared_experts=1,
+                                first_k_dense_replace=0, kv_lora_rank=20, q_lora_rank=None,
+                                qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=12, n_group=1,
+                                topk_group=1, norm_topk_prob=False, routed_scaling_factor=1.0,
+                                rms_norm_eps=1e-3, rope_interleave=False,
+                                num_nextn_predict_layers=0, pad_token_id=0),
+                         torch.bfloat16, 43, 24),
 }
 
 
@@ -272,6 +297,8 @@ def family_weights(settings, seed, dtype):
             fan_in = shape[0] if re.search(r"\.c_(attn|proj|fc)\.", name) and \
                 settings["model_type"] == "gpt2" else shape[-1]
             value *= 1.0 if is_table and not tied else 1.3 * fan_in**-0.5
+        elif name.endswith("e_score_correction_bias"):
+            value *= 0.1
         elif re.search(r"norm|ln_", name) and name.endswith("weight"):
             adds_one = settings["model_type"].startswith("gemma")
             value = 0.2 * value + (0.0 if adds_one else 1.0)

@@ -42,7 +42,39 @@ def linear(x, weights, name):
     return torch.nn.functional.linear(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
 
 
+def latent_heads(x, weights, prefix, settings):
+    """Queries, keys and values [heads, T, .] of DeepSeek's attention; keys share what is turned."""
+    length, plain = x.shape[0], settings["qk_nope_head_dim"]
+    own = settings | {"epsilon": 1e-6}
+    rope = rotary(settings, False, length)
+
+    def heads(y):
+        return y.view(length, settings["num_attention_heads"], -1).transpose(0, 1)
+
+    def turned(y):
+        rotated = rotate(y[..., plain:], *rope, settings["rope_interleave"])
+        return torch.cat([y[..., :plain], rotated], -1)
+
+    m = x
+    if f"{prefix}.q_a_proj.weight" in weights:
+        m = norm(linear(x, weights, f"{prefix}.q_a_proj"), weights, f"{prefix}.q_a_layernorm", own)
+    q = heads(linear(m, weights, f"{prefix}.q_{'b_' if m is not x else ''}proj"))
+    kv, k_turned = linear(x, weights, f"{prefix}.kv_a_proj_with_mqa").split(
+        [settings["kv_lora_rank"], settings["qk_rope_head_dim"]], -1)
+    kv = heads(linear(norm(kv, weights, f"{prefix}.kv_a_layernorm", own), weights,
+                      f"{prefix}.kv_b_proj"))
+    k = torch.cat([kv[..., :plain], k_turned.expand(len(kv), -1, -1)], -1)
+    return turned(q), turned(k), kv[..., plain:]
+
+
 def attention(x, weights, prefix, settings):
+    if "kv_lora_rank" in settings:
+        length, layer = x.shape[0], int(prefix.split(".")[2])
+        q, k, v = latent_heads(x, weights, prefix, settings)
+        scores = (q @ k.transpose(1, 2)) * settings["score_scale"]
+        scores = scores.masked_fill(~visible(settings, layer, length), float("-inf"))
+        heads = (scores.softmax(-1) @ v).transpose(0, 1).reshape(length, -1)
+        return linear(heads, weights, f"{prefix}.o_proj")
     length, head_dim, layer = x.shape[0], settings["head_dim"], int(prefix.split(".")[2])
     group = settings["num_attention_heads"] // settings["num_key_value_heads"]
     q, k, v = (linear(x, weights, f"{prefix}.{name}_proj") for name in "qkv")
@@ -82,11 +114,33 @@ def feed_forward(x, weights, prefix, settings):
     return linear(up, weights, f"{prefix}.down_proj")
 
 
+def choose_in_groups(scores, added, settings):
+    """DeepSeek's choice and shares, of [T, experts] that are chosen by."""
+    ranks, groups = scores + added, settings.get("n_group") or 1
+    if settings.get("topk_method") != "greedy" and groups > 1:
+        parts = ranks.view(len(ranks), groups, -1)
+        best = parts.topk(2 if settings["model_type"] == "deepseek_v3" else 1, -1).values.sum(-1)
+        kept = torch.zeros_like(best, dtype=torch.bool)
+        kept[torch.arange(len(best))[:, None], best.topk(settings["topk_group"], -1).indices] = True
+        ranks = parts.masked_fill(~kept[..., None], float("-inf")).flatten(1)
+    chosen = ranks.topk(settings["num_experts_per_tok"], -1).indices
+    shares = scores.gather(-1, chosen)
+    if settings["model_type"] == "deepseek_v3" and settings.get("norm_topk_prob", True):
+        shares = shares / shares.sum(-1, keepdim=True)
+    default = 2.5 if settings["model_type"] == "deepseek_v3" else 1.0
+    return chosen, shares * settings.get("routed_scaling_factor", default)
+
+
 def mixture(x, weights, prefix, settings):
     """The experts that the router chooses for each row, by their shares, and that of all rows."""
     scores = linear(x, weights, f"{prefix}.gate")
     chosen = scores.topk(settings["num_experts_per_tok"], -1).indices
-    if settings["shares_of_all"]:
+    if settings["model_type"] == "deepseek_v2":
+        chosen, shares = choose_in_groups(scores.softmax(-1), 0.0, settings)
+    elif settings["model_type"] == "deepseek_v3":
+        added = weights[f"{prefix}.gate.e_score_correction_bias"]
+        chosen, shares = choose_in_groups(torch.sigmoid(scores), added, settings)
+    elif settings["shares_of_all"]:
         shares = scores.softmax(-1).gather(-1, chosen)
     else:
         shares = scores.gather(-1, chosen).softmax(-1)
@@ -98,6 +152,8 @@ def mixture(x, weights, prefix, settings):
     if f"{prefix}.shared_expert_gate.weight" in weights:
         shared = feed_forward(x, weights, f"{prefix}.shared_expert", settings)
         y = y + torch.sigmoid(linear(x, weights, f"{prefix}.shared_expert_gate")) * shared
+    if f"{prefix}.shared_experts.up_proj.weight" in weights:
+        y = y + feed_forward(x, weights, f"{prefix}.shared_experts", settings)
     return y
 
 

@@ -24,7 +24,7 @@ NORMS_BY_LAYER = ("gpt2", "gpt_neox", "opt", "stablelm", "starcoder2", "cohere",
 NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3_text")
 INTERLEAVED = ("glm", "glm4", "cohere", "cohere2")
 USUAL_EPSILON = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "smollm3",
-                 "granite", "granitemoe", "qwen2_moe", "qwen3_moe")
+                 "granite", "granitemoe", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3")
 SHARES_OF_ALL = ("qwen2_moe", "qwen3_moe", "olmoe")  # unless "norm_topk_prob" says otherwise
 DEFAULTS = {  # of what config.json may leave out
     "gemma": {"hidden_act": "gelu_pytorch_tanh"}, "gpt2": {"hidden_act": "gelu_new"},
@@ -57,7 +57,14 @@ def scaled_yarn(frequencies, rope, size, theta, context):
         turns = [math.floor(turns[0]), math.ceil(turns[1])]
     low, high = max(turns[0], 0), min(turns[1], size - 1)
     ramp = ((torch.arange(len(frequencies), dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
-    return frequencies * (ramp / factor + 1 - ramp), 0.1 * math.log(factor) + 1
+    scaled = frequencies * (ramp / factor + 1 - ramp)
+    if rope.get("mscale") and rope.get("mscale_all_dim"):
+        return scaled, yarn_magnitude(rope, "mscale") / yarn_magnitude(rope, "mscale_all_dim")
+    return scaled, 0.1 * math.log(factor) + 1
+
+
+def yarn_magnitude(rope, key):
+    return 0.1 * rope[key] * math.log(rope["factor"]) + 1
 
 
 def scaled_llama3(frequencies, rope):
@@ -80,7 +87,7 @@ def rotary(settings, slides, length):
         settings, "rope_local_base_freq" if windows else "rope_theta", "rotary_emb_base") or 1e4
     partial = first_of(rope, "partial_rotary_factor") or first_of(
         settings, "partial_rotary_factor", "rotary_pct") or 1.0
-    size = int(settings["head_dim"] * partial)
+    size = settings.get("qk_rope_head_dim") or int(settings["head_dim"] * partial)
     frequencies = theta ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
     context = settings["max_position_embeddings"]
     kind = rope.get("rope_type", rope.get("type", "default"))
@@ -154,6 +161,12 @@ def describe(settings):
         "shares_of_all": kind in SHARES_OF_ALL and not settings.get("norm_topk_prob"),
         "logit_scale": settings.get("logit_scale", 1.0) / settings.get("logits_scaling", 1.0),
     }
+    if "kv_lora_rank" in settings:  # DeepSeek's attention
+        own["rope_interleave"] = settings.get("rope_interleave", True)
+        own["score_scale"] = (settings["qk_nope_head_dim"] + settings["qk_rope_head_dim"]) ** -0.5
+        scaling = settings.get("rope_scaling") or {}
+        if scaling.get("mscale_all_dim"):
+            own["score_scale"] *= yarn_magnitude(scaling, "mscale_all_dim") ** 2
     return own
 
 

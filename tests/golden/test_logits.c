@@ -143,7 +143,10 @@ static void assert_golden_model(const char *name)
     X(olmoe, "olmoe")                                                                              \
     X(granitemoe, "granitemoe")                                                                    \
     X(gpt_oss, "gpt-oss")                                                                          \
-    X(gpt_oss_in_mxfp4, "gpt-oss-mxfp4")
+    X(gpt_oss_in_mxfp4, "gpt-oss-mxfp4")                                                           \
+    X(deepseek_v2, "deepseek-v2")                                                                  \
+    X(deepseek_v3, "deepseek-v3")                                                                  \
+    X(deepseek_v3_without_groups, "deepseek-v3-free")
 
 #define GOLDEN_TEST(symbol, directory)                                                             \
     static void symbol##_gives_the_reference_logits(void **state)                                  \

@@ -28,7 +28,8 @@ fi
 
 families=(llama3 llama-mha mistral qwen2 qwen3 gemma gemma2 gemma3 phi phi3 phi3-short smollm3 granite
     starcoder2 stablelm stablelm-parallel glm glm4 cohere cohere2 olmo olmo2 olmo3 falcon gpt2 gpt-neox opt
-    mixtral qwen2-moe qwen3-moe olmoe granitemoe gpt-oss gpt-oss-mxfp4)
+    mixtral qwen2-moe qwen3-moe olmoe granitemoe gpt-oss gpt-oss-mxfp4 deepseek-v2 deepseek-v3
+    deepseek-v3-free)
 [ -z "${FAMILIES:-}" ] || read -ra families <<<"$FAMILIES" # some alone
 cases=()
 failed=0
@@ -78,12 +79,12 @@ for model in "${families[@]}"; do
     # stream cannot go by themselves, and experts are no branch
     case $model in
     olmo2 | olmo3 | phi | stablelm-parallel | cohere | cohere2 | falcon | gpt-neox) ;;
-    mixtral | qwen2-moe | olmoe | granitemoe | gpt-oss*) ;;
+    mixtral | qwen2-moe | olmoe | granitemoe | gpt-oss* | deepseek*) ;;
     *) plan "$model" without-layer-0 0.self_attn.o_proj 0 0.mlp.down_proj 0 ;;
     esac
     # fewer experts, and these narrower
     case $model in
-    mixtral | qwen2-moe | qwen3-moe | olmoe | granitemoe | gpt-oss*)
+    mixtral | qwen2-moe | qwen3-moe | olmoe | granitemoe | gpt-oss* | deepseek-v3-free)
         for sites in experts experts,ffn; do
             narrow "$model" wanda 0.5 "$sites"
         done
@@ -92,7 +93,7 @@ for model in "${families[@]}"; do
     # layers of different widths, and without attention or FFN
     case $model in
     olmo2 | olmo3) ;; # their heads are not cut
-    mixtral | granitemoe | gpt-oss*) plan "$model" layers-differ 0.self_attn.o_proj 1 1.self_attn.o_proj 2 ;;
+    mixtral | granitemoe | gpt-oss* | deepseek*) plan "$model" layers-differ 0.self_attn.o_proj 1 1.self_attn.o_proj 2 ;;
     olmoe) plan "$model" layers-differ 0.mlp.experts.1.down_proj 7 1.mlp.experts.2.down_proj 5 ;;
     qwen2-moe) plan "$model" layers-differ 0.self_attn.o_proj 1 0.mlp.experts.2.down_proj 5 ;;
     qwen3-moe) plan "$model" layers-differ 0.self_attn.o_proj 1 1.mlp.experts.2.down_proj 5 ;;
@@ -100,7 +101,7 @@ for model in "${families[@]}"; do
     esac
     case $model in
     olmo2 | olmo3 | phi | stablelm-parallel | cohere | cohere2 | falcon | gpt-neox) ;;
-    mixtral | qwen2-moe | qwen3-moe | olmoe | granitemoe | gpt-oss*) ;;
+    mixtral | qwen2-moe | qwen3-moe | olmoe | granitemoe | gpt-oss* | deepseek*) ;;
     *) plan "$model" layers-lack-parts 0.self_attn.o_proj 0 1.mlp.down_proj 0 ;;
     esac
     for selector in wanda fold; do

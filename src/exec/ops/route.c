@@ -4,34 +4,100 @@
 
 /* -- choosing ---------------------------------------------------------------------------------- */
 
-/* Whether an output is among those of the largest scores of a row, of equal ones the first. */
-static bool is_chosen(const route_attributes *a, int64_t outputs, const double *scores,
-                      int64_t output)
+/* What a router makes of a row, with room for all rows. */
+typedef struct choice {
+    const route_attributes *how;
+    host_view added; /* [outputs] to what is chosen by; without values nothing */
+    int64_t outputs;
+    double *rank; /* [outputs]: what is chosen by, -infinity outside of the chosen groups */
+    double *part; /* [outputs] */
+    double *sum;  /* [groups] */
+} choice;
+
+static void choice_fini(choice *c)
 {
-    int64_t before = 0;
-    for (int64_t o = 0; o < outputs; o++) {
-        before += scores[o] > scores[output] || (scores[o] == scores[output] && o < output);
-    }
-    return before < a->chosen;
+    memory_free(c->rank);
+    host_view_drop(&c->added);
 }
 
-/* part[outputs] = softmax of the scores over what the row's shares sum to 1 over, 0 elsewhere */
-static void find_parts(const route_attributes *a, int64_t outputs, const double *scores,
-                       double *part)
+static grail_status choice_init(const node_run *run, choice *c)
+{
+    const route_attributes *how = &run->node->route;
+    *c = (choice){.how = how, .outputs = run->x[0].columns};
+    CHECK(memory_new(&c->rank, (size_t)(2 * c->outputs + how->groups), sizeof c->rank[0]));
+    c->part = c->rank + c->outputs;
+    c->sum = c->part + c->outputs;
+    return matrix_exists(run->weight)
+               ? host_view_open(run->weight, GRAIL_DTYPE_F64, HOST_READS, &c->added)
+               : GRAIL_OK;
+}
+
+static double sigmoid(double x)
+{
+    return 1.0 / (1.0 + exp(-x));
+}
+
+/* Whether one of n values is among the `most` largest, of equal ones the first. */
+static bool is_among(int64_t n, const double *values, int64_t most, int64_t i)
+{
+    int64_t before = 0;
+    for (int64_t k = 0; k < n; k++) {
+        before += values[k] > values[i] || (values[k] == values[i] && k < i);
+    }
+    return before < most;
+}
+
+static bool is_chosen(const choice *c, int64_t output)
+{
+    return is_among(c->outputs, c->rank, c->how->chosen, output);
+}
+
+static void leave_groups(const choice *c)
+{
+    const int64_t size = c->outputs / c->how->groups;
+    for (int64_t g = 0; g < c->how->groups; g++) {
+        const double *own = c->rank + g * size;
+        c->sum[g] = 0.0;
+        for (int64_t i = 0; i < size; i++) {
+            c->sum[g] += is_among(size, own, c->how->best, i) ? own[i] : 0.0;
+        }
+    }
+    for (int64_t o = 0; o < c->outputs; o++) {
+        if (!is_among(c->how->groups, c->sum, c->how->chosen_groups, o / size)) {
+            c->rank[o] = -HUGE_VAL;
+        }
+    }
+}
+
+/* part[outputs] <- each output's part of what the row's shares are parts of, 0 elsewhere */
+static void find_parts(choice *c, const double *scores)
 {
     double sum = 0.0;
     double largest = scores[0];
-    for (int64_t o = 1; o < outputs; o++) {
+    const double *added = c->added.values;
+    for (int64_t o = 0; o < c->outputs; o++) {
         largest = fmax(largest, scores[o]);
+        c->rank[o] = c->how->sigmoid ? sigmoid(scores[o]) : scores[o];
+        c->rank[o] += added == NULL ? 0.0 : added[o];
     }
-    for (int64_t o = 0; o < outputs; o++) {
-        const bool counts = a->over_all || is_chosen(a, outputs, scores, o);
-        part[o] = counts ? exp(scores[o] - largest) : 0.0;
-        sum += part[o];
+    if (c->how->groups > 0) {
+        leave_groups(c);
     }
-    for (int64_t o = 0; o < outputs; o++) {
-        part[o] /= sum;
+    for (int64_t o = 0; o < c->outputs; o++) {
+        const bool counts = c->how->over_all || is_chosen(c, o);
+        const double size = c->how->sigmoid ? sigmoid(scores[o]) : exp(scores[o] - largest);
+        c->part[o] = counts ? size : 0.0;
+        sum += c->part[o];
     }
+    const double divisor = c->how->sigmoid && c->how->over_all ? 1.0 : sum;
+    for (int64_t o = 0; o < c->outputs; o++) {
+        c->part[o] /= divisor;
+    }
+}
+
+static double scale_of(const choice *c)
+{
+    return c->how->scale == 0.0 ? 1.0 : c->how->scale;
 }
 
 static grail_status check_scores(int64_t row, int64_t outputs, const double *scores)
@@ -46,18 +112,15 @@ static grail_status check_scores(int64_t row, int64_t outputs, const double *sco
     return GRAIL_OK;
 }
 
-/* part[outputs] is scratch. */
-static grail_status choose(const node_run *run, const double *scores, double *part, double *shares)
+static grail_status choose(const node_run *run, choice *c, const double *scores, double *shares)
 {
-    const route_attributes *a = &run->node->route;
-    const int64_t outputs = run->y.columns;
     for (int64_t r = 0; r < run->y.rows; r++) {
-        const double *from = scores + r * outputs;
-        CHECK(check_scores(r, outputs, from));
-        find_parts(a, outputs, from, part);
-        for (int64_t c = 0; c < outputs; c++) {
-            const int64_t o = run->order == NULL ? c : run->order[c];
-            shares[r * outputs + c] = is_chosen(a, outputs, from, o) ? part[o] : 0.0;
+        const double *from = scores + r * c->outputs;
+        CHECK(check_scores(r, c->outputs, from));
+        find_parts(c, from);
+        for (int64_t i = 0; i < c->outputs; i++) {
+            const int64_t o = run->order == NULL ? i : run->order[i];
+            shares[r * c->outputs + i] = is_chosen(c, o) ? scale_of(c) * c->part[o] : 0.0;
         }
     }
     return GRAIL_OK;
@@ -66,33 +129,35 @@ static grail_status choose(const node_run *run, const double *scores, double *pa
 static grail_status run_route(const node_run *r)
 {
     grail_status status = GRAIL_OK;
-    double *part = NULL;
+    choice c = {0};
     host_view scores = {0};
     host_view shares = {0};
-    TRY(memory_new(&part, (size_t)r->y.columns, sizeof part[0]));
+    TRY(choice_init(r, &c));
     TRY(host_view_open(r->x[0], GRAIL_DTYPE_F64, HOST_READS, &scores));
     TRY(host_view_open(r->y, GRAIL_DTYPE_F64, HOST_WRITES, &shares));
-    TRY(choose(r, scores.values, part, shares.values));
+    TRY(choose(r, &c, scores.values, shares.values));
     TRY(host_view_close(&shares));
 out:
-    memory_free(part);
+    choice_fini(&c);
     host_view_drop(&scores);
     host_view_drop(&shares);
     return status;
 }
 
-/* gradient_o = p_o (dy_o [where o is chosen] - sum over the chosen of p dy), with the parts p. The
- * gradient takes the place of dy[outputs], which is 0 where nothing is chosen. */
-static void turn_gradient(const route_attributes *a, int64_t outputs, const double *scores,
-                          double *part, double *dy)
+/* With the parts p, which are s exp(score) or s sigmoid(score) and sum to 1 over what counts:
+ * gradient_o = p_o (dy_o - sum p dy), for a sigmoid times 1 - sigmoid(score_o); where its share is
+ * the sigmoid itself, nothing is subtracted. The gradient takes the place of dy[outputs], which is
+ * 0 where nothing is chosen. */
+static void turn_gradient(choice *c, const double *scores, double *dy)
 {
     double sum = 0.0;
-    find_parts(a, outputs, scores, part);
-    for (int64_t o = 0; o < outputs; o++) {
-        sum += part[o] * dy[o];
+    find_parts(c, scores);
+    for (int64_t o = 0; o < c->outputs && !(c->how->sigmoid && c->how->over_all); o++) {
+        sum += c->part[o] * dy[o];
     }
-    for (int64_t o = 0; o < outputs; o++) {
-        dy[o] = part[o] * (dy[o] - sum);
+    for (int64_t o = 0; o < c->outputs; o++) {
+        const double inner = c->how->sigmoid ? 1.0 - sigmoid(scores[o]) : 1.0;
+        dy[o] = scale_of(c) * c->part[o] * (dy[o] - sum) * inner;
     }
 }
 
@@ -100,22 +165,22 @@ static grail_status back_route(node_back *b)
 {
     grail_status status = GRAIL_OK;
     const matrix x = b->run.x[0];
-    double *part = NULL;
+    choice c = {0};
     host_view scores = {0};
     host_view gradient = {0};
-    TRY(memory_new(&part, (size_t)x.columns, sizeof part[0]));
+    TRY(choice_init(&b->run, &c));
     TRY(host_view_open(x, GRAIL_DTYPE_F64, HOST_READS, &scores));
     TRY(host_view_open(b->dy, GRAIL_DTYPE_F64, HOST_UPDATES, &gradient));
     for (int64_t r = 0; r < x.rows; r++) {
-        turn_gradient(&b->run.node->route, x.columns, (const double *)scores.values + r * x.columns,
-                      part, (double *)gradient.values + r * x.columns);
+        turn_gradient(&c, (const double *)scores.values + r * x.columns,
+                      (double *)gradient.values + r * x.columns);
     }
     TRY(host_view_close(&gradient));
     back_pass(b, 0);
 out:
     host_view_drop(&scores);
     host_view_drop(&gradient);
-    memory_free(part);
+    choice_fini(&c);
     return status;
 }
 

@@ -8,6 +8,9 @@
 #include <string.h>
 
 #define TWO_OF_FOUR "\"num_experts\": 4, \"num_experts_per_tok\": 2"
+#define LATENT                                                                                     \
+    "\"num_key_value_heads\": 4, \"n_routed_experts\": 4, \"num_experts_per_tok\": 2, "            \
+    "\"moe_intermediate_size\": 8, \"first_k_dense_replace\": 1"
 #define FOUR TWO_OF_FOUR ", \"moe_intermediate_size\": 8"
 
 static void what_does_not_fit_is_refused(void **state)
@@ -58,6 +61,22 @@ static void what_does_not_fit_is_refused(void **state)
          "\"rope_parameters\" and \"rope_scaling\" are missing"},
         {"gpt_oss", FOUR ", \"rope_scaling\": null, \"layer_types\": [\"full_attention\"]",
          GRAIL_ERROR_FORMAT, "\"layer_types\" has 1 members, but there are 2 layers"},
+        {"deepseek_v2", LATENT ", \"topk_method\": \"noaux_tc\"", GRAIL_ERROR_UNSUPPORTED,
+         "\"topk_method\" is \"noaux_tc\", which the router of this family lacks"},
+        {"deepseek_v3", LATENT ", \"topk_method\": \"greedy\"", GRAIL_ERROR_UNSUPPORTED,
+         "\"topk_method\" is \"greedy\""},
+        {"deepseek_v3", LATENT ", \"n_group\": 3", GRAIL_ERROR_SHAPE,
+         "a choice of 2 in each row does not fit a router of 4 outputs in 3 groups"},
+        {"deepseek_v3", LATENT ", \"n_group\": 4, \"topk_group\": 1", GRAIL_ERROR_SHAPE,
+         "in 4 groups, of which 1 count"},
+        {"deepseek_v3", LATENT ", \"routed_scaling_factor\": 0", GRAIL_ERROR_FORMAT,
+         "\"routed_scaling_factor\" is 0"},
+        {"deepseek_v3", LATENT ", \"per_layer_config\": {\"0\": {\"num_key_value_heads\": 2}}", GRAIL_ERROR_UNSUPPORTED,
+         "layer 0 has 4 attention heads and 2 key/value heads"},
+        {"deepseek_v3", LATENT ", \"qk_rope_head_dim\": 5", GRAIL_ERROR_FORMAT,
+         "\"qk_rope_head_dim\" is 5, expected an even number"},
+        {"deepseek_v3", LATENT ", \"q_lora_rank\": 0", GRAIL_ERROR_FORMAT,
+         "\"q_lora_rank\" is 0, expected 1 to"},
         {"granitemoe",
          "\"num_local_experts\": 2, \"per_layer_config\": {\"0\": {\"intermediate_size\": [8, 4]}}",
          GRAIL_ERROR_UNSUPPORTED, "the experts of this family lie in one tensor"}};
@@ -182,6 +201,35 @@ static void different_widths_are_lists(void **state)
     json_decref(config);
 }
 
+/* The expert of all tokens is as wide as so many of the others. */
+static void shared_widths_are_multiples(void **state)
+{
+    (void)state;
+    const architecture *a = NULL;
+    graph *g = NULL;
+    json_t *config = small_config("deepseek_v3", LATENT ", \"n_shared_experts\": 3");
+    assert_ok(architecture_find("config.json", config, &a));
+    assert_ok(a->build(a, "config.json", config, NULL, &g));
+    assert_int_equal(decoder_widths_of(g, 0).experts, 0);
+    assert_int_equal(decoder_widths_of(g, 0).intermediate, 24);
+    assert_int_equal(decoder_widths_of(g, 1).shared, 24);
+    assert_int_equal(decoder_widths_of(g, 1).heads, 4);
+    for (int e = 0; e < 4; e++) {
+        set_width(g, 1, e, 6);
+    }
+    assert_ok(a->describe_narrowed(a, g, config));
+    assert_int_equal(json_integer_value(json_object_get(config, "n_shared_experts")), 4);
+    assert_int_equal(json_integer_value(json_object_get(config, "moe_intermediate_size")), 6);
+    assert_null(json_object_get(config, "head_dim"));
+    for (int e = 0; e < 4; e++) {
+        set_width(g, 1, e, 5);
+    }
+    assert_fails(a->describe_narrowed(a, g, config), GRAIL_ERROR_UNSUPPORTED,
+                 "layer 1: the expert of all tokens is 24 wide, and the first of the others 5");
+    graph_free(g);
+    json_decref(config);
+}
+
 static void experts_in_one_tensor_cannot_differ(void **state)
 {
     (void)state;
@@ -205,6 +253,7 @@ int main(void)
         cmocka_unit_test(shares_are_as_the_family_says),
         cmocka_unit_test(one_width_is_one_number),
         cmocka_unit_test(different_widths_are_lists),
+        cmocka_unit_test(shared_widths_are_multiples),
         cmocka_unit_test(experts_in_one_tensor_cannot_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,6 @@ static void a_common_family_is_told_from_the_nearest_one(void **state)
         {"hunyuan_v1_dense", "norms q and k behind the rotary positions, not before them"},
         {"hunyuan_v1_moe", "splits its FFN into experts"},
         {"glm4_moe", "the nearest is llama, but glm4_moe splits its FFN into experts"},
-        {"deepseek_v3", "compressed vector (MLA)"},
         {"mamba", "none is near: mamba has state-space layers"},
         {"bert", "the nearest is vit, but bert reads tokens"},
         {"t5", "but t5 consists of an encoder and a decoder"},

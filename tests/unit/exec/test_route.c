@@ -266,6 +266,73 @@ static void a_sample_stream_holds_routed_rows(void **state)
     close_layer(&l);
 }
 
+/* The shares of a row whose scores are the router's biases. */
+static void find_shares(const route_attributes *how, const float *scores, const float *added,
+                        float out[6])
+{
+    static const float zeros[18] = {0.0F};
+    const int64_t outputs = 6;
+    const extent one = {1, 1};
+    hand_network n;
+    int shares = 0;
+    float *pixels = hand_pixels(1, one, 6);
+    hand_begin(&n);
+    node r = node_of(NODE_ROUTE, 0, hand_linear(&n, "router", 3, outputs, n.g->input), GRAPH_NONE);
+    r.route = *how;
+    if (added != NULL) {
+        assert_ok(graph_add_parameter(n.g, "added", 1, &outputs, &r.weight));
+    }
+    assert_ok(graph_add_node(n.g, &r, &shares));
+    hand_end(&n, backend_reference(), shares);
+    hand_set(&n, "router.weight", zeros);
+    hand_set(&n, "router.bias", scores);
+    if (added != NULL) {
+        hand_set(&n, "added", added);
+    }
+    float *found = hand_run(&n, 1, one, pixels);
+    memcpy(out, found, 6 * sizeof out[0]);
+    memory_free(found);
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
+static void assert_shares(const float *found, const double expected[6])
+{
+    for (int o = 0; o < 6; o++) {
+        assert_near(found[o], expected[o], 1e-6);
+    }
+}
+
+/* Sigmoids 0.9, 0.1 | 0.5, 0.5 | 0.6, 0.4; of groups with equal sums the first is chosen from. */
+static void choices_may_be_by_groups_and_by_more_than_scores(void **state)
+{
+    (void)state;
+    static const double sigmoids[] = {0.9, 0.1, 0.5, 0.5, 0.6, 0.4};
+    static const float added[] = {0.0F, 0.0F, 0.0F, 0.3F, 0.0F, 0.0F};
+    float scores[6];
+    float found[6];
+    double sum = 0.0;
+    for (int o = 0; o < 6; o++) {
+        scores[o] = (float)log(sigmoids[o] / (1.0 - sigmoids[o]));
+        sum += exp((double)scores[o]);
+    }
+    route_attributes how = {
+        .chosen = 2, .sigmoid = true, .groups = 3, .chosen_groups = 2, .best = 2, .scale = 2.0};
+    find_shares(&how, scores, added, found);
+    assert_shares(found, (const double[]){2 * 0.9 / 1.4, 0, 0, 2 * 0.5 / 1.4, 0, 0});
+    how.over_all = true;
+    find_shares(&how, scores, added, found);
+    assert_shares(found, (const double[]){1.8, 0, 0, 1.0, 0, 0});
+    how = (route_attributes){
+        .chosen = 2, .over_all = true, .groups = 3, .chosen_groups = 2, .best = 1};
+    find_shares(&how, scores, NULL, found);
+    assert_shares(found, (const double[]){9.0 / sum, 0, 0, 0, 1.5 / sum, 0});
+    how.groups = 0;
+    how.over_all = false;
+    find_shares(&how, scores, NULL, found);
+    assert_shares(found, (const double[]){9.0 / 10.5, 0, 0, 0, 1.5 / 10.5, 0});
+}
+
 static void scores_that_are_no_numbers_are_refused(void **state)
 {
     (void)state;
@@ -289,6 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experts_see_the_rows_that_are_routed_to_them),
         cmocka_unit_test(a_sample_stream_holds_routed_rows),
+        cmocka_unit_test(choices_may_be_by_groups_and_by_more_than_scores),
         cmocka_unit_test(scores_that_are_no_numbers_are_refused),
         cmocka_unit_test(no_matrix_is_left),
     };

@@ -275,11 +275,11 @@ static void fits_of_those_that_stay_take_the_loss_back(void **state)
 static void those_that_stay_can_be_narrowed_too(void **state)
 {
     (void)state;
-    static const char *const models[] = {"mixtral", "qwen2-moe", "qwen3-moe", "granitemoe",
-                                         "gpt-oss"};
+    static const char *const models[] = {"mixtral",    "qwen2-moe", "qwen3-moe",
+                                         "granitemoe", "gpt-oss",   "deepseek-v3-free"};
     lab l;
     lab_open(&l);
-    for (int m = 0; m < 4; m++) {
+    for (int m = 0; m < 6; m++) {
         grail_model *narrow = NULL;
         grail_compress_options options =
             dropping(&l, lab_golden(models[m]), lab_path(&l, models[m]), compensations[m % 3]);

@@ -1,0 +1,34 @@
+/* DeepSeek-V2. Source: configuration_deepseek_v2.py and modeling_deepseek_v2.py of Hugging Face
+ * transformers. */
+#include "arch/decoder_experts.h"
+#include "arch/decoder_latent.h"
+
+static const decoder_name names[] = {
+    {"mlp.shared_expert.gate_proj", "mlp.shared_experts.gate_proj"},
+    {"mlp.shared_expert.up_proj", "mlp.shared_experts.up_proj"},
+    {"mlp.shared_expert.down_proj", "mlp.shared_experts.down_proj"},
+    {NULL, NULL}};
+
+static const decoder_mixture mixture = {.width = "moe_intermediate_size",
+                                        .shared_count = "n_shared_experts",
+                                        .first_dense = "first_k_dense_replace",
+                                        .default_count = 64,
+                                        .default_chosen = 6,
+                                        .default_width = 1407,
+                                        .default_shared = 2,
+                                        .chooses_groups = true};
+
+static const decoder_family family = {
+    .place = decoder_latent_place,
+    .keys = &decoder_usual_keys,
+    .names = names,
+    .read = decoder_latent_complete,
+    .default_context = 2048,
+    .reads_attention_bias = true,
+    .reads_mlp_bias = true,
+    .latent = true,
+    .mixture = &mixture,
+    .loaders = {.transformers = HEADS_DIVIDE},
+};
+
+DECODER(deepseek_v2, family, decoder_usual_settings);
