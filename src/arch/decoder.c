@@ -218,6 +218,12 @@ static grail_status add_activation(builder *b, activation_kind kind, int *value)
     return graph_add_node(b->g, &n, value);
 }
 
+static grail_status add_ffn_activation(builder *b, int *value)
+{
+    CHECK(add_activation(b, b->c->activation, value));
+    return b->c->squares_activation ? add_plain(b, NODE_MULTIPLY, *value, *value, value) : GRAIL_OK;
+}
+
 /* The bounds of a gate, which has none below, or of what it multiplies. */
 static grail_status add_clamp(builder *b, bool gate, int *value)
 {
@@ -245,13 +251,13 @@ static grail_status add_feed_forward(builder *b, const char *of, int64_t width, 
     int up = 0;
     if (c->family->ungated) {
         CHECK(add_projection(b, of, "up_proj", c->hidden, width, n, &gate));
-        CHECK(add_activation(b, c->activation, &gate));
+        CHECK(add_ffn_activation(b, &gate));
     } else {
         CHECK(add_projection(b, of, "gate_proj", c->hidden, width, n, &gate));
         CHECK(add_projection(b, of, "up_proj", c->hidden, width, n, &up));
         CHECK(add_clamp(b, true, &gate));
         CHECK(add_clamp(b, false, &up));
-        CHECK(add_activation(b, c->activation, &gate));
+        CHECK(add_ffn_activation(b, &gate));
         CHECK(add_plain(b, NODE_MULTIPLY, gate, up, &gate));
     }
     return add_projection(b, of, "down_proj", width, c->hidden, gate, y);

@@ -106,6 +106,7 @@ typedef struct decoder_family {
     double default_theta;               /* 0 = 10000 */
     double default_partial;             /* 0 = 1 */
     activation_kind default_activation; /* silu */
+    bool squares_by_default;            /* value of an absent activation: "relu2" */
     bool always_qkv_bias;      /* q, k and v have a bias, whatever the configuration says */
     bool reads_attention_bias; /* "attention_bias" switches biases of q, k, v and o */
     bool attention_bias_by_default;
@@ -122,7 +123,8 @@ typedef struct decoder_family {
     bool learned_positions;   /* a table that is added to the embeddings, no rotary positions */
     int64_t spare_positions;  /* rows at its begin that are not used */
     bool interleaved;         /* rotary positions turn features 2k and 2k + 1 of a head */
-    bool turns_windows_alone; /* layers without a window have no rotary positions */
+    bool turns_windows_alone; /* layers without a window have no rotary positions, */
+    bool turns_windowless;    /* unless no layer has one */
     int unturned_layers;      /* every layer of this number has no rotary positions; 0: all have */
     bool ungated;             /* the FFN is down(act(up(m))) */
     const decoder_mixture *mixture; /* of experts in the place of FFNs; NULL: none */
@@ -164,6 +166,7 @@ struct decoder_config {
     int64_t hidden, layers, vocabulary, head_dim, context;
     double epsilon;
     activation_kind activation;
+    bool squares_activation; /* what the activation makes is squared */
     bool tied, qkv_bias, output_bias, mlp_bias, parallel, shares_norm;
     double embedding_scale; /* what embeddings are multiplied by, */
     double branch_scale;    /* what attention and FFN add, */

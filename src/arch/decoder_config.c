@@ -314,6 +314,21 @@ static grail_status read_rotary(const char *source, const json_t *json, rotary_k
 
 /* -- all --------------------------------------------------------------------------------------- */
 
+/* "relu2" is the square of relu. */
+static grail_status read_activation_of(const char *source, const json_t *json, decoder_config *c)
+{
+    const char *key = c->family->keys->activation;
+    const json_t *stated = json_object_get(json, key);
+    const char *name = json_string_value(stated);
+    c->squares_activation =
+        name == NULL ? stated == NULL && c->family->squares_by_default : strcmp(name, "relu2") == 0;
+    if (c->squares_activation) {
+        c->activation = ACTIVATION_RELU;
+        return GRAIL_OK;
+    }
+    return read_activation(source, json, key, c->family->default_activation, &c->activation);
+}
+
 static grail_status read_whole(const char *source, const json_t *json, decoder_config *c)
 {
     const decoder_family *family = c->family;
@@ -325,8 +340,7 @@ static grail_status read_whole(const char *source, const json_t *json, decoder_c
     CHECK(get_size(source, json, keys->context, family->default_context, &c->context));
     CHECK(json_get_real(source, json, keys->epsilon, epsilon, &c->epsilon));
     CHECK(json_get_boolean(source, json, "tie_word_embeddings", family->tied_by_default, &c->tied));
-    CHECK(read_activation(source, json, keys->activation, family->default_activation,
-                          &c->activation));
+    CHECK(read_activation_of(source, json, c));
     return read_biases(source, json, c);
 }
 

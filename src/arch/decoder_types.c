@@ -40,7 +40,9 @@ bool decoder_layer_slides(const decoder_family *family, const json_t *json, int6
 bool decoder_layer_turns(const decoder_family *family, const json_t *json, int64_t index,
                          bool slides)
 {
-    if (family->turns_windows_alone && !slides) {
+    const bool windowless =
+        family->turns_windowless && json_is_null(json_object_get(json, "sliding_window"));
+    if (family->turns_windows_alone && !slides && !windowless) {
         return false;
     }
     if (family->unturned_layers == 0) {

@@ -184,6 +184,12 @@ FAMILIES = {
               torch.bfloat16, 32, 24),
     "falcon": (family("falcon", new_decoder_architecture=True, layer_norm_epsilon=1e-3),
                torch.bfloat16, 33, 24),
+    "exaone4": (family("exaone4", head_dim=8, rms_norm_eps=1e-3, sliding_window=8,
+                       sliding_window_pattern=2, rope_theta=100.0), torch.bfloat16, 44, 24),
+    "exaone4-windowless": (family("exaone4", head_dim=8, sliding_window=None, rope_theta=100.0,
+                                  layer_types=["full_attention"] * 2), torch.bfloat16, 45, 24),
+    "nemotron": (family("nemotron", norm_eps=1e-3, head_dim=8, rope_theta=100.0,
+                        partial_rotary_factor=0.5), torch.bfloat16, 46, 24),
     "mixtral": (family("mixtral", intermediate_size=24, num_local_experts=4, num_experts_per_tok=2,
                        rms_norm_eps=1e-3, sliding_window=8), torch.bfloat16, 34, 24),
     "qwen2-moe": (family("qwen2_moe", num_hidden_layers=3, moe_intermediate_size=16,
@@ -300,7 +306,7 @@ def family_weights(settings, seed, dtype):
         elif name.endswith("e_score_correction_bias"):
             value *= 0.1
         elif re.search(r"norm|ln_", name) and name.endswith("weight"):
-            adds_one = settings["model_type"].startswith("gemma")
+            adds_one = settings["model_type"].startswith(("gemma", "nemotron"))
             value = 0.2 * value + (0.0 if adds_one else 1.0)
         else:
             value *= 0.3

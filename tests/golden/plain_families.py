@@ -17,11 +17,11 @@ def gelu_tanh(x):
 
 
 ACTIVATIONS = {"silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
-               "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh, "relu": torch.relu, "quick_gelu": quick_gelu}
+               "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh, "relu": torch.relu, "quick_gelu": quick_gelu, "relu2": lambda x: torch.relu(x) ** 2}
 
 NORMS_BY_LAYER = ("gpt2", "gpt_neox", "opt", "stablelm", "starcoder2", "cohere", "cohere2", "phi",
-                  "olmo", "falcon")
-NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3_text")
+                  "olmo", "falcon", "nemotron")
+NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3_text", "nemotron")
 INTERLEAVED = ("glm", "glm4", "cohere", "cohere2")
 USUAL_EPSILON = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "smollm3",
                  "granite", "granitemoe", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3")
@@ -38,6 +38,7 @@ DEFAULTS = {  # of what config.json may leave out
     "phi": {"hidden_act": "gelu_new", "partial_rotary_factor": 0.5},
     "cohere": {"logit_scale": 0.0625, "rope_theta": 5e5}, "cohere2": {"logit_scale": 0.0625},
     "olmo3": {"rope_theta": 5e5}, "falcon": {"hidden_act": "gelu"},
+    "nemotron": {"hidden_act": "relu2", "partial_rotary_factor": 0.5},
     "mixtral": {"rope_theta": 1e6}, "gpt_oss": {"rope_theta": 1.5e5},
 }
 
@@ -114,7 +115,7 @@ def slides(settings, layer):
         return settings["layer_types"][layer] == "sliding_attention"
     if kind in ("qwen2", "qwen3"):
         return bool(settings.get("use_sliding_window"))
-    pattern = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4, "olmo3": 4, "gpt_oss": 2}.get(kind)
+    pattern = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4, "olmo3": 4, "gpt_oss": 2, "exaone4": 4}.get(kind)
     pattern = settings.get("sliding_window_pattern", pattern)
     return pattern is None or (layer + 1) % pattern != 0
 
@@ -125,7 +126,9 @@ def turns(settings, layer):
         return False
     if kind == "smollm3":
         return (layer + 1) % settings.get("no_rope_layer_interval", 4) != 0
-    return kind != "cohere2" or slides(settings, layer)
+    if kind == "exaone4" and settings.get("sliding_window") is None:
+        return True
+    return kind not in ("cohere2", "exaone4") or slides(settings, layer)
 
 
 def describe(settings):
@@ -206,13 +209,13 @@ NAMES = {  # of parts in llama, by their names in a family
     "glm4": {"post_self_attn_layernorm": "attention_behind", "post_mlp_layernorm": "ffn_behind"},
 }
 NAMES["gemma3_text"] = NAMES["gemma2"]
-NAMES["olmo3"] = NAMES["olmo2"]
+NAMES["olmo3"] = NAMES["exaone4"] = NAMES["olmo2"]
 
 
 def renamed(name, kind):
     for old, new in NAMES.get(kind, {}).items():
         name, count = re.subn(old, new, name)
-        if count and kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "glm4"):
+        if count and kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "glm4"):
             break  # names of others are names here
     return name
 

@@ -137,6 +137,9 @@ static void assert_golden_model(const char *name)
     X(olmo2, "olmo2")                                                                              \
     X(olmo3, "olmo3")                                                                              \
     X(falcon, "falcon")                                                                            \
+    X(exaone4, "exaone4")                                                                          \
+    X(exaone4_without_windows, "exaone4-windowless")                                               \
+    X(nemotron, "nemotron")                                                                        \
     X(mixtral, "mixtral")                                                                          \
     X(qwen2_moe, "qwen2-moe")                                                                      \
     X(qwen3_moe, "qwen3-moe")                                                                      \

@@ -27,7 +27,7 @@ else
 fi
 
 families=(llama3 llama-mha mistral qwen2 qwen3 gemma gemma2 gemma3 phi phi3 phi3-short smollm3 granite
-    starcoder2 stablelm stablelm-parallel glm glm4 cohere cohere2 olmo olmo2 olmo3 falcon gpt2 gpt-neox opt
+    starcoder2 stablelm stablelm-parallel glm glm4 cohere cohere2 olmo olmo2 olmo3 falcon exaone4 exaone4-windowless nemotron gpt2 gpt-neox opt
     mixtral qwen2-moe qwen3-moe olmoe granitemoe gpt-oss gpt-oss-mxfp4 deepseek-v2 deepseek-v3
     deepseek-v3-free)
 [ -z "${FAMILIES:-}" ] || read -ra families <<<"$FAMILIES" # some alone

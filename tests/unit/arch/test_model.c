@@ -101,13 +101,25 @@ static void sites_are_listed_with_their_facts(void **state)
 static void known_architectures_are_listed(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "llama",       "mistral",    "qwen2",   "qwen3",       "gemma",       "gemma2",
-        "gemma3_text", "phi",        "phi3",    "smollm3",     "granite",     "starcoder2",
-        "stablelm",    "glm",        "glm4",    "cohere",      "cohere2",     "olmo",
-        "olmo2",       "olmo3",      "falcon",  "mixtral",     "qwen2_moe",   "qwen3_moe",
-        "olmoe",       "granitemoe", "gpt_oss", "deepseek_v2", "deepseek_v3", "gpt2",
-        "gpt_neox",    "opt",        "resnet",  "vit",         "clip",        "clip_vision_model"};
+    static const char *const names[] = {"llama",       "mistral",
+                                        "qwen2",       "qwen3",
+                                        "gemma",       "gemma2",
+                                        "gemma3_text", "phi",
+                                        "phi3",        "smollm3",
+                                        "granite",     "starcoder2",
+                                        "stablelm",    "glm",
+                                        "glm4",        "cohere",
+                                        "cohere2",     "olmo",
+                                        "olmo2",       "olmo3",
+                                        "falcon",      "exaone4",
+                                        "nemotron",    "mixtral",
+                                        "qwen2_moe",   "qwen3_moe",
+                                        "olmoe",       "granitemoe",
+                                        "gpt_oss",     "deepseek_v2",
+                                        "deepseek_v3", "gpt2",
+                                        "gpt_neox",    "opt",
+                                        "resnet",      "vit",
+                                        "clip",        "clip_vision_model"};
     enum { COUNT = sizeof names / sizeof names[0] };
     for (int i = 0; i < COUNT; i++) {
         assert_string_equal(grail_architecture_at(i), names[i]);
