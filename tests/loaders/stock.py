@@ -247,15 +247,22 @@ def transformers_cases():
         return lambda: getattr(transformers, model)(getattr(transformers, config)(**sizes))
 
     experts = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2,
-               "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}
+               "moe_intermediate_size": 80, "shared_expert_intermediate_size": 80}
     decoders = {
         **dict.fromkeys(
             ("Llama", "Mistral", "Qwen2", "Qwen3", "Gemma", "Gemma2", "Gemma3", "Phi", "Phi3",
              "SmolLM3", "Granite", "Starcoder2", "StableLm", "Glm", "Glm4", "Cohere", "Cohere2",
              "Olmo", "Olmo2", "Olmo3", "Falcon", "Mixtral", "Qwen2Moe", "Qwen3Moe", "Olmoe",
-             "GraniteMoe", "GPT2", "GPTNeoX", "OPT"), ""),
+             "GraniteMoe", "GptOss", "DeepseekV2", "DeepseekV3", "Exaone4", "Nemotron", "GPT2",
+             "GPTNeoX", "OPT"), ""),
         "Bloom": "ALiBi", "Mamba": "state-space", "Bert": "post-norm"}
-    own = {"OPT": {"ffn_dim": 160, "word_embed_proj_dim": 64},
+    latent = {"num_key_value_heads": 8, "n_routed_experts": 4, "num_experts_per_tok": 2,
+              "n_shared_experts": 1, "moe_intermediate_size": 80, "first_k_dense_replace": 1,
+              "kv_lora_rank": 24, "q_lora_rank": 32, "qk_nope_head_dim": 16,
+              "qk_rope_head_dim": 8, "v_head_dim": 16, "n_group": 1, "topk_group": 1}
+    own = {"DeepseekV2": latent, "DeepseekV3": latent,
+           "GptOss": {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16},
+           "OPT": {"ffn_dim": 160, "word_embed_proj_dim": 64},
            "Falcon": {"new_decoder_architecture": True, "num_kv_heads": 4,
                       "ffn_hidden_size": 160}}
     # norms over all heads pin them
@@ -268,7 +275,9 @@ def transformers_cases():
         model = models.get(name, f"{name}ForCausalLM")
         config = "Gemma3TextConfig" if name == "Gemma3" else f"{name}Config"
         yield Case("transformers", model, words, made(config, model, sizes),
-                   sparsity="ffn=0.3" if name in whole_heads else "ffn=0.3,heads=0.25")
+                   sparsity="ffn=0.3" if name in whole_heads else
+                   "ffn=0.3,heads=0.5" if name == "DeepseekV2" else  # which must divide the width
+                   "ffn=0.3,heads=0.25")
     t5 = {"d_model": 64, "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": 96}
     yield Case("transformers", "T5ForConditionalGeneration", "encoder and a decoder",
                made("T5Config", "T5ForConditionalGeneration", t5))
