@@ -64,15 +64,16 @@ static grail_status add_node(const execution *e, int64_t batch, int node_index, 
         return add_energy_behind(e, p->end, &p->part_energy);
     }
     return p->observed[node_index].fit != NULL
-               ? observation_add_input(&p->observed[node_index], e, true)
+               ? observation_add_input(&p->observed[node_index], e, p->observed[node_index].held)
                : GRAIL_OK;
 }
 
 /* Those of the consumers, of which nothing is held out, so that part has the room for a chunk; and
  * that of the energy behind them. */
-static chunk_sums sums_at(void *user, int i)
+static chunk_sums sums_at(void *user, int i, bool held_out)
 {
     dense_pass *p = user;
+    (void)held_out;
     if (i < p->reader_count) {
         const observation *o = &p->observed[p->readers[i]];
         return chunk_sums_of_statistics(o->held, o->fit);
@@ -210,8 +211,9 @@ static grail_status observe_block(dense_pass *p, int block, int begin, int end)
         return take_block(p, block, begin, end);
     }
     const node_sums sums = {.count = p->reader_count + 1, .at = sums_at};
-    return begin < end ? run_carry_sums(p->network, &p->network->current, end, add_node, sums, p)
-                       : GRAIL_OK;
+    return begin < end
+               ? run_carry_sums(p->network, &p->network->current, end, true, add_node, sums, p)
+               : GRAIL_OK;
 }
 
 static grail_status pass_block(dense_pass *p, int block)

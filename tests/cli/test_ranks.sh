@@ -58,6 +58,12 @@ compress_on_ranks images "$demo/vision/cnn.pth" --calib "$demo/vision/calibratio
 check "with units that are kept by what they explain"
 compress_on_ranks css "$model" "${few[@]}" --sparsity 0.3 --selector gram-css --compensate grail
 
+check "with choices by the dense network, and an open loop"
+compress_on_ranks open "$model" "${few[@]}" --sparsity 0.3 --select open
+compress_on_ranks open-loop "$model" "${few[@]}" --sparsity 0.3 --loop open --selector wanda
+compress_on_ranks streams "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 60 --threads 1 \
+    --quiet --sparsity conv=0.3,stream=0.2 --repair
+
 check "plans are the same, and so is a run for a limit"
 plan_on_ranks() {
     local name=$1 n

@@ -270,26 +270,52 @@ grail_status run_carry(const calibration_network *network, network_run *run, int
     return end_move(&l);
 }
 
+/* What visitors of a pass through one network take. */
+typedef struct visited_sums {
+    node_visitor visit;
+    node_sums sums;
+    void *user;
+} visited_sums;
+
+/* The batches of a turn that are held out, or the others. */
+static grail_status pass_part(const compression_request *request, const leg *l, turn t,
+                              const visited_sums *v, bool held_out)
+{
+    for (int64_t batch = t.own.first; batch < t.own.end; batch++) {
+        if (calibration_holds_out(request->samples, batch) == held_out) {
+            CHECK(pass_batch(request, l, batch, v->visit, v->user));
+        }
+    }
+    for (int i = 0; i < v->sums.count; i++) {
+        const chunk_sums own = v->sums.at(v->user, i, held_out);
+        CHECK(chunk_sums_fold_ranks(request->comm, t.ranks, &own));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status share_sums(const grail_comm *comm, const visited_sums *v, bool held_out)
+{
+    for (int i = 0; i < v->sums.count; i++) {
+        const chunk_sums own = v->sums.at(v->user, i, held_out);
+        CHECK(chunk_sums_share(comm, &own));
+    }
+    return GRAIL_OK;
+}
+
 grail_status run_carry_sums(const calibration_network *network, network_run *run, int end,
-                            node_visitor visit, node_sums sums, void *user)
+                            bool moves, node_visitor visit, node_sums sums, void *user)
 {
     const compression_request *request = network->request;
     const int64_t count = calibration_chunk_count(request->samples);
-    const leg l = {.run = run, .begin = run->stream.position, .end = end, .moves = true};
+    const leg l = {.run = run, .begin = run->stream.position, .end = end, .moves = moves};
+    const visited_sums v = {.visit = visit, .sums = sums, .user = user};
     CHECK(begin_move(&l));
     for (int64_t first = 0; first < count; first += comm_size(request->comm)) {
         const turn t = turn_at(request, first);
-        for (int64_t batch = t.own.first; batch < t.own.end; batch++) {
-            CHECK(pass_batch(request, &l, batch, visit, user));
-        }
-        for (int i = 0; i < sums.count; i++) {
-            const chunk_sums own = sums.at(user, i);
-            CHECK(chunk_sums_fold_ranks(request->comm, t.ranks, &own));
-        }
+        CHECK(pass_part(request, &l, t, &v, false));
+        CHECK(pass_part(request, &l, t, &v, true));
     }
-    for (int i = 0; i < sums.count; i++) {
-        const chunk_sums own = sums.at(user, i);
-        CHECK(chunk_sums_share(request->comm, &own));
-    }
+    CHECK(share_sums(request->comm, &v, false));
+    CHECK(share_sums(request->comm, &v, true));
     return end_move(&l);
 }

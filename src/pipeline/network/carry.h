@@ -46,16 +46,18 @@ typedef grail_status (*node_visitor)(const execution *e, int64_t batch, int node
 grail_status run_carry(const calibration_network *network, network_run *run, int end, bool moves,
                        node_visitor visit, void *user) GRAIL_MUST_CHECK;
 
-/** Sums that a node_visitor takes, of a chunk and of all before it. */
+/** Sums that a node_visitor takes, of a chunk and of all before it: for held-out batches or for the
+ * others, which come first. */
 typedef struct node_sums {
     int count;
-    chunk_sums (*at)(void *user, int i); /* `user` is that of the visitor */
+    chunk_sums (*at)(void *user, int i, bool held_out); /* `user` is that of the visitor */
 } node_sums;
 
 /** As run_carry, with these sums over chunks of the samples, which ranks share out: each has all
- * sums after the pass. The sample stream moves. */
+ * sums after the pass. */
 grail_status run_carry_sums(const calibration_network *network, network_run *run, int end,
-                            node_visitor visit, node_sums sums, void *user) GRAIL_MUST_CHECK;
+                            bool moves, node_visitor visit, node_sums sums,
+                            void *user) GRAIL_MUST_CHECK;
 
 /** Runs one network for one batch from where its sample stream waits, and goes on waiting, up to
  * node `end`; the values stay in run->execution. */

@@ -124,7 +124,9 @@ static grail_status count_rows(counted_map *m, const execution *e, bool held_out
     const matrix x = execution_value(e, e->graph->nodes[m->node].inputs[0]);
     CHECK(matrix_column_sums(x, m->sums, m->squares));
     m->rows += x.rows;
-    return m->gram_width > 0 ? observation_add_input(&m->grams, e, held_out) : GRAIL_OK;
+    return m->gram_width == 0
+               ? GRAIL_OK
+               : observation_add_input(&m->grams, e, held_out ? m->grams.held : m->grams.fit);
 }
 
 /* A node_visitor; `user` is a block_pass. */

@@ -182,11 +182,10 @@ grail_status observation_take(calibration_network *network, observation *o)
     return GRAIL_OK;
 }
 
-grail_status observation_add_input(observation *o, const execution *e, bool held_out)
+grail_status observation_add_input(observation *o, const execution *e, grail_statistics *into)
 {
     grail_status status = GRAIL_OK;
     double *root = NULL;
-    grail_statistics *into = held_out ? o->held : o->fit;
     const matrix in = execution_value(e, e->graph->nodes[o->node].inputs[0]);
     TRY(row_factor_roots(e, o->node, &root));
     TRY(o->of_patches ? add_patches(o, e, into, in, no_matrix, root)

@@ -10,9 +10,9 @@
  * observation_dense_end, and adds all batches that give statistics. */
 grail_status observation_take(calibration_network *network, observation *o) GRAIL_MUST_CHECK;
 
-/** Adds a batch to an observation made by observation_init_input; `e` has run up to the consumer.
- */
+/** Adds a batch to statistics as an observation made by observation_init_input has them; `e` has
+ * run up to the consumer. */
 grail_status observation_add_input(observation *o, const execution *e,
-                                   bool held_out) GRAIL_MUST_CHECK;
+                                   grail_statistics *into) GRAIL_MUST_CHECK;
 
 #endif

@@ -15,6 +15,13 @@ static bool is_collected(const compression_request *request, int index, int64_t 
     return d->fit != NULL && d->taps == taps && d->of_patches == of_patches;
 }
 
+/* A node whose input is squared; the session has the sums of all. */
+typedef struct squared_input {
+    int node;
+    matrix part; /* those of a chunk */
+    int64_t part_rows, rows;
+} squared_input;
+
 /* The observations to make in a pass through nodes [begin, end), in the order of their nodes, and
  * the nodes whose inputs to square. */
 typedef struct collection {
@@ -23,14 +30,18 @@ typedef struct collection {
     int begin, end;
     observation *items; /* owned */
     int count;
-    bool *squares; /* [node_count], owned */
-    bool any_squares;
+    squared_input *squares; /* [squares_count], owned */
+    int squares_count;
+    int64_t batches; /* of this rank, passed */
 } collection;
 
 static void collection_fini(collection *l)
 {
     for (int i = 0; i < l->count; i++) {
         observation_fini(&l->items[i]);
+    }
+    for (int i = 0; i < l->squares_count; i++) {
+        matrix_free(&l->squares[i].part);
     }
     memory_free(l->items);
     memory_free(l->squares);
@@ -95,48 +106,80 @@ bool open_loop_is_needed(const compression_request *request)
     return needed && (request->samples->count > 0 || request->statistics != NULL);
 }
 
-static grail_status plan_collection(collection *l)
+static grail_status collect_squares(int node_index, collection *l)
 {
     const compression_request *request = l->request;
-    const int nodes = request->graph->node_count;
-    CHECK(memory_new(&l->squares, (size_t)nodes, sizeof l->squares[0]));
-    for (int i = 0; i < request->plan.count; i++) {
+    matrix *all = &request->session->of_nodes[node_index].squares;
+    const int weight = request->graph->nodes[node_index].weight;
+    if (!wants_squares(request, node_index) || matrix_exists(*all)) {
+        return GRAIL_OK;
+    }
+    const int64_t width = request->graph->parameters[weight].shape[1];
+    CHECK(memory_reserve(&l->squares, (size_t)l->squares_count + 1, sizeof l->squares[0]));
+    squared_input *s = &l->squares[l->squares_count++];
+    *s = (squared_input){.node = node_index};
+    CHECK(matrix_new_zero(request->backend, GRAIL_DTYPE_F64, 1, width, &s->part));
+    return matrix_new_zero(request->backend, GRAIL_DTYPE_F64, 1, width, all);
+}
+
+static grail_status plan_collection(collection *l)
+{
+    for (int i = 0; i < l->request->plan.count; i++) {
         CHECK(collect_site(i, l));
     }
     for (int n = l->begin; n < l->end; n++) {
-        l->squares[n] =
-            wants_squares(request, n) && !matrix_exists(request->session->of_nodes[n].squares);
-        l->any_squares = l->any_squares || l->squares[n];
+        CHECK(collect_squares(n, l));
+    }
+    for (int i = 0; i < l->count; i++) {
+        const grail_statistics *s = l->items[i].fit;
+        CHECK(statistics_create(s->owner, s->width, s->outputs, &l->items[i].part));
     }
     return GRAIL_OK;
 }
 
-static grail_status add_squares(const execution *e, int index, dense_statistics *d)
+static grail_status add_squares(matrix x, squared_input *s)
 {
-    const matrix x = execution_value(e, e->graph->nodes[index].inputs[0]);
-    if (!matrix_exists(d->squares)) {
-        CHECK(matrix_new_zero(e->backend, GRAIL_DTYPE_F64, 1, x.columns, &d->squares));
-    }
-    return matrix_column_sums(x, no_matrix, d->squares);
+    s->part_rows += x.rows;
+    return matrix_column_sums(x, no_matrix, s->part);
 }
 
 /* A node_visitor; `user` is a collection. */
 static grail_status collect_at_node(const execution *e, int64_t batch, int node_index, void *user)
 {
-    const collection *l = user;
-    const bool held_out = calibration_holds_out(l->request->samples, batch);
+    collection *l = user;
+    const int64_t last = l->request->samples->batch_count - 1;
+    (void)batch;
     if (node_index == l->end) {
-        return progress_step(&l->network->progress, l->request, l->begin, l->end, batch);
+        const int64_t passed = l->batches++ * comm_size(l->request->comm);
+        return progress_step(&l->network->progress, l->request, l->begin, l->end,
+                             passed < last ? passed : last);
     }
     for (int i = 0; i < l->count; i++) {
         if (l->items[i].node == node_index) {
-            CHECK(observation_add_input(&l->items[i], e, held_out));
+            CHECK(observation_add_input(&l->items[i], e, l->items[i].part));
         }
     }
-    if (l->squares[node_index]) {
-        CHECK(add_squares(e, node_index, &l->request->session->of_nodes[node_index]));
+    for (int i = 0; i < l->squares_count; i++) {
+        if (l->squares[i].node == node_index) {
+            CHECK(add_squares(execution_value(e, e->graph->nodes[node_index].inputs[0]),
+                              &l->squares[i]));
+        }
     }
     return GRAIL_OK;
+}
+
+/* Those of the observations, then of the squares, of which nothing is held out. */
+static chunk_sums sums_at(void *user, int i, bool held_out)
+{
+    collection *l = user;
+    if (i < l->count) {
+        const observation *o = &l->items[i];
+        return chunk_sums_of_statistics(o->part, held_out ? o->held : o->fit);
+    }
+    squared_input *s = &l->squares[i - l->count];
+    chunk_sums sums = {.part_rows = &s->part_rows, .total_rows = &s->rows};
+    chunk_sums_append_matrix(&sums, &s->part, &l->request->session->of_nodes[s->node].squares);
+    return sums;
 }
 
 static void keep_statistics(grail_session *session, const collection *l)
@@ -158,10 +201,8 @@ static void keep_statistics(grail_session *session, const collection *l)
 /* Called after a pass that failed, whose sums cover only some of the batches. */
 static void drop_squares(grail_session *session, const collection *l)
 {
-    for (int n = 0; l->squares != NULL && n < session->model->graph->node_count; n++) {
-        if (l->squares[n]) {
-            matrix_free(&session->of_nodes[n].squares);
-        }
+    for (int i = 0; i < l->squares_count; i++) {
+        matrix_free(&session->of_nodes[l->squares[i].node].squares);
     }
 }
 
@@ -177,8 +218,9 @@ grail_status open_loop_collect(calibration_network *network, int end)
     const double begun = clock_seconds();
     session_count(request->session, request->samples, request->judges, request->backend);
     TRY(plan_collection(&l));
-    if (l.count > 0 || l.any_squares || moves) {
-        TRY(run_carry(network, &network->dense, end, moves, collect_at_node, &l));
+    const node_sums sums = {.count = l.count + l.squares_count, .at = sums_at};
+    if (sums.count > 0 || moves) {
+        TRY(run_carry_sums(network, &network->dense, end, moves, collect_at_node, sums, &l));
     }
     keep_statistics(request->session, &l);
     network->calibrate_seconds += clock_seconds() - begun;

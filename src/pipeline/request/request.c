@@ -171,21 +171,13 @@ out:
 static grail_status check_ranks(const compression_request *r)
 {
     const plan *p = &r->plan;
-    static const char dense[] = "a choice by statistics of the dense network";
-    const char *what = NULL;
-    if (p->loop == LOOP_OPEN || plan_selects_openly(p)) {
-        what = dense;
-    } else if (p->compensation.regional_training) {
-        what = "regional training";
-    }
+    const char *what = p->compensation.regional_training ? "regional training" : NULL;
     for (int v = 0; what == NULL && v < r->graph->value_count; v++) {
         what = r->graph->routes[v] != GRAPH_NONE ? "a network with experts" : NULL;
     }
     for (int i = 0; what == NULL && i < p->count; i++) {
         const unsigned needs = site_decision_needs(p, i, site_at(r, i));
-        what = (needs & NEEDS_GRADIENTS) != 0               ? "a selector that needs gradients"
-               : site_is_chosen_openly(p, i, site_at(r, i)) ? dense
-                                                            : NULL;
+        what = (needs & NEEDS_GRADIENTS) != 0 ? "a selector that needs gradients" : NULL;
     }
     return what == NULL || !comm_is_shared(r->comm)
                ? GRAIL_OK
