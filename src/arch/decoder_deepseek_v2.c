@@ -3,12 +3,6 @@
 #include "arch/decoder_experts.h"
 #include "arch/decoder_latent.h"
 
-static const decoder_name names[] = {
-    {"mlp.shared_expert.gate_proj", "mlp.shared_experts.gate_proj"},
-    {"mlp.shared_expert.up_proj", "mlp.shared_experts.up_proj"},
-    {"mlp.shared_expert.down_proj", "mlp.shared_experts.down_proj"},
-    {NULL, NULL}};
-
 static const decoder_mixture mixture = {.width = "moe_intermediate_size",
                                         .shared_count = "n_shared_experts",
                                         .first_dense = "first_k_dense_replace",
@@ -21,7 +15,7 @@ static const decoder_mixture mixture = {.width = "moe_intermediate_size",
 static const decoder_family family = {
     .place = decoder_latent_place,
     .keys = &decoder_usual_keys,
-    .names = names,
+    .names = decoder_latent_names,
     .read = decoder_latent_complete,
     .default_context = 2048,
     .reads_attention_bias = true,

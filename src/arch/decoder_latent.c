@@ -3,6 +3,12 @@
 #include <math.h>
 #include <string.h>
 
+const decoder_name decoder_latent_names[] = {
+    {"mlp.shared_expert.gate_proj", "mlp.shared_experts.gate_proj"},
+    {"mlp.shared_expert.up_proj", "mlp.shared_experts.up_proj"},
+    {"mlp.shared_expert.down_proj", "mlp.shared_experts.down_proj"},
+    {NULL, NULL}};
+
 grail_status decoder_latent_read(const char *source, const json_t *json, decoder_config *c)
 {
     decoder_latent *l = &c->latent;

@@ -1,13 +1,17 @@
 /* Attention whose keys and values are made of a vector that is narrower than they are, and whose
- * queries may be, too (MLA):
- *   k of a head = (k_proj(norm(kv_a_proj(n))), rope(k_rope_proj(n))), v =
- * v_proj(norm(kv_a_proj(n))) q of a head = (q_proj(m), rope(q_rope_proj(m))),  m =
- * norm(q_a_proj(n)), or n Source: DeepSeek-V2 (arXiv 2405.04434), modeling_deepseek_v3.py of
- * Hugging Face transformers. */
+ * queries may be, too (MLA). Of a head, from the block's input n:
+ *
+ *   k = (k_proj(c), rope(k_rope_proj(n))),  v = v_proj(c),     c = norm(kv_a_proj(n))
+ *   q = (q_proj(m), rope(q_rope_proj(m))),                     m = norm(q_a_proj(n)), or n
+ *
+ * Source: DeepSeek-V2 (arXiv 2405.04434), modeling_deepseek_v3.py of Hugging Face transformers. */
 #ifndef GRAIL_ARCH_DECODER_LATENT_H
 #define GRAIL_ARCH_DECODER_LATENT_H
 
 #include "arch/decoder.h"
+
+/** What these networks call the shared experts. */
+extern const decoder_name decoder_latent_names[];
 
 /** What all layers have in common, and c->head_dim. */
 grail_status decoder_latent_read(const char *source, const json_t *json,

@@ -1,5 +1,7 @@
 #include "support/ranks.h"
 
+#include "support/support.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +120,16 @@ void ranks_run(int size, int (*body)(const grail_comm *comm, void *user), void *
         if (ended != NULL) {
             ended[rank] = WIFEXITED(result) ? WEXITSTATUS(result) : -1;
         }
+    }
+}
+
+void ranks_end_with(int size, int (*body)(const grail_comm *comm, void *user), void *user,
+                    int expected)
+{
+    int ended[RANKS_MOST];
+    ranks_run(size, body, user, ended);
+    for (int rank = 0; rank < size; rank++) {
+        assert_int_equal(ended[rank], expected);
     }
 }
 

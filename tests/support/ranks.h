@@ -14,6 +14,10 @@ enum { RANKS_MOST = 8 };
  * one that was killed. */
 void ranks_run(int size, int (*body)(const grail_comm *comm, void *user), void *user, int *ended);
 
+/** The same, and fails the test unless every rank's result is `expected`. */
+void ranks_end_with(int size, int (*body)(const grail_comm *comm, void *user), void *user,
+                    int expected);
+
 /** Zeroed memory that the ranks share with the caller; it stays until the program ends. */
 void *ranks_shared(size_t size);
 

@@ -111,10 +111,21 @@ out:
     return status;
 }
 
+grail_status lab_compress_rank(const grail_compress_options *options, int rank)
+{
+    grail_status status = GRAIL_OK;
+    grail_compression *c = NULL;
+    TRY(grail_compression_open(options, &c));
+    TRY(grail_compression_run(c));
+    TRY(rank == 0 ? grail_compression_finish(c) : GRAIL_OK);
+out:
+    grail_compression_close(c);
+    return status;
+}
+
 grail_status lab_compress(const grail_compress_options *options)
 {
-    int count = 0;
-    return compress(options, NULL, 0, &count);
+    return lab_compress_rank(options, 0);
 }
 
 int lab_compress_reports(const grail_compress_options *options, grail_site_report *reports,

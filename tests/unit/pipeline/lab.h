@@ -34,6 +34,8 @@ const char *lab_with_biases(const lab *l, const char *golden, const char *name);
 grail_compress_options lab_options(const lab *l, const char *model, const char *output);
 /** Opens, runs, finishes and closes. */
 grail_status lab_compress(const grail_compress_options *options);
+/** The same as one of several ranks, of which the first finishes. */
+grail_status lab_compress_rank(const grail_compress_options *options, int rank);
 /** The same, with the site reports read before closing: reports[sites]. Returns how many. Names are
  * not kept. */
 int lab_compress_reports(const grail_compress_options *options, grail_site_report *reports,

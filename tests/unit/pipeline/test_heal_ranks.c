@@ -58,27 +58,14 @@ static int take_part(const grail_comm *comm, void *user)
 {
     watch w;
     const grail_compress_options o = options_of(user, comm, &w);
-    grail_compression *c = NULL;
     alarm(HANGS_AFTER); /* its signal ends the rank */
-    grail_status status = grail_compression_open(&o, &c);
-    if (status == GRAIL_OK) {
-        status = grail_compression_run(c);
-    }
-    if (status == GRAIL_OK && comm->rank == 0) {
-        status = grail_compression_finish(c);
-    }
-    grail_compression_close(c);
-    return (int)status;
+    return (int)lab_compress_rank(&o, comm->rank);
 }
 
 static void all_end(int size, shared_run *run, const char *output, grail_status status)
 {
-    int ended[RANKS_MOST];
     run->output = output;
-    ranks_run(size, take_part, run, ended);
-    for (int rank = 0; rank < size; rank++) {
-        assert_int_equal(ended[rank], status);
-    }
+    ranks_end_with(size, take_part, run, (int)status);
 }
 
 /* Runs it alone, and returns the path of the result. */
