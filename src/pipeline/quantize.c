@@ -39,6 +39,17 @@ static grail_status write_file(const grail_compress_options *run,
     calibration_network *network = NULL;
     gguf_export *file = NULL;
     const grail_compress_options o = options_of_pass(run);
+    if (options->resume != 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "only a run towards a directory (types w4a16 and w8a16) can be continued; start this "
+             "one anew, without resume");
+    }
+    TRY(compress_options_check(&o));
+    if (comm_is_shared(o.run.comm)) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "rounding cannot be shared out over ranks yet, and there are %d; start one process",
+             comm_size(o.run.comm));
+    }
     TRY(request_open(&o, (request_purpose){.reads_samples = true}, &request));
     TRY(gguf_export_open(request->model, options->path, options->type, &file));
     TRY(network_create(request, o.run.memory, &network));

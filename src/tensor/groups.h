@@ -11,7 +11,11 @@
 
 #include "tensor/quantize.h"
 
-enum { GROUP_HEAD = 8 }; /* bytes before the codes */
+enum {
+    GROUP_HEAD = 8, /* bytes before the codes */
+    LARGEST_GROUP = 128,
+    SMALLEST_GROUP = 32 /* elements */
+};
 
 /** 4 or 8; 0 for types that are not such groups. */
 int group_bits(grail_dtype dtype);

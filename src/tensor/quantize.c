@@ -422,18 +422,19 @@ static void put_factor(grail_dtype dtype, float factor, unsigned char *block)
     }
 }
 
-/* Of blocks with one factor: multiples of the usual one, with either sign, since there is one
- * number more below 0 than above. */
+/* Of blocks with one factor: multiples of the usual one. Where it may be negative, with either
+ * sign, since there is one number more below 0 than above; the scale of a group is not. */
 static void search_factor(grail_dtype dtype, const float *values, const float *weights,
                           unsigned char *block)
 {
     enum { TRIALS = 21 };
+    const int signs = group_bits(dtype) == 0 ? 2 : 1;
     const float usual = get_factor(dtype, block);
     float best = usual;
     float least = weighted_error(dtype, values, weights, block);
-    for (int trial = 0; trial < 2 * TRIALS; trial++) {
-        const float share = 0.6F + 0.025F * (float)(trial / 2);
-        put_factor(dtype, trial % 2 == 0 ? usual * share : -usual * share, block);
+    for (int trial = 0; trial < signs * TRIALS; trial++) {
+        const float share = 0.6F + 0.025F * (float)(trial / signs);
+        put_factor(dtype, trial % signs == 0 ? usual * share : -usual * share, block);
         const float error = weighted_error(dtype, values, weights, block);
         if (error < least) {
             least = error;

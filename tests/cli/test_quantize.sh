@@ -38,6 +38,7 @@ refuses 2 "--calib" "$grail" quantize "$demo/model" --type q4_0 -o no.gguf
 refuses 1 "exists" "${quantize[@]}" --type q4_0 -o plain.gguf
 refuses 1 "is a GGUF file already" "$grail" quantize plain.gguf --calib "$demo/calibration.txt" --type q4_0 -o no.gguf --quiet
 refuses 1 "reads images" "$grail" quantize "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --preset cifar --type q4_0 -o no.gguf --quiet
+refuses 1 "only a run towards a directory" "${quantize[@]}" --type q4_0 -o no.gguf --resume
 [[ ! -e no.gguf ]] || fail "leaves a file"
 
 check "no room for the file: refused before the pass, and nothing is left"

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { CODES, SCALE, SHAPE, WORD_BITS = 32, LARGEST_GROUP = 128, SMALLEST_GROUP = 32 };
+enum { CODES, SCALE, SHAPE, WORD_BITS = 32 };
 
 const char *const packed_groups_suffixes[PACKED_PARTS] = {"_packed", "_scale", "_shape"};
 

@@ -2,13 +2,12 @@
 
 #include "base/name_list.h"
 #include "base/option_values.h"
+#include "format/weights/weights_format.h"
 #include "graph/operators.h"
 #include "pipeline/request/options.h"
 #include "tensor/groups.h"
 
 #include <string.h>
-
-enum { LARGEST_GROUP = 128, SMALLEST_GROUP = 32 };
 
 static const int bits_of[] = {0, 4, 8}; /* of rounded_type_names */
 
@@ -41,6 +40,10 @@ static const char *misfit_of_run(const rounded_subject *s)
     }
     if (checkpoint_metadata(s->model->checkpoint) != NULL) {
         return "it is a GGUF file; grail quantize writes GGUF files from a directory";
+    }
+    if (checkpoint_format(s->model->checkpoint) != &weights_format_safetensors) {
+        return "its weights are files of torch, and quantised ones stand in safetensors; save them "
+               "so first";
     }
     if (heals(s->heal) || s->plan->compensation.regional_training) {
         return "training would move the rounded weights";
