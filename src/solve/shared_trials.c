@@ -62,26 +62,18 @@ static grail_status try_own(shared_trials *t, int asked, trial_work work, void *
     return place < 0 ? GRAIL_OK : work(context, t->of[place].alpha, &t->of[place].errors);
 }
 
-/* place_for_rank looks at what is known, so that changes at the end. */
+/* From the last rank on: that a later candidate becomes known moves no earlier one
+ * (place_for_rank). */
 static grail_status gather(shared_trials *t, int asked)
 {
-    grail_status status = GRAIL_OK;
-    int *places = NULL;
-    TRY(comm_settle(t->comm, memory_new_unset(&places, (size_t)t->comm->size, sizeof places[0])));
-    for (int rank = 0; rank < t->comm->size; rank++) {
-        places[rank] = place_for_rank(t, asked, rank);
-        if (places[rank] >= 0) {
-            TRY(comm_broadcast(t->comm, rank, &t->of[places[rank]].errors, sizeof t->of[0].errors));
+    for (int rank = t->comm->size; rank-- > 0;) {
+        const int place = place_for_rank(t, asked, rank);
+        if (place >= 0) {
+            CHECK(comm_broadcast(t->comm, rank, &t->of[place].errors, sizeof t->of[0].errors));
+            t->of[place].known = true;
         }
     }
-    for (int rank = 0; rank < t->comm->size; rank++) {
-        if (places[rank] >= 0) {
-            t->of[places[rank]].known = true;
-        }
-    }
-out:
-    memory_free(places);
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status shared_trials_ask(shared_trials *t, double alpha, trial_work work, void *context,

@@ -251,13 +251,14 @@ static grail_status gather_summaries(const grail_comm *c, int count, const chunk
 
 static void add_summaries(const grail_comm *c, const summary *of, const chunk_sums *s)
 {
+    const bool had_rows = *s->part_rows > 0;
     for (int rank = 0; rank < c->size; rank++) {
         for (int i = 0; of[rank].rows > 0 && i < s->numbers; i++) {
             *s->total_number[i] += of[rank].number[i];
         }
         *s->total_rows += of[rank].rows;
     }
-    for (int i = 0; i<s->numbers && * s->part_rows> 0; i++) {
+    for (int i = 0; had_rows && i < s->numbers; i++) {
         *s->part_number[i] = 0.0;
     }
     *s->part_rows = 0;

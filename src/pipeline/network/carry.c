@@ -277,15 +277,23 @@ typedef struct visited_sums {
     void *user;
 } visited_sums;
 
-/* The batches of a turn that are held out, or the others. */
-static grail_status pass_part(const compression_request *request, const leg *l, turn t,
-                              const visited_sums *v, bool held_out)
+/* This rank's batches of a turn that are held out, or the others. */
+static grail_status pass_own(const compression_request *request, const leg *l, turn t,
+                             const visited_sums *v, bool held_out)
 {
     for (int64_t batch = t.own.first; batch < t.own.end; batch++) {
         if (calibration_holds_out(request->samples, batch) == held_out) {
             CHECK(pass_batch(request, l, batch, v->visit, v->user));
         }
     }
+    return GRAIL_OK;
+}
+
+/* The same of all ranks, and their sums. */
+static grail_status pass_part(const compression_request *request, const leg *l, turn t,
+                              const visited_sums *v, bool held_out)
+{
+    CHECK(comm_settle(request->comm, pass_own(request, l, t, v, held_out)));
     for (int i = 0; i < v->sums.count; i++) {
         const chunk_sums own = v->sums.at(v->user, i, held_out);
         CHECK(chunk_sums_fold_ranks(request->comm, t.ranks, &own));
