@@ -1,38 +1,13 @@
 #include "tensor/quantize.h"
 
+#include "tensor/block_numbers.h"
+#include "tensor/blocks_q6_k.h"
 #include "tensor/groups.h"
-#include "tensor/half.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { SMALL = 32, LARGE = 256, SUB_BLOCKS = LARGE / SMALL, MOST_SCALE = 63 };
-
-static void put_half(float value, unsigned char *at)
-{
-    const uint32_t half = f16_of_f32(bits_of(value));
-    at[0] = (unsigned char)half;
-    at[1] = (unsigned char)(half >> 8);
-}
-
-static float get_half(const unsigned char *at)
-{
-    return float_of(f32_of_f16((uint32_t)at[0] | (uint32_t)at[1] << 8));
-}
-
-/* To the nearest integer, halves to even; beyond 2^22, where the sum would not round, the bound. */
-static int nearest(float value)
-{
-    static const float shift = 12582912.0F; /* 1.5 * 2^23 */
-    static const float bound = 4194303.0F;
-    const float inside = value > bound ? bound : value < -bound ? -bound : value;
-    return (int)(inside + shift - shift);
-}
-
-static int clamp(int value, int most)
-{
-    return value < 0 ? 0 : value > most ? most : value;
-}
+enum { SMALL = 32, LARGE = 256, SUB_BLOCKS = LARGE / SMALL, MOST_SCALE = 63, Q4_K_BYTES = 144 };
 
 /* -- blocks of 32 with one factor -------------------------------------------------------------- */
 
@@ -312,6 +287,9 @@ void block_read_grid(grail_dtype dtype, const void *block, block_grid *out)
     case GRAIL_DTYPE_Q4_K:
         read_k_grid(block, out);
         break;
+    case GRAIL_DTYPE_Q6_K:
+        q6_k_read_grid(block, out);
+        break;
     default:
         group_read_grid(dtype, block, out);
         break;
@@ -346,6 +324,9 @@ void block_put(grail_dtype dtype, void *block, int j, int q)
     case GRAIL_DTYPE_Q4_K:
         put_nibble(bytes + 16 + j / 64 * SMALL + j % SMALL, j / SMALL % 2 == 1, q);
         break;
+    case GRAIL_DTYPE_Q6_K:
+        q6_k_put(bytes, j, q);
+        break;
     default:
         group_put(dtype, bytes, j, q);
         break;
@@ -354,13 +335,17 @@ void block_put(grail_dtype dtype, void *block, int j, int q)
 
 /* -- all --------------------------------------------------------------------------------------- */
 
+static void write_q6_k(const float *values, unsigned char *block)
+{
+    q6_k_write(values, NULL, block);
+}
+
 typedef void (*block_writer)(const float *values, unsigned char *block);
 
 static const block_writer writers[GRAIL_DTYPE_COUNT] = {
-    [GRAIL_DTYPE_Q4_0] = write_q4_0,
-    [GRAIL_DTYPE_Q5_0] = write_q5_0,
-    [GRAIL_DTYPE_Q8_0] = write_q8_0,
-    [GRAIL_DTYPE_Q4_K] = write_q4_k,
+    [GRAIL_DTYPE_Q4_0] = write_q4_0, [GRAIL_DTYPE_Q5_0] = write_q5_0,
+    [GRAIL_DTYPE_Q8_0] = write_q8_0, [GRAIL_DTYPE_Q4_K] = write_q4_k,
+    [GRAIL_DTYPE_Q6_K] = write_q6_k,
 };
 
 bool dtype_is_quantiser(grail_dtype dtype)
@@ -444,13 +429,19 @@ static void search_factor(grail_dtype dtype, const float *values, const float *w
     put_factor(dtype, best, block);
 }
 
-static void fit_q4_k(const float *values, const float *weights, unsigned char *block)
+/* Of 256 with several factors: those of the search with these weights, where they are better. */
+static void fit_large(grail_dtype dtype, const float *values, const float *weights,
+                      unsigned char *block)
 {
-    unsigned char fitted[144];
-    write_weighted_q4_k(values, weights, fitted);
-    if (weighted_error(GRAIL_DTYPE_Q4_K, values, weights, fitted) <
-        weighted_error(GRAIL_DTYPE_Q4_K, values, weights, block)) {
-        memcpy(block, fitted, sizeof fitted);
+    unsigned char fitted[Q6_K_BYTES]; /* the larger of both */
+    if (dtype == GRAIL_DTYPE_Q6_K) {
+        q6_k_write(values, weights, fitted);
+    } else {
+        write_weighted_q4_k(values, weights, fitted);
+    }
+    if (weighted_error(dtype, values, weights, fitted) <
+        weighted_error(dtype, values, weights, block)) {
+        memcpy(block, fitted, dtype == GRAIL_DTYPE_Q6_K ? Q6_K_BYTES : Q4_K_BYTES);
     }
 }
 
@@ -458,8 +449,8 @@ grail_status block_fit_factors(grail_dtype dtype, const float *values, const flo
                                void *block)
 {
     CHECK(blocks_from_f32(dtype, values, 1, block));
-    if (dtype == GRAIL_DTYPE_Q4_K) {
-        fit_q4_k(values, weights, block);
+    if (dtype_block(dtype) == LARGE) {
+        fit_large(dtype, values, weights, block);
     } else {
         search_factor(dtype, values, weights, block);
     }

@@ -6,7 +6,7 @@
 
 #include "tensor/blocks.h"
 
-/** Whether values can be rounded to it: Q4_0, Q5_0, Q8_0, Q4_K, and groups of integers. */
+/** Whether values can be rounded to it: Q4_0, Q5_0, Q8_0, Q4_K, Q6_K, and groups of integers. */
 bool dtype_is_quantiser(grail_dtype dtype);
 
 /** out <- so many blocks of finite values. Values so large that a factor of a block would be

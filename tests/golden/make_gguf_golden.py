@@ -30,7 +30,7 @@ TYPES = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "
 # Where a block's F16 factors lie: random bytes there could be NaN or infinite.
 FACTORS = {"F16": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q4_K": [0, 2],
            "Q5_K": [0, 2], "Q6_K": [208]}
-QUANTISERS = ["Q4_0", "Q5_0", "Q8_0", "Q4_K"]
+QUANTISERS = ["Q4_0", "Q5_0", "Q8_0", "Q4_K", "Q6_K"]
 ROWS, COLUMNS = 3, 512
 
 
@@ -58,7 +58,7 @@ def quantised(values, name):
     made = numpy.zeros((len(values), values.shape[1] // elements * size), numpy.uint8)
     function = getattr(ctypes.CDLL(str(library)), f"quantize_row_{name.lower().replace('_k', '_K')}_ref")
     function(ctypes.c_void_p(values.ctypes.data), ctypes.c_void_p(made.ctypes.data), ctypes.c_int64(values.size))
-    if name != "Q4_K":
+    if not name.endswith("_K"):
         assert numpy.array_equal(made, gguf.quantize(values, quant)), name
     return made
 

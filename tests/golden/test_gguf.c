@@ -38,7 +38,7 @@ static void test_blocks_have_the_values_of_gguf_py(void **state)
         assert_memory_equal(values, expected->data, sizeof values);
         assert_int_equal(find_non_finite_stored(stored->dtype, stored->data, ROWS * COLUMNS), -1);
     }
-    assert_int_equal(file->count, 2 * sizeof types / sizeof types[0] + 9);
+    assert_int_equal(file->count, 2 * sizeof types / sizeof types[0] + 11);
     tensor_file_close(file);
 }
 
@@ -46,7 +46,7 @@ static void values_are_quantised_as_by_ggml(void **state)
 {
     (void)state;
     static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
-                                        GRAIL_DTYPE_Q4_K};
+                                        GRAIL_DTYPE_Q4_K, GRAIL_DTYPE_Q6_K};
     static const char *const sources[] = {"F32", "special"};
     static const char *const results[] = {"made", "special"};
     static unsigned char made[12 * 512 * 34 / 32];
@@ -70,7 +70,7 @@ static void blocks_are_made_of_single_codes(void **state)
 {
     (void)state;
     static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
-                                        GRAIL_DTYPE_Q4_K};
+                                        GRAIL_DTYPE_Q4_K, GRAIL_DTYPE_Q6_K};
     tensor_file *file = open_golden();
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         block_grid grid;
@@ -98,7 +98,7 @@ static void values_beyond_the_factors_are_refused(void **state)
 {
     (void)state;
     static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
-                                        GRAIL_DTYPE_Q4_K};
+                                        GRAIL_DTYPE_Q4_K, GRAIL_DTYPE_Q6_K};
     static float values[2 * 256];
     unsigned char made[2 * 256 * 2];
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {

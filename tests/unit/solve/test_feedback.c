@@ -82,9 +82,9 @@ static double error_of(const lab *l, const float *weights)
 static void outputs_are_nearer_than_without_it(void **state)
 {
     (void)state;
-    static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0,   GRAIL_DTYPE_Q5_0,   GRAIL_DTYPE_Q8_0,
-                                        GRAIL_DTYPE_Q4_K,   GRAIL_DTYPE_W4_G32, GRAIL_DTYPE_W4_G128,
-                                        GRAIL_DTYPE_W8_G128};
+    static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0,    GRAIL_DTYPE_Q5_0,   GRAIL_DTYPE_Q8_0,
+                                        GRAIL_DTYPE_Q4_K,    GRAIL_DTYPE_Q6_K,   GRAIL_DTYPE_W4_G32,
+                                        GRAIL_DTYPE_W4_G128, GRAIL_DTYPE_W8_G128};
     static float plain[OUTPUTS * WIDTH];
     static float read[OUTPUTS * WIDTH];
     static unsigned char stored[OUTPUTS * WIDTH * 2];
@@ -212,14 +212,14 @@ static void factors_cost_no_more_than_the_usual_ones(void **state)
 {
     (void)state;
     static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q8_0, GRAIL_DTYPE_Q4_K,
-                                        GRAIL_DTYPE_W4_G128};
+                                        GRAIL_DTYPE_Q6_K, GRAIL_DTYPE_W4_G128};
     const lab *l = lab_of(WIDTH);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         double usual = 0.0;
         double fitted = 0.0;
         for (int64_t o = 0; o < OUTPUTS; o++) {
             float weights[WIDTH];
-            unsigned char block[2][160];
+            unsigned char block[2][LARGEST_BLOCK];
             const float *values = l->weights + o * WIDTH;
             for (int64_t j = 0; j < WIDTH; j++) {
                 weights[j] = 0.01F + l->x[o * WIDTH + j] * l->x[o * WIDTH + j];
