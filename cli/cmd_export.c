@@ -12,7 +12,7 @@
 
 static const char *output;
 static option_list settings;
-static const char *target, *type;
+static const char *target, *type, *table_type;
 static grail_onnx_options chosen;
 static bool as_json;
 
@@ -22,10 +22,11 @@ static const option table[] = {
     {GROUP_OUTPUT, "to", OPTION_WORD, &target, "FORMAT", WORDS("onnx", "gguf"),
      .help = "format: onnx or gguf (gguf for language models, onnx for others)"},
     {GROUP_OUTPUT, "type", OPTION_WORD, &type, "TYPE",
-     WORDS("f32", "f16", "bf16", "q8_0", "q4_0", "q4_k"),
-     .help = "type of the matrices of a GGUF file: f32, f16, bf16, q8_0, q4_0 or q4_k (as they are "
-             "stored)",
+     WORDS("f32", "f16", "bf16", "q8_0", "q6_k", "q5_0", "q4_0", "q4_k"),
+     .help = "type of the matrices of a GGUF file: f32, f16, bf16, q8_0, q6_k, q5_0, q4_0 or q4_k "
+             "(as they are stored)",
      .field = "type"},
+    TABLE_TYPE_OPTION(table_type),
     FIELDS_OF(GROUP_OUTPUT, grail_onnx_option_at, GRAIL_SUBJECT_OUTPUT, chosen),
     SET_OPTION(settings),
     JSON_OPTION(as_json),
@@ -55,7 +56,7 @@ static int print_facts(const grail_onnx_facts *facts)
 static int write_gguf(const char *path, const grail_model *model)
 {
     grail_gguf_facts facts = {0};
-    const grail_gguf_options options = {.type = type};
+    const grail_gguf_options options = {.type = type, .table_type = table_type};
     const grail_status status = grail_gguf_write(model, output, &options, &facts);
     if (status != GRAIL_OK) {
         return print_failure(status);

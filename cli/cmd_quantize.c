@@ -20,11 +20,12 @@ static const option table[] = {
              "-o",
      .need = REQUIRED},
     {GROUP_OUTPUT, "type", OPTION_WORD, &chosen.type, "TYPE",
-     WORDS("q8_0", "q4_0", "q4_k", "w4a16", "w8a16"),
-     .help =
-         "type of the matrices: q8_0, q4_0 or q4_k in a GGUF file, w4a16 or w8a16 (4 or 8 bits) "
-         "in a directory for transformers and vLLM",
+     WORDS("q8_0", "q6_k", "q5_0", "q4_0", "q4_k", "w4a16", "w8a16"),
+     .help = "type of the matrices: q8_0, q6_k, q5_0, q4_0 or q4_k in a GGUF file, w4a16 or w8a16 "
+             "(4 or "
+             "8 bits) in a directory for transformers and vLLM",
      .need = REQUIRED, .field = "type"},
+    TABLE_TYPE_OPTION(chosen.table_type),
     {GROUP_OUTPUT, "resume", OPTION_FLAG, &resume, NULL, NULL,
      .help = "continue an interrupted run from DIR.partial"},
     SAMPLE_OPTIONS(r, REQUIRED),

@@ -10,8 +10,9 @@ int print_gguf_facts(const char *output, const grail_gguf_facts *facts, bool as_
     char bytes[HUMAN_SIZE];
     if (as_json) {
         return print_json(json_pack(
-            "{s:o, s:o, s:o, s:I, s:I, s:I, s:i}", "file", json_text(output), "architecture",
-            json_text(facts->architecture), "type", json_text(facts->type), "group",
+            "{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:i}", "file", json_text(output), "architecture",
+            json_text(facts->architecture), "type", json_text(facts->type), "table",
+            facts->table == NULL ? json_null() : json_text(facts->table), "group",
             (json_int_t)facts->group, "tensors", (json_int_t)facts->tensors, "bytes",
             (json_int_t)facts->bytes, "others", facts->others));
     }
@@ -23,9 +24,12 @@ int print_gguf_facts(const char *output, const grail_gguf_facts *facts, bool as_
     }
     print_out("%s: %s, %s, %s, %lld tensors\n", output, facts->architecture, facts->type,
               human_bytes((double)facts->bytes, bytes), (long long)facts->tensors);
+    if (strcmp(facts->table, facts->type) != 0) {
+        print_out("  the head, or the table of embeddings that it shares, is %s\n", facts->table);
+    }
     if (facts->others > 0) {
-        print_out("  %d matrices do not fill the blocks of %s and are F16%s\n", facts->others,
-                  facts->type, strcmp(facts->type, "Q4_K") == 0 ? " or Q5_0" : "");
+        print_out("  %d matrices do not fill the blocks of their type and are F16, Q5_0 or Q8_0\n",
+                  facts->others);
     }
     return EXIT_OK;
 }

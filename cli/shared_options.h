@@ -35,6 +35,14 @@ grail_gqa_mode gqa_mode(const char *word);
     {GROUP_MACHINE, "backend", OPTION_BACKEND, &(variable), "NAME", NULL,                          \
      .help = "what computes (cpu):"}
 
+/** The type of the table of embeddings and of the head in a GGUF file. */
+#define TABLE_TYPE_OPTION(variable)                                                                \
+    {GROUP_OUTPUT, "table-type", OPTION_WORD, &(variable), "TYPE",                                 \
+     WORDS("f32", "f16", "bf16", "q8_0", "q6_k", "q5_0", "q4_0", "q4_k"), .help =                  \
+     "type of the table of embeddings and of the head in a GGUF file: f32, f16, bf16, q8_0, q6_k, " \
+     "q5_0, q4_0 or q4_k (in a quantised file q6_k or q8_0 for the head, or the table that it "     \
+     "shares)", .field = "table_type"}
+
 #define QUIET_OPTION(variable)                                                                     \
     {GROUP_OUTPUT, "quiet", OPTION_FLAG, &(variable), NULL, NULL, .help = "print no progress",     \
      .recorded = ""}

@@ -11,10 +11,11 @@ extern "C" {
 /** Rounding of language models to quantised types by what their matrices read. */
 typedef struct grail_quantize_options {
     const char *path; /* must not exist: a GGUF file, or for w4a16 and w8a16 a directory */
-    const char *type; /* of matrices in a GGUF file: q8_0, q4_0 or q4_k; those that do not fill its
-                         blocks are as grail_gguf_facts says. Of those in a directory of
+    const char *type; /* of matrices in a GGUF file: q8_0, q6_k, q5_0, q4_0 or q4_k, with exceptions
+                         as grail_gguf_write makes them. Of those in a directory of
                          compressed-tensors: w4a16 or w8a16, 4 or 8 bits in groups */
-    int resume;       /* 1: continue an interrupted run towards a directory */
+    const char *table_type; /* as of grail_gguf_options; NULL for a directory */
+    int resume;             /* 1: continue an interrupted run towards a directory */
 } grail_quantize_options;
 
 /**

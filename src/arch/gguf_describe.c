@@ -1,6 +1,7 @@
 /* The keys of a narrowed network. */
 #include "arch/decoder_widths.h"
 #include "arch/gguf_family.h"
+#include "arch/gguf_mixture.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,17 +67,6 @@ static bool is_cut(const describing *d)
         cut = !decoder_widths_are_same(&dense, &own);
     }
     return cut;
-}
-
-int64_t gguf_file_type(grail_dtype dtype)
-{
-    enum { ALL_F32, MOSTLY_F16, MOSTLY_Q4_0, MOSTLY_Q8_0 = 7, MOSTLY_Q4_K = 14, MOSTLY_BF16 = 32 };
-    return dtype == GRAIL_DTYPE_F16    ? MOSTLY_F16
-           : dtype == GRAIL_DTYPE_BF16 ? MOSTLY_BF16
-           : dtype == GRAIL_DTYPE_Q8_0 ? MOSTLY_Q8_0
-           : dtype == GRAIL_DTYPE_Q4_0 ? MOSTLY_Q4_0
-           : dtype == GRAIL_DTYPE_Q4_K ? MOSTLY_Q4_K
-                                       : ALL_F32;
 }
 
 /* The name of a key behind that of the family; NULL for keys of no family. */

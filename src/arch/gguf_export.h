@@ -8,9 +8,10 @@
 
 typedef struct gguf_export gguf_export;
 
-/** Begins the file, which appears with the commit. `type` is a word of grail_gguf_options; `model`
- * must outlive it. *out is owned, even after a failure: gguf_export_free. */
-grail_status gguf_export_open(const grail_model *model, const char *path, const char *type,
+/** Begins the file, which appears with the commit. `options` may be NULL; `model` must outlive it.
+ * *out is owned, even after a failure: gguf_export_free. */
+grail_status gguf_export_open(const grail_model *model, const char *path,
+                              const grail_gguf_options *options,
                               gguf_export **out) GRAIL_MUST_CHECK;
 void gguf_export_free(gguf_export *e); /* NULL is allowed */
 

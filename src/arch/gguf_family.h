@@ -58,8 +58,6 @@ grail_status gguf_complete_config(const checkpoint *weights, decoder_config *c) 
 /** Puts the widths of FFNs and heads: numbers, or arrays where layers differ. */
 grail_status gguf_put_widths(const graph *g, const gguf_family *family,
                              gguf_pairs *out) GRAIL_MUST_CHECK;
-/** "general.file_type" of files whose matrices have this dtype. */
-int64_t gguf_file_type(grail_dtype dtype);
 
 /** The keys of the result of a model from a GGUF file: its own, but for the widths of `narrowed`.
  */

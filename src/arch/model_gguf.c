@@ -3,10 +3,10 @@
 #include "arch/decoder_widths.h"
 #include "arch/gguf_export.h"
 #include "arch/gguf_family.h"
+#include "arch/gguf_mixture.h"
 #include "arch/gguf_tokenizer.h"
 #include "base/file.h"
 #include "base/option_values.h"
-#include "base/options.h"
 #include "base/output_file.h"
 #include "format/gguf/gguf_write.h"
 #include "tensor/quantize.h"
@@ -16,15 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const type_names[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", NULL};
-static const grail_dtype types[] = {GRAIL_DTYPE_F32,  GRAIL_DTYPE_F16,  GRAIL_DTYPE_BF16,
-                                    GRAIL_DTYPE_Q8_0, GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q4_K};
-
 struct gguf_export {
     const grail_model *m;
     const gguf_family *family;
     decoder_config c; /* head_dim, which places need */
-    grail_dtype type;
+    gguf_mixture mixture;
     gguf_pairs pairs;
     tensor_view *tensors;  /* [count]: the parameters, and the table of divisors */
     decoder_place *places; /* [count], which own the names */
@@ -73,16 +69,11 @@ static grail_status choose_family(gguf_export *e)
                              : refuse_shape(e->m, "the layers of a qwen3 have different widths");
 }
 
-static grail_status choose_type(const char *type, gguf_export *e)
+static grail_status choose_types(const grail_gguf_options *options, gguf_export *e)
 {
     const grail_dtype stored = model_usual_dtype(e->m);
-    int found = 0;
-    e->type = dtype_is_weight(stored) ? stored : GRAIL_DTYPE_F16;
-    if (type != NULL) {
-        CHECK(error_about(option_find_word("type", type, type_names, &found), "type"));
-        e->type = types[found];
-    }
-    return GRAIL_OK;
+    const grail_dtype usual = dtype_is_weight(stored) ? stored : GRAIL_DTYPE_F16;
+    return gguf_mixture_read(options, usual, &e->mixture);
 }
 
 /* -- keys -------------------------------------------------------------------------------------- */
@@ -194,7 +185,8 @@ static grail_status put_keys(gguf_export *e)
     CHECK(put_real(e, "rope.freq_base", theta));
     CHECK(put_scaling(e, theta));
     CHECK(put_real(e, "attention.layer_norm_rms_epsilon", epsilon));
-    CHECK(gguf_put_integer(&e->pairs, "general.file_type", GGUF_U32, gguf_file_type(e->type)));
+    CHECK(gguf_put_integer(&e->pairs, "general.file_type", GGUF_U32,
+                           gguf_file_type(e->mixture.type)));
     CHECK(gguf_tokenizer_put(e->m->checkpoint, e->m->graph->vocabulary, &e->pairs));
     return gguf_put_integer(&e->pairs, "general.quantization_version", GGUF_U32, 2);
 }
@@ -208,38 +200,22 @@ static decoder_place place_of(const gguf_export *e, const char *name)
                                     : gguf_place(&e->c, p.layer, p.part, p.kind);
 }
 
-/* What takes the place of a type whose blocks a width does not fill; as in llama.cpp. */
-static grail_dtype fallback(grail_dtype type)
-{
-    return type == GRAIL_DTYPE_Q4_K ? GRAIL_DTYPE_Q5_0 : GRAIL_DTYPE_F16;
-}
-
-/* Vectors are F32, as the runtime wants them. */
-static grail_dtype dtype_of(gguf_export *e, const graph_parameter *p)
-{
-    if (p->rank == 1) {
-        return GRAIL_DTYPE_F32;
-    }
-    grail_dtype type = e->type;
-    while (p->shape[1] % dtype_block(type) != 0) {
-        type = fallback(type);
-    }
-    e->others += type == e->type ? 0 : 1;
-    return type;
-}
-
 static grail_status list_tensors(gguf_export *e)
 {
+    grail_status status = GRAIL_OK;
     const graph *g = e->m->graph;
     const int64_t count = g->parameter_count + (e->divisors == NULL ? 0 : 1);
-    CHECK(memory_new(&e->tensors, (size_t)count, sizeof e->tensors[0]));
-    CHECK(memory_new(&e->places, (size_t)count, sizeof e->places[0]));
+    grail_dtype *dtypes = NULL;
+    TRY(memory_new(&dtypes, (size_t)g->parameter_count, sizeof dtypes[0]));
+    TRY(gguf_mixture_choose(&e->mixture, g, dtypes, &e->others));
+    TRY(memory_new(&e->tensors, (size_t)count, sizeof e->tensors[0]));
+    TRY(memory_new(&e->places, (size_t)count, sizeof e->places[0]));
     e->count = count;
     for (int i = 0; i < g->parameter_count; i++) {
         const graph_parameter *p = &g->parameters[i];
         e->places[i] = place_of(e, p->name);
         e->tensors[i] =
-            (tensor_view){.name = e->places[i].tensor, .dtype = dtype_of(e, p), .rank = p->rank};
+            (tensor_view){.name = e->places[i].tensor, .dtype = dtypes[i], .rank = p->rank};
         memcpy(e->tensors[i].shape, p->shape, (size_t)p->rank * sizeof p->shape[0]);
     }
     if (e->divisors != NULL) {
@@ -248,7 +224,9 @@ static grail_status list_tensors(gguf_export *e)
                                               .rank = 1,
                                               .shape = {e->c.head_dim / 2}};
     }
-    return GRAIL_OK;
+out:
+    memory_free(dtypes);
+    return status;
 }
 
 static grail_status convert(grail_dtype dtype, const float *values, int64_t count, void *out)
@@ -340,11 +318,13 @@ grail_status gguf_export_commit(gguf_export *e, grail_gguf_facts *facts)
     CHECK(tensor_writer_seal(e->writer));
     CHECK(output_file_commit(&e->file));
     if (facts != NULL) {
-        *facts = (grail_gguf_facts){.architecture = e->family->name,
-                                    .type = grail_dtype_name(e->type),
-                                    .tensors = e->count,
-                                    .bytes = (int64_t)e->writer->layout.file_size,
-                                    .others = e->others};
+        *facts =
+            (grail_gguf_facts){.architecture = e->family->name,
+                               .type = grail_dtype_name(e->mixture.type),
+                               .table = grail_dtype_name(e->tensors[gguf_head(e->m->graph)].dtype),
+                               .tensors = e->count,
+                               .bytes = (int64_t)e->writer->layout.file_size,
+                               .others = e->others};
     }
     return GRAIL_OK;
 }
@@ -384,8 +364,8 @@ static grail_status begin_file(gguf_export *e, const char *path)
                             &e->writer);
 }
 
-grail_status gguf_export_open(const grail_model *model, const char *path, const char *type,
-                              gguf_export **out)
+grail_status gguf_export_open(const grail_model *model, const char *path,
+                              const grail_gguf_options *options, gguf_export **out)
 {
     CHECK(option_given("path", "path", path));
     CHECK(check_kind(model));
@@ -396,7 +376,7 @@ grail_status gguf_export_open(const grail_model *model, const char *path, const 
     e->file.descriptor = -1;
     gguf_pairs_init(&e->pairs);
     CHECK(choose_family(e));
-    CHECK(choose_type(type, e));
+    CHECK(choose_types(options, e));
     CHECK(put_keys(e));
     CHECK(list_tensors(e));
     return begin_file(e, path);
@@ -406,7 +386,7 @@ grail_status grail_gguf_write(const grail_model *model, const char *path,
                               const grail_gguf_options *options, grail_gguf_facts *facts)
 {
     gguf_export *e = NULL;
-    grail_status status = gguf_export_open(model, path, options == NULL ? NULL : options->type, &e);
+    grail_status status = gguf_export_open(model, path, options, &e);
     if (status == GRAIL_OK) {
         status = gguf_export_commit(e, facts);
     }

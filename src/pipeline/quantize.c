@@ -20,14 +20,23 @@ static grail_compress_options options_of_pass(const grail_compress_options *run)
 }
 
 /* Types of files first, then those of directories. */
-static grail_status check_type(const char *type, bool *of_directory)
+static grail_status check_type(const grail_quantize_options *o, bool *of_directory)
 {
-    static const char *const names[] = {"q8_0", "q4_0", "q4_k", "w4a16", "w8a16", NULL};
-    static const int first_of_directory = 3;
+    static const char *const names[] = {"q8_0", "q6_k",  "q5_0",  "q4_0",
+                                        "q4_k", "w4a16", "w8a16", NULL};
+    static const int first_of_directory = 5;
     int found = 0;
-    CHECK(option_given("type", "type", type));
-    CHECK(error_about(option_find_word("type", type, names, &found), "type"));
+    CHECK(option_given("type", "type", o->type));
+    CHECK(error_about(option_find_word("type", o->type, names, &found), "type"));
     *of_directory = found >= first_of_directory;
+    if (*of_directory && o->table_type != NULL) {
+        return error_about(
+            error_set(GRAIL_ERROR_ARGUMENT,
+                      "in a directory of %s the table of embeddings and the head stay as they are; "
+                      "leave out the type of the table",
+                      o->type),
+            "table_type");
+    }
     return GRAIL_OK;
 }
 
@@ -39,6 +48,7 @@ static grail_status write_file(const grail_compress_options *run,
     calibration_network *network = NULL;
     gguf_export *file = NULL;
     const grail_compress_options o = options_of_pass(run);
+    const grail_gguf_options types = {.type = options->type, .table_type = options->table_type};
     if (options->resume != 0) {
         FAIL(GRAIL_ERROR_ARGUMENT,
              "only a run towards a directory (types w4a16 and w8a16) can be continued; start this "
@@ -51,7 +61,7 @@ static grail_status write_file(const grail_compress_options *run,
              comm_size(o.run.comm));
     }
     TRY(request_open(&o, (request_purpose){.reads_samples = true}, &request));
-    TRY(gguf_export_open(request->model, options->path, options->type, &file));
+    TRY(gguf_export_open(request->model, options->path, &types, &file));
     TRY(network_create(request, o.run.memory, &network));
     TRY(rounding_run(network, file));
     TRY(gguf_export_commit(file, facts));
@@ -102,6 +112,6 @@ grail_status grail_quantize(const grail_compress_options *run,
 {
     bool of_directory = false;
     CHECK(option_given("path", "path", options->path));
-    CHECK(check_type(options->type, &of_directory));
+    CHECK(check_type(options, &of_directory));
     return of_directory ? write_directory(run, options, facts) : write_file(run, options, facts);
 }

@@ -126,6 +126,19 @@ for type in q4_0 q4_k; do
     runs "$grail" eval $type.gguf --data "$demo/held-out.txt" --windows 2
 done
 refuses 2 "q5_k" "$grail" export "$demo/model" --type q5_k -o no.gguf
+
+check "the table of embeddings has a type of its own"
+runs "$grail" export "$demo/model" --type q4_0 -o default.gguf
+says "the head, or the table of embeddings that it shares, is Q8_0" stdout
+runs "$grail" export "$demo/model" --type q4_0 --table-type q4_0 -o smallest.gguf --json
+says '"table": "Q4_0"' stdout
+(($(stat -c %s smallest.gguf) < $(stat -c %s default.gguf))) || fail "$(ls -l)"
+runs "$grail" export "$demo/model" --type q4_0 --table-type f16 -o table.gguf
+says "is F16" stdout
+refuses 1 "rows of 'model.embed_tokens.weight' have 160 weights, which blocks of Q6_K, of 256, do not fill; choose q8_0 (--table-type)" \
+    "$grail" export "$demo/model" --type q4_0 --table-type q6_k -o no.gguf
+refuses 2 "--table-type takes" "$grail" export "$demo/model" --table-type w4a16 -o no.gguf
+[[ ! -e no.gguf ]] || fail "leaves a file"
 (($(stat -c %s small.gguf) < $(stat -c %s demo.gguf) * 6 / 10)) || fail "$(ls -l)"
 runs "$grail" inspect small.gguf
 says "small.gguf: llama, Q8_0" stdout

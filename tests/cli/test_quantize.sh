@@ -38,6 +38,8 @@ refuses 2 "--calib" "$grail" quantize "$demo/model" --type q4_0 -o no.gguf
 refuses 1 "exists" "${quantize[@]}" --type q4_0 -o plain.gguf
 refuses 1 "is a GGUF file already" "$grail" quantize plain.gguf --calib "$demo/calibration.txt" --type q4_0 -o no.gguf --quiet
 refuses 1 "reads images" "$grail" quantize "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --preset cifar --type q4_0 -o no.gguf --quiet
+refuses 1 "blocks of Q4_K, of 256, do not fill" "${quantize[@]}" --type q4_0 --table-type q4_k -o no.gguf
+refuses 1 "in a directory of w4a16 the table of embeddings and the head stay as they are" "${quantize[@]}" --type w4a16 --table-type q8_0 -o no
 refuses 1 "only a run towards a directory" "${quantize[@]}" --type q4_0 -o no.gguf --resume
 [[ ! -e no.gguf ]] || fail "leaves a file"
 
