@@ -93,6 +93,8 @@ grail_status gguf_tokenizer_open(const checkpoint *weights, tokenizer **out)
 
 grail_status gguf_tokenizer_put(const checkpoint *weights, int64_t vocabulary_size, gguf_pairs *out)
 {
-    CHECK(gguf_put_text(out, "tokenizer.ggml.model", "gpt2"));
-    return tokenizer_write_gguf(checkpoint_directory(weights), known, KNOWN, vocabulary_size, out);
+    bool of_pieces = false;
+    CHECK(tokenizer_write_gguf(checkpoint_directory(weights), known, KNOWN, vocabulary_size,
+                               &of_pieces, out));
+    return gguf_put_text(out, "tokenizer.ggml.model", of_pieces ? "llama" : "gpt2");
 }

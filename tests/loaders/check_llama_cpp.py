@@ -12,6 +12,10 @@
       runs a file that grail exported; LOGITS are those of `grail logits FILE.gguf`. Exits with 1 when
       probabilities of a file without quantised weights differ by more than 2e-3
 
+usage: check_llama_cpp.py tokens DIRECTORY FILE.gguf TEXT
+      compares the ids that llama.cpp gives the lines of the text with those of the directory's own
+      tokenizer (tokenizers for tokenizer.json, sentencepiece for tokenizer.model)
+
 llama.cpp's converter knows tokenizers by a hash. That of an unknown one does not matter here, since
 ids go in, so it is taken for GPT-2's.
 """
@@ -159,6 +163,36 @@ def check_file(options):
     return 1 if difference > PROBABILITY_TOLERANCE and "Q8_0" not in types else 0
 
 
+def ids_of(directory):
+    if (directory / "tokenizer.json").exists():
+        import tokenizers
+        tokenizer = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+        return lambda line: tokenizer.encode(line).ids
+    import sentencepiece
+    model = sentencepiece.SentencePieceProcessor(model_file=str(directory / "tokenizer.model"))
+    return lambda line: [model.bos_id()] + model.encode(line)
+
+
+def check_tokens(options):
+    import llama_cpp
+    saved = quiet()
+    try:
+        model = llama_cpp.Llama(str(options.gguf), vocab_only=True, verbose=False)
+    finally:
+        loud(saved)
+    encode = ids_of(options.directory)
+    lines = options.text.read_text(encoding="utf-8").split("\n")
+    differ, total = [], 0
+    for number, line in enumerate(lines):
+        expected = encode(line) if line else []
+        found = model.tokenize(line.encode(), add_bos=True, special=True) if line else []
+        total += len(expected)
+        if found != expected:
+            differ.append(number + 1)
+    print(f"{options.gguf.name}: {len(lines)} lines, {total} tokens; {len(differ)} lines differ {differ[:8]}")
+    return 1 if differ else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -179,11 +213,16 @@ def main():
     exported = commands.add_parser("file")
     for name in ("gguf", "ids", "logits"):
         exported.add_argument(name, type=pathlib.Path)
+    words = commands.add_parser("tokens")
+    for name in ("directory", "gguf", "text"):
+        words.add_argument(name, type=pathlib.Path)
     options = parser.parse_args()
     if options.command == "ids":
         write_ids(options)
     elif options.command == "convert":
         convert(options)
+    elif options.command == "tokens":
+        sys.exit(check_tokens(options))
     elif options.command == "file":
         sys.exit(check_file(options))
     else:

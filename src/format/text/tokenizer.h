@@ -46,11 +46,12 @@ typedef struct byte_tokenizer {
 /** From the keys of a GGUF file: byte-level BPE as `how` says, or pieces with scores for NULL. */
 grail_status tokenizer_from_gguf(const char *name, const gguf_metadata *m,
                                  const byte_tokenizer *how, tokenizer **out) GRAIL_MUST_CHECK;
-/** Puts the tokenizer of a directory, byte-level BPE in a tokenizer.json, as keys of a GGUF file
- * with so many tokens, but not its kind. known[count] are the names that there are for its steps.
- */
+/** Puts the tokenizer of a directory as keys of a GGUF file with so many tokens: byte-level BPE in
+ * a tokenizer.json, for whose steps there are the names known[count], or pieces with scores, which
+ * *of_pieces says. The name of that kind is left to the caller. */
 grail_status tokenizer_write_gguf(const char *directory, const byte_tokenizer known[], int count,
-                                  int64_t vocabulary_size, gguf_pairs *out) GRAIL_MUST_CHECK;
+                                  int64_t vocabulary_size, bool *of_pieces,
+                                  gguf_pairs *out) GRAIL_MUST_CHECK;
 void tokenizer_close(tokenizer *t); /* NULL is allowed */
 
 /** The id that the post-processor puts first, or -1. */

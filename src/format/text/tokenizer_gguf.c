@@ -12,9 +12,6 @@
 
 #define KEY(name) "tokenizer.ggml." name
 
-/* Types of tokens. */
-enum { NORMAL = 1, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5 };
-
 /* -- tokens ------------------------------------------------------------------------------------ */
 
 static grail_status find_texts(const gguf_metadata *m, const char *key, const gguf_value **out)
@@ -49,7 +46,7 @@ static grail_status find_numbers(const gguf_metadata *m, const char *key, const 
 
 static grail_status token_type(const gguf_value *types, uint64_t id, int64_t *out)
 {
-    *out = NORMAL;
+    *out = TOKEN_NORMAL;
     return types == NULL ? GRAIL_OK : gguf_integer_at(types, id, out);
 }
 
@@ -83,10 +80,10 @@ static grail_status add_token(json_t *pieces, json_t *added, json_t *content, ui
                               int64_t type)
 {
     const char *text = json_string_value(content);
-    if (type == CONTROL || type == USER_DEFINED) {
+    if (type == TOKEN_CONTROL || type == TOKEN_USER_DEFINED) {
         return add_whole(added, content, id);
     }
-    if (type == UNUSED) {
+    if (type == TOKEN_UNUSED) {
         return GRAIL_OK;
     }
     if (json_object_get(pieces, text) != NULL) {
@@ -107,7 +104,7 @@ static grail_status put_tokens(const gguf_metadata *m, json_t *pieces, json_t *a
     TRY(find_numbers(m, KEY("token_type"), tokens, &types));
     gguf_walk walk = {.value = tokens};
     for (uint64_t id = 0; gguf_walk_next(&walk, &bytes, &size); id++) {
-        int64_t type = NORMAL;
+        int64_t type = TOKEN_NORMAL;
         TRY(token_type(types, id, &type));
         json_decref(content);
         content = NULL;
@@ -223,7 +220,7 @@ static grail_status add_piece(const gguf_value *scores, const gguf_value *types,
 {
     const uint64_t id = (uint64_t)model->count;
     double score = 0.0;
-    int64_t type = NORMAL;
+    int64_t type = TOKEN_NORMAL;
     CHECK(gguf_real_at(scores, id, &score));
     CHECK(token_type(types, id, &type));
     return sentence_model_add(

@@ -1,28 +1,28 @@
 /* Writes the tokenizer of a directory as keys of a GGUF file, as llama.cpp's converter does: tokens
- * by id, their types, merges, and the ids that tokenizer_config.json and config.json name.
+ * by id, their types, merges or scores, and the ids that tokenizer_config.json and config.json
+ * name.
  *
  * Source: gguf-py's SpecialVocab, and get_vocab_base of the conversion scripts. */
 #include "base/file.h"
 #include "base/json.h"
 #include "format/chat/format.h"
 #include "format/gguf/gguf_write.h"
-#include "format/text/tokenizer_internal.h"
+#include "format/text/tokenizer_gguf_pieces.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define KEY(name) "tokenizer.ggml." name
 
-enum { NORMAL = 1, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5 };
-
 /* -- reading ----------------------------------------------------------------------------------- */
 
 typedef struct documents {
-    json_t *tokenizer;  /* tokenizer.json */
+    json_t *tokenizer;  /* tokenizer.json, or NULL */
     json_t *settings;   /* tokenizer_config.json, or NULL */
     json_t *config;     /* config.json, or NULL */
     const char **texts; /* [count]: tokens by id, borrowed; NULL: a hole */
     int *types;         /* [count] */
+    float *scores;      /* [count]; NULL for byte-level BPE */
     int64_t count;
 } documents;
 
@@ -33,6 +33,7 @@ static void documents_fini(documents *d)
     json_decref(d->config);
     memory_free(d->texts);
     memory_free(d->types);
+    memory_free(d->scores);
 }
 
 typedef grail_status (*document_reader)(const char *path, size_t maximum, json_t **out);
@@ -94,15 +95,16 @@ static bool composes(const documents *d)
     return type != NULL && strcmp(type, "NFC") == 0;
 }
 
+/* SentencePiece's model, or one that was converted from it. */
+static bool is_of_pieces(const documents *d)
+{
+    const json_t *model = json_object_get(d->tokenizer, "model");
+    return d->tokenizer == NULL || json_is_true(json_object_get(model, "byte_fallback"));
+}
+
 static grail_status find_name(const documents *d, const byte_tokenizer known[], int count,
                               const byte_tokenizer **out)
 {
-    if (d->tokenizer == NULL) {
-        return error_set(
-            GRAIL_ERROR_UNSUPPORTED,
-            "has no tokenizer.json, and a GGUF file holds a tokenizer; grail writes those of "
-            "byte-level BPE");
-    }
     json_t *found = json_object_get(d->tokenizer, "pre_tokenizer");
     const json_t *normalizer = json_object_get(d->tokenizer, "normalizer");
     const bool plain = normalizer == NULL || json_is_null(normalizer) || composes(d);
@@ -130,12 +132,11 @@ static grail_status find_name(const documents *d, const byte_tokenizer known[], 
 
 /* -- tokens ------------------------------------------------------------------------------------ */
 
-static grail_status place(documents *d, const char *text, const json_t *id, int type)
+static grail_status place(documents *d, const char *text, int64_t at, int type)
 {
-    const json_int_t at = json_is_integer(id) ? json_integer_value(id) : -1;
     if (text == NULL || at < 0 || at >= d->count) {
         return error_set(GRAIL_ERROR_FORMAT,
-                         "tokenizer.json: token '%s' has id %lld, but the network has %lld tokens",
+                         "its token '%s' has id %lld, but the network has %lld tokens",
                          text == NULL ? "" : text, (long long)at, (long long)d->count);
     }
     d->texts[at] = text;
@@ -151,23 +152,53 @@ static bool is_special(const char *text, const json_t *token)
            (length > 4 && strncmp(text, "<|", 2) == 0 && strcmp(text + length - 2, "|>") == 0);
 }
 
-static grail_status collect(documents *d, int64_t count)
+static int64_t id_in(const json_t *id)
+{
+    return json_is_integer(id) ? (int64_t)json_integer_value(id) : -1;
+}
+
+static grail_status collect_stated(documents *d)
 {
     const char *text = NULL;
     json_t *id = NULL;
     size_t i = 0;
     json_t *token = NULL;
-    d->count = count;
-    CHECK(memory_new(&d->texts, (size_t)count, sizeof(d->texts[0])));
-    CHECK(memory_new(&d->types, (size_t)count, sizeof d->types[0]));
     json_object_foreach (json_object_get(json_object_get(d->tokenizer, "model"), "vocab"), text,
                          id) {
-        CHECK(place(d, text, id, NORMAL));
+        CHECK(place(d, text, id_in(id), TOKEN_NORMAL));
     }
     json_array_foreach (json_object_get(d->tokenizer, "added_tokens"), i, token) {
         text = json_string_value(json_object_get(token, "content"));
-        const int type = text != NULL && is_special(text, token) ? CONTROL : USER_DEFINED;
-        CHECK(place(d, text, json_object_get(token, "id"), type));
+        const int type =
+            text != NULL && is_special(text, token) ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
+        CHECK(place(d, text, id_in(json_object_get(token, "id")), type));
+    }
+    return GRAIL_OK;
+}
+
+/* Of a SentencePiece model, which is not JSON. */
+static grail_status collect_pieces(documents *d, const tokenizer *t)
+{
+    for (int64_t i = 0; i < t->model.pieces.count; i++) {
+        const char *text = vocabulary_piece(&t->model.pieces, i).bytes;
+        CHECK(text == NULL ? GRAIL_OK : place(d, text, i, TOKEN_NORMAL));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status collect(documents *d, const tokenizer *t, int64_t count)
+{
+    d->count = count;
+    CHECK(memory_new(&d->texts, (size_t)count, sizeof(d->texts[0])));
+    CHECK(memory_new(&d->types, (size_t)count, sizeof d->types[0]));
+    for (int64_t i = 0; i < count; i++) {
+        d->types[i] = TOKEN_UNUSED;
+    }
+    CHECK(d->tokenizer == NULL ? collect_pieces(d, t) : collect_stated(d));
+    if (is_of_pieces(d)) {
+        CHECK(memory_new(&d->scores, (size_t)count, sizeof d->scores[0]));
+        pieces_mark(t, d->types, count);
+        CHECK(pieces_score(t, d->texts, d->types, count, d->scores));
     }
     return GRAIL_OK;
 }
@@ -183,7 +214,16 @@ static grail_status put_tokens(const documents *d, gguf_pairs *out)
     }
     CHECK(gguf_put_array(out, KEY("token_type"), GGUF_I32, (uint64_t)d->count));
     for (int64_t i = 0; i < d->count; i++) {
-        CHECK(gguf_append_integer(out, GGUF_I32, d->texts[i] == NULL ? UNUSED : d->types[i]));
+        CHECK(gguf_append_integer(out, GGUF_I32, d->types[i]));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status put_scores(const documents *d, gguf_pairs *out)
+{
+    CHECK(gguf_put_array(out, KEY("scores"), GGUF_F32, (uint64_t)d->count));
+    for (int64_t i = 0; i < d->count; i++) {
+        CHECK(gguf_append_real(out, (double)d->scores[i]));
     }
     return GRAIL_OK;
 }
@@ -241,7 +281,7 @@ static int64_t id_of(const documents *d, const char *kind)
     return json_is_integer(stated) ? (int64_t)json_integer_value(stated) : -1;
 }
 
-static grail_status put_ids(const documents *d, gguf_pairs *out)
+static grail_status put_ids(const documents *d, const tokenizer *t, gguf_pairs *out)
 {
     static const struct {
         const char *kind, *key;
@@ -249,8 +289,11 @@ static grail_status put_ids(const documents *d, gguf_pairs *out)
                {"eos", KEY("eos_token_id")},
                {"unk", KEY("unknown_token_id")},
                {"pad", KEY("padding_token_id")}};
+    const int64_t own[] = {tokenizer_bos(t), t->end_of_text,
+                           d->scores == NULL ? -1 : t->model.unknown, -1};
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-        const int64_t id = id_of(d, ids[i].kind);
+        const int64_t stated = id_of(d, ids[i].kind);
+        const int64_t id = stated < 0 ? own[i] : stated;
         if (id >= 0 && id < d->count) {
             CHECK(gguf_put_integer(out, ids[i].key, GGUF_U32, id));
         }
@@ -275,28 +318,48 @@ out:
 
 /* -- all --------------------------------------------------------------------------------------- */
 
-static grail_status put_all(const documents *d, const byte_tokenizer *how, const tokenizer *t,
-                            gguf_pairs *out)
+static grail_status put_bytes(const documents *d, const byte_tokenizer known[], int count,
+                              gguf_pairs *out)
 {
+    const byte_tokenizer *how = NULL;
+    CHECK(find_name(d, known, count, &how));
     CHECK(gguf_put_text(out, KEY("pre"), how->name));
     CHECK(put_tokens(d, out));
-    CHECK(put_merges(d, out));
-    CHECK(put_ids(d, out));
-    return gguf_put_boolean(out, KEY("add_bos_token"), tokenizer_bos(t) >= 0);
+    return put_merges(d, out);
+}
+
+static grail_status put_pieces(const documents *d, const tokenizer *t, gguf_pairs *out)
+{
+    bool prefix = false;
+    CHECK(pieces_check_steps(t, &prefix));
+    CHECK(gguf_put_text(out, KEY("pre"), "default"));
+    CHECK(put_tokens(d, out));
+    CHECK(put_scores(d, out));
+    CHECK(gguf_put_boolean(out, KEY("add_eos_token"), t->after.count > 0));
+    return gguf_put_boolean(out, KEY("add_space_prefix"), prefix);
 }
 
 grail_status tokenizer_write_gguf(const char *directory, const byte_tokenizer known[], int count,
-                                  int64_t vocabulary_size, gguf_pairs *out)
+                                  int64_t vocabulary_size, bool *of_pieces, gguf_pairs *out)
 {
     grail_status status = GRAIL_OK;
-    const byte_tokenizer *how = NULL;
     tokenizer *t = NULL;
     documents d = {0};
+    bool exists = false;
+    TRY(tokenizer_exists(directory, &exists));
+    if (!exists) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "%s: has no tokenizer.json or tokenizer.model, and a GGUF file holds a tokenizer",
+             directory);
+    }
     TRY(read_documents(directory, &d));
-    TRY(error_in(find_name(&d, known, count, &how), "%s", directory));
     TRY(tokenizer_open(directory, &t));
-    TRY(error_in(collect(&d, vocabulary_size), "%s", directory));
-    TRY(error_in(put_all(&d, how, t, out), "%s", directory));
+    *of_pieces = is_of_pieces(&d);
+    TRY(error_in(collect(&d, t, vocabulary_size), "%s", directory));
+    TRY(error_in(*of_pieces ? put_pieces(&d, t, out) : put_bytes(&d, known, count, out), "%s",
+                 directory));
+    TRY(put_ids(&d, t, out));
+    TRY(gguf_put_boolean(out, KEY("add_bos_token"), tokenizer_bos(t) >= 0));
     TRY(put_chat(directory, out));
 out:
     tokenizer_close(t);

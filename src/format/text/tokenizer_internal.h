@@ -355,10 +355,20 @@ grail_status tokenizer_read_document(const char *name, const struct json_t *root
 
 /* --- pieces with scores (SentencePiece) --- */
 
+/** Types of pieces, as sentencepiece_model.proto and GGUF files number them. */
+enum {
+    TOKEN_NORMAL = 1,
+    TOKEN_UNKNOWN = 2,
+    TOKEN_CONTROL = 3,
+    TOKEN_USER_DEFINED = 4,
+    TOKEN_UNUSED = 5,
+    TOKEN_BYTE = 6
+};
+
 typedef struct sentence_piece {
     text_span text; /* in the file's bytes */
     float score;
-    uint64_t type; /* as sentencepiece_model.proto numbers them */
+    uint64_t type;
     int32_t rank;
 } sentence_piece;
 

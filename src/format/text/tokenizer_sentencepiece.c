@@ -11,15 +11,6 @@
 #include <string.h>
 
 enum { MODEL_UNIGRAM = 1, MODEL_BPE = 2 };
-enum {
-    PIECE_NORMAL = 1,
-    PIECE_UNKNOWN = 2,
-    PIECE_CONTROL = 3,
-    PIECE_USER_DEFINED = 4,
-    PIECE_UNUSED = 5,
-    PIECE_BYTE = 6
-};
-
 /* --- parsing --- */
 
 static grail_status check_piece(const sentence_model *m, const sentence_piece *piece)
@@ -32,13 +23,13 @@ static grail_status check_piece(const sentence_model *m, const sentence_piece *p
     if (!isfinite(piece->score)) {
         return error_set(GRAIL_ERROR_FORMAT, "piece %lld has a score that is not finite", id);
     }
-    if (piece->type == PIECE_UNUSED && !m->keeps_unused) {
+    if (piece->type == TOKEN_UNUSED && !m->keeps_unused) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "piece %lld is of type UNUSED, which is not supported; convert the "
                          "tokenizer to tokenizer.json",
                          id);
     }
-    if (piece->type < PIECE_NORMAL || piece->type > PIECE_BYTE) {
+    if (piece->type < TOKEN_NORMAL || piece->type > TOKEN_BYTE) {
         return error_set(GRAIL_ERROR_FORMAT, "piece %lld has the unknown type %llu", id,
                          (unsigned long long)piece->type);
     }
@@ -120,7 +111,7 @@ grail_status sentence_model_add(sentence_model *m, sentence_piece piece)
 
 static grail_status read_piece(text_span bytes, sentence_model *m)
 {
-    sentence_piece piece = {.type = PIECE_NORMAL};
+    sentence_piece piece = {.type = TOKEN_NORMAL};
     CHECK(keep_fields(bytes, piece_fields, &piece));
     return sentence_model_add(m, piece);
 }
@@ -197,18 +188,18 @@ static grail_status add_pieces(const sentence_model *m, bpe_model *model)
 {
     for (int64_t i = 0; i < m->count; i++) {
         const sentence_piece *piece = &m->pieces[i];
-        if (piece->type == PIECE_UNUSED) {
+        if (piece->type == TOKEN_UNUSED) {
             continue;
         }
         CHECK(vocabulary_add(&model->pieces, piece->text, (int32_t)i));
-        if (piece->type == PIECE_USER_DEFINED) {
+        if (piece->type == TOKEN_USER_DEFINED) {
             CHECK(piece_trie_add(&model->whole, piece->text, (int32_t)i));
         }
-        if (piece->type == PIECE_UNKNOWN && model->unknown >= 0) {
+        if (piece->type == TOKEN_UNKNOWN && model->unknown >= 0) {
             return error_set(GRAIL_ERROR_FORMAT, "pieces %d and %lld are both of type UNKNOWN",
                              model->unknown, (long long)i);
         }
-        model->unknown = piece->type == PIECE_UNKNOWN ? (int32_t)i : model->unknown;
+        model->unknown = piece->type == TOKEN_UNKNOWN ? (int32_t)i : model->unknown;
     }
     if (model->unknown < 0) {
         return error_set(GRAIL_ERROR_FORMAT, "has no piece of type UNKNOWN");
@@ -219,7 +210,7 @@ static grail_status add_pieces(const sentence_model *m, bpe_model *model)
 static int32_t find_normal(const sentence_model *m, const bpe_model *model, text_span text)
 {
     const int32_t id = vocabulary_find(&model->pieces, text);
-    return id >= 0 && m->pieces[id].type == PIECE_NORMAL ? id : -1;
+    return id >= 0 && m->pieces[id].type == TOKEN_NORMAL ? id : -1;
 }
 
 /* Every character of a piece must be a piece itself, as it is in every trained model: a symbol that
@@ -270,7 +261,7 @@ static grail_status add_controls(const sentence_model *m, tokenizer *t)
 {
     for (int64_t i = 0; i < m->count; i++) {
         const sentence_piece *piece = &m->pieces[i];
-        if (piece->type == PIECE_CONTROL && piece->text.size <= TOKENIZER_LONGEST_ADDED) {
+        if (piece->type == TOKEN_CONTROL && piece->text.size <= TOKENIZER_LONGEST_ADDED) {
             CHECK(tokenizer_add_control(t, piece->text, (int32_t)i));
         }
     }
@@ -284,7 +275,7 @@ static grail_status build(const sentence_model *m, tokenizer *t)
     CHECK(add_pieces(m, &t->model));
     CHECK(add_controls(m, t));
     for (int64_t i = 0; i < m->count; i++) {
-        if (m->pieces[i].type == PIECE_NORMAL) {
+        if (m->pieces[i].type == TOKEN_NORMAL) {
             CHECK(add_merges_of(m, &t->model, i));
         }
     }

@@ -9,43 +9,22 @@
 #include <math.h>
 #include <string.h>
 
-static void append_field(buffer *out, int number, const void *bytes, size_t size)
-{
-    const unsigned char head[2] = {(unsigned char)(number << 3 | 2), (unsigned char)size};
-    assert_true(size < 128);
-    assert_ok(buffer_append(out, head, 2));
-    assert_ok(buffer_append(out, bytes, size));
-}
-
-static void append_piece(buffer *out, const char *piece, float score, int type)
-{
-    buffer message = {.maximum = 1 << 10};
-    const unsigned char kind[2] = {3 << 3, (unsigned char)type};
-    unsigned char number[5] = {2 << 3 | 5};
-    memcpy(number + 1, &score, sizeof score);
-    append_field(&message, 1, piece, strlen(piece));
-    assert_ok(buffer_append(&message, number, sizeof number));
-    assert_ok(buffer_append(&message, kind, sizeof kind));
-    append_field(out, 1, message.bytes, message.size);
-    buffer_fini(&message);
-}
-
 /* <unk>, <s>, ▁, a, b, ab, and ba with a higher score; then the trainer's and normalizer's options.
  */
 static void append_model(buffer *out, int type, const char *charsmap)
 {
     const unsigned char trainer[2] = {3 << 3, (unsigned char)type};
-    append_piece(out, "<unk>", 0.0f, 2);
-    append_piece(out, "<s>", 0.0f, 3);
-    append_piece(out, "\u2581", -5.0f, 1);
-    append_piece(out, "a", -6.0f, 1);
-    append_piece(out, "b", -7.0f, 1);
-    append_piece(out, "ab", -2.0f, 1);
-    append_piece(out, "ba", -1.0f, 1);
-    append_field(out, 2, trainer, sizeof trainer);
+    append_model_piece(out, "<unk>", 0.0f, 2);
+    append_model_piece(out, "<s>", 0.0f, 3);
+    append_model_piece(out, "\u2581", -5.0f, 1);
+    append_model_piece(out, "a", -6.0f, 1);
+    append_model_piece(out, "b", -7.0f, 1);
+    append_model_piece(out, "ab", -2.0f, 1);
+    append_model_piece(out, "ba", -1.0f, 1);
+    append_model_field(out, 2, trainer, sizeof trainer);
     buffer message = {.maximum = 1 << 10};
-    append_field(&message, 2, charsmap, strlen(charsmap));
-    append_field(out, 3, message.bytes, message.size);
+    append_model_field(&message, 2, charsmap, strlen(charsmap));
+    append_model_field(out, 3, message.bytes, message.size);
     buffer_fini(&message);
 }
 
@@ -100,9 +79,9 @@ static void pieces_of_equal_score_merge_leftmost(void **state)
     buffer bytes = {.maximum = 1 << 16};
     tokenizer *t = NULL;
     append_model(&bytes, 2, "");
-    append_piece(&bytes, "c", -9.0f, 1);
-    append_piece(&bytes, "ac", -1.0f, 1); /* as "ba" */
-    append_piece(&bytes, "cb", -1.0f, 1);
+    append_model_piece(&bytes, "c", -9.0f, 1);
+    append_model_piece(&bytes, "ac", -1.0f, 1); /* as "ba" */
+    append_model_piece(&bytes, "cb", -1.0f, 1);
     assert_ok(open_model(&bytes, &t));
     ASSERT_ENCODES(t, "bac", false, 2, 6, 7);
     ASSERT_ENCODES(t, "acb", false, 2, 8, 4);
@@ -135,7 +114,7 @@ static void refuses_piece(const char *piece, float score, int type, grail_status
     buffer bytes = {.maximum = 1 << 16};
     tokenizer *t = NULL;
     append_model(&bytes, 2, "");
-    append_piece(&bytes, piece, score, type);
+    append_model_piece(&bytes, piece, score, type);
     assert_fails(open_model(&bytes, &t), code, message);
     buffer_fini(&bytes);
 }
@@ -189,10 +168,10 @@ static void user_defined_pieces_come_first_and_never_merge(void **state)
     buffer bytes = {.maximum = 1 << 16};
     tokenizer *t = NULL;
     append_model(&bytes, 2, "");
-    append_piece(&bytes, "aab", 0.0f, 4);
-    append_piece(&bytes, "aaba", 9.0f, 1);
-    append_piece(&bytes, "c", 0.0f, 4);
-    append_piece(&bytes, "ca", 9.0f, 1);
+    append_model_piece(&bytes, "aab", 0.0f, 4);
+    append_model_piece(&bytes, "aaba", 9.0f, 1);
+    append_model_piece(&bytes, "c", 0.0f, 4);
+    append_model_piece(&bytes, "ca", 9.0f, 1);
     assert_ok(open_model(&bytes, &t));
     ASSERT_ENCODES(t, "baabaca", false, 2, 4, 7, 3, 9, 3);
     tokenizer_close(t);
@@ -267,7 +246,7 @@ static void every_failed_allocation_of_sentencepiece_is_survived(void **state)
     char *directory = support_temporary_directory();
     buffer bytes = {.maximum = 1 << 16};
     append_model(&bytes, 2, "");
-    append_piece(&bytes, "aab", 0.0f, 4);
+    append_model_piece(&bytes, "aab", 0.0f, 4);
     support_write_file(directory, "tokenizer.model", bytes.bytes, bytes.size);
     support_write_file(directory, "tokenizer_config.json", configuration, sizeof configuration - 1);
     support_fail_each_allocation(open_and_encode_directory, directory);
