@@ -18,7 +18,7 @@ grail_status check_diagonal(double mean)
                                   "at weights alone");
 }
 
-grail_status damped_inverse(double damping, matrix gram, double *lambda)
+grail_status damped_cholesky(double damping, matrix gram, double *lambda)
 {
     grail_status status = GRAIL_OK;
     damped_gram d = {0};
@@ -32,9 +32,14 @@ grail_status damped_inverse(double damping, matrix gram, double *lambda)
              "with %g added to its diagonal; look for errors in the activations",
              (long long)failing, d.lambda);
     }
-    TRY(matrix_cholesky_invert(gram));
     *lambda = d.lambda;
 out:
     damped_fini(&d);
     return status;
+}
+
+grail_status damped_inverse(double damping, matrix gram, double *lambda)
+{
+    CHECK(damped_cholesky(damping, gram, lambda));
+    return matrix_cholesky_invert(gram);
 }

@@ -1,31 +1,35 @@
-/* Rounding with error feedback. Source: GPTQ (Frantar et al., 2210.17323). The columns of W[O, H]
- * are rounded from left to right. What rounding column j changes, e_j, is made up for by the
- * columns behind it as far as the inputs allow: with G^-1 = U^T U, U upper triangular,
+/* Rounding with error feedback (GPTQ, Frantar et al., 2210.17323). The columns of W[O, H] are
+ * rounded from right to left; what the columns on the right lost is made up for by those on the
+ * left as far as the inputs allow. It is computed as Babai's nearest plane (Chen et al.,
+ * 2507.18553), which gives the same without an inverse: with G = L L^T, L lower triangular, and the
+ * errors e = w - q of a row so far,
  *
- *   W[:, k] -= e_j U[j, k] / U[j, j]   for k > j
+ *   ||X w^T - X q^T||^2 = ||e L||^2 = sum_k (sum_{j >= k} e_j L[j, k])^2
  *
- * is the least ||X W^T - X W'^T||^2 given what is rounded already, and rounding column j costs
- * (e_j / U[j, j])^2 of it. The factors of a block of columns are those for which the sum of that
- * is small when its weights at that time are rounded to the nearest numbers. */
+ * is least for the column k if q_k is the number nearest to w_k + sum_{j > k} e_j L[j, k] / L[k,
+ * k]. Off by d it costs (d L[k, k])^2. The factors of a block of columns are those for which the
+ * sum of that is small when its weights at that time are rounded to the nearest numbers. */
 #ifndef GRAIL_SOLVE_FEEDBACK_H
 #define GRAIL_SOLVE_FEEDBACK_H
 
 #include "backend/operations.h"
 #include "tensor/quantize.h"
 
-/** U[j, k] / U[j, j] of matrices that read the same rows. */
+/** The factor of what matrices read that share their rows. */
 typedef struct feedback {
     int64_t columns; /* H */
-    float *factor;   /* [H, H], above the diagonal; owned */
-    float *costs;    /* [H]: 1 / U[j, j]^2, the largest 1; owned */
+    matrix lower;    /* [H, H]: L[j, k] / L[k, k] in the lower triangle; owned */
+    float *costs;    /* [H]: L[k, k]^2, the largest 1; owned */
 } feedback;
 
 /** Of G + lambda I, lambda = 0.01 mean diag G or as it has to be raised. Reads the lower triangle
- * of G[H, H], which is lost. feedback_fini frees, even after a failure. */
-grail_status feedback_init(matrix gram, feedback *out) GRAIL_MUST_CHECK;
+ * of *gram, G[H, H], which is taken over: *gram is empty afterwards, even after a failure, and
+ * feedback_fini frees. */
+grail_status feedback_init(matrix *gram, feedback *out) GRAIL_MUST_CHECK;
 void feedback_fini(feedback *f); /* works on a zeroed one */
 
-/** stored <- W[rows, H] rounded to the blocks of `dtype`, weights <- the rounded values. */
+/** stored <- W[rows, H] rounded to the blocks of `dtype`, weights <- the rounded values. Takes
+ * 8 rows H bytes more. */
 grail_status feedback_round(const feedback *f, grail_dtype dtype, int64_t rows, float *weights,
                             void *stored) GRAIL_MUST_CHECK;
 

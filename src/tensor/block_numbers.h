@@ -32,4 +32,12 @@ static inline int clamp(int value, int most)
     return value < 0 ? 0 : value > most ? most : value;
 }
 
+/** clamp(nearest(value), most) as a number, so that vectors hold it. */
+static inline float nearest_within(float value, float most)
+{
+    static const float shift = 12582912.0F;
+    const float above = value > 0.0F ? value : 0.0F;
+    return (above < most ? above : most) + shift - shift;
+}
+
 #endif

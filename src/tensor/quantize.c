@@ -1,5 +1,6 @@
 #include "tensor/quantize.h"
 
+#include "base/clones.h"
 #include "tensor/block_numbers.h"
 #include "tensor/blocks_q6_k.h"
 #include "tensor/groups.h"
@@ -64,110 +65,161 @@ static void write_q8_0(const float *values, unsigned char *block)
 
 /* -- blocks of 256 with 6-bit scales and minima ------------------------------------------------ */
 
-/* 32 values as step * q + least, q from 0 to 15; least is at most 0. */
-typedef struct sub_block {
-    float step, least;
-    int q[SMALL];
-} sub_block;
+/* 32 values as step * q + least, q from 0 to 15, of each of 8 sub-blocks beside each other, so that
+ * vectors hold one number of each and every sum has the order of ggml's; least is at most 0. */
+typedef struct sub_blocks {
+    float step[SUB_BLOCKS], least[SUB_BLOCKS];
+    float q[SMALL][SUB_BLOCKS];
+} sub_blocks;
 
-/* Sums over the values, with weights w: of w, w x, w q, w q q and w q x. */
+/* What they are fitted to. */
+typedef struct sub_values {
+    float x[SMALL][SUB_BLOCKS];
+    float w[SMALL][SUB_BLOCKS]; /* weights */
+} sub_values;
+
+/* Sums over the values of a sub-block, with weights w: of w, w x, w q, w q q and w q x. */
 typedef struct affine_sums {
-    float w, x, q, qq, qx;
+    float w[SUB_BLOCKS], x[SUB_BLOCKS], q[SUB_BLOCKS], qq[SUB_BLOCKS], qx[SUB_BLOCKS];
 } affine_sums;
 
-static float error_of(const float *values, const float *weights, const sub_block *b)
+CPU_CLONES static void add_errors(const sub_values *v, const sub_blocks *b, float *error)
 {
-    float error = 0.0F;
-    for (int j = 0; j < SMALL; j++) {
-        const float difference = b->step * (float)b->q[j] + b->least - values[j];
-        error += weights[j] * (difference * difference);
+    for (int s = 0; s < SUB_BLOCKS; s++) {
+        error[s] = 0.0F;
     }
-    return error;
+    for (int j = 0; j < SMALL; j++) {
+#pragma omp simd
+        for (int s = 0; s < SUB_BLOCKS; s++) {
+            const float difference = b->step[s] * b->q[j][s] + b->least[s] - v->x[j][s];
+            error[s] += v->w[j][s] * (difference * difference);
+        }
+    }
 }
 
 /* q for values from `least` on in steps of 1 / inverse, and the sums with them. */
-static void round_by(const float *values, const float *weights, float least, float inverse, int *q,
-                     affine_sums *sums)
+CPU_CLONES static void round_by(const sub_values *v, const float *least, const float *inverse,
+                                float (*q)[SUB_BLOCKS], affine_sums *sums)
 {
-    sums->q = 0.0F;
-    sums->qq = 0.0F;
-    sums->qx = 0.0F;
+    affine_sums a = *sums;
+    for (int s = 0; s < SUB_BLOCKS; s++) {
+        a.q[s] = a.qq[s] = a.qx[s] = 0.0F;
+    }
     for (int j = 0; j < SMALL; j++) {
-        const float w = weights[j];
-        q[j] = clamp(nearest(inverse * (values[j] - least)), 15);
-        const float rounded = (float)q[j];
-        sums->q += w * rounded;
-        sums->qq += w * rounded * rounded;
-        sums->qx += w * rounded * values[j];
+#pragma omp simd
+        for (int s = 0; s < SUB_BLOCKS; s++) {
+            const float at = nearest_within(inverse[s] * (v->x[j][s] - least[s]), 15.0F);
+            const float w = v->w[j][s];
+            q[j][s] = at;
+            a.q[s] += w * at;
+            a.qq[s] += w * at * at;
+            a.qx[s] += w * at * v->x[j][s];
+        }
+    }
+    *sums = a;
+}
+
+/* The least squares of a sub-block's values on q. */
+static void solve(const affine_sums *a, int s, float determinant, sub_blocks *b)
+{
+    b->step[s] = (a->w[s] * a->qx[s] - a->x[s] * a->q[s]) / determinant;
+    b->least[s] = (a->qq[s] * a->x[s] - a->q[s] * a->qx[s]) / determinant;
+    if (b->least[s] > 0.0F) {
+        b->least[s] = 0.0F;
+        b->step[s] = a->qx[s] / a->qq[s];
     }
 }
 
-/* The least squares of the values on q. */
-static void solve(const affine_sums *s, float determinant, sub_block *b)
+static void take_sub_block(const sub_blocks *from, int s, sub_blocks *to)
 {
-    b->step = (s->w * s->qx - s->x * s->q) / determinant;
-    b->least = (s->qq * s->x - s->q * s->qx) / determinant;
-    if (b->least > 0.0F) {
-        b->least = 0.0F;
-        b->step = s->qx / s->qq;
+    to->step[s] = from->step[s];
+    to->least[s] = from->least[s];
+    for (int j = 0; j < SMALL; j++) {
+        to->q[j][s] = from->q[j][s];
     }
 }
 
 /* Of 21 scalings around the one that spans the values from the best minimum so far, that whose
  * least squares has the smallest weighted error: ggml's make_qkx2_quants with 15, -1, 0.1 and 20.
  */
-static void search_steps(const float *values, const float *weights, float most, affine_sums *sums,
-                         sub_block *best)
+static void search_steps(const sub_values *v, const float *most, affine_sums *sums,
+                         sub_blocks *best)
 {
     enum { TRIALS = 21 };
-    sub_block tried;
-    float best_error = error_of(values, weights, best);
+    sub_blocks tried;
+    float best_error[SUB_BLOCKS];
+    float error[SUB_BLOCKS];
+    float inverse[SUB_BLOCKS];
+    float determinant[SUB_BLOCKS];
+    add_errors(v, best, best_error);
     for (int trial = 0; trial < TRIALS; trial++) {
-        const float inverse = (-1.0F + 0.1F * (float)trial + 15.0F) / (most - best->least);
-        round_by(values, weights, best->least, inverse, tried.q, sums);
-        const float determinant = sums->w * sums->qq - sums->q * sums->q;
-        if (determinant > 0.0F) {
-            solve(sums, determinant, &tried);
-            const float error = error_of(values, weights, &tried);
-            *best = error < best_error ? tried : *best;
-            best_error = error < best_error ? error : best_error;
+        const float steps = -1.0F + 0.1F * (float)trial + 15.0F;
+        for (int s = 0; s < SUB_BLOCKS; s++) {
+            inverse[s] = most[s] > best->least[s] ? steps / (most[s] - best->least[s]) : 0.0F;
+        }
+        round_by(v, best->least, inverse, tried.q, sums);
+        for (int s = 0; s < SUB_BLOCKS; s++) {
+            determinant[s] = sums->w[s] * sums->qq[s] - sums->q[s] * sums->q[s];
+            solve(sums, s, determinant[s], &tried);
+        }
+        add_errors(v, &tried, error);
+        for (int s = 0; s < SUB_BLOCKS; s++) {
+            if (determinant[s] > 0.0F && error[s] < best_error[s]) {
+                take_sub_block(&tried, s, best);
+                best_error[s] = error[s];
+            }
         }
     }
 }
 
-static void fit_sub_block(const float *values, const float *weights, sub_block *best)
+/* The range of each sub-block, and the sums without q. */
+static void take_ranges(const sub_values *v, float *least, float *most, affine_sums *sums)
 {
-    affine_sums sums = {.w = weights[0], .x = weights[0] * values[0]};
-    float least = values[0];
-    float most = values[0];
-    for (int j = 1; j < SMALL; j++) {
-        least = values[j] < least ? values[j] : least;
-        most = values[j] > most ? values[j] : most;
-        sums.w += weights[j];
-        sums.x += weights[j] * values[j];
+    for (int s = 0; s < SUB_BLOCKS; s++) {
+        least[s] = most[s] = v->x[0][s];
+        sums->w[s] = v->w[0][s];
+        sums->x[s] = v->w[0][s] * v->x[0][s];
     }
-    *best = (sub_block){.least = least > 0.0F ? 0.0F : least};
-    if (most != best->least) {
-        const float spanning = 15.0F / (most - best->least);
-        best->step = 1.0F / spanning;
-        round_by(values, weights, best->least, spanning, best->q, &sums);
-        search_steps(values, weights, most, &sums, best);
+    for (int j = 1; j < SMALL; j++) {
+        for (int s = 0; s < SUB_BLOCKS; s++) {
+            least[s] = v->x[j][s] < least[s] ? v->x[j][s] : least[s];
+            most[s] = v->x[j][s] > most[s] ? v->x[j][s] : most[s];
+            sums->w[s] += v->w[j][s];
+            sums->x[s] += v->w[j][s] * v->x[j][s];
+        }
     }
 }
 
-/* Large values count more, as far as nothing else is known. */
-static void fit_by_size(const float *values, sub_block *best)
+static void fit_sub_blocks(const sub_values *v, sub_blocks *best)
 {
-    float weights[SMALL];
-    float squares = 0.0F;
-    for (int j = 0; j < SMALL; j++) {
-        squares += values[j] * values[j];
+    affine_sums sums = {0};
+    float most[SUB_BLOCKS];
+    float spanning[SUB_BLOCKS];
+    take_ranges(v, best->least, most, &sums);
+    for (int s = 0; s < SUB_BLOCKS; s++) {
+        best->least[s] = best->least[s] > 0.0F ? 0.0F : best->least[s];
+        const bool varies = most[s] != best->least[s];
+        spanning[s] = varies ? 15.0F / (most[s] - best->least[s]) : 0.0F;
+        best->step[s] = varies ? 1.0F / spanning[s] : 0.0F;
     }
-    const float typical = sqrtf(squares / (float)SMALL);
+    round_by(v, best->least, spanning, best->q, &sums);
+    search_steps(v, most, &sums, best);
+}
+
+/* Large values count more, as far as nothing else is known. */
+static void weigh_by_size(sub_values *v)
+{
+    float squares[SUB_BLOCKS] = {0.0F};
     for (int j = 0; j < SMALL; j++) {
-        weights[j] = typical + fabsf(values[j]);
+        for (int s = 0; s < SUB_BLOCKS; s++) {
+            squares[s] += v->x[j][s] * v->x[j][s];
+        }
     }
-    fit_sub_block(values, weights, best);
+    for (int j = 0; j < SMALL; j++) {
+        for (int s = 0; s < SUB_BLOCKS; s++) {
+            v->w[j][s] = sqrtf(squares[s] / (float)SMALL) + fabsf(v->x[j][s]);
+        }
+    }
 }
 
 /* 12 bytes: two numbers of 6 bits for each of 8 sub-blocks. */
@@ -203,41 +255,49 @@ static void round_scales(const float *values, int *multiples, unsigned char *hal
 
 /* The nibbles of two sub-blocks are the lower and upper halves of 32 bytes. Those of the fit stay
  * where the step became 0. */
-static void pack_values(const float *values, float step, float minimum, bool upper, sub_block *fit,
-                        unsigned char *bytes)
+static void pack_values(const float *values, float step, float minimum, const sub_blocks *fit,
+                        int s, unsigned char *bytes)
 {
     for (int j = 0; j < SMALL; j++) {
-        if (step != 0.0F) {
-            fit->q[j] = clamp(nearest((values[j] + minimum) / step), 15);
-        }
-        bytes[j] = (unsigned char)(upper ? bytes[j] | fit->q[j] << 4 : fit->q[j]);
+        const int q =
+            step != 0.0F ? clamp(nearest((values[j] + minimum) / step), 15) : (int)fit->q[j][s];
+        bytes[j] = (unsigned char)(s % 2 == 1 ? bytes[j] | q << 4 : q);
     }
+}
+
+static void fit_block(const float *values, const float *weights, sub_blocks *out)
+{
+    sub_values v;
+    for (int j = 0; j < SMALL; j++) {
+        for (int s = 0; s < SUB_BLOCKS; s++) {
+            v.x[j][s] = values[s * SMALL + j];
+            v.w[j][s] = weights == NULL ? 0.0F : weights[s * SMALL + j];
+        }
+    }
+    if (weights == NULL) {
+        weigh_by_size(&v);
+    }
+    fit_sub_blocks(&v, out);
 }
 
 /* f16 d, f16 dmin, 12 bytes of scales and minima, 128 bytes of nibbles. Weights may be NULL. */
 static void write_weighted_q4_k(const float *values, const float *weights, unsigned char *block)
 {
-    sub_block fits[SUB_BLOCKS];
-    float steps[SUB_BLOCKS];
+    sub_blocks fit;
     float minima[SUB_BLOCKS];
     int step_codes[SUB_BLOCKS];
     int minimum_codes[SUB_BLOCKS];
-    for (int j = 0; j < SUB_BLOCKS; j++) {
-        if (weights == NULL) {
-            fit_by_size(values + j * SMALL, &fits[j]);
-        } else {
-            fit_sub_block(values + j * SMALL, weights + j * SMALL, &fits[j]);
-        }
-        steps[j] = fits[j].step;
-        minima[j] = -fits[j].least;
+    fit_block(values, weights, &fit);
+    for (int s = 0; s < SUB_BLOCKS; s++) {
+        minima[s] = -fit.least[s];
     }
-    round_scales(steps, step_codes, block);
+    round_scales(fit.step, step_codes, block);
     round_scales(minima, minimum_codes, block + 2);
     pack_scales(step_codes, minimum_codes, block + 4);
-    for (int j = 0; j < SUB_BLOCKS; j++) {
-        pack_values(values + j * SMALL, get_half(block) * (float)step_codes[j],
-                    get_half(block + 2) * (float)minimum_codes[j], j % 2 == 1, &fits[j],
-                    block + 16 + j / 2 * SMALL);
+    for (int s = 0; s < SUB_BLOCKS; s++) {
+        pack_values(values + s * SMALL, get_half(block) * (float)step_codes[s],
+                    get_half(block + 2) * (float)minimum_codes[s], &fit, s,
+                    block + 16 + s / 2 * SMALL);
     }
 }
 
@@ -407,26 +467,80 @@ static void put_factor(grail_dtype dtype, float factor, unsigned char *block)
     }
 }
 
+/* The usual factor of a block and other ones, beside each other. */
+enum { FACTORS = 48 };
+typedef struct factor_trials {
+    float step[FACTORS];
+    float error[FACTORS];
+} factor_trials;
+
+CPU_CLONES static void round_steps_to_half(factor_trials *trials)
+{
+#pragma omp simd
+    for (int i = 0; i < FACTORS; i++) {
+        trials->step[i] = float_of(f32_of_f16(f16_of_f32(bits_of(trials->step[i]))));
+    }
+}
+
+static void round_steps_of_groups(factor_trials *trials)
+{
+    for (int i = 0; i < FACTORS; i++) {
+        unsigned char head[GROUP_HEAD];
+        group_put_scale(head, trials->step[i]);
+        trials->step[i] = group_scale(head);
+    }
+}
+
+/* error[i] <- sum_j weights[j] (values[j] - step[i] q)^2, q nearest from -half to half - 1 */
+CPU_CLONES static void take_trial_errors(int64_t n, const float *values, const float *weights,
+                                         float half, factor_trials *trials)
+{
+    factor_trials t = *trials;
+    float inverse[FACTORS];
+#pragma omp simd
+    for (int i = 0; i < FACTORS; i++) {
+        inverse[i] = t.step[i] == 0.0F ? 0.0F : 1.0F / t.step[i];
+        t.error[i] = 0.0F;
+    }
+    for (int64_t j = 0; j < n; j++) {
+#pragma omp simd
+        for (int i = 0; i < FACTORS; i++) {
+            const float q =
+                nearest_within(values[j] * inverse[i] + half, 2.0F * half - 1.0F) - half;
+            const float difference = t.step[i] * q - values[j];
+            t.error[i] += weights[j] * (difference * difference);
+        }
+    }
+    *trials = t;
+}
+
 /* Of blocks with one factor: multiples of the usual one. Where it may be negative, with either
  * sign, since there is one number more below 0 than above; the scale of a group is not. */
 static void search_factor(grail_dtype dtype, const float *values, const float *weights,
                           unsigned char *block)
 {
-    enum { TRIALS = 21 };
+    enum { SHARES = 21 };
+    block_grid grid;
+    factor_trials trials;
     const int signs = group_bits(dtype) == 0 ? 2 : 1;
     const float usual = get_factor(dtype, block);
-    float best = usual;
-    float least = weighted_error(dtype, values, weights, block);
-    for (int trial = 0; trial < signs * TRIALS; trial++) {
-        const float share = 0.6F + 0.025F * (float)(trial / signs);
-        put_factor(dtype, trial % signs == 0 ? usual * share : -usual * share, block);
-        const float error = weighted_error(dtype, values, weights, block);
-        if (error < least) {
-            least = error;
-            best = get_factor(dtype, block);
-        }
+    int best = 0;
+    for (int i = 0; i < FACTORS; i++) {
+        const bool tried = i > 0 && i <= signs * SHARES;
+        const float share = tried ? 0.6F + 0.025F * (float)((i - 1) / signs) : 1.0F;
+        trials.step[i] = tried && i % 2 == 0 && signs == 2 ? -usual * share : usual * share;
     }
-    put_factor(dtype, best, block);
+    if (signs == 2) {
+        round_steps_to_half(&trials);
+    } else {
+        round_steps_of_groups(&trials);
+    }
+    block_read_grid(dtype, block, &grid);
+    take_trial_errors(dtype_block(dtype), values, weights, 0.5F * (float)(grid.most + 1), &trials);
+    for (int i = 1; i < FACTORS; i++) {
+        best = trials.error[i] < trials.error[best] ? i : best;
+    }
+    put_factor(dtype, trials.step[best], block);
 }
 
 /* Of 256 with several factors: those of the search with these weights, where they are better. */

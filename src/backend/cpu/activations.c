@@ -1,7 +1,7 @@
 /* Activations of the cpu backend in f32: of each its value and its slope, and loops over both. */
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/special.h"
+#include "base/clones.h"
 
 #include "base/parallel.h"
 

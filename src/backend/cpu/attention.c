@@ -6,11 +6,11 @@
  * queries of the same block that do not see its row. */
 #include "backend/cpu/attention.h"
 #include "backend/cpu/blas.h"
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/reductions.h"
 #include "backend/cpu/special.h"
 #include "backend/cpu/tasks.h"
+#include "base/clones.h"
 
 #include <math.h>
 

@@ -3,11 +3,11 @@
  * blocks, which takes half of their memory in f32 until the end of the call; queries with their
  * scale and the weights of the softmax for every tile. */
 #include "backend/cpu/attention.h"
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/rounding.h"
 #include "backend/cpu/tasks.h"
+#include "base/clones.h"
 
 /* Most queries and keys of a tile. */
 enum { MOST_ROWS = MOST_QUERIES };

@@ -5,11 +5,11 @@
  * idle. Blocks that causality or the window hides from every query of the block are skipped. */
 #include "backend/cpu/attention.h"
 #include "backend/cpu/blas.h"
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/reductions.h"
 #include "backend/cpu/special.h"
 #include "backend/cpu/tasks.h"
+#include "base/clones.h"
 
 #include <math.h>
 

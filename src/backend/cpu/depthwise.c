@@ -1,9 +1,9 @@
 /* Convolutions of each channel on its own in the cpu backend, as sums over all channels of a
  * position at once, tap by tap. */
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/reductions.h"
 #include "backend/cpu/taps.h"
+#include "base/clones.h"
 
 #include "base/parallel.h"
 

@@ -1,6 +1,6 @@
 /* Elementwise arithmetic in f32. */
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
+#include "base/clones.h"
 
 #include "base/parallel.h"
 

@@ -1,7 +1,7 @@
 /* Gradients that are made element by element in f32, and the step of an optimiser. */
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/reductions.h"
+#include "base/clones.h"
 
 #include "base/parallel.h"
 

@@ -1,9 +1,9 @@
 /* Gradients of the norms in f32. Sums over a row are f64. Those over rows are f64 too: the rows are
  * cut into parts, each with its own sums, which are then added in order, so the bits do not depend
  * on the threads. */
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/reductions.h"
+#include "base/clones.h"
 
 #include "base/memory.h"
 #include "base/parallel.h"

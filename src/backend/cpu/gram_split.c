@@ -3,11 +3,11 @@
  * parts all but low low are formed; that one, too, in tiles on the diagonal of a Gram, where on the
  * diagonal it has a sign. Rounded sums have the high parts alone: they are those of rounded values.
  * A Gram is the case Y = X, of which only the lower tiles are formed. */
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/rounding.h"
 #include "backend/cpu/tiles.h"
+#include "base/clones.h"
 
 #include "base/parallel.h"
 

@@ -1,8 +1,8 @@
 /* Gradients of images in the cpu backend: convolution and pooling. */
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/taps.h"
+#include "base/clones.h"
 
 #include "base/parallel.h"
 

@@ -1,9 +1,9 @@
 /* Images in the cpu backend: convolution and pooling, patches, the mean over positions.
  */
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/taps.h"
+#include "base/clones.h"
 
 #include "base/parallel.h"
 

@@ -3,7 +3,7 @@
 #ifndef GRAIL_BACKEND_CPU_LANES_H
 #define GRAIL_BACKEND_CPU_LANES_H
 
-#include "backend/cpu/clones.h"
+#include "base/clones.h"
 
 #include <stdint.h>
 

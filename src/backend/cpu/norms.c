@@ -1,7 +1,7 @@
 /* Norms in f32: RMS, batch, layer, unit length. Means and variances are f64 sums. */
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/reductions.h"
+#include "base/clones.h"
 
 #include "base/parallel.h"
 

@@ -2,9 +2,9 @@
  * would wait for each other at spinning barriers after every block, which costs a factor of ten
  * when anything else runs on the machine; tiles are taken as threads become free. */
 #include "backend/cpu/blas.h"
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/tiles.h"
+#include "base/clones.h"
 
 #include "base/memory.h"
 #include "base/parallel.h"

@@ -1,9 +1,9 @@
 /* The products of gradients in bf16: C = A B and C += A^T B, of operands that are rounded, with f32
  * sums. */
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/rounding.h"
+#include "base/clones.h"
 
 #include "base/memory.h"
 #include "base/parallel.h"

@@ -1,8 +1,8 @@
 /* Kernels that work row by row in f32: rotary embedding, cross entropy, column sums. */
-#include "backend/cpu/clones.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/reductions.h"
 #include "backend/cpu/rounding.h"
+#include "base/clones.h"
 
 #include "base/parallel.h"
 

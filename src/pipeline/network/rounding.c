@@ -129,7 +129,7 @@ grail_status rounding_feedback(calibration_network *network, int first, feedback
     TRY(streams_carry(network, first, GRAPH_NONE, &visitor));
     matrix_pool_clear(network->pool);
     TRY(error_in(statistics_check_finite(group.read), "input of '%s'", weight->name));
-    TRY(error_in(feedback_init(group.read->gram, out), "input of '%s'", weight->name));
+    TRY(error_in(feedback_init(&group.read->gram, out), "input of '%s'", weight->name));
 out:
     grail_statistics_free(group.read);
     grail_statistics_free(group.part);

@@ -6,15 +6,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { SAMPLES = 600, WIDTH = 256, OUTPUTS = 8 };
+enum { SAMPLES = 600, WIDTH = 256, LARGEST = 320, OUTPUTS = 8 };
 
 /* Inputs of which neighbours have much in common, weights, and what becomes of them. */
 typedef struct lab {
     int64_t width;
-    float x[SAMPLES * WIDTH];
-    float weights[OUTPUTS * WIDTH];
-    float rounded[OUTPUTS * WIDTH];
-    unsigned char stored[OUTPUTS * WIDTH * 2];
+    float x[SAMPLES * LARGEST];
+    float weights[OUTPUTS * LARGEST];
+    float rounded[OUTPUTS * LARGEST];
+    unsigned char stored[OUTPUTS * LARGEST * 2];
 } lab;
 
 static lab *lab_of(int64_t width)
@@ -49,13 +49,13 @@ static void gram_of(const lab *l, double *gram)
 static grail_status round_on(backend *b, grail_dtype dtype, lab *l)
 {
     grail_status status = GRAIL_OK;
-    static double gram[WIDTH * WIDTH];
+    static double gram[LARGEST * LARGEST];
     feedback f = {0};
     gram_of(l, gram);
     matrix m = {0};
     TRY(matrix_new_zero(b, GRAIL_DTYPE_F64, l->width, l->width, &m));
     TRY(matrix_upload(m, gram));
-    TRY(feedback_init(m, &f));
+    TRY(feedback_init(&m, &f));
     TRY(feedback_round(&f, dtype, OUTPUTS, l->rounded, l->stored));
 out:
     feedback_fini(&f);
@@ -100,62 +100,64 @@ static void outputs_are_nearer_than_without_it(void **state)
     }
 }
 
-/* What rounding column j costs when those before it have left the inverse: 1 / inverse[j, j]. */
+/* Column j leaves an inverse of so many columns, the last of them. */
+static void leave(double *inverse, int64_t n, int64_t j)
+{
+    for (int64_t a = 0; a < j; a++) {
+        const double share = inverse[a * n + j] / inverse[j * n + j];
+        for (int64_t b = 0; b < j; b++) {
+            inverse[a * n + b] -= share * inverse[j * n + b];
+        }
+    }
+}
+
+/* What rounding column j costs when those behind it have left the inverse: 1 / inverse[j, j]. */
 static void costs_of(const double *whole, int64_t n, float *costs)
 {
-    static double inverse[WIDTH * WIDTH];
+    static double inverse[LARGEST * LARGEST];
     double most = 0.0;
     memcpy(inverse, whole, (size_t)(n * n) * sizeof inverse[0]);
-    for (int64_t j = 0; j < n; j++) {
+    for (int64_t j = n - 1; j >= 0; j--) {
         most = 1.0 / inverse[j * n + j] > most ? 1.0 / inverse[j * n + j] : most;
-        for (int64_t a = j + 1; a < n; a++) {
-            const double share = inverse[a * n + j] / inverse[j * n + j];
-            for (int64_t b = j + 1; b < n; b++) {
-                inverse[a * n + b] -= share * inverse[j * n + b];
-            }
-        }
+        leave(inverse, n, j);
     }
     for (int64_t j = 0; j < n; j++) {
         costs[j] = (float)(1.0 / inverse[j * n + j] / most);
     }
 }
 
-/* The columns behind column j are moved by -e_j inv[j, k] / inv[j, j]; then j leaves the inverse.
- */
+/* The columns before column j are moved by -e_j inv[j, k] / inv[j, j]; then j leaves the inverse,
+ * from the last column on. */
 static void round_row_by_elimination(double *inverse, int64_t n, double *w, float *rounded)
 {
-    float costs[WIDTH];
+    enum { BLOCK = 32 };
+    static float costs[LARGEST];
     block_grid grid = {0};
     unsigned char block[64];
     costs_of(inverse, n, costs);
-    for (int64_t j = 0; j < n; j++) {
-        const int at = (int)(j % 32);
-        float current[32];
-        for (int64_t k = 0; at == 0 && k < 32; k++) {
-            current[k] = (float)w[j + k];
+    for (int64_t j = n - 1; j >= 0; j--) {
+        const int at = (int)(j % BLOCK);
+        float current[BLOCK];
+        for (int64_t k = 0; at == BLOCK - 1 && k < BLOCK; k++) {
+            current[k] = (float)w[j - at + k];
         }
-        if (at == 0) {
-            assert_ok(block_fit_factors(GRAIL_DTYPE_Q4_0, current, costs + j, block));
+        if (at == BLOCK - 1) {
+            assert_ok(block_fit_factors(GRAIL_DTYPE_Q4_0, current, costs + j - at, block));
             block_read_grid(GRAIL_DTYPE_Q4_0, block, &grid);
         }
         const int q = block_nearest(&grid, at, (float)w[j]);
         rounded[j] = grid.step[at] * (float)q + grid.least[at];
         const double error = (w[j] - (double)rounded[j]) / inverse[j * n + j];
-        for (int64_t k = j + 1; k < n; k++) {
+        for (int64_t k = 0; k < j; k++) {
             w[k] -= error * inverse[j * n + k];
         }
-        for (int64_t a = j + 1; a < n; a++) {
-            const double share = inverse[a * n + j] / inverse[j * n + j];
-            for (int64_t b = j + 1; b < n; b++) {
-                inverse[a * n + b] -= share * inverse[j * n + b];
-            }
-        }
+        leave(inverse, n, j);
     }
 }
 
 static void damped_inverse_of(const lab *l, double *inverse)
 {
-    static double gram[WIDTH * WIDTH];
+    static double gram[LARGEST * LARGEST];
     const int64_t n = l->width;
     double mean = 0.0;
     gram_of(l, gram);
@@ -173,20 +175,19 @@ static void damped_inverse_of(const lab *l, double *inverse)
 static void it_is_what_elimination_gives(void **state)
 {
     (void)state;
-    enum { NARROW = 64 };
-    static double inverse[NARROW * NARROW];
-    static float expected[NARROW];
-    double w[NARROW];
+    static double inverse[LARGEST * LARGEST]; /* a whole panel, and a part of one */
+    static float expected[LARGEST];
+    double w[LARGEST];
     int same = 0;
-    lab *l = lab_of(NARROW);
+    lab *l = lab_of(LARGEST);
     assert_ok(round_on(on_ref, GRAIL_DTYPE_Q4_0, l));
     for (int64_t o = 0; o < OUTPUTS; o++) {
         damped_inverse_of(l, inverse);
-        oracle_widen(NARROW, l->weights + o * NARROW, w);
-        round_row_by_elimination(inverse, NARROW, w, expected);
+        oracle_widen(LARGEST, l->weights + o * LARGEST, w);
+        round_row_by_elimination(inverse, LARGEST, w, expected);
         bool equal = true;
-        for (int64_t k = 0; k < NARROW; k++) {
-            equal = equal && expected[k] == l->rounded[o * NARROW + k];
+        for (int64_t k = 0; k < LARGEST; k++) {
+            equal = equal && expected[k] == l->rounded[o * LARGEST + k];
         }
         same += equal ? 1 : 0;
     }

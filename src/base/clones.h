@@ -2,8 +2,8 @@
  * the program starts. The function must be static: gcc makes the names of clones visible.
  * Contraction to fused operations is off, so every clone gives the same bits. Sanitizers do not
  * survive the resolver, which runs before they are set up. */
-#ifndef GRAIL_BACKEND_CPU_CLONES_H
-#define GRAIL_BACKEND_CPU_CLONES_H
+#ifndef GRAIL_BASE_CLONES_H
+#define GRAIL_BASE_CLONES_H
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__OPTIMIZE__)
