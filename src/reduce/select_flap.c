@@ -20,15 +20,16 @@ static unsigned needs_diagonal(const site *s)
     return NEEDS_DIAGONAL;
 }
 
-/* The unbiased variance of a feature, (G_jj - T mu_j^2) / (T - 1); 0 for a single row. */
+/* The variance of a feature, G_jj / T - mu_j^2. FLAP's is (G_jj - T mu_j^2) / (T - 1), the same
+ * factor for all features of a site, which no choice sees; it means nothing where T is a sum of
+ * weights, which may be below 1. */
 static double fluctuation(const input_statistics *in, int64_t i)
 {
-    const double count = in->weight;
-    const double square_of_mean = count * in->means[i] * in->means[i];
-    if (count <= 1.0 || feature_is_constant(in->diagonal[i], square_of_mean, in->rounding)) {
+    const double square_of_mean = in->weight * in->means[i] * in->means[i];
+    if (feature_is_constant(in->diagonal[i], square_of_mean, in->rounding)) {
         return 0.0;
     }
-    return (in->diagonal[i] - square_of_mean) / (count - 1.0);
+    return (in->diagonal[i] - square_of_mean) / in->weight;
 }
 
 /* The metrics of attention are squared. */

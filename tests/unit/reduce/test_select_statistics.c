@@ -169,6 +169,22 @@ static void the_fluctuation_is_the_exact_variance(void **state)
     assert_decides(&f, &selector_flap_ifv, "10");
 }
 
+/* Rows that weigh less than one together, as tokens behind large residual streams do. */
+static void small_weights_of_rows_change_no_rank(void **state)
+{
+    (void)state;
+    static const double diagonal[] = {0.01 * (1 + 9 + 25 + 49), 0.01 * 16};
+    static const double means[] = {4, 1};
+    static const float w[] = {1, 2};
+    hand_site f;
+    hand_begin(&f, SITE_FFN, 2, 1);
+    hand_add_consumer(&f, 1, 1, w);
+    f.inputs[0] =
+        (input_statistics){.width = 2, .weight = 0.04, .diagonal = diagonal, .means = means};
+    assert_decides(&f, &selector_flap, "01");
+    assert_decides(&f, &selector_flap_ifv, "10");
+}
+
 /* What centring leaves of a constant may have either sign, and counts as nothing; a share above the
  * rounding of the sums is fluctuation. */
 static void rounding_errors_are_no_fluctuation(void **state)
@@ -283,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flap_adds_its_metrics_over_a_unit),
         cmocka_unit_test(the_fluctuation_is_the_exact_variance),
+        cmocka_unit_test(small_weights_of_rows_change_no_rank),
         cmocka_unit_test(rounding_errors_are_no_fluctuation),
         cmocka_unit_test(a_statistic_that_is_not_a_number_is_not_hidden),
         cmocka_unit_test(flap_has_no_rule_for_channels),
