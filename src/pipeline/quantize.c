@@ -60,7 +60,7 @@ static grail_status write_file(const grail_compress_options *run,
              "rounding cannot be shared out over ranks yet, and there are %d; start one process",
              comm_size(o.run.comm));
     }
-    TRY(request_open(&o, (request_purpose){.reads_samples = true}, &request));
+    TRY(request_open(&o, (request_purpose){.rounds = true}, &request));
     TRY(gguf_export_open(request->model, options->path, &types, &file));
     TRY(network_create(request, o.run.memory, &network));
     TRY(rounding_run(network, file));
@@ -81,14 +81,13 @@ static int count_rounded(const grail_compression *c)
     return count;
 }
 
-/* A run that cuts and fits nothing. */
+/* A run that cuts nothing. */
 static grail_status write_directory(const grail_compress_options *run,
                                     const grail_quantize_options *options, grail_gguf_facts *facts)
 {
     grail_status status = GRAIL_OK;
     grail_compression *c = NULL;
     grail_compress_options o = options_of_pass(run);
-    o.fit.compensate = "none";
     o.output.path = options->path;
     o.output.quantize = options->type;
     o.output.resume = options->resume;

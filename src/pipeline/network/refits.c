@@ -60,7 +60,7 @@ static grail_status find_wanted(const compression_request *request, bool *wanted
         needed[i] =
             may && (parts[i] == EXPERT_MAKES_UP || (refits && precedes_dropped(request, i)));
         wanted[i] = may && ((refits && drifting) || needed[i]);
-        drifts[n->output] = drifting || changes;
+        drifts[n->output] = drifting || changes || request->drifts_by_rounding;
     }
 out:
     memory_free(drifts);

@@ -3,12 +3,13 @@
 #include "backend/operations.h"
 #include "graph/operators.h"
 #include "pipeline/network/carry.h"
+#include "pipeline/network/refit_maps.h"
 #include "pipeline/network/rounding_weights.h"
 
 typedef struct rounding_pass {
     calibration_network *network;
     gguf_export *file;
-    bool *is_rounded; /* [parameter_count] */
+    bool *is_put; /* [parameter_count]: into the file */
 } rounding_pass;
 
 /* The current network computes with exactly these values, whatever the checkpoint stores. */
@@ -44,7 +45,7 @@ static grail_status round_parameter(rounding_pass *p, int parameter, const feedb
     }
     TRY(gguf_export_put(p->file, parameter, stored));
     TRY(put_in_place(p, parameter, values));
-    p->is_rounded[parameter] = true;
+    p->is_put[parameter] = true;
 out:
     memory_free(values);
     memory_free(stored);
@@ -53,7 +54,7 @@ out:
 
 static bool is_due(const rounding_pass *p, int parameter)
 {
-    return parameter != GRAPH_NONE && !p->is_rounded[parameter] &&
+    return parameter != GRAPH_NONE && !p->is_put[parameter] &&
            dtype_is_quantiser(gguf_export_dtype(p->file, parameter));
 }
 
@@ -152,17 +153,51 @@ out:
     return status;
 }
 
-static grail_status round_block(rounding_pass *p, int begin, int end)
+/* Refits may have moved what the file holds without blocks, too. */
+static grail_status put_as_it_is(rounding_pass *p, int parameter)
+{
+    grail_status status = GRAIL_OK;
+    float *values = NULL;
+    int64_t elements = 0;
+    TRY(parameter_store_read_f32(p->network->current.parameters, parameter, &values, &elements));
+    TRY(gguf_export_put_f32(p->file, parameter, values));
+    p->is_put[parameter] = true;
+out:
+    memory_free(values);
+    return status;
+}
+
+static grail_status put_rest(rounding_pass *p, int begin, int end)
+{
+    for (int n = begin; n < end; n++) {
+        int parameters[NODE_MAX_PARAMETERS];
+        const int count = node_parameters(&p->network->request->graph->nodes[n], parameters);
+        for (int i = 0; i < count; i++) {
+            CHECK(p->is_put[parameters[i]] ? GRAIL_OK : put_as_it_is(p, parameters[i]));
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* Refits what reads drift to what the unrounded network has there, and rounds it. */
+static grail_status round_block(rounding_pass *p, int block, int begin, int end)
 {
     const graph *g = p->network->request->graph;
     for (int n = begin; n < end;) {
-        const int count = node_is_linear(&g->nodes[n]) ? count_together(g, n) : 1;
-        if (node_is_linear(&g->nodes[n]) && is_due(p, g->nodes[n].weight)) {
+        const bool is_linear = node_is_linear(&g->nodes[n]);
+        const int count = is_linear ? count_together(g, n) : 1;
+        if (is_linear && refits_due(&p->network->refits, n, block)) {
+            CHECK(refit_maps(p->network, n, count));
+        }
+        if (is_linear && is_due(p, g->nodes[n].weight)) {
             CHECK(round_group(p, n, count));
         }
         n += count;
     }
-    return begin < end ? streams_carry(p->network, end, GRAPH_NONE, NULL) : GRAIL_OK;
+    CHECK(put_rest(p, begin, end));
+    return begin < end && end < g->node_count
+               ? streams_carry(p->network, end, network_dense_end(p->network, block), NULL)
+               : GRAIL_OK;
 }
 
 grail_status rounding_run(calibration_network *network, gguf_export *file)
@@ -171,19 +206,19 @@ grail_status rounding_run(calibration_network *network, gguf_export *file)
     const graph *g = network->request->graph;
     rounding_pass p = {.network = network, .file = file};
     network->progress = progress_start(0);
-    TRY(memory_new(&p.is_rounded, (size_t)g->parameter_count, sizeof p.is_rounded[0]));
+    TRY(memory_new(&p.is_put, (size_t)g->parameter_count, sizeof p.is_put[0]));
     TRY(round_tables(&p));
     for (int block = GRAPH_NONE; block <= g->block_count; block++) {
         int begin = 0;
         int end = 0;
         graph_block_range(g, block, &begin, &end);
-        TRY(round_block(&p, begin, end));
+        TRY(round_block(&p, block, begin, end));
         network_release_block(network, block);
         if (block >= 0 && block < g->block_count) {
             TRY(progress_tell(&network->progress, network->request, block, NULL));
         }
     }
 out:
-    memory_free(p.is_rounded);
+    memory_free(p.is_put);
     return status;
 }

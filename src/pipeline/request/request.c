@@ -226,7 +226,9 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     CHECK(open_teacher(options, r));
     CHECK(narrowed_describe(r->model, &r->sites->list, &r->plan, r->cuts, &r->narrowed));
     CHECK(choose_rounding(options, r));
-    CHECK(read_samples(options, purpose.reads_samples || r->rounded.name != NULL, r));
+    const bool rounds = purpose.rounds || r->rounded.name != NULL;
+    r->drifts_by_rounding = rounds && !anything_is_cut(&r->plan);
+    CHECK(read_samples(options, purpose.reads_samples || rounds, r));
     if (r->teacher != NULL) {
         CHECK(teacher_check(r->model, r->teacher, options, &r->heal, r->samples));
     }

@@ -14,6 +14,7 @@
 typedef struct request_purpose {
     const int64_t *kept; /* widths of the sites, instead of those of the options; or NULL */
     bool reads_samples;  /* even where nothing is cut */
+    bool rounds;         /* matrices of the whole network are rounded while it runs */
     bool judges;         /* a part of the samples is kept apart to judge the result, which is
                             neither written nor kept */
 } request_purpose;
@@ -35,6 +36,8 @@ typedef struct compression_request {
     calibration *samples;           /* held; without samples if nothing needs data */
     network_statistics *statistics; /* of the dense network, instead of a pass; owned, or NULL */
     bool judges;                    /* see request_purpose */
+    bool
+        drifts_by_rounding; /* where nothing is cut, what rounding changes is refitted like a cut */
     heal_options heal;
     bool finishes_with_network; /* all blocks are finished together, after the last one */
     grail_compress_observer observer;
