@@ -15,8 +15,12 @@ extern "C" {
  *
  * A program can pass functions of its own (of MPI, torch.distributed, sockets). They return 0, or
  * anything else when they failed. Messages between two ranks arrive in the order in which they were
- * sent. A call on one rank waits for the others without a limit: where a rank fails, the program
- * ends the others. The library never calls two functions of one comm at once.
+ * sent. The library never calls two functions of one comm at once.
+ *
+ * Where a call of the library fails on one rank, or is cancelled there, it fails on all with that
+ * error, and those of the others begin with "rank 1 of 4: ". It returns when all have come to their
+ * next exchange. A call waits for the others without a limit: a rank that ends or never makes the
+ * call must end the others, by functions that then fail.
  */
 typedef struct grail_comm {
     int rank, size; /* 0 <= rank < size */

@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+static _Thread_local bool told;
+
 /* A text that is already a message, such as the error of another thread, is kept uncut. */
 grail_status error_set(grail_status status, const char *format, ...)
 {
@@ -19,6 +21,7 @@ grail_status error_set(grail_status status, const char *format, ...)
     va_end(arguments);
     grail_error_record(text);
     grail_error_record_fields("");
+    told = false;
     return status;
 }
 
@@ -77,4 +80,14 @@ void error_copy(char *text, size_t size)
 {
     text[0] = 0;
     message_append(text, size, grail_error_message());
+}
+
+void error_mark_told(void)
+{
+    told = true;
+}
+
+bool error_is_told(void)
+{
+    return told;
 }

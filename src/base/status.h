@@ -9,6 +9,7 @@
 
 #include <grail/status.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /** Records the error text and returns `status`. */
@@ -29,6 +30,10 @@ void error_append(const char *format, ...) GRAIL_PRINTF(1, 2);
 
 /** Copies the recorded error, cut between characters where it is longer; size > 8. */
 void error_copy(char *text, size_t size);
+
+/** Notes of the recorded error, until another one is set, that all ranks of a run know it. */
+void error_mark_told(void);
+bool error_is_told(void);
 
 #define TRY(expression)                                                                            \
     do {                                                                                           \

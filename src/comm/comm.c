@@ -40,10 +40,12 @@ bool comm_is_shared(const grail_comm *c)
     return comm_size(c) > 1;
 }
 
+/* Nothing more can be told to the others. */
 static grail_status failed(const grail_comm *c, const char *what, int other)
 {
-    return error_set(GRAIL_ERROR_IO, "cannot %s rank %d of %d; it may have ended", what, other,
-                     c->size);
+    error_set(GRAIL_ERROR_IO, "cannot %s rank %d of %d; it may have ended", what, other, c->size);
+    error_mark_told();
+    return GRAIL_ERROR_IO;
 }
 
 grail_status comm_send(const grail_comm *c, int to, const void *bytes, size_t size)
@@ -70,7 +72,7 @@ grail_status comm_receive(const grail_comm *c, int from, void *bytes, size_t siz
     return GRAIL_OK;
 }
 
-grail_status comm_broadcast(const grail_comm *c, int root, void *bytes, size_t size)
+grail_status comm_broadcast_next(const grail_comm *c, int root, void *bytes, size_t size)
 {
     char *at = bytes;
     for (size_t done = 0; comm_is_shared(c) && done < size; done += PIECE) {
@@ -82,42 +84,55 @@ grail_status comm_broadcast(const grail_comm *c, int root, void *bytes, size_t s
     return GRAIL_OK;
 }
 
-/* How a rank ended. */
+grail_status comm_broadcast(const grail_comm *c, int root, void *bytes, size_t size)
+{
+    CHECK(comm_settle(c, GRAIL_OK));
+    return comm_broadcast_next(c, root, bytes, size);
+}
+
+/* The first rank that failed, or the size, and how. */
 typedef struct outcome {
     int32_t rank, status;
-    char text[GRAIL_ERROR_TEXT_SIZE];
 } outcome;
 
-static grail_status gather_outcomes(const grail_comm *c, outcome *first)
+static grail_status find_failed(const grail_comm *c, grail_status status, outcome *first)
 {
+    *first = (outcome){.rank = status == GRAIL_OK ? c->size : c->rank, .status = (int32_t)status};
     if (c->rank != 0) {
-        return comm_send(c, 0, first, sizeof *first);
+        CHECK(comm_send(c, 0, first, sizeof *first));
     }
-    for (int rank = 1; rank < c->size; rank++) {
+    for (int rank = 1; c->rank == 0 && rank < c->size; rank++) {
         outcome other;
         CHECK(comm_receive(c, rank, &other, sizeof other));
         *first = first->status == GRAIL_OK ? other : *first;
     }
-    return GRAIL_OK;
+    return comm_broadcast_next(c, 0, first, sizeof *first);
 }
 
 grail_status comm_settle(const grail_comm *c, grail_status status)
 {
+    outcome first;
+    char text[GRAIL_ERROR_TEXT_SIZE] = "";
     if (!comm_is_shared(c)) {
         return status;
     }
-    outcome first = {.rank = c->rank, .status = (int32_t)status};
-    if (status != GRAIL_OK) {
-        error_copy(first.text, sizeof first.text);
+    CHECK(find_failed(c, status, &first));
+    if (first.status == GRAIL_OK) {
+        return GRAIL_OK;
     }
-    CHECK(gather_outcomes(c, &first));
-    CHECK(comm_broadcast(c, 0, &first, sizeof first));
-    if (first.status == GRAIL_OK || first.rank == c->rank) {
-        return status;
+    error_copy(text, sizeof text);
+    CHECK(comm_broadcast_next(c, first.rank, text, sizeof text));
+    text[sizeof text - 1] = 0;
+    if (first.rank != c->rank) {
+        error_set(GRAIL_OK, "rank %d of %d: %s", first.rank, c->size, text);
     }
-    first.text[sizeof first.text - 1] = 0;
-    return error_set((grail_status)first.status, "rank %d of %d: %s", first.rank, c->size,
-                     first.text);
+    error_mark_told();
+    return (grail_status)first.status;
+}
+
+grail_status comm_end(const grail_comm *c, grail_status status)
+{
+    return status != GRAIL_OK && error_is_told() ? status : comm_settle(c, status);
 }
 
 grail_status comm_broadcast_text(const grail_comm *c, int root, char **text)
@@ -128,7 +143,7 @@ grail_status comm_broadcast_text(const grail_comm *c, int root, char **text)
     }
     CHECK(comm_broadcast(c, root, &size, sizeof size));
     CHECK(comm_settle(c, c->rank != root ? memory_new(text, (size_t)size, 1) : GRAIL_OK));
-    return comm_broadcast(c, root, *text, (size_t)size);
+    return comm_broadcast_next(c, root, *text, (size_t)size);
 }
 
 grail_status comm_agree(const grail_comm *c, const char *what, const char *remedy,

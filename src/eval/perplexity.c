@@ -157,7 +157,7 @@ static grail_status measure_chunks(parameter_store *store, const token_windows *
     l.count = (text->count + l.size - 1) / l.size;
     TRY(comm_settle(comm, measure_own(store, &l, observer, user)));
     for (int64_t i = 0; i < l.count; i++) {
-        TRY(comm_broadcast(comm, (int)(i % comm_size(comm)), &l.of[i], sizeof l.of[i]));
+        TRY(comm_broadcast_next(comm, (int)(i % comm_size(comm)), &l.of[i], sizeof l.of[i]));
         add_sums(&l.of[i], sums);
     }
 out:

@@ -13,7 +13,7 @@ static grail_status send_bytes(const grail_comm *c, int other, void *bytes, size
 
 static grail_status share_bytes(const grail_comm *c, int other, void *bytes, size_t size)
 {
-    return comm_broadcast(c, other, bytes, size);
+    return comm_broadcast_next(c, other, bytes, size);
 }
 
 /* What is to pass yet: rows from `row` on of matrix `at`, and all behind it. */
@@ -65,53 +65,70 @@ static grail_status copy_message(rest *r, size_t size, char *bytes, bool reads, 
     return GRAIL_OK;
 }
 
-static size_t message_size(const matrix *m, int count)
+size_t matrices_room(size_t row_bytes)
 {
-    size_t all = 0;
+    return row_bytes > MESSAGE_BYTES ? row_bytes : MESSAGE_BYTES;
+}
+
+static size_t longest_row(const matrix *m, int count)
+{
     size_t longest = 0;
     for (int i = 0; i < count; i++) {
-        all += (size_t)m[i].rows * row_bytes(m[i]);
         longest = row_bytes(m[i]) > longest ? row_bytes(m[i]) : longest;
     }
-    const size_t usual = all < MESSAGE_BYTES ? all : MESSAGE_BYTES;
-    return longest > usual ? longest : usual;
+    return longest;
 }
 
 static grail_status pass(const grail_comm *c, int other, const matrix *m, int count, bool reads,
-                         bytes_passing pass_bytes)
+                         bytes_passing pass_bytes, char *room)
 {
-    grail_status status = GRAIL_OK;
-    char *bytes = NULL;
-    const size_t size = message_size(m, count);
+    const size_t size = matrices_room(longest_row(m, count));
     rest left = {.of = m, .count = count};
     size_t used = 0;
-    TRY(memory_new_unset(&bytes, size, 1));
     do {
         rest again = left;
-        TRY(copy_message(&left, size, bytes, reads, false, &used));
+        CHECK(copy_message(&left, size, room, reads, false, &used));
         if (used > 0) {
-            TRY(pass_bytes(c, other, bytes, used));
+            CHECK(pass_bytes(c, other, room, used));
         }
         if (!reads) {
-            TRY(copy_message(&again, size, bytes, false, true, &used));
+            CHECK(copy_message(&again, size, room, false, true, &used));
         }
     } while (used > 0);
+    return GRAIL_OK;
+}
+
+grail_status matrices_send(const grail_comm *c, int to, const matrix *m, int count, void *room)
+{
+    return pass(c, to, m, count, true, send_bytes, room);
+}
+
+grail_status matrices_receive(const grail_comm *c, int from, const matrix *m, int count, void *room)
+{
+    return pass(c, from, m, count, false, comm_receive, room);
+}
+
+/* Of all values, where they are few. */
+static size_t share_room(const matrix *m, int count)
+{
+    size_t all = 0;
+    for (int i = 0; i < count; i++) {
+        all += (size_t)m[i].rows * row_bytes(m[i]);
+    }
+    const size_t most = matrices_room(longest_row(m, count));
+    return all < most ? all : most;
+}
+
+grail_status matrices_share(const grail_comm *c, int root, const matrix *m, int count)
+{
+    grail_status status = GRAIL_OK;
+    char *room = NULL;
+    if (!comm_is_shared(c)) {
+        return GRAIL_OK;
+    }
+    TRY(comm_settle(c, memory_new_unset(&room, share_room(m, count), 1)));
+    TRY(pass(c, root, m, count, comm_rank(c) == root, share_bytes, room));
 out:
-    memory_free(bytes);
+    memory_free(room);
     return status;
-}
-
-grail_status matrices_send(const grail_comm *c, int to, const matrix *m, int count)
-{
-    return pass(c, to, m, count, true, send_bytes);
-}
-
-grail_status matrices_receive(const grail_comm *c, int from, const matrix *m, int count)
-{
-    return pass(c, from, m, count, false, comm_receive);
-}
-
-grail_status matrices_share(const grail_comm *c, const matrix *m, int count)
-{
-    return comm_is_shared(c) ? pass(c, 0, m, count, comm_rank(c) == 0, share_bytes) : GRAIL_OK;
 }

@@ -102,18 +102,18 @@ static int64_t rows_held(const sample_stream *s, int live, const sample_pick *p,
 }
 
 static grail_status send_sample(const sample_stream *s, int live, const sample_pick *p,
-                                int64_t sample)
+                                int64_t sample, void *room)
 {
     const matrix held = held_rows(s, live, p, sample, rows_held(s, live, p, sample));
-    return matrices_send(p->comm, p->runner, &held, 1);
+    return matrices_send(p->comm, p->runner, &held, 1, room);
 }
 
 static grail_status take_sample(const sample_stream *s, int live, const sample_pick *p,
-                                int64_t sample, matrix place)
+                                int64_t sample, matrix place, void *room)
 {
     const int holder = holder_of(p, sample);
     return holder == runner_of(p) ? matrix_copy(held_rows(s, live, p, sample, place.rows), place)
-                                  : matrices_receive(p->comm, holder, &place, 1);
+                                  : matrices_receive(p->comm, holder, &place, 1, room);
 }
 
 /* Columns of a value, which a rank that holds no batch does not see. */
@@ -124,27 +124,43 @@ static int64_t width_of(const sample_stream *s, int live, const sample_pick *p)
                                    : s->held[batch * s->live_count + live].columns;
 }
 
-/* The rows of one live value of some samples, one sample after the other. */
-static grail_status pick_value(const sample_stream *s, int live, const sample_pick *p, execution *e)
+/* What can fail on one rank: the places of all values, and room for what passes between ranks. */
+static grail_status make_places(const sample_stream *s, const sample_pick *p, execution *e,
+                                char **room)
 {
-    const int value = s->live[live];
+    int64_t widest = 0;
+    for (int i = 0; i < s->live_count; i++) {
+        const int value = s->live[i];
+        matrix place = {0};
+        if (s->graph->routes[value] != GRAPH_NONE) {
+            return error_set(
+                GRAIL_ERROR_UNSUPPORTED,
+                "samples cannot be picked from rows that a router chose, which are not ordered by "
+                "sample; train blocks that put them back before their end");
+        }
+        if (comm_rank(p->comm) == runner_of(p)) {
+            CHECK(execution_make(e, value, width_of(s, i, p), &place));
+        }
+        widest = width_of(s, i, p) > widest ? width_of(s, i, p) : widest;
+    }
+    return comm_is_shared(p->comm)
+               ? memory_new_unset(room, matrices_room((size_t)widest * sizeof(double)), 1)
+               : GRAIL_OK;
+}
+
+/* The rows of one live value of some samples, one sample after the other. */
+static grail_status pick_value(const sample_stream *s, int live, const sample_pick *p,
+                               const execution *e, void *room)
+{
     const bool runs = comm_rank(p->comm) == runner_of(p);
-    matrix place = {0};
-    if (s->graph->routes[value] != GRAPH_NONE) {
-        return error_set(
-            GRAIL_ERROR_UNSUPPORTED,
-            "samples cannot be picked from rows that a router chose, which are not ordered by "
-            "sample; train blocks that put them back before their end");
-    }
-    if (runs) {
-        CHECK(execution_make(e, value, width_of(s, live, p), &place));
-    }
+    const matrix place = runs ? execution_value(e, s->live[live]) : no_matrix;
     const int64_t rows = place.rows / p->count;
     for (int64_t i = 0; i < p->count; i++) {
+        const int64_t sample = p->samples[i];
         if (runs) {
-            CHECK(take_sample(s, live, p, p->samples[i], matrix_rows(place, i * rows, rows)));
-        } else if (comm_rank(p->comm) == holder_of(p, p->samples[i])) {
-            CHECK(send_sample(s, live, p, p->samples[i]));
+            CHECK(take_sample(s, live, p, sample, matrix_rows(place, i * rows, rows), room));
+        } else if (comm_rank(p->comm) == holder_of(p, sample)) {
+            CHECK(send_sample(s, live, p, sample, room));
         }
     }
     return GRAIL_OK;
@@ -152,10 +168,15 @@ static grail_status pick_value(const sample_stream *s, int live, const sample_pi
 
 grail_status sample_stream_pick(const sample_stream *s, const sample_pick *pick, execution *e)
 {
+    grail_status status = GRAIL_OK;
+    char *room = NULL;
+    TRY(comm_settle(pick->comm, make_places(s, pick, e, &room)));
     for (int i = 0; i < s->live_count; i++) {
-        CHECK(pick_value(s, i, pick, e));
+        TRY(pick_value(s, i, pick, e, room));
     }
-    return GRAIL_OK;
+out:
+    memory_free(room);
+    return status;
 }
 
 /* to[count] = copies of the values live[count]. */

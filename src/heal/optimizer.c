@@ -161,46 +161,69 @@ static grail_status add_part(optimizer *o)
     return GRAIL_OK;
 }
 
-typedef grail_status (*matrices_passing)(const grail_comm *c, int other, const matrix *m,
-                                         int count);
+/* The gradients of all parameters, and room for their messages. */
+typedef struct passed_gradients {
+    matrix *of;
+    void *room;
+} passed_gradients;
 
-static grail_status pass_gradients(const optimizer *o, const grail_comm *c, int other,
-                                   matrices_passing pass)
+static grail_status list_gradients(const optimizer *o, passed_gradients *g)
 {
-    grail_status status = GRAIL_OK;
-    matrix *gradients = NULL;
-    TRY(memory_new(&gradients, (size_t)o->count, sizeof gradients[0]));
+    size_t longest = 0;
+    CHECK(memory_new(&g->of, (size_t)o->count, sizeof g->of[0]));
     for (int i = 0; i < o->count; i++) {
-        gradients[i] = gradient_of(o->gradients, o->of[i].index);
+        const matrix m = gradient_of(o->gradients, o->of[i].index);
+        const size_t row = (size_t)m.columns * element_size(m.type);
+        longest = row > longest ? row : longest;
+        g->of[i] = m;
     }
-    TRY(pass(c, other, gradients, o->count));
-out:
-    memory_free(gradients);
-    return status;
+    char *room = NULL;
+    CHECK(memory_new_unset(&room, matrices_room(longest), 1));
+    g->room = room;
+    return GRAIL_OK;
 }
 
-static grail_status add_parts_of_ranks(optimizer *o, const grail_comm *c, int ranks)
+/* Where they lie changes with the first part. */
+static grail_status receive_part(optimizer *o, const grail_comm *c, int rank, passed_gradients *g)
+{
+    for (int i = 0; i < o->count; i++) {
+        g->of[i] = gradient_of(o->gradients, o->of[i].index);
+    }
+    CHECK(matrices_receive(c, rank, g->of, o->count, g->room));
+    return add_part(o);
+}
+
+static grail_status add_parts_of_ranks(optimizer *o, const grail_comm *c, int ranks,
+                                       passed_gradients *g)
 {
     if (comm_rank(c) > 0) {
-        return comm_rank(c) < ranks ? pass_gradients(o, c, 0, matrices_send) : GRAIL_OK;
+        return comm_rank(c) < ranks ? matrices_send(c, 0, g->of, o->count, g->room) : GRAIL_OK;
     }
     CHECK(add_part(o));
     for (int rank = 1; rank < ranks; rank++) {
-        CHECK(pass_gradients(o, c, rank, matrices_receive));
-        CHECK(add_part(o));
+        CHECK(receive_part(o, c, rank, g));
     }
     return GRAIL_OK;
 }
 
 grail_status optimizer_add_parts(optimizer *o, const grail_comm *c, int ranks)
 {
-    CHECK(add_parts_of_ranks(o, c, ranks));
-    return gradient_store_clear(o->gradients);
+    grail_status status = GRAIL_OK;
+    passed_gradients g = {0};
+    if (comm_is_shared(c)) {
+        TRY(comm_settle(c, list_gradients(o, &g)));
+    }
+    TRY(add_parts_of_ranks(o, c, ranks, &g));
+    TRY(gradient_store_clear(o->gradients));
+out:
+    memory_free(g.of);
+    memory_free(g.room);
+    return status;
 }
 
 grail_status optimizer_take_sums(optimizer *o, const grail_comm *c)
 {
-    CHECK(matrices_share(c, o->sums, o->count));
+    CHECK(matrices_share(c, 0, o->sums, o->count));
     for (int i = 0; i < o->count; i++) {
         swap_with_sum(o, i);
     }

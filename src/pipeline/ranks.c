@@ -107,15 +107,14 @@ grail_status ranks_restore_block(grail_compression *c, int block)
         c, c->output == NULL ? NULL : record_of_block(c->output->directory, block), block, false);
 }
 
-/* The record of all that was fitted, or with finished blocks one for each. */
-static grail_status restore_results(grail_compression *c)
+/* The record of all blocks at once, or with finished blocks one for each. */
+static grail_status restore_results(grail_compression *c, const char *key)
 {
-    const json_t *fitted =
-        c->output == NULL ? NULL : record_with(c->output->directory, RECORD_FITTED);
-    bool at_once = fitted != NULL;
+    const json_t *all = c->output == NULL ? NULL : record_with(c->output->directory, key);
+    bool at_once = all != NULL;
     CHECK(comm_broadcast(c->request->comm, 0, &at_once, sizeof at_once));
     if (at_once) {
-        return restore_record(c, fitted, GRAPH_NONE, true);
+        return restore_record(c, all, GRAPH_NONE, true);
     }
     for (int block = 0; block < c->blocks_recorded; block++) {
         CHECK(ranks_restore_block(c, block));
@@ -123,10 +122,15 @@ static grail_status restore_results(grail_compression *c)
     return GRAIL_OK;
 }
 
+grail_status ranks_restore_written(grail_compression *c)
+{
+    return restore_results(c, RECORD_WEIGHTS);
+}
+
 grail_status ranks_restore_fitted(grail_compression *c, const recorded_parameters *recorded)
 {
     const graph *g = c->request->graph;
-    CHECK(restore_results(c));
+    CHECK(restore_results(c, RECORD_FITTED));
     for (int p = 0; p < g->parameter_count; p++) {
         if (!graph_is_table(g, p)) { /* such a one is as it was */
             CHECK(restore_parameter(c->network, p, recorded));
@@ -149,7 +153,7 @@ grail_status ranks_read_parameter(const grail_compression *c, int parameter, flo
     TRY(comm_broadcast(comm, 0, &count, sizeof count));
     TRY(comm_settle(comm,
                     reads ? GRAIL_OK : memory_new_unset(&values, (size_t)count, sizeof values[0])));
-    TRY(comm_broadcast(comm, 0, values, (size_t)count * sizeof values[0]));
+    TRY(comm_broadcast_next(comm, 0, values, (size_t)count * sizeof values[0]));
     *out = values;
     values = NULL;
 out:

@@ -15,6 +15,8 @@ grail_status ranks_begin(grail_compression *c) GRAIL_MUST_CHECK;
 
 /** Restores the results of a recorded block's sites. */
 grail_status ranks_restore_block(grail_compression *c, int block) GRAIL_MUST_CHECK;
+/** Restores the results of a network whose weights are all written. */
+grail_status ranks_restore_written(grail_compression *c) GRAIL_MUST_CHECK;
 /** Restores the results and the parameters of a network that is to be healed. */
 grail_status ranks_restore_fitted(grail_compression *c,
                                   const recorded_parameters *recorded) GRAIL_MUST_CHECK;

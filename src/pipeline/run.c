@@ -127,7 +127,7 @@ static grail_status continue_healing(grail_compression *c)
 static grail_status compute(grail_compression *c)
 {
     if (c->is_written) {
-        return c->output != NULL ? output_restore_all(c->output, c->network) : GRAIL_OK;
+        return ranks_restore_written(c);
     }
     return c->is_fitted ? continue_healing(c) : run_network(c);
 }
@@ -166,7 +166,7 @@ grail_status grail_compression_run(grail_compression *c)
     if (c->state != RUN_OPEN) {
         return out_of_order(c, "run");
     }
-    const grail_status status = compute(c);
+    const grail_status status = comm_end(c->request->comm, compute(c));
     c->state = status == GRAIL_OK ? RUN_DONE : RUN_ENDED_EARLY;
     if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED && c->output != NULL) {
         output_after_failure(c->output, status);

@@ -147,8 +147,8 @@ static grail_status judge_all(judgement *j, judged_sums *out)
     TRY(memory_new(&of, (size_t)count, sizeof of[0]));
     TRY(comm_settle(request->comm, judge_own(j, of)));
     for (int64_t i = 0; i < count; i++) {
-        TRY(comm_broadcast(request->comm, (int)(i % comm_size(request->comm)), &of[i],
-                           sizeof of[i]));
+        TRY(comm_broadcast_next(request->comm, (int)(i % comm_size(request->comm)), &of[i],
+                                sizeof of[i]));
         out->classes.kl += of[i].classes.kl;
         out->classes.rows += of[i].classes.rows;
         out->distance += of[i].distance;

@@ -571,10 +571,11 @@ grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out
     grail_plan *p = NULL;
     double limit = 0.0;
     const double began = clock_seconds();
+    const grail_comm *comm = options->compress.run.comm;
+    CHECK(comm_check(comm));
     TRY(memory_new(&p, 1, sizeof *p));
     buffer_init(&p->text, SIZE_MAX / 4);
-    TRY(comm_check(options->compress.run.comm));
-    TRY(comm_settle(options->compress.run.comm, open_making(&m)));
+    TRY(comm_settle(comm, open_making(&m)));
     TRY(agree(&m));
     TRY(find_limit(&m, &limit));
     TRY(collect_curves(&m));
@@ -582,10 +583,13 @@ grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out
                          m.compress.cut.align, &m.space));
     TRY(choose_widths(&m));
     TRY(finish(&m, began, p));
-    *out = p;
-    p = NULL;
 out:
     making_fini(&m);
+    status = comm_end(comm, status);
+    if (status == GRAIL_OK) {
+        *out = p;
+        p = NULL;
+    }
     grail_plan_free(p);
     return status;
 }

@@ -5,8 +5,8 @@
 #include "reduce/removal.h"
 
 #include "base/memory.h"
+#include "exec/matrix_passing.h"
 #include "stats/constant_features.h"
-#include "stats/shared_rows.h"
 
 #include <math.h>
 
@@ -101,7 +101,6 @@ typedef struct weight_panels {
     int64_t most;          /* rows of a panel */
     matrix panel, scratch; /* [most, H] */
     matrix own;            /* of these, that of this rank */
-    double *values;        /* [most, H] on the host, where there are other ranks */
 } weight_panels;
 
 static int64_t rows_from(const weight_panels *w, int64_t begin)
@@ -139,7 +138,7 @@ static grail_status add_turn(const weight_panels *w, int64_t first, matrix m)
         const int64_t count = rows_from(w, first + rank * w->most);
         const matrix rows = rank == comm_rank(comm) ? w->own : matrix_rows(free_room, 0, count);
         if (count > 0) {
-            CHECK(comm_is_shared(comm) ? matrix_share(comm, rank, rows, w->values) : GRAIL_OK);
+            CHECK(matrices_share(comm, rank, &rows, 1));
             CHECK(matrix_add_symmetric(1.0, rows, rows, m));
         }
     }
@@ -156,17 +155,13 @@ static grail_status add_weights(const part_source *s, bool by_gram, matrix m)
                        .most = s->rows.count < PANEL_ROWS ? s->rows.count : PANEL_ROWS};
     TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, w.most, m.rows, &w.panel));
     TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, w.most, m.rows, &w.scratch));
-    if (comm_is_shared(comm)) {
-        TRY(memory_new_unset(&w.values, (size_t)(w.most * m.rows), sizeof w.values[0]));
-    }
     for (int64_t first = 0; first < s->rows.count; first += w.most * comm_size(comm)) {
-        TRY(comm_settle(comm, make_panel(&w, first + comm_rank(comm) * w.most)));
+        TRY(make_panel(&w, first + comm_rank(comm) * w.most));
         TRY(add_turn(&w, first, m));
     }
 out:
     matrix_free(&w.panel);
     matrix_free(&w.scratch);
-    memory_free(w.values);
     return status;
 }
 

@@ -479,9 +479,11 @@ static grail_status cross_validate(ridge_problem *p)
 /* Of the chosen candidate, whose change another rank may have. */
 static grail_status errors_of_choice(ridge_problem *p, trial_errors *out)
 {
-    return p->trials.count > 0 && !keeps_weights(&p->best)
-               ? shared_trials_ask(&p->trials, p->best.alpha, try_alone, p, out)
-               : measure_best(p, out);
+    if (p->trials.count == 0 || keeps_weights(&p->best)) {
+        return measure_best(p, out);
+    }
+    CHECK(damped_restore(&p->system.damped)); /* a trial of this rank may have failed */
+    return shared_trials_ask(&p->trials, p->best.alpha, try_alone, p, out);
 }
 
 /* Chooses alpha, measures the choice, and leaves `fit` with the sums of both parts. */

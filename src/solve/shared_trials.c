@@ -56,10 +56,18 @@ static int place_for_rank(const shared_trials *t, int asked, int rank)
     return -1;
 }
 
+/* Rank 0 tries the one that is asked for. What fails elsewhere was not asked for and may never be,
+ * so it is as if it had not been tried. */
 static grail_status try_own(shared_trials *t, int asked, trial_work work, void *context)
 {
     const int place = place_for_rank(t, asked, t->comm->rank);
-    return place < 0 ? GRAIL_OK : work(context, t->of[place].alpha, &t->of[place].errors);
+    t->failed = false;
+    if (place >= 0) {
+        const grail_status status = work(context, t->of[place].alpha, &t->of[place].errors);
+        t->failed = status != GRAIL_OK;
+        CHECK(place == asked ? status : GRAIL_OK);
+    }
+    return GRAIL_OK;
 }
 
 /* From the last rank on: that a later candidate becomes known moves no earlier one
@@ -69,8 +77,10 @@ static grail_status gather(shared_trials *t, int asked)
     for (int rank = t->comm->size; rank-- > 0;) {
         const int place = place_for_rank(t, asked, rank);
         if (place >= 0) {
-            CHECK(comm_broadcast(t->comm, rank, &t->of[place].errors, sizeof t->of[0].errors));
-            t->of[place].known = true;
+            trial told = t->of[place];
+            told.known = !t->failed;
+            CHECK(comm_broadcast_next(t->comm, rank, &told, sizeof told));
+            t->of[place] = told;
         }
     }
     return GRAIL_OK;

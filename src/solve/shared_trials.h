@@ -19,8 +19,9 @@ typedef struct trial {
 
 typedef struct shared_trials {
     const grail_comm *comm;
-    trial *of; /* [count], alpha ascending; owned */
-    int count; /* 0: they are not shared out */
+    trial *of;   /* [count], alpha ascending; owned */
+    int count;   /* 0: they are not shared out */
+    bool failed; /* what this rank tried last */
 } shared_trials;
 
 /** Copies alphas[count]. shared_trials_fini frees; it works on a zeroed one. */

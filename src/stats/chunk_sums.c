@@ -1,6 +1,7 @@
 #include "stats/chunk_sums.h"
 
-#include "stats/shared_rows.h"
+#include "base/memory.h"
+#include "exec/matrix_passing.h"
 
 void chunk_sums_append_matrix(chunk_sums *s, matrix *part, matrix *total)
 {
@@ -99,17 +100,22 @@ typedef struct summary {
     double number[CHUNK_NUMBERS];
 } summary;
 
+/* What a turn needs at hand before the first message. */
+typedef struct turn_room {
+    summary *of;      /* [ranks] */
+    double *sent;     /* one piece */
+    double *received; /* [ranks] those of the others for this rank */
+} turn_room;
+
 /* One matrix of a turn. */
 typedef struct turn {
     const grail_comm *comm;
-    const summary *of; /* [ranks] */
+    const turn_room *room;
     matrix part, total;
     bool lower;
-    bool begins;      /* nothing was added to the total before */
-    int64_t step;     /* rows of a piece */
-    size_t size;      /* values of the largest one */
-    double *sent;     /* one piece */
-    double *received; /* [ranks] those of the others for this rank */
+    bool begins;  /* nothing was added to the total before */
+    int64_t step; /* rows of a piece */
+    size_t size;  /* values of the largest one */
 } turn;
 
 /* Enough pieces to keep all ranks busy, each worth a message. */
@@ -123,6 +129,38 @@ static int64_t rows_of_piece(const grail_comm *c, matrix m)
     return wanted < PANEL ? wanted : PANEL;
 }
 
+static turn turn_of(const grail_comm *c, const turn_room *room, const chunk_sums *s, int i)
+{
+    const int64_t step = rows_of_piece(c, *s->part[i]);
+    return (turn){.comm = c,
+                  .room = room,
+                  .part = *s->part[i],
+                  .total = *s->total[i],
+                  .lower = s->lower[i],
+                  .begins = *s->total_rows == 0,
+                  .step = step,
+                  .size = (size_t)(step * s->part[i]->columns)};
+}
+
+static grail_status make_room(const grail_comm *c, const chunk_sums *s, turn_room *room)
+{
+    size_t most = 0;
+    for (int i = 0; i < s->matrices; i++) {
+        const size_t size = turn_of(c, room, s, i).size;
+        most = size > most ? size : most;
+    }
+    CHECK(memory_new(&room->of, (size_t)c->size, sizeof room->of[0]));
+    CHECK(memory_new_unset(&room->sent, most, sizeof room->sent[0]));
+    return memory_new_unset(&room->received, (size_t)c->size, most * sizeof room->received[0]);
+}
+
+static void free_room(turn_room *room)
+{
+    memory_free(room->of);
+    memory_free(room->sent);
+    memory_free(room->received);
+}
+
 /* The piece of a rank among those from row `first` on; without rows where the matrix ends before.
  */
 static matrix piece_of_rank(const turn *t, matrix m, int64_t first, int rank)
@@ -134,21 +172,22 @@ static matrix piece_of_rank(const turn *t, matrix m, int64_t first, int rank)
 static grail_status send_piece(const turn *t, int64_t first, int to)
 {
     const matrix piece = piece_of_rank(t, t->part, first, to);
-    if (piece.rows == 0 || t->of[t->comm->rank].rows == 0) {
+    if (piece.rows == 0 || t->room->of[t->comm->rank].rows == 0) {
         return GRAIL_OK;
     }
-    CHECK(matrix_download(piece, t->sent));
-    return comm_send(t->comm, to, t->sent, (size_t)matrix_count(piece) * sizeof t->sent[0]);
+    CHECK(matrix_download(piece, t->room->sent));
+    return comm_send(t->comm, to, t->room->sent,
+                     (size_t)matrix_count(piece) * sizeof t->room->sent[0]);
 }
 
 static grail_status receive_piece(const turn *t, int64_t first, int from)
 {
     const matrix piece = piece_of_rank(t, t->part, first, t->comm->rank);
-    if (piece.rows == 0 || t->of[from].rows == 0) {
+    if (piece.rows == 0 || t->room->of[from].rows == 0) {
         return GRAIL_OK;
     }
-    return comm_receive(t->comm, from, t->received + (size_t)from * t->size,
-                        (size_t)matrix_count(piece) * sizeof t->received[0]);
+    return comm_receive(t->comm, from, t->room->received + (size_t)from * t->size,
+                        (size_t)matrix_count(piece) * sizeof t->room->received[0]);
 }
 
 /* In round k those whose ranks add up to k (mod N) exchange pieces, so that each pair meets once
@@ -185,14 +224,14 @@ static grail_status add_pieces(const turn *t, int64_t first)
     const matrix into = piece_of_rank(t, t->total, first, t->comm->rank);
     bool is_first = t->begins;
     for (int rank = 0; into.rows > 0 && rank < t->comm->size; rank++) {
-        if (t->of[rank].rows == 0) {
+        if (t->room->of[rank].rows == 0) {
             continue;
         }
         if (rank == t->comm->rank) {
             TRY(add_piece(piece_of_rank(t, t->part, first, rank), is_first, into));
         } else {
             TRY(matrix_import(into.owner, GRAIL_DTYPE_F64, into.rows, into.columns, into.columns,
-                              t->received + (size_t)rank * t->size, &given));
+                              t->room->received + (size_t)rank * t->size, &given));
             TRY(add_piece(given, is_first, into));
             matrix_free(&given);
         }
@@ -211,24 +250,14 @@ static grail_status clear_part(const turn *t)
     return GRAIL_OK;
 }
 
-static grail_status fold_turn(turn *t)
+/* What fails in adding is told with the next exchange, after this one. */
+static grail_status fold_turn(const turn *t, grail_status *added)
 {
-    grail_status status = GRAIL_OK;
-    t->step = rows_of_piece(t->comm, t->part);
-    t->size = (size_t)(t->step * t->part.columns);
-    TRY(memory_new_unset(&t->sent, t->size, sizeof t->sent[0]));
-    TRY(memory_new_unset(&t->received, (size_t)t->comm->size, t->size * sizeof t->received[0]));
     for (int64_t first = 0; first < t->part.rows; first += t->step * t->comm->size) {
-        TRY(exchange_pieces(t, first));
-        TRY(add_pieces(t, first));
+        CHECK(exchange_pieces(t, first));
+        *added = *added == GRAIL_OK ? add_pieces(t, first) : *added;
     }
-    if (t->of[t->comm->rank].rows > 0) {
-        TRY(clear_part(t));
-    }
-out:
-    memory_free(t->sent);
-    memory_free(t->received);
-    return status;
+    return t->room->of[t->comm->rank].rows > 0 ? clear_part(t) : GRAIL_OK;
 }
 
 /* of[ranks] on all of them; those behind the first `count` have nothing. */
@@ -246,7 +275,7 @@ static grail_status gather_summaries(const grail_comm *c, int count, const chunk
     for (int rank = 1; c->rank == 0 && rank < count; rank++) {
         CHECK(comm_receive(c, rank, &of[rank], sizeof of[rank]));
     }
-    return comm_broadcast(c, 0, of, (size_t)c->size * sizeof of[0]);
+    return comm_broadcast_next(c, 0, of, (size_t)c->size * sizeof of[0]);
 }
 
 static void add_summaries(const grail_comm *c, const summary *of, const chunk_sums *s)
@@ -276,40 +305,47 @@ static bool any_rows(const grail_comm *c, const summary *of)
 grail_status chunk_sums_fold_ranks(const grail_comm *c, int ranks, const chunk_sums *s)
 {
     grail_status status = GRAIL_OK;
-    summary *of = NULL;
+    grail_status added = GRAIL_OK;
+    turn_room room = {0};
     if (!comm_is_shared(c)) {
         return chunk_sums_fold(s);
     }
-    TRY(memory_new(&of, (size_t)c->size, sizeof of[0]));
-    TRY(gather_summaries(c, ranks, s, of));
-    for (int i = 0; any_rows(c, of) && i < s->matrices; i++) {
-        turn t = {.comm = c,
-                  .of = of,
-                  .part = *s->part[i],
-                  .total = *s->total[i],
-                  .lower = s->lower[i],
-                  .begins = *s->total_rows == 0};
-        TRY(fold_turn(&t));
+    TRY(comm_settle(c, make_room(c, s, &room)));
+    TRY(gather_summaries(c, ranks, s, room.of));
+    for (int i = 0; any_rows(c, room.of) && i < s->matrices; i++) {
+        const turn t = turn_of(c, &room, s, i);
+        TRY(fold_turn(&t, &added));
     }
-    add_summaries(c, of, s);
+    add_summaries(c, room.of, s);
+    status = added;
 out:
-    memory_free(of);
+    free_room(&room);
     return status;
+}
+
+/* The pieces of a matrix that one rank summed. */
+static int pieces_of_rank(const grail_comm *c, matrix m, bool lower, int rank, matrix *out)
+{
+    int count = 0;
+    const int64_t step = rows_of_piece(c, m);
+    for (int64_t begin = rank * step; begin < m.rows; begin += c->size * step) {
+        out[count++] = rows_of(m, begin, step, lower);
+    }
+    return count;
 }
 
 /* Every piece goes from the rank that summed it to all. */
 static grail_status share_matrix(const grail_comm *c, matrix m, bool lower)
 {
     grail_status status = GRAIL_OK;
-    double *values = NULL;
-    int64_t piece = 0;
-    const int64_t step = rows_of_piece(c, m);
-    TRY(memory_new_unset(&values, (size_t)(step * m.columns), sizeof values[0]));
-    for (int64_t begin = 0; begin < m.rows; begin += step, piece++) {
-        TRY(matrix_share(c, (int)(piece % c->size), rows_of(m, begin, step, lower), values));
+    matrix *pieces = NULL;
+    const int64_t turns = m.rows / (rows_of_piece(c, m) * c->size) + 1;
+    TRY(memory_new(&pieces, (size_t)turns, sizeof pieces[0]));
+    for (int rank = 0; rank < c->size; rank++) {
+        TRY(matrices_share(c, rank, pieces, pieces_of_rank(c, m, lower, rank, pieces)));
     }
 out:
-    memory_free(values);
+    memory_free(pieces);
     return status;
 }
 

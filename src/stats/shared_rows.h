@@ -18,10 +18,6 @@ typedef struct shared_rows {
 /** `comm` NULL stands for one rank, which has all rows. */
 shared_rows shared_rows_of(const grail_comm *comm, int64_t rows);
 
-/** Gives all ranks the matrix of one; `values` has room for its elements. */
-grail_status matrix_share(const grail_comm *comm, int root, matrix m,
-                          void *values) GRAIL_MUST_CHECK;
-
 /** Work on rows begin .. end - 1, at most a panel. */
 typedef grail_status (*panel_work)(int64_t begin, int64_t end, void *context);
 

@@ -201,6 +201,14 @@ static grail_status carry_part(calibration_network *network, carry *k, turn t, b
     return chunk_sums_fold_ranks(request->comm, t.ranks, &sums);
 }
 
+/* Sums that do not tell held-out batches apart are shared once. */
+static grail_status share_both(const grail_comm *comm, const chunk_sums *fitted,
+                               const chunk_sums *held)
+{
+    CHECK(chunk_sums_share(comm, fitted));
+    return held->total_rows == fitted->total_rows ? GRAIL_OK : chunk_sums_share(comm, held);
+}
+
 static grail_status carry_all(calibration_network *network, carry *k)
 {
     const compression_request *request = network->request;
@@ -210,11 +218,12 @@ static grail_status carry_all(calibration_network *network, carry *k)
         CHECK(carry_part(network, k, t, false));
         CHECK(carry_part(network, k, t, true));
     }
-    for (int held_out = 0; k->visitor != NULL && held_out < 2; held_out++) {
-        const chunk_sums sums = k->visitor->sums(k->visitor->user, held_out == 1);
-        CHECK(chunk_sums_share(request->comm, &sums));
+    if (k->visitor == NULL) {
+        return GRAIL_OK;
     }
-    return GRAIL_OK;
+    const chunk_sums fitted = k->visitor->sums(k->visitor->user, false);
+    const chunk_sums held = k->visitor->sums(k->visitor->user, true);
+    return share_both(request->comm, &fitted, &held);
 }
 
 grail_status streams_carry(calibration_network *network, int end, int dense_end,
@@ -277,23 +286,15 @@ typedef struct visited_sums {
     void *user;
 } visited_sums;
 
-/* This rank's batches of a turn that are held out, or the others. */
-static grail_status pass_own(const compression_request *request, const leg *l, turn t,
-                             const visited_sums *v, bool held_out)
+/* The batches of a turn that are held out, or the others. */
+static grail_status pass_part(const compression_request *request, const leg *l, turn t,
+                              const visited_sums *v, bool held_out)
 {
     for (int64_t batch = t.own.first; batch < t.own.end; batch++) {
         if (calibration_holds_out(request->samples, batch) == held_out) {
             CHECK(pass_batch(request, l, batch, v->visit, v->user));
         }
     }
-    return GRAIL_OK;
-}
-
-/* The same of all ranks, and their sums. */
-static grail_status pass_part(const compression_request *request, const leg *l, turn t,
-                              const visited_sums *v, bool held_out)
-{
-    CHECK(comm_settle(request->comm, pass_own(request, l, t, v, held_out)));
     for (int i = 0; i < v->sums.count; i++) {
         const chunk_sums own = v->sums.at(v->user, i, held_out);
         CHECK(chunk_sums_fold_ranks(request->comm, t.ranks, &own));
@@ -301,11 +302,12 @@ static grail_status pass_part(const compression_request *request, const leg *l, 
     return GRAIL_OK;
 }
 
-static grail_status share_sums(const grail_comm *comm, const visited_sums *v, bool held_out)
+static grail_status share_sums(const grail_comm *comm, const visited_sums *v)
 {
     for (int i = 0; i < v->sums.count; i++) {
-        const chunk_sums own = v->sums.at(v->user, i, held_out);
-        CHECK(chunk_sums_share(comm, &own));
+        const chunk_sums fitted = v->sums.at(v->user, i, false);
+        const chunk_sums held = v->sums.at(v->user, i, true);
+        CHECK(share_both(comm, &fitted, &held));
     }
     return GRAIL_OK;
 }
@@ -323,7 +325,6 @@ grail_status run_carry_sums(const calibration_network *network, network_run *run
         CHECK(pass_part(request, &l, t, &v, false));
         CHECK(pass_part(request, &l, t, &v, true));
     }
-    CHECK(share_sums(request->comm, &v, false));
-    CHECK(share_sums(request->comm, &v, true));
+    CHECK(share_sums(request->comm, &v));
     return end_move(&l);
 }

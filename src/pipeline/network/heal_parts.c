@@ -42,17 +42,12 @@ static int ranks_of_turn(const pass *p, int64_t first)
 
 static grail_status prepare_turn(const pass *p, int64_t first)
 {
-    grail_status status = GRAIL_OK;
     const heal_loss *loss = &p->parts->loss;
-    if (loss->prepare == NULL) {
-        return GRAIL_OK;
-    }
-    for (int rank = 0; rank < ranks_of_turn(p, first); rank++) {
+    for (int rank = 0; loss->prepare != NULL && rank < ranks_of_turn(p, first); rank++) {
         const sample_part part = part_at(p, first + rank);
-        TRY(loss->prepare(loss->user, &part, rank));
+        CHECK(loss->prepare(loss->user, &part, rank));
     }
-out:
-    return comm_settle(p->parts->comm, status);
+    return GRAIL_OK;
 }
 
 static grail_status place_turn(const pass *p, int64_t first)
@@ -101,7 +96,7 @@ grail_status heal_parts_add_gradients(const heal_parts *p, int64_t step, const i
 static grail_status add_shares(const grail_comm *comm, int64_t count, share *shares, share *total)
 {
     for (int64_t i = 0; i < count; i++) {
-        CHECK(comm_broadcast(comm, (int)(i % comm_size(comm)), &shares[i], sizeof shares[i]));
+        CHECK(comm_broadcast_next(comm, (int)(i % comm_size(comm)), &shares[i], sizeof shares[i]));
         total->sum += shares[i].sum;
         total->rows += shares[i].rows;
     }

@@ -285,7 +285,7 @@ static grail_status share_restored(const heal_training *t, training_state *state
         const trained_parameter *p = &o->of[i];
         const matrix kept[] = {o->parameters->entries[p->index].values, p->first, p->second,
                                p->best};
-        CHECK(matrices_share(comm, kept, sizeof kept / sizeof kept[0]));
+        CHECK(matrices_share(comm, 0, kept, sizeof kept / sizeof kept[0]));
     }
     return GRAIL_OK;
 }

@@ -181,31 +181,6 @@ void output_close(narrow_output *o)
     memory_free(o);
 }
 
-/* -- records of sites -------------------------------------------------------------------------- */
-
-static grail_status restore_record(const narrow_output *o, const json_t *record, int block,
-                                   bool every, calibration_network *network)
-{
-    return record_restore(record, block, every, output_directory_partial(o->directory), network);
-}
-
-grail_status output_restore_block(const narrow_output *o, int block, calibration_network *network)
-{
-    return restore_record(o, record_of_block(o->directory, block), block, false, network);
-}
-
-grail_status output_restore_all(const narrow_output *o, calibration_network *network)
-{
-    const json_t *weights = record_with(o->directory, RECORD_WEIGHTS);
-    if (weights != NULL) {
-        return restore_record(o, weights, GRAPH_NONE, true, network);
-    }
-    for (int block = 0; block < o->blocks_recorded; block++) {
-        CHECK(output_restore_block(o, block, network));
-    }
-    return GRAIL_OK;
-}
-
 /* -- writing ----------------------------------------------------------------------------------- */
 
 /* Adds a record only once its tensors are on disk, and if the model's files are unchanged. */

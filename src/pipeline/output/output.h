@@ -46,13 +46,6 @@ grail_status output_write_network(narrow_output *output,
  * blocks are recorded. */
 grail_status output_write_fitted(narrow_output *output,
                                  const calibration_network *network) GRAIL_MUST_CHECK;
-/** Restores the results of a recorded block's sites; output_restore_all those of all sites, for a
- * complete output. */
-grail_status output_restore_block(const narrow_output *output, int block,
-                                  calibration_network *network) GRAIL_MUST_CHECK;
-grail_status output_restore_all(const narrow_output *output,
-                                calibration_network *network) GRAIL_MUST_CHECK;
-
 /** Called when a run failed. Keeps the partial directory if it is worth continuing, and adds to the
  * message how. Otherwise removes it; after GRAIL_ERROR_NUMERIC, which the same inputs always reach
  * again, it stays only if all weights are complete. */

@@ -70,17 +70,18 @@ static int pass_all(const grail_comm *comm, void *user)
     const double outside = -1.0 - comm->rank;
     matrix whole[COUNT] = {0};
     matrix part[COUNT] = {0};
+    static char room[LONG_ROW * sizeof(double)];
     int wrong = 0;
     open_matrices(whole, part, outside);
     for (int i = 0; comm->rank == 0 && i < COUNT; i++) {
         fill(part[i], i);
     }
     if (how == SHARES) {
-        assert_ok(matrices_share(comm, part, COUNT));
+        assert_ok(matrices_share(comm, 0, part, COUNT));
     } else if (comm->rank == 0) {
-        assert_ok(matrices_send(comm, 1, part, COUNT));
+        assert_ok(matrices_send(comm, 1, part, COUNT, room));
     } else {
-        assert_ok(matrices_receive(comm, 0, part, COUNT));
+        assert_ok(matrices_receive(comm, 0, part, COUNT, room));
     }
     for (int i = 0; i < COUNT; i++) {
         wrong += holds(whole[i], i, outside) ? 0 : 1;
@@ -109,8 +110,8 @@ static void all_elements_arrive(void **state)
 static void nothing_passes_where_there_is_nothing(void **state)
 {
     (void)state;
-    assert_ok(matrices_share(NULL, NULL, 0));
-    assert_ok(matrices_send(NULL, 0, NULL, 0)); /* without a message there is no one to ask */
+    assert_ok(matrices_share(NULL, 0, NULL, 0));
+    assert_ok(matrices_send(NULL, 0, NULL, 0, NULL)); /* without a message there is no one to ask */
 }
 
 int main(void)

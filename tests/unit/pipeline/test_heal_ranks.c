@@ -2,10 +2,12 @@
  * rank returns its status. */
 #include "heal_lab.h"
 
+#include "base/memory.h"
 #include "support/json_memory.h"
 #include "support/ranks.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { HANGS_AFTER = 60 }; /* seconds, which no rank takes */
@@ -18,8 +20,10 @@ typedef struct shared_run {
     int64_t memory;     /* 1: nothing is kept */
     bool alone;         /* without a comm */
     bool resumes;
-    int victim;    /* rank that cancels or fails; -1: none */
-    int cancel_at; /* its call of the observer of trainings */
+    int victim;        /* rank that cancels or fails; -1: none */
+    int cancel_at;     /* its call of the observer of trainings */
+    int64_t successes; /* allocations of the victim before the first that fails */
+    int64_t *made;
 } shared_run;
 
 typedef struct watch {
@@ -148,12 +152,60 @@ static void a_cancelled_training_goes_on_with_other_ranks(void **state)
     lab_close(&run.l);
 }
 
+/* The status, or 200 where the message of another rank does not name the victim. */
+static int train_without_memory(const grail_comm *comm, void *user)
+{
+    const shared_run *run = user;
+    watch w;
+    char name[32];
+    grail_compress_options o = options_of(run, comm, &w);
+    grail_compression *c = NULL;
+    o.heal.steps = 1;
+    o.output.path = NULL;
+    alarm(HANGS_AFTER);
+    memory_fail_after(-1);
+    grail_status status = grail_compression_open(&o, &c);
+    memory_fail_after(comm->rank == run->victim ? run->successes : -1);
+    if (status == GRAIL_OK) {
+        status = grail_compression_run(c);
+    }
+    if (comm->rank == run->victim) {
+        *run->made = memory_allocation_count();
+    }
+    memory_fail_after(-1);
+    grail_compression_close(c);
+    snprintf(name, sizeof name, "rank %d of %d: ", run->victim, comm->size);
+    const bool named = strstr(grail_error_message(), name) != NULL;
+    return status != GRAIL_OK && named != (comm->rank != run->victim) ? 200 : (int)status;
+}
+
+/* Whatever allocation of one rank fails, all end, with its error. */
+static void a_rank_without_memory_ends_all(void **state)
+{
+    (void)state;
+    shared_run run = {
+        .what = "block,model", .cancel_at = -1, .made = ranks_shared(sizeof *run.made)};
+    int ended[RANKS_MOST] = {0};
+    lab_open(&run.l);
+    run.output = "none";
+    for (run.victim = 0; run.victim < 2; run.victim++) {
+        *run.made = INT64_MAX;
+        for (run.successes = 0; *run.made > run.successes; run.successes += 1 + run.successes / 5) {
+            ranks_run(2, train_without_memory, &run, ended);
+            assert_int_equal(ended[0], ended[1]);
+            assert_int_equal(ended[0], *run.made > run.successes ? GRAIL_ERROR_MEMORY : GRAIL_OK);
+        }
+    }
+    lab_close(&run.l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_ranks_heals_to_the_same_bytes),
         cmocka_unit_test(a_taught_network_has_the_same_bytes),
         cmocka_unit_test(a_cancelled_training_goes_on_with_other_ranks),
+        cmocka_unit_test(a_rank_without_memory_ends_all),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);
 }

@@ -129,6 +129,7 @@ typedef struct failing_run {
     int victim;
     int64_t successes; /* before the first failure */
     int64_t *made;     /* allocations of the victim */
+    bool few;          /* few of many allocations fail */
 } failing_run;
 
 static grail_status open_only(const failing_run *f, const grail_comm *comm)
@@ -137,6 +138,22 @@ static grail_status open_only(const failing_run *f, const grail_comm *comm)
     grail_compression *c = NULL;
     o.output.path = comm->rank == 0 ? o.output.path : "elsewhere";
     const grail_status status = grail_compression_open(&o, &c);
+    grail_compression_close(c);
+    return status;
+}
+
+/* A run without an output. */
+static grail_status compress_all(const failing_run *f, const grail_comm *comm)
+{
+    grail_compress_options o = options_of(&f->run, comm);
+    grail_compression *c = NULL;
+    o.output.path = NULL;
+    memory_fail_after(-1);
+    grail_status status = grail_compression_open(&o, &c);
+    memory_fail_after(comm->rank == f->victim ? f->successes : -1);
+    if (status == GRAIL_OK) {
+        status = grail_compression_run(c);
+    }
     grail_compression_close(c);
     return status;
 }
@@ -170,7 +187,11 @@ static int fail_in_turn(const grail_comm *comm, void *user)
     }
     memory_fail_after(-1);
     snprintf(name, sizeof name, "rank %d of %d: ", f->victim, comm->size);
-    const bool named = strncmp(grail_error_message(), name, strlen(name)) == 0;
+    const bool named = strstr(grail_error_message(), name) != NULL;
+    if (status != GRAIL_OK && named != (comm->rank != f->victim)) {
+        fprintf(stderr, "rank %d, after %lld allocations: %s\n", comm->rank,
+                (long long)f->successes, grail_error_message());
+    }
     return status != GRAIL_OK && named != (comm->rank != f->victim) ? 200 : (int)status;
 }
 
@@ -186,7 +207,8 @@ static void walk_failures(failing_run *f)
         ended[f->victim] = GRAIL_ERROR_MEMORY;
         f->run.output = f->victim == 0 ? "first" : "second"; /* the last time begins it */
         for (f->successes = 0; ended[f->victim] != GRAIL_OK;
-             f->successes = support_next_failure(f->successes)) {
+             f->successes = f->few ? f->successes + 1 + f->successes / 3
+                                   : support_next_failure(f->successes)) {
             ranks_run(size, fail_in_turn, f, ended);
             assert_int_equal(ended[0], ended[1]);
             assert_int_equal(ended[f->victim],
@@ -203,11 +225,89 @@ static void a_rank_that_cannot_open_ends_all(void **state)
     walk_failures(&f);
 }
 
+static void a_rank_that_cannot_go_on_ends_all(void **state)
+{
+    (void)state;
+    failing_run f = {.work = compress_all, .few = true};
+    walk_failures(&f);
+}
+
 static void a_rank_that_cannot_measure_ends_all(void **state)
 {
     (void)state;
     failing_run f = {.work = measure_text};
     walk_failures(&f);
+}
+
+/* A comm whose calls fail from one of them on, on the victim. */
+typedef struct broken_comm {
+    const grail_comm *whole;
+    int64_t left; /* calls */
+} broken_comm;
+
+static bool breaks(broken_comm *b)
+{
+    return b->left-- <= 0;
+}
+
+static int send_or_break(void *context, int to, const void *bytes, size_t size)
+{
+    broken_comm *b = context;
+    return breaks(b) ? 1 : b->whole->send(b->whole->context, to, bytes, size);
+}
+
+static int receive_or_break(void *context, int from, void *bytes, size_t size)
+{
+    broken_comm *b = context;
+    return breaks(b) ? 1 : b->whole->receive(b->whole->context, from, bytes, size);
+}
+
+static int broadcast_or_break(void *context, int root, void *bytes, size_t size)
+{
+    broken_comm *b = context;
+    return breaks(b) ? 1 : b->whole->broadcast(b->whole->context, root, bytes, size);
+}
+
+/* The status, or 200 where the message names no rank. The victim's end closes its sockets, so that
+ * the calls of the others fail, too. */
+static int break_in_turn(const grail_comm *comm, void *user)
+{
+    failing_run *f = user;
+    broken_comm b = {.whole = comm, .left = comm->rank == f->victim ? f->successes : INT64_MAX};
+    const grail_comm broken = {.rank = comm->rank,
+                               .size = comm->size,
+                               .context = &b,
+                               .send = send_or_break,
+                               .receive = receive_or_break,
+                               .broadcast = broadcast_or_break};
+    grail_compress_options o = options_of(&f->run, &broken);
+    o.output.path = NULL;
+    alarm(HANGS_AFTER);
+    const grail_status status = lab_compress_rank(&o, 1);
+    const bool named = strstr(grail_error_message(), "rank ") != NULL;
+    if (comm->rank == f->victim) {
+        *f->made = b.left > 0 ? 0 : 1; /* whether a call failed */
+    }
+    return status == GRAIL_ERROR_IO && !named ? 200 : (int)status;
+}
+
+static void a_broken_connection_ends_all(void **state)
+{
+    (void)state;
+    failing_run f = {.run.selector = "obs", .made = ranks_shared(sizeof *f.made)};
+    const int size = 3;
+    int ended[RANKS_MOST];
+    lab_open(&f.run.l);
+    for (f.victim = 0; f.victim < size; f.victim++) {
+        *f.made = 1;
+        for (f.successes = 0; *f.made != 0; f.successes += 1 + f.successes / 2) {
+            ranks_run(size, break_in_turn, &f, ended);
+            for (int rank = 0; rank < size; rank++) {
+                assert_int_equal(ended[rank], *f.made != 0 ? GRAIL_ERROR_IO : GRAIL_OK);
+            }
+        }
+    }
+    lab_close(&f.run.l);
 }
 
 /* The first rank, for there may be one chunk only. */
@@ -254,8 +354,10 @@ int main(void)
         cmocka_unit_test(a_cancelled_run_goes_on_with_other_ranks),
         cmocka_unit_test(ranks_that_differ_write_nothing),
         cmocka_unit_test(a_rank_that_cannot_open_ends_all),
+        cmocka_unit_test(a_rank_that_cannot_go_on_ends_all),
         cmocka_unit_test(a_rank_that_cannot_measure_ends_all),
         cmocka_unit_test(a_rank_that_is_cancelled_ends_all),
+        cmocka_unit_test(a_broken_connection_ends_all),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);
 }
