@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One run in N ranks, each in a network namespace of its own, whose link is limited by tc: seconds, processor seconds
-# of all ranks together, and MiB that each rank has sent. Needs root, iproute2 and Open MPI.
+# of all ranks together, and KiB that each rank has sent. Needs root, iproute2 and Open MPI.
 #
 # usage: bench/ranks_network.sh GRAIL MODEL TEXT [RANKS [RATE [WINDOWS [CONTEXT]]]]
 set -euo pipefail
@@ -60,7 +60,7 @@ mpirun --mca plm_rsh_agent "$work/agent" --mca plm_rsh_no_tree_spawn 1 --host "$
 ended=$EPOCHREALTIME
 for ((i = 1; i <= ranks; i++)); do
     sent=$(ip netns exec "grail$i" cat /sys/class/net/eth0/statistics/tx_bytes)
-    echo "rank $((i - 1)) sent $((sent / 1048576)) MiB"
+    echo "rank $((i - 1)) sent $((sent / 1024)) KiB"
 done
 awk -v a="$begun" -v b="$ended" -v n="$ranks" -v r="$rate" '{ s += $2 + $3 }
     END { printf "%d ranks, %s: %.1f s, %.1f s of processor time in all\n", n, r, b - a, s }' "$work/times"

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "interrupt.h"
 #include "print.h"
+#include "ranks.h"
 #include "run_options.h"
 #include "shared_options.h"
 
@@ -15,6 +16,7 @@
 static run_options r;
 static grail_gram_options gram;
 static option_list added;
+static const char *comm;
 static bool full, quiet, as_json;
 
 static const option table[] = {
@@ -29,6 +31,7 @@ static const option table[] = {
      .help = "also write whole Gram matrices, of what reads the units that can be cut"},
     FIELD_OF(GROUP_REPAIR, grail_compress_option_at, "conv-fit", r.compress),
     MACHINE_OPTIONS(r),
+    COMM_OPTION(comm),
     QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
     {0},
@@ -101,7 +104,9 @@ static int count(void)
         const grail_status status = grail_gram_write(&r.compress, &gram, &facts);
         print_progress_end();
         run_options_print_notices(&r);
-        code = status == GRAIL_OK ? print_facts(&facts) : print_failure(status);
+        code = status != GRAIL_OK ? print_failure(status)
+               : ranks_is_first() ? print_facts(&facts)
+                                  : EXIT_OK;
     }
     grail_session_close(r.compress.read.session);
     return code;
@@ -124,7 +129,15 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK) {
         return code;
     }
-    return added.count > 0 ? add(r.compress.read.model) : count();
+    code = ranks_join(comm, &r.compress.run.comm);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    quiet = quiet || !ranks_is_first();
+    if (added.count > 0) { /* which takes no samples */
+        return ranks_is_first() ? add(r.compress.read.model) : EXIT_OK;
+    }
+    return count();
 }
 
 static const char *const examples[] = {
@@ -146,4 +159,5 @@ const command command_gram = {
         "A file is an importance matrix (imatrix) for tools that quantise GGUF files.",
     .examples = examples,
     .run = run,
+    .shares_out = true,
 };

@@ -4,6 +4,7 @@
 #include "interrupt.h"
 #include "notices.h"
 #include "print.h"
+#include "ranks.h"
 #include "shared_options.h"
 
 #include <grail-study/sweep.h>
@@ -14,6 +15,7 @@
 
 static grail_sweep_options o;
 static int64_t jobs = 1, threads;
+static const char *comm;
 static bool dry_run, quiet, as_json;
 
 static const option table[] = {
@@ -33,6 +35,7 @@ static const option table[] = {
      .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), or "
              "auto: bf16 for large networks stored in 16 bits where it is faster, else f32 (the "
              "recipe's, or f32)"},
+    COMM_OPTION(comm),
     {GROUP_OUTPUT, "checkpoints", OPTION_TEXT, &o.checkpoints, "NAMES", NULL,
      .help = "run only the cells of these checkpoints of the recipe, separated by commas (all)"},
     {GROUP_OUTPUT, "dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
@@ -117,6 +120,9 @@ static int sweep(void)
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
+    if (!ranks_is_first()) {
+        return EXIT_OK;
+    }
     const int code = as_json ? print_summary_json(&summary) : print_summary(&summary);
     if (summary.failed == 0) {
         return code;
@@ -131,13 +137,18 @@ static int run(int argc, char **argv)
 {
     bool help = false;
     grail_sweep_options_init(&o);
-    const int code = options_parse(&command_sweep, table, argc, argv, &o.recipe, &help);
+    int code = options_parse(&command_sweep, table, argc, argv, &o.recipe, &help);
     if (code != EXIT_OK || help) {
         return code;
     }
     if (threads > 0) {
         grail_set_threads((int)threads);
     }
+    code = ranks_join(comm, &o.comm);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    quiet = quiet || !ranks_is_first();
     o.jobs = (int)jobs;
     o.dry_run = dry_run ? 1 : 0;
     o.observer = show_progress;
@@ -164,4 +175,5 @@ const command command_sweep = {
         "recipes; grail report draws the results.",
     .examples = examples,
     .run = run,
+    .shares_out = true,
 };

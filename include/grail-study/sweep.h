@@ -1,6 +1,7 @@
 #ifndef GRAIL_STUDY_SWEEP_H
 #define GRAIL_STUDY_SWEEP_H
 
+#include <grail/comm.h>
 #include <grail/status.h>
 
 #include <stdint.h>
@@ -44,6 +45,8 @@ typedef struct grail_sweep_options {
                               it says nothing */
     const char *checkpoints; /* names of checkpoints of the recipe, separated by commas: only these
                                 are opened, and their cells run; NULL: all */
+    const grail_comm *comm;  /* ranks that take cells in rounds, one each, or NULL; rank 0 alone
+                                reads and writes the results. All make the same call. */
     int dry_run;             /* 1: check and count everything, run and write nothing */
     grail_sweep_observer observer; /* may be NULL */
     /** Called before the first cell runs, for everything that had to be assumed of a checkpoint:

@@ -65,6 +65,10 @@ typedef struct grail_model_facts {
 GRAIL_API grail_status grail_model_describe(const grail_model *model,
                                             grail_model_facts *out) GRAIL_MUST_CHECK;
 
+/** A hash of names, types, shapes and the first and last bytes of all tensors, as 64 hex digits:
+ * what tells two files apart wherever they lie. */
+GRAIL_API void grail_model_digest(const grail_model *model, char out[65]);
+
 /** One place where width can be cut. Strings are borrowed from the site list. */
 typedef struct grail_site_facts {
     const char *name; /* such as "model.layers.0.mlp.down_proj" */

@@ -67,7 +67,4 @@ grail_status model_describe_graph(const grail_model *model, const graph *g,
  */
 int64_t model_image_side(const grail_model *model);
 
-/** Names, shapes and some bytes of all tensors: files of another training differ in all tensors. */
-void model_digest(const grail_model *model, char out[HASH_TEXT_SIZE]);
-
 #endif

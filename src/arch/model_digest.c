@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-void model_digest(const grail_model *model, char out[HASH_TEXT_SIZE])
+void grail_model_digest(const grail_model *model, char out[HASH_TEXT_SIZE])
 {
     enum { BYTES = 512 };
     hash_state state;

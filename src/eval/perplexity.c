@@ -172,7 +172,7 @@ static grail_status describe(const grail_model *model, const char *precision,
 {
     char tensors[HASH_TEXT_SIZE];
     const int threads = parallel_threads();
-    model_digest(model, tensors);
+    grail_model_digest(model, tensors);
     CHECK(buffer_append(all, &threads, sizeof threads));
     CHECK(buffer_append(all, tensors, sizeof tensors));
     CHECK(buffer_append(all, precision, strlen(precision) + 1));

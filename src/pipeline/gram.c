@@ -2,6 +2,7 @@
 #include "base/option_values.h"
 #include "graph/operators.h"
 #include "pipeline/network/gram_pass.h"
+#include "pipeline/ranks.h"
 #include "pipeline/request/options.h"
 
 /* Of the options of a run: what is read, how convolutions are fitted, and with which means. Nothing
@@ -59,23 +60,64 @@ static grail_status origin_of(const compression_request *request, const gram_pas
     return record_samples(samples, o);
 }
 
-static grail_status write_file(calibration_network *network, gram_pass *p, const char *path,
-                               int64_t *bytes)
+/* A pass and its file, which rank 0 alone writes. */
+typedef struct gram_run {
+    compression_request *request;
+    calibration_network *network;
+    gram_pass pass;
+    statistics_origin origin;
+    statistics_list list;
+    statistics_file file;
+    int64_t bytes;
+} gram_run;
+
+static void run_fini(gram_run *r)
 {
-    grail_status status = GRAIL_OK;
-    statistics_origin origin = {0};
-    statistics_list list = {0};
-    statistics_file f = {0};
-    TRY(origin_of(network->request, p, &origin));
-    TRY(gram_pass_list(p, network->request->graph->block_count, &list));
-    TRY(statistics_file_open(path, &origin, &list, &f));
-    TRY(gram_pass_run(network, p, &f));
-    TRY(statistics_file_commit(&f, bytes));
-out:
-    statistics_file_fini(&f);
-    statistics_list_fini(&list);
-    statistics_origin_fini(&origin);
-    return status;
+    statistics_file_fini(&r->file);
+    statistics_list_fini(&r->list);
+    statistics_origin_fini(&r->origin);
+    gram_pass_fini(&r->pass);
+    network_free(r->network);
+    request_close(r->request);
+}
+
+/* What this rank can check by itself. */
+static grail_status run_open(const grail_compress_options *o, const grail_gram_options *options,
+                             gram_run *r)
+{
+    CHECK(option_given("path", "path", options->path));
+    CHECK(compress_options_check(o));
+    CHECK(request_open(o, (request_purpose){.reads_samples = true}, &r->request));
+    CHECK(network_create(r->request, o->run.memory, &r->network));
+    return gram_pass_plan(r->request, options->full != 0, &r->pass);
+}
+
+static grail_status open_file(gram_run *r, const char *path)
+{
+    CHECK(origin_of(r->request, &r->pass, &r->origin));
+    CHECK(gram_pass_list(&r->pass, r->request->graph->block_count, &r->list));
+    return statistics_file_open(path, &r->origin, &r->list, &r->file);
+}
+
+/* The ranks run the same pass, and spill the same sample streams. */
+static grail_status agree(const gram_run *r, const grail_compress_options *o)
+{
+    const grail_comm *comm = r->request->comm;
+    CHECK(ranks_agree(r->request, o));
+    CHECK(comm_agree(comm, "the statistics to be written", "give all ranks the same command",
+                     &r->pass.full, sizeof r->pass.full));
+    return comm_broadcast(comm, 0, &r->network->keep_activations,
+                          sizeof r->network->keep_activations);
+}
+
+static grail_status run_pass(gram_run *r, const grail_compress_options *o, const char *path)
+{
+    const bool writes = comm_rank(o->run.comm) == 0;
+    CHECK(agree(r, o));
+    CHECK(comm_settle(o->run.comm, writes ? open_file(r, path) : GRAIL_OK));
+    CHECK(gram_pass_run(r->network, &r->pass, writes ? &r->file : NULL));
+    CHECK(writes ? statistics_file_commit(&r->file, &r->bytes) : GRAIL_OK);
+    return comm_broadcast(o->run.comm, 0, &r->bytes, sizeof r->bytes);
 }
 
 static grail_gram_facts facts_of(const compression_request *request, const gram_pass *p,
@@ -95,29 +137,16 @@ grail_status grail_gram_write(const grail_compress_options *run, const grail_gra
                               grail_gram_facts *facts)
 {
     grail_status status = GRAIL_OK;
-    compression_request *request = NULL;
-    calibration_network *network = NULL;
-    gram_pass p = {0};
-    int64_t bytes = 0;
+    gram_run r = {0};
     const grail_compress_options o = options_of_pass(run);
-    TRY(option_given("path", "path", options->path));
-    TRY(compress_options_check(&o));
-    if (comm_is_shared(o.run.comm)) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "a pass for statistics cannot be shared out over ranks yet, and there are %d; start "
-             "one process",
-             comm_size(o.run.comm));
-    }
-    TRY(request_open(&o, (request_purpose){.reads_samples = true}, &request));
-    TRY(network_create(request, o.run.memory, &network));
-    TRY(gram_pass_plan(request, options->full != 0, &p));
-    TRY(write_file(network, &p, options->path, &bytes));
+    CHECK(comm_check(o.run.comm));
+    TRY(comm_settle(o.run.comm, run_open(&o, options, &r)));
+    TRY(run_pass(&r, &o, options->path));
     if (facts != NULL) {
-        *facts = facts_of(request, &p, bytes);
+        *facts = facts_of(r.request, &r.pass, r.bytes);
     }
 out:
-    gram_pass_fini(&p);
-    network_free(network);
-    request_close(request);
+    status = comm_end(o.run.comm, status);
+    run_fini(&r);
     return status;
 }

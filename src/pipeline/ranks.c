@@ -42,7 +42,7 @@ static grail_status describe(const compression_request *request,
     const source_files none = {0}; /* they are compared by what they hold */
     char tensors[HASH_TEXT_SIZE];
     CHECK(fingerprint_of_run(request, options, &none, own));
-    model_digest(request->model, tensors);
+    grail_model_digest(request->model, tensors);
     CHECK(json_put(own, "tensors", json_text(tensors)));
     CHECK(json_put(own, "dry_run", json_boolean(options->output.dry_run != 0)));
     return json_put(own, "has_output", json_boolean(options->output.path != NULL));

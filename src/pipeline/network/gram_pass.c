@@ -71,6 +71,8 @@ static void end_map(counted_map *m)
 {
     matrix_free(&m->sums);
     matrix_free(&m->squares);
+    matrix_free(&m->part_sums);
+    matrix_free(&m->part_squares);
     observation_fini(&m->grams);
 }
 
@@ -97,12 +99,27 @@ grail_status gram_pass_list(const gram_pass *p, int64_t block_count, statistics_
 
 /* -- counting ---------------------------------------------------------------------------------- */
 
+/* Sums that are taken together: those of a map's vectors or Gram matrices. */
+typedef struct counted_sums {
+    counted_map *map;
+    bool of_grams;
+} counted_sums;
+
+/* The energy of what leaves the nodes. */
+typedef struct counted_energy {
+    double part, total;
+    int64_t part_batches, batches;
+} counted_energy;
+
 /* The pass through nodes [begin, end). */
 typedef struct block_pass {
     calibration_network *network;
     gram_pass *pass;
     int begin, end;
-    double *energy; /* of what leaves it; NULL: not measured */
+    int64_t batches;    /* of this rank */
+    counted_sums *sums; /* [count], owned */
+    int count;
+    counted_energy energy; /* where the file is a full one */
 } block_pass;
 
 static bool is_passed(const block_pass *b, const counted_map *m)
@@ -113,41 +130,91 @@ static bool is_passed(const block_pass *b, const counted_map *m)
 static grail_status begin_map(const compression_request *request, counted_map *m)
 {
     backend *b = request->backend;
-    CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, m->width, &m->sums));
-    CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, m->width, &m->squares));
-    return m->gram_width > 0 ? observation_init_input(request, m->site, m->consumer, &m->grams)
-                             : GRAIL_OK;
+    observation *o = &m->grams;
+    matrix *const vectors[] = {&m->sums, &m->squares, &m->part_sums, &m->part_squares};
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, m->width, vectors[i]));
+    }
+    if (m->gram_width == 0) {
+        return GRAIL_OK;
+    }
+    CHECK(observation_init_input(request, m->site, m->consumer, o));
+    return statistics_create(o->fit->owner, o->fit->width, o->fit->outputs, &o->part);
 }
 
-static grail_status count_rows(counted_map *m, const execution *e, bool held_out)
+static grail_status begin_maps(block_pass *b)
+{
+    gram_pass *p = b->pass;
+    CHECK(memory_new(&b->sums, 2 * (size_t)p->count, sizeof b->sums[0]));
+    for (int i = 0; i < p->count; i++) {
+        counted_map *m = &p->maps[i];
+        if (is_passed(b, m)) {
+            CHECK(begin_map(b->network->request, m));
+            b->sums[b->count++] = (counted_sums){.map = m};
+            if (m->gram_width > 0) {
+                b->sums[b->count++] = (counted_sums){.map = m, .of_grams = true};
+            }
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status count_rows(counted_map *m, const execution *e)
 {
     const matrix x = execution_value(e, e->graph->nodes[m->node].inputs[0]);
-    CHECK(matrix_column_sums(x, m->sums, m->squares));
-    m->rows += x.rows;
-    return m->gram_width == 0
-               ? GRAIL_OK
-               : observation_add_input(&m->grams, e, held_out ? m->grams.held : m->grams.fit);
+    CHECK(matrix_column_sums(x, m->part_sums, m->part_squares));
+    m->part_rows += x.rows;
+    return m->gram_width == 0 ? GRAIL_OK : observation_add_input(&m->grams, e, m->grams.part);
+}
+
+static grail_status end_batch(block_pass *b, const execution *e)
+{
+    const compression_request *request = b->network->request;
+    const int64_t passed = b->batches++ * comm_size(request->comm);
+    const int64_t last = request->samples->batch_count - 1;
+    if (b->pass->full) {
+        CHECK(add_energy_behind(e, b->end, &b->energy.part));
+        b->energy.part_batches++;
+    }
+    return progress_step(&b->network->progress, request, b->begin, b->end,
+                         passed < last ? passed : last);
 }
 
 /* A node_visitor; `user` is a block_pass. */
 static grail_status count_node(const execution *e, int64_t batch, int node_index, void *user)
 {
-    const block_pass *b = user;
-    const compression_request *request = b->network->request;
-    const bool held_out = calibration_holds_out(request->samples, batch);
+    block_pass *b = user;
+    (void)batch;
     if (node_index == b->end) {
-        if (b->energy != NULL) {
-            CHECK(add_energy_behind(e, b->end, b->energy));
-        }
-        return progress_step(&b->network->progress, request, b->begin, b->end, batch);
+        return end_batch(b, e);
     }
     for (int i = 0; i < b->pass->count; i++) {
         counted_map *m = &b->pass->maps[i];
         if (m->node == node_index) {
-            CHECK(error_in(count_rows(m, e, held_out), "input of '%s'", m->name));
+            CHECK(error_in(count_rows(m, e), "input of '%s'", m->name));
         }
     }
     return GRAIL_OK;
+}
+
+/* Those of the maps, then the energy. */
+static chunk_sums sums_at(void *user, int i, bool held_out)
+{
+    block_pass *b = user;
+    if (i == b->count) {
+        counted_energy *e = &b->energy;
+        chunk_sums sums = {.part_rows = &e->part_batches, .total_rows = &e->batches};
+        chunk_sums_append_number(&sums, &e->part, &e->total);
+        return sums;
+    }
+    counted_map *m = b->sums[i].map;
+    if (b->sums[i].of_grams) {
+        return chunk_sums_of_statistics(m->grams.part, held_out ? m->grams.held : m->grams.fit);
+    }
+    chunk_sums sums = {.part_rows = &m->part_rows, .total_rows = &m->rows};
+    chunk_sums_append_matrix(&sums, &m->part_sums, &m->sums);
+    chunk_sums_append_matrix(&sums, &m->part_squares, &m->squares);
+    return sums;
 }
 
 /* -- writing ----------------------------------------------------------------------------------- */
@@ -185,22 +252,23 @@ out:
     return status;
 }
 
-static grail_status pass_block(const block_pass *b, const statistics_file *f)
+static grail_status count_block(block_pass *b)
 {
     calibration_network *network = b->network;
+    const node_sums sums = {.count = b->count + (b->pass->full ? 1 : 0), .at = sums_at};
+    return b->begin < b->end
+               ? run_carry_sums(network, &network->current, b->end, true, count_node, sums, b)
+               : GRAIL_OK;
+}
+
+static grail_status pass_block(block_pass *b, const statistics_file *f)
+{
     gram_pass *p = b->pass;
+    CHECK(begin_maps(b));
+    CHECK(count_block(b));
     for (int i = 0; i < p->count; i++) {
         if (is_passed(b, &p->maps[i])) {
-            CHECK(begin_map(network->request, &p->maps[i]));
-        }
-    }
-    if (b->begin < b->end) {
-        CHECK(
-            run_carry(network, &network->current, b->end, true, count_node, (void *)(uintptr_t)b));
-    }
-    for (int i = 0; i < p->count; i++) {
-        if (is_passed(b, &p->maps[i])) {
-            CHECK(write_map(&p->maps[i], f));
+            CHECK(f == NULL ? GRAIL_OK : write_map(&p->maps[i], f));
             end_map(&p->maps[i]);
         }
     }
@@ -213,12 +281,15 @@ grail_status gram_pass_run(calibration_network *network, gram_pass *p, const sta
     const size_t bytes = (size_t)(g->block_count + 2) * sizeof p->energies[0];
     network->progress = progress_start(0);
     for (int block = GRAPH_NONE; block <= g->block_count; block++) {
-        block_pass b = {
-            .network = network, .pass = p, .energy = p->full ? &p->energies[block + 1] : NULL};
+        block_pass b = {.network = network, .pass = p};
         graph_block_range(g, block, &b.begin, &b.end);
-        CHECK(pass_block(&b, f));
+        const grail_status status = pass_block(&b, f);
+        memory_free(b.sums);
+        CHECK(status);
+        p->energies[block + 1] = b.energy.total;
         network_release_block(network, block);
     }
-    return p->full ? tensor_writer_put(f->writer, STATISTICS_ENERGY_NAME, p->energies, bytes)
-                   : GRAIL_OK;
+    return p->full && f != NULL
+               ? tensor_writer_put(f->writer, STATISTICS_ENERGY_NAME, p->energies, bytes)
+               : GRAIL_OK;
 }

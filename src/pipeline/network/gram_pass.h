@@ -13,8 +13,9 @@ typedef struct counted_map {
     int site, consumer; /* whose units it reads, for the Gram matrix; GRAPH_NONE: none */
     int64_t gram_width;
     /* While its block is passed: */
-    matrix sums, squares; /* [1, width], owned */
-    int64_t rows;
+    matrix sums, squares;           /* [1, width], owned */
+    matrix part_sums, part_squares; /* of a chunk of the samples */
+    int64_t rows, part_rows;
     observation grams;
 } counted_map;
 
@@ -22,7 +23,7 @@ typedef struct gram_pass {
     counted_map *maps; /* [count] in the order of their nodes, owned */
     int count;
     bool full;
-    double *energies; /* [block_count + 2], owned */
+    double *energies; /* [block_count + 2] behind each, owned */
 } gram_pass;
 
 /** Finds the maps of the network: all but the head of one that reads text, which llama.cpp does not
@@ -35,7 +36,8 @@ void gram_pass_fini(gram_pass *p); /* works on a zeroed one */
 grail_status gram_pass_list(const gram_pass *p, int64_t block_count,
                             statistics_list *out) GRAIL_MUST_CHECK;
 
-/** Runs the network, in which nothing is cut, and writes the tensors. */
+/** Runs the network, in which nothing is cut, and writes the tensors; `f` NULL: another rank does.
+ */
 grail_status gram_pass_run(calibration_network *network, gram_pass *p,
                            const statistics_file *f) GRAIL_MUST_CHECK;
 

@@ -161,24 +161,14 @@ static grail_status utc_text(char text[32])
     return GRAIL_OK;
 }
 
-static grail_status append_document(sweep_results *results, const json_t *document)
-{
-    grail_status status = GRAIL_OK;
-    buffer text = {0};
-    buffer_init(&text, RESULTS_MAXIMUM);
-    TRY(line_append_text(document, &text));
-    TRY(line_log_append(&results->log, text.bytes, text.size));
-out:
-    buffer_fini(&text);
-    return status;
-}
-
 static grail_status write_header(sweep_results *results, const sweep_recipe *recipe,
                                  const sweep_origin *origin)
 {
     grail_status status = GRAIL_OK;
     char started[32];
+    buffer text = {0};
     json_t *document = NULL;
+    buffer_init(&text, RESULTS_MAXIMUM);
     TRY(utc_text(started));
     const line_header header = {
         .recipe = recipe->document,
@@ -188,8 +178,10 @@ static grail_status write_header(sweep_results *results, const sweep_recipe *rec
         .threads = origin->threads,
     };
     TRY(line_header_to_json(&header, &document));
-    TRY(append_document(results, document));
+    TRY(line_append_text(document, &text));
+    TRY(sweep_results_append_text(results, &text));
 out:
+    buffer_fini(&text);
     json_decref(document);
     return status;
 }
@@ -242,14 +234,31 @@ out:
     return status;
 }
 
-grail_status sweep_results_append(sweep_results *results, const result_line *line)
+grail_status sweep_results_text(const result_line *line, buffer *out)
 {
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
     TRY(line_to_json(line, &document));
-    TRY(append_document(results, document));
+    TRY(line_append_text(document, out));
 out:
     json_decref(document);
+    return status;
+}
+
+grail_status sweep_results_append_text(sweep_results *results, const buffer *text)
+{
+    return line_log_append(&results->log, text->bytes, text->size);
+}
+
+grail_status sweep_results_append(sweep_results *results, const result_line *line)
+{
+    grail_status status = GRAIL_OK;
+    buffer text = {0};
+    buffer_init(&text, RESULTS_MAXIMUM);
+    TRY(sweep_results_text(line, &text));
+    TRY(sweep_results_append_text(results, &text));
+out:
+    buffer_fini(&text);
     return status;
 }
 

@@ -37,6 +37,9 @@ grail_status sweep_results_look(const char *path, const sweep_recipe *recipe,
 /** Appends one line; it is on disk when this returns. After a failure, a part of the line may
  * remain; it is cut off when the file is continued. */
 grail_status sweep_results_append(sweep_results *results, const result_line *line) GRAIL_MUST_CHECK;
+/** The same in two steps: the text of a line, which another rank may have made. */
+grail_status sweep_results_text(const result_line *line, buffer *out) GRAIL_MUST_CHECK;
+grail_status sweep_results_append_text(sweep_results *results, const buffer *text) GRAIL_MUST_CHECK;
 
 void sweep_results_close(sweep_results *results); /* works on a zeroed one */
 

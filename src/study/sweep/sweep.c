@@ -1,11 +1,14 @@
 /* Running a sweep: everything is checked first, the dense checkpoints are evaluated, then cells run
- * in one or more threads, each cell's line being written as it ends. */
+ * in one or more threads, each cell's line being written as it ends. Several ranks take cells in
+ * rounds, one each, and rank 0 writes the lines of a round. */
 #include "study/sweep/cell_run.h"
 
 #include "base/clock.h"
 #include "base/machine_memory.h"
 #include "base/option_values.h"
 #include "base/options.h"
+#include "study/results/line_text.h"
+#include "study/sweep/rank_lines.h"
 #include "study/sweep/results_file.h"
 
 #include <grail-study/sweep.h>
@@ -16,11 +19,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_JOBS = 256, LONGEST_MESSAGE = 1000 };
+enum { MOST_JOBS = 256, LONGEST_MESSAGE = 1000, LONGEST_LINE = 1 << 30 };
 
 typedef enum cell_state { CELL_PENDING, CELL_STARTED, CELL_DONE } cell_state;
 
-/* A thread that runs cells, with what it shares between those of one checkpoint. */
+/* A thread or rank that runs cells, with what it shares between those of one checkpoint. */
 typedef struct worker {
     struct sweep *sweep;
     int threads; /* for its loops */
@@ -42,7 +45,8 @@ typedef struct sweep {
     cell_state *state; /* [count] */
     int64_t count;
     sweep_results results;
-    worker *workers; /* [jobs] */
+    worker *workers;  /* [worker_count] */
+    int worker_count; /* jobs or ranks */
     double begun;
 
     pthread_mutex_t mutex;  /* of what follows, of state and of results */
@@ -98,7 +102,7 @@ static double seconds_left(const sweep *s)
     for (int64_t i = 0; i < s->count; i++) {
         sum += s->state[i] == CELL_DONE ? 0.0 : mean_seconds(s, s->cells[i].settings.variant);
     }
-    return sum / (double)s->options->jobs;
+    return sum / (double)s->worker_count;
 }
 
 static void stop(sweep *s, grail_status status, const char *message)
@@ -171,7 +175,7 @@ static int preference(const worker *w, int64_t i)
     if (w->last >= 0 && sweep_cells_share(&s->cells[w->last], &s->cells[i])) {
         return 2;
     }
-    for (int j = 0; j < s->options->jobs; j++) {
+    for (int j = 0; j < s->worker_count; j++) {
         const int64_t last = s->workers[j].last;
         if (last >= 0 && sweep_cells_share(&s->cells[last], &s->cells[i])) {
             return 0;
@@ -231,6 +235,16 @@ static int64_t take_cell(worker *w)
     return index;
 }
 
+/* Counts a cell whose line is in the file, and tells of it. */
+static void count_cell(sweep *s, const sweep_outcome *outcome, const result_line *line)
+{
+    s->done++;
+    s->failed += outcome->error[0] == 0 ? 0 : 1;
+    s->variant_seconds[line->settings.variant] += line->measures.seconds[SECONDS_TOTAL];
+    s->variant_done[line->settings.variant]++;
+    tell(s, outcome);
+}
+
 static void end_cell(sweep *s, int64_t index, const sweep_outcome *outcome)
 {
     pthread_mutex_lock(&s->mutex);
@@ -243,11 +257,7 @@ static void end_cell(sweep *s, int64_t index, const sweep_outcome *outcome)
         if (status != GRAIL_OK) {
             stop(s, status, grail_error_message());
         } else {
-            s->done++;
-            s->failed += outcome->error[0] == 0 ? 0 : 1;
-            s->variant_seconds[line.settings.variant] += line.measures.seconds[SECONDS_TOTAL];
-            s->variant_done[line.settings.variant]++;
-            tell(s, outcome);
+            count_cell(s, outcome, &line);
         }
     }
     pthread_cond_broadcast(&s->changed);
@@ -269,11 +279,10 @@ static grail_status prepare_session(worker *w, int index)
     return GRAIL_OK;
 }
 
-static void run_cell(worker *w, int64_t index)
+static void measure_cell(worker *w, sweep_outcome *outcome)
 {
     sweep *s = w->sweep;
-    const sweep_cell *cell = &s->cells[index];
-    sweep_outcome outcome = {.cell = cell};
+    const sweep_cell *cell = outcome->cell;
     sweep_context context = {
         .recipe = &s->recipe,
         .data = &s->data[cell->checkpoint],
@@ -282,13 +291,19 @@ static void run_cell(worker *w, int64_t index)
         .should_stop = should_stop,
         .user = s,
     };
-    outcome.status = prepare_session(w, cell->checkpoint);
-    if (outcome.status == GRAIL_OK) {
-        sweep_cell_run(&context, w->session, &outcome);
+    outcome->status = prepare_session(w, cell->checkpoint);
+    if (outcome->status == GRAIL_OK) {
+        sweep_cell_run(&context, w->session, outcome);
     } else {
-        error_copy(outcome.error, sizeof outcome.error);
+        error_copy(outcome->error, sizeof outcome->error);
     }
-    end_cell(s, index, &outcome);
+}
+
+static void run_cell(worker *w, int64_t index)
+{
+    sweep_outcome outcome = {.cell = &w->sweep->cells[index]};
+    measure_cell(w, &outcome);
+    end_cell(w->sweep, index, &outcome);
     sweep_outcome_fini(&outcome);
 }
 
@@ -306,7 +321,7 @@ static void *work(void *context)
 
 static grail_status start_workers(sweep *s)
 {
-    const int jobs = s->options->jobs;
+    const int jobs = s->worker_count;
     const int threads = grail_threads() > jobs ? grail_threads() / jobs : 1;
     for (int j = 0; j < jobs; j++) {
         s->workers[j] = (worker){.sweep = s, .threads = threads, .last = -1};
@@ -323,14 +338,13 @@ static grail_status start_workers(sweep *s)
 
 static grail_status run_workers(sweep *s)
 {
-    CHECK(memory_new(&s->workers, (size_t)s->options->jobs, sizeof s->workers[0]));
     const grail_status status = start_workers(s);
     if (status != GRAIL_OK) {
         pthread_mutex_lock(&s->mutex);
         stop(s, status, grail_error_message());
         pthread_mutex_unlock(&s->mutex);
     }
-    for (int j = 0; j < s->options->jobs; j++) {
+    for (int j = 0; j < s->worker_count; j++) {
         if (s->workers[j].started) {
             pthread_join(s->workers[j].thread, NULL);
         }
@@ -338,11 +352,122 @@ static grail_status run_workers(sweep *s)
     return s->status == GRAIL_OK ? GRAIL_OK : error_set(s->status, "%s", s->message);
 }
 
+/* -- ranks --------------------------------------------------------------------------------------
+ */
+
+/* Writes the line of a cell, or of a dense network where `cell` is NULL. */
+static grail_status write_text(sweep *s, const sweep_cell *cell, const buffer *text)
+{
+    grail_status status = GRAIL_OK;
+    int64_t version = 0;
+    json_t *document = NULL;
+    sweep_outcome outcome = {.cell = cell};
+    CHECK(sweep_results_append_text(&s->results, text));
+    if (cell == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(line_parse_text("the line of a rank", (const char *)text->bytes, text->size - 1, &version,
+                        &document));
+    TRY(line_read("the line of a rank", document, &outcome.line));
+    if (outcome.line.kind == LINE_FAILURE) {
+        snprintf(outcome.error, sizeof outcome.error, "%s", outcome.line.error);
+    }
+    count_cell(s, &outcome, &outcome.line);
+out:
+    sweep_outcome_fini(&outcome);
+    json_decref(document);
+    return status;
+}
+
+/* Rank 0 writes what all have measured: lines of the cells chosen[ranks], or where that is NULL of
+ * dense networks. A rank that was cancelled has none, and ends all. */
+static grail_status write_round(sweep *s, const int64_t *chosen, const buffer *own)
+{
+    grail_status status = GRAIL_OK;
+    const grail_comm *comm = s->options->comm;
+    buffer *lines = NULL;
+    TRY(memory_new(&lines, (size_t)comm_size(comm), sizeof lines[0]));
+    for (int rank = 0; rank < comm_size(comm); rank++) {
+        buffer_init(&lines[rank], LONGEST_LINE);
+    }
+    TRY(rank_lines_gather(comm, own, lines));
+    for (int rank = 0; rank < comm_size(comm); rank++) {
+        if (lines[rank].size > 0) {
+            TRY(write_text(s, chosen == NULL ? NULL : &s->cells[chosen[rank]], &lines[rank]));
+        }
+    }
+    status = s->status == GRAIL_OK ? GRAIL_OK : error_set(s->status, "%s", s->message);
+    TRY(comm_settle(comm, status));
+out:
+    for (int rank = 0; lines != NULL && rank < comm_size(comm); rank++) {
+        buffer_fini(&lines[rank]);
+    }
+    memory_free(lines);
+    return status;
+}
+
+/* This rank's cell of a round. */
+static grail_status measure_own(sweep *s, int64_t index, buffer *text)
+{
+    grail_status status = GRAIL_OK;
+    sweep_outcome outcome = {.cell = &s->cells[index]};
+    grail_memory_peak_begin();
+    measure_cell(&s->workers[comm_rank(s->options->comm)], &outcome);
+    if (outcome.status != GRAIL_ERROR_CANCELLED) {
+        const result_line line = sweep_outcome_line(&outcome);
+        TRY(sweep_results_text(&line, text));
+    }
+out:
+    sweep_outcome_fini(&outcome);
+    return status;
+}
+
+/* A cell for each rank, -1 for those that find none; whether there is any. All ranks choose alike.
+ */
+static bool choose_round(sweep *s, int64_t *chosen)
+{
+    bool waiting = false;
+    bool any = false;
+    for (int rank = 0; rank < s->worker_count; rank++) {
+        chosen[rank] = choose_cell(&s->workers[rank], &waiting);
+        if (chosen[rank] >= 0) {
+            s->state[chosen[rank]] = CELL_DONE; /* when the round is */
+            s->workers[rank].last = chosen[rank];
+            any = true;
+        }
+    }
+    return any;
+}
+
+static grail_status run_rounds(sweep *s)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *chosen = NULL;
+    buffer own = {0};
+    const int rank = comm_rank(s->options->comm);
+    buffer_init(&own, LONGEST_LINE);
+    TRY(memory_new(&chosen, (size_t)s->worker_count, sizeof chosen[0]));
+    for (int i = 0; i < s->worker_count; i++) {
+        s->workers[i] = (worker){.sweep = s, .last = -1};
+    }
+    while (choose_round(s, chosen)) {
+        own.size = 0;
+        TRY(chosen[rank] < 0 ? GRAIL_OK : measure_own(s, chosen[rank], &own));
+        TRY(write_round(s, chosen, &own));
+    }
+out:
+    grail_session_close(s->workers[rank].session);
+    buffer_fini(&own);
+    memory_free(chosen);
+    return status;
+}
+
 /* -- before the first cell ----------------------------------------------------------------------
  */
 
 static grail_status check_options(const grail_sweep_options *o)
 {
+    CHECK(comm_check(o->comm));
     CHECK(option_given("recipe", "recipe", o->recipe));
     CHECK(option_given("results", "results file",
                        o->results == NULL || o->results[0] == 0 ? NULL : o->results));
@@ -446,20 +571,31 @@ static grail_status tell_notices(const sweep *s)
 }
 
 /* Cells that run beside one another would slow each other's networks down. */
-static grail_status check_latency(const sweep *s)
+static grail_status check_jobs(sweep *s)
 {
-    return s->recipe.latency == NULL || s->options->jobs == 1
-               ? GRAIL_OK
-               : error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                       "%s: latency is measured with one job alone, and %d were "
-                                       "asked for; leave out the option, or \"latency\"",
-                                       s->options->recipe, s->options->jobs),
-                             "jobs");
+    const int jobs = s->options->jobs;
+    const int ranks = comm_size(s->options->comm);
+    if (s->recipe.latency != NULL && (jobs > 1 || ranks > 1)) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "%s: latency is measured with one job alone, and %d were "
+                                     "asked for; leave out the option, or \"latency\"",
+                                     s->options->recipe, jobs * ranks),
+                           "jobs");
+    }
+    if (jobs > 1 && ranks > 1) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "each of %d ranks runs one cell at a time, and %d jobs were "
+                                     "asked for; start more ranks instead",
+                                     ranks, jobs),
+                           "jobs");
+    }
+    s->worker_count = jobs * ranks;
+    return memory_new(&s->workers, (size_t)s->worker_count, sizeof s->workers[0]);
 }
 
 static grail_status list_cells(sweep *s)
 {
-    CHECK(check_latency(s));
+    CHECK(check_jobs(s));
     CHECK(sweep_cells(&s->recipe, &s->cells, &s->count));
     CHECK(memory_new(&s->found, (size_t)s->count, sizeof s->found[0]));
     CHECK(memory_new(&s->bytes, (size_t)s->count, sizeof s->bytes[0]));
@@ -504,6 +640,9 @@ static grail_status open_results(sweep *s)
     CHECK(grail_machine_examine(0.0, &machine));
     const sweep_origin origin = {
         .cpu = machine.cpu, .version = grail_version(), .threads = grail_threads()};
+    if (comm_rank(s->options->comm) > 0) {
+        return GRAIL_OK;
+    }
     if (s->options->dry_run) {
         CHECK(sweep_results_look(s->options->results, &s->recipe, s->cells, s->count,
                                  s->dense_found, s->found));
@@ -511,13 +650,56 @@ static grail_status open_results(sweep *s)
         CHECK(sweep_results_open(s->options->results, &s->recipe, &origin, s->cells, s->count,
                                  s->dense_found, s->found, &s->results));
     }
+    return GRAIL_OK;
+}
+
+/* What the results file has, which rank 0 alone sees. */
+static grail_status share_found(sweep *s)
+{
+    const grail_comm *comm = s->options->comm;
+    const size_t checkpoints = (size_t)s->recipe.checkpoints.count;
+    CHECK(comm_broadcast(comm, 0, s->dense_found, checkpoints * sizeof s->dense_found[0]));
+    CHECK(comm_broadcast(comm, 0, s->found, (size_t)s->count * sizeof s->found[0]));
     for (int64_t i = 0; i < s->count; i++) {
         s->state[i] = s->found[i] || !is_asked_for(s, i) ? CELL_DONE : CELL_PENDING;
     }
     return GRAIL_OK;
 }
 
-static grail_status evaluate_checkpoint(sweep *s, int index)
+/* What would give other cells, or other results of them. */
+static grail_status describe(const sweep *s, buffer *out)
+{
+    const int numbers[] = {grail_threads(), s->options->dry_run};
+    CHECK(buffer_append(out, numbers, sizeof numbers));
+    CHECK(json_append_line(s->recipe.document, out));
+    CHECK(buffer_append_string(out, s->recipe.precision));
+    for (int i = 0; i < s->recipe.checkpoints.count; i++) {
+        char digest[65] = "";
+        if (s->data[i].model != NULL) {
+            grail_model_digest(s->data[i].model, digest);
+        }
+        CHECK(buffer_append(out, digest, sizeof digest));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status agree(const sweep *s)
+{
+    grail_status status = GRAIL_OK;
+    buffer all = {0};
+    if (!comm_is_shared(s->options->comm)) {
+        return GRAIL_OK;
+    }
+    buffer_init(&all, LONGEST_LINE);
+    TRY(describe(s, &all));
+    TRY(comm_agree(s->options->comm, "recipe, checkpoints, precision or number of threads",
+                   "give all ranks the same command and files", all.bytes, all.size));
+out:
+    buffer_fini(&all);
+    return status;
+}
+
+static grail_status evaluate_checkpoint(sweep *s, int index, buffer *text)
 {
     grail_status status = GRAIL_OK;
     sweep_outcome outcome = {0};
@@ -528,20 +710,38 @@ static grail_status evaluate_checkpoint(sweep *s, int index)
                                    .user = s};
     TRY(error_in(sweep_dense_measure(&context, &outcome), "checkpoint \"%s\"",
                  s->recipe.checkpoints.list[index].name));
-    TRY(sweep_results_append(&s->results, &outcome.line));
+    TRY(sweep_results_text(&outcome.line, text));
 out:
     sweep_outcome_fini(&outcome);
     return status;
 }
 
+/* Each rank takes one of those that the results lack, in turn. */
 static grail_status evaluate_dense(sweep *s)
 {
+    grail_status status = GRAIL_OK;
+    buffer own = {0};
+    int turn = 0;
+    const int size = comm_size(s->options->comm);
+    buffer_init(&own, LONGEST_LINE);
     for (int i = 0; i < s->recipe.checkpoints.count; i++) {
-        if (!s->dense_found[i] && s->data[i].model != NULL) {
-            CHECK(evaluate_checkpoint(s, i));
+        if (s->dense_found[i] || s->data[i].model == NULL) {
+            continue;
+        }
+        if (turn % size == comm_rank(s->options->comm)) {
+            TRY(evaluate_checkpoint(s, i, &own));
+        }
+        if (++turn % size == 0) {
+            TRY(write_round(s, NULL, &own));
+            own.size = 0;
         }
     }
-    return GRAIL_OK;
+    if (turn % size > 0) {
+        TRY(write_round(s, NULL, &own));
+    }
+out:
+    buffer_fini(&own);
+    return status;
 }
 
 static void fill_summary(const sweep *s, grail_sweep_summary *out)
@@ -576,24 +776,37 @@ static void sweep_fini(sweep *s)
     pthread_mutex_destroy(&s->mutex);
 }
 
+/* What this rank can check by itself. */
+static grail_status prepare(sweep *s)
+{
+    CHECK(sweep_recipe_read(s->options->recipe, s->options->precision, &s->recipe));
+    CHECK(open_checkpoints(s));
+    CHECK(list_cells(s));
+    return set_budget(s);
+}
+
+static grail_status run(sweep *s)
+{
+    const grail_comm *comm = s->options->comm;
+    CHECK(comm_settle(comm, prepare(s)));
+    CHECK(agree(s));
+    CHECK(comm_settle(comm, open_results(s)));
+    CHECK(share_found(s));
+    if (s->options->dry_run) {
+        return GRAIL_OK;
+    }
+    CHECK(tell_notices(s));
+    CHECK(evaluate_dense(s));
+    return comm_is_shared(comm) ? run_rounds(s) : run_workers(s);
+}
+
 grail_status grail_sweep_run(const grail_sweep_options *options, grail_sweep_summary *summary)
 {
-    grail_status status = GRAIL_OK;
     sweep s = {.options = options, .begun = clock_seconds()};
+    CHECK(check_options(options));
     pthread_mutex_init(&s.mutex, NULL);
     pthread_cond_init(&s.changed, NULL);
-    TRY(check_options(options));
-    TRY(sweep_recipe_read(options->recipe, options->precision, &s.recipe));
-    TRY(open_checkpoints(&s));
-    TRY(list_cells(&s));
-    TRY(set_budget(&s));
-    TRY(open_results(&s));
-    if (!options->dry_run) {
-        TRY(tell_notices(&s));
-        TRY(evaluate_dense(&s));
-        TRY(run_workers(&s));
-    }
-out:
+    const grail_status status = comm_end(options->comm, run(&s));
     if (summary != NULL) {
         fill_summary(&s, summary);
     }
