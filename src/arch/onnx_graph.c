@@ -325,7 +325,8 @@ static grail_status translate_attention(translation *t, const node *n, translate
     onnx_name q;
     onnx_name k;
     onnx_name v;
-    if (!n->attention.bidirectional || t->widths[n->inputs[0]] != t->widths[n->inputs[1]]) {
+    if (!n->attention.bidirectional || n->attention.window > 0 ||
+        t->widths[n->inputs[0]] != t->widths[n->inputs[1]]) {
         return onnx_refuse("attention that masks positions or shares key/value heads");
     }
     CHECK(emit_heads(t, n, 0, false, &q));

@@ -25,7 +25,7 @@ typedef struct attention_shape {
     int64_t kv_heads;
     int64_t head_dim;
     int64_t window;     /* row i sees rows j with i - window < j <= i; 0 = no window */
-    bool bidirectional; /* row i sees all rows of its sequence; window is 0 */
+    bool bidirectional; /* row i also sees the rows after it, with a window those j < i + window */
     double scale;       /* of the scores, head_dim^-0.5 for most */
     double cap;         /* of scaled scores s, cap tanh(s / cap); 0: none */
     int64_t value_dim;  /* of each head of V and OUT; 0: head_dim */

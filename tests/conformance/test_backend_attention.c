@@ -16,7 +16,7 @@ static void naive_head(const attention_shape *s, int64_t sequence, int64_t head,
         for (int64_t j = 0; j < end; j++) {
             const float *key =
                 k + ((sequence * s->length + j) * s->kv_heads + kv_head) * s->head_dim;
-            const bool visible = s->window == 0 || j > i - s->window;
+            const bool visible = s->window == 0 || (j > i - s->window && j < i + s->window);
             double score = visible ? 0.0 : -INFINITY;
             for (int64_t d = 0; visible && d < s->head_dim; d++) {
                 score += s->scale * (double)q[at + d] * (double)key[d];
@@ -187,6 +187,7 @@ static void test_a_window_hides_distant_keys(void **state)
     {
         for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
             check_random(b, (attention_shape){2, 700, 2, 1, 6, windows[i], false, 0, 0.0, 0}, 1.0);
+            check_random(b, (attention_shape){2, 700, 2, 1, 6, windows[i], true, 0, 0.0, 0}, 1.0);
         }
     }
 }

@@ -31,7 +31,8 @@ static int64_t value_count(const attention_shape *s)
 
 static bool sees(const attention_shape *s, int64_t i, int64_t j)
 {
-    return s->bidirectional || (j <= i && (s->window == 0 || j > i - s->window));
+    const bool near = s->window == 0 || (j > i - s->window && j < i + s->window);
+    return near && (s->bidirectional || j <= i);
 }
 
 /* weights[j] = softmax of the scores of row i, 0 where it does not see row j; returns the weight of
@@ -327,6 +328,8 @@ static void test_a_window_hides_distant_keys_from_gradients(void **state)
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
         check((attention_shape){1, 700, 2, 1, 4, windows[i], false, 0, 0.0, 0}, 1.0);
     }
+    check((attention_shape){1, 700, 2, 1, 4, 63, true, 0, 0.0, 0}, 1.0);
+    check((attention_shape){1, 700, 2, 1, 4, 300, true, 0, 0.0, 0}, 1.0);
 }
 
 static void test_the_slope_of_capped_scores_counts(void **state)

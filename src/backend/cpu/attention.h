@@ -19,7 +19,9 @@ static inline int64_t first_visible(const attention_shape *s, int64_t position)
 /** One past the last key that the query at `position` sees. */
 static inline int64_t end_visible(const attention_shape *s, int64_t position)
 {
-    return s->bidirectional ? s->length : position + 1;
+    const bool to_end = s->window == 0 || s->length - position <= s->window;
+    const int64_t behind = to_end ? s->length : position + s->window;
+    return s->bidirectional ? behind : position + 1;
 }
 
 typedef struct key_range {

@@ -41,7 +41,9 @@ static int64_t first_visible(const attention_shape *s, int64_t i)
 /* Last key that row `i` sees. */
 static int64_t last_visible(const attention_shape *s, int64_t i)
 {
-    return s->bidirectional ? s->length - 1 : i;
+    const bool to_end = s->window == 0 || s->length - i <= s->window;
+    const int64_t last = to_end ? s->length - 1 : i + s->window - 1;
+    return s->bidirectional ? last : i;
 }
 
 /* Elements from row to row. */
