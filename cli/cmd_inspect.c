@@ -75,6 +75,12 @@ static void print_costs(const grail_model_facts *f)
 {
     char a[HUMAN_SIZE];
     char b[HUMAN_SIZE];
+    if (f->reads_images == 0 && f->gives_features != 0) {
+        print_out("per token: %s multiply-accumulates in linear layers; encoder, gives hidden "
+                  "states\n",
+                  human_count((double)f->macs_per_token, a));
+        return;
+    }
     if (f->reads_images == 0) {
         print_out("per token: %s multiply-accumulates in linear layers, %s of KV cache\n",
                   human_count((double)f->macs_per_token, a),
@@ -162,18 +168,18 @@ static int print_as_json(const grail_model *model, const grail_model_facts *f,
         const grail_site_facts s = grail_site_list_at(sites, i);
         json_array_append_new(list, site_json(&s));
     }
-    return print_json(
-        json_pack("{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:o, s:I, s:o, "
-                  "s:o, s:o, s:o}",
-                  "model", json_text(f->directory), "architecture", json_text(f->architecture),
-                  "dtype", json_text(f->dtype), "blocks", (json_int_t)f->blocks, "vocabulary",
-                  (json_int_t)f->vocabulary, "context", (json_int_t)f->context, "parameters",
-                  (json_int_t)f->parameters, "bytes", (json_int_t)f->bytes, "macs_per_token",
-                  (json_int_t)f->macs_per_token, "kv_bytes_per_token",
-                  (json_int_t)f->kv_bytes_per_token, "reads_images", f->reads_images, "image_side",
-                  (json_int_t)f->image_side, "preset", json_text_or_null(f->preset), "classes",
-                  (json_int_t)f->classes, "activation", json_text_or_null(f->activation),
-                  "preprocessing", preprocessing_json(p), "notices", heard, "sites", list));
+    return print_json(json_pack(
+        "{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:o, s:I, s:b, "
+        "s:o, s:o, s:o, s:o}",
+        "model", json_text(f->directory), "architecture", json_text(f->architecture), "dtype",
+        json_text(f->dtype), "blocks", (json_int_t)f->blocks, "vocabulary",
+        (json_int_t)f->vocabulary, "context", (json_int_t)f->context, "parameters",
+        (json_int_t)f->parameters, "bytes", (json_int_t)f->bytes, "macs_per_token",
+        (json_int_t)f->macs_per_token, "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token,
+        "reads_images", f->reads_images, "image_side", (json_int_t)f->image_side, "preset",
+        json_text_or_null(f->preset), "classes", (json_int_t)f->classes, "gives_features",
+        f->gives_features, "activation", json_text_or_null(f->activation), "preprocessing",
+        preprocessing_json(p), "notices", heard, "sites", list));
 }
 
 static int check_kind(const char *directory, bool reads_images)

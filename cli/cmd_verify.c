@@ -56,11 +56,22 @@ static bool identity_holds(const grail_comparison *c)
     return c->identity_checked == 0 || c->identity_max_abs <= tolerance;
 }
 
+/* How near the vectors are that stand for whole texts. */
+static void print_pooled(const grail_comparison *c)
+{
+    if (c->pooled > 0) {
+        print_out("mean-pooled vectors of %lld windows: cosine %.6f (least %.6f)\n",
+                  (long long)c->pooled, c->mean_cosine, c->least_cosine);
+    }
+}
+
 static void print_difference(const grail_comparison *c, bool of_images)
 {
     if (isnan(c->mean_kl)) {
-        print_out("features of %lld images: max abs difference %.3g\n", (long long)c->compared,
-                  c->max_abs);
+        print_out("%s of %lld %s: max abs difference %.3g, relative error %.4g\n",
+                  of_images ? "features" : "hidden states", (long long)c->compared,
+                  of_images ? "images" : "tokens", c->max_abs, c->relative_error);
+        print_pooled(c);
         return;
     }
     print_out("logits on %lld %s: max abs difference %.3g, KL per %s %.4g (max %.3g), same top %s "
@@ -84,15 +95,20 @@ static void print_identity(const grail_comparison *c)
 
 static int print_json_result(const grail_comparison *c, bool of_images)
 {
+    json_t *pooled = c->pooled > 0
+                         ? json_pack("{s:I, s:f, s:f}", "windows", (json_int_t)c->pooled,
+                                     "mean_cosine", c->mean_cosine, "least_cosine", c->least_cosine)
+                         : json_null();
     json_t *identity =
         c->identity_checked != 0
             ? json_pack("{s:f, s:b}", "max_abs", c->identity_max_abs, "holds", identity_holds(c))
             : json_null();
     return print_json(json_pack(
-        "{s:I, s:f, s:o, s:o, s:o, s:o}", of_images ? "images" : "tokens", (json_int_t)c->compared,
-        "max_abs", c->max_abs, "mean_kl", json_number_or_null(c->mean_kl), "max_kl",
-        json_number_or_null(c->max_kl), "top1_agreement", json_number_or_null(c->top1_agreement),
-        "zero_column_identity", identity));
+        "{s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", of_images ? "images" : "tokens",
+        (json_int_t)c->compared, "max_abs", c->max_abs, "relative_error",
+        json_number_or_null(c->relative_error), "pooled", pooled, "mean_kl",
+        json_number_or_null(c->mean_kl), "max_kl", json_number_or_null(c->max_kl), "top1_agreement",
+        json_number_or_null(c->top1_agreement), "zero_column_identity", identity));
 }
 
 static int print_result(const grail_comparison *c, bool of_images)
@@ -192,7 +208,8 @@ const command command_verify = {
     .positional_count = 2,
     .summary = "compare a narrow model with its dense model",
     .details =
-        "Compares the logits of the two models. For a model that was pruned with --compensate "
+        "Compares the logits of the two models, or the hidden states of two encoders. For a model "
+        "that was pruned with --compensate "
         "none, "
         "also checks the zero-column identity: its logits must equal those of the dense model with "
         "the columns that read removed units set to zero. Exit code 3 means that they do not.",

@@ -174,15 +174,20 @@ GRAIL_API grail_status grail_tasks_measure(const grail_model *model,
                                            grail_eval_observer observer, void *user,
                                            grail_task_scores *out) GRAIL_MUST_CHECK;
 
-/** How two networks' logits differ on the same tokens or images. */
+/** How two networks' logits, features or hidden states differ on the same tokens or images. */
 typedef struct grail_comparison {
     double max_abs; /* largest difference of a logit, or of a feature */
     /* KL(dense || other) per token or image, natural logarithm. NaN, as is top1_agreement, for
-     * networks that output features instead of classes. */
+     * networks that output features or hidden states. */
     double mean_kl, max_kl;
     double
         top1_agreement; /* fraction of tokens or images with the same most likely token or class */
     int64_t compared;   /* tokens or images */
+    double relative_error; /* |other - dense| / |dense| over all logits or features */
+    /* Of encoders, between the means of both networks' hidden states over each window; NaN for
+     * other networks. */
+    double mean_cosine, least_cosine;
+    int64_t pooled;          /* windows */
     int identity_checked;    /* 1: the zero-column identity applies and was measured */
     double identity_max_abs; /* narrow against dense with the removed columns set to zero */
 } grail_comparison;
@@ -209,8 +214,9 @@ GRAIL_API grail_status grail_verify_images(const grail_model *dense, const grail
                                            const grail_compute *compute,
                                            grail_comparison *out) GRAIL_MUST_CHECK;
 
-/** Writes the logits of all windows of `source` as tensor "logits" F32 [windows, context,
- * vocabulary] of a safetensors file: for comparison with another implementation. */
+/** Writes the logits, or an encoder's hidden states, of all windows of `source` as tensor "logits"
+ * F32 [windows, context, outputs] of a safetensors file: for comparison with another
+ * implementation. */
 GRAIL_API grail_status grail_logits_write(const grail_model *model, const grail_text_source *source,
                                           const grail_compute *compute,
                                           const char *path) GRAIL_MUST_CHECK;

@@ -58,6 +58,7 @@ typedef struct grail_model_facts {
     const char *preset; /* of image preprocessing, "checkpoint" where the checkpoint describes it
                            itself; NULL when it reads tokens, or what it describes cannot be used */
     int64_t classes;    /* outputs of a network that reads images; 0 without a head */
+    int gives_features; /* 1: its outputs are features or hidden states, not logits */
     const char *activation;        /* such as "gelu" */
     const char *activation_notice; /* what was assumed of it, and the setting that decides; NULL */
 } grail_model_facts;

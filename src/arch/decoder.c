@@ -1,11 +1,12 @@
-/* The graph of a decoder:
+/* The graph of a decoder or an encoder:
  *   h += o(attention(rope(q(n)), rope(k(n)), v(n))), n = norm(h)
  *   h += down(act(gate(m)) * up(m)),                 m = norm(h)
- * and logits = head(norm(h)). Experts in the place of the FFN are in decoder_experts.h. Families
- * differ in the norms and where they stand, may lack the gate, may read both branches from the same
- * h, and may add a table of positions to the embeddings in place of rope. Factors of whole values
- * are those of the parameters that make them (storage_map.scale), so they have no nodes. Source:
- * the modeling files of the families in Hugging Face transformers. */
+ * and logits = head(norm(h)), or the output is norm(h) or h itself. Experts in the place of the FFN
+ * are in decoder_experts.h. Families differ in the norms and where they stand, may lack the gate,
+ * may read both branches from the same h, and may add a table of positions to the embeddings in
+ * place of rope. Factors of whole values are those of the parameters that make them
+ * (storage_map.scale), so they have no nodes. Source: the modeling files of the families in Hugging
+ * Face transformers. */
 #include "arch/decoder.h"
 #include "arch/decoder_experts.h"
 #include "base/name_list.h"
@@ -18,7 +19,8 @@ typedef struct builder {
     graph *g;
     const decoder_config *c;
     rotary rotary[ROTARY_KINDS]; /* whose tables the graph owns */
-    int block;
+    int layer;                   /* whose parameters are added; GRAPH_NONE outside of all */
+    int block;                   /* of the nodes */
 } builder;
 
 /* Embeddings that are scaled are scaled in a tied head, too, which the last norm takes back. */
@@ -50,16 +52,15 @@ static grail_status add_part(builder *b, const char *part, const char *kind, dou
                              int rank, const int64_t shape[], int *out)
 {
     char name[DECODER_NAME_SIZE];
-    const int layer = b->block < b->c->layers ? b->block : GRAPH_NONE;
     const double scale = scale_of(b->c, part);
-    decoder_place place = b->c->place(b->c, layer, part, kind);
+    decoder_place place = b->c->place(b->c, b->layer, part, kind);
     if (b->c->family->interleaved &&
         (strcmp(part, "self_attn.q_proj") == 0 || strcmp(part, "self_attn.k_proj") == 0)) {
         part_neighbours(b->c, &place.map.rows);
     }
     place.map.scale = scale == 1.0 ? 0.0 : scale;
     place.map.offset = offset * scale;
-    decoder_name_part("model.layers.", layer, part, kind, name);
+    decoder_name_part("model.layers.", b->layer, part, kind, name);
     return graph_add_stored(b->g, name, place.tensor, &place.map, rank, shape, out);
 }
 
@@ -114,7 +115,7 @@ static grail_status add_heads(builder *b, const char *projection, int64_t heads,
 /* The rotary positions of the layer, on heads of so many features. */
 static grail_status add_rope(builder *b, int64_t head_dim, int *value)
 {
-    const rotary *r = &b->rotary[b->c->layer[b->block].rotary];
+    const rotary *r = &b->rotary[b->c->layer[b->layer].rotary];
     node rope = node_of(NODE_ROPE, b->block, *value, GRAPH_NONE);
     rope.rope = (rope_attributes){.head_dim = head_dim,
                                   .turned = r->turned,
@@ -129,7 +130,7 @@ static grail_status add_rope(builder *b, int64_t head_dim, int *value)
 static grail_status add_positions(builder *b, const char *norm, int64_t heads, int *value)
 {
     const decoder_config *c = b->c;
-    const rotary_kind kind = c->layer[b->block].rotary;
+    const rotary_kind kind = c->layer[b->layer].rotary;
     if (c->family->query_key_norm) {
         CHECK(add_norm(b, norm, c->head_dim, c->head_dim, *value, value));
     } else if (c->family->query_key_norm_wide) {
@@ -201,6 +202,7 @@ static grail_status add_attention(builder *b, const decoder_layer *layer, int n,
     attention.inputs[attention.input_count++] = qkv[2];
     attention.attention.head_dim = c->head_dim;
     attention.attention.window = layer->window;
+    attention.attention.bidirectional = c->family->encoder;
     attention.attention.scale = c->score_scale;
     attention.attention.cap = c->score_cap;
     if (c->family->sinks) {
@@ -321,17 +323,26 @@ static grail_status add_mixture(builder *b, const decoder_layer *layer, int n, i
 /* The norm before a branch that reads h. */
 static grail_status add_norm_before(builder *b, const char *part, int h, int *n)
 {
+    const decoder_family *family = b->c->family;
+    const bool bare = family->norms == NORM_BEHIND || family->norms == NORM_OF_SUM;
     *n = h;
-    return b->c->family->norms == NORM_BEHIND ? GRAIL_OK : add_norm(b, part, b->c->hidden, 0, h, n);
+    return bare ? GRAIL_OK : add_norm(b, part, b->c->hidden, 0, h, n);
 }
 
-/* h += y, or its norm. */
-static grail_status add_branch(builder *b, const char *norm, int y, int *h)
+/* h += y, or its norm; or h = norm(h + y). The last norm of a network is behind all blocks, as that
+ * of the others is. */
+static grail_status add_branch(builder *b, const char *norm, bool is_last, int y, int *h)
 {
-    if (b->c->family->norms != NORM_BEFORE) {
+    const branch_norms norms = b->c->family->norms;
+    if (norms == NORM_BEHIND || norms == NORM_BEFORE_AND_BEHIND) {
         CHECK(add_norm(b, norm, b->c->hidden, 0, y, &y));
     }
-    return add_plain(b, NODE_ADD, *h, y, h);
+    CHECK(add_plain(b, NODE_ADD, *h, y, h));
+    if (norms != NORM_OF_SUM) {
+        return GRAIL_OK;
+    }
+    b->block += b->layer == b->c->layers - 1 && is_last ? 1 : 0;
+    return add_norm(b, norm, b->c->hidden, 0, *h, h);
 }
 
 static grail_status add_layer(builder *b, const decoder_layer *layer, int *h)
@@ -340,12 +351,15 @@ static grail_status add_layer(builder *b, const decoder_layer *layer, int *h)
     const int before = *h;
     int n = 0;
     int y = 0;
-    if (layer->heads > 0 || c->shares_norm) {
+    const bool bare = c->family->bare_begin && b->layer == 0;
+    if (bare) {
+        n = *h;
+    } else if (layer->heads > 0 || c->shares_norm) {
         CHECK(add_norm_before(b, "input_layernorm", *h, &n));
     }
     if (layer->heads > 0) {
         CHECK(add_attention(b, layer, n, &y));
-        CHECK(add_branch(b, "self_attn.branch_norm", y, h));
+        CHECK(add_branch(b, "self_attn.branch_norm", layer->intermediate == 0, y, h));
     }
     if ((layer->intermediate > 0 || layer->experts > 0) && !c->shares_norm) {
         CHECK(add_norm_before(b, "post_attention_layernorm", c->parallel ? before : *h, &n));
@@ -355,7 +369,7 @@ static grail_status add_layer(builder *b, const decoder_layer *layer, int *h)
     }
     if (layer->intermediate > 0) {
         CHECK(add_feed_forward(b, "mlp", layer->intermediate, n, &y));
-        CHECK(add_branch(b, "mlp.branch_norm", y, h));
+        CHECK(add_branch(b, "mlp.branch_norm", true, y, h));
     }
     return GRAIL_OK;
 }
@@ -376,13 +390,28 @@ static grail_status add_embedding(builder *b, int *h)
                        (const int64_t[]){rows, c->hidden}, &positions.weight));
         CHECK(graph_add_node(b->g, &positions, h));
     }
-    return GRAIL_OK;
+    if (c->family->token_types) {
+        node types = node_of(NODE_POSITIONS, b->block, *h, GRAPH_NONE);
+        types.positions.one_for_all = true;
+        CHECK(add_part(b, "model.token_types", "weight", 0.0, 2,
+                       (const int64_t[]){c->token_types, c->hidden}, &types.weight));
+        CHECK(graph_add_node(b->g, &types, h));
+    }
+    return c->family->embedding_norm ? add_norm(b, "model.embed_norm", c->hidden, 0, *h, h)
+                                     : GRAIL_OK;
 }
 
 static grail_status add_head(builder *b, int h, int *logits)
 {
     const decoder_config *c = b->c;
-    CHECK(add_norm(b, "model.norm", c->hidden, 0, h, &h));
+    *logits = h;
+    if (c->family->norms != NORM_OF_SUM) {
+        CHECK(add_norm(b, "model.norm", c->hidden, 0, h, &h));
+        *logits = h;
+    }
+    if (c->family->encoder) {
+        return GRAIL_OK;
+    }
     CHECK(add_linear(b, c->tied ? "model.embed_tokens" : "lm_head", c->family->head_bias, c->hidden,
                      c->vocabulary, h, logits));
     if (c->logit_cap == 0.0) {
@@ -411,15 +440,19 @@ static grail_status own_rotary(builder *b, decoder_config *c)
 grail_status decoder_graph(const char *source, decoder_config *c, graph **out)
 {
     grail_status status = GRAIL_OK;
-    builder b = {.c = c, .block = GRAPH_NONE};
+    builder b = {.c = c, .layer = GRAPH_NONE, .block = GRAPH_NONE};
     int h = 0;
     TRY(graph_create(&b.g));
     b.g->vocabulary = c->vocabulary;
+    b.g->gives_hidden = c->family->encoder;
     TRY(own_rotary(&b, c));
     TRY(add_embedding(&b, &h));
-    for (b.block = 0; b.block < c->layers; b.block++) {
-        TRY(add_layer(&b, &c->layer[b.block], &h));
+    for (b.layer = 0; b.layer < c->layers; b.layer++) {
+        b.block = b.layer;
+        TRY(add_layer(&b, &c->layer[b.layer], &h));
     }
+    b.layer = GRAPH_NONE;
+    b.block = (int)c->layers;
     TRY(add_head(&b, h, &h));
     TRY(graph_finish(b.g, h));
     *out = b.g;

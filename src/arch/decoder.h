@@ -1,5 +1,6 @@
-/* Llama-like decoders: what the families share. A family is a row of its differences, in a file of
- * its own. */
+/* Transformers that read tokens: decoders, llama-like and older, and encoders, whose rows see those
+ * on both sides. What the families share; a family is a row of its differences, in a file of its
+ * own. */
 #ifndef GRAIL_ARCH_DECODER_H
 #define GRAIL_ARCH_DECODER_H
 
@@ -38,7 +39,7 @@ typedef decoder_place (*decoder_place_function)(const decoder_config *c, int lay
 /** Where a family's config.json says what all decoders have. */
 typedef struct decoder_keys {
     const char *hidden, *layers, *heads, *context, *epsilon, *activation;
-    const char *kv_heads;          /* NULL: as many as query heads */
+    const char *kv_heads;          /* NULL: as many as query heads; of "epsilon": the default */
     const char *head_dim;          /* hidden / heads where it is not stated */
     const char *intermediate;      /* width of the FFN */
     int64_t intermediate_multiple; /* of hidden, where it is not stated; 0: it is */
@@ -62,7 +63,12 @@ typedef struct decoder_name {
 } decoder_name;
 
 /** Which norms a branch of a layer has, attention or FFN. */
-typedef enum branch_norms { NORM_BEFORE, NORM_BEHIND, NORM_BEFORE_AND_BEHIND } branch_norms;
+typedef enum branch_norms {
+    NORM_BEFORE,
+    NORM_BEHIND,
+    NORM_BEFORE_AND_BEHIND,
+    NORM_OF_SUM /* of the residual stream with what the branch added (post-norm) */
+} branch_norms;
 
 /** Which numbers of heads a loader opens. */
 typedef enum head_rule {
@@ -86,7 +92,8 @@ typedef struct decoder_family {
      * kinds are "weight", "bias" and "". The name of the parameter in the graph is
      * model.layers.LAYER.PART.KIND, or without .KIND where that is "", wherever it lies. Outside
      * the layers LAYER is GRAPH_NONE and the name PART.KIND, with the parts "model.embed_tokens",
-     * "model.embed_positions", "model.norm" and "lm_head". */
+     * "model.embed_positions", "model.token_types", "model.embed_norm", "model.norm" and "lm_head".
+     */
     decoder_place_function place;
     const decoder_keys *keys;
     const decoder_name *names; /* ends with a part NULL; those that are missing are called so */
@@ -112,16 +119,21 @@ typedef struct decoder_family {
     bool attention_bias_by_default;
     bool bias_spares_output; /* "attention_bias" switches those of q, k and v alone */
     bool reads_mlp_bias;
-    bool always_biases;       /* all Linears of layers have one */
-    bool layer_norms;         /* LayerNorm with a bias, in place of RMSNorm */
-    bool bare_layer_norms;    /* LayerNorm without a bias, */
-    bool norms_lack_weights;  /* or without any parameter */
-    bool norms_add_one;       /* norms multiply by 1 + weight */
-    branch_norms norms;       /* "branch_norm" of self_attn and mlp is the one behind */
-    bool parallel;            /* attention and FFN read the same residual stream, */
-    bool shares_norm;         /* through one norm */
-    bool learned_positions;   /* a table that is added to the embeddings, no rotary positions */
-    int64_t spare_positions;  /* rows at its begin that are not used */
+    bool always_biases;      /* all Linears of layers have one */
+    bool layer_norms;        /* LayerNorm with a bias, in place of RMSNorm */
+    bool bare_layer_norms;   /* LayerNorm without a bias, */
+    bool norms_lack_weights; /* or without any parameter */
+    bool norms_add_one;      /* norms multiply by 1 + weight */
+    branch_norms norms;      /* "branch_norm" of self_attn and mlp is the one behind */
+    bool parallel;           /* attention and FFN read the same residual stream, */
+    bool shares_norm;        /* through one norm */
+    bool learned_positions;  /* a table that is added to the embeddings, no rotary positions */
+    int64_t spare_positions; /* rows at its begin that are not used */
+    bool counts_spare;       /* the key of the context counts them, too */
+    bool encoder;            /* rows see those on both sides, and the output is hidden states */
+    bool embedding_norm;
+    bool token_types;         /* the first row of a table is added to all embeddings: one segment */
+    bool bare_begin;          /* the first layer has no norm before attention */
     bool interleaved;         /* rotary positions turn features 2k and 2k + 1 of a head */
     bool turns_windows_alone; /* layers without a window have no rotary positions, */
     bool turns_windowless;    /* unless no layer has one */
@@ -134,13 +146,16 @@ typedef struct decoder_family {
     bool query_key_norm_wide; /* over all heads at once */
     bool latent;              /* attention by decoder_latent */
     bool sinks; /* "self_attn.sinks": each head's softmax also sums over one more score */
-    int64_t default_window;   /* value of an absent "sliding_window" */
-    bool reads_window;        /* though there is none by default */
-    bool window_is_optional;  /* the window counts only with "use_sliding_window" */
-    int window_pattern;       /* all layers but every one of this number have the window, unless
-                                 "layer_types" says otherwise; 0: all have it */
-    const char *window_theta; /* key of the base of layers with a window, which have rotary
-                                 positions of their own; NULL: they have those of all */
+    int64_t default_window;    /* value of an absent "sliding_window" */
+    bool reads_window;         /* though there is none by default */
+    bool window_is_optional;   /* the window counts only with "use_sliding_window" */
+    int window_pattern;        /* all layers but every one of this number have the window, unless
+                                  "layer_types" says otherwise; 0: all have it */
+    const char *begin_pattern; /* key of that number, where the first layer of each such run is the
+                                  other one; NULL: the last one is, and the key is the usual one */
+    const char *window_key;    /* NULL: "sliding_window"; of encoders it counts both sides */
+    const char *window_theta;  /* key of the base of layers with a window, which have rotary
+                                  positions of their own; NULL: they have those of all */
     double default_window_theta;
     decoder_loaders loaders;
 } decoder_family;
@@ -164,6 +179,8 @@ struct decoder_config {
     decoder_place_function place; /* that of the family, or of a GGUF file */
     const char *prefix;           /* of all names in this checkpoint; "" for none */
     int64_t hidden, layers, vocabulary, head_dim, context;
+    int64_t token_types; /* rows of their table */
+    bool old_norm_names; /* norms of this checkpoint have a "gamma" and a "beta" */
     double epsilon;
     activation_kind activation;
     bool squares_activation; /* what the activation makes is squared */
@@ -263,5 +280,29 @@ grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *nu
                                               .context = decoder_context,                          \
                                               .outside = decoder_outside}
 #define DECODER(NAME, row, keys) DECODER_OF_CLASS(NAME, row, keys, "ForCausalLM")
+
+/* -- what encoders share (encoder_parts.c) ----------------------------------------------------- */
+
+extern const char *const encoder_settings[];
+/** Of BERT and what has its tensors. */
+extern const decoder_keys encoder_keys;
+extern const decoder_name encoder_names[];
+/** The place of a parameter, where norms may have their older names. */
+decoder_place encoder_place(const decoder_config *c, int layer, const char *part, const char *kind);
+/** Reads the number of token types, and refuses what only some encoders have. */
+grail_status encoder_read(const char *source, const json_t *json, decoder_config *c);
+outside_part encoder_outside(const char *tensor);
+
+/** Defines architecture_NAME of the encoder whose "model_type" is TYPE. Sublayers cannot be
+ * dropped: the norm of their sum would stay. */
+#define ENCODER(NAME, type, row, keys)                                                             \
+    const architecture architecture_##NAME = {.name = (type),                                      \
+                                              .family = &(row),                                    \
+                                              .settings = (keys),                                  \
+                                              .build = decoder_build,                              \
+                                              .describe_narrowed = decoder_describe_narrowed,      \
+                                              .judge_loaders = decoder_judge_loaders,              \
+                                              .context = decoder_context,                          \
+                                              .outside = encoder_outside}
 
 #endif

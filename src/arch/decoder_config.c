@@ -297,7 +297,7 @@ static grail_status read_rotary(const char *source, const json_t *json, rotary_k
         .layer_type = family->window_theta == NULL ? NULL
                       : windows                    ? "sliding_attention"
                                                    : "full_attention",
-        .theta_key = windows               ? "rope_local_base_freq"
+        .theta_key = windows               ? family->window_theta
                      : keys->theta != NULL ? keys->theta
                                            : "rope_theta",
         .partial_key = keys->partial != NULL ? keys->partial : "partial_rotary_factor",
@@ -329,6 +329,16 @@ static grail_status read_activation_of(const char *source, const json_t *json, d
     return read_activation(source, json, key, c->family->default_activation, &c->activation);
 }
 
+/* The positions that a text may have. */
+static grail_status read_context(const char *source, const json_t *json, decoder_config *c)
+{
+    const char *key = c->family->keys->context;
+    const int64_t spare = c->family->counts_spare ? c->family->spare_positions : 0;
+    CHECK(decoder_read_size(source, json, key, c->family->default_context, spare + 1, &c->context));
+    c->context -= spare;
+    return GRAIL_OK;
+}
+
 static grail_status read_whole(const char *source, const json_t *json, decoder_config *c)
 {
     const decoder_family *family = c->family;
@@ -337,8 +347,11 @@ static grail_status read_whole(const char *source, const json_t *json, decoder_c
     CHECK(require_size(source, json, keys->hidden, DECODER_MOST_WIDTH, &c->hidden));
     CHECK(require_size(source, json, keys->layers, MOST_LAYERS, &c->layers));
     CHECK(require_size(source, json, "vocab_size", DECODER_MOST_WIDTH, &c->vocabulary));
-    CHECK(get_size(source, json, keys->context, family->default_context, &c->context));
-    CHECK(json_get_real(source, json, keys->epsilon, epsilon, &c->epsilon));
+    CHECK(read_context(source, json, c));
+    c->epsilon = epsilon;
+    if (keys->epsilon != NULL) {
+        CHECK(json_get_real(source, json, keys->epsilon, epsilon, &c->epsilon));
+    }
     CHECK(json_get_boolean(source, json, "tie_word_embeddings", family->tied_by_default, &c->tied));
     CHECK(read_activation_of(source, json, c));
     return read_biases(source, json, c);

@@ -15,6 +15,16 @@ static bool has_prefix(const checkpoint *weights, const char *prefix)
     return false;
 }
 
+static bool has_old_norms(const checkpoint *weights)
+{
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        if (name_ends_with(checkpoint_plain_name(weights, i), ".LayerNorm.gamma")) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The configuration of a decoder states all its widths; the tensors show how they are called, and
  * how a GGUF file stores them. */
 grail_status decoder_build(const architecture *self, const char *source, const json_t *config,
@@ -25,6 +35,7 @@ grail_status decoder_build(const architecture *self, const char *source, const j
     const char *prefix = self->family->prefix;
     TRY(decoder_config_read(self->family, source, config, &c));
     c.prefix = prefix != NULL && weights != NULL && has_prefix(weights, prefix) ? prefix : NULL;
+    c.old_norm_names = self->family->encoder && weights != NULL && has_old_norms(weights);
     if (weights != NULL && checkpoint_metadata(weights) != NULL) {
         TRY(gguf_complete_config(weights, &c));
     }
@@ -36,9 +47,11 @@ out:
 
 int64_t decoder_context(const architecture *self, const json_t *config)
 {
-    const json_t *value = json_object_get(config, self->family->keys->context);
-    return json_is_integer(value) ? (int64_t)json_integer_value(value)
-                                  : self->family->default_context;
+    const decoder_family *family = self->family;
+    const json_t *value = json_object_get(config, family->keys->context);
+    const int64_t stated =
+        json_is_integer(value) ? (int64_t)json_integer_value(value) : family->default_context;
+    return stated - (family->counts_spare ? family->spare_positions : 0);
 }
 
 /* Old files store the rotary table and the mask of attention as buffers, GGUF files the divisors of

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Every `pattern`-th layer is of another kind. */
+/* The last of every `pattern` layers is of another kind. */
 static bool is_exception(int64_t index, int64_t pattern)
 {
     return pattern > 0 && (index + 1) % pattern == 0;
@@ -30,6 +30,9 @@ bool decoder_layer_slides(const decoder_family *family, const json_t *json, int6
     if (family->window_is_optional) {
         const json_t *first = json_object_get(json, "max_window_layers");
         return index >= (json_is_integer(first) ? json_integer_value(first) : DECODER_FIRST_WINDOW);
+    }
+    if (family->begin_pattern != NULL) {
+        return index % positive_or(json, family->begin_pattern, family->window_pattern) != 0;
     }
     const int64_t pattern = positive_or(json, "_sliding_window_pattern", family->window_pattern);
     return !is_exception(index, family->window_pattern == 0
@@ -94,14 +97,15 @@ static grail_status read_window(const char *source, const json_t *json,
 {
     int64_t window = 0;
     bool used = true;
+    const char *key = family->window_key == NULL ? "sliding_window" : family->window_key;
     *out = 0;
     if (family->default_window == 0 && !family->reads_window) {
         return GRAIL_OK;
     }
     /* null means no window; a missing key means the family's default */
-    if (!json_is_null(json_object_get(json, "sliding_window")) ||
-        json_object_get(json, "sliding_window") == NULL) {
-        CHECK(json_get_integer(source, json, "sliding_window", family->default_window, &window));
+    const bool stated = !json_is_null(json_object_get(json, key));
+    if (stated) {
+        CHECK(json_get_integer(source, json, key, family->default_window, &window));
     }
     if (family->window_is_optional) {
         int64_t first = 0;
@@ -109,9 +113,11 @@ static grail_status read_window(const char *source, const json_t *json,
         CHECK(json_get_integer(source, json, "max_window_layers", DECODER_FIRST_WINDOW, &first));
     }
     if (window < 0) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "%s: \"sliding_window\" is %lld; it must be null, or 0 or more", source,
-                         (long long)window);
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"%s\" is %lld; it must be null, or 0 or more",
+                         source, key, (long long)window);
+    }
+    if (family->encoder && stated) { /* half of it on each side, and the row itself */
+        window = window / 2 + 1;
     }
     *out = used && decoder_layer_slides(family, json, index) ? window : 0;
     return GRAIL_OK;

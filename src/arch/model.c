@@ -137,7 +137,7 @@ static void count_node(const grail_model *m, const graph *g, const int64_t *widt
                        const extent *extents, const node *n, grail_model_facts *facts)
 {
     facts->macs_per_token += node_products(g, n, extents[n->output]);
-    if (operator_of(n)->axis == AXIS_HEADS && m->graph->input_kind == INPUT_TOKENS) {
+    if (operator_of(n)->axis == AXIS_HEADS && !n->attention.bidirectional) {
         facts->kv_bytes_per_token +=
             (widths[n->inputs[1]] + widths[n->inputs[2]]) * (int64_t)bits_of_cache(m) / 8;
     }
@@ -179,6 +179,7 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         .blocks = g->block_count,
         .vocabulary = g->vocabulary,
         .context = model->context,
+        .gives_features = graph_gives_features(g) ? 1 : 0,
         .parameters = model->outside_parameters,
         .bytes = model->outside_bytes,
         .activation = activation_of(g),

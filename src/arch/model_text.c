@@ -47,6 +47,17 @@ static grail_status check_kind(const grail_model *model, const char *path)
     return windows_check_path(path);
 }
 
+grail_status model_check_next_token(const grail_model *model, const char *what)
+{
+    if (!graph_gives_features(model->graph)) {
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_ARGUMENT,
+                     "'%s' is an encoder: it gives hidden states, and no scores of a next token, "
+                     "which %s; grail verify compares the hidden states of two encoders",
+                     model->path, what);
+}
+
 static grail_status check_context(const grail_model *model, int64_t length)
 {
     if (length > model->context) {

@@ -34,4 +34,7 @@ chat_origin model_chats(const grail_model *model);
 /** The SHA-256 of the model's tokenizer, "" where its directory has none. */
 grail_status model_tokenizer_hash(const grail_model *model, char hash[65]) GRAIL_MUST_CHECK;
 
+/** GRAIL_ERROR_ARGUMENT for an encoder, which has no logits of a next token; `what` needs them. */
+grail_status model_check_next_token(const grail_model *model, const char *what) GRAIL_MUST_CHECK;
+
 #endif

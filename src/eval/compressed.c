@@ -1,4 +1,5 @@
 /* Accuracy and perplexity of a network that a compression holds in memory, at its narrow shapes. */
+#include "arch/model_text.h"
 #include "eval/accuracy.h"
 #include "eval/perplexity.h"
 
@@ -49,6 +50,7 @@ grail_status grail_compression_perplexity(grail_compression *c, const grail_text
 {
     grail_status status = GRAIL_OK;
     parameter_store *narrow = NULL;
+    TRY(model_check_next_token(c->request->model, "perplexity is made of"));
     TRY(comm_settle(c->request->comm, narrow_to_measure(c, windows, &narrow)));
     TRY(perplexity_measure(c->request->model, narrow, source, windows, c->request->comm, observer,
                            user, out));

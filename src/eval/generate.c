@@ -145,6 +145,7 @@ static grail_status read_prompt(generation *g)
         return error_set(GRAIL_ERROR_ARGUMENT, "'%s' reads images, and goes on with no text",
                          g->model->path);
     }
+    CHECK(model_check_next_token(g->model, "generating text needs"));
     CHECK(model_tokenizer_open(g->model, &g->tokenizer));
     CHECK(prompt_encode(g->model, g->options, g->tokenizer, &g->prompt, &end));
     if (end >= 0) {

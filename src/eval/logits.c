@@ -10,15 +10,14 @@
 
 #include <string.h>
 
-static grail_status collect_window(forward_pass *f, int64_t window, float *out)
+static grail_status collect_window(forward_pass *f, int64_t window, int64_t width, float *out)
 {
-    const int64_t vocabulary = f->model->graph->vocabulary;
     for (int64_t from = 0; from < f->windows->length; from += FORWARD_ROWS) {
         const int64_t left = f->windows->length - from;
         const int64_t rows = left < FORWARD_ROWS ? left : FORWARD_ROWS;
         matrix logits = {0};
         CHECK(forward_logits(f, window, from, rows, &logits));
-        CHECK(matrix_download_f32(logits, out + from * vocabulary));
+        CHECK(matrix_download_f32(logits, out + from * width));
     }
     return GRAIL_OK;
 }
@@ -46,18 +45,18 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
     forward_pass f = {0};
     float *logits = NULL;
     char hash[65];
-    const int64_t vocabulary = model->graph->vocabulary;
+    int64_t width = 0;
+    TRY(graph_output_width(model->graph, &width));
     TRY(compute_open(compute, model, &b));
     TRY(model_read_windows(model, source, &windows, hash));
     TRY(parameter_store_create(model, b, NULL, &store));
-    TRY(memory_new_unset(&logits, (size_t)(windows.count * windows.length * vocabulary),
+    TRY(memory_new_unset(&logits, (size_t)(windows.count * windows.length * width),
                          sizeof logits[0]));
     TRY(forward_begin(&f, model, store, &windows, 0, windows.count));
     for (int64_t w = 0; w < windows.count; w++) {
-        TRY(collect_window(&f, w, logits + w * windows.length * vocabulary));
+        TRY(collect_window(&f, w, width, logits + w * windows.length * width));
     }
-    TRY(logits_store(path, 3, (const int64_t[]){windows.count, windows.length, vocabulary},
-                     logits));
+    TRY(logits_store(path, 3, (const int64_t[]){windows.count, windows.length, width}, logits));
 out:
     forward_end(&f);
     parameter_store_free(store);

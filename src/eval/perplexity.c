@@ -235,6 +235,14 @@ out:
     return status;
 }
 
+/* Images are refused where the text is read. */
+static grail_status check_kind(const grail_model *model)
+{
+    return model->graph->input_kind == INPUT_IMAGES
+               ? GRAIL_OK
+               : model_check_next_token(model, "perplexity is made of");
+}
+
 /* What a measurement runs on; owned, also after a failure. */
 typedef struct opened_stores {
     backend *backend;
@@ -262,6 +270,7 @@ static grail_status measure(const grail_model *model, const grail_model *narrow,
     opened_stores s = {0};
     const grail_comm *comm = compute == NULL ? NULL : compute->comm;
     CHECK(comm_check(comm));
+    CHECK(check_kind(model));
     TRY(comm_settle(comm, open_stores(model, narrow, windows, compute, &s)));
     TRY(perplexity_measure(narrow == NULL ? model : narrow, s.cut == NULL ? s.dense : s.cut, source,
                            windows, comm, observer, user, out));

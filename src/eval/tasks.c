@@ -71,6 +71,7 @@ static grail_status check_request(const grail_model *model, const grail_task_opt
                                      "read text"),
                            "tasks");
     }
+    CHECK(model_check_next_token(model, "zero-shot tasks need"));
     if (options->tasks == NULL || options->tasks[0] == 0) {
         return error_about(error_set(GRAIL_ERROR_ARGUMENT, "no tasks were given"), "tasks");
     }

@@ -32,8 +32,9 @@ static void inputs_fini(inputs *in)
 
 /* -- text ------------------------------------------------------------------------------------- */
 
-static grail_status compare_window(forward_pass *a, forward_pass *b, int64_t window,
-                                   comparison_sums *sums)
+/* Hidden states are also pooled, unless `pool` is NULL. */
+static grail_status compare_rows(forward_pass *a, forward_pass *b, int64_t window,
+                                 comparison_pool *pool, comparison_sums *sums)
 {
     const int64_t length = a->windows->length;
     for (int64_t from = 0; from < length; from += FORWARD_ROWS) {
@@ -43,8 +44,29 @@ static grail_status compare_window(forward_pass *a, forward_pass *b, int64_t win
         CHECK(forward_logits(a, window, from, rows, &left));
         CHECK(forward_logits(b, window, from, rows, &right));
         CHECK(comparison_add(left, right, sums));
+        if (pool != NULL) {
+            CHECK(comparison_pool_add(left, right, pool));
+        }
     }
     return GRAIL_OK;
+}
+
+static grail_status compare_window(forward_pass *a, forward_pass *b, int64_t window,
+                                   comparison_sums *sums)
+{
+    grail_status status = GRAIL_OK;
+    comparison_pool pool = {0};
+    int64_t width = 0;
+    if (!graph_gives_features(a->model->graph)) {
+        return compare_rows(a, b, window, NULL, sums);
+    }
+    TRY(graph_output_width(a->model->graph, &width));
+    TRY(comparison_pool_init(width, &pool));
+    TRY(compare_rows(a, b, window, &pool, sums));
+    comparison_add_pool(&pool, sums);
+out:
+    comparison_pool_fini(&pool);
+    return status;
 }
 
 static grail_status compare_chunk(parameter_store *a, parameter_store *b,
@@ -195,6 +217,9 @@ static grail_status compare_models(const grail_model *dense, const grail_model *
     TRY(compare_stores(left, right, in, &sums));
     grail_comparison result = comparison_result(&sums);
     TRY(check_identity(left, right, in, &result));
+    if (graph_gives_features(dense->graph)) { /* which are no logits */
+        result.mean_kl = result.max_kl = result.top1_agreement = (double)NAN;
+    }
     *out = result;
 out:
     parameter_store_free(left);
@@ -223,24 +248,12 @@ static grail_status check_kinds(const grail_model *dense, const grail_model *nar
     return GRAIL_OK;
 }
 
-static grail_status output_width(const graph *g, int64_t *out)
-{
-    grail_status status = GRAIL_OK;
-    int64_t *widths = NULL;
-    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
-    TRY(graph_widths(g, widths));
-    *out = widths[g->output];
-out:
-    memory_free(widths);
-    return status;
-}
-
 static grail_status check_outputs(const grail_model *dense, const grail_model *narrow)
 {
     int64_t a = 0;
     int64_t b = 0;
-    CHECK(output_width(dense->graph, &a));
-    CHECK(output_width(narrow->graph, &b));
+    CHECK(graph_output_width(dense->graph, &a));
+    CHECK(graph_output_width(narrow->graph, &b));
     if (a != b) {
         return error_set(
             GRAIL_ERROR_SHAPE,
@@ -248,6 +261,18 @@ static grail_status check_outputs(const grail_model *dense, const grail_model *n
             dense->path, (long long)a, narrow->path, (long long)b);
     }
     return GRAIL_OK;
+}
+
+static grail_status check_features(const grail_model *dense, const grail_model *narrow)
+{
+    const bool of_dense = graph_gives_features(dense->graph);
+    if (of_dense == graph_gives_features(narrow->graph)) {
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_ARGUMENT,
+                     "cannot compare logits with hidden states: '%s' is an encoder, '%s' predicts "
+                     "tokens",
+                     of_dense ? dense->path : narrow->path, of_dense ? narrow->path : dense->path);
 }
 
 static grail_status check_vocabularies(const grail_model *dense, const grail_model *narrow)
@@ -272,6 +297,8 @@ grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
     TRY(option_integer("windows", "the number of windows", windows, 0));
     TRY(check_kinds(dense, narrow, INPUT_TOKENS));
     TRY(check_vocabularies(dense, narrow));
+    TRY(check_features(dense, narrow));
+    TRY(check_outputs(dense, narrow));
     TRY(compute_open(compute, dense, &b));
     TRY(read_text(dense, source, windows, &in.text));
     TRY(compare_models(dense, narrow, &in, b, out));
@@ -294,9 +321,6 @@ grail_status grail_verify_images(const grail_model *dense, const grail_model *na
     TRY(compute_open(compute, dense, &b));
     TRY(read_images(dense, source, images, &in));
     TRY(compare_models(dense, narrow, &in, b, out));
-    if (dense->graph->classes == 0) { /* features are no logits */
-        out->mean_kl = out->max_kl = out->top1_agreement = (double)NAN;
-    }
 out:
     inputs_fini(&in);
     backend_close(b);

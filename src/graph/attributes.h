@@ -83,6 +83,7 @@ typedef struct position_attributes {
     const double *table; /* [count, width], borrowed from the graph */
     int64_t first;       /* rows of the parameter before that of the first position */
     bool may_be_fewer;   /* in the input, which then has the first ones */
+    bool one_for_all;    /* all positions get the first row of the parameter, however many it has */
 } position_attributes;
 
 #endif

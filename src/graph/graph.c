@@ -276,6 +276,11 @@ out:
     return status;
 }
 
+bool graph_gives_features(const graph *g)
+{
+    return g->input_kind == INPUT_IMAGES ? g->classes == 0 : g->gives_hidden;
+}
+
 int graph_sole_reader(const graph *g, int value)
 {
     int reader = GRAPH_NONE;
@@ -320,6 +325,18 @@ grail_status graph_widths(const graph *g, int64_t *widths)
         CHECK(node_check(g, n, in));
     }
     return GRAIL_OK;
+}
+
+grail_status graph_output_width(const graph *g, int64_t *out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *widths = NULL;
+    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
+    TRY(graph_widths(g, widths));
+    *out = widths[g->output];
+out:
+    memory_free(widths);
+    return status;
 }
 
 grail_status graph_extents(const graph *g, extent input, extent *extents)

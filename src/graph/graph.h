@@ -43,6 +43,7 @@ typedef struct graph {
     double **tables; /* [table_count] owned: what rope and position nodes borrow */
     int table_count;
     int64_t vocabulary; /* token ids are below it */
+    bool gives_hidden;  /* networks that read tokens: the output is hidden states, no logits */
     int64_t classes; /* networks that read images: outputs of the head; 0 = no head, the output is
                         features */
 } graph;
@@ -98,6 +99,9 @@ grail_status graph_own_table(graph *g, double **table) GRAIL_MUST_CHECK;
  * what reads routed rows must work on each row alone. */
 grail_status graph_finish(graph *g, int output) GRAIL_MUST_CHECK;
 
+/** Whether the output is features or hidden states, not logits. */
+bool graph_gives_features(const graph *g);
+
 /** The node that reads a value, if it is the only one and reads it once; GRAPH_NONE otherwise, and
  * for the output of the network. */
 int graph_sole_reader(const graph *g, int value);
@@ -109,6 +113,9 @@ void graph_block_range(const graph *g, int block, int *begin, int *end);
 /** Fills widths[value_count] from the parameters' shapes. The message about a mismatch names the
  * node's parameter. */
 grail_status graph_widths(const graph *g, int64_t *widths) GRAIL_MUST_CHECK;
+
+/** The width of the output. */
+grail_status graph_output_width(const graph *g, int64_t *out) GRAIL_MUST_CHECK;
 
 /** Fills extents[value_count] for an input of these positions. An error names the node whose window
  * does not fit, or which expects another number of positions. */

@@ -79,7 +79,7 @@ OPERATOR(CLASS_TOKEN, class_token, .inputs = 1, .pins = always, .check = channel
          .extent = one_position_more)
 
 /* + weight[positions, width], or + table where there is no parameter; its first rows where an input
- * may have fewer positions and has */
+ * may have fewer positions and has; or its first row at every position */
 OPERATOR(POSITIONS, positions, .inputs = 1, .pins = always, .check = channels_fit,
          .extent = stored_positions, .in_place = IN_PLACE_ANY)
 

@@ -186,6 +186,10 @@ static grail_status one_position_more(const graph *g, const node *n, const exten
 static grail_status stored_positions(const graph *g, const node *n, const extent *in, extent *out)
 {
     const int64_t positions = in->height * in->width;
+    if (n->positions.one_for_all) {
+        *out = *in;
+        return GRAIL_OK;
+    }
     const int64_t stored = n->weight == GRAPH_NONE ? n->positions.count
                                                    : shape_of(g, n->weight)[0] - n->positions.first;
     const char *name = n->weight == GRAPH_NONE ? "the position table" : node_name(g, n);

@@ -167,7 +167,7 @@ grail_status judge_divergence(calibration_network *network, double *out)
     judged_sums sums = {0};
     CHECK(check_batches(network->request));
     CHECK(grail_model_describe(network->request->model, &facts));
-    j.of_classes = facts.reads_images == 0 || facts.classes > 0;
+    j.of_classes = facts.gives_features == 0;
     CHECK(judge_all(&j, &sums));
     CHECK(execution_begin(network->dense.execution, none, (batch_input){0}));
     CHECK(execution_begin(network->current.execution, none, (batch_input){0}));

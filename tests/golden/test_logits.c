@@ -1,5 +1,6 @@
 /* The forward pass against Hugging Face transformers: logits of tiny decoders of every family, and
- * of real weights where they are at hand. make_logits_golden.py made the references. */
+ * of real weights where they are at hand, and the last hidden states of tiny encoders.
+ * make_logits_golden.py and make_encoder_golden.py made the references. */
 #include "support/support.h"
 
 #include "eval/forward.h"
@@ -9,7 +10,7 @@
 
 enum { PATH_SIZE = 1024 };
 
-static const double tolerance = 1e-4; /* of a logit, absolute */
+static const double tolerance = 1e-4; /* of a logit or a feature, absolute */
 
 /* "ids" I64 [count, length] of a golden file as windows. */
 static void read_golden_ids(const tensor_file *golden, token_windows *out)
@@ -27,23 +28,22 @@ static void read_golden_ids(const tensor_file *golden, token_windows *out)
 }
 
 /* Rows are taken in slices of an uneven number, as callers may. */
-static double compare_window(forward_pass *f, int64_t window, const unsigned char *expected)
+static double compare_window(forward_pass *f, int64_t window, int64_t width,
+                             const unsigned char *expected)
 {
     enum { SLICE = 17 };
-    const int64_t vocabulary = f->model->graph->vocabulary;
     const int64_t length = f->windows->length;
     double worst = 0.0;
     float *found = NULL;
-    assert_ok(memory_new(&found, (size_t)(SLICE * vocabulary), sizeof found[0]));
+    assert_ok(memory_new(&found, (size_t)(SLICE * width), sizeof found[0]));
     for (int64_t from = 0; from < length; from += SLICE) {
         const int64_t rows = length - from < SLICE ? length - from : SLICE;
         matrix logits = {0};
         assert_ok(forward_logits(f, window, from, rows, &logits));
         assert_ok(matrix_download_f32(logits, found));
-        for (int64_t i = 0; i < rows * vocabulary; i++) {
+        for (int64_t i = 0; i < rows * width; i++) {
             float wanted = 0.0F;
-            memcpy(&wanted, expected + (size_t)(from * vocabulary + i) * sizeof wanted,
-                   sizeof wanted);
+            memcpy(&wanted, expected + (size_t)(from * width + i) * sizeof wanted, sizeof wanted);
             const double difference = fabs((double)wanted - (double)found[i]);
             worst = difference <= worst ? worst : difference; /* NaN counts */
         }
@@ -65,13 +65,21 @@ static double compare_backend(const grail_model *model, const char *name,
     const size_t window_bytes = logits->bytes / (size_t)windows->count;
     for (int64_t w = 0; w < windows->count; w++) {
         const unsigned char *expected = (const unsigned char *)logits->data;
-        worst = fmax(worst, compare_window(&f, w, expected + (size_t)w * window_bytes));
+        worst = fmax(worst,
+                     compare_window(&f, w, logits->shape[2], expected + (size_t)w * window_bytes));
     }
     forward_end(&f);
     parameter_store_free(store);
     assert_int_equal(backend_bytes(b), 0);
     backend_close(b);
     return worst;
+}
+
+/* Logits, or the hidden states of encoders. */
+static const tensor_view *find_outputs(const tensor_file *golden)
+{
+    const tensor_view *logits = tensor_file_find(golden, "logits");
+    return logits != NULL ? logits : tensor_file_find(golden, "hidden");
 }
 
 static void assert_golden(const char *directory, const char *golden_path)
@@ -81,13 +89,15 @@ static void assert_golden(const char *directory, const char *golden_path)
     token_windows windows = {0};
     assert_ok(safetensors_open(golden_path, &golden));
     read_golden_ids(golden, &windows);
-    const tensor_view *logits = tensor_file_find(golden, "logits");
+    const tensor_view *logits = find_outputs(golden);
     assert_non_null(logits);
     assert_int_equal(logits->dtype, GRAIL_DTYPE_F32);
     assert_ok(grail_model_open(directory, &model));
     assert_int_equal(logits->shape[0], windows.count);
     assert_int_equal(logits->shape[1], windows.length);
-    assert_int_equal(logits->shape[2], model->graph->vocabulary);
+    if (!graph_gives_features(model->graph)) {
+        assert_int_equal(logits->shape[2], model->graph->vocabulary);
+    }
     assert_near(compare_backend(model, "cpu", &windows, logits), 0.0, tolerance);
     assert_near(compare_backend(model, "ref", &windows, logits), 0.0, tolerance);
     grail_model_close(model);
@@ -149,10 +159,17 @@ static void assert_golden_model(const char *name)
     X(gpt_oss_in_mxfp4, "gpt-oss-mxfp4")                                                           \
     X(deepseek_v2, "deepseek-v2")                                                                  \
     X(deepseek_v3, "deepseek-v3")                                                                  \
-    X(deepseek_v3_without_groups, "deepseek-v3-free")
+    X(deepseek_v3_without_groups, "deepseek-v3-free")                                              \
+    X(bert, "bert")                                                                                \
+    X(masked_bert_with_old_names, "bert-masked")                                                   \
+    X(roberta, "roberta")                                                                          \
+    X(xlm_roberta, "xlm-roberta")                                                                  \
+    X(distilbert, "distilbert")                                                                    \
+    X(modernbert, "modernbert")                                                                    \
+    X(masked_modernbert, "modernbert-masked")
 
 #define GOLDEN_TEST(symbol, directory)                                                             \
-    static void symbol##_gives_the_reference_logits(void **state)                                  \
+    static void symbol##_gives_the_reference_outputs(void **state)                                 \
     {                                                                                              \
         (void)state;                                                                               \
         assert_golden_model(directory);                                                            \
@@ -195,7 +212,7 @@ static void real_weights_give_the_reference_logits(void **state)
 
 int main(void)
 {
-#define GOLDEN_ENTRY(symbol, directory) cmocka_unit_test(symbol##_gives_the_reference_logits),
+#define GOLDEN_ENTRY(symbol, directory) cmocka_unit_test(symbol##_gives_the_reference_outputs),
     const struct CMUnitTest tests[] = {
         GOLDEN_MODELS(GOLDEN_ENTRY) cmocka_unit_test(gguf_files_give_the_reference_logits),
         cmocka_unit_test(real_weights_give_the_reference_logits),

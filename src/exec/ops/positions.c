@@ -24,6 +24,10 @@ static matrix first_rows(const node_run *r, matrix weight)
 static grail_status run_positions(const node_run *r)
 {
     grail_status status = GRAIL_OK;
+    if (r->node->positions.one_for_all) {
+        const matrix row = matrix_rows(r->weight, 0, 1);
+        return matrix_add(r->x[0], matrix_repeat_row(row, r->x[0].rows), r->y);
+    }
     const matrix x = by_sample(r, r->x[0]);
     matrix table = {0};
     if (!matrix_exists(r->weight)) {
@@ -39,7 +43,9 @@ out:
 static grail_status back_positions(node_back *b)
 {
     const matrix dy = by_sample(&b->run, b->dy);
-    if (matrix_exists(b->dweight)) {
+    if (matrix_exists(b->dweight) && b->run.node->positions.one_for_all) {
+        CHECK(back_add_column_sums(b, b->dy, matrix_rows(b->dweight, 0, 1)));
+    } else if (matrix_exists(b->dweight)) {
         CHECK(back_add_column_sums(b, dy, first_rows(&b->run, b->dweight)));
     }
     back_pass(b, 0);

@@ -84,7 +84,7 @@ static grail_status task_init(calibration_network *network, network_task *t)
 {
     const compression_request *request = network->request;
     const graph *g = request->graph;
-    *t = (network_task){.network = network, .is_divergence = g->vocabulary > 0 || g->classes > 0};
+    *t = (network_task){.network = network, .is_divergence = !graph_gives_features(g)};
     CHECK(network_rewind(network));
     CHECK(heal_training_init(network, GRAPH_NONE, 0, g->node_count, &t->training));
     CHECK(make_sections(t));

@@ -71,14 +71,15 @@ static grail_status check_output(const measured *narrow, const measured *teacher
 {
     const int64_t here = narrow->widths[narrow->g->output];
     const int64_t there = teacher->widths[teacher->g->output];
-    const bool head = narrow->g->classes > 0;
-    if (head != (teacher->g->classes > 0)) {
+    const bool head = !graph_gives_features(narrow->g);
+    const char *logits = narrow->g->input_kind == INPUT_IMAGES ? "classes" : "logits";
+    if (head == graph_gives_features(teacher->g)) {
         return error_set(GRAIL_ERROR_ARGUMENT, "the model gives %s, the teacher %s",
-                         head ? "classes" : "features", head ? "features" : "classes");
+                         head ? logits : "features", head ? "features" : logits);
     }
     if (here != there) {
         return error_set(GRAIL_ERROR_ARGUMENT, "the model has %lld %s, the teacher %lld",
-                         (long long)here, head ? "classes" : "outputs", (long long)there);
+                         (long long)here, head ? logits : "outputs", (long long)there);
     }
     return GRAIL_OK;
 }

@@ -51,6 +51,12 @@ static grail_status note_input(const grail_model *model, sweep_checkpoint *c)
             "checkpoint with a classification head",
             facts.directory);
     }
+    if (facts.reads_images == 0 && facts.gives_features != 0) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "'%s' is an encoder, which gives hidden states; a sweep of networks that "
+                         "read text measures perplexity, which needs scores of a next token",
+                         facts.directory);
+    }
     return GRAIL_OK;
 }
 
