@@ -94,17 +94,24 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
     int protocol = 0;
     token_windows read = {0};
     const chat_origin chats = model_chats(model);
+    const bool frames = graph_gives_features(model->graph);
     window_options options = {
         .path = source->path,
         .field = source->field,
         .length = source->context,
         .default_length = model->context < DEFAULT_CONTEXT ? model->context : DEFAULT_CONTEXT,
         .window_bos = source->window_bos != 0,
+        .framed = frames,
         .windows = windows,
         .chats = &chats,
     };
     TRY(check_kind(model, source->path));
     TRY(text_source_check(source));
+    if (frames && options.window_bos) {
+        FAIL_ABOUT("window_bos", GRAIL_ERROR_ARGUMENT,
+                   "the windows of an encoder already have the special tokens of its tokenizer "
+                   "around them");
+    }
     TRY(option_find_word("protocol", source->protocol == NULL ? "plain" : source->protocol,
                          text_protocol_names, &protocol));
     options.protocol = (text_protocol)protocol;

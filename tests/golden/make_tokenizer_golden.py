@@ -283,18 +283,68 @@ def components():
     }
 
 
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def wordpieces(name, normalizer, processor, limit=100):
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=limit))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=700, special_tokens=SPECIAL, show_progress=False,
+                                        min_frequency=2, limit_alphabet=250)
+    tokenizer.train_from_iterator(corpus(), trainer)
+    spec = json.loads(tokenizer.to_str())
+    spec["added_tokens"] = [added(i, token) for i, token in enumerate(SPECIAL)]
+    spec["model"]["max_input_chars_per_word"] = limit
+    spec["post_processor"] = processor
+    return {name: spec}
+
+
+def bert():
+    """Uncased, cased with an older frame, and one whose words are short."""
+    frame = {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}
+    return (wordpieces("bert", normalizers.BertNormalizer(), template("[CLS]", 2, ("[SEP]", 3)))
+            | wordpieces("bert-cased", normalizers.BertNormalizer(lowercase=False), frame)
+            | wordpieces("bert-accents", normalizers.BertNormalizer(
+                clean_text=False, handle_chinese_chars=False, strip_accents=False), frame, limit=9))
+
+
+def roberta():
+    spec, first = byte_level(None, 900, ["<s>", "<pad>", "</s>"])
+    spec["added_tokens"].append(added(first + 3, "<mask>", lstrip=True))
+    spec["post_processor"] = {"type": "RobertaProcessing", "sep": ["</s>", first + 2],
+                              "cls": ["<s>", first], "trim_offsets": True,
+                              "add_prefix_space": False}
+    return {"roberta": spec}
+
+
+def write_family(family, tokenizer, library):
+    write_expected(family, expected(
+        lambda t, special: tokenizer.encode(t, add_special_tokens=special).ids, library))
+
+
+def make_vocabulary(spec, library):
+    """The pieces of "bert-cased" as a vocab.txt, and what transformers makes of it."""
+    folder = HERE / "bert-vocabulary"
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces = sorted(spec["model"]["vocab"], key=spec["model"]["vocab"].get)
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    (folder / "tokenizer_config.json").write_text(json.dumps(
+        {"do_lower_case": False, "cls_token": {"content": "[CLS]"}, "model_max_length": 512}) + "\n")
+    write_family("bert-vocabulary", Tokenizer.from_str(json.dumps(spec)), library)
+
+
 def make_tokenizers():
     library = "tokenizers " + tokenizers.__version__
     specs = {}
-    for family in (llama2, gpt2, llama3, qwen2, components):
+    for family in (llama2, gpt2, llama3, qwen2, components, bert, roberta):
         specs.update(family())
     for family, spec in specs.items():
         text = json.dumps(spec, ensure_ascii=False, separators=(",", ":")) + "\n"
-        tokenizer = Tokenizer.from_str(text)
         (HERE / family).mkdir(parents=True, exist_ok=True)
         (HERE / family / "tokenizer.json").write_text(text)
-        write_expected(family, expected(
-            lambda t, special: tokenizer.encode(t, add_special_tokens=special).ids, library))
+        write_family(family, Tokenizer.from_str(text), library)
+    make_vocabulary(specs["bert-cased"], library)
 
 
 def make_stories(shared):

@@ -179,6 +179,21 @@ static void other_components_equal_tokenizers(void **state)
     check_family("components-4");
 }
 
+static void wordpieces_equal_tokenizers(void **state)
+{
+    (void)state;
+    check_family("bert");
+    check_family("bert-cased");
+    check_family("bert-accents");
+    check_family("bert-vocabulary");
+}
+
+static void roberta_equals_tokenizers(void **state)
+{
+    (void)state;
+    check_family("roberta");
+}
+
 static void sentencepiece_models_equal_sentencepiece(void **state)
 {
     (void)state;
@@ -225,6 +240,8 @@ int main(void)
         cmocka_unit_test(llama3_equals_tokenizers),
         cmocka_unit_test(qwen2_equals_tokenizers),
         cmocka_unit_test(other_components_equal_tokenizers),
+        cmocka_unit_test(wordpieces_equal_tokenizers),
+        cmocka_unit_test(roberta_equals_tokenizers),
         cmocka_unit_test(sentencepiece_models_equal_sentencepiece),
         cmocka_unit_test(stories260k_equals_tokenizers_on_its_text),
     };

@@ -60,7 +60,7 @@ static grail_status check_count(encoding *e)
 static grail_status encode(encoding *e, const char *text, size_t size, bool special)
 {
     e->ids->most = most_ids(e);
-    CHECK(tokenizer_encode(e->tokenizer, text, size, special, e->ids));
+    CHECK(tokenizer_encode(e->tokenizer, text, size, special && !e->options->framed, e->ids));
     return check_count(e);
 }
 
@@ -70,7 +70,7 @@ static grail_status encode_beginning(encoding *e)
     const int64_t before = e->ids->count;
     e->ids->most = e->wanted;
     CHECK(tokenizer_encode_start(e->tokenizer, (const char *)e->document.bytes, e->document.size,
-                                 true, e->ids));
+                                 !e->options->framed, e->ids));
     e->enough = e->ids->count >= e->wanted;
     e->ids->count = e->enough ? e->ids->count : before;
     e->next_try = 2 * e->document.size;

@@ -1,5 +1,6 @@
 /* Opens a tokenizer from a directory, and encodes: cuts added tokens out of the text; normalizes,
- * splits and encodes the rest with the BPE model; puts the post-processor's ids around the result.
+ * splits and encodes the rest with the BPE or WordPiece model; puts the post-processor's ids around
+ * the result.
  */
 #include "format/text/tokenizer.h"
 
@@ -12,6 +13,8 @@
 
 #define JSON_NAME "tokenizer.json"
 #define SENTENCEPIECE_NAME "tokenizer.model"
+#define VOCABULARY_NAME "vocab.txt"
+#define CONFIGURATION_NAME "tokenizer_config.json"
 
 grail_status token_list_push(token_list *list, int32_t id)
 {
@@ -72,6 +75,7 @@ void tokenizer_close(tokenizer *t)
         return;
     }
     bpe_fini(&t->model);
+    wordpiece_fini(&t->words);
     memory_free(t->added);
     piece_trie_fini(&t->added_raw);
     piece_trie_fini(&t->added_normalized);
@@ -108,7 +112,7 @@ static grail_status apply_configuration(const char *directory, tokenizer *t)
     char *path = NULL;
     bool add_bos = true;
     bool add_eos = false;
-    TRY(path_find(&path, directory, "tokenizer_config.json"));
+    TRY(path_find(&path, directory, CONFIGURATION_NAME));
     if (path != NULL) {
         TRY(json_read_file_of_reals(path, TOKENIZER_LARGEST_FILE, &configuration));
         TRY(json_get_boolean(path, configuration, "add_bos_token", true, &add_bos));
@@ -137,12 +141,32 @@ out:
     return status;
 }
 
+static grail_status open_vocabulary(const char *directory, const char *path, tokenizer **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *configuration = NULL;
+    char *beside = NULL;
+    buffer bytes = {0};
+    TRY(path_find(&beside, directory, CONFIGURATION_NAME));
+    if (beside != NULL) {
+        TRY(json_read_file_of_reals(beside, TOKENIZER_LARGEST_FILE, &configuration));
+    }
+    TRY(file_read(path, TOKENIZER_LARGEST_FILE, &bytes));
+    TRY(tokenizer_from_vocabulary(path, bytes.bytes, bytes.size, configuration, out));
+out:
+    buffer_fini(&bytes);
+    json_decref(configuration);
+    memory_free(beside);
+    return status;
+}
+
 grail_status tokenizer_exists(const char *directory, bool *out)
 {
+    static const char *const files[] = {JSON_NAME, SENTENCEPIECE_NAME, VOCABULARY_NAME};
     *out = false;
-    for (int i = 0; i < 2 && !*out; i++) {
+    for (size_t i = 0; i < sizeof files / sizeof files[0] && !*out; i++) {
         char *path = NULL;
-        CHECK(path_find(&path, directory, i == 0 ? JSON_NAME : SENTENCEPIECE_NAME));
+        CHECK(path_find(&path, directory, files[i]));
         *out = path != NULL;
         memory_free(path);
     }
@@ -154,16 +178,23 @@ grail_status tokenizer_open(const char *directory, tokenizer **out)
     grail_status status = GRAIL_OK;
     char *json = NULL;
     char *model = NULL;
+    char *pieces = NULL;
     TRY(path_find(&json, directory, JSON_NAME));
     TRY(path_find(&model, directory, SENTENCEPIECE_NAME));
+    TRY(path_find(&pieces, directory, VOCABULARY_NAME));
     if (json != NULL) {
         TRY(open_file(json, tokenizer_from_json, out));
     } else if (model != NULL) {
         TRY(open_sentencepiece(directory, model, out));
+    } else if (pieces != NULL) {
+        TRY(open_vocabulary(directory, pieces, out));
     } else {
-        FAIL(GRAIL_ERROR_IO, "%s: has neither " JSON_NAME " nor " SENTENCEPIECE_NAME, directory);
+        FAIL(GRAIL_ERROR_IO,
+             "%s: has neither " JSON_NAME " nor " SENTENCEPIECE_NAME " nor " VOCABULARY_NAME,
+             directory);
     }
 out:
+    memory_free(pieces);
     memory_free(json);
     memory_free(model);
     return status;
@@ -172,6 +203,16 @@ out:
 int32_t tokenizer_bos(const tokenizer *t)
 {
     return t->before.count > 0 ? t->before.ids[0] : -1;
+}
+
+const token_list *tokenizer_before(const tokenizer *t)
+{
+    return &t->before;
+}
+
+const token_list *tokenizer_after(const tokenizer *t)
+{
+    return &t->after;
 }
 
 const char *tokenizer_hash(const tokenizer *t)

@@ -1,11 +1,13 @@
-/* Encodes text as token ids, by tokenizer.json (BPE) or, if there is none, by tokenizer.model
- * (SentencePiece BPE), or by the keys of a GGUF file. */
+/* Encodes text as token ids, by tokenizer.json (BPE, WordPiece) or, if there is none, by
+ * tokenizer.model (SentencePiece BPE) or vocab.txt (WordPiece), or by the keys of a GGUF file. */
 #ifndef GRAIL_FORMAT_TEXT_TOKENIZER_H
 #define GRAIL_FORMAT_TEXT_TOKENIZER_H
 
 #include "base/buffer.h"
 #include "base/memory.h"
 #include "format/gguf/gguf_write.h"
+
+struct json_t;
 
 typedef struct tokenizer tokenizer;
 
@@ -33,6 +35,10 @@ grail_status tokenizer_from_json(const char *name, const void *text, size_t size
                                  tokenizer **out) GRAIL_MUST_CHECK;
 grail_status tokenizer_from_sentencepiece(const char *name, const void *bytes, size_t size,
                                           tokenizer **out) GRAIL_MUST_CHECK;
+/** From the bytes of a vocab.txt and a tokenizer_config.json, an object or NULL. */
+grail_status tokenizer_from_vocabulary(const char *name, const void *bytes, size_t size,
+                                       const struct json_t *configuration,
+                                       tokenizer **out) GRAIL_MUST_CHECK;
 
 /** What a GGUF file does not say of a byte-level tokenizer, but for a name. */
 typedef struct byte_tokenizer {
@@ -56,6 +62,9 @@ void tokenizer_close(tokenizer *t); /* NULL is allowed */
 
 /** The id that the post-processor puts first, or -1. */
 int32_t tokenizer_bos(const tokenizer *t);
+/** The ids that the post-processor puts before a text and behind it, borrowed. */
+const token_list *tokenizer_before(const tokenizer *t);
+const token_list *tokenizer_after(const tokenizer *t);
 /** SHA-256 of the file it came from, hexadecimal. */
 const char *tokenizer_hash(const tokenizer *t);
 

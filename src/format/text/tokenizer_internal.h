@@ -67,6 +67,10 @@ bool character_is_space(int32_t character);       /* White_Space */
 bool character_is_word(int32_t character);        /* \w */
 bool character_is_numeric(int32_t character);     /* Nd, Nl, No */
 bool character_is_punctuation(int32_t character); /* P*, and ASCII's symbols */
+bool character_is_control(int32_t character); /* Cc, Cf, Co and U+FFFD, but no tab or line end */
+bool character_is_mark(int32_t character);    /* Mn */
+/** Those that BERT's tokenizer takes for words of their own. */
+bool character_is_ideograph(int32_t character);
 
 /* --- vocabulary --- */
 
@@ -187,6 +191,24 @@ grail_status bpe_encode(const bpe_model *m, bpe_workspace *w, text_span word, bo
                         token_list *out) GRAIL_MUST_CHECK;
 void bpe_workspace_fini(bpe_workspace *w);
 
+/* --- WordPiece --- */
+
+typedef struct wordpiece_model {
+    bool is_used;         /* in place of BPE; the pieces are those of its vocabulary */
+    piece_trie begins;    /* pieces that a word may begin with, */
+    piece_trie continues; /* and those that go on with it, without their prefix; values are ids */
+    int32_t unknown;
+    int64_t most_characters; /* a longer word is unknown */
+} wordpiece_model;
+
+/** Fills a zeroed model, which wordpiece_fini frees, also after a failure. */
+grail_status wordpiece_prepare(const vocabulary *pieces, text_span unknown, text_span prefix,
+                               int64_t most_characters, wordpiece_model *m) GRAIL_MUST_CHECK;
+/** Appends the ids of one word: all, or none of one that is open. */
+grail_status wordpiece_encode(const wordpiece_model *m, text_span word, bool open,
+                              token_list *out) GRAIL_MUST_CHECK;
+void wordpiece_fini(wordpiece_model *m);
+
 /* --- patterns --- */
 
 typedef bool (*character_class)(int32_t character);
@@ -239,7 +261,10 @@ typedef enum step_kind {
     NORMALIZE_LOWERCASE,
     NORMALIZE_STRIP,
     NORMALIZE_SENTENCEPIECE,
-    PRETOKENIZE_SPLIT, /* the first of the pre-tokenizer */
+    NORMALIZE_CLEAN,       /* control characters go, and white space becomes spaces */
+    NORMALIZE_IDEOGRAPHS,  /* spaces around each ideograph */
+    NORMALIZE_STRIP_MARKS, /* nonspacing marks go */
+    PRETOKENIZE_SPLIT,     /* the first of the pre-tokenizer */
     PRETOKENIZE_SPACE_PREFIX,
     PRETOKENIZE_BYTES, /* the byte-level alphabet */
     PRETOKENIZE_METASPACE
@@ -304,6 +329,7 @@ struct tokenizer {
     char *name; /* for messages; owned */
     char hash[HASH_TEXT_SIZE];
     bpe_model model;
+    wordpiece_model words;
     added_token *added; /* owned */
     int64_t added_count;
     piece_trie added_raw;        /* values index `added`; matched in the text as given */

@@ -1,6 +1,6 @@
-/* Reads a tokenizer.json: the BPE model, added tokens and the post-processor; the normalizer and
- * the pre-tokenizer are read by tokenizer_json_steps.c. Truncation, padding and the decoder are not
- * used. */
+/* Reads a tokenizer.json: the model, BPE or WordPiece, added tokens and the post-processor; the
+ * normalizer and the pre-tokenizer are read by tokenizer_json_steps.c. Truncation, padding and the
+ * decoder are not used. */
 #include "base/json.h"
 #include "format/text/tokenizer_internal.h"
 
@@ -121,29 +121,32 @@ static grail_status refuse_options(const char *name, const json_t *model)
     return GRAIL_OK;
 }
 
-/* Files of early versions have no model type; a model with merges is BPE. */
-static grail_status check_model_type(const char *name, const json_t *model)
+/* Files of early versions have no model type; a model with merges is BPE, and one with a limit of
+ * characters WordPiece. */
+static const char *type_of_untyped(const json_t *model)
 {
-    const char *type = NULL;
-    if (!json_is_object(model)) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"model\" is missing", name);
-    }
-    const bool merges = json_object_get(model, "merges") != NULL;
-    CHECK(json_get_string(name, model, "type", merges ? "BPE" : "without a type", &type));
-    if (strcmp(type, "BPE") != 0) {
-        return error_set(
-            GRAIL_ERROR_UNSUPPORTED,
-            "%s: model type '%s' is not supported, only BPE; encode the text with the model's own "
-            "tokenizer and pass the ids",
-            name, type);
-    }
-    return GRAIL_OK;
+    return json_object_get(model, "merges") != NULL                     ? "BPE"
+           : json_object_get(model, "max_input_chars_per_word") != NULL ? "WordPiece"
+                                                                        : "without a type";
 }
 
-static grail_status read_model(const char *name, const json_t *model, bpe_model *m)
+static grail_status read_wordpieces(const char *name, const json_t *model, tokenizer *t)
 {
     const char *unknown = NULL;
-    CHECK(check_model_type(name, model));
+    const char *prefix = NULL;
+    int64_t most = 0;
+    CHECK(json_get_string(name, model, "unk_token", "[UNK]", &unknown));
+    CHECK(json_get_string(name, model, "continuing_subword_prefix", "##", &prefix));
+    CHECK(json_get_integer(name, model, "max_input_chars_per_word", 100, &most));
+    CHECK(read_vocabulary(name, json_object_get(model, "vocab"), &t->model.pieces));
+    return error_in(wordpiece_prepare(&t->model.pieces, span_of_string(unknown),
+                                      span_of_string(prefix), most, &t->words),
+                    "%s", name);
+}
+
+static grail_status read_merged_pieces(const char *name, const json_t *model, bpe_model *m)
+{
+    const char *unknown = NULL;
     CHECK(refuse_options(name, model));
     CHECK(json_get_boolean(name, model, "fuse_unk", false, &m->fuse_unknown));
     CHECK(json_get_boolean(name, model, "byte_fallback", false, &m->byte_fallback));
@@ -156,6 +159,26 @@ static grail_status read_model(const char *name, const json_t *model, bpe_model 
         m->unknown_missing = m->unknown < 0;
     }
     return error_in(bpe_prepare(m), "%s", name);
+}
+
+static grail_status read_model(const char *name, const json_t *model, tokenizer *t)
+{
+    const char *type = NULL;
+    if (!json_is_object(model)) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"model\" is missing", name);
+    }
+    CHECK(json_get_string(name, model, "type", type_of_untyped(model), &type));
+    if (strcmp(type, "WordPiece") == 0) {
+        return read_wordpieces(name, model, t);
+    }
+    if (strcmp(type, "BPE") == 0) {
+        return read_merged_pieces(name, model, &t->model);
+    }
+    return error_set(
+        GRAIL_ERROR_UNSUPPORTED,
+        "%s: model type '%s' is not supported, only BPE and WordPiece; encode the text "
+        "with the model's own tokenizer and pass the ids",
+        name, type);
 }
 
 /* --- added tokens --- */
@@ -265,6 +288,26 @@ static grail_status read_template(const char *name, const json_t *template, toke
     return GRAIL_OK;
 }
 
+/* ["[SEP]", 102], the token and its id. */
+static grail_status push_named(const char *name, const json_t *component, const char *key,
+                               token_list *out)
+{
+    const json_t *id = json_array_get(json_object_get(component, key), 1);
+    CHECK(check_id(name, key, json_is_integer(id) ? json_integer_value(id) : -1));
+    return token_list_push(out, (int32_t)json_integer_value(id));
+}
+
+/* BERT's and RoBERTa's: one token before the text, and one behind it. */
+static grail_status read_frame(const char *name, const json_t *component, tokenizer *t)
+{
+    if (t->before.count > 0 || t->after.count > 0) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: more than one post-processor puts tokens around the text", name);
+    }
+    CHECK(push_named(name, component, "cls", &t->before));
+    return push_named(name, component, "sep", &t->after);
+}
+
 static grail_status read_postprocessor(const char *name, const json_t *component, tokenizer *t)
 {
     const char *type = NULL;
@@ -274,6 +317,8 @@ static grail_status read_postprocessor(const char *name, const json_t *component
     CHECK(json_get_string(name, component, "type", "without a type", &type));
     if (strcmp(type, "TemplateProcessing") == 0) {
         CHECK(read_template(name, component, t));
+    } else if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) {
+        CHECK(read_frame(name, component, t));
     } else if (strcmp(type, "Sequence") == 0) {
         const json_t *members = json_object_get(component, "processors");
         for (size_t i = 0; i < json_array_size(members); i++) {
@@ -283,7 +328,7 @@ static grail_status read_postprocessor(const char *name, const json_t *component
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,
             "%s: post-processor '%s' is not supported; the supported ones are TemplateProcessing, "
-            "ByteLevel and Sequence",
+            "BertProcessing, RobertaProcessing, ByteLevel and Sequence",
             name, type);
     }
     return GRAIL_OK;
@@ -291,7 +336,7 @@ static grail_status read_postprocessor(const char *name, const json_t *component
 
 grail_status tokenizer_read_document(const char *name, const json_t *root, tokenizer *t)
 {
-    CHECK(read_model(name, json_object_get(root, "model"), &t->model));
+    CHECK(read_model(name, json_object_get(root, "model"), t));
     CHECK(read_normalizer(name, json_object_get(root, "normalizer"), &t->normalizer));
     CHECK(read_pretokenizer(name, json_object_get(root, "pre_tokenizer"), &t->pretokenizer));
     CHECK(read_added_tokens(name, json_object_get(root, "added_tokens"), t));

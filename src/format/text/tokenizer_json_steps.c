@@ -98,6 +98,33 @@ static grail_status read_strip(const char *name, const json_t *component, text_s
     return json_get_boolean(name, component, "strip_right", true, &step->right);
 }
 
+/* Accents go where "strip_accents" says so, or says nothing and letters are made small. */
+static grail_status read_bert(const char *name, const json_t *component, step_list *list)
+{
+    static const text_step decompose = {.kind = NORMALIZE_UNICODE,
+                                        .form = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE};
+    text_step *step = NULL;
+    bool clean = true;
+    bool apart = true;
+    bool lower = true;
+    bool strips = true;
+    CHECK(json_get_boolean(name, component, "clean_text", true, &clean));
+    CHECK(json_get_boolean(name, component, "handle_chinese_chars", true, &apart));
+    CHECK(json_get_boolean(name, component, "lowercase", true, &lower));
+    CHECK(json_get_boolean(name, component, "strip_accents", lower, &strips));
+    if (clean) {
+        CHECK(add_step(name, list, (text_step){.kind = NORMALIZE_CLEAN}, &step));
+    }
+    if (apart) {
+        CHECK(add_step(name, list, (text_step){.kind = NORMALIZE_IDEOGRAPHS}, &step));
+    }
+    if (strips) {
+        CHECK(add_step(name, list, decompose, &step));
+        CHECK(add_step(name, list, (text_step){.kind = NORMALIZE_STRIP_MARKS}, &step));
+    }
+    return lower ? add_step(name, list, (text_step){.kind = NORMALIZE_LOWERCASE}, &step) : GRAIL_OK;
+}
+
 #define FORM(options)                                                                              \
     {                                                                                              \
         .kind = NORMALIZE_UNICODE, .form = UTF8PROC_STABLE | (options)                             \
@@ -112,6 +139,7 @@ static const component_kind normalizers[] = {
     {.type = "NFKD", .step = FORM(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT)},
     {.type = "Strip", .step = {.kind = NORMALIZE_STRIP}, .read = read_strip},
     {.type = "Lowercase", .step = {.kind = NORMALIZE_LOWERCASE}},
+    {.type = "BertNormalizer", .read_all = read_bert},
     {.type = "Sequence"},
     {.type = NULL},
 };
@@ -213,6 +241,16 @@ static grail_status read_metaspace(const char *name, const json_t *component, st
         .kind = PRETOKENIZE_SPLIT, .pattern = {.members = (class)}, .behavior = (how)              \
     }
 
+/* At white space, and at each punctuation mark. */
+static grail_status read_bert_words(const char *name, const json_t *component, step_list *list)
+{
+    text_step *step = NULL;
+    (void)component;
+    CHECK(add_step(name, list, (text_step)SPLIT_AT(character_is_space, SPLIT_REMOVED), &step));
+    return add_step(name, list, (text_step)SPLIT_AT(character_is_punctuation, SPLIT_ISOLATED),
+                    &step);
+}
+
 static const component_kind pretokenizers[] = {
     {.type = "Split", .step = {.kind = PRETOKENIZE_SPLIT}, .read = read_split},
     {.type = "ByteLevel", .read_all = read_byte_level},
@@ -224,6 +262,7 @@ static const component_kind pretokenizers[] = {
      .read = read_behavior},
     {.type = "WhitespaceSplit", .step = SPLIT_AT(character_is_space, SPLIT_REMOVED)},
     {.type = "Metaspace", .read_all = read_metaspace},
+    {.type = "BertPreTokenizer", .read_all = read_bert_words},
     {.type = "Sequence"},
     {.type = NULL},
 };

@@ -270,6 +270,40 @@ static grail_status sentencepiece(const sentencepiece_rules *rules, const piece_
     return GRAIL_OK;
 }
 
+/* --- BERT --- */
+
+/* What becomes of one character, which `bytes` spell. */
+static grail_status append_rewritten(step_kind kind, int32_t character, text_span bytes,
+                                     buffer *out)
+{
+    const bool goes = kind == NORMALIZE_CLEAN         ? character_is_control(character)
+                      : kind == NORMALIZE_STRIP_MARKS ? character_is_mark(character)
+                                                      : false;
+    const bool blank = kind == NORMALIZE_CLEAN && character_is_space(character);
+    const bool apart = kind == NORMALIZE_IDEOGRAPHS && character_is_ideograph(character);
+    if (goes) {
+        return GRAIL_OK;
+    }
+    if (blank || apart) {
+        CHECK(buffer_append(out, " ", 1));
+    }
+    if (!blank) {
+        CHECK(buffer_append(out, bytes.bytes, bytes.size));
+    }
+    return apart ? buffer_append(out, " ", 1) : GRAIL_OK;
+}
+
+static grail_status rewrite_each(step_kind kind, text_span in, buffer *out)
+{
+    for (size_t i = 0; i < in.size;) {
+        const size_t length = character_length(in.bytes[i]);
+        const text_span one = span_from(in, i, i + length);
+        CHECK(append_rewritten(kind, character_at(one), one, out));
+        i += length;
+    }
+    return GRAIL_OK;
+}
+
 static grail_status run_step(const text_step *step, const piece_trie *whole, pattern_workspace *w,
                              text_span in, bool open, buffer *out)
 {
@@ -286,6 +320,10 @@ static grail_status run_step(const text_step *step, const piece_trie *whole, pat
         return strip(step, in, out);
     case NORMALIZE_SENTENCEPIECE:
         return sentencepiece(&step->rules, whole, in, open, out);
+    case NORMALIZE_CLEAN:
+    case NORMALIZE_IDEOGRAPHS:
+    case NORMALIZE_STRIP_MARKS:
+        return rewrite_each(step->kind, in, out);
     default:
         return error_set(GRAIL_ERROR_INTERNAL, "unknown normalizer step");
     }

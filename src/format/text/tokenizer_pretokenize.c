@@ -161,6 +161,9 @@ grail_status pretokenize(encoder *e, int step, text_span section, section_edges 
     if (section.size == 0) {
         return GRAIL_OK;
     }
+    if (step == e->tokenizer->pretokenizer.count && e->tokenizer->words.is_used) {
+        return wordpiece_encode(&e->tokenizer->words, section, edges.open, e->out);
+    }
     if (step == e->tokenizer->pretokenizer.count) {
         return bpe_encode(&e->tokenizer->model, &e->words, section, edges.open, e->out);
     }

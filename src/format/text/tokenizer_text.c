@@ -51,6 +51,29 @@ bool character_is_punctuation(int32_t c)
     return ascii || (category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO);
 }
 
+/* Other than BERT's first tokenizer, Hugging Face's knows no C that is not assigned. */
+bool character_is_control(int32_t c)
+{
+    const utf8proc_category_t category = utf8proc_category(c);
+    return c == 0xFFFD || (c != '\t' && c != '\n' && c != '\r' &&
+                           (category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+                            category == UTF8PROC_CATEGORY_CO));
+}
+
+bool character_is_mark(int32_t character)
+{
+    return utf8proc_category(character) == UTF8PROC_CATEGORY_MN;
+}
+
+/* 2B920 is theirs: Unicode's extension E begins at 2B820. */
+bool character_is_ideograph(int32_t c)
+{
+    return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
+           (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B81F) ||
+           (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) ||
+           (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
 /* Symbols that count as letters (Other_Alphabetic): circled and squared Latin letters. */
 static bool is_enclosed_letter(int32_t c)
 {

@@ -19,19 +19,41 @@ static int64_t window_length(const window_options *options, const corpus *c)
     return corpus_row(c) > 0 ? corpus_row(c) : options->default_length;
 }
 
-/* The number of ids of the text in a window, which excludes an added BOS. */
-static int64_t window_step(const window_options *options, const token_windows *w)
+/* What stands around the text in each window. */
+typedef struct window_frame {
+    token_list before, after; /* borrowed */
+} window_frame;
+
+static window_frame frame_of(const window_options *options, const tokenizer *t)
 {
-    return w->length - (options->window_bos ? 1 : 0);
+    window_frame frame = {0};
+    if (t != NULL && options->framed) {
+        frame = (window_frame){.before = *tokenizer_before(t), .after = *tokenizer_after(t)};
+    } else if (t != NULL && options->window_bos) {
+        frame.before = *tokenizer_before(t);
+        frame.before.count = frame.before.count > 0 ? 1 : 0;
+    }
+    return frame;
 }
 
-/* Without an added BOS the list already holds the windows one after another, and they take it over.
- */
-static grail_status fill_windows(const window_options *options, int32_t bos, token_list *list,
-                                 token_windows *w)
+/* The number of ids of the text in a window. */
+static int64_t window_step(const window_frame *frame, const token_windows *w)
+{
+    return w->length - frame->before.count - frame->after.count;
+}
+
+static void put_ids(int64_t count, const int32_t *ids, int32_t *to)
+{
+    if (count > 0) {
+        memcpy(to, ids, (size_t)count * sizeof to[0]);
+    }
+}
+
+/* Without a frame the list already holds the windows one after another, and they take it over. */
+static grail_status fill_windows(const window_frame *frame, token_list *list, token_windows *w)
 {
     const size_t size = (size_t)(w->count * w->length);
-    const int64_t step = window_step(options, w);
+    const int64_t step = window_step(frame, w);
     if (step == w->length) {
         CHECK(memory_resize(&list->ids, size, sizeof list->ids[0]));
         w->ids = list->ids;
@@ -41,17 +63,18 @@ static grail_status fill_windows(const window_options *options, int32_t bos, tok
     CHECK(memory_new_unset(&w->ids, size, sizeof w->ids[0]));
     for (int64_t i = 0; i < w->count; i++) {
         int32_t *row = w->ids + i * w->length;
-        row[0] = bos;
-        memcpy(row + 1, list->ids + i * step, (size_t)step * sizeof row[0]);
+        put_ids(frame->before.count, frame->before.ids, row);
+        put_ids(step, list->ids + i * step, row + frame->before.count);
+        put_ids(frame->after.count, frame->after.ids, row + frame->before.count + step);
     }
     return GRAIL_OK;
 }
 
-static grail_status cut_windows(const window_options *options, token_list *list, int32_t bos,
-                                token_windows *w)
+static grail_status cut_windows(const window_options *options, token_list *list,
+                                const window_frame *frame, token_windows *w)
 {
     enum { C4_WINDOWS = 256 };
-    w->count = list->count / window_step(options, w);
+    w->count = list->count / window_step(frame, w);
     if (options->protocol == TEXT_C4 && w->count > C4_WINDOWS) {
         w->count = C4_WINDOWS;
     }
@@ -64,17 +87,19 @@ static grail_status cut_windows(const window_options *options, token_list *list,
                 options->path, (long long)list->count, (long long)w->length),
             "path context");
     }
-    return fill_windows(options, bos, list, w);
+    return fill_windows(frame, list, w);
 }
 
-static grail_status check_length(const window_options *options, int64_t length, int32_t bos)
+static grail_status check_length(const window_options *options, const window_frame *frame,
+                                 const token_windows *w)
 {
-    if (length < 2) {
+    if (w->length < 2 || window_step(frame, w) < 1) {
+        const int64_t around = w->length - window_step(frame, w);
         return error_set(GRAIL_ERROR_ARGUMENT,
-                         "a context of %lld tokens is too short; it must be at least 2",
-                         (long long)length);
+                         "a context of %lld tokens is too short; it must be at least %lld",
+                         (long long)w->length, (long long)(around > 1 ? around + 1 : 2));
     }
-    if (options->window_bos && bos < 0) {
+    if (options->window_bos && frame->before.count == 0) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "the windows cannot begin with a BOS token: this tokenizer has none");
     }
@@ -82,17 +107,18 @@ static grail_status check_length(const window_options *options, int64_t length, 
 }
 
 /* The number of ids that the windows need; 0 for all. */
-static int64_t wanted_ids(const window_options *options, const token_windows *w)
+static int64_t wanted_ids(const window_options *options, const window_frame *frame,
+                          const token_windows *w)
 {
     int64_t wanted = 0;
-    const int64_t step = window_step(options, w);
+    const int64_t step = window_step(frame, w);
     return options->windows > 0 && !__builtin_mul_overflow(options->windows, step, &wanted) ? wanted
                                                                                             : 0;
 }
 
 /* Appends the ids of one file, and hashes it. */
-static grail_status read_file(const window_options *options, const tokenizer *t, int32_t bos,
-                              token_list *list, token_windows *w)
+static grail_status read_file(const window_options *options, const tokenizer *t,
+                              const window_frame *frame, token_list *list, token_windows *w)
 {
     grail_status status = GRAIL_OK;
     corpus *c = NULL;
@@ -100,8 +126,8 @@ static grail_status read_file(const window_options *options, const tokenizer *t,
     TRY(corpus_open(options->path, options->field, &c));
     corpus_take_conversations(c, options->chats);
     w->length = window_length(options, c);
-    TRY(check_length(options, w->length, bos));
-    TRY(text_encode(c, options, t, wanted_ids(options, w), list, &complete));
+    TRY(check_length(options, frame, w));
+    TRY(text_encode(c, options, t, wanted_ids(options, frame, w), list, &complete));
     TRY(corpus_finish(c, w->text_hash));
     w->stream_tokens = complete ? list->count : corpus_ids(c); /* -1: a text of unknown length */
 out:
@@ -138,8 +164,8 @@ grail_status windows_check_path(const char *path)
 
 /* The texts of a folder behind each other, in the order of their names. Its hash is that of their
  * hashes. */
-static grail_status read_folder(const window_options *options, const tokenizer *t, int32_t bos,
-                                token_list *list, token_windows *w)
+static grail_status read_folder(const window_options *options, const tokenizer *t,
+                                const window_frame *frame, token_list *list, token_windows *w)
 {
     grail_status status = GRAIL_OK;
     name_list names = {0};
@@ -154,7 +180,7 @@ static grail_status read_folder(const window_options *options, const tokenizer *
         path = NULL;
         TRY(path_join(&path, options->path, names.names[i]));
         of_file.path = path;
-        TRY(read_file(&of_file, t, bos, list, w));
+        TRY(read_file(&of_file, t, frame, list, w));
         complete = complete && w->stream_tokens >= 0;
         hash_add(&hash, w->text_hash, HASH_TEXT_SIZE - 1);
     }
@@ -172,11 +198,11 @@ grail_status windows_read(const window_options *options, const tokenizer *t, int
     grail_status status = GRAIL_OK;
     token_list list = {0};
     token_windows w = {0};
-    const int32_t bos = t == NULL ? -1 : tokenizer_bos(t);
-    TRY(file_is_directory(options->path) ? read_folder(options, t, bos, &list, &w)
-                                         : read_file(options, t, bos, &list, &w));
+    const window_frame frame = frame_of(options, t);
+    TRY(file_is_directory(options->path) ? read_folder(options, t, &frame, &list, &w)
+                                         : read_file(options, t, &frame, &list, &w));
     TRY(error_in(token_list_check(&list, 0, vocabulary), "%s", options->path));
-    TRY(cut_windows(options, &list, bos, &w));
+    TRY(cut_windows(options, &list, &frame, &w));
     *out = w;
     w = (token_windows){0};
 out:

@@ -27,6 +27,8 @@ typedef struct window_options {
                        default_length */
     int64_t default_length;
     bool window_bos; /* every window begins with the tokenizer's BOS, then length - 1 tokens */
+    bool framed;     /* every window is a text of its own: a run of tokens between those that the
+                        tokenizer puts around a text, and nowhere else; ids stay as they are */
     int64_t windows; /* number of windows needed, from the start; 0: all */
     const chat_origin *chats; /* of conversations in JSON lines; NULL: they are refused */
 } window_options;

@@ -122,15 +122,16 @@ static void unknown_components_are_refused_with_what_is_supported(void **state)
     (void)state;
     refuses_beside(",\"normalizer\":{\"type\":\"Nmt\"}", GRAIL_ERROR_UNSUPPORTED,
                    "normalizer 'Nmt' is not supported; the supported ones are Prepend, Replace, "
-                   "NFC, NFD, NFKC, NFKD, Strip, Lowercase, Sequence");
+                   "NFC, NFD, NFKC, NFKD, Strip, Lowercase, BertNormalizer, Sequence");
     refuses_beside(",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
                    "\"Bert\"}]}",
                    GRAIL_ERROR_UNSUPPORTED,
                    "pre-tokenizer 'Bert' is not supported; the supported ones are Split, "
-                   "ByteLevel, Digits, Punctuation, WhitespaceSplit, Metaspace, Sequence");
-    refuses_beside(",\"post_processor\":{\"type\":\"BertProcessing\"}", GRAIL_ERROR_UNSUPPORTED,
-                   "post-processor 'BertProcessing' is not supported; the supported ones are "
-                   "TemplateProcessing, ByteLevel and Sequence");
+                   "ByteLevel, Digits, Punctuation, WhitespaceSplit, Metaspace, BertPreTokenizer, "
+                   "Sequence");
+    refuses_beside(",\"post_processor\":{\"type\":\"Bert\"}", GRAIL_ERROR_UNSUPPORTED,
+                   "post-processor 'Bert' is not supported; the supported ones are "
+                   "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel and Sequence");
     refuses_beside(",\"normalizer\":{}", GRAIL_ERROR_FORMAT, "a normalizer has no \"type\"");
     refuses_beside(",\"pre_tokenizer\":7", GRAIL_ERROR_FORMAT, "a pre-tokenizer has no \"type\"");
 }

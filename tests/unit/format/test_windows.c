@@ -141,6 +141,25 @@ static void windows_may_begin_with_bos_each(void **state)
     windows_teardown(&f);
 }
 
+/* Every window has the tokens around it that a text has, and no document has them inside. */
+static void framed_windows_are_texts_of_their_own(void **state)
+{
+    (void)state;
+    fixture f;
+    windows_setup(&f, "a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"cdefa\"}\n");
+    assert_ok(token_list_push((token_list *)(uintptr_t)tokenizer_after(f.t), 8));
+    f.options.framed = true;
+    read_windows(&f, TEXT_PLAIN, 5);
+    assert_windows(&f, "^abc\n|^def\n");
+    f.options.windows = 1;
+    read_windows(&f, TEXT_PLAIN, 3);
+    assert_int_equal(f.windows.ids[1], 1);
+    f.options.length = 2;
+    assert_fails(windows_read(&f.options, f.t, VOCABULARY, &f.windows), GRAIL_ERROR_ARGUMENT,
+                 "a context of 2 tokens is too short; it must be at least 3");
+    windows_teardown(&f);
+}
+
 static void protocols_are_known_by_name(void **state)
 {
     (void)state;
@@ -447,6 +466,7 @@ int main(void)
         cmocka_unit_test(c4_stops_after_1100_documents_and_256_windows),
         cmocka_unit_test(the_incomplete_last_window_is_dropped),
         cmocka_unit_test(windows_may_begin_with_bos_each),
+        cmocka_unit_test(framed_windows_are_texts_of_their_own),
         cmocka_unit_test(protocols_are_known_by_name),
         cmocka_unit_test(ids_need_no_tokenizer_and_rows_are_windows),
         cmocka_unit_test(ids_outside_the_vocabulary_are_refused),

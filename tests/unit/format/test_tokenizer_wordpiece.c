@@ -1,0 +1,236 @@
+/* WordPiece: the pieces of words, the steps around them, and vocabularies that lie. */
+#include "support/support.h"
+
+#include "base/json.h"
+#include "format/text/tokenizer_internal.h"
+#include "support/json_memory.h"
+#include "tokenizer_fixtures.h"
+
+#include <string.h>
+
+#define PIECES                                                                                     \
+    "{\"[UNK]\":0,\"a\":1,\"ab\":2,\"abc\":3,\"##c\":4,\"##cd\":5,\"##d\":6,\"\u6f22\":7,"         \
+    "\"[CLS]\":8,\"[SEP]\":9,\"!\":10,\"##\":11,\"i\":12}"
+#define WORDS "\"type\":\"WordPiece\",\"vocab\":" PIECES
+#define BERT                                                                                       \
+    ",\"normalizer\":{\"type\":\"BertNormalizer\"},\"pre_tokenizer\":{\"type\":"                   \
+    "\"BertPreTokenizer\"}"
+
+static void the_longest_piece_comes_first(void **state)
+{
+    (void)state;
+    tokenizer *t = must_open_tokenizer(WORDS, BERT);
+    ASSERT_ENCODES(t, "ab", false, 2);
+    ASSERT_ENCODES(t, "abcd", false, 3, 6); /* not ab ##cd */
+    ASSERT_ENCODES(t, "abccd abdd", false, 3, 5, 2, 6, 6);
+    ASSERT_ENCODES(t, "", false, -1);
+    tokenizer_close(t);
+}
+
+/* No piece goes on with "b", so the word is unknown although it begins with pieces. */
+static void a_word_is_known_as_a_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    tokenizer *t = must_open_tokenizer(WORDS, BERT);
+    token_list ids = {.most = 2};
+    ASSERT_ENCODES(t, "abcdb ab", false, 0, 2);
+    assert_ok(tokenizer_encode(t, "abcdcdb ab", 10, false, &ids)); /* the first two alone */
+    assert_int_equal(ids.count, 2);
+    assert_int_equal(ids.ids[0], 0);
+    token_list_fini(&ids);
+    tokenizer_close(t);
+}
+
+static void a_long_word_is_unknown(void **state)
+{
+    (void)state;
+    tokenizer *t = must_open_tokenizer(WORDS ",\"max_input_chars_per_word\":3", BERT);
+    ASSERT_ENCODES(t, "abc abcd a", false, 3, 0, 1);
+    ASSERT_ENCODES(t, "\u6f22\u6f22", false, 7, 7); /* characters, not bytes, each a word */
+    tokenizer_close(t);
+}
+
+static void text_is_cleaned_and_cut_as_bert_does(void **state)
+{
+    (void)state;
+    tokenizer *t = must_open_tokenizer(WORDS, BERT);
+    ASSERT_ENCODES(t, "A\u0301B\u00c1!a\u6f22\ta\u200bb\x01 \ufffd", false, 0, 10, 1, 7, 2);
+    ASSERT_ENCODES(t, "\u0130", false, 12); /* its dot is a mark */
+    tokenizer_close(t);
+    t = must_open_tokenizer(WORDS, ",\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":"
+                                   "false,\"strip_accents\":true}");
+    ASSERT_ENCODES(t, "\u00e1", false, 1);
+    ASSERT_ENCODES(t, "A", false, 0);
+    tokenizer_close(t);
+}
+
+static void frames_are_put_around_a_text(void **state)
+{
+    (void)state;
+    static const char frame[] =
+        ",\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",9],\"cls\":[\"[CLS]\","
+        "8]}";
+    tokenizer *t = must_open_tokenizer(WORDS, frame);
+    ASSERT_ENCODES(t, "abc", true, 8, 3, 9);
+    ASSERT_ENCODES(t, "abc", false, 3);
+    assert_int_equal(tokenizer_before(t)->count, 1);
+    assert_int_equal(tokenizer_after(t)->ids[0], 9);
+    tokenizer_close(t);
+}
+
+/* What follows may make another word of the last one. */
+static void an_open_word_waits(void **state)
+{
+    (void)state;
+    tokenizer *t = must_open_tokenizer(WORDS, BERT);
+    token_list ids = {0};
+    assert_ok(tokenizer_encode_start(t, "ab abc abcdcdcdcdcd", 19, false, &ids));
+    assert_int_equal(ids.count, 2);
+    assert_int_equal(ids.ids[1], 3);
+    token_list_fini(&ids);
+    tokenizer_close(t);
+}
+
+static void files_without_a_type_are_known_by_their_keys(void **state)
+{
+    (void)state;
+    tokenizer *t =
+        must_open_tokenizer("\"vocab\":" PIECES ",\"max_input_chars_per_word\":100", BERT);
+    ASSERT_ENCODES(t, "abcd", false, 3, 6);
+    tokenizer_close(t);
+}
+
+static void refuses(const char *model, const char *beside, const char *message)
+{
+    tokenizer *t = NULL;
+    assert_fails(open_tokenizer_with(model, beside, &t), GRAIL_ERROR_FORMAT, message);
+    assert_null(t);
+}
+
+static void vocabularies_that_lie_are_refused(void **state)
+{
+    (void)state;
+    char *model = NULL;
+    char piece[600];
+    refuses("\"type\":\"WordPiece\",\"vocab\":{\"a\":0,\"b\":0}", "",
+            "id 0 belongs to both 'a' and 'b'");
+    refuses("\"type\":\"WordPiece\",\"vocab\":{\"a\":-3}", "", "piece 'a' has id -3");
+    refuses("\"type\":\"WordPiece\",\"vocab\":[]", "", "no \"vocab\" object");
+    refuses("\"type\":\"WordPiece\",\"vocab\":{\"a\":0}", "",
+            "t.json: the token '[UNK]' for unknown words is not in the vocabulary");
+    refuses(WORDS ",\"max_input_chars_per_word\":0", "",
+            "\"max_input_chars_per_word\" is 0, expected 1 or more");
+    refuses(WORDS, ",\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":[\"[SEP]\",9]}",
+            "piece 'cls' has id -1");
+    memset(piece, 'x', sizeof piece - 1);
+    piece[sizeof piece - 1] = 0;
+    assert_ok(
+        memory_format(&model, "\"type\":\"WordPiece\",\"vocab\":{\"[UNK]\":0,\"%s\":1}", piece));
+    refuses(model, "", "piece 1 has 599 bytes; at most 512 are supported");
+    memory_free(model);
+}
+
+/* -- vocab.txt --------------------------------------------------------------------------------- */
+
+static const char usual[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nab\n##c\n";
+
+static grail_status open_lines(const char *text, const char *configuration, tokenizer **out)
+{
+    json_t *config = NULL;
+    if (configuration != NULL) {
+        assert_ok(json_parse("c.json", configuration, strlen(configuration), &config));
+    }
+    const grail_status status = tokenizer_from_vocabulary("v.txt", text, strlen(text), config, out);
+    json_decref(config);
+    return status;
+}
+
+static void lines_are_pieces(void **state)
+{
+    (void)state;
+    tokenizer *t = NULL;
+    assert_ok(open_lines(usual, NULL, &t));
+    ASSERT_ENCODES(t, "ABC [MASK] \u00e1", true, 2, 6, 7, 4, 5, 3);
+    tokenizer_close(t);
+    t = NULL;
+    assert_ok(open_lines("[PAD]\r\n[UNK]\r\n<c>\r\n[SEP]\r\n[MASK]\r\na", /* no last line end */
+                         "{\"do_lower_case\":false,\"cls_token\":{\"content\":\"<c>\"}}", &t));
+    ASSERT_ENCODES(t, "A a", true, 2, 1, 5, 3);
+    tokenizer_close(t);
+}
+
+static void lines_that_lie_are_refused(void **state)
+{
+    (void)state;
+    tokenizer *t = NULL;
+    assert_fails(open_lines("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\na\n", NULL, &t),
+                 GRAIL_ERROR_FORMAT, "v.txt: 'a' is on line 6 and again on line 7");
+    assert_fails(open_lines("[PAD]\n[UNK]\n[CLS]\n[MASK]\na\n", NULL, &t), GRAIL_ERROR_FORMAT,
+                 "v.txt: lacks the special token '[SEP]'");
+    assert_fails(open_lines("", NULL, &t), GRAIL_ERROR_FORMAT, "lacks the special token '[PAD]'");
+    assert_fails(open_lines("[PAD]\n\xff\n", NULL, &t), GRAIL_ERROR_FORMAT,
+                 "v.txt: line 2 holds a NUL byte, or is no UTF-8");
+    assert_fails(open_lines(usual, "{\"unk_token\":\"<u>\"}", &t), GRAIL_ERROR_FORMAT,
+                 "lacks the special token '<u>'");
+    assert_fails(open_lines(usual, "{\"do_lower_case\":3}", &t), GRAIL_ERROR_FORMAT,
+                 "do_lower_case");
+    assert_null(t);
+}
+
+static void a_directory_gives_its_lines_last(void **state)
+{
+    (void)state;
+    static const char config[] = "{\"do_lower_case\":false}";
+    char *directory = support_temporary_directory();
+    tokenizer *t = NULL;
+    bool exists = false;
+    assert_fails(tokenizer_open(directory, &t), GRAIL_ERROR_IO, "nor vocab.txt");
+    support_write_file(directory, "vocab.txt", usual, sizeof usual - 1);
+    support_write_file(directory, "tokenizer_config.json", config, sizeof config - 1);
+    assert_ok(tokenizer_exists(directory, &exists));
+    assert_true(exists);
+    assert_ok(tokenizer_open(directory, &t));
+    ASSERT_ENCODES(t, "A ab", false, 1, 6);
+    tokenizer_close(t);
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
+static grail_status open_and_encode(void *context)
+{
+    (void)context;
+    grail_status status = GRAIL_OK;
+    tokenizer *t = NULL;
+    token_list ids = {0};
+    TRY(tokenizer_from_vocabulary("v.txt", usual, sizeof usual - 1, NULL, &t));
+    TRY(tokenizer_encode(t, "\u00c1bc a!", 7, true, &ids));
+out:
+    token_list_fini(&ids);
+    tokenizer_close(t);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    support_fail_each_allocation(open_and_encode, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_longest_piece_comes_first),
+        cmocka_unit_test(a_word_is_known_as_a_whole_or_not_at_all),
+        cmocka_unit_test(a_long_word_is_unknown),
+        cmocka_unit_test(text_is_cleaned_and_cut_as_bert_does),
+        cmocka_unit_test(frames_are_put_around_a_text),
+        cmocka_unit_test(an_open_word_waits),
+        cmocka_unit_test(files_without_a_type_are_known_by_their_keys),
+        cmocka_unit_test(vocabularies_that_lie_are_refused),
+        cmocka_unit_test(lines_are_pieces),
+        cmocka_unit_test(lines_that_lie_are_refused),
+        cmocka_unit_test(a_directory_gives_its_lines_last),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
