@@ -75,7 +75,8 @@ typedef enum head_rule {
     HEADS_ANY,     /* it reads head_dim */
     HEADS_DIVIDE,  /* it reads head_dim, but checks that the heads divide the hidden width */
     HEADS_DERIVED, /* it takes hidden / heads features for each */
-    HEADS_UNKNOWN  /* it has no class for the family */
+    HEADS_UNKNOWN, /* it has no class for the family, */
+    HEADS_UNTRIED  /* or nobody has tried whether it opens results */
 } head_rule;
 
 /** What is known of the loaders. Source: the classes of transformers and vLLM, the converter and

@@ -53,6 +53,9 @@ static bool judge_class(const json_t *config, const decoder_family *family, head
     if (rule == HEADS_UNKNOWN) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason, "it has no class for %s", type);
+    } else if (rule == HEADS_UNTRIED) {
+        v->loads = false;
+        snprintf(v->reason, sizeof v->reason, "not tried with %s", type);
     } else if (rule == HEADS_DERIVED && w.heads > 0 &&
                w.heads * decoder_head_dim(narrowed) != hidden) {
         v->loads = false;
@@ -118,7 +121,7 @@ static void judge_transformers(const architecture *self, const json_t *config,
     } else {
         snprintf(v->reason, sizeof v->reason, "as %s", type);
     }
-    loader_lines_pretrained("AutoModelForCausalLM", v);
+    loader_lines_pretrained(self->family->encoder ? "AutoModel" : "AutoModelForCausalLM", v);
 }
 
 /* Its backend for classes of transformers takes widths of FFNs from the modules, but one number of

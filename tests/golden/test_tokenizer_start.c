@@ -169,6 +169,8 @@ static void beginnings_hold_for_byte_level_tokenizers(void **state)
     check_family("gpt2");
     check_family("llama3");
     check_family("qwen2");
+    check_family("bert");
+    check_family("roberta");
 }
 
 static void beginnings_hold_for_sentencepiece(void **state)

@@ -9,7 +9,8 @@
       measures it in f32 on windows of ids, and compares with what grail eval --json said; exits with
       1 when they differ by more than 1e-4 of it
   check_transformers.py check --case DIRECTORY IDS.npy LOGITS.safetensors [--case ...]
-      loads each directory in f32 and compares with the tensor "logits" F32 [N, T, vocabulary];
+      loads each directory in f32 and compares with the tensor "logits" F32 [N, T, vocabulary],
+      or, of an encoder, its last hidden states;
       exits with 1 unless every case passes
 
 A case fails when the directory does not load, when a tensor is missing, left over or of another
@@ -29,12 +30,14 @@ import sys
 import numpy
 
 TOLERANCE = 1e-4
+ENCODERS = ("bert", "roberta", "xlm-roberta", "distilbert", "modernbert")
 
 
 def write_ids(options):
     config = json.loads((options.directory / "config.json").read_text(encoding="utf-8"))
     random = numpy.random.RandomState(options.seed)
-    ids = random.randint(0, config["vocab_size"], (options.sequences, options.length))
+    first = 4 if is_encoder(options.directory) else 0  # RoBERTa gives its padding no position
+    ids = random.randint(first, config["vocab_size"], (options.sequences, options.length))
     numpy.save(options.output, ids.astype(numpy.int32))
 
 
@@ -63,9 +66,22 @@ def perplexity(options):
     return 1 if wrong else 0
 
 
+def config_of(directory):
+    return json.loads((pathlib.Path(directory) / "config.json").read_text(encoding="utf-8"))
+
+
 def brings_classes(directory):
-    config = json.loads((pathlib.Path(directory) / "config.json").read_text(encoding="utf-8"))
-    return "auto_map" in config
+    return "auto_map" in config_of(directory)
+
+
+def is_encoder(directory):
+    return config_of(directory)["model_type"] in ENCODERS
+
+
+def is_beside(names):
+    """A pooler or a head, which not every checkpoint of an encoder has."""
+    return not any("layer." in name or "layers." in name or "embeddings." in name
+                   for name in map(str, names))
 
 
 def caches_differ(model, ids):
@@ -81,11 +97,13 @@ def load(directory):
     """The model and, as text, what the loader had to make up or leave out."""
     import torch
     import transformers
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(
+    encodes = is_encoder(directory)
+    model_class = transformers.AutoModel if encodes else transformers.AutoModelForCausalLM
+    model, info = model_class.from_pretrained(
         directory, dtype=torch.float32, attn_implementation="eager", output_loading_info=True,
         trust_remote_code=brings_classes(directory))
     complaints = [f"{kind.replace('_', ' ')}: {sorted(map(str, names))[0]}"
-                  for kind, names in info.items() if names]
+                  for kind, names in info.items() if names and not (encodes and is_beside(names))]
     return model.eval(), "; ".join(complaints)
 
 
@@ -114,8 +132,10 @@ def check_case(directory, ids_path, logits_path):
     ids = torch.from_numpy(numpy.load(ids_path).astype(numpy.int64))
     grail = safetensors.torch.load_file(logits_path)["logits"]
     with torch.no_grad():
-        logits = model(ids).logits.float()
-        other_text = caches_differ(model, ids[:1, :4])
+        output = model(ids)
+        logits = output.last_hidden_state if is_encoder(directory) else output.logits
+        other_text = "" if is_encoder(directory) else caches_differ(model, ids[:1, :4])
+        logits = logits.float()
     if logits.shape != grail.shape:
         return name, parameters, float("nan"), \
             f"{logits_path} has shape {list(grail.shape)}, expected {list(logits.shape)}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Narrows the tiny golden decoders in every way that changes a shape, and checks that stock
+# Narrows the tiny golden decoders and encoders in every way that changes a shape, and checks that stock
 # transformers loads the results and computes grail's logits.
 #
 # usage: tests/loaders/run.sh GRAIL PYTHON [WORK_DIRECTORY]
@@ -29,7 +29,7 @@ fi
 families=(llama3 llama-mha mistral qwen2 qwen3 gemma gemma2 gemma3 phi phi3 phi3-short smollm3 granite
     starcoder2 stablelm stablelm-parallel glm glm4 cohere cohere2 olmo olmo2 olmo3 falcon exaone4 exaone4-windowless nemotron gpt2 gpt-neox opt
     mixtral qwen2-moe qwen3-moe olmoe granitemoe gpt-oss gpt-oss-mxfp4 deepseek-v2 deepseek-v3
-    deepseek-v3-free)
+    deepseek-v3-free bert bert-masked roberta xlm-roberta distilbert modernbert modernbert-masked)
 [ -z "${FAMILIES:-}" ] || read -ra families <<<"$FAMILIES" # some alone
 cases=()
 failed=0
@@ -80,6 +80,7 @@ for model in "${families[@]}"; do
     case $model in
     olmo2 | olmo3 | phi | stablelm-parallel | cohere | cohere2 | falcon | gpt-neox) ;;
     mixtral | qwen2-moe | olmoe | granitemoe | gpt-oss* | deepseek*) ;;
+    *bert*) ;; # sublayers of encoders stay
     *) plan "$model" without-layer-0 0.self_attn.o_proj 0 0.mlp.down_proj 0 ;;
     esac
     # fewer experts, and these narrower
@@ -101,7 +102,7 @@ for model in "${families[@]}"; do
     esac
     case $model in
     olmo2 | olmo3 | phi | stablelm-parallel | cohere | cohere2 | falcon | gpt-neox) ;;
-    mixtral | qwen2-moe | qwen3-moe | olmoe | granitemoe | gpt-oss* | deepseek*) ;;
+    mixtral | qwen2-moe | qwen3-moe | olmoe | granitemoe | gpt-oss* | deepseek* | *bert*) ;;
     *) plan "$model" layers-lack-parts 0.self_attn.o_proj 0 1.mlp.down_proj 0 ;;
     esac
     for selector in wanda fold; do
