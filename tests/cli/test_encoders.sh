@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Encoders of text: the zero-column identity of every family, what a repair gains, text by their own
+# tokenizers, files that lie, and commands that make no sense for them.
+#
+# usage: test_encoders.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+write_ids ids.npy 32 24 96 # roberta's padding among them: it is a token like the others
+
+narrow() {
+    rm -rf out
+    runs "$grail" compress "$golden/$1" -o out --calib ids.npy --align 1 --quiet "${@:2}"
+}
+
+for family in bert bert-masked roberta xlm-roberta distilbert modernbert modernbert-masked; do
+    check "$family: the zero-column identity holds"
+    narrow $family --compensate none --sparsity 0.5
+    runs "$grail" verify "$golden/$family" out --data ids.npy --windows 8 --json
+    says '"holds": true' stdout
+    plain=$(field relative_error stdout)
+    plain_cosine=$(field mean_cosine stdout)
+    check "$family: the repair brings hidden states nearer"
+    narrow $family --compensate full --sparsity 0.5
+    runs "$grail" verify "$golden/$family" out --data ids.npy --windows 8 --json
+    holds "$(field relative_error stdout) < 0.9 * $plain"
+    holds "$(field mean_cosine stdout) > $plain_cosine"
+    runs "$grail" verify "$golden/$family" out
+    says " tokens: max abs difference" stdout
+    says "mean-pooled vectors of 4 windows: cosine 0." stdout
+done
+
+check "a run is resumed with the same bytes"
+mv out whole
+run timeout -s KILL 0.05 "$grail" compress "$golden/modernbert-masked" -o out --calib ids.npy --align 1 --quiet --sparsity 0.5
+runs "$grail" compress "$golden/modernbert-masked" -o out --calib ids.npy --align 1 --quiet --sparsity 0.5 --resume
+cmp whole/model.safetensors out/model.safetensors
+rm -rf whole out
+
+check "commands that need a next token refuse in plain words"
+needs="is an encoder: it gives hidden states, and no scores of a next token, which"
+echo '{"context": "a", "choices": ["b", "c"], "answer": 0}' >own.jsonl
+refuses 1 "$needs perplexity is made of" "$grail" eval "$golden/bert" --data ids.npy
+refuses 1 "$needs zero-shot tasks need" "$grail" eval "$golden/bert" --tasks own.jsonl --task-data .
+refuses_clean 1 "$needs perplexity is made of" "$grail" compress "$golden/bert" -o out --calib ids.npy \
+    --sparsity 0.5 --eval ids.npy --quiet
+run "$grail" generate "$golden/bert" --prompt a
+((code == 1)) || fail "generate ends with $code"
+says "$needs generating text needs" stderr
+refuses 1 "cannot compare logits with hidden states" "$grail" verify "$golden/bert" "$golden/qwen3"
+echo '{"grail_plan": 1, "sites": [{"site": "model.layers.0.mlp.down_proj", "kept": 0}]}' >drop.json
+refuses_clean 1 "a checkpoint of a bert network cannot say that a block lacks a sublayer" "$grail" compress \
+    "$golden/bert" -o out --calib ids.npy --plan drop.json
+
+# A vocab.txt of 96 pieces, as many as the networks have tokens.
+cp -r "$golden/bert" model
+{
+    printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]'
+    for letter in {a..z}; do printf '%s\n##%s\n' $letter $letter; done
+    for number in {1..39}; do echo "word$number"; done
+} >model/vocab.txt
+for line in {1..300}; do echo "Some words, number $line, of a text about nothing."; done >text.txt
+
+check "text is read by the tokenizer of the directory"
+runs "$grail" compress model -o out --calib text.txt --context 32 --samples 16 --sparsity 0.5 --quiet
+runs "$grail" verify model out --data text.txt --context 32
+says "hidden states of 128 tokens" stdout
+[[ -e out/vocab.txt ]] || fail "the result lacks its tokenizer"
+rm -rf out
+
+check "the windows of an encoder have no other frame"
+refuses_clean 1 "already have the special tokens" "$grail" compress model -o out --calib text.txt --context 32 \
+    --sparsity 0.5 --window-bos
+refuses_clean 1 "it must be at least 3" "$grail" compress model -o out --calib text.txt --context 2 --sparsity 0.5
+refuses_clean 1 "is longer than the model's 64 positions" "$grail" compress model -o out --calib text.txt \
+    --context 65 --sparsity 0.5
+
+check "a vocabulary that lies"
+echo a >>model/vocab.txt
+refuses_clean 1 "'a' is on line 6 and again on line 97" "$grail" compress model -o out --calib text.txt \
+    --context 32 --sparsity 0.5
+sed -i '$d;3d' model/vocab.txt
+refuses_clean 1 "lacks the special token '[CLS]'" "$grail" compress model -o out --calib text.txt --context 32 \
+    --sparsity 0.5
+
+check "a missing table of token types"
+sed -i 's/token_type_embeddings/token_tipe_embeddings/' model/model.safetensors
+refuses 1 "embeddings.token_type_embeddings.weight" "$grail" inspect model
+
+check "a file that ends too early"
+cp "$golden/bert/model.safetensors" model/
+truncate -s -8 model/model.safetensors
+refuses 1 "model.safetensors" "$grail" inspect model
+
+# config CHANGE TEXT: a configuration that must be refused
+config() {
+    sed "$1" "$golden/$2/config.json" >model/config.json
+    refuses 1 "$3" "$grail" inspect model
+}
+check "configurations that cannot be right"
+rm model/vocab.txt
+cp "$golden/bert/model.safetensors" model/
+config 's/"vocab_size"/"position_embedding_type": "relative_key", &/' bert \
+    '"position_embedding_type" is "relative_key": scores that depend on the distance of positions'
+config 's/"vocab_size"/"is_decoder": true, &/' bert '"is_decoder" is true'
+config 's/"vocab_size"/"type_vocab_size": 0, &/' bert '"type_vocab_size" is 0'
+config 's/"vocab_size"/"type_vocab_size": 5, &/' bert 'token_type_embeddings.weight'
+config 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' bert 'encoder.layer.1.'
+cp "$golden/modernbert/model.safetensors" model/
+config 's/"sliding_attention",/&&/' modernbert '"layer_types" has 6 members, but there are 4 layers'
+config 's/"vocab_size"/"norm_bias": true, &/' modernbert '"norm_bias" is true'
+cp "$golden/roberta/model.safetensors" model/
+config 's/"vocab_size"/"pad_token_id": 7, &/' roberta '"pad_token_id" is 7, expected 1'
+config 's/"max_position_embeddings": 64/"max_position_embeddings": 2/' roberta 'expected 3 to'
+echo "all passed"
