@@ -110,8 +110,8 @@ config 's/"silu"/"mish"/' "hidden_act \"mish\" is not supported; the supported v
 config 's/"llama3"/"mrope"/' "rotary scaling \"mrope\" is not supported"
 config 's/^{/[/' "model/config.json: not valid JSON"
 check "an unknown family"
-config 's/"llama"/"bert"/' \
-    "model/config.json: unknown model_type \"bert\"; expected one of llama, mistral, qwen2, qwen3"
+config 's/"llama"/"electra"/' \
+    "model/config.json: unknown model_type \"electra\"; expected one of llama, mistral, qwen2, qwen3"
 config 's/"llama"/"gemma3n"/' "the nearest is llama, but gemma3n has several residual streams"
 config 's/^{/{"quantization_config": {"quant_method": "gptq", "bits": 4},/' \
     "model/config.json: \"quantization_config\" says that its weights are quantised (gptq, 4 bits)"

@@ -3,7 +3,8 @@
 
 Writes models/<name>/{config.json, model.safetensors, golden.safetensors} beside this script;
 golden.safetensors holds "ids" (I64 [sequences, T]) and "hidden" (F32 [sequences, T, hidden]), the last
-hidden states, computed in f64.
+hidden states, computed in f64. Of those in GRADIENTS it also writes gradients/<name>.txt, in the form of and for the
+loss that make_gradient_golden.py describes, over all hidden states; tables of tokens are left out.
 
 usage: make_encoder_golden.py [--only NAME,...]
 """
@@ -53,6 +54,7 @@ MODELS = {
         "attention_bias": True, "mlp_bias": True}, transformers.AutoModelForMaskedLM,
         torch.bfloat16, 7),
 }
+GRADIENTS = ("bert", "roberta", "distilbert")  # modernbert turns in f32, whatever its weights are
 OLD_NAMES = ("bert-masked",)  # norms have a gamma and a beta, as in TensorFlow
 
 
@@ -85,6 +87,26 @@ def old_names(weights):
             for name, value in weights.items()}
 
 
+def waves(count, rate, start):
+    return torch.cos(rate * torch.arange(count, dtype=torch.float64) + start)
+
+
+def write_gradients(name, model, hidden, tensors):
+    (hidden * waves(hidden.numel(), 0.9, 0.1).view(hidden.shape)).sum().backward()
+    prefix = next((p for p in ("roberta.",) if any(t.startswith(p) for t in tensors)), "")
+    found = {prefix + key: value.grad for key, value in model.named_parameters()
+             if value.grad is not None and not re.search(r"(word|tok)_embeddings", key)}
+    largest = max(g.norm().item() for g in found.values())
+    lines = []
+    for tensor in sorted(set(found) & set(tensors)):
+        g = found[tensor]
+        norm, projection = g.norm().item(), (g.flatten() @ waves(g.numel(), 0.7, 0.3)).item()
+        lines.append(f"{tensor} {norm:.12g} {projection:.12g}\n" if norm > 1e-13 * largest
+                     else f"{tensor} 0 0\n")
+    print(f"{name:18} gradients of {len(lines)} tensors")
+    (HERE.parent / "gradients" / f"{name}.txt").write_text("".join(lines))
+
+
 def make_model(name):
     kind, settings, model_class, dtype, seed = MODELS[name]
     folder = HERE / name
@@ -98,8 +120,10 @@ def make_model(name):
     # none is the padding of RoBERTa, whose positions it does not count
     ids = numpy.random.RandomState(100 + seed).randint(4, VOCAB, (SEQUENCES, LENGTH))
     ids = torch.from_numpy(ids.astype(numpy.int64))
-    with torch.no_grad():
-        hidden = model(input_ids=ids).last_hidden_state
+    hidden = model(input_ids=ids).last_hidden_state
+    if name in GRADIENTS:
+        write_gradients(name, model, hidden, weights)
+    hidden = hidden.detach()
     print(f"{name:18} {type(model).__name__:18} hidden states: deviation {hidden.std():.3f}")
     safetensors.torch.save_file({"ids": ids, "hidden": hidden.float().contiguous()},
                                 folder / "golden.safetensors")

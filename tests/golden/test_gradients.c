@@ -314,7 +314,10 @@ static void assert_resnet(const char *name, const lab_resnet *r, int64_t side)
     X(gpt_oss, "gpt-oss")                                                                          \
     X(deepseek_v2, "deepseek-v2")                                                                  \
     X(deepseek_v3, "deepseek-v3")                                                                  \
-    X(deepseek_v3_without_groups, "deepseek-v3-free")
+    X(deepseek_v3_without_groups, "deepseek-v3-free")                                              \
+    X(bert, "bert")                                                                                \
+    X(roberta, "roberta")                                                                          \
+    X(distilbert, "distilbert")
 
 #define TOWERS(X)                                                                                  \
     X(vit_of_timm, "timm-vit", "", "head_dim=16")                                                  \

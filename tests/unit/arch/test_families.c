@@ -60,6 +60,21 @@ static void what_a_family_can_switch_on_beyond_is_refused(void **state)
          GRAIL_ERROR_UNSUPPORTED,
          "layer 1 has the type \"linear_attention\" in \"layer_types\", expected full_attention or "
          "sliding_attention"},
+        {"bert", "\"position_embedding_type\": \"relative_key_query\"", GRAIL_ERROR_UNSUPPORTED,
+         "\"position_embedding_type\" is \"relative_key_query\": scores that depend on the "
+         "distance "
+         "of positions, which grail lacks; it has \"absolute\""},
+        {"bert", "\"is_decoder\": true", GRAIL_ERROR_UNSUPPORTED, "those before it alone"},
+        {"bert", "\"num_attention_heads\": 3", GRAIL_ERROR_FORMAT, "not divisible by 3 heads"},
+        {"roberta", "\"pad_token_id\": 0", GRAIL_ERROR_UNSUPPORTED,
+         "\"pad_token_id\" is 0, expected 1"},
+        {"roberta", "\"max_position_embeddings\": 2", GRAIL_ERROR_FORMAT, "expected 3 to"},
+        {"distilbert", NULL, GRAIL_ERROR_FORMAT, "\"dim\" is missing"},
+        {"modernbert", "\"norm_bias\": true", GRAIL_ERROR_UNSUPPORTED, "norms have a bias"},
+        {"modernbert", "\"local_attention\": -1", GRAIL_ERROR_FORMAT,
+         "\"local_attention\" is -1; it must be null, or 0 or more"},
+        {"modernbert", "\"layer_types\": [\"full_attention\"]", GRAIL_ERROR_FORMAT,
+         "\"layer_types\" has 1 members, but there are 2 layers"},
         {"smollm3", "\"no_rope_layers\": [1, 0, 1]", GRAIL_ERROR_FORMAT,
          "\"no_rope_layers\" has 3 members, but there are 2 layers"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -107,6 +122,52 @@ static void windows_and_rotary_positions_follow_the_familys_pattern(void **state
     assert_layers("smollm3", ", \"no_rope_layer_interval\": 2", "FfFfFfFf");
     assert_layers("smollm3", ", \"use_sliding_window\": true", "FFFwFFFw");
     assert_layers("smollm3", ", \"no_rope_layers\": [0, 1, 1, 1, 1, 1, 1, 0]", "fFFFFFFf");
+}
+
+/* Half of it on each side, and the row itself: 8 / 2 + 1 = 5. */
+static void the_first_layers_of_runs_see_all_in_modernbert(void **state)
+{
+    (void)state;
+    assert_layers("modernbert", ", \"local_attention\": 8", "FWWFWWFW");
+    assert_layers("modernbert", ", \"local_attention\": 9, \"global_attn_every_n_layers\": 4",
+                  "FWWWFWWW");
+    assert_layers("modernbert", ", \"local_attention\": null", "FFFFFFFF");
+}
+
+/* Norms of sums; the last one is behind all blocks, as a last norm is elsewhere. */
+static void encoders_norm_sums_and_see_both_sides(void **state)
+{
+    (void)state;
+    graph *g = built("bert", NULL);
+    assert_true(g->gives_hidden);
+    assert_true(graph_gives_features(g));
+    assert_int_equal(g->block_count, 2);
+    const node *last = &g->nodes[g->node_count - 1];
+    assert_int_equal(last->kind, NODE_LAYER_NORM);
+    assert_int_equal(last->block, 2);
+    assert_string_equal(g->parameters[last->weight].name, "model.layers.1.mlp.branch_norm.weight");
+    assert_string_equal(g->parameters[last->weight].tensor,
+                        "encoder.layer.1.output.LayerNorm.weight");
+    assert_int_equal(g->nodes[g->node_count - 2].kind, NODE_ADD);
+    assert_true(find_node(g, NODE_ATTENTION, 1)->attention.bidirectional);
+    assert_int_equal(shape_of(g, "model.token_types.weight")[0], 2);
+    graph_free(g);
+    g = built("roberta", "\"max_position_embeddings\": 20");
+    assert_int_equal(shape_of(g, "model.embed_positions.weight")[0], 20);
+    graph_free(g);
+}
+
+/* A head or a pooler is carried along; a part of layers that is not known would not be. */
+static void what_reads_hidden_states_is_outside(void **state)
+{
+    (void)state;
+    assert_int_equal(encoder_outside("bert.pooler.dense.weight"), OUTSIDE_WEIGHTS);
+    assert_int_equal(encoder_outside("cls.predictions.transform.LayerNorm.gamma"), OUTSIDE_WEIGHTS);
+    assert_int_equal(encoder_outside("lm_head.layer_norm.weight"), OUTSIDE_WEIGHTS);
+    assert_int_equal(encoder_outside("embeddings.position_ids"), OUTSIDE_BUFFER);
+    assert_int_equal(encoder_outside("bert.encoder.layer.0.crossattention.self.key.weight"),
+                     OUTSIDE_REFUSED);
+    assert_int_equal(encoder_outside("embeddings.rel_pos.weight"), OUTSIDE_REFUSED);
 }
 
 /* Layers with a window have a base of their own, which no scaling touches. */
@@ -231,6 +292,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_family_can_switch_on_beyond_is_refused),
         cmocka_unit_test(windows_and_rotary_positions_follow_the_familys_pattern),
+        cmocka_unit_test(the_first_layers_of_runs_see_all_in_modernbert),
+        cmocka_unit_test(encoders_norm_sums_and_see_both_sides),
+        cmocka_unit_test(what_reads_hidden_states_is_outside),
         cmocka_unit_test(gemma3_turns_layers_with_a_window_by_another_base),
         cmocka_unit_test(neighbouring_pairs_are_made_halves_by_their_places),
         cmocka_unit_test(factors_of_values_are_those_of_weights),

@@ -30,7 +30,7 @@ static void a_common_family_is_told_from_the_nearest_one(void **state)
         {"hunyuan_v1_moe", "splits its FFN into experts"},
         {"glm4_moe", "the nearest is llama, but glm4_moe splits its FFN into experts"},
         {"mamba", "none is near: mamba has state-space layers"},
-        {"bert", "the nearest is vit, but bert reads tokens"},
+        {"electra", "the nearest is bert, but electra"},
         {"t5", "but t5 consists of an encoder and a decoder"},
         {"deit", "the nearest is vit, but deit has a distillation token"},
         {"dinov2", "the nearest is vit, but dinov2 multiplies what attention and FFN add by a "

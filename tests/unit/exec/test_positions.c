@@ -146,6 +146,29 @@ static void inputs_may_have_the_first_positions_alone(void **state)
     hand_fini(&n);
 }
 
+/* The first of three rows is added to all positions, of however many there are. */
+static void one_row_may_be_added_to_all_positions(void **state)
+{
+    (void)state;
+    hand_network n;
+    float rows[3 * 3];
+    float *pixels = hand_pixels(2, small, 4);
+    support_fill_normal(rows, 3 * 3, 6);
+    hand_begin(&n);
+    const int placed = hand_token(&n, NODE_POSITIONS, "types", 3, 3, n.g->input);
+    n.g->nodes[n.g->node_count - 1].positions.one_for_all = true;
+    hand_end(&n, backend_reference(), placed);
+    hand_set(&n, "types.positions", rows);
+    float *y = hand_run(&n, 2, small, pixels);
+    assert_rows(&n, 2 * 24, 3);
+    for (int i = 0; i < 2 * 24 * 3; i++) {
+        assert_near(y[i], (double)pixels[i] + (double)rows[i % 3], 1e-6);
+    }
+    memory_free(y);
+    memory_free(pixels);
+    hand_fini(&n);
+}
+
 /* Adds a table of step * i to the positions of x. */
 static int add_table(hand_network *n, double step, int x)
 {
@@ -489,6 +512,7 @@ int main(void)
         cmocka_unit_test(patches_lie_side_by_side_row_column_channel),
         cmocka_unit_test(tokens_are_put_first_and_positions_added_to_every_sample),
         cmocka_unit_test(inputs_may_have_the_first_positions_alone),
+        cmocka_unit_test(one_row_may_be_added_to_all_positions),
         cmocka_unit_test(every_node_may_have_a_table_of_positions_of_its_own),
         cmocka_unit_test(the_first_position_and_the_mean_leave_one_row_per_sample),
         cmocka_unit_test(samples_do_not_touch_each_other),

@@ -343,7 +343,9 @@ static void towers_have_the_gradients_of_finite_differences(void **state)
     const int with_class = hand_token(&n, NODE_CLASS_TOKEN, "class", 1, 8, tokens);
     const int placed = hand_token(&n, NODE_POSITIONS, "position", 7, 8, with_class);
     n.g->nodes[n.g->node_count - 1].positions.may_be_fewer = true; /* 5 of 7 */
-    const int normal = hand_norm(&n, NODE_LAYER_NORM, "n0", 8, placed);
+    const int typed = hand_token(&n, NODE_POSITIONS, "type", 2, 8, placed);
+    n.g->nodes[n.g->node_count - 1].positions.one_for_all = true;
+    const int normal = hand_norm(&n, NODE_LAYER_NORM, "n0", 8, typed);
     const int wide =
         hand_activation(&n, ACTIVATION_QUICK_GELU, hand_linear(&n, "up", 8, 11, normal));
     const int gate = hand_linear(&n, "gate", 8, 11, normal);
