@@ -111,15 +111,17 @@ static grail_status new_document(const char *name, const json_t *configuration, 
     CHECK(json_get_boolean(name, configuration, "do_lower_case", true, &lower));
     CHECK(json_get_boolean(name, configuration, "tokenize_chinese_chars", true, &apart));
     CHECK(json_put(root, "model",
-                   json_pack("{s:s, s:o, s:{}}", "type", "WordPiece", "unk_token",
+                   json_pack("{s:o, s:o, s:{}}", "type", json_text("WordPiece"), "unk_token",
                              json_text(unknown), "vocab")));
     CHECK(json_put(
         root, "normalizer",
-        json_pack("{s:s, s:b, s:b, s:o}", "type", "BertNormalizer", "lowercase", lower,
+        json_pack("{s:o, s:b, s:b, s:o}", "type", json_text("BertNormalizer"), "lowercase", lower,
                   "handle_chinese_chars", apart, "strip_accents",
                   json_is_boolean(strips) ? json_boolean(json_is_true(strips)) : json_null())));
-    CHECK(json_put(root, "pre_tokenizer", json_pack("{s:s}", "type", "BertPreTokenizer")));
-    CHECK(json_put(root, "post_processor", json_pack("{s:s}", "type", "BertProcessing")));
+    CHECK(
+        json_put(root, "pre_tokenizer", json_pack("{s:o}", "type", json_text("BertPreTokenizer"))));
+    CHECK(
+        json_put(root, "post_processor", json_pack("{s:o}", "type", json_text("BertProcessing"))));
     return json_put(root, "added_tokens", json_array());
 }
 
