@@ -19,7 +19,7 @@ static const decoder_family family = {
     .embedding_norm = true,
     .token_types = true,
     .ungated = true,
-    .loaders = {HEADS_DERIVED, HEADS_UNTRIED, HEADS_UNTRIED},
+    .loaders = {HEADS_DERIVED, .vllm = HEADS_UNTRIED, .llama_cpp = HEADS_UNTRIED},
 };
 
 ENCODER(bert, "bert", family, encoder_settings);

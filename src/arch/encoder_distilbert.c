@@ -42,7 +42,7 @@ static const decoder_family family = {
     .encoder = true,
     .embedding_norm = true,
     .ungated = true,
-    .loaders = {HEADS_DERIVED, HEADS_UNTRIED, HEADS_UNTRIED},
+    .loaders = {HEADS_DERIVED, .vllm = HEADS_UNTRIED, .llama_cpp = HEADS_UNTRIED},
 };
 
 static const char *const settings[] = {"activation", "max_position_embeddings", NULL};

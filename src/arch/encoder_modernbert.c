@@ -46,7 +46,7 @@ static const decoder_family family = {
     .window_key = "local_attention",
     .window_theta = "local_rope_theta",
     .default_window_theta = 1e4,
-    .loaders = {HEADS_DERIVED, HEADS_UNTRIED, HEADS_UNTRIED},
+    .loaders = {HEADS_DERIVED, .vllm = HEADS_UNTRIED, .llama_cpp = HEADS_UNTRIED},
 };
 
 static const char *const settings[] = {"hidden_activation", "norm_eps", "max_position_embeddings",
