@@ -39,20 +39,24 @@ def reach(one, other):
     return 100 * 1.96 * statistics.stdev(apart) / math.sqrt(len(apart)) if len(apart) > 1 else None
 
 
+def number(perplexity):
+    return f"{perplexity:.{3 if perplexity < 5 else 2}f}"
+
+
 def value(dense, plain, e):
     if e is None:
         return ""
     if plain is None or e is plain:
-        return f"{e['perplexity']:.2f}"
+        return number(e["perplexity"])
     lost = math.log(plain["perplexity"] / dense["perplexity"])
     back = f", {100 * math.log(plain['perplexity'] / e['perplexity']) / lost:.0f} %" if lost > 0 else ""
     width = reach(e, plain)
-    return f"{e['perplexity']:.2f}{back}" + (f" (±{width:.1f})" if width is not None else "")
+    return number(e["perplexity"]) + back + (f" (±{width:.1f})" if width is not None else "")
 
 
 def print_table(name, text, choices, dense, found):
     repairs = [r for r in REPAIRS if any(key[2] == r for key in found)]
-    print(f"\n{name} on {text}: {dense['perplexity']:.2f} when dense"
+    print(f"\n{name} on {text}: {number(dense['perplexity'])} when dense"
           f"{', ' + choices if choices else ''}\n\n| selector | removed | " + " | ".join(repairs) + " |")
     print("|" + "---|" * (2 + len(repairs)))
     for selector, ratio in dict.fromkeys((key[0], key[1]) for key in found):
