@@ -15,7 +15,8 @@ static grail_compute compute = {.backend = "cpu"};
 static option_list settings;
 static int64_t threads;
 static bool quiet, as_json;
-static bool printed;   /* some text */
+static bool printed; /* some text */
+static bool prompt_printed;
 static json_t *ids;    /* of --json */
 static json_t *pieces; /* likewise */
 
@@ -55,6 +56,15 @@ static void print_text(const char *text)
     (void)fflush(stdout);
 }
 
+/* The prompt, which the answer of a chat does not repeat; not before the network has taken it. */
+static void print_prompt(void)
+{
+    if (!prompt_printed && o.chat == 0) {
+        print_text(o.prompt);
+    }
+    prompt_printed = true;
+}
+
 static int take_token(void *user, int32_t id, const char *text)
 {
     (void)user;
@@ -62,6 +72,7 @@ static int take_token(void *user, int32_t id, const char *text)
         (void)json_array_append_new(ids, json_integer(id));
         (void)json_array_append_new(pieces, json_text(text));
     } else {
+        print_prompt();
         print_text(text);
     }
     return interrupt_came();
@@ -97,6 +108,7 @@ static int print_result(const grail_generated *g)
                                     "ended", g->ended, "prompt_seconds", g->prompt_seconds,
                                     "seconds", g->seconds, "precision", json_text(g->precision)));
     }
+    print_prompt();
     print_out("\n");
     if (!quiet) {
         print_error("grail: %lld tokens of the prompt in %.2f s, %lld generated, %.1f a second%s\n",
@@ -110,9 +122,6 @@ static int generate(const char *path, const grail_model *model)
 {
     grail_generated made = {0};
     interrupt_catch();
-    if (!as_json && o.chat == 0) {
-        print_text(o.prompt);
-    }
     const grail_status status = grail_generate(model, &o, &compute, take_token, NULL, &made);
     if (status != GRAIL_OK) {
         if (printed) {
