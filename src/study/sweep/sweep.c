@@ -1,64 +1,18 @@
 /* Running a sweep: everything is checked first, the dense checkpoints are evaluated, then cells run
- * in one or more threads, each cell's line being written as it ends. Several ranks take cells in
- * rounds, one each, and rank 0 writes the lines of a round. */
-#include "study/sweep/cell_run.h"
+ * in threads (workers.c) or on ranks (rounds.c). */
+#include "study/sweep/sweep_state.h"
 
 #include "base/clock.h"
 #include "base/machine_memory.h"
 #include "base/option_values.h"
 #include "base/options.h"
-#include "study/results/line_text.h"
-#include "study/sweep/rank_lines.h"
-#include "study/sweep/results_file.h"
+#include "comm/comm.h"
 
-#include <grail-study/sweep.h>
 #include <grail/machine.h>
 
-#include <math.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
-enum { MOST_JOBS = 256, LONGEST_MESSAGE = 1000, LONGEST_LINE = 1 << 30 };
-
-typedef enum cell_state { CELL_PENDING, CELL_STARTED, CELL_DONE } cell_state;
-
-/* A thread or rank that runs cells, with what it shares between those of one checkpoint. */
-typedef struct worker {
-    struct sweep *sweep;
-    int threads; /* for its loops */
-    grail_session *session;
-    int checkpoint; /* of the session */
-    int64_t last;   /* cell that it runs or ran last, or -1 */
-    pthread_t thread;
-    bool started;
-} worker;
-
-typedef struct sweep {
-    const grail_sweep_options *options;
-    sweep_recipe recipe;
-    sweep_checkpoint_data *data; /* [checkpoints] */
-    bool *dense_found;           /* [checkpoints] */
-    sweep_cell *cells;
-    bool *found;       /* [count] in the results file before */
-    int64_t *bytes;    /* [count] estimated */
-    cell_state *state; /* [count] */
-    int64_t count;
-    sweep_results results;
-    worker *workers;  /* [worker_count] */
-    int worker_count; /* jobs or ranks */
-    double begun;
-
-    pthread_mutex_t mutex;  /* of what follows, of state and of results */
-    pthread_cond_t changed; /* a cell ended */
-    int64_t budget, used;   /* bytes */
-    int running;
-    int64_t done, failed;
-    double variant_seconds[VARIANTS]; /* of the cells done, for the time left */
-    int64_t variant_done[VARIANTS];
-    grail_status status; /* why no further cell is started */
-    char message[LONGEST_MESSAGE];
-} sweep;
+enum { MOST_JOBS = 256 };
 
 /* clang-format off */
 #define FIELD(member) OPTION_FIELD(grail_sweep_options, member)
@@ -78,392 +32,6 @@ void grail_sweep_options_init(grail_sweep_options *options)
     *options = (grail_sweep_options){0};
     options_init(fields, options);
 }
-
-/* -- progress -----------------------------------------------------------------------------------
- */
-
-static double mean_seconds(const sweep *s, variant wanted)
-{
-    double sum = 0.0;
-    int64_t count = 0;
-    if (s->variant_done[wanted] > 0) {
-        return s->variant_seconds[wanted] / (double)s->variant_done[wanted];
-    }
-    for (int v = 0; v < VARIANTS; v++) {
-        sum += s->variant_seconds[v];
-        count += s->variant_done[v];
-    }
-    return sum / (double)count; /* NaN before the first */
-}
-
-static double seconds_left(const sweep *s)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < s->count; i++) {
-        sum += s->state[i] == CELL_DONE ? 0.0 : mean_seconds(s, s->cells[i].settings.variant);
-    }
-    return sum / (double)s->worker_count;
-}
-
-static void stop(sweep *s, grail_status status, const char *message)
-{
-    if (s->status == GRAIL_OK) {
-        s->status = status;
-        snprintf(s->message, sizeof s->message, "%s", message);
-    }
-}
-
-/* Whether its checkpoint was asked for, and is open. */
-static bool is_asked_for(const sweep *s, int64_t cell)
-{
-    return s->data[s->cells[cell].checkpoint].model != NULL;
-}
-
-static int64_t count_cells(const sweep *s, bool found)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; s->data != NULL && i < s->count; i++) {
-        count += is_asked_for(s, i) && (s->found[i] || !found) ? 1 : 0;
-    }
-    return count;
-}
-
-/* With the mutex held. `outcome` NULL: no cell has ended. */
-static void tell(sweep *s, const sweep_outcome *outcome)
-{
-    char text[SWEEP_CELL_TEXT];
-    char result[SWEEP_RESULT_TEXT];
-    if (s->options->observer == NULL) {
-        return;
-    }
-    const grail_sweep_progress progress = {
-        .cells = count_cells(s, false),
-        .found = count_cells(s, true),
-        .done = s->done,
-        .failed = s->failed,
-        .seconds_left = seconds_left(s),
-        .cell = outcome == NULL ? NULL : sweep_cell_text(outcome->cell, text),
-        .error = outcome == NULL || outcome->error[0] == 0 ? NULL : outcome->error,
-        .result = outcome == NULL || outcome->error[0] != 0
-                      ? NULL
-                      : sweep_result_text(&outcome->line, result),
-    };
-    if (s->options->observer(s->options->observer_user, &progress) != 0) {
-        stop(s, GRAIL_ERROR_CANCELLED, "cancelled; the results file keeps the finished cells");
-    }
-}
-
-/* Asked for often while a cell runs: whether it should end. */
-static int should_stop(void *user)
-{
-    sweep *s = user;
-    pthread_mutex_lock(&s->mutex);
-    tell(s, NULL);
-    const int stopped = s->status != GRAIL_OK;
-    pthread_mutex_unlock(&s->mutex);
-    return stopped;
-}
-
-/* -- workers ------------------------------------------------------------------------------------
- */
-
-/* How much a worker gains by cell i: 2 where it holds what the cell shares with others, 1 where no
- * worker does, 0 where another worker does. */
-static int preference(const worker *w, int64_t i)
-{
-    const sweep *s = w->sweep;
-    if (w->last >= 0 && sweep_cells_share(&s->cells[w->last], &s->cells[i])) {
-        return 2;
-    }
-    for (int j = 0; j < s->worker_count; j++) {
-        const int64_t last = s->workers[j].last;
-        if (last >= 0 && sweep_cells_share(&s->cells[last], &s->cells[i])) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-/* The best pending cell that fits into the budget, or -1; *waiting tells whether any is pending. */
-static int64_t choose_cell(const worker *w, bool *waiting)
-{
-    const sweep *s = w->sweep;
-    int64_t best = -1;
-    int best_preference = -1;
-    *waiting = false;
-    for (int64_t i = 0; i < s->count && best_preference < 2; i++) {
-        if (s->state[i] != CELL_PENDING) {
-            continue;
-        }
-        *waiting = true;
-        const bool fits = s->running == 0 || s->used + s->bytes[i] <= s->budget;
-        const int here = preference(w, i);
-        if (fits && here > best_preference) {
-            best = i;
-            best_preference = here;
-        }
-    }
-    return best;
-}
-
-/* Waits for a cell that may run; -1 when there is none. */
-static int64_t take_cell(worker *w)
-{
-    sweep *s = w->sweep;
-    bool waiting = true;
-    int64_t index = -1;
-    pthread_mutex_lock(&s->mutex);
-    while (s->status == GRAIL_OK && waiting && index < 0) {
-        index = choose_cell(w, &waiting);
-        if (index < 0 && waiting) {
-            pthread_cond_wait(&s->changed, &s->mutex);
-        }
-    }
-    if (s->status != GRAIL_OK) {
-        index = -1;
-    }
-    if (index >= 0) {
-        if (s->running == 0) {
-            grail_memory_peak_begin();
-        }
-        s->state[index] = CELL_STARTED;
-        s->used += s->bytes[index];
-        s->running++;
-        w->last = index;
-    }
-    pthread_mutex_unlock(&s->mutex);
-    return index;
-}
-
-/* Counts a cell whose line is in the file, and tells of it. */
-static void count_cell(sweep *s, const sweep_outcome *outcome, const result_line *line)
-{
-    s->done++;
-    s->failed += outcome->error[0] == 0 ? 0 : 1;
-    s->variant_seconds[line->settings.variant] += line->measures.seconds[SECONDS_TOTAL];
-    s->variant_done[line->settings.variant]++;
-    tell(s, outcome);
-}
-
-static void end_cell(sweep *s, int64_t index, const sweep_outcome *outcome)
-{
-    pthread_mutex_lock(&s->mutex);
-    s->used -= s->bytes[index];
-    s->running--;
-    s->state[index] = CELL_DONE;
-    if (outcome->status != GRAIL_ERROR_CANCELLED) {
-        const result_line line = sweep_outcome_line(outcome);
-        const grail_status status = sweep_results_append(&s->results, &line);
-        if (status != GRAIL_OK) {
-            stop(s, status, grail_error_message());
-        } else {
-            count_cell(s, outcome, &line);
-        }
-    }
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->mutex);
-}
-
-/* A session serves one checkpoint. */
-static grail_status prepare_session(worker *w, int index)
-{
-    const sweep_checkpoint *wanted = &w->sweep->recipe.checkpoints.list[index];
-    if (w->session != NULL && w->checkpoint == index) {
-        return GRAIL_OK;
-    }
-    const grail_model_options reading = sweep_reading(wanted);
-    grail_session_close(w->session);
-    w->session = NULL;
-    CHECK(grail_session_open(wanted->path, &reading, &w->session));
-    w->checkpoint = index;
-    return GRAIL_OK;
-}
-
-static void measure_cell(worker *w, sweep_outcome *outcome)
-{
-    sweep *s = w->sweep;
-    const sweep_cell *cell = outcome->cell;
-    sweep_context context = {
-        .recipe = &s->recipe,
-        .data = &s->data[cell->checkpoint],
-        .checkpoint = cell->checkpoint,
-        .memory = s->budget / s->options->jobs,
-        .should_stop = should_stop,
-        .user = s,
-    };
-    outcome->status = prepare_session(w, cell->checkpoint);
-    if (outcome->status == GRAIL_OK) {
-        sweep_cell_run(&context, w->session, outcome);
-    } else {
-        error_copy(outcome->error, sizeof outcome->error);
-    }
-}
-
-static void run_cell(worker *w, int64_t index)
-{
-    sweep_outcome outcome = {.cell = &w->sweep->cells[index]};
-    measure_cell(w, &outcome);
-    end_cell(w->sweep, index, &outcome);
-    sweep_outcome_fini(&outcome);
-}
-
-static void *work(void *context)
-{
-    worker *w = context;
-    grail_set_threads(w->threads);
-    for (int64_t index = take_cell(w); index >= 0; index = take_cell(w)) {
-        run_cell(w, index);
-    }
-    grail_session_close(w->session);
-    w->session = NULL;
-    return NULL;
-}
-
-static grail_status start_workers(sweep *s)
-{
-    const int jobs = s->worker_count;
-    const int threads = grail_threads() > jobs ? grail_threads() / jobs : 1;
-    for (int j = 0; j < jobs; j++) {
-        s->workers[j] = (worker){.sweep = s, .threads = threads, .last = -1};
-    }
-    for (int j = 0; j < jobs; j++) {
-        worker *w = &s->workers[j];
-        w->started = pthread_create(&w->thread, NULL, work, w) == 0;
-        if (!w->started) {
-            return error_set(GRAIL_ERROR_MEMORY, "cannot start %d threads to run cells", jobs);
-        }
-    }
-    return GRAIL_OK;
-}
-
-static grail_status run_workers(sweep *s)
-{
-    const grail_status status = start_workers(s);
-    if (status != GRAIL_OK) {
-        pthread_mutex_lock(&s->mutex);
-        stop(s, status, grail_error_message());
-        pthread_mutex_unlock(&s->mutex);
-    }
-    for (int j = 0; j < s->worker_count; j++) {
-        if (s->workers[j].started) {
-            pthread_join(s->workers[j].thread, NULL);
-        }
-    }
-    return s->status == GRAIL_OK ? GRAIL_OK : error_set(s->status, "%s", s->message);
-}
-
-/* -- ranks --------------------------------------------------------------------------------------
- */
-
-/* Writes the line of a cell, or of a dense network where `cell` is NULL. */
-static grail_status write_text(sweep *s, const sweep_cell *cell, const buffer *text)
-{
-    grail_status status = GRAIL_OK;
-    int64_t version = 0;
-    json_t *document = NULL;
-    sweep_outcome outcome = {.cell = cell};
-    CHECK(sweep_results_append_text(&s->results, text));
-    if (cell == NULL) {
-        return GRAIL_OK;
-    }
-    TRY(line_parse_text("the line of a rank", (const char *)text->bytes, text->size - 1, &version,
-                        &document));
-    TRY(line_read("the line of a rank", document, &outcome.line));
-    if (outcome.line.kind == LINE_FAILURE) {
-        snprintf(outcome.error, sizeof outcome.error, "%s", outcome.line.error);
-    }
-    count_cell(s, &outcome, &outcome.line);
-out:
-    sweep_outcome_fini(&outcome);
-    json_decref(document);
-    return status;
-}
-
-/* Rank 0 writes what all have measured: lines of the cells chosen[ranks], or where that is NULL of
- * dense networks. A rank that was cancelled has none, and ends all. */
-static grail_status write_round(sweep *s, const int64_t *chosen, const buffer *own)
-{
-    grail_status status = GRAIL_OK;
-    const grail_comm *comm = s->options->comm;
-    buffer *lines = NULL;
-    TRY(memory_new(&lines, (size_t)comm_size(comm), sizeof lines[0]));
-    for (int rank = 0; rank < comm_size(comm); rank++) {
-        buffer_init(&lines[rank], LONGEST_LINE);
-    }
-    TRY(rank_lines_gather(comm, own, lines));
-    for (int rank = 0; rank < comm_size(comm); rank++) {
-        if (lines[rank].size > 0) {
-            TRY(write_text(s, chosen == NULL ? NULL : &s->cells[chosen[rank]], &lines[rank]));
-        }
-    }
-    status = s->status == GRAIL_OK ? GRAIL_OK : error_set(s->status, "%s", s->message);
-    TRY(comm_settle(comm, status));
-out:
-    for (int rank = 0; lines != NULL && rank < comm_size(comm); rank++) {
-        buffer_fini(&lines[rank]);
-    }
-    memory_free(lines);
-    return status;
-}
-
-/* This rank's cell of a round. */
-static grail_status measure_own(sweep *s, int64_t index, buffer *text)
-{
-    grail_status status = GRAIL_OK;
-    sweep_outcome outcome = {.cell = &s->cells[index]};
-    grail_memory_peak_begin();
-    measure_cell(&s->workers[comm_rank(s->options->comm)], &outcome);
-    if (outcome.status != GRAIL_ERROR_CANCELLED) {
-        const result_line line = sweep_outcome_line(&outcome);
-        TRY(sweep_results_text(&line, text));
-    }
-out:
-    sweep_outcome_fini(&outcome);
-    return status;
-}
-
-/* A cell for each rank, -1 for those that find none; whether there is any. All ranks choose alike.
- */
-static bool choose_round(sweep *s, int64_t *chosen)
-{
-    bool waiting = false;
-    bool any = false;
-    for (int rank = 0; rank < s->worker_count; rank++) {
-        chosen[rank] = choose_cell(&s->workers[rank], &waiting);
-        if (chosen[rank] >= 0) {
-            s->state[chosen[rank]] = CELL_DONE; /* when the round is */
-            s->workers[rank].last = chosen[rank];
-            any = true;
-        }
-    }
-    return any;
-}
-
-static grail_status run_rounds(sweep *s)
-{
-    grail_status status = GRAIL_OK;
-    int64_t *chosen = NULL;
-    buffer own = {0};
-    const int rank = comm_rank(s->options->comm);
-    buffer_init(&own, LONGEST_LINE);
-    TRY(memory_new(&chosen, (size_t)s->worker_count, sizeof chosen[0]));
-    for (int i = 0; i < s->worker_count; i++) {
-        s->workers[i] = (worker){.sweep = s, .last = -1};
-    }
-    while (choose_round(s, chosen)) {
-        own.size = 0;
-        TRY(chosen[rank] < 0 ? GRAIL_OK : measure_own(s, chosen[rank], &own));
-        TRY(write_round(s, chosen, &own));
-    }
-out:
-    grail_session_close(s->workers[rank].session);
-    buffer_fini(&own);
-    memory_free(chosen);
-    return status;
-}
-
-/* -- before the first cell ----------------------------------------------------------------------
- */
 
 static grail_status check_options(const grail_sweep_options *o)
 {
@@ -603,7 +171,7 @@ static grail_status list_cells(sweep *s)
     for (int64_t i = 0; i < s->count; i++) {
         const sweep_cell *cell = &s->cells[i];
         const sweep_checkpoint_data *data = &s->data[cell->checkpoint];
-        if (!is_asked_for(s, i)) {
+        if (!sweep_is_asked_for(s, i)) {
             continue;
         }
         CHECK(error_in(sweep_cell_check(&s->recipe, data, cell), "%s", s->options->recipe));
@@ -661,7 +229,7 @@ static grail_status share_found(sweep *s)
     CHECK(comm_broadcast(comm, 0, s->dense_found, checkpoints * sizeof s->dense_found[0]));
     CHECK(comm_broadcast(comm, 0, s->found, (size_t)s->count * sizeof s->found[0]));
     for (int64_t i = 0; i < s->count; i++) {
-        s->state[i] = s->found[i] || !is_asked_for(s, i) ? CELL_DONE : CELL_PENDING;
+        s->state[i] = s->found[i] || !sweep_is_asked_for(s, i) ? CELL_DONE : CELL_PENDING;
     }
     return GRAIL_OK;
 }
@@ -706,7 +274,7 @@ static grail_status evaluate_checkpoint(sweep *s, int index, buffer *text)
     const sweep_context context = {.recipe = &s->recipe,
                                    .data = &s->data[index],
                                    .checkpoint = index,
-                                   .should_stop = should_stop,
+                                   .should_stop = sweep_should_stop,
                                    .user = s};
     TRY(error_in(sweep_dense_measure(&context, &outcome), "checkpoint \"%s\"",
                  s->recipe.checkpoints.list[index].name));
@@ -732,12 +300,12 @@ static grail_status evaluate_dense(sweep *s)
             TRY(evaluate_checkpoint(s, i, &own));
         }
         if (++turn % size == 0) {
-            TRY(write_round(s, NULL, &own));
+            TRY(sweep_write_round(s, NULL, &own));
             own.size = 0;
         }
     }
     if (turn % size > 0) {
-        TRY(write_round(s, NULL, &own));
+        TRY(sweep_write_round(s, NULL, &own));
     }
 out:
     buffer_fini(&own);
@@ -747,8 +315,8 @@ out:
 static void fill_summary(const sweep *s, grail_sweep_summary *out)
 {
     *out = (grail_sweep_summary){
-        .cells = s->state == NULL ? 0 : count_cells(s, false),
-        .found = s->state == NULL ? 0 : count_cells(s, true),
+        .cells = s->state == NULL ? 0 : sweep_count_cells(s, false),
+        .found = s->state == NULL ? 0 : sweep_count_cells(s, true),
         .done = s->done,
         .failed = s->failed,
         .seconds = clock_seconds() - s->begun,
@@ -797,7 +365,7 @@ static grail_status run(sweep *s)
     }
     CHECK(tell_notices(s));
     CHECK(evaluate_dense(s));
-    return comm_is_shared(comm) ? run_rounds(s) : run_workers(s);
+    return comm_is_shared(comm) ? sweep_run_rounds(s) : sweep_run_workers(s);
 }
 
 grail_status grail_sweep_run(const grail_sweep_options *options, grail_sweep_summary *summary)
