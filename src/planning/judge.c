@@ -10,43 +10,11 @@
 /* Rows whose outputs are computed at once: a large vocabulary takes much memory. */
 enum { PANEL_ROWS = 256 };
 
-typedef struct judged_sums {
-    comparison_sums classes;
-    double distance, energy; /* of features */
-} judged_sums;
-
 /* The outputs of both networks, a panel of rows after the other. */
 typedef struct judgement {
     calibration_network *network;
-    bool of_classes;
-    judged_sums *sums; /* of the chunk that is judged */
+    comparison_sums *sums; /* of the chunk that is judged */
 } judgement;
-
-static grail_status add_features(matrix left, matrix right, judgement *j)
-{
-    grail_status status = GRAIL_OK;
-    host_view a = {0};
-    host_view b = {0};
-    TRY(host_view_open(left, GRAIL_DTYPE_F32, HOST_READS, &a));
-    TRY(host_view_open(right, GRAIL_DTYPE_F32, HOST_READS, &b));
-    const float *dense = a.values;
-    const float *narrow = b.values;
-    for (int64_t i = 0; i < matrix_count(left); i++) {
-        const double off = (double)narrow[i] - (double)dense[i];
-        j->sums->distance += off * off;
-        j->sums->energy += (double)dense[i] * (double)dense[i];
-    }
-out:
-    host_view_drop(&a);
-    host_view_drop(&b);
-    return status;
-}
-
-static grail_status add_rows(matrix dense, matrix narrow, judgement *j)
-{
-    return j->of_classes ? comparison_add(dense, narrow, &j->sums->classes)
-                         : add_features(dense, narrow, j);
-}
 
 /* The head's product for some rows of its input. */
 static grail_status apply_head(const network_run *run, const node *head, int64_t begin, matrix out)
@@ -81,7 +49,7 @@ static grail_status add_through_head(judgement *j, const node *head)
         const matrix right = matrix_rows(narrow, 0, count);
         TRY(apply_head(&n->dense, head, begin, left));
         TRY(apply_head(&n->current, head, begin, right));
-        TRY(add_rows(left, right, j));
+        TRY(comparison_add(left, right, j->sums));
     }
 out:
     matrix_free(&dense);
@@ -100,9 +68,10 @@ static grail_status judge_batch(judgement *j, int64_t batch)
     const int end = through_head ? g->node_count - 1 : g->node_count;
     CHECK(run_batch(n, &j->network->dense, batch, end));
     CHECK(run_batch(n, &j->network->current, batch, end));
-    return through_head ? add_through_head(j, last)
-                        : add_rows(execution_value(n->dense.execution, last->output),
-                                   execution_value(n->current.execution, last->output), j);
+    return through_head
+               ? add_through_head(j, last)
+               : comparison_add(execution_value(n->dense.execution, last->output),
+                                execution_value(n->current.execution, last->output), j->sums);
 }
 
 static grail_status check_batches(const compression_request *request)
@@ -123,7 +92,7 @@ static grail_status check_batches(const compression_request *request)
 }
 
 /* The chunks of this rank: of[chunk]. */
-static grail_status judge_own(judgement *j, judged_sums *of)
+static grail_status judge_own(judgement *j, comparison_sums *of)
 {
     const compression_request *request = j->network->request;
     const int64_t count = calibration_chunk_count(request->samples);
@@ -138,19 +107,19 @@ static grail_status judge_own(judgement *j, judged_sums *of)
 }
 
 /* The sums of chunks are added in their order, whoever judged them. */
-static grail_status judge_all(judgement *j, judged_sums *out)
+static grail_status judge_all(judgement *j, comparison_sums *out)
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = j->network->request;
     const int64_t count = calibration_chunk_count(request->samples);
-    judged_sums *of = NULL;
+    comparison_sums *of = NULL;
     TRY(memory_new(&of, (size_t)count, sizeof of[0]));
     TRY(comm_settle(request->comm, judge_own(j, of)));
     for (int64_t i = 0; i < count; i++) {
         TRY(comm_broadcast_next(request->comm, (int)(i % comm_size(request->comm)), &of[i],
                                 sizeof of[i]));
-        out->classes.kl += of[i].classes.kl;
-        out->classes.rows += of[i].classes.rows;
+        out->kl += of[i].kl;
+        out->rows += of[i].rows;
         out->distance += of[i].distance;
         out->energy += of[i].energy;
     }
@@ -164,18 +133,18 @@ grail_status judge_divergence(calibration_network *network, double *out)
     const batch_shape none = {0};
     grail_model_facts facts = {0};
     judgement j = {.network = network};
-    judged_sums sums = {0};
+    comparison_sums sums = {0};
     CHECK(check_batches(network->request));
     CHECK(grail_model_describe(network->request->model, &facts));
-    j.of_classes = facts.gives_features == 0;
+    const bool of_classes = facts.gives_features == 0;
     CHECK(judge_all(&j, &sums));
     CHECK(execution_begin(network->dense.execution, none, (batch_input){0}));
     CHECK(execution_begin(network->current.execution, none, (batch_input){0}));
-    if (j.of_classes && sums.classes.rows == 0) {
+    if (of_classes && sums.rows == 0) {
         return error_set(GRAIL_ERROR_NUMERIC, "no output of the narrowed network could be judged");
     }
-    *out = j.of_classes ? sums.classes.kl / (double)sums.classes.rows
-                        : (sums.energy > 0.0 ? sums.distance / sums.energy : 0.0);
+    *out = of_classes ? sums.kl / (double)sums.rows
+                      : (sums.energy > 0.0 ? sums.distance / sums.energy : 0.0);
     return GRAIL_OK;
 }
 

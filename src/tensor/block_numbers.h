@@ -4,6 +4,8 @@
 
 #include "tensor/half.h"
 
+#include <math.h>
+
 static inline void put_half(float value, unsigned char *at)
 {
     const uint32_t half = f16_of_f32(bits_of(value));
@@ -30,6 +32,16 @@ static inline int nearest(float value)
 static inline int clamp(int value, int most)
 {
     return value < 0 ? 0 : value > most ? most : value;
+}
+
+/** The value of the largest magnitude, the first of several; 0 of none. */
+static inline float signed_largest(const float *values, int count)
+{
+    float largest = 0.0F;
+    for (int j = 0; j < count; j++) {
+        largest = fabsf(values[j]) > fabsf(largest) ? values[j] : largest;
+    }
+    return largest;
 }
 
 /** clamp(nearest(value), most) as a number, so that vectors hold it. */

@@ -69,15 +69,6 @@ void q6_k_read_grid(const unsigned char *block, block_grid *out)
 
 /* -- scales ------------------------------------------------------------------------------------ */
 
-static float signed_largest(const float *values, int count)
-{
-    float largest = 0.0F;
-    for (int j = 0; j < count; j++) {
-        largest = fabsf(values[j]) > fabsf(largest) ? values[j] : largest;
-    }
-    return largest;
-}
-
 /* Values as multiples of 1 / inverse, and the sums of their weighted products with them. */
 typedef struct part_fit {
     int q[PART];

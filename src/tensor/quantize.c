@@ -12,20 +12,10 @@ enum { SMALL = 32, LARGE = 256, SUB_BLOCKS = LARGE / SMALL, MOST_SCALE = 63, Q4_
 
 /* -- blocks of 32 with one factor -------------------------------------------------------------- */
 
-/* The value of the largest magnitude, the first of several. */
-static float signed_largest(const float *values)
-{
-    float largest = 0.0F;
-    for (int j = 0; j < SMALL; j++) {
-        largest = fabsf(values[j]) > fabsf(largest) ? values[j] : largest;
-    }
-    return largest;
-}
-
 /* f16 d, 16 bytes of nibbles; the value of the largest magnitude becomes -8 d. */
 static void write_q4_0(const float *values, unsigned char *block)
 {
-    const float d = signed_largest(values) / -8.0F;
+    const float d = signed_largest(values, SMALL) / -8.0F;
     const float inverse = d != 0.0F ? 1.0F / d : 0.0F;
     put_half(d, block);
     for (int j = 0; j < SMALL / 2; j++) {
@@ -39,7 +29,7 @@ static void write_q4_0(const float *values, unsigned char *block)
  * -16 d. */
 static void write_q5_0(const float *values, unsigned char *block)
 {
-    const float d = signed_largest(values) / -16.0F;
+    const float d = signed_largest(values, SMALL) / -16.0F;
     const float inverse = d != 0.0F ? 1.0F / d : 0.0F;
     put_half(d, block);
     memset(block + 2, 0, 4);
@@ -55,7 +45,7 @@ static void write_q5_0(const float *values, unsigned char *block)
 /* f16 d, 32 signed bytes */
 static void write_q8_0(const float *values, unsigned char *block)
 {
-    const float d = fabsf(signed_largest(values)) / 127.0F;
+    const float d = fabsf(signed_largest(values, SMALL)) / 127.0F;
     const float inverse = d > 0.0F ? 1.0F / d : 0.0F;
     put_half(d, block);
     for (int j = 0; j < SMALL; j++) {
