@@ -129,7 +129,8 @@ static void describe_trial(const grail_plan_trial *t, char *text, size_t size)
 {
     char cost[HUMAN_SIZE];
     char left[HUMAN_SIZE];
-    snprintf(text, size, "trial %d/%d  %-22s  %8s  divergence %.5f%s", t->tried, t->most, t->name,
+    snprintf(text, size, "%s %d/%d  %-22s  %8s  divergence %.5f%s",
+             t->is_alone != 0 ? "weighing site" : "trial", t->tried, t->most, t->name,
              human_count(t->cost, cost), t->divergence, t->is_best != 0 ? "  best so far" : "");
     if (t->seconds_left > 0.0) {
         const size_t used = strlen(text);

@@ -17,12 +17,14 @@ typedef struct grail_plan grail_plan;
 typedef struct grail_plan_trial {
     const char *name;  /* of the formula or move that made the widths, or of the only site that is
                           narrow; borrowed */
+    int is_alone;      /* 1: a site alone is narrow, so that its errors can be weighed; a search
+                          counts these apart from its trials */
     double cost;       /* of the narrowed network, in the unit of the limit */
     double divergence; /* from the dense network on samples kept apart: KL(dense || narrow), or for
                           features the relative squared distance; NaN when it was not tried */
     int is_best;       /* 1: the best so far */
-    int tried, most;   /* trials so far, and at most */
-    double seconds_left; /* of the search, at the pace so far */
+    int tried, most;   /* trials of this kind so far, and at most */
+    double seconds_left; /* of these trials, at the pace so far */
 } grail_plan_trial;
 
 /** Return non-zero to stop with the best widths so far; of "divergence" with what is known of the

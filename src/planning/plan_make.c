@@ -84,7 +84,9 @@ struct grail_plan {
     char *formula; /* owned */
     grail_plan_facts facts;
     double most_seconds;   /* of a search; 0: no limit */
-    int64_t trial_samples; /* at most in one trial */
+    int slots;             /* that can be weighed, each alone */
+    int64_t alone_samples; /* at most in the trial of one of them */
+    bool searches;
 };
 
 const char *grail_budget_at(int i)
@@ -114,11 +116,20 @@ grail_plan_facts grail_plan_facts_get(const grail_plan *p)
     return p->facts;
 }
 
+/* How many passes over all samples the trials are, where those of single slots are `alone`. */
+static double trial_passes(const grail_plan *p, double alone)
+{
+    if (!p->searches) {
+        return p->facts.trials > 0 ? alone : 0.0;
+    }
+    return p->facts.trials + (width_search_weighs(p->facts.trials, alone) ? alone : 0.0);
+}
+
 double grail_plan_forecast(const grail_plan *p, const grail_forecast *run)
 {
     const double once = run->seconds - run->heal_seconds;
-    const double part = fmin(1.0, (double)p->trial_samples / (double)run->samples);
-    const double trials = p->facts.trials * part * once;
+    const double part = fmin(1.0, (double)p->alone_samples / (double)run->samples);
+    const double trials = trial_passes(p, p->slots * part) * once;
     if (p->facts.stands_in == 0) {
         return 0.0;
     }
@@ -446,8 +457,11 @@ static grail_plan_options trial_options(const making *m)
 static grail_status weigh_slots(making *m)
 {
     const grail_plan_options options = trial_options(m);
+    slot_trials trials = {0};
     CHECK(memory_new(&m->weights, (size_t)m->space.slot_count, sizeof m->weights[0]));
-    return slot_weights_measure(&m->space, &options, m->weights, &m->tried);
+    CHECK(slot_weights_measure(&m->space, &options, clock_seconds(), m->weights, &trials));
+    m->tried = trials.count;
+    return GRAIL_OK;
 }
 
 static grail_status choose_widths(making *m)
@@ -519,7 +533,6 @@ out:
     return status;
 }
 
-/* Those of single sites take a part of the samples, which is not known here. */
 static int most_trials(const making *m)
 {
     return m->asked == BUDGET_SEARCH       ? width_search_most(m->options)
@@ -550,10 +563,10 @@ static grail_status finish(making *m, double began, grail_plan *p)
     CHECK(write_document(m, p));
     p->facts.seconds = clock_seconds() - began;
     p->most_seconds = m->options->seconds;
-    p->trial_samples =
-        m->asked == BUDGET_DIVERGENCE
-            ? slot_weights_samples(m->request->graph, m->compress.read.text.context, INT64_MAX)
-            : INT64_MAX;
+    p->searches = m->asked == BUDGET_SEARCH;
+    p->slots = m->space.slot_count;
+    p->alone_samples =
+        slot_weights_samples(m->request->graph, m->compress.read.text.context, INT64_MAX);
     return GRAIL_OK;
 }
 

@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "planning/judge.h"
+#include "planning/slot_weights.h"
+#include "planning/trials.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,17 +14,19 @@
 static const struct {
     const char *name;
     formula_choice choice;
+    bool measured; /* errors have weights that are measured */
 } openings[] = {
-    {"uniform", {.formula = FORMULA_UNIFORM, .head_factor = 1.0}},
-    {"error", {.formula = FORMULA_ERRORS, .head_factor = 1.0}},
-    {"error, heads x 3", {.formula = FORMULA_ERRORS, .head_factor = 3.0}},
-    {"error, heads / 3", {.formula = FORMULA_ERRORS, .head_factor = 1.0 / 3.0}},
-    {"uniform, heads / 2", {.formula = FORMULA_UNIFORM, .head_factor = 0.5}},
-    {"uniform, heads x 1.5", {.formula = FORMULA_UNIFORM, .head_factor = 1.5}},
-    {"uniform, heads whole", {.formula = FORMULA_UNIFORM, .head_factor = 0.0}},
-    {"error, heads x 10", {.formula = FORMULA_ERRORS, .head_factor = 10.0}},
-    {"slimgpt", {.formula = FORMULA_DEPTH, .head_factor = 1.0}},
-    {"flap", {.formula = FORMULA_SCORES, .head_factor = 1.0}},
+    {"uniform", {.formula = FORMULA_UNIFORM, .head_factor = 1.0}, false},
+    {"error", {.formula = FORMULA_ERRORS, .head_factor = 1.0}, false},
+    {"divergence", {.formula = FORMULA_ERRORS, .head_factor = 1.0}, true},
+    {"error, heads x 3", {.formula = FORMULA_ERRORS, .head_factor = 3.0}, false},
+    {"error, heads / 3", {.formula = FORMULA_ERRORS, .head_factor = 1.0 / 3.0}, false},
+    {"uniform, heads / 2", {.formula = FORMULA_UNIFORM, .head_factor = 0.5}, false},
+    {"uniform, heads x 1.5", {.formula = FORMULA_UNIFORM, .head_factor = 1.5}, false},
+    {"uniform, heads whole", {.formula = FORMULA_UNIFORM, .head_factor = 0.0}, false},
+    {"error, heads x 10", {.formula = FORMULA_ERRORS, .head_factor = 10.0}, false},
+    {"slimgpt", {.formula = FORMULA_DEPTH, .head_factor = 1.0}, false},
+    {"flap", {.formula = FORMULA_SCORES, .head_factor = 1.0}, false},
 };
 
 /* Factor by which the weight of a slot's error changes. */
@@ -40,6 +44,7 @@ void width_search_fini(width_search *s)
     memory_free(s->best.kept);
     memory_free(s->trial.kept);
     memory_free(s->judged);
+    memory_free(s->measured);
     *s = (width_search){0};
 }
 
@@ -78,12 +83,8 @@ static double seconds_left(const width_search *s)
     return limit > 0.0 ? fmax(0.0, fmin(trials, limit - elapsed)) : trials;
 }
 
-/* Tells the observer of a trial, and notes whether the search has to end: because it or the time
- * says so, on rank 0. */
 static grail_status report_trial(width_search *s, const width_candidate *c, bool is_best)
 {
-    unsigned char stopped = 0;
-    const double limit = s->options->seconds;
     const grail_plan_trial trial = {.name = c->name,
                                     .cost = c->cost,
                                     .divergence = c->divergence,
@@ -91,16 +92,7 @@ static grail_status report_trial(width_search *s, const width_candidate *c, bool
                                     .tried = s->tried,
                                     .most = s->most,
                                     .seconds_left = seconds_left(s)};
-    if (s->options->observer != NULL &&
-        s->options->observer(s->options->observer_user, &trial) != 0) {
-        stopped = 1;
-    }
-    if (limit > 0.0 && clock_seconds() - s->began >= limit) {
-        stopped = 1;
-    }
-    CHECK(comm_broadcast(s->options->compress.run.comm, 0, &stopped, sizeof stopped));
-    s->stopped = s->stopped || stopped != 0;
-    return GRAIL_OK;
+    return trials_tell(s->options, s->began, &trial, &s->stopped);
 }
 
 static bool is_over(const width_search *s)
@@ -134,10 +126,53 @@ static grail_status try_candidate(width_search *s, outcome *made)
     return report_trial(s, made->won ? &s->best : c, made->won);
 }
 
+bool width_search_weighs(int most, double alone)
+{
+    enum { WEIGHED_PART = 4 };
+    return alone * WEIGHED_PART <= most;
+}
+
+static bool can_measure(const width_search *s)
+{
+    const compression_request *r = s->space->request;
+    const int64_t samples =
+        slot_weights_samples(r->graph, r->samples->windows.length, r->samples->count);
+    const double alone = s->space->slot_count * (double)samples / (double)r->samples->count;
+    return s->space->slot_count > 1 && width_search_weighs(s->most, alone);
+}
+
+static grail_status measure_slots(width_search *s)
+{
+    slot_trials trials = {0};
+    CHECK(memory_new(&s->measured, (size_t)s->space->slot_count, sizeof s->measured[0]));
+    CHECK(slot_weights_measure(s->space, s->options, s->began, s->measured, &trials));
+    s->stopped = trials.stopped;
+    return GRAIL_OK;
+}
+
+/* Measures what an opening needs; *possible is false where that would cost too much, or the search
+ * has to end. */
+static grail_status prepare_opening(width_search *s, int index, bool *possible)
+{
+    *possible = true;
+    if (openings[index].measured) {
+        *possible = can_measure(s);
+        CHECK(*possible ? measure_slots(s) : GRAIL_OK);
+        *possible = *possible && !s->stopped;
+    }
+    return GRAIL_OK;
+}
+
 static grail_status try_opening(width_search *s, int index)
 {
     outcome made = {0};
-    const formula_choice choice = openings[index].choice;
+    bool possible = false;
+    formula_choice choice = openings[index].choice;
+    CHECK(prepare_opening(s, index, &possible));
+    if (!possible) {
+        return GRAIL_OK;
+    }
+    choice.weights = openings[index].measured ? s->measured : NULL;
     snprintf(s->trial.name, sizeof s->trial.name, "%s", openings[index].name);
     const grail_status status = widths_by_formula(s->space, choice, s->trial.kept);
     if (status == GRAIL_ERROR_ARGUMENT && index > 0) {
@@ -150,6 +185,7 @@ static grail_status try_opening(width_search *s, int index)
         s->uniform_cost = s->best.cost;
     } else if (choice.formula == FORMULA_ERRORS && made.won) {
         s->head_factor = choice.head_factor;
+        s->by_measured = openings[index].measured;
     }
     return GRAIL_OK;
 }
@@ -188,7 +224,8 @@ static grail_status weighting_init(const width_search *s, weighting *out)
     CHECK(memory_new(&out->weights, (size_t)s->space->slot_count, sizeof out->weights[0]));
     CHECK(memory_new(&out->dropped, site_count(s), sizeof out->dropped[0]));
     for (int i = 0; i < s->space->slot_count; i++) {
-        out->weights[i] = s->space->of_heads[i] ? s->head_factor : 1.0;
+        const double measured = s->by_measured ? s->measured[i] : 1.0;
+        out->weights[i] = measured * (s->space->of_heads[i] ? s->head_factor : 1.0);
     }
     return GRAIL_OK;
 }

@@ -24,7 +24,9 @@ typedef struct width_search {
     width_candidate best;
     width_candidate trial; /* the one that is made and judged next */
     double uniform_divergence, uniform_cost;
+    double *measured;   /* [slot_count], weights of the slots' errors; NULL: not measured */
     double head_factor; /* of the best opening by errors */
+    bool by_measured;   /* that opening weighs errors by `measured` */
     int64_t *judged;    /* [tried, sites] */
     int tried, most;
     double began;
@@ -32,14 +34,18 @@ typedef struct width_search {
 
 /** How many trials a search makes at most. */
 int width_search_most(const grail_plan_options *options);
+/** Whether a search of `most` trials weighs errors by trials of single slots that read as many
+ * samples as `alone` of its own: a quarter of them at most. */
+bool width_search_weighs(int most, double alone);
 
 /**
  * Judges the widths of several formulas and splits between heads and the rest, then moves units
  * from one slot to another as long as trials remain. With `drops` (NULL: none) whole sublayers are
- * tried without, and taken back. The uniform widths are among the first, so the
- * best is never worse on the samples that judge. The moves depend on the seed alone, and end early
- * only when the time or the observer says so. width_search_fini frees, even
- * after a failure.
+ * tried without, and taken back. Errors are weighed by what the cut of each slot alone does to the
+ * output where that reads at most a quarter of the samples that the trials read. The uniform widths
+ * are among the first, so the best is never worse on the samples that judge. The moves depend on
+ * the seed alone, and end early only when the time or the observer says so. width_search_fini
+ * frees, even after a failure.
  */
 grail_status width_search_run(const width_space *space, const drop_space *drops,
                               const grail_plan_options *options, width_search *s) GRAIL_MUST_CHECK;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "pipeline/request/usual_samples.h"
 #include "planning/judge.h"
+#include "planning/trials.h"
 
 #include <math.h>
 
@@ -23,18 +24,22 @@ typedef struct measurement {
     grail_compress_options trial; /* of one trial */
     int64_t *uniform;             /* [sites] */
     int64_t *kept;                /* [sites] of one trial */
-    int measured, most;
-    double began;
-    bool stopped;
+    int most;
+    double began; /* of the search */
+    double first; /* when the first trial began */
+    slot_trials made;
 } measurement;
 
 static grail_status measurement_init(const width_space *space, const grail_plan_options *options,
-                                     measurement *m)
+                                     double began, measurement *m)
 {
     const compression_request *r = space->request;
     const size_t sites = (size_t)r->sites->list.count;
-    *m = (measurement){
-        .space = space, .options = options, .trial = options->compress, .began = clock_seconds()};
+    *m = (measurement){.space = space,
+                       .options = options,
+                       .trial = options->compress,
+                       .began = began,
+                       .first = clock_seconds()};
     m->trial.read.samples =
         slot_weights_samples(r->graph, r->samples->windows.length, r->samples->count);
     m->trial.fit.refit = "none";
@@ -60,26 +65,19 @@ static int64_t trial_width(const measurement *m, int slot)
     return uniform < most ? uniform : most;
 }
 
-/* Notes whether the observer of rank 0 asks to stop. */
 static grail_status tell_trial(measurement *m, int slot, double cost, double divergence)
 {
-    unsigned char stopped = 0;
-    const grail_plan_options *o = m->options;
-    const double elapsed = clock_seconds() - m->began;
+    const double elapsed = clock_seconds() - m->first;
     const grail_plan_trial trial = {
         .name = m->space->slots[slot].name,
+        .is_alone = 1,
         .cost = cost,
         .divergence = divergence,
-        .tried = m->measured,
+        .tried = m->made.count,
         .most = m->most,
-        .seconds_left = elapsed / m->measured * (m->most - m->measured),
+        .seconds_left = elapsed / m->made.count * (m->most - m->made.count),
     };
-    if (o->observer != NULL && o->observer(o->observer_user, &trial) != 0) {
-        stopped = 1;
-    }
-    CHECK(comm_broadcast(o->compress.run.comm, 0, &stopped, sizeof stopped));
-    m->stopped = stopped != 0;
-    return GRAIL_OK;
+    return trials_tell(m->options, m->began, &trial, &m->made.stopped);
 }
 
 /* Of rounding alone a divergence can be 0 or below. */
@@ -100,7 +98,7 @@ static grail_status measure_slot(measurement *m, int slot, int64_t width, double
     CHECK(widths_cost(space->request, space->limited, m->kept, &cost));
     CHECK(judge_widths(&m->trial, m->kept, &divergence));
     *weight = weight_of(divergence, space->slots[slot].errors[width]);
-    m->measured++;
+    m->made.count++;
     return tell_trial(m, slot, cost, divergence);
 }
 
@@ -121,27 +119,29 @@ static grail_status measure_slots(measurement *m, double *weights)
     for (int i = 0; i < m->space->slot_count; i++) {
         const int64_t width = trial_width(m, i);
         weights[i] = (double)NAN;
-        if (width < m->space->slots[i].units && !m->stopped) {
+        if (width < m->space->slots[i].units && !m->made.stopped) {
             CHECK(error_in(measure_slot(m, i, width, &weights[i]), "the trial of '%s'",
                            m->space->slots[i].name));
             sum += weights[i];
         }
     }
     for (int i = 0; i < m->space->slot_count; i++) {
-        weights[i] = !isnan(weights[i]) ? weights[i] : m->measured > 0 ? sum / m->measured : 1.0;
+        weights[i] = !isnan(weights[i])  ? weights[i]
+                     : m->made.count > 0 ? sum / m->made.count
+                                         : 1.0;
     }
     return GRAIL_OK;
 }
 
 grail_status slot_weights_measure(const width_space *space, const grail_plan_options *options,
-                                  double *weights, int *tried)
+                                  double began, double *weights, slot_trials *trials)
 {
     measurement m = {0};
-    grail_status status = measurement_init(space, options, &m);
+    grail_status status = measurement_init(space, options, began, &m);
     if (status == GRAIL_OK) {
         status = measure_slots(&m, weights);
     }
-    *tried = m.measured;
+    *trials = m.made;
     measurement_fini(&m);
     return status;
 }

@@ -10,14 +10,21 @@
 /** How many of `count` samples, windows of `length` tokens or images, a trial takes. */
 int64_t slot_weights_samples(const graph *g, int64_t length, int64_t count);
 
+/** How the trials ended. */
+typedef struct slot_trials {
+    int count;    /* that were made */
+    bool stopped; /* by the observer, or by the time */
+} slot_trials;
+
 /** weights[slot_count] of the slots' errors, so that their sum estimates the divergence of the
  * network's output: D_i / e_i(K_i), with D_i the divergence when slot i alone has K_i units, its
  * width by the uniform formula or the next below all units, repaired as `options` say but without
- * refits (docs/numerics.md, Budgets). Each of the *tried trials is told to the observer of
- * `options`; after it asks to stop, the other slots get the mean weight of those that were
- * measured.
+ * refits (docs/numerics.md, Budgets). Each trial is told to the observer of `options`; after it
+ * asks to stop, or once the seconds of a search are over that began at `began`, the other slots get
+ * the mean weight of those that were measured.
  */
 grail_status slot_weights_measure(const width_space *space, const grail_plan_options *options,
-                                  double *weights, int *tried) GRAIL_MUST_CHECK;
+                                  double began, double *weights,
+                                  slot_trials *trials) GRAIL_MUST_CHECK;
 
 #endif

@@ -50,18 +50,18 @@ static int note(void *user, const grail_plan_trial *t)
     trials *n = user;
     assert_true(n->count < 64);
     assert_int_equal(t->tried, n->count + 1);
-    assert_true(t->tried <= t->most && t->cost > 0.0);
+    assert_true(t->is_alone == 1 && t->tried <= t->most && t->cost > 0.0);
     n->divergence[n->count++] = t->divergence;
     return n->count == n->stop_at;
 }
 
 static grail_status measure(const grail_compress_options *run, const spaced *s, trials *n,
-                            double *weights, int *tried)
+                            double *weights, slot_trials *made)
 {
     grail_plan_options options = plan_for(run, "divergence", 0.8);
     options.observer = note;
     options.observer_user = n;
-    return slot_weights_measure(&s->space, &options, weights, tried);
+    return slot_weights_measure(&s->space, &options, 0.0, weights, made);
 }
 
 /* weights[slot] e(K) is the divergence of the network in which that slot alone has K units. */
@@ -79,14 +79,14 @@ static void a_weight_is_the_divergence_of_a_single_cut(void **state)
         spaced s = {0};
         trials n = {0};
         double weights[64];
-        int tried = 0;
+        slot_trials tried = {0};
         grail_compress_options run = runs[i];
         run.cut.selector = "obs";
         run.fit.refit = "none";
         spaced_open(&run, SHARE_NONE, &s);
         assert_ok(measure(&run, &s, &n, weights, &tried));
-        assert_int_equal(tried, n.count);
-        assert_int_equal(tried, s.space.slot_count);
+        assert_int_equal(tried.count, n.count);
+        assert_int_equal(tried.count, s.space.slot_count);
         int64_t kept[64];
         const calibration *c = s.request->samples;
         run.read.samples = slot_weights_samples(s.request->graph, c->windows.length, c->count);
@@ -121,13 +121,14 @@ static void slots_after_a_stop_get_the_mean(void **state)
     spaced s = {0};
     trials n = {.stop_at = 2};
     double weights[64];
-    int tried = 0;
+    slot_trials tried = {0};
     lab_open(&l);
     grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
     run.cut.selector = "obs";
     spaced_open(&run, SHARE_NONE, &s);
     assert_ok(measure(&run, &s, &n, weights, &tried));
-    assert_int_equal(tried, 2);
+    assert_int_equal(tried.count, 2);
+    assert_true(tried.stopped);
     assert_true(s.space.slot_count > 2 && weights[0] != weights[1]);
     for (int slot = 2; slot < s.space.slot_count; slot++) {
         assert_near(weights[slot], 0.5 * (weights[0] + weights[1]), 1e-12 * weights[slot]);
@@ -144,13 +145,13 @@ static void sites_of_one_width_are_cut_together(void **state)
     spaced s = {0};
     trials n = {0};
     double weights[64];
-    int tried = 0;
+    slot_trials tried = {0};
     lab_open(&l);
     grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
     run.cut.selector = "obs";
     spaced_open(&run, SHARE_ALL, &s);
     assert_ok(measure(&run, &s, &n, weights, &tried));
-    assert_int_equal(tried, 2);
+    assert_int_equal(tried.count, 2);
     spaced_close(&s);
     lab_close(&l);
 }
@@ -174,6 +175,48 @@ static void a_plan_repeats_and_counts_its_trials(void **state)
     assert_true(n.count > 0 && facts.cost <= facts.most && isnan(facts.divergence));
     grail_plan_free(first);
     grail_plan_free(second);
+    lab_close(&l);
+}
+
+/* The trials of a search, in order. */
+typedef struct heard {
+    int alone, tried;
+    int weighed_at; /* the trial by weighted errors; 0: none */
+    int stop_alone; /* stops there; 0: nowhere */
+} heard;
+
+static int hear(void *user, const grail_plan_trial *t)
+{
+    heard *h = user;
+    if (t->is_alone == 1) {
+        assert_int_equal(h->tried, 2); /* after the widths that need no trial of their own */
+        assert_int_equal(t->tried, ++h->alone);
+        return h->alone == h->stop_alone;
+    }
+    assert_int_equal(t->tried, ++h->tried);
+    h->weighed_at = strcmp(t->name, "divergence") == 0 ? t->tried : h->weighed_at;
+    return h->tried == 3;
+}
+
+/* A search whose trials are many beside those of single slots weighs the slots. */
+static void a_search_weighs_slots_where_that_costs_little(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    for (int i = 0; i < 3; i++) {
+        heard h = {.stop_alone = i == 2 ? 2 : 0};
+        grail_plan_options options = plan_for(&run, "search", 0.8);
+        options.tries = i == 0 ? 4 : 64;
+        options.observer = hear;
+        options.observer_user = &h;
+        grail_plan *p = made(&options);
+        assert_int_equal(h.alone, i == 0 ? 0 : i == 1 ? 4 : 2);
+        assert_int_equal(h.weighed_at, i == 1 ? 3 : 0);
+        assert_int_equal(grail_plan_facts_get(p).tried, i == 2 ? 2 : 3);
+        grail_plan_free(p);
+    }
     lab_close(&l);
 }
 
@@ -207,6 +250,7 @@ int main(void)
         cmocka_unit_test(a_weight_is_the_divergence_of_a_single_cut),
         cmocka_unit_test(slots_after_a_stop_get_the_mean),
         cmocka_unit_test(sites_of_one_width_are_cut_together),
+        cmocka_unit_test(a_search_weighs_slots_where_that_costs_little),
         cmocka_unit_test(a_plan_repeats_and_counts_its_trials),
         cmocka_unit_test(what_cannot_be_judged_is_refused),
     };
