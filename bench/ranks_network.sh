@@ -3,6 +3,7 @@
 # of all ranks together, and KiB that each rank has sent. Needs root, iproute2 and Open MPI.
 #
 # usage: bench/ranks_network.sh GRAIL MODEL TEXT [RANKS [RATE [WINDOWS [CONTEXT]]]]
+#   BURST  bytes that a link passes at once when it was idle (512kb)
 set -euo pipefail
 grail=$(realpath "$1") model=$(realpath "$2") text=$(realpath "$3")
 ranks=${4-2} rate=${5-1gbit} windows=${6-16} context=${7-512}
@@ -23,7 +24,7 @@ trap remove EXIT
 
 # limit COMMAND...: COMMAND is tc, or tc within a namespace
 limit() {
-    "$@" root tbf rate "$rate" burst 512kb latency 100ms
+    "$@" root tbf rate "$rate" burst "${BURST-512kb}" latency 400ms
 }
 
 ip link add "$bridge" type bridge
