@@ -5,28 +5,37 @@
 #include "base/clock.h"
 #include "base/option_values.h"
 #include "base/wilson.h"
+#include "eval/agreement.h"
 #include "eval/image_pass.h"
 #include "eval/zeroed_store.h"
 #include "pipeline/request/calibration_record.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { TOP = 5 };
 
-/* The state of one measurement. */
-typedef struct measurement {
-    const image_set *set;
-    image_pass pass;
-    const int64_t *indices; /* [images] of the set */
-    int64_t images, side, classes;
-    int32_t *labels; /* [images], owned */
+/* Of the images of a batch. */
+typedef struct batch_result {
     accuracy_sums sums;
-    double *hits;               /* [batch] of the last batch, owned */
-    const hash_set *calibrated; /* digests of images; NULL: none are looked for */
-    bool marked[HASH_SET_MOST]; /* of these, the ones that were met */
-    uint64_t *digests;          /* [batch], owned */
-    int64_t found, seen;        /* digests that were met, images that have them */
+    int64_t seen; /* that are calibration images */
+} batch_result;
+
+/* The state of one measurement. Ranks take the batches in turns. */
+typedef struct measurement {
+    const accuracy_task *task;
+    image_pass pass;
+    int64_t *indices; /* [images] of the set, owned */
+    int64_t images, side, classes;
+    int64_t batch, batches; /* images of a batch, but the last one; batches */
+    int32_t *labels;        /* [images], owned */
+    batch_result *of;       /* [batches], owned */
+    accuracy_sums own;      /* of the batches of this rank so far */
+    double *hits;           /* [batch] of the last batch, owned */
+    uint64_t *digests;      /* [batch], owned */
+    bool *marked; /* [HASH_SET_MOST], of the digests that are looked for, those that were met; owned
+                   */
 } measurement;
 
 /* Rank of the label's output among `outputs`; 0 for the largest. */
@@ -39,7 +48,8 @@ static int64_t rank_of_label(const float *outputs, int64_t classes, int64_t labe
     return rank;
 }
 
-grail_status accuracy_add(matrix logits, const int32_t *labels, accuracy_sums *sums, double *hits)
+grail_status accuracy_add(matrix logits, const int32_t *labels, int64_t first, accuracy_sums *sums,
+                          double *hits)
 {
     grail_status status = GRAIL_OK;
     const int64_t classes = logits.columns;
@@ -52,7 +62,7 @@ grail_status accuracy_add(matrix logits, const int32_t *labels, accuracy_sums *s
         const double nll = entropy_of(&entropy[r]);
         if (!isfinite(nll)) { /* nothing is larger than a NaN: it would count as a hit */
             FAIL(GRAIL_ERROR_NUMERIC, "the outputs of image %lld are NaN or infinite",
-                 (long long)(sums->images + r));
+                 (long long)(first + r));
         }
         const float *row = (const float *)outputs.values + r * classes;
         const int64_t rank = rank_of_label(row, classes, labels[r]);
@@ -91,19 +101,20 @@ static grail_status read_labels(measurement *m)
 {
     CHECK(memory_new(&m->labels, (size_t)m->images, sizeof m->labels[0]));
     for (int64_t i = 0; i < m->images; i++) {
-        const int64_t label = image_set_label(m->set, m->indices[i]);
+        const int64_t label = image_set_label(m->task->set, m->indices[i]);
         if (label < 0) {
             return error_set(
                 GRAIL_ERROR_ARGUMENT,
                 "%s has no label; put the images into one folder per class, or give their labels "
                 "in a CSV file",
-                image_set_name(m->set, m->indices[i]));
+                image_set_name(m->task->set, m->indices[i]));
         }
         if (label >= m->classes) {
             return error_set(
                 GRAIL_ERROR_ARGUMENT,
                 "%s has label %lld, but the network has only %lld classes, numbered from 0",
-                image_set_name(m->set, m->indices[i]), (long long)label, (long long)m->classes);
+                image_set_name(m->task->set, m->indices[i]), (long long)label,
+                (long long)m->classes);
         }
         m->labels[i] = (int32_t)label;
     }
@@ -122,62 +133,143 @@ static grail_status check_outputs(const measurement *m, int64_t rows, matrix log
     return GRAIL_OK;
 }
 
-/* Of the `count` images of a batch, whose files were read a moment ago. */
-static grail_status look_for_calibrated(measurement *m, const int64_t *indices, int64_t count)
+/* -- batches ----------------------------------------------------------------------------------- */
+
+static int64_t first_of(const measurement *m, int64_t batch)
 {
-    if (m->calibrated == NULL || m->calibrated->count == 0) {
+    return batch * m->batch;
+}
+
+static int64_t count_of(const measurement *m, int64_t batch)
+{
+    const int64_t left = m->images - first_of(m, batch);
+    return left < m->batch ? left : m->batch;
+}
+
+/* Of a batch, whose files were read a moment ago. */
+static grail_status look_for_calibrated(measurement *m, int64_t batch)
+{
+    const hash_set *set = m->task->calibrated;
+    const int64_t count = count_of(m, batch);
+    if (set == NULL || set->count == 0) {
         return GRAIL_OK;
     }
-    CHECK(memory_resize(&m->digests, (size_t)count, sizeof m->digests[0]));
-    CHECK(image_set_digests(m->set, count, indices, m->digests));
+    CHECK(image_set_digests(m->task->set, count, m->indices + first_of(m, batch), m->digests));
     for (int64_t i = 0; i < count; i++) {
-        m->seen += hash_set_has(m->calibrated, m->digests[i]) ? 1 : 0;
-        m->found += hash_set_mark(m->calibrated, m->digests[i], m->marked);
+        m->of[batch].seen += hash_set_has(set, m->digests[i]) ? 1 : 0;
+        (void)hash_set_mark(set, m->digests[i], m->marked);
     }
     return GRAIL_OK;
 }
 
-static grail_status run_batch(measurement *m, const float *pixels, int64_t count)
+static void add_sums(const accuracy_sums *part, accuracy_sums *into)
 {
-    matrix logits = {0};
-    CHECK(look_for_calibrated(m, m->indices + m->sums.images, count));
-    CHECK(image_pass_run(&m->pass, count, pixels, &logits));
-    CHECK(check_outputs(m, count, logits));
-    CHECK(memory_resize(&m->hits, (size_t)count, sizeof m->hits[0]));
-    return accuracy_add(logits, m->labels + m->sums.images, &m->sums, m->hits);
+    into->images += part->images;
+    into->top1 += part->top1;
+    into->top5 += part->top5;
+    into->nll += part->nll;
 }
 
-static grail_status run_batches(measurement *m, int64_t batch, grail_eval_observer observer,
-                                void *user)
+static grail_status run_batch(measurement *m, int64_t batch, const float *pixels)
+{
+    matrix logits = {0};
+    const int64_t first = first_of(m, batch);
+    const int64_t count = count_of(m, batch);
+    CHECK(look_for_calibrated(m, batch));
+    CHECK(image_pass_run(&m->pass, count, pixels, &logits));
+    CHECK(check_outputs(m, count, logits));
+    CHECK(accuracy_add(logits, m->labels + first, first, &m->of[batch].sums, m->hits));
+    add_sums(&m->of[batch].sums, &m->own);
+    return GRAIL_OK;
+}
+
+/* Tells of the batches of this rank as a part of those of all. */
+static grail_status tell(const measurement *m, int64_t batch)
+{
+    const accuracy_task *task = m->task;
+    const int64_t passed = first_of(m, batch - comm_rank(task->comm) + comm_size(task->comm));
+    const grail_eval_progress now = {.done = passed < m->images ? passed : m->images,
+                                     .total = m->images,
+                                     .so_far = (double)m->own.top1 / (double)m->own.images,
+                                     .results = m->hits,
+                                     .count = count_of(m, batch)};
+    return task->observer == NULL || task->observer(task->user, &now) == 0
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld images",
+                           (long long)now.done, (long long)now.total);
+}
+
+/* indices[*count], owned: the images of this rank's batches, one batch after another. */
+static grail_status list_own(const measurement *m, int64_t **indices, int64_t *count)
+{
+    *count = 0;
+    CHECK(memory_new(indices, (size_t)m->images, sizeof **indices));
+    for (int64_t b = comm_rank(m->task->comm); b < m->batches; b += comm_size(m->task->comm)) {
+        for (int64_t i = 0; i < count_of(m, b); i++) {
+            (*indices)[(*count)++] = m->indices[first_of(m, b) + i];
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status measure_own(measurement *m)
 {
     grail_status status = GRAIL_OK;
     image_loader *loader = NULL;
-    const float *pixels = NULL;
-    int64_t loaded = 0;
-    TRY(image_loader_open(m->set, m->images, m->indices, batch, &loader));
-    TRY(image_loader_next(loader, &pixels, &loaded));
-    while (loaded > 0) {
-        TRY(run_batch(m, pixels, loaded));
-        const grail_eval_progress now = {.done = m->sums.images,
-                                         .total = m->images,
-                                         .so_far = (double)m->sums.top1 / (double)m->sums.images,
-                                         .results = m->hits,
-                                         .count = loaded};
-        if (observer != NULL && observer(user, &now) != 0) {
-            FAIL(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld images",
-                 (long long)m->sums.images, (long long)m->images);
-        }
+    int64_t *indices = NULL;
+    int64_t count = 0;
+    TRY(list_own(m, &indices, &count));
+    TRY(image_loader_open(m->task->set, count, indices, m->batch, &loader));
+    for (int64_t b = comm_rank(m->task->comm); b < m->batches; b += comm_size(m->task->comm)) {
+        const float *pixels = NULL;
+        int64_t loaded = 0; /* all of the batch */
         TRY(image_loader_next(loader, &pixels, &loaded));
+        TRY(run_batch(m, b, pixels));
+        TRY(tell(m, b));
     }
 out:
     image_loader_close(loader);
+    memory_free(indices);
     return status;
 }
 
-static void fill_result(const grail_model *model, const measurement *m, double seconds,
-                        grail_accuracy *out)
+/* -- all --------------------------------------------------------------------------------------- */
+
+/* Adds up in the order of the batches, whoever measured them. */
+static grail_status add_up(measurement *m, batch_result *all)
 {
-    const accuracy_sums *s = &m->sums;
+    const grail_comm *comm = m->task->comm;
+    for (int64_t b = 0; b < m->batches; b++) {
+        batch_result *part = &m->of[b];
+        CHECK(comm_broadcast_next(comm, (int)(b % comm_size(comm)), part, sizeof *part));
+        add_sums(&part->sums, &all->sums);
+        all->seen += part->seen;
+    }
+    return GRAIL_OK;
+}
+
+/* *found becomes how many of the digests that are looked for any rank has met. */
+static grail_status count_found(const measurement *m, int64_t *found)
+{
+    bool met[HASH_SET_MOST] = {false};
+    *found = 0;
+    for (int rank = 0; rank < comm_size(m->task->comm); rank++) {
+        bool theirs[HASH_SET_MOST];
+        memcpy(theirs, m->marked, sizeof theirs);
+        CHECK(comm_broadcast_next(m->task->comm, rank, theirs, sizeof theirs));
+        for (int i = 0; i < HASH_SET_MOST; i++) {
+            *found += theirs[i] && !met[i] ? 1 : 0;
+            met[i] = met[i] || theirs[i];
+        }
+    }
+    return GRAIL_OK;
+}
+
+static void fill_result(const grail_model *model, const measurement *m, const batch_result *all,
+                        double seconds, grail_accuracy *out)
+{
+    const accuracy_sums *s = &all->sums;
+    const image_set *set = m->task->set;
     const double count = (double)s->images;
     *out = (grail_accuracy){
         .top1 = (double)s->top1 / count,
@@ -185,55 +277,122 @@ static void fill_result(const grail_model *model, const measurement *m, double s
         .mean_nll = s->nll / count,
         .images = s->images,
         .classes = m->classes,
-        .data_classes = image_set_classes(m->set),
+        .data_classes = image_set_classes(set),
         .side = m->side,
         .seconds = seconds,
         .images_per_second = count / seconds,
-        .calibration_images = m->calibrated == NULL ? 0 : m->calibrated->count,
-        .calibration_found = m->found,
-        .overlap_images = m->seen,
+        .calibration_images = m->task->calibrated == NULL ? 0 : m->task->calibrated->count,
+        .overlap_images = all->seen,
     };
     wilson_interval((double)s->top1, count, &out->low, &out->high);
     out->interval = 0.5 * (out->high - out->low);
-    snprintf(out->preset, sizeof out->preset, "%s", image_set_preset(m->set));
-    snprintf(out->data_sha256, sizeof out->data_sha256, "%s", image_set_hash(m->set));
+    snprintf(out->preset, sizeof out->preset, "%s", image_set_preset(set));
+    snprintf(out->data_sha256, sizeof out->data_sha256, "%s", image_set_hash(set));
     snprintf(out->dtype, sizeof out->dtype, "%s", grail_dtype_name(model_usual_dtype(model)));
 }
 
+static grail_status choose_images(measurement *m)
+{
+    const int64_t held = image_set_count(m->task->set);
+    CHECK(option_integer("count", "the number of images", m->task->images, 0));
+    m->images = m->task->images == 0 ? held : m->task->images;
+    if (m->images < 1 || m->images > held) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "%lld images were requested, but the data holds %lld",
+                                     (long long)m->images, (long long)held),
+                           "count");
+    }
+    CHECK(memory_new(&m->indices, (size_t)m->images, sizeof m->indices[0]));
+    return image_set_sample(m->task->set, m->images, 0, m->indices);
+}
+
+/* What this rank can do by itself. */
+static grail_status begin(const grail_model *model, parameter_store *store, measurement *m)
+{
+    grail_model_facts facts = {0};
+    CHECK(grail_model_describe(model, &facts));
+    m->classes = facts.classes;
+    m->side = image_set_side(m->task->set);
+    CHECK(choose_images(m));
+    CHECK(read_labels(m));
+    CHECK(image_pass_begin(&m->pass, store, m->side));
+    m->batch = m->task->batch > 0 ? m->task->batch : m->pass.batch;
+    m->batches = (m->images + m->batch - 1) / m->batch;
+    CHECK(memory_new(&m->of, (size_t)m->batches, sizeof m->of[0]));
+    CHECK(memory_new(&m->hits, (size_t)m->batch, sizeof m->hits[0]));
+    CHECK(memory_new(&m->digests, (size_t)m->batch, sizeof m->digests[0]));
+    return memory_new(&m->marked, HASH_SET_MOST, sizeof m->marked[0]);
+}
+
+static grail_status agree(const grail_model *model, const measurement *m, const backend *b)
+{
+    char what[160];
+    snprintf(what, sizeof what, "%s %s %lld %lld", image_set_hash(m->task->set),
+             image_set_preset(m->task->set), (long long)m->images, (long long)m->batch);
+    return agreement_check(m->task->comm, model, b, "images", what, strlen(what));
+}
+
+static void measurement_fini(measurement *m)
+{
+    image_pass_end(&m->pass);
+    memory_free(m->of);
+    memory_free(m->hits);
+    memory_free(m->digests);
+    memory_free(m->marked);
+    memory_free(m->labels);
+    memory_free(m->indices);
+}
+
 grail_status accuracy_measure(const grail_model *model, parameter_store *store,
-                              const image_set *set, int64_t images, int64_t batch,
-                              const hash_set *calibrated, grail_eval_observer observer, void *user,
-                              grail_accuracy *out)
+                              const accuracy_task *task, grail_accuracy *out)
 {
     grail_status status = GRAIL_OK;
-    int64_t *indices = NULL;
-    grail_model_facts facts = {0};
-    measurement m = {.set = set, .side = image_set_side(set), .calibrated = calibrated};
-    TRY(option_integer("count", "the number of images", images, 0));
-    TRY(grail_model_describe(model, &facts));
-    m.classes = facts.classes;
-    m.images = images == 0 ? image_set_count(set) : images;
-    if (m.images < 1 || m.images > image_set_count(set)) {
-        FAIL_ABOUT("count", GRAIL_ERROR_ARGUMENT,
-                   "%lld images were requested, but the data holds %lld", (long long)m.images,
-                   (long long)image_set_count(set));
-    }
-    TRY(memory_new(&indices, (size_t)m.images, sizeof indices[0]));
-    TRY(image_set_sample(set, m.images, 0, indices));
-    m.indices = indices;
-    TRY(read_labels(&m));
-    TRY(image_pass_begin(&m.pass, store, m.side));
-    const double begin = clock_seconds();
-    TRY(run_batches(&m, batch > 0 ? batch : m.pass.batch, observer, user));
-    fill_result(model, &m, clock_seconds() - begin, out);
+    measurement m = {.task = task};
+    batch_result all = {0};
+    int64_t found = 0;
+    TRY(comm_settle(task->comm, begin(model, store, &m)));
+    TRY(agree(model, &m, store->backend));
+    const double begun = clock_seconds();
+    TRY(comm_settle(task->comm, measure_own(&m)));
+    TRY(add_up(&m, &all));
+    TRY(count_found(&m, &found));
+    fill_result(model, &m, &all, clock_seconds() - begun, out);
+    out->calibration_found = found;
     snprintf(out->precision, sizeof out->precision, "%s", backend_precision(store->backend));
 out:
-    image_pass_end(&m.pass);
-    memory_free(m.hits);
-    memory_free(m.digests);
-    memory_free(m.labels);
-    memory_free(indices);
+    measurement_fini(&m);
     return status;
+}
+
+/* What a measurement runs on, and what it looks for; owned, also after a failure. */
+typedef struct opened_network {
+    backend *backend;
+    parameter_store *dense, *cut; /* cut: of what a narrow model kept, or NULL */
+    json_t *record;
+    hash_set calibrated;
+} opened_network;
+
+static void opened_fini(opened_network *n)
+{
+    hash_set_fini(&n->calibrated);
+    json_decref(n->record);
+    parameter_store_free(n->cut);
+    parameter_store_free(n->dense);
+    backend_close(n->backend);
+}
+
+static grail_status open_network(const grail_model *model, const grail_model *narrow,
+                                 const grail_compute *compute, opened_network *n)
+{
+    const grail_model *recorded = narrow == NULL ? model : narrow;
+    grail_compute alone = compute == NULL ? (grail_compute){0} : *compute;
+    alone.comm = NULL; /* what it opens is this rank's own */
+    CHECK(compute_open(&alone, model, &n->backend));
+    CHECK(accuracy_check_model(model));
+    CHECK(parameter_store_create(model, n->backend, NULL, &n->dense));
+    CHECK(narrow == NULL ? GRAIL_OK : zeroed_store_of_cut(n->dense, narrow, &n->cut));
+    CHECK(calibration_record_read(recorded, &n->record));
+    return calibration_record_hashes(recorded, n->record, &n->calibrated);
 }
 
 /* `narrow` NULL: of `model` itself; else of what `narrow` kept of it. */
@@ -242,29 +401,20 @@ static grail_status measure(const grail_model *model, const grail_model *narrow,
                             grail_eval_observer observer, void *user, grail_accuracy *out)
 {
     grail_status status = GRAIL_OK;
-    backend *b = NULL;
-    parameter_store *store = NULL;
-    parameter_store *cut = NULL;
-    json_t *record = NULL;
-    hash_set calibrated = {0};
-    TRY(compute_open(compute, model, &b));
-    TRY(accuracy_check_model(model));
-    TRY(parameter_store_create(model, b, NULL, &store));
-    if (narrow != NULL) {
-        TRY(zeroed_store_of_cut(store, narrow, &cut));
-    }
-    TRY(calibration_record_read(narrow == NULL ? model : narrow, &record));
-    TRY(calibration_record_hashes(narrow == NULL ? model : narrow, record, &calibrated));
-    TRY(accuracy_measure(model, cut == NULL ? store : cut, images, count, 0, &calibrated, observer,
-                         user, out));
+    opened_network n = {0};
+    const accuracy_task task = {.set = images,
+                                .images = count,
+                                .calibrated = &n.calibrated,
+                                .comm = compute == NULL ? NULL : compute->comm,
+                                .observer = observer,
+                                .user = user};
+    CHECK(comm_check(task.comm));
+    TRY(comm_settle(task.comm, open_network(model, narrow, compute, &n)));
+    TRY(accuracy_measure(model, n.cut == NULL ? n.dense : n.cut, &task, out));
     out->is_calibration =
-        calibration_record_is(record, "images_sha256", image_set_hash(images)) ? 1 : 0;
+        calibration_record_is(n.record, "images_sha256", image_set_hash(images)) ? 1 : 0;
 out:
-    hash_set_fini(&calibrated);
-    json_decref(record);
-    parameter_store_free(cut);
-    parameter_store_free(store);
-    backend_close(b);
+    opened_fini(&n);
     return status;
 }
 

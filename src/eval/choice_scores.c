@@ -3,6 +3,9 @@
 #include "eval/token_losses.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+enum { BATCH_TOKENS = 1 << 14 };
 
 /* A row and the length that it is padded to. */
 typedef struct placed_row {
@@ -125,11 +128,13 @@ out:
     return status;
 }
 
-/* How many rows from the first on run at once. */
+/* How many rows from the first on run at once: so few that several ranks have some, and so many
+ * that the time goes into products and not into loading weights. */
 static int64_t batch_count(const parameter_store *store, const placed_row *placed, int64_t left)
 {
     const int64_t length = placed[0].length;
-    const int64_t most = forward_chunk(store->model, store->backend, length, 0);
+    const int64_t fit = forward_chunk(store->model, store->backend, length, 0);
+    const int64_t most = fit < BATCH_TOKENS / length ? fit : BATCH_TOKENS / length;
     int64_t count = 1;
     while (count < left && count < most && placed[count].length == length) {
         count++;
@@ -137,19 +142,71 @@ static int64_t batch_count(const parameter_store *store, const placed_row *place
     return count;
 }
 
-grail_status choice_scores(parameter_store *store, const choice_rows *rows,
+/* Rows in the order in which they run, and the ranks that take batches of them in turns. */
+typedef struct ordered_rows {
+    const choice_rows *rows;
+    placed_row *placed; /* [rows->count], owned */
+    const grail_comm *comm;
+} ordered_rows;
+
+static grail_status score_own(parameter_store *store, const ordered_rows *o,
+                              choice_observer observer, void *user, double *log_likelihoods)
+{
+    const int64_t all = o->rows->count;
+    int turn = 0;
+    for (int64_t i = 0; i < all;) {
+        const int64_t count = batch_count(store, o->placed + i, all - i);
+        const bool is_own = turn++ % comm_size(o->comm) == comm_rank(o->comm);
+        if (is_own) {
+            CHECK(score_batch(store, o->rows, o->placed + i, count, log_likelihoods));
+        }
+        i += count;
+        CHECK(is_own ? observer(user, i) : GRAIL_OK);
+    }
+    return GRAIL_OK;
+}
+
+/* theirs[rows]: of rank `from`. Takes those of the batches that are its. */
+static void take(const parameter_store *store, const ordered_rows *o, int from,
+                 const double *theirs, double *log_likelihoods)
+{
+    const int64_t all = o->rows->count;
+    int turn = 0;
+    for (int64_t i = 0; i < all;) {
+        const int64_t count = batch_count(store, o->placed + i, all - i);
+        const bool is_theirs = turn++ % comm_size(o->comm) == from;
+        for (int64_t k = i; is_theirs && k < i + count; k++) {
+            log_likelihoods[o->placed[k].index] = theirs[o->placed[k].index];
+        }
+        i += count;
+    }
+}
+
+/* Behind a settling. */
+static grail_status exchange(const parameter_store *store, const ordered_rows *o, double *theirs,
+                             double *log_likelihoods)
+{
+    const size_t size = (size_t)o->rows->count * sizeof theirs[0];
+    for (int rank = 0; rank < comm_size(o->comm); rank++) {
+        memcpy(theirs, log_likelihoods, size);
+        CHECK(comm_broadcast_next(o->comm, rank, theirs, size));
+        take(store, o, rank, theirs, log_likelihoods);
+    }
+    return GRAIL_OK;
+}
+
+grail_status choice_scores(parameter_store *store, const choice_rows *rows, const grail_comm *comm,
                            choice_observer observer, void *user, double *log_likelihoods)
 {
     grail_status status = GRAIL_OK;
-    placed_row *placed = NULL;
-    TRY(order_rows(rows, store->model->context, &placed));
-    for (int64_t i = 0; i < rows->count;) {
-        const int64_t count = batch_count(store, placed + i, rows->count - i);
-        TRY(score_batch(store, rows, placed + i, count, log_likelihoods));
-        i += count;
-        TRY(observer(user, i));
-    }
+    ordered_rows o = {.rows = rows, .comm = comm};
+    double *theirs = NULL;
+    TRY(comm_settle(comm, order_rows(rows, store->model->context, &o.placed)));
+    TRY(comm_settle(comm, memory_new_unset(&theirs, (size_t)rows->count, sizeof theirs[0])));
+    TRY(comm_settle(comm, score_own(store, &o, observer, user, log_likelihoods)));
+    TRY(exchange(store, &o, theirs, log_likelihoods));
 out:
-    memory_free(placed);
+    memory_free(theirs);
+    memory_free(o.placed);
     return status;
 }

@@ -24,14 +24,14 @@ grail_status grail_compression_accuracy(grail_compression *c, const grail_images
 {
     grail_status status = GRAIL_OK;
     parameter_store *narrow = NULL;
-    if (comm_is_shared(c->request->comm)) {
-        FAIL(
-            GRAIL_ERROR_UNSUPPORTED,
-            "accuracy is not shared out over ranks yet; measure the written result in one process");
-    }
-    TRY(narrow_of_result(c, &narrow));
+    const accuracy_task task = {.set = images,
+                                .images = count,
+                                .comm = c->request->comm,
+                                .observer = observer,
+                                .user = user};
     TRY(accuracy_check_model(c->request->model));
-    TRY(accuracy_measure(c->request->model, narrow, images, count, 0, NULL, observer, user, out));
+    TRY(comm_settle(task.comm, narrow_of_result(c, &narrow)));
+    TRY(accuracy_measure(c->request->model, narrow, &task, out));
 out:
     parameter_store_free(narrow);
     return status;

@@ -2,10 +2,9 @@
 #include "eval/perplexity.h"
 
 #include "arch/model_text.h"
-#include "base/buffer.h"
 #include "base/option_values.h"
-#include "base/parallel.h"
 #include "comm/comm.h"
+#include "eval/agreement.h"
 #include "eval/token_losses.h"
 #include "eval/zeroed_store.h"
 #include "exec/compute.h"
@@ -96,6 +95,10 @@ static grail_status limit_windows(token_windows *windows, int64_t most)
     return GRAIL_OK;
 }
 
+/* Tokens of a chunk at most, but a window at least: so few that ranks share out a usual text, and
+ * so many that the time goes into products and not into loading weights. */
+enum { CHUNK_TOKENS = 1 << 15 };
+
 /* Windows are measured in chunks of as many as one pass takes. Ranks take the chunks in turns. */
 typedef struct chunk_list {
     const token_windows *text;
@@ -153,7 +156,9 @@ static grail_status measure_chunks(parameter_store *store, const token_windows *
 {
     grail_status status = GRAIL_OK;
     const int64_t fit = forward_chunk(store->model, store->backend, text->length, 0);
-    chunk_list l = {.text = text, .comm = comm, .size = text->count < fit ? text->count : fit};
+    const int64_t some = CHUNK_TOKENS / text->length > 1 ? CHUNK_TOKENS / text->length : 1;
+    const int64_t most = fit < some ? fit : some;
+    chunk_list l = {.text = text, .comm = comm, .size = text->count < most ? text->count : most};
     l.count = (text->count + l.size - 1) / l.size;
     TRY(comm_settle(comm, measure_own(store, &l, observer, user)));
     for (int64_t i = 0; i < l.count; i++) {
@@ -163,37 +168,6 @@ static grail_status measure_chunks(parameter_store *store, const token_windows *
 out:
     memory_free(l.of);
     memory_free(l.means);
-    return status;
-}
-
-/* What gives other bits where it differs. */
-static grail_status describe(const grail_model *model, const char *precision,
-                             const token_windows *text, buffer *all)
-{
-    char tensors[HASH_TEXT_SIZE];
-    const int threads = parallel_threads();
-    grail_model_digest(model, tensors);
-    CHECK(buffer_append(all, &threads, sizeof threads));
-    CHECK(buffer_append(all, tensors, sizeof tensors));
-    CHECK(buffer_append(all, precision, strlen(precision) + 1));
-    return buffer_append(all, text->ids,
-                         (size_t)(text->count * text->length) * sizeof text->ids[0]);
-}
-
-static grail_status agree(const grail_comm *comm, const grail_model *model, const char *precision,
-                          const token_windows *text)
-{
-    grail_status status = GRAIL_OK;
-    buffer all = {0};
-    if (!comm_is_shared(comm)) {
-        return GRAIL_OK;
-    }
-    buffer_init(&all, SIZE_MAX / 4);
-    TRY(comm_settle(comm, describe(model, precision, text, &all)));
-    TRY(comm_agree(comm, "model, precision, number of threads or text",
-                   "give all ranks the same command and files", all.bytes, all.size));
-out:
-    buffer_fini(&all);
     return status;
 }
 
@@ -221,7 +195,8 @@ grail_status perplexity_measure(const grail_model *recorded, parameter_store *st
     nll_sums sums = {0};
     grail_perplexity result = {0};
     TRY(comm_settle(comm, read_text(recorded, store->model, source, windows, &text, &result)));
-    TRY(agree(comm, recorded, backend_precision(store->backend), &text));
+    TRY(agreement_check(comm, recorded, store->backend, "text", text.ids,
+                        (size_t)(text.count * text.length) * sizeof text.ids[0]));
     TRY(measure_chunks(store, &text, comm, observer, user, &sums));
     fill_result(&text, &sums, &result);
     snprintf(result.dtype, sizeof result.dtype, "%s",

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "base/output_file.h"
+#include "eval/agreement.h"
 #include "eval/choice_scores.h"
 #include "eval/task_lines.h"
 #include "eval/task_score.h"
@@ -40,12 +41,15 @@ const grail_option *grail_task_option_at(int i)
 /* A run over all tasks. */
 typedef struct task_run {
     const grail_model *model;
+    const grail_comm *comm; /* ranks, or NULL */
     task_documents documents[GRAIL_MOST_TASKS];
     choice_rows rows[GRAIL_MOST_TASKS];
     int count;
     int64_t done, total; /* rows */
     grail_eval_observer observer;
     void *user;
+    backend *backend;
+    parameter_store *store;
     buffer lines;     /* of the documents */
     output_file file; /* that they go to, where one was asked for */
 } task_run;
@@ -58,6 +62,8 @@ static void run_fini(task_run *r)
     }
     buffer_fini(&r->lines);
     output_file_fini(&r->file);
+    parameter_store_free(r->store);
+    backend_close(r->backend);
 }
 
 /* -- what is asked ----------------------------------------------------------------------------- */
@@ -159,7 +165,7 @@ static grail_status measure_task(task_run *r, int i, parameter_store *store, gra
     grail_status status = GRAIL_OK;
     double *log_likelihoods = NULL;
     TRY(memory_new(&log_likelihoods, (size_t)r->rows[i].count, sizeof log_likelihoods[0]));
-    TRY(choice_scores(store, &r->rows[i], observe, r, log_likelihoods));
+    TRY(choice_scores(store, &r->rows[i], r->comm, observe, r, log_likelihoods));
     r->done += r->rows[i].count;
     if (r->file.temporary != NULL) {
         TRY(task_lines_append(&r->documents[i], log_likelihoods, &r->lines));
@@ -170,20 +176,16 @@ out:
     return status;
 }
 
-static grail_status measure_tasks(task_run *r, backend *b, grail_task_scores *out)
+static grail_status measure_tasks(task_run *r, parameter_store *store, grail_task_scores *out)
 {
-    grail_status status = GRAIL_OK;
-    parameter_store *store = NULL;
-    TRY(parameter_store_create(r->model, b, NULL, &store));
+    const backend *b = store->backend;
     for (int i = 0; i < r->count; i++) {
-        TRY(measure_task(r, i, store, &out->tasks[i]));
+        CHECK(measure_task(r, i, store, &out->tasks[i]));
     }
     out->count = r->count;
     snprintf(out->dtype, sizeof out->dtype, "%s", grail_dtype_name(r->model->tensors[0]->dtype));
     snprintf(out->precision, sizeof out->precision, "%s", backend_precision(b));
-out:
-    parameter_store_free(store);
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status write_lines(task_run *r)
@@ -195,34 +197,81 @@ static grail_status write_lines(task_run *r)
     return output_file_commit(&r->file);
 }
 
+/* What this rank can do by itself; the first one writes the file. */
+static grail_status begin(task_run *r, const grail_task_options *options,
+                          const grail_compute *compute, char hash[65])
+{
+    grail_compute alone = compute == NULL ? (grail_compute){0} : *compute;
+    alone.comm = NULL; /* what it opens is this rank's own */
+    CHECK(check_request(r->model, options));
+    CHECK(read_tasks(r, options));
+    CHECK(encode_tasks(r, hash));
+    CHECK(compute_open(&alone, r->model, &r->backend));
+    CHECK(parameter_store_create(r->model, r->backend, NULL, &r->store));
+    return options->per_document != NULL && comm_rank(r->comm) == 0
+               ? output_file_open(options->per_document, true, &r->file)
+               : GRAIL_OK;
+}
+
+/* The documents, and how they were encoded. */
+static grail_status describe(const task_run *r, const char *hash, buffer *out)
+{
+    CHECK(buffer_append_string(out, hash));
+    for (int i = 0; i < r->count; i++) {
+        CHECK(buffer_format(out, " %s %s %lld", r->documents[i].name, r->documents[i].hash,
+                            (long long)r->rows[i].count));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status agree(const task_run *r, const char *hash)
+{
+    grail_status status = GRAIL_OK;
+    buffer all = {0};
+    buffer_init(&all, SIZE_MAX / 4);
+    TRY(comm_settle(r->comm, describe(r, hash, &all)));
+    TRY(agreement_check(r->comm, r->model, r->backend, "tasks", all.bytes, all.size));
+out:
+    buffer_fini(&all);
+    return status;
+}
+
+static grail_status run(task_run *r, const grail_task_options *options,
+                        const grail_compute *compute, grail_task_scores *scores)
+{
+    CHECK(comm_settle(r->comm, begin(r, options, compute, scores->tokenizer_sha256)));
+    CHECK(agree(r, scores->tokenizer_sha256));
+    CHECK(measure_tasks(r, r->store, scores));
+    return write_lines(r);
+}
+
 grail_status grail_tasks_measure(const grail_model *model, const grail_task_options *options,
                                  const grail_compute *compute, grail_eval_observer observer,
                                  void *user, grail_task_scores *out)
 {
     grail_status status = GRAIL_OK;
-    backend *b = NULL;
     task_run *r = NULL;
     grail_task_scores *scores = NULL;
-    TRY(check_request(model, options));
+    const grail_comm *comm = compute == NULL ? NULL : compute->comm;
+    CHECK(comm_check(comm));
     TRY(memory_new(&r, 1, sizeof *r));
     TRY(memory_new(&scores, 1, sizeof *scores));
-    *r = (task_run){.model = model, .observer = observer, .user = user, .file = {.descriptor = -1}};
+    *r = (task_run){.model = model,
+                    .comm = comm,
+                    .observer = observer,
+                    .user = user,
+                    .file = {.descriptor = -1}};
     buffer_init(&r->lines, SIZE_MAX / 2);
-    TRY(read_tasks(r, options));
-    TRY(encode_tasks(r, scores->tokenizer_sha256));
-    TRY(compute_open(compute, model, &b));
-    if (options->per_document != NULL) {
-        TRY(output_file_open(options->per_document, true, &r->file));
-    }
-    TRY(measure_tasks(r, b, scores));
-    TRY(write_lines(r));
-    *out = *scores;
+    TRY(run(r, options, compute, scores));
 out:
+    status = comm_end(comm, status);
+    if (status == GRAIL_OK) {
+        *out = *scores;
+    }
     if (r != NULL) {
         run_fini(r);
     }
     memory_free(r);
     memory_free(scores);
-    backend_close(b);
     return status;
 }

@@ -216,3 +216,16 @@ compare() {
     echo "   dense $2, plain cut $3, repaired by $1 $4: $(share "$2" "$3" "$4") of the loss won back"
     holds "$2 < $4 && $4 < $3"
 }
+
+# needs_mpi: skips the test where ranks cannot be started
+needs_mpi() {
+    local near
+    near=$(dirname -- "$grail")/..
+    command -v mpirun >/dev/null || skip "mpirun is not installed (openmpi-bin)"
+    [[ -e $near/lib/grail/grail-mpi.so || -n $(find "$near" -name grail-mpi.so -print -quit) ]] ||
+        skip "grail was built without MPI (libopenmpi-dev)"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+    # Launchers share a folder for their sockets below TMPDIR, and one that ends removes it under another that begins.
+    export OMPI_MCA_orte_tmpdir_base=$work/launcher
+    mkdir -p "$OMPI_MCA_orte_tmpdir_base"
+}

@@ -2,14 +2,7 @@
 # Several ranks under mpirun: the same bytes as one process, refusals, and what happens when a rank dies.
 source "$(dirname "$0")/lib.sh" "$@"
 
-command -v mpirun >/dev/null || skip "mpirun is not installed (openmpi-bin)"
-[[ -e $(dirname -- "$grail")/../lib/grail/grail-mpi.so || -n $(find "$(dirname -- "$grail")/.." -name grail-mpi.so -print -quit) ]] ||
-    skip "grail was built without MPI (libopenmpi-dev)"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
-
-# Launchers share a folder for their sockets below TMPDIR, and one that ends removes it under another that begins.
-export OMPI_MCA_orte_tmpdir_base=$PWD/launcher
-mkdir -p "$OMPI_MCA_orte_tmpdir_base"
+needs_mpi
 
 # ranks N COMMAND...
 ranks() {
@@ -63,6 +56,11 @@ if ((all == 1)); then
 fi
 compress_on_ranks streams "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 60 --threads 1 \
     --quiet --sparsity conv=0.3,stream=0.2 --selector wanda --repair
+
+if ((all == 1)); then
+    compress_on_ranks streams-obs "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 60 --threads 1 \
+        --quiet --sparsity conv=0.3,stream=0.2 --repair
+fi
 
 check "plans are the same, and so is a run for a limit"
 plan_on_ranks() {
@@ -147,14 +145,29 @@ mv stdout one.json
 runs ranks 3 "$grail" eval "$model" --data "$text" --windows 30 --context 32 --threads 1 --json
 cmp one.json stdout || fail "3 ranks measured something else"
 
+check "accuracy and tasks have the same digits, and one rank writes"
+without_times() { grep -Ev '"(seconds|images_per_second)":'; }
+vision=(eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --images 500 --threads 1 --json)
+tasks=(eval "$demo/model" --tasks piqa,boolq --task-data "$source_dir/tests/golden/tasks" --threads 1 --json)
+runs "$grail" "${vision[@]}"
+without_times <stdout >one.json
+runs "$grail" "${tasks[@]}" --per-document documents-1.jsonl
+mv stdout tasks.json
+for n in 2 3; do
+    ((n == 2 || all == 1)) || continue
+    runs ranks "$n" "$grail" "${vision[@]}"
+    without_times <stdout | cmp one.json - || fail "$n ranks have another accuracy"
+    runs ranks "$n" "$grail" "${tasks[@]}" --per-document "documents-$n.jsonl"
+    cmp tasks.json stdout || fail "$n ranks have other scores"
+    cmp documents-1.jsonl "documents-$n.jsonl" || fail "$n ranks wrote other likelihoods"
+done
+
 check "what is not shared out is refused"
 for command in inspect verify export bench; do
     run ranks 2 "$grail" "$command" "$model"
     ((code == 2)) || { show; fail "$command exits with $code"; }
     [[ $(grep -c "grail $command: does not share out its work" stderr) == 1 ]] || { show; fail "$command"; }
 done
-run ranks 2 "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --threads 1
-((code != 0)) && grep -q "not shared out over ranks" stderr || { show; fail "accuracy"; }
 
 check "ranks that differ stop before the first block"
 run timeout 60 mpirun --oversubscribe -n 1 "$grail" compress "$model" "${few[@]}" -o differ --sparsity 0.3 \

@@ -146,6 +146,12 @@ static double expected_nll(void)
     return sum / IMAGES;
 }
 
+static grail_status measure_as(const fixture *f, accuracy_task task, grail_accuracy *out)
+{
+    task.set = f->set;
+    return accuracy_measure(&f->model, f->store, &task, out);
+}
+
 static void assert_five(const grail_accuracy *a)
 {
     assert_int_equal(a->images, IMAGES);
@@ -171,7 +177,7 @@ static void labels_are_found_among_the_largest_outputs(void **state)
             grail_accuracy a = {0};
             setup(&f, backends[b], HIDDEN, CLASSES);
             open_images(&f, five, IMAGES);
-            assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, batch, NULL, NULL, NULL, &a));
+            assert_ok(measure_as(&f, (accuracy_task){.batch = batch}, &a));
             assert_five(&a);
             teardown(&f);
         }
@@ -185,7 +191,7 @@ static void a_store_of_narrower_shapes_is_run_as_it_is(void **state)
     grail_accuracy a = {0};
     setup(&f, backend_host(), 3, CLASSES);
     open_images(&f, five, IMAGES);
-    assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, 2, NULL, NULL, NULL, &a));
+    assert_ok(measure_as(&f, (accuracy_task){.batch = 2}, &a));
     assert_five(&a);
     teardown(&f);
 }
@@ -198,7 +204,7 @@ static void five_classes_have_no_top5(void **state)
     grail_accuracy a = {0};
     setup(&f, backend_host(), HIDDEN, 5);
     open_images(&f, images, 2);
-    assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, 0, NULL, NULL, NULL, &a));
+    assert_ok(measure_as(&f, (accuracy_task){0}, &a));
     assert_true(a.top1 == 1.0 && isnan(a.top5));
     assert_true(a.high == 1.0 && a.low > 0.0);
     teardown(&f);
@@ -220,8 +226,7 @@ static void images_that_were_calibrated_on_are_counted(void **state)
     hash_set_settle(&calibrated);
     for (int64_t batch = 1; batch <= IMAGES; batch++) {
         grail_accuracy a = {0};
-        assert_ok(
-            accuracy_measure(&f.model, f.store, f.set, 0, batch, &calibrated, NULL, NULL, &a));
+        assert_ok(measure_as(&f, (accuracy_task){.batch = batch, .calibrated = &calibrated}, &a));
         assert_int_equal(a.calibration_images, 3);
         assert_int_equal(a.calibration_found, 2);
         assert_int_equal(a.overlap_images, 4);
@@ -241,12 +246,12 @@ static void fewer_images_are_always_the_same_ones(void **state)
     grail_accuracy other = {0};
     setup(&f, backend_host(), HIDDEN, CLASSES);
     open_images(&f, five, IMAGES);
-    assert_ok(accuracy_measure(&f.model, f.store, f.set, 3, 1, NULL, NULL, NULL, &one));
-    assert_ok(accuracy_measure(&f.model, f.store, f.set, 3, 0, NULL, NULL, NULL, &other));
+    assert_ok(measure_as(&f, (accuracy_task){.images = 3, .batch = 1}, &one));
+    assert_ok(measure_as(&f, (accuracy_task){.images = 3}, &other));
     assert_int_equal(one.images, 3);
     assert_true(one.mean_nll == other.mean_nll);
-    assert_fails(accuracy_measure(&f.model, f.store, f.set, IMAGES + 1, 0, NULL, NULL, NULL, &one),
-                 GRAIL_ERROR_ARGUMENT, "6 images were requested, but the data holds 5");
+    assert_fails(measure_as(&f, (accuracy_task){.images = IMAGES + 1}, &one), GRAIL_ERROR_ARGUMENT,
+                 "6 images were requested, but the data holds 5");
     teardown(&f);
 }
 
@@ -273,10 +278,10 @@ static void an_observer_sees_every_batch_and_can_cancel(void **state)
     watcher w = {0};
     setup(&f, backend_host(), HIDDEN, CLASSES);
     open_images(&f, five, IMAGES);
-    assert_ok(accuracy_measure(&f.model, f.store, f.set, 0, 2, NULL, watch, &w, &a));
+    assert_ok(measure_as(&f, (accuracy_task){.batch = 2, .observer = watch, .user = &w}, &a));
     assert_true(w.calls == 3 && w.done == IMAGES && w.total == IMAGES && w.top1 == a.top1);
     w = (watcher){.stop_at = 2};
-    assert_fails(accuracy_measure(&f.model, f.store, f.set, 0, 2, NULL, watch, &w, &a),
+    assert_fails(measure_as(&f, (accuracy_task){.batch = 2, .observer = watch, .user = &w}, &a),
                  GRAIL_ERROR_CANCELLED, "cancelled after 4 of 5 images");
     teardown(&f);
 }
@@ -292,8 +297,8 @@ static void a_label_without_an_output_names_the_image(void **state)
     grail_accuracy a = {.images = -1};
     setup(&f, backend_host(), HIDDEN, CLASSES);
     open_images(&f, images, 2);
-    assert_fails(accuracy_measure(&f.model, f.store, f.set, 0, 0, NULL, NULL, NULL, &a),
-                 GRAIL_ERROR_ARGUMENT, "image 1 has label 9, but the network has only 7 classes");
+    assert_fails(measure_as(&f, (accuracy_task){0}, &a), GRAIL_ERROR_ARGUMENT,
+                 "image 1 has label 9, but the network has only 7 classes");
     assert_int_equal(a.images, -1);
     teardown(&f);
 }
@@ -337,8 +342,7 @@ static void outputs_that_are_no_numbers_are_an_error(void **state)
     assert_ok(host_view_open(f.store->entries[3].values, GRAIL_DTYPE_F64, HOST_UPDATES, &bias));
     ((double *)bias.values)[2] = (double)NAN;
     assert_ok(host_view_close(&bias));
-    assert_fails(accuracy_measure(&f.model, f.store, f.set, 0, 0, NULL, NULL, NULL, &a),
-                 GRAIL_ERROR_NUMERIC, "head.weight");
+    assert_fails(measure_as(&f, (accuracy_task){0}, &a), GRAIL_ERROR_NUMERIC, "head.weight");
     teardown(&f);
 }
 
@@ -346,7 +350,7 @@ static grail_status measure(void *context)
 {
     fixture *f = context;
     grail_accuracy a = {0};
-    return accuracy_measure(&f->model, f->store, f->set, 0, 2, NULL, NULL, NULL, &a);
+    return measure_as(f, (accuracy_task){.batch = 2}, &a);
 }
 
 static void every_failing_allocation_is_survived(void **state)
@@ -364,11 +368,11 @@ static void outputs_that_are_no_numbers_are_no_hit(void **state)
     (void)state;
     const int32_t labels[2] = {0, 1};
     const float outputs[2][3] = {{1.0F, 0.0F, 0.0F}, {0.0F, (float)NAN, 0.0F}};
-    accuracy_sums sums = {.images = 40};
+    accuracy_sums sums = {0};
     double hits[2] = {0.0, 0.0};
     matrix logits = {0};
     assert_ok(matrix_import(backend_host(), GRAIL_DTYPE_F32, 2, 3, 3, outputs, &logits));
-    assert_fails(accuracy_add(logits, labels, &sums, hits), GRAIL_ERROR_NUMERIC,
+    assert_fails(accuracy_add(logits, labels, 40, &sums, hits), GRAIL_ERROR_NUMERIC,
                  "the outputs of image 41 are NaN or infinite");
 }
 

@@ -148,7 +148,7 @@ static void batches_give_what_rows_give_alone(void **state)
     assert_ok(grail_model_open(lab_golden("llama3"), &model));
     assert_ok(parameter_store_create(model, backend_host(), NULL, &store));
     random_rows(&rows);
-    assert_ok(choice_scores(store, &rows, count_calls, &done, found));
+    assert_ok(choice_scores(store, &rows, NULL, count_calls, &done, found));
     assert_int_equal(done, ROWS);
     for (int64_t i = 0; i < ROWS; i++) {
         assert_near(found[i], score_alone(store, &rows, i), 1e-4);
