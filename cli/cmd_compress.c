@@ -24,7 +24,7 @@ static run_options r;
 static limit_options limits;
 static const char *sparsity_text;
 static const char *evaluation;
-static const char *comm;
+static rank_options ranks;
 static bool quiet, as_json;
 
 static const option table[] = {
@@ -32,7 +32,7 @@ static const option table[] = {
      .help = "directory to write the narrow model to; must not exist; short form: -o",
      .need = REQUIRED, .recorded = "DIR"},
     RUN_OPTIONS(r),
-    COMM_OPTION(comm),
+    RANK_OPTIONS(ranks),
     {GROUP_AMOUNT, "sparsity", OPTION_TEXT, &sparsity_text, "R", NULL,
      .help = "fraction to remove from each site, from 0 to below 1: 0.3, or ffn=0.3,heads=0.2, or "
              "SITE=0.5,...",
@@ -380,8 +380,9 @@ static int read_choices(void)
                     "of the two out\n");
         return EXIT_USAGE;
     }
-    return code == EXIT_OK && evaluation != NULL ? quality_check(&command_compress, evaluation)
-                                                 : code;
+    return code == EXIT_OK && evaluation != NULL && ranks_is_first()
+               ? quality_check(&command_compress, evaluation)
+               : code;
 }
 
 /* The default of --sites depends on the model: decoders are cut where the paper cuts them, image
@@ -509,7 +510,9 @@ static int run(int argc, char **argv)
     code = run_options_read(&command_compress, &r);
     name_chosen();
     code = code == EXIT_OK ? read_choices() : code;
-    code = code == EXIT_OK ? ranks_join(comm, &r.compress.run.comm) : code;
+    code = code == EXIT_OK ? ranks_join(&ranks, &r.compress.run.comm) : code;
+    quiet = quiet || !ranks_is_first();
+    code = code == EXIT_OK ? run_options_share(&ranks, &r, &evaluation, quiet) : code;
     if (code == EXIT_OK) {
         char *recorded = command_line_recorded(options_parsed());
         r.compress.output.command = recorded;
@@ -517,7 +520,6 @@ static int run(int argc, char **argv)
         r.compress.run.heal_observer = watch_healing;
         r.compress.run.step_observer = watch_steps;
         on_terminal = isatty(STDERR_FILENO) != 0;
-        quiet = quiet || !ranks_is_first();
         code = compress();
         free(recorded);
     }

@@ -19,7 +19,7 @@ static grail_compute compute = {.backend = "cpu", .precision = "auto"};
 static option_list settings;
 static int64_t threads;
 static bool as_json, quiet;
-static const char *comm;
+static rank_options ranks;
 /* options for text */
 static grail_text_source source;
 static int64_t windows;
@@ -44,7 +44,7 @@ static const option table[] = {
      .help = "measure only N images, evenly spaced over the data, the same in every run (all)",
      .only_with = "data", .field = "count"},
     THREADS_OPTION(threads),
-    COMM_OPTION(comm),
+    RANK_OPTIONS(ranks),
     PRECISION_OPTION(compute.precision, "auto"),
     BACKEND_OPTION(compute.backend),
     QUIET_OPTION(quiet),
@@ -269,8 +269,12 @@ static int run(int argc, char **argv)
     if (threads > 0) {
         grail_set_threads((int)threads);
     }
-    code = ranks_join(comm, &compute.comm);
+    code = ranks_join(&ranks, &compute.comm);
     quiet = quiet || !ranks_is_first();
+    const grail_input inputs[] = {
+        {&path, 1}, {&data, 0}, {&tasks.directory, 0}, {&images.labels, 0}};
+    code = code == EXIT_OK ? ranks_share(&ranks, inputs, sizeof inputs / sizeof inputs[0], quiet)
+                           : code;
     return code == EXIT_OK ? evaluate(path) : code;
 }
 

@@ -16,7 +16,7 @@
 static run_options r;
 static grail_gram_options gram;
 static option_list added;
-static const char *comm;
+static rank_options ranks;
 static bool full, quiet, as_json;
 
 static const option table[] = {
@@ -31,7 +31,7 @@ static const option table[] = {
      .help = "also write whole Gram matrices, of what reads the units that can be cut"},
     FIELD_OF(GROUP_REPAIR, grail_compress_option_at, "conv-fit", r.compress),
     MACHINE_OPTIONS(r),
-    COMM_OPTION(comm),
+    RANK_OPTIONS(ranks),
     QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
     {0},
@@ -129,7 +129,7 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK) {
         return code;
     }
-    code = ranks_join(comm, &r.compress.run.comm);
+    code = ranks_join(&ranks, &r.compress.run.comm);
     if (code != EXIT_OK) {
         return code;
     }
@@ -137,7 +137,8 @@ static int run(int argc, char **argv)
     if (added.count > 0) { /* which takes no samples */
         return ranks_is_first() ? add(r.compress.read.model) : EXIT_OK;
     }
-    return count();
+    code = run_options_share(&ranks, &r, NULL, quiet);
+    return code == EXIT_OK ? count() : code;
 }
 
 static const char *const examples[] = {

@@ -14,7 +14,8 @@
 #include <stdlib.h>
 
 static run_options r;
-static const char *evaluation, *comm;
+static const char *evaluation;
+static rank_options ranks;
 static bool quiet, as_json;
 
 static const option table[] = {
@@ -38,7 +39,7 @@ static const option table[] = {
     MACHINE_OPTIONS(r),
     FIELD_OF(GROUP_OUTPUT, grail_compress_option_at, "resume", r.compress),
     FIELD_OF(GROUP_OUTPUT, grail_compress_option_at, "keep-non-finite", r.compress),
-    COMM_OPTION(comm),
+    RANK_OPTIONS(ranks),
     QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
     {0},
@@ -147,17 +148,18 @@ static int run(int argc, char **argv)
         return code;
     }
     code = run_options_read(&command_heal, &r);
-    if (code == EXIT_OK && evaluation != NULL) {
+    if (code == EXIT_OK && evaluation != NULL && ranks_is_first()) {
         code = quality_check(&command_heal, evaluation);
     }
-    code = code == EXIT_OK ? ranks_join(comm, &r.compress.run.comm) : code;
+    code = code == EXIT_OK ? ranks_join(&ranks, &r.compress.run.comm) : code;
+    quiet = quiet || !ranks_is_first();
+    code = code == EXIT_OK ? run_options_share(&ranks, &r, &evaluation, quiet) : code;
     if (code == EXIT_OK) {
         char *recorded = command_line_recorded(options_parsed());
         r.compress.output.command = recorded;
         r.compress.run.observer = watch_blocks;
         r.compress.run.heal_observer = watch;
         r.compress.run.step_observer = watch_steps;
-        quiet = quiet || !ranks_is_first();
         code = heal();
         free(recorded);
     }

@@ -20,14 +20,14 @@
 static run_options r;
 static limit_options limits;
 static bool quiet, as_json;
-static const char *comm;
+static rank_options ranks;
 
 static const option table[] = {
     {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output.path, "FILE", NULL,
      .help = "plan to write; must not exist; short form: -o", .need = REQUIRED},
     LIMIT_OPTIONS(limits),
     RUN_OPTIONS(r),
-    COMM_OPTION(comm),
+    RANK_OPTIONS(ranks),
     QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
     {0},
@@ -152,7 +152,7 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK) {
         return code;
     }
-    code = ranks_join(comm, &r.compress.run.comm);
+    code = ranks_join(&ranks, &r.compress.run.comm);
     if (code != EXIT_OK) {
         return code;
     }
@@ -161,7 +161,8 @@ static int run(int argc, char **argv)
         print_error("grail: '%s' exists; remove it or give another name\n", r.compress.output.path);
         return EXIT_FAILED;
     }
-    return make_plan();
+    code = run_options_share(&ranks, &r, NULL, quiet);
+    return code == EXIT_OK ? make_plan() : code;
 }
 
 static const char *const examples[] = {

@@ -15,7 +15,7 @@
 
 static grail_sweep_options o;
 static int64_t jobs = 1, threads;
-static const char *comm;
+static rank_options ranks;
 static bool dry_run, quiet, as_json;
 
 static const option table[] = {
@@ -35,7 +35,7 @@ static const option table[] = {
      .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), or "
              "auto: bf16 for large networks stored in 16 bits where it is faster, else f32 (the "
              "recipe's, or f32)"},
-    COMM_OPTION(comm),
+    RANK_OPTIONS(ranks),
     {GROUP_OUTPUT, "checkpoints", OPTION_TEXT, &o.checkpoints, "NAMES", NULL,
      .help = "run only the cells of these checkpoints of the recipe, separated by commas (all)"},
     {GROUP_OUTPUT, "dry-run", OPTION_FLAG, &dry_run, NULL, NULL,
@@ -144,11 +144,17 @@ static int run(int argc, char **argv)
     if (threads > 0) {
         grail_set_threads((int)threads);
     }
-    code = ranks_join(comm, &o.comm);
+    code = ranks_join(&ranks, &o.comm);
     if (code != EXIT_OK) {
         return code;
     }
     quiet = quiet || !ranks_is_first();
+    const grail_input recipe = {&o.recipe, 0}; /* the library shares what it names */
+    code = ranks_share(&ranks, &recipe, 1, quiet);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    o.broadcast = ranks.broadcast ? 1 : 0;
     o.jobs = (int)jobs;
     o.dry_run = dry_run ? 1 : 0;
     o.observer = show_progress;

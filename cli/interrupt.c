@@ -1,5 +1,7 @@
 #include "interrupt.h"
 
+#include <grail/inputs.h>
+
 #include <signal.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@ static void handle(int number)
 {
     static const char text[] =
         "\ngrail: stopping at the next safe point; press Ctrl-C again to stop at once\n";
+    grail_shared_inputs_remove_all(); /* a launcher that ends its ranks waits for no safe point */
     if (!defers || noted != 0) {
         end_by(number);
     }

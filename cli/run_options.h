@@ -3,6 +3,7 @@
 #define GRAIL_CLI_RUN_OPTIONS_H
 
 #include "input_options.h"
+#include "ranks.h"
 #include "shared_options.h"
 
 #include <grail/compress.h>
@@ -57,6 +58,11 @@ void run_options_init(run_options *r);
 /** Fills in the calibration of r->compress, and sets the number of threads. Returns an exit code.
  */
 int run_options_read(const command *c, run_options *r);
+
+/** Gives all ranks the inputs of the run that they lack, as ranks_share does; `evaluation` is what
+ * --eval names, or NULL there. Follows run_options_read. Returns an exit code. */
+int run_options_share(const rank_options *ranks, run_options *r, const char **evaluation,
+                      bool quiet);
 
 /** Prints what had to be assumed of the model, which run_options_open opened. */
 void run_options_print_notices(const run_options *r);

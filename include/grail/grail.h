@@ -25,6 +25,7 @@
 #include <grail/gguf.h>
 #include <grail/gram.h>
 #include <grail/images.h>
+#include <grail/inputs.h>
 #include <grail/latency.h>
 #include <grail/machine.h>
 #include <grail/model.h>

@@ -1,7 +1,6 @@
 #include "comm/comm.h"
 
 #include "base/hash.h"
-#include "base/memory.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -144,6 +143,18 @@ grail_status comm_broadcast_text(const grail_comm *c, int root, char **text)
     CHECK(comm_broadcast(c, root, &size, sizeof size));
     CHECK(comm_settle(c, c->rank != root ? memory_new(text, (size_t)size, 1) : GRAIL_OK));
     return comm_broadcast_next(c, root, *text, (size_t)size);
+}
+
+grail_status comm_broadcast_buffer(const grail_comm *c, int root, buffer *bytes)
+{
+    uint64_t size = bytes->size;
+    if (!comm_is_shared(c)) {
+        return GRAIL_OK;
+    }
+    CHECK(comm_broadcast(c, root, &size, sizeof size));
+    CHECK(comm_settle(c, c->rank != root ? buffer_reserve(bytes, (size_t)size) : GRAIL_OK));
+    bytes->size = (size_t)size;
+    return comm_broadcast_next(c, root, bytes->bytes, (size_t)size);
 }
 
 grail_status comm_agree(const grail_comm *c, const char *what, const char *remedy,

@@ -8,7 +8,7 @@
 #ifndef GRAIL_COMM_COMM_H
 #define GRAIL_COMM_COMM_H
 
-#include "base/status.h"
+#include "base/buffer.h"
 
 #include <grail/comm.h>
 
@@ -35,6 +35,9 @@ grail_status comm_broadcast_next(const grail_comm *c, int root, void *bytes,
 /** *text, owned by memory.h and NULL elsewhere, becomes a copy of the root's on all ranks; all fail
  * where one has no memory for it. */
 grail_status comm_broadcast_text(const grail_comm *c, int root, char **text) GRAIL_MUST_CHECK;
+
+/** The same of bytes: *bytes is empty on all ranks but the root. */
+grail_status comm_broadcast_buffer(const grail_comm *c, int root, buffer *bytes) GRAIL_MUST_CHECK;
 
 /** Called by all ranks, each with its own status: where any failed, all fail with the error of the
  * first of them, which names that rank. */

@@ -35,15 +35,47 @@ out:
     return status;
 }
 
-/* What must be the same on all ranks, with what decides where a rank ends. */
+/* Takes out where samples lie, in their description with all its parts: each rank may have them
+ * elsewhere, and hashes say what they hold. */
+static void forget_places(json_t *description)
+{
+    static const char *const keys[] = {"file", "images"};
+    const char *key = NULL;
+    json_t *value = NULL;
+    size_t i = 0;
+    for (size_t k = 0; json_is_object(description) && k < sizeof keys / sizeof keys[0]; k++) {
+        if (json_is_string(json_object_get(description, keys[k]))) {
+            (void)json_object_del(description, keys[k]);
+        }
+    }
+    json_object_foreach (description, key, value) {
+        forget_places(value);
+    }
+    json_array_foreach (description, i, value) {
+        forget_places(value);
+    }
+}
+
+static grail_status put_digest(const char *key, const grail_model *model, json_t *object)
+{
+    char digest[HASH_TEXT_SIZE];
+    grail_model_digest(model, digest);
+    return json_put(object, key, json_text(digest));
+}
+
+/* What must be the same on all ranks, with what decides where a rank ends. Files are compared by
+ * what they hold. */
 static grail_status describe(const compression_request *request,
                              const grail_compress_options *options, json_t *own)
 {
-    const source_files none = {0}; /* they are compared by what they hold */
-    char tensors[HASH_TEXT_SIZE];
+    const source_files none = {0};
     CHECK(fingerprint_of_run(request, options, &none, own));
-    grail_model_digest(request->model, tensors);
-    CHECK(json_put(own, "tensors", json_text(tensors)));
+    forget_places(json_object_get(own, "calibration"));
+    CHECK(put_digest("tensors", request->model, own));
+    if (request->teacher != NULL) {
+        (void)json_object_del(own, "teacher_files");
+        CHECK(put_digest("teacher_tensors", request->teacher, own));
+    }
     CHECK(json_put(own, "dry_run", json_boolean(options->output.dry_run != 0)));
     return json_put(own, "has_output", json_boolean(options->output.path != NULL));
 }

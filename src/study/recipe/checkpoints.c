@@ -65,6 +65,7 @@ static grail_status read_checkpoint(const char *source, json_t *object, const ch
         }
     }
     TRY(field_path(where, object, "path", directory, &c->path));
+    TRY(memory_copy_string(&c->opens, c->path));
     TRY(read_settings(where, object, c));
 out:
     memory_free(where);
@@ -103,6 +104,7 @@ void sweep_checkpoints_fini(sweep_checkpoints *checkpoints)
         memory_free(c->settings);
         memory_free(c->name);
         memory_free(c->path);
+        memory_free(c->opens);
     }
     memory_free(checkpoints->list);
     *checkpoints = (sweep_checkpoints){0};

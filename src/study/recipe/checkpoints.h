@@ -9,6 +9,7 @@ typedef enum checkpoint_input { INPUT_UNKNOWN, INPUT_IS_IMAGES, INPUT_IS_TEXT } 
 
 typedef struct sweep_checkpoint {
     char *name, *path;
+    char *opens; /* where this process opens it: the path, or a copy of what lies there on rank 0 */
     char **settings; /* "key=value" */
     int setting_count;
     checkpoint_input input;

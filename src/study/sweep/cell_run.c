@@ -133,7 +133,7 @@ grail_status sweep_checkpoint_open(sweep_recipe *recipe, int index, sweep_checkp
     sweep_checkpoint *named = &recipe->checkpoints.list[index];
     const grail_model_options reading = sweep_reading(named);
     sweep_checkpoint_data data = {0};
-    TRY(grail_model_open_with(named->path, &reading, &data.model));
+    TRY(grail_model_open_with(named->opens, &reading, &data.model));
     TRY(note_input(data.model, named));
     TRY(note_kinds(data.model, &data));
     TRY(open_evaluations(recipe, index, &data));

@@ -22,6 +22,7 @@ static const grail_option fields[] = {
     {FIELD(memory), .type = GRAIL_OPTION_SIZE, .what = "the memory for running cells"},
     {FIELD(precision), .type = GRAIL_OPTION_WORD, .what = "precision of a sweep",
      .words = sweep_precisions},
+    {FIELD(broadcast), .type = GRAIL_OPTION_FLAG},
     {FIELD(dry_run), .type = GRAIL_OPTION_FLAG},
     {0},
 };
@@ -80,17 +81,28 @@ static grail_status check_names(const sweep *s)
     return error_about(status, "checkpoints");
 }
 
+/* Which checkpoints were asked for, and room for what is known of each. */
+static grail_status read_recipe(sweep *s)
+{
+    CHECK(sweep_recipe_read(s->options->recipe, s->options->precision, &s->recipe));
+    const size_t count = (size_t)s->recipe.checkpoints.count;
+    CHECK(memory_new(&s->data, count, sizeof s->data[0]));
+    CHECK(memory_new(&s->wanted, count, sizeof s->wanted[0]));
+    CHECK(memory_new(&s->dense_found, count, sizeof s->dense_found[0]));
+    CHECK(check_names(s));
+    for (size_t i = 0; i < count; i++) {
+        const char *name = s->recipe.checkpoints.list[i].name;
+        s->wanted[i] = s->options->checkpoints == NULL || holds_name(s->options->checkpoints, name);
+    }
+    return GRAIL_OK;
+}
+
 static grail_status open_checkpoints(sweep *s)
 {
-    CHECK(memory_new(&s->data, (size_t)s->recipe.checkpoints.count, sizeof s->data[0]));
-    CHECK(
-        memory_new(&s->dense_found, (size_t)s->recipe.checkpoints.count, sizeof s->dense_found[0]));
-    CHECK(check_names(s));
     for (int i = 0; i < s->recipe.checkpoints.count; i++) {
-        const char *name = s->recipe.checkpoints.list[i].name;
-        if (s->options->checkpoints == NULL || holds_name(s->options->checkpoints, name)) {
+        if (s->wanted[i]) {
             CHECK(error_in(sweep_checkpoint_open(&s->recipe, i, &s->data[i]), "checkpoint \"%s\"",
-                           name));
+                           s->recipe.checkpoints.list[i].name));
         }
     }
     return GRAIL_OK;
@@ -332,6 +344,7 @@ static void sweep_fini(sweep *s)
         sweep_checkpoint_close(&s->data[i]);
     }
     memory_free(s->data);
+    memory_free(s->wanted);
     memory_free(s->dense_found);
     memory_free(s->cells);
     memory_free(s->found);
@@ -340,6 +353,7 @@ static void sweep_fini(sweep *s)
     memory_free(s->workers);
     sweep_results_close(&s->results);
     sweep_recipe_fini(&s->recipe);
+    grail_shared_inputs_close(s->copies);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->mutex);
 }
@@ -347,7 +361,6 @@ static void sweep_fini(sweep *s)
 /* What this rank can check by itself. */
 static grail_status prepare(sweep *s)
 {
-    CHECK(sweep_recipe_read(s->options->recipe, s->options->precision, &s->recipe));
     CHECK(open_checkpoints(s));
     CHECK(list_cells(s));
     return set_budget(s);
@@ -356,6 +369,10 @@ static grail_status prepare(sweep *s)
 static grail_status run(sweep *s)
 {
     const grail_comm *comm = s->options->comm;
+    CHECK(comm_settle(comm, read_recipe(s)));
+    if (s->options->broadcast != 0) {
+        CHECK(recipe_inputs_share(comm, s->wanted, &s->recipe, &s->copies));
+    }
     CHECK(comm_settle(comm, prepare(s)));
     CHECK(agree(s));
     CHECK(comm_settle(comm, open_results(s)));

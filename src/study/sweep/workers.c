@@ -99,7 +99,7 @@ static grail_status prepare_session(worker *w, int index)
     const grail_model_options reading = sweep_reading(wanted);
     grail_session_close(w->session);
     w->session = NULL;
-    CHECK(grail_session_open(wanted->path, &reading, &w->session));
+    CHECK(grail_session_open(wanted->opens, &reading, &w->session));
     w->checkpoint = index;
     return GRAIL_OK;
 }
