@@ -198,15 +198,15 @@ typedef struct grail_output_options {
     const char *path; /* must not exist; NULL: the result stays in memory */
     const char
         *command; /* what the model card shows as the command of the run, one line; or NULL */
-    const char
-        *quantize; /* "none"; "w4a16", "w8a16": the matrices of the blocks of a language model are
-                      rounded, with error feedback on what they read, as soon as they are
-                      fitted, and written as compressed-tensors (pack-quantized); NULL: "none"
-                    */
-    int keep_non_finite; /* 1: tensors that hold NaN or infinity are copied where nothing computes
-                            with them; 0: they are an error */
-    int resume;          /* 1: continue an interrupted run */
-    int dry_run;         /* 1: open only plans and describes; do not call run or finish */
+    const char *quantize; /* "none"; the matrices of a language model are rounded, with error
+                             feedback on what they read, as soon as they are fitted: "w4a16",
+                             "w8a16" writes those of the blocks as compressed-tensors
+                             (pack-quantized); "q8_0", "q6_k", "q5_0", "q4_0", "q4_k" writes a GGUF
+                             file, with the exceptions of grail_gguf_write. NULL: "none" */
+    int keep_non_finite;  /* 1: tensors that hold NaN or infinity are copied where nothing computes
+                             with them; 0: they are an error */
+    int resume;           /* 1: continue an interrupted run */
+    int dry_run;          /* 1: open only plans and describes; do not call run or finish */
 } grail_output_options;
 
 /** Options; call grail_compress_options_init first. Strings are borrowed until open returns. */

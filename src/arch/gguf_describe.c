@@ -175,13 +175,19 @@ static void judge_file(const gguf_family *family, const graph *narrowed, bool he
     }
 }
 
-grail_status gguf_judge_loaders(const grail_model *model, const graph *narrowed,
-                                loader_verdict *verdicts)
+grail_status gguf_family_of_narrowed(const grail_model *model, const graph *narrowed,
+                                     const gguf_family **out)
 {
     const gguf_family *before = NULL;
     CHECK(gguf_family_find(model->checkpoint, &before));
-    const json_int_t hidden = json_integer_value(json_object_get(model->config, "hidden_size"));
-    const gguf_family *family = family_after(before, narrowed);
+    *out = family_after(before, narrowed);
+    return GRAIL_OK;
+}
+
+void gguf_judge_loaders(const gguf_family *family, const json_t *config, const graph *narrowed,
+                        loader_verdict *verdicts)
+{
+    const json_int_t hidden = json_integer_value(json_object_get(config, "hidden_size"));
     const decoder_widths w = decoder_common_widths(narrowed);
     const bool heads_fill = w.heads * decoder_head_dim(narrowed) == hidden;
     loader_verdict *transformers = &verdicts[0];
@@ -197,5 +203,4 @@ grail_status gguf_judge_loaders(const grail_model *model, const graph *narrowed,
     }
     refuse(&verdicts[1], "it takes GGUF files only as an experiment");
     judge_file(family, narrowed, heads_fill, &verdicts[2]);
-    return GRAIL_OK;
 }

@@ -15,8 +15,8 @@ grail_status gguf_export_open(const grail_model *model, const char *path,
                               gguf_export **out) GRAIL_MUST_CHECK;
 void gguf_export_free(gguf_export *e); /* NULL is allowed */
 
-/** The dtype in which the file holds a parameter of the model's graph. */
-grail_dtype gguf_export_dtype(const gguf_export *e, int parameter);
+/** [parameters] dtypes in which the file holds those of the model's graph. */
+const grail_dtype *gguf_export_dtypes(const gguf_export *e);
 /** Writes a parameter that is not written yet: rows of the graph's order, in that dtype. */
 grail_status gguf_export_put(gguf_export *e, int parameter, const void *stored) GRAIL_MUST_CHECK;
 /** The same from f32 values, which are rounded without regard to anything else. */

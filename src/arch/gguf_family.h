@@ -64,8 +64,13 @@ grail_status gguf_put_widths(const graph *g, const gguf_family *family,
 grail_status gguf_describe_narrowed(const grail_model *model, const graph *narrowed,
                                     gguf_pairs *out) GRAIL_MUST_CHECK;
 
-/** Who opens that result, in place of what is said of a directory: verdicts[LOADER_COUNT]. */
-grail_status gguf_judge_loaders(const grail_model *model, const graph *narrowed,
-                                loader_verdict *verdicts) GRAIL_MUST_CHECK;
+/** The family of that result. */
+grail_status gguf_family_of_narrowed(const grail_model *model, const graph *narrowed,
+                                     const gguf_family **out) GRAIL_MUST_CHECK;
+
+/** Who opens a result of this family, in place of what is said of a directory:
+ * verdicts[LOADER_COUNT]. `config` is that of the model. */
+void gguf_judge_loaders(const gguf_family *family, const json_t *config, const graph *narrowed,
+                        loader_verdict *verdicts);
 
 #endif

@@ -56,15 +56,21 @@ grail_status parameter_store_stand_in(parameter_store *store, int index, int sou
     return GRAIL_OK;
 }
 
+/* Whether the result has another dtype for it than the model has. */
+static bool is_written_otherwise(const parameter_store *store, int index)
+{
+    return store->written != NULL && store->written[index] != GRAIL_DTYPE_COUNT;
+}
+
 /* Weights that a checkpoint holds in bf16 stay so where the backend multiplies them so. What other
  * nodes read is held as values. */
 static grail_dtype type_of(const parameter_store *store, int index)
 {
     const grail_dtype type = backend_weight_type(store->backend);
     const graph *g = store->model->graph;
-    const bool stays = store->model->tensors[index]->dtype == type &&
-                       !storage_is_affine(&g->parameters[index].map) &&
-                       graph_is_linear_weight(g, index);
+    const bool stays =
+        store->model->tensors[index]->dtype == type && !is_written_otherwise(store, index) &&
+        !storage_is_affine(&g->parameters[index].map) && graph_is_linear_weight(g, index);
     return stays ? type : backend_type(store->backend);
 }
 
@@ -174,8 +180,12 @@ static grail_status round_to_stored(const parameter_store *store, int index, int
 {
     const tensor_view *tensor = store->model->tensors[index];
     const storage_map *map = &store->model->graph->parameters[index].map;
-    return error_in(storage_round(map, model_written_dtype(store->model, tensor), count, values),
-                    "tensor '%s'", tensor->name);
+    const grail_dtype dtype = is_written_otherwise(store, index)
+                                  ? store->written[index]
+                                  : model_written_dtype(store->model, tensor);
+    return dtype_block(dtype) > 1
+               ? GRAIL_OK
+               : error_in(storage_round(map, dtype, count, values), "tensor '%s'", tensor->name);
 }
 
 grail_status parameter_store_round(const parameter_store *store, int index, matrix values)

@@ -19,6 +19,10 @@ typedef struct parameter_store {
     backend *backend;
     struct parameter_store *parent; /* NULL: the checkpoint */
     parameter_entry *entries;       /* [parameter_count] */
+    const grail_dtype *written; /* [parameter_count] in which the result holds them, borrowed; NULL,
+                                   or GRAIL_DTYPE_COUNT: as the model's result does. Numbers for
+                                   blocks are kept as they are, since rounding them is not left to
+                                   the store */
     int *sources; /* [parameter_count] in a root: whose values each takes from the checkpoint; NULL:
                      its own; owned */
 } parameter_store;
@@ -32,7 +36,7 @@ void parameter_store_free(parameter_store *store); /* NULL is allowed */
 grail_status parameter_store_get(parameter_store *store, int index,
                                  const parameter_entry **out) GRAIL_MUST_CHECK;
 
-/** Sets an own entry from f32 values, rounded to the checkpoint's dtype as it will be stored. */
+/** Sets an own entry from f32 values, rounded to the dtype that it will be stored in. */
 grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],
                                  const float *values) GRAIL_MUST_CHECK;
 

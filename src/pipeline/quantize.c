@@ -72,15 +72,6 @@ out:
     return status;
 }
 
-static int count_rounded(const grail_compression *c)
-{
-    int count = 0;
-    for (int p = 0; p < c->request->graph->parameter_count; p++) {
-        count += rounded_dtype(&c->request->rounded, p) != GRAIL_DTYPE_COUNT ? 1 : 0;
-    }
-    return count;
-}
-
 /* A run that cuts nothing. */
 static grail_status write_directory(const grail_compress_options *run,
                                     const grail_quantize_options *options, grail_gguf_facts *facts)
@@ -95,11 +86,12 @@ static grail_status write_directory(const grail_compress_options *run,
     TRY(grail_compression_run(c));
     TRY(grail_compression_finish(c));
     if (facts != NULL) {
-        *facts = (grail_gguf_facts){.architecture = c->request->model->architecture->name,
-                                    .type = c->request->rounded.name,
-                                    .group = c->request->rounded.group,
-                                    .tensors = count_rounded(c),
-                                    .bytes = grail_compression_totals_get(c).bytes};
+        *facts = (grail_gguf_facts){
+            .architecture = c->request->model->architecture->name,
+            .type = c->request->rounded.name,
+            .group = c->request->rounded.group,
+            .tensors = rounded_types_count(&c->request->rounded, c->request->graph),
+            .bytes = grail_compression_totals_get(c).bytes};
     }
 out:
     grail_compression_close(c);

@@ -91,15 +91,18 @@ static grail_status fallbacks_to_json(const backend *b, json_t *report)
 static grail_status rounded_to_json(const compression_request *request, json_t *report)
 {
     const rounded_types *r = &request->rounded;
-    int matrices = 0;
-    for (int p = 0; r->name != NULL && p < request->graph->parameter_count; p++) {
-        matrices += rounded_dtype(r, p) != GRAIL_DTYPE_COUNT ? 1 : 0;
+    json_t *quantized = NULL;
+    if (r->name == NULL) {
+        return GRAIL_OK;
     }
-    return r->name == NULL
-               ? GRAIL_OK
-               : json_put(report, "quantized",
-                          json_pack("{s:o, s:i, s:I, s:i}", "type", json_text(r->name), "bits",
-                                    r->bits, "group", (json_int_t)r->group, "matrices", matrices));
+    quantized = json_pack("{s:o, s:i}", "type", json_text(r->name), "matrices",
+                          rounded_types_count(r, request->graph));
+    CHECK(json_put(report, "quantized", quantized));
+    if (r->bits > 0) {
+        CHECK(json_put(quantized, "bits", json_integer(r->bits)));
+        CHECK(json_put(quantized, "group", json_integer(r->group)));
+    }
+    return GRAIL_OK;
 }
 
 static grail_status build_report(const grail_compression *c, json_t *report)

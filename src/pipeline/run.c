@@ -38,10 +38,12 @@ static grail_status fresh_block(grail_compression *c, int block)
     return progress_tell(&c->network->progress, c->request, block, NULL);
 }
 
-/* Tensors outside the blocks are written now unless the network is finished at once at the end. */
+/* Tensors outside the blocks are written now, unless the head is changed after the blocks or the
+ * network is finished at once at the end. */
 static grail_status run_beginning(grail_compression *c)
 {
-    if (!c->request->finishes_with_network && c->output != NULL) {
+    const compression_request *r = c->request;
+    if (!r->finishes_with_network && !r->finishes_with_head && c->output != NULL) {
         CHECK(output_write_block(c->output, c->network, GRAPH_NONE));
     }
     CHECK(choose_openly(c->network));
@@ -81,8 +83,11 @@ static grail_status heal_fitted(grail_compression *c)
 static grail_status run_end(grail_compression *c)
 {
     const compression_request *request = c->request;
-    if (request->finishes_with_network) {
+    if (request->finishes_with_network || request->finishes_with_head) {
         CHECK(compress_block(c->network, request->graph->block_count, NULL));
+    }
+    if (request->finishes_with_head && !request->finishes_with_network && c->output != NULL) {
+        CHECK(output_write_block(c->output, c->network, GRAPH_NONE));
     }
     if (request->finishes_with_network && request->plan.loop == LOOP_OPEN) {
         CHECK(repair_network(c->network));

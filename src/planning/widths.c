@@ -27,7 +27,7 @@ grail_status widths_cost(const compression_request *request, limit_kind limited,
     grail_model_facts facts = {0};
     TRY(widths_plan(request, kept, &p));
     TRY(cuts_map(request->graph, &request->sites->list, &p, &cuts));
-    TRY(narrowed_describe(request->model, &request->sites->list, &p, cuts, &narrowed));
+    TRY(narrowed_describe(request->model, &request->sites->list, &p, cuts, NULL, &narrowed));
     TRY(model_describe_graph(request->model, narrowed.graph, &facts));
     const int64_t costs[LIMIT_KINDS] = {
         [LIMIT_PARAMETERS] = facts.parameters,

@@ -186,6 +186,18 @@ copy_model() {
     chmod -R u+w "$2"
 }
 
+# write_tokenizer FILE: a byte-level BPE of 96 ids, as many as the golden decoders have
+write_tokenizer() {
+    python3 - >"$1" <<'PYTHON'
+import json
+vocabulary = {chr(33 + i): i for i in range(94)}
+added = [{"id": 94, "content": "<|end|>", "special": True}, {"id": 95, "content": "<x>", "special": False}]
+steps = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+print(json.dumps({"model": {"type": "BPE", "vocab": vocabulary, "merges": []}, "added_tokens": added,
+                  "pre_tokenizer": steps}))
+PYTHON
+}
+
 # perplexity MODEL DATA OPTIONS...
 perplexity() {
     local model=$1 data=$2

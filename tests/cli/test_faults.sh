@@ -7,7 +7,7 @@
 # Then the program is killed at random times.
 #
 # usage: test_faults.sh GRAIL SOURCE_DIRECTORY KIND [MOST|all [KILLS]]
-# KIND is decoder, experts (dropped and narrowed, in stacks), heal, resnet (streams and REPAIR), open-loop or sweep. The calls are those that change a
+# KIND is decoder, experts (dropped and narrowed, in stacks), gguf (--quantize q8_0), heal, resnet (streams and REPAIR), open-loop or sweep. The calls are those that change a
 # disk, at most MOST of each (3, and 6 with GRAIL_TEST_ALL); with `all` every call to do with files, which takes ten minutes to an
 # hour, and kills only at those that may change a disk: between two of them the disk is the same. Calls
 # for memory and threads are left out: the loader and glibc crash when their own ones fail, and unit tests
@@ -29,7 +29,7 @@ narrow_network() {
 }
 
 case $kind in
-decoder | experts | open-loop)
+decoder | experts | open-loop | gguf)
     write_ids ids.npy 8 32 96
     write_ids other.npy 16 16 96 2
     model=$golden/llama3-sharded
@@ -39,6 +39,10 @@ decoder | experts | open-loop)
     elif [[ $kind == experts ]]; then
         command[1]=$golden/granitemoe
         command+=(--sites ffn,experts)
+    elif [[ $kind == gguf ]]; then # a head of its own, and a table of divisors that the directory lacks
+        copy_model "$model" model
+        write_tokenizer model/tokenizer.json
+        command=(compress model --calib ids.npy --eval other.npy --sparsity 0.5 --quantize q8_0 --quiet --threads 1)
     fi
     ;;
 heal)
@@ -126,7 +130,7 @@ refuses_anything() {
 # same_weights A B: the weight files of A are in B
 same_weights() {
     local file
-    for file in "$1"/*.safetensors "$1"/*.pth; do
+    for file in "$1"/*.safetensors "$1"/*.gguf "$1"/*.pth; do
         [[ ! -e $file ]] || cmp "$file" "$2/${file##*/}" || fail "wrong weights in $2, $where"
     done
 }

@@ -90,14 +90,7 @@ runs "$grail" inspect only
 says "only: qwen2, F32" stdout
 
 check "a directory is written as another program writes it"
-python3 - <<'PYTHON'
-import json
-vocabulary = {chr(33 + i): i for i in range(94)}
-added = [{"id": 94, "content": "<|end|>", "special": True}, {"id": 95, "content": "<x>", "special": False}]
-steps = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-json.dump({"model": {"type": "BPE", "vocab": vocabulary, "merges": []}, "added_tokens": added,
-           "pre_tokenizer": steps}, open("tokenizer.json", "w"))
-PYTHON
+write_tokenizer tokenizer.json
 for name in llama3 llama-mha qwen2 qwen3; do
     cp -r "$golden/$name" "$name" && cp tokenizer.json "$name"
     runs "$grail" export "$name" -o "$name.gguf"

@@ -120,6 +120,110 @@ refuses 1 "units are merged" "$grail" compress "$demo/model" --calib "$demo/cali
     --sparsity ffn=0.333 --selector fold --quantize w4a16 -o no
 [[ ! -e no && ! -e no.partial ]] || fail "leaves a directory"
 
+# -- GGUF files out of a run that cuts --------------------------------------------------------------
+
+# tensors FILE: name, shape, number of the type and checksum of each tensor of a GGUF file, by name
+tensors() {
+    python3 - "$1" <<'PYTHON'
+import struct, sys, zlib
+data, at = open(sys.argv[1], "rb").read(), 4
+def take(form):
+    global at
+    value = struct.unpack_from("<" + form, data, at)
+    at += struct.calcsize("<" + form)
+    return value[0]
+def text():
+    global at
+    length = take("Q")
+    at += length
+    return data[at - length:at].decode("utf-8", "replace")
+def skip(kind):
+    global at
+    if kind == 8:
+        text()
+    elif kind == 9:
+        kind, count = take("I"), take("Q")
+        for _ in range(count):
+            skip(kind)
+    else:
+        at += {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}[kind]
+version, count, pairs = take("I"), take("Q"), take("Q")
+for _ in range(pairs):
+    text()
+    skip(take("I"))
+found = []
+for _ in range(count):
+    name, rank = text(), take("I")
+    found.append([name, [take("Q") for _ in range(rank)], take("I"), take("Q")])
+begin = (at + 31) // 32 * 32
+ends = sorted([one[3] for one in found] + [len(data) - begin])
+for name, shape, kind, place in sorted(found):
+    end = ends[ends.index(place) + 1]
+    print(name, shape, kind, zlib.crc32(data[begin + place:begin + end].rstrip(b"\0")))
+PYTHON
+}
+
+check "a GGUF file out of a run that cuts is as good as one after the other, with the same types"
+for type in q4_0 q4_k; do
+    runs "$grail" quantize narrow --calib "$demo/calibration.txt" --samples 16 --context 128 --quiet --precision f32 --type $type -o after-$type.gguf
+    runs "${narrow[@]}" --quantize $type -o gguf-$type
+    cmp <(tensors after-$type.gguf | sed 's/[0-9]*$//') <(tensors gguf-$type/model.gguf | sed 's/[0-9]*$//') || fail "other tensors"
+    holds "$(held_out gguf-$type) < 1.005 * $(held_out after-$type.gguf)"
+done
+[[ $(cd gguf-q4_0 && echo *) == "README.md calibration.hashes model.gguf plan.json report.json" ]] || fail "$(ls gguf-q4_0)"
+grep -q '"type": "q4_0"' gguf-q4_0/report.json || fail "the report does not say it"
+grep -q '^## Quantisation' gguf-q4_0/README.md || fail "the card does not say it"
+! grep -q 'library_name' gguf-q4_0/README.md || fail "the card calls it a directory of transformers"
+runs "$grail" inspect gguf-q4_0
+says "gguf-q4_0: llama, Q4_0" stdout
+
+check "where nothing is cut it has the tensors of grail quantize"
+for type in q4_0 q4_k; do
+    runs "$grail" quantize "$demo/model" --calib "$demo/calibration.txt" --samples 8 --context 64 --quiet --precision f32 --type $type -o plain-$type.gguf
+    runs "$grail" compress "$demo/model" --calib "$demo/calibration.txt" --samples 8 --context 64 --quiet --precision f32 --sparsity 0 --quantize $type -o uncut-$type
+    cmp <(tensors plain-$type.gguf) <(tensors uncut-$type/model.gguf) || fail "other tensors in $type"
+done
+
+check "its summary, its forecast and its quality"
+runs "${narrow[@]}" --quantize q4_0 -o none --dry-run
+says "llama.cpp     yes  the file as it is, as llama" stdout
+[[ ! -e none ]] || fail "a dry run writes"
+runs "${narrow[@]}" --quantize q8_0 -o measured --eval "$demo/held-out.txt"
+says "written: measured" stdout
+grep -q '^## Quality' measured/README.md || fail "$(cat measured/README.md)"
+
+check "a GGUF file is killed after any block, and continued to the same bytes"
+for blocks in 1 2 3; do
+    rm -rf out out.partial
+    (
+        "${narrow[@]}" --quantize q4_0 -o out >/dev/null 2>&1 &
+        until [[ $(wc -l <out.partial/grail-state.jsonl) -ge $((blocks + 2)) ]] 2>/dev/null; do kill -0 $! 2>/dev/null || break; done
+        kill -KILL $! 2>/dev/null
+        wait
+    ) 2>/dev/null || true
+    if [[ -e out.partial && $blocks == 1 ]]; then
+        refuses 1 "output.quantize was \"q4_0\" and is now \"q4_k\"" "${narrow[@]}" --quantize q4_k -o out --resume
+        refuses 1 "output.quantize was \"q4_0\" and is now \"w4a16\"" "${narrow[@]}" --quantize w4a16 -o out --resume
+    fi
+    [[ -e out ]] || runs "${narrow[@]}" --quantize q4_0 -o out --resume
+    cmp out/model.gguf gguf-q4_0/model.gguf || fail "other bytes"
+done
+rm -rf out out.partial
+
+check "a GGUF file that cannot be meant"
+refuses 1 "blocks of 32 weights do not fill; 7 of 10 units are kept there: keep 6 or 8 (--quantize)" \
+    "$grail" compress "$demo/model" --calib "$demo/calibration.txt" --samples 8 --sparsity heads=0.3 --quantize q4_0 -o no
+refuses 1 "give a name without .gguf (--quantize)" "${narrow[@]}" --quantize q4_0 -o no.gguf
+refuses 1 "give a name without .gguf" "${narrow[@]}" --quantize w4a16 -o no.gguf
+refuses 2 "--heal" "${narrow[@]}" --quantize q4_0 --heal block -o no
+refuses 1 "units are merged" "$grail" compress "$demo/model" --calib "$demo/calibration.txt" --samples 8 --quiet \
+    --sparsity ffn=0.333 --selector fold --quantize q4_0 -o no
+refuses 1 "is a GGUF file already" "$grail" compress plain-q4_0.gguf --type f16 --calib "$demo/calibration.txt" --samples 8 --quiet --sparsity ffn=0.5 --quantize q4_0 -o no
+refuses 1 "reads images" "$grail" compress "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --preset cifar --sparsity conv=0.5 --quiet --quantize q4_0 -o no
+refuses 3 "model.layers.1.mlp.up_proj.weight" "$grail" compress damaged --calib "$demo/calibration.txt" --samples 16 --context 128 --sparsity ffn=0.5 --quantize q4_0 -o no --quiet
+refuses 1 "File too large" bash -c 'ulimit -f 16 && exec "$@" --quantize q4_0 -o no' - "${narrow[@]}"
+[[ -z $(find . -maxdepth 1 -name 'no*' ! -name 'none') ]] || fail "leaves $(find . -maxdepth 1 -name 'no*')"
+
 check "no room for the directory"
 refuses 1 "File too large" bash -c 'ulimit -f 16 && exec "$@" --type w4a16 -o out-full' - "${pack[@]}"
 [[ ! -e out-full ]] || fail "left a directory"

@@ -73,20 +73,27 @@ const gguf_metadata *checkpoint_metadata(const checkpoint *c);
 /* Writes a checkpoint with the same tensors, or some of them, in other shapes. */
 typedef struct checkpoint_writer checkpoint_writer;
 
+/** The form of a written checkpoint; zeroed: that of another. */
+typedef struct written_form {
+    const weights_format *format; /* NULL: that of the other */
+    const gguf_pairs *pairs;      /* the keys of a GGUF file; NULL: those of the other */
+    const tensor_view *table; /* a tensor of one file that the other lacks, with its values; NULL:
+                                 none */
+} written_form;
+
 /**
  * Lays out a checkpoint in `directory` (which exists). `shapes[i]` gives dtype, rank, shape
  * and the new name of tensor i of `like`, which must outlive *out; one without a name is left out.
- * In the format of `like` (NULL) it has the same files as `like`, except that a TorchScript archive
+ * In the format of `like` it has the same files as `like`, except that a TorchScript archive
  * becomes a plain .pth; the caller adds the index. A matrix of groups (tensor/groups.h) is written
  * as packed_groups.h says, its scales in the dtype that `like` has for it. In another format it is
- * one file: model.safetensors, or a file of the same base name. `pairs` are the keys of a GGUF
- * file; NULL: those of `like`. No reader opens the files until they are sealed. On failure, files
- * that are already laid out stay. *out is owned: checkpoint_writer_close.
+ * one file: model.safetensors, model.gguf, or a file of the same base name. `form` is read until
+ * the function returns; NULL: that of `like`. No reader opens the files until they are sealed. On
+ * failure, files that are already laid out stay. *out is owned: checkpoint_writer_close.
  */
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
-                                    const weights_format *format, const gguf_pairs *pairs,
-                                    const tensor_view shapes[], layout_start start,
-                                    checkpoint_writer **out) GRAIL_MUST_CHECK;
+                                    const written_form *form, const tensor_view shapes[],
+                                    layout_start start, checkpoint_writer **out) GRAIL_MUST_CHECK;
 /** `name` is that of the tensor in `like`. */
 grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, const void *data,
                                    size_t bytes) GRAIL_MUST_CHECK;

@@ -19,6 +19,7 @@ struct checkpoint_writer {
     const checkpoint *like;       /* borrowed; says which file has which tensor */
     const weights_format *format; /* never NULL */
     const gguf_pairs *pairs;      /* borrowed while it opens */
+    const tensor_view *table;     /* likewise */
     written_file *files;          /* in the order of the files of `like`, or one */
     int file_count;
     tensor_view *shapes; /* [tensors of `like`], with the names that are written, which are owned;
@@ -164,7 +165,12 @@ static grail_status select_shapes(const checkpoint_writer *writer, int file, fil
         }
         CHECK(status);
     }
-    return GRAIL_OK;
+    written_parts table = {.count = 1};
+    if (writer->table == NULL) {
+        return GRAIL_OK;
+    }
+    table.of[0] = *writer->table;
+    return add_parts(&table, t);
 }
 
 static grail_status open_one(checkpoint_writer *writer, const char *directory, int file,
@@ -177,6 +183,10 @@ static grail_status open_one(checkpoint_writer *writer, const char *directory, i
     TRY(select_shapes(writer, file, &t));
     TRY(writer->format->open(written->path, writer->like, file, writer->pairs, (int64_t)t.count,
                              t.shapes, start, &written->writer));
+    if (writer->table != NULL) {
+        TRY(tensor_writer_put(written->writer, writer->table->name, writer->table->data,
+                              writer->table->bytes));
+    }
 out:
     file_tensors_fini(&t);
     return status;
@@ -241,16 +251,17 @@ grail_status checkpoint_written_index(const checkpoint *like, const tensor_view 
 }
 
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
-                                    const weights_format *format, const gguf_pairs *pairs,
-                                    const tensor_view shapes[], layout_start start,
-                                    checkpoint_writer **out)
+                                    const written_form *form, const tensor_view shapes[],
+                                    layout_start start, checkpoint_writer **out)
 {
     grail_status status = GRAIL_OK;
     checkpoint_writer *writer = NULL;
+    const weights_format *format = form == NULL ? NULL : form->format;
     TRY(memory_new(&writer, 1, sizeof *writer));
     writer->like = like;
     writer->format = resolve(like, format);
-    writer->pairs = pairs;
+    writer->pairs = form == NULL ? NULL : form->pairs;
+    writer->table = form == NULL ? NULL : form->table;
     TRY(copy_shapes(shapes, writer));
     const int count = written_count(like, format);
     TRY(memory_new(&writer->files, (size_t)count, sizeof *writer->files));

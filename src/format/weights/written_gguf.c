@@ -1,16 +1,9 @@
 /* Weights in GGUF files, with the keys of the file that was read unless others are given. */
 #include "format/weights/weights_format.h"
 
-#include <string.h>
-
-/* "a.pt" -> "a.gguf" */
 static grail_status file_name(const checkpoint *like, int file, bool same_format, char **out)
 {
-    const char *name = checkpoint_file_name(like, file);
-    const char *dot = strrchr(name, '.');
-    const size_t length = dot == NULL ? strlen(name) : (size_t)(dot - name);
-    return same_format ? memory_copy_string(out, name)
-                       : memory_format(out, "%.*s.gguf", (int)length, name);
+    return memory_copy_string(out, same_format ? checkpoint_file_name(like, file) : "model.gguf");
 }
 
 static grail_status copy_pairs(const checkpoint *like, gguf_pairs *pairs)

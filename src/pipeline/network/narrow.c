@@ -26,6 +26,7 @@ grail_status narrow_store(const calibration_network *network, parameter_store **
     const compression_request *request = network->request;
     float *values = NULL;
     TRY(parameter_store_create(request->model, request->backend, network->dense.parameters, out));
+    (*out)->written = request_written_dtypes(request);
     for (int p = 0; p < request->graph->parameter_count; p++) {
         const bool gone = graph_parameter_is_gone(&request->narrowed.graph->parameters[p]);
         if (!gone && parameter_is_changed(network, p)) {

@@ -84,6 +84,7 @@ grail_status network_create(const compression_request *request, int64_t memory,
         create_run(request, teacher == NULL ? request->model : teacher, NULL, n->pool, &n->dense));
     CHECK(create_run(request, request->model, teacher == NULL ? n->dense.parameters : NULL, n->pool,
                      &n->current));
+    n->current.parameters->written = request_written_dtypes(request);
     n->has_dense_stream = wants_dense_stream(request);
     CHECK(keep_shares(n));
     CHECK(site_results_create(request, &n->results));

@@ -2,13 +2,14 @@
 
 #include "pipeline/network/rounding.h"
 #include "tensor/groups.h"
+#include "tensor/quantize.h"
 
 #include <string.h>
 
 bool node_is_rounded(const compression_request *request, int node_index)
 {
     const int weight = request->graph->nodes[node_index].weight;
-    return weight != GRAPH_NONE && rounded_dtype(&request->rounded, weight) != GRAIL_DTYPE_COUNT;
+    return weight != GRAPH_NONE && parameter_is_rounded(&request->rounded, weight);
 }
 
 /* Readers compute elements in the dtype in which scales are stored. */
@@ -19,6 +20,7 @@ static void settle_heads(unsigned char *blocks, size_t bytes, size_t block, grai
     }
 }
 
+/* Without feedback where f is NULL. */
 static grail_status round_matrix(calibration_network *network, int parameter, const feedback *f)
 {
     grail_status status = GRAIL_OK;
@@ -39,8 +41,15 @@ static grail_status round_matrix(calibration_network *network, int parameter, co
              grail_dtype_name(dtype));
     }
     TRY(memory_new_unset(&blocks, bytes, 1));
-    TRY(feedback_round(f, dtype, shape[0], values, blocks));
-    settle_heads(blocks, bytes, block, request->model->tensors[parameter]->dtype);
+    if (f == NULL) {
+        TRY(blocks_from_f32(dtype, values, elements / dtype_block(dtype), blocks));
+        blocks_to_f32(dtype, blocks, elements / dtype_block(dtype), values);
+    } else {
+        TRY(feedback_round(f, dtype, shape[0], values, blocks));
+    }
+    if (group_bits(dtype) > 0) {
+        settle_heads(blocks, bytes, block, request->model->tensors[parameter]->dtype);
+    }
     TRY(parameter_store_set(network->current.parameters, parameter, shape, values));
     memory_free(network->rounded[parameter]);
     network->rounded[parameter] = blocks;
@@ -49,6 +58,11 @@ out:
     memory_free(blocks);
     memory_free(values);
     return error_in(status, "'%s'", request->graph->parameters[parameter].name);
+}
+
+grail_status round_table(calibration_network *network, int parameter)
+{
+    return round_matrix(network, parameter, NULL);
 }
 
 grail_status round_maps(calibration_network *network, int first, int count)

@@ -11,4 +11,7 @@ bool node_is_rounded(const compression_request *request, int node_index);
  * fitted. The current network computes with what they become, which network->rounded keeps. */
 grail_status round_maps(calibration_network *network, int first, int count) GRAIL_MUST_CHECK;
 
+/** Rounds a matrix that other nodes than Linears read, by itself; likewise. */
+grail_status round_table(calibration_network *network, int parameter) GRAIL_MUST_CHECK;
+
 #endif

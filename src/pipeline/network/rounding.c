@@ -12,26 +12,17 @@ typedef struct rounding_pass {
     bool *is_put; /* [parameter_count]: into the file */
 } rounding_pass;
 
-/* The current network computes with exactly these values, whatever the checkpoint stores. */
-static grail_status put_in_place(const rounding_pass *p, int parameter, const float *values)
-{
-    parameter_store *store = p->network->current.parameters;
-    const parameter_entry *entry = NULL;
-    CHECK(parameter_store_own(store, parameter));
-    CHECK(parameter_store_get(store, parameter, &entry));
-    return matrix_upload_f32(entry->values, values);
-}
-
 /* Rounds a parameter, by itself where there is no feedback. */
 static grail_status round_parameter(rounding_pass *p, int parameter, const feedback *f)
 {
     grail_status status = GRAIL_OK;
-    const grail_dtype dtype = gguf_export_dtype(p->file, parameter);
+    parameter_store *store = p->network->current.parameters;
+    const grail_dtype dtype = gguf_export_dtypes(p->file)[parameter];
     float *values = NULL;
     unsigned char *stored = NULL;
     int64_t elements = 0;
     size_t bytes = 0;
-    TRY(parameter_store_read_f32(p->network->current.parameters, parameter, &values, &elements));
+    TRY(parameter_store_read_f32(store, parameter, &values, &elements));
     if (!dtype_bytes(dtype, elements, &bytes)) {
         FAIL(GRAIL_ERROR_SHAPE, "%lld elements do not fill blocks of %s", (long long)elements,
              grail_dtype_name(dtype));
@@ -44,7 +35,8 @@ static grail_status round_parameter(rounding_pass *p, int parameter, const feedb
         TRY(feedback_round(f, dtype, elements / f->columns, values, stored));
     }
     TRY(gguf_export_put(p->file, parameter, stored));
-    TRY(put_in_place(p, parameter, values));
+    TRY(parameter_store_set(store, parameter,
+                            p->network->request->graph->parameters[parameter].shape, values));
     p->is_put[parameter] = true;
 out:
     memory_free(values);
@@ -55,7 +47,7 @@ out:
 static bool is_due(const rounding_pass *p, int parameter)
 {
     return parameter != GRAPH_NONE && !p->is_put[parameter] &&
-           dtype_is_quantiser(gguf_export_dtype(p->file, parameter));
+           dtype_is_quantiser(gguf_export_dtypes(p->file)[parameter]);
 }
 
 /* Tables of embeddings, which the head may share. */
@@ -206,6 +198,7 @@ grail_status rounding_run(calibration_network *network, gguf_export *file)
     const graph *g = network->request->graph;
     rounding_pass p = {.network = network, .file = file};
     network->progress = progress_start(0);
+    network->current.parameters->written = gguf_export_dtypes(file);
     TRY(memory_new(&p.is_put, (size_t)g->parameter_count, sizeof p.is_put[0]));
     TRY(round_tables(&p));
     for (int block = GRAPH_NONE; block <= g->block_count; block++) {

@@ -186,16 +186,15 @@ static int rounds_together(const calibration_network *network, int first)
 static grail_status round_node(calibration_network *network, int node_index, bool is_fitted,
                                const recorded_parameters *recorded)
 {
-    const int weight = network->request->graph->nodes[node_index].weight;
-    if (!node_is_rounded(network->request, node_index)) {
+    const node *n = &network->request->graph->nodes[node_index];
+    if (!node_is_rounded(network->request, node_index) || network->rounded[n->weight] != NULL) {
         return GRAIL_OK;
     }
     if (recorded != NULL) {
         return is_fitted ? GRAIL_OK : widen_map(network, node_index, recorded);
     }
-    return network->rounded[weight] != NULL
-               ? GRAIL_OK
-               : round_maps(network, node_index, rounds_together(network, node_index));
+    return node_is_linear(n) ? round_maps(network, node_index, rounds_together(network, node_index))
+                             : round_table(network, n->weight);
 }
 
 /* A network in which nothing is cut keeps its statistics. */

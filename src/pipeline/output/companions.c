@@ -18,6 +18,12 @@ static const char *config_name(const compression_request *request)
                                                                 : MODEL_GRAIL_NAME;
 }
 
+/* A GGUF file that is made from a directory holds what the others say. */
+static bool is_copied(const companion_files *c, size_t i)
+{
+    return c->sources->items[i].is_companion && c->request->narrowed.target == NULL;
+}
+
 grail_status companions_declare(const companion_files *c)
 {
     grail_status status = GRAIL_OK;
@@ -25,14 +31,15 @@ grail_status companions_declare(const companion_files *c)
     const checkpoint *like = c->request->model->checkpoint;
     const char *const documents[] = {plan_name, REPORT_NAME, CARD_NAME, config_name(c->request),
                                      c->request->narrowed.loader_file};
-    for (int f = 0; f < checkpoint_written_count(like, NULL); f++) {
+    const weights_format *format = narrowed_format(&c->request->narrowed);
+    for (int f = 0; f < checkpoint_written_count(like, format); f++) {
         memory_free(name);
         name = NULL;
-        TRY(checkpoint_written_name(like, NULL, f, &name));
+        TRY(checkpoint_written_name(like, format, f, &name));
         TRY(output_directory_declare(c->directory, name));
     }
     for (size_t i = 0; i < c->sources->count; i++) {
-        if (c->sources->items[i].is_companion) {
+        if (is_copied(c, i)) {
             TRY(output_directory_declare(c->directory, c->sources->items[i].name));
         }
     }
@@ -66,7 +73,7 @@ static grail_status write_index(const companion_files *c)
     grail_status status = GRAIL_OK;
     const checkpoint *like = c->request->model->checkpoint;
     json_t *index = NULL;
-    if (checkpoint_index_name(like) == NULL) {
+    if (checkpoint_index_name(like) == NULL || c->request->narrowed.target != NULL) {
         return GRAIL_OK;
     }
     TRY(checkpoint_written_index(like, c->shapes, &index));
@@ -99,7 +106,7 @@ grail_status companions_write(const companion_files *c)
     buffer bytes = {0};
     for (size_t i = 0; i < c->sources->count; i++) {
         const source_file *file = &c->sources->items[i];
-        if (file->is_companion) {
+        if (is_copied(c, i)) {
             buffer_fini(&bytes);
             buffer_init(&bytes, SIZE_MAX / 4);
             TRY(source_file_read(file, &bytes));

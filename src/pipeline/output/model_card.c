@@ -105,13 +105,20 @@ static bool is_healed(const json_t *report)
     return json_array_size(json_object_get(report, "healed")) > 0;
 }
 
+/* Whether the result is a GGUF file that was made from a directory. */
+static bool is_file_of_directory(const json_t *report)
+{
+    const json_t *q = json_object_get(report, "quantized");
+    return q != NULL && json_object_get(q, "bits") == NULL;
+}
+
 static grail_status put_front_matter(const json_t *report, const grail_model *base, buffer *out)
 {
     grail_status status = GRAIL_OK;
     char *repository = NULL;
     const bool is_library = base->config_name != NULL &&
                             strcmp(base->config_name, MODEL_CONFIG_NAME) == 0 &&
-                            opens_in(report, "transformers");
+                            !is_file_of_directory(report) && opens_in(report, "transformers");
     TRY(find_base_model(base, &repository));
     TRY(buffer_append_string(out, "---\n"));
     if (repository != NULL) {
@@ -296,16 +303,20 @@ static grail_status put_repair(const json_t *report, const grail_model *base, bu
 static grail_status put_quantisation(const json_t *report, buffer *out)
 {
     const json_t *q = json_object_get(report, "quantized");
-    return q == NULL ? GRAIL_OK
-                     : buffer_format(
-                           out,
-                           "## Quantisation\n\n%s: %lld matrices have %lld bits for each weight "
-                           "and a scale for each %lld of a row, rounded with error feedback on "
-                           "what they read (GPTQ).\n\n",
-                           text_of(q, "type"),
-                           (long long)json_integer_value(json_object_get(q, "matrices")),
-                           (long long)json_integer_value(json_object_get(q, "bits")),
-                           (long long)json_integer_value(json_object_get(q, "group")));
+    if (q == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(buffer_format(out, "## Quantisation\n\n%s: %lld matrices ", text_of(q, "type"),
+                        (long long)json_integer_value(json_object_get(q, "matrices"))));
+    if (is_file_of_directory(report)) {
+        CHECK(buffer_append_string(out, "in blocks of a GGUF file, "));
+    } else {
+        CHECK(buffer_format(out,
+                            "have %lld bits for each weight and a scale for each %lld of a row, ",
+                            (long long)json_integer_value(json_object_get(q, "bits")),
+                            (long long)json_integer_value(json_object_get(q, "group"))));
+    }
+    return buffer_append_string(out, "rounded with error feedback on what they read (GPTQ).\n\n");
 }
 
 static grail_status put_training(const json_t *one, buffer *out)

@@ -25,9 +25,13 @@ static grail_status write_companions(const narrow_output *o)
 
 static grail_status open_writer(narrow_output *o, layout_start start)
 {
+    const narrowed_model *n = &o->request->narrowed;
+    const written_form form = {.format = narrowed_format(n),
+                               .pairs = n->pairs,
+                               .table = n->target == NULL ? NULL : gguf_target_table(n->target)};
     return checkpoint_writer_open(output_directory_result(o->directory),
-                                  o->request->model->checkpoint, NULL, o->request->narrowed.pairs,
-                                  o->shapes, start, &o->writer);
+                                  o->request->model->checkpoint, &form, o->shapes, start,
+                                  &o->writer);
 }
 
 static grail_status record_flag(narrow_output *o, const char *key)
@@ -64,6 +68,14 @@ out:
 
 /* -- continuing -------------------------------------------------------------------------------- */
 
+/* What is outside the blocks is recorded after them where it is finished then. */
+static bool has_all_blocks(const narrow_output *o)
+{
+    const compression_request *r = o->request;
+    return o->blocks_recorded == r->graph->block_count &&
+           (!r->finishes_with_head || record_of_block(o->directory, GRAPH_NONE) != NULL);
+}
+
 static void count_blocks(narrow_output *o)
 {
     const compression_request *request = o->request;
@@ -72,7 +84,7 @@ static void count_blocks(narrow_output *o)
            record_of_block(o->directory, o->blocks_recorded) != NULL) {
         o->blocks_recorded++;
     }
-    const bool all = o->blocks_recorded == blocks && !request->finishes_with_network;
+    const bool all = has_all_blocks(o) && !request->finishes_with_network;
     o->is_fitted =
         request->heal.network && (all || record_with(o->directory, RECORD_FITTED) != NULL);
     o->is_complete =
@@ -223,7 +235,9 @@ grail_status output_write_block(narrow_output *o, const calibration_network *net
     CHECK(write_blocks(o, network, block, block + 1, false, RECORD_BLOCK, json_integer(block)));
     if (block != GRAPH_NONE) {
         o->blocks_recorded = block + 1;
-        const bool all = o->blocks_recorded == o->request->graph->block_count;
+    }
+    if (block != GRAPH_NONE || o->request->finishes_with_head) {
+        const bool all = has_all_blocks(o);
         o->is_complete = all && !o->request->heal.network;
         o->is_fitted = all && o->request->heal.network;
     }

@@ -47,10 +47,17 @@ static bool is_gone(const compression_request *request, const tensor_map *map, i
     return gone;
 }
 
-static grail_status name_tensor(const compression_request *request, const char *name, char **out)
+/* A GGUF file that is made from a directory has no tensors outside the graph. */
+static grail_status name_tensor(const compression_request *request, int parameter, const char *name,
+                                char **out)
 {
     const narrowed_model *narrowed = &request->narrowed;
     const int blocks = request->graph->block_count;
+    if (narrowed->target != NULL) {
+        return parameter == GRAPH_NONE
+                   ? GRAIL_OK
+                   : memory_copy_string(out, narrowed->target->tensors[parameter].name);
+    }
     return narrowed->blocks_left == blocks ? memory_copy_string(out, name)
                                            : request->model->architecture->rename_tensor(
                                                  name, blocks, narrowed->block_number, out);
@@ -63,7 +70,8 @@ static grail_status name_tensors(const compression_request *request, tensor_map 
     CHECK(memory_new(&map->names, (size_t)map->tensor_count, sizeof(char *)));
     for (int64_t i = 0; i < map->tensor_count; i++) {
         if (!is_gone(request, map, i)) {
-            CHECK(name_tensor(request, checkpoint_at(like, i)->name, &map->names[i]));
+            CHECK(name_tensor(request, map->first_parameter[i], checkpoint_at(like, i)->name,
+                              &map->names[i]));
         }
     }
     return GRAIL_OK;

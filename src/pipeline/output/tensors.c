@@ -38,12 +38,38 @@ grail_status tensors_find_non_finite(const compression_request *request, const t
     return GRAIL_OK;
 }
 
-static grail_status put_tensor(checkpoint_writer *writer, const char *name, const void *data,
-                               size_t bytes, json_t *checksums)
+/* Tensors that are being written, and their checksums. */
+typedef struct tensor_sink {
+    checkpoint_writer *writer;
+    json_t *checksums;
+} tensor_sink;
+
+static grail_status put_bytes(const tensor_sink *sink, const char *name, const void *data,
+                              size_t bytes)
 {
     char text[CHECKSUM_TEXT_SIZE];
-    CHECK(checkpoint_writer_put(writer, name, data, bytes));
-    return json_put(checksums, name, json_text(checksum_text(data, bytes, text)));
+    CHECK(checkpoint_writer_put(sink->writer, name, data, bytes));
+    return json_put(sink->checksums, name, json_text(checksum_text(data, bytes, text)));
+}
+
+/* The first parameter of a tensor of the result, with the rows in the order of the graph. */
+static grail_status put_tensor(const compression_request *request, int parameter,
+                               const tensor_sink *sink, const char *name, const void *data,
+                               size_t bytes)
+{
+    grail_status status = GRAIL_OK;
+    const gguf_target *target = request->narrowed.target;
+    void *moved = NULL;
+    if (target == NULL) {
+        return put_bytes(sink, name, data, bytes);
+    }
+    const int64_t rows = request->narrowed.graph->parameters[parameter].shape[0];
+    TRY(memory_new_unset(&moved, bytes, 1));
+    gguf_target_move_rows(target, parameter, rows, bytes / (size_t)rows, data, moved);
+    TRY(put_bytes(sink, name, moved, bytes));
+out:
+    memory_free(moved);
+    return status;
 }
 
 /* The dense features that those of a narrowed axis stand for: the kept ones, or for a merged unit
@@ -128,8 +154,19 @@ out:
     return status;
 }
 
+static grail_dtype written_dtype(const calibration_network *network, const tensor_map *map,
+                                 int64_t index)
+{
+    const compression_request *request = network->request;
+    const int parameter = map->first_parameter[index];
+    return parameter == GRAPH_NONE
+               ? model_written_dtype(request->model,
+                                     checkpoint_at(request->model->checkpoint, index))
+               : request_written_dtype(request, parameter);
+}
+
 static grail_status write_changed(const calibration_network *network, const tensor_map *map,
-                                  int64_t index, checkpoint_writer *writer, json_t *checksums)
+                                  int64_t index, const tensor_sink *sink)
 {
     grail_status status = GRAIL_OK;
     const tensor_view *tensor = checkpoint_at(network->request->model->checkpoint, index);
@@ -139,7 +176,8 @@ static grail_status write_changed(const calibration_network *network, const tens
     float *assembled = NULL;
     void *stored = NULL;
     size_t bytes = 0;
-    const grail_dtype dtype = model_written_dtype(network->request->model, tensor);
+    const int parameter = map->first_parameter[index];
+    const grail_dtype dtype = written_dtype(network, map, index);
     TRY(find_pieces(network, map, index, &pieces));
     TRY(storage_lay_out(count, pieces, &layout));
     TRY(assemble(network, map, index, &layout, &assembled));
@@ -148,7 +186,7 @@ static grail_status write_changed(const calibration_network *network, const tens
     }
     TRY(memory_new_unset(&stored, bytes, 1));
     TRY(convert_from_f32(dtype, assembled, layout.rows * layout.columns, stored));
-    TRY(put_tensor(writer, tensor->name, stored, bytes, checksums));
+    TRY(put_tensor(network->request, parameter, sink, tensor->name, stored, bytes));
 out:
     memory_free(stored);
     memory_free(assembled);
@@ -159,7 +197,7 @@ out:
 
 /* Matrices that are rounded are tensors of their own. The rows that are left keep their order. */
 static grail_status write_rounded(const calibration_network *network, int parameter,
-                                  checkpoint_writer *writer, json_t *checksums)
+                                  const tensor_sink *sink)
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
@@ -179,8 +217,8 @@ static grail_status write_rounded(const calibration_network *network, int parame
         const int64_t from = origins == NULL ? r : origins[r];
         memcpy(kept + (size_t)r * row, blocks + (size_t)from * row, row);
     }
-    TRY(put_tensor(writer, request->model->tensors[parameter]->name, kept, (size_t)shape[0] * row,
-                   checksums));
+    TRY(put_tensor(request, parameter, sink, request->model->tensors[parameter]->name, kept,
+                   (size_t)shape[0] * row));
 out:
     memory_free(kept);
     memory_free(origins);
@@ -192,7 +230,7 @@ static bool tensor_is_changed(const calibration_network *network, const tensor_m
 {
     const grail_model *model = network->request->model;
     const tensor_view *tensor = checkpoint_at(model->checkpoint, index);
-    if (model_written_dtype(model, tensor) != tensor->dtype) {
+    if (written_dtype(network, map, index) != tensor->dtype) {
         return true;
     }
     for (int p = map->first_parameter[index]; p != GRAPH_NONE; p = map->next_part[p]) {
@@ -206,20 +244,21 @@ static bool tensor_is_changed(const calibration_network *network, const tensor_m
 grail_status tensors_write(const calibration_network *network, const tensor_map *map, int block,
                            checkpoint_writer *writer, json_t *checksums)
 {
-    const checkpoint *like = network->request->model->checkpoint;
+    const compression_request *request = network->request;
+    const checkpoint *like = request->model->checkpoint;
+    const tensor_sink sink = {.writer = writer, .checksums = checksums};
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         const tensor_view *tensor = checkpoint_at(like, i);
         if (tensor_map_block(map, i) != block || map->names[i] == NULL) {
             continue;
         }
         const int first = map->first_parameter[i];
-        if (first != GRAPH_NONE &&
-            rounded_dtype(&network->request->rounded, first) != GRAIL_DTYPE_COUNT) {
-            CHECK(write_rounded(network, first, writer, checksums));
+        if (first != GRAPH_NONE && parameter_is_rounded(&request->rounded, first)) {
+            CHECK(write_rounded(network, first, &sink));
         } else if (tensor_is_changed(network, map, i)) {
-            CHECK(write_changed(network, map, i, writer, checksums));
+            CHECK(write_changed(network, map, i, &sink));
         } else {
-            CHECK(put_tensor(writer, tensor->name, tensor->data, tensor->bytes, checksums));
+            CHECK(put_tensor(request, first, &sink, tensor->name, tensor->data, tensor->bytes));
             checkpoint_release(like, tensor);
         }
     }
@@ -284,6 +323,23 @@ static int part_of(const tensor_map *map, int64_t index, int parameter)
     return part;
 }
 
+/* *data <- the rows of a tensor in the order of the graph. */
+static grail_status order_rows(const compression_request *request, int parameter, size_t bytes,
+                               void **data)
+{
+    const gguf_target *target = request->narrowed.target;
+    void *moved = NULL;
+    if (target == NULL) {
+        return GRAIL_OK;
+    }
+    const int64_t rows = request->narrowed.graph->parameters[parameter].shape[0];
+    CHECK(memory_new_unset(&moved, bytes, 1));
+    gguf_target_move_back(target, parameter, rows, bytes / (size_t)rows, *data, moved);
+    memory_free(*data);
+    *data = moved;
+    return GRAIL_OK;
+}
+
 grail_status tensors_read_parameter(const calibration_network *network, const tensor_map *map,
                                     const checkpoint_writer *writer, int parameter, int64_t *count,
                                     float **out)
@@ -303,6 +359,7 @@ grail_status tensors_read_parameter(const calibration_network *network, const te
     TRY(storage_lay_out(tensor_map_count(map, index), pieces, &layout));
     TRY(storage_narrow_shape(&layout, &shape, shape.shape));
     TRY(read_back(writer, shape.name, &shape, &data, &bytes));
+    TRY(order_rows(network->request, parameter, bytes, &data));
     const int64_t all = layout.rows * layout.columns;
     *count = pieces[part].rows * pieces[part].columns;
     TRY(memory_new_unset(&assembled, (size_t)all, sizeof assembled[0]));

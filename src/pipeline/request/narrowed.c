@@ -1,7 +1,6 @@
 #include "pipeline/request/narrowed.h"
 
-#include "arch/gguf_family.h"
-
+#include "format/weights/weights_format.h"
 #include "pipeline/request/dropped.h"
 
 static void plan_shapes(const plan *p, const parameter_cut *cuts, graph *narrowed)
@@ -41,17 +40,31 @@ void narrowed_fini(narrowed_model *narrowed)
         gguf_pairs_fini(narrowed->pairs);
         memory_free(narrowed->pairs);
     }
+    if (narrowed->target != NULL) {
+        gguf_target_fini(narrowed->target);
+        memory_free(narrowed->target);
+    }
     *narrowed = (narrowed_model){0};
 }
 
-static grail_status describe_gguf(const grail_model *model, narrowed_model *n)
+const weights_format *narrowed_format(const narrowed_model *narrowed)
 {
-    if (checkpoint_metadata(model->checkpoint) == NULL) {
+    return narrowed->target == NULL ? NULL : &weights_format_gguf;
+}
+
+static grail_status describe_gguf(const grail_model *model, const char *type, narrowed_model *n)
+{
+    const grail_gguf_options options = {.type = type};
+    if (type == NULL && checkpoint_metadata(model->checkpoint) == NULL) {
         return GRAIL_OK;
     }
     CHECK(memory_new(&n->pairs, 1, sizeof *n->pairs));
     gguf_pairs_init(n->pairs);
-    return gguf_describe_narrowed(model, n->graph, n->pairs);
+    if (type == NULL) {
+        return gguf_describe_narrowed(model, n->graph, n->pairs);
+    }
+    CHECK(memory_new(&n->target, 1, sizeof *n->target));
+    return gguf_target_init(model, n->graph, &options, n->pairs, n->target);
 }
 
 /* Of a GGUF file there is one file. */
@@ -68,7 +81,9 @@ static grail_status judge(const grail_model *model, narrowed_model *n)
     const architecture *a = model->architecture;
     CHECK(a->judge_loaders(a, n->config, n->graph, n->verdicts));
     if (n->pairs != NULL) {
-        CHECK(gguf_judge_loaders(model, n->graph, n->verdicts));
+        const gguf_family *family = n->target == NULL ? NULL : n->target->family;
+        CHECK(family != NULL ? GRAIL_OK : gguf_family_of_narrowed(model, n->graph, &family));
+        gguf_judge_loaders(family, model->config, n->graph, n->verdicts);
     }
     if (n->graph->input_kind == INPUT_IMAGES) {
         judge_weights_file(model->checkpoint, n->verdicts);
@@ -77,7 +92,8 @@ static grail_status judge(const grail_model *model, narrowed_model *n)
 }
 
 grail_status narrowed_describe(const grail_model *model, const site_list *sites, const plan *p,
-                               const parameter_cut *cuts, narrowed_model *out)
+                               const parameter_cut *cuts, const char *file_type,
+                               narrowed_model *out)
 {
     const architecture *a = model->architecture;
     *out = (narrowed_model){0};
@@ -95,7 +111,7 @@ grail_status narrowed_describe(const grail_model *model, const site_list *sites,
     if (anything_is_cut(p)) {
         CHECK(a->describe_narrowed(a, g, out->config));
     }
-    CHECK(describe_gguf(model, out));
+    CHECK(describe_gguf(model, file_type, out));
     CHECK(describe_loader_file(a, out));
     return judge(model, out);
 }

@@ -10,7 +10,8 @@
 #include <string.h>
 
 const char *const heal_words[] = {"none", "block", "model", "block,model", NULL};
-const char *const rounded_type_names[] = {"none", "w4a16", "w8a16", NULL};
+const char *const rounded_type_names[] = {"none", "w4a16", "w8a16", "q8_0", "q6_k",
+                                          "q5_0", "q4_0",  "q4_k",  NULL};
 
 /* clang-format off */
 #define FIELD(member) OPTION_FIELD(grail_compress_options, member)
@@ -166,9 +167,10 @@ static const grail_option fields[] = {
     {FIELD(output.quantize), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_OUTPUT,
      .what = "type of quantised weights", .words = rounded_type_names, .decides = 1,
      .name = "quantize", .argument = "TYPE", .only_with = "calib", .never_with = "loop=open heal=block heal=model heal=block,model comm",
-     .help = "round the matrices of a language model's layers as soon as they are fitted, with "
-             "error feedback on the samples, and write them as compressed-tensors: w4a16, w8a16 "
-             "(of 4 or 8 bits), or none (none)"},
+     .help = "round the matrices of a language model as soon as they are fitted, with error "
+             "feedback on the samples: w4a16 or w8a16 (those of the layers, of 4 or 8 bits, as "
+             "compressed-tensors), q8_0, q6_k, q5_0, q4_0 or q4_k (a GGUF file in DIR), or none "
+             "(none)"},
     {FIELD(output.resume), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
      .name = "resume", .unrecorded = 1,
      .help = "continue an interrupted run from DIR.partial"},

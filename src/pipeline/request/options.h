@@ -14,7 +14,7 @@ grail_status compress_options_check(const grail_compress_options *o) GRAIL_MUST_
 
 /** The words of `heal`: of two bits, 1 stands for blocks and 2 for the network. */
 extern const char *const heal_words[];
-/** The words of `quantize`, up to NULL; the first is none. */
+/** The words of `quantize`, up to NULL: none, then types of directories, then of GGUF files. */
 extern const char *const rounded_type_names[];
 
 /** What the options say of the entire plan. */

@@ -1,5 +1,6 @@
 #include "pipeline/request/request.h"
 
+#include "base/name_list.h"
 #include "base/option_values.h"
 #include "base/output_directory.h"
 #include "pipeline/request/experts.h"
@@ -12,6 +13,11 @@
 const site *site_at(const compression_request *request, int index)
 {
     return &request->sites->list.sites[index];
+}
+
+const grail_dtype *request_written_dtypes(const compression_request *request)
+{
+    return request->narrowed.target == NULL ? NULL : request->narrowed.target->dtypes;
 }
 
 grail_dtype request_written_dtype(const compression_request *request, int parameter)
@@ -189,18 +195,40 @@ static grail_status check_ranks(const compression_request *r)
 
 static grail_status choose_rounding(const grail_compress_options *options, compression_request *r)
 {
+    const char *path = options->output.path;
     const rounded_subject subject = {.model = r->model,
                                      .sites = &r->sites->list,
                                      .plan = &r->plan,
                                      .heal = &r->heal,
                                      .narrowed = r->narrowed.graph,
+                                     .target = r->narrowed.target,
                                      .is_shared = comm_is_shared(r->comm)};
     CHECK(
         rounded_types_choose(options->output.quantize, &subject, r->narrowed.config, &r->rounded));
-    if (r->rounded.name != NULL) {
+    if (r->rounded.name != NULL && path != NULL && name_ends_with(path, ".gguf")) {
+        return error_about(
+            error_set(
+                GRAIL_ERROR_ARGUMENT,
+                "'%s': a run writes a directory, with plan.json and report.json beside the "
+                "weights, which are a GGUF file in it for types such as q4_0, and safetensors "
+                "for w4a16 and w8a16; give a name without .gguf",
+                path),
+            "output.quantize");
+    }
+    if (r->rounded.name != NULL && r->narrowed.target == NULL) {
         judge_packed_weights(r->narrowed.verdicts);
     }
     return GRAIL_OK;
+}
+
+static grail_status describe_result(const grail_compress_options *options, compression_request *r)
+{
+    const char *file_type = NULL;
+    CHECK(rounded_type_of_file(options->output.quantize, &file_type));
+    const grail_status status =
+        narrowed_describe(r->model, &r->sites->list, &r->plan, r->cuts, file_type, &r->narrowed);
+    CHECK(file_type == NULL ? status : error_about(status, "output.quantize"));
+    return choose_rounding(options, r);
 }
 
 grail_status request_open(const grail_compress_options *options, request_purpose purpose,
@@ -224,8 +252,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     CHECK(plan_check(r->model, &r->sites->list, &r->plan));
     CHECK(heal_options_read(options, r->graph, &r->heal));
     CHECK(open_teacher(options, r));
-    CHECK(narrowed_describe(r->model, &r->sites->list, &r->plan, r->cuts, &r->narrowed));
-    CHECK(choose_rounding(options, r));
+    CHECK(describe_result(options, r));
     const bool rounds = purpose.rounds || r->rounded.name != NULL;
     r->drifts_by_rounding = rounds && !anything_is_cut(&r->plan);
     CHECK(read_samples(options, purpose.reads_samples || rounds, r));
@@ -239,6 +266,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
         r->heal.network = false;
     }
     r->finishes_with_network = stays || finishes_with_network(r);
+    r->finishes_with_head = r->narrowed.target != NULL;
     return check_ranks(r);
 }
 

@@ -40,6 +40,7 @@ typedef struct compression_request {
         drifts_by_rounding; /* where nothing is cut, what rounding changes is refitted like a cut */
     heal_options heal;
     bool finishes_with_network; /* all blocks are finished together, after the last one */
+    bool finishes_with_head;    /* what is outside the blocks is finished after them */
     grail_compress_observer observer;
     grail_heal_observer heal_observer;
     grail_step_observer step_observer;
@@ -58,6 +59,9 @@ void request_close(compression_request *request); /* NULL is allowed */
  * what trains draws none of them. */
 bool request_judges_batch(const compression_request *request, int64_t batch);
 
+/** [parameter_count] dtypes of a result that is a GGUF file made from a directory, for parameter
+ * stores; NULL elsewhere. */
+const grail_dtype *request_written_dtypes(const compression_request *request);
 /** The dtype in which the result holds a parameter. */
 grail_dtype request_written_dtype(const compression_request *request, int parameter);
 

@@ -4,17 +4,20 @@
 #include "base/option_values.h"
 #include "format/weights/weights_format.h"
 #include "graph/operators.h"
+#include "pipeline/request/cuts.h"
 #include "pipeline/request/options.h"
 #include "tensor/groups.h"
+#include "tensor/quantize.h"
 
 #include <string.h>
 
-static const int bits_of[] = {0, 4, 8}; /* of rounded_type_names */
+enum { TYPE_NONE, TYPE_W4, TYPE_W8, FIRST_OF_FILE }; /* of rounded_type_names */
+
+static const int bits_of[] = {[TYPE_W4] = 4, [TYPE_W8] = 8};
 
 static grail_status refuse(const rounded_subject *s, const char *why)
 {
-    return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
-                                 "%s: cannot be quantised to groups of integers in this run: %s",
+    return error_about(error_set(GRAIL_ERROR_UNSUPPORTED, "%s: cannot be quantised in this run: %s",
                                  checkpoint_path(s->model->checkpoint), why),
                        "output.quantize");
 }
@@ -41,7 +44,8 @@ static const char *misfit_of_run(const rounded_subject *s)
     if (checkpoint_metadata(s->model->checkpoint) != NULL) {
         return "it is a GGUF file; grail quantize writes GGUF files from a directory";
     }
-    if (checkpoint_format(s->model->checkpoint) != &weights_format_safetensors) {
+    if (s->target == NULL &&
+        checkpoint_format(s->model->checkpoint) != &weights_format_safetensors) {
         return "its weights are files of torch, and quantised ones stand in safetensors; save them "
                "so first";
     }
@@ -116,9 +120,10 @@ static grail_status refuse_width(const rounded_subject *s, int parameter, int64_
 {
     int64_t features = 0;
     const int owner = site_of_columns(s, parameter, &features);
-    const grail_status status = error_set(
-        GRAIL_ERROR_SHAPE, "'%s' reads %lld features, which groups of %d weights do not fill",
-        s->model->graph->parameters[parameter].name, (long long)width, SMALLEST_GROUP);
+    const grail_status status =
+        error_set(GRAIL_ERROR_SHAPE, "'%s' reads %lld features, which %s of %d weights do not fill",
+                  s->model->graph->parameters[parameter].name, (long long)width,
+                  s->target == NULL ? "groups" : "blocks", SMALLEST_GROUP);
     if (owner != GRAPH_NONE) {
         const plan_site *planned = &s->plan->sites[owner];
         const int64_t less = nearest_fit(planned->kept, -1, planned->units, features);
@@ -135,6 +140,8 @@ static grail_status refuse_width(const rounded_subject *s, int parameter, int64_
     }
     return error_about(status, "output.quantize");
 }
+
+/* -- groups of integers, in a directory -------------------------------------------------------- */
 
 /* Marks the matrices, and takes the largest group that fills the rows of all. */
 static grail_status find_matrices(const rounded_subject *s, bool *is_rounded, rounded_types *out)
@@ -190,32 +197,86 @@ static grail_status describe(const rounded_types *r, json_t *config)
                               json_text("lm_head")));
 }
 
-grail_status rounded_types_choose(const char *type, const rounded_subject *subject, json_t *config,
-                                  rounded_types *out)
+static grail_status choose_groups(const rounded_subject *s, json_t *config, rounded_types *out)
 {
     grail_status status = GRAIL_OK;
     bool *is_rounded = NULL;
-    int found = 0;
-    *out = (rounded_types){0};
-    if (type != NULL) {
-        TRY(error_about(
-            option_find_word("type of quantised weights", type, rounded_type_names, &found),
-            "output.quantize"));
-    }
-    if (bits_of[found] == 0) {
-        return GRAIL_OK;
-    }
-    out->bits = bits_of[found];
-    TRY(check_run(subject));
-    TRY(memory_new(&is_rounded, (size_t)subject->model->graph->parameter_count,
-                   sizeof is_rounded[0]));
-    TRY(find_matrices(subject, is_rounded, out));
-    TRY(set_dtypes(subject->model->graph, is_rounded, out));
+    TRY(memory_new(&is_rounded, (size_t)s->model->graph->parameter_count, sizeof is_rounded[0]));
+    TRY(find_matrices(s, is_rounded, out));
+    TRY(set_dtypes(s->model->graph, is_rounded, out));
     TRY(describe(out, config));
-    out->name = rounded_type_names[found];
 out:
     memory_free(is_rounded);
     return status;
+}
+
+/* -- blocks, in a GGUF file -------------------------------------------------------------------- */
+
+/* A matrix whose rows fill no block stays in 16 bits; where a cut has made it so, another cut will
+ * do better. */
+static grail_status check_blocks(const rounded_subject *s, int parameter)
+{
+    int64_t features = 0;
+    const grail_dtype dtype = s->target->dtypes[parameter];
+    const int owner = site_of_columns(s, parameter, &features);
+    if (dtype_is_quantiser(dtype)) {
+        return check_tensor(s, parameter);
+    }
+    return owner != GRAPH_NONE && site_is_cut(s->plan, owner)
+               ? refuse_width(s, parameter, s->narrowed->parameters[parameter].shape[1])
+               : GRAIL_OK;
+}
+
+static grail_status choose_blocks(const rounded_subject *s, rounded_types *out)
+{
+    const graph *g = s->model->graph;
+    CHECK(memory_new(&out->dtypes, (size_t)g->parameter_count, sizeof out->dtypes[0]));
+    for (int p = 0; p < g->parameter_count; p++) {
+        out->dtypes[p] = s->target->dtypes[p];
+    }
+    for (int n = 0; n < g->node_count; n++) {
+        CHECK(node_is_linear(&g->nodes[n]) ? check_blocks(s, g->nodes[n].weight) : GRAIL_OK);
+    }
+    return GRAIL_OK;
+}
+
+/* -- both -------------------------------------------------------------------------------------- */
+
+static grail_status find_type(const char *type, int *out)
+{
+    *out = TYPE_NONE;
+    return type == NULL ? GRAIL_OK
+                        : error_about(option_find_word("type of quantised weights", type,
+                                                       rounded_type_names, out),
+                                      "output.quantize");
+}
+
+grail_status rounded_type_of_file(const char *type, const char **out)
+{
+    int found = 0;
+    CHECK(find_type(type, &found));
+    *out = found >= FIRST_OF_FILE ? rounded_type_names[found] : NULL;
+    return GRAIL_OK;
+}
+
+grail_status rounded_types_choose(const char *type, const rounded_subject *subject, json_t *config,
+                                  rounded_types *out)
+{
+    int found = 0;
+    *out = (rounded_types){0};
+    CHECK(find_type(type, &found));
+    if (found == TYPE_NONE) {
+        return GRAIL_OK;
+    }
+    CHECK(check_run(subject));
+    if (found >= FIRST_OF_FILE) {
+        CHECK(choose_blocks(subject, out));
+    } else {
+        out->bits = bits_of[found];
+        CHECK(choose_groups(subject, config, out));
+    }
+    out->name = rounded_type_names[found];
+    return GRAIL_OK;
 }
 
 void rounded_types_fini(rounded_types *r)
@@ -229,16 +290,43 @@ grail_dtype rounded_dtype(const rounded_types *r, int parameter)
     return r->name == NULL ? GRAIL_DTYPE_COUNT : r->dtypes[parameter];
 }
 
+bool parameter_is_rounded(const rounded_types *r, int parameter)
+{
+    const grail_dtype dtype = rounded_dtype(r, parameter);
+    return dtype != GRAIL_DTYPE_COUNT && dtype_is_quantiser(dtype);
+}
+
+int rounded_types_count(const rounded_types *r, const graph *g)
+{
+    int count = 0;
+    for (int p = 0; p < g->parameter_count; p++) {
+        count += parameter_is_rounded(r, p) ? 1 : 0;
+    }
+    return count;
+}
+
+/* In bits; of groups without those that say how elements are rounded. */
+static int64_t bits_stored(const rounded_types *r, grail_dtype before, int parameter,
+                           int64_t elements)
+{
+    size_t bytes = 0;
+    if (r->bits > 0) {
+        return elements * r->bits + elements / r->group * (int64_t)dtype_bits(before);
+    }
+    return dtype_bytes(r->dtypes[parameter], elements, &bytes) ? 8 * (int64_t)bytes : 0;
+}
+
 int64_t rounded_types_saving(const rounded_types *r, const grail_model *model,
                              const graph *narrowed)
 {
     int64_t saving = 0;
     for (int p = 0; r->name != NULL && p < narrowed->parameter_count; p++) {
-        const int64_t *shape = narrowed->parameters[p].shape;
-        if (r->dtypes[p] != GRAIL_DTYPE_COUNT) {
-            const int64_t bits = (int64_t)dtype_bits(model->tensors[p]->dtype);
-            const int64_t groups = shape[0] * shape[1] / r->group;
-            saving += (shape[0] * shape[1] * (bits - r->bits) - groups * bits) / 8;
+        const graph_parameter *one = &narrowed->parameters[p];
+        int64_t elements = 0;
+        if (r->dtypes[p] != GRAIL_DTYPE_COUNT && shape_elements(one->rank, one->shape, &elements)) {
+            const grail_dtype before = model_written_dtype(model, model->tensors[p]);
+            saving +=
+                (elements * (int64_t)dtype_bits(before) - bits_stored(r, before, p, elements)) / 8;
         }
     }
     return saving;

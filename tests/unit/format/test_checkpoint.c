@@ -383,7 +383,7 @@ static grail_status write_narrow(void *context)
         unlink(path);
     }
     grail_status status =
-        checkpoint_writer_open(n->directory, n->dense, NULL, NULL, n->shapes, LAYOUT_NEW, &writer);
+        checkpoint_writer_open(n->directory, n->dense, NULL, n->shapes, LAYOUT_NEW, &writer);
     if (status == GRAIL_OK) {
         status = checkpoint_writer_put(writer, "c", "ccc", 3);
     }
@@ -399,8 +399,7 @@ static void test_a_checkpoint_like_another_is_written_and_read_back(void **state
     json_t *index = NULL;
     char *path = NULL;
     open_narrowing(*state, &n);
-    assert_ok(
-        checkpoint_writer_open(n.directory, n.dense, NULL, NULL, n.shapes, LAYOUT_NEW, &writer));
+    assert_ok(checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_NEW, &writer));
     assert_ok(checkpoint_writer_put(writer, "c", "ccc", 3));
     assert_ok(checkpoint_writer_put(writer, "a", "a", 1));
     assert_ok(checkpoint_writer_put(writer, "b", "bb", 2));
@@ -451,8 +450,8 @@ static void test_a_single_file_gets_no_index(void **state)
     assert_ok(checkpoint_open(*state, &dense));
     assert_ok(path_join(&directory, *state, "narrow"));
     assert_int_equal(mkdir(directory, 0777), 0);
-    assert_ok(checkpoint_writer_open(directory, dense, NULL, NULL, checkpoint_at(dense, 0),
-                                     LAYOUT_NEW, &writer));
+    assert_ok(checkpoint_writer_open(directory, dense, NULL, checkpoint_at(dense, 0), LAYOUT_NEW,
+                                     &writer));
     checkpoint_writer_close(writer);
     assert_ok(path_join(&path, directory, CHECKPOINT_INDEX_NAME));
     assert_false(file_exists(path));
@@ -480,7 +479,8 @@ static checkpoint *rewrite(const char *directory, const checkpoint *like,
     }
     assert_ok(path_join(&narrow, directory, "narrow"));
     assert_int_equal(mkdir(narrow, 0777), 0);
-    assert_ok(checkpoint_writer_open(narrow, like, format, NULL, shapes, LAYOUT_NEW, &writer));
+    assert_ok(checkpoint_writer_open(narrow, like, &(written_form){.format = format}, shapes,
+                                     LAYOUT_NEW, &writer));
     assert_ok(checkpoint_writer_put(writer, checkpoint_plain_name(like, 0), "xy", 2));
     assert_ok(checkpoint_writer_seal(writer));
     checkpoint_writer_close(writer);
@@ -604,8 +604,7 @@ static void test_tensors_may_be_left_out_or_get_other_names(void **state)
     n.shapes[0].name = NULL;
     n.shapes[1].name = "a";
     n.shapes[2].name = NULL; /* its file has no tensor left */
-    assert_ok(
-        checkpoint_writer_open(n.directory, n.dense, NULL, NULL, n.shapes, LAYOUT_NEW, &writer));
+    assert_ok(checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_NEW, &writer));
     assert_ok(checkpoint_writer_put(writer, "b", "bb", 2));
     assert_ok(checkpoint_writer_get(writer, "b", found, 2));
     assert_memory_equal(found, "bb", 2);
@@ -635,9 +634,8 @@ static void test_existing_output_is_left_alone(void **state)
     char *path = NULL;
     open_narrowing(*state, &n);
     write_text(n.directory, "model-00002-of-00002.safetensors", "precious");
-    assert_fails(
-        checkpoint_writer_open(n.directory, n.dense, NULL, NULL, n.shapes, LAYOUT_NEW, &writer),
-        GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors' already exists");
+    assert_fails(checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_NEW, &writer),
+                 GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors' already exists");
     assert_null(writer);
     assert_ok(path_join(&path, n.directory, "model-00002-of-00002.safetensors"));
     assert_true(file_exists(path));
@@ -652,17 +650,17 @@ static void test_what_is_continued_is_read_back_and_left_alone_where_it_differs(
     char found[3] = "";
     open_narrowing(*state, &n);
     assert_ok(write_narrow(&n));
-    assert_ok(checkpoint_writer_open(n.directory, n.dense, NULL, NULL, n.shapes, LAYOUT_CONTINUED,
-                                     &writer));
+    assert_ok(
+        checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_CONTINUED, &writer));
     assert_ok(checkpoint_writer_get(writer, "c", found, 3));
     assert_memory_equal(found, "ccc", 3);
     assert_fails(checkpoint_writer_get(writer, "d", found, 3), GRAIL_ERROR_ARGUMENT, "tensor 'd'");
     checkpoint_writer_close(writer);
     writer = NULL;
     n.shapes[2].shape[0] = 9;
-    assert_fails(checkpoint_writer_open(n.directory, n.dense, NULL, NULL, n.shapes,
-                                        LAYOUT_CONTINUED, &writer),
-                 GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors");
+    assert_fails(
+        checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_CONTINUED, &writer),
+        GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors");
     assert_null(writer);
     close_narrowing(&n);
 }

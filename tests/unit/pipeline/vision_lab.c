@@ -286,8 +286,8 @@ void vision_write_torch(const char *directory, const char *to)
         views[i] = *checkpoint_at(c, i);
     }
     assert_int_equal(mkdir(to, 0777), 0);
-    assert_ok(
-        checkpoint_writer_open(to, c, &weights_format_torch, NULL, views, LAYOUT_NEW, &writer));
+    assert_ok(checkpoint_writer_open(to, c, &(written_form){.format = &weights_format_torch}, views,
+                                     LAYOUT_NEW, &writer));
     for (int64_t i = 0; i < checkpoint_count(c); i++) {
         assert_ok(checkpoint_writer_put(writer, views[i].name, views[i].data, views[i].bytes));
     }

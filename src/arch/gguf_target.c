@@ -1,0 +1,295 @@
+/* Sources: the conversion scripts of llama.cpp (keys, names of tensors, rows of q and k, types),
+ * and the graphs that it builds. */
+#include "arch/gguf_target.h"
+
+#include "arch/decoder_widths.h"
+#include "arch/gguf_tokenizer.h"
+#include "base/file.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct target_making {
+    const grail_model *m;
+    const graph *g;
+    decoder_config c; /* head_dim, which places need */
+    gguf_pairs *pairs;
+    gguf_target *out;
+} target_making;
+
+void gguf_target_fini(gguf_target *t)
+{
+    memory_free(t->dtypes);
+    memory_free(t->tensors);
+    memory_free(t->places);
+    memory_free(t->divisors);
+    *t = (gguf_target){0};
+}
+
+/* -- what it becomes --------------------------------------------------------------------------- */
+
+static grail_status refuse_shape(const grail_model *m, const char *why)
+{
+    return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: no architecture of GGUF files holds it: %s",
+                     checkpoint_path(m->checkpoint), why);
+}
+
+static grail_status choose_family(target_making *e)
+{
+    const graph *g = e->g;
+    const decoder_widths w = decoder_common_widths(g);
+    const json_int_t hidden = json_integer_value(json_object_get(e->m->config, "hidden_size"));
+    const char *lacks = gguf_family_lacks(g);
+    if (lacks != NULL) {
+        return refuse_shape(e->m, lacks);
+    }
+    e->out->family = gguf_family_for(e->m->architecture->name, decoder_is_uniform(g),
+                                     w.heads * decoder_head_dim(g) == hidden);
+    return e->out->family != NULL
+               ? GRAIL_OK
+               : refuse_shape(e->m, "the layers of a qwen3 have different widths");
+}
+
+static grail_status choose_types(const grail_gguf_options *options, target_making *e)
+{
+    const grail_dtype stored = model_usual_dtype(e->m);
+    const grail_dtype usual = dtype_is_weight(stored) ? stored : GRAIL_DTYPE_F16;
+    return gguf_mixture_read(options, usual, &e->out->mixture);
+}
+
+/* -- keys -------------------------------------------------------------------------------------- */
+
+static grail_status put_integer(target_making *e, const char *name, int64_t value)
+{
+    char key[GGUF_KEY_SIZE];
+    gguf_family_key(e->out->family, name, key);
+    return gguf_put_integer(e->pairs, key, GGUF_U32, value);
+}
+
+static grail_status put_real(target_making *e, const char *name, double value)
+{
+    char key[GGUF_KEY_SIZE];
+    gguf_family_key(e->out->family, name, key);
+    return gguf_put_real(e->pairs, key, value);
+}
+
+/* The last part of the path. */
+static grail_status put_name(target_making *e)
+{
+    char *path = NULL;
+    CHECK(path_trim(&path, e->m->path));
+    const char *slash = strrchr(path, '/');
+    const grail_status status =
+        gguf_put_text(e->pairs, "general.name", slash == NULL ? path : slash + 1);
+    memory_free(path);
+    return status;
+}
+
+static const double *frequencies_of(const graph *g)
+{
+    for (int n = 0; n < g->node_count; n++) {
+        if (g->nodes[n].kind == NODE_ROPE) {
+            return g->nodes[n].rope.frequency;
+        }
+    }
+    return NULL;
+}
+
+/* The scaling of llama3 is a table: what plain frequencies are divided by. */
+static grail_status make_divisors(target_making *e, double theta)
+{
+    const double *scaled = frequencies_of(e->g);
+    const int64_t count = e->c.head_dim / 2;
+    CHECK(memory_new(&e->out->divisors, (size_t)count, sizeof e->out->divisors[0]));
+    for (int64_t k = 0; k < count; k++) {
+        const double plain = pow(theta, -2.0 * (double)k / (double)e->c.head_dim);
+        e->out->divisors[k] = scaled == NULL ? 1.0F : (float)((double)(float)plain / scaled[k]);
+    }
+    return GRAIL_OK;
+}
+
+/* Linear scaling is a key. */
+static grail_status put_scaling(target_making *e, double theta)
+{
+    const char *type = NULL;
+    const json_t *scaling = rotary_scaling(e->m->config, &type);
+    char key[GGUF_KEY_SIZE];
+    double factor = 1.0;
+    if (strcmp(type, "llama3") == 0) {
+        return make_divisors(e, theta);
+    }
+    if (strcmp(type, "default") == 0) {
+        return GRAIL_OK;
+    }
+    if (strcmp(type, "linear") != 0) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: rotary scaling \"%s\" cannot be written as GGUF, only linear and llama3",
+            checkpoint_path(e->m->checkpoint), type);
+    }
+    CHECK(json_get_real(e->m->path, scaling, "factor", 1.0, &factor));
+    gguf_family_key(e->out->family, "rope.scaling.type", key);
+    CHECK(gguf_put_text(e->pairs, key, type));
+    return put_real(e, "rope.scaling.factor", factor);
+}
+
+static grail_status put_widths(target_making *e)
+{
+    const graph *g = e->g;
+    CHECK(put_integer(e, "block_count", g->block_count));
+    CHECK(gguf_put_widths(g, e->out->family, e->pairs));
+    CHECK(put_integer(e, "attention.key_length", decoder_head_dim(g)));
+    CHECK(put_integer(e, "attention.value_length", decoder_head_dim(g)));
+    if (e->out->family->rows_in_pairs) {
+        CHECK(put_integer(e, "vocab_size", g->vocabulary));
+        CHECK(put_integer(e, "rope.dimension_count", decoder_head_dim(g)));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status put_keys(target_making *e)
+{
+    const json_t *config = e->m->config;
+    double theta = 0.0;
+    double epsilon = 0.0;
+    const json_t *parameters = json_object_get(config, "rope_parameters");
+    CHECK(json_get_real(e->m->path, config, "rope_theta", 10000.0, &theta));
+    CHECK(json_get_real(e->m->path, parameters, "rope_theta", theta, &theta));
+    CHECK(json_get_real(e->m->path, config, "rms_norm_eps", 1e-6, &epsilon));
+    CHECK(gguf_put_text(e->pairs, "general.architecture", e->out->family->name));
+    CHECK(gguf_put_text(e->pairs, "general.type", "model"));
+    CHECK(put_name(e));
+    CHECK(put_integer(e, "context_length", e->m->context));
+    CHECK(put_integer(e, "embedding_length",
+                      json_integer_value(json_object_get(config, "hidden_size"))));
+    CHECK(put_widths(e));
+    CHECK(put_real(e, "rope.freq_base", theta));
+    CHECK(put_scaling(e, theta));
+    CHECK(put_real(e, "attention.layer_norm_rms_epsilon", epsilon));
+    CHECK(gguf_put_integer(e->pairs, "general.file_type", GGUF_U32,
+                           gguf_file_type(e->out->mixture.type)));
+    CHECK(gguf_tokenizer_put(e->m->checkpoint, e->g->vocabulary, e->pairs));
+    return gguf_put_integer(e->pairs, "general.quantization_version", GGUF_U32, 2);
+}
+
+/* -- tensors ----------------------------------------------------------------------------------- */
+
+static decoder_place place_of(const target_making *e, const char *name)
+{
+    const gguf_part p = gguf_part_of(name);
+    return e->out->family->rows_in_pairs ? gguf_place_in_pairs(&e->c, p.layer, p.part, p.kind)
+                                         : gguf_place(&e->c, p.layer, p.part, p.kind);
+}
+
+static void list_table(const target_making *e, tensor_view *out)
+{
+    const int64_t count = e->c.head_dim / 2;
+    *out = (tensor_view){.name = "rope_freqs.weight",
+                         .dtype = GRAIL_DTYPE_F32,
+                         .rank = 1,
+                         .shape = {count},
+                         .data = e->out->divisors,
+                         .bytes = (size_t)count * sizeof e->out->divisors[0]};
+}
+
+static grail_status list_parameter(const target_making *e, int i)
+{
+    const graph_parameter *p = &e->g->parameters[i];
+    tensor_view *tensor = &e->out->tensors[i];
+    if (graph_parameter_is_gone(p)) {
+        return refuse_shape(e->m, "whole layers are dropped, and the others would be numbered "
+                                  "anew; write a directory, and round that (grail quantize)");
+    }
+    e->out->places[i] = place_of(e, p->name);
+    *tensor = (tensor_view){
+        .name = e->out->places[i].tensor, .dtype = e->out->dtypes[i], .rank = p->rank};
+    memcpy(tensor->shape, p->shape, (size_t)p->rank * sizeof p->shape[0]);
+    return GRAIL_OK;
+}
+
+static grail_status list_tensors(const target_making *e)
+{
+    const graph *g = e->g;
+    gguf_target *out = e->out;
+    const int64_t count = g->parameter_count + (out->divisors == NULL ? 0 : 1);
+    CHECK(memory_new(&out->dtypes, (size_t)g->parameter_count, sizeof out->dtypes[0]));
+    CHECK(memory_new(&out->tensors, (size_t)count, sizeof out->tensors[0]));
+    CHECK(memory_new(&out->places, (size_t)count, sizeof out->places[0]));
+    CHECK(gguf_mixture_choose(&out->mixture, g, out->dtypes, &out->others));
+    out->parameters = g->parameter_count;
+    out->count = count;
+    for (int i = 0; i < g->parameter_count; i++) {
+        CHECK(list_parameter(e, i));
+    }
+    if (out->divisors != NULL) {
+        list_table(e, &out->tensors[count - 1]);
+    }
+    return GRAIL_OK;
+}
+
+/* -- all --------------------------------------------------------------------------------------- */
+
+static grail_status check_kind(const grail_model *m)
+{
+    if (m->graph->input_kind != INPUT_TOKENS) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: reads images, and only language models are written as GGUF; write it "
+                         "as ONNX",
+                         checkpoint_path(m->checkpoint));
+    }
+    if (gguf_family_for(m->architecture->name, true, true) == NULL) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: a %s is not written as GGUF, only llama, mistral, qwen2 and qwen3; use "
+            "llama.cpp's converter",
+            checkpoint_path(m->checkpoint), m->architecture->name);
+    }
+    if (checkpoint_metadata(m->checkpoint) != NULL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: is a GGUF file already; only Hugging Face directories are written as "
+                         "one",
+                         checkpoint_path(m->checkpoint));
+    }
+    return GRAIL_OK;
+}
+
+grail_status gguf_target_init(const grail_model *model, const graph *g,
+                              const grail_gguf_options *options, gguf_pairs *pairs,
+                              gguf_target *out)
+{
+    target_making e = {.m = model, .g = g, .pairs = pairs, .out = out};
+    *out = (gguf_target){0};
+    e.c.head_dim = decoder_head_dim(g);
+    CHECK(check_kind(model));
+    CHECK(choose_family(&e));
+    CHECK(choose_types(options, &e));
+    CHECK(put_keys(&e));
+    return list_tensors(&e);
+}
+
+/* -- what its users ask ------------------------------------------------------------------------ */
+
+const tensor_view *gguf_target_table(const gguf_target *t)
+{
+    return t->divisors == NULL ? NULL : &t->tensors[t->parameters];
+}
+
+void gguf_target_move_rows(const gguf_target *t, int parameter, int64_t rows, size_t bytes,
+                           const void *from, void *to)
+{
+    const storage_axis *axis = &t->places[parameter].map.rows;
+    for (int64_t i = 0; i < rows; i++) {
+        memcpy((unsigned char *)to + (size_t)storage_position(axis, i) * bytes,
+               (const unsigned char *)from + (size_t)i * bytes, bytes);
+    }
+}
+
+void gguf_target_move_back(const gguf_target *t, int parameter, int64_t rows, size_t bytes,
+                           const void *from, void *to)
+{
+    const storage_axis *axis = &t->places[parameter].map.rows;
+    for (int64_t i = 0; i < rows; i++) {
+        memcpy((unsigned char *)to + (size_t)i * bytes,
+               (const unsigned char *)from + (size_t)storage_position(axis, i) * bytes, bytes);
+    }
+}
