@@ -51,6 +51,12 @@ static grail_status sharing_init(sharing *s)
         return error_set(GRAIL_ERROR_ARGUMENT, "%d inputs, expected 0 to %d", s->count,
                          MOST_INPUTS);
     }
+    for (int i = 0; i < s->count; i++) {
+        if (s->inputs == NULL || s->inputs[i].path == NULL) {
+            return error_set(GRAIL_ERROR_ARGUMENT, "input %d of %d has no path of the caller's", i,
+                             s->count);
+        }
+    }
     CHECK(memory_new(&s->lists, (size_t)s->count, sizeof s->lists[0]));
     CHECK(memory_new(&s->own, (size_t)s->count, sizeof s->own[0]));
     CHECK(memory_new(&s->sent, (size_t)s->count, sizeof s->sent[0]));

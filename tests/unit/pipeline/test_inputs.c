@@ -233,7 +233,8 @@ static int copy_model(const grail_comm *comm, void *user)
     return 0;
 }
 
-/* A directory, its weights file, and a directory with other files beside what belongs to it. */
+/* A directory, one with shards, one with other files beside what belongs to it, its weights file,
+ * and a directory of links. */
 static void models_are_opened_from_copies(void **state)
 {
     (void)state;
@@ -241,14 +242,19 @@ static void models_are_opened_from_copies(void **state)
     set_up(&p);
     char file[LAB_PATH * 3];
     char beside[LAB_PATH * 2];
-    char command[LAB_PATH * 8];
+    char links[LAB_PATH * 2];
+    char shards[LAB_PATH];
+    char command[LAB_PATH * 12];
     snprintf(beside, sizeof beside, "%s/model", p.directory);
-    snprintf(command, sizeof command, "cp -r '%s' '%s' && mkdir '%s/runs'", lab_golden("llama3"),
-             beside, beside);
+    snprintf(links, sizeof links, "%s/links", p.directory);
+    snprintf(shards, sizeof shards, "%s", lab_golden("llama3-sharded"));
+    snprintf(command, sizeof command,
+             "cp -r '%s' '%s' && mkdir '%s/runs' '%s' && ln -s '%s'/* '%s'", lab_golden("llama3"),
+             beside, beside, links, beside, links);
     assert_int_equal(system(command), 0);
     write_long(beside, "model.onnx");
     snprintf(file, sizeof file, "%s/model.safetensors", beside);
-    const char *models[] = {lab_golden("llama3"), beside, file, NULL};
+    const char *models[] = {lab_golden("llama3"), shards, beside, file, links, NULL};
     ranks_end_with(2, copy_model, models, 0);
     tear_down(&p);
 }
@@ -316,7 +322,8 @@ static int fail_to_share(const grail_comm *comm, void *user)
                  {"spoil", "did not arrive as rank 0 sent them"},
                  {"inputs", "other inputs here than on rank 0"},
                  {"count", "other inputs here than on rank 0"},
-                 {"tmpdir", "cannot make a directory like"}};
+                 {"tmpdir", "cannot make a directory like"},
+                 {"path", "input 1 of 2 has no path of the caller's"}};
     const failing *f = user;
     const bool is_second = comm->rank == 1;
     grail_comm used = *comm;
@@ -327,7 +334,8 @@ static int fail_to_share(const grail_comm *comm, void *user)
     const char *folder = comm->rank == 0 ? f->p.folder : "nowhere";
     const char *text = is_second && strcmp(f->what, "inputs") == 0 ? NULL : f->p.text;
     const char *given = folder;
-    const grail_input inputs[] = {{&folder, 0}, {&text, 0}};
+    const bool pathless = is_second && strcmp(f->what, "path") == 0;
+    const grail_input inputs[] = {{&folder, 0}, {pathless ? NULL : &text, 0}};
     grail_shared_inputs *copies = NULL;
     alarm(HANGS_AFTER);
     if (is_second && strcmp(f->what, "room") == 0) {
@@ -361,7 +369,7 @@ static void failures_end_all_and_leave_nothing(void **state)
     } cases[] = {{"cancel", GRAIL_ERROR_CANCELLED}, {"room", GRAIL_ERROR_SPACE},
                  {"spoil", GRAIL_ERROR_IO},         {"inputs", GRAIL_ERROR_ARGUMENT},
                  {"count", GRAIL_ERROR_ARGUMENT},   {"tmpdir", GRAIL_ERROR_IO},
-                 {"change", GRAIL_ERROR_IO}};
+                 {"change", GRAIL_ERROR_IO},        {"path", GRAIL_ERROR_ARGUMENT}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         failing f = {.what = cases[i].what};
         set_up(&f.p);
