@@ -84,6 +84,8 @@ typedef enum head_rule {
 typedef struct decoder_loaders {
     head_rule transformers, vllm, llama_cpp;
     bool llama_cpp_multiplies; /* its converter takes the FFN for 4 times the hidden width */
+    bool vllm_deci; /* its DeciLMForCausalLM computes such layers, and reads what modeling_grail.py
+                       says of each */
 } decoder_loaders;
 
 /** Differences between the families. Source: the configuration and modeling classes of the families

@@ -8,7 +8,7 @@ static const decoder_family family = {
     .default_context = 2048,
     .reads_attention_bias = true,
     .reads_mlp_bias = true,
-    .loaders = {.transformers = HEADS_DIVIDE},
+    .loaders = {.transformers = HEADS_DIVIDE, .vllm_deci = true},
 };
 
 DECODER(llama, family, decoder_usual_settings);

@@ -124,12 +124,38 @@ static void judge_transformers(const architecture *self, const json_t *config,
     loader_lines_pretrained(self->family->encoder ? "AutoModel" : "AutoModelForCausalLM", v);
 }
 
+/* Of a family whose activation is silu unless its configuration names another. */
+static bool is_silu(const decoder_family *family, const json_t *config)
+{
+    const char *act = json_string_value(json_object_get(config, family->keys->activation));
+    return family->default_activation != ACTIVATION_SILU || act == NULL || strcmp(act, "silu") == 0;
+}
+
+/* Whether vLLM's DeciLMForCausalLM computes it: the network begins with an attention, which begins
+ * its residual stream, and has no window. */
+static bool fits_deci(const decoder_family *family, const json_t *config, const graph *narrowed)
+{
+    int first = 0;
+    decoder_widths w = decoder_widths_of(narrowed, first);
+    while (decoder_widths_are_none(&w) && ++first < narrowed->block_count) {
+        w = decoder_widths_of(narrowed, first);
+    }
+    return family->loaders.vllm_deci && w.heads > 0 && decoder_heads_are_uniform(narrowed) &&
+           is_silu(family, config) &&
+           (family->default_window == 0 || json_is_null(json_object_get(config, "sliding_window")));
+}
+
 /* Its backend for classes of transformers takes widths of FFNs from the modules, but one number of
  * heads from the configuration. */
-static void judge_vllm_differing(const decoder_family *family, const graph *narrowed,
-                                 loader_verdict *v)
+static void judge_vllm_differing(const decoder_family *family, const json_t *config,
+                                 const graph *narrowed, loader_verdict *v)
 {
-    if (decoder_lacks_sublayers(narrowed)) {
+    const bool by_deci = fits_deci(family, config, narrowed);
+    if (decoder_lacks_sublayers(narrowed) && by_deci) {
+        snprintf(v->reason, sizeof v->reason,
+                 "with trust_remote_code, as DeciLMForCausalLM (chosen by --hf-overrides; read, "
+                 "not tried)");
+    } else if (decoder_lacks_sublayers(narrowed)) {
         refuse(v, "layers lack their attention or FFN; its stock classes give all layers both");
     } else if (family->classes == NULL) {
         refuse(v, "the layers have different widths; its stock classes give all layers the same");
@@ -138,8 +164,9 @@ static void judge_vllm_differing(const decoder_family *family, const graph *narr
                   "differ");
     } else {
         snprintf(v->reason, sizeof v->reason,
-                 "with trust_remote_code, by its backend for classes of transformers, since FFNs "
-                 "alone differ");
+                 "with trust_remote_code, by its backend for classes of transformers%s, since FFNs "
+                 "alone differ",
+                 by_deci ? " or as DeciLMForCausalLM" : "");
     }
 }
 
@@ -149,14 +176,13 @@ static void judge_vllm(const decoder_family *family, const json_t *config, const
     const decoder_widths w = decoder_common_widths(narrowed);
     const char *act = json_string_value(json_object_get(config, family->keys->activation));
     if (!decoder_is_uniform(narrowed)) {
-        judge_vllm_differing(family, narrowed, v);
+        judge_vllm_differing(family, config, narrowed, v);
         return;
     }
     if (!judge_class(config, family, family->loaders.vllm, narrowed, v)) {
         return;
     }
-    if (!family->ungated && family->default_activation == ACTIVATION_SILU && act != NULL &&
-        strcmp(act, "silu") != 0) {
+    if (!family->ungated && !is_silu(family, config)) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
                  "its classes support only silu, but this network has %s", act);

@@ -9,6 +9,7 @@ static const decoder_family family = {
     .default_kv_heads = 8,
     .default_context = 131072,
     .default_window = 4096,
+    .loaders = {.vllm_deci = true},
 };
 
 DECODER(mistral, family, decoder_usual_settings);

@@ -3,6 +3,7 @@
 a layer differs, and "skip" what it lacks. Written by grail; for transformers 4.57 and newer."""
 
 import copy
+from types import SimpleNamespace
 
 import torch
 from torch import nn
@@ -17,6 +18,12 @@ class GrailFAMILYConfig(FAMILYConfig):
 
     def validate_architecture(self):
         """Heads need not fill the hidden width, since head_dim says how wide they are."""
+
+    @property
+    def block_configs(self):
+        """What vLLM's DeciLMForCausalLM reads of each layer, whose query heads it takes from here."""
+        layers = [layer_config(self, i) for i in range(self.num_hidden_layers)]
+        return [block_config(own, self.num_attention_heads) for own in layers]
 
 
 class NoAttention(nn.Module):
@@ -48,6 +55,19 @@ def layer_config(config, index):
     for key, value in layers.get(str(index), {}).items():
         setattr(own, key, value)
     return own
+
+
+def block_config(own, heads):
+    skip = getattr(own, "skip", [])
+    attention = SimpleNamespace(no_op="attention" in skip)
+    ffn = SimpleNamespace(no_op="mlp" in skip)
+    if not attention.no_op and own.num_attention_heads != heads:
+        raise ValueError("DeciLMForCausalLM takes one number of query heads for all layers")
+    if not attention.no_op:
+        attention.n_heads_in_group = heads // own.num_key_value_heads
+    if not ffn.no_op:
+        ffn.intermediate_size = own.intermediate_size
+    return SimpleNamespace(attention=attention, ffn=ffn)
 
 
 def make_layer(config, index):

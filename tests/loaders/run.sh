@@ -32,6 +32,7 @@ families=(llama3 llama-mha mistral qwen2 qwen3 gemma gemma2 gemma3 phi phi3 phi3
     deepseek-v3-free bert bert-masked roberta xlm-roberta distilbert modernbert modernbert-masked)
 [ -z "${FAMILIES:-}" ] || read -ra families <<<"$FAMILIES" # some alone
 cases=()
+differing=()
 failed=0
 
 # add_case DIRECTORY IDS NAME: has grail compute the logits
@@ -105,6 +106,14 @@ for model in "${families[@]}"; do
     mixtral | qwen2-moe | qwen3-moe | olmoe | granitemoe | gpt-oss* | deepseek* | *bert*) ;;
     *) plan "$model" layers-lack-parts 0.self_attn.o_proj 0 1.mlp.down_proj 0 ;;
     esac
+    # what vLLM's DeciLMForCausalLM opens: FFNs that differ, and layers that lack parts behind the first attention
+    case $model in
+    llama3 | llama-mha)
+        plan "$model" ffns-differ 0.mlp.down_proj 40 1.mlp.down_proj 33
+        plan "$model" later-parts-lack 0.mlp.down_proj 0 1.self_attn.o_proj 0
+        differing+=("$work/$model"-{layers-differ,layers-lack-parts,ffns-differ,later-parts-lack})
+        ;;
+    esac
     for selector in wanda fold; do
         for sites in ffn heads ffn,heads; do
             case $model/$sites in
@@ -125,4 +134,5 @@ for model in "${families[@]}"; do
 done
 
 "$python" "$check" check "${cases[@]}" || failed=1
+((${#differing[@]} == 0)) || "$python" "$here/check_deci.py" "${differing[@]}" || failed=1
 exit "$failed"

@@ -359,12 +359,37 @@ static void a_missing_sublayer_is_skipped(void **state)
     assert_says(&d, "num_attention_heads", 4);
     assert_says(&d, "num_hidden_layers", 2);
     assert_true(d.verdicts[0].loads);
-    for (int i = 1; i < LOADER_COUNT; i++) {
-        assert_false(d.verdicts[i].loads);
-        assert_non_null(strstr(d.verdicts[i].reason, "lack their attention or FFN"));
-    }
+    assert_true(d.verdicts[1].loads);
+    assert_non_null(strstr(d.verdicts[1].reason, "as DeciLMForCausalLM"));
+    assert_false(d.verdicts[2].loads);
+    assert_non_null(strstr(d.verdicts[2].reason, "lack their attention or FFN"));
     assert_true(builds_the_same_nodes(&d));
     description_fini(&d);
+}
+
+/* The class of vLLM begins the residual stream with an attention, and has no windows and no norms
+ * of heads. */
+static void not_every_missing_sublayer_opens_in_vllm(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *family, *changes, *without;
+        bool loads;
+    } cases[] = {
+        {"llama", NULL, "model.layers.1.self_attn.o_proj", true},
+        {"llama", NULL, "model.layers.0.self_attn.o_proj", false},
+        {"llama", "\"hidden_act\": \"gelu\"", "model.layers.1.self_attn.o_proj", false},
+        {"mistral", "\"sliding_window\": null", "model.layers.1.self_attn.o_proj", true},
+        {"mistral", "\"sliding_window\": 64", "model.layers.1.self_attn.o_proj", false},
+        {"qwen3", NULL, "model.layers.1.self_attn.o_proj", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        description d;
+        describe_without(cases[i].family, cases[i].changes,
+                         (const char *const[]){cases[i].without, NULL}, &d);
+        assert_int_equal(d.verdicts[1].loads, cases[i].loads);
+        description_fini(&d);
+    }
 }
 
 static void a_network_may_have_no_attention_at_all(void **state)
@@ -478,6 +503,7 @@ int main(void)
         cmocka_unit_test(equal_layers_need_no_classes_of_their_own),
         cmocka_unit_test(layers_that_become_equal_are_listed_no_more),
         cmocka_unit_test(a_missing_sublayer_is_skipped),
+        cmocka_unit_test(not_every_missing_sublayer_opens_in_vllm),
         cmocka_unit_test(a_network_may_have_no_attention_at_all),
         cmocka_unit_test(a_layer_without_both_is_left_out),
         cmocka_unit_test(tensors_of_later_layers_get_other_numbers),
