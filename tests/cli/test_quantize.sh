@@ -213,7 +213,7 @@ rm -rf out out.partial
 check "a GGUF file that cannot be meant"
 refuses 1 "blocks of 32 weights do not fill; 7 of 10 units are kept there: keep 6 or 8 (--quantize)" \
     "$grail" compress "$demo/model" --calib "$demo/calibration.txt" --samples 8 --sparsity heads=0.3 --quantize q4_0 -o no
-refuses 1 "give a name without .gguf (--quantize)" "${narrow[@]}" --quantize q4_0 -o no.gguf
+refuses 1 "give a name without .gguf" "${narrow[@]}" --quantize q4_0 -o no.gguf
 refuses 1 "give a name without .gguf" "${narrow[@]}" --quantize w4a16 -o no.gguf
 refuses 2 "--heal" "${narrow[@]}" --quantize q4_0 --heal block -o no
 refuses 1 "units are merged" "$grail" compress "$demo/model" --calib "$demo/calibration.txt" --samples 8 --quiet \

@@ -1,6 +1,5 @@
 #include "pipeline/request/request.h"
 
-#include "base/name_list.h"
 #include "base/option_values.h"
 #include "base/output_directory.h"
 #include "pipeline/request/experts.h"
@@ -195,7 +194,6 @@ static grail_status check_ranks(const compression_request *r)
 
 static grail_status choose_rounding(const grail_compress_options *options, compression_request *r)
 {
-    const char *path = options->output.path;
     const rounded_subject subject = {.model = r->model,
                                      .sites = &r->sites->list,
                                      .plan = &r->plan,
@@ -205,16 +203,6 @@ static grail_status choose_rounding(const grail_compress_options *options, compr
                                      .is_shared = comm_is_shared(r->comm)};
     CHECK(
         rounded_types_choose(options->output.quantize, &subject, r->narrowed.config, &r->rounded));
-    if (r->rounded.name != NULL && path != NULL && name_ends_with(path, ".gguf")) {
-        return error_about(
-            error_set(
-                GRAIL_ERROR_ARGUMENT,
-                "'%s': a run writes a directory, with plan.json and report.json beside the "
-                "weights, which are a GGUF file in it for types such as q4_0, and safetensors "
-                "for w4a16 and w8a16; give a name without .gguf",
-                path),
-            "output.quantize");
-    }
     if (r->rounded.name != NULL && r->narrowed.target == NULL) {
         judge_packed_weights(r->narrowed.verdicts);
     }
