@@ -8,13 +8,16 @@
 static const int numbers[] = {SIGINT, SIGTERM};
 enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
 
-static volatile sig_atomic_t tells, defers, noted;
+static volatile sig_atomic_t tells, defers, waits, noted;
 
 /* The first process of a container does not end by a signal's default action, so it exits with the
  * code that a shell shows for it. Calls only async-signal-safe functions. */
 static void end_by(int number)
 {
     sigset_t one;
+    if (waits) {
+        sleep(1);
+    }
     signal(number, SIG_DFL);
     sigemptyset(&one);
     sigaddset(&one, number);
@@ -54,6 +57,11 @@ void interrupt_catch(void)
 {
     tells = isatty(STDERR_FILENO) != 0;
     defers = 1;
+}
+
+void interrupt_give_time(void)
+{
+    waits = 1;
 }
 
 bool interrupt_came(void)

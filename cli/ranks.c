@@ -1,5 +1,6 @@
 #include "ranks.h"
 
+#include "interrupt.h"
 #include "print.h"
 
 #include <grail/grail.h>
@@ -100,6 +101,9 @@ int ranks_share(const rank_options *o, const grail_input *inputs, int count, boo
 {
     if (!o->broadcast) {
         return EXIT_OK;
+    }
+    if (joined != NULL) {
+        interrupt_give_time();
     }
     const grail_status status =
         grail_inputs_share(joined, inputs, count, show_sent, &quiet, &copies);

@@ -11,11 +11,13 @@ cp -r "$demo/model" first/model
 cp "$demo/calibration.txt" first/text.txt
 cp -r "$demo/vision" first/vision
 
-# on_machines N COMMAND...: rank 0 in the directory that has the inputs, the other N - 1 in one without
+# on_machines N COMMAND...: rank 0 in the directory that has the inputs, the other N - 1 in one without. $replace is
+# "exec" where the launcher shall take the place of this shell
+replace=
 on_machines() {
     local n=$1
     shift
-    timeout 300 mpirun --oversubscribe --bind-to none -n 1 --wdir "$work/first" "$@" \
+    $replace timeout 300 mpirun --oversubscribe --bind-to none -n 1 --wdir "$work/first" "$@" \
         : -n $((n - 1)) --wdir "$work/other" "$@"
 }
 
@@ -103,10 +105,11 @@ leaves_nothing
 check "signals remove the copies, and the run goes on with others"
 slow=(model --calib text.txt --context 128 --samples 120 --threads 1 --quiet --sparsity 0.3)
 runs env -C first "$grail" compress "${slow[@]}" -o whole
-for signal in TERM KILL; do
-    [[ $signal == TERM || $all == 1 ]] || continue
+for case in "TERM launcher" "TERM rank" "KILL rank"; do
+    [[ $case == *launcher || $all == 1 ]] || continue
+    read -r signal to <<<"$case"
     rm -f pid.*
-    on_machines 2 bash -c 'echo $$ >"$0/pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' "$work" "$grail" compress "${slow[@]}" \
+    replace=exec on_machines 2 bash -c 'echo $$ >"$0/pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' "$work" "$grail" compress "${slow[@]}" \
         -o killed --broadcast >stdout 2>stderr &
     launcher=$!
     for ((i = 0; i < 6000; i++)); do
@@ -115,7 +118,9 @@ for signal in TERM KILL; do
         sleep 0.01
     done
     [[ -n $(ls -A "$TMPDIR") ]] || fail "there were no copies"
-    kill -"$signal" "$(<pid.1)"
+    victim=$launcher
+    [[ $to == launcher ]] || victim=$(<pid.1)
+    kill -"$signal" "$victim"
     code=0
     wait "$launcher" || code=$?
     ((code != 0 && code != 124)) || { show; fail "mpirun exits with $code"; }

@@ -7,9 +7,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* Descriptors are few; files of which there are many are small. */
+enum { LEAST_HELD = 1 << 23, MOST_HELD = 256 };
 
 /* -- removing ---------------------------------------------------------------------------------- */
 
@@ -80,6 +84,10 @@ void grail_shared_inputs_close(grail_shared_inputs *s)
     }
     remove_made(s);
     leave(s);
+    for (int i = 0; i < s->held_count; i++) {
+        close(s->held[i]);
+    }
+    memory_free(s->held);
     free_texts(s->made, s->made_count);
     free_texts(s->roots, (size_t)s->count);
     free_texts(s->paths, (size_t)s->count);
@@ -140,6 +148,7 @@ static grail_status name_all(const file_list *lists, const bool *wanted, grail_s
         most += wanted[i] ? 1 + 2 * lists[i].count : 0; /* a directory for each file at most */
     }
     CHECK(memory_new(&s->made, most, sizeof s->made[0]));
+    CHECK(memory_new(&s->held, MOST_HELD, sizeof s->held[0]));
     CHECK(memory_new(&s->roots, (size_t)s->count, sizeof s->roots[0]));
     CHECK(memory_new(&s->paths, (size_t)s->count, sizeof s->paths[0]));
     CHECK(temporary_directory("grail-inputs", &directory));
@@ -150,16 +159,41 @@ static grail_status name_all(const file_list *lists, const bool *wanted, grail_s
     return GRAIL_OK;
 }
 
-static grail_status make_file(const char *path, int64_t size)
+/* The file at `path`, open as `descriptor`, loses its name to a link that leads to it, until it is
+ * closed. *held: whether it has; without /proc it keeps the name. */
+static grail_status hold_file(const char *path, int descriptor, bool *held)
 {
-    const int descriptor = file_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL);
+    char target[40];
+    snprintf(target, sizeof target, "/proc/self/fd/%d", descriptor);
+    *held = access(target, F_OK) == 0;
+    if (!*held) {
+        return GRAIL_OK;
+    }
+    return unlink(path) == 0 && symlink(target, path) == 0 ? GRAIL_OK
+                                                           : error_from_errno("cannot link", path);
+}
+
+static grail_status make_file(const char *path, int64_t size, grail_shared_inputs *s)
+{
+    grail_status status = GRAIL_OK;
+    bool held = false;
+    const int descriptor = file_open(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL);
     if (descriptor < 0) {
         return error_from_errno("cannot create", path);
     }
     const int code = size == 0 ? 0 : posix_fallocate(descriptor, 0, (off_t)size);
-    close(descriptor);
     errno = code;
-    return code == 0 ? GRAIL_OK : error_from_errno("cannot take room for", path);
+    TRY(code == 0 ? GRAIL_OK : error_from_errno("cannot take room for", path));
+    if (size >= LEAST_HELD && s->held_count < MOST_HELD) {
+        TRY(hold_file(path, descriptor, &held));
+    }
+out:
+    if (held) {
+        s->held[s->held_count++] = descriptor;
+    } else {
+        close(descriptor);
+    }
+    return status;
 }
 
 static grail_status make_directory(const char *path)
@@ -168,8 +202,7 @@ static grail_status make_directory(const char *path)
 }
 
 /* Of an input, whose entries begin at made[*at]. */
-static grail_status make_input(const file_list *list, const grail_shared_inputs *s, int i,
-                               size_t *at)
+static grail_status make_input(const file_list *list, grail_shared_inputs *s, int i, size_t *at)
 {
     const size_t below = strlen(s->roots[i]) + 1;
     CHECK(make_directory(s->made[(*at)++]));
@@ -177,7 +210,7 @@ static grail_status make_input(const file_list *list, const grail_shared_inputs 
         if (strcmp(s->made[*at] + below, list->files[f].name) != 0) {
             CHECK(make_directory(s->made[(*at)++]));
         }
-        CHECK(make_file(s->made[(*at)++], list->files[f].identity.size));
+        CHECK(make_file(s->made[(*at)++], list->files[f].identity.size, s));
     }
     return GRAIL_OK;
 }
@@ -193,8 +226,7 @@ static int64_t bytes_of(const file_list *lists, const bool *wanted, int count)
     return bytes;
 }
 
-static grail_status make_all(const file_list *lists, const bool *wanted,
-                             const grail_shared_inputs *s)
+static grail_status make_all(const file_list *lists, const bool *wanted, grail_shared_inputs *s)
 {
     size_t at = 1;
     grail_status status = GRAIL_OK;

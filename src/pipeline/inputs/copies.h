@@ -1,4 +1,6 @@
-/* Copies of files of rank 0 on the disk of another rank, for the time of a run. */
+/* Copies of files of rank 0 on the disk of another rank, for the time of a run. Large ones have no
+ * names of their own, but links to what the process holds open: so no end of the program leaves any
+ * of them. */
 #ifndef GRAIL_PIPELINE_INPUTS_COPIES_H
 #define GRAIL_PIPELINE_INPUTS_COPIES_H
 
@@ -9,6 +11,8 @@
 struct grail_shared_inputs {
     char **made; /* [made_count] directories and files, in the order in which they are made */
     size_t made_count;
+    int *held; /* [held_count] descriptors of large copies */
+    int held_count;
     char **roots; /* [count] of the copies of an input; NULL: none is needed */
     char **paths; /* [count] that such an input is opened by */
     int count;
