@@ -38,6 +38,12 @@ FAMILIES = {
     "gpt_neox": {},
     "qwen3_moe": {"head_dim": 16, "moe_intermediate_size": 64, "num_experts": 8,
                   "num_experts_per_tok": 2, "norm_topk_prob": True, "output_router_logits": True},
+    "olmo3": {"sliding_window": 32},
+    "deepseek_v2": {"num_key_value_heads": 4, "kv_lora_rank": 32, "q_lora_rank": 48,
+                    "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+                    "first_k_dense_replace": 1, "n_routed_experts": 4, "n_shared_experts": 1,
+                    "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+                    "topk_method": "greedy", "n_group": 1, "topk_group": 1},
     "qwen2_moe": {"moe_intermediate_size": 64, "shared_expert_intermediate_size": 96,
                   "num_experts": 6, "num_experts_per_tok": 2, "output_router_logits": True},
 }

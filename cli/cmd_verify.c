@@ -86,6 +86,9 @@ static void print_identity(const grail_comparison *c)
     if (c->identity_checked != 0) {
         print_out("zero-column identity: max abs difference %.3g, %s (tolerance %g)\n",
                   c->identity_max_abs, identity_holds(c) ? "holds" : "DOES NOT HOLD", tolerance);
+    } else if (c->norm_is_cut != 0) {
+        print_out("zero-column identity: does not apply (it does not hold where a norm runs over a "
+                  "width that was cut, since what is left of it gets other values)\n");
     } else {
         print_out("zero-column identity: does not apply (it holds only for a model pruned with "
                   "--compensate "
@@ -103,12 +106,13 @@ static int print_json_result(const grail_comparison *c, bool of_images)
         c->identity_checked != 0
             ? json_pack("{s:f, s:b}", "max_abs", c->identity_max_abs, "holds", identity_holds(c))
             : json_null();
-    return print_json(json_pack(
-        "{s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", of_images ? "images" : "tokens",
-        (json_int_t)c->compared, "max_abs", c->max_abs, "relative_error",
-        json_number_or_null(c->relative_error), "pooled", pooled, "mean_kl",
-        json_number_or_null(c->mean_kl), "max_kl", json_number_or_null(c->max_kl), "top1_agreement",
-        json_number_or_null(c->top1_agreement), "zero_column_identity", identity));
+    return print_json(
+        json_pack("{s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", of_images ? "images" : "tokens",
+                  (json_int_t)c->compared, "max_abs", c->max_abs, "relative_error",
+                  json_number_or_null(c->relative_error), "pooled", pooled, "mean_kl",
+                  json_number_or_null(c->mean_kl), "max_kl", json_number_or_null(c->max_kl),
+                  "top1_agreement", json_number_or_null(c->top1_agreement), "zero_column_identity",
+                  identity, "norm_is_cut", c->norm_is_cut != 0));
 }
 
 static int print_result(const grail_comparison *c, bool of_images)

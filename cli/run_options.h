@@ -47,9 +47,10 @@ void run_options_init(run_options *r);
     CALIBRATION_OPTIONS(r, OPTIONAL),                                                              \
     FIELDS_OF(GROUP_CUT, grail_compress_option_at, GRAIL_SUBJECT_CUT, (r).compress),               \
     {GROUP_CUT, "sites", OPTION_TEXT, &(r).sites, "LIST",                                          \
-     WORDS("ffn", "heads", "conv", "stream", "experts", "ffn,heads", "conv,stream"), .help =       \
-     "kinds of sites that one --sparsity number or a limit cuts: ffn, heads, conv, stream, or "    \
-     "experts without a limit (ffn,heads for text, conv,ffn for images)",                          \
+     WORDS("ffn", "heads", "conv", "stream", "experts", "latent", "values", "ffn,heads",           \
+           "conv,stream"), .help =                                                                 \
+     "kinds of sites that one --sparsity number or a limit cuts: ffn, heads, conv, stream, "       \
+     "latent, values, or experts without a limit (ffn,heads for text, conv,ffn for images)",       \
      .never_with = "plan", .field = "kinds"},                                                      \
     FIELDS_OF(GROUP_REPAIR, grail_compress_option_at, GRAIL_SUBJECT_FIT, (r).compress),            \
     MACHINE_OPTIONS(r)

@@ -37,8 +37,9 @@ static int set_kinds(const char *kinds, double fraction, grail_compress_options 
         snprintf(name, sizeof name, "%.*s", (int)length, kind);
         double *sparsity = grail_compress_sparsity(options, name);
         if (sparsity == NULL) {
-            return options_check_word(&command_compress, "--sites",
-                                      WORDS("ffn", "heads", "conv", "stream", "experts"), name);
+            return options_check_word(
+                &command_compress, "--sites",
+                WORDS("ffn", "heads", "conv", "stream", "experts", "latent", "values"), name);
         }
         *sparsity = fraction;
         kind += length;

@@ -143,6 +143,8 @@ typedef struct grail_amount_options {
     double sparsity_conv;                       /* of every conv site */
     double sparsity_stream;                     /* of every stream site */
     double sparsity_experts;                    /* of every experts site */
+    double sparsity_latent;                     /* of every latent site */
+    double sparsity_values;                     /* of every values site */
     const grail_site_sparsity *site_sparsities; /* of single sites, or NULL */
     int site_sparsity_count;
     const char *plan;      /* plan document instead of selector and sparsity; or NULL */

@@ -190,6 +190,8 @@ typedef struct grail_comparison {
     int64_t pooled;          /* windows */
     int identity_checked;    /* 1: the zero-column identity applies and was measured */
     double identity_max_abs; /* narrow against dense with the removed columns set to zero */
+    int norm_is_cut; /* 1: units went from a width that a norm runs over, so what is left of it has
+                        other values, and the identity does not hold: it is not measured */
 } grail_comparison;
 
 /**

@@ -162,8 +162,8 @@ static grail_status add_latent_heads(builder *b, const decoder_layer *layer, int
 {
     const decoder_latent *l = &b->c->latent;
     const int64_t heads = layer->heads;
-    const bool direct = l->query_rank == 0;
-    const int64_t in = direct ? b->c->hidden : l->query_rank;
+    const bool direct = layer->query_rank == 0;
+    const int64_t in = direct ? b->c->hidden : layer->query_rank;
     int m = n;
     int kv = 0;
     int turned = 0;
@@ -173,12 +173,13 @@ static grail_status add_latent_heads(builder *b, const decoder_layer *layer, int
     CHECK(add_linear(b, "self_attn.q_proj", false, in, heads * l->plain, m, &qkv[0]));
     CHECK(add_linear(b, "self_attn.q_rope_proj", false, in, heads * l->turned, m, &turned));
     CHECK(add_turned_heads(b, qkv[0], turned, false, &qkv[0]));
-    CHECK(add_compressed(b, "self_attn.kv_a_proj", "self_attn.kv_a_layernorm", l->rank, n, &kv));
+    CHECK(
+        add_compressed(b, "self_attn.kv_a_proj", "self_attn.kv_a_layernorm", layer->rank, n, &kv));
     CHECK(add_linear(b, "self_attn.k_rope_proj", b->c->qkv_bias, b->c->hidden, l->turned, n,
                      &turned));
-    CHECK(add_linear(b, "self_attn.k_proj", false, l->rank, heads * l->plain, kv, &qkv[1]));
+    CHECK(add_linear(b, "self_attn.k_proj", false, layer->rank, heads * l->plain, kv, &qkv[1]));
     CHECK(add_turned_heads(b, qkv[1], turned, true, &qkv[1]));
-    return add_linear(b, "self_attn.v_proj", false, l->rank, heads * l->value, kv, &qkv[2]);
+    return add_linear(b, "self_attn.v_proj", false, layer->rank, heads * layer->value, kv, &qkv[2]);
 }
 
 static grail_status add_usual_heads(builder *b, const decoder_layer *layer, int n, int qkv[3])
@@ -194,7 +195,7 @@ static grail_status add_usual_heads(builder *b, const decoder_layer *layer, int 
 static grail_status add_attention(builder *b, const decoder_layer *layer, int n, int *y)
 {
     const decoder_config *c = b->c;
-    const int64_t value_dim = c->family->latent ? c->latent.value : c->head_dim;
+    const int64_t value_dim = c->family->latent ? layer->value : c->head_dim;
     int qkv[3] = {0};
     int x = 0;
     CHECK((c->family->latent ? add_latent_heads : add_usual_heads)(b, layer, n, qkv));
@@ -203,6 +204,7 @@ static grail_status add_attention(builder *b, const decoder_layer *layer, int n,
     attention.attention.head_dim = c->head_dim;
     attention.attention.window = layer->window;
     attention.attention.bidirectional = c->family->encoder;
+    attention.attention.narrows_values = c->family->latent;
     attention.attention.scale = c->score_scale;
     attention.attention.cap = c->score_cap;
     if (c->family->sinks) {

@@ -13,11 +13,8 @@ typedef struct decoder_mixture decoder_mixture; /* decoder_experts.h */
 /** Attention whose queries, keys and values are made of narrower vectors (decoder_latent.h): their
  * widths, and the features of a head. */
 typedef struct decoder_latent {
-    int64_t query_rank; /* 0: queries are made of the stream itself */
-    int64_t rank;       /* of keys and values */
-    int64_t plain;      /* features of a query or key without positions, which come first, */
-    int64_t turned;     /* and with them, which all keys share; 0: attention is not of this kind */
-    int64_t value;
+    int64_t plain;    /* features of a query or key without positions, which come first, */
+    int64_t turned;   /* and with them, which all keys share; 0: attention is not of this kind */
     bool interleaved; /* features 2k and 2k + 1 are turned together */
 } decoder_latent;
 
@@ -86,6 +83,8 @@ typedef struct decoder_loaders {
     bool llama_cpp_multiplies; /* its converter takes the FFN for 4 times the hidden width */
     bool vllm_deci; /* its DeciLMForCausalLM computes such layers, and reads what modeling_grail.py
                        says of each */
+    bool pairs_behind_rank; /* transformers takes what is turned, which stands behind the rank of
+                               keys and values in a row, for complex numbers */
 } decoder_loaders;
 
 /** Differences between the families. Source: the configuration and modeling classes of the families
@@ -173,6 +172,10 @@ typedef struct decoder_layer {
     int64_t experts;       /* in the place of the FFN */
     int64_t *expert_width; /* [experts], owned */
     int64_t shared;        /* width of the expert that all tokens take; 0: there is none */
+    /* of attention by decoder_latent: */
+    int64_t query_rank; /* 0: queries are made of the stream itself */
+    int64_t rank;       /* of keys and values */
+    int64_t value;      /* features of a head's values */
     rotary_kind rotary;
 } decoder_layer;
 

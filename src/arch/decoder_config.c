@@ -187,6 +187,9 @@ static grail_status read_layer(const char *source, const json_t *json, const dec
         CHECK(
             decoder_read_size(source, own, keys->kv_heads, common->kv_heads, 0, &layer->kv_heads));
     }
+    if (c->family->latent) {
+        CHECK(decoder_latent_read_layer(source, own, common, layer));
+    }
     CHECK(decoder_layer_skip(source, own, layer));
     CHECK(decoder_type_read(source, json, index, c));
     return check_layer(source, index, layer);
@@ -221,7 +224,7 @@ static grail_status read_heads(const char *source, const json_t *json, decoder_c
                        &common->kv_heads));
     }
     if (family->latent) {
-        return decoder_latent_read(source, json, c);
+        return decoder_latent_read(source, json, c, common);
     }
     c->head_dim =
         family->default_head_dim == 0 ? c->hidden / common->heads : family->default_head_dim;

@@ -22,7 +22,7 @@ static const decoder_family family = {
     .reads_mlp_bias = true,
     .latent = true,
     .mixture = &mixture,
-    .loaders = {.transformers = HEADS_DIVIDE},
+    .loaders = {.transformers = HEADS_DIVIDE, .pairs_behind_rank = true},
 };
 
 DECODER(deepseek_v2, family, decoder_usual_settings);

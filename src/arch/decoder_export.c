@@ -2,6 +2,7 @@
  * model classes of transformers 5 and vLLM, and llama.cpp's converter and models. */
 #include "arch/decoder.h"
 #include "arch/decoder_experts.h"
+#include "arch/decoder_latent.h"
 #include "arch/decoder_layers.h"
 #include "arch/decoder_modelling.h"
 #include "arch/decoder_types.h"
@@ -22,6 +23,9 @@ static grail_status put_common_widths(json_t *config, const decoder_family *fami
     }
     if (common->heads > 0) {
         CHECK(decoder_heads_put(common, family->keys, config));
+    }
+    if (common->rank > 0) {
+        CHECK(decoder_latent_put(common, config));
     }
     return GRAIL_OK;
 }

@@ -9,17 +9,22 @@ const decoder_name decoder_latent_names[] = {
     {"mlp.shared_expert.down_proj", "mlp.shared_experts.down_proj"},
     {NULL, NULL}};
 
-grail_status decoder_latent_read(const char *source, const json_t *json, decoder_config *c)
+static const char query_rank_key[] = "q_lora_rank";
+static const char rank_key[] = "kv_lora_rank";
+static const char value_key[] = "v_head_dim";
+
+grail_status decoder_latent_read(const char *source, const json_t *json, decoder_config *c,
+                                 decoder_layer *common)
 {
     decoder_latent *l = &c->latent;
-    const json_t *query = json_object_get(json, "q_lora_rank");
-    CHECK(decoder_read_size(source, json, "kv_lora_rank", 512, 1, &l->rank));
+    const json_t *query = json_object_get(json, query_rank_key);
+    CHECK(decoder_read_size(source, json, rank_key, 512, 1, &common->rank));
     CHECK(decoder_read_size(source, json, "qk_nope_head_dim", 128, 1, &l->plain));
     CHECK(decoder_read_size(source, json, "qk_rope_head_dim", 64, 2, &l->turned));
-    CHECK(decoder_read_size(source, json, "v_head_dim", 128, 1, &l->value));
+    CHECK(decoder_read_size(source, json, value_key, 128, 1, &common->value));
     CHECK(json_get_boolean(source, json, "rope_interleave", true, &l->interleaved));
     if (query == NULL || !json_is_null(query)) {
-        CHECK(decoder_read_size(source, json, "q_lora_rank", 1536, 1, &l->query_rank));
+        CHECK(decoder_read_size(source, json, query_rank_key, 1536, 1, &common->query_rank));
     }
     if (l->turned % 2 != 0) {
         return error_set(GRAIL_ERROR_FORMAT,
@@ -28,6 +33,26 @@ grail_status decoder_latent_read(const char *source, const json_t *json, decoder
     }
     c->head_dim = l->plain + l->turned;
     return GRAIL_OK;
+}
+
+grail_status decoder_latent_read_layer(const char *source, const json_t *own,
+                                       const decoder_layer *common, decoder_layer *layer)
+{
+    CHECK(decoder_read_size(source, own, rank_key, common->rank, 1, &layer->rank));
+    CHECK(decoder_read_size(source, own, value_key, common->value, 1, &layer->value));
+    layer->query_rank = 0;
+    return common->query_rank == 0 ? GRAIL_OK
+                                   : decoder_read_size(source, own, query_rank_key,
+                                                       common->query_rank, 1, &layer->query_rank);
+}
+
+grail_status decoder_latent_put(const decoder_widths *w, json_t *object)
+{
+    if (w->query_rank > 0) {
+        CHECK(json_put(object, query_rank_key, json_integer(w->query_rank)));
+    }
+    CHECK(json_put(object, rank_key, json_integer(w->rank)));
+    return json_put(object, value_key, json_integer(w->value));
 }
 
 grail_status decoder_latent_complete(const char *source, const json_t *json, decoder_config *c)
@@ -85,18 +110,19 @@ decoder_place decoder_latent_place(const decoder_config *c, int layer, const cha
         return decoder_place_plain(c, layer, part, kind);
     }
     const decoder_latent *l = &c->latent;
-    const int64_t heads = c->layer[layer].heads;
-    const char *q = l->query_rank > 0 ? "self_attn.q_b_proj" : "self_attn.q_proj";
+    const decoder_layer *own = &c->layer[layer];
+    const int64_t heads = own->heads;
+    const char *q = own->query_rank > 0 ? "self_attn.q_b_proj" : "self_attn.q_proj";
     const char *kv_a = "self_attn.kv_a_proj_with_mqa";
     const char *kv_b = "self_attn.kv_b_proj";
-    const int64_t of_kv = l->plain + l->value;
+    const int64_t of_kv = l->plain + own->value;
     const latent_part parts[] = {
         {"self_attn.q_proj", q, part_of_heads(0, l->plain, heads, c->head_dim)},
         {"self_attn.q_rope_proj", q, turned_part(l, l->plain, heads, c->head_dim)},
-        {"self_attn.kv_a_proj", kv_a, part_of_heads(0, l->rank, 1, 0)},
-        {"self_attn.k_rope_proj", kv_a, turned_part(l, l->rank, 1, l->turned)},
+        {"self_attn.kv_a_proj", kv_a, part_of_heads(0, own->rank, 1, 0)},
+        {"self_attn.k_rope_proj", kv_a, turned_part(l, own->rank, 1, l->turned)},
         {"self_attn.k_proj", kv_b, part_of_heads(0, l->plain, heads, of_kv)},
-        {"self_attn.v_proj", kv_b, part_of_heads(l->plain, l->value, heads, of_kv)}};
+        {"self_attn.v_proj", kv_b, part_of_heads(l->plain, own->value, heads, of_kv)}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (strcmp(parts[i].part, part) == 0) {
             decoder_place place = decoder_place_plain(c, layer, parts[i].tensor, kind);

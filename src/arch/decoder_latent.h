@@ -9,13 +9,20 @@
 #define GRAIL_ARCH_DECODER_LATENT_H
 
 #include "arch/decoder.h"
+#include "arch/decoder_widths.h"
 
 /** What these networks call the shared experts. */
 extern const decoder_name decoder_latent_names[];
 
-/** What all layers have in common, and c->head_dim. */
-grail_status decoder_latent_read(const char *source, const json_t *json,
-                                 decoder_config *c) GRAIL_MUST_CHECK;
+/** What all layers have in common, and c->head_dim; into `common` what single layers override. */
+grail_status decoder_latent_read(const char *source, const json_t *json, decoder_config *c,
+                                 decoder_layer *common) GRAIL_MUST_CHECK;
+/** The widths of one layer: those of `own`, which may be NULL, or the common ones. */
+grail_status decoder_latent_read_layer(const char *source, const json_t *own,
+                                       const decoder_layer *common,
+                                       decoder_layer *layer) GRAIL_MUST_CHECK;
+/** Puts the widths of attention. */
+grail_status decoder_latent_put(const decoder_widths *w, json_t *object) GRAIL_MUST_CHECK;
 /** Refuses layers with fewer keys than queries, and makes scores what yarn makes them. */
 grail_status decoder_latent_complete(const char *source, const json_t *json,
                                      decoder_config *c) GRAIL_MUST_CHECK;

@@ -1,6 +1,7 @@
 #include "arch/decoder_layers.h"
 
 #include "arch/decoder_experts.h"
+#include "arch/decoder_latent.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,6 +152,9 @@ static grail_status put_layer(json_t *entry, const char *count, const decoder_fa
     }
     if (w.heads > 0) {
         CHECK(decoder_heads_put(&w, family->keys, entry));
+    }
+    if (w.rank > 0) {
+        CHECK(decoder_latent_put(&w, entry));
     }
     return w.heads == 0                  ? put_skip(entry, "attention")
            : decoder_widths_lack_ffn(&w) ? put_skip(entry, "mlp")

@@ -12,6 +12,10 @@
  * numbers in bf16. */
 enum { EXPERTS_ALIGN = 8 };
 
+/* What vLLM's kernels for attention from a narrow vector (MLA) are made for: 512 features beside 64
+ * that are turned. */
+enum { VLLM_RANK = 512 };
+
 static bool scales_positions(const json_t *config)
 {
     const char *type = NULL;
@@ -104,6 +108,10 @@ static void judge_transformers(const architecture *self, const json_t *config,
                  decoder_config_is(config, "llama")
                      ? ", and the biases rule out the mistral class (4.45 to 4.x load it)"
                      : "; keep a number of heads that divides it");
+    } else if (self->family->loaders.pairs_behind_rank &&
+               decoder_common_widths(narrowed).rank % 2 != 0) {
+        refuse(v, "its class turns neighbours as complex numbers, which in F32 needs an even "
+                  "kv_lora_rank; keep an even one");
     } else if (decoder_config_is(config, "phi3") && !lists_fit(config, keys)) {
         refuse(v, "Phi3Config checks the lists of longrope with hidden_size / heads for head_dim; "
                   "cut ffn alone for it");
@@ -182,6 +190,13 @@ static void judge_vllm(const decoder_family *family, const json_t *config, const
     if (!judge_class(config, family, family->loaders.vllm, narrowed, v)) {
         return;
     }
+    if (w.rank > 0 && w.rank != VLLM_RANK) {
+        v->loads = false;
+        snprintf(v->reason, sizeof v->reason,
+                 "its kernels for such attention take a kv_lora_rank of %d, and this one is %lld",
+                 VLLM_RANK, (long long)w.rank);
+        return;
+    }
     if (!family->ungated && !is_silu(family, config)) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
@@ -203,12 +218,18 @@ static int64_t odd_ffn(const decoder_widths *w, int64_t block)
                                         : 0;
 }
 
+/* Features that each head gives to the output projection. */
+static int64_t value_dim(const graph *narrowed, const decoder_widths *w)
+{
+    return w->value > 0 ? w->value : decoder_head_dim(narrowed);
+}
+
 /* The first layer with a width that is not a multiple of `block`. */
 static int find_odd_layer(const graph *narrowed, int64_t block)
 {
     for (int layer = 0; layer < narrowed->block_count; layer++) {
         const decoder_widths w = decoder_widths_of(narrowed, layer);
-        if (odd_ffn(&w, block) != 0 || w.heads * decoder_head_dim(narrowed) % block != 0) {
+        if (odd_ffn(&w, block) != 0 || w.heads * value_dim(narrowed, &w) % block != 0) {
             return layer;
         }
     }
@@ -230,7 +251,7 @@ static void judge_quantisations(const char *way, const graph *narrowed, loader_v
         snprintf(v->reason, sizeof v->reason,
                  "%s; quantised files keep output projections in F16, since %lld heads of %lld are "
                  "not a multiple of 32 wide; older versions fail",
-                 way, (long long)w.heads, (long long)decoder_head_dim(narrowed));
+                 way, (long long)w.heads, (long long)value_dim(narrowed, &w));
     } else {
         snprintf(v->reason, sizeof v->reason, "%s; %s", way,
                  find_odd_layer(narrowed, 256) == GRAPH_NONE

@@ -53,6 +53,11 @@ decoder_widths decoder_widths_of(const graph *g, int layer)
                                : width_of_part(g, layer, "self_attn.k_proj", 0) / head_dim,
         .shared = width_of_part(g, layer, "mlp.shared_expert.down_proj", 1),
     };
+    if (turned > 0) {
+        w.query_rank = width_of_part(g, layer, "self_attn.q_a_proj", 0);
+        w.rank = width_of_part(g, layer, "self_attn.kv_a_proj", 0);
+        w.value = width_of_part(g, layer, "self_attn.v_proj", 0) / w.heads;
+    }
     count_experts(g, layer, &w);
     return w;
 }
@@ -71,7 +76,8 @@ bool decoder_widths_are_same(const decoder_widths *a, const decoder_widths *b)
 {
     return a->intermediate == b->intermediate && a->heads == b->heads &&
            a->kv_heads == b->kv_heads && a->experts == b->experts && a->expert == b->expert &&
-           a->experts_differ == b->experts_differ && a->shared == b->shared;
+           a->experts_differ == b->experts_differ && a->shared == b->shared &&
+           a->query_rank == b->query_rank && a->rank == b->rank && a->value == b->value;
 }
 
 static bool is_common(int64_t own, int64_t common)
@@ -84,7 +90,9 @@ bool decoder_widths_are_common(const decoder_widths *own, const decoder_widths *
     return is_common(own->intermediate, common->intermediate) &&
            is_common(own->heads, common->heads) && is_common(own->kv_heads, common->kv_heads) &&
            is_common(own->experts, common->experts) && is_common(own->expert, common->expert) &&
-           is_common(own->shared, common->shared) && !own->experts_differ;
+           is_common(own->shared, common->shared) &&
+           is_common(own->query_rank, common->query_rank) && is_common(own->rank, common->rank) &&
+           is_common(own->value, common->value) && !own->experts_differ;
 }
 
 decoder_widths decoder_common_widths(const graph *g)
@@ -98,6 +106,9 @@ decoder_widths decoder_common_widths(const graph *g)
         common.shared = own.shared > 0 ? own.shared : common.shared;
         common.heads = own.heads > 0 ? own.heads : common.heads;
         common.kv_heads = own.heads > 0 ? own.kv_heads : common.kv_heads;
+        common.query_rank = own.heads > 0 ? own.query_rank : common.query_rank;
+        common.rank = own.heads > 0 ? own.rank : common.rank;
+        common.value = own.heads > 0 ? own.value : common.value;
     }
     return common;
 }
@@ -132,7 +143,9 @@ bool decoder_heads_are_uniform(const graph *g)
     for (int layer = 0; layer < g->block_count; layer++) {
         const decoder_widths own = decoder_widths_of(g, layer);
         same = same &&
-               (own.heads == 0 || (own.heads == common.heads && own.kv_heads == common.kv_heads));
+               (own.heads == 0 || (own.heads == common.heads && own.kv_heads == common.kv_heads &&
+                                   own.query_rank == common.query_rank && own.rank == common.rank &&
+                                   own.value == common.value));
     }
     return same;
 }

@@ -8,9 +8,10 @@
  * layer with experts has no `intermediate`. */
 typedef struct decoder_widths {
     int64_t intermediate, heads, kv_heads;
-    int64_t experts, expert; /* their number, and the width of the first */
-    bool experts_differ;     /* in width */
-    int64_t shared;          /* width of the expert of all rows */
+    int64_t experts, expert;         /* their number, and the width of the first */
+    bool experts_differ;             /* in width */
+    int64_t shared;                  /* width of the expert of all rows */
+    int64_t query_rank, rank, value; /* of attention by decoder_latent */
 } decoder_widths;
 
 decoder_widths decoder_widths_of(const graph *g, int layer);

@@ -194,7 +194,9 @@ static grail_status check_identity(parameter_store *dense, parameter_store *narr
     grail_status status = GRAIL_OK;
     parameter_store *zeroed = NULL;
     comparison_sums sums = {0};
-    TRY(zeroed_store_create(dense, narrow->model, true, &zeroed));
+    bool norm_is_cut = false;
+    TRY(zeroed_store_create(dense, narrow->model, true, &norm_is_cut, &zeroed));
+    out->norm_is_cut = norm_is_cut ? 1 : 0;
     if (zeroed != NULL) {
         TRY(compare_stores(zeroed, narrow, in, &sums));
         out->identity_checked = 1;

@@ -101,36 +101,50 @@ static gqa_mode report_gqa(const json_t *report)
                                                                 : GQA_KV_GROUPS;
 }
 
-static grail_status overlay_zeros(parameter_store *dense, const char *source, const json_t *report,
-                                  parameter_store **out)
+/* Whether units of a site that a norm runs over went, and others stayed. */
+static bool cuts_norm(const site_list *sites, const json_t *entries)
 {
-    grail_status status = GRAIL_OK;
-    site_list sites = {0};
-    const json_t *entries = json_object_get(report, "sites");
-    TRY(sites_derive(dense->model->graph, report_gqa(report), &sites));
-    TRY(parameter_store_create(dense->model, dense->backend, dense, out));
+    bool found = false;
     for (size_t i = 0; i < json_array_size(entries); i++) {
-        TRY(zero_site(*out, &sites, source, json_array_get(entries, i)));
+        const json_t *entry = json_array_get(entries, i);
+        const char *name = json_string_value(json_object_get(entry, "site"));
+        const int index = name == NULL ? -1 : site_list_find(sites, name);
+        const bool was_cut = json_object_get(entry, "kept_units") != NULL ||
+                             json_object_get(entry, "labels") != NULL;
+        found = found || (was_cut && index >= 0 && sites->sites[index].normed);
     }
-out:
-    site_list_fini(&sites);
-    return status;
+    return found;
+}
+
+static grail_status overlay_zeros(parameter_store *dense, const char *source, const json_t *report,
+                                  const site_list *sites, parameter_store **out)
+{
+    const json_t *entries = json_object_get(report, "sites");
+    CHECK(parameter_store_create(dense->model, dense->backend, dense, out));
+    for (size_t i = 0; i < json_array_size(entries); i++) {
+        CHECK(zero_site(*out, sites, source, json_array_get(entries, i)));
+    }
+    return GRAIL_OK;
 }
 
 grail_status zeroed_store_create(parameter_store *dense, const grail_model *narrow, bool equal,
-                                 parameter_store **out)
+                                 bool *norm_is_cut, parameter_store **out)
 {
     grail_status status = GRAIL_OK;
     char *path = NULL;
     json_t *report = NULL;
+    site_list sites = {0};
     TRY(path_join(&path, checkpoint_directory(narrow->checkpoint), "report.json"));
     if (file_exists(path)) {
         TRY(json_read_file(path, REPORT_MAXIMUM, &report));
     }
-    if (was_pruned(report) && !(equal && was_repaired(report))) {
-        TRY(overlay_zeros(dense, path, report, out));
+    TRY(sites_derive(dense->model->graph, report_gqa(report), &sites));
+    *norm_is_cut = cuts_norm(&sites, json_object_get(report, "sites"));
+    if (was_pruned(report) && !*norm_is_cut && !(equal && was_repaired(report))) {
+        TRY(overlay_zeros(dense, path, report, &sites, out));
     }
 out:
+    site_list_fini(&sites);
     json_decref(report);
     memory_free(path);
     return status;
@@ -139,7 +153,15 @@ out:
 grail_status zeroed_store_of_cut(parameter_store *dense, const grail_model *narrow,
                                  parameter_store **out)
 {
-    CHECK(zeroed_store_create(dense, narrow, false, out));
+    bool norm_is_cut = false;
+    CHECK(zeroed_store_create(dense, narrow, false, &norm_is_cut, out));
+    if (norm_is_cut) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: what the cut alone does cannot be measured: a norm runs over a width "
+                         "that was cut, "
+                         "so zeros in the dense network do not stand for what is left of it",
+                         checkpoint_directory(narrow->checkpoint));
+    }
     if (*out == NULL) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,

@@ -237,7 +237,8 @@ static grail_status get_values(parameter_store *store, int parameter, matrix *ou
     return status;
 }
 
-static grail_status get_parameters(parameter_store *store, const node *n, node_run *r)
+static grail_status get_parameters(const graph *g, parameter_store *store, const node *n,
+                                   node_run *r)
 {
     const parameter_entry *weight = NULL;
     CHECK(get_values(store, n->weight, &r->weight));
@@ -246,7 +247,9 @@ static grail_status get_parameters(parameter_store *store, const node *n, node_r
     CHECK(get_values(store, n->variance, &r->variance));
     if (n->weight != GRAPH_NONE) {
         CHECK(parameter_store_get(store, n->weight, &weight));
+        const int64_t more = weight->shape[0] - g->parameters[n->weight].shape[0];
         r->weight_shape = weight->shape;
+        r->behind = more > 0 ? more : 0;
     }
     return GRAIL_OK;
 }
@@ -274,7 +277,7 @@ grail_status execution_describe(execution *e, parameter_store *store, int index,
         out->weight_shape = e->graph->parameters[n->weight].shape;
         return GRAIL_OK;
     }
-    return get_parameters(store, n, out);
+    return get_parameters(e->graph, store, n, out);
 }
 
 /* How many rows the node takes, which may be none. */

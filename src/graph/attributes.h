@@ -47,10 +47,12 @@ typedef struct rope_attributes {
 
 typedef struct attention_attributes {
     int64_t head_dim;
-    int64_t window;     /* rows seen, its own and those before; 0 = all */
-    bool bidirectional; /* each row also sees the rows after it, as many as before */
-    double scale;       /* of the scores */
-    double cap;         /* of scaled scores s, cap tanh(s / cap); 0: none */
+    int64_t window;      /* rows seen, its own and those before; 0 = all */
+    bool bidirectional;  /* each row also sees the rows after it, as many as before */
+    bool narrows_values; /* a checkpoint states the width of values apart from that of keys, so that
+                            it can be cut */
+    double scale;        /* of the scores */
+    double cap;          /* of scaled scores s, cap tanh(s / cap); 0: none */
 } attention_attributes;
 
 /** min(max(x, low), high) + offset */

@@ -11,9 +11,9 @@ OPERATOR(LINEAR, linear, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_STARTS, .
          .check = input_fits_weight, .may_overflow = true, .looks_at_inputs = true)
 
 /* over groups of `group` features; group 0 means the entire width */
-OPERATOR(RMS_NORM, rms_norm, .inputs = 1, .rows = ROWS_ALONE, .pins = has_no_groups,
-         .check = groups_fit, .in_place = IN_PLACE_ANY, .keeps_zeros = true,
-         .looks_at_inputs = true)
+OPERATOR(RMS_NORM, rms_norm, .inputs = 1, .rows = ROWS_ALONE, .pins = norms_without_weight,
+         .norms_width = has_no_groups, .check = groups_fit, .in_place = IN_PLACE_ANY,
+         .keeps_zeros = true, .looks_at_inputs = true)
 
 /* rotary positions on heads of head_dim */
 OPERATOR(ROPE, rope, .inputs = 1, .in_place = IN_PLACE_ANY)

@@ -247,6 +247,12 @@ static bool has_no_groups(const node *n)
     return n->norm.group == 0;
 }
 
+/* Then nothing could be rescaled. */
+static bool norms_without_weight(const node *n)
+{
+    return has_no_groups(n) && n->weight == GRAPH_NONE;
+}
+
 static bool has_padding(const node *n)
 {
     return n->pad > 0;
@@ -298,6 +304,17 @@ bool node_routes_freely(const node *n)
 bool node_has_moments(const node *n)
 {
     return n->mean != GRAPH_NONE;
+}
+
+bool node_norms_width(const node *n)
+{
+    const operator_rules *rules = operator_of(n);
+    return rules->norms_width != NULL && rules->norms_width(n);
+}
+
+bool node_has_channels(const node *n)
+{
+    return operator_of(n)->per_channel || node_norms_width(n);
 }
 
 bool node_has_kernels(const graph *g, const node *n)

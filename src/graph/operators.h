@@ -52,6 +52,9 @@ typedef struct operator_rules {
     row_rule rows;
     /** Whether the axis that it carries cannot be cut; NULL: it can. */
     bool (*pins)(const node *n);
+    /** Whether it divides by the mean square of all channels, so that those that are left change
+     * when others go; it has a weight for each. NULL: it does not. */
+    bool (*norms_width)(const node *n);
     width_rule width;
     /** Whether the inputs' widths fit the parameters and each other; NULL: they do. */
     grail_status (*check)(const graph *g, const node *n, const int64_t *in);
@@ -76,6 +79,11 @@ bool node_is_map(const node *n);
 bool node_is_linear(const node *n);
 /** Whether it is a map of patches: its weight has kernel positions. */
 bool node_is_convolution(const node *n);
+/** Whether it divides rows by what all of their channels are, so that each changes with the others.
+ */
+bool node_norms_width(const node *n);
+/** Whether its parameters have as many rows for each channel or head. */
+bool node_has_channels(const node *n);
 /** Whether each channel has a kernel of its own. */
 bool node_has_kernels(const graph *g, const node *n);
 /** Whether it adds two values of one shape. */

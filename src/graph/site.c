@@ -10,6 +10,7 @@ typedef struct axis {
     int parent;
     bool pinned;
     bool summed;              /* an Add joins values of this class */
+    bool normed;              /* a norm over all channels makes one of them */
     int64_t units;            /* number of units that an attention node requires, 0 = none */
     int64_t groups, subunits; /* see site */
     int64_t narrowest;        /* of the widths of its values */
@@ -55,6 +56,7 @@ static void axis_join(axes *a, int left, int right)
         from->parent = to->parent;
         to->pinned = to->pinned || from->pinned;
         to->summed = to->summed || from->summed;
+        to->normed = to->normed || from->normed;
         axis_cut_into(to, from->units, from->groups, from->subunits);
     }
 }
@@ -139,6 +141,7 @@ static void follow_node(axes *a, const node *n, gqa_mode mode)
     if (rules->pins != NULL && rules->pins(n)) {
         axis_pin(a, n->output);
     }
+    class_of(a, n->output)->normed |= node_norms_width(n);
 }
 
 static void axes_fini(axes *a)
@@ -191,10 +194,10 @@ static grail_status add_end(site_end **ends, int *count, site_end end)
     return GRAIL_OK;
 }
 
-static grail_status name_site(const graph *g, const node *consumer, site *s)
+static grail_status name_site(const graph *g, const node *map, site *s)
 {
     static const char suffix[] = ".weight";
-    const char *weight = g->parameters[consumer->weight].name;
+    const char *weight = g->parameters[map->weight].name;
     CHECK(memory_copy_string(&s->name, weight));
     char *dot = strstr(s->name, suffix);
     if (dot != NULL && dot[sizeof suffix - 1] == 0) {
@@ -230,14 +233,16 @@ static site_end end_of(const axes *a, const site *s, int index, int value)
 static grail_status add_channels(const axes *a, int index, site_list *list)
 {
     int parameters[NODE_MAX_PARAMETERS];
-    const int carried = class_of(a, a->g->nodes[index].output)->site;
-    if (carried >= 0 && node_parameters(&a->g->nodes[index], parameters) > 0) {
-        site *s = &list->sites[carried];
+    const int output = a->g->nodes[index].output;
+    const axis *class = class_of(a, output);
+    if (class->site >= 0 && node_parameters(&a->g->nodes[index], parameters) > 0) {
+        site *s = &list->sites[class->site];
         const int64_t rows = a->g->parameters[parameters[0]].shape[0];
         return add_end(&s->channels, &s->channel_count,
                        (site_end){.node = index,
                                   .features_per_unit = rows / s->units,
-                                  .exchangeable = s->subunits > 1});
+                                  .exchangeable = end_is_exchangeable(a, output, s->subunits,
+                                                                      class->narrowest)});
     }
     return GRAIL_OK;
 }
@@ -268,7 +273,20 @@ static site_kind kind_of(const axis *class, const node *consumer)
     if (class->summed) {
         return SITE_STREAM;
     }
+    if (class->normed) {
+        return SITE_LATENT;
+    }
     return node_is_convolution(consumer) ? SITE_CONV : SITE_FFN;
+}
+
+/* The map whose rows are the channels of a value that maps read. */
+static const node *maker_of(const graph *g, int value)
+{
+    const node *n = &g->nodes[g->value_source[value]];
+    while (!node_is_map(n)) {
+        n = &g->nodes[g->value_source[n->inputs[0]]];
+    }
+    return n;
 }
 
 /* A site for the axis that a Linear or Conv2d reads, if it can be cut and is not listed yet. */
@@ -286,9 +304,51 @@ static grail_status list_site(const axes *a, const node *consumer, site_list *li
         .units = own->units != 0 ? own->units : a->widths[axis_root(a, consumer->inputs[0])],
         .groups = own->units != 0 ? own->groups : 1,
         .subunits = own->units != 0 ? own->subunits : 1,
+        .normed = own->normed,
     };
     own->site = list->count++;
-    return name_site(a->g, consumer, s);
+    return name_site(a->g, s->kind == SITE_LATENT ? maker_of(a->g, consumer->inputs[0]) : consumer,
+                     s);
+}
+
+/* The map that makes a value which node `reader` alone reads, or GRAPH_NONE. */
+static int sole_maker(const graph *g, int value, int reader)
+{
+    const int source = g->value_source[value];
+    return source != GRAPH_NONE && node_is_map(&g->nodes[source]) &&
+                   graph_sole_reader(g, value) == reader
+               ? source
+               : GRAPH_NONE;
+}
+
+/* A site for the channels of values behind which this consumer stands, where there are as many
+ * heads of values as of queries. */
+static grail_status list_values(const axes *a, int index, site_list *list)
+{
+    const graph *g = a->g;
+    const int source = g->value_source[g->nodes[index].inputs[0]];
+    const node *n = source == GRAPH_NONE ? NULL : &g->nodes[source];
+    if (n == NULL || operator_of(n)->axis != AXIS_HEADS || !n->attention.narrows_values ||
+        a->widths[n->inputs[0]] != a->widths[n->inputs[1]] ||
+        graph_sole_reader(g, n->output) != index) {
+        return GRAIL_OK;
+    }
+    const int maker = sole_maker(g, n->inputs[2], source);
+    if (maker == GRAPH_NONE) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_reserve(&list->sites, (size_t)list->count + 1, sizeof list->sites[0]));
+    site *s = &list->sites[list->count++];
+    *s = (site){.kind = SITE_VALUES,
+                .block = g->nodes[index].block,
+                .units = a->widths[n->inputs[2]],
+                .groups = a->widths[n->inputs[1]] / n->attention.head_dim,
+                .subunits = 1};
+    CHECK(add_end(&s->producers, &s->producer_count,
+                  (site_end){.node = maker, .features_per_unit = 1}));
+    CHECK(add_end(&s->consumers, &s->consumer_count,
+                  (site_end){.node = index, .features_per_unit = 1}));
+    return name_site(g, &g->nodes[maker], s);
 }
 
 /* A site for the branches of a router, if the node is one. */
@@ -332,13 +392,14 @@ grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)
     for (int i = 0; i < g->node_count; i++) {
         if (node_is_map(&g->nodes[i])) {
             TRY(list_site(&a, &g->nodes[i], &list));
+            TRY(list_values(&a, i, &list));
             TRY(list_experts(g, i, &list));
         }
     }
     for (int i = 0; i < g->node_count; i++) {
         if (node_is_map(&g->nodes[i])) {
             TRY(add_ends(&a, i, &list));
-        } else if (operator_of(&g->nodes[i])->per_channel) {
+        } else if (node_has_channels(&g->nodes[i])) {
             TRY(add_channels(&a, i, &list));
         }
     }
@@ -372,10 +433,16 @@ int site_list_find(const site_list *list, const char *name)
 const char *site_kind_name(site_kind kind)
 {
     static const char *const names[SITE_KINDS] = {
-        [SITE_FFN] = "ffn",       [SITE_HEADS] = "heads",     [SITE_CONV] = "conv",
-        [SITE_STREAM] = "stream", [SITE_EXPERTS] = "experts",
+        [SITE_FFN] = "ffn",         [SITE_HEADS] = "heads",   [SITE_CONV] = "conv",
+        [SITE_STREAM] = "stream",   [SITE_LATENT] = "latent", [SITE_VALUES] = "values",
+        [SITE_EXPERTS] = "experts",
     };
     return names[kind];
+}
+
+bool site_kind_is_shared(site_kind kind)
+{
+    return kind == SITE_STREAM || kind == SITE_LATENT;
 }
 
 bool site_spans_blocks(const graph *g, const site *s)

@@ -1,11 +1,11 @@
 /* Sites: the places where width can be cut, derived from the graph by following the channel axis.
  *
- * Linear and Conv2d start a new axis; BatchNorm, activations, pooling, rotary positions, norms over
- * groups, Add and Multiply pass it on and join it; Attention couples the q, k and v head axes and
- * passes v's axis to its output; an embedding, scores and shares that route rows, a norm over all
- * channels, a node that mixes channels with positions, the network's input and its output pin it.
+ * Linear and Conv2d start a new axis; BatchNorm, activations, pooling, rotary positions, norms by
+ * the mean square, Add and Multiply pass it on and join it; Attention couples the q, k and v head
+ * axes and passes v's axis to its output; an embedding, scores and shares that route rows, a
+ * LayerNorm, a node that mixes channels with positions, the network's input and its output pin it.
  * An axis that is not pinned and has producers and consumers is a site, and so are the outputs of a
- * router. */
+ * router, and the channels of values where a checkpoint states their width. */
 #ifndef GRAIL_GRAPH_SITE_H
 #define GRAIL_GRAPH_SITE_H
 
@@ -16,6 +16,8 @@ typedef enum site_kind {
     SITE_HEADS,   /* attention heads or key/value groups */
     SITE_CONV,    /* channels between convolutions */
     SITE_STREAM,  /* channels of a residual stream, which residual Adds share */
+    SITE_LATENT,  /* channels of a vector that a norm runs over, between Linears */
+    SITE_VALUES,  /* channels of the values of attention: each head's, as many of all */
     SITE_EXPERTS, /* whole branches that a router chooses for rows; the router is the producer, and
                      there is no consumer, since what an expert makes goes with it */
     SITE_KINDS
@@ -36,8 +38,8 @@ typedef struct site_end {
 } site_end;
 
 typedef struct site {
-    char *name; /* the first consumer's parameter without its suffix, "....mlp.down_proj", or the
-                   router's, "....mlp.gate" */
+    char *name; /* the first consumer's parameter without its suffix, "....mlp.down_proj"; of
+                   experts, latents and values the producer's, "....mlp.gate" */
     site_kind kind;
     int block;
     int64_t units;    /* n */
@@ -51,6 +53,8 @@ typedef struct site {
     site_end
         *channels; /* nodes with parameters per channel (BatchNorm), or per head, on the axis */
     int channel_count;
+    bool normed; /* a norm over all of the width is among them: what is left of it gets other
+                    values when units go */
 } site;
 
 typedef struct site_list {
@@ -65,7 +69,11 @@ void site_list_fini(site_list *list);
 /** Index of the site of that name, or -1. */
 int site_list_find(const site_list *list, const char *name);
 
-const char *site_kind_name(site_kind kind); /* "ffn", "heads", "conv", "stream", "experts" */
+/** "ffn", "heads", "conv", "stream", "latent", "values", "experts" */
+const char *site_kind_name(site_kind kind);
+/** Whether units of this kind of site are channels that several maps may read: not a decision for
+ * one of them. */
+bool site_kind_is_shared(site_kind kind);
 
 /** The branches of a site of experts in the graph that it was derived from. */
 branch_list site_branches(const graph *g, const site *s);

@@ -89,11 +89,11 @@ static bool fits_each_tap(const request *r)
     return r->how.enabled && r->how.conv_fit == CONV_FIT_KERNEL;
 }
 
-/* How many times wider a cut axis is in the calibration network: the merged units of a folding are
- * behind the units that they were merged from. */
+/* How many times wider a cut axis is in the calibration network: units that are remade are behind
+ * those that they were made from. */
 static double widening(const request *r, const site *s)
 {
-    return r->selector->folds && cuts_site(r, s) ? 2.0 - r->sparsity[s->kind] : 1.0;
+    return (r->selector->folds || s->normed) && cuts_site(r, s) ? 2.0 - r->sparsity[s->kind] : 1.0;
 }
 
 /* A kernel fit has one column for every tap of the convolution. */
@@ -118,7 +118,8 @@ static fit_size size_of_fit(const request *r, const site *s, const site_end *con
 static double dense_grams(const request *r, const site *s)
 {
     const unsigned needs = selector_needs(r->selector, s);
-    const bool of_all = (needs & NEEDS_ALL_CONSUMERS) != 0;
+    const bool of_all =
+        (needs & NEEDS_ALL_CONSUMERS) != 0 || (s->normed && (needs & NEEDS_OF_CONSUMERS) != 0);
     const double kept = r->open_loop || r->selects_openly || of_all ? 2.0 : 0.0;
     return kept + (of_all && (needs & NEEDS_GRAM) != 0 ? 1.0 : 0.0);
 }

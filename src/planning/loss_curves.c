@@ -45,7 +45,7 @@ static grail_status begin_observing(dense_pass *p, int begin, int end)
         const site *s = site_at(p->request, i);
         for (int k = 0; k < s->consumer_count; k++) {
             const int reader = s->consumers[k].node;
-            if (reader >= begin && reader < end) {
+            if (reader >= begin && reader < end && p->observed[reader].fit == NULL) {
                 CHECK(observation_init_input(p->request, i, k, &p->observed[reader]));
                 p->readers[p->reader_count++] = reader;
             }
@@ -83,8 +83,22 @@ static chunk_sums sums_at(void *user, int i, bool held_out)
     return sums;
 }
 
-/* Moves the sums of a consumer into what a selector sees; decision_inputs_free frees it. */
-static grail_status take_input(observation *o, input_statistics *in)
+/* Whether a later site is read by the same node, as values are beside their heads. */
+static bool is_read_again(const compression_request *request, int index, int reader)
+{
+    bool found = false;
+    for (int i = index + 1; i < request->sites->list.count && !found; i++) {
+        const site *s = site_at(request, i);
+        for (int k = 0; k < s->consumer_count; k++) {
+            found = found || s->consumers[k].node == reader;
+        }
+    }
+    return found;
+}
+
+/* Puts the sums of a consumer into what a selector sees, which takes them over unless they are
+ * needed `again`; decision_inputs_free frees it. */
+static grail_status take_input(observation *o, bool again, input_statistics *in)
 {
     double *means = NULL;
     CHECK(statistics_check_finite(o->fit));
@@ -92,9 +106,14 @@ static grail_status take_input(observation *o, input_statistics *in)
     *in = (input_statistics){.width = o->fit->width,
                              .weight = o->fit->weight,
                              .rounding = sums_rounding(o->fit->owner, o->fit->count),
-                             .gram = o->fit->gram,
                              .means = means};
-    o->fit->gram = no_matrix;
+    if (again) {
+        CHECK(matrix_new(o->fit->owner, GRAIL_DTYPE_F64, in->width, in->width, &in->gram));
+        CHECK(matrix_copy(o->fit->gram, in->gram));
+    } else {
+        in->gram = o->fit->gram;
+        o->fit->gram = no_matrix;
+    }
     CHECK(matrix_download(o->fit->sum, means));
     for (int64_t i = 0; i < in->width; i++) {
         means[i] /= in->weight;
@@ -142,7 +161,8 @@ static grail_status finish_site(dense_pass *p, int index)
     const bool spans = site_spans_blocks(request->graph, s);
     TRY(memory_new(&inputs, (size_t)s->consumer_count, sizeof inputs[0]));
     for (int k = 0; k < s->consumer_count; k++) {
-        TRY(take_input(&p->observed[s->consumers[k].node], &inputs[k]));
+        const int reader = s->consumers[k].node;
+        TRY(take_input(&p->observed[reader], is_read_again(request, index, reader), &inputs[k]));
     }
     const site_view view = {
         .graph = request->graph,
@@ -164,7 +184,9 @@ static grail_status finish_site(dense_pass *p, int index)
     scale_losses(s->units, spans ? p->curves[index].errors[0] : p->energy, p->curves[index].errors);
 out:
     for (int k = 0; k < s->consumer_count; k++) {
-        observation_fini(&p->observed[s->consumers[k].node]);
+        if (!is_read_again(request, index, s->consumers[k].node)) {
+            observation_fini(&p->observed[s->consumers[k].node]);
+        }
     }
     decision_inputs_free(s->consumer_count, inputs);
     return status;

@@ -232,6 +232,12 @@ static grail_status read_kinds(const char *kinds, bool *may_cut)
         }
         at += at[word] == ',' ? word + 1 : word;
     }
+    if (may_cut[SITE_HEADS] && may_cut[SITE_VALUES]) {
+        return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
+                                     "heads and the channels of their values cannot be cut in one "
+                                     "run; choose one, and the other one for the result"),
+                           "kinds");
+    }
     return may_cut[SITE_EXPERTS]
                ? error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
                                        "a limit chooses widths, not whole experts; drop those with "

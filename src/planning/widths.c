@@ -74,7 +74,7 @@ static int slot_of_twin(const width_space *s, int index)
 /* Widths of a slot are multiples of one number, whatever width is wanted. */
 static int64_t step_of(const site *s, int64_t align)
 {
-    if (s->kind == SITE_HEADS) {
+    if (s->kind == SITE_HEADS || s->kind == SITE_VALUES) {
         return s->groups;
     }
     const int64_t step = aligned_step(s, align, ANY_WIDTH);

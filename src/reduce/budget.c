@@ -12,7 +12,7 @@ static bool is_channels(const site *s)
 /* Whether any number of units is as good as another one for products. */
 static bool has_whole_units(const site *s)
 {
-    return s->kind == SITE_HEADS || s->kind == SITE_EXPERTS;
+    return s->kind == SITE_HEADS || s->kind == SITE_EXPERTS || s->kind == SITE_VALUES;
 }
 
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
@@ -95,18 +95,18 @@ static double lost_parameters(const graph *g, const site_list *sites, const plan
     return total;
 }
 
-/* Heads and experts, and channels, which are rounded site by site: no other site makes up for the
- * difference.
- */
+/* Heads, experts and values, and channels and latents, which are rounded site by site: no other
+ * site makes up for the difference. */
 static grail_status apply_other_kinds(const budget *b, const site_list *sites, plan *p)
 {
     for (int i = 0; i < sites->count; i++) {
         const site *s = &sites->sites[i];
         const double sparsity = b->sparsity[s->kind];
-        if (has_whole_units(s) || (is_channels(s) && sparsity != 0.0)) {
+        const bool is_rounded = is_channels(s) || s->kind == SITE_LATENT;
+        if (has_whole_units(s) || (is_rounded && sparsity != 0.0)) {
             CHECK(budget_kept_units(s, sparsity, &p->sites[i].kept));
         }
-        if (is_channels(s) && sparsity != 0.0) {
+        if (is_rounded && sparsity != 0.0) {
             p->sites[i].kept = aligned_width(s, b->align, p->sites[i].kept);
         }
     }

@@ -17,9 +17,10 @@ typedef struct budget {
                       32 down to 8 where that changes little */
 } budget;
 
-/** K = n - floor(r n + 1e-9) for neurons, heads and experts, max(1, floor(n (1 - r) + 1e-9)) for
- * channels, as the paper's language and vision codes count; a multiple of the site's groups, at
- * least `groups`. GRAIL_ERROR_ARGUMENT when r is outside [0, 1) or the site would lose every unit.
+/** K = n - floor(r n + 1e-9) for neurons, heads, experts, latents and values, max(1, floor(n (1 -
+ * r) + 1e-9)) for channels, as the paper's language and vision codes count; a multiple of the
+ * site's groups, at least `groups`. GRAIL_ERROR_ARGUMENT when r is outside [0, 1) or the site would
+ * lose every unit.
  */
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out) GRAIL_MUST_CHECK;
 

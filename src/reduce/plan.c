@@ -125,6 +125,14 @@ grail_status compensation_from_name(const char *name, const selector *rule, comp
     return status;
 }
 
+void plan_site_leave(plan_site *own)
+{
+    own->is_gone = true;
+    own->kept = own->units;
+    memory_free(own->kept_units);
+    own->kept_units = NULL;
+}
+
 grail_status plan_init(plan *p, const site_list *sites, const selector *rule)
 {
     CHECK(memory_new(&p->sites, (size_t)sites->count, sizeof p->sites[0]));
@@ -132,7 +140,8 @@ grail_status plan_init(plan *p, const site_list *sites, const selector *rule)
         plan_site *own = &p->sites[i];
         *own = (plan_site){.selector = selector_for(rule, sites->sites[i].kind),
                            .units = sites->sites[i].units,
-                           .kept = sites->sites[i].units};
+                           .kept = sites->sites[i].units,
+                           .normed = sites->sites[i].normed};
         p->count = i + 1;
         CHECK(memory_copy_string(&own->name, sites->sites[i].name));
     }

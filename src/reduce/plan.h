@@ -69,7 +69,9 @@ typedef struct plan_site {
     int64_t units;
     int64_t kept;        /* 0: the whole sublayer goes */
     int64_t *kept_units; /* [kept] ascending: the units that stay; NULL: the selector chooses */
-    bool is_gone;        /* it lies in an expert that goes, so it keeps everything */
+    bool normed;         /* see site */
+    bool is_gone;        /* it lies in an expert that goes, or in a sublayer that is dropped, so it
+                            keeps everything */
 } plan_site;
 
 typedef struct plan {
@@ -113,6 +115,9 @@ extern const grail_option plan_fields[], compensation_fields[];
 /** A plan that keeps everything, with one entry per site. *out is owned: plan_fini. */
 grail_status plan_init(plan *p, const site_list *sites, const selector *rule) GRAIL_MUST_CHECK;
 void plan_fini(plan *p); /* works on a zeroed one */
+
+/** Keeps everything of a site that goes with what it lies in. */
+void plan_site_leave(plan_site *own);
 
 /**
  * Reads a plan document. A site that the document does not name keeps everything. An unknown site,

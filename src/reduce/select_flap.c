@@ -110,8 +110,8 @@ static grail_status score_weighted_norm(const site_view *v, double *scores)
     return scores_of_columns(v, TERM_MAGNITUDE, weighted_norm, scores);
 }
 
-/* FLAP says nothing of convolutions. */
-enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM };
+/* FLAP says nothing of convolutions, nor of channels that several maps read. */
+enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM | 1 << SITE_LATENT };
 
 /* b' = b + W_R mu_R: the means of what the removed features gave. */
 static const compensation bias_of_means = {

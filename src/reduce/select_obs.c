@@ -6,8 +6,8 @@
 
 static unsigned needs(const site *s)
 {
-    return s->kind == SITE_STREAM ? NEEDS_GRAM | NEEDS_MEANS | NEEDS_ALL_CONSUMERS
-                                  : NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET;
+    return site_kind_is_shared(s->kind) ? NEEDS_GRAM | NEEDS_MEANS | NEEDS_ALL_CONSUMERS
+                                        : NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET;
 }
 
 static const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = true};

@@ -9,7 +9,7 @@ static const double least_norm = 1e-8;
 
 static bool is_of_channels(const site *s)
 {
-    return s->kind == SITE_CONV || s->kind == SITE_STREAM;
+    return s->kind == SITE_CONV || site_kind_is_shared(s->kind);
 }
 
 static unsigned needs(const site *s)

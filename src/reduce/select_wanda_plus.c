@@ -45,7 +45,7 @@ out:
 }
 
 /* The authors speak of the blocks of language models alone. */
-enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM };
+enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM | 1 << SITE_LATENT };
 
 /* The regional optimisation trains whole blocks, so its weights are the authors' update. It is left
  * out where a fit follows: that begins with the dense weights of the consumers and would undo it,

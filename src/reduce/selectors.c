@@ -63,7 +63,7 @@ unsigned selector_needs(const selector *rule, const site *s)
 
 unsigned selector_needs_gram(const site *s)
 {
-    return s->kind == SITE_STREAM ? NEEDS_GRAM | NEEDS_ALL_CONSUMERS : NEEDS_GRAM;
+    return site_kind_is_shared(s->kind) ? NEEDS_GRAM | NEEDS_ALL_CONSUMERS : NEEDS_GRAM;
 }
 
 grail_status selector_decide(const selector *rule, const site_view *view, grail_reducer **out)

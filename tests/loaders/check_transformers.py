@@ -131,11 +131,14 @@ def check_case(directory, ids_path, logits_path):
     name, parameters = type(model).__name__, model.num_parameters()
     ids = torch.from_numpy(numpy.load(ids_path).astype(numpy.int64))
     grail = safetensors.torch.load_file(logits_path)["logits"]
-    with torch.no_grad():
-        output = model(ids)
-        logits = output.last_hidden_state if is_encoder(directory) else output.logits
-        other_text = "" if is_encoder(directory) else caches_differ(model, ids[:1, :4])
-        logits = logits.float()
+    try:
+        with torch.no_grad():
+            output = model(ids)
+            logits = output.last_hidden_state if is_encoder(directory) else output.logits
+            other_text = "" if is_encoder(directory) else caches_differ(model, ids[:1, :4])
+            logits = logits.float()
+    except RuntimeError as error:
+        return name, parameters, float("nan"), " ".join(f"it does not run: {error}".split())
     if logits.shape != grail.shape:
         return name, parameters, float("nan"), \
             f"{logits_path} has shape {list(grail.shape)}, expected {list(logits.shape)}"

@@ -76,10 +76,9 @@ for model in "${families[@]}"; do
     "$python" "$check" ids "$models/$model" "$work/$model.ids.npy" --seed 1
     "$python" "$check" ids "$models/$model" "$work/$model.calibration.npy" --seed 2 --sequences 16
     add_case "$models/$model" "$work/$model.ids.npy" "$model"
-    # attention is no site where norms run over all heads, branches that read the same residual
-    # stream cannot go by themselves, and experts are no branch
+    # branches that read the same residual stream cannot go by themselves, and experts are no branch
     case $model in
-    olmo2 | olmo3 | phi | stablelm-parallel | cohere | cohere2 | falcon | gpt-neox) ;;
+    phi | stablelm-parallel | cohere | cohere2 | falcon | gpt-neox) ;;
     mixtral | qwen2-moe | olmoe | granitemoe | gpt-oss* | deepseek*) ;;
     *bert*) ;; # sublayers of encoders stay
     *) plan "$model" without-layer-0 0.self_attn.o_proj 0 0.mlp.down_proj 0 ;;
@@ -92,9 +91,18 @@ for model in "${families[@]}"; do
         done
         ;;
     esac
+    # ranks and values of attention that is made of narrow vectors
+    case $model in
+    deepseek*)
+        for sites in latent values latent,values latent,heads; do
+            narrow "$model" obs 0.5 "$sites"
+            narrow "$model" wanda 0.25 "$sites"
+        done
+        plan "$model" ranks-differ 0.self_attn.kv_a_proj 11 1.self_attn.v_proj 30
+        ;;
+    esac
     # layers of different widths, and without attention or FFN
     case $model in
-    olmo2 | olmo3) ;; # their heads are not cut
     mixtral | granitemoe | gpt-oss* | deepseek*) plan "$model" layers-differ 0.self_attn.o_proj 1 1.self_attn.o_proj 2 ;;
     olmoe) plan "$model" layers-differ 0.mlp.experts.1.down_proj 7 1.mlp.experts.2.down_proj 5 ;;
     qwen2-moe) plan "$model" layers-differ 0.self_attn.o_proj 1 0.mlp.experts.2.down_proj 5 ;;
@@ -102,7 +110,7 @@ for model in "${families[@]}"; do
     *) plan "$model" layers-differ 0.self_attn.o_proj 1 1.mlp.down_proj 33 ;;
     esac
     case $model in
-    olmo2 | olmo3 | phi | stablelm-parallel | cohere | cohere2 | falcon | gpt-neox) ;;
+    phi | stablelm-parallel | cohere | cohere2 | falcon | gpt-neox) ;;
     mixtral | qwen2-moe | qwen3-moe | olmoe | granitemoe | gpt-oss* | deepseek* | *bert*) ;;
     *) plan "$model" layers-lack-parts 0.self_attn.o_proj 0 1.mlp.down_proj 0 ;;
     esac
@@ -116,10 +124,7 @@ for model in "${families[@]}"; do
     esac
     for selector in wanda fold; do
         for sites in ffn heads ffn,heads; do
-            case $model/$sites in
-            olmo2/*heads | olmo3/*heads | olmoe/*heads) ;; # norms over all heads pin them
-            *) narrow "$model" "$selector" 0.5 "$sites" ;;
-            esac
+            narrow "$model" "$selector" 0.5 "$sites"
         done
     done
 done
@@ -127,10 +132,7 @@ done
 # refuses. So the result must call itself Mistral. llama-mha has biases, which Mistral does not
 # have, so no stock class opens it then; nor those of families that derive the width of a head.
 for model in "${families[@]}"; do
-    case $model in
-    olmo2 | olmo3 | olmoe) ;;
-    *) narrow "$model" wanda 0.25 heads ;;
-    esac
+    narrow "$model" wanda 0.25 heads
 done
 
 "$python" "$check" check "${cases[@]}" || failed=1

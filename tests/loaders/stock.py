@@ -265,8 +265,6 @@ def transformers_cases():
            "OPT": {"ffn_dim": 160, "word_embed_proj_dim": 64},
            "Falcon": {"new_decoder_architecture": True, "num_kv_heads": 4,
                       "ffn_hidden_size": 160}}
-    # norms over all heads pin them
-    whole_heads = ("Olmo2", "Olmo3", "Olmoe")
     with_experts = ("Mixtral", "Qwen2Moe", "Qwen3Moe", "Olmoe", "GraniteMoe")
     models = {"GPT2": "GPT2LMHeadModel", "Bert": "BertForMaskedLM"}
     for name, words in decoders.items():
@@ -275,9 +273,12 @@ def transformers_cases():
         model = models.get(name, f"{name}ForCausalLM")
         config = "Gemma3TextConfig" if name == "Gemma3" else f"{name}Config"
         yield Case("transformers", model, words, made(config, model, sizes),
-                   sparsity="ffn=0.3" if name in whole_heads else
-                   "ffn=0.3,heads=0.5" if name == "DeepseekV2" else  # which must divide the width
+                   sparsity="ffn=0.3,heads=0.5" if name == "DeepseekV2" else  # which must divide the width
                    "ffn=0.3,heads=0.25")
+        if name in own and "kv_lora_rank" in own[name]:
+            case = Case("transformers", model, words, made(config, model, sizes),
+                        sparsity="latent=0.25,values=0.25")
+            yield dataclasses.replace(case, name=f"{case.name} (ranks and values)")
     t5 = {"d_model": 64, "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": 96}
     yield Case("transformers", "T5ForConditionalGeneration", "encoder and a decoder",
                made("T5Config", "T5ForConditionalGeneration", t5))

@@ -16,6 +16,7 @@ typedef struct node_run {
     matrix y; /* room for the output, which may be that of an input as the operator's row says */
     matrix weight, bias, mean, variance;
     const int64_t *weight_shape;
+    int64_t behind; /* rows of the weight behind those that it has in the graph */
     int64_t rows[NODE_MAX_INPUTS], columns[NODE_MAX_INPUTS]; /* of the inputs, live or not */
     int64_t samples;
     extent in, out; /* positions of the first input and of the output */

@@ -67,7 +67,7 @@ out:
 /* The sums of a folding are already those of mixed rows. */
 static grail_status mix_targets(observation *o)
 {
-    if (!o->mixes || o->folds) {
+    if (!o->mixes || o->remade) {
         return GRAIL_OK;
     }
     CHECK(target_gap_add(o->fit, o->weight, &o->gap));

@@ -98,15 +98,16 @@ grail_status consumer_merge(const calibration_network *network, const grail_redu
     return GRAIL_OK;
 }
 
-/* wide[rows, W] <- narrow[rows, K u] in the columns that the reduced units have there. */
-static void scatter_columns(const grail_reducer *r, int64_t u, int64_t rows, int64_t wide_width,
-                            const float *narrow, float *wide)
+/* wide[rows, W] <- narrow[rows, K u] in the columns that the reduced units have there: those of the
+ * dense ones, or `behind` them. */
+static void scatter_columns(const grail_reducer *r, bool behind, int64_t u, int64_t rows,
+                            int64_t wide_width, const float *narrow, float *wide)
 {
     const int64_t width = r->kept * u;
     for (int64_t row = 0; row < rows; row++) {
         const float *from = narrow + row * width;
         float *to = wide + row * wide_width;
-        if (r->folds) {
+        if (behind) {
             memcpy(to + r->units * u, from, (size_t)width * sizeof *to);
             continue;
         }
@@ -175,7 +176,8 @@ grail_status consumer_set_stored(calibration_network *network, int index, int co
     int64_t shape[PARAMETER_MAX_RANK] = {0};
     if (is_wide) {
         TRY(memory_new(&wide, (size_t)(l.rows * width), sizeof wide[0]));
-        scatter_columns(reducer, axis->features, l.rows, width, narrow, wide);
+        scatter_columns(reducer, site_is_remade(&request->plan, index), axis->features, l.rows,
+                        width, narrow, wide);
     }
     memcpy(shape, request->graph->parameters[n->weight].shape, sizeof shape);
     shape[0] = l.rows;

@@ -153,7 +153,7 @@ static bool waits_for_consumer(const plan *p, int index, const site *s)
     const bool named = p->sites[index].kept_units != NULL;
     const bool observes = !named || how->enabled || how->regional_training;
     return observes && (needs & NEEDS_OF_CONSUMERS) != 0 && (needs & NEEDS_ALL_CONSUMERS) == 0 &&
-           !plan_selects_openly(p);
+           !p->sites[index].normed && !plan_selects_openly(p);
 }
 
 /* Decides at the first producer, or takes what was chosen before the walk. */
@@ -184,7 +184,7 @@ grail_status decide_at_producer(calibration_network *network, int index)
         return GRAIL_OK;
     }
     CHECK(decide_here(network, index));
-    if (p->sites[index].selector->folds) {
+    if (site_is_remade(p, index)) {
         CHECK(site_append_merged(network, index));
     }
     return GRAIL_OK;

@@ -16,7 +16,7 @@ static grail_status make_regression(const grail_comm *comm, const observation *o
                                     const float *prior, regression *out)
 {
     const int64_t rows = o->layout.rows * o->layout.tap_rows;
-    const grail_reducer *map = o->folds ? NULL : reducer; /* a folding's sums are those of Z */
+    const grail_reducer *map = o->remade ? NULL : reducer; /* the sums are those of Z already */
     const int64_t u = map == NULL ? 1 : o->layout.features / map->units * o->layout.taps;
     return regression_derive(comm, s, map, u, rows, o->weight, prior, out);
 }
@@ -51,10 +51,11 @@ static grail_status find_judged(const calibration_network *network, const observ
     if (r == NULL) {
         return GRAIL_OK;
     }
+    const bool behind = site_is_remade(&network->request->plan, rows->site);
     CHECK(memory_new(out, (size_t)(o->layout.rows * o->layout.tap_rows), sizeof **out));
     for (int64_t i = 0; i < o->layout.rows * o->layout.tap_rows; i++) {
         const int64_t unit = i / o->layout.tap_rows / rows->features;
-        (*out)[i] = r->folds ? unit >= r->units : r->labels[unit] >= 0;
+        (*out)[i] = behind ? unit >= r->units : r->labels[unit] >= 0;
     }
     return GRAIL_OK;
 }

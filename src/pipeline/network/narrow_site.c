@@ -7,7 +7,7 @@
 void axis_reduced_features(const calibration_network *network, const cut_axis *axis, int64_t *out)
 {
     const grail_reducer *reducer = network->results[axis->site].reducer;
-    if (!reducer->folds) {
+    if (!site_is_remade(&network->request->plan, axis->site)) {
         reducer_kept_features(reducer, axis->features, out);
         return;
     }

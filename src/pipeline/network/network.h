@@ -8,6 +8,9 @@
  *
  *   selection: Z = X[:, P]          folding: value = [X | Z], Z made by the merged producers
  *
+ * Where a norm runs over the width, the units of a selection stand behind the others, too, and the
+ * norm runs over X and over Z (rescale_norm.h): units that are left are remade (site_is_remade).
+ *
  * After the last consumer the site takes its narrow shapes (narrow_site.h), and what runs from then
  * on is narrow. */
 #ifndef GRAIL_PIPELINE_NETWORK_NETWORK_H

@@ -25,9 +25,9 @@ static bool is_made_by_tap(const plan *p, const node *n, const consumer_layout *
            (layout->tap_rows > 1 || n->window.stride > 1);
 }
 
-/* A folding has statistics of the reduced input alone, so they must include the target. */
+/* Remade units have statistics of the reduced input alone, so they must include the target. */
 static observed_target target_of(const compression_request *request, int node_index,
-                                 const consumer_layout *layout, bool folds)
+                                 const consumer_layout *layout, bool remade)
 {
     const plan *p = &request->plan;
     const node *n = &request->graph->nodes[node_index];
@@ -40,7 +40,7 @@ static observed_target target_of(const compression_request *request, int node_in
     if (compensation_uses_dense(&p->compensation) && p->loop == LOOP_CLOSED) {
         return is_made_by_tap(p, n, layout) ? OBSERVES_DENSE_PRODUCT : OBSERVES_DENSE_OUTPUT;
     }
-    return folds ? OBSERVES_PRODUCT : OBSERVES_INPUT_ALONE;
+    return remade ? OBSERVES_PRODUCT : OBSERVES_INPUT_ALONE;
 }
 
 static bool is_mixed(const plan *p, observed_target target)
@@ -69,28 +69,28 @@ static stream_goal goal_of(const compression_request *request, int consumer, obs
 static observation describe(const compression_request *request, int index, int consumer)
 {
     const plan *p = &request->plan;
-    const bool folds = p->sites[index].selector->folds && p->loop == LOOP_CLOSED;
+    const bool remade = site_is_remade(p, index) && p->loop == LOOP_CLOSED;
     const consumer_layout layout = consumer_layout_of(request, index, consumer);
     const int reader = site_at(request, index)->consumers[consumer].node;
     const node *n = &request->graph->nodes[reader];
-    const observed_target target = target_of(request, reader, &layout, folds);
+    const observed_target target = target_of(request, reader, &layout, remade);
     return (observation){
         .site = index,
         .consumer = consumer,
         .node = reader,
-        .folds = folds,
+        .remade = remade,
         .of_patches = node_is_convolution(n) && p->compensation.conv_fit == CONV_FIT_KERNEL,
         .target = target,
         .goal = goal_of(request, reader, target),
         .layout = layout,
-        .unreduced = folds ? layout.features : 0,
+        .unreduced = remade ? layout.features : 0,
         .weighted = is_weighted(request, reader, target),
         .mixes = is_mixed(p, target),
         .median_square = -1.0,
     };
 }
 
-/* The matrix that turns the input's columns into W times the input: W, with zeros for the folded
+/* The matrix that turns the input's columns into W times the input: W, with zeros for the remade
  * columns behind the others of the same input. */
 static grail_status make_target_weight(backend *b, const observation *o, int64_t wide, matrix *out)
 {
@@ -148,12 +148,12 @@ grail_status observation_init(const calibration_network *network, int index, int
         CHECK(make_target_weight(request->backend, o, dense_width + reduced_width,
                                  &o->target_weight));
     }
-    if (o->mixes && o->folds) {
+    if (o->mixes && o->remade) {
         CHECK(
             make_target_weight(request->backend, o, dense_width + reduced_width, &o->local_weight));
         CHECK(make_local_bias(network, o));
     }
-    return create_statistics(request->backend, o->folds ? reduced_width : dense_width, outputs, o);
+    return create_statistics(request->backend, o->remade ? reduced_width : dense_width, outputs, o);
 }
 
 grail_status observation_read_map(const calibration_network *network, int node_index,
@@ -193,7 +193,7 @@ grail_status observation_init_input(const compression_request *request, int inde
                                     observation *o)
 {
     *o = describe(request, index, consumer);
-    o->folds = false; /* the dense network has no merged units */
+    o->remade = false; /* the dense network has no merged units */
     o->unreduced = 0;
     return create_statistics(request->backend, o->layout.features * o->layout.taps, 0, o);
 }

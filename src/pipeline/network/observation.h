@@ -17,18 +17,18 @@ typedef enum observed_target {
 typedef struct observation {
     int site, consumer; /* GRAPH_NONE for a map whose input is not cut */
     int node;
-    bool folds;      /* statistics of the reduced columns alone, which are behind the `unreduced`
+    bool remade;     /* statistics of the reduced columns alone, which are behind the `unreduced`
                         features */
     bool of_patches; /* a convolution whose taps are fitted separately: rows are unfolded patches */
     observed_target target;
     stream_goal goal; /* of a dense output, where dropped sublayers follow */
     consumer_layout layout;
-    int64_t unreduced;            /* features in front of the folded ones in the input's columns */
+    int64_t unreduced;            /* features in front of the remade ones in the input's columns */
     float *weight;                /* W in the form of `layout`, owned */
     matrix target_weight;         /* the matrix for the target of a product; owned */
     bool weighted;                /* rows count by the dense residual stream (row_weights.h) */
     bool mixes;                   /* the target is mixed with W times the observed rows */
-    matrix local_weight;          /* with `mixes` and `folds`: the matrix for that product, */
+    matrix local_weight;          /* with `mixes` and `remade`: the matrix for that product, */
     matrix local_bias;            /* and the bias that a dense output contains; both owned */
     target_gap gap;               /* with `mixes`: of the rows observed */
     double median_square;         /* usual squared norm that weights follow; below 0 until the

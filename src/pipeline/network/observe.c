@@ -16,7 +16,7 @@ static matrix observed_columns(const observation *o, const grail_statistics *int
 
 static bool mixes_rows(const observation *o)
 {
-    return o->mixes && o->folds;
+    return o->mixes && o->remade;
 }
 
 /* Adds weighted rows, in a copy of the columns; y is overwritten. */

@@ -157,17 +157,29 @@ static grail_status choose_block_by_block(calibration_network *network)
     return network_rewind(network);
 }
 
+/* Whether a pass can go block by block, which holds one block's weights at a time: units are chosen
+ * so for one run alone. Where few sites of a closed loop are chosen before it, streams above all,
+ * the session keeps their statistics for other runs. */
+static bool goes_by_blocks(const compression_request *request)
+{
+    const plan *p = &request->plan;
+    bool by_blocks = plan_selects_openly(p);
+    for (int i = 0; i < p->count; i++) {
+        by_blocks = by_blocks || (is_chosen_openly(request, i) && p->sites[i].normed);
+    }
+    return by_blocks && p->loop == LOOP_CLOSED;
+}
+
 grail_status choose_openly(calibration_network *network)
 {
     const compression_request *request = network->request;
-    const plan *p = &request->plan;
     if (!open_loop_is_needed(request)) {
         return GRAIL_OK;
     }
     if (request->statistics != NULL) {
         return choose_before(network, request->graph->node_count, false);
     }
-    if (p->loop == LOOP_CLOSED && plan_selects_openly(p)) {
+    if (goes_by_blocks(request)) {
         return choose_block_by_block(network);
     }
     CHECK(open_loop_collect(network, request->graph->node_count));

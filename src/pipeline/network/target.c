@@ -7,8 +7,7 @@
 
 #include <math.h>
 
-/* out[rows, K u] = in[rows, n u] M of a reducer. */
-static grail_status reduce_value(const grail_reducer *r, int64_t features, matrix in, matrix out)
+grail_status reduce_value(const grail_reducer *r, int64_t features, matrix in, matrix out)
 {
     projection p = {0};
     grail_status status = reducer_projection(r, features, &p);

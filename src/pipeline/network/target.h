@@ -12,6 +12,11 @@
 grail_status dense_target(const calibration_network *network, int consumer, int goal,
                           matrix *out) GRAIL_MUST_CHECK;
 
+/** out[rows, K u] = in[rows, n u] as a reducer maps it: the kept features, or the means of those
+ * that were merged. */
+grail_status reduce_value(const grail_reducer *r, int64_t features, matrix in,
+                          matrix out) GRAIL_MUST_CHECK;
+
 /** The dense network's value `dense` of the current batch in the narrow form that the current
  * network's value has: of a cut stream the kept channels, or the means of those that were merged.
  * *out belongs to the pool. */

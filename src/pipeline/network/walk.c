@@ -15,6 +15,7 @@
 #include "pipeline/network/refit_maps.h"
 #include "pipeline/network/regional_training.h"
 #include "pipeline/network/repair.h"
+#include "pipeline/network/rescale_norm.h"
 #include "pipeline/network/round_maps.h"
 #include "pipeline/network/silence.h"
 
@@ -115,7 +116,7 @@ static grail_status begin_site(calibration_network *network, int index, bool rep
         TRY(experts_take_places(network, index));
     } else if (!replay) {
         TRY(decide_at_producer(network, index));
-    } else if (network->request->plan.sites[index].selector->folds) {
+    } else if (site_is_remade(&network->request->plan, index)) {
         TRY(site_append_merged(network, index));
     }
     network->results[index].report.seconds += clock_seconds() - begun;
@@ -248,6 +249,10 @@ static grail_status meet_node(calibration_network *network, int node_index,
     if (read != GRAPH_NONE) {
         CHECK(meet_consumer(network, read, consumer, recorded));
     }
+    if (node_is_rescaled(network->request->cuts, &network->request->graph->nodes[node_index])) {
+        CHECK(recorded != NULL ? widen_map(network, node_index, recorded)
+                               : rescale_norm(network, node_index));
+    }
     CHECK(round_node(network, node_index, is_refitted || read != GRAPH_NONE, recorded));
     if (recorded == NULL) {
         CHECK(pass_dropped(network, node_index));
@@ -267,6 +272,7 @@ static bool node_reads_streams(const calibration_network *network, int node_inde
            site_read_by(request, node_index, &consumer) != GRAPH_NONE ||
            dropped_site_at(request, node_index) != GRAPH_NONE ||
            network->refits.wanted[node_index] || is_repaired(request, node_index) ||
+           node_is_rescaled(request->cuts, &request->graph->nodes[node_index]) ||
            node_is_rounded(request, node_index);
 }
 

@@ -1,5 +1,7 @@
 #include "pipeline/request/cuts.h"
 
+#include "graph/operators.h"
+
 bool site_is_cut(const plan *p, int index)
 {
     return p->sites[index].kept > 0 && p->sites[index].kept < p->sites[index].units;
@@ -31,7 +33,8 @@ bool site_is_chosen_openly(const plan *p, int index, const site *s)
 {
     const unsigned needs = site_decision_needs(p, index, s);
     return site_is_cut(p, index) && needs != 0 &&
-           (plan_selects_openly(p) || (needs & NEEDS_ALL_CONSUMERS) != 0);
+           (plan_selects_openly(p) || (needs & NEEDS_ALL_CONSUMERS) != 0 ||
+            (p->sites[index].normed && (needs & NEEDS_OF_CONSUMERS) != 0));
 }
 
 static int64_t weight_taps(const graph_parameter *weight)
@@ -93,10 +96,20 @@ bool plan_refits(const plan *p)
     return compensation_uses_dense(how) && p->loop == LOOP_CLOSED && how->refit != REFIT_NONE;
 }
 
+bool site_is_remade(const plan *p, int index)
+{
+    return p->sites[index].selector->folds || p->sites[index].normed;
+}
+
+bool node_is_rescaled(const parameter_cut *cuts, const node *n)
+{
+    return node_norms_width(n) && cuts[n->weight].rows.site != GRAPH_NONE;
+}
+
 int64_t site_wide_units(const plan *p, int index)
 {
     const plan_site *planned = &p->sites[index];
-    return planned->units + (planned->selector->folds ? planned->kept : 0);
+    return planned->units + (site_is_remade(p, index) ? planned->kept : 0);
 }
 
 int64_t cut_wide_features(const plan *p, const cut_axis *axis)

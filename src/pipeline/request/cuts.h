@@ -22,7 +22,11 @@ bool site_is_chosen_openly(const plan *p, int index, const site *s);
 /** Whether maps that are not cut are fitted where the stream drifts. */
 bool plan_refits(const plan *p);
 
-/** Units on a cut site's axis in the calibration network: n, or n + K for a folding. */
+/** Whether the units of a cut site that are left stand behind the dense ones in the calibration
+ * network, since they make other values: those of a folding, and those that a norm runs over. */
+bool site_is_remade(const plan *p, int site);
+
+/** Units on a cut site's axis in the calibration network: n, or n + K where they are remade. */
 int64_t site_wide_units(const plan *p, int site);
 
 /** The axis that a site cuts in a parameter. */
@@ -39,6 +43,9 @@ typedef struct parameter_cut {
 /** The axes that the plan cuts; *out is [parameter_count], owned. */
 grail_status cuts_map(const graph *g, const site_list *sites, const plan *p,
                       parameter_cut **out) GRAIL_MUST_CHECK;
+
+/** Whether a node is a norm over all of a width that is cut. */
+bool node_is_rescaled(const parameter_cut *cuts, const node *n);
 
 /** How many features a cut axis has in the calibration network: n u, or (n + K) u. */
 int64_t cut_wide_features(const plan *p, const cut_axis *axis);

@@ -44,6 +44,20 @@ grail_status dropped_check(const grail_model *model, const site_list *sites, con
     return GRAIL_OK;
 }
 
+void dropped_settle(const graph *g, const site_list *sites, plan *p)
+{
+    sublayer found;
+    for (int d = 0; d < sites->count; d++) {
+        const bool drops = site_is_dropped(p, d) && sublayer_of(g, &sites->sites[d], &found);
+        for (int i = 0; drops && i < sites->count; i++) {
+            const int first = sites->sites[i].producers[0].node;
+            if (i != d && first >= found.begin && first < found.add) {
+                plan_site_leave(&p->sites[i]);
+            }
+        }
+    }
+}
+
 /* From the last to the first, since the nodes behind a sublayer get other indices. */
 grail_status dropped_take_out(const graph *dense, const site_list *sites, const plan *p, graph *g)
 {

@@ -11,6 +11,9 @@
 grail_status dropped_check(const grail_model *model, const site_list *sites,
                            const plan *p) GRAIL_MUST_CHECK;
 
+/** Sites inside a sublayer that the plan drops keep everything: they go with it. */
+void dropped_settle(const graph *g, const site_list *sites, plan *p);
+
 /** Takes the sublayers and experts that the plan drops out of a graph `g` of the model, whose graph
  * is `dense`. */
 grail_status dropped_take_out(const graph *dense, const site_list *sites, const plan *p,

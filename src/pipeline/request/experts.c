@@ -60,10 +60,7 @@ static grail_status settle_site(const graph *g, const site_list *sites, int drop
         return GRAIL_OK;
     }
     if (branch >= p->sites[dropping].kept) {
-        own->is_gone = true;
-        own->kept = own->units;
-        memory_free(own->kept_units);
-        own->kept_units = NULL;
+        plan_site_leave(own);
         return GRAIL_OK;
     }
     if (own->kept_units != NULL && p->sites[dropping].kept_units == NULL) {

@@ -68,6 +68,8 @@ static const grail_option fields[] = {
     SPARSITY(sparsity_conv, "fraction to remove from every conv site (0)"),
     SPARSITY(sparsity_stream, "fraction to remove from every stream site (0)"),
     SPARSITY(sparsity_experts, "fraction to remove from every experts site (0)"),
+    SPARSITY(sparsity_latent, "fraction to remove from every latent site (0)"),
+    SPARSITY(sparsity_values, "fraction to remove from every values site (0)"),
 
     /* how it is repaired */
     {FIELD(fit.compensate), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
@@ -216,6 +218,8 @@ double *grail_compress_sparsity(grail_compress_options *options, const char *kin
         [SITE_CONV] = &options->amount.sparsity_conv,
         [SITE_STREAM] = &options->amount.sparsity_stream,
         [SITE_EXPERTS] = &options->amount.sparsity_experts,
+        [SITE_LATENT] = &options->amount.sparsity_latent,
+        [SITE_VALUES] = &options->amount.sparsity_values,
     };
     for (int k = 0; k < SITE_KINDS; k++) {
         if (strcmp(site_kind_name((site_kind)k), kind) == 0) {

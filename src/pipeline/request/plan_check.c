@@ -51,6 +51,13 @@ static grail_status check_gradients(const graph *g, const site *s, int index, co
     if ((site_decision_needs(p, index, s) & NEEDS_GRADIENTS) == 0) {
         return GRAIL_OK;
     }
+    if (p->sites[index].normed) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "site '%s': selector '%s' needs the gradients of the network as narrowed "
+                         "so far, but a norm runs over this width, so its units are chosen before; "
+                         "choose another selector for it",
+                         s->name, rule->name);
+    }
     if (plan_selects_openly(p)) {
         const bool loop = p->loop == LOOP_OPEN;
         const grail_status status =
@@ -105,15 +112,60 @@ static grail_status check_experts(const site *s, const plan *p)
     return error_about(status, p->loop == LOOP_OPEN ? "fit.open_loop" : "cut.select");
 }
 
+/* The dense network does not show what a norm makes of the units that are left. */
+static grail_status check_norm(const site *s, const plan *p)
+{
+    return !s->normed || p->loop == LOOP_CLOSED
+               ? GRAIL_OK
+               : error_about(
+                     error_set(GRAIL_ERROR_UNSUPPORTED,
+                               "site '%s': a norm runs over this width, so what is left of it "
+                               "changes when units go, which an open loop does not observe; use a "
+                               "closed loop, or leave this site as it is",
+                               s->name),
+                     "fit.open_loop");
+}
+
+/* Heads and the channels of their values lie along one axis of the same matrices. */
+static grail_status check_values(const site_list *sites, const site *s, const plan *p)
+{
+    for (int i = 0; s->kind == SITE_VALUES && i < sites->count; i++) {
+        const site *other = &sites->sites[i];
+        if (other != s && site_is_cut(p, i) && other->consumer_count > 0 &&
+            other->consumers[0].node == s->consumers[0].node) {
+            return error_set(
+                GRAIL_ERROR_UNSUPPORTED,
+                "site '%s': channels of values cannot be cut in one run with the heads "
+                "that they belong to (site '%s'); cut the heads, and then the values "
+                "of the result",
+                s->name, other->name);
+        }
+    }
+    return GRAIL_OK;
+}
+
 static grail_status check_site(const graph *g, const site *s, int index, const plan *p)
 {
     const selector *rule = p->sites[index].selector;
     CHECK(check_experts(s, p));
+    CHECK(check_norm(s, p));
+    if (s->groups > 1 && s->normed) {
+        return error_about(
+            error_set(GRAIL_ERROR_UNSUPPORTED,
+                      "site '%s': a norm runs over all heads, so they are cut with their keys; cut "
+                      "complete KV groups",
+                      s->name),
+            "cut.gqa");
+    }
     if (s->groups > 1 && rule->folds) {
         return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
-                                     "site '%s': folding needs complete KV groups; cut those",
+                                     s->kind == SITE_VALUES
+                                         ? "site '%s': channels of values cannot be folded, since "
+                                           "each head keeps its own; choose a selector that keeps "
+                                           "units"
+                                         : "site '%s': folding needs complete KV groups; cut those",
                                      s->name),
-                           "cut.gqa");
+                           s->kind == SITE_VALUES ? "cut.selector" : "cut.gqa");
     }
     if (s->kind == SITE_HEADS && rule->folds && p->loop == LOOP_OPEN) {
         return error_about(
@@ -167,6 +219,7 @@ grail_status plan_check(const grail_model *model, const site_list *sites, const 
         if (site_is_cut(p, i)) {
             CHECK(check_kind(&sites->sites[i], p->sites[i].selector));
             CHECK(check_training(&sites->sites[i], p->sites[i].selector, &p->compensation));
+            CHECK(check_values(sites, &sites->sites[i], p));
             CHECK(check_site(model->graph, &sites->sites[i], i, p));
         }
     }

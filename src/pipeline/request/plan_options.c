@@ -20,7 +20,9 @@ static grail_status apply_sparsities(const grail_compress_options *o, const grap
                      [SITE_HEADS] = o->amount.sparsity_heads,
                      [SITE_CONV] = o->amount.sparsity_conv,
                      [SITE_STREAM] = o->amount.sparsity_stream,
-                     [SITE_EXPERTS] = o->amount.sparsity_experts},
+                     [SITE_EXPERTS] = o->amount.sparsity_experts,
+                     [SITE_LATENT] = o->amount.sparsity_latent,
+                     [SITE_VALUES] = o->amount.sparsity_values},
         .align = o->cut.align,
     };
     return budget_apply(&b, g, sites, p);

@@ -2,6 +2,7 @@
 
 #include "base/option_values.h"
 #include "base/output_directory.h"
+#include "pipeline/request/dropped.h"
 #include "pipeline/request/experts.h"
 #include "pipeline/request/plan_check.h"
 #include "pipeline/request/plan_options.h"
@@ -50,7 +51,7 @@ static bool needs_samples(const plan *p, bool has_statistics)
             p->sites[i].kept_units == NULL && p->sites[i].selector->uses_data && !chosen;
         const bool measures =
             (p->compensation.enabled && !fitted) || p->compensation.regional_training || decides;
-        if ((site_is_cut(p, i) && (measures || p->repair)) ||
+        if ((site_is_cut(p, i) && (measures || p->repair || p->sites[i].normed)) ||
             (site_is_dropped(p, i) && plan_refits(p))) {
             return true;
         }
@@ -236,6 +237,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     CHECK(plan_from_options(r->model, options, &r->sites, &r->plan));
     set_widths(purpose.kept, &r->plan);
     CHECK(experts_settle(r->graph, &r->sites->list, &r->plan));
+    dropped_settle(r->graph, &r->sites->list, &r->plan);
     CHECK(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
     CHECK(plan_check(r->model, &r->sites->list, &r->plan));
     CHECK(heal_options_read(options, r->graph, &r->heal));

@@ -31,6 +31,9 @@ static const char *misfit_of_site(const site *s, const plan_site *planned)
         return "units are merged, whose producers are made after their turn; choose a selector "
                "that keeps units";
     }
+    if (planned->kept < s->units && s->normed) {
+        return "a norm runs over a width that is cut; cut other sites, such as ffn";
+    }
     return planned->kept < s->units && s->consumer_count > 1
                ? "several matrices read a width that is cut"
                : NULL;

@@ -2,6 +2,7 @@
 #include "build.h"
 
 #include "graph/operators.h"
+#include "graph/sublayer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -301,12 +302,112 @@ static void a_norm_of_each_head_leaves_the_heads_free(void **state)
     graph_free(g);
 }
 
-static void a_norm_of_all_heads_pins_them(void **state)
+/* Its weight is cut with them: of queries in groups, of keys one head at a time. */
+static void a_norm_of_all_heads_is_cut_with_them(void **state)
 {
     (void)state;
     graph *g = attention_graph(6, 2, 0, false);
     site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 1);
+    const site *s = find_site(&sites, "o");
+    assert_int_equal(s->kind, SITE_HEADS);
+    assert_true(s->normed);
+    assert_int_equal(s->channel_count, 2);
+    assert_end(g, &s->channels[0], "q_norm.weight", 3 * DIM, true);
+    assert_end(g, &s->channels[1], "k_norm.weight", DIM, false);
+    assert_int_equal(site_parameters_per_unit(g, s), 8 * DIM * WIDTH + 4 * DIM);
+    site_list_fini(&sites);
+    sites = derive(g, GQA_QUERY_PER_GROUP); /* keys stay, and so does their norm */
+    s = find_site(&sites, "o");
+    assert_true(s->normed);
+    assert_int_equal(s->channel_count, 1);
+    assert_end(g, &s->channels[0], "q_norm.weight", DIM, false);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static void a_norm_without_a_weight_pins_its_width(void **state)
+{
+    (void)state;
+    graph *g = attention_graph(6, 2, 0, false);
+    for (int n = 0; n < g->node_count; n++) {
+        if (g->nodes[n].kind == NODE_RMS_NORM && g->nodes[n].block == 0) {
+            g->nodes[n].weight = GRAPH_NONE;
+        }
+    }
+    site_list sites = derive(g, GQA_KV_GROUPS);
     assert_int_equal(sites.count, 0);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+enum { RANK = 10, VALUE = 3 };
+
+/* Keys and values of all heads, made of one vector behind a norm. */
+static graph *latent_graph(int64_t heads, bool states_value_width)
+{
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    const int q = add_linear(g, 0, "q", WIDTH, heads * DIM, false, n);
+    const int a = add_linear(g, 0, "a", WIDTH, RANK, true, n);
+    const int c = add_norm(g, 0, "a_norm", RANK, 0, a);
+    const int k = add_linear(g, 0, "k", RANK, heads * DIM, false, c);
+    const int v = add_linear(g, 0, "v", RANK, heads * VALUE, false, c);
+    const int x = add_attention(g, 0, DIM, q, k, v);
+    end_graph(g, h, add_linear(g, 0, "o", heads * VALUE, WIDTH, false, x));
+    g->nodes[g->value_source[x]].attention.narrows_values = states_value_width;
+    return g;
+}
+
+static void a_vector_behind_a_norm_is_a_site(void **state)
+{
+    (void)state;
+    graph *g = latent_graph(4, false);
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 2); /* heads besides */
+    const site *s = find_site(&sites, "a");
+    assert_ptr_equal(s, &sites.sites[0]);
+    assert_int_equal(s->kind, SITE_LATENT);
+    assert_string_equal(site_kind_name(s->kind), "latent");
+    assert_true(s->normed);
+    assert_int_equal(s->units, RANK);
+    assert_int_equal(s->groups, 1);
+    assert_int_equal(s->producer_count, 1);
+    assert_end(g, &s->producers[0], "a.weight", 1, false);
+    assert_int_equal(s->channel_count, 1);
+    assert_end(g, &s->channels[0], "a_norm.weight", 1, false);
+    assert_int_equal(s->consumer_count, 2);
+    assert_end(g, &s->consumers[0], "k.weight", 1, false);
+    assert_end(g, &s->consumers[1], "v.weight", 1, false);
+    assert_int_equal(site_parameters_per_unit(g, s), WIDTH + 1 + 1 + 4 * (DIM + VALUE));
+    assert_false(find_site(&sites, "o")->normed);
+    site_list_fini(&sites);
+    graph_free(g);
+}
+
+static void channels_of_values_are_a_site_where_their_width_is_stated(void **state)
+{
+    (void)state;
+    graph *g = latent_graph(4, true);
+    site_list sites = derive(g, GQA_KV_GROUPS);
+    assert_int_equal(sites.count, 3);
+    assert_string_equal(sites.sites[1].name, "o");
+    const site *s = &sites.sites[2];
+    assert_string_equal(s->name, "v");
+    assert_int_equal(s->kind, SITE_VALUES);
+    assert_string_equal(site_kind_name(s->kind), "values");
+    assert_false(s->normed);
+    assert_int_equal(s->units, 4 * VALUE);
+    assert_int_equal(s->groups, 4);
+    assert_int_equal(s->subunits, 1);
+    assert_int_equal(s->producer_count, 1);
+    assert_end(g, &s->producers[0], "v.weight", 1, false);
+    assert_int_equal(s->consumer_count, 1);
+    assert_end(g, &s->consumers[0], "o.weight", 1, false);
+    assert_int_equal(site_parameters_per_unit(g, s), RANK + WIDTH);
+    sublayer found;
+    assert_false(sublayer_of(g, s, &found)); /* the heads stand for it */
     site_list_fini(&sites);
     graph_free(g);
 }
@@ -554,7 +655,10 @@ int main(void)
         cmocka_unit_test(or_query_heads_alone_equally_many_of_each_group),
         cmocka_unit_test(sinks_belong_to_query_heads),
         cmocka_unit_test(a_norm_of_each_head_leaves_the_heads_free),
-        cmocka_unit_test(a_norm_of_all_heads_pins_them),
+        cmocka_unit_test(a_norm_of_all_heads_is_cut_with_them),
+        cmocka_unit_test(a_norm_without_a_weight_pins_its_width),
+        cmocka_unit_test(a_vector_behind_a_norm_is_a_site),
+        cmocka_unit_test(channels_of_values_are_a_site_where_their_width_is_stated),
         cmocka_unit_test(producers_joined_by_an_add_are_cut_together),
         cmocka_unit_test(a_repeated_factor_joins_by_channels),
         cmocka_unit_test(kernels_per_channel_are_cut_with_the_channels),

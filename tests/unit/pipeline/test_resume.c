@@ -196,6 +196,17 @@ static void a_run_with_refits_continues_to_the_same_bytes(void **state)
     lab_close(&l);
 }
 
+/* Norms over all heads are rescaled, and of finished blocks read back. */
+static void a_cut_norm_continues_to_the_same_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    assert_resumes(&l, lab_golden("olmo2"), "wanda", "full", "all", 0);
+    assert_resumes(&l, lab_golden("olmo3"), "obs", "grail", NULL, 1);
+    lab_close(&l);
+}
+
 static void resume_without_a_beginning_begins(void **state)
 {
     (void)state;
@@ -677,6 +688,7 @@ int main(void)
         cmocka_unit_test(a_folding_continues_to_the_same_bytes),
         cmocka_unit_test(a_run_that_recomputes_continues_to_the_same_bytes),
         cmocka_unit_test(a_run_with_refits_continues_to_the_same_bytes),
+        cmocka_unit_test(a_cut_norm_continues_to_the_same_bytes),
         cmocka_unit_test(resume_without_a_beginning_begins),
         cmocka_unit_test(every_option_that_decides_is_compared),
         cmocka_unit_test(what_a_default_stands_for_is_no_difference),

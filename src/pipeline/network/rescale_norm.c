@@ -1,0 +1,107 @@
+#include "pipeline/network/rescale_norm.h"
+
+#include "backend/operations.h"
+#include "pipeline/network/carry.h"
+#include "pipeline/network/target.h"
+
+#include <math.h>
+
+/* Sums of x z and z z over rows and units: of all chunks, and of the one at hand. */
+typedef struct norm_pass {
+    calibration_network *network;
+    int node;
+    cut_axis axis;
+    double products, squares;
+    double part_products, part_squares;
+    int64_t rows, part_rows;
+} norm_pass;
+
+/* *sum += sum_rj A[r, j] B[r, j] */
+static grail_status add_products(matrix a, matrix b, double *sum)
+{
+    grail_status status = GRAIL_OK;
+    double *of_rows = NULL;
+    matrix dots = {0};
+    TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, 1, a.rows, &dots));
+    TRY(memory_new_unset(&of_rows, (size_t)a.rows, sizeof of_rows[0]));
+    TRY(matrix_row_dots(a, b, dots));
+    TRY(matrix_download(dots, of_rows));
+    for (int64_t r = 0; r < a.rows; r++) {
+        *sum += of_rows[r];
+    }
+out:
+    memory_free(of_rows);
+    matrix_free(&dots);
+    return status;
+}
+
+static grail_status add_batch(norm_pass *p, matrix made)
+{
+    grail_status status = GRAIL_OK;
+    const grail_reducer *r = p->network->results[p->axis.site].reducer;
+    const int64_t dense = r->units * p->axis.features;
+    const matrix z = matrix_columns(made, dense, r->kept * p->axis.features);
+    matrix x = {0};
+    TRY(matrix_pool_take(p->network->pool, z.rows, z.columns, &x));
+    TRY(reduce_value(r, p->axis.features, matrix_columns(made, 0, dense), x));
+    TRY(add_products(x, z, &p->part_products));
+    TRY(add_products(z, z, &p->part_squares));
+    p->part_rows += z.rows;
+out:
+    matrix_pool_give(p->network->pool, &x);
+    return status;
+}
+
+/* A node_visitor; `user` is a norm_pass. */
+static grail_status visit(const execution *e, int64_t batch, int node_index, void *user)
+{
+    norm_pass *p = user;
+    (void)batch;
+    return node_index == p->node + 1
+               ? add_batch(p, execution_value(e, e->graph->nodes[p->node].output))
+               : GRAIL_OK;
+}
+
+static chunk_sums sums_at(void *user, int i, bool held_out)
+{
+    norm_pass *p = user;
+    chunk_sums sums = {.part_rows = &p->part_rows, .total_rows = &p->rows};
+    (void)i;
+    (void)held_out;
+    chunk_sums_append_number(&sums, &p->part_products, &p->products);
+    chunk_sums_append_number(&sums, &p->part_squares, &p->squares);
+    return sums;
+}
+
+/* Where nothing came through, or nothing finite, the weight stays. */
+static float factor_of(const norm_pass *p)
+{
+    const double factor = p->squares > 0.0 ? p->products / p->squares : 1.0;
+    return isfinite(factor) && factor > 0.0 ? (float)factor : 1.0F;
+}
+
+static grail_status scale_weight(const norm_pass *p, int parameter)
+{
+    grail_status status = GRAIL_OK;
+    float *weight = NULL;
+    int64_t count = 0;
+    const grail_reducer *r = p->network->results[p->axis.site].reducer;
+    TRY(parameter_store_read_f32(p->network->current.parameters, parameter, &weight, &count));
+    for (int64_t i = r->units * p->axis.features; i < count; i++) {
+        weight[i] *= factor_of(p);
+    }
+    TRY(parameter_store_set(p->network->current.parameters, parameter, &count, weight));
+out:
+    memory_free(weight);
+    return status;
+}
+
+grail_status rescale_norm(calibration_network *network, int node_index)
+{
+    const compression_request *request = network->request;
+    const int weight = request->graph->nodes[node_index].weight;
+    norm_pass p = {.network = network, .node = node_index, .axis = request->cuts[weight].rows};
+    const node_sums sums = {.count = 1, .at = sums_at};
+    CHECK(run_carry_sums(network, &network->current, node_index + 1, false, visit, sums, &p));
+    return error_in(scale_weight(&p, weight), "norm '%s'", request->graph->parameters[weight].name);
+}
