@@ -358,10 +358,34 @@ const char *output_directory_result(const output_directory *o)
 
 /* -- making the result ------------------------------------------------------------------------- */
 
+static bool is_base_name(const char *name)
+{
+    return name[0] != 0 && strchr(name, '/') == NULL && strcmp(name, ".") != 0 &&
+           strcmp(name, "..") != 0;
+}
+
+/* The folder of a declared name, which is "" without one, and the name in it. */
+typedef struct place {
+    char folder[256];
+    const char *name;
+} place;
+
+static bool find_place(const char *name, place *out)
+{
+    const char *slash = strchr(name, '/');
+    const size_t length = slash == NULL ? 0 : (size_t)(slash - name);
+    *out = (place){.name = slash == NULL ? name : slash + 1};
+    if (length >= sizeof out->folder) {
+        return false;
+    }
+    memcpy(out->folder, name, length);
+    return is_base_name(out->name) && (slash == NULL || is_base_name(out->folder));
+}
+
 grail_status output_directory_declare(output_directory *o, const char *name)
 {
-    if (name[0] == 0 || strchr(name, '/') != NULL || strcmp(name, ".") == 0 ||
-        strcmp(name, "..") == 0) {
+    place own;
+    if (!find_place(name, &own)) {
         return error_set(GRAIL_ERROR_ARGUMENT, "'%s' is not the name of a file", name);
     }
     CHECK(memory_reserve(&o->names, o->name_count + 1, sizeof o->names[0]));
@@ -396,17 +420,30 @@ grail_status output_directory_begin(output_directory *o, const json_t *record)
     return path_flush_parent(o->partial);
 }
 
-grail_status output_directory_write(output_directory *o, const char *name, const void *bytes,
-                                    size_t size)
+/* The directory of a place; of a folder a descriptor that is the caller's to close. */
+static int open_place(const output_directory *o, const place *own)
+{
+    return own->folder[0] == 0
+               ? o->result_directory
+               : file_open(o->result_directory, own->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+}
+
+static void close_place(const place *own, int directory)
+{
+    if (own->folder[0] != 0 && directory >= 0) {
+        close(directory);
+    }
+}
+
+static grail_status write_file(int directory, const char *name, const char *path, const void *bytes,
+                               size_t size)
 {
     grail_status status = GRAIL_OK;
-    char *path = NULL;
     int descriptor = -1;
-    TRY(path_join(&path, o->result, name));
-    if (unlinkat(o->result_directory, name, 0) != 0 && errno != ENOENT) {
+    if (unlinkat(directory, name, 0) != 0 && errno != ENOENT) {
         TRY(error_from_errno("cannot remove", path));
     }
-    descriptor = file_open(o->result_directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+    descriptor = file_open(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     if (descriptor < 0) {
         TRY(error_from_errno("cannot create", path));
     }
@@ -416,6 +453,32 @@ out:
     if (descriptor >= 0) {
         close(descriptor);
     }
+    return status;
+}
+
+grail_status output_directory_write(output_directory *o, const char *name, const void *bytes,
+                                    size_t size)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    place own = {0};
+    int directory = -1;
+    (void)find_place(name, &own);
+    TRY(path_join(&path, o->result, name));
+    if (own.folder[0] != 0 && mkdirat(o->result_directory, own.folder, 0777) != 0 &&
+        errno != EEXIST) {
+        TRY(error_from_errno("cannot create the folder of", path));
+    }
+    directory = open_place(o, &own);
+    if (directory < 0) {
+        TRY(error_from_errno("cannot open the folder of", path));
+    }
+    TRY(write_file(directory, own.name, path, bytes, size));
+    if (own.folder[0] != 0) {
+        TRY(file_flush(directory, path));
+    }
+out:
+    close_place(&own, directory);
     memory_free(path);
     return status;
 }
@@ -433,10 +496,25 @@ grail_status output_directory_open_saved(output_directory *o, int which, bool wr
     return GRAIL_OK;
 }
 
+/* A folder goes with the last of its files. */
+static void remove_declared(const output_directory *o, const char *name)
+{
+    place own = {0};
+    (void)find_place(name, &own);
+    const int directory = open_place(o, &own);
+    if (directory >= 0) {
+        unlinkat(directory, own.name, 0);
+    }
+    close_place(&own, directory);
+    if (own.folder[0] != 0) {
+        unlinkat(o->result_directory, own.folder, AT_REMOVEDIR);
+    }
+}
+
 void output_directory_clear(output_directory *o)
 {
     for (size_t i = 0; o->result_directory >= 0 && i < o->name_count; i++) {
-        unlinkat(o->result_directory, o->names[i], 0);
+        remove_declared(o, o->names[i]);
     }
 }
 

@@ -41,7 +41,8 @@ const char *output_directory_path(const output_directory *o);
 const char *output_directory_partial(const output_directory *o);
 const char *output_directory_result(const output_directory *o);
 
-/** Says that the result has a file of this base name. All files are declared before any is made. */
+/** Says that the result has a file of this base name, or "FOLDER/NAME" in a folder of its own. All
+ * files are declared before any is made. */
 grail_status output_directory_declare(output_directory *o, const char *name) GRAIL_MUST_CHECK;
 
 /** Writes the first record, then creates the directory of the result. A new run calls it first. */
@@ -60,7 +61,8 @@ grail_status output_directory_write(output_directory *o, const char *name, const
 grail_status output_directory_open_saved(output_directory *o, int which, bool write,
                                          int *descriptor, char **path) GRAIL_MUST_CHECK;
 
-/** Removes the declared files that exist, so that the result can be laid out again. */
+/** Removes the declared files that exist, and their folders, so that the result can be laid out
+ * again. */
 void output_directory_clear(output_directory *o);
 
 /** Gives the result its name and removes the state. If this fails, nothing of the result is lost:

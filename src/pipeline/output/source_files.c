@@ -2,6 +2,7 @@
 
 #include "arch/model_config.h"
 #include "arch/model_preparation.h"
+#include "pipeline/output/module_folders.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -177,6 +178,20 @@ out:
     return status;
 }
 
+/* What belongs to the other modules of a sentence encoder. */
+static grail_status add_module_folders(const char *directory, source_files *files)
+{
+    grail_status status = GRAIL_OK;
+    name_list names = {0};
+    TRY(module_folders_list(directory, &names));
+    for (size_t i = 0; i < names.count; i++) {
+        TRY(add_companion(files, directory, names.names[i]));
+    }
+out:
+    name_list_fini(&names);
+    return status;
+}
+
 grail_status source_files_find(const grail_model *model, source_files *out)
 {
     const char *directory = checkpoint_directory(model->checkpoint);
@@ -190,6 +205,7 @@ grail_status source_files_find(const grail_model *model, source_files *out)
     }
     if (config != NULL && strcmp(config, MODEL_CONFIG_NAME) == 0) {
         CHECK(add_companions(directory, out));
+        CHECK(add_module_folders(directory, out));
     } else if (model->preparation != NULL && model->preparation->file != NULL) {
         /* it says how images are prepared, so that the result is read in the same way */
         CHECK(add_companion(out, directory, model->preparation->file));

@@ -8,7 +8,7 @@
 #include "base/file.h"
 
 typedef struct source_file {
-    char *name; /* base name, owned */
+    char *name; /* in the model's directory, "1_Pooling/config.json"; owned */
     char *path; /* owned */
     file_identity identity;
     bool is_companion;

@@ -314,7 +314,8 @@ static void test_an_abandoned_output_is_removed_with_what_was_declared(void **st
 static void test_only_names_of_files_are_declared(void **state)
 {
     const place *p = *state;
-    static const char *const wrong[] = {"", ".", "..", "../x", "/x", "a/b"};
+    static const char *const wrong[] = {"",     ".",   "..", "../x", "/x",   "a/",
+                                        "a/..", "./b", "//", "a//b", "a/b/c"};
     output_directory *o = NULL;
     assert_ok(output_directory_open(p->path, false, &o));
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -324,6 +325,38 @@ static void test_only_names_of_files_are_declared(void **state)
     output_directory_abandon(o);
     output_directory_close(o);
     assert_false(file_exists(in(p, "out.partial")));
+}
+
+static void test_a_file_may_have_a_folder_of_its_own(void **state)
+{
+    const place *p = *state;
+    output_directory *o = NULL;
+    for (int ends = 0; ends < 3; ends++) { /* abandoned, laid out again, committed */
+        assert_ok(output_directory_open(p->path, false, &o));
+        assert_ok(output_directory_declare(o, "1_Pooling/config.json"));
+        assert_ok(output_directory_declare(o, "1_Pooling/more.json"));
+        assert_ok(output_directory_declare(o, "2_Normalize/config.json"));
+        assert_ok(put_record(o, "begun", true));
+        assert_ok(output_directory_write(o, "1_Pooling/config.json", "old", 3));
+        assert_ok(output_directory_write(o, "1_Pooling/config.json", "{}", 2));
+        assert_ok(output_directory_write(o, "1_Pooling/more.json", "[]", 2));
+        assert_contents(in(p, "out.partial/result/1_Pooling/config.json"), "{}");
+        if (ends == 0) {
+            output_directory_abandon(o);
+            assert_false(file_exists(in(p, "out.partial")));
+        } else if (ends == 1) {
+            output_directory_clear(o);
+            assert_false(file_exists(in(p, "out.partial/result/1_Pooling")));
+            output_directory_abandon(o);
+        } else {
+            assert_ok(output_directory_commit(o));
+            assert_contents(in(p, "out/1_Pooling/config.json"), "{}");
+            assert_contents(in(p, "out/1_Pooling/more.json"), "[]");
+            assert_false(file_exists(in(p, "out/2_Normalize")));
+        }
+        output_directory_close(o);
+        o = NULL;
+    }
 }
 
 static void test_a_slash_at_the_end_says_nothing(void **state)
@@ -368,6 +401,7 @@ int main(void)
         in_place(test_a_second_run_touches_nothing),
         in_place(test_an_abandoned_output_is_removed_with_what_was_declared),
         in_place(test_only_names_of_files_are_declared),
+        in_place(test_a_file_may_have_a_folder_of_its_own),
         in_place(test_a_slash_at_the_end_says_nothing),
         in_place(test_every_failing_allocation_is_reported),
     };

@@ -137,6 +137,94 @@ static void links_of_a_hugging_face_cache_are_followed(void **state)
     lab_close(&l);
 }
 
+static void name_modules(const lab *l, const char *text)
+{
+    support_write_file(lab_path(l, "model"), "modules.json", text, strlen(text));
+}
+
+static void make_module(const lab *l, const char *folder)
+{
+    char path[LAB_PATH];
+    snprintf(path, sizeof path, "model/%s", folder);
+    assert_int_equal(mkdir(lab_path(l, path), 0777), 0);
+    support_write_file(lab_path(l, path), "config.json", folder, strlen(folder));
+}
+
+/* Of the folders beside the weights those that modules.json names, and of these what is JSON. */
+static void settings_of_other_modules_are_copied(void **state)
+{
+    (void)state;
+    lab l;
+    char model[LAB_PATH];
+    lab_open(&l);
+    copied_model(&l, model);
+    make_module(&l, "1_Pooling");
+    make_module(&l, "2_Dense");
+    make_module(&l, "notes");
+    support_write_file(lab_path(&l, "model/2_Dense"), "model.safetensors", "x", 1);
+    support_write_file(lab_path(&l, "model/2_Dense"), ".config.json", "x", 1);
+    assert_int_equal(mkdir(lab_path(&l, "model/1_Pooling/inner"), 0777), 0);
+    name_modules(&l, "[{\"path\": \"\"}, {\"path\": \"1_Pooling\"}, {\"path\": \"1_Pooling\"},"
+                     " {\"path\": \"2_Dense\"}, {\"path\": \"3_Normalize\"}, {}, 7]");
+    const grail_compress_options options = lab_options(&l, model, lab_path(&l, "out"));
+    assert_ok(lab_compress(&options));
+    assert_copied(&l, "out/1_Pooling/config.json", "1_Pooling");
+    assert_copied(&l, "out/2_Dense/config.json", "2_Dense");
+    assert_true(file_exists(lab_path(&l, "out/modules.json")));
+    static const char *const missing[] = {"out/2_Dense/model.safetensors",
+                                          "out/2_Dense/.config.json", "out/1_Pooling/inner",
+                                          "out/3_Normalize", "out/notes"};
+    for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
+        assert_false(file_exists(lab_path(&l, missing[i])));
+    }
+    name_modules(&l, "{\"path\": \"../x\"}"); /* no list of modules */
+    const grail_compress_options again = lab_options(&l, model, lab_path(&l, "again"));
+    assert_ok(lab_compress(&again));
+    assert_false(file_exists(lab_path(&l, "again/1_Pooling")));
+    lab_close(&l);
+}
+
+static void a_list_of_modules_that_lies_is_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"..",   ".",      "/etc",       "../model",   "a/b",
+                                        ".git", "a\\\\b", "1_Pooling/", "./1_Pooling"};
+    lab l;
+    char model[LAB_PATH];
+    char text[1 << 13];
+    lab_open(&l);
+    copied_model(&l, model);
+    make_module(&l, "1_Pooling");
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(text, sizeof text, "[{\"path\": \"1_Pooling\"}, {\"path\": \"%s\"}]", wrong[i]);
+        name_modules(&l, text);
+        assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_FORMAT,
+                                              "is not the name of a folder beside the weights");
+    }
+    name_modules(&l, "[{\"path\": \"config.json\"}]");
+    assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_ARGUMENT, "is not a folder;");
+    link_in(&l, "1_Pooling", "model/2_Link");
+    name_modules(&l, "[{\"path\": \"2_Link\"}]");
+    assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_ARGUMENT, "a symbolic link");
+    support_write_file(l.directory, "secret.json", "secret", 6);
+    link_in(&l, "../../secret.json", "model/1_Pooling/more.json");
+    name_modules(&l, "[{\"path\": \"1_Pooling\"}]");
+    assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_ARGUMENT,
+                                          "which lies outside the model's directory");
+    name_modules(&l, "[");
+    assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_FORMAT, "modules.json");
+    size_t used = (size_t)snprintf(text, sizeof text, "[{}");
+    for (int i = 0; i < 64; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, ", {}");
+    }
+    snprintf(text + used, sizeof text - used, "]");
+    name_modules(&l, text);
+    assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_FORMAT, "65 modules");
+    assert_int_equal(truncate(lab_path(&l, "model/modules.json"), (1 << 20) + 1), 0);
+    assert_refused_before_the_first_block(&l, model, GRAIL_ERROR_FORMAT, "modules.json");
+    lab_close(&l);
+}
+
 /* -- a model that changes ---------------------------------------------------------------------- */
 
 static void touch_weights(const lab *l)
@@ -245,6 +333,8 @@ int main(void)
         cmocka_unit_test(what_cannot_be_copied_is_refused_before_the_first_block),
         cmocka_unit_test(links_inside_the_model_are_copied_as_files),
         cmocka_unit_test(links_of_a_hugging_face_cache_are_followed),
+        cmocka_unit_test(settings_of_other_modules_are_copied),
+        cmocka_unit_test(a_list_of_modules_that_lies_is_refused),
         cmocka_unit_test(a_model_that_changes_during_the_run_is_noticed),
         cmocka_unit_test(weights_that_are_complete_stay_when_the_output_appears_meanwhile),
         cmocka_unit_test(unfinished_weights_do_not_open_as_a_model),
