@@ -74,6 +74,54 @@ refuses_clean 1 "it must be at least 3" "$grail" compress model -o out --calib t
 refuses_clean 1 "is longer than the model's 64 positions" "$grail" compress model -o out --calib text.txt \
     --context 65 --sparsity 0.5
 
+check "widths that groups of integers do not fill"
+refuses_clean 1 "reads 48 features, which groups of 32 weights do not fill" "$grail" compress "$golden/bert" \
+    -o out --calib ids.npy --sparsity 0.5 --quantize w8a16
+
+# A bert of random weights whose widths are multiples of 32, with a pooler.
+if command -v python3 >/dev/null; then
+    mkdir wide
+    python3 - wide <<'PYTHON'
+import json, pathlib, random, struct, sys
+place, (hidden, inner, vocabulary) = pathlib.Path(sys.argv[1]), (32, 64, 96)
+settings = {"model_type": "bert", "vocab_size": vocabulary, "hidden_size": hidden,
+            "intermediate_size": inner, "num_hidden_layers": 1, "num_attention_heads": 2,
+            "max_position_embeddings": 64, "hidden_act": "gelu"}
+shapes = {"embeddings.word_embeddings": (vocabulary, hidden),
+          "embeddings.position_embeddings": (64, hidden),
+          "embeddings.token_type_embeddings": (2, hidden), "embeddings.LayerNorm": (hidden,)}
+layer = "encoder.layer.0."
+for name in ("query", "key", "value"):
+    shapes[f"{layer}attention.self.{name}"] = (hidden, hidden)
+shapes |= {f"{layer}attention.output.dense": (hidden, hidden),
+           f"{layer}attention.output.LayerNorm": (hidden,),
+           f"{layer}intermediate.dense": (inner, hidden), f"{layer}output.dense": (hidden, inner),
+           f"{layer}output.LayerNorm": (hidden,), "pooler.dense": (hidden, hidden)}
+random.seed(1)
+tensors, data = {}, b""
+def add(name, shape, mean):
+    global data
+    count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+    begin = len(data)
+    data += struct.pack(f"<{count}f", *(random.gauss(mean, 0.3) for _ in range(count)))
+    tensors[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [begin, len(data)]}
+for name, shape in shapes.items():
+    add(f"{name}.weight", shape, 1.0 if "Norm" in name else 0.0)
+    if "_embeddings" not in name:
+        add(f"{name}.bias", shape[:1], 0.0)
+header = json.dumps(tensors).encode()
+(place / "config.json").write_text(json.dumps(settings))
+(place / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + data)
+PYTHON
+    check "matrices of the layers are rounded in the run, and what stands outside them is named"
+    runs "$grail" compress wide -o out --calib ids.npy --sites ffn --sparsity 0.5 --align 32 --quantize w8a16 --quiet
+    says '"re:(?!.*layers?\\.[0-9]+\\.)"' out/config.json
+    runs "$grail" compress wide -o plain --calib ids.npy --sites ffn --sparsity 0.5 --align 32 --quiet
+    runs "$grail" verify plain out --data ids.npy --windows 8 --json
+    holds "$(field relative_error stdout) < 0.02"
+    rm -rf out plain
+fi
+
 check "a vocabulary that lies"
 echo a >>model/vocab.txt
 refuses_clean 1 "'a' is on line 6 and again on line 97" "$grail" compress model -o out --calib text.txt \

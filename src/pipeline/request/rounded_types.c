@@ -184,20 +184,23 @@ static grail_status set_dtypes(const graph *g, const bool *is_rounded, rounded_t
     return GRAIL_OK;
 }
 
-/* All Linears but the head, which is outside the blocks. */
-static grail_status describe(const rounded_types *r, json_t *config)
+/* All Linears but the head, which is outside the blocks, and what an encoder has there: a pooler,
+ * or a head for some task. */
+static grail_status describe(const rounded_types *r, bool encodes, json_t *config)
 {
+    static const char outside[] = "re:(?!.*layers?\\.[0-9]+\\.)";
+    json_t *ignore = json_pack("[o]", json_text("lm_head"));
     json_t *weights = json_pack("{s:o, s:i, s:b, s:o, s:I}", "type", json_text("int"), "num_bits",
                                 r->bits, "symmetric", 1, "strategy", json_text("group"),
                                 "group_size", (json_int_t)r->group);
     json_t *group = json_pack("{s:[o], s:o, s:n, s:n}", "targets", json_text("Linear"), "weights",
                               weights, "input_activations", "output_activations");
-    return json_put(config, "quantization_config",
-                    json_pack("{s:o, s:o, s:o, s:{s:o}, s:[o]}", "quant_method",
-                              json_text("compressed-tensors"), "format",
-                              json_text("pack-quantized"), "quantization_status",
-                              json_text("compressed"), "config_groups", "group_0", group, "ignore",
-                              json_text("lm_head")));
+    CHECK(json_put(config, "quantization_config",
+                   json_pack("{s:o, s:o, s:o, s:{s:o}, s:o}", "quant_method",
+                             json_text("compressed-tensors"), "format", json_text("pack-quantized"),
+                             "quantization_status", json_text("compressed"), "config_groups",
+                             "group_0", group, "ignore", ignore)));
+    return encodes ? json_push(ignore, json_text(outside)) : GRAIL_OK;
 }
 
 static grail_status choose_groups(const rounded_subject *s, json_t *config, rounded_types *out)
@@ -207,7 +210,7 @@ static grail_status choose_groups(const rounded_subject *s, json_t *config, roun
     TRY(memory_new(&is_rounded, (size_t)s->model->graph->parameter_count, sizeof is_rounded[0]));
     TRY(find_matrices(s, is_rounded, out));
     TRY(set_dtypes(s->model->graph, is_rounded, out));
-    TRY(describe(out, config));
+    TRY(describe(out, graph_gives_features(s->model->graph), config));
 out:
     memory_free(is_rounded);
     return status;
