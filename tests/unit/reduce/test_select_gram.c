@@ -469,8 +469,9 @@ static void needs_follow_the_kind_of_site(void **state)
     for (int i = 0; i < 6; i++) {
         for (int kind = 0; kind < SITE_KINDS; kind++) {
             const site s = {.kind = (site_kind)kind};
-            const unsigned where = kind == SITE_STREAM ? NEEDS_ALL_CONSUMERS : 0;
-            const unsigned target = kind == SITE_STREAM ? 0 : NEEDS_TARGET;
+            const bool is_shared = kind == SITE_STREAM || kind == SITE_LATENT;
+            const unsigned where = is_shared ? NEEDS_ALL_CONSUMERS : 0;
+            const unsigned target = is_shared ? 0 : NEEDS_TARGET;
             const unsigned fit = i == 5 ? NEEDS_MEANS | target : 0;
             assert_int_equal(rules[i]->needs(&s), NEEDS_GRAM | where | fit);
             assert_false(rules[i]->folds || rules[i]->draws);
