@@ -1,6 +1,7 @@
 #include "arch/model_config.h"
 
 #include "base/file.h"
+#include "base/name_list.h"
 #include "format/weights/checkpoint_locate.h"
 
 #include <string.h>
@@ -125,4 +126,14 @@ grail_status model_config_read(const char *path, model_config *out)
 out:
     memory_free(directory);
     return status;
+}
+
+bool model_config_is_beside(const char *name)
+{
+    static const char *const endings[] = {".json", ".model", ".txt", ".jinja", ".tiktoken"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        found = found || name_ends_with(name, endings[i]);
+    }
+    return found;
 }

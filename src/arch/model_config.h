@@ -35,6 +35,10 @@ void model_config_fini(model_config *config);
  * for a file that only lies beside others. */
 grail_status model_config_directory(const char *path, char **out) GRAIL_MUST_CHECK;
 
+/** Whether a file beside weights belongs to the model, by the ending of its name: what readers of
+ * configurations, tokenizers and chat templates look for. */
+bool model_config_is_beside(const char *name);
+
 /** The JSON object in `directory` of that name (static); all members of *out are NULL if there is
  * no such file, or no directory. *out is owned: model_config_fini. */
 grail_status model_config_read_beside(const char *directory, const char *name,

@@ -128,13 +128,12 @@ out:
     return status;
 }
 
-/* How many rows from the first on run at once: so few that several ranks have some, and so many
- * that the time goes into products and not into loading weights. */
+/* How many rows from the first on run at once. */
 static int64_t batch_count(const parameter_store *store, const placed_row *placed, int64_t left)
 {
     const int64_t length = placed[0].length;
-    const int64_t fit = forward_chunk(store->model, store->backend, length, 0);
-    const int64_t most = fit < BATCH_TOKENS / length ? fit : BATCH_TOKENS / length;
+    const int64_t most = forward_chunk(store->model, store->backend, length,
+                                       (forward_limit){.tokens = BATCH_TOKENS});
     int64_t count = 1;
     while (count < left && count < most && placed[count].length == length) {
         count++;

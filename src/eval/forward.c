@@ -25,11 +25,15 @@ static int64_t hidden_width(const grail_model *model)
     return model->graph->parameters[model->graph->nodes[0].weight].shape[1];
 }
 
-int64_t forward_chunk(const grail_model *model, const backend *b, int64_t length, int64_t memory)
+int64_t forward_chunk(const grail_model *model, const backend *b, int64_t length,
+                      forward_limit limit)
 {
-    const int64_t limit = memory == 0 ? FORWARD_MEMORY : memory;
+    const int64_t memory = limit.memory == 0 ? FORWARD_MEMORY : limit.memory;
     const int64_t window = hidden_width(model) * length * (int64_t)backend_value_size(b);
-    return limit / window > 1 ? limit / window : 1;
+    const int64_t fit = memory / window;
+    const int64_t most = limit.tokens == 0 ? fit : limit.tokens / length;
+    const int64_t count = fit < most ? fit : most;
+    return count > 1 ? count : 1;
 }
 
 static int64_t batch_count(const forward_pass *f)

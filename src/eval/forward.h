@@ -23,8 +23,16 @@ typedef struct forward_pass {
 grail_status random_windows(const grail_model *model, int64_t count, int64_t length,
                             token_windows *out) GRAIL_MUST_CHECK;
 
-/** Windows whose sample stream fits in `memory` bytes (0 = 1 GiB); at least one. */
-int64_t forward_chunk(const grail_model *model, const backend *b, int64_t length, int64_t memory);
+/** What holds windows of one pass together. */
+typedef struct forward_limit {
+    int64_t memory; /* bytes of the sample stream; 0: 1 GiB */
+    int64_t tokens; /* so few that several ranks have some, and so many that the time goes into
+                       products and not into loading weights; 0: no limit */
+} forward_limit;
+
+/** How many windows of `length` tokens a pass takes within the limit; at least one. */
+int64_t forward_chunk(const grail_model *model, const backend *b, int64_t length,
+                      forward_limit limit);
 
 /** Runs embedding and blocks. `store` may be thin over the checkpoint. forward_end frees,
  * even after a failure. */

@@ -95,8 +95,6 @@ static grail_status limit_windows(token_windows *windows, int64_t most)
     return GRAIL_OK;
 }
 
-/* Tokens of a chunk at most, but a window at least: so few that ranks share out a usual text, and
- * so many that the time goes into products and not into loading weights. */
 enum { CHUNK_TOKENS = 1 << 15 };
 
 /* Windows are measured in chunks of as many as one pass takes. Ranks take the chunks in turns. */
@@ -155,9 +153,8 @@ static grail_status measure_chunks(parameter_store *store, const token_windows *
                                    nll_sums *sums)
 {
     grail_status status = GRAIL_OK;
-    const int64_t fit = forward_chunk(store->model, store->backend, text->length, 0);
-    const int64_t some = CHUNK_TOKENS / text->length > 1 ? CHUNK_TOKENS / text->length : 1;
-    const int64_t most = fit < some ? fit : some;
+    const int64_t most = forward_chunk(store->model, store->backend, text->length,
+                                       (forward_limit){.tokens = CHUNK_TOKENS});
     chunk_list l = {.text = text, .comm = comm, .size = text->count < most ? text->count : most};
     l.count = (text->count + l.size - 1) / l.size;
     TRY(comm_settle(comm, measure_own(store, &l, observer, user)));

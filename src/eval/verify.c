@@ -90,7 +90,7 @@ out:
 static grail_status compare_on_text(parameter_store *a, parameter_store *b,
                                     const token_windows *windows, comparison_sums *sums)
 {
-    const int64_t chunk = forward_chunk(a->model, a->backend, windows->length, 0);
+    const int64_t chunk = forward_chunk(a->model, a->backend, windows->length, (forward_limit){0});
     for (int64_t first = 0; first < windows->count; first += chunk) {
         const int64_t left = windows->count - first;
         CHECK(compare_chunk(a, b, windows, first, left < chunk ? left : chunk, sums));

@@ -115,13 +115,7 @@ grail_status file_list_of_data(const char *path, file_list *out)
 /* What readers of models look for beside weights. */
 static bool is_beside_weights(const char *name)
 {
-    static const char *const endings[] = {".json",  ".model",    ".txt",
-                                          ".jinja", ".tiktoken", ".hashes"};
-    bool found = false;
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        found = found || name_ends_with(name, endings[i]);
-    }
-    return found;
+    return model_config_is_beside(name) || name_ends_with(name, ".hashes");
 }
 
 static grail_status list_beside(const char *directory, file_list *list)

@@ -1,23 +1,20 @@
 #include "pipeline/network/mixed_rows.h"
 
 #include "backend/operations.h"
+#include "stats/row_squares.h"
 
 /* sum_t root_t^2 |x_t|^2 */
 static grail_status square_of(matrix x, const double *root, double *out)
 {
     grail_status status = GRAIL_OK;
-    matrix dots = no_matrix;
     double *values = NULL;
-    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, x.rows, &dots));
     TRY(memory_new_unset(&values, (size_t)x.rows, sizeof values[0]));
-    TRY(matrix_row_dots(x, x, dots));
-    TRY(matrix_download(dots, values));
+    TRY(row_squares(x, x.rows, values));
     *out = 0.0;
     for (int64_t i = 0; i < x.rows; i++) {
         *out += root == NULL ? values[i] : root[i] * root[i] * values[i];
     }
 out:
-    matrix_free(&dots);
     memory_free(values);
     return status;
 }

@@ -1,8 +1,9 @@
 #include "pipeline/network/rescale_norm.h"
 
-#include "backend/operations.h"
+#include "algebra/products.h"
 #include "pipeline/network/carry.h"
 #include "pipeline/network/target.h"
+#include "stats/row_squares.h"
 
 #include <math.h>
 
@@ -21,17 +22,13 @@ static grail_status add_products(matrix a, matrix b, double *sum)
 {
     grail_status status = GRAIL_OK;
     double *of_rows = NULL;
-    matrix dots = {0};
-    TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, 1, a.rows, &dots));
     TRY(memory_new_unset(&of_rows, (size_t)a.rows, sizeof of_rows[0]));
-    TRY(matrix_row_dots(a, b, dots));
-    TRY(matrix_download(dots, of_rows));
+    TRY(row_products(a, b, of_rows));
     for (int64_t r = 0; r < a.rows; r++) {
         *sum += of_rows[r];
     }
 out:
     memory_free(of_rows);
-    matrix_free(&dots);
     return status;
 }
 
@@ -45,7 +42,7 @@ static grail_status add_batch(norm_pass *p, matrix made)
     TRY(matrix_pool_take(p->network->pool, z.rows, z.columns, &x));
     TRY(reduce_value(r, p->axis.features, matrix_columns(made, 0, dense), x));
     TRY(add_products(x, z, &p->part_products));
-    TRY(add_products(z, z, &p->part_squares));
+    TRY(add_row_squares(z, &p->part_squares));
     p->part_rows += z.rows;
 out:
     matrix_pool_give(p->network->pool, &x);

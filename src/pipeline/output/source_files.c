@@ -18,7 +18,6 @@ enum { LARGEST_COMPANION = 1 << 28 };
  * they would not be narrow. */
 static bool is_companion_name(const char *name)
 {
-    static const char *const suffixes[] = {".json", ".model", ".txt", ".jinja", ".tiktoken"};
     static const char *const others[] = {MODEL_CONFIG_NAME, MODEL_GRAIL_NAME, "plan.json",
                                          "report.json", TIMM_WIDTHS_NAME};
     if (name[0] == '.' || strstr(name, ".index.json") != NULL) {
@@ -29,13 +28,7 @@ static bool is_companion_name(const char *name)
             return false;
         }
     }
-    const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot != NULL && i < sizeof suffixes / sizeof suffixes[0]; i++) {
-        if (strcmp(dot, suffixes[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return model_config_is_beside(name);
 }
 
 static bool is_inside(const char *path, const char *directory)

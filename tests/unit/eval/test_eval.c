@@ -430,10 +430,18 @@ static void chunks_hold_at_least_one_window(void **state)
     (void)state;
     grail_model *model = NULL;
     assert_ok(grail_model_open(lab_golden("llama3"), &model)); /* 64 wide */
-    assert_int_equal(forward_chunk(model, backend_host(), 32, 10 * 64 * 32 * 4), 10);
-    assert_int_equal(forward_chunk(model, backend_reference(), 32, 10 * 64 * 32 * 4), 5);
-    assert_int_equal(forward_chunk(model, backend_host(), 32, 1), 1);
-    assert_true(forward_chunk(model, backend_host(), 32, 0) > 1000);
+    assert_int_equal(
+        forward_chunk(model, backend_host(), 32, (forward_limit){.memory = 10 * 64 * 32 * 4}), 10);
+    assert_int_equal(
+        forward_chunk(model, backend_reference(), 32, (forward_limit){.memory = 10 * 64 * 32 * 4}),
+        5);
+    assert_int_equal(forward_chunk(model, backend_host(), 32, (forward_limit){.memory = 1}), 1);
+    assert_true(forward_chunk(model, backend_host(), 32, (forward_limit){0}) > 1000);
+    assert_int_equal(forward_chunk(model, backend_host(), 32, (forward_limit){.tokens = 100}), 3);
+    assert_int_equal(forward_chunk(model, backend_host(), 32, (forward_limit){.tokens = 31}), 1);
+    assert_int_equal(forward_chunk(model, backend_host(), 32,
+                                   (forward_limit){.memory = 2 * 64 * 32 * 4, .tokens = 100}),
+                     2);
     grail_model_close(model);
 }
 
