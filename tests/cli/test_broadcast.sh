@@ -118,12 +118,19 @@ for case in "TERM launcher" "TERM rank" "KILL rank"; do
         sleep 0.01
     done
     [[ -n $(ls -A "$TMPDIR") ]] || fail "there were no copies"
-    victim=$launcher
+    victim=$(</proc/$launcher/task/$launcher/children) # mpirun: timeout would signal it twice, and it then leaves its ranks
+    victim=${victim%% *}
     [[ $to == launcher ]] || victim=$(<pid.1)
     kill -"$signal" "$victim"
     code=0
     wait "$launcher" || code=$?
     ((code != 0 && code != 124)) || { show; fail "mpirun exits with $code"; }
+    for rank in pid.*; do # mpirun can end before its ranks
+        for ((i = 0; i < 3000; i++)); do
+            kill -0 "$(<"$rank")" 2>/dev/null || break
+            sleep 0.01
+        done
+    done
     [[ $signal == KILL ]] || leaves_nothing
     rm -rf "$TMPDIR"/*
     runs on_machines 3 "$grail" compress "${slow[@]}" -o killed --broadcast --resume
