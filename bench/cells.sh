@@ -16,9 +16,7 @@ cells_begin() { # CELLS [GRAIL [ANY...]]
     touch "$cells"
 }
 
-has() { grep -qF "$1 " "$cells"; } # KEY
-
-percent() { awk -v c="$1" 'BEGIN { print 100 * c " %" }'; } # SHARE
+has() { [[ $(field "$1" 1) == "$1" ]]; } # KEY
 
 json_number() { # KEY FILE: the first number of this key in a document with one key per line
     sed -n "s/^ *\"$1\": \\([-+.0-9e]*\\).*/\\1/p" "$2" | head -n 1
@@ -33,7 +31,7 @@ figure() { # MODEL EVAL-OPTIONS...
 }
 
 # cell KEY dense MODEL -- EVAL-OPTIONS... [-- EVAL-OPTIONS...]
-# cell KEY compress|heal MODEL OPTIONS... -- EVAL-OPTIONS... [-- EVAL-OPTIONS...]
+# cell KEY compress MODEL OPTIONS... -- EVAL-OPTIONS... [-- EVAL-OPTIONS...]
 cell() {
     local key=$1 command=$2 model=$3 begun=$SECONDS options=() figures=() parameters=- group
     has "$key" && return
@@ -71,12 +69,6 @@ value() { # KEY FORMAT [N]
     if [[ ${number:--} == - ]]; then printf -- -; else awk -v f="$2" -v x="$number" 'BEGIN { printf f, x }'; fi
 }
 
-# The share of the lost log-perplexity that a repair takes back.
-recovered() { # DENSE-KEY PLAIN-KEY REPAIRED-KEY [N]
-    awk -v d="$(value "$1" %s "${4:-1}")" -v p="$(value "$2" %s "${4:-1}")" -v r="$(value "$3" %s "${4:-1}")" \
-        'BEGIN { printf "%.0f %%", 100 * (log(p) - log(r)) / (log(p) - log(d)) }'
-}
-
 heading() { # COLUMN...
     printf '\n|'
     printf ' %s |' "$@"
@@ -97,33 +89,4 @@ halve() { # FILE
     lines=$(wc -l <"$1")
     head -n $((lines / 2)) "$1" >"$work/first.txt"
     tail -n +$((lines / 2 + 1)) "$1" >"$work/second.txt"
-}
-
-# The network `model` = stories260k, calibrated on one half of its text and measured on the other; with GRAIL_QUICK on a
-# few windows.
-stories_begin() {
-    local text=(--context 256 --protocol lines --window-bos)
-    model=$data/stories260k
-    halve "$data/text/tinystories.txt"
-    given=(--calib "$work/first.txt" "${text[@]}")
-    measured=(--data "$work/second.txt" "${text[@]}")
-    if [[ ${GRAIL_QUICK-} ]]; then
-        given+=(--samples 8)
-        measured+=(--windows 4)
-    fi
-}
-
-narrow() { # KEY OPTIONS...: a cell of that network
-    cell "$1" compress "$model" "${given[@]}" --align 1 "${@:2}" -- "${measured[@]}"
-}
-
-# A text of which the given share of the bytes comes from the lines of another; OTHER is shortened, then TEXT is.
-mix() { # TEXT OTHER SHARE OUTPUT
-    local size other
-    size=$(wc -c <"$1")
-    other=$(wc -c <"$2")
-    awk -v whole="$(awk -v s="$size" -v o="$other" -v f="$3" 'BEGIN { w = s; if (w * f > o) w = o / f; print w }')" \
-        -v share="$3" -v first="$1" '
-        { room = whole * (FILENAME == first ? 1 - share : share) }
-        (taken[FILENAME] += length($0) + 1) <= room' "$1" "$2" >"$4"
 }

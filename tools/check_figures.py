@@ -1,14 +1,21 @@
 #!/usr/bin/env python3
-"""Checks that the measured figures of the tables of README and the walkthrough are those of docs/results.
+"""Checks that the measured figures of the tables of README and the walkthrough are those of docs/results, and that a
+table there behind a command of bench/table.py is what the command prints.
 
 A table with figures stands behind the line "<!-- figures: docs/results/NAME.md -->". Each of its rows must stand, cell
 by cell, in a table of that file with the same columns; bench/ has the commands that print those tables.
 """
 
+import os
 import re
+import shlex
 import sys
 
 import c_source
+
+sys.path.insert(0, str(c_source.ROOT / "bench"))
+
+import table  # noqa: E402
 
 DOCUMENTS = ("README.md", "docs/walkthrough.md")
 SOURCE = re.compile(r"^<!-- figures: (docs/results/[\w-]+\.md) -->$")
@@ -63,8 +70,30 @@ def check(document):
         yield f"{document} has no table with figures"
 
 
+def commands(text):
+    """(line, words, lines of the next table) of each command of bench/table.py."""
+    for command in re.finditer(r"^ *bench/table\.py (?:.*\\\n)*.*$", text, re.M):
+        behind = re.search(r"(?:^\|.*\n?)+", text[command.end():], re.M)
+        yield (text.count("\n", 0, command.start()) + 1, shlex.split(command[0].replace("\\\n", " "))[1:],
+               behind[0].splitlines() if behind else [])
+
+
+def check_printed(path):
+    """That the tables of a document are what its commands print, which name files from the root."""
+    for number, words, found in commands(path.read_text()):
+        try:
+            printed = table.lines(words)
+        except (table.Refused, OSError) as error:
+            yield f"{path.name}:{number}: {error}"
+            continue
+        for line in [line for line in printed if line not in found] or ([] if found == printed else ["other or further rows stand there"]):
+            yield f"{path.name}:{number}: the table behind the command is not what it prints: {line}"
+
+
 def main():
+    os.chdir(c_source.ROOT)
     problems = [problem for document in DOCUMENTS for problem in check(document)]
+    problems += [problem for path in sorted((c_source.ROOT / "docs/results").glob("*.md")) for problem in check_printed(path)]
     for problem in problems:
         print(problem)
     print(f"{len(problems)} problems")
