@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the column "five epochs" of docs/results/healing.md: top-1 in % and seconds of ResNet-20 that was cut plainly and
-# trained with labels, as the paper's networks were. bench/recipes/healing.json has the columns beside it.
+# trained with labels, as the paper's networks were. bench/recipes/healing_images.json has the columns beside it.
 #
 # usage: GRAIL_PYTHON=PYTHON bench/labels_table.sh [GRAIL]
 #   PYTHON   one with torch

@@ -8,6 +8,7 @@ calibration), the name of an "evaluation", or a key of the cell's "choices"; KEY
 all combinations of KEY=VALUE/VALUE..., and --rows may be given again for more rows of the same keys.
 
 A column is "TITLE: CONDITION...", or "TITLE: WHAT CONDITION..." where WHAT is
+    value       the cell's figure; this is usual
     dense       the dense network's figure
     parameters  of the cell's network
     share       the share of what a base lost against the dense network (of log-perplexity, or top-1) that the cell takes
@@ -28,7 +29,7 @@ import sys
 
 SETTINGS = ("checkpoint", "selector", "sparsity", "compensate", "heal", "samples", "seed", "loop", "calibration", "evaluation")
 HEADINGS = {"checkpoint": "network", "sparsity": "removed", "evaluation": "text"}
-KINDS = ("dense", "parameters", "share", "both", "empty")
+KINDS = ("value", "dense", "parameters", "share", "both", "empty")
 
 
 class Refused(Exception):
@@ -90,7 +91,7 @@ class Column:
         self.title, colon, rest = text.partition(": ")
         words = shlex.split(rest)
         self.kind = words.pop(0) if words and "=" not in words[0] else "value"
-        if not colon or self.kind not in (*KINDS, "value"):
+        if not colon or self.kind not in KINDS:
             raise Refused(f'column "{text}": expected "TITLE: [WHAT] CONDITION...", where WHAT is one of {", ".join(KINDS)}')
         if ("from" in words) != (self.kind in ("share", "both")):
             raise Refused(f'column "{text}": a base (from CONDITION...) belongs to share and both, and only to them')
@@ -178,7 +179,7 @@ def rows_of(groups):
 
 
 def shown(key, value):
-    return f"{100 * float(value):g} %" if key == "sparsity" else value
+    return f"{100 * float(value):g} %" if key == "sparsity" else value or "usual"
 
 
 def arguments(words):
