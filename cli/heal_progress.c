@@ -11,13 +11,18 @@ static bool was_begun(const grail_healing *h)
     return !isnan(h->held_before);
 }
 
-/* "block 3/16" or "the network" */
-static const char *what_of(const grail_healing *h, char text[HUMAN_SIZE])
+/* "block 3/16", "blocks 1-3/16" or "the network" */
+static const char *what_of(const grail_healing *h, char text[2 * HUMAN_SIZE])
 {
     if (h->block < 0) {
         return "the network";
     }
-    snprintf(text, HUMAN_SIZE, "block %d/%d", h->block + 1, h->blocks);
+    if (h->last_block > h->block) {
+        snprintf(text, 2 * HUMAN_SIZE, "blocks %d-%d/%d", h->block + 1, h->last_block + 1,
+                 h->blocks);
+    } else {
+        snprintf(text, 2 * HUMAN_SIZE, "block %d/%d", h->block + 1, h->blocks);
+    }
     return text;
 }
 
@@ -34,7 +39,7 @@ static const char *time_left(const grail_healing *h, char text[2 * HUMAN_SIZE])
 
 static void print_ended(const grail_healing *h)
 {
-    char what[HUMAN_SIZE];
+    char what[2 * HUMAN_SIZE];
     char left[2 * HUMAN_SIZE];
     if (!was_begun(h)) {
         print_error("  %s: not healed, the time does not suffice", what_of(h, what));
@@ -49,7 +54,7 @@ static void print_ended(const grail_healing *h)
 
 void heal_progress_print(const grail_healing *now)
 {
-    char what[HUMAN_SIZE];
+    char what[2 * HUMAN_SIZE];
     char left[2 * HUMAN_SIZE];
     const bool on_terminal = isatty(STDERR_FILENO) != 0;
     if (on_terminal && now->ended == 0) {
@@ -71,7 +76,9 @@ void heal_progress_print_steps(int block, int blocks, double done)
 
 static void print_what(const grail_healing *h)
 {
-    if (h->block >= 0) {
+    if (h->last_block > h->block) {
+        print_out("blocks %d to %d of %d", h->block + 1, h->last_block + 1, h->blocks);
+    } else if (h->block >= 0) {
         print_out("block %d of %d", h->block + 1, h->blocks);
     } else {
         print_out("the network");
@@ -95,7 +102,8 @@ static void print_summary(const grail_healing *h)
     char time[HUMAN_SIZE];
     if (!was_begun(h)) {
         print_what(h);
-        print_out(" was not healed: the time did not suffice\n");
+        print_out(" %s not healed: the time did not suffice\n",
+                  h->last_block > h->block ? "were" : "was");
         return;
     }
     print_out("healed ");
@@ -107,8 +115,9 @@ static void print_summary(const grail_healing *h)
 
 static json_t *summary_json(const grail_healing *h)
 {
-    return json_pack("{s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:f}", "block",
-                     h->block < 0 ? json_null() : json_integer(h->block), "steps",
+    return json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:f}", "block",
+                     h->block < 0 ? json_null() : json_integer(h->block), "last_block",
+                     h->block < 0 ? json_null() : json_integer(h->last_block), "steps",
                      (json_int_t)h->steps, "best_step", (json_int_t)h->best_step,
                      "held_loss_before", json_number_or_null(h->held_before), "held_loss_after",
                      json_number_or_null(h->held_after), "seen_loss_before",

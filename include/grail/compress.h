@@ -78,14 +78,15 @@ typedef int (*grail_compress_observer)(void *user, const grail_site_report *site
  * a block. Return non-zero to cancel the run. */
 typedef int (*grail_step_observer)(void *user, int block, int blocks, double done);
 
-/** A training that went on from the closed form: of one block, or of the whole network. Losses are
- * means over rows or samples that no step saw (`held`), and over those that steps saw: of a block
- * the squared distance to the dense network's stream behind it, relative to that stream's square;
- * of the network KL(dense || narrow) of the outputs, or for features the relative squared distance.
- * All are NaN where the time did not suffice for a step.
+/** A training that went on from the closed form: of one block, of neighbouring blocks together, or
+ * of the whole network. Losses are means over rows or samples that no step saw (`held`), and over
+ * those that steps saw: of a block the squared distance to the dense network's stream behind it,
+ * relative to that stream's square; of the network KL(dense || narrow) of the outputs, or for
+ * features the relative squared distance. All are NaN where the time did not suffice for a step.
  */
 typedef struct grail_healing {
-    int block; /* from 0; -1: the whole network */
+    int block;      /* from 0; -1: the whole network */
+    int last_block; /* of those that were trained together */
     int blocks;
     int64_t steps, most_steps; /* taken so far, and at most */
     int64_t best_step;         /* whose weights are kept; 0: those of the closed form */
@@ -173,6 +174,7 @@ typedef struct grail_fit_options {
 typedef struct grail_heal_options {
     const char *what;    /* "none", "block", "model", "block,model"; NULL: none */
     int64_t steps;       /* of every training; 0 = 160 */
+    int64_t group;       /* neighbouring blocks that are trained together; 0 = 1 */
     double rate;         /* largest step as a share of each matrix's root mean square; 0 = 0.06 for
                             blocks, 0.02 for a network that reads text, 0.005 for one that reads
                             images */

@@ -26,6 +26,32 @@ void sample_stream_fini(sample_stream *s)
     *s = (sample_stream){0};
 }
 
+static grail_status copy_held(matrix from, matrix *to)
+{
+    if (!matrix_exists(from)) { /* another rank holds the batch */
+        return GRAIL_OK;
+    }
+    CHECK(matrix_new(from.owner, from.type, from.rows, from.columns, to));
+    return matrix_copy(from, *to);
+}
+
+grail_status sample_stream_copy(const sample_stream *s, sample_stream *out)
+{
+    const int64_t count = s->batch_count * s->live_count;
+    CHECK(sample_stream_init(out, s->graph, s->backend, s->batch_count));
+    out->position = s->position;
+    CHECK(memory_new(&out->live, (size_t)s->live_count, sizeof out->live[0]));
+    CHECK(memory_new(&out->held, (size_t)count, sizeof out->held[0]));
+    out->live_count = s->live_count;
+    for (int i = 0; i < s->live_count; i++) {
+        out->live[i] = s->live[i];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        CHECK(copy_held(s->held[i], &out->held[i]));
+    }
+    return GRAIL_OK;
+}
+
 grail_status sample_stream_move_begin(sample_stream *s, int position)
 {
     grail_status status = GRAIL_OK;

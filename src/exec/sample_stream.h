@@ -23,6 +23,9 @@ typedef struct sample_stream {
 grail_status sample_stream_init(sample_stream *s, const graph *g, backend *b,
                                 int64_t batch_count) GRAIL_MUST_CHECK;
 void sample_stream_fini(sample_stream *s); /* works on a zeroed one */
+/** *out, zeroed, becomes another one with the same values, which does not move with the first.
+ * sample_stream_fini frees it, even after a failure. */
+grail_status sample_stream_copy(const sample_stream *s, sample_stream *out) GRAIL_MUST_CHECK;
 
 /** Begins to move the sample stream to `position`: batches are read at the old place, written at
  * the new.

@@ -199,8 +199,22 @@ static double elements_of_nodes(const request *r, const grail_model *model, int 
     return elements;
 }
 
-/* What is trained at the same time: a block, or the network. The way back keeps what the nodes of
- * one block made, and in the network also what lies between blocks. */
+/* The nodes of the blocks that are trained together with this one. */
+static void range_trained_with(const request *r, int block, int *begin, int *end)
+{
+    int first = block;
+    int last = block;
+    int ignored = 0;
+    const graph *g = r->graph;
+    if (block >= 0 && block < g->block_count) {
+        heal_group_of(&r->heal, block, g->block_count, &first, &last);
+    }
+    graph_block_range(g, first, begin, &ignored);
+    graph_block_range(g, last, &ignored, end);
+}
+
+/* What is trained at the same time: some blocks, or the network. The way back keeps what the nodes
+ * of one block made, and in the network also what lies between blocks. */
 static double healing_bytes(const request *r, const grail_model *model, double value)
 {
     const graph *g = r->graph;
@@ -209,7 +223,7 @@ static double healing_bytes(const request *r, const grail_model *model, double v
     for (int block = GRAPH_NONE; block <= g->block_count; block++) {
         int begin = 0;
         int end = 0;
-        graph_block_range(g, block, &begin, &end);
+        range_trained_with(r, block, &begin, &end);
         trained = fmax(trained, elements_of_nodes(r, model, begin, end));
         values = fmax(values, (double)(end - begin));
     }
@@ -228,7 +242,8 @@ static double calibration_bytes(const request *r, double input, double value)
     const bool measures = r->how.enabled || r->selector->uses_data;
     const bool has_dense_stream =
         heals(&r->heal) || (compensation_uses_dense(&r->how) && !r->open_loop);
-    const double streams = has_dense_stream ? 2.0 : 1.0;
+    const bool waits = r->heal.blocks && r->heal.group > 1; /* before blocks healed together */
+    const double streams = 1.0 + (has_dense_stream ? 1.0 : 0.0) + (waits ? 1.0 : 0.0);
     double bytes = 0.0;
     if (measures || r->repair || heals(&r->heal)) {
         bytes += r->samples * sizeof(float) * (input + streams * STREAM_VALUES * value);

@@ -25,14 +25,25 @@ static grail_status replay_blocks(grail_compression *c)
     return GRAIL_OK;
 }
 
+static grail_status finish_block(grail_compression *c, int block)
+{
+    if (c->output != NULL) {
+        CHECK(output_write_block(c->output, c->network, block));
+    }
+    network_release_block(c->network, block);
+    return GRAIL_OK;
+}
+
+/* Blocks that are healed together are finished together. */
 static grail_status fresh_block(grail_compression *c, int block)
 {
+    int first = 0;
+    int last = 0;
+    const compression_request *r = c->request;
+    heal_group_of(&r->heal, block, r->graph->block_count, &first, &last);
     CHECK(compress_block(c->network, block, NULL));
-    if (!c->request->finishes_with_network) {
-        if (c->output != NULL) {
-            CHECK(output_write_block(c->output, c->network, block));
-        }
-        network_release_block(c->network, block);
+    for (int i = first; !r->finishes_with_network && block == last && i <= last; i++) {
+        CHECK(finish_block(c, i));
     }
     /* a run that is cancelled here loses nothing */
     return progress_tell(&c->network->progress, c->request, block, NULL);

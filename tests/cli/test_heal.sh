@@ -29,6 +29,14 @@ for steps in -1 x 1.5 99999999999999999999; do
     both 2 "--heal-steps takes an integer of at least 1, not '$steps'" --heal-steps "$steps"
 done
 both 2 "--heal-steps takes an integer of at least 1, not '0'" --heal-steps 0
+for group in 0 -1 x 1.5; do
+    both 2 "--heal-group takes an integer of at least 1, not '$group'" --heal-group "$group"
+done
+needs_blocks="--heal-group has no effect without one of --heal block and --heal block,model"
+refuses_clean 2 "grail heal: $needs_blocks" "${heal[@]}" -o out --heal-group 2
+for what in none model; do
+    refuses_clean 2 "grail compress: $needs_blocks" "${compress[@]}" -o out --heal "$what" --heal-group 2
+done
 for rate in 0 1 -0.1 inf x nan ""; do
     both 2 "--heal-rate takes a number above 0 and below 1, not '$rate'" --heal-rate "$rate"
 done
@@ -148,6 +156,15 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     (($(tr -dc '\r' <terminal.txt | wc -c) > 8)) || fail "is not updated in place"
     (($(grep -c "healed block [12]/2: " terminal.txt) == 2)) || fail "not one line a block at the end"
 fi
+
+check "blocks that are healed together are named together"
+runs "${heal[@]}" -o grouped --heal block --heal-group 2
+says "  healed blocks 1-2/2: loss 0." stderr
+grep -qE '^healed blocks 1 to 2 of 2 in [0-9]+ steps and .*: loss on held-out samples 0\.[0-9]{5} -> 0\.[0-9]{5}' stdout || fail "summary"
+says "- blocks 1 to 2: " grouped/README.md
+runs "${heal[@]}" -o brief --heal block --heal-group 9 --heal-time 0.0001s
+says "blocks 1 to 2 of 2 were not healed: the time did not suffice" stdout
+says "  blocks 1-2/2: not healed, the time does not suffice" stderr
 
 check "a limit of time that does not suffice is said, and changes nothing"
 runs "${heal[@]}" -o hurried --heal block,model --heal-time 0.0001s

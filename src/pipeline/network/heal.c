@@ -20,6 +20,18 @@ grail_status heal_prepare(calibration_network *network)
     return status == GRAIL_OK ? sites_take_narrow_shapes(network) : status;
 }
 
+/* Carries the sample streams behind a block, if the next one is healed. */
+static grail_status carry_behind(calibration_network *network, int block)
+{
+    int begin = 0;
+    int end = 0;
+    if (!heal_block_has_time(network, block + 1)) {
+        return GRAIL_OK;
+    }
+    graph_block_range(network->request->graph, block, &begin, &end);
+    return streams_carry(network, end, network_dense_end(network, block), NULL);
+}
+
 grail_status heal_blocks_after_walk(calibration_network *network)
 {
     const compression_request *request = network->request;
@@ -27,16 +39,11 @@ grail_status heal_blocks_after_walk(calibration_network *network)
         return GRAIL_OK;
     }
     CHECK(heal_prepare(network));
-    for (int block = GRAPH_NONE; block < request->graph->block_count; block++) {
-        int begin = 0;
-        int end = 0;
-        graph_block_range(request->graph, block, &begin, &end);
-        if (block != GRAPH_NONE) {
-            CHECK(heal_block(network, block));
-        }
-        if (heal_block_has_time(network, block + 1)) {
-            CHECK(streams_carry(network, end, network_dense_end(network, block), NULL));
-        }
+    CHECK(carry_behind(network, GRAPH_NONE));
+    for (int first = 0, last = 0; first < request->graph->block_count; first = last + 1) {
+        heal_group_of(&request->heal, first, request->graph->block_count, &first, &last);
+        CHECK(heal_blocks(network, first, last));
+        CHECK(carry_behind(network, last));
     }
     return GRAIL_OK;
 }

@@ -5,7 +5,7 @@
 
 #include "pipeline/network/network.h"
 
-/** Whether the walk heals every block before the sample streams advance. */
+/** Whether the walk heals every block, or group of blocks, before what is behind it is narrowed. */
 bool heals_in_walk(const compression_request *request);
 
 /** Puts the sample streams of a finished network before node 0, and gives every parameter its

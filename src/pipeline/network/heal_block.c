@@ -17,7 +17,7 @@ typedef struct goal {
 
 typedef struct block_task {
     calibration_network *network;
-    int block, begin, end;
+    int block, last_block, begin, end;
     goal *goals; /* [goal_count] */
     int goal_count;
     heal_training training;
@@ -64,7 +64,7 @@ static grail_status find_goals(block_task *t)
         FAIL(GRAIL_ERROR_UNSUPPORTED,
              "cannot heal block %d: %d values leave it, and the dense network has %d there; heal "
              "the model instead",
-             t->block, t->goal_count, dense->live_count);
+             t->last_block, t->goal_count, dense->live_count);
     }
     t->goals[0].dense = dense->live[0];
 out:
@@ -72,14 +72,16 @@ out:
     return status;
 }
 
-static grail_status task_init(calibration_network *network, int block, block_task *t)
+static grail_status task_init(calibration_network *network, int first, int last, block_task *t)
 {
+    int ignored = 0;
     const compression_request *request = network->request;
-    *t = (block_task){.network = network, .block = block};
-    graph_block_range(request->graph, block, &t->begin, &t->end);
-    CHECK(streams_carry(network, t->begin, network_dense_end(network, block), NULL));
+    *t = (block_task){.network = network, .block = first, .last_block = last};
+    graph_block_range(request->graph, first, &t->begin, &ignored);
+    graph_block_range(request->graph, last, &ignored, &t->end);
+    CHECK(streams_carry(network, t->begin, network_dense_end(network, last), NULL));
     CHECK(find_goals(t));
-    CHECK(heal_training_init(network, block, t->begin, t->end, &t->training));
+    CHECK(heal_training_init(network, first, last, t->begin, t->end, &t->training));
     CHECK(streams_holders(request, &t->holders));
     CHECK(stream_widths(request->comm, &network->dense.stream, &t->dense_widths));
     CHECK(stream_widths(request->comm, &network->current.stream, &t->current_widths));
@@ -179,32 +181,63 @@ static double seconds_left(const calibration_network *network)
     return (h->network ? 0.5 * h->seconds : h->seconds) - network->healings.seconds;
 }
 
-/* An even share for each block that is not trained yet. */
-static double share_of(const calibration_network *network, int block)
+/* Of these blocks, where all that are not trained yet have even shares. */
+static double share_of(const calibration_network *network, int first, int last)
 {
-    return seconds_left(network) / (double)(network->request->graph->block_count - block);
+    return seconds_left(network) * (double)(last - first + 1) /
+           (double)(network->request->graph->block_count - first);
 }
 
 bool heal_block_has_time(const calibration_network *network, int block)
 {
+    int first = 0;
+    int last = 0;
+    const compression_request *request = network->request;
     const healing_list *list = &network->healings;
-    const grail_healing *last = list->count > 0 ? &list->made[list->count - 1] : NULL;
-    const double set_up = last != NULL && last->steps == 0 ? last->seconds : 0.0;
-    return block < network->request->graph->block_count && share_of(network, block) > set_up;
+    const grail_healing *before = list->count > 0 ? &list->made[list->count - 1] : NULL;
+    const double set_up = before != NULL && before->steps == 0 ? before->seconds : 0.0;
+    if (block >= request->graph->block_count) {
+        return false;
+    }
+    heal_group_of(&request->heal, block, request->graph->block_count, &first, &last);
+    return share_of(network, first, last) > set_up;
 }
 
-grail_status heal_block(calibration_network *network, int block)
+grail_status heal_wait(calibration_network *network, int first)
+{
+    int begin = 0;
+    int end = 0;
+    if (!heal_block_has_time(network, first)) {
+        return GRAIL_OK;
+    }
+    graph_block_range(network->request->graph, first, &begin, &end);
+    CHECK(streams_carry(network, begin, GRAPH_NONE, NULL));
+    return sample_stream_copy(&network->current.stream, &network->before_group);
+}
+
+/* Puts the current sample stream before the blocks again, where it was kept there. */
+static void go_back(calibration_network *network)
+{
+    if (network->before_group.graph != NULL) {
+        sample_stream_fini(&network->current.stream);
+        network->current.stream = network->before_group;
+        network->before_group = (sample_stream){0};
+    }
+}
+
+grail_status heal_blocks(calibration_network *network, int first, int last)
 {
     grail_status status = GRAIL_OK;
     block_task t = {0};
     const double begun = clock_seconds();
-    if (!heal_block_has_time(network, block)) {
-        return heal_training_skip(network, block);
+    if (!heal_block_has_time(network, first)) {
+        return heal_training_skip(network, first, last);
     }
-    TRY(task_init(network, block, &t));
+    go_back(network);
+    TRY(task_init(network, first, last, &t));
     if (t.training.optimizer->count > 0 && t.goal_count > 0) {
         t.training.rate = network->request->heal.block_rate;
-        t.training.seconds = share_of(network, block);
+        t.training.seconds = share_of(network, first, last);
         t.training.begun = begun;
         t.training.parts.loss = (heal_loss){.place = place, .run = run, .user = &t};
         TRY(heal_training_run(&t.training));
@@ -213,7 +246,8 @@ out:
     task_fini(&t);
     matrix_pool_clear(network->pool);
     if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
-        error_prefix("healing of block %d", block);
+        error_prefix(first == last ? "healing of block %d" : "healing of blocks %d to %d", first,
+                     last);
     }
     return status;
 }

@@ -86,7 +86,7 @@ static grail_status task_init(calibration_network *network, network_task *t)
     const graph *g = request->graph;
     *t = (network_task){.network = network, .is_divergence = !graph_gives_features(g)};
     CHECK(network_rewind(network));
-    CHECK(heal_training_init(network, GRAPH_NONE, 0, g->node_count, &t->training));
+    CHECK(heal_training_init(network, GRAPH_NONE, GRAPH_NONE, 0, g->node_count, &t->training));
     CHECK(make_sections(t));
     CHECK(heal_dense_init(network, &t->dense));
     CHECK(gradient_store_create(g, request->backend, &t->none));

@@ -91,11 +91,11 @@ out:
     return status;
 }
 
-grail_status heal_training_init(calibration_network *network, int block, int begin, int end,
-                                heal_training *t)
+grail_status heal_training_init(calibration_network *network, int block, int last_block, int begin,
+                                int end, heal_training *t)
 {
     const compression_request *request = network->request;
-    *t = (heal_training){.network = network, .block = block};
+    *t = (heal_training){.network = network, .block = block, .last_block = last_block};
     CHECK(find_samples(request, false, &t->seen_count, &t->seen));
     CHECK(find_samples(request, true, &t->held_count, &t->held));
     CHECK(choose_shown(t));
@@ -138,10 +138,11 @@ static double seconds_left(const heal_training *t, const training_state *state)
                                               t->seconds - elapsed(t)));
 }
 
-/* Blocks behind this one. */
-static int blocks_behind(const heal_training *t)
+/* How often the blocks of this training fit into those behind them. */
+static double trainings_behind(const heal_training *t)
 {
-    return t->block < 0 ? 0 : t->network->request->graph->block_count - t->block - 1;
+    const int behind = t->network->request->graph->block_count - t->last_block - 1;
+    return t->block < 0 ? 0.0 : (double)behind / (double)(t->last_block - t->block + 1);
 }
 
 static grail_healing so_far(const heal_training *t, const training_state *state)
@@ -150,6 +151,7 @@ static grail_healing so_far(const heal_training *t, const training_state *state)
     const compression_request *request = t->network->request;
     return (grail_healing){
         .block = t->block,
+        .last_block = t->last_block,
         .blocks = request->graph->block_count,
         .steps = state->steps,
         .most_steps = request->heal.steps,
@@ -159,7 +161,7 @@ static grail_healing so_far(const heal_training *t, const training_state *state)
         .seen_before = (double)NAN,
         .seen_after = (double)NAN,
         .seconds = state->seconds,
-        .seconds_left = left + blocks_behind(t) * (elapsed(t) + left),
+        .seconds_left = left + trainings_behind(t) * (elapsed(t) + left),
     };
 }
 
@@ -318,7 +320,7 @@ static grail_status run(heal_training *t, grail_healing *made)
     made->seen_before = state.seen_before;
     made->seen_after = seen_after;
     made->seconds = earlier + elapsed(t);
-    made->seconds_left = blocks_behind(t) * elapsed(t);
+    made->seconds_left = trainings_behind(t) * elapsed(t);
     return GRAIL_OK;
 }
 
@@ -358,10 +360,10 @@ grail_status heal_training_run(heal_training *t)
     return conclude(t->network, &made);
 }
 
-grail_status heal_training_skip(calibration_network *network, int block)
+grail_status heal_training_skip(calibration_network *network, int block, int last_block)
 {
     const double unknown = (double)NAN;
-    const heal_training none = {.network = network, .block = block};
+    const heal_training none = {.network = network, .block = block, .last_block = last_block};
     const training_state state = {.held_before = unknown, .held_best = unknown};
     grail_healing made = so_far(&none, &state);
     return conclude(network, &made);

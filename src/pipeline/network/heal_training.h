@@ -18,7 +18,7 @@ typedef struct heal_memory {
 
 typedef struct heal_training {
     calibration_network *network; /* borrowed */
-    int block;                    /* GRAPH_NONE: the whole network */
+    int block, last_block;        /* GRAPH_NONE: the whole network */
     double rate;
     double seconds; /* from `begun` on, when its set-up did */
     double begun;
@@ -37,18 +37,19 @@ typedef struct heal_training {
     heal_parts parts; /* with what is trained: its loss */
 } heal_training;
 
-/** Of nodes [begin, end) of the current network, without dropped sublayers, which have no
- * parameters in the result. The caller sets rate, seconds, begun, memory and parts.loss.
- * heal_training_fini frees. */
-grail_status heal_training_init(calibration_network *network, int block, int begin, int end,
-                                heal_training *t) GRAIL_MUST_CHECK;
+/** Of blocks `block` to `last_block` (GRAPH_NONE: the whole network), which are nodes [begin, end)
+ * of the current network, without dropped sublayers, which have no parameters in the result. The
+ * caller sets rate, seconds, begun, memory and parts.loss. heal_training_fini frees. */
+grail_status heal_training_init(calibration_network *network, int block, int last_block, int begin,
+                                int end, heal_training *t) GRAIL_MUST_CHECK;
 void heal_training_fini(heal_training *t); /* works on a zeroed one */
 
 /** Trains, tells the run's observer after each judgement and at the end, and adds the result to the
  * healings of the network; its losses are NaN where the time does not suffice for a step.
  * GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
 grail_status heal_training_run(heal_training *t) GRAIL_MUST_CHECK;
-/** Tells, and adds to the healings, that a block is not trained because the time is over. */
-grail_status heal_training_skip(calibration_network *network, int block) GRAIL_MUST_CHECK;
+/** Tells, and adds to the healings, that blocks are not trained because the time is over. */
+grail_status heal_training_skip(calibration_network *network, int block,
+                                int last_block) GRAIL_MUST_CHECK;
 
 #endif

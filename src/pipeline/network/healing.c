@@ -19,6 +19,7 @@ grail_status healing_list_add(healing_list *list, const grail_healing *made)
 static grail_status to_json(const grail_healing *h, json_t *object)
 {
     CHECK(json_put(object, "block", h->block < 0 ? json_null() : json_integer(h->block)));
+    CHECK(json_put(object, "last_block", h->block < 0 ? json_null() : json_integer(h->last_block)));
     CHECK(json_put(object, "blocks", json_integer(h->blocks)));
     CHECK(json_put(object, "steps", json_integer(h->steps)));
     CHECK(json_put(object, "most_steps", json_integer(h->most_steps)));
@@ -59,8 +60,10 @@ grail_status healings_restore(const json_t *record, healing_list *list)
     for (size_t i = 0; i < json_array_size(array); i++) {
         const json_t *one = json_array_get(array, i);
         const json_t *block = json_object_get(one, "block");
+        const json_t *last = json_object_get(one, "last_block");
         const grail_healing made = {
             .block = json_is_integer(block) ? (int)json_integer_value(block) : GRAPH_NONE,
+            .last_block = json_is_integer(last) ? (int)json_integer_value(last) : GRAPH_NONE,
             .blocks = (int)integer_of(one, "blocks"),
             .steps = integer_of(one, "steps"),
             .most_steps = integer_of(one, "most_steps"),

@@ -119,6 +119,7 @@ void network_free(calibration_network *network)
         memory_free(network->rounded[p]);
     }
     memory_free(network->rounded);
+    sample_stream_fini(&network->before_group);
     free_run(&network->current);
     memory_free(network->shares);
     for (int v = 0; network->orders != NULL && v < network->request->graph->value_count; v++) {

@@ -47,6 +47,8 @@ typedef struct calibration_network {
                      must outlive their readers; owned */
     int64_t *
         *orders; /* [values] of the dense network's shares, where the plan drops experts; owned */
+    sample_stream before_group; /* the current one before the first of several blocks that are
+                                   healed together, until the last of them is fitted */
     bool has_dense_stream;
     bool keep_activations;  /* whether the stream of `current` advances with every pass, not only at
                                the borders of blocks; a continued run uses the value of the

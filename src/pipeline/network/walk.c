@@ -289,9 +289,21 @@ static bool streams_are_wanted(const calibration_network *network, int block, in
     return request->samples->batch_count > 0 && request->plan.loop == LOOP_CLOSED && read;
 }
 
+/* Whether the walk heals blocks; then *first to *last are those that are trained with this one. */
+static bool is_healed(const compression_request *request, int block, int *first, int *last)
+{
+    heal_group_of(&request->heal, block, request->graph->block_count, first, last);
+    return heals_in_walk(request);
+}
+
 /* Measures what only the dense block shows, and trains it where the plan asks for that. */
 static grail_status enter_block(calibration_network *network, int block)
 {
+    int first = 0;
+    int last = 0;
+    if (is_healed(network->request, block, &first, &last) && block == first && last > first) {
+        CHECK(heal_wait(network, first));
+    }
     CHECK(regional_gradients_measure(network, block));
     if (network->request->plan.compensation.regional_training) {
         CHECK(regional_train(network, block));
@@ -299,16 +311,19 @@ static grail_status enter_block(calibration_network *network, int block)
     return GRAIL_OK;
 }
 
-/* Heals a block, or puts back the weights of a recorded one that were trained. */
+/* Heals a block, or at the last of a group all of them, or puts back the weights of a recorded one
+ * that were trained. */
 static grail_status leave_block(calibration_network *network, int block,
                                 const recorded_parameters *recorded)
 {
-    const bool heals = heals_in_walk(network->request);
+    int first = 0;
+    int last = 0;
+    const bool heals = is_healed(network->request, block, &first, &last);
     const bool trains = network->request->plan.compensation.regional_training;
     if (recorded != NULL) {
         return heals || trains ? restore_trained(network, block, recorded) : GRAIL_OK;
     }
-    return heals ? heal_block(network, block) : GRAIL_OK;
+    return heals && block == last ? heal_blocks(network, first, last) : GRAIL_OK;
 }
 
 grail_status compress_block(calibration_network *network, int block,

@@ -319,14 +319,21 @@ static grail_status put_quantisation(const json_t *report, buffer *out)
     return buffer_append_string(out, "rounded with error feedback on what they read (GPTQ).\n\n");
 }
 
-static grail_status put_training(const json_t *one, buffer *out)
+static grail_status put_trained(const json_t *one, buffer *out)
 {
     const json_t *block = json_object_get(one, "block");
-    if (json_is_integer(block)) {
-        CHECK(buffer_format(out, "- block %lld", (long long)json_integer_value(block) + 1));
-    } else {
-        CHECK(buffer_append_string(out, "- the whole network"));
+    const long long first = (long long)json_integer_value(block);
+    const long long last = (long long)json_integer_value(json_object_get(one, "last_block"));
+    if (!json_is_integer(block)) {
+        return buffer_append_string(out, "- the whole network");
     }
+    return last > first ? buffer_format(out, "- blocks %lld to %lld", first + 1, last + 1)
+                        : buffer_format(out, "- block %lld", first + 1);
+}
+
+static grail_status put_training(const json_t *one, buffer *out)
+{
+    CHECK(put_trained(one, out));
     const json_int_t best = json_integer_value(json_object_get(one, "best_step"));
     if (!json_is_number(json_object_get(one, "held_loss_before"))) {
         return buffer_append_string(out, ": not trained, the time did not suffice\n");

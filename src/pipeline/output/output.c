@@ -84,6 +84,10 @@ static void count_blocks(narrow_output *o)
            record_of_block(o->directory, o->blocks_recorded) != NULL) {
         o->blocks_recorded++;
     }
+    if (o->blocks_recorded < blocks) { /* not in the middle of a group */
+        int last = 0;
+        heal_group_of(&request->heal, o->blocks_recorded, blocks, &o->blocks_recorded, &last);
+    }
     const bool all = has_all_blocks(o) && !request->finishes_with_network;
     o->is_fitted =
         request->heal.network && (all || record_with(o->directory, RECORD_FITTED) != NULL);

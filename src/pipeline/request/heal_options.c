@@ -46,6 +46,7 @@ grail_status heal_options_read(const grail_compress_options *o, const graph *g, 
                                   ? image_network_rate
                                   : share_at_width(g, usual_network_width) * text_network_rate;
     *out = (heal_options){.steps = o->heal.steps == 0 ? DEFAULT_STEPS : o->heal.steps,
+                          .group = o->heal.group == 0 ? 1 : o->heal.group,
                           .block_rate = o->heal.rate == 0.0 ? of_blocks : o->heal.rate,
                           .network_rate = o->heal.rate == 0.0 ? of_network : o->heal.rate,
                           .seconds = o->heal.time == 0.0 ? (double)INFINITY : o->heal.time};
@@ -59,6 +60,14 @@ grail_status heal_options_read(const grail_compress_options *o, const graph *g, 
 bool heals(const heal_options *options)
 {
     return options->blocks || options->network;
+}
+
+void heal_group_of(const heal_options *options, int block, int block_count, int *first, int *last)
+{
+    const int64_t wanted = options->blocks ? options->group : 1;
+    const int size = wanted < block_count ? (int)wanted : block_count;
+    *first = block - block % size;
+    *last = *first + size <= block_count ? *first + size - 1 : block_count - 1;
 }
 
 int64_t heal_step_samples(input_kind input, int64_t length, int64_t seen)
@@ -87,6 +96,7 @@ grail_status heal_options_to_json(const heal_options *options, json_t *object)
         return GRAIL_OK;
     }
     CHECK(json_put(object, "steps", json_integer(options->steps)));
+    CHECK(json_put(object, "group", json_integer(options->group)));
     CHECK(json_put(object, "block_rate", json_real(options->block_rate)));
     CHECK(json_put(object, "model_rate", json_real(options->network_rate)));
     return json_put(object, "seconds", json_real_or_null(options->seconds));

@@ -10,6 +10,7 @@
 typedef struct heal_options {
     bool blocks, network; /* each block when it is fitted; the whole network at the end */
     int64_t steps;        /* of every training */
+    int64_t group;        /* neighbouring blocks that are trained together, 1 or more */
     double block_rate, network_rate;
     double seconds; /* for all trainings together; infinity: no limit */
 } heal_options;
@@ -20,6 +21,10 @@ grail_status heal_options_read(const grail_compress_options *options, const grap
                                heal_options *out) GRAIL_MUST_CHECK;
 
 bool heals(const heal_options *options);
+
+/** The blocks that are trained together with `block`: *first to *last of `block_count`. It is alone
+ * where blocks are not healed. */
+void heal_group_of(const heal_options *options, int block, int block_count, int *first, int *last);
 
 /** Samples of a step, where so many are seen: 64 images, or as many windows of `length` tokens as
  * 2,048 tokens hold, but 1 to 8. */

@@ -135,6 +135,28 @@ static void a_stream_moves_with_all_that_lives(void **state)
     teardown(&f);
 }
 
+/* The copy stays where it is when the first one moves, and has what it needs of its own. */
+static void a_copy_does_not_move(void **state)
+{
+    (void)state;
+    fixture f;
+    sample_stream copy = {0};
+    setup(&f);
+    sample_stream_drop(&f.s, 1); /* as where another rank holds it */
+    assert_ok(sample_stream_copy(&f.s, &copy));
+    sample_stream_drop(&f.s, 0);
+    sample_stream_fini(&f.s);
+    assert_int_equal(copy.position, 1);
+    assert_false(sample_stream_holds(&copy, 1));
+    for (int64_t batch = 0; batch < BATCHES; batch += 2) {
+        begin_batch(&f);
+        assert_ok(sample_stream_peek(&copy, batch, f.e));
+        assert_filled(f.e, 1, 100.0 * (double)batch);
+    }
+    sample_stream_fini(&copy);
+    teardown(&f);
+}
+
 /* A sample stream that moved without a write holds nothing, and is filled batch by batch. */
 static void batches_may_be_kept_in_any_order(void **state)
 {
@@ -293,6 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peeking_leaves_the_stream_as_it_is),
         cmocka_unit_test(a_stream_moves_with_all_that_lives),
+        cmocka_unit_test(a_copy_does_not_move),
         cmocka_unit_test(batches_may_be_kept_in_any_order),
         cmocka_unit_test(samples_are_picked_from_all_ranks),
         cmocka_unit_test(a_held_value_keeps_some_columns_in_every_batch),

@@ -18,6 +18,7 @@ typedef struct shared_run {
     const char *output, *what;
     const char *narrow; /* of an earlier run, which is then healed alone; or NULL */
     int64_t memory;     /* 1: nothing is kept */
+    int64_t group;      /* blocks that are trained together */
     bool alone;         /* without a comm */
     bool resumes;
     int victim;        /* rank that cancels or fails; -1: none */
@@ -51,6 +52,7 @@ static grail_compress_options options_of(const shared_run *run, const grail_comm
     o.heal.steps = 4;
     o.heal.rate = 0.01;
     o.run.memory = run->memory;
+    o.heal.group = run->group;
     o.run.comm = run->alone ? NULL : comm;
     o.run.heal_observer = watch_healing;
     o.run.observer_user = w;
@@ -81,9 +83,9 @@ static void run_alone(shared_run *run, const char *output, char path[LAB_PATH])
     snprintf(path, LAB_PATH, "%s", lab_path(&run->l, output));
 }
 
-static void same_bytes(const char *what, int64_t memory, int least, int most)
+static void same_bytes(const char *what, int64_t memory, int64_t group, int least, int most)
 {
-    shared_run run = {.what = what, .memory = memory, .victim = -1};
+    shared_run run = {.what = what, .memory = memory, .group = group, .victim = -1};
     char alone[LAB_PATH];
     lab_open(&run.l);
     run_alone(&run, "alone", alone);
@@ -100,8 +102,9 @@ static void same_bytes(const char *what, int64_t memory, int least, int most)
 static void any_number_of_ranks_heals_to_the_same_bytes(void **state)
 {
     (void)state;
-    same_bytes("block,model", 0, 2, 5);
-    same_bytes("model", 1, 3, 3); /* teacher's values and tapes are computed again */
+    same_bytes("block,model", 0, 0, 2, 5);
+    same_bytes("model", 1, 0, 3, 3); /* teacher's values and tapes are computed again */
+    same_bytes("block", 0, 2, 3, 3); /* both blocks together */
 }
 
 static void a_taught_network_has_the_same_bytes(void **state)

@@ -1,0 +1,223 @@
+/* Neighbouring blocks that are healed together: they are one training, one end, and one place that
+ * a run goes on from. */
+#include "heal_lab.h"
+
+#include "base/file.h"
+#include "support/json_memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BLOCKS = 2 };
+
+/* Both blocks as one group. */
+static grail_compress_options together(const lab *l, const char *model, const char *output,
+                                       const char *what)
+{
+    grail_compress_options options = heal_run_options(l, model, output, what);
+    options.heal.group = BLOCKS;
+    return options;
+}
+
+static void a_group_is_one_training(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3-bf16", "qwen2"};
+    lab l;
+    lab_open(&l);
+    for (int m = 0; m < 2; m++) {
+        char plain[LAB_PATH];
+        char healed[LAB_PATH];
+        heal_watch w = {0};
+        const char *model = lab_golden(models[m]);
+        snprintf(plain, sizeof plain, "%s/%s-plain", l.directory, models[m]);
+        snprintf(healed, sizeof healed, "%s/%s-healed", l.directory, models[m]);
+        grail_compress_options options = heal_run_options(&l, model, plain, "none");
+        assert_ok(lab_compress(&options));
+        options = together(&l, model, healed, "block");
+        assert_ok(heal_run(options, &w));
+        assert_int_equal(w.count, 1);
+        const grail_healing *h = heal_made(&w, 0);
+        assert_int_equal(h->block, 0);
+        assert_int_equal(h->last_block, BLOCKS - 1);
+        assert_int_equal(h->blocks, BLOCKS);
+        assert_true(h->held_after < h->held_before);
+        assert_true(compare_models(model, healed, "cpu").mean_kl <
+                    compare_models(model, plain, "cpu").mean_kl);
+        assert_false(same_tensor(plain, healed, "model.layers.0.mlp.down_proj.weight"));
+        assert_false(same_tensor(plain, healed, "model.layers.1.mlp.down_proj.weight"));
+    }
+    lab_close(&l);
+}
+
+/* No number is one block, and a number beyond the blocks is all of them. */
+static void a_group_has_one_block_to_all(void **state)
+{
+    (void)state;
+    static const int64_t same[][2] = {{0, 1}, {BLOCKS, 1000000007}};
+    lab l;
+    lab_open(&l);
+    for (int i = 0; i < 2; i++) {
+        char paths[2][LAB_PATH];
+        for (int k = 0; k < 2; k++) {
+            snprintf(paths[k], LAB_PATH, "%s/%d-%d", l.directory, i, k);
+            grail_compress_options options =
+                heal_brief(&l, lab_golden("llama3"), paths[k], "block,model");
+            options.heal.group = same[i][k];
+            assert_ok(lab_compress(&options));
+        }
+        assert_same_checkpoint(paths[0], paths[1]);
+        assert_same_trainings(paths[0], paths[1]);
+    }
+    lab_close(&l);
+}
+
+/* The blocks are narrowed as they are without healing, and then trained. */
+static void a_group_begins_with_the_closed_form(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options =
+        heal_run_options(&l, lab_golden("llama3"), lab_path(&l, "plain"), "none");
+    assert_ok(lab_compress(&options));
+    for (int loop = 0; loop < 2; loop++) {
+        heal_watch w = {0};
+        options = together(&l, lab_golden("llama3"), lab_path(&l, "out"), "block");
+        options.heal.time = 1e-9;
+        options.fit.open_loop = loop;
+        assert_ok(heal_run(options, &w));
+        assert_int_equal(w.count, 1);
+        assert_true(w.made[0].steps == 0 && isnan(w.made[0].held_before));
+        assert_int_equal(w.made[0].last_block, BLOCKS - 1);
+        if (loop == 0) {
+            assert_same_checkpoint(lab_path(&l, "plain"), options.output.path);
+        }
+        support_remove_tree(options.output.path);
+    }
+    lab_close(&l);
+}
+
+static void a_run_that_stopped_goes_on_to_the_same_bytes(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options =
+        heal_brief(&l, lab_golden("llama3-bf16"), lab_path(&l, "walk"), "block,model");
+    options.heal.group = BLOCKS;
+    assert_heals_on(options, 16);
+    options = heal_brief(&l, lab_golden("llama3-bf16"), lab_path(&l, "open"), "block");
+    options.heal.group = BLOCKS;
+    options.fit.open_loop = 1;
+    assert_heals_on(options, 10);
+    const char *model = lab_f32(&l, "llama3", "dense");
+    options = heal_run_options(&l, model, lab_path(&l, "narrow"), "none");
+    assert_ok(lab_compress(&options));
+    options = heal_taught(&l, lab_path(&l, "narrow"), model, lab_path(&l, "out"), "block");
+    options.read.samples = 6;
+    heal_briefly(&options, "block");
+    options.heal.group = BLOCKS;
+    assert_heals_on(options, 8);
+    lab_close(&l);
+}
+
+static void without_last_line(const lab *l)
+{
+    buffer text = {0};
+    assert_ok(file_read(lab_path(l, "out.partial/grail-state.jsonl"), (size_t)1 << 24, &text));
+    size_t size = text.size - 1;
+    while (text.bytes[size - 1] != '\n') {
+        size--;
+    }
+    assert_non_null(strstr((const char *)text.bytes + size, "\"block\""));
+    support_write_file(lab_path(l, "out.partial"), "grail-state.jsonl", text.bytes, size);
+    buffer_fini(&text);
+}
+
+/* A run that died when only the first block of a group was recorded makes the whole group again:
+ * the second one cannot be fitted behind the first one healed. */
+static void a_run_that_died_within_a_group_makes_it_again(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    heal_watch w = {0};
+    grail_compress_options options =
+        heal_brief(&l, lab_golden("llama3"), lab_path(&l, "whole"), "block");
+    options.heal.group = BLOCKS;
+    assert_ok(heal_run(options, &w));
+    options.output.path = lab_path(&l, "out");
+    w.cancel_at = w.calls; /* behind the last block */
+    assert_fails(heal_run(options, &w), GRAIL_ERROR_CANCELLED, "cancelled");
+    without_last_line(&l);
+    options.output.resume = 1;
+    assert_ok(lab_compress(&options));
+    assert_same_checkpoint(lab_path(&l, "whole"), options.output.path);
+    assert_same_trainings(lab_path(&l, "whole"), options.output.path);
+    lab_close(&l);
+}
+
+static void another_group_is_refused(void **state)
+{
+    (void)state;
+    lab l;
+    lab_open(&l);
+    heal_watch w = {.cancel_at = 3};
+    grail_compress_options options =
+        heal_brief(&l, lab_golden("llama3"), lab_path(&l, "out"), "block");
+    options.heal.group = -1;
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
+                 "the number of blocks that are healed together is -1");
+    options.heal.group = BLOCKS;
+    assert_fails(heal_run(options, &w), GRAIL_ERROR_CANCELLED, "cancelled");
+    options.output.resume = 1;
+    options.heal.group = 1;
+    assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "heal.group was 2 and is now 1");
+    options.heal.group = BLOCKS;
+    assert_ok(lab_compress(&options));
+    lab_close(&l);
+}
+
+static void failing_allocations_are_survived(void **state)
+{
+    (void)state;
+    if (!support_walks_failures()) {
+        skip();
+    }
+    lab l;
+    lab_open(&l);
+    grail_status status = GRAIL_ERROR_MEMORY;
+    grail_compress_options options = heal_brief(&l, lab_golden("llama3"), NULL, "block");
+    options.heal.group = BLOCKS;
+    options.read.samples = 2;
+    options.heal.steps = 1;
+    char model[LAB_PATH];
+    snprintf(model, sizeof model, "%s", options.read.model);
+    options.read.model = model;
+    for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
+        grail_compression *c = NULL;
+        memory_fail_after(n);
+        status = grail_compression_open(&options, &c);
+        status = status == GRAIL_OK ? grail_compression_run(c) : status;
+        memory_fail_after(-1);
+        grail_compression_close(c);
+        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
+    }
+    lab_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_group_is_one_training),
+        cmocka_unit_test(a_group_has_one_block_to_all),
+        cmocka_unit_test(a_group_begins_with_the_closed_form),
+        cmocka_unit_test(a_run_that_stopped_goes_on_to_the_same_bytes),
+        cmocka_unit_test(a_run_that_died_within_a_group_makes_it_again),
+        cmocka_unit_test(another_group_is_refused),
+        cmocka_unit_test(failing_allocations_are_survived),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
