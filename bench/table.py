@@ -11,6 +11,8 @@ A column is "TITLE: CONDITION...", or "TITLE: WHAT CONDITION..." where WHAT is
     value       the cell's figure; this is usual
     dense       the dense network's figure
     parameters  of the cell's network
+    seconds     by the clock, of passes and fits, without evaluations
+    seen, held  relative error of the fits on the samples they see and on those held out, the mean over what is cut
     share       the share of what a base lost against the dense network (of log-perplexity, or top-1) that the cell takes
                 back: "TITLE: share CONDITION... from CONDITION...", those of the base
     both        the figure, and that share in brackets
@@ -29,7 +31,7 @@ import sys
 
 SETTINGS = ("checkpoint", "selector", "sparsity", "compensate", "heal", "samples", "seed", "loop", "calibration", "evaluation")
 HEADINGS = {"checkpoint": "network", "sparsity": "removed", "evaluation": "text"}
-KINDS = ("value", "dense", "parameters", "share", "both", "empty")
+KINDS = ("value", "dense", "parameters", "seconds", "seen", "held", "share", "both", "empty")
 
 
 class Refused(Exception):
@@ -148,6 +150,13 @@ class Table:
             raise Refused(f"{self.path}: the base of a share lost nothing against the dense network")
         return f"{100 * (value[1] - value[2]) / (value[1] - value[0]):.0f} %"
 
+    def error(self, line, key):
+        """The mean over the sites that are cut."""
+        errors = [site[key] for site in line.get("sites", []) if site["kept"] < site["units"]]
+        if not errors or None in errors:
+            raise Refused(f"{self.path}: a cell without repair has no errors of fits")
+        return f"{sum(errors) / len(errors):.3f}"
+
     def entry(self, column, row):
         wanted = {**self.where, **row, **column.given}
         if column.kind == "empty":
@@ -157,6 +166,10 @@ class Table:
         _, line = self.line(wanted)
         if column.kind == "parameters":
             return f"{line['parameters']:,}"
+        if column.kind == "seconds":
+            return f"{line['seconds']['calibrate'] + line['seconds']['compensate']:.1f}"
+        if column.kind in ("seen", "held"):
+            return self.error(line, "fit_after" if column.kind == "seen" else "held_after")
         e = self.evaluation(line, wanted)
         if column.kind == "value":
             return self.figure(e)

@@ -21,7 +21,11 @@ def cell(perplexity, **settings):
     own = {"checkpoint": "net", "selector": "obs", "sparsity": 0.3, "compensate": "full", "repair": False, "samples": 128, "seed": 0,
            "loop": "closed", "choices": "sites=ffn,heads target=local"} | settings
     named = [{"name": "a b", "perplexity": perplexity}, {"name": "c", "perplexity": 2 * perplexity}]
-    return {"cell": own, "evaluations": named, "parameters": 1234567}
+    fits = None if own["compensate"] == "none" else 0.25
+    sites = [{"units": 8, "kept": 8, "fit_after": None, "held_after": None}] + [
+        {"units": 8, "kept": kept, "fit_after": fits and fits / kept, "held_after": fits} for kept in (1, 5)]
+    seconds = {"calibrate": 1.25, "compensate": 0.5, "evaluate": 100.0, "total": 102.0}
+    return {"cell": own, "evaluations": named, "parameters": 1234567, "seconds": seconds, "sites": sites}
 
 
 def image_cell(top1, **settings):
@@ -55,6 +59,8 @@ PRINTED = [
     (TEXT, ["--where", "sparsity=0.3", "evaluation=c", "heal=none", "--rows", "compensate=none", "target=", "--rows", "compensate=full",
             "target=local", "--columns", "perplexity: value"],
      ["| compensate | target | perplexity |", "|---|---|---|", "| none | usual | 64.000 |", "| full | local | 16.000 |"]),
+    (TEXT, [*ROWS, "--columns", "s: seconds compensate=none", "seen: seen heal=none target=local", "held: held heal=none target=local"],
+     ["| removed | s | seen | held |", "|---|---|---|---|", "| 30 % | 1.8 | 0.150 | 0.250 |"]),
     (IMAGES, ["--digits", "1", "--rows", "checkpoint=cnn", "--columns", "dense: dense", "plain: compensate=none",
               "repaired: compensate=repair", "full: share compensate=full from compensate=none"],
      ["| network | dense | plain | repaired | full |", "|---|---|---|---|---|", "| cnn | 90.0 | 10.0 | 70.0 | 50 % |"]),
@@ -76,6 +82,7 @@ REFUSED = [
     ("a dense network that is not there", TEXT, ["--rows", "checkpoint=other", "--columns", "x: dense"], 'no dense network "other"'),
     ("a base that lost nothing", [TEXT[1] | {"dense": {"checkpoint": "net", "evaluations": [{"name": "c", "perplexity": 99.0}]}}, *TEXT[2:]],
      [*ROWS, "--columns", "x: share evaluation=c heal=none target=local from compensate=none target="], "lost nothing"),
+    ("errors without a fit", TEXT, [*ROWS, "--columns", "x: seen compensate=none"], "without repair has no errors of fits"),
     ("results without cells", TEXT[:2], [*ROWS, "--columns", "x: dense"], "holds no cells"),
 ]
 
