@@ -26,9 +26,9 @@ extern "C" {
  */
 typedef struct grail_compression grail_compression;
 
-/** Holds what several runs on one checkpoint share: the opened model and, with `open_loop`, the
- * statistics of the dense network, which are then taken once for all ratios. Only one thread may
- * use a session at a time. */
+/** Holds what several runs on one checkpoint share: the opened model; with `open_loop` the
+ * statistics of the dense network, which are then taken once for all ratios; and what plans
+ * (plan.h) have measured, up to 64 MiB. Only one thread may use a session at a time. */
 typedef struct grail_session grail_session;
 /** *out is owned: close it with grail_session_close, after every run that uses it. */
 GRAIL_API grail_status grail_session_open(const char *model, const grail_model_options *options,

@@ -63,7 +63,8 @@ GRAIL_API void grail_plan_options_init(grail_plan_options *options);
 GRAIL_API const grail_option *grail_plan_option_at(int i);
 
 /** *out is owned: grail_plan_free. A limit that cannot be met is GRAIL_ERROR_ARGUMENT, and the
- * message says what the least is. */
+ * message says what the least is. What an earlier plan of the session measured under the same
+ * choices is not measured again; the plan is the same, but for `seconds`. */
 GRAIL_API grail_status grail_plan_make(const grail_plan_options *options,
                                        grail_plan **out) GRAIL_MUST_CHECK;
 GRAIL_API void grail_plan_free(grail_plan *plan); /* NULL is allowed */
@@ -83,8 +84,9 @@ typedef struct grail_plan_facts {
     int trials;    /* of the budget's search, at most; 0: it has none */
     int stands_in; /* 1: the widths are uniform ones, since a dry run does not measure */
     double seconds;
-    double pass_seconds;  /* of these: the dense network's pass with its Gram matrices */
-    double curve_seconds; /* and taking the loss curves from them */
+    double pass_seconds;  /* of these: the dense network's pass with its Gram matrices; 0 where an
+                             earlier plan of the session has its loss curves */
+    double curve_seconds; /* and taking the loss curves from them; 0 likewise */
 } grail_plan_facts;
 GRAIL_API grail_plan_facts grail_plan_facts_get(const grail_plan *plan);
 

@@ -6,6 +6,7 @@
 #include "pipeline/compression.h"
 #include "pipeline/network/carry.h"
 #include "pipeline/ranks.h"
+#include "planning/shared.h"
 
 /* Rows whose outputs are computed at once: a large vocabulary takes much memory. */
 enum { PANEL_ROWS = 256 };
@@ -148,13 +149,25 @@ grail_status judge_divergence(calibration_network *network, double *out)
     return GRAIL_OK;
 }
 
-/* What a rank does by itself; the caller closes both, also after a failure. */
+/* What a rank does by itself, up to the network that is run; *known tells that the session has the
+ * divergence, which needs none. The caller closes both, also after a failure. */
 static grail_status open_trial(const grail_compress_options *options, request_purpose purpose,
-                               grail_compression *c)
+                               char key[HASH_TEXT_SIZE], grail_compression *c, bool *known,
+                               double *out)
 {
     CHECK(request_open(options, purpose, &c->request));
     CHECK(check_batches(c->request));
-    return network_create(c->request, options->run.memory, &c->network);
+    CHECK(shared_trial_key(c->request, options, key));
+    *known = shared_divergence_find(c->request, key, out);
+    return *known ? GRAIL_OK : network_create(c->request, options->run.memory, &c->network);
+}
+
+static grail_status run_trial(grail_compression *c, const char *key, double *out)
+{
+    CHECK(ranks_begin(c));
+    CHECK(grail_compression_run(c));
+    CHECK(judge_divergence(c->network, out));
+    return shared_divergence_keep(c->request, key, *out);
 }
 
 grail_status judge_widths(const grail_compress_options *options, const int64_t *kept, double *out)
@@ -163,13 +176,13 @@ grail_status judge_widths(const grail_compress_options *options, const int64_t *
     grail_compression c = {.state = RUN_OPEN};
     const request_purpose purpose = {.kept = kept, .reads_samples = true, .judges = true};
     grail_compress_options in_memory = *options;
+    char key[HASH_TEXT_SIZE];
+    bool known = false;
     in_memory.output.path = NULL;
     in_memory.run.observer = NULL;
     in_memory.run.step_observer = NULL;
-    TRY(comm_settle(options->run.comm, open_trial(&in_memory, purpose, &c)));
-    TRY(ranks_begin(&c));
-    TRY(grail_compression_run(&c));
-    TRY(judge_divergence(c.network, out));
+    TRY(comm_settle(options->run.comm, open_trial(&in_memory, purpose, key, &c, &known, out)));
+    TRY(known ? GRAIL_OK : run_trial(&c, key, out));
 out:
     network_free(c.network);
     request_close(c.request);

@@ -9,7 +9,8 @@
  * relative to the dense ones. */
 grail_status judge_divergence(calibration_network *network, double *out) GRAIL_MUST_CHECK;
 
-/** Runs a compression with these widths (kept[sites]) in memory, and judges it. */
+/** Runs a compression with these widths (kept[sites]) in memory, and judges it, unless the session
+ * of the options knows how it was judged. */
 grail_status judge_widths(const grail_compress_options *options, const int64_t *kept,
                           double *out) GRAIL_MUST_CHECK;
 

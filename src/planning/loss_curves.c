@@ -12,6 +12,8 @@
 #include "reduce/flap.h"
 #include "stats/constant_features.h"
 
+#include <string.h>
+
 /* The pass: observations of the consumers of sites that are not finished. */
 typedef struct dense_pass {
     calibration_network *network;
@@ -36,6 +38,83 @@ void loss_curves_free(loss_curve *curves, int count)
     }
     memory_free(curves);
 }
+
+const selector *loss_curve_rule(const compression_request *request, int index)
+{
+    const selector *rule = request->plan.sites[index].selector;
+    return rule->losses != NULL ? rule : &selector_obs;
+}
+
+/* -- as numbers -------------------------------------------------------------------------------- */
+
+static size_t error_count(const site *s)
+{
+    return s->consumer_count > 0 ? (size_t)s->units + 1 : 0;
+}
+
+static size_t score_count(const site *s)
+{
+    const bool scored = s->kind == SITE_HEADS || s->kind == SITE_FFN;
+    return s->consumer_count > 0 && scored ? (size_t)s->units : 0;
+}
+
+size_t loss_curves_size(const compression_request *request)
+{
+    size_t count = 0;
+    for (int i = 0; i < request->sites->list.count; i++) {
+        count += error_count(site_at(request, i)) + score_count(site_at(request, i));
+    }
+    return count;
+}
+
+static double *put(double *to, const double *from, size_t count)
+{
+    if (count > 0) {
+        memcpy(to, from, count * sizeof to[0]);
+    }
+    return to + count;
+}
+
+void loss_curves_pack(const compression_request *request, const loss_curve *curves, double *numbers)
+{
+    for (int i = 0; i < request->sites->list.count; i++) {
+        const site *s = site_at(request, i);
+        numbers = put(numbers, curves[i].errors, error_count(s));
+        numbers = put(numbers, curves[i].scores, score_count(s));
+    }
+}
+
+/* *out stays NULL without numbers. */
+static grail_status take(const double **from, size_t count, double **out)
+{
+    if (count > 0) {
+        CHECK(memory_new_unset(out, count, sizeof **out));
+        memcpy(*out, *from, count * sizeof **out);
+        *from += count;
+    }
+    return GRAIL_OK;
+}
+
+grail_status loss_curves_unpack(const compression_request *request, const double *numbers,
+                                loss_curve **out)
+{
+    grail_status status = GRAIL_OK;
+    loss_curve *curves = NULL;
+    const int sites = request->sites->list.count;
+    TRY(memory_new(&curves, (size_t)sites, sizeof curves[0]));
+    for (int i = 0; i < sites; i++) {
+        const site *s = site_at(request, i);
+        TRY(take(&numbers, error_count(s), &curves[i].errors));
+        TRY(take(&numbers, score_count(s), &curves[i].scores));
+    }
+    *out = curves;
+    curves = NULL;
+out:
+    loss_curves_free(curves, sites);
+    return status;
+}
+
+/* -- the pass ---------------------------------------------------------------------------------- */
 
 /* Begins to observe the consumers that stand in nodes [begin, end). */
 static grail_status begin_observing(dense_pass *p, int begin, int end)
@@ -144,13 +223,6 @@ out:
     return status;
 }
 
-/* The selector whose losses are taken: that of the plan, or obs where that one knows none. */
-static const selector *rule_of_losses(const compression_request *request, int index)
-{
-    const selector *rule = request->plan.sites[index].selector;
-    return rule->losses != NULL ? rule : &selector_obs;
-}
-
 /* The curve of a site whose consumers are all observed. */
 static grail_status finish_site(dense_pass *p, int index)
 {
@@ -176,11 +248,11 @@ static grail_status finish_site(dense_pass *p, int index)
         .fits_bias =
             consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node),
     };
-    if (s->kind == SITE_HEADS || s->kind == SITE_FFN) {
+    if (score_count(s) > 0) {
         TRY(score_site(&view, &p->curves[index].scores));
     }
-    TRY(memory_new(&p->curves[index].errors, (size_t)s->units + 1, sizeof(double)));
-    TRY(rule_of_losses(request, index)->losses(&view, p->curves[index].errors));
+    TRY(memory_new(&p->curves[index].errors, error_count(s), sizeof(double)));
+    TRY(loss_curve_rule(request, index)->losses(&view, p->curves[index].errors));
     scale_losses(s->units, spans ? p->curves[index].errors[0] : p->energy, p->curves[index].errors);
 out:
     for (int k = 0; k < s->consumer_count; k++) {

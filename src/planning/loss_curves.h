@@ -5,6 +5,7 @@
 #define GRAIL_PLANNING_LOSS_CURVES_H
 
 #include "pipeline/network/network.h"
+#include "reduce/selector.h"
 
 typedef struct loss_curve {
     double *errors; /* [units + 1], owned; falls to 0 at `units` */
@@ -22,5 +23,18 @@ typedef struct loss_times {
 grail_status loss_curves_collect(calibration_network *network, loss_times *times,
                                  loss_curve **out) GRAIL_MUST_CHECK;
 void loss_curves_free(loss_curve *curves, int count); /* NULL is allowed */
+
+/** The selector whose losses are taken of a site: that of the plan, or obs where that one knows
+ * none. */
+const selector *loss_curve_rule(const compression_request *request, int index);
+
+/** How many numbers the curves of all sites consist of, at most 2 for each unit and one more. */
+size_t loss_curves_size(const compression_request *request);
+/** numbers[loss_curves_size], which unpack turns into curves again. */
+void loss_curves_pack(const compression_request *request, const loss_curve *curves,
+                      double *numbers);
+/** curves[sites] are owned: loss_curves_free. */
+grail_status loss_curves_unpack(const compression_request *request, const double *numbers,
+                                loss_curve **out) GRAIL_MUST_CHECK;
 
 #endif

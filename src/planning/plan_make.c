@@ -7,6 +7,7 @@
 #include "pipeline/ranks.h"
 #include "pipeline/request/options.h"
 #include "planning/search.h"
+#include "planning/shared.h"
 #include "planning/slot_weights.h"
 
 #include <errno.h>
@@ -167,7 +168,6 @@ typedef struct making {
     grail_compress_options compress; /* with the session */
     grail_session *own_session;
     compression_request *request; /* nothing is cut in it */
-    calibration_network *network;
     loss_times times;
     loss_curve *curves;
     width_space space;
@@ -193,7 +193,6 @@ static void making_fini(making *m)
     memory_free(m->weights);
     width_space_fini(&m->space);
     loss_curves_free(m->curves, sites);
-    network_free(m->network);
     request_close(m->request);
     grail_session_close(m->own_session);
     memory_free(m->kept);
@@ -281,6 +280,18 @@ static width_sharing sharing_of(const grail_plan_options *o)
     return o->uniform_widths != 0 ? SHARE_ALL : o->uniform_heads != 0 ? SHARE_HEADS : SHARE_NONE;
 }
 
+/* Of a network that is healed towards a teacher nothing is cut. */
+static grail_status check_teacher(const grail_compress_options *o)
+{
+    return o->heal.teacher == NULL
+               ? GRAIL_OK
+               : error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                       "widths are planned for a network that is cut, and one that "
+                                       "is healed towards '%s' is not; leave out the teacher",
+                                       o->heal.teacher),
+                             "heal.teacher");
+}
+
 static grail_status read_choices(making *m)
 {
     int limited = 0;
@@ -288,6 +299,7 @@ static grail_status read_choices(making *m)
     const grail_plan_options *o = m->options;
     CHECK(compress_options_check(&o->compress));
     CHECK(options_check(fields, o));
+    CHECK(check_teacher(&o->compress));
     CHECK(option_find_word("limit", o->limit, limit_names, &limited));
     CHECK(option_find_word("budget", o->budget, budget_names, &budget));
     CHECK(o->kinds == NULL ? GRAIL_OK : read_kinds(o->kinds, m->may_cut));
@@ -371,8 +383,9 @@ static grail_status open_request(making *m)
     m->compress.run.observer = NULL;
     m->compress.run.step_observer = NULL;
     m->compress.amount.site_sparsity_count = 0;
-    m->compress.amount.sparsity_ffn = m->compress.amount.sparsity_heads = 0.0;
-    m->compress.amount.sparsity_conv = m->compress.amount.sparsity_stream = 0.0;
+    for (int k = 0; k < SITE_KINDS; k++) {
+        *grail_compress_sparsity(&m->compress, site_kind_name((site_kind)k)) = 0.0;
+    }
     if (m->compress.read.session == NULL) {
         CHECK(
             grail_session_open(m->compress.read.model, m->compress.read.reading, &m->own_session));
@@ -441,15 +454,8 @@ static grail_status find_limit(const making *m, double *out)
 
 static grail_status collect_curves(making *m)
 {
-    if (!measures(m->budget)) {
-        return GRAIL_OK;
-    }
-    CHECK(comm_settle(m->request->comm,
-                      network_create(m->request, m->compress.run.memory, &m->network)));
-    CHECK(loss_curves_collect(m->network, &m->times, &m->curves));
-    network_free(m->network);
-    m->network = NULL;
-    return GRAIL_OK;
+    return measures(m->budget) ? shared_curves(m->request, &m->compress, &m->times, &m->curves)
+                               : GRAIL_OK;
 }
 
 /* The options of the trials, in the session that the making opened. */

@@ -71,6 +71,20 @@ runs "$grail" eval out --data one.npy --precision f32 --json
 holds "($(field perplexity stdout) / $(perplexity one budget=error r.jsonl) - 1) ^ 2 < 1e-12"
 rm -rf out
 
+check "plans that share the losses of the dense network are those of plan alone"
+recipe plans.json '"selectors": ["obs"], "sparsities": [0.2, 0.3, 0.4], "compensate": ["full"], "sites": ["ffn", "heads"],
+ "limit": "params", "budget": ["error", "divergence"]'
+runs "$grail" sweep plans.json -o plans.jsonl
+for budget in error divergence; do
+    for removed in 2 3 4; do
+        rm -f plan.json
+        runs "$grail" plan "$golden/llama3" -o plan.json --calib calibration.npy --samples 8 --sites ffn,heads --target-ratio 0.$((10 - removed)) \
+            --budget $budget --align 1 --precision f32
+        cmp <(grep -o '"kept": [0-9]*' plan.json | tr -d ' ') \
+            <(grep "\"sparsity\":0.$removed,.*budget=$budget" plans.jsonl | grep -o '"kept":[0-9]*') || fail "$budget, 0.$removed: other widths"
+    done
+done
+
 check "no cell took more memory than was estimated for the largest"
 runs "$grail" sweep r.json -o r.jsonl --json
 says '"found": 9' stdout

@@ -56,6 +56,7 @@ void grail_session_close(grail_session *s)
         forget_statistics(s);
         forget_samples(s);
         memory_free(s->of_nodes);
+        kept_numbers_fini(&s->kept);
         close_backends(s);
         grail_model_close(s->model);
         memory_free(s);

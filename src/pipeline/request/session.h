@@ -1,9 +1,11 @@
-/* What the runs on one checkpoint share: the opened model, the samples, and the dense network's
- * statistics for an open loop. Only one thread may use a session at a time. */
+/* What the runs on one checkpoint share: the opened model, the samples, the dense network's
+ * statistics for an open loop, and what plans have measured. Only one thread may use a session at a
+ * time. */
 #ifndef GRAIL_PIPELINE_REQUEST_SESSION_H
 #define GRAIL_PIPELINE_REQUEST_SESSION_H
 
 #include "arch/model.h"
+#include "base/kept_numbers.h"
 #include "exec/compute.h"
 #include "pipeline/request/calibration.h"
 #include "stats/statistics.h"
@@ -29,6 +31,7 @@ struct grail_session {
     char **scratch;     /* [backend_count] their directories for scratch files, or NULL; owned */
     int backend_count;
     dense_statistics *of_nodes; /* [node_count], filled by open_loop.c when a run needs them */
+    kept_numbers kept;          /* losses and divergences of plans (planning/shared.h) */
 };
 
 /** Gets the samples that the options name; reads them unless the session has them. *out is held for
