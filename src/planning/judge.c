@@ -162,27 +162,29 @@ static grail_status open_trial(const grail_compress_options *options, request_pu
     return *known ? GRAIL_OK : network_create(c->request, options->run.memory, &c->network);
 }
 
-static grail_status run_trial(grail_compression *c, const char *key, double *out)
+static grail_status run_trial(grail_compression *c, const char *key, trial_start *start,
+                              double *out)
 {
     CHECK(ranks_begin(c));
+    if (start != NULL) {
+        CHECK(comm_settle(c->request->comm, trial_start_give(start, c->network)));
+    }
     CHECK(grail_compression_run(c));
     CHECK(judge_divergence(c->network, out));
     return shared_divergence_keep(c->request, key, *out);
 }
 
-grail_status judge_widths(const grail_compress_options *options, const int64_t *kept, double *out)
+grail_status judge_widths(const grail_compress_options *options, const int64_t *kept,
+                          trial_start *start, double *out)
 {
     grail_status status = GRAIL_OK;
     grail_compression c = {.state = RUN_OPEN};
     const request_purpose purpose = {.kept = kept, .reads_samples = true, .judges = true};
-    grail_compress_options in_memory = *options;
+    const grail_compress_options in_memory = trial_options(options);
     char key[HASH_TEXT_SIZE];
     bool known = false;
-    in_memory.output.path = NULL;
-    in_memory.run.observer = NULL;
-    in_memory.run.step_observer = NULL;
     TRY(comm_settle(options->run.comm, open_trial(&in_memory, purpose, key, &c, &known, out)));
-    TRY(known ? GRAIL_OK : run_trial(&c, key, out));
+    TRY(known ? GRAIL_OK : run_trial(&c, key, start, out));
 out:
     network_free(c.network);
     request_close(c.request);

@@ -115,7 +115,7 @@ static grail_status try_candidate(width_search *s, outcome *made)
         return GRAIL_OK;
     }
     CHECK(widths_cost(s->space->request, s->space->limited, c->kept, &c->cost));
-    CHECK(judge_widths(&s->options->compress, c->kept, &c->divergence));
+    CHECK(judge_widths(&s->options->compress, c->kept, NULL, &c->divergence));
     CHECK(remember(s, c->kept));
     *made = (outcome){.tried = true, .won = s->tried == 1 || c->divergence < s->best.divergence};
     if (made->won) {

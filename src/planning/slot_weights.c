@@ -6,6 +6,7 @@
 #include "planning/trials.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Part of the usual number of windows that a trial takes: enough to tell blocks apart, so that all
  * trials together take about as long as a compression. */
@@ -24,6 +25,8 @@ typedef struct measurement {
     grail_compress_options trial; /* of one trial */
     int64_t *uniform;             /* [sites] */
     int64_t *kept;                /* [sites] of one trial */
+    int64_t *units;               /* [sites] of the dense network */
+    trial_start start;            /* of trials in the order of the blocks */
     int most;
     double began; /* of the search */
     double first; /* when the first trial began */
@@ -45,6 +48,11 @@ static grail_status measurement_init(const width_space *space, const grail_plan_
     m->trial.fit.refit = "none";
     CHECK(memory_new(&m->uniform, sites, sizeof m->uniform[0]));
     CHECK(memory_new(&m->kept, sites, sizeof m->kept[0]));
+    CHECK(memory_new(&m->units, sites, sizeof m->units[0]));
+    for (size_t i = 0; i < sites; i++) {
+        m->units[i] = site_at(r, (int)i)->units;
+    }
+    m->start = (trial_start){.options = &m->trial, .units = m->units};
     const formula_choice uniform = {.formula = FORMULA_UNIFORM, .head_factor = 1.0};
     return widths_by_formula(space, uniform, m->uniform);
 }
@@ -53,6 +61,8 @@ static void measurement_fini(measurement *m)
 {
     memory_free(m->uniform);
     memory_free(m->kept);
+    memory_free(m->units);
+    trial_start_fini(&m->start);
 }
 
 /* The width that a slot has in its trial; all units where it cannot be narrower. */
@@ -91,12 +101,10 @@ static grail_status measure_slot(measurement *m, int slot, int64_t width, double
     const width_space *space = m->space;
     double cost = 0.0;
     double divergence = 0.0;
-    for (int i = 0; i < space->request->sites->list.count; i++) {
-        m->kept[i] = site_at(space->request, i)->units;
-    }
+    memcpy(m->kept, m->units, (size_t)space->request->sites->list.count * sizeof m->kept[0]);
     width_space_set_slot(space, slot, width, m->kept);
     CHECK(widths_cost(space->request, space->limited, m->kept, &cost));
-    CHECK(judge_widths(&m->trial, m->kept, &divergence));
+    CHECK(judge_widths(&m->trial, m->kept, &m->start, &divergence));
     *weight = weight_of(divergence, space->slots[slot].errors[width]);
     m->made.count++;
     return tell_trial(m, slot, cost, divergence);

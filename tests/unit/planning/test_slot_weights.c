@@ -81,10 +81,14 @@ static void a_weight_is_the_divergence_of_a_single_cut(void **state)
         double weights[64];
         slot_trials tried = {0};
         grail_compress_options run = runs[i];
+        grail_session *session = NULL;
         run.cut.selector = "obs";
         run.fit.refit = "none";
+        assert_ok(grail_session_open(run.read.model, NULL, &session));
+        run.read.session = session; /* its trials begin where the dense network was carried to */
         spaced_open(&run, SHARE_NONE, &s);
         assert_ok(measure(&run, &s, &n, weights, &tried));
+        run.read.session = NULL; /* and these before node 0 */
         assert_int_equal(tried.count, n.count);
         assert_int_equal(tried.count, s.space.slot_count);
         int64_t kept[64];
@@ -102,15 +106,83 @@ static void a_weight_is_the_divergence_of_a_single_cut(void **state)
                 kept[k] = site_at(s.request, k)->units;
             }
             width_space_set_slot(&s.space, slot, width, kept);
-            assert_ok(judge_widths(&run, kept, &divergence));
+            assert_ok(judge_widths(&run, kept, NULL, &divergence));
             assert_true(divergence > 0.0);
             assert_near(n.divergence[slot], divergence, 1e-12 * divergence);
             assert_near(weights[slot] * s.space.slots[slot].errors[width], divergence,
                         1e-9 * divergence);
         }
         spaced_close(&s);
+        grail_session_close(session);
     }
     vision_close(&v);
+    lab_close(&l);
+}
+
+/* Opens a trial that halves one site, and gives it its start; returns where its streams wait. */
+static int start_of(trial_start *start, int cut)
+{
+    int64_t kept[64];
+    compression_request *trial = NULL;
+    calibration_network *network = NULL;
+    const request_purpose purpose = {.kept = kept, .reads_samples = true, .judges = true};
+    memcpy(kept, start->units, 64 * sizeof kept[0]);
+    kept[cut] /= 2;
+    assert_ok(request_open(start->options, purpose, &trial));
+    assert_ok(network_create(trial, 0, &network));
+    assert_ok(trial_start_give(start, network));
+    const int position = network->current.stream.position;
+    assert_int_equal(network->dense.stream.position, position);
+    for (int64_t b = 0; position > 0 && b < trial->samples->batch_count; b++) {
+        assert_true(sample_stream_holds(&network->current.stream, b));
+        assert_true(sample_stream_holds(&network->dense.stream, b));
+    }
+    network_free(network);
+    request_close(trial);
+    return position;
+}
+
+static int begin_of(const grail_model *model, int block)
+{
+    int begin = 0;
+    int end = 0;
+    graph_block_range(model->graph, block, &begin, &end);
+    return begin;
+}
+
+/* Trials in the order of the blocks begin before theirs; others, and those that need the dense
+ * network's statistics first, before node 0. */
+static void a_trial_begins_before_the_block_that_it_cuts(void **state)
+{
+    (void)state;
+    lab l;
+    int64_t units[64] = {0};
+    grail_session *session = NULL;
+    lab_open(&l);
+    grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    assert_ok(grail_session_open(run.read.model, NULL, &session));
+    run.read.session = session;
+    run.amount.sparsity_ffn = run.amount.sparsity_heads = 0.0;
+    spaced s = {0};
+    spaced_open(&run, SHARE_NONE, &s);
+    const int sites = s.request->sites->list.count;
+    for (int i = 0; i < sites; i++) {
+        units[i] = site_at(s.request, i)->units;
+    }
+    assert_true(sites == 4 && site_at(s.request, 0)->block == 0 &&
+                site_at(s.request, sites - 1)->block == 1);
+    for (int open = 0; open < 2; open++) {
+        trial_start start = {.options = &run, .units = units};
+        run.cut.select = open == 0 ? "closed" : "open";
+        for (int i = 0; i < sites; i++) {
+            const int block = site_at(s.request, i)->block;
+            assert_int_equal(start_of(&start, i), open == 0 ? begin_of(session->model, block) : 0);
+        }
+        assert_int_equal(start_of(&start, 0), 0); /* the dense network is further on */
+        trial_start_fini(&start);
+    }
+    spaced_close(&s);
+    grail_session_close(session);
     lab_close(&l);
 }
 
@@ -248,6 +320,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_weight_is_the_divergence_of_a_single_cut),
+        cmocka_unit_test(a_trial_begins_before_the_block_that_it_cuts),
         cmocka_unit_test(slots_after_a_stop_get_the_mean),
         cmocka_unit_test(sites_of_one_width_are_cut_together),
         cmocka_unit_test(a_search_weighs_slots_where_that_costs_little),
