@@ -21,7 +21,8 @@ const FORM_DASHES = ['1.5 3', '5 3', '10 3', '7 3 1.5 3', '', '3 3', '12 4', '2 
 const OWN_FORMS = 6; /* the forms from here on have the colours behind those of healing */
 const HEALED_GAPS = ['', '1.5', '4', '5.5'];
 const MARKERS = [['circle', true], ['circle', false], ['square', true], ['up', false], ['diamond', false],
-  ['diamond', true], ['down', false], ['cross', false]];
+  ['diamond', true], ['down', false], ['cross', false], ['up', true], ['down', true], ['plus', false], ['bow', false],
+  ['right', false], ['bow', true], ['right', true]];
 const DENSE_STYLE = {colour: 'd', dash: '', shape: 'square', hollow: false};
 
 function repairStyle(index) {
@@ -372,12 +373,17 @@ function marker(style, x, y, r) {
     diamond: [[0, -1.2], [1.2, 0], [0, 1.2], [-1.2, 0]],
     up: [[0, -1.15], [1.1, 0.85], [-1.1, 0.85]],
     down: [[0, 1.15], [1.1, -0.85], [-1.1, -0.85]],
+    right: [[1.15, 0], [-0.85, 1.1], [-0.85, -1.1]],
+    bow: [[-1.1, -0.9], [1.1, 0.9], [1.1, -0.9], [-1.1, 0.9]],
   }[style.shape];
   if (style.shape === 'circle') {
     return element('circle', {class: kind, cx: fixed(x), cy: fixed(y), r: fixed(r)});
   }
   if (style.shape === 'cross') {
     return path('m', [[x - r, y - r], [x + r, y + r], null, [x - r, y + r], [x + r, y - r]]);
+  }
+  if (style.shape === 'plus') {
+    return path('m', [[x - 1.2 * r, y], [x + 1.2 * r, y], null, [x, y - 1.2 * r], [x, y + 1.2 * r]]);
   }
   const drawn = path(kind, corners.map(([dx, dy]) => [x + r * dx, y + r * dy]));
   drawn.attributes.d += 'Z';
