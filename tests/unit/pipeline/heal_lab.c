@@ -102,6 +102,19 @@ const grail_healing *heal_made(const heal_watch *w, int i)
     return h;
 }
 
+void heal_forget_last_record(const lab *l, const char *expected)
+{
+    buffer text = {0};
+    assert_ok(file_read(lab_path(l, "out.partial/grail-state.jsonl"), (size_t)1 << 24, &text));
+    size_t size = text.size - 1;
+    while (text.bytes[size - 1] != '\n') {
+        size--;
+    }
+    assert_non_null(strstr((const char *)text.bytes + size, expected));
+    support_write_file(lab_path(l, "out.partial"), "grail-state.jsonl", text.bytes, size);
+    buffer_fini(&text);
+}
+
 static json_t *trainings_of(const char *directory)
 {
     json_t *report = read_json(directory, "report.json");

@@ -42,6 +42,10 @@ const grail_healing *heal_made(const heal_watch *w, int i);
  * least. */
 void assert_heals_on(grail_compress_options options, int places);
 
+/** As if the run in OUT.partial (LAB/out) had died before it wrote its last record, which holds
+ * `expected`. */
+void heal_forget_last_record(const lab *l, const char *expected);
+
 /** Both reports tell of the same trainings, but for the seconds. */
 void assert_same_trainings(const char *left, const char *right);
 

@@ -128,6 +128,31 @@ grail_status lab_compress(const grail_compress_options *options)
     return lab_compress_rank(options, 0);
 }
 
+void lab_fail_allocations(grail_compress_options options)
+{
+    grail_status status = GRAIL_ERROR_MEMORY;
+    char model[LAB_PATH];
+    char output[LAB_PATH];
+    char partial[LAB_PATH + 16];
+    snprintf(model, sizeof model, "%s", options.read.model); /* lab_path forgets them */
+    snprintf(output, sizeof output, "%s", options.output.path);
+    snprintf(partial, sizeof partial, "%s.partial", output);
+    options.read.model = model;
+    options.output.path = output;
+    for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
+        memory_fail_after(n);
+        status = lab_compress(&options);
+        memory_fail_after(-1);
+        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
+        if (status != GRAIL_OK && file_exists(output)) { /* it failed while it tidied up */
+            assert_non_null(strstr(grail_error_message(), "the result is complete"));
+            support_remove_tree(output);
+        }
+        assert_true(status != GRAIL_OK || file_exists(output));
+        support_remove_tree(partial);
+    }
+}
+
 int lab_compress_reports(const grail_compress_options *options, grail_site_report *reports,
                          int most)
 {

@@ -40,6 +40,10 @@ grail_status lab_compress_rank(const grail_compress_options *options, int rank);
  * not kept. */
 int lab_compress_reports(const grail_compress_options *options, grail_site_report *reports,
                          int most);
+/** Makes allocations of a run fail, each of the first ones and more sparsely later, until it
+ * succeeds. A failing run returns GRAIL_ERROR_MEMORY, and leaves no result unless that is complete.
+ * Tests skip it where !support_walks_failures(). */
+void lab_fail_allocations(grail_compress_options options);
 
 /** The fit lowered the site's error, or cross-validation found that none would and left it plain.
  */

@@ -341,7 +341,6 @@ static void image_networks_are_refused(void **state)
     vision_close(&v);
 }
 
-/* From every tenth allocation on or so, more sparsely later. */
 static void failing_allocations_are_survived(void **state)
 {
     (void)state;
@@ -350,24 +349,7 @@ static void failing_allocations_are_survived(void **state)
     }
     lab l;
     lab_open(&l);
-    char output[LAB_PATH];
-    char partial[LAB_PATH];
-    snprintf(output, sizeof output, "%s", lab_path(&l, "out"));
-    snprintf(partial, sizeof partial, "%s", lab_path(&l, "out.partial"));
-    const grail_compress_options options = leaving_out(&l, output);
-    grail_status status = GRAIL_ERROR_MEMORY;
-    for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
-        memory_fail_after(n);
-        status = lab_compress(&options);
-        memory_fail_after(-1);
-        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
-        if (status != GRAIL_OK && file_exists(output)) { /* it failed while it tidied up */
-            assert_non_null(strstr(grail_error_message(), "the result is complete"));
-            support_remove_tree(output);
-        }
-        assert_true(status != GRAIL_OK || file_exists(output));
-        support_remove_tree(partial);
-    }
+    lab_fail_allocations(leaving_out(&l, lab_path(&l, "out")));
     lab_close(&l);
 }
 

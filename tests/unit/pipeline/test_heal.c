@@ -661,7 +661,6 @@ static void a_run_that_died_while_it_wrote_the_healed_network_goes_on(void **sta
 {
     (void)state;
     lab l;
-    buffer text = {0};
     lab_open(&l);
     grail_compression *c = NULL;
     for (int loop = 0; loop < 2; loop++) {
@@ -675,15 +674,7 @@ static void a_run_that_died_while_it_wrote_the_healed_network_goes_on(void **sta
         assert_ok(grail_compression_open(&options, &c));
         assert_ok(grail_compression_run(c));
         grail_compression_close(c);
-        assert_ok(file_read(lab_path(&l, "out.partial/grail-state.jsonl"), (size_t)1 << 24, &text));
-        size_t size = text.size - 1; /* without the last line, that of the weights */
-        while (text.bytes[size - 1] != '\n') {
-            size--;
-        }
-        assert_non_null(strstr((const char *)text.bytes + size, "weights"));
-        support_write_file(lab_path(&l, "out.partial"), "grail-state.jsonl", text.bytes, size);
-        buffer_fini(&text);
-        text = (buffer){0};
+        heal_forget_last_record(&l, "weights");
         options.output.resume = 1;
         assert_ok(lab_compress(&options));
         assert_same_checkpoint(whole, options.output.path);
@@ -703,27 +694,11 @@ static void failing_allocations_of_a_healed_run_are_survived(void **state)
     }
     lab l;
     lab_open(&l);
-    grail_status status = GRAIL_ERROR_MEMORY;
     grail_compress_options options =
         heal_brief(&l, lab_golden("llama3"), lab_path(&l, "out"), "block,model");
     options.read.samples = 2;
     options.heal.steps = 2;
-    char model[LAB_PATH];
-    char output[LAB_PATH];
-    char partial[LAB_PATH];
-    snprintf(model, sizeof model, "%s", options.read.model);
-    snprintf(output, sizeof output, "%s", options.output.path);
-    snprintf(partial, sizeof partial, "%s/out.partial", l.directory);
-    options.read.model = model;
-    options.output.path = output;
-    for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
-        support_remove_tree(partial);
-        memory_fail_after(n);
-        status = lab_compress(&options);
-        memory_fail_after(-1);
-        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
-    }
-    assert_true(file_exists(output));
+    lab_fail_allocations(options);
     lab_close(&l);
 }
 

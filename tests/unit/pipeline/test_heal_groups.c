@@ -2,12 +2,10 @@
  * a run goes on from. */
 #include "heal_lab.h"
 
-#include "base/file.h"
 #include "support/json_memory.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { BLOCKS = 2 };
 
@@ -123,19 +121,6 @@ static void a_run_that_stopped_goes_on_to_the_same_bytes(void **state)
     lab_close(&l);
 }
 
-static void without_last_line(const lab *l)
-{
-    buffer text = {0};
-    assert_ok(file_read(lab_path(l, "out.partial/grail-state.jsonl"), (size_t)1 << 24, &text));
-    size_t size = text.size - 1;
-    while (text.bytes[size - 1] != '\n') {
-        size--;
-    }
-    assert_non_null(strstr((const char *)text.bytes + size, "\"block\""));
-    support_write_file(lab_path(l, "out.partial"), "grail-state.jsonl", text.bytes, size);
-    buffer_fini(&text);
-}
-
 /* A run that died when only the first block of a group was recorded makes the whole group again:
  * the second one cannot be fitted behind the first one healed. */
 static void a_run_that_died_within_a_group_makes_it_again(void **state)
@@ -151,7 +136,7 @@ static void a_run_that_died_within_a_group_makes_it_again(void **state)
     options.output.path = lab_path(&l, "out");
     w.cancel_at = w.calls; /* behind the last block */
     assert_fails(heal_run(options, &w), GRAIL_ERROR_CANCELLED, "cancelled");
-    without_last_line(&l);
+    heal_forget_last_record(&l, "\"block\"");
     options.output.resume = 1;
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(lab_path(&l, "whole"), options.output.path);
@@ -188,23 +173,12 @@ static void failing_allocations_are_survived(void **state)
     }
     lab l;
     lab_open(&l);
-    grail_status status = GRAIL_ERROR_MEMORY;
-    grail_compress_options options = heal_brief(&l, lab_golden("llama3"), NULL, "block");
+    grail_compress_options options =
+        heal_brief(&l, lab_golden("llama3"), lab_path(&l, "out"), "block");
     options.heal.group = BLOCKS;
     options.read.samples = 2;
     options.heal.steps = 1;
-    char model[LAB_PATH];
-    snprintf(model, sizeof model, "%s", options.read.model);
-    options.read.model = model;
-    for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
-        grail_compression *c = NULL;
-        memory_fail_after(n);
-        status = grail_compression_open(&options, &c);
-        status = status == GRAIL_OK ? grail_compression_run(c) : status;
-        memory_fail_after(-1);
-        grail_compression_close(c);
-        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
-    }
+    lab_fail_allocations(options);
     lab_close(&l);
 }
 

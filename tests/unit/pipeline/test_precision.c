@@ -184,22 +184,9 @@ static void failing_allocations_are_survived(void **state)
     }
     lab l;
     lab_open(&l);
-    grail_status status = GRAIL_ERROR_MEMORY;
-    char model[LAB_PATH];
-    char output[LAB_PATH];
-    char partial[LAB_PATH];
-    snprintf(model, sizeof model, "%s", lab_golden("llama3-bf16"));
-    snprintf(output, sizeof output, "%s/out", l.directory);
-    snprintf(partial, sizeof partial, "%s/out.partial", l.directory);
-    grail_compress_options options = in_bf16(&l, model, output);
+    grail_compress_options options = in_bf16(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"));
     options.read.samples = 2;
-    for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
-        support_remove_tree(partial);
-        memory_fail_after(n);
-        status = lab_compress(&options);
-        memory_fail_after(-1);
-        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
-    }
+    lab_fail_allocations(options);
     lab_close(&l);
 }
 
