@@ -75,6 +75,12 @@ static grail_status count_grid(const sweep_grid *grid, int64_t *total)
     return GRAIL_OK;
 }
 
+/* A cell that is not healed has nothing that only healing has. */
+static int choice_of(const sweep_recipe *recipe, int given, variant v)
+{
+    return given < 0 || variant_heal(v) != HEAL_NONE ? given : recipe->choices.list[given].unhealed;
+}
+
 /* The index-th combination of a grid, its entries in places[]. */
 static sweep_cell combine(const sweep_recipe *recipe, const sweep_grid *grid, int64_t index,
                           int64_t places[SWEEP_AXES])
@@ -89,12 +95,14 @@ static sweep_cell combine(const sweep_recipe *recipe, const sweep_grid *grid, in
     const int checkpoint = (int)values[SWEEP_CHECKPOINTS];
     const int selector = (int)values[SWEEP_SELECTORS];
     const int calibration = (int)values[SWEEP_CALIBRATIONS];
-    const int choice = (int)values[SWEEP_CHOICES];
+    const variant made =
+        variant_healed((variant)values[SWEEP_COMPENSATE], (heal_kind)values[SWEEP_HEAL]);
+    const int choice = choice_of(recipe, (int)values[SWEEP_CHOICES], made);
     const line_settings settings = {
         .checkpoint = recipe->checkpoints.list[checkpoint].name,
         .selector = grail_selector_at(selector),
         .sparsity = values[SWEEP_SPARSITIES],
-        .variant = variant_healed((variant)values[SWEEP_COMPENSATE], (heal_kind)values[SWEEP_HEAL]),
+        .variant = made,
         .samples = (int64_t)values[SWEEP_SAMPLES],
         .seed = (int64_t)values[SWEEP_SEEDS],
         .open_loop = grid->open_loop,
@@ -198,7 +206,8 @@ grail_status sweep_cell_of_settings(const char *where, const line_settings *sett
     sweep_cell cell = {
         .checkpoint = sweep_checkpoints_find(&recipe->checkpoints, settings->checkpoint),
         .calibration = sweep_data_find(&recipe->calibration, settings->calibration),
-        .choice = sweep_choices_find(&recipe->choices, settings->choices),
+        .choice = choice_of(recipe, sweep_choices_find(&recipe->choices, settings->choices),
+                            settings->variant),
         .settings = *settings,
     };
     if (cell.checkpoint < 0) {

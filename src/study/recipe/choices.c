@@ -283,6 +283,40 @@ static void choice_fini(sweep_choice *c)
     *c = (sweep_choice){0};
 }
 
+static bool varies(const json_t *document, const char *key)
+{
+    const json_t *grids = json_object_get(document, "grids");
+    const json_t *values = json_object_get(document, key);
+    bool found = strcmp(key, sites_key) != 0 && value_count(values) > 1;
+    for (size_t i = 0; i < json_array_size(grids); i++) {
+        found = found || json_object_get(json_array_get(grids, i), key) != NULL;
+    }
+    return found;
+}
+
+static bool is_of_healing(const char *key)
+{
+    static const char prefix[] = "heal_";
+    return strncmp(key, prefix, sizeof prefix - 1) == 0;
+}
+
+/* The combination without what only healing has and tells cells apart; *out, which is zeroed, is
+ * released with choice_fini in any case. */
+static grail_status copy_unhealed(const json_t *document, const sweep_choice *choice,
+                                  sweep_choice *out)
+{
+    const char *key = NULL;
+    json_t *value = NULL;
+    *out = *choice;
+    out->values = json_object();
+    json_object_foreach (choice->values, key, value) {
+        if (!is_of_healing(key) || !varies(document, key)) {
+            CHECK(json_put(out->values, key, json_incref(value)));
+        }
+    }
+    return GRAIL_OK;
+}
+
 /* Takes over *made; *index is that of the combination, which may be there already. */
 static grail_status take_choice(sweep_choices *choices, sweep_choice *made, int *index)
 {
@@ -296,6 +330,21 @@ static grail_status take_choice(sweep_choices *choices, sweep_choice *made, int 
         *made = (sweep_choice){0};
     }
     return GRAIL_OK;
+}
+
+/* The combination `index` knows that of its cells that are not healed. */
+static grail_status add_unhealed(const json_t *document, sweep_choices *choices, int index)
+{
+    grail_status status = GRAIL_OK;
+    sweep_choice made = {0};
+    int unhealed = 0;
+    TRY(copy_unhealed(document, &choices->list[index], &made));
+    TRY(take_choice(choices, &made, &unhealed));
+    choices->list[unhealed].unhealed = unhealed;
+    choices->list[index].unhealed = unhealed;
+out:
+    choice_fini(&made);
+    return status;
 }
 
 grail_status sweep_choices_add(const char *where, const json_t *document, const json_t *grid,
@@ -314,6 +363,7 @@ grail_status sweep_choices_add(const char *where, const json_t *document, const 
         choice_fini(&made);
         TRY(make_choice(where, &given, kinds, i, &made));
         TRY(take_choice(choices, &made, &index));
+        TRY(add_unhealed(document, choices, index));
         all[i] = index;
     }
     *numbers = all;
@@ -327,17 +377,6 @@ out:
 
 /* -- texts -------------------------------------------------------------------------------------
  */
-
-static bool varies(const json_t *document, const char *key)
-{
-    const json_t *grids = json_object_get(document, "grids");
-    const json_t *values = json_object_get(document, key);
-    bool found = strcmp(key, sites_key) != 0 && value_count(values) > 1;
-    for (size_t i = 0; i < json_array_size(grids); i++) {
-        found = found || json_object_get(json_array_get(grids, i), key) != NULL;
-    }
-    return found;
-}
 
 static grail_status add_value(const json_t *value, buffer *out)
 {

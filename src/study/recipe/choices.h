@@ -15,8 +15,9 @@ typedef struct sweep_choice {
     json_t *values;                      /* owned: {key: a value} */
     const char *kinds[SWEEP_MOST_KINDS]; /* of sites that a ratio applies to; static */
     int kind_count;
-    char *text; /* of the keys that vary within the recipe, "align=32 target=local"; NULL: none
-                   does; owned */
+    int unhealed; /* index of the combination for cells that are not healed */
+    char *text;   /* of the keys that vary within the recipe, "align=32 target=local"; NULL: none
+                     does; owned */
 } sweep_choice;
 
 typedef struct sweep_choices {

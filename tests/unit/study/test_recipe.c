@@ -413,6 +413,43 @@ static void grids_take_what_they_lack_from_the_top_and_cells_count_once(void **s
     assert_refused(RECIPE(ONE, LISTS, ", \"grids\": []"), "\"grids\" is not an array of 1 to 100");
 }
 
+static void what_only_healing_has_makes_no_further_unhealed_cells(void **state)
+{
+    (void)state;
+    const char *const text =
+        RECIPE(ONE, LISTS,
+               ", \"heal\": [\"none\", \"model\"], \"heal_steps\": [40, 80], \"heal_rate\": 0.01,"
+               " \"target\": [\"local\", \"dense\"]");
+    sweep_recipe r = recipe_parsed(text);
+    sweep_cell *cells = NULL;
+    int64_t count = 0;
+    int unhealed = 0;
+    assert_ok(sweep_cells(&r, &cells, &count));
+    assert_int_equal(count, 6);
+    for (int64_t i = 0; i < count; i++) {
+        const bool healed = variant_heal(cells[i].settings.variant) != HEAL_NONE;
+        unhealed += healed ? 0 : 1;
+        assert_true((strstr(cells[i].settings.choices, "heal_steps=") != NULL) == healed);
+        assert_non_null(strstr(cells[i].settings.choices, "target="));
+        /* lines of before, when such cells had them, are of the same cell */
+        line_settings before = cells[i].settings;
+        int64_t index = -1;
+        before.choices = healed                                    ? before.choices
+                         : strstr(before.choices, "local") != NULL ? "target=local heal_steps=80"
+                                                                   : "target=dense heal_steps=80";
+        assert_ok(sweep_cell_of_settings("line", &before, &r, cells, count, &index));
+        assert_int_equal(index, i);
+    }
+    assert_int_equal(unhealed, 2);
+    memory_free(cells);
+    sweep_recipe_fini(&r);
+    /* so they are those of a grid without it */
+    assert_int_equal(cells_of(RECIPE(ONE, LISTS,
+                                     ", \"grids\": [{}, {\"heal\": [\"model\", \"none\"],"
+                                     " \"heal_steps\": [40, 80]}]")),
+                     3);
+}
+
 /* Arrays of choices are combined, and cells are told apart by what varies. */
 static void choices_are_combined(void **state)
 {
@@ -583,6 +620,7 @@ int main(void)
         cmocka_unit_test(calibrations_are_combined),
         cmocka_unit_test(too_many_cells_are_refused),
         cmocka_unit_test(cells_that_share_a_dense_pass_follow_each_other),
+        cmocka_unit_test(what_only_healing_has_makes_no_further_unhealed_cells),
         cmocka_unit_test(the_words_for_a_cell_tell_what_is_healed),
         cmocka_unit_test(a_cell_reads_back_as_it_was_written),
     };
