@@ -119,9 +119,14 @@ function isText(measured) {
   return measured.measure === 'perplexity';
 }
 
+function perplexity(value) {
+  return value < 999.95 ? number(value, value < 9.9995 ? 3 : value < 99.995 ? 2 : 1)
+    : number(value, 0).replace(/\B(?=(\d{3})+$)/g, ',');
+}
+
 /* A quality as it is shown, without a unit. */
 function quality(measured, value) {
-  return isText(measured) ? number(value, value < 9.9995 ? 3 : value < 99.995 ? 2 : 1) : percent(value);
+  return isText(measured) ? perplexity(value) : percent(value);
 }
 
 /* "94.5 % (92.9 to 95.8)" */
@@ -686,6 +691,7 @@ function drawSamples(model, figure, rows) {
   const network = model.network(figure.network);
   const samples = rows.map((row) => row.samples);
   const y = gainScale(rows);
+  const choices = [...new Set(rows.map((row) => row.setting))].filter((setting) => setting !== network.setting);
   const panels = occurring(model.data.selectors, rows, 'selector').map((selector) => {
     const lines = rows.filter((row) => row.selector === selector);
     const chart = {x: doublingScale(Math.min(...samples), Math.max(...samples), PANEL.left, PANEL.right), y,
@@ -697,7 +703,7 @@ function drawSamples(model, figure, rows) {
   return {
     title: `Gain against calibration samples, ${start(network.name, 60)}`,
     caption: `${gainCaption(network)}, against the number of calibration samples, at the ratio with ` +
-      `the most sample counts. Lines are means over ${members(network)}; bars are 95 % intervals.`,
+      `the most sample counts${choices.length > 0 ? ` (${start(choices.join('; '), 120)})` : ''}. Lines are means over ${members(network)}; bars are 95 % intervals.`,
     legend: repairKeys(model, rows, 'line'),
     panels: panels.filter(Boolean),
   };

@@ -87,35 +87,50 @@ static grail_status add_of_groups(const aggregate *a, const section *s, const ce
     return GRAIL_OK;
 }
 
-static bool is_at_samples(const section *s, const cell_group *g, int selector, double ratio)
+/* Where the gains of a selector are drawn against the number of samples. */
+typedef struct sample_curve {
+    int selector, setting;
+    double ratio; /* NaN: nowhere are there two numbers of samples */
+    int count;    /* of numbers of samples */
+} sample_curve;
+
+static bool is_on_curve(const section *s, const cell_group *g, const sample_curve *at)
 {
-    return g->key.selector == selector && g->key.open_loop == s->open_loop &&
-           g->key.setting == s->setting && g->key.samples > 0 && g->gain.count > 0 &&
-           ratio_compare(g->key.sparsity, ratio) == 0;
+    return g->key.selector == at->selector && g->key.open_loop == s->open_loop &&
+           g->key.setting == at->setting && g->key.samples > 0 && g->gain.count > 0 &&
+           ratio_compare(g->key.sparsity, at->ratio) == 0;
 }
 
-static int count_samples(const section *s, int selector, variant v, double ratio)
+static int count_samples(const section *s, variant v, const sample_curve *at)
 {
     int count = 0;
     for (int i = 0; i < s->group_count; i++) {
         const cell_group *g = &s->groups[i];
-        count += g->key.variant == v && is_at_samples(s, g, selector, ratio) ? 1 : 0;
+        count += g->key.variant == v && is_on_curve(s, g, at) ? 1 : 0;
     }
     return count;
 }
 
-/* The ratio with the most sample counts; a tie goes to the one nearest to a half. NaN where no
- * ratio has two. */
-static double choose_ratio(const section *s, int selector)
+/* More numbers of samples, then the setting that plots show, then the ratio nearest to a half. */
+static bool is_better_curve(const section *s, const sample_curve *a, const sample_curve *b)
 {
-    double chosen = NOT_MEASURED;
-    int most = 1;
-    for (int i = 0; i < s->ratio_count; i++) {
-        const int count = count_samples(s, selector, section_best_variant(s), s->ratios[i]);
-        const bool nearer = fabs(s->ratios[i] - 0.5) < fabs(chosen - 0.5);
-        if (count > most || (count == most && nearer)) {
-            most = count;
-            chosen = s->ratios[i];
+    const bool a_shown = a->setting == s->setting;
+    const bool b_shown = b->setting == s->setting;
+    if (a->count != b->count || isnan(b->ratio)) {
+        return a->count > b->count;
+    }
+    return a_shown != b_shown ? a_shown : fabs(a->ratio - 0.5) < fabs(b->ratio - 0.5);
+}
+
+static sample_curve choose_curve(const section *s, int selector)
+{
+    sample_curve chosen = {.ratio = NOT_MEASURED, .count = 1};
+    for (int i = 0; i < s->group_count; i++) {
+        const group_key *key = &s->groups[i].key;
+        sample_curve at = {.selector = selector, .setting = key->setting, .ratio = key->sparsity};
+        at.count = key->selector == selector ? count_samples(s, section_best_variant(s), &at) : 0;
+        if (is_better_curve(s, &at, &chosen)) {
+            chosen = at;
         }
     }
     return chosen;
@@ -127,11 +142,10 @@ static grail_status add_samples(const aggregate *a, const section *s, json_t *fi
     json_t *rows = NULL;
     CHECK(begin_figure(figures, "samples", s, "groups", &rows));
     for (int selector = 0; selector < MOST_SELECTORS; selector++) {
-        const double ratio = s->selectors[selector] ? choose_ratio(s, selector) : NOT_MEASURED;
-        for (int i = 0; !isnan(ratio) && i < s->group_count; i++) {
+        const sample_curve at = choose_curve(s, selector);
+        for (int i = 0; !isnan(at.ratio) && i < s->group_count; i++) {
             const cell_group *g = &s->groups[i];
-            if (is_at_samples(s, g, selector, ratio) &&
-                count_samples(s, selector, g->key.variant, ratio) > 1) {
+            if (is_on_curve(s, g, &at) && count_samples(s, g->key.variant, &at) > 1) {
                 CHECK(json_push(rows, json_integer(g - a->groups)));
             }
         }

@@ -158,6 +158,47 @@ static void samples_are_compared_at_one_ratio(void **state)
     json_decref(data);
 }
 
+static void add_of_choices(buffer *text, const char *compensate, int samples, double sparsity,
+                           const char *choices)
+{
+    assert_ok(buffer_format(text,
+                            "{\"cell\": {\"checkpoint\": \"a\", \"selector\": \"wanda\", "
+                            "\"sparsity\": %g, \"compensate\": \"%s\", \"samples\": %d, "
+                            "\"seed\": 0%s}, \"top1\": %.2f}\n",
+                            sparsity, compensate, samples, choices,
+                            strcmp(compensate, "none") == 0 ? 0.5 : 0.7));
+}
+
+/* Most cells have no choices, but more numbers of samples were measured with some. */
+static void samples_are_compared_with_the_choices_that_have_most_of_them(void **state)
+{
+    (void)state;
+    static const char bf16[] = ", \"choices\": \"precision=bf16\"";
+    buffer text;
+    sweep_begin(&text);
+    sweep_add(&text, "{\"dense\": {\"checkpoint\": \"a\", \"top1\": 0.9, \"images\": 100}}");
+    for (int i = 0; i < 3; i++) {
+        add_of_choices(&text, "none", 8, 0.2 + 0.1 * i, "");
+        add_of_choices(&text, "full", 8, 0.2 + 0.1 * i, "");
+        add_of_choices(&text, "grail", 8, 0.2 + 0.1 * i, "");
+    }
+    add_of_choices(&text, "full", 16, 0.4, "");
+    for (int samples = 8; samples <= 32; samples *= 2) {
+        add_of_choices(&text, "none", samples, 0.3, bf16);
+        add_of_choices(&text, "full", samples, 0.3, bf16);
+    }
+    json_t *data = read_data(&text);
+    assert_figures(data, "tradeoff scatter accuracy gain samples");
+    const json_t *rows =
+        json_object_get(json_array_get(json_object_get(data, "figures"), 4), "rows");
+    assert_int_equal(json_array_size(rows), 3);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const size_t row = (size_t)json_integer_value(json_array_get(rows, i));
+        assert_string_equal(text_at(data, "groups", row, "setting"), "precision=bf16");
+    }
+    json_decref(data);
+}
+
 /* first: dense 85; at 75 % none 42.5, grail 50, full 57.5 (+ 0.5 for the mean of two seeds) */
 static void the_largest_gain_is_told(void **state)
 {
@@ -612,6 +653,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sweep_gives_every_figure_and_table),
         cmocka_unit_test(samples_are_compared_at_one_ratio),
+        cmocka_unit_test(samples_are_compared_with_the_choices_that_have_most_of_them),
         cmocka_unit_test(the_largest_gain_is_told),
         cmocka_unit_test(healing_is_one_more_repair),
         cmocka_unit_test(the_decision_names_the_largest_cut_of_each_limit),
