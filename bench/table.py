@@ -18,6 +18,8 @@ A column is "TITLE: CONDITION...", or "TITLE: WHAT CONDITION..." where WHAT is
     both        the figure, and that share in brackets
     empty       nothing
 
+Figures from 1,000 on are whole numbers, others have --digits digits behind the point.
+
 The conditions of --where, a row and a column must leave exactly one cell and one evaluation; of the same key a column's
 counts before a row's, and a row's before those of --where.
 """
@@ -139,7 +141,8 @@ class Table:
         return self.evaluation(self.dense[name], wanted)
 
     def figure(self, e):
-        return f"{e['perplexity']:.{self.digits}f}" if "perplexity" in e else f"{100 * e['top1']:.{self.digits}f}"
+        value = e["perplexity"] if "perplexity" in e else 100 * e["top1"]
+        return f"{value:.{self.digits}f}" if value < 1000 else f"{value:,.0f}"
 
     def share(self, e, base):
         """What part of the loss of the base the figures `e` take back."""
