@@ -11,7 +11,10 @@ A column is "TITLE: CONDITION...", or "TITLE: WHAT CONDITION..." where WHAT is
     value       the cell's figure; this is usual
     dense       the dense network's figure
     parameters  of the cell's network
-    seconds     by the clock, of passes and fits, without evaluations
+    seconds     by the clock, of passes and fits, without evaluations: the sum of the next two
+    passes      seconds of running the network and taking statistics
+    fits        seconds of choosing units, solving and merging
+    memory      the peak in MB, without mapped weights
     seen, held  relative error of the fits on the samples they see and on those held out, the mean over what is cut
     share       the share of what a base lost against the dense network (of log-perplexity, or top-1) that the cell takes
                 back: "TITLE: share CONDITION... from CONDITION...", those of the base
@@ -33,7 +36,8 @@ import sys
 
 SETTINGS = ("checkpoint", "selector", "sparsity", "compensate", "heal", "samples", "seed", "loop", "calibration", "evaluation")
 HEADINGS = {"checkpoint": "network", "sparsity": "removed", "evaluation": "text"}
-KINDS = ("value", "dense", "parameters", "seconds", "seen", "held", "share", "both", "empty")
+SECONDS = {"seconds": ("calibrate", "compensate"), "passes": ("calibrate",), "fits": ("compensate",)}
+KINDS = ("value", "dense", "parameters", *SECONDS, "memory", "seen", "held", "share", "both", "empty")
 
 
 class Refused(Exception):
@@ -169,8 +173,10 @@ class Table:
         _, line = self.line(wanted)
         if column.kind == "parameters":
             return f"{line['parameters']:,}"
-        if column.kind == "seconds":
-            return f"{line['seconds']['calibrate'] + line['seconds']['compensate']:.1f}"
+        if column.kind in SECONDS:
+            return f"{sum(line['seconds'][part] for part in SECONDS[column.kind]):.1f}"
+        if column.kind == "memory":
+            return f"{line['peak_bytes'] / 1e6:,.0f}"
         if column.kind in ("seen", "held"):
             return self.error(line, "fit_after" if column.kind == "seen" else "held_after")
         e = self.evaluation(line, wanted)

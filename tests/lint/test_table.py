@@ -25,7 +25,7 @@ def cell(perplexity, **settings):
     sites = [{"units": 8, "kept": 8, "fit_after": None, "held_after": None}] + [
         {"units": 8, "kept": kept, "fit_after": fits and fits / kept, "held_after": fits} for kept in (1, 5)]
     seconds = {"calibrate": 1.25, "compensate": 0.5, "evaluate": 100.0, "total": 102.0}
-    return {"cell": own, "evaluations": named, "parameters": 1234567, "seconds": seconds, "sites": sites}
+    return {"cell": own, "evaluations": named, "parameters": 1234567, "seconds": seconds, "peak_bytes": 2499600000, "sites": sites}
 
 
 def image_cell(top1, **settings):
@@ -61,6 +61,8 @@ PRINTED = [
      ["| compensate | target | perplexity |", "|---|---|---|", "| none | usual | 64.000 |", "| full | local | 16.000 |"]),
     (TEXT, [*ROWS, "--columns", "s: seconds compensate=none", "seen: seen heal=none target=local", "held: held heal=none target=local"],
      ["| removed | s | seen | held |", "|---|---|---|---|", "| 30 % | 1.8 | 0.150 | 0.250 |"]),
+    (TEXT, [*ROWS, "--columns", "passes: passes compensate=none", "fits: fits compensate=none", "MB: memory compensate=none"],
+     ["| removed | passes | fits | MB |", "|---|---|---|---|", "| 30 % | 1.2 | 0.5 | 2,500 |"]),
     (IMAGES, ["--digits", "1", "--rows", "checkpoint=cnn", "--columns", "dense: dense", "plain: compensate=none",
               "repaired: compensate=repair", "full: share compensate=full from compensate=none"],
      ["| network | dense | plain | repaired | full |", "|---|---|---|---|---|", "| cnn | 90.0 | 10.0 | 70.0 | 50 % |"]),
