@@ -184,6 +184,7 @@ static grail_status take_input(observation *o, bool again, input_statistics *in)
     CHECK(memory_new_unset(&means, (size_t)o->fit->width, sizeof means[0]));
     *in = (input_statistics){.width = o->fit->width,
                              .weight = o->fit->weight,
+                             .rows = (double)o->fit->count,
                              .rounding = sums_rounding(o->fit->owner, o->fit->count),
                              .means = means};
     if (again) {

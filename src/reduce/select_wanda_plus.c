@@ -15,6 +15,13 @@ static unsigned needs(const site *s)
     return NEEDS_DIAGONAL | NEEDS_GRADIENTS;
 }
 
+/* Gradients are of rows that count alike. So the norms beside them are of as many rows whose mean
+ * weight is 1: ||X_:,j||^2 = (N / T) D_jj of N rows with the sum of weights T. */
+static double norm_of_feature(const input_statistics *in, int64_t feature)
+{
+    return in->weight > 0.0 ? sqrt(in->diagonal[feature] * in->rows / in->weight) : 0.0;
+}
+
 /* values[width]: (1/O) sum_o (alpha G_oj + ||X_:,j||) |W_oj|. */
 static void score_features(const unit_matrix *w, const input_statistics *in, double *values)
 {
@@ -22,7 +29,7 @@ static void score_features(const unit_matrix *w, const input_statistics *in, dou
         const float *row = w->values + o * in->width;
         const float *gradients = in->gradients + o * in->width;
         for (int64_t j = 0; j < in->width; j++) {
-            const double factor = gradient_share * (double)gradients[j] + sqrt(in->diagonal[j]);
+            const double factor = gradient_share * (double)gradients[j] + norm_of_feature(in, j);
             values[j] += factor * fabs((double)row[j]) / (double)w->others;
         }
     }

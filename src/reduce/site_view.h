@@ -20,6 +20,7 @@ typedef struct weight_source {
 typedef struct input_statistics {
     int64_t width;          /* H, a multiple of n */
     double weight;          /* T: the number of rows, or the sum of their weights */
+    double rows;            /* their number */
     double rounding;        /* share of G_jj that rounding leaves (stats/constant_features.h) */
     const double *diagonal; /* [H] of the Gram matrix */
     matrix gram;            /* [H, H], f64, lower triangle; a selector may take it over */

@@ -59,6 +59,7 @@ grail_status decision_input_take(unsigned needs, const grail_statistics *fit,
     const double weight = fit->weight + held->weight;
     *out = (input_statistics){.width = fit->width,
                               .weight = weight,
+                              .rows = (double)(fit->count + held->count),
                               .rounding = sums_rounding(fit->owner, fit->count + held->count)};
     if ((needs & NEEDS_DIAGONAL) != 0) {
         CHECK(add_parts(fit->gram, held->gram, true, 1.0, &out->diagonal));

@@ -267,6 +267,7 @@ static grail_status input_of_vectors(const network_statistics *s, const char *na
     for (int64_t i = 0; with_means && i < width; i++) {
         means[i] = out->weight > 0.0 ? means[i] / out->weight : 0.0;
     }
+    out->rows = out->weight;
     out->rounding = network_statistics_rounding(out->weight);
     return GRAIL_OK;
 }

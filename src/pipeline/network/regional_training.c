@@ -175,6 +175,7 @@ static grail_status decide_one(regional_training *t, int index)
     input_statistics input = {.width = s->units * s->consumers[0].features_per_unit,
                               .gradients = regional_gradients_of(t->network, weight)};
     TRY(measure_input(t, reader, input.width, &diagonal, &input.weight));
+    input.rows = input.weight; /* without token weights */
     input.diagonal = diagonal;
     const site_view known = {
         .weights = weights_of_store(t->trained), .inputs = &input, .input_count = 1};

@@ -124,6 +124,7 @@ static void wanda_plus_adds_a_hundred_times_the_gradients(void **state)
     double scores[2] = {0};
     two_heads(&f);
     f.inputs[0].width = 4;
+    f.inputs[0].rows = f.inputs[0].weight = 5.0;
     f.inputs[0].gradients = none;
     assert_ok(wanda_plus_scores(&f.view, scores));
     assert_near(scores[0], 10.5, 1e-12);
@@ -134,6 +135,32 @@ static void wanda_plus_adds_a_hundred_times_the_gradients(void **state)
     assert_near(scores[0], 10.5, 1e-12);
     assert_near(scores[1], 3.5 + 8.0, 1e-6);
     assert_decides(&f, &selector_wanda_plus, "01");
+}
+
+/* Of gradients, whose rows have no weights, nothing depends on those of the norms beside them. */
+static void wanda_plus_does_not_see_how_heavy_rows_are(void **state)
+{
+    (void)state;
+    static const float gradients[] = {0, 0, 0.5F, 0.04F, 0, 0, 0.04F, 0.04F};
+    hand_site f;
+    double lighter[4];
+    double scores[2] = {0};
+    two_heads(&f);
+    for (int j = 0; j < 4; j++) {
+        lighter[j] = f.inputs[0].diagonal[j] * 1e-4;
+    }
+    f.inputs[0].width = 4;
+    f.inputs[0].gradients = gradients;
+    f.inputs[0].diagonal = lighter;
+    f.inputs[0].rows = 5.0;
+    f.inputs[0].weight = 5e-4;
+    assert_ok(wanda_plus_scores(&f.view, scores));
+    assert_near(scores[0], 10.5, 1e-6);
+    assert_near(scores[1], 3.5 + 8.0, 1e-6);
+    f.inputs[0].weight = 0.0; /* rows of zeros alone */
+    assert_ok(wanda_plus_scores(&f.view, scores));
+    assert_near(scores[0], 0.0, 1e-12);
+    assert_near(scores[1], 8.0, 1e-6);
 }
 
 static void silent_features_are_told_apart_by_their_weights(void **state)
@@ -408,6 +435,7 @@ int main(void)
         cmocka_unit_test(magnitude_sums_the_norms_of_a_units_columns),
         cmocka_unit_test(wanda_weighs_columns_by_the_norms_of_their_activations),
         cmocka_unit_test(wanda_plus_adds_a_hundred_times_the_gradients),
+        cmocka_unit_test(wanda_plus_does_not_see_how_heavy_rows_are),
         cmocka_unit_test(silent_features_are_told_apart_by_their_weights),
         cmocka_unit_test(rows_of_all_producers_score_a_unit_together),
         cmocka_unit_test(wanda_weighs_rows_by_the_norms_of_their_inputs),
