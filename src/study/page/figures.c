@@ -122,15 +122,17 @@ static bool is_better_curve(const section *s, const sample_curve *a, const sampl
     return a_shown != b_shown ? a_shown : fabs(a->ratio - 0.5) < fabs(b->ratio - 0.5);
 }
 
+/* By the best repair that the section has. */
 static sample_curve choose_curve(const section *s, int selector)
 {
+    const variant best = section_best_variant(s);
     sample_curve chosen = {.ratio = NOT_MEASURED, .count = 1};
     for (int i = 0; i < s->group_count; i++) {
         const group_key *key = &s->groups[i].key;
-        sample_curve at = {.selector = selector, .setting = key->setting, .ratio = key->sparsity};
-        at.count = key->selector == selector ? count_samples(s, section_best_variant(s), &at) : 0;
-        if (is_better_curve(s, &at, &chosen)) {
-            chosen = at;
+        if (key->selector == selector && key->variant == best) {
+            sample_curve at = {selector, key->setting, key->sparsity, 0};
+            at.count = count_samples(s, best, &at);
+            chosen = is_better_curve(s, &at, &chosen) ? at : chosen;
         }
     }
     return chosen;
