@@ -19,12 +19,15 @@ A column is "TITLE: CONDITION...", or "TITLE: WHAT CONDITION..." where WHAT is
     share       the share of what a base lost against the dense network (of log-perplexity, or top-1) that the cell takes
                 back: "TITLE: share CONDITION... from CONDITION...", those of the base
     both        the figure, and that share in brackets
+    paired      both, and half the width of the 95 % interval of the difference from the base, window by window, in
+                percent of the perplexity
     empty       nothing
 
 Figures from 1,000 on are whole numbers, others have --digits digits behind the point.
 
 The conditions of --where, a row and a column must leave exactly one cell and one evaluation; of the same key a column's
-counts before a row's, and a row's before those of --where.
+counts before a row's, and a row's before those of --where. With seed=mean they may leave cells that differ in the seed
+alone, and the figure is their mean.
 """
 
 import argparse
@@ -32,12 +35,14 @@ import itertools
 import json
 import math
 import shlex
+import statistics
 import sys
 
 SETTINGS = ("checkpoint", "selector", "sparsity", "compensate", "heal", "samples", "seed", "loop", "calibration", "evaluation")
 HEADINGS = {"checkpoint": "network", "sparsity": "removed", "evaluation": "text"}
 SECONDS = {"seconds": ("calibrate", "compensate"), "passes": ("calibrate",), "fits": ("compensate",)}
-KINDS = ("value", "dense", "parameters", *SECONDS, "memory", "seen", "held", "share", "both", "empty")
+KINDS = ("value", "dense", "parameters", *SECONDS, "memory", "seen", "held", "share", "both", "paired", "empty")
+WITH_BASE = ("share", "both", "paired")
 
 
 class Refused(Exception):
@@ -94,6 +99,10 @@ def conditions_of(words):
     return found
 
 
+def figure_of(e):
+    return e["perplexity"] if "perplexity" in e else 100 * e["top1"]
+
+
 class Column:
     def __init__(self, text):
         self.title, colon, rest = text.partition(": ")
@@ -101,8 +110,8 @@ class Column:
         self.kind = words.pop(0) if words and "=" not in words[0] else "value"
         if not colon or self.kind not in KINDS:
             raise Refused(f'column "{text}": expected "TITLE: [WHAT] CONDITION...", where WHAT is one of {", ".join(KINDS)}')
-        if ("from" in words) != (self.kind in ("share", "both")):
-            raise Refused(f'column "{text}": a base (from CONDITION...) belongs to share and both, and only to them')
+        if ("from" in words) != (self.kind in WITH_BASE):
+            raise Refused(f'column "{text}": a base (from CONDITION...) belongs to {", ".join(WITH_BASE)}, and only to them')
         end = words.index("from") if "from" in words else len(words)
         self.given, self.base = conditions_of(words[:end]), conditions_of(words[end + 1:])
 
@@ -113,22 +122,31 @@ class Table:
         self.dense, self.cells = read(path)
         self.keys = set(SETTINGS).union(*(settings for settings, _ in self.cells))
 
-    def line(self, wanted):
-        """The line of the only cell that meets the conditions."""
+    def lines(self, wanted):
+        """The lines of the only cell that meets the conditions, or of each of its seeds with seed=mean."""
         unknown = wanted.keys() - self.keys
         if unknown:
             raise Refused(f"{self.path}: no cell has the key {', '.join(sorted(unknown))}; there are {', '.join(sorted(self.keys))}")
-        of_cell = {key: value for key, value in wanted.items() if key != "evaluation"}
-        found = [(s, line) for s, line in self.cells if all(s.get(key, "") == value for key, value in of_cell.items())]
-        asked = " ".join(f"{key}={value}" for key, value in of_cell.items())
+        given = {key: value for key, value in wanted.items() if key != "evaluation" and (key, value) != ("seed", "mean")}
+        asked = " ".join(f"{key}={value}" for key, value in given.items())
+        found = [(s, line) for s, line in self.cells if all(s.get(key, "") == value for key, value in given.items())]
         if not found:
             raise Refused(f"{self.path}: no cell has {asked}")
-        if len(found) > 1:
-            apart = {key: sorted({s.get(key, "") for s, _ in found}) for key in self.keys}
-            apart = "; ".join(f"{key}={'/'.join(values)}" for key, values in sorted(apart.items()) if len(values) > 1)
+        values = {key: sorted({s.get(key, "") for s, _ in found}) for key in self.keys}
+        apart = "; ".join(f"{key}={'/'.join(several)}" for key, several in sorted(values.items())
+                          if len(several) > 1 and (key, wanted.get(key)) != ("seed", "mean"))
+        if apart:
             raise Refused(f"{self.path}: {len(found)} cells have {asked}; say which: {apart}")
-        if "error" in found[0][1]:
-            raise Refused(f"{self.path}: the cell with {asked} failed: {found[0][1]['error']}")
+        for _, line in found:
+            if "error" in line:
+                raise Refused(f"{self.path}: the cell with {asked} failed: {line['error']}")
+        return [line for _, line in found]
+
+    def line(self, wanted):
+        """The line of the only cell that meets the conditions."""
+        found = self.lines(wanted)
+        if len(found) > 1:
+            raise Refused(f"{self.path}: {len(found)} seeds; only a figure by itself is a mean of seeds")
         return found[0]
 
     def evaluation(self, line, wanted):
@@ -144,18 +162,32 @@ class Table:
             raise Refused(f'{self.path}: no dense network "{name}"; checkpoint={"/".join(self.dense)}')
         return self.evaluation(self.dense[name], wanted)
 
-    def figure(self, e):
-        value = e["perplexity"] if "perplexity" in e else 100 * e["top1"]
+    def shown(self, value):
         return f"{value:.{self.digits}f}" if value < 1000 else f"{value:,.0f}"
 
-    def share(self, e, base):
+    def share(self, e, base, dense):
         """What part of the loss of the base the figures `e` take back."""
-        settings, line = self.line(base)
-        value = [math.log(x["perplexity"]) if "perplexity" in x else -x["top1"]
-                 for x in (self.dense_of({**base, "checkpoint": settings["checkpoint"]}), self.evaluation(line, base), e)]
+        value = [math.log(x["perplexity"]) if "perplexity" in x else -x["top1"] for x in (dense, base, e)]
         if value[1] <= value[0]:
             raise Refused(f"{self.path}: the base of a share lost nothing against the dense network")
         return f"{100 * (value[1] - value[2]) / (value[1] - value[0]):.0f} %"
+
+    def width(self, e, base):
+        """Half the 95 % interval of the mean difference of losses, in percent; normal, since windows are many."""
+        if len(e.get("losses", [])) < 2 or len(e["losses"]) != len(base.get("losses", [])):
+            raise Refused(f"{self.path}: pairs need the losses of the same windows in both cells")
+        apart = [one - other for one, other in zip(e["losses"], base["losses"])]
+        return f"±{100 * 1.96 * statistics.stdev(apart) / math.sqrt(len(apart)):.1f}"
+
+    def compared(self, kind, e, wanted, given):
+        """The figures `e` beside those of a base."""
+        line = self.line(given)
+        base = self.evaluation(line, {"evaluation": wanted["evaluation"], **given} if "evaluation" in wanted else given)
+        share = self.share(e, base, self.dense_of({**wanted, **given, "checkpoint": line["cell"]["checkpoint"]}))
+        if kind == "share":
+            return share
+        value = self.shown(figure_of(e))
+        return f"{value} ({share})" if kind == "both" else f"{value}, {share} ({self.width(e, base)})"
 
     def error(self, line, key):
         """The mean over the sites that are cut."""
@@ -169,8 +201,10 @@ class Table:
         if column.kind == "empty":
             return ""
         if column.kind == "dense":
-            return self.figure(self.dense_of(wanted))
-        _, line = self.line(wanted)
+            return self.shown(figure_of(self.dense_of(wanted)))
+        if column.kind == "value":
+            return self.shown(statistics.fmean(figure_of(self.evaluation(line, wanted)) for line in self.lines(wanted)))
+        line = self.line(wanted)
         if column.kind == "parameters":
             return f"{line['parameters']:,}"
         if column.kind in SECONDS:
@@ -179,14 +213,7 @@ class Table:
             return f"{line['peak_bytes'] / 1e6:,.0f}"
         if column.kind in ("seen", "held"):
             return self.error(line, "fit_after" if column.kind == "seen" else "held_after")
-        e = self.evaluation(line, wanted)
-        if column.kind == "value":
-            return self.figure(e)
-        base = {**self.where, **row, **column.base}
-        if "evaluation" in wanted:
-            base.setdefault("evaluation", wanted["evaluation"])
-        share = self.share(e, base)
-        return share if column.kind == "share" else f"{self.figure(e)} ({share})"
+        return self.compared(column.kind, self.evaluation(line, wanted), wanted, {**self.where, **row, **column.base})
 
 
 def rows_of(groups):

@@ -2,6 +2,7 @@
 """Checks what bench/table.py prints of results of a sweep, and what it refuses."""
 
 import json
+import math
 import pathlib
 import sys
 import tempfile
@@ -20,7 +21,9 @@ IMAGES = [{"dense": {"checkpoint": "cnn", "top1": 0.9}}]
 def cell(perplexity, **settings):
     own = {"checkpoint": "net", "selector": "obs", "sparsity": 0.3, "compensate": "full", "repair": False, "samples": 128, "seed": 0,
            "loop": "closed", "choices": "sites=ffn,heads target=local"} | settings
-    named = [{"name": "a b", "perplexity": perplexity}, {"name": "c", "perplexity": 2 * perplexity}]
+    # Losses of windows, whose differences have the standard error 0.01 where cells of heal=none and others meet.
+    losses = [math.log(perplexity) + (apart if own.get("heal") else 0.0) for apart in (-0.01, 0.01)]
+    named = [{"name": "a b", "perplexity": perplexity, "losses": losses}, {"name": "c", "perplexity": 2 * perplexity}]
     fits = None if own["compensate"] == "none" else 0.25
     sites = [{"units": 8, "kept": 8, "fit_after": None, "held_after": None}] + [
         {"units": 8, "kept": kept, "fit_after": fits and fits / kept, "held_after": fits} for kept in (1, 5)]
@@ -40,7 +43,7 @@ TEXT += [
     cell(4.0, heal="block,model"),
     cell(64.0, sparsity=0.5, compensate="none", choices="sites=ffn,heads"),
     cell(16.0, sparsity=0.5),
-    {"cell": cell(0, sparsity=0.7)["cell"], "error": "out of memory"},
+    {"cell": cell(1.0, sparsity=0.7)["cell"], "error": "out of memory"},
 ]
 IMAGES += [image_cell(0.1, compensate="none"), image_cell(0.5), image_cell(0.7, compensate="none", repair=True)]
 
@@ -63,6 +66,12 @@ PRINTED = [
      ["| removed | s | seen | held |", "|---|---|---|---|", "| 30 % | 1.8 | 0.150 | 0.250 |"]),
     (TEXT, [*ROWS, "--columns", "passes: passes compensate=none", "fits: fits compensate=none", "MB: memory compensate=none"],
      ["| removed | passes | fits | MB |", "|---|---|---|---|", "| 30 % | 1.2 | 0.5 | 2,500 |"]),
+    (TEXT, ["--where", "evaluation=a b", "heal=none", "target=local", *ROWS, "--columns",
+            "healed: paired heal=block,model from compensate=full", "itself: paired compensate=full from compensate=full"],
+     ["| removed | healed | itself |", "|---|---|---|", "| 30 % | 4.000, 50 % (±2.0) | 8.000, 0 % (±0.0) |"]),
+    ([*IMAGES, image_cell(0.6, seed=1), image_cell(0.3, seed=2, samples=4)],
+     ["--digits", "1", "--where", "seed=mean", "--rows", "samples=8/4", "--columns", "full: compensate=full"],
+     ["| samples | full |", "|---|---|", "| 8 | 55.0 |", "| 4 | 30.0 |"]),
     (IMAGES, ["--digits", "1", "--rows", "checkpoint=cnn", "--columns", "dense: dense", "plain: compensate=none",
               "repaired: compensate=repair", "full: share compensate=full from compensate=none"],
      ["| network | dense | plain | repaired | full |", "|---|---|---|---|---|", "| cnn | 90.0 | 10.0 | 70.0 | 50 % |"]),
@@ -84,6 +93,11 @@ REFUSED = [
     ("a dense network that is not there", TEXT, ["--rows", "checkpoint=other", "--columns", "x: dense"], 'no dense network "other"'),
     ("a base that lost nothing", [TEXT[1] | {"dense": {"checkpoint": "net", "evaluations": [{"name": "c", "perplexity": 99.0}]}}, *TEXT[2:]],
      [*ROWS, "--columns", "x: share evaluation=c heal=none target=local from compensate=none target="], "lost nothing"),
+    ("pairs without losses", TEXT, [*ROWS, "--columns", "x: paired evaluation=c heal=none target=local from compensate=none target="],
+     "pairs need the losses"),
+    ("a mean of several settings", TEXT, [*ROWS, "--columns", "x: seed=mean compensate=full evaluation=c"], "say which: heal="),
+    ("a share of seeds", [*IMAGES, image_cell(0.6, seed=1)],
+     ["--rows", "samples=8", "--columns", "x: share compensate=full seed=mean from compensate=none"], "2 seeds"),
     ("errors without a fit", TEXT, [*ROWS, "--columns", "x: seen compensate=none"], "without repair has no errors of fits"),
     ("results without cells", TEXT[:2], [*ROWS, "--columns", "x: dense"], "holds no cells"),
 ]
