@@ -286,7 +286,7 @@ typedef struct grail_compression_totals {
     int64_t samples, context, calibration_tokens;
     const char *precision;     /* of products: "f32", "bf16", "bf16-gram" or "f64" */
     double calibrate_seconds;  /* running the network and taking statistics */
-    double compensate_seconds; /* choosing, solving, merging */
+    double compensate_seconds; /* choosing, solving, merging, and the training of wanda++ */
 } grail_compression_totals;
 GRAIL_API grail_compression_totals
 grail_compression_totals_get(const grail_compression *compression);

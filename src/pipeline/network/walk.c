@@ -304,9 +304,13 @@ static grail_status enter_block(calibration_network *network, int block)
     if (is_healed(network->request, block, &first, &last) && block == first && last > first) {
         CHECK(heal_wait(network, first));
     }
+    const double begun = clock_seconds();
     CHECK(regional_gradients_measure(network, block));
+    const double measured = clock_seconds();
+    network->calibrate_seconds += measured - begun;
     if (network->request->plan.compensation.regional_training) {
         CHECK(regional_train(network, block));
+        network->compensate_seconds += clock_seconds() - measured;
     }
     return GRAIL_OK;
 }

@@ -3,6 +3,7 @@
 #include "vision_lab.h"
 
 #include "backend/operations.h"
+#include "base/clock.h"
 #include "pipeline/compression.h"
 #include "pipeline/network/regional_training.h"
 #include "pipeline/network/walk.h"
@@ -438,6 +439,30 @@ static void own_keeps_the_trained_weights(void **state)
     lab_close(&l);
 }
 
+/* The training is most of what such a run takes, so a run that forgot it would tell less than half.
+ */
+static void seconds_tell_of_the_training(void **state)
+{
+    (void)state;
+    grail_compression *c = NULL;
+    lab l;
+    lab_open(&l);
+    grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+    options.cut.selector = "wanda++";
+    options.fit.compensate = "own";
+    options.fit.refit = options.fit.token_weights = NULL;
+    assert_ok(grail_compression_open(&options, &c));
+    const double begun = clock_seconds();
+    assert_ok(grail_compression_run(c));
+    const double elapsed = clock_seconds() - begun;
+    const grail_compression_totals told = grail_compression_totals_get(c);
+    assert_true(told.compensate_seconds > told.calibrate_seconds);
+    assert_true(told.compensate_seconds + told.calibrate_seconds > elapsed / 2.0);
+    assert_true(told.compensate_seconds + told.calibrate_seconds <= elapsed);
+    grail_compression_close(c);
+    lab_close(&l);
+}
+
 static void towers_are_trained_too(void **state)
 {
     (void)state;
@@ -542,6 +567,7 @@ int main(void)
         cmocka_unit_test(every_round_lowers_the_loss),
         cmocka_unit_test(steps_are_those_of_rmsprop),
         cmocka_unit_test(own_keeps_the_trained_weights),
+        cmocka_unit_test(seconds_tell_of_the_training),
         cmocka_unit_test(towers_are_trained_too),
         cmocka_unit_test(every_failing_allocation_is_survived),
         cmocka_unit_test(training_goes_with_gradients_and_without_a_fit),
