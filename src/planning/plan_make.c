@@ -117,8 +117,8 @@ grail_plan_facts grail_plan_facts_get(const grail_plan *p)
     return p->facts;
 }
 
-/* How many passes over all samples the trials are, where those of single slots are `alone`. */
-static double trial_passes(const grail_plan *p, double alone)
+/* How many compressions the trials are, where those of single slots are `alone`. */
+static double trial_compressions(const grail_plan *p, double alone)
 {
     if (!p->searches) {
         return p->facts.trials > 0 ? alone : 0.0;
@@ -130,7 +130,7 @@ double grail_plan_forecast(const grail_plan *p, const grail_forecast *run)
 {
     const double once = run->seconds - run->heal_seconds;
     const double part = fmin(1.0, (double)p->alone_samples / (double)run->samples);
-    const double trials = trial_passes(p, p->slots * part) * once;
+    const double trials = trial_compressions(p, slot_weights_compressions(p->slots, part)) * once;
     if (p->facts.stands_in == 0) {
         return 0.0;
     }

@@ -137,7 +137,8 @@ static bool can_measure(const width_search *s)
     const compression_request *r = s->space->request;
     const int64_t samples =
         slot_weights_samples(r->graph, r->samples->windows.length, r->samples->count);
-    const double alone = s->space->slot_count * (double)samples / (double)r->samples->count;
+    const double part = (double)samples / (double)r->samples->count;
+    const double alone = slot_weights_compressions(s->space->slot_count, part);
     return s->space->slot_count > 1 && width_search_weighs(s->most, alone);
 }
 

@@ -34,15 +34,15 @@ typedef struct width_search {
 
 /** How many trials a search makes at most. */
 int width_search_most(const grail_plan_options *options);
-/** Whether a search of `most` trials weighs errors by trials of single slots that read as many
- * samples as `alone` of its own: a quarter of them at most. */
+/** Whether a search of `most` trials weighs errors by trials of single slots that take as long as
+ * `alone` of its own: a quarter of them at most. */
 bool width_search_weighs(int most, double alone);
 
 /**
  * Judges the widths of several formulas and splits between heads and the rest, then moves units
  * from one slot to another as long as trials remain. With `drops` (NULL: none) whole sublayers are
  * tried without, and taken back. Errors are weighed by what the cut of each slot alone does to the
- * output where that reads at most a quarter of the samples that the trials read. The uniform widths
+ * output where that takes at most a quarter of the time of the trials. The uniform widths
  * are among the first, so the best is never worse on the samples that judge. The moves depend on
  * the seed alone, and end early only when the time or the observer says so. width_search_fini
  * frees, even after a failure.

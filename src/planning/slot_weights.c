@@ -18,6 +18,13 @@ int64_t slot_weights_samples(const graph *g, int64_t length, int64_t count)
     return g->input_kind == INPUT_IMAGES || count < fewer ? count : fewer;
 }
 
+double slot_weights_compressions(int slots, double part)
+{
+    static const double judging = 0.25;
+    static const double behind = 0.5;
+    return slots * part * judging * behind;
+}
+
 /* The measurement of all slots. */
 typedef struct measurement {
     const width_space *space;
