@@ -1,6 +1,7 @@
 #include "planning/slot_weights.h"
 
 #include "base/clock.h"
+#include "pipeline/request/request.h"
 #include "pipeline/request/usual_samples.h"
 #include "planning/judge.h"
 #include "planning/trials.h"
@@ -20,9 +21,8 @@ int64_t slot_weights_samples(const graph *g, int64_t length, int64_t count)
 
 double slot_weights_compressions(int slots, double part)
 {
-    static const double judging = 0.25;
     static const double behind = 0.5;
-    return slots * part * judging * behind;
+    return slots * part * behind / JUDGING_ONE_IN;
 }
 
 /* The measurement of all slots. */

@@ -131,7 +131,8 @@ static bool finishes_with_network(const compression_request *request)
 
 bool request_judges_batch(const compression_request *request, int64_t batch)
 {
-    return request->judges && request->samples->batch_count >= 4 && batch % 4 == 1;
+    return request->judges && request->samples->batch_count >= JUDGING_ONE_IN &&
+           batch % JUDGING_ONE_IN == 1;
 }
 
 static void set_widths(const int64_t *kept, plan *p)

@@ -130,7 +130,8 @@ static sample_curve choose_curve(const section *s, int selector)
     for (int i = 0; i < s->group_count; i++) {
         const group_key *key = &s->groups[i].key;
         if (key->selector == selector && key->variant == best) {
-            sample_curve at = {selector, key->setting, key->sparsity, 0};
+            sample_curve at = {
+                .selector = selector, .setting = key->setting, .ratio = key->sparsity};
             at.count = count_samples(s, best, &at);
             chosen = is_better_curve(s, &at, &chosen) ? at : chosen;
         }
