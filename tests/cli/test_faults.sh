@@ -7,7 +7,8 @@
 # Then the program is killed at random times.
 #
 # usage: test_faults.sh GRAIL SOURCE_DIRECTORY KIND [MOST|all [KILLS]]
-# KIND is decoder, experts (dropped and narrowed, in stacks), gguf (--quantize q8_0), heal, resnet (streams and REPAIR), open-loop or sweep. The calls are those that change a
+# KIND is decoder, experts (dropped and narrowed, in stacks), gguf (--quantize q8_0), heal, resnet (streams and REPAIR), open-loop,
+# sweep, gram (whole Gram matrices), gram-add (of two files), plan, export or quantize. The calls are those that change a
 # disk, at most MOST of each (3, and 6 with GRAIL_TEST_ALL); with `all` every call to do with files, which takes ten minutes to an
 # hour, and kills only at those that may change a disk: between two of them the disk is the same. Calls
 # for memory and threads are left out: the loader and glibc crash when their own ones fail, and unit tests
@@ -73,16 +74,41 @@ sweep)
 END
     command=(sweep recipe.json --quiet --threads 1)
     ;;
+gram | gram-add)
+    write_ids ids.npy 8 32 96
+    write_ids other.npy 8 32 96 2
+    command=(gram "$golden/llama3" --calib ids.npy --full --quiet --threads 1)
+    if [[ $kind == gram-add ]]; then
+        runs "$grail" "${command[@]}" -o first.gguf
+        runs "$grail" gram "$golden/llama3" --calib other.npy --full --quiet --threads 1 -o second.gguf
+        command=(gram --add first.gguf second.gguf --quiet)
+    fi
+    ;;
+plan)
+    write_ids ids.npy 8 32 96
+    command=(plan "$golden/llama3" --calib ids.npy --target-ratio 0.8 --budget error --quiet --threads 1)
+    ;;
+export | quantize)
+    write_ids ids.npy 8 32 96
+    copy_model "$golden/llama3-sharded" model
+    write_tokenizer model/tokenizer.json
+    command=(export model --type f16)
+    if [[ $kind == quantize ]]; then
+        command=(quantize model --type q8_0 --calib ids.npy --quiet --threads 1)
+    fi
+    ;;
 *)
     echo "unknown kind '$kind'" >&2
     exit 2
     ;;
 esac
 
-resume=(--resume)
-if [[ $kind == sweep ]]; then
-    resume=()
-fi
+# A directory is made in out.partial and continued there, a file at once, lines one after the other.
+case $kind in
+sweep) output=lines resume=() ;;
+gram* | plan | export | quantize) output=file resume=() ;;
+*) output=directory resume=(--resume) ;;
+esac
 
 # What the lines of a sweep say without its times, memory and processor. A cell that failed was run
 # again.
@@ -92,17 +118,19 @@ lines_without_measures() {
 }
 
 same_as_complete() {
-    if [[ $kind == sweep ]]; then
+    case $output in
+    lines)
         cmp <(lines_without_measures complete) <(lines_without_measures "$1") ||
             fail "$1 is not what an uninterrupted sweep writes"
-    else
-        same_result complete "$1"
-    fi
+        ;;
+    file) cmp complete "$1" || fail "$1 is not what an uninterrupted run writes, $where" ;;
+    directory) same_result complete "$1" ;;
+    esac
 }
 
 # What is named OUTPUT is finished; a partial opens only where all its weights are there.
 assert_nothing_pretended() {
-    if [[ $kind == sweep ]]; then
+    if [[ $output == lines ]]; then
         if [[ -s out ]] && (($(wc -l <out) > 0)); then
             run "$grail" report out -o page.html
             ((code == 0)) || [[ $(wc -l <out) == 1 ]] || { show; fail "report refuses out, $where"; }
@@ -111,7 +139,7 @@ assert_nothing_pretended() {
     fi
     if [[ -e out ]]; then
         same_as_complete out
-        runs "$grail" inspect out
+        [[ $output == file ]] || runs "$grail" inspect out
     fi
     if [[ -e out.partial ]]; then
         refuses_anything "$grail" inspect out.partial
@@ -136,7 +164,7 @@ same_weights() {
 }
 
 continue_run() {
-    if [[ $kind != sweep && -e out && ! -s out.partial/grail-state.jsonl ]]; then
+    if [[ $output != lines && -e out && ! -s out.partial/grail-state.jsonl ]]; then
         same_as_complete out # finished, and at most an empty directory is left beside it
         rmdir out.partial 2>/dev/null || [[ ! -e out.partial ]] || fail "out.partial holds something"
         return
@@ -150,7 +178,7 @@ continue_run() {
 interrupted() {
     local quick=(--seccomp-bpf) # stops at no other calls; strace 6.1 then loses signals
     [[ $3 != signal=* ]] || quick=()
-    rm -rf out out.partial page.html
+    rm -rf out out.partial page.html .grail-*.tmp
     # the shell tells of what is killed
     {
         run strace -f "${quick[@]}" -qq -o trace -e trace="$1" -e inject="$1:$3:when=$2" "$grail" \
@@ -167,7 +195,8 @@ assert_told() {
     fi
     ((code == 1 || code == 127)) || { show; fail "exit code $code, $where"; }
     (($(grep -vc '^grail: warning: ' stderr) == 1)) || { show; fail "not one line on stderr, $where"; }
-    if [[ $kind != sweep && -e out.partial ]]; then
+    [[ -z $(find . -name '.grail-*.tmp') ]] || fail "a temporary file is left, $where"
+    if [[ $output == directory && -e out.partial ]]; then
         grep -q -e "--resume" -e "complete in" -e "choose another output" -e "cannot" stderr ||
             { show; fail "out.partial is left without a word, $where"; }
     fi
@@ -186,10 +215,10 @@ second_run_meanwhile() {
     done
     run "$grail" "${command[@]}" -o out
     if ((code != 0)); then
-        grep -q "another \(run\|sweep\) is\|exists already\|interrupted run\|cannot open" stderr ||
+        grep -q "another \(run\|sweep\) is\|exists already\|interrupted run\|cannot open\|'out' exists" stderr ||
             { show; fail "the second run is not told why, $where"; }
     fi
-    wait $first || grep -q "another \(run\|sweep\) is\|exists already\|interrupted run\|appeared" \
+    wait $first || grep -q "another \(run\|sweep\) is\|exists already\|interrupted run\|appeared\|'out' exists" \
         first.err || { cat first.err >&2; fail "the first run is not told why, $where"; }
     grep -q 'INJECTED\|DELAYED' trace || return 1
     continue_run
@@ -198,7 +227,7 @@ second_run_meanwhile() {
 runs "$grail" "${command[@]}" -o complete
 
 most=$scope
-calls=(mkdir mkdirat rename renameat2 unlink unlinkat rmdir fallocate ftruncate pwrite64 fsync
+calls=(mkdir mkdirat rename renameat2 unlink unlinkat rmdir fallocate ftruncate write pwrite64 fsync
     fdatasync)
 strace -f -qq -c -o counts "$grail" "${command[@]}" -o counted >/dev/null 2>&1
 mapfile -t made < <(awk '$1 ~ /^[0-9.]+$/ && $NF != "total" { print $NF }' counts)
