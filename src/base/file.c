@@ -225,7 +225,7 @@ grail_status file_lock(int descriptor, const char *path, bool *taken)
 bool file_exists(const char *path)
 {
     struct stat info;
-    return stat(path, &info) == 0;
+    return stat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG);
 }
 
 bool file_is_directory(const char *path)

@@ -63,6 +63,8 @@ grail_status file_write_at(int descriptor, const char *path, const void *bytes, 
  */
 grail_status file_lock(int descriptor, const char *path, bool *taken) GRAIL_MUST_CHECK;
 
+/** Also true where the system does not say whether the file is there: opening it then tells why,
+ * and a file that cannot be read is not taken for one that is missing. */
 bool file_exists(const char *path);
 bool file_is_directory(const char *path);
 

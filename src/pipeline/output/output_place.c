@@ -57,9 +57,6 @@ grail_status output_check_place(const grail_compress_options *options)
     }
     TRY(path_trim(&path, options->output.path));
     TRY(check_name(path));
-    if (file_exists(path) && !options->output.resume) {
-        FAIL(GRAIL_ERROR_EXISTS, "'%s' exists already; choose another output or delete it", path);
-    }
     TRY(path_parent(&parent, path));
     real = realpath(parent, NULL);
     if (real == NULL) {
@@ -67,6 +64,9 @@ grail_status output_check_place(const grail_compress_options *options)
     }
     if (access(real, W_OK) != 0) {
         TRY(error_from_errno("cannot write to", real));
+    }
+    if (file_exists(path) && !options->output.resume) {
+        FAIL(GRAIL_ERROR_EXISTS, "'%s' exists already; choose another output or delete it", path);
     }
     TRY(check_outside(path, real, "model", options->read.model));
     TRY(check_outside(path, real, "teacher", options->heal.teacher));

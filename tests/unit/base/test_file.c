@@ -217,6 +217,23 @@ static void test_a_path_is_found_where_it_exists(void **state)
     assert_null(path);
 }
 
+static void test_what_cannot_be_looked_at_is_not_missing(void **state)
+{
+    const place *p = *state;
+    char name[4097];
+    char *path = NULL;
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    assert_false(file_exists(name));
+    support_write_file(p->directory, "file", "", 0);
+    assert_ok(path_find(&path, p->path, "below a file"));
+    assert_null(path);
+    assert_ok(path_join(&path, p->directory, "loop"));
+    assert_int_equal(symlink("loop", path), 0);
+    assert_true(file_exists(path));
+    memory_free(path);
+}
+
 static void test_slashes_at_the_end_are_trimmed(void **state)
 {
     (void)state;
@@ -297,6 +314,7 @@ int main(void)
         in_place(test_a_lock_is_held_until_the_descriptor_is_closed),
         in_place(test_files_and_directories_are_told_apart),
         cmocka_unit_test(test_paths_are_joined_with_one_slash),
+        in_place(test_what_cannot_be_looked_at_is_not_missing),
         in_place(test_a_path_is_found_where_it_exists),
         cmocka_unit_test(test_slashes_at_the_end_are_trimmed),
         cmocka_unit_test(test_a_path_has_a_parent),
