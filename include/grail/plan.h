@@ -49,7 +49,7 @@ typedef struct grail_plan_options {
     int uniform_widths;           /* 1: sites of one kind and size get the same width */
     int uniform_heads;            /* 1: all sites of heads of one size get the same width, whatever
                                      those of other kinds get */
-    int drop_sublayers;           /* 1: whole sublayers may go (with uniform_widths: whole blocks),
+    int drop_sublayers;           /* 1: sublayers and blocks may go (with uniform_widths: blocks),
                                      in a search or by errors */
     int tries;                    /* of a search; 0 = 48 */
     double seconds;               /* a search begins no trial after this time; 0 = no limit */

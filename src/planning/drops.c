@@ -2,14 +2,12 @@
 
 #include "graph/sublayer.h"
 
-#include <math.h>
+#include <stdio.h>
 
 void drop_space_fini(drop_space *d)
 {
-    memory_free(d->choice_of);
-    memory_free(d->losses);
-    memory_free(d->order);
-    memory_free((void *)(uintptr_t)d->names);
+    memory_free(d->can_go);
+    memory_free(d->choices);
     *d = (drop_space){0};
 }
 
@@ -37,67 +35,99 @@ static bool can_leave_block(const drop_space *d, int block)
     return nodes == 0;
 }
 
-/* The choice of an earlier site of the same block, or a new one. */
-static int choice_of_block(const drop_space *d, int index)
+static bool is_uniform(const drop_space *d)
+{
+    return d->widths->sharing == SHARE_ALL;
+}
+
+static int block_of(const drop_space *d, int index)
+{
+    return site_at(d->widths->request, index)->block;
+}
+
+static bool is_of(const drop_space *d, const drop_choice *c, int index)
+{
+    return d->can_go[index] &&
+           (c->site == GRAPH_NONE ? c->block == block_of(d, index) : c->site == index);
+}
+
+/* Of all units of a site, in the unit of the limit: its part of what those of its slot cost. */
+static double cost_of(const drop_space *d, int index)
+{
+    const allocation_site *slot = &d->widths->slots[d->widths->slot_of[index]];
+    int sites = 0;
+    for (int i = 0; i < site_count(d); i++) {
+        sites += d->widths->slot_of[i] == d->widths->slot_of[index] ? 1 : 0;
+    }
+    return slot->cost * (double)slot->units / sites;
+}
+
+/* Adds a choice to those from `first` on, unless it costs nothing or has fewer sites than that. */
+static void add_choice(drop_space *d, int first, drop_choice c, int fewest)
+{
+    double error = 0.0;
+    double cost = 0.0;
+    int sites = 0;
+    for (int i = 0; i < site_count(d); i++) {
+        if (is_of(d, &c, i)) {
+            error += d->curves[i].errors[0];
+            cost += cost_of(d, i);
+            sites++;
+        }
+    }
+    if (sites < fewest || cost <= 0.0) {
+        return;
+    }
+    c.loss = error / cost;
+    int at = d->count++;
+    while (at > first && d->choices[at - 1].loss > c.loss) {
+        d->choices[at] = d->choices[at - 1];
+        at--;
+    }
+    d->choices[at] = c;
+}
+
+static bool is_first_of_block(const drop_space *d, int index)
 {
     for (int i = 0; i < index; i++) {
-        if (d->choice_of[i] != GRAPH_NONE &&
-            site_at(d->widths->request, i)->block == site_at(d->widths->request, index)->block) {
-            return d->choice_of[i];
+        if (d->can_go[i] && block_of(d, i) == block_of(d, index)) {
+            return false;
         }
     }
-    return d->count;
+    return d->can_go[index];
 }
 
-/* What all units of a choice cost, in the unit of the limit. */
-static double cost_of(const drop_space *d, int choice)
+/* A block with one sublayer that may go is that sublayer, unless it has to be the block. */
+static void add_blocks(drop_space *d)
 {
-    double cost = 0.0;
     for (int i = 0; i < site_count(d); i++) {
-        if (d->choice_of[i] == choice) {
-            const allocation_site *slot = &d->widths->slots[d->widths->slot_of[i]];
-            cost += slot->cost * (double)slot->units;
+        drop_choice block = {.site = GRAPH_NONE, .block = block_of(d, i)};
+        snprintf(block.name, sizeof block.name, "block %d", block.block);
+        if (is_first_of_block(d, i)) {
+            add_choice(d, 0, block, is_uniform(d) ? 1 : 2);
         }
     }
-    return cost;
+    d->blocks = d->count;
 }
 
-static void find_choices(drop_space *d)
+static void add_sublayers(drop_space *d)
+{
+    for (int i = 0; i < site_count(d) && !is_uniform(d); i++) {
+        drop_choice one = {.site = i, .block = block_of(d, i)};
+        snprintf(one.name, sizeof one.name, "%s", site_at(d->widths->request, i)->name);
+        add_choice(d, d->blocks, one, 1);
+    }
+}
+
+static void find_sublayers(drop_space *d)
 {
     const compression_request *request = d->widths->request;
     sublayer found;
     for (int i = 0; i < site_count(d); i++) {
-        const site *s = site_at(request, i);
-        const bool is_one = sublayer_of(request->graph, s, &found);
-        const bool uniform = d->widths->sharing == SHARE_ALL;
+        const bool is_one = sublayer_of(request->graph, site_at(request, i), &found);
         d->sublayers += is_one ? 1 : 0;
-        d->choice_of[i] = GRAPH_NONE;
-        if (!is_one || d->widths->slot_of[i] == GRAPH_NONE ||
-            (uniform && !can_leave_block(d, s->block))) {
-            continue;
-        }
-        const int choice = uniform ? choice_of_block(d, i) : d->count;
-        if (choice == d->count) {
-            d->names[d->count++] = s->name;
-        }
-        d->choice_of[i] = choice;
-        d->losses[choice] += d->curves[i].errors[0];
-    }
-    for (int choice = 0; choice < d->count; choice++) {
-        const double cost = cost_of(d, choice);
-        d->losses[choice] = cost > 0.0 ? d->losses[choice] / cost : (double)INFINITY;
-    }
-}
-
-static void sort_choices(drop_space *d)
-{
-    for (int i = 0; i < d->count; i++) {
-        int at = i;
-        while (at > 0 && d->losses[d->order[at - 1]] > d->losses[i]) {
-            d->order[at] = d->order[at - 1];
-            at--;
-        }
-        d->order[at] = i;
+        d->can_go[i] = is_one && d->widths->slot_of[i] != GRAPH_NONE &&
+                       (is_uniform(d) ? can_leave_block(d, block_of(d, i)) : cost_of(d, i) > 0.0);
     }
 }
 
@@ -113,43 +143,30 @@ grail_status drop_space_init(const width_space *widths, const loss_curve *curves
             "be dropped",
             a->name);
     }
-    CHECK(memory_new(&d->choice_of, sites, sizeof d->choice_of[0]));
-    CHECK(memory_new(&d->losses, sites, sizeof d->losses[0]));
-    CHECK(memory_new(&d->order, sites, sizeof d->order[0]));
-    CHECK(memory_new(&d->names, sites, sizeof(char *)));
-    find_choices(d);
+    CHECK(memory_new(&d->can_go, sites, sizeof d->can_go[0]));
+    CHECK(memory_new(&d->choices, 2 * sites, sizeof d->choices[0]));
+    find_sublayers(d);
+    add_blocks(d);
+    add_sublayers(d);
     if (d->count == 0) {
         return error_about(error_set(GRAIL_ERROR_ARGUMENT,
                                      "none of the sites that may be cut is alone in a sublayer%s",
-                                     widths->sharing == SHARE_ALL
+                                     is_uniform(d)
                                          ? " of a block that can go with all of them; let more "
                                            "kinds of sites be cut, or widths differ"
                                          : ""),
-                           widths->sharing == SHARE_ALL ? "kinds uniform_widths" : "kinds");
+                           is_uniform(d) ? "kinds uniform_widths" : "kinds");
     }
-    sort_choices(d);
     return GRAIL_OK;
-}
-
-bool drop_space_toggle(const drop_space *d, int choice, bool *dropped)
-{
-    int left = d->sublayers;
-    for (int i = 0; i < site_count(d); i++) {
-        left -= dropped[i] != (d->choice_of[i] == choice) ? 1 : 0;
-    }
-    for (int i = 0; i < site_count(d) && left > 0; i++) {
-        dropped[i] = dropped[i] != (d->choice_of[i] == choice);
-    }
-    return left > 0;
 }
 
 bool drop_space_lacks(const drop_space *d, int choice, const int64_t *kept)
 {
-    bool found = false;
+    bool lacks = true;
     for (int i = 0; i < site_count(d); i++) {
-        found = found || (d->choice_of[i] == choice && kept[i] == 0);
+        lacks = lacks && (!is_of(d, &d->choices[choice], i) || kept[i] == 0);
     }
-    return found;
+    return lacks;
 }
 
 /* Of the units of all slots that are there. */
@@ -180,7 +197,7 @@ grail_status drop_space_switch(const drop_space *d, int choice, int64_t *kept, b
     const double share = mean_share(d->widths, kept);
     int left = d->sublayers;
     for (int i = 0; i < site_count(d); i++) {
-        if (d->choice_of[i] == choice) {
+        if (is_of(d, &d->choices[choice], i)) {
             kept[i] = lacks ? width_again(d->widths, i, share, kept) : 0;
         }
         left -= kept[i] == 0 ? 1 : 0;
@@ -209,6 +226,17 @@ static grail_status error_of(const drop_space *d, formula_choice choice, const b
     return status == GRAIL_ERROR_ARGUMENT ? GRAIL_OK : status;
 }
 
+/* The number of sublayers that stay. */
+static int set_dropped(const drop_space *d, int choice, bool value, bool *dropped)
+{
+    int left = d->sublayers;
+    for (int i = 0; i < site_count(d); i++) {
+        dropped[i] = is_of(d, &d->choices[choice], i) ? value : dropped[i];
+        left -= dropped[i] ? 1 : 0;
+    }
+    return left;
+}
+
 grail_status drops_by_errors(const drop_space *d, formula_choice choice, bool *dropped)
 {
     grail_status status = GRAIL_OK;
@@ -218,20 +246,19 @@ grail_status drops_by_errors(const drop_space *d, formula_choice choice, bool *d
     int failures = 0;
     TRY(memory_new(&kept, (size_t)site_count(d), sizeof kept[0]));
     TRY(error_of(d, choice, dropped, kept, &any, &least));
-    for (int k = 0; k < d->count && failures < DROP_FAILURES; k++) {
+    for (int k = is_uniform(d) ? 0 : d->blocks; k < d->count && failures < DROP_FAILURES; k++) {
         double error = 0.0;
         bool fits = false;
-        if (!drop_space_toggle(d, d->order[k], dropped)) {
-            break;
+        if (set_dropped(d, k, true, dropped) > 0) {
+            TRY(error_of(d, choice, dropped, kept, &fits, &error));
         }
-        TRY(error_of(d, choice, dropped, kept, &fits, &error));
         if (fits && (!any || error < least)) {
             least = error;
             any = true;
             failures = 0;
         } else {
             failures++;
-            (void)drop_space_toggle(d, d->order[k], dropped);
+            (void)set_dropped(d, k, false, dropped);
         }
     }
 out:

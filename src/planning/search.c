@@ -294,37 +294,39 @@ static void begin_with_best(width_search *s)
     memcpy(s->trial.kept, s->best.kept, site_count(s) * sizeof s->trial.kept[0]);
 }
 
-/* Judges the best widths without a sublayer that they have, or with one that they lack; the others
+/* Judges the best widths without a choice that they have, or with one that they lack; the others
  * are scaled to the limit. */
 static grail_status try_drop(width_search *s, int choice, outcome *made)
 {
     bool possible = false;
-    if (!isfinite(s->drops->losses[choice])) {
-        return GRAIL_OK; /* it costs nothing in the unit of the limit */
-    }
     begin_with_best(s);
     snprintf(s->trial.name, sizeof s->trial.name, "%s %s",
              drop_space_lacks(s->drops, choice, s->trial.kept) ? "again with" : "without",
-             s->drops->names[choice]);
+             s->drops->choices[choice].name);
     CHECK(drop_space_switch(s->drops, choice, s->trial.kept, &possible));
     return possible ? try_candidate(s, made) : GRAIL_OK;
 }
 
-/* Drops one sublayer after the other, from that with the least loss on, as long as it helps, and
- * then takes each back. */
+/* Drops one choice after the other as long as it helps, or with `back` takes each back. */
+static grail_status walk_drops(width_search *s, int begin, int end, bool back)
+{
+    int failures = 0;
+    for (int choice = begin; choice < end && failures < DROP_FAILURES && !is_over(s); choice++) {
+        outcome made = {0};
+        if (drop_space_lacks(s->drops, choice, s->best.kept) == back) {
+            CHECK(try_drop(s, choice, &made));
+            failures = made.won ? 0 : failures + (made.tried ? 1 : 0);
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* Blocks first: their sublayers alone can all seem needed. */
 static grail_status improve_drops(width_search *s)
 {
-    const int count = s->drops == NULL ? 0 : s->drops->count;
-    for (int back = 0; back < 2; back++) {
-        int failures = 0;
-        for (int k = 0; k < count && failures < DROP_FAILURES && !is_over(s); k++) {
-            const int choice = s->drops->order[k];
-            outcome made = {0};
-            if (drop_space_lacks(s->drops, choice, s->best.kept) == (back == 1)) {
-                CHECK(try_drop(s, choice, &made));
-                failures = made.won ? 0 : failures + (made.tried ? 1 : 0);
-            }
-        }
+    for (int back = 0; back < 2 && s->drops != NULL; back++) {
+        CHECK(walk_drops(s, 0, s->drops->blocks, back == 1));
+        CHECK(walk_drops(s, s->drops->blocks, s->drops->count, back == 1));
     }
     return GRAIL_OK;
 }
