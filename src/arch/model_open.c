@@ -423,7 +423,7 @@ grail_status grail_model_open_with(const char *path, const grail_model_options *
     if (options != NULL && options->setting_count > 0) {
         TRY(option_given("settings", "list of settings", options->settings));
     }
-    if (!file_is_directory(path) && !file_exists(path)) {
+    if (!file_exists(path)) {
         return refuse_missing(path);
     }
     TRY(refuse_unfinished(path));

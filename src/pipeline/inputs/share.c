@@ -71,7 +71,7 @@ enum { INPUT_NOT_GIVEN, INPUT_MISSING, INPUT_LISTED };
 static grail_status tell_input(sharing *s, int i, buffer *out)
 {
     const char *path = *s->inputs[i].path;
-    const bool is_there = path != NULL && (file_exists(path) || file_is_directory(path));
+    const bool is_there = path != NULL && file_exists(path);
     const int32_t state = path == NULL ? INPUT_NOT_GIVEN : is_there ? INPUT_LISTED : INPUT_MISSING;
     CHECK(buffer_append(out, &state, sizeof state));
     if (!is_there) {

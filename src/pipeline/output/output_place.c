@@ -65,6 +65,7 @@ grail_status output_check_place(const grail_compress_options *options)
     if (access(real, W_OK) != 0) {
         TRY(error_from_errno("cannot write to", real));
     }
+    /* Behind the check of the parent: what cannot be looked at there would seem to exist. */
     if (file_exists(path) && !options->output.resume) {
         FAIL(GRAIL_ERROR_EXISTS, "'%s' exists already; choose another output or delete it", path);
     }

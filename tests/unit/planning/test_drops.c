@@ -4,6 +4,8 @@
 
 #include "../pipeline/vision_lab.h"
 
+#include "planning/drops.h"
+
 #include <grail/plan.h>
 
 #include <stdio.h>
@@ -221,6 +223,36 @@ static void sublayers_are_tried_without_and_taken_back(void **state)
     lab_close(&l);
 }
 
+/* What heads of one width cost together is not what the heads of a layer cost. */
+static void a_sublayer_costs_its_part_of_a_width_that_is_shared(void **state)
+{
+    (void)state;
+    lab l;
+    spaced s, again;
+    drop_space alone = {0};
+    drop_space shared = {0};
+    lab_open(&l);
+    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    spaced_open(&run, SHARE_NONE, &s);
+    assert_ok(drop_space_init(&s.space, s.curves, &alone));
+    assert_int_equal(alone.blocks, 2);
+    assert_int_equal(alone.count, 2 + SITES);
+    spaced_open(&run, SHARE_HEADS, &again);
+    assert_ok(drop_space_init(&again.space, again.curves, &shared));
+    assert_int_equal(shared.count, alone.count);
+    for (int i = 0; i < alone.count; i++) {
+        assert_string_equal(shared.choices[i].name, alone.choices[i].name);
+        assert_float_equal(shared.choices[i].loss / alone.choices[i].loss, 1.0, 1e-9);
+        assert_true(i == 0 || i == alone.blocks ||
+                    alone.choices[i].loss >= alone.choices[i - 1].loss);
+    }
+    drop_space_fini(&alone);
+    drop_space_fini(&shared);
+    spaced_close(&again);
+    spaced_close(&s);
+    lab_close(&l);
+}
+
 static void what_costs_nothing_stays(void **state)
 {
     (void)state;
@@ -333,6 +365,7 @@ int main(void)
         cmocka_unit_test(the_others_share_what_it_leaves),
         cmocka_unit_test(a_run_keeps_what_the_plan_promises),
         cmocka_unit_test(a_search_that_may_drop_is_never_worse),
+        cmocka_unit_test(a_sublayer_costs_its_part_of_a_width_that_is_shared),
         cmocka_unit_test(what_costs_nothing_stays),
         cmocka_unit_test(sublayers_are_tried_without_and_taken_back),
         cmocka_unit_test(with_uniform_widths_whole_layers_go),

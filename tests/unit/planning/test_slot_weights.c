@@ -10,37 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-/* The space of a network's widths below a share of its parameters. */
-typedef struct spaced {
-    compression_request *request;
-    calibration_network *network;
-    loss_curve *curves;
-    width_space space;
-} spaced;
-
-static void spaced_open(const grail_compress_options *run, width_sharing sharing, spaced *s)
-{
-    loss_times times;
-    bool may_cut[SITE_KINDS] = {false};
-    grail_model_facts facts = {0};
-    const request_purpose purpose = {.reads_samples = true};
-    may_cut[SITE_HEADS] = may_cut[SITE_FFN] = may_cut[SITE_CONV] = true;
-    assert_ok(request_open(run, purpose, &s->request));
-    assert_ok(network_create(s->request, 0, &s->network));
-    assert_ok(loss_curves_collect(s->network, &times, &s->curves));
-    assert_ok(grail_model_describe(s->request->model, &facts));
-    assert_ok(width_space_init(s->request, s->curves, LIMIT_PARAMETERS,
-                               0.8 * (double)facts.parameters, may_cut, sharing, 1, &s->space));
-}
-
-static void spaced_close(spaced *s)
-{
-    width_space_fini(&s->space);
-    loss_curves_free(s->curves, s->request->sites->list.count);
-    network_free(s->network);
-    request_close(s->request);
-}
-
 typedef struct trials {
     int count, stop_at;
     double divergence[64];
