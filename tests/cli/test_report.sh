@@ -106,6 +106,16 @@ has_data report.html "[f['kind'] for f in d['figures']] == ['tradeoff', 'scatter
 has_data report.html "[f['network'] for f in d['figures'][2:]] == 5 * ['resnet18'] + 5 * ['vit-tiny']"
 has_data report.html "d['facts']['failed'] == 2 and 'the statistics hold a NaN' in d['tables']['failures']['rows'][0][-1]"
 
+check "every selector that a page knows has a marker of its own"
+python3 - report.html <<'END' || fail "markers repeat"
+import re, sys
+
+page = open(sys.argv[1]).read()
+selectors = re.findall(r'"[^"]+"', re.search(r'"selectors":\[([^\]]*)\]', page)[1])
+markers = re.findall(r"\['\w+', \w+\]", re.search(r"const MARKERS = \[(.*?)\];", page, re.S)[1])
+sys.exit(0 if len(set(markers)) == len(markers) >= len(selectors) > 10 else f"{len(selectors)} selectors, {len(markers)} markers")
+END
+
 check "the same results give the same bytes, and replace a page"
 cp report.html first.html
 sed -i 's/resnet18/resnet19/g' report.html

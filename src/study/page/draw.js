@@ -22,7 +22,7 @@ const OWN_FORMS = 6; /* the forms from here on have the colours behind those of 
 const HEALED_GAPS = ['', '1.5', '4', '5.5'];
 const MARKERS = [['circle', true], ['circle', false], ['square', true], ['up', false], ['diamond', false],
   ['diamond', true], ['down', false], ['cross', false], ['up', true], ['down', true], ['plus', false], ['bow', false],
-  ['right', false], ['bow', true], ['right', true]];
+  ['right', false], ['bow', true], ['right', true], ['left', false], ['left', true]];
 const DENSE_STYLE = {colour: 'd', dash: '', shape: 'square', hollow: false};
 
 function repairStyle(index) {
@@ -379,6 +379,7 @@ function marker(style, x, y, r) {
     up: [[0, -1.15], [1.1, 0.85], [-1.1, 0.85]],
     down: [[0, 1.15], [1.1, -0.85], [-1.1, -0.85]],
     right: [[1.15, 0], [-0.85, 1.1], [-0.85, -1.1]],
+    left: [[-1.15, 0], [0.85, 1.1], [0.85, -1.1]],
     bow: [[-1.1, -0.9], [1.1, 0.9], [1.1, -0.9], [-1.1, 0.9]],
   }[style.shape];
   if (style.shape === 'circle') {
