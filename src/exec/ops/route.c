@@ -1,6 +1,7 @@
 #include "exec/ops/operator_code.h"
 
 #include <math.h>
+#include <string.h>
 
 /* -- choosing ---------------------------------------------------------------------------------- */
 
@@ -9,14 +10,19 @@ typedef struct choice {
     const route_attributes *how;
     host_view added; /* [outputs] to what is chosen by; without values nothing */
     int64_t outputs;
-    double *rank; /* [outputs]: what is chosen by, -infinity outside of the chosen groups */
-    double *part; /* [outputs] */
-    double *sum;  /* [groups] */
+    double *rank;   /* [outputs]: what is chosen by, -infinity outside of the chosen groups */
+    double *part;   /* [outputs] */
+    double *sum;    /* [groups] */
+    int64_t *order; /* [outputs]: of the largest so far */
+    bool *taken;    /* [outputs]: the chosen ones */
+    bool *group;    /* [groups]: the chosen ones */
 } choice;
 
 static void choice_fini(choice *c)
 {
     memory_free(c->rank);
+    memory_free(c->order);
+    memory_free(c->taken);
     host_view_drop(&c->added);
 }
 
@@ -27,6 +33,9 @@ static grail_status choice_init(const node_run *run, choice *c)
     CHECK(memory_new(&c->rank, (size_t)(2 * c->outputs + how->groups), sizeof c->rank[0]));
     c->part = c->rank + c->outputs;
     c->sum = c->part + c->outputs;
+    CHECK(memory_new(&c->order, (size_t)c->outputs, sizeof c->order[0]));
+    CHECK(memory_new(&c->taken, (size_t)(c->outputs + how->groups), sizeof c->taken[0]));
+    c->group = c->taken + c->outputs;
     return matrix_exists(run->weight)
                ? host_view_open(run->weight, GRAIL_DTYPE_F64, HOST_READS, &c->added)
                : GRAIL_OK;
@@ -37,19 +46,28 @@ static double sigmoid(double x)
     return 1.0 / (1.0 + exp(-x));
 }
 
-/* Whether one of n values is among the `most` largest, of equal ones the first. */
-static bool is_among(int64_t n, const double *values, int64_t most, int64_t i)
+/* taken[n] <- whether each value is among the `most` largest, of equal ones the first. order[n] is
+ * room for the indices of the largest so far, in their order. */
+static void take_largest(int64_t n, const double *values, int64_t most, int64_t *order, bool *taken)
 {
-    int64_t before = 0;
-    for (int64_t k = 0; k < n; k++) {
-        before += values[k] > values[i] || (values[k] == values[i] && k < i);
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = count;
+        taken[i] = false;
+        if (count == most && !(values[i] > values[order[most - 1]])) {
+            continue;
+        }
+        while (at > 0 && values[i] > values[order[at - 1]]) {
+            at--;
+        }
+        if (count == most) {
+            taken[order[--count]] = false;
+        }
+        memmove(order + at + 1, order + at, (size_t)(count - at) * sizeof order[0]);
+        order[at] = i;
+        taken[i] = true;
+        count++;
     }
-    return before < most;
-}
-
-static bool is_chosen(const choice *c, int64_t output)
-{
-    return is_among(c->outputs, c->rank, c->how->chosen, output);
 }
 
 static void leave_groups(const choice *c)
@@ -57,19 +75,22 @@ static void leave_groups(const choice *c)
     const int64_t size = c->outputs / c->how->groups;
     for (int64_t g = 0; g < c->how->groups; g++) {
         const double *own = c->rank + g * size;
+        take_largest(size, own, c->how->best, c->order, c->taken);
         c->sum[g] = 0.0;
         for (int64_t i = 0; i < size; i++) {
-            c->sum[g] += is_among(size, own, c->how->best, i) ? own[i] : 0.0;
+            c->sum[g] += c->taken[i] ? own[i] : 0.0;
         }
     }
+    take_largest(c->how->groups, c->sum, c->how->chosen_groups, c->order, c->group);
     for (int64_t o = 0; o < c->outputs; o++) {
-        if (!is_among(c->how->groups, c->sum, c->how->chosen_groups, o / size)) {
+        if (!c->group[o / size]) {
             c->rank[o] = -HUGE_VAL;
         }
     }
 }
 
-/* part[outputs] <- each output's part of what the row's shares are parts of, 0 elsewhere */
+/* taken[outputs] <- the chosen ones; part[outputs] <- each output's part of what the row's shares
+ * are parts of, 0 elsewhere */
 static void find_parts(choice *c, const double *scores)
 {
     double sum = 0.0;
@@ -83,8 +104,9 @@ static void find_parts(choice *c, const double *scores)
     if (c->how->groups > 0) {
         leave_groups(c);
     }
+    take_largest(c->outputs, c->rank, c->how->chosen, c->order, c->taken);
     for (int64_t o = 0; o < c->outputs; o++) {
-        const bool counts = c->how->over_all || is_chosen(c, o);
+        const bool counts = c->how->over_all || c->taken[o];
         const double size = c->how->sigmoid ? sigmoid(scores[o]) : exp(scores[o] - largest);
         c->part[o] = counts ? size : 0.0;
         sum += c->part[o];
@@ -120,7 +142,7 @@ static grail_status choose(const node_run *run, choice *c, const double *scores,
         find_parts(c, from);
         for (int64_t i = 0; i < c->outputs; i++) {
             const int64_t o = run->order == NULL ? i : run->order[i];
-            shares[r * c->outputs + i] = is_chosen(c, o) ? scale_of(c) * c->part[o] : 0.0;
+            shares[r * c->outputs + i] = c->taken[o] ? scale_of(c) * c->part[o] : 0.0;
         }
     }
     return GRAIL_OK;

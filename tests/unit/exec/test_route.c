@@ -266,12 +266,11 @@ static void a_sample_stream_holds_routed_rows(void **state)
     close_layer(&l);
 }
 
-/* The shares of a row whose scores are the router's biases. */
-static void find_shares(const route_attributes *how, const float *scores, const float *added,
-                        float out[6])
+/* The shares of a row of so many outputs, at most 24, whose scores are the router's biases. */
+static void find_shares(const route_attributes *how, int64_t outputs, const float *scores,
+                        const float *added, float *out)
 {
-    static const float zeros[18] = {0.0F};
-    const int64_t outputs = 6;
+    static const float zeros[3 * 24] = {0.0F};
     const extent one = {1, 1};
     hand_network n;
     int shares = 0;
@@ -290,7 +289,7 @@ static void find_shares(const route_attributes *how, const float *scores, const 
         hand_set(&n, "added", added);
     }
     float *found = hand_run(&n, 1, one, pixels);
-    memcpy(out, found, 6 * sizeof out[0]);
+    memcpy(out, found, (size_t)outputs * sizeof out[0]);
     memory_free(found);
     memory_free(pixels);
     hand_fini(&n);
@@ -318,19 +317,75 @@ static void choices_may_be_by_groups_and_by_more_than_scores(void **state)
     }
     route_attributes how = {
         .chosen = 2, .sigmoid = true, .groups = 3, .chosen_groups = 2, .best = 2, .scale = 2.0};
-    find_shares(&how, scores, added, found);
+    find_shares(&how, 6, scores, added, found);
     assert_shares(found, (const double[]){2 * 0.9 / 1.4, 0, 0, 2 * 0.5 / 1.4, 0, 0});
     how.over_all = true;
-    find_shares(&how, scores, added, found);
+    find_shares(&how, 6, scores, added, found);
     assert_shares(found, (const double[]){1.8, 0, 0, 1.0, 0, 0});
     how = (route_attributes){
         .chosen = 2, .over_all = true, .groups = 3, .chosen_groups = 2, .best = 1};
-    find_shares(&how, scores, NULL, found);
+    find_shares(&how, 6, scores, NULL, found);
     assert_shares(found, (const double[]){9.0 / sum, 0, 0, 0, 1.5 / sum, 0});
     how.groups = 0;
     how.over_all = false;
-    find_shares(&how, scores, NULL, found);
+    find_shares(&how, 6, scores, NULL, found);
     assert_shares(found, (const double[]){9.0 / 10.5, 0, 0, 0, 1.5 / 10.5, 0});
+}
+
+enum { MANY = 24, OF_GROUP = 6 };
+
+/* By definition: whether one of n values is among the `most` largest, of equal ones the first. */
+static bool is_among(int n, const double *values, int most, int i)
+{
+    int before = 0;
+    for (int k = 0; k < n; k++) {
+        before += values[k] > values[i] || (values[k] == values[i] && k < i);
+    }
+    return before < most;
+}
+
+static void choose_by_hand(const route_attributes *how, const float *scores, bool *chosen)
+{
+    double rank[MANY];
+    double sum[MANY / OF_GROUP] = {0};
+    for (int o = 0; o < MANY; o++) {
+        rank[o] = (double)scores[o];
+    }
+    for (int o = 0; o < MANY; o++) {
+        const double *own = rank + o / OF_GROUP * OF_GROUP;
+        sum[o / OF_GROUP] += is_among(OF_GROUP, own, (int)how->best, o % OF_GROUP) ? rank[o] : 0.0;
+    }
+    for (int o = 0; o < MANY && how->groups > 0; o++) {
+        const bool stays = is_among(MANY / OF_GROUP, sum, (int)how->chosen_groups, o / OF_GROUP);
+        rank[o] = stays ? rank[o] : -HUGE_VAL;
+    }
+    for (int o = 0; o < MANY; o++) {
+        chosen[o] = is_among(MANY, rank, (int)how->chosen, o);
+    }
+}
+
+/* Scores of five values, so that many are equal. */
+static void the_largest_are_chosen_and_of_equal_ones_the_first(void **state)
+{
+    (void)state;
+    for (uint32_t trial = 0; trial < 60; trial++) {
+        const route_attributes how = {.chosen = 1 + trial % OF_GROUP,
+                                      .over_all = true,
+                                      .groups = trial % 2 == 0 ? 0 : MANY / OF_GROUP,
+                                      .chosen_groups = 1 + trial / 2 % 4,
+                                      .best = 1 + trial / 8 % OF_GROUP};
+        float scores[MANY];
+        float found[MANY];
+        bool chosen[MANY];
+        for (uint32_t o = 0; o < MANY; o++) {
+            scores[o] = (float)((o * 7919U + trial * 104729U) / 13U % 5U);
+        }
+        find_shares(&how, MANY, scores, NULL, found);
+        choose_by_hand(&how, scores, chosen);
+        for (int o = 0; o < MANY; o++) {
+            assert_int_equal(found[o] > 0.0F, chosen[o]);
+        }
+    }
 }
 
 static void scores_that_are_no_numbers_are_refused(void **state)
@@ -357,6 +412,7 @@ int main(void)
         cmocka_unit_test(experts_see_the_rows_that_are_routed_to_them),
         cmocka_unit_test(a_sample_stream_holds_routed_rows),
         cmocka_unit_test(choices_may_be_by_groups_and_by_more_than_scores),
+        cmocka_unit_test(the_largest_are_chosen_and_of_equal_ones_the_first),
         cmocka_unit_test(scores_that_are_no_numbers_are_refused),
         cmocka_unit_test(no_matrix_is_left),
     };
