@@ -45,19 +45,35 @@ grail_status child_find(const char *name, char **out)
     return GRAIL_OK;
 }
 
+/* Moves a descriptor behind those that the child's input, output and messages get, which a host may
+ * have closed. *descriptor is -1 after a failure. */
+static grail_status keep_apart(int *descriptor, const char *name)
+{
+    if (*descriptor > STDERR_FILENO) {
+        return GRAIL_OK;
+    }
+    const int moved = fcntl(*descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const grail_status status =
+        moved < 0 ? error_from_errno("cannot move a descriptor for", name) : GRAIL_OK;
+    (void)close(*descriptor);
+    *descriptor = moved;
+    return status;
+}
+
 /* A file without a name that holds the input, at its beginning: no end of this program leaves any.
  */
 static grail_status open_input(const buffer *input, const char *name, int *out)
 {
     grail_status status = GRAIL_OK;
-    const int descriptor = memfd_create("grail-input", MFD_CLOEXEC);
+    int descriptor = memfd_create("grail-input", MFD_CLOEXEC);
     if (descriptor < 0) {
         return error_from_errno("cannot make a file of what is given to", name);
     }
+    TRY(keep_apart(&descriptor, name));
     TRY(file_write_at(descriptor, name, input->bytes, input->size, 0));
     *out = descriptor;
 out:
-    if (status != GRAIL_OK) {
+    if (status != GRAIL_OK && descriptor >= 0) {
         (void)close(descriptor);
     }
     return status;
@@ -129,17 +145,28 @@ static void end(pid_t child)
     }
 }
 
+static void close_end(int *end)
+{
+    if (*end >= 0) {
+        (void)close(*end);
+    }
+    *end = -1;
+}
+
 static grail_status run(const char *const program[], int input, double seconds, buffer *out)
 {
     grail_status status = GRAIL_OK;
     int ends[2] = {-1, -1};
     pid_t child = 0;
+    int failure = -1;
     const double deadline = clock_seconds() + seconds;
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return error_from_errno("cannot make a pipe for", program[0]);
     }
-    const int failure = spawn(program, input, ends[1], &child);
-    (void)close(ends[1]);
+    TRY(keep_apart(&ends[0], program[0]));
+    TRY(keep_apart(&ends[1], program[0]));
+    failure = spawn(program, input, ends[1], &child);
+    close_end(&ends[1]);
     if (failure != 0) {
         FAIL(GRAIL_ERROR_UNSUPPORTED, "%s cannot be run: %s", program[0], strerror(failure));
     }
@@ -148,7 +175,8 @@ out:
     if (failure == 0) {
         end(child);
     }
-    (void)close(ends[0]);
+    close_end(&ends[0]);
+    close_end(&ends[1]);
     return status;
 }
 

@@ -252,8 +252,9 @@ static grail_status find_bytes(const zip_reader *zip, const zip_entry *entry, zi
 {
     const size_t end = zip->directory;
     const size_t least = LOCAL_SIZE + entry->name_size;
-    const unsigned char *header = zip->bytes + entry->header;
-    if (entry->header > end || least > end - entry->header || !agrees(header, entry, member) ||
+    const bool is_inside = entry->header <= end && least <= end - entry->header;
+    const unsigned char *header = is_inside ? zip->bytes + entry->header : NULL;
+    if (!is_inside || !agrees(header, entry, member) ||
         memcmp(header + LOCAL_SIZE, entry->name, entry->name_size) != 0) {
         return error_set(GRAIL_ERROR_FORMAT, "has a header that contradicts the zip directory");
     }

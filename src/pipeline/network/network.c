@@ -53,9 +53,9 @@ static grail_status keep_shares(calibration_network *n)
 {
     const graph *g = n->request->graph;
     const int dense = n->dense.execution->graph->value_count; /* a teacher's may be more */
-    const int values = dense > g->value_count ? dense : g->value_count;
+    n->order_count = dense > g->value_count ? dense : g->value_count;
     CHECK(memory_new(&n->shares, (size_t)g->value_count, sizeof n->shares[0]));
-    CHECK(memory_new(&n->orders, (size_t)values, sizeof(n->orders[0])));
+    CHECK(memory_new(&n->orders, (size_t)n->order_count, sizeof(n->orders[0])));
     n->dense.execution->orders = (const int64_t *const *)n->orders;
     keep_input_of_experts(n);
     for (int i = 0; i < g->node_count; i++) {
@@ -122,7 +122,7 @@ void network_free(calibration_network *network)
     sample_stream_fini(&network->before_group);
     free_run(&network->current);
     memory_free(network->shares);
-    for (int v = 0; network->orders != NULL && v < network->request->graph->value_count; v++) {
+    for (int v = 0; v < network->order_count; v++) {
         memory_free(network->orders[v]);
     }
     memory_free(network->orders);

@@ -45,8 +45,9 @@ typedef struct calibration_network {
     matrix_pool *pool;   /* shared by both executions */
     bool *shares; /* [values] which the dense network takes over from the current one, where they
                      must outlive their readers; owned */
-    int64_t *
-        *orders; /* [values] of the dense network's shares, where the plan drops experts; owned */
+    int64_t **orders; /* [order_count] of the dense network's shares, where the plan drops experts;
+                         owned */
+    int order_count;  /* values of the larger network */
     sample_stream before_group; /* the current one before the first of several blocks that are
                                    healed together, until the last of them is fitted */
     bool has_dense_stream;
