@@ -1,7 +1,8 @@
-/* A file that appears only when it is complete. It is written in the same directory under a unique
- * temporary name, flushed, and renamed: after a crash the path holds either its old contents or the
- * complete new file. A file that was not committed is removed; a crash leaves at most a
- * ".grail-*.tmp". */
+/* A file that appears only when it is complete. It is written without a name in the same directory,
+ * flushed, and then gets its name: after a crash the path holds either its old contents or the
+ * complete new file, and nothing else is left. Where the file system knows no such files it is
+ * written as ".grail-*.tmp", which is removed if it was not committed; what a killed run left of
+ * them, the next one that writes into the directory removes. */
 #ifndef GRAIL_BASE_OUTPUT_FILE_H
 #define GRAIL_BASE_OUTPUT_FILE_H
 
@@ -11,9 +12,10 @@
 #include <stddef.h>
 
 typedef struct output_file {
-    char *path;      /* where it will appear: for a symbolic link, the file that the link names */
-    char *temporary; /* where it is until the commit; NULL after it */
-    int descriptor;  /* for reading and writing; -1 once committed */
+    char *path;       /* where it will appear: for a symbolic link, the file that the link names */
+    char *temporary;  /* where it can be opened until the commit; NULL after it */
+    bool is_nameless; /* `temporary` is no name that it has, but leads to the descriptor */
+    int descriptor;   /* for reading and writing; -1 once committed */
     bool replaces;
 } output_file;
 
@@ -24,7 +26,7 @@ typedef struct output_file {
  */
 grail_status output_file_open(const char *path, bool replaces, output_file *out) GRAIL_MUST_CHECK;
 
-/** Flushes the file, renames it to its path, and flushes the directory. */
+/** Flushes the file, gives it its path, and flushes the directory. */
 grail_status output_file_commit(output_file *file) GRAIL_MUST_CHECK;
 
 /** Removes the temporary file if it was not committed. */

@@ -75,7 +75,8 @@ grail_status file_layout_open(const file_layout *layout, const char *path, layou
                               int *out)
 {
     const int creates = start == LAYOUT_NEW ? O_CREAT | O_EXCL : 0;
-    const int descriptor = file_open(AT_FDCWD, path, O_RDWR | O_NOFOLLOW | creates);
+    const int follows = start == LAYOUT_EMPTY ? 0 : O_NOFOLLOW; /* a way to a file without a name */
+    const int descriptor = file_open(AT_FDCWD, path, O_RDWR | follows | creates);
     if (descriptor < 0) {
         return errno == EEXIST
                    ? error_set(GRAIL_ERROR_EXISTS, "'%s' already exists; remove it first", path)

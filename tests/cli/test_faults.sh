@@ -172,6 +172,7 @@ continue_run() {
     runs "$grail" "${command[@]}" -o out "${resume[@]}"
     same_as_complete out
     [[ ! -e out.partial ]] || fail "out.partial is left, $where"
+    [[ -z $(find . -name '.grail-*.tmp') ]] || fail "a temporary file is left, $where"
 }
 
 # interrupted CALL N HOW: whether the run's N-th such call met HOW
@@ -227,7 +228,7 @@ second_run_meanwhile() {
 runs "$grail" "${command[@]}" -o complete
 
 most=$scope
-calls=(mkdir mkdirat rename renameat2 unlink unlinkat rmdir fallocate ftruncate write pwrite64 fsync
+calls=(mkdir mkdirat rename renameat2 linkat unlink unlinkat rmdir fallocate ftruncate write pwrite64 fsync
     fdatasync)
 strace -f -qq -c -o counts "$grail" "${command[@]}" -o counted >/dev/null 2>&1
 mapfile -t made < <(awk '$1 ~ /^[0-9.]+$/ && $NF != "total" { print $NF }' counts)
@@ -242,7 +243,7 @@ step_of() {
         END { print (n > most ? int((n + most - 1) / most) : 1) }' counts
 }
 
-changes='^(open|p?write|mkdir|rmdir|unlink|rename|f(sync|datasync|allocate|truncate|cntl))'
+changes='^(open|p?write|mkdir|rmdir|unlink|rename|linkat|f(sync|datasync|allocate|truncate|cntl))'
 looks='^(close|p?read|access|getdents|lseek|(newf|f)?stat|ioctl|getcwd)'
 
 # applies HOW CALL

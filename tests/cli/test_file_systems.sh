@@ -76,6 +76,21 @@ if command -v strace >/dev/null && strace -qq -o /dev/null true 2>/dev/null; the
         rm -rf out out.partial
     done
 
+    check "a file system without files that have no name, and a run that was killed there"
+    gram=("$grail" gram "$golden/llama3" --calib ids.npy --quiet)
+    runs "${gram[@]}" -o statistics
+    strace -f -qq -P . -e trace=openat -o calls "${gram[@]}" -o other >/dev/null 2>&1
+    nameless=$(grep -n O_TMPFILE calls | head -n 1 | cut -d: -f1)
+    without=(-e inject="openat:error=EOPNOTSUPP:when=$nameless" -P .)
+    run strace -f -qq -o trace "${without[@]}" "${gram[@]}" -o named
+    ((code == 0)) || { show; fail "exit code $code"; }
+    grep -q 'O_TMPFILE.*INJECTED' trace || fail "there was a file without a name"
+    cmp -s statistics named || fail "other statistics"
+    touch .grail-0123456789abcdef.tmp .grail-mine.tmp
+    runs "${gram[@]}" -o again
+    [[ $(ls -A) != *0123456789abcdef* && -e .grail-mine.tmp ]] || fail "what was left is there, or another file is gone"
+    rm statistics other named again calls .grail-mine.tmp
+
     check "a result is not replaced where a rename cannot promise that"
     mkdir out
     run strace -f -qq -o trace -e inject=renameat2:error=EINVAL "${compress[@]}" -o out
