@@ -22,7 +22,8 @@ typedef struct opening {
     char *source;       /* path of the configuration, or of the weights if there is none */
     char *asker;        /* "config.json", "grail.json" or "a resnet network" */
     bool is_recognised; /* from the tensors */
-    bool *is_read;      /* [checkpoint_count] */
+    int *first_part;    /* [checkpoint_count]: the first parameter of each tensor, or GRAPH_NONE, */
+    int *next_part;     /* [parameter_count] and the one after each parameter */
     char *directory;    /* whose files belong to the weights; NULL if there is none */
     const char *preset; /* who names a preset: the configuration file or a setting; static */
 } opening;
@@ -205,30 +206,38 @@ static grail_status bind_parameter(opening *o, int index)
             "checkpoint cannot be narrowed; use the checkpoint from before quantisation)",
             m->path, wanted->tensor, grail_dtype_name(found->dtype));
     }
-    o->is_read[place] = true;
     m->tensors[index] = found;
+    o->next_part[index] = o->first_part[place];
+    o->first_part[place] = index;
     return GRAIL_OK;
 }
 
-/* The parameters of the tensor of parameter `first` cover it. */
-static grail_status check_cover(const opening *o, int first)
+static int count_parts(const opening *o, int64_t place)
+{
+    int count = 0;
+    for (int p = o->first_part[place]; p != GRAPH_NONE; p = o->next_part[p]) {
+        count++;
+    }
+    return count;
+}
+
+/* The parameters of a tensor cover it. */
+static grail_status check_cover(const opening *o, int64_t place)
 {
     grail_status status = GRAIL_OK;
     const graph *g = o->m->graph;
-    const tensor_view *tensor = o->m->tensors[first];
     stored_matrix *parts = NULL;
     const stored_matrix **pointers = NULL;
-    int count = 0;
-    TRY(memory_new(&parts, (size_t)g->parameter_count, sizeof parts[0]));
-    TRY(memory_new(&pointers, (size_t)g->parameter_count, sizeof pointers[0]));
-    for (int p = 0; p < g->parameter_count; p++) {
-        if (o->m->tensors[p] == tensor) {
-            parts[count] = graph_stored(&g->parameters[p]);
-            pointers[count] = &parts[count];
-            count++;
-        }
+    int left = count_parts(o, place);
+    const int count = left;
+    TRY(memory_new(&parts, (size_t)count, sizeof parts[0]));
+    TRY(memory_new(&pointers, (size_t)count, sizeof pointers[0]));
+    for (int p = o->first_part[place]; p != GRAPH_NONE; p = o->next_part[p]) {
+        left--; /* the list has the last one first */
+        parts[left] = graph_stored(&g->parameters[p]);
+        pointers[left] = &parts[left];
     }
-    status = storage_check_cover(count, pointers, tensor);
+    status = storage_check_cover(count, pointers, checkpoint_at(o->m->checkpoint, place));
     if (status == GRAIL_ERROR_SHAPE) {
         error_prefix("%s", o->m->path);
         error_append(" of the network that %s describes", o->asker);
@@ -237,6 +246,16 @@ out:
     memory_free(pointers);
     memory_free(parts);
     return status;
+}
+
+/* Whether a tensor is more, or less, than one parameter as it is. */
+static bool has_parts(const opening *o, int64_t place)
+{
+    bool found = false;
+    for (int p = o->first_part[place]; p != GRAPH_NONE; p = o->next_part[p]) {
+        found = found || !storage_is_plain(&o->m->graph->parameters[p].map);
+    }
+    return found;
 }
 
 /* Ignoring a weight would silently change the answer, so a weight that the graph does not read is
@@ -266,18 +285,23 @@ static grail_status bind_parameters(opening *o)
 {
     grail_model *m = o->m;
     const int count = m->graph->parameter_count;
+    const int64_t tensors = checkpoint_count(m->checkpoint);
     CHECK(memory_new(&m->tensors, (size_t)count, sizeof m->tensors[0]));
-    CHECK(memory_new(&o->is_read, (size_t)checkpoint_count(m->checkpoint), sizeof o->is_read[0]));
+    CHECK(memory_new(&o->first_part, (size_t)tensors, sizeof o->first_part[0]));
+    CHECK(memory_new(&o->next_part, (size_t)count, sizeof o->next_part[0]));
+    for (int64_t i = 0; i < tensors; i++) {
+        o->first_part[i] = GRAPH_NONE;
+    }
     for (int p = 0; p < count; p++) {
         CHECK(bind_parameter(o, p));
     }
-    for (int p = 0; p < count; p++) {
-        if (!storage_is_plain(&m->graph->parameters[p].map)) {
-            CHECK(check_cover(o, p));
+    for (int64_t i = 0; i < tensors; i++) {
+        if (has_parts(o, i)) {
+            CHECK(check_cover(o, i));
         }
     }
-    for (int64_t i = 0; i < checkpoint_count(m->checkpoint); i++) {
-        if (!o->is_read[i]) {
+    for (int64_t i = 0; i < tensors; i++) {
+        if (o->first_part[i] == GRAPH_NONE) {
             CHECK(count_outside(o, i));
         }
     }
@@ -437,7 +461,8 @@ grail_status grail_model_open_with(const char *path, const grail_model_options *
 out:
     memory_free(o.source);
     memory_free(o.asker);
-    memory_free(o.is_read);
+    memory_free(o.first_part);
+    memory_free(o.next_part);
     memory_free(o.directory);
     grail_model_close(o.m);
     return status;
