@@ -144,15 +144,13 @@ static json_t *preprocessing_json(const grail_preprocessing *p)
                                  p->rescale, "mean", triple(p->mean), "std", triple(p->deviation));
 }
 
-static json_t *notices_json(const char *const notices[], int count)
+static void add_notices(const char *const notices[], int count, json_t *list)
 {
-    json_t *list = json_array();
     for (int i = 0; i < count; i++) {
         if (notices[i] != NULL) {
             json_array_append_new(list, json_text(notices[i]));
         }
     }
-    return list;
 }
 
 static int print_as_json(const grail_model *model, const grail_model_facts *f,
@@ -161,7 +159,9 @@ static int print_as_json(const grail_model *model, const grail_model_facts *f,
     char *failure = NULL;
     const grail_preprocessing *p = preprocessing_of(model, f, &failure);
     const char *const notices[] = {f->activation_notice, p == NULL ? NULL : p->notice, failure};
-    json_t *heard = notices_json(notices, sizeof notices / sizeof notices[0]);
+    json_t *heard = json_array();
+    add_notices(f->notices, f->notice_count, heard);
+    add_notices(notices, sizeof notices / sizeof notices[0], heard);
     free(failure);
     json_t *list = json_array();
     for (int i = 0; i < grail_site_list_count(sites); i++) {

@@ -17,6 +17,9 @@ void print_notices(const char *path, const grail_model *model, bool prepares_ima
     if (grail_model_describe(model, &facts) != GRAIL_OK) {
         return;
     }
+    for (int i = 0; i < facts.notice_count; i++) {
+        print_notice(path, facts.notices[i], NULL);
+    }
     print_notice(path, facts.activation_notice, "--set");
     if (prepares_images && facts.reads_images != 0 &&
         grail_model_preprocessing(model, &images) == GRAIL_OK) {

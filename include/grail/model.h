@@ -61,6 +61,9 @@ typedef struct grail_model_facts {
     int gives_features; /* 1: its outputs are features or hidden states, not logits */
     const char *activation;        /* such as "gelu" */
     const char *activation_notice; /* what was assumed of it, and the setting that decides; NULL */
+    const char *const *notices; /* [notice_count]: what was taken of the checkpoint where it holds
+                                   more than a network, and what is not read of it */
+    int notice_count;
 } grail_model_facts;
 
 GRAIL_API grail_status grail_model_describe(const grail_model *model,

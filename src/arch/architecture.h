@@ -60,6 +60,13 @@ struct architecture {
      * always has a config.json. */
     grail_status (*recognise)(const architecture *self, const checkpoint *weights, recognition *r,
                               json_t **config);
+    /** For families whose names begin with nothing in common: names of tensors in the first block
+     * of their networks, at least one of which every network has, NULL at the end, */
+    const char *const *anchors;
+    /** and how many of the needed tensors are there behind the prefix that is set. */
+    grail_status (*match)(const architecture *self, const checkpoint *weights, recognition *r);
+    /** For the others: what all names begin with, but that of a head, such as "model.". */
+    const char *(*base)(const architecture *self);
     /** Builds the finished graph from the configuration; families whose configuration has no widths
      * read the shapes in `weights`. `source` names config.json in messages. */
     grail_status (*build)(const architecture *self, const char *source, const json_t *config,
@@ -100,10 +107,11 @@ struct architecture {
     outside_part (*outside)(const char *tensor);
 };
 
-/** Finds the family of a checkpoint without config.json, and makes its configuration (owned). When
+/** Finds the family of a checkpoint without config.json, sets the prefix of its network, and makes
+ * its configuration (owned). When
  * no family fits, this is GRAIL_ERROR_UNSUPPORTED; the message names the nearest family and a
  * tensor that it misses. */
-grail_status architecture_recognise(const checkpoint *weights, const architecture **out,
+grail_status architecture_recognise(checkpoint *weights, const architecture **out,
                                     json_t **config) GRAIL_MUST_CHECK;
 
 /** Finds a family by the configuration's "model_type". An unknown one is GRAIL_ERROR_UNSUPPORTED;

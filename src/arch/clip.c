@@ -98,6 +98,17 @@ static bool is_model_soup(const checkpoint *weights, const char *prefix)
     return false;
 }
 
+/* The first norm of the first layer, under each convention. */
+static const char *const anchors[] = {"visual.transformer.resblocks.0.ln_1.weight",
+                                      "vision_model.encoder.layers.0.layer_norm1.weight",
+                                      "encoder.layers.0.layer_norm1.weight", NULL};
+
+static grail_status match(const architecture *self, const checkpoint *weights, recognition *r)
+{
+    (void)self;
+    return tower_measure(&family, weights, r);
+}
+
 static grail_status recognise(const architecture *self, const checkpoint *weights, recognition *r,
                               json_t **config)
 {
@@ -153,28 +164,16 @@ static bool begins_with_one(const char *tensor, const char *const *names)
     return false;
 }
 
-/* The text tower and the temperature; the mask of the text, and the numbers that OpenAI's archives
- * store beside the weights. */
+/* The text tower and the temperature, and the numbers that OpenAI's archives store beside the
+ * weights. */
 static outside_part outside(const char *tensor)
 {
-    static const char *const wrappers[] = {"module.", "_orig_mod.", "model."};
-    static const char *const buffers[] = {"attn_mask",
-                                          "input_resolution",
-                                          "context_length",
-                                          "vocab_size",
-                                          "vision_model.embeddings.position_ids",
-                                          "text_model.embeddings.position_ids",
-                                          NULL};
+    static const char *const buffers[] = {"input_resolution", "context_length", "vocab_size", NULL};
     static const char *const weights[] = {"token_embedding.", "positional_embedding",
                                           "transformer.",     "ln_final.",
                                           "text_projection",  "logit_scale",
                                           "logit_bias",       "text.",
                                           "text_model.",      NULL};
-    for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++) {
-        if (strncmp(tensor, wrappers[i], strlen(wrappers[i])) == 0) {
-            tensor += strlen(wrappers[i]);
-        }
-    }
     return begins_with_one(tensor, buffers)   ? OUTSIDE_BUFFER
            : begins_with_one(tensor, weights) ? OUTSIDE_WEIGHTS
                                               : OUTSIDE_REFUSED;
@@ -184,6 +183,8 @@ static outside_part outside(const char *tensor)
     const architecture symbol = {.name = (text),                                                   \
                                  .settings = tower_settings,                                       \
                                  .recognise = (recognise_slot),                                    \
+                                 .anchors = anchors,                                               \
+                                 .match = match,                                                   \
                                  .build = build,                                                   \
                                  .complete = clip_complete,                                        \
                                  .image_processor = "CLIP",                                        \

@@ -104,7 +104,8 @@ typedef struct decoder_family {
     const char *classes; /* how names of transformers' classes begin, where modeling_grail.py builds
                             layers of different widths with them; NULL: it does not */
     const char *layers;  /* before a layer's number; NULL: "model.layers." */
-    const char *prefix;  /* of all names, which files of the bare network lack; NULL: none */
+    const char *prefix;  /* of all names but the head's; NULL: they have it */
+    const char *base;    /* what they then begin with; NULL: "model." */
     /** Reads what only this family's configuration says; NULL: nothing. */
     grail_status (*read)(const char *source, const json_t *json, decoder_config *c);
     int64_t default_kv_heads; /* if config.json does not state it; 0 = as many as query heads */
@@ -183,7 +184,6 @@ typedef struct decoder_layer {
 struct decoder_config {
     const decoder_family *family;
     decoder_place_function place; /* that of the family, or of a GGUF file */
-    const char *prefix;           /* of all names in this checkpoint; "" for none */
     int64_t hidden, layers, vocabulary, head_dim, context;
     int64_t token_types; /* rows of their table */
     bool old_norm_names; /* norms of this checkpoint have a "gamma" and a "beta" */
@@ -262,6 +262,7 @@ extern const char *const decoder_usual_settings[];
 grail_status decoder_build(const architecture *self, const char *source, const json_t *config,
                            const checkpoint *weights, graph **out);
 int64_t decoder_context(const architecture *self, const json_t *config);
+const char *decoder_base(const architecture *self);
 outside_part decoder_outside(const char *tensor);
 grail_status decoder_describe_narrowed(const architecture *self, const graph *narrowed,
                                        json_t *config);
@@ -279,6 +280,7 @@ grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *nu
                                               .settings = (keys),                                  \
                                               .class_ending = (ending),                            \
                                               .build = decoder_build,                              \
+                                              .base = decoder_base,                                \
                                               .describe_narrowed = decoder_describe_narrowed,      \
                                               .judge_loaders = decoder_judge_loaders,              \
                                               .loader_file = decoder_loader_file,                  \
@@ -306,6 +308,7 @@ outside_part encoder_outside(const char *tensor);
                                               .family = &(row),                                    \
                                               .settings = (keys),                                  \
                                               .build = decoder_build,                              \
+                                              .base = decoder_base,                                \
                                               .describe_narrowed = decoder_describe_narrowed,      \
                                               .judge_loaders = decoder_judge_loaders,              \
                                               .context = decoder_context,                          \

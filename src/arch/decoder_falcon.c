@@ -58,6 +58,7 @@ static const decoder_family family = {
     .keys = &keys,
     .names = names,
     .layers = "transformer.h.",
+    .base = "transformer.",
     .read = read,
     .default_context = 2048,
     .default_epsilon = 1e-5,

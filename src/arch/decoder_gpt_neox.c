@@ -45,6 +45,7 @@ static const decoder_family family = {
     .keys = &keys,
     .names = names,
     .layers = "gpt_neox.layers.",
+    .base = "gpt_neox.",
     .read = read,
     .default_context = 2048,
     .default_epsilon = 1e-5,

@@ -52,9 +52,9 @@ static decoder_place place_named(const decoder_config *c, int layer, const char 
     char name[DECODER_NAME_SIZE];
     const decoder_family *family = c->family;
     const char *layers = family->layers == NULL ? "model.layers." : family->layers;
-    const bool is_bare = c->prefix == NULL || strcmp(part, "lm_head") == 0;
+    const bool is_bare = family->prefix == NULL || strcmp(part, "lm_head") == 0;
     decoder_name_part(layers, layer, name_of(family, part), kind, name);
-    snprintf(place.tensor, sizeof place.tensor, "%s%s", is_bare ? "" : c->prefix, name);
+    snprintf(place.tensor, sizeof place.tensor, "%s%s", is_bare ? "" : family->prefix, name);
     return place;
 }
 

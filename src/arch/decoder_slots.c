@@ -5,16 +5,6 @@
 
 #include <string.h>
 
-static bool has_prefix(const checkpoint *weights, const char *prefix)
-{
-    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
-        if (strncmp(checkpoint_plain_name(weights, i), prefix, strlen(prefix)) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool has_old_norms(const checkpoint *weights)
 {
     for (int64_t i = 0; i < checkpoint_count(weights); i++) {
@@ -32,9 +22,7 @@ grail_status decoder_build(const architecture *self, const char *source, const j
 {
     grail_status status = GRAIL_OK;
     decoder_config c = {0};
-    const char *prefix = self->family->prefix;
     TRY(decoder_config_read(self->family, source, config, &c));
-    c.prefix = prefix != NULL && weights != NULL && has_prefix(weights, prefix) ? prefix : NULL;
     c.old_norm_names = self->family->encoder && weights != NULL && has_old_norms(weights);
     if (weights != NULL && checkpoint_metadata(weights) != NULL) {
         TRY(gguf_complete_config(weights, &c));
@@ -43,6 +31,12 @@ grail_status decoder_build(const architecture *self, const char *source, const j
 out:
     decoder_config_fini(&c);
     return status;
+}
+
+const char *decoder_base(const architecture *self)
+{
+    const decoder_family *family = self->family;
+    return family->prefix != NULL ? family->prefix : family->base != NULL ? family->base : "model.";
 }
 
 int64_t decoder_context(const architecture *self, const json_t *config)
@@ -54,18 +48,10 @@ int64_t decoder_context(const architecture *self, const json_t *config)
     return stated - (family->counts_spare ? family->spare_positions : 0);
 }
 
-/* Old files store the rotary table and the mask of attention as buffers, GGUF files the divisors of
- * its frequencies; networks with tied embeddings may store the head a second time. */
+/* Networks with tied embeddings may store the head a second time. */
 outside_part decoder_outside(const char *tensor)
 {
-    static const char *const buffers[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
-                                          ".attention.bias", ".attention.masked_bias"};
-    bool is_buffer =
-        strcmp(tensor, "lm_head.weight") == 0 || strcmp(tensor, "rope_freqs.weight") == 0;
-    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
-        is_buffer = is_buffer || name_ends_with(tensor, buffers[i]);
-    }
-    return is_buffer ? OUTSIDE_BUFFER : OUTSIDE_REFUSED;
+    return strcmp(tensor, "lm_head.weight") == 0 ? OUTSIDE_BUFFER : OUTSIDE_REFUSED;
 }
 
 /* Widths are not settings: the tensors determine them. */

@@ -61,10 +61,6 @@ grail_status encoder_read(const char *source, const json_t *json, decoder_config
 outside_part encoder_outside(const char *tensor)
 {
     static const char *const inside[] = {"embeddings.", "layer.", "layers."};
-    if (name_ends_with(tensor, "embeddings.position_ids") ||
-        name_ends_with(tensor, "embeddings.token_type_ids")) {
-        return OUTSIDE_BUFFER;
-    }
     for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
         if (strstr(tensor, inside[i]) != NULL) {
             return OUTSIDE_REFUSED;

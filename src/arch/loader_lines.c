@@ -81,16 +81,34 @@ void loader_lines_open_clip(const char *mlp_ratio, loader_verdict *v)
               mlp_ratio);
 }
 
-/* Removes what checkpoint_plain_name removes, where there is something to remove. */
-static const char *plain_names(const checkpoint *weights)
+/* Whether some names are those of wrappers, which checkpoint_plain_name removes. */
+static bool has_wrappers(const checkpoint *weights)
 {
     for (int64_t i = 0; i < checkpoint_count(weights); i++) {
         if (strcmp(checkpoint_plain_name(weights, i), checkpoint_at(weights, i)->name) != 0) {
-            return "import re\ntensors = {re.sub(r\"^((module|_orig_mod)\\.)+\", \"\", name): "
-                   "tensor for name, tensor in tensors.items()}\n";
+            return true;
         }
     }
-    return "";
+    return false;
+}
+
+/* Gives the tensors the names that their class has, where they have others. */
+static void rename_lines(const checkpoint *weights, char *text, size_t size)
+{
+    const char *prefix = checkpoint_prefix(weights);
+    const char *plain = has_wrappers(weights)
+                            ? "import re\ntensors = {re.sub(r\"(?<![^.])(module|_orig_mod|_module|"
+                              "_fsdp_wrapped_module|_checkpoint_wrapped_module|_forward_module)\\."
+                              "\", \"\", name): tensor for name, tensor in tensors.items()}\n"
+                            : "";
+    if (prefix[0] == 0) {
+        snprintf(text, size, "%s", plain);
+    } else {
+        snprintf(text, size,
+                 "%stensors = {name.removeprefix(\"%s\"): tensor for name, tensor in "
+                 "tensors.items()}\n",
+                 plain, prefix);
+    }
 }
 
 void loader_lines_tensors(const checkpoint *weights, loader_verdict *v)
@@ -101,15 +119,17 @@ void loader_lines_tensors(const checkpoint *weights, loader_verdict *v)
     const bool renamed =
         checkpoint_is_script(weights, 0) || (torch && !checkpoint_is_torch_name(file));
     if (checkpoint_file_count(weights) != 1 || renamed || !is_plain(file) ||
-        (wrapper[0] != 0 && !is_plain(wrapper))) {
+        (wrapper[0] != 0 && !is_plain(wrapper)) ||
+        (checkpoint_prefix(weights)[0] != 0 && !is_plain(checkpoint_prefix(weights)))) {
         return;
     }
+    char names[LOADER_LINES_SIZE];
+    rename_lines(weights, names, sizeof names);
     const char *module = torch ? "torch" : "safetensors.torch";
     const char *how = torch ? "load" : "load_file";
     const char *limits = torch ? ", map_location=\"cpu\", weights_only=True" : "";
     set_lines(v, "import %s\ntensors = %s.%s(\"DIR/%s\"%s)%s%s%s\n%s", module, module, how, file,
-              limits, wrapper[0] == 0 ? "" : "[\"", wrapper, wrapper[0] == 0 ? "" : "\"]",
-              plain_names(weights));
+              limits, wrapper[0] == 0 ? "" : "[\"", wrapper, wrapper[0] == 0 ? "" : "\"]", names);
 }
 
 void loader_lines_complete(const loader_verdict *weights, loader_verdict *v)

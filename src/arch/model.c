@@ -6,6 +6,23 @@
 #include "graph/operators.h"
 #include "tensor/packed.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
+grail_status model_add_notice(grail_model *model, const char *format, ...)
+{
+    char text[NOTICE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    CHECK(
+        memory_reserve(&model->notices, (size_t)model->notice_count + 1, sizeof model->notices[0]));
+    CHECK(memory_copy_string(&model->notices[model->notice_count], text));
+    model->notice_count++;
+    return GRAIL_OK;
+}
+
 static int64_t elements_of(const graph_parameter *p)
 {
     int64_t elements = 0;
@@ -184,6 +201,8 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         .bytes = model->outside_bytes,
         .activation = activation_of(g),
         .activation_notice = model->activation_notice[0] == 0 ? NULL : model->activation_notice,
+        .notices = (const char *const *)model->notices,
+        .notice_count = model->notice_count,
     };
     TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
     TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));

@@ -21,15 +21,22 @@ struct grail_model {
     grail_dtype written_blocks; /* in which results hold weights that are stored in blocks;
                                    GRAIL_DTYPE_COUNT: not chosen */
     int64_t outside_parameters, outside_bytes; /* of tensors that the graph does not read */
-    int64_t context;                           /* 0 for images */
-    struct model_preparation *preparation;     /* arch/model_preparation.h; owned; NULL for text */
-    char activation_notice[NOTICE_SIZE];       /* what was assumed; "" for nothing */
+    bool *left_out;                            /* [checkpoint_count]: what results lack, too */
+    char **notices;                            /* [notice_count], owned */
+    int notice_count;
+    int64_t context;                       /* 0 for images */
+    struct model_preparation *preparation; /* arch/model_preparation.h; owned; NULL for text */
+    char activation_notice[NOTICE_SIZE];   /* what was assumed; "" for nothing */
 };
 
 struct grail_site_list {
     site_list list;
     grail_site_facts *facts;
 };
+
+/** Adds a sentence on what was taken of the checkpoint, or was not. */
+grail_status model_add_notice(grail_model *model, const char *format, ...)
+    GRAIL_PRINTF(2, 3) GRAIL_MUST_CHECK;
 
 /** GRAIL_ERROR_NUMERIC that names the file, the tensor and the element of it that is NaN or
  * infinite. */

@@ -6,6 +6,8 @@
 #include "arch/gguf_family.h"
 #include "arch/model_config.h"
 #include "arch/model_preparation.h"
+#include "arch/network_prefix.h"
+#include "arch/outside_tensors.h"
 #include "arch/stored_form.h"
 #include "base/file.h"
 #include "base/name_list.h"
@@ -14,6 +16,7 @@
 #include "format/weights/checkpoint_locate.h"
 #include "tensor/packed.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A model that is being opened. Messages name what requires the tensors. */
@@ -190,7 +193,7 @@ static grail_status bind_parameter(opening *o, int index)
     grail_model *m = o->m;
     const graph_parameter *wanted = &m->graph->parameters[index];
     const stored_matrix stored = graph_stored(wanted);
-    const int64_t place = checkpoint_index_of(m->checkpoint, wanted->tensor);
+    const int64_t place = checkpoint_place_of(m->checkpoint, wanted->tensor);
     const tensor_view *found = checkpoint_at(m->checkpoint, place);
     if (found == NULL) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, but %s needs it", m->path,
@@ -260,25 +263,86 @@ static bool has_parts(const opening *o, int64_t place)
 
 /* Ignoring a weight would silently change the answer, so a weight that the graph does not read is
  * refused. */
-static grail_status count_outside(opening *o, int64_t i)
+static grail_status refuse_outside(const opening *o, int64_t i)
+{
+    const grail_model *m = o->m;
+    const char *name = checkpoint_at(m->checkpoint, i)->name;
+    const char *prefix = checkpoint_prefix(m->checkpoint);
+    const grail_status status = error_set(
+        GRAIL_ERROR_UNSUPPORTED, "%s: tensor '%s' is not part of the %s network that %s", m->path,
+        name, m->architecture->name, o->is_recognised ? "its other tensors describe" : o->asker);
+    error_append("%s", o->is_recognised ? "" : " describes");
+    if (!checkpoint_is_inside(m->checkpoint, i)) {
+        error_append(", whose tensors begin with '%s'; if the network works without it, save the "
+                     "tensors of the network alone",
+                     prefix);
+    } else if (name_ends_with(name, ".bias")) {
+        error_append(" (does it switch a bias off, or is this another architecture?)");
+    } else {
+        error_append("; where that is a counter or a buffer, take it out of the file; where it is "
+                     "a weight, the network is of another architecture");
+    }
+    return status;
+}
+
+/* What is not read of one kind. */
+typedef struct unread {
+    const char *first; /* name of the first tensor */
+    int64_t count;
+} unread;
+
+static grail_status count_outside(opening *o, int64_t i, unread *kinds)
 {
     grail_model *m = o->m;
-    const char *name = checkpoint_plain_name(m->checkpoint, i);
+    const char *name = checkpoint_own_name(m->checkpoint, i);
     const tensor_view *tensor = checkpoint_at(m->checkpoint, i);
-    const outside_part part = m->architecture->outside(name);
+    const int kind = outside_kind_of(name, tensor);
+    const outside_part part = kind < 0 ? m->architecture->outside(name) : OUTSIDE_BUFFER;
     int64_t elements = 0;
     if (part == OUTSIDE_REFUSED) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: tensor '%s' is not part of the %s network that %s describes "
-                         "(does it switch a bias off, or is this another architecture?)",
-                         m->path, name, m->architecture->name,
-                         o->is_recognised ? "its other tensors" : o->asker);
+        return refuse_outside(o, i);
+    }
+    if (kind >= 0) {
+        kinds[kind].first = kinds[kind].count++ == 0 ? tensor->name : kinds[kind].first;
+        m->left_out[i] = outside_kind_at(kind)->is_left_out;
     }
     if (part == OUTSIDE_WEIGHTS && shape_elements(tensor->rank, tensor->shape, &elements)) {
         m->outside_parameters += elements;
     }
-    m->outside_bytes += (int64_t)tensor->bytes;
+    m->outside_bytes += m->left_out[i] ? 0 : (int64_t)tensor->bytes;
     return GRAIL_OK;
+}
+
+static grail_status note_unread(grail_model *m, const unread *kinds)
+{
+    for (int k = 0; k < OUTSIDE_KINDS; k++) {
+        const outside_kind *kind = outside_kind_at(k);
+        char more[48] = "";
+        if (kinds[k].count == 0 || kind->is_unremarked) {
+            continue;
+        }
+        if (kinds[k].count > 1) {
+            snprintf(more, sizeof more, " and %lld more", (long long)kinds[k].count - 1);
+        }
+        CHECK(model_add_notice(m, "not read: tensor '%.200s'%s (%s); results %s", kinds[k].first,
+                               more, kind->what,
+                               kind->is_left_out ? "lack them" : "have them as they are"));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status take_outside(opening *o)
+{
+    grail_model *m = o->m;
+    unread kinds[OUTSIDE_KINDS] = {0};
+    const int64_t tensors = checkpoint_count(m->checkpoint);
+    CHECK(memory_new(&m->left_out, (size_t)tensors, sizeof m->left_out[0]));
+    for (int64_t i = 0; i < tensors; i++) {
+        if (o->first_part[i] == GRAPH_NONE) {
+            CHECK(count_outside(o, i, kinds));
+        }
+    }
+    return note_unread(m, kinds);
 }
 
 static grail_status bind_parameters(opening *o)
@@ -300,26 +364,28 @@ static grail_status bind_parameters(opening *o)
             CHECK(check_cover(o, i));
         }
     }
-    for (int64_t i = 0; i < tensors; i++) {
-        if (o->first_part[i] == GRAPH_NONE) {
-            CHECK(count_outside(o, i));
-        }
-    }
-    return GRAIL_OK;
+    return take_outside(o);
 }
 
 /* Finds the family where the configuration does not state it, builds its graph, and binds it. */
 static grail_status fit_network(opening *o, const grail_model_options *options)
 {
     grail_model *m = o->m;
+    recognition found = {0};
     if (m->architecture == NULL) {
         CHECK(recognise(o));
+    } else {
+        CHECK(network_prefix_of_family(m->architecture, m->checkpoint, &found));
     }
     for (int i = 0; options != NULL && i < options->setting_count; i++) {
         CHECK(option_given("settings", "setting", options->settings[i]));
         CHECK(apply_setting(o, options->settings[i]));
     }
     CHECK(m->architecture->build(m->architecture, o->source, m->config, m->checkpoint, &m->graph));
+    if (m->architecture->base != NULL && checkpoint_metadata(m->checkpoint) == NULL) {
+        CHECK(network_prefix_of_graph(m->graph, m->architecture->base(m->architecture),
+                                      m->checkpoint));
+    }
     if (m->architecture->context != NULL) {
         m->context = m->architecture->context(m->architecture, m->config);
     }
@@ -352,6 +418,24 @@ static grail_status explain(const grail_model *m, grail_status status)
         m, misfits && may_read_images ? foreign_parts_explain(m->checkpoint, status) : status);
 }
 
+/* Says where the network lies, unless all of its class lie there. */
+static grail_status note_prefix(const opening *o)
+{
+    grail_model *m = o->m;
+    const char *prefix = checkpoint_prefix(m->checkpoint);
+    const char *usual = m->architecture->base == NULL ? "" : m->architecture->base(m->architecture);
+    const size_t length = strlen(m->architecture->name);
+    const bool is_of_class = !o->is_recognised &&
+                             strncmp(prefix, m->architecture->name, length) == 0 &&
+                             strcmp(prefix + length, ".") == 0;
+    if (prefix[0] == 0 || strcmp(prefix, usual) == 0 || is_of_class) {
+        return GRAIL_OK;
+    }
+    return model_add_notice(
+        m, "its network is the one whose tensors begin with '%.200s'; results keep the names",
+        prefix);
+}
+
 static grail_status open_network(opening *o, const grail_model_options *options)
 {
     grail_model *m = o->m;
@@ -370,6 +454,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     }
     CHECK(refuse_stored_form(m->checkpoint));
     CHECK(explain(m, fit_network(o, options)));
+    CHECK(note_prefix(o));
     if (m->graph->input_kind == INPUT_IMAGES) {
         CHECK(model_preparation_find(m, o->directory, o->is_recognised, o->preset));
     }
@@ -484,6 +569,11 @@ void grail_model_close(grail_model *model)
     model_preparation_free(model->preparation);
     graph_free(model->graph);
     memory_free(model->tensors);
+    memory_free(model->left_out);
+    for (int i = 0; i < model->notice_count; i++) {
+        memory_free(model->notices[i]);
+    }
+    memory_free(model->notices);
     memory_free(model->path);
     memory_free(model);
 }

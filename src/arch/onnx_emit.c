@@ -72,9 +72,8 @@ grail_status onnx_emit_transpose(translation *t, onnx_name x, int rank, const in
 /* The name of the complete tensor that contains a parameter, as in the checkpoint. */
 static grail_status whole_tensor(translation *t, int parameter, const char **name)
 {
-    const char *tensor = t->g->parameters[parameter].tensor;
-    const int64_t index = checkpoint_index_of(t->model->checkpoint, tensor);
     const tensor_view *view = t->model->tensors[parameter];
+    const int64_t index = checkpoint_index_of(t->model->checkpoint, view->name);
     *name = view->name;
     int *place = &t->tensors->of_checkpoint[index];
     return *place != GRAPH_NONE ? GRAIL_OK

@@ -1,6 +1,7 @@
 /* The families, and the choice of a family for a configuration or a checkpoint. */
 #include "arch/architecture.h"
 #include "arch/loader_lines.h"
+#include "arch/network_prefix.h"
 #include "arch/unknown_families.h"
 #include "base/names.h"
 
@@ -92,8 +93,7 @@ static grail_status fits_none(const checkpoint *weights, const architecture *nea
     return status;
 }
 
-grail_status architecture_recognise(const checkpoint *weights, const architecture **out,
-                                    json_t **config)
+grail_status architecture_recognise(checkpoint *weights, const architecture **out, json_t **config)
 {
     const architecture *nearest = NULL;
     recognition best = {.wanted = 1};
@@ -103,6 +103,7 @@ grail_status architecture_recognise(const checkpoint *weights, const architectur
         if (a->recognise == NULL) {
             continue;
         }
+        CHECK(network_prefix_of_family(a, weights, &r));
         CHECK(a->recognise(a, weights, &r, config));
         if (r.wanted > 0 && r.matched == r.wanted) {
             *out = a;

@@ -380,6 +380,15 @@ out:
     return status;
 }
 
+static grail_status match(const architecture *self, const checkpoint *weights, recognition *r)
+{
+    (void)self;
+    resnet_layout layout;
+    resnet_layout_read(weights, &layout);
+    *r = layout.found;
+    return GRAIL_OK;
+}
+
 /* Some of timm's classes have filters without weights where others only skip positions: no tensor
  * shows them. Source: timm 1.0.31, models/resnet.py. */
 static grail_status refuse_filters(const surroundings *around, json_t *config, char *notice)
@@ -407,14 +416,10 @@ static const char *preset(const json_t *config)
     return name == NULL ? "imagenet" : name;
 }
 
-/* The number of batches in the running statistics. */
 static outside_part outside(const char *tensor)
 {
-    static const char suffix[] = ".num_batches_tracked";
-    const size_t length = strlen(tensor);
-    return length >= sizeof suffix - 1 && strcmp(tensor + length - (sizeof suffix - 1), suffix) == 0
-               ? OUTSIDE_BUFFER
-               : OUTSIDE_REFUSED;
+    (void)tensor;
+    return OUTSIDE_REFUSED;
 }
 
 static const char *const settings[] = {"hidden_act", "downsample_in_first_stage",
@@ -424,6 +429,8 @@ const architecture architecture_resnet = {
     .name = "resnet",
     .settings = settings,
     .recognise = recognise,
+    .anchors = resnet_anchors,
+    .match = match,
     .build = build,
     .complete = refuse_filters,
     .image_processor = "ConvNext",

@@ -33,6 +33,9 @@ extern const resnet_naming resnet_naming_cifar;       /* akamaster and other CIF
 extern const resnet_naming resnet_naming_huggingface;
 extern const resnet_naming resnet_naming_pre_activation;
 
+/** The first convolution of the first block, under each naming. */
+extern const char *const resnet_anchors[];
+
 /** The structure of a network according to the tensor names of its checkpoint. */
 typedef struct resnet_layout {
     const resnet_naming *naming;

@@ -58,6 +58,9 @@ const resnet_naming resnet_naming_pre_activation = {
     .pre_activation = true,
 };
 
+const char *const resnet_anchors[] = {
+    "layer1.0.conv1.weight", "resnet.encoder.stages.0.layers.0.layer.0.convolution.weight", NULL};
+
 const char *resnet_block_name(const resnet_naming *n, int stage, int block, const char *part,
                               const char *suffix, char name[RESNET_NAME])
 {

@@ -1,4 +1,4 @@
-/* Finds the naming convention of a checkpoint and the prefix of its names. */
+/* Finds the naming convention of a checkpoint. */
 #include "arch/transformer_tower.h"
 
 #include <stdarg.h>
@@ -48,34 +48,6 @@ static void list_wanted(const tower_names *n, wanted_names *w)
     want(w, "%s.weight", n->last_norm);
 }
 
-/* Length of the prefix before `name` in `tensor`; the prefix must consist of complete components.
- * -1 when `tensor` does not end in `name`. */
-static int prefix_length(const char *tensor, const char *name)
-{
-    const size_t all = strlen(tensor);
-    const size_t own = strlen(name);
-    if (all < own || strcmp(tensor + all - own, name) != 0 ||
-        (all > own && tensor[all - own - 1] != '.')) {
-        return -1;
-    }
-    return (int)(all - own);
-}
-
-/* The prefix under which the first of the wanted names is found, "" when none is. */
-static grail_status find_prefix(const checkpoint *weights, const wanted_names *w, char **out)
-{
-    for (int i = 0; i < w->count; i++) {
-        for (int64_t t = 0; t < checkpoint_count(weights); t++) {
-            const char *tensor = checkpoint_plain_name(weights, t);
-            const int length = prefix_length(tensor, w->names[i]);
-            if (length >= 0) {
-                return memory_format(out, "%.*s", length, tensor);
-            }
-        }
-    }
-    return memory_copy_string(out, "");
-}
-
 static grail_status match_convention(const tower_names *names, const checkpoint *weights,
                                      tower_match *out)
 {
@@ -84,7 +56,7 @@ static grail_status match_convention(const tower_names *names, const checkpoint 
     wanted_names w;
     char *name = NULL;
     list_wanted(names, &w);
-    TRY(find_prefix(weights, &w, &m.prefix));
+    TRY(memory_copy_string(&m.prefix, checkpoint_prefix(weights)));
     m.found.wanted = w.count;
     for (int i = 0; i < w.count; i++) {
         memory_free(name);
@@ -124,6 +96,15 @@ grail_status tower_find(const tower_family *family, const checkpoint *weights, t
 out:
     tower_match_fini(&best);
     return status;
+}
+
+grail_status tower_measure(const tower_family *family, const checkpoint *weights, recognition *r)
+{
+    tower_match m = {0};
+    CHECK(tower_find(family, weights, &m));
+    *r = m.found;
+    tower_match_fini(&m);
+    return GRAIL_OK;
 }
 
 void tower_match_fini(tower_match *m)

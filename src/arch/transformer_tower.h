@@ -92,6 +92,8 @@ grail_status tower_name(char **out, const char *prefix, const char *format, ...)
 
 /* Used by the families for the slots of `architecture`. */
 
+grail_status tower_measure(const tower_family *family, const checkpoint *weights,
+                           recognition *r) GRAIL_MUST_CHECK;
 /** Fills *r. If no tensor is missing, also fills *match and *config: model_type, names, activation,
  * image_size. */
 grail_status tower_recognise(const tower_family *family, const checkpoint *weights, recognition *r,

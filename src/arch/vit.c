@@ -84,6 +84,17 @@ static const tower_family family = {
     .count = sizeof conventions / sizeof conventions[0],
 };
 
+/* The first norm of the first layer, under each convention. */
+static const char *const anchors[] = {
+    "blocks.0.norm1.weight", "encoder.layer.0.layernorm_before.weight",
+    "encoder.layers.encoder_layer_0.ln_1.weight", "transformer.layers.0.0.norm.weight", NULL};
+
+static grail_status match(const architecture *self, const checkpoint *weights, recognition *r)
+{
+    (void)self;
+    return tower_measure(&family, weights, r);
+}
+
 static grail_status recognise(const architecture *self, const checkpoint *weights, recognition *r,
                               json_t **config)
 {
@@ -130,6 +141,8 @@ static outside_part outside(const char *tensor)
 const architecture architecture_vit = {.name = "vit",
                                        .settings = tower_settings,
                                        .recognise = recognise,
+                                       .anchors = anchors,
+                                       .match = match,
                                        .build = build,
                                        .complete = vit_complete,
                                        .image_processor = "ViT",

@@ -5,12 +5,12 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/name_list.h"
-#include "format/name_index.h"
 #include "format/torch/torch_file.h"
 #include "format/weights/checkpoint_locate.h"
 #include "format/weights/foreign_file.h"
 #include "format/weights/packed_groups.h"
 #include "format/weights/packed_pairs.h"
+#include "format/weights/tensor_names.h"
 #include "format/weights/weights_format.h"
 
 #include <string.h>
@@ -40,8 +40,7 @@ struct checkpoint {
     int64_t count;
     packed_matrix *groups; /* [group_count]; `tensors` has these instead of their parts */
     int64_t group_count;
-    name_index index;
-    name_index plain_index; /* by the names without prefixes */
+    tensor_names names;
     packed_pairs packed;
 };
 
@@ -145,37 +144,15 @@ out:
     return status;
 }
 
-static const char *plain_name(const char *name)
-{
-    static const char *const prefixes[] = {"module.", "_orig_mod."};
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0];) {
-        const size_t length = strlen(prefixes[i]);
-        if (strncmp(name, prefixes[i], length) == 0) {
-            name += length;
-            i = 0; /* prefixes may repeat, in any order */
-        } else {
-            i++;
-        }
-    }
-    return name;
-}
-
 static grail_status index_tensors(checkpoint *c)
 {
-    grail_status status = GRAIL_OK;
     const char **names = NULL;
-    TRY(memory_new(&names, (size_t)c->count, sizeof *names));
+    tensor_names_fini(&c->names);
+    CHECK(memory_new(&names, (size_t)c->count, sizeof *names));
     for (int64_t i = 0; i < c->count; i++) {
         names[i] = c->tensors[i]->name;
     }
-    TRY(name_index_init(&c->index, c->count, names, sizeof names[0]));
-    for (int64_t i = 0; i < c->count; i++) {
-        names[i] = plain_name(c->tensors[i]->name);
-    }
-    TRY(name_index_init(&c->plain_index, c->count, names, sizeof names[0]));
-out:
-    memory_free(names);
-    return status;
+    return tensor_names_init(c->count, names, &c->names);
 }
 
 static grail_status gather_tensors(checkpoint *c)
@@ -207,7 +184,7 @@ static grail_status find_part(const checkpoint *c, const char *base, const char 
     grail_status status = GRAIL_OK;
     char *name = NULL;
     TRY(memory_format(&name, "%s%s", base, suffix));
-    const int64_t i = name_index_find(&c->index, name);
+    const int64_t i = name_index_find(&c->names.stored, name);
     if (i < 0) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing beside '%s%s'", c->path, name, base,
              packed_groups_suffixes[0]);
@@ -225,7 +202,7 @@ static grail_status refuse_part(const checkpoint *c, const char *base, const cha
     grail_status status = GRAIL_OK;
     char *name = NULL;
     TRY(memory_format(&name, "%s%s", base, suffix));
-    if (name_index_find(&c->index, name) >= 0) {
+    if (name_index_find(&c->names.stored, name) >= 0) {
         FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: tensor '%s' is there, %s", c->path, name, why);
     }
 out:
@@ -262,8 +239,6 @@ static void replace_parts(checkpoint *c, const bool *is_part)
         }
     }
     c->count = left;
-    name_index_fini(&c->index);
-    name_index_fini(&c->plain_index);
 }
 
 static grail_status join_groups(checkpoint *c)
@@ -324,11 +299,11 @@ static const char *place_of(const checkpoint *c, int64_t i)
 
 static grail_status check_single_places(const checkpoint *c)
 {
-    const int64_t twice = name_index_duplicate(&c->index);
+    const int64_t twice = name_index_duplicate(&c->names.stored);
     if (twice < 0) {
         return GRAIL_OK;
     }
-    const name_entry *entries = &c->index.entries[twice];
+    const name_entry *entries = &c->names.stored.entries[twice];
     return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is in both '%s' and '%s'", c->directory,
                      entries[0].name, place_of(c, entries[0].item), place_of(c, entries[1].item));
 }
@@ -339,7 +314,7 @@ static grail_status check_listed(const checkpoint *c, json_t *weight_map)
     json_t *value = NULL;
     json_object_foreach (weight_map, tensor, value) {
         const char *listed = json_string_value(value);
-        const int64_t i = name_index_find(&c->index, tensor);
+        const int64_t i = name_index_find(&c->names.stored, tensor);
         if (i < 0) {
             return error_set(GRAIL_ERROR_FORMAT, "%s: %s lists tensor '%s', but '%s' lacks it",
                              c->directory, c->index_name, tensor, listed);
@@ -380,13 +355,12 @@ out:
 
 static grail_status join_packed(checkpoint *c)
 {
-    CHECK(error_in(packed_pairs_join(&c->index, c->tensors, c->file_of, &c->count, &c->packed),
-                   "%s", c->path));
+    CHECK(
+        error_in(packed_pairs_join(&c->names.stored, c->tensors, c->file_of, &c->count, &c->packed),
+                 "%s", c->path));
     if (c->packed.count == 0) {
         return GRAIL_OK;
     }
-    name_index_fini(&c->index);
-    name_index_fini(&c->plain_index);
     return index_tensors(c);
 }
 
@@ -517,8 +491,7 @@ void checkpoint_close(checkpoint *c)
         memory_free(c->files[f].name);
     }
     free_groups(c);
-    name_index_fini(&c->index);
-    name_index_fini(&c->plain_index);
+    tensor_names_fini(&c->names);
     packed_pairs_fini(&c->packed);
     memory_free(c->files);
     memory_free(c->tensors);
@@ -565,18 +538,47 @@ const tensor_view *checkpoint_at(const checkpoint *c, int64_t i)
 
 int64_t checkpoint_index_of(const checkpoint *c, const char *name)
 {
-    const int64_t stored = name_index_find(&c->index, name);
-    return stored >= 0 ? stored : name_index_find_single(&c->plain_index, name);
+    return tensor_names_index(&c->names, name);
 }
 
 const char *checkpoint_plain_name(const checkpoint *c, int64_t i)
 {
-    return i >= 0 && i < c->count ? plain_name(c->tensors[i]->name) : NULL;
+    return i >= 0 && i < c->count ? tensor_names_plain(&c->names, i) : NULL;
+}
+
+grail_status checkpoint_set_prefix(checkpoint *c, const char *base, const char *prefix)
+{
+    return tensor_names_set_prefix(&c->names, base, prefix);
+}
+
+const char *checkpoint_prefix(const checkpoint *c)
+{
+    return c->names.prefix == NULL ? "" : c->names.prefix;
+}
+
+int64_t checkpoint_place_of(const checkpoint *c, const char *name)
+{
+    return tensor_names_place(&c->names, name);
 }
 
 const tensor_view *checkpoint_find(const checkpoint *c, const char *name)
 {
-    return checkpoint_at(c, checkpoint_index_of(c, name));
+    return checkpoint_at(c, checkpoint_place_of(c, name));
+}
+
+const char *checkpoint_own_name(const checkpoint *c, int64_t i)
+{
+    return i >= 0 && i < c->count ? tensor_names_own(&c->names, i) : NULL;
+}
+
+bool checkpoint_is_inside(const checkpoint *c, int64_t i)
+{
+    return tensor_names_is_inside(&c->names, i);
+}
+
+size_t checkpoint_own_begin(const checkpoint *c, int64_t i)
+{
+    return tensor_names_own_begin(&c->names, i);
 }
 
 void checkpoint_release(const checkpoint *c, const tensor_view *tensor)

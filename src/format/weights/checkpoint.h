@@ -42,15 +42,37 @@ const weights_format *checkpoint_format(const checkpoint *c);
 
 int64_t checkpoint_count(const checkpoint *c);
 const tensor_view *checkpoint_at(const checkpoint *c, int64_t i);
-/**
- * Finds a tensor by its stored name, otherwise by its plain name if only one tensor has it. NULL,
- * or -1, when there is none.
- */
-const tensor_view *checkpoint_find(const checkpoint *c, const char *name);
+/** Finds a tensor by its stored name, otherwise by its plain name if only one tensor has it; -1
+ * when there is none. */
 int64_t checkpoint_index_of(const checkpoint *c, const char *name);
-/** Name of tensor i without the prefixes "module." and "_orig_mod.", which torch's wrappers of
- * modules add; checkpoint_at(c, i)->name has them. */
+/** Name of tensor i without what wrappers of modules add anywhere in it, such as "module." or
+ * "_fsdp_wrapped_module."; checkpoint_at(c, i)->name has them. */
 const char *checkpoint_plain_name(const checkpoint *c, int64_t i);
+
+/**
+ * Says where a network lies among the tensors. Its names begin with `base`, apart from those of
+ * what stands outside of the base, such as a head; "" where they have nothing in common. In the
+ * plain names `prefix` stands in place of the base: for "model." that may be "", "model." or
+ * "language_model.model.". Both are "" until they are set.
+ */
+grail_status checkpoint_set_prefix(checkpoint *c, const char *base,
+                                   const char *prefix) GRAIL_MUST_CHECK;
+const char *checkpoint_prefix(const checkpoint *c);
+/**
+ * Finds a tensor by its name in the network; -1 or NULL when there is none. What has no tensors
+ * behind the prefix, such as a head, may also stand behind the first components of the prefix. A
+ * name that has the prefix already is looked for as it is.
+ */
+int64_t checkpoint_place_of(const checkpoint *c, const char *name);
+const tensor_view *checkpoint_find(const checkpoint *c, const char *name);
+/** The plain name of tensor i without the prefix, or without those first components of it that it
+ * has. */
+const char *checkpoint_own_name(const checkpoint *c, int64_t i);
+/** Whether the plain name of tensor i has the prefix. */
+bool checkpoint_is_inside(const checkpoint *c, int64_t i);
+/** How much of the stored name of tensor i comes before checkpoint_own_name. */
+size_t checkpoint_own_begin(const checkpoint *c, int64_t i);
+
 void checkpoint_release(const checkpoint *c, const tensor_view *tensor);
 
 /** Files in name order, and which of them holds tensor i of checkpoint_at. */

@@ -47,10 +47,30 @@ static bool is_gone(const compression_request *request, const tensor_map *map, i
     return gone;
 }
 
+/* The name of tensor i where blocks are left out; their numbers follow the network's prefix. */
+static grail_status renumber(const compression_request *request, int64_t i, char **out)
+{
+    const checkpoint *like = request->model->checkpoint;
+    const char *name = checkpoint_at(like, i)->name;
+    const size_t begin = checkpoint_own_begin(like, i);
+    char *own = NULL;
+    *out = NULL;
+    if (!checkpoint_is_inside(like, i)) {
+        return memory_copy_string(out, name);
+    }
+    CHECK(request->model->architecture->rename_tensor(name + begin, request->graph->block_count,
+                                                      request->narrowed.block_number, &own));
+    const grail_status status =
+        own == NULL ? GRAIL_OK : memory_format(out, "%.*s%s", (int)begin, name, own);
+    memory_free(own);
+    return status;
+}
+
 /* A GGUF file that is made from a directory has no tensors outside the graph. */
-static grail_status name_tensor(const compression_request *request, int parameter, const char *name,
+static grail_status name_tensor(const compression_request *request, int parameter, int64_t i,
                                 char **out)
 {
+    const char *name = checkpoint_at(request->model->checkpoint, i)->name;
     const narrowed_model *narrowed = &request->narrowed;
     const int blocks = request->graph->block_count;
     if (narrowed->target != NULL) {
@@ -59,8 +79,7 @@ static grail_status name_tensor(const compression_request *request, int paramete
                    : memory_copy_string(out, narrowed->target->tensors[parameter].name);
     }
     return narrowed->blocks_left == blocks ? memory_copy_string(out, name)
-                                           : request->model->architecture->rename_tensor(
-                                                 name, blocks, narrowed->block_number, out);
+                                           : renumber(request, i, out);
 }
 
 static grail_status name_tensors(const compression_request *request, tensor_map *map)
@@ -69,9 +88,8 @@ static grail_status name_tensors(const compression_request *request, tensor_map 
     map->tensor_count = checkpoint_count(like);
     CHECK(memory_new(&map->names, (size_t)map->tensor_count, sizeof(char *)));
     for (int64_t i = 0; i < map->tensor_count; i++) {
-        if (!is_gone(request, map, i)) {
-            CHECK(name_tensor(request, map->first_parameter[i], checkpoint_at(like, i)->name,
-                              &map->names[i]));
+        if (!is_gone(request, map, i) && !request->model->left_out[i]) {
+            CHECK(name_tensor(request, map->first_parameter[i], i, &map->names[i]));
         }
     }
     return GRAIL_OK;

@@ -141,6 +141,9 @@ static grail_status tell_notices(const sweep *s)
             continue;
         }
         CHECK(grail_model_describe(s->data[i].model, &facts));
+        for (int n = 0; n < facts.notice_count; n++) {
+            tell_notice(s, i, facts.notices[n]);
+        }
         tell_notice(s, i, facts.activation_notice);
         if (facts.reads_images != 0 && prepares_images(&s->recipe, i)) {
             CHECK(grail_model_preprocessing(s->data[i].model, &images));

@@ -148,7 +148,7 @@ static void prefixes_of_torchs_wrappers_do_not_matter(void **state)
     assert_string_equal(preset_of(f), "cifar-imagenet");
     lab_network_add(&f->n, "module.linear2.bias", 1, (const int64_t[]){3});
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
-                 "tensor 'linear2.bias' is not part of the resnet network");
+                 "tensor 'module.linear2.bias' is not part of the resnet network");
     network_teardown(f);
 }
 

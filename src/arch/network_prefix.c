@@ -1,0 +1,173 @@
+#include "arch/network_prefix.h"
+
+#include "base/name_list.h"
+
+#include <string.h>
+
+enum {
+    MOST_ANCHORS = 8,
+    MOST_CANDIDATES = 64, /* prefixes that are tried; a network has hardly any namesakes */
+};
+
+/* How much is there of a network behind the prefix that is set. */
+typedef grail_status (*judge)(const void *context, const checkpoint *weights, recognition *found);
+
+typedef struct search {
+    checkpoint *weights;
+    const char *base;
+    judge judge;
+    const void *context;
+    const char *anchors[MOST_ANCHORS]; /* names in the first block, without the base */
+    int anchor_count;
+    char *candidates[MOST_CANDIDATES]; /* prefixes, owned */
+    int64_t shown_by[MOST_CANDIDATES]; /* the tensor that shows each */
+    int count;
+} search;
+
+static void search_fini(search *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        memory_free(s->candidates[i]);
+    }
+}
+
+/* A tensor shows the same network, whichever anchors it ends with. */
+static bool is_known(const search *s, int64_t tensor, const char *name, size_t length)
+{
+    for (int i = 0; i < s->count; i++) {
+        if (s->shown_by[i] == tensor ||
+            (strlen(s->candidates[i]) == length && strncmp(s->candidates[i], name, length) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds what stands before the anchor in the name of a tensor, where it consists of complete
+ * components. */
+static grail_status add_candidate(search *s, const char *anchor, int64_t tensor)
+{
+    const char *name = checkpoint_plain_name(s->weights, tensor);
+    if (s->count == MOST_CANDIDATES || !name_ends_with(name, anchor)) {
+        return GRAIL_OK;
+    }
+    const size_t length = strlen(name) - strlen(anchor);
+    if ((length > 0 && name[length - 1] != '.') || is_known(s, tensor, name, length)) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_format(&s->candidates[s->count], "%.*s", (int)length, name));
+    s->shown_by[s->count++] = tensor;
+    return GRAIL_OK;
+}
+
+static grail_status list_candidates(search *s)
+{
+    for (int a = 0; a < s->anchor_count; a++) {
+        for (int64_t i = 0; i < checkpoint_count(s->weights); i++) {
+            CHECK(add_candidate(s, s->anchors[a], i));
+        }
+    }
+    return GRAIL_OK;
+}
+
+static bool is_complete(const recognition *r)
+{
+    return r->wanted > 0 && r->matched == r->wanted;
+}
+
+/* Words for a prefix in a message. */
+static grail_status refuse_two(const search *s, const char *one, const char *other)
+{
+    const bool bare = one[0] == 0 || other[0] == 0;
+    const char *first = one[0] == 0 ? other : one;
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "%s: two networks fit: the tensors of one begin with '%s', %s%s%s; grail "
+                     "narrows one network: save the state_dict() of the one that is wanted by "
+                     "itself",
+                     checkpoint_path(s->weights), first,
+                     bare ? "those of the other have no prefix" : "those of the other with '",
+                     bare ? "" : other, bare ? "" : "'");
+}
+
+/* Sets the prefix to the best candidate. */
+static grail_status choose(search *s, recognition *found)
+{
+    const char *best = "";
+    bool complete = false;
+    *found = (recognition){0};
+    for (int i = 0; i < s->count; i++) {
+        recognition r = {0};
+        CHECK(checkpoint_set_prefix(s->weights, s->base, s->candidates[i]));
+        CHECK(s->judge(s->context, s->weights, &r));
+        if (complete && is_complete(&r)) {
+            return refuse_two(s, best, s->candidates[i]);
+        }
+        if (i == 0 || is_complete(&r) || (!complete && r.matched > found->matched)) {
+            best = s->candidates[i];
+            *found = r;
+            complete = is_complete(&r);
+        }
+    }
+    CHECK(checkpoint_set_prefix(s->weights, s->base, s->count == 0 ? s->base : best));
+    return GRAIL_OK;
+}
+
+static grail_status run(search *s, recognition *found)
+{
+    grail_status status = list_candidates(s);
+    if (status == GRAIL_OK) {
+        status = choose(s, found);
+    }
+    search_fini(s);
+    return status;
+}
+
+static grail_status judge_family(const void *context, const checkpoint *weights, recognition *found)
+{
+    const architecture *a = context;
+    return a->match(a, weights, found);
+}
+
+grail_status network_prefix_of_family(const architecture *a, checkpoint *weights,
+                                      recognition *found)
+{
+    search s = {.weights = weights, .base = "", .judge = judge_family, .context = a};
+    if (a->anchors == NULL) {
+        return GRAIL_OK;
+    }
+    while (a->anchors[s.anchor_count] != NULL && s.anchor_count < MOST_ANCHORS) {
+        s.anchors[s.anchor_count] = a->anchors[s.anchor_count];
+        s.anchor_count++;
+    }
+    return run(&s, found);
+}
+
+static grail_status judge_graph(const void *context, const checkpoint *weights, recognition *found)
+{
+    const graph *g = context;
+    found->wanted = g->parameter_count;
+    for (int p = 0; p < g->parameter_count; p++) {
+        found->matched += checkpoint_place_of(weights, g->parameters[p].tensor) >= 0 ? 1 : 0;
+    }
+    return GRAIL_OK;
+}
+
+static bool has_number(const char *name)
+{
+    const char *dot = strpbrk(name, ".");
+    return dot != NULL && (strspn(dot + 1, "0123456789") > 0 || has_number(dot + 1));
+}
+
+grail_status network_prefix_of_graph(const graph *g, const char *base, checkpoint *weights)
+{
+    recognition found = {0};
+    search s = {.weights = weights, .base = base, .judge = judge_graph, .context = g};
+    const size_t length = strlen(base);
+    for (int p = 0; p < g->parameter_count && s.anchor_count < MOST_ANCHORS; p++) {
+        const char *name = g->parameters[p].tensor;
+        if (strncmp(name, base, length) == 0 && has_number(name)) {
+            s.anchors[s.anchor_count++] = name + length;
+        }
+    }
+    return run(&s, &found);
+}

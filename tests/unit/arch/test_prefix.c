@@ -1,0 +1,228 @@
+/* Where a network lies among the tensors of a checkpoint, and what may lie beside it. */
+#include "network_fixture.h"
+#include "support/json_memory.h"
+#include "unit/pipeline/lab_model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Puts `prefix` before the names of all tensors from `first` on. */
+static void put_behind(lab_network *n, int first, const char *prefix)
+{
+    for (int i = first; i < n->count; i++) {
+        char name[LAB_NETWORK_NAME];
+        snprintf(name, sizeof name, "%s", n->tensors[i].name);
+        snprintf(n->tensors[i].name, LAB_NETWORK_NAME, "%s%.90s", prefix, name);
+    }
+}
+
+static grail_model_facts facts_of(const grail_model *m)
+{
+    grail_model_facts facts;
+    assert_ok(grail_model_describe(m, &facts));
+    return facts;
+}
+
+static void assert_notice(const grail_model *m, int i, const char *text)
+{
+    const grail_model_facts facts = facts_of(m);
+    assert_true(i < facts.notice_count);
+    assert_non_null(strstr(facts.notices[i], text));
+}
+
+static void a_residual_network_may_lie_behind_any_prefix(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *prefix, *named;
+    } cases[] = {
+        {"", NULL},
+        {"module.", NULL},
+        {"_orig_mod.module.", NULL},
+        {"_fsdp_wrapped_module._checkpoint_wrapped_module.", NULL},
+        {"net.", "begin with 'net.'"},
+        {"module.model._orig_mod.", "begin with 'model.'"},
+        {"0.", "begin with '0.'"},
+        {"layer1.0.", "begin with 'layer1.0.'"},
+        {"a.b.backbone.", "begin with 'a.b.backbone.'"},
+    };
+    const lab_resnet r = lab_akamaster(1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        network_fixture *f = network_setup(&r);
+        put_behind(&f->n, 0, cases[i].prefix);
+        grail_model *m = network_open(f);
+        assert_int_equal(facts_of(m).notice_count, cases[i].named != NULL);
+        if (cases[i].named != NULL) {
+            assert_notice(m, 0, cases[i].named);
+        }
+        assert_non_null(network_reader(m->graph, "layer2.0.conv1.weight"));
+        grail_model_close(m);
+        network_teardown(f);
+    }
+}
+
+static void wrappers_may_stand_inside_of_names(void **state)
+{
+    (void)state;
+    const lab_resnet r = lab_akamaster(1);
+    network_fixture *f = network_setup(&r);
+    for (int i = 0; i < f->n.count; i++) {
+        char name[LAB_NETWORK_NAME];
+        snprintf(name, sizeof name, "%s", f->n.tensors[i].name);
+        const char *rest = strchr(name, '.') + 1;
+        snprintf(f->n.tensors[i].name, LAB_NETWORK_NAME,
+                 "_fsdp_wrapped_module.%.*s_fsdp_wrapped_module.%.60s", (int)(rest - name), name,
+                 rest);
+    }
+    grail_model_close(network_open(f));
+    network_teardown(f);
+}
+
+static void a_head_may_lie_outside_of_the_prefix(void **state)
+{
+    (void)state;
+    const lab_resnet r = lab_akamaster(1);
+    network_fixture *f = network_setup(&r);
+    put_behind(&f->n, 0, "model.backbone.");
+    snprintf(lab_network_find(&f->n, "model.backbone.linear.weight")->name, LAB_NETWORK_NAME,
+             "model.linear.weight");
+    snprintf(lab_network_find(&f->n, "model.backbone.linear.bias")->name, LAB_NETWORK_NAME,
+             "model.linear.bias");
+    grail_model_close(network_open(f));
+    /* but a block may not: that would mix two networks */
+    snprintf(lab_network_find(&f->n, "model.backbone.layer3.0.bn1.weight")->name, LAB_NETWORK_NAME,
+             "layer3.0.bn1.weight");
+    assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, "its tensors fit no known family");
+    network_teardown(f);
+}
+
+static void two_networks_are_both_named(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"teacher.", "student.model.", ""};
+    static const char *const texts[] = {"begin with 'student.', those of the other with 'teacher.'",
+                                        "begin with 'student.', those of the other with "
+                                        "'student.model.'",
+                                        "begin with 'student.', those of the other have no prefix"};
+    const lab_resnet r = lab_akamaster(1);
+    for (int i = 0; i < 3; i++) {
+        network_fixture *f = network_setup(&r);
+        lab_network other;
+        lab_network_init(&other, &r);
+        put_behind(&f->n, 0, "student.");
+        put_behind(&other, 0, others[i]);
+        for (int t = 0; t < other.count; t++) {
+            f->n.tensors[f->n.count++] = other.tensors[t];
+        }
+        assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, texts[i]);
+        network_teardown(f);
+    }
+}
+
+static void what_is_no_weight_is_left_alone_and_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool is_left_out;
+        const char *text;
+    } cases[] = {
+        {"net.total_ops", true, "'net.total_ops' (counters of a profiler"},
+        {"net.layer1.0.total_params", true, "results lack them"},
+        {"net.bn1.aux_bn.0.weight", true, "norms of other splits of training batches"},
+        {"n_averaged", false, "results have them as they are"},
+        {"criterion.weight", false, "'criterion.weight' (weights of a loss)"},
+        {"net.bn1.num_batches_tracked", false, "that are no integers"},
+    };
+    const lab_resnet r = lab_akamaster(1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        network_fixture *f = network_setup(&r);
+        lab_network_remove(&f->n, "bn1.num_batches_tracked");
+        put_behind(&f->n, 0, "net.");
+        lab_network_add(&f->n, cases[i].name, 1, (const int64_t[]){1});
+        grail_model *m = network_open(f);
+        const int64_t place = checkpoint_index_of(m->checkpoint, cases[i].name);
+        assert_int_equal(facts_of(m).notice_count, 2);
+        assert_notice(m, 0, cases[i].text);
+        assert_int_equal(m->left_out[place], cases[i].is_left_out);
+        grail_model_close(m);
+        network_teardown(f);
+    }
+}
+
+static void what_may_be_a_weight_is_refused_with_its_reason(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *text;
+    } cases[] = {
+        {"net.layer1.0.scale", "where that is a counter or a buffer, take it out of the file"},
+        {"net.layer1.0.conv1.bias2.bias", "does it switch a bias off"},
+        {"projector.weight", "whose tensors begin with 'net.'"},
+        {"net.total_ops", "'net.total_ops' is not part of"}, /* of three elements: no counter */
+    };
+    const lab_resnet r = lab_akamaster(1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        network_fixture *f = network_setup(&r);
+        put_behind(&f->n, 0, "net.");
+        lab_network_add(&f->n, cases[i].name, 1, (const int64_t[]){3});
+        assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, cases[i].text);
+        network_teardown(f);
+    }
+}
+
+/* Opens a golden decoder whose names begin with `begin` in place of "model.", and whose head's name
+ * begins with `head`. */
+static void assert_decoder(const char *begin, const char *head, const char *notice)
+{
+    char path[1024];
+    char *directory = support_temporary_directory();
+    lab_model l;
+    grail_model *m = NULL;
+    lab_read(&l, lab_golden("llama3"));
+    for (int i = 0; i < l.count; i++) {
+        char name[sizeof l.tensors[i].name];
+        snprintf(name, sizeof name, "%s", l.tensors[i].name);
+        const bool inside = strncmp(name, "model.", 6) == 0;
+        snprintf(l.tensors[i].name, sizeof name, "%s%.60s", inside ? begin : head,
+                 inside ? name + 6 : name);
+    }
+    snprintf(path, sizeof path, "%s/m", directory);
+    lab_write(&l, path, GRAIL_DTYPE_F32);
+    assert_ok(grail_model_open(path, &m));
+    assert_true(graph_find_parameter(m->graph, "model.layers.0.mlp.up_proj.weight") >= 0);
+    assert_int_equal(facts_of(m).notice_count, notice != NULL);
+    if (notice != NULL) {
+        assert_notice(m, 0, notice);
+    }
+    grail_model_close(m);
+    lab_fini(&l);
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
+static void a_decoder_may_lack_its_base_or_lie_in_another_network(void **state)
+{
+    (void)state;
+    assert_decoder("model.", "", NULL);
+    assert_decoder("", "", NULL);
+    assert_decoder("language_model.model.", "language_model.", "'language_model.model.'");
+    assert_decoder("model.language_model.", "", "'model.language_model.'");
+    assert_decoder("text_model.", "", "'text_model.'");
+    assert_decoder("_fsdp_wrapped_module.model._fsdp_wrapped_module.", "_fsdp_wrapped_module.",
+                   NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_residual_network_may_lie_behind_any_prefix),
+        cmocka_unit_test(wrappers_may_stand_inside_of_names),
+        cmocka_unit_test(a_head_may_lie_outside_of_the_prefix),
+        cmocka_unit_test(two_networks_are_both_named),
+        cmocka_unit_test(what_is_no_weight_is_left_alone_and_named),
+        cmocka_unit_test(what_may_be_a_weight_is_refused_with_its_reason),
+        cmocka_unit_test(a_decoder_may_lack_its_base_or_lie_in_another_network),
+    };
+    return cmocka_run_group_tests(tests, json_memory_use, NULL);
+}
