@@ -188,6 +188,22 @@ static grail_status wrong_shape(const opening *o, const graph_parameter *wanted,
     return GRAIL_ERROR_SHAPE;
 }
 
+static grail_status refuse_dtype(const grail_model *m, const tensor_view *found)
+{
+    const char *remedy =
+        "a quantised checkpoint cannot be narrowed; use the checkpoint from before "
+        "quantisation";
+    if (found->dtype == GRAIL_DTYPE_F64) {
+        remedy = "convert the network with model.float() and save it again";
+    } else if (found->dtype == GRAIL_DTYPE_C64) {
+        remedy = "networks of complex numbers cannot be narrowed";
+    }
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "%s: tensor '%s' has dtype %s; the supported dtypes are F32, F16 and BF16 "
+                     "(%s)",
+                     m->path, found->name, grail_dtype_name(found->dtype), remedy);
+}
+
 static grail_status bind_parameter(opening *o, int index)
 {
     grail_model *m = o->m;
@@ -203,11 +219,7 @@ static grail_status bind_parameter(opening *o, int index)
         return wrong_shape(o, wanted, found);
     }
     if (!dtype_is_readable(found->dtype) && !tensor_is_packed(found)) {
-        return error_set(
-            GRAIL_ERROR_UNSUPPORTED,
-            "%s: tensor '%s' has dtype %s; the supported dtypes are F32, F16 and BF16 (a quantised "
-            "checkpoint cannot be narrowed; use the checkpoint from before quantisation)",
-            m->path, wanted->tensor, grail_dtype_name(found->dtype));
+        return refuse_dtype(m, found);
     }
     m->tensors[index] = found;
     o->next_part[index] = o->first_part[place];
@@ -419,15 +431,22 @@ static grail_status explain(const grail_model *m, grail_status status)
 }
 
 /* Says where the network lies, unless all of its class lie there. */
-static grail_status note_prefix(const opening *o)
+static grail_status note_place(const opening *o)
 {
     grail_model *m = o->m;
     const char *prefix = checkpoint_prefix(m->checkpoint);
+    const char *rival = checkpoint_rival(m->checkpoint, 0);
     const char *usual = m->architecture->base == NULL ? "" : m->architecture->base(m->architecture);
     const size_t length = strlen(m->architecture->name);
     const bool is_of_class = !o->is_recognised &&
                              strncmp(prefix, m->architecture->name, length) == 0 &&
                              strcmp(prefix + length, ".") == 0;
+    if (rival[0] != 0) {
+        CHECK(model_add_notice(m,
+                               "its tensors are those under '%.100s'; those under '%.100s' are "
+                               "not read, and results lack them",
+                               checkpoint_wrapper(m->checkpoint, 0), rival));
+    }
     if (prefix[0] == 0 || strcmp(prefix, usual) == 0 || is_of_class) {
         return GRAIL_OK;
     }
@@ -454,7 +473,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     }
     CHECK(refuse_stored_form(m->checkpoint));
     CHECK(explain(m, fit_network(o, options)));
-    CHECK(note_prefix(o));
+    CHECK(note_place(o));
     if (m->graph->input_kind == INPUT_IMAGES) {
         CHECK(model_preparation_find(m, o->directory, o->is_recognised, o->preset));
     }
@@ -472,6 +491,33 @@ static grail_status refuse_unfinished(const char *path)
             "'%s' holds an interrupted run, not a model; resume that run, or delete it", path);
     }
     memory_free(state);
+    return status;
+}
+
+/* What Hugging Face's hub keeps of a network: refs, blobs and snapshots, which are the models. */
+static grail_status refuse_cache(const char *path)
+{
+    grail_status status = GRAIL_OK;
+    char *snapshots = NULL;
+    char *config = NULL;
+    name_list names = {0};
+    TRY(path_join(&snapshots, path, "snapshots"));
+    TRY(path_join(&config, path, MODEL_CONFIG_NAME));
+    if (!file_is_directory(snapshots) || file_exists(config)) {
+        goto out;
+    }
+    TRY(name_list_read(snapshots, NULL, &names));
+    if (names.count > 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "'%s' is a folder of Hugging Face's cache, whose snapshots are the models; give %s "
+             "'%s/%s'",
+             path, names.count == 1 ? "its snapshot" : "one of its snapshots, such as", snapshots,
+             names.names[0]);
+    }
+out:
+    name_list_fini(&names);
+    memory_free(config);
+    memory_free(snapshots);
     return status;
 }
 
@@ -536,6 +582,7 @@ grail_status grail_model_open_with(const char *path, const grail_model_options *
         return refuse_missing(path);
     }
     TRY(refuse_unfinished(path));
+    TRY(refuse_cache(path));
     TRY(memory_new(&o.m, 1, sizeof *o.m));
     o.m->written_blocks = GRAIL_DTYPE_COUNT;
     TRY(memory_copy_string(&o.m->path, path));

@@ -132,6 +132,12 @@ static grail_status add_stem(builder *b, int *value)
     const tensor_view *tensor = NULL;
     CHECK(find_weight(b, n->stem_conv, 4, &tensor));
     const int64_t kernel = tensor->shape[2];
+    if (tensor->shape[1] != IMAGE_CHANNELS) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "tensor '%s' reads %lld channel(s) of images; only images of %d channels "
+                         "(red, green, blue) are supported",
+                         tensor->name, (long long)tensor->shape[1], IMAGE_CHANNELS);
+    }
     if (kernel != 3 && kernel != 7) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,

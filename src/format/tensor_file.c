@@ -17,7 +17,7 @@ grail_status tensor_file_open_bytes(const char *name, const void *bytes, size_t 
     grail_status status = GRAIL_OK;
     tensor_file *file = NULL;
     TRY(memory_new(&file, 1, sizeof *file));
-    *file = (tensor_file){.bytes = bytes, .size = size, .wrapper = ""};
+    *file = (tensor_file){.bytes = bytes, .size = size, .wrapper = "", .rival = ""};
     TRY(error_in(read_tensors(file, read), "%s", name));
     *out = file;
     file = NULL;

@@ -19,6 +19,7 @@ struct tensor_file {
     name_index index;    /* no name occurs twice */
     char **names;        /* memory of the names, in the order in which they were added */
     const char *wrapper; /* key of the dictionary that holds the tensors; "" without one */
+    const char *rival;   /* key of another one that could be the network's; "" without one */
     bool is_script;      /* a TorchScript archive, whose root is a module */
     /* Of the format; load is NULL where every tensor is mapped. */
     void *parts;

@@ -9,9 +9,10 @@
 enum { MOST_KEYS_SHOWN = 6 };
 
 /* Keys, in the order in which they are tried: those of timm's loader (timm/models/_helpers.py), of
- * PyTorch's tutorials and of kuangliu's CIFAR-10 collection. */
-static const char *const wrappers[] = {"state_dict_ema", "model_ema",        "ema", "state_dict",
-                                       "model",          "model_state_dict", "net", "last"};
+ * PyTorch's tutorials, of DeepSpeed and of kuangliu's CIFAR-10 collection. */
+static const char *const wrappers[] = {
+    "state_dict_ema",   "model_ema", "ema",    "state_dict", "model",
+    "model_state_dict", "net",       "module", "last"};
 
 enum { WRAPPER_COUNT = sizeof wrappers / sizeof wrappers[0] };
 
@@ -173,22 +174,117 @@ static grail_status refuse_dict(const pickle_value *root)
     return status;
 }
 
+/* A dictionary of tensors in a checkpoint: the checkpoint itself, or the value of one of its keys.
+ */
+typedef struct holder {
+    const pickle_value *dict;
+    pickle_span key; /* empty: the checkpoint itself */
+    int64_t count;   /* of tensors */
+    size_t rank;     /* place of the key among `wrappers`, then RANK_ITSELF and RANK_OTHER */
+} holder;
+
+enum { RANK_ITSELF = WRAPPER_COUNT, RANK_OTHER };
+
+static size_t rank_of(pickle_span key)
+{
+    size_t rank = 0;
+    while (rank < WRAPPER_COUNT && !pickle_span_is(key, wrappers[rank])) {
+        rank++;
+    }
+    return rank < WRAPPER_COUNT ? rank : RANK_OTHER;
+}
+
+/* Holder i: those of the keys, then the checkpoint itself. */
+static holder holder_at(const pickle_value *root, int64_t i)
+{
+    holder h = {.dict = root, .rank = RANK_ITSELF};
+    if (i < pickle_count(root)) {
+        h.dict = pickle_item(root, i);
+        if (!pickle_text(pickle_key(root, i), &h.key) || h.key.size == 0) {
+            return (holder){.rank = RANK_OTHER};
+        }
+        h.rank = rank_of(h.key);
+    }
+    h.count = count_tensors(h.dict);
+    return h;
+}
+
+/* Dictionaries may be shared, so the number of steps is limited. */
+static grail_status find_most(const pickle_value *root, int64_t *most)
+{
+    int64_t visits = 0;
+    for (int64_t i = 0; i <= pickle_count(root); i++) {
+        const holder h = holder_at(root, i);
+        visits += h.dict == NULL ? 0 : pickle_count(h.dict);
+        if (visits > TORCH_MOST_VISITS) {
+            return error_set(GRAIL_ERROR_FORMAT, "holds dictionaries with more than %d values",
+                             TORCH_MOST_VISITS);
+        }
+        *most = h.count > *most ? h.count : *most;
+    }
+    return GRAIL_OK;
+}
+
+/* What holds a state beside the network's, such as the number of steps of an average, has fewer
+ * than half as many tensors as the network. */
+static bool is_network(const holder *h, int64_t most)
+{
+    return h->count > 0 && 2 * h->count >= most;
+}
+
+static grail_status copy_key(torch_file *file, pickle_span key, const char **out)
+{
+    char *text = NULL;
+    if (key.size > TENSOR_LONGEST_NAME || memchr(key.data, 0, key.size) != NULL ||
+        utf8_valid_prefix(key.data, key.size) != key.size) {
+        return error_set(GRAIL_ERROR_FORMAT, "the key of its tensors is no readable text");
+    }
+    CHECK(memory_format(&text, "%.*s", (int)key.size, key.data));
+    CHECK(torch_own(file, text));
+    *out = text;
+    return GRAIL_OK;
+}
+
+static grail_status refuse_several(const holder *one, const holder *other)
+{
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "holds several dictionaries of tensors, '%.*s' and '%.*s' among them, and "
+                     "grail narrows one network; save the one that is wanted by itself",
+                     (int)one->key.size, one->key.data, (int)other->key.size, other->key.data);
+}
+
+/* Of the dictionaries that are as large as a network the first in the order of `wrappers` is taken;
+ * without a usual key the only one. */
 static grail_status collect_state(torch_file *file, const pickle_value *root)
 {
     if (root->kind != PICKLE_DICT) {
         return refuse_object("its object", root);
     }
-    for (size_t w = 0; w < WRAPPER_COUNT; w++) {
-        const pickle_value *wrapped = pickle_find(root, wrappers[w]);
-        if (count_tensors(wrapped) > 0) {
-            file->list->wrapper = wrappers[w];
-            return collect_dict(file, wrapped);
+    int64_t most = 0;
+    holder best = {0};
+    holder rival = {0};
+    CHECK(find_most(root, &most));
+    for (int64_t i = 0; i <= pickle_count(root); i++) {
+        const holder h = holder_at(root, i);
+        const bool is_better = best.count == 0 || h.rank < best.rank;
+        if (is_network(&h, most)) {
+            rival = is_better ? best : h;
+            best = is_better ? h : best;
         }
     }
-    if (count_tensors(root) == 0) {
+    if (best.count == 0) {
         return refuse_dict(root);
     }
-    return collect_dict(file, root);
+    if (rival.count > 0 && best.rank == RANK_OTHER) {
+        return refuse_several(&best, &rival);
+    }
+    if (best.key.size > 0) {
+        CHECK(copy_key(file, best.key, &file->list->wrapper));
+    }
+    if (rival.key.size > 0) {
+        CHECK(copy_key(file, rival.key, &file->list->rival));
+    }
+    return collect_dict(file, best.dict);
 }
 
 grail_status torch_collect(torch_file *file)

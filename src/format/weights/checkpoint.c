@@ -630,6 +630,12 @@ const char *checkpoint_wrapper(const checkpoint *c, int file)
     return found == NULL ? "" : found->wrapper;
 }
 
+const char *checkpoint_rival(const checkpoint *c, int file)
+{
+    const tensor_file *found = file_at(c, file);
+    return found == NULL ? "" : found->rival;
+}
+
 bool checkpoint_is_script(const checkpoint *c, int file)
 {
     const tensor_file *found = file_at(c, file);

@@ -86,6 +86,8 @@ bool checkpoint_is_sharded(const checkpoint *c); /* has an index file */
 const char *checkpoint_index_name(const checkpoint *c);
 /** Key under which a torch file keeps its tensors; "" if there is no key, and for safetensors. */
 const char *checkpoint_wrapper(const checkpoint *c, int file);
+/** Key of another dictionary in it that could hold the network; "" without one. */
+const char *checkpoint_rival(const checkpoint *c, int file);
 /** Whether a file is a TorchScript archive, which is never written. */
 bool checkpoint_is_script(const checkpoint *c, int file);
 

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* A golden model in memory, and a directory to store what the test makes of it. */
 typedef struct fixture {
@@ -256,8 +257,28 @@ static void a_quantised_tensor_is_refused(void **state)
         snprintf(text, sizeof text, "has dtype %s; the supported dtypes are F32, F16 and BF16",
                  grail_dtype_name(dtypes[i]));
         assert_fails(try_open(f.path), GRAIL_ERROR_UNSUPPORTED, text);
+        const bool is_float = dtypes[i] == GRAIL_DTYPE_F64;
+        assert_true(is_float == (strstr(grail_error_message(), "model.float()") != NULL));
+        assert_true(is_float == (strstr(grail_error_message(), "quantised") == NULL));
         teardown(&f);
     }
+}
+
+static void a_folder_of_the_hubs_cache_names_its_snapshot(void **state)
+{
+    (void)state;
+    fixture f;
+    char path[1024];
+    char expected[1100];
+    setup(&f, "llama3");
+    snprintf(path, sizeof path, "%s/snapshots", f.directory);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_fails(try_open(f.directory), GRAIL_ERROR_IO, "holds neither model.safetensors");
+    snprintf(path, sizeof path, "%s/snapshots/abc", f.directory);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(expected, sizeof expected, "give its snapshot '%s'", path);
+    assert_fails(try_open(f.directory), GRAIL_ERROR_ARGUMENT, expected);
+    teardown(&f);
 }
 
 static void a_weight_that_is_not_a_number_is_named_when_it_is_read(void **state)
@@ -346,6 +367,7 @@ int main(void)
         cmocka_unit_test(a_tensor_that_the_network_does_not_read_is_refused),
         cmocka_unit_test(old_buffers_and_a_second_copy_of_the_head_are_let_be),
         cmocka_unit_test(a_quantised_tensor_is_refused),
+        cmocka_unit_test(a_folder_of_the_hubs_cache_names_its_snapshot),
         cmocka_unit_test(a_weight_that_is_not_a_number_is_named_when_it_is_read),
         cmocka_unit_test(what_is_not_a_model_directory_is_named),
         cmocka_unit_test(every_failing_allocation_of_opening_is_survived),

@@ -178,6 +178,14 @@ static void test_every_writing_of_a_dict_is_one(void **state)
     }
 }
 
+/* Checkpoints keep metrics and types beside their tensors. */
+static void test_functions_that_call_nothing_are_read(void **state)
+{
+    (void)state;
+    pickle_close(read_all(BYTES("c__builtin__\nlen\n.")));
+    pickle_close(read_all(BYTES("cbuiltins\nmax\n.")));
+}
+
 static void test_latin1_text_becomes_bytes(void **state)
 {
     (void)state;
@@ -526,6 +534,7 @@ int main(void)
         cmocka_unit_test(test_a_call_keeps_its_arguments_and_state),
         cmocka_unit_test(test_what_is_put_into_an_opaque_object_is_dropped),
         cmocka_unit_test(test_every_writing_of_a_dict_is_one),
+        cmocka_unit_test(test_functions_that_call_nothing_are_read),
         cmocka_unit_test(test_latin1_text_becomes_bytes),
         cmocka_unit_test(test_persistent_values_are_listed_wherever_they_end),
         cmocka_unit_test(test_the_length_read_is_told),

@@ -275,12 +275,60 @@ static void test_the_first_usual_key_with_tensors_is_taken(void **state)
     end(&c);
 }
 
+/* Appends KEY: {NAME0: ..., NAME1: ..., ...}. */
+static void put_tensors(checkpoint_bytes *c, const char *key, const char *name, int count)
+{
+    const char length[] = {'U', (char)strlen(key), 0};
+    put(c, length);
+    put(c, key);
+    put(c, "}(");
+    for (int i = 0; i < count; i++) {
+        char own[16];
+        snprintf(own, sizeof own, "%s%d", name, i);
+        const torch_tensor_bytes t = plain(own);
+        torch_bytes_item(&c->object, &t);
+    }
+    put(c, "u");
+}
+
+static void test_a_dictionary_as_large_as_a_network_is_taken(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *one, *other;
+        int count, other_count;
+        const char *taken, *rival;
+    } cases[] = {
+        {"ema", "model", 1, 3, "model", ""},    /* counters of an average */
+        {"model", "ema", 3, 3, "ema", "model"}, /* the order of the keys does not matter */
+        {"ema", "model", 2, 4, "ema", "model"}, /* half of it */
+        {"other", "model", 4, 3, "model", "other"}, {"teacher", "student", 1, 3, "student", ""},
+        {"teacher", "student", 3, 3, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        checkpoint_bytes c = begin();
+        put(&c, "\x80\x02}(");
+        put_tensors(&c, cases[i].one, "a", cases[i].count);
+        put_tensors(&c, cases[i].other, "b", cases[i].other_count);
+        put(&c, "u.");
+        if (cases[i].taken == NULL) {
+            assert_fails(open_zip(&c), GRAIL_ERROR_UNSUPPORTED,
+                         "several dictionaries of tensors, 'teacher' and 'student' among them");
+        } else {
+            assert_ok(open_zip(&c));
+            assert_string_equal(c.torch->wrapper, cases[i].taken);
+            assert_string_equal(c.torch->rival, cases[i].rival);
+        }
+        end(&c);
+    }
+}
+
 /* {"epoch": 3, KEY: {"w": ...}} */
 static void test_the_keys_of_tutorials_and_collections_are_known(void **state)
 {
     (void)state;
-    static const char *const keys[] = {"model_state_dict", "net"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const keys[] = {"model_state_dict", "net", "module", "any"};
+    for (int i = 0; i < 4; i++) {
         checkpoint_bytes c = begin();
         const torch_tensor_bytes w = plain("w");
         const char length[] = {'U', (char)strlen(keys[i]), 0};
@@ -774,6 +822,7 @@ int main(void)
         cmocka_unit_test(test_parameters_and_subclasses_are_unwrapped),
         cmocka_unit_test(test_the_first_usual_key_with_tensors_is_taken),
         cmocka_unit_test(test_the_keys_of_tutorials_and_collections_are_known),
+        cmocka_unit_test(test_a_dictionary_as_large_as_a_network_is_taken),
         cmocka_unit_test(test_a_bare_dictionary_may_use_a_usual_key),
         cmocka_unit_test(test_script_archives_give_attribute_paths),
         cmocka_unit_test(test_a_tensor_that_lies_is_refused_by_name),
