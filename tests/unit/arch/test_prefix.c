@@ -101,8 +101,7 @@ static void two_networks_are_both_named(void **state)
     (void)state;
     static const char *const others[] = {"teacher.", "student.model.", ""};
     static const char *const texts[] = {"begin with 'student.', those of the other with 'teacher.'",
-                                        "begin with 'student.', those of the other with "
-                                        "'student.model.'",
+                                        "those of the other with 'student.model.'",
                                         "begin with 'student.', those of the other have no prefix"};
     const lab_resnet r = lab_akamaster(1);
     for (int i = 0; i < 3; i++) {
