@@ -18,6 +18,14 @@ static inline float get_half(const unsigned char *at)
     return float_of(f32_of_f16((uint32_t)at[0] | (uint32_t)at[1] << 8));
 }
 
+/** 1 / d; of a d so small that this is infinite, 0, like that of 0: as a half such a d is 0, and so
+ * is the block. */
+static inline float inverse_of(float d)
+{
+    const float inverse = d == 0.0F ? 0.0F : 1.0F / d;
+    return isfinite(inverse) ? inverse : 0.0F;
+}
+
 /** To the nearest integer, halves to even; beyond 2^22, where the sum would not round, the bound.
  */
 static inline int nearest(float value)

@@ -16,7 +16,7 @@ enum { SMALL = 32, LARGE = 256, SUB_BLOCKS = LARGE / SMALL, MOST_SCALE = 63, Q4_
 static void write_q4_0(const float *values, unsigned char *block)
 {
     const float d = signed_largest(values, SMALL) / -8.0F;
-    const float inverse = d != 0.0F ? 1.0F / d : 0.0F;
+    const float inverse = inverse_of(d);
     put_half(d, block);
     for (int j = 0; j < SMALL / 2; j++) {
         const int low = clamp((int8_t)(values[j] * inverse + 8.5F), 15);
@@ -30,7 +30,7 @@ static void write_q4_0(const float *values, unsigned char *block)
 static void write_q5_0(const float *values, unsigned char *block)
 {
     const float d = signed_largest(values, SMALL) / -16.0F;
-    const float inverse = d != 0.0F ? 1.0F / d : 0.0F;
+    const float inverse = inverse_of(d);
     put_half(d, block);
     memset(block + 2, 0, 4);
     for (int j = 0; j < SMALL / 2; j++) {
@@ -46,7 +46,7 @@ static void write_q5_0(const float *values, unsigned char *block)
 static void write_q8_0(const float *values, unsigned char *block)
 {
     const float d = fabsf(signed_largest(values, SMALL)) / 127.0F;
-    const float inverse = d > 0.0F ? 1.0F / d : 0.0F;
+    const float inverse = inverse_of(d);
     put_half(d, block);
     for (int j = 0; j < SMALL; j++) {
         block[2 + j] = (unsigned char)(int8_t)roundf(values[j] * inverse);
@@ -236,7 +236,8 @@ static void round_scales(const float *values, int *multiples, unsigned char *hal
     for (int j = 0; j < SUB_BLOCKS; j++) {
         largest = values[j] > largest ? values[j] : largest;
     }
-    const float inverse = largest > 0.0F ? (float)MOST_SCALE / largest : 0.0F;
+    const float spanning = largest > 0.0F ? (float)MOST_SCALE / largest : 0.0F;
+    const float inverse = isfinite(spanning) ? spanning : 0.0F; /* as a half the factor is 0 */
     for (int j = 0; j < SUB_BLOCKS; j++) {
         multiples[j] = clamp(nearest(inverse * values[j]), MOST_SCALE);
     }

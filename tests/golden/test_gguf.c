@@ -94,6 +94,27 @@ static void blocks_are_made_of_single_codes(void **state)
 }
 
 /* A factor of a block is an F16. */
+/* 1 / d would be infinite, and the code of a zero beside it no number. */
+static void values_whose_factor_has_no_inverse_are_zeros(void **state)
+{
+    static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
+                                        GRAIL_DTYPE_Q4_K, GRAIL_DTYPE_Q6_K, GRAIL_DTYPE_W4_G32};
+    (void)state;
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        unsigned char block[512] = {0};
+        float values[256] = {0};
+        const int64_t elements = dtype_block(types[t]);
+        for (int64_t i = 1; i < elements; i += 2) {
+            values[i] = i % 4 == 1 ? 1e-40F : -3e-44F;
+        }
+        assert_ok(blocks_from_f32(types[t], values, 1, block));
+        blocks_to_f32(types[t], block, 1, values);
+        for (int64_t i = 0; i < elements; i++) {
+            assert_near((double)values[i], 0.0, 0.0);
+        }
+    }
+}
+
 static void values_beyond_the_factors_are_refused(void **state)
 {
     (void)state;
@@ -187,6 +208,7 @@ int main(void)
         cmocka_unit_test(test_blocks_have_the_values_of_gguf_py),
         cmocka_unit_test(values_are_quantised_as_by_ggml),
         cmocka_unit_test(blocks_are_made_of_single_codes),
+        cmocka_unit_test(values_whose_factor_has_no_inverse_are_zeros),
         cmocka_unit_test(values_beyond_the_factors_are_refused),
         cmocka_unit_test(test_numbers_of_every_type_are_read),
         cmocka_unit_test(test_texts_and_arrays_are_read),
