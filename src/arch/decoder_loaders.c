@@ -267,15 +267,29 @@ static const gguf_family *exported_family(const json_t *config, const graph *nar
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const json_int_t hidden = json_integer_value(json_object_get(config, "hidden_size"));
     const decoder_widths w = decoder_common_widths(narrowed);
-    return type == NULL || gguf_family_lacks(narrowed) != NULL
+    return type == NULL || decoder_lacks_sublayers(narrowed)
                ? NULL
                : gguf_family_for(type, decoder_is_uniform(narrowed),
                                  w.heads * decoder_head_dim(narrowed) == hidden);
 }
 
-static void judge_llama_cpp(const decoder_family *family, const json_t *config,
-                            const graph *narrowed, loader_verdict *v)
+/* Its graphs of the families that grail writes have no more than these. */
+static bool lacks_in_llama_cpp(const architecture *self, const json_t *config,
+                               const graph *narrowed, loader_verdict *v)
 {
+    char lacks[LOADER_REASON_SIZE];
+    const bool found = gguf_family_for(self->name, true, true) != NULL &&
+                       gguf_family_lacks(narrowed, decoder_context(self, config), lacks);
+    if (found) {
+        refuse(v, lacks);
+    }
+    return found;
+}
+
+static void judge_llama_cpp(const architecture *self, const json_t *config, const graph *narrowed,
+                            loader_verdict *v)
+{
+    const decoder_family *family = self->family;
     const json_int_t hidden = json_integer_value(json_object_get(config, family->keys->hidden));
     const decoder_widths w = decoder_common_widths(narrowed);
     const gguf_family *exported = exported_family(config, narrowed);
@@ -283,6 +297,9 @@ static void judge_llama_cpp(const decoder_family *family, const json_t *config,
                           judge_class(config, family, family->loaders.llama_cpp, narrowed, v);
     char way[64];
     v->loads = true;
+    if (lacks_in_llama_cpp(self, config, narrowed, v)) {
+        return;
+    }
     if (!converts && exported != NULL) {
         snprintf(way, sizeof way, "as a GGUF file that grail export writes (%s)", exported->name);
         judge_quantisations(way, narrowed, v);
@@ -311,7 +328,7 @@ grail_status decoder_judge_loaders(const architecture *self, const json_t *confi
     verdicts[2] = (loader_verdict){.loader = "llama.cpp", .loads = true};
     judge_transformers(self, config, narrowed, &verdicts[0]);
     judge_vllm(self->family, config, narrowed, &verdicts[1]);
-    judge_llama_cpp(self->family, config, narrowed, &verdicts[2]);
+    judge_llama_cpp(self, config, narrowed, &verdicts[2]);
     return GRAIL_OK;
 }
 

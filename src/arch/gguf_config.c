@@ -2,6 +2,7 @@
  * all that follows is the same for both. */
 #include "arch/gguf_family.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,50 +14,65 @@ typedef struct reading {
     int64_t layers;
 } reading;
 
-static const gguf_value *find(const reading *r, const char *name)
+static const gguf_value *find(const reading *r, gguf_key_id id)
 {
     char key[GGUF_KEY_SIZE];
-    gguf_family_key(r->family, name, key);
+    gguf_key_text(r->family->name, id, key);
     return gguf_find(r->m, key);
 }
 
-static grail_status get_integer(const reading *r, const char *name, int64_t fallback, int64_t *out)
+static grail_status require(const reading *r, gguf_key_id id)
 {
     char key[GGUF_KEY_SIZE];
-    gguf_family_key(r->family, name, key);
+    gguf_key_text(r->family->name, id, key);
+    return gguf_find(r->m, key) != NULL ? GRAIL_OK
+                                        : error_set(GRAIL_ERROR_FORMAT, "lacks the key '%s'", key);
+}
+
+static grail_status get_integer(const reading *r, gguf_key_id id, int64_t fallback, int64_t *out)
+{
+    char key[GGUF_KEY_SIZE];
+    gguf_key_text(r->family->name, id, key);
     return gguf_get_integer(r->m, key, fallback, out);
 }
 
-static grail_status require_integer(const reading *r, const char *name, int64_t *out)
+static grail_status get_real(const reading *r, gguf_key_id id, double fallback, double *out)
 {
-    return find(r, name) == NULL
-               ? error_set(GRAIL_ERROR_FORMAT, "lacks the key '%s.%s'", r->family->name, name)
-               : get_integer(r, name, 0, out);
+    char key[GGUF_KEY_SIZE];
+    gguf_key_text(r->family->name, id, key);
+    CHECK(gguf_get_real(r->m, key, fallback, out));
+    return isfinite(*out) ? GRAIL_OK
+                          : error_set(GRAIL_ERROR_FORMAT,
+                                      "key '%s' is %g, expected a finite number", key, *out);
 }
 
-static grail_status copy_integer(const reading *r, const char *name, const char *to)
+static grail_status require_integer(const reading *r, gguf_key_id id, int64_t *out)
+{
+    CHECK(require(r, id));
+    return get_integer(r, id, 0, out);
+}
+
+static grail_status copy_integer(const reading *r, gguf_key_id id, const char *to)
 {
     int64_t value = 0;
-    CHECK(require_integer(r, name, &value));
+    CHECK(require_integer(r, id, &value));
     return json_put(r->config, to, json_integer(value));
 }
 
-static grail_status copy_real(const reading *r, const char *name, double fallback, const char *to)
+static grail_status copy_real(const reading *r, gguf_key_id id, double fallback, const char *to)
 {
-    char key[GGUF_KEY_SIZE];
     double value = 0.0;
-    gguf_family_key(r->family, name, key);
-    CHECK(gguf_get_real(r->m, key, fallback, &value));
+    CHECK(get_real(r, id, fallback, &value));
     return json_put(r->config, to, json_real(value));
 }
 
 /* -- widths ------------------------------------------------------------------------------------ */
 
 /* The value of layer `layer`: of an array its element, else the same for all. */
-static grail_status width_of(const reading *r, const char *name, int64_t layer, int64_t fallback,
+static grail_status width_of(const reading *r, gguf_key_id id, int64_t layer, int64_t fallback,
                              int64_t *out)
 {
-    const gguf_value *value = find(r, name);
+    const gguf_value *value = find(r, id);
     if (value == NULL) {
         *out = fallback;
         return GRAIL_OK;
@@ -74,9 +90,11 @@ typedef struct layer_widths {
 
 static grail_status read_layer(const reading *r, int64_t layer, layer_widths *w)
 {
-    CHECK(width_of(r, "feed_forward_length", layer, 0, &w->intermediate));
-    CHECK(width_of(r, "attention.head_count", layer, 0, &w->heads));
-    return width_of(r, "attention.head_count_kv", layer, w->heads, &w->kv_heads);
+    CHECK(require(r, GGUF_KEY_FEED_FORWARD));
+    CHECK(require(r, GGUF_KEY_HEADS));
+    CHECK(width_of(r, GGUF_KEY_FEED_FORWARD, layer, 0, &w->intermediate));
+    CHECK(width_of(r, GGUF_KEY_HEADS, layer, 0, &w->heads));
+    return width_of(r, GGUF_KEY_KV_HEADS, layer, w->heads, &w->kv_heads);
 }
 
 static grail_status put_widths(json_t *object, const layer_widths *w)
@@ -133,10 +151,11 @@ static grail_status copy_head_dim(const reading *r, int64_t heads)
     int64_t key = 0;
     int64_t value = 0;
     int64_t turned = 0;
-    CHECK(require_integer(r, "embedding_length", &hidden));
-    CHECK(get_integer(r, "attention.key_length", heads > 0 ? hidden / heads : 0, &key));
-    CHECK(get_integer(r, "attention.value_length", key, &value));
-    CHECK(get_integer(r, "rope.dimension_count", key, &turned));
+    CHECK(require_integer(r, GGUF_KEY_HIDDEN, &hidden));
+    const int64_t usual = heads > 0 ? hidden / heads : 0;
+    CHECK(get_integer(r, GGUF_KEY_KEY_LENGTH, usual, &key));
+    CHECK(get_integer(r, GGUF_KEY_VALUE_LENGTH, heads > 0 ? usual : key, &value));
+    CHECK(get_integer(r, GGUF_KEY_TURNED, key, &turned));
     if (value != key || turned != key) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "its heads have %lld features of keys, %lld of values and %lld of rotary "
@@ -148,39 +167,33 @@ static grail_status copy_head_dim(const reading *r, int64_t heads)
 
 /* -- the rest ---------------------------------------------------------------------------------- */
 
-static grail_status refuse_experts(const reading *r)
-{
-    int64_t experts = 0;
-    CHECK(get_integer(r, "expert_count", 0, &experts));
-    return experts == 0 ? GRAIL_OK
-                        : error_set(GRAIL_ERROR_UNSUPPORTED,
-                                    "has %lld experts in a layer; mixtures of experts are not "
-                                    "supported",
-                                    (long long)experts);
-}
-
-/* llama3's scaling is no key but the tensor rope_freqs.weight. */
+/* A factor without a type is linear; 0 is none. llama3's scaling is no key but the tensor
+ * rope_freqs.weight. */
 static grail_status copy_scaling(const reading *r)
 {
     grail_status status = GRAIL_OK;
     char key[GGUF_KEY_SIZE];
     char *type = NULL;
     json_t *scaling = NULL;
-    gguf_family_key(r->family, "rope.scaling.type", key);
+    double factor = 0.0;
+    gguf_key_text(r->family->name, GGUF_KEY_SCALING, key);
     TRY(gguf_get_text(r->m, key, &type));
-    if (type == NULL || strcmp(type, "none") == 0) {
+    if (type != NULL && strcmp(type, "none") == 0) {
         goto out;
     }
-    if (strcmp(type, "linear") != 0) {
+    if (type != NULL && strcmp(type, "linear") != 0) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "its rotary scaling \"%s\" is not supported, only linear and that of a table", type);
+             "key '%s' is \"%s\"; only none and linear are supported, and the scaling of a table",
+             key, type);
+    }
+    TRY(get_real(r, GGUF_KEY_OLD_FACTOR, 0.0, &factor));
+    TRY(get_real(r, GGUF_KEY_FACTOR, factor, &factor));
+    if (factor == 0.0) {
+        goto out;
     }
     scaling = json_object();
     TRY(json_put(r->config, "rope_scaling", json_incref(scaling)));
-    TRY(json_put(scaling, "rope_type", json_text(type)));
-    gguf_family_key(r->family, "rope.scaling.factor", key);
-    double factor = 1.0;
-    TRY(gguf_get_real(r->m, key, 1.0, &factor));
+    TRY(json_put(scaling, "rope_type", json_text("linear")));
     TRY(json_put(scaling, "factor", json_real(factor)));
 out:
     json_decref(scaling);
@@ -203,21 +216,22 @@ static grail_status read_keys(reading *r, const checkpoint *weights)
 {
     enum { MOST_LAYERS = 1024 };
     layer_widths first = {0};
-    CHECK(require_integer(r, "block_count", &r->layers));
+    CHECK(gguf_keys_check(r->m, r->family->name, false));
+    CHECK(require_integer(r, GGUF_KEY_BLOCK_COUNT, &r->layers));
     if (r->layers < 1 || r->layers > MOST_LAYERS) {
         return error_set(GRAIL_ERROR_FORMAT, "key '%s.block_count' is %lld, expected 1 to %d",
                          r->family->name, (long long)r->layers, MOST_LAYERS);
     }
     CHECK(json_put(r->config, "model_type", json_text(r->family->model_type)));
     CHECK(json_put(r->config, "num_hidden_layers", json_integer(r->layers)));
-    CHECK(copy_integer(r, "embedding_length", "hidden_size"));
-    CHECK(copy_integer(r, "context_length", "max_position_embeddings"));
+    CHECK(copy_integer(r, GGUF_KEY_HIDDEN, "hidden_size"));
+    CHECK(copy_integer(r, GGUF_KEY_CONTEXT, "max_position_embeddings"));
     CHECK(copy_widths(r, &first));
     CHECK(copy_head_dim(r, first.heads));
-    CHECK(copy_real(r, "attention.layer_norm_rms_epsilon", 1e-6, "rms_norm_eps"));
-    CHECK(copy_real(r, "rope.freq_base", 10000.0, "rope_theta"));
+    CHECK(require(r, GGUF_KEY_EPSILON));
+    CHECK(copy_real(r, GGUF_KEY_EPSILON, 0.0, "rms_norm_eps"));
+    CHECK(copy_real(r, GGUF_KEY_THETA, 10000.0, "rope_theta"));
     CHECK(copy_scaling(r));
-    CHECK(refuse_experts(r));
     return copy_vocabulary(r, weights);
 }
 

@@ -8,8 +8,8 @@
 
 typedef enum width_kind { WIDTH_FEED_FORWARD, WIDTH_HEADS, WIDTH_KV_HEADS, WIDTH_KINDS } width_kind;
 
-static const char *const width_names[WIDTH_KINDS] = {"feed_forward_length", "attention.head_count",
-                                                     "attention.head_count_kv"};
+static const gguf_key_id width_keys[WIDTH_KINDS] = {GGUF_KEY_FEED_FORWARD, GGUF_KEY_HEADS,
+                                                    GGUF_KEY_KV_HEADS};
 
 static int64_t width_of(const decoder_widths *w, width_kind kind)
 {
@@ -43,7 +43,7 @@ grail_status gguf_put_widths(const graph *g, const gguf_family *family, gguf_pai
 {
     char key[GGUF_KEY_SIZE];
     for (int kind = 0; kind < WIDTH_KINDS; kind++) {
-        gguf_family_key(family, width_names[kind], key);
+        gguf_key_text(family->name, width_keys[kind], key);
         CHECK(put_width(g, key, (width_kind)kind, out));
     }
     return GRAIL_OK;
@@ -56,77 +56,120 @@ typedef struct describing {
     const grail_model *model;
     const graph *narrowed;
     const gguf_family *before, *after;
+    grail_dtype type; /* of the matrices, for the file's own; GRAIL_DTYPE_COUNT: as it was */
+    bool cut;
 } describing;
 
-static bool is_cut(const describing *d)
+static bool is_cut(const grail_model *model, const graph *narrowed)
 {
     bool cut = false;
-    for (int layer = 0; layer < d->narrowed->block_count && !cut; layer++) {
-        const decoder_widths dense = decoder_widths_of(d->model->graph, layer);
-        const decoder_widths own = decoder_widths_of(d->narrowed, layer);
+    for (int layer = 0; layer < narrowed->block_count && !cut; layer++) {
+        const decoder_widths dense = decoder_widths_of(model->graph, layer);
+        const decoder_widths own = decoder_widths_of(narrowed, layer);
         cut = !decoder_widths_are_same(&dense, &own);
     }
     return cut;
 }
 
-/* The name of a key behind that of the family; NULL for keys of no family. */
-static const char *own_name(const gguf_family *family, const char *key)
-{
-    const size_t length = strlen(family->name);
-    return strncmp(key, family->name, length) == 0 && key[length] == '.' ? key + length + 1 : NULL;
-}
-
-static grail_status put_own(const describing *d, const gguf_value *value, const char *name,
-                            gguf_pairs *out)
+static grail_status put_width_of(const describing *d, width_kind kind, gguf_pairs *out)
 {
     char key[GGUF_KEY_SIZE];
-    gguf_family_key(d->after, name, key);
-    if (strcmp(name, "block_count") == 0) {
-        return gguf_put_integer(out, key, GGUF_U32,
-                                decoder_count_layers(d->narrowed, d->narrowed->block_count));
-    }
-    for (int kind = 0; kind < WIDTH_KINDS; kind++) {
-        if (strcmp(name, width_names[kind]) == 0) {
-            return put_width(d->narrowed, key, (width_kind)kind, out);
-        }
-    }
-    return gguf_put_value(out, key, value);
+    gguf_key_text(d->after->name, width_keys[kind], key);
+    return put_width(d->narrowed, key, kind, out);
 }
 
-static grail_status put_one(const describing *d, const gguf_value *value, bool cut, gguf_pairs *out)
+static grail_status put_integer(const describing *d, gguf_key_id id, int64_t value, gguf_pairs *out)
 {
-    const grail_dtype chosen = d->model->written_blocks;
-    const char *name = own_name(d->before, value->key);
-    if (strcmp(value->key, "general.file_type") == 0 && chosen != GRAIL_DTYPE_COUNT) {
-        return gguf_put_integer(out, value->key, GGUF_U32, gguf_file_type(chosen));
-    }
-    if (strcmp(value->key, "general.architecture") == 0) {
-        return gguf_put_text(out, value->key, d->after->name);
-    }
-    return cut && name != NULL ? put_own(d, value, name, out)
-                               : gguf_put_value(out, value->key, value);
-}
-
-/* Widths that follow from others in the dense network, and do not any more. */
-static grail_status put_missing(const describing *d, gguf_pairs *out)
-{
-    static const char *const names[] = {"attention.key_length", "attention.value_length"};
-    const gguf_metadata *m = checkpoint_metadata(d->model->checkpoint);
     char key[GGUF_KEY_SIZE];
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && decoder_head_dim(d->narrowed) > 0;
-         i++) {
-        gguf_family_key(d->before, names[i], key);
-        if (gguf_find(m, key) == NULL) {
-            gguf_family_key(d->after, names[i], key);
-            CHECK(gguf_put_integer(out, key, GGUF_U32, decoder_head_dim(d->narrowed)));
-        }
+    gguf_key_text(d->after->name, id, key);
+    return gguf_put_integer(out, key, GGUF_U32, value);
+}
+
+/* Settings may have changed numbers that the file states: *changed. */
+static grail_status put_changed(const describing *d, const gguf_value *value, bool *changed,
+                                gguf_pairs *out)
+{
+    char key[GGUF_KEY_SIZE];
+    int64_t context = 0;
+    double epsilon = 0.0;
+    *changed = false;
+    if (gguf_key_is(d->before->name, GGUF_KEY_CONTEXT, value->key)) {
+        CHECK(gguf_integer_at(value, 0, &context));
+        *changed = context != d->model->context;
+        return *changed ? put_integer(d, GGUF_KEY_CONTEXT, d->model->context, out) : GRAIL_OK;
     }
-    gguf_family_key(d->before, width_names[WIDTH_KV_HEADS], key);
-    if (gguf_find(m, key) == NULL) {
-        gguf_family_key(d->after, width_names[WIDTH_KV_HEADS], key);
-        CHECK(put_width(d->narrowed, key, WIDTH_KV_HEADS, out));
+    if (gguf_key_is(d->before->name, GGUF_KEY_EPSILON, value->key)) {
+        CHECK(gguf_real_at(value, 0, &epsilon));
+        *changed = epsilon != gguf_family_epsilon(d->narrowed);
+        gguf_key_text(d->after->name, GGUF_KEY_EPSILON, key);
+        return *changed ? gguf_put_real(out, key, gguf_family_epsilon(d->narrowed)) : GRAIL_OK;
     }
     return GRAIL_OK;
+}
+
+/* A key of the family, under the name of the family of the result. */
+static grail_status put_own(const describing *d, const gguf_value *value, gguf_pairs *out)
+{
+    const int left = decoder_count_layers(d->narrowed, d->narrowed->block_count);
+    bool changed = false;
+    char *key = NULL;
+    CHECK(put_changed(d, value, &changed, out));
+    if (changed) {
+        return GRAIL_OK;
+    }
+    if (d->cut && gguf_key_is(d->before->name, GGUF_KEY_BLOCK_COUNT, value->key)) {
+        return put_integer(d, GGUF_KEY_BLOCK_COUNT, left, out);
+    }
+    for (int kind = 0; d->cut && kind < WIDTH_KINDS; kind++) {
+        if (gguf_key_is(d->before->name, width_keys[kind], value->key)) {
+            return put_width_of(d, (width_kind)kind, out);
+        }
+    }
+    CHECK(memory_format(&key, "%s%s", d->after->name, value->key + strlen(d->before->name)));
+    const grail_status status = gguf_put_value(out, key, value);
+    memory_free(key);
+    return status;
+}
+
+static grail_status put_one(const describing *d, const gguf_value *value, gguf_pairs *out)
+{
+    const size_t length = strlen(d->before->name);
+    if (gguf_key_is("", GGUF_KEY_FILE_TYPE, value->key) && d->type != GRAIL_DTYPE_COUNT) {
+        return put_integer(d, GGUF_KEY_FILE_TYPE, gguf_file_type(d->type), out);
+    }
+    if (gguf_key_is("", GGUF_KEY_ARCHITECTURE, value->key)) {
+        return gguf_put_text(out, value->key, d->after->name);
+    }
+    const bool is_own =
+        strncmp(value->key, d->before->name, length) == 0 && value->key[length] == '.';
+    return is_own ? put_own(d, value, out) : gguf_put_value(out, value->key, value);
+}
+
+static bool lacks(const describing *d, gguf_key_id id)
+{
+    char key[GGUF_KEY_SIZE];
+    gguf_key_text(d->before->name, id, key);
+    return gguf_find(checkpoint_metadata(d->model->checkpoint), key) == NULL;
+}
+
+/* Widths that follow from others in the dense network, and do not any more; and what is stated only
+ * of some files. */
+static grail_status put_missing(const describing *d, gguf_pairs *out)
+{
+    static const gguf_key_id lengths[] = {GGUF_KEY_KEY_LENGTH, GGUF_KEY_VALUE_LENGTH};
+    const int64_t head_dim = decoder_head_dim(d->narrowed);
+    for (size_t i = 0; d->cut && i < sizeof lengths / sizeof lengths[0] && head_dim > 0; i++) {
+        CHECK(lacks(d, lengths[i]) ? put_integer(d, lengths[i], head_dim, out) : GRAIL_OK);
+    }
+    if (d->cut && lacks(d, GGUF_KEY_KV_HEADS)) {
+        CHECK(put_width_of(d, WIDTH_KV_HEADS, out));
+    }
+    if (d->type != GRAIL_DTYPE_COUNT && lacks(d, GGUF_KEY_FILE_TYPE)) {
+        CHECK(put_integer(d, GGUF_KEY_FILE_TYPE, gguf_file_type(d->type), out));
+    }
+    return dtype_block(d->type) > 1 && lacks(d, GGUF_KEY_QUANTIZATION)
+               ? put_integer(d, GGUF_KEY_QUANTIZATION, GGUF_BLOCKS_VERSION, out)
+               : GRAIL_OK;
 }
 
 /* Of the families whose rows lie in pairs only one has layers of different widths. */
@@ -136,18 +179,56 @@ static const gguf_family *family_after(const gguf_family *before, const graph *n
                                                                   : before;
 }
 
+grail_status gguf_family_of_narrowed(const grail_model *model, const graph *narrowed,
+                                     const gguf_family **out)
+{
+    const gguf_family *before = NULL;
+    CHECK(gguf_family_find(model->checkpoint, &before));
+    *out = is_cut(model, narrowed) ? family_after(before, narrowed) : before;
+    return GRAIL_OK;
+}
+
+grail_status gguf_describe_as(const grail_model *model, const graph *narrowed,
+                              const gguf_family *after, grail_dtype type, gguf_pairs *out)
+{
+    const gguf_metadata *m = checkpoint_metadata(model->checkpoint);
+    describing d = {.model = model,
+                    .narrowed = narrowed,
+                    .after = after,
+                    .type = type,
+                    .cut = is_cut(model, narrowed)};
+    char reason[LOADER_REASON_SIZE];
+    CHECK(gguf_family_find(model->checkpoint, &d.before));
+    if (gguf_family_lacks(narrowed, model->context, reason)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: with these settings no architecture of GGUF files holds it: %s",
+                         checkpoint_path(model->checkpoint), reason);
+    }
+    for (int64_t i = 0; i < m->count; i++) {
+        CHECK(put_one(&d, &m->values[i], out));
+    }
+    return put_missing(&d, out);
+}
+
 grail_status gguf_describe_narrowed(const grail_model *model, const graph *narrowed,
                                     gguf_pairs *out)
 {
-    const gguf_metadata *m = checkpoint_metadata(model->checkpoint);
-    describing d = {.model = model, .narrowed = narrowed};
-    CHECK(gguf_family_find(model->checkpoint, &d.before));
-    const bool cut = is_cut(&d);
-    d.after = cut ? family_after(d.before, narrowed) : d.before;
-    for (int64_t i = 0; i < m->count; i++) {
-        CHECK(put_one(&d, &m->values[i], cut, out));
+    const gguf_family *after = NULL;
+    CHECK(gguf_family_of_narrowed(model, narrowed, &after));
+    return gguf_describe_as(model, narrowed, after, model->written_blocks, out);
+}
+
+grail_status gguf_family_of_target(const grail_model *model, const graph *g,
+                                   const gguf_family **out)
+{
+    const char *type = model->architecture->name;
+    const json_int_t hidden = json_integer_value(json_object_get(model->config, "hidden_size"));
+    const decoder_widths w = decoder_common_widths(g);
+    if (checkpoint_metadata(model->checkpoint) != NULL && !is_cut(model, g)) {
+        return gguf_family_find(model->checkpoint, out);
     }
-    return cut ? put_missing(&d, out) : GRAIL_OK;
+    *out = gguf_family_for(type, decoder_is_uniform(g), w.heads * decoder_head_dim(g) == hidden);
+    return GRAIL_OK;
 }
 
 /* -- loaders
@@ -173,15 +254,6 @@ static void judge_file(const gguf_family *family, const graph *narrowed, bool he
     } else if (strcmp(family->name, "qwen2") == 0 && !heads_fill) {
         refuse(v, "its qwen2 graph needs heads * head_dim = hidden_size; cut ffn alone for it");
     }
-}
-
-grail_status gguf_family_of_narrowed(const grail_model *model, const graph *narrowed,
-                                     const gguf_family **out)
-{
-    const gguf_family *before = NULL;
-    CHECK(gguf_family_find(model->checkpoint, &before));
-    *out = family_after(before, narrowed);
-    return GRAIL_OK;
 }
 
 void gguf_judge_loaders(const gguf_family *family, const json_t *config, const graph *narrowed,

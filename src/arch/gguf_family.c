@@ -3,15 +3,16 @@
 #include "arch/decoder_widths.h"
 #include "base/names.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 /* mistral is written as llama. */
 static const gguf_family families[] = {
-    {"llama", "llama", true, false},
-    {"deci", "llama", true, true},
-    {"qwen2", "qwen2", false, false},
-    {"qwen3", "qwen3", false, false},
+    {"llama", "llama", true, false, true, "self_attn.|mlp."},
+    {"deci", "llama", true, true, true, "self_attn.|mlp."},
+    {"qwen2", "qwen2", false, false, false, "self_attn.q_proj|self_attn.k_proj|self_attn.v_proj"},
+    {"qwen3", "qwen3", false, false, false, ""},
 };
 
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
@@ -47,25 +48,125 @@ const gguf_family *gguf_family_for(const char *model_type, bool uniform, bool he
     return NULL;
 }
 
-const char *gguf_family_lacks(const graph *g)
+/* -- what none of them computes ---------------------------------------------------------------- */
+
+static int count_windows(const graph *g, int64_t context, int64_t *window)
 {
+    int count = 0;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        if (n->kind == NODE_ROPE && n->rope.turned != n->rope.head_dim) {
-            return "rotary positions turn only a part of each head";
-        }
-        if (n->kind == NODE_ACTIVATION && n->activation != ACTIVATION_SILU) {
-            return "the activation of its FFNs is not silu";
+        if (n->kind == NODE_ATTENTION && n->attention.window > 0 && n->attention.window < context) {
+            *window = n->attention.window;
+            count++;
         }
     }
-    return decoder_lacks_sublayers(g) ? "layers lack their attention or FFN" : NULL;
+    return count;
+}
+
+static const char *attention_lacks(const attention_attributes *a)
+{
+    static const double tolerance = 1e-6;
+    const double usual = 1.0 / sqrt((double)a->head_dim);
+    return a->bidirectional                             ? "rows see those behind them"
+           : a->cap != 0.0                              ? "scores have a soft cap"
+           : fabs(a->scale - usual) > tolerance * usual ? "scores have a factor of their own"
+                                                        : NULL;
+}
+
+/* What the graph of every family is made of, and nothing else. */
+static const char *node_lacks(const node *n, double epsilon)
+{
+    switch (n->kind) {
+    case NODE_EMBEDDING:
+    case NODE_LINEAR:
+    case NODE_MULTIPLY:
+    case NODE_ADD:
+        return NULL;
+    case NODE_ATTENTION:
+        return attention_lacks(&n->attention);
+    case NODE_RMS_NORM:
+        return n->norm.epsilon == epsilon ? NULL : "norms have different epsilons";
+    case NODE_ROPE:
+        return n->rope.turned != n->rope.head_dim
+                   ? "rotary positions turn only a part of each head (partial_rotary_factor)"
+               : n->rope.factor != 1.0 || n->rope.long_frequency != NULL
+                   ? "rotary scaling multiplies what is turned, or depends on the length "
+                     "(rope_scaling)"
+                   : NULL;
+    case NODE_ACTIVATION:
+        return n->activation == ACTIVATION_SILU
+                   ? NULL
+                   : "the activation of its FFNs is not silu (hidden_act)";
+    default:
+        return "it has layers of another kind";
+    }
+}
+
+double gguf_family_epsilon(const graph *g)
+{
+    for (int i = 0; i < g->node_count; i++) {
+        if (g->nodes[i].kind == NODE_RMS_NORM) {
+            return g->nodes[i].norm.epsilon;
+        }
+    }
+    return 0.0;
+}
+
+bool gguf_family_lacks(const graph *g, int64_t context, char reason[LOADER_REASON_SIZE])
+{
+    const double epsilon = gguf_family_epsilon(g);
+    const char *lacks = NULL;
+    int64_t window = 0;
+    const int windows = count_windows(g, context, &window);
+    for (int i = 0; i < g->node_count && lacks == NULL; i++) {
+        lacks = node_lacks(&g->nodes[i], epsilon);
+    }
+    if (lacks != NULL) {
+        snprintf(reason, LOADER_REASON_SIZE, "%s", lacks);
+    } else if (windows > 0) {
+        snprintf(
+            reason, LOADER_REASON_SIZE,
+            "%d of %d layers attend to a window of %lld positions (sliding_window) in texts of "
+            "up to %lld",
+            windows, g->block_count, (long long)window, (long long)context);
+    }
+    return lacks != NULL || windows > 0;
+}
+
+/* Whether a name begins with one of those in the list. */
+static bool is_begun(const char *list, const char *name)
+{
+    while (*list != 0) {
+        const size_t length = strcspn(list, "|");
+        if (strncmp(list, name, length) == 0) {
+            return true;
+        }
+        list += length + (list[length] == '|' ? 1 : 0);
+    }
+    return false;
+}
+
+grail_status gguf_family_check_biases(const gguf_family *family, const graph *g)
+{
+    for (int i = 0; i < g->parameter_count; i++) {
+        const gguf_part p = gguf_part_of(g->parameters[i].name);
+        if (strcmp(p.kind, "bias") == 0 && !is_begun(family->biases, p.part)) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "the architecture %s of GGUF files has no place for the bias '%s' "
+                             "(attention_bias, mlp_bias)",
+                             family->name, g->parameters[i].name);
+        }
+    }
+    return GRAIL_OK;
 }
 
 grail_status gguf_family_find(const checkpoint *weights, const gguf_family **out)
 {
     grail_status status = GRAIL_OK;
     char *name = NULL;
-    TRY(error_in(gguf_get_text(checkpoint_metadata(weights), "general.architecture", &name), "%s",
+    char key[GGUF_KEY_SIZE];
+    gguf_key_text("", GGUF_KEY_ARCHITECTURE, key);
+    TRY(error_in(gguf_get_text(checkpoint_metadata(weights), key, &name), "%s",
                  checkpoint_path(weights)));
     *out = name == NULL ? NULL : gguf_family_named(name);
     if (*out == NULL) {
@@ -78,9 +179,4 @@ grail_status gguf_family_find(const checkpoint *weights, const gguf_family **out
 out:
     memory_free(name);
     return status;
-}
-
-void gguf_family_key(const gguf_family *family, const char *name, char key[GGUF_KEY_SIZE])
-{
-    snprintf(key, GGUF_KEY_SIZE, "%s.%s", family->name, name);
 }

@@ -4,9 +4,13 @@
 #define GRAIL_ARCH_GGUF_FAMILY_H
 
 #include "arch/decoder.h"
+#include "arch/gguf_keys.h"
 #include "arch/model.h"
 
-enum { GGUF_KEY_SIZE = 128 };
+/* The tensor of what rotary frequencies are divided by. */
+#define GGUF_DIVISORS "rope_freqs.weight"
+
+enum { GGUF_BLOCKS_VERSION = 2 }; /* of the layout of quantised types */
 
 /** What a file's "general.architecture" stands for. */
 typedef struct gguf_family {
@@ -14,6 +18,8 @@ typedef struct gguf_family {
     const char *model_type; /* of Hugging Face's config.json */
     bool rows_in_pairs;    /* q and k are turned by neighbouring rows, not by those of two halves */
     bool differs_by_layer; /* layers may have different widths */
+    bool has_divisors;     /* of rotary frequencies, in a table */
+    const char *biases;    /* whose parts may have a bias: "" or the beginnings of their names */
 } gguf_family;
 
 /** The family of a GGUF file; an unknown one is GRAIL_ERROR_UNSUPPORTED. */
@@ -26,11 +32,13 @@ const gguf_family *gguf_family_named(const char *name);
  * NULL where there is none. */
 const gguf_family *gguf_family_for(const char *model_type, bool uniform, bool heads_fill);
 
-/** Why none of them holds a network, whatever its widths; NULL where they do. */
-const char *gguf_family_lacks(const graph *g);
-
-/** key <- "FAMILY.NAME". */
-void gguf_family_key(const gguf_family *family, const char *name, char key[GGUF_KEY_SIZE]);
+/** Whether none of them holds a network whose texts have up to `context` positions, whatever its
+ * widths; `reason` says why, by the name of what config.json calls it. */
+bool gguf_family_lacks(const graph *g, int64_t context, char reason[LOADER_REASON_SIZE]);
+/** The epsilon of the first norm. */
+double gguf_family_epsilon(const graph *g);
+/** Refuses a network with biases that the family has no place for. */
+grail_status gguf_family_check_biases(const gguf_family *family, const graph *g) GRAIL_MUST_CHECK;
 
 /** The configuration that a config.json would state, from the keys of a file; *out is owned. */
 grail_status gguf_read_config(const checkpoint *weights, json_t **out) GRAIL_MUST_CHECK;
@@ -64,7 +72,17 @@ grail_status gguf_put_widths(const graph *g, const gguf_family *family,
 grail_status gguf_describe_narrowed(const grail_model *model, const graph *narrowed,
                                     gguf_pairs *out) GRAIL_MUST_CHECK;
 
-/** The family of that result. */
+/** The same as a file of another family whose matrices have this type; GRAIL_DTYPE_COUNT: the type
+ * that it states. Settings of the model that no family holds are GRAIL_ERROR_UNSUPPORTED. */
+grail_status gguf_describe_as(const grail_model *model, const graph *narrowed,
+                              const gguf_family *after, grail_dtype type,
+                              gguf_pairs *out) GRAIL_MUST_CHECK;
+/** The family as which the model with this graph is written anew; *out is NULL where there is none.
+ */
+grail_status gguf_family_of_target(const grail_model *model, const graph *g,
+                                   const gguf_family **out) GRAIL_MUST_CHECK;
+
+/** The family of a result that keeps the places of its tensors. */
 grail_status gguf_family_of_narrowed(const grail_model *model, const graph *narrowed,
                                      const gguf_family **out) GRAIL_MUST_CHECK;
 

@@ -114,7 +114,7 @@ static grail_status scale_frequencies(const checkpoint *weights, decoder_config 
 {
     grail_status status = GRAIL_OK;
     float *divisors = NULL;
-    const tensor_view *table = checkpoint_find(weights, "rope_freqs.weight");
+    const tensor_view *table = checkpoint_find(weights, GGUF_DIVISORS);
     const int64_t count = c->head_dim / 2;
     double *frequency = c->rotary[ROTARY_USUAL].frequency;
     if (table == NULL || frequency == NULL) {
@@ -122,7 +122,7 @@ static grail_status scale_frequencies(const checkpoint *weights, decoder_config 
     }
     if (table->rank != 1 || table->shape[0] != count || !dtype_is_weight(table->dtype)) {
         return error_set(GRAIL_ERROR_SHAPE,
-                         "%s: tensor 'rope_freqs.weight' does not hold %lld numbers",
+                         "%s: tensor '" GGUF_DIVISORS "' does not hold %lld numbers",
                          checkpoint_path(weights), (long long)count);
     }
     TRY(memory_new(&divisors, (size_t)count, sizeof divisors[0]));
@@ -130,7 +130,7 @@ static grail_status scale_frequencies(const checkpoint *weights, decoder_config 
     for (int64_t k = 0; k < count; k++) {
         if (!(divisors[k] > 0.0F)) {
             FAIL(GRAIL_ERROR_FORMAT,
-                 "%s: tensor 'rope_freqs.weight' holds %g at %lld; it must be above 0",
+                 "%s: tensor '" GGUF_DIVISORS "' holds %g at %lld; it must be above 0",
                  checkpoint_path(weights), (double)divisors[k], (long long)k);
         }
         frequency[k] = (double)(float)(frequency[k] / (double)divisors[k]);

@@ -36,18 +36,19 @@ static grail_status refuse_shape(const grail_model *m, const char *why)
 
 static grail_status choose_family(target_making *e)
 {
-    const graph *g = e->g;
-    const decoder_widths w = decoder_common_widths(g);
-    const json_int_t hidden = json_integer_value(json_object_get(e->m->config, "hidden_size"));
-    const char *lacks = gguf_family_lacks(g);
-    if (lacks != NULL) {
+    char lacks[LOADER_REASON_SIZE];
+    if (decoder_lacks_sublayers(e->g)) {
+        return refuse_shape(e->m, "layers lack their attention or FFN");
+    }
+    if (gguf_family_lacks(e->g, e->m->context, lacks)) {
         return refuse_shape(e->m, lacks);
     }
-    e->out->family = gguf_family_for(e->m->architecture->name, decoder_is_uniform(g),
-                                     w.heads * decoder_head_dim(g) == hidden);
-    return e->out->family != NULL
-               ? GRAIL_OK
-               : refuse_shape(e->m, "the layers of a qwen3 have different widths");
+    CHECK(gguf_family_of_target(e->m, e->g, &e->out->family));
+    if (e->out->family == NULL) {
+        return refuse_shape(e->m, "the layers of a qwen3 have different widths");
+    }
+    return error_in(gguf_family_check_biases(e->out->family, e->g), "%s",
+                    checkpoint_path(e->m->checkpoint));
 }
 
 static grail_status choose_types(const grail_gguf_options *options, target_making *e)
@@ -59,17 +60,24 @@ static grail_status choose_types(const grail_gguf_options *options, target_makin
 
 /* -- keys -------------------------------------------------------------------------------------- */
 
-static grail_status put_integer(target_making *e, const char *name, int64_t value)
+static grail_status put_integer(target_making *e, gguf_key_id id, int64_t value)
 {
     char key[GGUF_KEY_SIZE];
-    gguf_family_key(e->out->family, name, key);
+    gguf_key_text(e->out->family->name, id, key);
     return gguf_put_integer(e->pairs, key, GGUF_U32, value);
 }
 
-static grail_status put_real(target_making *e, const char *name, double value)
+static grail_status put_text(target_making *e, gguf_key_id id, const char *text)
 {
     char key[GGUF_KEY_SIZE];
-    gguf_family_key(e->out->family, name, key);
+    gguf_key_text(e->out->family->name, id, key);
+    return gguf_put_text(e->pairs, key, text);
+}
+
+static grail_status put_real(target_making *e, gguf_key_id id, double value)
+{
+    char key[GGUF_KEY_SIZE];
+    gguf_key_text(e->out->family->name, id, key);
     return gguf_put_real(e->pairs, key, value);
 }
 
@@ -79,8 +87,7 @@ static grail_status put_name(target_making *e)
     char *path = NULL;
     CHECK(path_trim(&path, e->m->path));
     const char *slash = strrchr(path, '/');
-    const grail_status status =
-        gguf_put_text(e->pairs, "general.name", slash == NULL ? path : slash + 1);
+    const grail_status status = put_text(e, GGUF_KEY_NAME, slash == NULL ? path : slash + 1);
     memory_free(path);
     return status;
 }
@@ -113,36 +120,36 @@ static grail_status put_scaling(target_making *e, double theta)
 {
     const char *type = NULL;
     const json_t *scaling = rotary_scaling(e->m->config, &type);
-    char key[GGUF_KEY_SIZE];
     double factor = 1.0;
-    if (strcmp(type, "llama3") == 0) {
+    if (strcmp(type, "llama3") == 0 && e->out->family->has_divisors) {
         return make_divisors(e, theta);
     }
     if (strcmp(type, "default") == 0) {
         return GRAIL_OK;
     }
     if (strcmp(type, "linear") != 0) {
-        return error_set(
-            GRAIL_ERROR_UNSUPPORTED,
-            "%s: rotary scaling \"%s\" cannot be written as GGUF, only linear and llama3",
-            checkpoint_path(e->m->checkpoint), type);
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: rotary scaling \"%s\" (rope_scaling) cannot be written as the "
+                         "architecture %s of GGUF "
+                         "files, only linear%s",
+                         checkpoint_path(e->m->checkpoint), type, e->out->family->name,
+                         e->out->family->has_divisors ? " and llama3" : "");
     }
     CHECK(json_get_real(e->m->path, scaling, "factor", 1.0, &factor));
-    gguf_family_key(e->out->family, "rope.scaling.type", key);
-    CHECK(gguf_put_text(e->pairs, key, type));
-    return put_real(e, "rope.scaling.factor", factor);
+    CHECK(put_text(e, GGUF_KEY_SCALING, type));
+    return put_real(e, GGUF_KEY_FACTOR, factor);
 }
 
 static grail_status put_widths(target_making *e)
 {
     const graph *g = e->g;
-    CHECK(put_integer(e, "block_count", g->block_count));
+    CHECK(put_integer(e, GGUF_KEY_BLOCK_COUNT, g->block_count));
     CHECK(gguf_put_widths(g, e->out->family, e->pairs));
-    CHECK(put_integer(e, "attention.key_length", decoder_head_dim(g)));
-    CHECK(put_integer(e, "attention.value_length", decoder_head_dim(g)));
+    CHECK(put_integer(e, GGUF_KEY_KEY_LENGTH, decoder_head_dim(g)));
+    CHECK(put_integer(e, GGUF_KEY_VALUE_LENGTH, decoder_head_dim(g)));
     if (e->out->family->rows_in_pairs) {
-        CHECK(put_integer(e, "vocab_size", g->vocabulary));
-        CHECK(put_integer(e, "rope.dimension_count", decoder_head_dim(g)));
+        CHECK(put_integer(e, GGUF_KEY_VOCABULARY, g->vocabulary));
+        CHECK(put_integer(e, GGUF_KEY_TURNED, decoder_head_dim(g)));
     }
     return GRAIL_OK;
 }
@@ -151,25 +158,35 @@ static grail_status put_keys(target_making *e)
 {
     const json_t *config = e->m->config;
     double theta = 0.0;
-    double epsilon = 0.0;
     const json_t *parameters = json_object_get(config, "rope_parameters");
     CHECK(json_get_real(e->m->path, config, "rope_theta", 10000.0, &theta));
     CHECK(json_get_real(e->m->path, parameters, "rope_theta", theta, &theta));
-    CHECK(json_get_real(e->m->path, config, "rms_norm_eps", 1e-6, &epsilon));
-    CHECK(gguf_put_text(e->pairs, "general.architecture", e->out->family->name));
-    CHECK(gguf_put_text(e->pairs, "general.type", "model"));
+    CHECK(put_text(e, GGUF_KEY_ARCHITECTURE, e->out->family->name));
+    CHECK(put_text(e, GGUF_KEY_TYPE, "model"));
     CHECK(put_name(e));
-    CHECK(put_integer(e, "context_length", e->m->context));
-    CHECK(put_integer(e, "embedding_length",
+    CHECK(put_integer(e, GGUF_KEY_CONTEXT, e->m->context));
+    CHECK(put_integer(e, GGUF_KEY_HIDDEN,
                       json_integer_value(json_object_get(config, "hidden_size"))));
     CHECK(put_widths(e));
-    CHECK(put_real(e, "rope.freq_base", theta));
+    CHECK(put_real(e, GGUF_KEY_THETA, theta));
     CHECK(put_scaling(e, theta));
-    CHECK(put_real(e, "attention.layer_norm_rms_epsilon", epsilon));
-    CHECK(gguf_put_integer(e->pairs, "general.file_type", GGUF_U32,
-                           gguf_file_type(e->out->mixture.type)));
+    CHECK(put_real(e, GGUF_KEY_EPSILON, gguf_family_epsilon(e->g)));
+    CHECK(put_integer(e, GGUF_KEY_FILE_TYPE, gguf_file_type(e->out->mixture.type)));
     CHECK(gguf_tokenizer_put(e->m->checkpoint, e->g->vocabulary, e->pairs));
-    return gguf_put_integer(e->pairs, "general.quantization_version", GGUF_U32, 2);
+    return put_integer(e, GGUF_KEY_QUANTIZATION, GGUF_BLOCKS_VERSION);
+}
+
+/* Of a GGUF file, with its table of divisors. */
+static grail_status copy_keys(target_making *e)
+{
+    const int64_t count = e->c.head_dim / 2;
+    const tensor_view *table = checkpoint_find(e->m->checkpoint, GGUF_DIVISORS);
+    CHECK(gguf_describe_as(e->m, e->g, e->out->family, e->out->mixture.type, e->pairs));
+    if (table == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_new(&e->out->divisors, (size_t)count, sizeof e->out->divisors[0]));
+    return convert_to_f32(table->dtype, table->data, count, e->out->divisors);
 }
 
 /* -- tensors ----------------------------------------------------------------------------------- */
@@ -184,7 +201,7 @@ static decoder_place place_of(const target_making *e, const char *name)
 static void list_table(const target_making *e, tensor_view *out)
 {
     const int64_t count = e->c.head_dim / 2;
-    *out = (tensor_view){.name = "rope_freqs.weight",
+    *out = (tensor_view){.name = GGUF_DIVISORS,
                          .dtype = GRAIL_DTYPE_F32,
                          .rank = 1,
                          .shape = {count},
@@ -244,12 +261,6 @@ static grail_status check_kind(const grail_model *m)
             "llama.cpp's converter",
             checkpoint_path(m->checkpoint), m->architecture->name);
     }
-    if (checkpoint_metadata(m->checkpoint) != NULL) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: is a GGUF file already; only Hugging Face directories are written as "
-                         "one",
-                         checkpoint_path(m->checkpoint));
-    }
     return GRAIL_OK;
 }
 
@@ -263,7 +274,7 @@ grail_status gguf_target_init(const grail_model *model, const graph *g,
     CHECK(check_kind(model));
     CHECK(choose_family(&e));
     CHECK(choose_types(options, &e));
-    CHECK(put_keys(&e));
+    CHECK(checkpoint_metadata(model->checkpoint) == NULL ? put_keys(&e) : copy_keys(&e));
     return list_tensors(&e);
 }
 

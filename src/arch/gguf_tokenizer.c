@@ -2,6 +2,8 @@
  * those of the tokenizers that the names stand for. */
 #include "arch/gguf_tokenizer.h"
 
+#include "arch/gguf_keys.h"
+
 #include <string.h>
 
 #define ISOLATED(regex)                                                                            \
@@ -88,6 +90,7 @@ grail_status gguf_tokenizer_open(const checkpoint *weights, tokenizer **out)
     const gguf_metadata *m = checkpoint_metadata(weights);
     const byte_tokenizer *how = NULL;
     CHECK(error_in(find_kind(m, &how), "%s", checkpoint_path(weights)));
+    CHECK(error_in(gguf_keys_check(m, "", true), "%s", checkpoint_path(weights)));
     return tokenizer_from_gguf(checkpoint_path(weights), m, how, out);
 }
 

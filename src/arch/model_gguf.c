@@ -5,6 +5,8 @@
 #include "base/output_file.h"
 #include "tensor/quantize.h"
 
+#include <string.h>
+
 struct gguf_export {
     const grail_model *m;
     gguf_target target;
@@ -80,14 +82,38 @@ out:
     return status;
 }
 
+/* The rows of a matrix of another GGUF file that has blocks of the type that is wanted. */
+static grail_status put_blocks(gguf_export *e, int parameter)
+{
+    grail_status status = GRAIL_OK;
+    const graph_parameter *p = &e->m->graph->parameters[parameter];
+    const unsigned char *from = e->m->tensors[parameter]->data;
+    unsigned char *ordered = NULL;
+    size_t bytes = 0;
+    TRY(bytes_of(e, parameter, &bytes));
+    TRY(memory_new_unset(&ordered, bytes, 1));
+    const size_t row = bytes / (size_t)p->shape[0];
+    for (int64_t i = 0; i < p->shape[0]; i++) {
+        memcpy(ordered + (size_t)i * row, from + (size_t)storage_position(&p->map.rows, i) * row,
+               row);
+    }
+    TRY(gguf_export_put(e, parameter, ordered));
+out:
+    memory_free(ordered);
+    return status;
+}
+
 static grail_status put_from_model(gguf_export *e, int parameter)
 {
     grail_status status = GRAIL_OK;
     float *values = NULL;
+    const grail_dtype dtype = e->target.dtypes[parameter];
+    const bool has_blocks = checkpoint_metadata(e->m->checkpoint) != NULL &&
+                            dtype == e->m->tensors[parameter]->dtype && dtype_block(dtype) > 1;
     TRY(memory_new_unset(&values, (size_t)model_parameter_elements(e->m, parameter),
                          sizeof values[0]));
-    TRY(model_parameter_f32(e->m, parameter, values));
-    TRY(gguf_export_put_f32(e, parameter, values));
+    TRY(model_parameter_f32(e->m, parameter, values)); /* which finds what is not finite */
+    TRY(has_blocks ? put_blocks(e, parameter) : gguf_export_put_f32(e, parameter, values));
 out:
     memory_free(values);
     return status;

@@ -23,7 +23,9 @@ static grail_status open_request(const grail_compress_options *options, grail_co
         CHECK(output_check_place(options));
     }
     CHECK(request_open(options, (request_purpose){.kept = NULL}, &c->request));
-    return options->output.path != NULL ? model_check_written(c->request->model) : GRAIL_OK;
+    const bool has_types = c->request->narrowed.target != NULL; /* of all tensors */
+    return options->output.path != NULL && !has_types ? model_check_written(c->request->model)
+                                                      : GRAIL_OK;
 }
 
 static grail_status open_network(const grail_compress_options *options, grail_compression *c)

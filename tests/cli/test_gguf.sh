@@ -152,5 +152,29 @@ sed -i '1s/{/{"partial_rotary_factor": 0.5,/' llama3/config.json
 refuses 1 "no architecture of GGUF files holds it: rotary positions turn only a part of each head" "$grail" export llama3 -o out
 sed -i 's/"hidden_act": "silu"/"hidden_act": "gelu"/' qwen3/config.json
 refuses 1 "no architecture of GGUF files holds it: the activation of its FFNs is not silu" "$grail" export qwen3 -o out
-refuses 1 "is a GGUF file already" "$grail" export demo.gguf -o out
+
+check "a window that GGUF files cannot state is refused by its name"
+cp -r "$golden/qwen2" windows && cp tokenizer.json windows
+python3 - <<'PYTHON'
+import json
+config = json.load(open("windows/config.json"))
+config.pop("layer_types", None)
+config |= {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
+json.dump(config, open("windows/config.json", "w"))
+PYTHON
+refuses 1 "1 of 2 layers attend to a window of 8 positions (sliding_window)" "$grail" export windows -o out
+runs "$grail" export windows --set sliding_window=null -o without.gguf
+
+check "a GGUF file is written with another type"
+runs "$grail" export small.gguf --type q8_0 -o again.gguf
+cmp small.gguf again.gguf || fail "blocks of the same type changed"
+runs "$grail" export small.gguf --type q4_0 -o smaller.gguf
+says "smaller.gguf: llama, Q4_0, " stdout
+runs "$grail" eval smaller.gguf --data "$demo/held-out.txt" --windows 2
+for name in llama3 qwen2; do rm -f a.logits b.logits # rows in pairs with a table, and biases
+    runs "$grail" export "$gguf/$name.gguf" --type f32 -o $name-f32.gguf
+    runs "$grail" logits "$gguf/$name.gguf" --ids ids.npy -o a.logits
+    runs "$grail" logits $name-f32.gguf --ids ids.npy -o b.logits
+    cmp a.logits b.logits || fail "the logits of $name differ"
+done
 refuses 1 "'demo.gguf' exists; remove it or give another name" "$grail" export "$demo/model" -o demo.gguf

@@ -36,7 +36,7 @@ refuses 2 "--type" "${quantize[@]}" -o no.gguf
 refuses 2 "q5_k" "${quantize[@]}" --type q5_k -o no.gguf
 refuses 2 "--calib" "$grail" quantize "$demo/model" --type q4_0 -o no.gguf
 refuses 1 "exists" "${quantize[@]}" --type q4_0 -o plain.gguf
-refuses 1 "is a GGUF file already" "$grail" quantize plain.gguf --calib "$demo/calibration.txt" --type q4_0 -o no.gguf --quiet
+refuses 1 "it is a GGUF file, and integers in groups stand in a directory" "$grail" quantize plain.gguf --calib "$demo/calibration.txt" --samples 8 --context 64 --type w4a16 -o no --quiet
 refuses 1 "reads images" "$grail" quantize "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --preset cifar --type q4_0 -o no.gguf --quiet
 refuses 1 "blocks of Q4_K, of 256, do not fill" "${quantize[@]}" --type q4_0 --table-type q4_k -o no.gguf
 refuses 1 "in a directory of w4a16 the table of embeddings and the head stay as they are" "${quantize[@]}" --type w4a16 --table-type q8_0 -o no
@@ -218,7 +218,18 @@ refuses 1 "give a name without .gguf" "${narrow[@]}" --quantize w4a16 -o no.gguf
 refuses 2 "--heal" "${narrow[@]}" --quantize q4_0 --heal block -o no
 refuses 1 "units are merged" "$grail" compress "$demo/model" --calib "$demo/calibration.txt" --samples 8 --quiet \
     --sparsity ffn=0.333 --selector fold --quantize q4_0 -o no
-refuses 1 "is a GGUF file already" "$grail" compress plain-q4_0.gguf --type f16 --calib "$demo/calibration.txt" --samples 8 --quiet --sparsity ffn=0.5 --quantize q4_0 -o no
+
+check "a GGUF file is the source"
+runs "$grail" export "$demo/model" --type f32 -o source.gguf
+runs "$grail" quantize source.gguf --calib "$demo/calibration.txt" --samples 8 --context 64 --quiet --precision f32 --type q4_0 -o from-file.gguf
+runs "$grail" quantize "$demo/model" --calib "$demo/calibration.txt" --samples 8 --context 64 --quiet --precision f32 --type q4_0 -o from-directory.gguf
+cmp <(tensors from-file.gguf) <(tensors from-directory.gguf) || fail "other tensors"
+for from in source.gguf "$demo/model"; do
+    rm -rf cut-of
+    runs "$grail" compress "$from" --calib "$demo/calibration.txt" --samples 8 --context 64 --quiet --precision f32 --sparsity ffn=0.5 --quantize q4_0 -o cut-of
+    tensors cut-of/*.gguf >"cut-of-${from##*/}"
+done
+cmp cut-of-source.gguf cut-of-model || fail "other tensors"
 refuses 1 "reads images" "$grail" compress "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --preset cifar --sparsity conv=0.5 --quiet --quantize q4_0 -o no
 refuses 3 "model.layers.1.mlp.up_proj.weight" "$grail" compress damaged --calib "$demo/calibration.txt" --samples 16 --context 128 --sparsity ffn=0.5 --quantize q4_0 -o no --quiet
 refuses 1 "File too large" bash -c 'ulimit -f 16 && exec "$@" --quantize q4_0 -o no' - "${narrow[@]}"

@@ -139,6 +139,9 @@ storage_piece piece_of(const compression_request *request, int parameter)
     for (int d = 1; d < narrow->rank; d++) {
         piece.columns *= narrow->shape[d];
     }
+    if (request_orders_rows(request)) {
+        piece.dense.map.rows = (storage_axis){0};
+    }
     return piece;
 }
 

@@ -230,10 +230,15 @@ static bool tensor_is_changed(const calibration_network *network, const tensor_m
 {
     const grail_model *model = network->request->model;
     const tensor_view *tensor = checkpoint_at(model->checkpoint, index);
+    const int first = map->first_parameter[index];
     if (written_dtype(network, map, index) != tensor->dtype) {
         return true;
     }
-    for (int p = map->first_parameter[index]; p != GRAPH_NONE; p = map->next_part[p]) {
+    if (request_orders_rows(network->request) && first != GRAPH_NONE &&
+        !storage_is_plain(&network->request->graph->parameters[first].map)) {
+        return true;
+    }
+    for (int p = first; p != GRAPH_NONE; p = map->next_part[p]) {
         if (parameter_is_changed(network, p) || is_gone(network, p)) {
             return true;
         }

@@ -20,6 +20,12 @@ const grail_dtype *request_written_dtypes(const compression_request *request)
     return request->narrowed.target == NULL ? NULL : request->narrowed.target->dtypes;
 }
 
+bool request_orders_rows(const compression_request *request)
+{
+    return request->narrowed.target != NULL &&
+           checkpoint_metadata(request->model->checkpoint) != NULL;
+}
+
 grail_dtype request_written_dtype(const compression_request *request, int parameter)
 {
     const grail_dtype rounded = rounded_dtype(&request->rounded, parameter);

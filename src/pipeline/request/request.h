@@ -62,9 +62,12 @@ enum { JUDGING_ONE_IN = 4 };
  * what trains draws none of them. */
 bool request_judges_batch(const compression_request *request, int64_t batch);
 
-/** [parameter_count] dtypes of a result that is a GGUF file made from a directory, for parameter
- * stores; NULL elsewhere. */
+/** [parameter_count] dtypes of a result that is made a GGUF file with types of its own, for
+ * parameter stores; NULL elsewhere. */
 const grail_dtype *request_written_dtypes(const compression_request *request);
+/** Whether a GGUF file is made from another one: rows of tensors go through the order of the graph,
+ * in which all tensors of a directory that becomes one lie. */
+bool request_orders_rows(const compression_request *request);
 /** The dtype in which the result holds a parameter. */
 grail_dtype request_written_dtype(const compression_request *request, int parameter);
 

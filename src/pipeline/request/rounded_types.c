@@ -44,8 +44,9 @@ static const char *misfit_of_run(const rounded_subject *s)
     if (s->model->graph->input_kind != INPUT_TOKENS) {
         return "it reads images";
     }
-    if (checkpoint_metadata(s->model->checkpoint) != NULL) {
-        return "it is a GGUF file; grail quantize writes GGUF files from a directory";
+    if (s->target == NULL && checkpoint_metadata(s->model->checkpoint) != NULL) {
+        return "it is a GGUF file, and integers in groups stand in a directory; choose a type of "
+               "GGUF files, such as q4_0, or give the directory that the file was made from";
     }
     if (s->target == NULL &&
         checkpoint_format(s->model->checkpoint) != &weights_format_safetensors) {
@@ -82,8 +83,9 @@ static grail_status check_tensor(const rounded_subject *s, int parameter)
 {
     const graph_parameter *p = &s->model->graph->parameters[parameter];
     const tensor_view *tensor = s->model->tensors[parameter];
-    if (dtype_is_weight(tensor->dtype) && storage_is_plain(&p->map) && p->rank == 2 &&
-        name_ends_with(tensor->name, ".weight")) {
+    const bool is_gguf = checkpoint_metadata(s->model->checkpoint) != NULL;
+    if (is_gguf || (dtype_is_weight(tensor->dtype) && storage_is_plain(&p->map) && p->rank == 2 &&
+                    name_ends_with(tensor->name, ".weight"))) {
         return GRAIL_OK;
     }
     const grail_status status = error_set(

@@ -48,20 +48,24 @@ static void put_widths(const changes *c, gguf_pairs *pairs, const char *name, co
 
 static void put_keys(const changes *c, gguf_pairs *pairs)
 {
-    static const char *const known[] = {"expert_count", "attention.value_length",
-                                        "rope.dimension_count"};
+    static const char *const added[] = {
+        "expert_count",        "rope.dimension_count", "attention.sliding_window",
+        "rope.scaling.factor", "logit_scale",          "attention.scale",
+        "rope.scale_linear",   "something_new",        "final_logit_softcapping"};
     gguf_pairs_init(pairs);
     assert_ok(gguf_put_text(pairs, "general.architecture", c->architecture));
     put_integer(c, pairs, "block_count", LAYERS);
     put_integer(c, pairs, "embedding_length", HIDDEN);
     put_integer(c, pairs, "context_length", 64);
+    put_integer(c, pairs, "attention.layer_norm_rms_epsilon", 1);
     put_integer(c, pairs, "attention.key_length", WIDTH);
     put_integer(c, pairs, "attention.head_count_kv", GROUPS);
     put_widths(c, pairs, "feed_forward_length", c->inner, INNER);
     put_widths(c, pairs, "attention.head_count", c->heads, HEADS);
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (c->key != NULL && strcmp(c->key, known[i]) == 0) {
-            put_integer(c, pairs, known[i], 0);
+    put_integer(c, pairs, "attention.value_length", WIDTH);
+    for (size_t i = 0; i < sizeof added / sizeof added[0]; i++) {
+        if (c->key != NULL && strcmp(c->key, added[i]) == 0) {
+            put_integer(c, pairs, added[i], 0);
         }
     }
 }
@@ -224,6 +228,41 @@ static void a_table_divides_the_frequencies(void **state)
     grail_model_close(m);
 }
 
+/* Of 1, theta^0, with a factor of 2 or 0, which is none. */
+static void a_factor_without_a_type_is_linear(void **state)
+{
+    static const char *const keys[] = {"rope.scaling.factor", "rope.scale_linear"};
+    for (int i = 0; i < 4; i++) {
+        grail_model *m = NULL;
+        const changes c = {.key = keys[i / 2], .value = i % 2 == 0 ? 2 : 0};
+        assert_ok(open_network(*state, &c, &m));
+        assert_near(first_frequency(m), i % 2 == 0 ? 0.5 : 1.0, 0.0);
+        grail_model_close(m);
+    }
+}
+
+/* tests/golden/make_gguf_keys.py lists them. Only what belongs to no network may be unknown. */
+static void every_listed_key_has_a_line(void **state)
+{
+    (void)state;
+    char key[GGUF_KEY_SIZE];
+    int count = 0;
+    FILE *file = fopen(GRAIL_SOURCE_DIR "/tests/golden/gguf/keys.txt", "r");
+    assert_non_null(file);
+    while (fgets(key, sizeof key, file) != NULL) {
+        key[strcspn(key, "\n")] = 0;
+        const gguf_key *found = gguf_key_find("llama", key);
+        const bool is_unknown = strcmp(found->name, ".*") == 0 || strcmp(found->name, "*") == 0 ||
+                                strcmp(found->name, "tokenizer.ggml.*") == 0;
+        if (is_unknown) {
+            fail_msg("src/arch/gguf_key_list.h has no line for %s", key);
+        }
+        count++;
+    }
+    assert_true(count > 150);
+    (void)fclose(file);
+}
+
 typedef struct refusal {
     changes changes;
     grail_status status;
@@ -250,7 +289,25 @@ static const refusal refusals[] = {
     {{.key = "attention.head_count_kv", .value = 3}, GRAIL_ERROR_FORMAT, "not divisible by 3"},
     {{.key = "attention.value_length", .value = 8}, GRAIL_ERROR_UNSUPPORTED, "8 of values"},
     {{.key = "rope.dimension_count", .value = 8}, GRAIL_ERROR_UNSUPPORTED, "8 of rotary positions"},
-    {{.key = "expert_count", .value = 8}, GRAIL_ERROR_UNSUPPORTED, "has 8 experts in a layer"},
+    {{.key = "expert_count", .value = 8},
+     GRAIL_ERROR_UNSUPPORTED,
+     "key 'llama.expert_count' is 8 (mixtures of experts), which grail does not carry; expected 0"},
+    {{.key = "attention.sliding_window", .value = 8},
+     GRAIL_ERROR_UNSUPPORTED,
+     "key 'llama.attention.sliding_window' is 8"},
+    {{.key = "logit_scale", .value = 2}, GRAIL_ERROR_UNSUPPORTED, "expected 0 or 1"},
+    {{.key = "attention.scale", .value = 1}, GRAIL_ERROR_UNSUPPORTED, "a factor of scores"},
+    {{.key = "final_logit_softcapping", .value = 30},
+     GRAIL_ERROR_UNSUPPORTED,
+     "soft cap of logits"},
+    {{.key = "something_new", .value = 0},
+     GRAIL_ERROR_UNSUPPORTED,
+     "'llama.something_new' is 0 (keys of the architecture that grail does not know)"},
+    {{.left_out = "attention.layer_norm_rms_epsilon"},
+     GRAIL_ERROR_FORMAT,
+     "lacks the key 'llama.attention.layer_norm_rms_epsilon'"},
+    {{.left_out = "feed_forward_length"}, GRAIL_ERROR_FORMAT, "'llama.feed_forward_length'"},
+    {{.left_out = "attention.head_count"}, GRAIL_ERROR_FORMAT, "'llama.attention.head_count'"},
 };
 
 static void what_cannot_be_read_is_refused(void **state)
@@ -445,6 +502,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(keys_and_tensors_make_the_network, support_open_directory,
                                         support_close_directory),
+        cmocka_unit_test_setup_teardown(a_factor_without_a_type_is_linear, support_open_directory,
+                                        support_close_directory),
+        cmocka_unit_test(every_listed_key_has_a_line),
         cmocka_unit_test_setup_teardown(rows_of_q_lie_in_pairs, support_open_directory,
                                         support_close_directory),
         cmocka_unit_test_setup_teardown(layers_may_differ, support_open_directory,

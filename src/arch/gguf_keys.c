@@ -1,0 +1,140 @@
+#include "arch/gguf_keys.h"
+
+#include "base/bytes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const gguf_key keys[] = {
+#define GGUF_NAMED(ID, USE, KEY, NEUTRAL, SAYS) {GGUF_##USE, KEY, NEUTRAL, SAYS},
+#define GGUF_OTHER(USE, KEY, NEUTRAL, SAYS) {GGUF_##USE, KEY, NEUTRAL, SAYS},
+#include "arch/gguf_key_list.h"
+#undef GGUF_NAMED
+#undef GGUF_OTHER
+};
+
+static const char *const names[GGUF_KEY_COUNT] = {
+#define GGUF_NAMED(ID, USE, KEY, NEUTRAL, SAYS) [GGUF_KEY_##ID] = (KEY),
+#define GGUF_OTHER(USE, KEY, NEUTRAL, SAYS)
+#include "arch/gguf_key_list.h"
+#undef GGUF_NAMED
+#undef GGUF_OTHER
+};
+
+void gguf_key_text(const char *architecture, gguf_key_id id, char key[GGUF_KEY_SIZE])
+{
+    snprintf(key, GGUF_KEY_SIZE, "%s%s", names[id][0] == '.' ? architecture : "", names[id]);
+}
+
+bool gguf_key_is(const char *architecture, gguf_key_id id, const char *key)
+{
+    char own[GGUF_KEY_SIZE];
+    gguf_key_text(architecture, id, own);
+    return strcmp(own, key) == 0;
+}
+
+/* "a*b" fits what begins with "a" and ends with "b". */
+static bool fits(const char *pattern, const char *name)
+{
+    const char *star = strchr(pattern, '*');
+    if (star == NULL) {
+        return strcmp(pattern, name) == 0;
+    }
+    const size_t before = (size_t)(star - pattern);
+    const size_t behind = strlen(star + 1);
+    const size_t length = strlen(name);
+    return length >= before + behind && strncmp(pattern, name, before) == 0 &&
+           strcmp(star + 1, name + length - behind) == 0;
+}
+
+const gguf_key *gguf_key_find(const char *architecture, const char *key)
+{
+    const size_t length = strlen(architecture);
+    const bool is_own = length > 0 && strncmp(key, architecture, length) == 0 && key[length] == '.';
+    const char *name = is_own ? key + length : key;
+    size_t i = 0;
+    while ((keys[i].name[0] == '.') != is_own || !fits(keys[i].name, name)) {
+        i++;
+    }
+    return &keys[i];
+}
+
+/* -- values ------------------------------------------------------------------------------------ */
+
+enum { VALUE_SIZE = 64 };
+
+/* Element i; of an array of texts only that it is one. */
+static grail_status value_text(const gguf_value *value, uint64_t i, char text[VALUE_SIZE])
+{
+    const char *bytes = NULL;
+    size_t size = 0;
+    int64_t integer = 0;
+    double real = 0.0;
+    gguf_walk walk = {.value = value};
+    if (value->type == GGUF_BOOL) {
+        snprintf(text, VALUE_SIZE, "%s", value->bytes[i] != 0 ? "true" : "false");
+    } else if (value->type == GGUF_TEXT && !value->is_array &&
+               gguf_walk_next(&walk, &bytes, &size)) {
+        snprintf(text, VALUE_SIZE, "%.*s", size < VALUE_SIZE ? (int)size : VALUE_SIZE, bytes);
+    } else if (value->type == GGUF_TEXT) {
+        snprintf(text, VALUE_SIZE, "a list of texts");
+    } else if (value->type == GGUF_F32 || value->type == GGUF_F64) {
+        CHECK(gguf_real_at(value, i, &real));
+        snprintf(text, VALUE_SIZE, "%.9g", real);
+    } else {
+        CHECK(gguf_integer_at(value, i, &integer));
+        snprintf(text, VALUE_SIZE, "%lld", (long long)integer);
+    }
+    return GRAIL_OK;
+}
+
+static bool is_listed(const char *list, const char *text)
+{
+    const size_t length = strlen(text);
+    while (*list != 0) {
+        const size_t own = strcspn(list, "|");
+        if (own == length && strncmp(list, text, own) == 0) {
+            return true;
+        }
+        list += own + (list[own] == '|' ? 1 : 0);
+    }
+    return false;
+}
+
+static grail_status refuse(const gguf_key *key, const gguf_value *value, const char *text)
+{
+    error_set(GRAIL_ERROR_UNSUPPORTED, "key '%s' is %s (%s), which grail does not carry",
+              value->key, text, key->says[0] == 0 ? "what the file holds" : key->says);
+    for (const char *at = key->neutral; *at != 0; at += strcspn(at, "|"), at += *at == 0 ? 0 : 1) {
+        error_append("%s %.*s", at == key->neutral ? "; expected" : " or", (int)strcspn(at, "|"),
+                     at);
+    }
+    error_append("; if the network is the same without the key, remove it (gguf-new-metadata "
+                 "--remove-metadata, of the Python package gguf)");
+    return GRAIL_ERROR_UNSUPPORTED;
+}
+
+static grail_status check_value(const gguf_key *key, const gguf_value *value)
+{
+    char text[VALUE_SIZE] = "an empty list";
+    const bool checked = key->use == GGUF_REFUSED || key->neutral[0] != 0;
+    for (uint64_t i = 0; checked && i < value->count; i++) {
+        CHECK(value_text(value, i, text));
+        if (!is_listed(key->neutral, text)) {
+            return refuse(key, value, text);
+        }
+    }
+    return checked && key->neutral[0] == 0 ? refuse(key, value, text) : GRAIL_OK;
+}
+
+grail_status gguf_keys_check(const gguf_metadata *m, const char *architecture, bool of_tokenizer)
+{
+    static const char prefix[] = "tokenizer.";
+    for (int64_t i = 0; i < m->count; i++) {
+        const gguf_value *value = &m->values[i];
+        if ((strncmp(value->key, prefix, sizeof prefix - 1) == 0) == of_tokenizer) {
+            CHECK(check_value(gguf_key_find(architecture, value->key), value));
+        }
+    }
+    return GRAIL_OK;
+}
