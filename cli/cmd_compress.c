@@ -489,6 +489,8 @@ static int compress(void)
         code = print_failure(status);
     } else if (ranks_is_first()) {
         code = report_result(c, plan);
+        cut_summary_warn_missed(c, &r);
+        limit_options_warn_missed(plan);
     }
 out:
     grail_compression_close(c);

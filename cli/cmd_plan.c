@@ -104,11 +104,13 @@ static int finish_plan(const grail_plan *p, limit_watch *watch)
     limit_watch_note(watch);
     run_options_print_notices(&r);
     if (as_json) {
-        return print_json_summary(&facts);
+        code = print_json_summary(&facts);
+    } else {
+        print_summary(&facts);
+        code = print_loaders(p);
+        print_next();
     }
-    print_summary(&facts);
-    code = print_loaders(p);
-    print_next();
+    limit_options_warn_missed(p);
     return code;
 }
 

@@ -5,6 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+/* The part of the cut asked for that may be missed without a word. */
+static const double MISSED = 0.1;
+
 /* What is said of the sites of one kind, or of all. Shares are of the parameters that these sites'
  * units hold, so that kinds can be added up. */
 typedef struct kind_summary {
@@ -96,45 +99,6 @@ static void warn_missing(const grail_compression *c, run_options *r)
     }
 }
 
-/* Rounding to units or to the alignment may leave a site uncut. Returns whether it does. */
-static bool warn_uncut(const grail_compression *c, run_options *r)
-{
-    grail_site_report first = {0};
-    int asked = 0;
-    int uncut = 0;
-    for (int i = 0; i < grail_compression_site_count(c); i++) {
-        const grail_site_report s = grail_compression_site(c, i);
-        const bool is_asked = asked_of(r, &s) > 0.0 && s.gone == 0;
-        const bool is_uncut = is_asked && s.kept == s.units;
-        first = is_uncut && uncut == 0 ? s : first;
-        asked += is_asked ? 1 : 0;
-        uncut += is_uncut ? 1 : 0;
-    }
-    if (uncut > 0) {
-        print_error("grail: warning: %d of %d sites keep all of their units, such as %s with %lld: "
-                    "rounding %s leaves nothing to remove; raise --sparsity or lower --align\n",
-                    uncut, asked, first.name, (long long)first.units,
-                    r->compress.cut.align > 1 ? "to multiples of --align" : "to units and --align");
-    }
-    return uncut > 0;
-}
-
-static void warn_far(const grail_compression *c, run_options *r)
-{
-    enum { POINTS = 2 };
-    const kind_summary all = summary_of(c, r, NULL);
-    const double asked = percent(all.asked, all.parameters);
-    const double reached = percent(all.removed, all.parameters);
-    if (fabs(asked - reached) > POINTS) {
-        print_error(
-            "grail: warning: this removes %.1f %% of the parameters in the sites, not the %.1f %% "
-            "asked for, because %s\n",
-            reached, asked,
-            r->compress.cut.align == 1 ? "heads, channels and experts are cut as whole units"
-                                       : "widths are rounded; --align 1 does not round them");
-    }
-}
-
 /* A quarter or a sixteenth of the samples is held out of fits and of healing. */
 static void warn_few_samples(const grail_compression *c)
 {
@@ -153,8 +117,56 @@ void cut_summary_warn(const grail_compression *c, run_options *r, bool named)
     if (named) {
         warn_missing(c, r);
     }
-    if (asks_fractions(r) && !warn_uncut(c, r)) {
-        warn_far(c, r);
+}
+
+/* Why the cut of a kind is not the one asked for, and what is. */
+static const char *reason_of_missed(const run_options *r, const char *kind)
+{
+    const bool is_heads = strcmp(kind, "heads") == 0;
+    if (is_heads && r->compress.cut.gqa == GRAIL_GQA_KV_GROUPS) {
+        return "groups of heads go as whole units; ask for another share (heads=R), or cut the "
+               "heads of groups with --gqa query-per-group";
+    }
+    if (is_heads || strcmp(kind, "experts") == 0 || strcmp(kind, "values") == 0 ||
+        r->compress.cut.align == 1) {
+        return "these go as whole units; ask for another share";
+    }
+    return r->compress.cut.align > 1
+               ? "widths are multiples of --align; lower it, or ask for another share"
+               : "widths are multiples of 8 at least, and of a quantised type's blocks; --align 1 "
+                 "does not round them";
+}
+
+/* Whether the site misses its share by more than a tenth, or keeps all of its units. */
+static bool is_missed(run_options *r, const grail_site_report *s)
+{
+    const double asked = asked_of(r, s) * (double)s->units;
+    const double removed = (double)(s->units - s->kept);
+    return s->gone == 0 && asked > 0.0 &&
+           (fabs(removed - asked) > MISSED * asked || s->kept == s->units);
+}
+
+void cut_summary_warn_missed(const grail_compression *c, run_options *r)
+{
+    for (int k = 0; asks_fractions(r) && grail_site_kind_at(k) != NULL; k++) {
+        const kind_summary all = summary_of(c, r, grail_site_kind_at(k));
+        grail_site_report first = {0};
+        bool uncut = false;
+        int missed = 0;
+        for (int i = 0; i < grail_compression_site_count(c); i++) {
+            const grail_site_report s = grail_compression_site(c, i);
+            if (strcmp(s.kind, all.kind) == 0 && is_missed(r, &s)) {
+                uncut = uncut || s.kept == s.units;
+                first = missed++ == 0 ? s : first;
+            }
+        }
+        if (missed > 0 && (uncut || fabs(all.removed - all.asked) > MISSED * all.asked)) {
+            print_error("grail: warning: %s: %.1f %% of the parameters are removed where %.1f %% "
+                        "were asked for, such as %lld of %lld units in %s: %s\n",
+                        all.kind, percent(all.removed, all.parameters),
+                        percent(all.asked, all.parameters), (long long)(first.units - first.kept),
+                        (long long)first.units, first.name, reason_of_missed(r, all.kind));
+        }
     }
 }
 

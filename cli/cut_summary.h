@@ -7,9 +7,8 @@
 
 #include <jansson.h>
 
-/** Warns of what is known before the run: kinds that the model lacks (where `named`, since they
- * were asked for by name), sites that rounding leaves uncut, and a cut that is far from what was
- * asked for. */
+/** Warns of what is known before the run: few samples, and kinds that the model lacks (where
+ * `named`, since they were asked for by name). */
 void cut_summary_warn(const grail_compression *c, run_options *r, bool named);
 /** Warns of sites whose units all scored equal, which is known after the run. */
 void cut_summary_warn_tied(const grail_compression *c);
@@ -18,6 +17,9 @@ void cut_summary_warn_tied(const grail_compression *c);
 void cut_summary_warn_unreached(const grail_compression *c);
 /** Of fits that are worse than the plain cut on samples that they were not made from. */
 void cut_summary_warn_harmful(const grail_compression *c);
+/** Says in a line by kind where rounding misses the cut that was asked for by more than a tenth, or
+ * leaves a site uncut. */
+void cut_summary_warn_missed(const grail_compression *c, run_options *r);
 
 /** Prints the widths, the cut by kind, and after a run the errors by kind. */
 void cut_summary_print(const grail_compression *c, run_options *r);

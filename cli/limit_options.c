@@ -152,3 +152,17 @@ int limit_options_watch(void *user, const grail_plan_trial *t)
     }
     return interrupt_came() ? 1 : 0;
 }
+
+void limit_options_warn_missed(const grail_plan *plan)
+{
+    static const double most_missed = 0.1;
+    char most[HUMAN_SIZE];
+    char cost[HUMAN_SIZE];
+    const grail_plan_facts f = plan == NULL ? (grail_plan_facts){0} : grail_plan_facts_get(plan);
+    if (f.most - f.cost > most_missed * (f.dense_cost - f.most) && f.most < f.dense_cost) {
+        print_error("grail: warning: %s of %s stay where the limit lets %s stay, since one step of "
+                    "the sites that may be cut would exceed it; let more kinds of sites be cut "
+                    "(--sites), let their widths differ, or lower --align\n",
+                    human_count(f.cost, cost), f.limit, human_count(f.most, most));
+    }
+}

@@ -36,6 +36,10 @@ bool limit_options_given(const limit_options *l);
  * stderr: exactly one limit is expected. */
 int limit_options_read(const command *c, limit_options *l);
 
+/** Says in a line where the widths of a plan miss the cut that its limit asks for by more than a
+ * tenth; NULL: there is none. */
+void limit_options_warn_missed(const grail_plan *plan);
+
 /** How a choice of widths is reported; limit_watch_init fills it. */
 typedef struct limit_watch {
     bool quiet;

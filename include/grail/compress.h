@@ -132,8 +132,9 @@ typedef struct grail_cut_options {
                                  not taken in a pass over the samples; NULL: none */
     const char *stream_score; /* "first", "all" or "branch": producers that score a residual stream;
                                  NULL: "first" */
-    int64_t align; /* widths become multiples of this; 0 = auto (ffn: 256 down to 32; channels: 32
-                      down to 8 where that changes little), 1 = any width */
+    int64_t align; /* widths become multiples of this; 0 = auto (ffn: 128 down to 16, channels: 32
+                      or 16, where that changes little, else 8; whole blocks of quantised types), 1
+                      = any width */
     grail_gqa_mode gqa;
 } grail_cut_options;
 

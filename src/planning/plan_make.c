@@ -6,6 +6,7 @@
 #include "base/output_file.h"
 #include "pipeline/ranks.h"
 #include "pipeline/request/options.h"
+#include "pipeline/request/plan_options.h"
 #include "planning/search.h"
 #include "planning/shared.h"
 #include "planning/slot_weights.h"
@@ -605,7 +606,7 @@ grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out
     TRY(find_limit(&m, &limit));
     TRY(collect_curves(&m));
     TRY(width_space_init(m.request, m.curves, m.limited, limit, m.may_cut, sharing_of(options),
-                         m.compress.cut.align, &m.space));
+                         plan_alignment(m.request->model, &m.compress), &m.space));
     TRY(choose_widths(&m));
     TRY(finish(&m, began, p));
 out:

@@ -71,13 +71,14 @@ static int slot_of_twin(const width_space *s, int index)
     return GRAPH_NONE;
 }
 
-/* Widths of a slot are multiples of one number, whatever width is wanted. */
-static int64_t step_of(const site *s, int64_t align)
+/* Widths of a slot are multiples of one number, `wanted` is ANY_WIDTH, until what is left of a
+ * limit is taken by the steps of FINEST_WIDTH. */
+static int64_t step_of(const site *s, alignment align, int64_t wanted)
 {
     if (s->kind == SITE_HEADS || s->kind == SITE_VALUES) {
         return s->groups;
     }
-    const int64_t step = aligned_step(s, align, ANY_WIDTH);
+    const int64_t step = aligned_step(s, align, wanted);
     return step < s->units ? step : 1;
 }
 
@@ -86,7 +87,7 @@ static grail_status add_slot(width_space *s, int index)
     const site *own = site_at(s->request, index);
     double *errors = NULL;
     const int slot = s->slot_count;
-    const int64_t step = step_of(own, s->align);
+    const int64_t step = step_of(own, s->align, ANY_WIDTH);
     CHECK(memory_new(&errors, (size_t)own->units + 1, sizeof errors[0]));
     s->slots[slot] = (allocation_site){.name = own->name,
                                        .units = own->units,
@@ -204,7 +205,7 @@ static grail_status check_limit(const width_space *s, int64_t *widths, int64_t *
 
 grail_status width_space_init(const compression_request *request, const loss_curve *curves,
                               limit_kind limited, double limit, const bool *may_cut,
-                              width_sharing sharing, int64_t align, width_space *s)
+                              width_sharing sharing, alignment align, width_space *s)
 {
     grail_status status = GRAIL_OK;
     int64_t *widths = NULL;
@@ -266,6 +267,7 @@ static const site *site_of_slot(const width_space *s, int slot)
  * may be fixed. */
 typedef struct filling {
     bool by_size, fixes_heads;
+    bool finest; /* by the finest steps */
 } filling;
 
 static bool widens_with(const width_space *s, filling f, int slot, int other)
@@ -294,7 +296,16 @@ static int narrowest(const width_space *s, filling f, const bool *refused, const
     return found;
 }
 
-static grail_status fill_limit(const width_space *s, filling f, int64_t *kept)
+static int64_t next_width(const width_space *s, filling f, int slot, int64_t width)
+{
+    allocation_site steps = s->slots[slot];
+    if (f.finest) {
+        steps.step = step_of(site_of_slot(s, slot), s->align, FINEST_WIDTH);
+    }
+    return allocation_next_width(&steps, width);
+}
+
+static grail_status fill_by_steps(const width_space *s, filling f, int64_t *kept)
 {
     grail_status status = GRAIL_OK;
     const size_t sites = (size_t)s->request->sites->list.count;
@@ -309,7 +320,7 @@ static grail_status fill_limit(const width_space *s, filling f, int64_t *kept)
         for (int i = 0; i < s->slot_count; i++) {
             if (widens_with(s, f, slot, i)) {
                 const int64_t width = width_space_slot(s, i, kept);
-                width_space_set_slot(s, i, allocation_next_width(&s->slots[i], width), wider);
+                width_space_set_slot(s, i, next_width(s, f, i, width), wider);
             }
         }
         TRY(widths_cost(s->request, s->limited, wider, &cost));
@@ -322,6 +333,13 @@ out:
     memory_free(wider);
     memory_free(refused);
     return status;
+}
+
+static grail_status fill_limit(const width_space *s, filling f, int64_t *kept)
+{
+    CHECK(fill_by_steps(s, f, kept));
+    f.finest = true;
+    return fill_by_steps(s, f, kept);
 }
 
 grail_status width_space_fill(const width_space *s, int64_t *kept)
@@ -359,7 +377,7 @@ static grail_status uniform_widths_of(const width_space *s, formula_choice choic
         kept[i] = own->units;
     }
     TRY(widths_plan(s->request, kept, &p));
-    TRY(budget_apply(&b, s->request->graph, &s->request->sites->list, &p));
+    TRY(budget_apply(&b, &s->request->sites->list, &p));
     for (int i = 0; i < p.count; i++) {
         kept[i] = p.sites[i].kept;
     }

@@ -3,6 +3,7 @@
 #define GRAIL_PLANNING_WIDTHS_H
 
 #include "planning/loss_curves.h"
+#include "reduce/alignment.h"
 #include "reduce/allocate.h"
 
 typedef enum limit_kind {
@@ -23,7 +24,7 @@ typedef struct width_space {
     limit_kind limited;
     double limit;
     double dense_cost;
-    int64_t align;          /* as in budget.h */
+    alignment align;
     int *slot_of;           /* [sites]; GRAPH_NONE: the site keeps everything */
     allocation_site *slots; /* [slot_count]; errors and scores belong to the space */
     bool *of_heads;         /* [slot_count] */
@@ -45,7 +46,7 @@ grail_status widths_cost(const compression_request *request, limit_kind limited,
  * the sites can reach. width_space_fini frees, even after a failure. */
 grail_status width_space_init(const compression_request *request, const loss_curve *curves,
                               limit_kind limited, double limit, const bool *may_cut,
-                              width_sharing sharing, int64_t align,
+                              width_sharing sharing, alignment align,
                               width_space *s) GRAIL_MUST_CHECK;
 /** Whether FLAP's scores are known for all slots: they are not for channels. */
 bool width_space_has_scores(const width_space *s);
@@ -56,7 +57,8 @@ int64_t width_space_slot(const width_space *s, int slot, const int64_t *kept);
 /** Gives a width to the sites of a slot; sites that are dropped stay so. */
 void width_space_set_slot(const width_space *s, int slot, int64_t width, int64_t *kept);
 /** Widens slots by one step, those that keep the smallest share first, as long as the network stays
- * below the limit. After this no slot that costs something could be a step wider. */
+ * below the limit, and then by the finest steps that the alignment allows. After this no slot that
+ * costs something could be such a step wider. */
 grail_status width_space_fill(const width_space *s, int64_t *kept) GRAIL_MUST_CHECK;
 /** Scales all widths by the way that they are short of the whole, or all by one factor, so that the
  * network just stays below the limit; what sites with large steps leave, the others take. Sites

@@ -36,6 +36,14 @@ grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
     return GRAIL_OK;
 }
 
+/* The nearest count, of two the larger one; one stays in each group. */
+static int64_t nearest_count(const site *s, double sparsity)
+{
+    const int64_t per_group = s->units / s->groups;
+    const int64_t removed = (int64_t)ceil(sparsity * (double)per_group - 0.5 - 1e-9);
+    return (removed < per_group ? per_group - removed : 1) * s->groups;
+}
+
 /* Nearest multiple of `align` to `wanted` within align .. units; units itself is always allowed. */
 static int64_t nearest_multiple(int64_t wanted, int64_t align, int64_t units)
 {
@@ -46,70 +54,65 @@ static int64_t nearest_multiple(int64_t wanted, int64_t align, int64_t units)
     return rounded > units ? units : rounded;
 }
 
-/* Whether rounding moves a width by at most one of `parts` parts of the site, and leaves it cut
- * where it is channels. Any width is moved by half a step at most. */
-static bool moves_little(const site *s, int64_t wanted, int64_t step, int64_t parts)
+/* Whether rounding to multiples of `step` moves a width by at most one of `parts` parts of the
+ * site, leaves the site cut, and takes or leaves at most a tenth of the neurons that should go. Any
+ * width is moved by half a step at most. */
+static bool moves_little(const site *s, int64_t wanted, int64_t step)
 {
+    const int64_t parts = is_channels(s) ? 16 : 20; /* stages have few channels */
+    if (wanted == ANY_WIDTH) {
+        return step / 2 * parts <= s->units;
+    }
     const int64_t width = nearest_multiple(wanted, step, s->units);
-    const int64_t moved = wanted == ANY_WIDTH ? step / 2 : llabs(width - wanted);
-    return moved * parts <= s->units &&
-           (wanted == ANY_WIDTH || !is_channels(s) || width < s->units);
+    const int64_t moved = llabs(width - wanted);
+    return moved * parts <= s->units && width < s->units &&
+           (is_channels(s) || moved * 10 <= s->units - wanted);
 }
 
-int64_t aligned_step(const site *s, int64_t align, int64_t wanted)
+static int64_t finest_step(const site *s, int64_t block)
 {
-    const bool channels = is_channels(s); /* of which stages have few */
-    const int64_t smallest = channels ? 8 : 32;
-    const int64_t parts = channels ? 16 : 20;
-    int64_t step = channels ? 32 : 256;
-    if (align != ALIGN_AUTO) {
-        return align;
+    enum { USABLE = 32 };
+    static const int64_t steps[] = {256, 32, 8}; /* blocks of K-quants, other blocks, products */
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        const bool is_least = i + 1 == sizeof steps / sizeof steps[0];
+        if ((is_least || steps[i] <= block) && s->units >= USABLE && s->units >= 2 * steps[i]) {
+            return steps[i];
+        }
     }
-    if (!channels && s->units < 2 * smallest) {
-        return 1;
+    return 1;
+}
+
+int64_t aligned_step(const site *s, alignment align, int64_t wanted)
+{
+    enum { LEAST = 8 };
+    const int64_t least = finest_step(s, align.block);
+    int64_t step = is_channels(s) ? 32 : 128;
+    if (align.step != ALIGN_AUTO) {
+        return align.step;
     }
-    while (step >= smallest && !moves_little(s, wanted, step, parts)) {
+    if (wanted == FINEST_WIDTH || step < least) {
+        return least;
+    }
+    while (step > least && !moves_little(s, wanted, step)) {
         step /= 2;
     }
-    return step >= smallest ? step : channels ? 1 : smallest;
+    return step < LEAST ? 1 : step;
 }
 
-static int64_t aligned_width(const site *s, int64_t align, int64_t wanted)
+/* With 1 all is counted as published codes count. */
+static grail_status kept_width(const budget *b, const site *s, double sparsity, int64_t *out)
 {
-    return nearest_multiple(wanted, aligned_step(s, align, wanted), s->units);
-}
-
-/* Parameters that the sites of `kind` should lose, and do lose with their present widths. */
-static double lost_parameters(const graph *g, const site_list *sites, const plan *p, site_kind kind,
-                              double sparsity, bool planned)
-{
-    double total = 0.0;
-    for (int i = 0; i < sites->count; i++) {
-        const site *s = &sites->sites[i];
-        if (s->kind == kind) {
-            const double units =
-                planned ? (double)(s->units - p->sites[i].kept) : sparsity * (double)s->units;
-            total += units * (double)site_parameters_per_unit(g, s);
-        }
+    CHECK(budget_kept_units(s, sparsity, out));
+    if (b->align.step == 1 || sparsity == 0.0) {
+        return GRAIL_OK;
     }
-    return total;
-}
-
-/* Heads, experts and values, and channels and latents, which are rounded site by site: no other
- * site makes up for the difference. */
-static grail_status apply_other_kinds(const budget *b, const site_list *sites, plan *p)
-{
-    for (int i = 0; i < sites->count; i++) {
-        const site *s = &sites->sites[i];
-        const double sparsity = b->sparsity[s->kind];
-        const bool is_rounded = is_channels(s) || s->kind == SITE_LATENT;
-        if (has_whole_units(s) || (is_rounded && sparsity != 0.0)) {
-            CHECK(budget_kept_units(s, sparsity, &p->sites[i].kept));
-        }
-        if (is_rounded && sparsity != 0.0) {
-            p->sites[i].kept = aligned_width(s, b->align, p->sites[i].kept);
-        }
+    if (has_whole_units(s)) {
+        *out = nearest_count(s, sparsity);
+        return GRAIL_OK;
     }
+    const int64_t wanted =
+        is_channels(s) ? *out : (int64_t)llround((double)s->units * (1.0 - sparsity));
+    *out = nearest_multiple(wanted, aligned_step(s, b->align, wanted), s->units);
     return GRAIL_OK;
 }
 
@@ -138,10 +141,7 @@ static grail_status apply_overrides(const budget *b, const site_list *sites, pla
         }
         const site *s = &sites->sites[i];
         CHECK(check_once(b, k));
-        CHECK(budget_kept_units(s, own->sparsity, &p->sites[i].kept));
-        if (!has_whole_units(s) && own->sparsity > 0.0) {
-            p->sites[i].kept = aligned_width(s, b->align, p->sites[i].kept);
-        }
+        CHECK(kept_width(b, s, own->sparsity, &p->sites[i].kept));
     }
     return GRAIL_OK;
 }
@@ -175,32 +175,17 @@ static grail_status check_kinds(const budget *b, const site_list *sites)
     return status;
 }
 
-grail_status budget_apply(const budget *b, const graph *g, const site_list *sites, plan *p)
+grail_status budget_apply(const budget *b, const site_list *sites, plan *p)
 {
-    if (b->align < 0) {
+    if (b->align.step < 0) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "alignment %lld is negative; give 1 or more, or 0 for an automatic choice",
-                         (long long)b->align);
+                         (long long)b->align.step);
     }
     CHECK(check_kinds(b, sites));
-    CHECK(apply_other_kinds(b, sites, p));
-    const double asked = b->sparsity[SITE_FFN];
-    const double missing =
-        lost_parameters(g, sites, p, SITE_HEADS, b->sparsity[SITE_HEADS], false) -
-        lost_parameters(g, sites, p, SITE_HEADS, 0.0, true);
-    const double ffn = lost_parameters(g, sites, p, SITE_FFN, 1.0, false);
-    const double corrected = ffn > 0.0 ? asked + missing / ffn : asked;
     for (int i = 0; i < sites->count; i++) {
         const site *s = &sites->sites[i];
-        if (s->kind != SITE_FFN) {
-            continue;
-        }
-        CHECK(budget_kept_units(s, asked, &p->sites[i].kept));
-        if (asked > 0.0 && b->align != 1) {
-            const bool usable = corrected >= 0.0 && corrected < 1.0;
-            const double wanted = (double)s->units * (1.0 - (usable ? corrected : asked));
-            p->sites[i].kept = aligned_width(s, b->align, (int64_t)llround(wanted));
-        }
+        CHECK(kept_width(b, s, b->sparsity[s->kind], &p->sites[i].kept));
     }
     return apply_overrides(b, sites, p);
 }

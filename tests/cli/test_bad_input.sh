@@ -95,12 +95,16 @@ done
 option 2 "give exactly one of --sparsity, --plan and a limit"
 option 2 "give exactly one of --sparsity, --plan and a limit" --sparsity 0.3 --plan plan.json
 
-check "a warning names a site that rounding leaves uncut"
+check "a line says of each kind that rounding misses what was asked for, and what mends it"
 runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.3 --align 256 --dry-run
-says "grail: warning: 2 of 4 sites keep all of their units, such as model.layers.0.mlp.down_proj" stderr
-says "with 80: rounding to multiples of --align leaves nothing to remove; raise --sparsity or lower --align" stderr
+says "grail: warning: ffn: 0.0 % of the parameters are removed where 30.0 % were asked for, such as 0 of 80 units in model.layers.0.mlp.down_proj: widths are multiples of --align; lower it" stderr
+says "grail: warning: heads: 25.0 % of the parameters are removed where 30.0 % were asked for, such as 1 of 4 units in model.layers.0.self_attn.o_proj: groups of heads go as whole units" stderr
 runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.01 --sites heads --align 1 --dry-run
-says "warning: 2 of 2 sites keep all of their units" stderr
+says "heads: 0.0 % of the parameters are removed where 1.0 % were asked for, such as 0 of 4 units" stderr
+runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.3 --dry-run
+grep -qE '^  ffn +56 of 80 units kept' stdout || { show; fail "the ffn lost what heads could not"; }
+says "heads: 25.0 %" stderr
+! grep -q "warning: ffn" stderr || { show; fail "a warning of a kind that lost what was asked for"; }
 runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.5 --align 1 --dry-run
 [[ ! -s stderr ]] || { show; fail "printed a warning that does not apply"; }
 

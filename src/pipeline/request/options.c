@@ -54,8 +54,8 @@ static const grail_option fields[] = {
      .what = "the alignment", .zero_is_usual = 1, .words = OPTION_WORDS("auto", "1", "8", "32", "64", "128", "256"), .decides = 1,
      .key = "align", .name = "align", .argument = "N", .never_with = "plan",
      .help = "round widths to a multiple of N; 1 does not round; auto rounds FFN widths to a "
-             "multiple of 256, 128, 64 or 32, and channels to 32, 16 or 8 where that changes "
-             "little (auto)"},
+             "multiple of 128, 64, 32 or 16, and channels to 32 or 16, where that changes little, "
+             "else to 8, and FFNs to whole blocks of a quantised type (auto)"},
     {FIELD(cut.gqa), .type = GRAIL_OPTION_CHOICE, .subject = GRAIL_SUBJECT_CUT,
      .words = gqa_words, .decides = 1,
      .key = "gqa", .name = "gqa", .argument = "MODE",

@@ -1,6 +1,8 @@
 #include "pipeline/request/plan_options.h"
 
+#include "base/name_list.h"
 #include "base/option_values.h"
+#include "graph/operators.h"
 #include "pipeline/request/cuts.h"
 #include "pipeline/request/options.h"
 #include "reduce/budget.h"
@@ -9,8 +11,33 @@
 
 enum { PLAN_MAXIMUM = 64 << 20 };
 
+/* The largest block of values that matrices of the blocks are stored in. */
+static int64_t stored_block(const grail_model *model)
+{
+    const graph *g = model->graph;
+    int64_t largest = 1;
+    for (int n = 0; n < g->node_count; n++) {
+        if (node_is_linear(&g->nodes[n]) && g->nodes[n].block < g->block_count) {
+            const int64_t block = dtype_block(model->tensors[g->nodes[n].weight]->dtype);
+            largest = block > largest ? block : largest;
+        }
+    }
+    return largest;
+}
+
+alignment plan_alignment(const grail_model *model, const grail_compress_options *o)
+{
+    enum { BLOCK = 32, K_BLOCK = 256 };
+    const char *type = o->output.quantize;
+    const bool rounds = type != NULL && strcmp(type, rounded_type_names[0]) != 0;
+    return (alignment){.step = o->cut.align,
+                       .block = !rounds                      ? stored_block(model)
+                                : name_ends_with(type, "_k") ? K_BLOCK
+                                                             : BLOCK};
+}
+
 /* Sets the kept widths from the sparsities of kinds and of single sites. */
-static grail_status apply_sparsities(const grail_compress_options *o, const graph *g,
+static grail_status apply_sparsities(const grail_model *model, const grail_compress_options *o,
                                      const site_list *sites, plan *p)
 {
     const budget b = {
@@ -23,9 +50,9 @@ static grail_status apply_sparsities(const grail_compress_options *o, const grap
                      [SITE_EXPERTS] = o->amount.sparsity_experts,
                      [SITE_LATENT] = o->amount.sparsity_latent,
                      [SITE_VALUES] = o->amount.sparsity_values},
-        .align = o->cut.align,
+        .align = plan_alignment(model, o),
     };
-    return budget_apply(&b, g, sites, p);
+    return budget_apply(&b, sites, p);
 }
 
 /* The selector that decides the cut sites, as far as updates of their own go; `usual` where nothing
@@ -172,7 +199,7 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
     if (document != NULL) {
         TRY(plan_read(plan_source(o), document, &(*sites)->list, out));
     } else {
-        TRY(apply_sparsities(o, model->graph, &(*sites)->list, out));
+        TRY(apply_sparsities(model, o, &(*sites)->list, out));
     }
     TRY(choose_compensation(o, rule, document, out));
 out:

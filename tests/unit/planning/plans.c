@@ -33,7 +33,8 @@ void spaced_open(const grail_compress_options *run, width_sharing sharing, space
     assert_ok(loss_curves_collect(s->network, &times, &s->curves));
     assert_ok(grail_model_describe(s->request->model, &facts));
     assert_ok(width_space_init(s->request, s->curves, LIMIT_PARAMETERS,
-                               0.8 * (double)facts.parameters, may_cut, sharing, 1, &s->space));
+                               0.8 * (double)facts.parameters, may_cut, sharing,
+                               (alignment){.step = 1}, &s->space));
 }
 
 void spaced_close(spaced *s)

@@ -160,7 +160,7 @@ static void healing(const place *p, grail_compress_options *o)
     o->heal.what = "block,model";
 }
 
-static void alignment(const place *p, grail_compress_options *o)
+static void other_align(const place *p, grail_compress_options *o)
 {
     (void)p;
     o->cut.align = 8;
@@ -192,7 +192,7 @@ static const change of_text[] = {
     {"backend", backend_of_tests, false, false},
     {"statistics", other_statistics, false, false},
     {"healing", healing, true, true},
-    {"alignment", alignment, true, false},
+    {"alignment", other_align, true, false},
 };
 
 static const change of_images[] = {

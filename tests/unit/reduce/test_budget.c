@@ -113,16 +113,22 @@ static void teardown(network *n)
 }
 
 /* Widths kept of the ffn, where the network has `inner` of them and no head is cut. */
-static int64_t ffn_kept(int64_t inner, double sparsity, int64_t align)
+static int64_t ffn_kept_in_blocks(int64_t inner, double sparsity, int64_t align, int64_t block)
 {
     network n;
     setup(&n, 3, inner);
-    const budget b = {.sparsity = {[SITE_FFN] = sparsity}, .align = align};
-    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
+    const budget b = {.sparsity = {[SITE_FFN] = sparsity},
+                      .align = {.step = align, .block = block}};
+    assert_ok(budget_apply(&b, &n.sites, &n.p));
     const int64_t kept = n.p.sites[1].kept;
     assert_int_equal(n.p.sites[0].kept, 3);
     teardown(&n);
     return kept;
+}
+
+static int64_t ffn_kept(int64_t inner, double sparsity, int64_t align)
+{
+    return ffn_kept_in_blocks(inner, sparsity, align, 1);
 }
 
 static void nothing_asked_keeps_everything(void **state)
@@ -148,41 +154,82 @@ static void widths_are_multiples_of_what_is_asked(void **state)
 static void auto_takes_the_largest_multiple_that_changes_little(void **state)
 {
     (void)state;
-    assert_int_equal(ffn_kept(1000, 0.5, ALIGN_AUTO), 512);   /* 256: 12 off, of 50 allowed */
-    assert_int_equal(ffn_kept(640, 0.5, ALIGN_AUTO), 320);    /* 64: 256 is 64 off, of 32 */
-    assert_int_equal(ffn_kept(11008, 0.5, ALIGN_AUTO), 5632); /* 256: 128 off, of 550 */
-    assert_int_equal(ffn_kept(100, 0.5, ALIGN_AUTO), 64);     /* 32, though 14 off */
-    assert_int_equal(ffn_kept(64, 0.25, ALIGN_AUTO), 64);     /* 48 lies between: up */
-    assert_int_equal(ffn_kept(64, 0.3, ALIGN_AUTO), 32);
+    assert_int_equal(ffn_kept(1000, 0.5, ALIGN_AUTO), 512);   /* 128: 12 off, of 50 allowed */
+    assert_int_equal(ffn_kept(640, 0.5, ALIGN_AUTO), 320);    /* 64: 384 is 64 off, of 32 */
+    assert_int_equal(ffn_kept(11008, 0.3, ALIGN_AUTO), 7680); /* 128 */
+    assert_int_equal(ffn_kept(1536, 0.3, ALIGN_AUTO), 1088); /* 64: 1024 is 51 off, of 46 that go */
+    assert_int_equal(ffn_kept(480, 0.3, ALIGN_AUTO), 336);   /* 16: 320 is 16 off, of 14 */
+    assert_int_equal(ffn_kept(100, 0.5, ALIGN_AUTO), 48);    /* 16 */
+    assert_int_equal(ffn_kept(64, 0.25, ALIGN_AUTO), 48);
+    assert_int_equal(ffn_kept(1000, 0.02, ALIGN_AUTO), 984); /* 8, though 4 off, of 2 */
 }
 
-static void narrow_sites_are_not_aligned_and_keep_one_unit(void **state)
+static void a_few_units_are_aligned_where_that_changes_little(void **state)
 {
     (void)state;
-    assert_int_equal(ffn_kept(63, 0.5, ALIGN_AUTO), 32);
-    assert_int_equal(ffn_kept(40, 0.3, ALIGN_AUTO), 28);
-    assert_int_equal(ffn_kept(40, 0.99, ALIGN_AUTO), 1);
+    assert_int_equal(ffn_kept(31, 0.5, ALIGN_AUTO), 16); /* 15.5 */
+    assert_int_equal(ffn_kept(30, 0.5, ALIGN_AUTO), 16); /* 15 */
+    assert_int_equal(ffn_kept(20, 0.5, ALIGN_AUTO), 10); /* 8 is 2 off, of 1 */
+    assert_int_equal(ffn_kept(30, 0.99, ALIGN_AUTO), 1);
+    assert_int_equal(ffn_kept(32, 0.3, ALIGN_AUTO), 24);
+    assert_int_equal(ffn_kept(40, 0.99, ALIGN_AUTO), 8);
 }
 
-/* 3 heads of 128 at 0.5: one goes, 64 parameters are left over; of the ffn's 96 x 24 that is
- * 2.67 neurons: 48 - 2.67 = 45. */
-static void the_ffn_takes_what_rounding_the_heads_left_over(void **state)
+static void auto_takes_a_multiple_of_8_in_every_larger_site(void **state)
+{
+    (void)state;
+    for (int64_t units = 32; units < 600; units += 7) {
+        for (int percent = 1; percent < 100; percent += 3) {
+            const int64_t kept = ffn_kept(units, percent / 100.0, ALIGN_AUTO);
+            assert_true(kept == units || kept % 8 == 0);
+        }
+    }
+}
+
+static void auto_keeps_whole_blocks_where_a_site_has_two_of_them(void **state)
+{
+    (void)state;
+    assert_int_equal(ffn_kept_in_blocks(1536, 0.3, ALIGN_AUTO, 256), 1024);
+    assert_int_equal(ffn_kept_in_blocks(512, 0.3, ALIGN_AUTO, 256), 256);
+    assert_int_equal(ffn_kept_in_blocks(500, 0.3, ALIGN_AUTO, 256), 352); /* two of 32 */
+    assert_int_equal(ffn_kept_in_blocks(480, 0.3, ALIGN_AUTO, 32), 352);
+    assert_int_equal(ffn_kept_in_blocks(40, 0.3, ALIGN_AUTO, 32), 32);
+    assert_int_equal(ffn_kept_in_blocks(1536, 0.3, 8, 256), 1072); /* as was asked */
+}
+
+/* 3 heads, of which 0.3 is 0.9: one goes. Of 1.5 one goes, and of 2.7 two: one stays. */
+static void each_kind_gets_its_own_nearest_count(void **state)
+{
+    (void)state;
+    static const struct {
+        double sparsity;
+        int64_t heads, ffn;
+    } cases[] = {{0.1, 3, 88}, {0.3, 2, 64}, {0.5, 2, 48}, {0.7, 1, 32}, {0.9, 1, 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        network n;
+        setup(&n, 3, 96);
+        budget b = {.sparsity = {cases[i].sparsity, cases[i].sparsity}};
+        assert_ok(budget_apply(&b, &n.sites, &n.p));
+        assert_int_equal(n.p.sites[0].kept, cases[i].heads);
+        assert_int_equal(n.p.sites[1].kept, cases[i].ffn);
+        b.sparsity[SITE_HEADS] = 0.0; /* the ffn loses as much beside any heads */
+        assert_ok(budget_apply(&b, &n.sites, &n.p));
+        assert_int_equal(n.p.sites[0].kept, 3);
+        assert_int_equal(n.p.sites[1].kept, cases[i].ffn);
+        teardown(&n);
+    }
+}
+
+/* As published: of 2.7 heads two, of 0.9 none. */
+static void without_alignment_all_is_counted_as_published(void **state)
 {
     (void)state;
     network n;
     setup(&n, 3, 96);
-    budget b = {.sparsity = {0.5, 0.5}, .align = 5};
-    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
-    assert_int_equal(n.p.sites[0].kept, 2);
-    assert_int_equal(n.p.sites[1].kept, 45);
-    b.align = 1; /* exactly what was asked */
-    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
-    assert_int_equal(n.p.sites[1].kept, 48);
-    b.sparsity[SITE_FFN] = 0.0; /* the ffn is to be left alone */
-    b.align = 5;
-    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
-    assert_int_equal(n.p.sites[0].kept, 2);
-    assert_int_equal(n.p.sites[1].kept, 96);
+    budget b = {.sparsity = {0.3, 0.3}, .align = {.step = 1}};
+    assert_ok(budget_apply(&b, &n.sites, &n.p));
+    assert_int_equal(n.p.sites[0].kept, 3);
+    assert_int_equal(n.p.sites[1].kept, 68); /* 96 - 28 */
     teardown(&n);
 }
 
@@ -193,13 +240,14 @@ static void a_site_may_be_given_a_fraction_of_its_own(void **state)
     setup(&n, 4, 100);
     const grail_site_sparsity own[] = {{.site = "o", .sparsity = 0.75},
                                        {.site = "down", .sparsity = 0.3}};
-    budget b = {.overrides = own, .override_count = 1, .sparsity = {0.5, 0.5}, .align = 1};
-    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
+    budget b = {
+        .overrides = own, .override_count = 1, .sparsity = {0.5, 0.5}, .align = {.step = 1}};
+    assert_ok(budget_apply(&b, &n.sites, &n.p));
     assert_int_equal(n.p.sites[0].kept, 1);
     assert_int_equal(n.p.sites[1].kept, 50);
     b.override_count = 2;
-    b.align = 8;
-    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
+    b.align.step = 8;
+    assert_ok(budget_apply(&b, &n.sites, &n.p));
     assert_int_equal(n.p.sites[0].kept, 1); /* heads are never aligned */
     assert_int_equal(n.p.sites[1].kept, 72);
     teardown(&n);
@@ -211,19 +259,19 @@ static void what_makes_no_sense_is_refused(void **state)
     network n;
     setup(&n, 4, 100);
     const grail_site_sparsity own = {.site = "nowhere", .sparsity = 0.5};
-    budget b = {.overrides = &own, .override_count = 1, .align = 1};
-    assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
+    budget b = {.overrides = &own, .override_count = 1, .align = {.step = 1}};
+    assert_fails(budget_apply(&b, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
                  "'nowhere' is neither a site of this model nor a kind of site");
     const grail_site_sparsity twice[] = {{.site = "o", .sparsity = 0.5},
                                          {.site = "o", .sparsity = 0.2}};
-    b = (budget){.overrides = twice, .override_count = 2, .align = 1};
-    assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
+    b = (budget){.overrides = twice, .override_count = 2, .align = {.step = 1}};
+    assert_fails(budget_apply(&b, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
                  "site 'o' has two sparsities");
-    b = (budget){.align = -1};
-    assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
+    b = (budget){.align = {.step = -1}};
+    assert_fails(budget_apply(&b, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
                  "alignment -1 is negative");
     b = (budget){.sparsity = {[SITE_HEADS] = 1.0}};
-    assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
+    assert_fails(budget_apply(&b, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
     teardown(&n);
 }
 
@@ -251,7 +299,7 @@ static void assert_kept_of(int64_t all_stream, int64_t all_conv, const budget *b
 {
     network n;
     setup_images(&n, all_stream, all_conv);
-    assert_ok(budget_apply(b, n.g, &n.sites, &n.p));
+    assert_ok(budget_apply(b, &n.sites, &n.p));
     assert_int_equal(n.p.sites[0].kept, stream);
     assert_int_equal(n.p.sites[1].kept, conv);
     teardown(&n);
@@ -266,14 +314,16 @@ static void channels_are_cut_by_their_own_kinds_and_aligned_on_request(void **st
 {
     (void)state;
     const budget conv = {.sparsity = {[SITE_CONV] = 0.5, [SITE_FFN] = 0.9}};
-    assert_channels_kept(&conv, 24, 20);
+    assert_channels_kept(&conv, 24, 24); /* 20 lies between: up */
     const budget stream = {.sparsity = {[SITE_STREAM] = 0.3, [SITE_HEADS] = 0.9}};
     assert_channels_kept(&stream, 16, 40); /* 16.8 */
-    const budget unaligned = {.sparsity = {[SITE_STREAM] = 0.3, [SITE_CONV] = 0.3}};
-    assert_channels_kept(&unaligned, 16, 28); /* 28 is as far from 24 and 32 as it can be */
-    const budget by_eight = {.sparsity = {[SITE_STREAM] = 0.4, [SITE_CONV] = 0.45}, .align = 8};
+    const budget third = {.sparsity = {[SITE_STREAM] = 0.3, [SITE_CONV] = 0.3}};
+    assert_channels_kept(&third, 16, 32); /* 28 lies between: up */
+    const budget by_eight = {.sparsity = {[SITE_STREAM] = 0.4, [SITE_CONV] = 0.45},
+                             .align = {.step = 8}};
     assert_channels_kept(&by_eight, 16, 24); /* 14 and 22 */
-    const budget by_sixteen = {.sparsity = {[SITE_STREAM] = 0.9, [SITE_CONV] = 0.9}, .align = 16};
+    const budget by_sixteen = {.sparsity = {[SITE_STREAM] = 0.9, [SITE_CONV] = 0.9},
+                               .align = {.step = 16}};
     assert_channels_kept(&by_sixteen, 16, 16); /* never none */
 }
 
@@ -285,7 +335,8 @@ static void auto_rounds_channels_where_that_changes_little(void **state)
     assert_kept_of(256, 512, &third, 192, 352); /* 179 and 358 */
     assert_kept_of(16, 32, &third, 11, 24);     /* 11, which 8 and 16 are far from, and 22 */
     const budget little = {.sparsity = {[SITE_STREAM] = 0.02, [SITE_CONV] = 0.02}};
-    assert_kept_of(64, 128, &little, 62, 125); /* rounding would leave them uncut */
+    assert_kept_of(64, 128, &little, 64, 128);
+    assert_kept_of(24, 16, &little, 23, 15); /* 8 would leave them uncut */
 }
 
 static void a_channel_site_may_be_given_a_fraction_of_its_own(void **state)
@@ -293,8 +344,8 @@ static void a_channel_site_may_be_given_a_fraction_of_its_own(void **state)
     (void)state;
     const grail_site_sparsity own = {.site = "conv2", .sparsity = 0.7};
     budget b = {.overrides = &own, .override_count = 1, .sparsity = {[SITE_STREAM] = 0.5}};
-    assert_channels_kept(&b, 12, 12);
-    b.align = 8;
+    assert_channels_kept(&b, 12, 16); /* 12 of 24, which are few, and 12 of 40: up */
+    b.align.step = 8;
     assert_channels_kept(&b, 16, 16); /* 12 lies between: up */
 }
 
@@ -305,14 +356,14 @@ static void one_step_suits_all_widths_of_a_site(void **state)
     static const site_kind kinds[] = {SITE_FFN, SITE_CONV};
     for (int64_t i = 0; i < 2 * 129; i++) {
         const site s = {.name = "s", .kind = kinds[i % 2], .units = 8 * (i / 2 + 1), .groups = 1};
-        const int64_t any = aligned_step(&s, ALIGN_AUTO, ANY_WIDTH);
+        const int64_t any = aligned_step(&s, (alignment){.step = ALIGN_AUTO}, ANY_WIDTH);
         int64_t least = s.units;
         for (int64_t wanted = (any + 1) / 2; 2 * wanted <= s.units; wanted++) {
-            const int64_t step = aligned_step(&s, ALIGN_AUTO, wanted);
+            const int64_t step = aligned_step(&s, (alignment){.step = ALIGN_AUTO}, wanted);
             least = step < least ? step : least;
         }
         assert_int_equal(any, least);
-        assert_int_equal(aligned_step(&s, 24, ANY_WIDTH), 24);
+        assert_int_equal(aligned_step(&s, (alignment){.step = 24}, ANY_WIDTH), 24);
     }
 }
 
@@ -322,11 +373,11 @@ static void a_request_that_no_site_answers_is_refused(void **state)
     network n;
     setup_images(&n, 24, 40);
     budget b = {.sparsity = {[SITE_FFN] = 0.5, [SITE_HEADS] = 0.5}};
-    assert_fails(budget_apply(&b, n.g, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
+    assert_fails(budget_apply(&b, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
                  "no site of the requested kinds; it has conv, stream");
     const grail_site_sparsity own = {.site = "conv2", .sparsity = 0.0};
     b = (budget){.overrides = &own, .override_count = 1};
-    assert_ok(budget_apply(&b, n.g, &n.sites, &n.p));
+    assert_ok(budget_apply(&b, &n.sites, &n.p));
     teardown(&n);
 }
 
@@ -340,8 +391,11 @@ int main(void)
         cmocka_unit_test(nothing_asked_keeps_everything),
         cmocka_unit_test(widths_are_multiples_of_what_is_asked),
         cmocka_unit_test(auto_takes_the_largest_multiple_that_changes_little),
-        cmocka_unit_test(narrow_sites_are_not_aligned_and_keep_one_unit),
-        cmocka_unit_test(the_ffn_takes_what_rounding_the_heads_left_over),
+        cmocka_unit_test(a_few_units_are_aligned_where_that_changes_little),
+        cmocka_unit_test(auto_takes_a_multiple_of_8_in_every_larger_site),
+        cmocka_unit_test(auto_keeps_whole_blocks_where_a_site_has_two_of_them),
+        cmocka_unit_test(each_kind_gets_its_own_nearest_count),
+        cmocka_unit_test(without_alignment_all_is_counted_as_published),
         cmocka_unit_test(a_site_may_be_given_a_fraction_of_its_own),
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(channels_are_cut_by_their_own_kinds_and_aligned_on_request),
