@@ -44,6 +44,9 @@ void print_class_warnings(const char *data, const grail_accuracy *a, bool by_csv
     if (!by_csv && a->data_classes < a->classes) {
         warn_missing_classes(data, a);
     }
+    if (a->class_notice[0] != 0) {
+        print_error("grail: warning: %s: %s\n", data, a->class_notice);
+    }
     if (a->high < (chance < few ? few : chance)) {
         print_error("grail: warning: %s: the class of only %.1f %% of %lld images is the one that "
                     "the network says, no more than by guessing: do the classes have the network's "

@@ -72,8 +72,9 @@ typedef struct grail_accuracy {
     int64_t side;            /* of the network's input */
     char preset[24];
     char data_sha256[65];
-    char dtype[16];     /* weights as stored */
-    char precision[16]; /* "f32", "bf16", "bf16-gram" or "f64", of the products */
+    char class_notice[256]; /* why folders may stand for other classes than is meant, or "" */
+    char dtype[16];         /* weights as stored */
+    char precision[16];     /* "f32", "bf16", "bf16-gram" or "f64", of the products */
     double seconds, images_per_second;
     /* How many images calibration.hashes beside the model records, how many of these are among the
      * measured ones, and how many of the measured ones (with copies) are the same, byte for byte,

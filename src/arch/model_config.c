@@ -133,7 +133,7 @@ bool model_config_is_beside(const char *name)
     static const char *const endings[] = {".json", ".model", ".txt", ".jinja", ".tiktoken"};
     bool found = false;
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        found = found || name_ends_with(name, endings[i]);
+        found = found || name_is_of_kind(name, endings[i]);
     }
     return found;
 }

@@ -116,7 +116,7 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
                          text_protocol_names, &protocol));
     options.protocol = (text_protocol)protocol;
     hash[0] = 0;
-    if (!name_ends_with(source->path, ".npy") || options.window_bos) {
+    if (!name_is_of_kind(source->path, ".npy") || options.window_bos) {
         TRY(model_tokenizer_open(model, &t));
         snprintf(hash, 65, "%s", tokenizer_hash(t));
     }

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static int compare_names(const void *a, const void *b)
 {
@@ -58,4 +59,11 @@ bool name_ends_with(const char *name, const char *ending)
     const size_t length = strlen(name);
     const size_t tail = strlen(ending);
     return length >= tail && strcmp(name + length - tail, ending) == 0;
+}
+
+bool name_is_of_kind(const char *name, const char *ending)
+{
+    const size_t length = strlen(name);
+    const size_t tail = strlen(ending);
+    return length >= tail && strcasecmp(name + length - tail, ending) == 0;
 }

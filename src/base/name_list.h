@@ -16,5 +16,7 @@ grail_status name_list_read(const char *directory, bool (*is_wanted)(const char 
 void name_list_fini(name_list *list); /* works on a zeroed one */
 
 bool name_ends_with(const char *name, const char *ending);
+/** The same for the endings that tell the kind of a file, in small letters or capitals. */
+bool name_is_of_kind(const char *name, const char *ending);
 
 #endif

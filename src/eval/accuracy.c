@@ -287,6 +287,7 @@ static void fill_result(const grail_model *model, const measurement *m, const ba
     wilson_interval((double)s->top1, count, &out->low, &out->high);
     out->interval = 0.5 * (out->high - out->low);
     snprintf(out->preset, sizeof out->preset, "%s", image_set_preset(set));
+    snprintf(out->class_notice, sizeof out->class_notice, "%s", image_set_class_notice(set));
     snprintf(out->data_sha256, sizeof out->data_sha256, "%s", image_set_hash(set));
     snprintf(out->dtype, sizeof out->dtype, "%s", grail_dtype_name(model_usual_dtype(model)));
 }

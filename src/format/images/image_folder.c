@@ -3,15 +3,14 @@
 #include "base/file.h"
 #include "base/name_list.h"
 
+#include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 static bool has_ending(const char *name, const char *const endings[])
 {
-    const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot != NULL && endings[i] != NULL; i++) {
-        if (strcasecmp(dot, endings[i]) == 0) {
+    for (size_t i = 0; endings[i] != NULL; i++) {
+        if (name_is_of_kind(name, endings[i])) {
             return true;
         }
     }
@@ -160,6 +159,46 @@ out:
     return status;
 }
 
+/* The number that the first `length` bytes of a name are, or -1. */
+static int64_t number_of(const char *name, size_t length)
+{
+    enum { MOST_DIGITS = 18 };
+    int64_t number = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] < '0' || name[i] > '9') {
+            return -1;
+        }
+        number = 10 * number + name[i] - '0';
+    }
+    return length >= 1 && length <= MOST_DIGITS ? number : -1;
+}
+
+/* "10" is before "2" as text; whoever numbers classes may mean the other order. */
+static void note_numbers(image_folder *folder)
+{
+    int64_t highest = -1;
+    const char *after = NULL; /* the folder of the highest number so far */
+    const char *early = NULL; /* one that a higher number precedes */
+    for (int64_t i = 0; folder->classes > 0 && i < folder->count; i++) {
+        const char *name = folder->files[i].name;
+        const char *slash = strchr(name, '/');
+        const int64_t number = slash == NULL ? -1 : number_of(name, (size_t)(slash - name));
+        if (number < 0) {
+            return;
+        }
+        early = number < highest && early == NULL ? name : early;
+        after = early == NULL ? name : after;
+        highest = number > highest ? number : highest;
+    }
+    if (early != NULL) {
+        snprintf(folder->class_notice, sizeof folder->class_notice,
+                 "the names of the class folders are numbers, and are sorted as text, as in "
+                 "torchvision: '%.*s' stands before '%.*s'; if the network's classes have the "
+                 "order of the numbers, name the folders with leading zeros",
+                 (int)strcspn(after, "/"), after, (int)strcspn(early, "/"), early);
+    }
+}
+
 grail_status image_folder_open(const char *path, const char *labels, image_folder *out)
 {
     grail_status status = GRAIL_OK;
@@ -173,6 +212,9 @@ grail_status image_folder_open(const char *path, const char *labels, image_folde
     TRY(check_kind(&folder, labels));
     if (labels != NULL) {
         TRY(image_labels_read(labels, &folder));
+    }
+    if (labels == NULL) {
+        note_numbers(&folder);
     }
     TRY(hash_files(&folder));
     *out = folder;
@@ -199,11 +241,25 @@ static int64_t class_of_folder(const char *file, const char *const *names, int64
     return found;
 }
 
+/* Where some folders have names of classes, and the one of `stranger` has none. */
+static void note_stranger(image_folder *folder, const char *known, const char *stranger)
+{
+    enum { MOST_SHOWN = 40 };
+    const size_t sizes[] = {strcspn(known, "/"), strcspn(stranger, "/")};
+    snprintf(folder->class_notice, sizeof folder->class_notice,
+             "the class folder '%.*s' has the name of one of the network's classes, and '%.*s' of "
+             "none or of several, so all are numbered in the order of their names; rename them",
+             (int)(sizes[0] < MOST_SHOWN ? sizes[0] : MOST_SHOWN), known,
+             (int)(sizes[1] < MOST_SHOWN ? sizes[1] : MOST_SHOWN), stranger);
+}
+
 grail_status image_folder_name_classes(image_folder *folder, const char *const *names,
                                        int64_t count)
 {
     grail_status status = GRAIL_OK;
     int64_t *classes = NULL; /* [folder->classes] */
+    const char *known = NULL;
+    const char *stranger = NULL;
     if (folder->count == 0 || strchr(folder->files[0].name, '/') == NULL) {
         return GRAIL_OK;
     }
@@ -212,11 +268,16 @@ grail_status image_folder_name_classes(image_folder *folder, const char *const *
         const image_file *file = &folder->files[i];
         if (i == 0 || file->label != file[-1].label) {
             classes[file->label] = class_of_folder(file->name, names, count);
-        }
-        if (classes[file->label] < 0) {
-            goto out;
+            *(classes[file->label] < 0 ? &stranger : &known) = file->name;
         }
     }
+    if (stranger != NULL) {
+        if (known != NULL) {
+            note_stranger(folder, known, stranger);
+        }
+        goto out;
+    }
+    folder->class_notice[0] = 0;
     for (int64_t i = 0; i < folder->count; i++) {
         folder->files[i].label = classes[folder->files[i].label];
     }

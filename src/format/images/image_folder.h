@@ -16,7 +16,8 @@ typedef struct image_folder {
     char *path;
     image_file *files; /* sorted by class, then by name, as bytes */
     int64_t count;
-    int64_t classes; /* that the labels are indices of; 0 without labels */
+    int64_t classes;        /* that the labels are indices of; 0 without labels */
+    char class_notice[256]; /* why the classes may be in another order than is meant, or "" */
     char hash[HASH_TEXT_SIZE];
 } image_folder;
 
@@ -29,8 +30,8 @@ typedef struct image_folder {
 grail_status image_folder_open(const char *path, const char *labels,
                                image_folder *out) GRAIL_MUST_CHECK;
 /** Gives every class folder the index of the class that has its name, among `names` [count], of
- * which some may be NULL. Nothing changes where a folder has the name of no class, or of several,
- * and where there are no class folders. */
+ * which some may be NULL. No label changes where a folder has the name of no class, or of several,
+ * and where there are no class folders; a notice says which folder it is if others have one. */
 grail_status image_folder_name_classes(image_folder *folder, const char *const *names,
                                        int64_t count) GRAIL_MUST_CHECK;
 void image_folder_close(image_folder *folder); /* works on a zeroed one */

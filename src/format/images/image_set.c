@@ -120,6 +120,11 @@ grail_status image_set_name_classes(image_set *set, const char *const *names, in
     return status;
 }
 
+const char *image_set_class_notice(const image_set *set)
+{
+    return set->folder.class_notice;
+}
+
 void image_set_close(image_set *set)
 {
     if (set != NULL) {

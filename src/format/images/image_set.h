@@ -20,7 +20,8 @@ grail_status image_set_open_as(const grail_image_source *source, const image_pre
  * image_folder_name_classes does it; other data keep their labels. */
 grail_status image_set_name_classes(image_set *set, const char *const *names,
                                     int64_t count) GRAIL_MUST_CHECK;
-void image_set_close(image_set *set); /* NULL is allowed */
+const char *image_set_class_notice(const image_set *set); /* that of image_folder */
+void image_set_close(image_set *set);                     /* NULL is allowed */
 
 int64_t image_set_count(const image_set *set);
 int64_t image_set_side(const image_set *set); /* of the network's input */

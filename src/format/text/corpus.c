@@ -1,5 +1,7 @@
 /* Reading text and token ids. Text is checked to be UTF-8 before it is used in any other way, so in
- * files of every kind the message names the place of a wrong byte. */
+ * files of every kind the message names the place of a wrong byte. The line ends CR LF and CR are
+ * read as LF, and a byte order mark of plain text is a character, as in Python's
+ * open(path, encoding="utf-8"), which the text loader of Hugging Face datasets calls. */
 #include "format/text/corpus.h"
 
 #include "base/hash.h"
@@ -28,6 +30,7 @@ struct corpus {
     const unsigned char *at;
     size_t left;
     size_t offset;
+    bool after_return; /* the byte before `at` was CR: an LF belongs to the same line end */
     /* For JSON lines. */
     buffer line; /* the beginning of a line that continues in the next piece */
     json_t *document;
@@ -73,7 +76,35 @@ static grail_status not_utf8(size_t offset, unsigned char byte)
                      offset, byte);
 }
 
+/* Refuses UTF-16 and UTF-32, which begin with a mark or show by their NUL bytes: those of letters
+ * of English, of spaces and of line ends are UTF-8, too. */
+static grail_status check_encoding(const unsigned char *text, size_t size)
+{
+    enum { LOOKED_AT = 4096, MOST_NULS = 50 }; /* one byte of so many */
+    const size_t count = size < LOOKED_AT ? size : LOOKED_AT;
+    size_t nuls = 0;
+    for (size_t i = 0; i < count; i++) {
+        nuls += text[i] == 0 ? 1 : 0;
+    }
+    const bool marked =
+        size >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
+    if (!marked && (nuls < 2 || nuls < count / MOST_NULS)) {
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_FORMAT,
+                     "is not UTF-8 but seems to be UTF-16 or UTF-32: %s%zu of its first %zu bytes "
+                     "are NUL; convert it to UTF-8, as by iconv -f UTF-16 -t UTF-8",
+                     marked ? "it begins with their byte order mark, and " : "", nuls, count);
+}
+
 /* --- pieces of the source --- */
+
+static void advance(corpus *c, size_t size)
+{
+    c->at += size;
+    c->left -= size;
+    c->offset += size;
+}
 
 /* Gets the next piece if the current one is used up; c->left stays 0 at the end. */
 static grail_status fill(corpus *c)
@@ -86,19 +117,26 @@ static grail_status fill(corpus *c)
     if (c->offset == 0 && c->left == 0) {
         return error_set(GRAIL_ERROR_FORMAT, "is empty");
     }
-    if (c->offset == 0 && c->left >= 3 && memcmp(c->at, byte_order_mark, 3) == 0) {
-        c->at += 3;
-        c->left -= 3;
-        c->offset += 3;
+    if (c->offset > 0) {
+        return GRAIL_OK;
+    }
+    CHECK(check_encoding(c->at, c->left));
+    if (c->field != NULL && c->left >= 3 && memcmp(c->at, byte_order_mark, 3) == 0) {
+        advance(c, 3); /* no part of the first line of JSON */
     }
     return GRAIL_OK;
 }
 
-static void advance(corpus *c, size_t size)
+/* Like fill(), behind a line end of which only CR was read. */
+static grail_status fill_line(corpus *c)
 {
-    c->at += size;
-    c->left -= size;
-    c->offset += size;
+    CHECK(fill(c));
+    if (c->after_return && c->left > 0 && c->at[0] == '\n') {
+        advance(c, 1);
+        CHECK(fill(c));
+    }
+    c->after_return = false;
+    return GRAIL_OK;
 }
 
 /* --- plain text --- */
@@ -123,20 +161,29 @@ static grail_status join_character(corpus *c, corpus_piece *out)
     return GRAIL_OK;
 }
 
+/* The text before the next CR, or the line end that begins with it. */
 static grail_status next_plain(corpus *c, corpus_piece *out)
 {
     c->line.size = 0;
-    CHECK(fill(c));
-    const size_t valid = utf8_valid_prefix(c->at, c->left);
-    if (valid == 0 && c->left >= LONGEST_CHARACTER) {
+    CHECK(fill_line(c));
+    if (c->left > 0 && c->at[0] == '\r') {
+        *out = (corpus_piece){.text = "\n", .size = 1};
+        c->after_return = true;
+        advance(c, 1);
+        return GRAIL_OK;
+    }
+    const unsigned char *end = c->left > 0 ? memchr(c->at, '\r', c->left) : NULL;
+    const size_t size = end == NULL ? c->left : (size_t)(end - c->at);
+    const size_t valid = utf8_valid_prefix(c->at, size);
+    if (valid == 0 && size >= LONGEST_CHARACTER) {
         return not_utf8(c->offset, c->at[0]);
     }
     if (valid > 0) {
         *out = (corpus_piece){.text = (const char *)c->at, .size = valid};
         advance(c, valid);
-    } else if (c->left > 0) {
-        CHECK(buffer_append(&c->line, c->at, c->left));
-        advance(c, c->left);
+    } else if (size > 0) {
+        CHECK(buffer_append(&c->line, c->at, size));
+        advance(c, size);
         CHECK(join_character(c, out));
     } else {
         *out = (corpus_piece){.text = "", .ends_document = true};
@@ -147,13 +194,17 @@ static grail_status next_plain(corpus *c, corpus_piece *out)
 
 /* --- JSON lines --- */
 
-/* Names the string fields that the line has in place of the one that is wanted. */
+/* Says that the field is null, or names the string fields that the line has in its place. */
 static grail_status lacks_field(const corpus *c)
 {
     enum { MOST_NAMED = 4 };
     const char *key = NULL;
     json_t *value = NULL;
     int named = 0;
+    if (json_is_null(json_object_get(c->document, c->field))) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "its field \"%s\" is null, not a text; leave the line out", c->field);
+    }
     const grail_status status =
         error_set(GRAIL_ERROR_FORMAT, "has no string field \"%s\"", c->field);
     json_object_foreach (c->document, key, value) {
@@ -229,6 +280,16 @@ static grail_status too_long(const corpus *c)
                      (long long)c->line_number, TEXT_LONGEST_LINE);
 }
 
+/* Of the rest of the piece up to a line end, or all of it. */
+static size_t line_length(const corpus *c)
+{
+    size_t length = 0;
+    while (length < c->left && c->at[length] != '\n' && c->at[length] != '\r') {
+        length++;
+    }
+    return length;
+}
+
 /* The next line: in place if one piece holds it, otherwise put together in c->line. *found is false
  * at the end. */
 static grail_status next_line(corpus *c, const unsigned char **line, size_t *size, bool *found)
@@ -236,13 +297,12 @@ static grail_status next_line(corpus *c, const unsigned char **line, size_t *siz
     bool complete = false;
     c->line.size = 0;
     c->line_number++;
-    CHECK(fill(c));
+    CHECK(fill_line(c));
     c->line_begin = c->offset;
     *found = c->left > 0;
     while (c->left > 0 && !complete) {
-        const unsigned char *end = memchr(c->at, '\n', c->left);
-        const size_t length = end == NULL ? c->left : (size_t)(end - c->at);
-        complete = end != NULL;
+        const size_t length = line_length(c);
+        complete = length < c->left;
         *line = c->at;
         *size = length;
         if (c->line.size + length > TEXT_LONGEST_LINE) {
@@ -253,6 +313,7 @@ static grail_status next_line(corpus *c, const unsigned char **line, size_t *siz
             *line = c->line.bytes;
             *size = c->line.size;
         }
+        c->after_return = complete && c->at[length] == '\r';
         advance(c, length + (complete ? 1 : 0));
         CHECK(complete ? GRAIL_OK : fill(c));
     }
@@ -427,15 +488,15 @@ static grail_status begin(corpus *c, const char *field)
     buffer_init(&c->line, TEXT_LONGEST_LINE);
     buffer_init(&c->rendered, TEXT_LONGEST_CONVERSATION);
     c->field_is_usual = field == NULL;
-    if (name_ends_with(c->path, ".npy")) {
+    if (name_is_of_kind(c->path, ".npy")) {
         CHECK(begin_ids(c));
-    } else if (name_ends_with(c->path, ".jsonl") || name_ends_with(c->path, ".jsonl.gz")) {
+    } else if (name_is_of_kind(c->path, ".jsonl") || name_is_of_kind(c->path, ".jsonl.gz")) {
         CHECK(memory_copy_string(&c->field, field == NULL ? "text" : field));
-    } else if (name_ends_with(c->path, ".parquet")) {
+    } else if (name_is_of_kind(c->path, ".parquet")) {
         CHECK(error_in(parquet_open(c->source.bytes, c->source.size, field == NULL ? "text" : field,
                                     &c->table),
                        "%s", c->path));
-    } else if (!name_ends_with(c->path, ".txt")) {
+    } else if (!name_is_of_kind(c->path, ".txt")) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,
             "%s: has no known ending; expected .txt, .jsonl, .jsonl.gz, .parquet or .npy", c->path);
@@ -450,8 +511,8 @@ static grail_status open_source(corpus *c, bool in_memory, const void *bytes, si
         text_source_of_bytes(&c->source, bytes, size);
         return GRAIL_OK;
     }
-    return name_ends_with(c->path, ".gz") ? text_source_open_compressed(&c->source, c->path)
-                                          : text_source_open(&c->source, c->path);
+    return name_is_of_kind(c->path, ".gz") ? text_source_open_compressed(&c->source, c->path)
+                                           : text_source_open(&c->source, c->path);
 }
 
 static grail_status open_as(const char *path, const char *field, bool in_memory, const void *bytes,

@@ -159,7 +159,7 @@ const char *const task_names[] = {
 
 static bool names_file(const char *name)
 {
-    return name_ends_with(name, ".jsonl") || name_ends_with(name, ".jsonl.gz");
+    return name_is_of_kind(name, ".jsonl") || name_is_of_kind(name, ".jsonl.gz");
 }
 
 const task_form *task_form_find(const char *name)

@@ -137,8 +137,8 @@ out:
 
 static bool is_text(const char *name)
 {
-    return name_ends_with(name, ".txt") || name_ends_with(name, ".jsonl") ||
-           name_ends_with(name, ".jsonl.gz") || name_ends_with(name, ".parquet");
+    return name_is_of_kind(name, ".txt") || name_is_of_kind(name, ".jsonl") ||
+           name_is_of_kind(name, ".jsonl.gz") || name_is_of_kind(name, ".parquet");
 }
 
 /* name_list_fini frees *out. */

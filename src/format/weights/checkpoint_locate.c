@@ -45,14 +45,14 @@ bool checkpoint_is_index_name(const char *name)
 
 bool checkpoint_is_safetensors_name(const char *name)
 {
-    return name_ends_with(name, ".safetensors");
+    return name_is_of_kind(name, ".safetensors");
 }
 
 bool checkpoint_is_torch_name(const char *name)
 {
     static const char *const endings[] = {".pth", ".pt", ".th", ".bin", ".ckpt", ".pth.tar"};
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        if (name_ends_with(name, endings[i])) {
+        if (name_is_of_kind(name, endings[i])) {
             return true;
         }
     }
@@ -61,7 +61,7 @@ bool checkpoint_is_torch_name(const char *name)
 
 bool checkpoint_is_gguf_name(const char *name)
 {
-    return name_ends_with(name, ".gguf");
+    return name_is_of_kind(name, ".gguf");
 }
 
 static bool is_weights_name(const char *name)

@@ -39,7 +39,7 @@ static const char *const endings[] = {".ggml", ".onnx", ".h5", ".tflite", ".msgp
 bool foreign_file_is_name(const char *name)
 {
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        if (name_ends_with(name, endings[i])) {
+        if (name_is_of_kind(name, endings[i])) {
             return true;
         }
     }
@@ -67,13 +67,13 @@ static grail_status refuse_head(const char *path, const unsigned char *head, siz
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const foreign_kind *k = &kinds[i];
         const size_t length = strlen(k->bytes);
-        const bool is_own = k->ending != NULL && name_ends_with(path, k->ending);
+        const bool is_own = k->ending != NULL && name_is_of_kind(path, k->ending);
         if (!is_own && size >= k->place + length &&
             memcmp(head + k->place, k->bytes, length) == 0) {
             return refuse(path, k->what, k->remedy);
         }
     }
-    if (!name_ends_with(path, ".onnx")) {
+    if (!name_is_of_kind(path, ".onnx")) {
         return GRAIL_OK;
     }
     return refuse(path,

@@ -115,7 +115,7 @@ grail_status file_list_of_data(const char *path, file_list *out)
 /* What readers of models look for beside weights. */
 static bool is_beside_weights(const char *name)
 {
-    return model_config_is_beside(name) || name_ends_with(name, ".hashes");
+    return model_config_is_beside(name) || name_is_of_kind(name, ".hashes");
 }
 
 static grail_status list_beside(const char *directory, file_list *list)

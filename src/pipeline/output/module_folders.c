@@ -12,7 +12,7 @@ enum { LARGEST_LIST = 1 << 20, MOST_MODULES = 64 };
 
 static bool is_settings(const char *name)
 {
-    return name_ends_with(name, ".json");
+    return name_is_of_kind(name, ".json");
 }
 
 /* Whether `folder` can be the name of a folder beside the weights. */

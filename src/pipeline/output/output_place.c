@@ -34,7 +34,7 @@ static grail_status check_name(const char *path)
 {
     static const char *const endings[] = {".gguf", ".safetensors", ".onnx", ".pth", ".pt", NULL};
     for (int i = 0; endings[i] != NULL; i++) {
-        if (name_ends_with(path, endings[i])) {
+        if (name_is_of_kind(path, endings[i])) {
             return error_set(GRAIL_ERROR_ARGUMENT,
                              "'%s': a run writes a directory, with plan.json and report.json "
                              "beside the weights, which are a GGUF file in it for types such as "

@@ -202,6 +202,8 @@ static void test_a_line_that_does_not_fit_is_named(void **state)
                  "line 2: document: \"text\" is not a string");
     assert_fails(open_text("a.jsonl", NULL, "{\"text\":\"x\"}\n{\"text\":"), GRAIL_ERROR_FORMAT,
                  "line 2: document: not valid JSON");
+    assert_fails(open_text("a.jsonl", NULL, "{\"text\":\"x\"}\n{\"text\":null}"),
+                 GRAIL_ERROR_FORMAT, "line 2: its field \"text\" is null, not a text");
     assert_fails(open_text("a.jsonl", NULL, "[1]"), GRAIL_ERROR_FORMAT, "line 1: has no string");
 }
 
@@ -214,15 +216,90 @@ static void test_text_that_is_not_utf8_is_refused_with_the_offset(void **state)
                  GRAIL_ERROR_FORMAT, "not UTF-8 at byte 22");
 }
 
-static void test_a_byte_order_mark_is_dropped(void **state)
+static void test_line_ends_are_read_as_python_reads_them(void **state)
+{
+    (void)state;
+    static const char text[] = "a\r\n\r\nb\rc\r\r\nd\v\f\x1c\xc2\x85\u2028\0e\n\r";
+    static const char read_as[] = "a\n\nb\nc\n\nd\v\f\x1c\xc2\x85\u2028\0e\n\n";
+    contents read;
+    char hash[HASH_TEXT_SIZE];
+    assert_ok(read_bytes("a.txt", NULL, text, sizeof text - 1, &read));
+    assert_int_equal(read.documents, 1);
+    assert_int_equal(read.text.size, sizeof read_as - 1);
+    assert_memory_equal(read.text.bytes, read_as, sizeof read_as - 1);
+    hash_bytes(read_as, sizeof read_as - 1, hash);
+    assert_string_equal(read.hash, hash);
+    contents_fini(&read);
+    static const char lines[] = "{\"text\":\"one\"}\r{\"text\":\"two\"}\r\n\r\r\n{\"txt\":0}";
+    assert_fails(open_text("a.jsonl", NULL, lines), GRAIL_ERROR_FORMAT, "line 5: has no string");
+    assert_fails(open_text("a.txt", NULL, "a\xc3\r\nb"), GRAIL_ERROR_FORMAT,
+                 "is not UTF-8 at byte 1 (0xc3)");
+    assert_fails(open_text("a.txt", NULL, "a\r\nb\r\n\xff"), GRAIL_ERROR_FORMAT,
+                 "is not UTF-8 at byte 6 (0xff)");
+}
+
+/* The second byte of CR LF is the first one of a piece. */
+static void test_a_line_end_may_be_cut_by_a_piece(void **state)
+{
+    (void)state;
+    enum { PIECE = 1 << 20 };
+    contents read;
+    buffer text = {.maximum = 2 * PIECE};
+    assert_ok(buffer_reserve(&text, PIECE + 2));
+    memset(text.bytes, 'a', PIECE + 2);
+    text.size = PIECE + 2;
+    memcpy(text.bytes + PIECE - 1, "\r\nb", 3);
+    assert_ok(read_bytes("a.txt", NULL, text.bytes, text.size, &read));
+    assert_int_equal(read.text.size, PIECE + 1);
+    assert_memory_equal(read.text.bytes + PIECE - 2, "a\nb", 3);
+    contents_fini(&read);
+    assert_ok(read_bytes("a.txt", NULL, text.bytes, PIECE + 1, &read));
+    assert_int_equal(read.text.size, PIECE);
+    assert_int_equal(read.documents, 1);
+    contents_fini(&read);
+    memset(text.bytes, ' ', PIECE + 2);
+    memcpy(text.bytes + PIECE - 1, "\r\n1", 3);
+    assert_fails(read_bytes("a.jsonl", NULL, text.bytes, text.size, &read), GRAIL_ERROR_FORMAT,
+                 "line 2: document");
+    contents_fini(&read);
+    buffer_fini(&text);
+}
+
+static void refuse_encoding(const void *text, size_t size, const char *message)
+{
+    contents read;
+    assert_fails(read_bytes("a.txt", NULL, text, size, &read), GRAIL_ERROR_FORMAT, message);
+    contents_fini(&read);
+    assert_fails(read_bytes("a.jsonl", NULL, text, size, &read), GRAIL_ERROR_FORMAT, message);
+    contents_fini(&read);
+}
+
+static void test_utf16_and_utf32_are_refused(void **state)
+{
+    (void)state;
+    static const char marked[] = "begins with their byte order mark";
+    static const char unmarked[] = "seems to be UTF-16 or UTF-32: ";
+    static const char cyrillic[] = "\x1f\x04\x40\x04 \0\x38\x04\n"; /* one word, a space */
+    refuse_encoding("\xff\xfe"
+                    "a",
+                    4, marked);
+    refuse_encoding("\xfe\xff\0a", 4, marked);
+    refuse_encoding("\xff\xfe\0\0a\0\0", 8, marked);
+    refuse_encoding("\0\0\xfe\xff\0\0\0a", 8, unmarked);
+    refuse_encoding("a\0b", 4, unmarked);
+    refuse_encoding("\0a\0b", 4, unmarked);
+    refuse_encoding("a\0\0", 4, unmarked);
+    refuse_encoding(cyrillic, sizeof cyrillic, unmarked);
+}
+
+static void test_a_byte_order_mark_is_read_as_python_reads_it(void **state)
 {
     (void)state;
     contents read;
     assert_ok(read_bytes("a.txt", NULL, "\xef\xbb\xbfx", 4, &read));
-    assert_document(&read, 0, "x");
+    assert_document(&read, 0, "\ufeffx");
     contents_fini(&read);
     assert_ok(open_text("a.jsonl", NULL, "\xef\xbb\xbf{\"text\":\"x\"}"));
-    assert_fails(open_text("a.txt", NULL, "\xef\xbb\xbf"), GRAIL_ERROR_FORMAT, "holds no text");
 }
 
 static void test_files_without_text_are_refused(void **state)
@@ -240,6 +317,10 @@ static void test_the_ending_tells_the_kind(void **state)
     (void)state;
     assert_fails(open_text("a.json", NULL, "{}"), GRAIL_ERROR_UNSUPPORTED,
                  "expected .txt, .jsonl, .jsonl.gz, .parquet or .npy");
+    assert_ok(open_text("A.TXT", NULL, "x"));
+    assert_ok(open_text("a.JsonL", NULL, "{\"text\":\"x\"}"));
+    assert_fails(open_text("A.NPY", NULL, "x"), GRAIL_ERROR_FORMAT, "is not an .npy file");
+    assert_fails(open_text("A.PARQUET", NULL, "x"), GRAIL_ERROR_FORMAT, "Parquet");
     assert_fails(open_text("txt", NULL, "x"), GRAIL_ERROR_UNSUPPORTED, "ending");
     assert_fails(open_text("a.npy", NULL, "x"), GRAIL_ERROR_FORMAT, "a.npy: is not an .npy file");
 }
@@ -558,7 +639,10 @@ int main(void)
                                         support_open_directory, support_close_directory),
         cmocka_unit_test(test_a_line_that_does_not_fit_is_named),
         cmocka_unit_test(test_text_that_is_not_utf8_is_refused_with_the_offset),
-        cmocka_unit_test(test_a_byte_order_mark_is_dropped),
+        cmocka_unit_test(test_line_ends_are_read_as_python_reads_them),
+        cmocka_unit_test(test_a_line_end_may_be_cut_by_a_piece),
+        cmocka_unit_test(test_utf16_and_utf32_are_refused),
+        cmocka_unit_test(test_a_byte_order_mark_is_read_as_python_reads_it),
         cmocka_unit_test(test_files_without_text_are_refused),
         cmocka_unit_test(test_the_ending_tells_the_kind),
         cmocka_unit_test(test_ids_are_read_with_their_rows),

@@ -91,6 +91,45 @@ static void test_subfolders_are_classes_in_the_order_of_their_names(void **state
     discard(directory);
 }
 
+/* Opens a folder with a class for each of three names, and compares its notice. */
+static void expect_notice(const char *const classes[3], const char *const known[3],
+                          const char *notice)
+{
+    char *directory = support_temporary_directory();
+    image_folder folder = {0};
+    for (int i = 0; i < 3; i++) {
+        char file[64];
+        snprintf(file, sizeof file, "%s/a.jpg", classes[i]);
+        make_subfolder(directory, classes[i]);
+        put(directory, file);
+    }
+    assert_ok(image_folder_open(directory, NULL, &folder));
+    assert_ok(image_folder_name_classes(&folder, known, 3));
+    if (notice == NULL) {
+        assert_string_equal(folder.class_notice, "");
+    } else {
+        assert_non_null(strstr(folder.class_notice, notice));
+    }
+    image_folder_close(&folder);
+    discard(directory);
+}
+
+static void test_an_order_that_may_be_another_is_noticed(void **state)
+{
+    (void)state;
+    static const char *const no_names[3] = {NULL, NULL, NULL};
+    static const char *const numbers[3] = {"1", "2", "10"};
+    expect_notice(numbers, no_names, "'10' stands before '2'");
+    expect_notice((const char *const[3]){"01", "02", "10"}, no_names, NULL);
+    expect_notice((const char *const[3]){"0", "1", "2"}, no_names, NULL);
+    expect_notice((const char *const[3]){"1", "10", "2x"}, no_names, NULL);
+    expect_notice((const char *const[3]){"n01440764", "n01443537", "n01484850"}, no_names, NULL);
+    expect_notice(numbers, numbers, NULL);
+    expect_notice((const char *const[3]){"cat", "dog", "hen"},
+                  (const char *const[3]){"hen", "dog", "LABEL_2"},
+                  "'hen' has the name of one of the network's classes, and 'cat' of none");
+}
+
 static void test_a_flat_folder_has_no_labels(void **state)
 {
     (void)state;
@@ -437,6 +476,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_subfolders_are_classes_in_the_order_of_their_names),
+        cmocka_unit_test(test_an_order_that_may_be_another_is_noticed),
         cmocka_unit_test(test_a_flat_folder_has_no_labels),
         cmocka_unit_test(test_folders_that_are_neither_are_refused),
         cmocka_unit_test(test_a_csv_gives_the_labels),
