@@ -23,6 +23,10 @@ try:
 except ImportError:
     tokenizers = None
 try:
+    import transformers
+except ImportError:
+    transformers = None
+try:
     import sentencepiece
 except ImportError:
     sentencepiece = None
@@ -334,6 +338,40 @@ def make_vocabulary(spec, library):
     write_family("bert-vocabulary", Tokenizer.from_str(json.dumps(spec)), library)
 
 
+def make_merges(spec):
+    """The pieces of "gpt2" as vocab.json and merges.txt, and what AutoTokenizer makes of them."""
+    framed = {"content": "<mask>", "lstrip": True, "normalized": False, "rstrip": False,
+              "single_word": False, "special": True}
+    families = {
+        "merges-gpt2": {
+            "tokenizer_config.json": {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True,
+                                      "bos_token": "</s>", "add_prefix_space": True},
+            "special_tokens_map.json": {"bos_token": "<s>", "mask_token": framed,
+                                        "additional_special_tokens": ["<|im_start|>"]},
+        },
+        "merges-roberta": {
+            "tokenizer_config.json": {"tokenizer_class": "RobertaTokenizer",
+                                      "added_tokens_decoder": {"1101": framed}},
+        },
+        "merges-qwen2": {
+            "tokenizer_config.json": {"tokenizer_class": "Qwen2Tokenizer", "add_bos_token": False},
+            "added_tokens.json": {"<|im_start|>": 1101, "NEW": 1102},
+        },
+    }
+    merges = [m if isinstance(m, str) else " ".join(m) for m in spec["model"]["merges"]]
+    for family, files in families.items():
+        folder = HERE / family
+        folder.mkdir(exist_ok=True)
+        (folder / "vocab.json").write_text(json.dumps(spec["model"]["vocab"], ensure_ascii=False))
+        (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n")
+        for name, content in files.items():
+            (folder / name).write_text(json.dumps(content) + "\n")
+        read = transformers.AutoTokenizer.from_pretrained(folder)
+        write_expected(family, expected(
+            lambda text, special: read.encode(text, add_special_tokens=special),
+            "transformers " + transformers.__version__))
+
+
 def make_tokenizers():
     library = "tokenizers " + tokenizers.__version__
     specs = {}
@@ -345,6 +383,8 @@ def make_tokenizers():
         (HERE / family / "tokenizer.json").write_text(text)
         write_family(family, Tokenizer.from_str(text), library)
     make_vocabulary(specs["bert-cased"], library)
+    if transformers is not None:
+        make_merges(specs["gpt2"])
 
 
 def make_stories(shared):

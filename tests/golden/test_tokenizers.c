@@ -194,6 +194,14 @@ static void roberta_equals_tokenizers(void **state)
     check_family("roberta");
 }
 
+static void merges_equal_transformers(void **state)
+{
+    (void)state;
+    check_family("merges-gpt2");
+    check_family("merges-roberta");
+    check_family("merges-qwen2");
+}
+
 static void sentencepiece_models_equal_sentencepiece(void **state)
 {
     (void)state;
@@ -242,6 +250,7 @@ int main(void)
         cmocka_unit_test(other_components_equal_tokenizers),
         cmocka_unit_test(wordpieces_equal_tokenizers),
         cmocka_unit_test(roberta_equals_tokenizers),
+        cmocka_unit_test(merges_equal_transformers),
         cmocka_unit_test(sentencepiece_models_equal_sentencepiece),
         cmocka_unit_test(stories260k_equals_tokenizers_on_its_text),
     };

@@ -14,6 +14,7 @@
 #define JSON_NAME "tokenizer.json"
 #define SENTENCEPIECE_NAME "tokenizer.model"
 #define VOCABULARY_NAME "vocab.txt"
+#define MERGES_NAME "merges.txt"
 #define CONFIGURATION_NAME "tokenizer_config.json"
 
 grail_status token_list_push(token_list *list, int32_t id)
@@ -160,9 +161,37 @@ out:
     return status;
 }
 
+/* *out stays NULL where vocab.json or merges.txt is missing. */
+static grail_status open_merges(const char *directory, tokenizer **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *root = NULL;
+    tokenizer *t = NULL;
+    char *path = NULL;
+    buffer text = {0};
+    buffer_init(&text, 2 * (size_t)TOKENIZER_LARGEST_FILE);
+    TRY(tokenizer_document_of_merges(directory, &root));
+    if (root == NULL) {
+        goto out;
+    }
+    TRY(path_join(&path, directory, MERGES_NAME));
+    TRY(json_append_text(root, &text));
+    TRY(tokenizer_new(path, text.bytes, text.size, &t));
+    TRY(tokenizer_read_document(path, root, t));
+    *out = t;
+    t = NULL;
+out:
+    tokenizer_close(t);
+    json_decref(root);
+    memory_free(path);
+    buffer_fini(&text);
+    return status;
+}
+
 grail_status tokenizer_exists(const char *directory, bool *out)
 {
-    static const char *const files[] = {JSON_NAME, SENTENCEPIECE_NAME, VOCABULARY_NAME};
+    static const char *const files[] = {JSON_NAME, SENTENCEPIECE_NAME, MERGES_NAME,
+                                        VOCABULARY_NAME};
     *out = false;
     for (size_t i = 0; i < sizeof files / sizeof files[0] && !*out; i++) {
         char *path = NULL;
@@ -179,6 +208,7 @@ grail_status tokenizer_open(const char *directory, tokenizer **out)
     char *json = NULL;
     char *model = NULL;
     char *pieces = NULL;
+    tokenizer *merged = NULL;
     TRY(path_find(&json, directory, JSON_NAME));
     TRY(path_find(&model, directory, SENTENCEPIECE_NAME));
     TRY(path_find(&pieces, directory, VOCABULARY_NAME));
@@ -186,11 +216,17 @@ grail_status tokenizer_open(const char *directory, tokenizer **out)
         TRY(open_file(json, tokenizer_from_json, out));
     } else if (model != NULL) {
         TRY(open_sentencepiece(directory, model, out));
-    } else if (pieces != NULL) {
-        TRY(open_vocabulary(directory, pieces, out));
     } else {
+        TRY(open_merges(directory, &merged));
+    }
+    if (merged != NULL) {
+        *out = merged;
+    } else if (json == NULL && model == NULL && pieces != NULL) {
+        TRY(open_vocabulary(directory, pieces, out));
+    } else if (json == NULL && model == NULL) {
         FAIL(GRAIL_ERROR_IO,
-             "%s: has neither " JSON_NAME " nor " SENTENCEPIECE_NAME " nor " VOCABULARY_NAME,
+             "%s: has neither " JSON_NAME " nor " SENTENCEPIECE_NAME " nor " VOCABULARY_NAME
+             " nor vocab.json with " MERGES_NAME,
              directory);
     }
 out:

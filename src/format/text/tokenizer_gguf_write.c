@@ -48,9 +48,23 @@ static grail_status read_document(const char *directory, const char *name, docum
     return status;
 }
 
+static grail_status has_file(const char *directory, const char *name, bool *out)
+{
+    char *path = NULL;
+    CHECK(path_find(&path, directory, name));
+    *out = path != NULL;
+    memory_free(path);
+    return GRAIL_OK;
+}
+
 static grail_status read_documents(const char *directory, documents *d)
 {
+    bool has_pieces = false;
     CHECK(read_document(directory, "tokenizer.json", json_read_file, &d->tokenizer));
+    CHECK(has_file(directory, "tokenizer.model", &has_pieces));
+    if (d->tokenizer == NULL && !has_pieces) {
+        CHECK(tokenizer_document_of_merges(directory, &d->tokenizer));
+    }
     CHECK(read_document(directory, "tokenizer_config.json", json_read_file_of_reals, &d->settings));
     return read_document(directory, "config.json", json_read_file, &d->config);
 }
@@ -349,7 +363,8 @@ grail_status tokenizer_write_gguf(const char *directory, const byte_tokenizer kn
     TRY(tokenizer_exists(directory, &exists));
     if (!exists) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: has no tokenizer.json or tokenizer.model, and a GGUF file holds a tokenizer",
+             "%s: has no tokenizer.json, tokenizer.model or vocab.json with merges.txt, and a GGUF "
+             "file holds a tokenizer",
              directory);
     }
     TRY(read_documents(directory, &d));

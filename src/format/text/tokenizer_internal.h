@@ -379,6 +379,11 @@ grail_status read_pretokenizer(const char *name, const struct json_t *component,
 grail_status tokenizer_read_document(const char *name, const struct json_t *root,
                                      tokenizer *t) GRAIL_MUST_CHECK;
 
+/** The document of a directory's vocab.json and merges.txt, in the form of a tokenizer.json and
+ * owned by the caller; NULL where one of them is missing. */
+grail_status tokenizer_document_of_merges(const char *directory,
+                                          struct json_t **out) GRAIL_MUST_CHECK;
+
 /* --- pieces with scores (SentencePiece) --- */
 
 /** Types of pieces, as sentencepiece_model.proto and GGUF files number them. */

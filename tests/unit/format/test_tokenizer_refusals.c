@@ -281,9 +281,59 @@ static void templates_without_ids_or_text_are_refused(void **state)
                    "item 1 of the template");
 }
 
+/* Writes vocab.json, merges.txt and settings, and opens the directory. */
+static grail_status open_merges(const char *directory, const char *vocab, const char *merges,
+                                const char *settings, tokenizer **out)
+{
+    support_write_file(directory, "vocab.json", vocab, strlen(vocab));
+    support_write_file(directory, "merges.txt", merges, strlen(merges));
+    support_write_file(directory, "tokenizer_config.json", settings, strlen(settings));
+    return tokenizer_open(directory, out);
+}
+
+static void merges_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *vocab, *merges, *settings;
+        grail_status code;
+        const char *message;
+    } cases[] = {
+        {"{\"a\":0}", "", "{\"tokenizer_class\":\"CLIPTokenizer\"}", GRAIL_ERROR_UNSUPPORTED,
+         "names the class 'CLIPTokenizer', which grail does not know"},
+        {"{\"a\":0}", "", "{\"tokenizer_class\":\"GPT2TokenizerX\"}", GRAIL_ERROR_UNSUPPORTED,
+         "GPT2TokenizerX"},
+        {"{\"a\":0}", "a b\n", "{}", GRAIL_ERROR_FORMAT, "merge 0 names the piece 'b'"},
+        {"{\"a\":0}", "\xff\n", "{}", GRAIL_ERROR_FORMAT, "merges.txt is not UTF-8 at byte 0"},
+        {"[]", "", "{}", GRAIL_ERROR_FORMAT, "no \"vocab\" object"},
+        {"{\"a\":\"b\"}", "", "{}", GRAIL_ERROR_FORMAT, "id of piece 'a' is not an integer"},
+        {"{\"a\":9223372036854775807}", "", "{}", GRAIL_ERROR_FORMAT, "has id 9223372036854775807"},
+        {"{\"a\":0}", "", "{\"added_tokens_decoder\":{\"x\":{\"content\":\"y\"}}}",
+         GRAIL_ERROR_FORMAT, "\"added_tokens_decoder\" has 'x'"},
+        {"{\"a\":0}", "", "{\"added_tokens_decoder\":{\"1\":7}}", GRAIL_ERROR_FORMAT,
+         "\"added_tokens_decoder\" has '1'"},
+        {"{\"a\":0}", "", "{\"tokenizer_class\":\"BartTokenizer\",\"cls_token\":null}",
+         GRAIL_ERROR_FORMAT, "cls"},
+    };
+    char *directory = support_temporary_directory();
+    tokenizer *t = NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_fails(open_merges(directory, cases[i].vocab, cases[i].merges, cases[i].settings, &t),
+                     cases[i].code, cases[i].message);
+        assert_null(t);
+    }
+    assert_ok(open_merges(directory, "{\"a\":0,\"b\":1,\"ab\":2}", "#version: 0.2\r\na b\r\n",
+                          "{\"add_bos_token\":true,\"model_max_length\":1e30}", &t));
+    assert_int_equal(tokenizer_bos(t), 3); /* <|endoftext|>, behind the pieces */
+    tokenizer_close(t);
+    support_remove_tree(directory);
+    memory_free(directory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(merges_that_do_not_fit_are_refused),
         cmocka_unit_test(bad_json_is_named_with_its_line),
         cmocka_unit_test(a_missing_model_is_refused),
         cmocka_unit_test(other_model_types_are_refused_by_name),
