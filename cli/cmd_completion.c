@@ -52,6 +52,9 @@ static void print_bash(void)
         "# bash completion for grail; made by: grail completion bash\n_grail() {\n"
         "    local word=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\" "
         "options=''\n"
+        "    if ((COMP_CWORD > 2)) && [[ \" ${COMP_WORDS[*]:2:COMP_CWORD-2} \" == *' -- '* ]]; "
+        "then\n"
+        "        COMPREPLY=($(compgen -f -- \"$word\"))\n        return\n    fi\n"
         "    if [ \"$COMP_CWORD\" -eq 1 ] || [ \"$COMP_CWORD ${COMP_WORDS[1]}\" = '2 help' ]; "
         "then\n"
         "        COMPREPLY=($(compgen -W '");
@@ -83,7 +86,7 @@ static void print_zsh_text(const char *text)
 
 static void print_zsh_command(const command *c)
 {
-    print_out("    %s)\n        _arguments \\\n", c->name);
+    print_out("    %s)\n        _arguments -S \\\n", c->name);
     for (const option *o = command_options(c->name); o->name != NULL; o++) {
         print_out("            \"--%s[", o->name);
         print_zsh_text(o->help == NULL ? "" : o->help);

@@ -67,13 +67,29 @@ static void put_word(growing_text *t, const char *word)
     put(t, "'");
 }
 
+/* " " and an argument that is no option. One that begins with a dash stood behind "--", which is
+ * left out here: options may follow the path that it becomes. */
+static void put_positional(growing_text *t, const char *word)
+{
+    put(t, word[0] == '-' ? " ./" : " ");
+    put_word(t, word);
+}
+
 char *command_line_text(const char *more)
 {
     growing_text t = {0};
     for (int i = 0; i < count; i++) {
+        if (options_ended(arguments + i)) {
+            continue;
+        }
         put(&t, i == 0 ? "" : " ");
         put_word(&t, arguments[i]);
         more = more != NULL && strcmp(more, arguments[i]) == 0 ? NULL : more;
+    }
+    for (int i = 1; i < count; i++) {
+        if (options_ended(arguments + i - 1)) {
+            put_positional(&t, arguments[i]);
+        }
     }
     if (more != NULL) {
         put(&t, " ");
@@ -111,7 +127,9 @@ static void put_recorded(growing_text *t, const argument *a)
         put(t, " --");
         put(t, a->option->name);
     }
-    if (a->value != NULL) {
+    if (a->option == NULL && a->value != NULL) {
+        put_positional(t, a->value);
+    } else if (a->value != NULL) {
         put(t, " ");
         put_word(t, shown == NULL ? a->value : shown);
     }
@@ -129,24 +147,29 @@ char *command_line_recorded(const option *options)
     return finish(&t);
 }
 
-static bool is_positional(const argument *a)
-{
-    return a->option == NULL;
-}
-
 static bool says_samples_or_machine(const argument *a)
 {
     return a->option != NULL &&
            (a->option->group == GROUP_INPUT || a->option->group == GROUP_MACHINE);
 }
 
-/* The arguments that `wanted` takes, as they were given. */
-static void put_some(growing_text *t, const option *options, bool (*wanted)(const argument *a))
+static void put_positionals(growing_text *t, const option *options)
+{
+    for (int i = 2; i < count; i++) {
+        const argument a = argument_at(options, count, arguments, &i);
+        if (a.option == NULL && a.value != NULL) {
+            put_positional(t, a.value);
+        }
+    }
+}
+
+/* What is said of samples and of the machine, as it was given. */
+static void put_options(growing_text *t, const option *options)
 {
     for (int i = 2; i < count; i++) {
         const int first = i;
         const argument a = argument_at(options, count, arguments, &i);
-        for (int k = first; wanted(&a) && k <= i; k++) {
+        for (int k = first; says_samples_or_machine(&a) && k <= i; k++) {
             put(t, " ");
             put_word(t, arguments[k]);
         }
@@ -158,11 +181,11 @@ char *command_line_next(const option *options, const char *name, const char *con
     growing_text t = {0};
     put(&t, "grail ");
     put(&t, name);
-    put_some(&t, options, is_positional);
+    put_positionals(&t, options);
     for (int i = 0; words[i] != NULL; i++) {
         put(&t, " ");
         put_word(&t, words[i]);
     }
-    put_some(&t, options, says_samples_or_machine);
+    put_options(&t, options);
     return finish(&t);
 }

@@ -105,6 +105,10 @@ void help_print(const command *c, const option *options)
     print_out("\nhelp:\n");
     print_left("  --help");
     print_out("print this help; short form: -h\n");
+    if (c->positional_count > 0) {
+        print_left("  --");
+        print_out("end of the options: %s may then begin with a dash\n", c->arguments);
+    }
     if (c->examples != NULL) {
         print_out("\nexamples:\n");
     }

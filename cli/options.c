@@ -20,6 +20,9 @@ static const option *parsed;
 /* What was given for each of its rows, "" for a flag; NULL: nothing. */
 static const char *given[MOST_OPTIONS];
 
+/* The "--" of the arguments that were parsed, NULL for none. */
+static char **end_of_options;
+
 /* The i-th backend of a name of its own; those of one name follow each other. */
 static bool find_backend(int i, grail_backend *out)
 {
@@ -321,8 +324,16 @@ static int parse_one(const command *c, const option *options, int argc, char **a
     return set_option(o, value) ? EXIT_OK : bad_value(c, o, value);
 }
 
+bool options_ended(char **at)
+{
+    return end_of_options != NULL && at >= end_of_options;
+}
+
 argument argument_at(const option *options, int argc, char **argv, int *index)
 {
+    if (options_ended(argv + *index)) {
+        return (argument){.value = argv + *index == end_of_options ? NULL : argv[*index]};
+    }
     const char *name = option_name(argv[*index]);
     const size_t length = name == NULL ? 0 : strcspn(name, "=");
     const option *o = name == NULL ? NULL : find_option(options, name, length);
@@ -462,17 +473,20 @@ int options_parse(const command *c, const option *rows, int argc, char **argv,
     const option *options = options_complete(rows);
     parsed = options;
     for (int i = 1; i < argc; i++) {
-        if (means_help(argv[i])) {
+        const bool ended = end_of_options != NULL;
+        if (!ended && means_help(argv[i])) {
             *help = true;
             help_print(c, options);
             return EXIT_OK;
         }
-        if (option_name(argv[i]) != NULL) {
+        if (!ended && strcmp(argv[i], "--") == 0) {
+            end_of_options = argv + i;
+        } else if (!ended && option_name(argv[i]) != NULL) {
             const int code = parse_one(c, options, argc, argv, &i);
             if (code != EXIT_OK) {
                 return code;
             }
-        } else if (argv[i][0] == '-' && argv[i][1] != 0) {
+        } else if (!ended && argv[i][0] == '-' && argv[i][1] != 0) {
             return usage_error(c, "unknown option", argv[i]);
         } else if (found == c->positional_count) {
             return usage_error(c, "unexpected argument", argv[i]);

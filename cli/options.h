@@ -113,9 +113,9 @@ enum { MOST_THREADS = 1024 };
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NUMERIC = 3 };
 
 /**
- * Parses argv[1..] of a command. positional[] gets the arguments that are not options. Returns
- * EXIT_OK, or EXIT_USAGE after a message on stderr, also for an option without effect. Where --help
- * was given, prints the help and sets *help.
+ * Parses argv[1..] of a command. positional[] gets the arguments that are not options, such as all
+ * behind "--". Returns EXIT_OK, or EXIT_USAGE after a message on stderr, also for an option without
+ * effect. Where --help was given, prints the help and sets *help.
  */
 int options_parse(const command *c, const option *rows, int argc, char **argv,
                   const char **positional, bool *help);
@@ -134,10 +134,14 @@ bool option_given(const char *name);
 int options_check_word(const command *c, const char *what, const char *const *words,
                        const char *value);
 
+/** Whether an argument of the parsed command line is the "--" that ends the options, or behind it.
+ */
+bool options_ended(char **at);
+
 /** What an argument of a command line is: a value of an option, or one by itself. */
 typedef struct argument {
     const option *option; /* NULL: positional */
-    const char *value;    /* NULL: of a flag */
+    const char *value;    /* NULL: of a flag, or the "--" that ends the options */
 } argument;
 
 /** The argument at argv[*index] of a command line that options_parse has accepted; *index moves

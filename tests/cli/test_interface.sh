@@ -121,6 +121,34 @@ done
 runs "$grail" compress "$tiny" -o out --calib ids.npy --sparsity 0.5 --selector slimgpt --compensate own \
     --alpha 0.01 --dry-run
 
+check "-- ends the options of every command"
+cp "$demo/vision/cnn.pth" ./-d.pth
+mkdir ./-m
+cp "$tiny"/* ./-m
+runs "$grail" inspect "$demo/vision/cnn.pth" --json
+cp stdout expected
+runs "$grail" inspect --json -- -d.pth
+diff <(grep -v '"model"' expected) <(grep -v '"model"' stdout) || fail "another network"
+runs "$grail" verify --json -- -m -m
+runs "$grail" compress -o out --calib ids.npy --sparsity 0.5 --quiet -- -m
+says "grail compress --output DIR --calib ids.npy --sparsity 0.5 ./-m" out/README.md
+runs "$grail" compress -o again --calib ids.npy --sparsity 0.5 --quiet ./-m
+cmp out/model.safetensors again/model.safetensors
+rm -r out again
+runs "$grail" plan -o plan.json --calib ids.npy --target-ratio 0.8 --budget error --quiet -- -m
+says "next: grail compress ./-m -o narrow --plan plan.json --calib ids.npy" stdout
+rm plan.json
+refuses 1 "grail: '--json' is neither a model directory" "$grail" inspect -- --json
+refuses 2 "grail inspect: unexpected argument '--json'" "$grail" inspect -- -d.pth --json
+refuses 2 "grail inspect: expected MODEL" "$grail" inspect --
+refuses 2 "unknown option '-d.pth'" "$grail" inspect -d.pth
+for command in "${commands[@]}"; do # as many as it takes, and one more
+    takes=$("$grail" "$command" --help | sed -n "s/^usage: grail $command \([A-Z ]*\).*/\1/p" | wc -w)
+    more=("--help" "-h" "-o")
+    refuses 2 "grail $command: unexpected argument '${more[takes]}'" "$grail" "$command" -- "${more[@]:0:takes+1}"
+done
+rm -r ./-m ./-d.pth
+
 check "messages of the library name the options of the command"
 refuses 1 "give a smaller one (--context)" "$grail" eval "$demo/model" --data "$demo/held-out.txt" --context 1000
 refuses 1 "use that, or another budget (--loop, --budget)" "$grail" plan "$tiny" -o out --calib ids.npy \
@@ -148,11 +176,14 @@ offers "fold" grail compress model --selector fo
 offers "none own grail full" grail compress model --compensate ""
 offers "wikitext2" grail eval model --protocol wiki
 offers "--tolerance" grail verify --tol
-touch calibration.txt
+touch calibration.txt -- -d.pth
 offers calibration.txt grail compress model --calib cal
+offers -d.pth grail inspect -- -d
+offers -d.pth grail compress -o out --sparsity 0.3 -- -d
 check "completion in zsh"
 runs "$grail" completion zsh
 says "#compdef grail" stdout
+says "_arguments -S" stdout
 if command -v zsh >/dev/null; then
     zsh -n stdout || fail "zsh does not parse it"
 fi

@@ -122,6 +122,17 @@ says "$line" stderr
 runs "$grail" "${compress[@]}" -o out --resume --quiet
 same_result complete out
 
+check "a model behind -- is named where --resume may follow"
+cp -r "$demo/model" ./-m
+rm -rf out
+start compress -o out --quiet "${compress[@]:2}" -- -m
+wait_for has_lines 3 out.partial/grail-state.jsonl
+kill -INT $pid
+ends
+says " ./-m --resume" stderr
+continues
+cmp complete/model.safetensors out/model.safetensors
+
 check "a second signal ends it at once"
 rm -rf out
 start "${compress[@]}" -o out
