@@ -23,7 +23,7 @@
 static run_options r;
 static limit_options limits;
 static const char *sparsity_text;
-static const char *evaluation;
+static measured_options evaluation;
 static rank_options ranks;
 static bool quiet, as_json;
 
@@ -43,10 +43,7 @@ static const option table[] = {
      .need = ONE_REQUIRED, .recorded = "plan.json"},
     LIMIT_OPTIONS(limits),
     FIELDS_OF(GROUP_HEAL, grail_compress_option_at, GRAIL_SUBJECT_HEAL, r.compress),
-    {GROUP_MEASURE, "eval", OPTION_TEXT, &evaluation, "PATH", NULL,
-     .help = "measure the dense network, the plain cut and the result on this data, which is read "
-             "as the calibration set is",
-     .recorded = ""},
+    EVAL_OPTIONS(evaluation, "the dense network, the plain cut and the result"),
     FIELDS_OF(GROUP_OUTPUT, grail_compress_option_at, GRAIL_SUBJECT_OUTPUT, r.compress),
     QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
@@ -205,14 +202,27 @@ static void print_precision(const grail_compression_totals *t)
                                           : "");
 }
 
+/* What a dry run tells. */
+typedef struct forecast {
+    grail_forecast run;
+    quality_forecast measured;
+    grail_plan_facts plan; /* zeros: the widths were given */
+    double choosing;       /* seconds; NaN: not known */
+    bool resume_unknown;   /* the interrupted run has widths that are not chosen yet */
+} forecast;
+
 /* What the run would take, from its operations and a test of the machine's speed. */
-static int make_forecast(const grail_compression *c, grail_forecast *out)
+static int make_forecast(const grail_compression *c, const grail_plan *plan, forecast *out)
 {
     const double test_seconds = 0.1; /* two products of each kind; the forecast is a rough one */
     grail_machine machine = {0};
     grail_status status = grail_machine_examine(test_seconds, &machine);
     if (status == GRAIL_OK) {
-        status = grail_compression_forecast(c, &r.compress, &machine, out);
+        status = grail_compression_forecast(c, &r.compress, &machine, &out->run);
+    }
+    if (status == GRAIL_OK && plan != NULL) {
+        out->plan = grail_plan_facts_get(plan);
+        out->choosing = grail_plan_forecast(plan, &out->run);
     }
     return status == GRAIL_OK ? EXIT_OK : print_failure(status);
 }
@@ -237,15 +247,10 @@ static void print_stand_in(const grail_plan_facts *plan, double choosing)
     print_out("; grail plan does it without a run\n");
 }
 
-static void print_forecast(const grail_forecast *f, const grail_plan *plan)
+static void print_run_forecast(const grail_forecast *f)
 {
     char seconds[HUMAN_SIZE];
     char bytes[HUMAN_SIZE];
-    const grail_plan_facts facts =
-        plan == NULL ? (grail_plan_facts){0} : grail_plan_facts_get(plan);
-    if (facts.stands_in != 0) {
-        print_stand_in(&facts, grail_plan_forecast(plan, f));
-    }
     if (f->samples == 0) {
         print_out("a run reads no samples, and takes about as long as reading and writing the "
                   "weights\n");
@@ -254,23 +259,52 @@ static void print_forecast(const grail_forecast *f, const grail_plan *plan)
     print_out("a run on %lld samples takes about %s", (long long)f->samples,
               human_seconds(f->seconds, seconds));
     if (f->heal_seconds > 0.0) {
-        print_out(", of them %s for healing", human_seconds(f->heal_seconds, seconds));
+        print_out(", of which healing takes %s", human_seconds(f->heal_seconds, seconds));
     }
     print_out(", and %s of memory\n", human_bytes((double)f->bytes, bytes));
 }
 
-static json_t *forecast_json(const grail_forecast *f, const grail_plan *plan)
+static void print_resume_forecast(const grail_compression *c, const forecast *f)
 {
-    const grail_plan_facts facts =
-        plan == NULL ? (grail_plan_facts){0} : grail_plan_facts_get(plan);
-    const double choosing = plan == NULL ? 0.0 : grail_plan_forecast(plan, f);
-    return r.compress.output.dry_run != 0
-               ? json_pack("{s:f, s:f, s:I, s:I, s:b, s:i, s:o}", "seconds", f->seconds,
-                           "heal_seconds", f->heal_seconds, "bytes", (json_int_t)f->bytes,
-                           "samples", (json_int_t)f->samples, "widths_stand_in", facts.stands_in,
-                           "trials", facts.stands_in != 0 ? facts.trials : 0, "choosing_seconds",
-                           json_number_or_null(choosing))
-               : json_null();
+    const int done = grail_compression_totals_get(c).blocks_done;
+    if (f->resume_unknown) {
+        print_out("--resume: whether it goes on is known when the widths are chosen\n");
+    } else if (r.compress.output.resume != 0 && done >= 0) {
+        print_out("--resume goes on with the interrupted run: %d %s finished\n", done,
+                  done == 1 ? "block is" : "blocks are");
+    } else if (r.compress.output.resume != 0) {
+        print_out("--resume finds no interrupted run beside '%s', so a new one begins\n",
+                  r.compress.output.path);
+    }
+}
+
+static void print_forecast(const grail_compression *c, const forecast *f)
+{
+    if (f->plan.stands_in != 0) {
+        print_stand_in(&f->plan, f->choosing);
+    }
+    print_run_forecast(&f->run);
+    print_resume_forecast(c, f);
+    if (f->measured.samples > 0) {
+        print_out("--eval then measures three networks on %lld ", (long long)f->measured.samples);
+        print_out(f->measured.of_images ? "images of %s\n" : "windows of %s\n", evaluation.data);
+    }
+    print_out("nothing was written\n");
+}
+
+static json_t *forecast_json(const grail_compression *c, const forecast *f)
+{
+    if (r.compress.output.dry_run == 0) {
+        return json_null();
+    }
+    const int done = grail_compression_totals_get(c).blocks_done;
+    return json_pack("{s:f, s:f, s:I, s:I, s:b, s:i, s:o, s:o, s:I}", "seconds", f->run.seconds,
+                     "heal_seconds", f->run.heal_seconds, "bytes", (json_int_t)f->run.bytes,
+                     "samples", (json_int_t)f->run.samples, "widths_stand_in", f->plan.stands_in,
+                     "trials", f->plan.stands_in != 0 ? f->plan.trials : 0, "choosing_seconds",
+                     json_number_or_null(f->choosing), "blocks_done",
+                     done < 0 || f->resume_unknown ? json_null() : json_integer(done),
+                     "eval_samples", (json_int_t)f->measured.samples);
 }
 
 static void print_summary(const grail_compression *c, const quality *q)
@@ -314,8 +348,7 @@ static json_t *site_json(const grail_site_report *s)
         json_number_or_null(s->fit.held_after), "fallback", json_text(s->fit.fallback));
 }
 
-static int print_json_summary(const grail_compression *c, const grail_plan *plan, const quality *q,
-                              const grail_forecast *f)
+static int print_json_summary(const grail_compression *c, const quality *q, const forecast *f)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
     json_t *sites = json_array();
@@ -341,7 +374,7 @@ static int print_json_summary(const grail_compression *c, const grail_plan *plan
         (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
         (json_int_t)t.context, "loaders", loaders, "sites", sites, "healed", heal_summaries_json(c),
         "cut", cut_summary_json(c, &r), "quality", quality_json(q), "forecast",
-        forecast_json(f, plan)));
+        forecast_json(c, f)));
 }
 
 /* A plan says itself what these options say, or leaves it to them. */
@@ -375,14 +408,8 @@ static int read_choices(void)
                     sparsity_text);
         return EXIT_USAGE;
     }
-    if (code == EXIT_OK && evaluation != NULL && r.compress.output.dry_run != 0) {
-        print_error("grail compress: --dry-run writes nothing that --eval could measure; leave one "
-                    "of the two out\n");
-        return EXIT_USAGE;
-    }
-    return code == EXIT_OK && evaluation != NULL && ranks_is_first()
-               ? quality_check(&command_compress, evaluation)
-               : code;
+    return code == EXIT_OK && ranks_is_first() ? quality_check(&command_compress, &evaluation)
+                                               : code;
 }
 
 /* The default of --sites depends on the model: decoders are cut where the paper cuts them, image
@@ -431,23 +458,35 @@ static int print_interrupted(void)
 
 /* Finishes the run, if it is one, and prints what has been written, or would be. `plan` NULL: the
  * widths were given. */
-static int report_result(grail_compression *c, const grail_plan *plan)
+static int report_result(grail_compression *c, const grail_plan *plan, forecast *f)
 {
     quality q = {.data = NULL};
-    grail_forecast f = {0};
-    const int code = r.compress.output.dry_run != 0 ? make_forecast(c, &f)
-                                                    : quality_finish(c, &r, evaluation, quiet, &q);
+    const int code = r.compress.output.dry_run != 0 ? make_forecast(c, plan, f)
+                                                    : quality_finish(c, &r, &evaluation, quiet, &q);
     if (code != EXIT_OK) {
         return code;
     }
     if (as_json) {
-        return print_json_summary(c, plan, &q, &f);
+        return print_json_summary(c, &q, f);
     }
     print_summary(c, &q);
     if (r.compress.output.dry_run != 0) {
-        print_forecast(&f, plan);
+        print_forecast(c, f);
     }
     return EXIT_OK;
+}
+
+/* An interrupted run can be recognised only by its own widths. */
+static grail_status open_run(const grail_plan *plan, forecast *f, grail_compression **out)
+{
+    grail_compress_options o = r.compress;
+    f->resume_unknown =
+        o.output.resume != 0 && plan != NULL && grail_plan_facts_get(plan).stands_in != 0;
+    if (f->resume_unknown) {
+        o.output.path = NULL;
+        o.output.resume = 0;
+    }
+    return grail_compression_open(&o, out);
 }
 
 static bool names_kinds(void)
@@ -462,13 +501,14 @@ static int compress(void)
     grail_compression *c = NULL;
     const char *sites = NULL;
     grail_plan *plan = NULL;
+    forecast f = {.choosing = 0.0};
     code = read_request(&list, &sites);
-    code = code == EXIT_OK && evaluation != NULL ? quality_try(&r, evaluation) : code;
+    code = code == EXIT_OK ? quality_try(&r, &evaluation, &f.measured) : code;
     code = code == EXIT_OK ? choose_widths(sites, &plan) : code;
     if (code != EXIT_OK) {
         goto out;
     }
-    grail_status status = grail_compression_open(&r.compress, &c);
+    grail_status status = open_run(plan, &f, &c);
     if (status == GRAIL_OK) {
         run_options_print_notices(&r);
         cut_summary_warn(c, &r, names_kinds());
@@ -488,7 +528,7 @@ static int compress(void)
     } else if (status != GRAIL_OK) {
         code = print_failure(status);
     } else if (ranks_is_first()) {
-        code = report_result(c, plan);
+        code = report_result(c, plan, &f);
         cut_summary_warn_missed(c, &r);
         limit_options_warn_missed(plan);
     }
@@ -514,7 +554,7 @@ static int run(int argc, char **argv)
     code = code == EXIT_OK ? read_choices() : code;
     code = code == EXIT_OK ? ranks_join(&ranks, &r.compress.run.comm) : code;
     quiet = quiet || !ranks_is_first();
-    code = code == EXIT_OK ? run_options_share(&ranks, &r, &evaluation, quiet) : code;
+    code = code == EXIT_OK ? run_options_share(&ranks, &r, &evaluation.data, quiet) : code;
     if (code == EXIT_OK) {
         char *recorded = command_line_recorded(options_parsed());
         r.compress.output.command = recorded;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 static run_options r;
-static const char *evaluation;
+static measured_options evaluation;
 static rank_options ranks;
 static bool quiet, as_json;
 
@@ -32,10 +32,7 @@ static const option table[] = {
              "none (model)",
      .assumed = true, .field = "heal.what"},
     FIELDS_OF(GROUP_HEAL, grail_compress_option_at, GRAIL_SUBJECT_HEAL, r.compress),
-    {GROUP_MEASURE, "eval", OPTION_TEXT, &evaluation, "PATH", NULL,
-     .help = "measure the dense network, the model and the result on this data, which is read as "
-             "the calibration set is",
-     .recorded = ""},
+    EVAL_OPTIONS(evaluation, "the dense network, the model and the result"),
     MACHINE_OPTIONS(r),
     FIELD_OF(GROUP_OUTPUT, grail_compress_option_at, "resume", r.compress),
     FIELD_OF(GROUP_OUTPUT, grail_compress_option_at, "keep-non-finite", r.compress),
@@ -92,7 +89,7 @@ static int print_json_summary(const grail_compression *c, const quality *q)
 static int finish(grail_compression *c)
 {
     quality q = {.data = NULL};
-    const int code = quality_finish(c, &r, evaluation, quiet, &q);
+    const int code = quality_finish(c, &r, &evaluation, quiet, &q);
     if (code != EXIT_OK) {
         return code;
     }
@@ -114,8 +111,9 @@ static int heal(void)
 {
     grail_compression *c = NULL;
     const char *sites = NULL;
+    quality_forecast measured;
     int code = run_options_open(&command_heal, &r, &sites);
-    code = code == EXIT_OK && evaluation != NULL ? quality_try(&r, evaluation) : code;
+    code = code == EXIT_OK ? quality_try(&r, &evaluation, &measured) : code;
     if (code != EXIT_OK) {
         goto out;
     }
@@ -148,12 +146,12 @@ static int run(int argc, char **argv)
         return code;
     }
     code = run_options_read(&command_heal, &r);
-    if (code == EXIT_OK && evaluation != NULL && ranks_is_first()) {
-        code = quality_check(&command_heal, evaluation);
+    if (code == EXIT_OK && ranks_is_first()) {
+        code = quality_check(&command_heal, &evaluation);
     }
     code = code == EXIT_OK ? ranks_join(&ranks, &r.compress.run.comm) : code;
     quiet = quiet || !ranks_is_first();
-    code = code == EXIT_OK ? run_options_share(&ranks, &r, &evaluation, quiet) : code;
+    code = code == EXIT_OK ? run_options_share(&ranks, &r, &evaluation.data, quiet) : code;
     if (code == EXIT_OK) {
         char *recorded = command_line_recorded(options_parsed());
         r.compress.output.command = recorded;

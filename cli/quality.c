@@ -19,18 +19,19 @@ typedef struct measurement {
     grail_model *given;   /* what was healed; NULL where `dense` was cut */
     grail_images *images; /* NULL: text */
     grail_text_source text;
+    const measured_options *asked;
     grail_compute compute;
     seen_data seen;
     const char *now; /* which network runs */
     bool quiet;
 } measurement;
 
-int quality_check(const command *c, const char *data)
+int quality_check(const command *c, const measured_options *e)
 {
-    if (access(data, R_OK) == 0) {
+    if (e->data == NULL || access(e->data, R_OK) == 0) {
         return EXIT_OK;
     }
-    print_error("grail %s: cannot read '%s' for --eval: %s\n", c->name, data, strerror(errno));
+    print_error("grail %s: cannot read '%s' for --eval: %s\n", c->name, e->data, strerror(errno));
     return EXIT_FAILED;
 }
 
@@ -64,8 +65,10 @@ static grail_status measure_text(measurement *m, const grail_model *model, bool 
 {
     grail_perplexity p = {0};
     const grail_status status =
-        plain ? grail_perplexity_of_cut(m->dense, m->narrow, &m->text, 0, &m->compute, watch, m, &p)
-              : grail_perplexity_measure(model, &m->text, 0, &m->compute, watch, m, &p);
+        plain ? grail_perplexity_of_cut(m->dense, m->narrow, &m->text, m->asked->windows,
+                                        &m->compute, watch, m, &p)
+              : grail_perplexity_measure(model, &m->text, m->asked->windows, &m->compute, watch, m,
+                                         &p);
     note_seen(m, (seen_data){.share = p.is_calibration != 0
                                           ? 1.0
                                           : share_of(p.overlap_runs, p.calibration_runs)});
@@ -79,8 +82,10 @@ static grail_status measure_images(measurement *m, const grail_model *model, boo
 {
     grail_accuracy a = {0};
     const grail_status status =
-        plain ? grail_accuracy_of_cut(m->dense, m->narrow, m->images, 0, &m->compute, watch, m, &a)
-              : grail_accuracy_measure(model, m->images, 0, &m->compute, watch, m, &a);
+        plain
+            ? grail_accuracy_of_cut(m->dense, m->narrow, m->images, m->asked->images, &m->compute,
+                                    watch, m, &a)
+            : grail_accuracy_measure(model, m->images, m->asked->images, &m->compute, watch, m, &a);
     if (a.calibration_images == 0) { /* narrowed by an older grail, or not by grail */
         note_seen(m, (seen_data){.share = a.is_calibration != 0 ? 1.0 : 0.0});
     } else {
@@ -162,11 +167,13 @@ static grail_status open_networks(run_options *r, const char *data, const char *
 }
 
 /* Measures the model that `r` narrowed and the sealed result in `result`. */
-static grail_status quality_measure(run_options *r, const char *data, const char *result,
+static grail_status quality_measure(run_options *r, const measured_options *e, const char *result,
                                     bool quiet, quality *out)
 {
+    const char *data = e->data;
     measurement m = {
         .text = r->compress.read.text,
+        .asked = e,
         .compute = {.backend = r->compress.run.backend, .precision = r->compress.run.precision},
         .quiet = quiet};
     quality q = {.data = data, .is_healed = r->compress.heal.teacher != NULL};
@@ -186,35 +193,53 @@ static grail_status quality_measure(run_options *r, const char *data, const char
     return status;
 }
 
-static grail_status try_images(run_options *r, const char *data, measurement *m)
+static grail_status try_images(run_options *r, measurement *m, quality_forecast *out)
 {
     enum { TRIED = 64 };
     grail_accuracy a = {0};
-    grail_status status = open_images(r, data, m);
+    grail_status status = open_images(r, m->asked->data, m);
     if (status == GRAIL_OK) {
-        status = grail_accuracy_measure(m->dense, m->images, TRIED, &m->compute, NULL, NULL, &a);
+        status = grail_accuracy_describe(m->dense, m->images, m->asked->images, &a);
+        *out = (quality_forecast){.of_images = true, .samples = a.images};
+    }
+    if (status == GRAIL_OK && r->compress.output.dry_run == 0) {
+        const int64_t held = grail_images_count(m->images);
+        status = grail_accuracy_measure(m->dense, m->images, held < TRIED ? held : TRIED,
+                                        &m->compute, NULL, NULL, &a);
     }
     if (status == GRAIL_OK) {
-        print_class_warnings(data, &a, false);
+        print_class_warnings(m->asked->data, &a, false);
     }
     grail_images_close(m->images);
     return status;
 }
 
-int quality_try(run_options *r, const char *data)
+static grail_status try_text(const run_options *r, const measurement *m, quality_forecast *out)
+{
+    grail_perplexity p = {0};
+    grail_status status = grail_perplexity_describe(m->dense, &m->text, m->asked->windows, &p);
+    *out = (quality_forecast){.samples = p.windows, .context = p.context};
+    return status != GRAIL_OK || r->compress.output.dry_run != 0
+               ? status
+               : grail_perplexity_measure(m->dense, &m->text, 1, &m->compute, NULL, NULL, &p);
+}
+
+int quality_try(run_options *r, const measured_options *e, quality_forecast *out)
 {
     measurement m = {
         .dense = grail_session_model(r->compress.read.session),
         .text = r->compress.read.text,
+        .asked = e,
         .compute = {.backend = r->compress.run.backend, .precision = r->compress.run.precision}};
     grail_model_facts facts = {0};
-    grail_perplexity p = {0};
-    m.text.path = data;
+    *out = (quality_forecast){0};
+    if (e->data == NULL) {
+        return EXIT_OK;
+    }
+    m.text.path = e->data;
     grail_status status = grail_model_describe(m.dense, &facts);
     if (status == GRAIL_OK) {
-        status = facts.reads_images != 0
-                     ? try_images(r, data, &m)
-                     : grail_perplexity_measure(m.dense, &m.text, 1, &m.compute, NULL, NULL, &p);
+        status = facts.reads_images != 0 ? try_images(r, &m, out) : try_text(r, &m, out);
     }
     return status == GRAIL_OK ? EXIT_OK : print_failure(status);
 }
@@ -310,12 +335,13 @@ static int print_unmeasured(grail_status status, const char *result, const char 
     return status == GRAIL_ERROR_NUMERIC ? EXIT_NUMERIC : EXIT_FAILED;
 }
 
-int quality_finish(grail_compression *c, run_options *r, const char *data, bool quiet, quality *out)
+int quality_finish(grail_compression *c, run_options *r, const measured_options *e, bool quiet,
+                   quality *out)
 {
     const char *result = NULL;
-    grail_status status = data == NULL ? GRAIL_OK : grail_compression_seal(c, &result);
-    if (status == GRAIL_OK && data != NULL) {
-        status = quality_measure(r, data, result, quiet, out);
+    grail_status status = e->data == NULL ? GRAIL_OK : grail_compression_seal(c, &result);
+    if (status == GRAIL_OK && e->data != NULL) {
+        status = quality_measure(r, e, result, quiet, out);
         if (status != GRAIL_OK) {
             return print_unmeasured(status, result, r->compress.output.path);
         }

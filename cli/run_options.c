@@ -90,14 +90,15 @@ int run_options_read(const command *c, run_options *r)
 static int check_kind(const command *c, const run_options *r, bool reads_images)
 {
     const grail_compress_options *o = &r->compress;
-    const kind_options of_text = {.given = list_given(grail_text_option_at) || option_given("gqa"),
-                                  .names =
-                                      "--field, --protocol, --context, --window-bos and --gqa"};
+    const kind_options of_text = {.given = list_given(grail_text_option_at) ||
+                                           option_given("gqa") || option_given("windows"),
+                                  .names = "--field, --protocol, --context, --window-bos, --gqa "
+                                           "and --windows"};
     const kind_options of_images = {
-        .given = list_given(grail_image_option_at) || o->fit.conv_fit != NULL ||
-                 o->cut.stream_score != NULL || o->fit.repair != 0,
-        .names = "--preset, --split, --size, --mean, --std, --conv-fit, --stream-score and "
-                 "--repair"};
+        .given = list_given(grail_image_option_at) || option_given("images") ||
+                 o->fit.conv_fit != NULL || o->cut.stream_score != NULL || o->fit.repair != 0,
+        .names = "--preset, --split, --size, --mean, --std, --images, --conv-fit, --stream-score "
+                 "and --repair"};
     return check_kind_options(c, o->read.model, reads_images, of_text, of_images);
 }
 

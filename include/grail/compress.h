@@ -211,7 +211,9 @@ typedef struct grail_output_options {
     int keep_non_finite;  /* 1: tensors that hold NaN or infinity are copied where nothing computes
                              with them; 0: they are an error */
     int resume;           /* 1: continue an interrupted run */
-    int dry_run;          /* 1: open only plans and describes; do not call run or finish */
+    int dry_run; /* 1: open only plans, checks and describes: a calibration set that is named
+                    is looked at, with `resume` the interrupted run, too. Do not call run or
+                    finish */
 } grail_output_options;
 
 /** Options; call grail_compress_options_init first. Strings are borrowed until open returns. */
@@ -285,6 +287,7 @@ typedef struct grail_compression_totals {
     grail_model_facts dense; /* of the teacher, where there is one */
     int64_t parameters, bytes, macs_per_token, kv_bytes_per_token;
     int64_t samples, context, calibration_tokens;
+    int blocks_done; /* of the interrupted run that goes on; of a dry run -1 where there is none */
     const char *precision;     /* of products: "f32", "bf16", "bf16-gram" or "f64" */
     double calibrate_seconds;  /* running the network and taking statistics */
     double compensate_seconds; /* choosing, solving, merging, and the training of wanda++ */

@@ -58,6 +58,12 @@ GRAIL_API grail_status grail_perplexity_measure(const grail_model *model,
                                                 grail_eval_observer observer, void *user,
                                                 grail_perplexity *out) GRAIL_MUST_CHECK;
 
+/** What that would measure, and on what: reads and checks the text, runs nothing, and fills all but
+ * the perplexity, its NLL and error, and the precision. */
+GRAIL_API grail_status grail_perplexity_describe(const grail_model *model,
+                                                 const grail_text_source *source, int64_t windows,
+                                                 grail_perplexity *out) GRAIL_MUST_CHECK;
+
 /** An accuracy and everything needed to compare it with another. All shares are in 0 .. 1. */
 typedef struct grail_accuracy {
     double top1;             /* share of images whose label has the largest output */
@@ -93,6 +99,12 @@ GRAIL_API grail_status grail_accuracy_measure(const grail_model *model, const gr
                                               int64_t count, const grail_compute *compute,
                                               grail_eval_observer observer, void *user,
                                               grail_accuracy *out) GRAIL_MUST_CHECK;
+
+/** What that would measure: checks that there are so many images, with labels that the network has
+ * outputs for, runs nothing, and fills `images`, `classes`, `data_classes`, `side`, `preset`,
+ * `data_sha256` and `dtype`; the interval is 0 to 1. */
+GRAIL_API grail_status grail_accuracy_describe(const grail_model *model, const grail_images *images,
+                                               int64_t count, grail_accuracy *out) GRAIL_MUST_CHECK;
 
 /** Measures the narrowed network that a run without output holds in memory after
  * grail_compression_run, on the backend of the run. A run with an output is GRAIL_ERROR_ARGUMENT.

@@ -240,6 +240,14 @@ static grail_status open_result(output_directory *o)
     return o->result_directory < 0 ? error_from_errno("cannot open", o->result) : GRAIL_OK;
 }
 
+grail_status output_directory_error_begun(const output_directory *o)
+{
+    return error_about(error_set(GRAIL_ERROR_EXISTS,
+                                 "'%s' holds an interrupted run; resume it or delete it",
+                                 o->partial),
+                       "resume");
+}
+
 static grail_status judge_partial(output_directory *o, bool resume)
 {
     CHECK(judge_commit(o));
@@ -249,10 +257,7 @@ static grail_status judge_partial(output_directory *o, bool resume)
         return error_output_exists(o);
     }
     if (begun && !resume) {
-        return error_about(error_set(GRAIL_ERROR_EXISTS,
-                                     "'%s' holds an interrupted run; resume it or delete it",
-                                     o->partial),
-                           "resume");
+        return output_directory_error_begun(o);
     }
     if (!begun) {
         CHECK(require_nothing_else(o));
@@ -307,23 +312,24 @@ out:
     return status;
 }
 
-grail_status output_directory_peek(const char *path, json_t **out)
+grail_status output_directory_look(const char *path, output_directory **out)
 {
     grail_status status = GRAIL_OK;
     output_directory *o = NULL;
     buffer text = {0};
     char *state = NULL;
-    *out = NULL;
     TRY(begin(path, &o));
     TRY(path_join(&state, o->partial, state_name));
     status = file_read(state, STATE_MAXIMUM, &text);
     if (status == GRAIL_OK) {
         status = records_parse(state, text.bytes, text.size, &o->records);
     }
-    if (status == GRAIL_OK && last_commit(o) == NULL) {
-        *out = json_incref(json_array_get(o->records, 0));
+    if (status == GRAIL_OK && last_commit(o) != NULL) {
+        json_array_clear(o->records);
     }
-    status = status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK;
+    TRY(status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK);
+    *out = o;
+    o = NULL;
 out:
     buffer_fini(&text);
     memory_free(state);

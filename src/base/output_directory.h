@@ -24,10 +24,13 @@ typedef struct output_directory output_directory;
 grail_status output_directory_open(const char *path, bool resume,
                                    output_directory **out) GRAIL_MUST_CHECK;
 
-/** What the first record of an interrupted run towards `path` says, without opening or locking it;
- * NULL where there is none that can be read, or the result is committed. *out is the caller's
- * reference. */
-grail_status output_directory_peek(const char *path, json_t **out) GRAIL_MUST_CHECK;
+/** Looks at what an interrupted run towards `path` left, without locking it: *out has its records,
+ * none where there are none that can be read, or the result is committed; nothing can be written to
+ * it. *out is owned: output_directory_close. */
+grail_status output_directory_look(const char *path, output_directory **out) GRAIL_MUST_CHECK;
+
+/** GRAIL_ERROR_EXISTS, which says that an interrupted run is there and what to do. */
+grail_status output_directory_error_begun(const output_directory *o) GRAIL_MUST_CHECK;
 
 /** All records of the run so far, as an array: those of the run that is being continued, then those
  * added since. Empty for a new run. Borrowed. */

@@ -103,11 +103,12 @@ static grail_status read_labels(measurement *m)
     for (int64_t i = 0; i < m->images; i++) {
         const int64_t label = image_set_label(m->task->set, m->indices[i]);
         if (label < 0) {
-            return error_set(
-                GRAIL_ERROR_ARGUMENT,
-                "%s has no label; put the images into one folder per class, or give their labels "
-                "in a CSV file",
-                image_set_name(m->task->set, m->indices[i]));
+            return error_about(
+                error_set(GRAIL_ERROR_ARGUMENT,
+                          "%s has no label; put the images into one folder per class, or give "
+                          "their labels in a CSV file: accuracy needs the class of each",
+                          image_set_name(m->task->set, m->indices[i])),
+                "labels");
         }
         if (label >= m->classes) {
             return error_set(
@@ -265,20 +266,28 @@ static grail_status count_found(const measurement *m, int64_t *found)
     return GRAIL_OK;
 }
 
+static void fill_data(const grail_model *model, const measurement *m, grail_accuracy *out)
+{
+    const image_set *set = m->task->set;
+    out->images = m->images;
+    out->classes = m->classes;
+    out->data_classes = image_set_classes(set);
+    out->side = m->side;
+    snprintf(out->preset, sizeof out->preset, "%s", image_set_preset(set));
+    snprintf(out->class_notice, sizeof out->class_notice, "%s", image_set_class_notice(set));
+    snprintf(out->data_sha256, sizeof out->data_sha256, "%s", image_set_hash(set));
+    snprintf(out->dtype, sizeof out->dtype, "%s", grail_dtype_name(model_usual_dtype(model)));
+}
+
 static void fill_result(const grail_model *model, const measurement *m, const batch_result *all,
                         double seconds, grail_accuracy *out)
 {
     const accuracy_sums *s = &all->sums;
-    const image_set *set = m->task->set;
     const double count = (double)s->images;
     *out = (grail_accuracy){
         .top1 = (double)s->top1 / count,
         .top5 = m->classes > TOP ? (double)s->top5 / count : (double)NAN,
         .mean_nll = s->nll / count,
-        .images = s->images,
-        .classes = m->classes,
-        .data_classes = image_set_classes(set),
-        .side = m->side,
         .seconds = seconds,
         .images_per_second = count / seconds,
         .calibration_images = m->task->calibrated == NULL ? 0 : m->task->calibrated->count,
@@ -286,10 +295,7 @@ static void fill_result(const grail_model *model, const measurement *m, const ba
     };
     wilson_interval((double)s->top1, count, &out->low, &out->high);
     out->interval = 0.5 * (out->high - out->low);
-    snprintf(out->preset, sizeof out->preset, "%s", image_set_preset(set));
-    snprintf(out->class_notice, sizeof out->class_notice, "%s", image_set_class_notice(set));
-    snprintf(out->data_sha256, sizeof out->data_sha256, "%s", image_set_hash(set));
-    snprintf(out->dtype, sizeof out->dtype, "%s", grail_dtype_name(model_usual_dtype(model)));
+    fill_data(model, m, out);
 }
 
 static grail_status choose_images(measurement *m)
@@ -307,15 +313,20 @@ static grail_status choose_images(measurement *m)
     return image_set_sample(m->task->set, m->images, 0, m->indices);
 }
 
-/* What this rank can do by itself. */
-static grail_status begin(const grail_model *model, parameter_store *store, measurement *m)
+static grail_status list_images(const grail_model *model, measurement *m)
 {
     grail_model_facts facts = {0};
     CHECK(grail_model_describe(model, &facts));
     m->classes = facts.classes;
     m->side = image_set_side(m->task->set);
     CHECK(choose_images(m));
-    CHECK(read_labels(m));
+    return read_labels(m);
+}
+
+/* What this rank can do by itself. */
+static grail_status begin(const grail_model *model, parameter_store *store, measurement *m)
+{
+    CHECK(list_images(model, m));
     CHECK(image_pass_begin(&m->pass, store, m->side));
     m->batch = m->task->batch > 0 ? m->task->batch : m->pass.batch;
     m->batches = (m->images + m->batch - 1) / m->batch;
@@ -424,6 +435,21 @@ grail_status grail_accuracy_measure(const grail_model *model, const grail_images
                                     grail_eval_observer observer, void *user, grail_accuracy *out)
 {
     return measure(model, NULL, images, count, compute, observer, user, out);
+}
+
+grail_status grail_accuracy_describe(const grail_model *model, const grail_images *images,
+                                     int64_t count, grail_accuracy *out)
+{
+    grail_status status = GRAIL_OK;
+    const accuracy_task task = {.set = images, .images = count};
+    measurement m = {.task = &task};
+    TRY(accuracy_check_model(model));
+    TRY(list_images(model, &m));
+    *out = (grail_accuracy){.high = 1.0};
+    fill_data(model, &m, out);
+out:
+    measurement_fini(&m);
+    return status;
 }
 
 grail_status grail_accuracy_of_cut(const grail_model *dense, const grail_model *narrow,

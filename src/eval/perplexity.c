@@ -67,7 +67,21 @@ out:
     return status;
 }
 
-static void fill_result(const token_windows *windows, const nll_sums *sums, grail_perplexity *out)
+static void fill_text(const grail_model *model, const grail_text_source *source,
+                      const token_windows *windows, grail_perplexity *out)
+{
+    out->windows = windows->count;
+    out->context = windows->length;
+    out->stride = windows->length;
+    out->scored_tokens = windows->count * (windows->length - 1);
+    out->stream_tokens = windows->stream_tokens;
+    memcpy(out->text_sha256, windows->text_hash, sizeof out->text_sha256);
+    snprintf(out->dtype, sizeof out->dtype, "%s", grail_dtype_name(model_usual_dtype(model)));
+    snprintf(out->protocol, sizeof out->protocol, "%s",
+             source->protocol == NULL ? "plain" : source->protocol);
+}
+
+static void fill_result(const nll_sums *sums, grail_perplexity *out)
 {
     const double n = (double)sums->count;
     const double mean = sums->sum / n;
@@ -75,12 +89,6 @@ static void fill_result(const token_windows *windows, const nll_sums *sums, grai
     out->mean_nll = mean;
     out->perplexity = exp(mean);
     out->error = sums->count > 1 ? sqrt(fmax(variance, 0.0) / (n - 1.0)) * out->perplexity : 0.0;
-    out->windows = windows->count;
-    out->context = windows->length;
-    out->stride = windows->length;
-    out->scored_tokens = sums->count;
-    out->stream_tokens = windows->stream_tokens;
-    memcpy(out->text_sha256, windows->text_hash, sizeof out->text_sha256);
 }
 
 static grail_status limit_windows(token_windows *windows, int64_t most)
@@ -195,12 +203,9 @@ grail_status perplexity_measure(const grail_model *recorded, parameter_store *st
     TRY(agreement_check(comm, recorded, store->backend, "text", text.ids,
                         (size_t)(text.count * text.length) * sizeof text.ids[0]));
     TRY(measure_chunks(store, &text, comm, observer, user, &sums));
-    fill_result(&text, &sums, &result);
-    snprintf(result.dtype, sizeof result.dtype, "%s",
-             grail_dtype_name(model_usual_dtype(store->model)));
+    fill_text(store->model, source, &text, &result);
+    fill_result(&sums, &result);
     snprintf(result.precision, sizeof result.precision, "%s", backend_precision(store->backend));
-    snprintf(result.protocol, sizeof result.protocol, "%s",
-             source->protocol == NULL ? "plain" : source->protocol);
     *out = result;
 out:
     token_windows_fini(&text);
@@ -259,6 +264,22 @@ grail_status grail_perplexity_measure(const grail_model *model, const grail_text
                                       grail_perplexity *out)
 {
     return measure(model, NULL, source, windows, compute, observer, user, out);
+}
+
+grail_status grail_perplexity_describe(const grail_model *model, const grail_text_source *source,
+                                       int64_t windows, grail_perplexity *out)
+{
+    grail_status status = GRAIL_OK;
+    token_windows text = {0};
+    grail_perplexity result = {0};
+    TRY(check_kind(model));
+    TRY(perplexity_check_windows(windows));
+    TRY(read_text(model, model, source, windows, &text, &result));
+    fill_text(model, source, &text, &result);
+    *out = result;
+out:
+    token_windows_fini(&text);
+    return status;
 }
 
 grail_status grail_perplexity_of_cut(const grail_model *dense, const grail_model *narrow,

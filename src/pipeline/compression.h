@@ -9,7 +9,7 @@
 
 /* How far the calls on a run have come. */
 typedef enum run_state {
-    RUN_DESCRIBED, /* of a dry run, which has no samples */
+    RUN_DESCRIBED, /* of a dry run */
     RUN_OPEN,
     RUN_ENDED_EARLY, /* failed or cancelled: what the network holds is no result */
     RUN_DONE,
@@ -21,7 +21,8 @@ struct grail_compression {
     compression_request *request; /* const once it is open */
     calibration_network *network;
     narrow_output *output; /* NULL: the result stays in memory, or rank 0 writes it */
-    int blocks_recorded;   /* of the interrupted run that goes on, on all ranks */
+    int blocks_recorded;   /* of the interrupted run that goes on, on all ranks; of a dry run -1
+                              where there is none to go on */
     bool is_fitted;        /* all of it that precedes the healing of the network is on disk */
     bool is_written;       /* all its tensors are */
     char *command;         /* for the model card, or NULL */

@@ -18,6 +18,7 @@ grail_compression_totals grail_compression_totals_get(const grail_compression *c
         .precision = backend_precision(c->request->backend),
         .samples = c->request->samples->count,
         .context = c->request->samples->windows.length,
+        .blocks_done = c->blocks_recorded,
         .calibration_tokens = c->request->samples->count * c->request->samples->windows.length,
         .calibrate_seconds = c->network->calibrate_seconds,
         .compensate_seconds = c->network->compensate_seconds,

@@ -252,9 +252,12 @@ static grail_status measure(const grail_compress_options *options, rows_of *r, i
     CHECK(graph_extents(r->request->graph, (extent){.height = side, .width = side}, extents));
     r->widths = widths;
     r->extents = extents;
-    r->count = options->read.samples > 0 ? options->read.samples
-                                         : usual_samples(r->request->graph, length);
-    r->samples = (double)r->count * (of_images ? 1.0 : (double)length);
+    const calibration *named = r->request->samples;
+    const int64_t tokens = named->windows.length > 0 ? named->windows.length : length;
+    r->count = named->count > 0            ? named->count
+               : options->read.samples > 0 ? options->read.samples
+                                           : usual_samples(r->request->graph, length);
+    r->samples = (double)r->count * (of_images ? 1.0 : (double)tokens);
     return GRAIL_OK;
 }
 

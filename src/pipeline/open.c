@@ -36,6 +36,12 @@ static grail_status open_network(const grail_compress_options *options, grail_co
                : GRAIL_OK;
 }
 
+static grail_status look(grail_compression *c, const grail_compress_options *options)
+{
+    c->blocks_recorded = GRAPH_NONE;
+    return writes(options) ? output_look(c->request, options, &c->blocks_recorded) : GRAIL_OK;
+}
+
 /* Where another rank failed, this one's output, which could begin, goes again. */
 static grail_status settle_network(const grail_comm *comm, grail_status own, grail_compression *c)
 {
@@ -56,6 +62,9 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
     TRY(ranks_agree(c->request, options));
     TRY(settle_network(comm, open_network(options, c), c));
     TRY(ranks_begin(c));
+    if (options->output.dry_run != 0) {
+        TRY(comm_settle(comm, look(c, options)));
+    }
     c->state = options->output.dry_run != 0 ? RUN_DESCRIBED : RUN_OPEN;
     *out = c;
     c = NULL;

@@ -152,7 +152,7 @@ static const char *state_text(run_state state)
 {
     switch (state) {
     case RUN_DESCRIBED:
-        return "it was opened to describe a run (dry_run) and has no samples";
+        return "it was opened to describe a run (dry_run)";
     case RUN_OPEN:
         return "it has not run yet";
     case RUN_ENDED_EARLY:

@@ -135,11 +135,11 @@ option 2 "--loop takes closed or open, not 'foo'" --sparsity 0.3 --loop foo
 check "options without effect on this kind of network are refused"
 for words in "--preset cifar" "--split test" "--size 32" "--mean 0,0,0" "--std 1,1,1" \
     "--conv-fit kernel" "--stream-score all" --repair; do
-    option 2 "reads text; --preset, --split, --size, --mean, --std, --conv-fit, --stream-score" \
+    option 2 "reads text; --preset, --split, --size, --mean, --std, --images, --conv-fit, --stream-score" \
         --sparsity 0.3 $words
 done
 for words in "--field text" "--protocol plain" "--context 32" --window-bos "--gqa kv-groups"; do
-    refuses_clean 2 "reads images; --field, --protocol, --context, --window-bos and --gqa apply only to text" \
+    refuses_clean 2 "reads images; --field, --protocol, --context, --window-bos, --gqa and --windows apply only to text" \
         "$grail" compress "$demo/vision/cnn.pth" -o out --calib "$demo/vision/calibration" \
         --sparsity 0.3 $words
 done

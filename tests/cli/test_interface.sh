@@ -104,7 +104,9 @@ for option in "field body" "protocol lines" "context 8" window-bos "preset vit" 
         refuses 2 "grail verify: --${option%% *} has no effect without --data" \
             "$grail" verify "$tiny" "$tiny" --$option
 done
-idle compress "--dry-run has no effect with --resume" --sparsity 0.5 --dry-run --resume
+for option in windows images; do
+    idle compress "--$option has no effect without --eval; give it too" --calib ids.npy --sparsity 0.5 --$option 2
+done
 refuses 2 "--windows has no effect without --data" "$grail" verify "$tiny" "$tiny" --windows 2
 refuses 2 "--length has no effect with --engine onnxruntime" "$grail" bench "$tiny" "$tiny" \
     --engine onnxruntime --length 8
@@ -213,9 +215,40 @@ for options in "" "--calib $work/ids.npy"; do
     read -ra words <<<"$options"
     runs "$grail" compress "$tiny" -o dry --sparsity 0.5 --dry-run "${words[@]}"
     says "heads 2 of 4 units kept, width 64 -> 32, in 2 sites" stdout
-    ! grep -q written stdout || fail "says that it was written"
+    ! grep -q "^written:" stdout || fail "says that it was written"
     [[ $(ls -A) == "$(cat before)" ]] || fail "wrote $(ls -A | comm -13 before -)"
 done
+
+check "--dry-run works beside every other option of compress, and checks what they name"
+dry=("$grail" compress "$tiny" -o dry --sparsity 0.5 --dry-run --calib ids.npy)
+"$grail" compress --help | sed -n 's/^  --\([a-z-]*\).*/\1/p' |
+    while read -r option; do ! "${dry[@]}" --$option 0 2>&1 | grep "dry-run has no\|with --dry-run\|--dry-run writes"; done || fail "refused beside another option"
+runs "${dry[@]}" --eval other.npy --windows 3 --resume --heal model --keep-non-finite --quiet
+says "calibration: 16 windows of 32 tokens" stdout
+says "--eval then measures three networks on 3 windows of other.npy" stdout
+says "--resume finds no interrupted run beside 'dry', so a new one begins" stdout
+says ", of which healing takes " stdout
+says "nothing was written" stdout
+runs "${dry[@]}" --quantize w8a16
+runs "$grail" compress "$demo/vision/cnn.pth" -o dry --sparsity 0.5 --dry-run --calib "$demo/vision/calibration" \
+    --eval "$demo/vision/test" --images 100
+says "calibration: 128 images" stdout
+says "--eval then measures three networks on 100 images of" stdout
+! grep -q "by guessing" stderr || { show; fail "judges what was not measured"; }
+refuses 1 "cannot open 'nowhere.npy'" "$grail" compress "$tiny" -o out --sparsity 0.5 --dry-run --calib nowhere.npy
+refuses 1 "17 samples were requested, but the text holds only 16 windows" "${dry[@]}" --samples 17
+refuses 1 "cannot read 'nowhere.npy' for --eval" "${dry[@]}" --eval nowhere.npy
+refuses 1 "17 windows were requested, but the text holds 16 (--windows)" "${dry[@]}" --eval other.npy --windows 17
+refuses 2 "and --windows apply only to text" "$grail" compress "$demo/vision/cnn.pth" -o out --sparsity 0.5 --dry-run \
+    --eval "$demo/vision/test" --windows 3
+mkdir flat
+cp "$demo/vision/calibration/"*0.jpg flat
+for way in --dry-run --quiet; do
+    refuses 1 "has no label; put the images into one folder per class" "$grail" compress "$demo/vision/cnn.pth" -o out \
+        --sparsity 0.5 --selector magnitude-l1 --compensate none --eval flat $way
+done
+[[ ! -e dry && ! -e dry.partial ]] || fail "wrote"
+rm -r flat
 
 # widths SPARSITY EXPECTED OPTIONS...: of the demonstration model, as "kind from -> to xsites"
 widths() {

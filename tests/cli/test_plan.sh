@@ -53,7 +53,7 @@ runs "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget uniform --dry-
 ! grep -q "uniform ones" stdout || { show; fail "exact widths are said to stand for others"; }
 sed '/^totals:/,$d' stdout >uniform
 for budget in search "search --tries 7 --drop-sublayers" error flap; do
-    runs "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget $budget --calib nowhere.npy --dry-run
+    runs "$grail" compress "$tiny" -o out --target-ratio 0.8 --budget $budget --calib ids.npy --dry-run
     cmp uniform <(sed '/^totals:/,$d' stdout) || fail "other widths than the uniform ones"
     says "the widths above are uniform ones that meet the limit; --budget ${budget%% *} measures and chooses others" stdout
     ! grep -q trial stderr || { show; fail "made trials"; }

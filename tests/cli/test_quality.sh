@@ -129,10 +129,22 @@ runs "${cut[@]}" -o out --resume --quiet
 same_result whole out
 rm -r out
 
+check "--windows and --images measure a part, as those of eval do"
+runs "${narrow[@]}" -o part-of --sparsity 0.5 --align 1 --selector magnitude-l1 --compensate none --eval other.npy --windows 3 --json
+part=$(field result stdout)
+runs "$grail" eval part-of --data other.npy --windows 3 --json
+holds "($part - $(field perplexity stdout))^2 <= ($part * 1e-5)^2"
+runs "$grail" heal part-of --teacher "$dense" --calib ids.npy --heal-steps 1 -o part-healed --quiet --eval other.npy \
+    --windows 3 --json
+given=$(field narrow stdout)
+holds "($part - $given)^2 <= ($part * 1e-5)^2"
+runs "${cut[@]}" -o part-cnn --quiet --eval "$demo/vision/test" --images 100 --json
+part=$(field result stdout)
+runs "$grail" eval part-cnn --data "$demo/vision/test" --images 100 --json
+holds "($part - $(field top1 stdout))^2 < 1e-9"
+
 check "what cannot be measured is refused before the work"
 write_ids short.npy 2 1 96
 refuses 1 "a context of 1 tokens is too short" "${narrow[@]}" -o none --sparsity 0.5 --eval short.npy
 refuses 1 "cannot read 'nothing' for --eval" "${narrow[@]}" -o none --sparsity 0.5 --eval nothing
-refuses 2 "--dry-run writes nothing that --eval could measure" "${narrow[@]}" --sparsity 0.5 --dry-run \
-    --eval other.npy -o none
 [[ ! -e none && ! -e none.partial ]] || fail "work was begun"

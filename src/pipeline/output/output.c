@@ -135,7 +135,8 @@ static grail_status continue_writing(narrow_output *o)
     return write_companions(o);
 }
 
-static grail_status go_on(narrow_output *o, json_t *fingerprint, bool *keep_activations)
+/* Whether it is the same run, and how far it is. */
+static grail_status recognise(narrow_output *o, json_t *fingerprint, bool *keep_activations)
 {
     grail_status status = GRAIL_OK;
     json_t *first = json_copy(json_array_get(output_directory_records(o->directory), 0));
@@ -146,12 +147,42 @@ static grail_status go_on(narrow_output *o, json_t *fingerprint, bool *keep_acti
     json_object_del(first, RECORD_KEEP);
     TRY(fingerprint_compare(output_directory_partial(o->directory), first, fingerprint));
     count_blocks(o);
-    if (!output_directory_is_committed(o->directory)) {
-        TRY(continue_writing(o));
-    }
     *keep_activations = kept;
 out:
     json_decref(first);
+    return status;
+}
+
+static grail_status go_on(narrow_output *o, json_t *fingerprint, bool *keep_activations)
+{
+    CHECK(recognise(o, fingerprint, keep_activations));
+    return output_directory_is_committed(o->directory) ? GRAIL_OK : continue_writing(o);
+}
+
+grail_status output_look(const compression_request *request, const grail_compress_options *options,
+                         int *blocks)
+{
+    grail_status status = GRAIL_OK;
+    bool kept = false;
+    json_t *fingerprint = json_object();
+    narrow_output *o = NULL;
+    TRY(memory_new(&o, 1, sizeof *o));
+    o->request = request;
+    *blocks = GRAPH_NONE;
+    TRY(source_files_find(request->model, &o->sources));
+    TRY(output_directory_look(options->output.path, &o->directory));
+    if (json_array_size(output_directory_records(o->directory)) == 0) {
+        goto out;
+    }
+    if (options->output.resume == 0) {
+        TRY(output_directory_error_begun(o->directory));
+    }
+    TRY(fingerprint_of_run(request, options, &o->sources, fingerprint));
+    TRY(recognise(o, fingerprint, &kept));
+    *blocks = o->blocks_recorded;
+out:
+    json_decref(fingerprint);
+    output_close(o);
     return status;
 }
 

@@ -30,6 +30,12 @@ typedef struct narrow_output {
 grail_status output_open(const compression_request *request, const grail_compress_options *options,
                          bool *keep_activations, narrow_output **out) GRAIL_MUST_CHECK;
 
+/** What output_open would find, for a dry run: *blocks is how many blocks the interrupted run has
+ * finished that `options` continue, -1 without one. What keeps a run from being begun or continued
+ * there is an error, as far as it can be seen without a lock. */
+grail_status output_look(const compression_request *request, const grail_compress_options *options,
+                         int *blocks) GRAIL_MUST_CHECK;
+
 /** Releases the lock on the partial directory. NULL is allowed. */
 void output_close(narrow_output *output);
 

@@ -148,7 +148,11 @@ grail_status calibration_key(const grail_compress_options *o, const network_stat
     CHECK(json_push(key, json_sprintf("%llu", (unsigned long long)o->read.seed)));
     CHECK(text_key(&o->read.text, key));
     CHECK(text_parts_key(&o->read, key));
-    return o->read.images == NULL ? GRAIL_OK : image_key(o->read.images, key);
+    if (o->read.images == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(json_push(key, json_boolean(o->output.dry_run != 0)));
+    return image_key(o->read.images, key);
 }
 
 /* Makes at least four batches of four samples or more, so that some can be held out. */
@@ -250,7 +254,8 @@ static grail_status hash_sample(const image_set *set, const int64_t *indices, ca
     return GRAIL_OK;
 }
 
-static grail_status load_sample(const image_set *set, uint64_t seed, calibration *c)
+/* A dry run (`listed`) looks at the files, and decodes none. */
+static grail_status load_sample(const image_set *set, uint64_t seed, bool listed, calibration *c)
 {
     grail_status status = GRAIL_OK;
     int64_t *indices = NULL;
@@ -265,8 +270,10 @@ static grail_status load_sample(const image_set *set, uint64_t seed, calibration
     TRY(memory_new(&indices, (size_t)c->count, sizeof indices[0]));
     TRY(image_set_sample(set, c->count, seed, indices));
     TRY(mix(seed, c->count, indices));
-    TRY(memory_new_unset(&c->pixels, pixels, sizeof c->pixels[0]));
-    TRY(image_set_load(set, c->count, indices, c->pixels));
+    if (!listed) {
+        TRY(memory_new_unset(&c->pixels, pixels, sizeof c->pixels[0]));
+        TRY(image_set_load(set, c->count, indices, c->pixels));
+    }
     TRY(hash_sample(set, indices, c));
     c->positions = (extent){.height = side, .width = side};
 out:
@@ -303,7 +310,7 @@ static grail_status read_images(const grail_model *model, const grail_compress_o
         FAIL(GRAIL_ERROR_ARGUMENT, "'%s' has %lld images, but %lld samples were requested",
              source.path, (long long)available, (long long)c->count);
     }
-    TRY(load_sample(set, o->read.seed, c));
+    TRY(load_sample(set, o->read.seed, o->output.dry_run != 0, c));
     plan_batches(c, BATCH_IMAGES);
     TRY(describe_images(model, c, &source, set));
 out:

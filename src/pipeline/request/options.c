@@ -186,9 +186,9 @@ static const grail_option fields[] = {
      .help = "copy tensors that hold NaN or infinity where nothing computes with them; without "
              "this they are an error"},
     {FIELD(output.dry_run), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
-     .name = "dry-run", .never_with = "resume",
-     .unrecorded = 1,
-     .help = "print the widths, the totals and who loads the result; write nothing"},
+     .name = "dry-run", .unrecorded = 1,
+     .help = "check the options and the files that they name, and print the widths, the totals, who "
+             "loads the result and what the run would take; write nothing"},
     {0},
 };
 /* clang-format on */

@@ -85,12 +85,20 @@ static grail_status open_teacher(const grail_compress_options *options,
     return grail_model_open_with(options->heal.teacher, options->read.reading, &request->teacher);
 }
 
+/* A dry run looks at samples that are named, and does without. */
+static bool names_samples(const grail_compress_options *options, const graph *g)
+{
+    const grail_read_options *o = &options->read;
+    return g->input_kind == INPUT_IMAGES ? o->images != NULL && o->images->path != NULL
+                                         : o->text.path != NULL || o->part_count > 0;
+}
+
 static grail_status read_samples(const grail_compress_options *options, bool always,
                                  compression_request *request)
 {
     const network_statistics *s = request->statistics;
-    return (always || needs_samples(&request->plan, s != NULL) || will_heal(request)) &&
-                   !options->output.dry_run
+    const bool named = options->output.dry_run == 0 || names_samples(options, request->graph);
+    return named && (always || needs_samples(&request->plan, s != NULL) || will_heal(request))
                ? session_calibration(request->session, options, s, &request->samples)
                : calibration_empty(request->model, s, &request->samples);
 }
@@ -161,11 +169,13 @@ static const char *precision_before(const grail_compute *compute, const json_t *
 static grail_status open_backend(const grail_compress_options *options, compression_request *r)
 {
     grail_status status = GRAIL_OK;
-    json_t *first = NULL;
+    output_directory *left = NULL;
+    const json_t *first = NULL;
     grail_compute compute = {.backend = options->run.backend, .precision = options->run.precision};
     if (options->run.precision != NULL && strcmp(options->run.precision, "auto") == 0) {
         if (options->output.resume != 0 && options->output.path != NULL) {
-            TRY(output_directory_peek(options->output.path, &first));
+            TRY(output_directory_look(options->output.path, &left));
+            first = json_array_get(output_directory_records(left), 0);
         }
         const char *before = precision_before(&compute, first);
         compute.precision = before != NULL ? before : options->run.precision;
@@ -176,7 +186,7 @@ static grail_status open_backend(const grail_compress_options *options, compress
                      compute.precision);
     }
 out:
-    json_decref(first);
+    output_directory_close(left);
     return status;
 }
 

@@ -48,8 +48,8 @@ typedef struct compression_request {
 } compression_request;
 
 /** Opens the model unless a session is given, makes the plan, checks everything that can be
- * checked, and reads the samples (except for a dry run). *out is owned, even after a
- * failure: request_close. */
+ * checked, and reads the samples. A dry run may have none, and decodes no images. *out is owned,
+ * even after a failure: request_close. */
 grail_status request_open(const grail_compress_options *options, request_purpose purpose,
                           compression_request **out) GRAIL_MUST_CHECK;
 void request_close(compression_request *request); /* NULL is allowed */

@@ -146,22 +146,31 @@ static void leave_behind_the_rename(const place *p)
     buffer_fini(&line);
 }
 
-static void test_the_first_record_of_an_interrupted_run_can_be_seen(void **state)
+/* The number of records that are seen; the first one says where the run begun. */
+static size_t records_seen(const place *p)
+{
+    output_directory *o = NULL;
+    assert_ok(output_directory_look(p->path, &o));
+    const json_t *records = output_directory_records(o);
+    const size_t count = json_array_size(records);
+    if (count > 0) {
+        const json_t *first = json_array_get(records, 0);
+        assert_int_equal(json_integer_value(json_object_get(first, "begun")), 1);
+    }
+    output_directory_close(o);
+    return count;
+}
+
+static void test_the_records_of_an_interrupted_run_can_be_seen(void **state)
 {
     const place *p = *state;
-    json_t *first = NULL;
-    assert_ok(output_directory_peek(p->path, &first));
-    assert_null(first);
+    assert_int_equal(records_seen(p), 0);
     assert_ok(run_steps(p->path, false, 1));
-    assert_ok(output_directory_peek(p->path, &first));
-    assert_null(first);
+    assert_int_equal(records_seen(p), 0);
     assert_ok(run_steps(p->path, true, 4));
-    assert_ok(output_directory_peek(p->path, &first));
-    assert_int_equal(json_integer_value(json_object_get(first, "begun")), 1);
-    json_decref(first);
+    assert_true(records_seen(p) > 0);
     support_write_file(in(p, "out.partial"), "grail-state.jsonl", "no record\n", 10);
-    assert_ok(output_directory_peek(p->path, &first));
-    assert_null(first);
+    assert_int_equal(records_seen(p), 0);
 }
 
 static void test_a_run_that_ended_behind_its_commit_is_finished_by_resuming(void **state)
@@ -390,7 +399,7 @@ int main(void)
         in_place(test_a_directory_appears_with_its_commit),
         in_place(test_a_run_that_ends_at_any_step_is_continued),
         in_place(test_without_a_beginning_a_run_is_not_refused),
-        in_place(test_the_first_record_of_an_interrupted_run_can_be_seen),
+        in_place(test_the_records_of_an_interrupted_run_can_be_seen),
         in_place(test_a_run_that_ended_behind_its_commit_is_finished_by_resuming),
         in_place(test_the_state_of_a_result_that_has_gone_is_in_nobodys_way),
         in_place(test_an_existing_output_is_left_alone),
