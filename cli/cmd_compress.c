@@ -317,7 +317,7 @@ static void print_summary(const grail_compression *c, const quality *q)
     const bool of_images = t.dense.reads_images != 0;
     print_total(of_images ? "MACs per image" : "MACs per token", (double)t.dense.macs_per_token,
                 (double)t.macs_per_token, human_count);
-    if (!of_images) {
+    if (!of_images && t.dense.kv_bytes_per_token > 0) {
         print_total("KV bytes per token", (double)t.dense.kv_bytes_per_token,
                     (double)t.kv_bytes_per_token, human_bytes);
     }

@@ -160,3 +160,8 @@ cp "$golden/roberta/model.safetensors" model/
 config 's/"vocab_size"/"pad_token_id": 7, &/' roberta '"pad_token_id" is 7, expected 1'
 config 's/"max_position_embeddings": 64/"max_position_embeddings": 2/' roberta 'expected 3 to'
 echo "all passed"
+
+check "an encoder has no cache, so the summary has no line of one"
+runs "$grail" compress "$golden/bert" -o none --sparsity 0.5 --dry-run
+says "MACs per token" stdout
+! grep -q "KV bytes" stdout || { show; fail "bytes of a cache that is not there"; }
