@@ -99,11 +99,14 @@ say "grail export $out/full -o $out/full.gguf: for llama.cpp, llama-cli -m $out/
 
 if (($# == 0)); then
     say "image networks: grail sweep bench/recipes/demo.json -o $out/sweep.jsonl --jobs $jobs"
-    "$grail" sweep bench/recipes/demo.json -o "$out/sweep.jsonl" --quiet --jobs "$jobs"
+    "$grail" sweep bench/recipes/demo.json -o "$out/sweep.jsonl" --jobs "$jobs"
     say "grail report $out/sweep.jsonl -o $out/report.html"
     "$grail" report "$out/sweep.jsonl" -o "$out/report.html"
     echo "accuracy of $(grep -c '"dense"' "$out/sweep.jsonl") networks before and after" \
-        "$(grep -c '^{"cell"' "$out/sweep.jsonl") cuts: open $out/report.html in a browser"
+        "$(grep -c '^{"cell"' "$out/sweep.jsonl") cuts"
 fi
 
-say "done in $((SECONDS - started)) s; all results are in $out"
+say "done in $((SECONDS - started)) s; all results are in $PWD/$out"
+if (($# == 0)); then
+    echo "open this page in a browser: $PWD/$out/report.html"
+fi
