@@ -61,8 +61,10 @@ static int write_gguf(const char *path, const grail_model *model)
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
+    model_notices found;
+    find_notices(model, false, &found);
     print_notices(path, model, false);
-    return print_gguf_facts(output, &facts, as_json);
+    return print_gguf_facts(output, &facts, notices_json(&found, NULL), as_json);
 }
 
 static int write_onnx(const char *path, const grail_model *model)

@@ -82,8 +82,9 @@ static void print_summary(const grail_compression *c, const quality *q)
 
 static int print_json_summary(const grail_compression *c, const quality *q)
 {
-    return print_json(json_pack("{s:o, s:o, s:o}", "output", json_text(r.compress.output.path),
-                                "healed", heal_summaries_json(c), "quality", quality_json(q)));
+    return print_json(json_pack("{s:o, s:o, s:o, s:o}", "output", json_text(r.compress.output.path),
+                                "healed", heal_summaries_json(c), "quality", quality_json(q),
+                                "notices", run_options_notices_json(&r)));
 }
 
 static int finish(grail_compression *c)

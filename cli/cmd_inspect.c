@@ -144,24 +144,16 @@ static json_t *preprocessing_json(const grail_preprocessing *p)
                                  p->rescale, "mean", triple(p->mean), "std", triple(p->deviation));
 }
 
-static void add_notices(const char *const notices[], int count, json_t *list)
-{
-    for (int i = 0; i < count; i++) {
-        if (notices[i] != NULL) {
-            json_array_append_new(list, json_text(notices[i]));
-        }
-    }
-}
-
 static int print_as_json(const grail_model *model, const grail_model_facts *f,
                          const grail_site_list *sites)
 {
     char *failure = NULL;
     const grail_preprocessing *p = preprocessing_of(model, f, &failure);
-    const char *const notices[] = {f->activation_notice, p == NULL ? NULL : p->notice, failure};
-    json_t *heard = json_array();
-    add_notices(f->notices, f->notice_count, heard);
-    add_notices(notices, sizeof notices / sizeof notices[0], heard);
+    const model_notices found = {.taken = f->notices,
+                                 .taken_count = f->notice_count,
+                                 .activation = f->activation_notice,
+                                 .images = p == NULL ? NULL : p->notice};
+    json_t *heard = notices_json(&found, failure);
     free(failure);
     json_t *list = json_array();
     for (int i = 0; i < grail_site_list_count(sites); i++) {

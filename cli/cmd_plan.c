@@ -36,12 +36,14 @@ const option *const plan_options = table;
 
 static int print_json_summary(const grail_plan_facts *f)
 {
-    return print_json(json_pack(
-        "{s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:i, s:f}", "budget", json_text(f->budget),
-        "formula", json_text(f->formula), "limit", json_text(f->limit), "most", f->most, "cost",
-        f->cost, "dense_cost", f->dense_cost, "divergence", json_number_or_null(f->divergence),
-        "uniform_divergence", json_number_or_null(f->uniform_divergence), "uniform_cost",
-        json_number_or_null(f->uniform_cost), "tried", f->tried, "seconds", f->seconds));
+    return print_json(json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:i, s:f, s:o}",
+                                "budget", json_text(f->budget), "formula", json_text(f->formula),
+                                "limit", json_text(f->limit), "most", f->most, "cost", f->cost,
+                                "dense_cost", f->dense_cost, "divergence",
+                                json_number_or_null(f->divergence), "uniform_divergence",
+                                json_number_or_null(f->uniform_divergence), "uniform_cost",
+                                json_number_or_null(f->uniform_cost), "tried", f->tried, "seconds",
+                                f->seconds, "notices", run_options_notices_json(&r)));
 }
 
 static void print_summary(const grail_plan_facts *f)
@@ -69,6 +71,8 @@ static int print_loaders(const grail_plan *p)
     run.amount.plan_text = grail_plan_text(p);
     run.output.path = NULL;
     run.output.dry_run = 1;
+    run.read.text.path = NULL; /* the samples were read, and told of */
+    run.read.part_count = 0;
     run.run.comm = NULL; /* rank 0 alone asks */
     const grail_status status = grail_compression_open(&run, &c);
     if (status == GRAIL_OK) {

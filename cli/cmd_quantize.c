@@ -70,8 +70,9 @@ static int write_file(void)
         const grail_status status = grail_quantize(&r.compress, &chosen, &facts);
         print_progress_end();
         run_options_print_notices(&r);
-        code = status == GRAIL_OK ? print_gguf_facts(chosen.path, &facts, as_json)
-                                  : print_failure(status);
+        code = status == GRAIL_OK
+                   ? print_gguf_facts(chosen.path, &facts, run_options_notices_json(&r), as_json)
+                   : print_failure(status);
     }
     grail_session_close(r.compress.read.session);
     return code;

@@ -5,17 +5,19 @@
 
 #include <string.h>
 
-int print_gguf_facts(const char *output, const grail_gguf_facts *facts, bool as_json)
+int print_gguf_facts(const char *output, const grail_gguf_facts *facts, json_t *notices,
+                     bool as_json)
 {
     char bytes[HUMAN_SIZE];
     if (as_json) {
         return print_json(json_pack(
-            "{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:i}", "file", json_text(output), "architecture",
-            json_text(facts->architecture), "type", json_text(facts->type), "table",
+            "{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:i, s:o}", "file", json_text(output),
+            "architecture", json_text(facts->architecture), "type", json_text(facts->type), "table",
             facts->table == NULL ? json_null() : json_text(facts->table), "group",
             (json_int_t)facts->group, "tensors", (json_int_t)facts->tensors, "bytes",
-            (json_int_t)facts->bytes, "others", facts->others));
+            (json_int_t)facts->bytes, "others", facts->others, "notices", notices));
     }
+    json_decref(notices);
     if (facts->group > 0) {
         print_out("%s: %s, %s, %s, %lld matrices in groups of %lld\n", output, facts->architecture,
                   facts->type, human_bytes((double)facts->bytes, bytes), (long long)facts->tensors,

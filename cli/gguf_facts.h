@@ -4,9 +4,12 @@
 
 #include <grail/gguf.h>
 
+#include <jansson.h>
+
 #include <stdbool.h>
 
-/** Returns an exit code. */
-int print_gguf_facts(const char *output, const grail_gguf_facts *facts, bool as_json);
+/** Takes the reference of `notices`, an array. Returns an exit code. */
+int print_gguf_facts(const char *output, const grail_gguf_facts *facts, json_t *notices,
+                     bool as_json);
 
 #endif

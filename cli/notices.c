@@ -10,21 +10,50 @@ void print_notice(const char *path, const char *notice, const char *option)
     }
 }
 
-void print_notices(const char *path, const grail_model *model, bool prepares_images)
+static void add_notices(const char *const notices[], int count, json_t *list)
+{
+    for (int i = 0; i < count; i++) {
+        if (notices[i] != NULL) {
+            json_array_append_new(list, json_text(notices[i]));
+        }
+    }
+}
+
+json_t *notices_json(const model_notices *n, const char *other)
+{
+    const char *const single[] = {n->activation, n->images, other};
+    json_t *list = json_array();
+    add_notices(n->taken, n->taken_count, list);
+    add_notices(single, sizeof single / sizeof single[0], list);
+    return list;
+}
+
+void find_notices(const grail_model *model, bool prepares_images, model_notices *out)
 {
     grail_model_facts facts = {0};
     grail_preprocessing images = {0};
+    *out = (model_notices){0};
     if (grail_model_describe(model, &facts) != GRAIL_OK) {
         return;
     }
-    for (int i = 0; i < facts.notice_count; i++) {
-        print_notice(path, facts.notices[i], NULL);
-    }
-    print_notice(path, facts.activation_notice, "--set");
+    out->taken = facts.notices;
+    out->taken_count = facts.notice_count;
+    out->activation = facts.activation_notice;
     if (prepares_images && facts.reads_images != 0 &&
         grail_model_preprocessing(model, &images) == GRAIL_OK) {
-        print_notice(path, images.notice, "--preset");
+        out->images = images.notice;
     }
+}
+
+void print_notices(const char *path, const grail_model *model, bool prepares_images)
+{
+    model_notices found;
+    find_notices(model, prepares_images, &found);
+    for (int i = 0; i < found.taken_count; i++) {
+        print_notice(path, found.taken[i], NULL);
+    }
+    print_notice(path, found.activation, "--set");
+    print_notice(path, found.images, "--preset");
 }
 
 /* Folder number i is compared with output i, whatever its name is. */

@@ -5,14 +5,28 @@
 #include <grail/eval.h>
 #include <grail/images.h>
 
+#include <jansson.h>
+
 #include <stdbool.h>
 
 /** Prints a notice on the checkpoint at `path`, which `option` is about; either may be NULL: no
  * notice, no option. */
 void print_notice(const char *path, const char *notice, const char *option);
 
-/** Prints the notices of the model opened from `path`; those on how images are prepared only if it
- * prepares images, and no preset was chosen for them. */
+/** Notices of a model, borrowed from it; NULL where there is none. */
+typedef struct model_notices {
+    const char *const *taken; /* [taken_count]: what was taken of the checkpoint, and what was not */
+    int taken_count;
+    const char *activation, *images;
+} model_notices;
+
+/** All of them and another one, which may be NULL, as an array. */
+json_t *notices_json(const model_notices *n, const char *other);
+
+/** Those on how images are prepared only if it prepares images, and no preset was chosen for them.
+ */
+void find_notices(const grail_model *model, bool prepares_images, model_notices *out);
+/** Prints those of the model opened from `path`. */
 void print_notices(const char *path, const grail_model *model, bool prepares_images);
 
 /** Warns where the classes of `data`, which the accuracy was measured on, are hardly those of the

@@ -102,10 +102,26 @@ static int check_kind(const command *c, const run_options *r, bool reads_images)
     return check_kind_options(c, o->read.model, reads_images, of_text, of_images);
 }
 
+static bool prepares_images(const run_options *r)
+{
+    return r->calibs.count > 0 && r->images.preset == NULL;
+}
+
 void run_options_print_notices(const run_options *r)
 {
+    const char *of_samples = grail_session_notice(r->compress.read.session);
     print_notices(r->compress.read.model, grail_session_model(r->compress.read.session),
-                  r->calibs.count > 0 && r->images.preset == NULL);
+                  prepares_images(r));
+    if (of_samples != NULL && ranks_is_first()) {
+        print_error("grail: warning: %s\n", of_samples);
+    }
+}
+
+json_t *run_options_notices_json(const run_options *r)
+{
+    model_notices found;
+    find_notices(grail_session_model(r->compress.read.session), prepares_images(r), &found);
+    return notices_json(&found, grail_session_notice(r->compress.read.session));
 }
 
 int run_options_open(const command *c, run_options *r, const char **sites)

@@ -8,6 +8,8 @@
 
 #include <grail/compress.h>
 
+#include <jansson.h>
+
 typedef struct run_options {
     grail_compress_options compress; /* what the options ask for, after run_options_read */
     grail_image_source images;
@@ -65,8 +67,11 @@ int run_options_read(const command *c, run_options *r);
 int run_options_share(const rank_options *ranks, run_options *r, const char **evaluation,
                       bool quiet);
 
-/** Prints what had to be assumed of the model, which run_options_open opened. */
+/** Prints what had to be assumed of the model, which run_options_open opened, and what is to be
+ * said of the samples of its run. */
 void run_options_print_notices(const run_options *r);
+/** The same as an array. */
+json_t *run_options_notices_json(const run_options *r);
 
 /** Opens the session of r->compress. Refuses options of the other kind of input, as
  * check_kind_options does. *sites is r->sites, or the kinds that a network of this kind is cut at

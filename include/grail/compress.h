@@ -35,6 +35,10 @@ GRAIL_API grail_status grail_session_open(const char *model, const grail_model_o
                                           grail_session **out) GRAIL_MUST_CHECK;
 GRAIL_API void grail_session_close(grail_session *session);         /* NULL is allowed */
 GRAIL_API grail_model *grail_session_model(grail_session *session); /* borrowed */
+/** What is to be said of the samples of the run, plan or statistics that were opened last: that the
+ * model has a chat template and none of them is a conversation. NULL for nothing; borrowed until
+ * the next one is opened. */
+GRAIL_API const char *grail_session_notice(const grail_session *session);
 
 /** How well a consumer fits. Errors are squared errors divided by the squared target; NaN means not
  * measured. */

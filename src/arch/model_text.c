@@ -136,19 +136,65 @@ grail_status model_read_windows(const grail_model *model, const grail_text_sourc
     return model_read_first_windows(model, source, 0, out, hash);
 }
 
+static grail_status has_tokenizer(const grail_model *model, bool *out)
+{
+    const gguf_metadata *m = checkpoint_metadata(model->checkpoint);
+    *out = m != NULL && gguf_find(m, "tokenizer.ggml.model") != NULL;
+    return m != NULL ? GRAIL_OK : tokenizer_exists(checkpoint_directory(model->checkpoint), out);
+}
+
 grail_status model_tokenizer_hash(const grail_model *model, char hash[65])
 {
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
-    const gguf_metadata *m = checkpoint_metadata(model->checkpoint);
-    bool exists = m != NULL && gguf_find(m, "tokenizer.ggml.model") != NULL;
+    bool exists = false;
     hash[0] = 0;
-    if (m == NULL) {
-        TRY(tokenizer_exists(checkpoint_directory(model->checkpoint), &exists));
-    }
+    TRY(has_tokenizer(model, &exists));
     if (exists) {
         TRY(model_tokenizer_open(model, &t));
         snprintf(hash, 65, "%s", tokenizer_hash(t));
+    }
+out:
+    tokenizer_close(t);
+    return status;
+}
+
+static grail_status find_template(const chat_origin *chats, char **text, char **place)
+{
+    static const char key[] = "tokenizer.chat_template";
+    if (chats->gguf == NULL) {
+        return chat_find_template(chats->path, text, place);
+    }
+    CHECK(gguf_get_text(chats->gguf, key, text));
+    return memory_format(place, "%s: %s", chats->path, key);
+}
+
+/* Token ids need neither a template nor a tokenizer, so a damaged one is no error: nothing is known
+ * then. */
+static grail_status unless_damaged(grail_status status)
+{
+    return status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK;
+}
+
+grail_status model_read_template(const grail_model *model, char **text, char **place)
+{
+    const chat_origin chats = model_chats(model);
+    *text = NULL;
+    *place = NULL;
+    return unless_damaged(find_template(&chats, text, place));
+}
+
+grail_status model_find_turns(const grail_model *model, const char *template,
+                              const token_windows *w, turns_found *out)
+{
+    grail_status status = GRAIL_OK;
+    tokenizer *t = NULL;
+    *out = w->has_conversations ? TURNS_THERE : TURNS_UNKNOWN;
+    if (!w->has_conversations) {
+        TRY(unless_damaged(model_tokenizer_open(model, &t)));
+    }
+    if (t != NULL) {
+        TRY(turns_find(template, t, w, out));
     }
 out:
     tokenizer_close(t);

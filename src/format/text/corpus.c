@@ -547,6 +547,11 @@ void corpus_take_conversations(corpus *c, const chat_origin *origin)
     c->origin = origin;
 }
 
+bool corpus_has_conversations(const corpus *c)
+{
+    return c->chats != NULL;
+}
+
 void corpus_close(corpus *c)
 {
     if (c == NULL) {

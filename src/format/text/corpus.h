@@ -33,6 +33,8 @@ grail_status corpus_open_bytes(const char *name, const char *field, const void *
  * outlive `c`. A line is a conversation where the field is a list; where no field was named, where
  * "messages" or "conversations" is one and there is no text. */
 void corpus_take_conversations(corpus *c, const chat_origin *origin);
+/** Whether one was read so far. */
+bool corpus_has_conversations(const corpus *c);
 void corpus_close(corpus *c); /* NULL is allowed */
 
 /** Number of ids when the file holds ids; -1 when it holds text. */

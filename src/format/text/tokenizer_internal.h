@@ -368,6 +368,9 @@ grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalize
 /** Adds a piece that is a token in conversations alone. */
 grail_status tokenizer_add_control(tokenizer *t, text_span content, int32_t id) GRAIL_MUST_CHECK;
 
+/** Whether an id is one of these. */
+bool tokenizer_is_added(const tokenizer *t, int32_t id);
+
 /* Component readers of tokenizer_json_steps.c. `component` may be JSON null or absent. */
 struct json_t;
 grail_status read_normalizer(const char *name, const struct json_t *component,

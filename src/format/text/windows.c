@@ -129,6 +129,7 @@ static grail_status read_file(const window_options *options, const tokenizer *t,
     TRY(check_length(options, frame, w));
     TRY(text_encode(c, options, t, wanted_ids(options, frame, w), list, &complete));
     TRY(corpus_finish(c, w->text_hash));
+    w->has_conversations = w->has_conversations || corpus_has_conversations(c);
     w->stream_tokens = complete ? list->count : corpus_ids(c); /* -1: a text of unknown length */
 out:
     corpus_close(c);

@@ -37,8 +37,9 @@ typedef struct token_windows {
     int32_t *ids; /* [count, length], owned */
     int64_t count;
     int64_t length;
-    int64_t stream_tokens; /* tokens of the entire text; -1 if not all of it was encoded */
-    char text_hash[65];    /* SHA-256 of the text (or ids) that was read */
+    int64_t stream_tokens;  /* tokens of the entire text; -1 if not all of it was encoded */
+    char text_hash[65];     /* SHA-256 of the text (or ids) that was read */
+    bool has_conversations; /* lists of messages were read, to which a template was applied */
 } token_windows;
 
 /**

@@ -441,6 +441,17 @@ static grail_status put_calibration(const json_t *report, buffer *out)
     return buffer_format(out, ", computed in %s.\n\n", text_of(report, "precision"));
 }
 
+static grail_status put_notice(const json_t *report, buffer *out)
+{
+    const char *notice = text_of(json_object_get(report, "calibration"), "notice");
+    if (notice[0] == 0) {
+        return GRAIL_OK;
+    }
+    CHECK(buffer_append_string(out, "Note: "));
+    CHECK(escape_append(GRAIL_ESCAPE_LINE, notice, strlen(notice), out));
+    return buffer_append_string(out, ".\n\n");
+}
+
 static grail_status put_size(const json_t *report, const char *what, const char *key, buffer *out)
 {
     const json_int_t dense =
@@ -546,6 +557,7 @@ grail_status model_card_append(const json_t *report, const grail_model *base, co
     CHECK(put_healing(report, out));
     CHECK(put_quantisation(report, out));
     CHECK(put_calibration(report, out));
+    CHECK(put_notice(report, out));
     CHECK(buffer_append(out, sections->bytes, sections->size));
     CHECK(put_sizes(report, out));
     CHECK(put_loaders(report, out));

@@ -64,6 +64,31 @@ out:
     return status;
 }
 
+/* Statistics may choose the units by plain text although the samples hold conversations. */
+static grail_status note_statistics(const network_statistics *s, json_t *description)
+{
+    grail_status status = GRAIL_OK;
+    char *text = NULL;
+    const size_t count = json_array_size(s->origin.calibrations);
+    size_t noted = 0;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *one = json_array_get(s->origin.calibrations, i);
+        noted += json_object_get(one, CALIBRATION_NOTICE_KEY) != NULL ? 1 : 0;
+    }
+    if (count == 0 || noted < count ||
+        json_object_get(description, CALIBRATION_NOTICE_KEY) != NULL) {
+        return GRAIL_OK;
+    }
+    TRY(memory_format(&text,
+                      "the statistics of '%s' are of samples without a conversation, and the model "
+                      "has a chat template; take them of conversations",
+                      s->path));
+    TRY(json_put(description, CALIBRATION_NOTICE_KEY, json_text(text)));
+out:
+    memory_free(text);
+    return status;
+}
+
 /* What the statistics that a run takes from a file were calibrated on. */
 static grail_status describe_statistics(const network_statistics *s, calibration *c)
 {
@@ -76,6 +101,7 @@ static grail_status describe_statistics(const network_statistics *s, calibration
     CHECK(json_put(object, "samples", json_integer(s->origin.samples)));
     CHECK(json_put(object, "context", json_integer(s->origin.context)));
     CHECK(json_put(object, CALIBRATION_PARTS_KEY, json_deep_copy(s->origin.calibrations)));
+    CHECK(note_statistics(s, c->description));
     return hash_set_add(&c->hashes, &s->origin.hashes);
 }
 
@@ -168,6 +194,7 @@ static grail_status read_text(const grail_model *model, const grail_compress_opt
                               calibration *c)
 {
     CHECK(text_parts_read(model, &o->read, &c->windows, c->tokenizer_hash, &c->description));
+    CHECK(text_parts_notice(model, &o->read, &c->windows, c->description));
     CHECK(shingles_of_windows(&c->windows, &c->hashes));
     c->count = c->windows.count;
     c->positions = (extent){.height = c->windows.length, .width = 1};

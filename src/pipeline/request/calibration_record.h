@@ -13,6 +13,9 @@
 #define CALIBRATION_STATISTICS_KEY "statistics"
 #define CALIBRATION_PARTS_KEY "parts"
 
+/* What is to be said of the samples, a text for people; missing where there is nothing to say. */
+#define CALIBRATION_NOTICE_KEY "notice"
+
 /** *out is the caller's reference; NULL where the model has no report or names no calibration set.
  */
 grail_status calibration_record_read(const grail_model *model, json_t **out) GRAIL_MUST_CHECK;

@@ -197,6 +197,7 @@ static grail_status mix(const text_parts *p, token_windows *out)
     token_windows w = {.length = length, .stream_tokens = -1};
     for (int i = 0; i < p->count; i++) {
         w.count += p->items[i].taken;
+        w.has_conversations = w.has_conversations || p->items[i].windows.has_conversations;
     }
     TRY(memory_new(&placed, (size_t)p->count, sizeof placed[0]));
     TRY(memory_new_unset(&w.ids, (size_t)(w.count * length), sizeof w.ids[0]));
@@ -245,6 +246,45 @@ static grail_status describe(const text_parts *p, const grail_text_source *sourc
     CHECK(json_put(object, "window_bos", json_boolean(source->window_bos)));
     CHECK(json_put(object, "samples", json_integer(w->count)));
     return json_put(object, "tokens", json_integer(w->count * w->length));
+}
+
+/* -- plain text for a model that answers ------------------------------------------------------- */
+
+static grail_status put_notice(const grail_read_options *o, const char *place, json_t *description)
+{
+    grail_status status = GRAIL_OK;
+    char *text = NULL;
+    TRY(memory_format(&text,
+                      "the model has a chat template (%s), but the samples of '%s'%s hold no "
+                      "conversation: fitted to plain text alone, it answers worse; calibrate on "
+                      "conversations: a .jsonl file with a list \"messages\" in each line, or as "
+                      ".npy the token ids that apply_chat_template of transformers makes of them",
+                      place, o->part_count > 0 ? o->parts[0].path : o->text.path,
+                      o->part_count > 1 ? " and of the other texts" : ""));
+    TRY(json_put(description, CALIBRATION_NOTICE_KEY, json_text(text)));
+out:
+    memory_free(text);
+    return status;
+}
+
+grail_status text_parts_notice(const grail_model *model, const grail_read_options *o,
+                               const token_windows *w, json_t *description)
+{
+    grail_status status = GRAIL_OK;
+    char *template = NULL;
+    char *place = NULL;
+    turns_found turns = TURNS_UNKNOWN;
+    TRY(model_read_template(model, &template, &place));
+    if (template != NULL) {
+        TRY(model_find_turns(model, template, w, &turns));
+    }
+    if (turns == TURNS_MISSING) {
+        TRY(put_notice(o, place, description));
+    }
+out:
+    memory_free(template);
+    memory_free(place);
+    return status;
 }
 
 /* -- all --------------------------------------------------------------------------------------- */

@@ -98,9 +98,12 @@ static grail_status read_samples(const grail_compress_options *options, bool alw
 {
     const network_statistics *s = request->statistics;
     const bool named = options->output.dry_run == 0 || names_samples(options, request->graph);
-    return named && (always || needs_samples(&request->plan, s != NULL) || will_heal(request))
-               ? session_calibration(request->session, options, s, &request->samples)
-               : calibration_empty(request->model, s, &request->samples);
+    if (named && (always || needs_samples(&request->plan, s != NULL) || will_heal(request))) {
+        CHECK(session_calibration(request->session, options, s, &request->samples));
+    } else {
+        CHECK(calibration_empty(request->model, s, &request->samples));
+    }
+    return session_note(request->session, request->samples);
 }
 
 static grail_status open_statistics(const grail_compress_options *options,

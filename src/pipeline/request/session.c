@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/names.h"
+#include "pipeline/request/calibration_record.h"
 
 #include <string.h>
 
@@ -56,6 +57,7 @@ void grail_session_close(grail_session *s)
         forget_statistics(s);
         forget_samples(s);
         memory_free(s->of_nodes);
+        memory_free(s->notice);
         kept_numbers_fini(&s->kept);
         close_backends(s);
         grail_model_close(s->model);
@@ -66,6 +68,19 @@ void grail_session_close(grail_session *s)
 grail_model *grail_session_model(grail_session *s)
 {
     return s->model;
+}
+
+const char *grail_session_notice(const grail_session *s)
+{
+    return s->notice;
+}
+
+grail_status session_note(grail_session *s, const calibration *samples)
+{
+    const json_t *notice = json_object_get(samples->description, CALIBRATION_NOTICE_KEY);
+    memory_free(s->notice);
+    s->notice = NULL;
+    return notice == NULL ? GRAIL_OK : memory_copy_string(&s->notice, json_string_value(notice));
 }
 
 grail_status session_calibration(grail_session *s, const grail_compress_options *options,

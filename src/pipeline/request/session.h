@@ -30,6 +30,7 @@ struct grail_session {
     backend **backends; /* [backend_count] open instances; owned */
     char **scratch;     /* [backend_count] their directories for scratch files, or NULL; owned */
     int backend_count;
+    char *notice;               /* on the samples of the last run, or NULL; owned */
     dense_statistics *of_nodes; /* [node_count], filled by open_loop.c when a run needs them */
     kept_numbers kept;          /* losses and divergences of plans (planning/shared.h) */
 };
@@ -39,6 +40,8 @@ struct grail_session {
 grail_status session_calibration(grail_session *s, const grail_compress_options *options,
                                  const network_statistics *statistics,
                                  calibration **out) GRAIL_MUST_CHECK;
+/** Keeps what is to be said of the samples of a run. */
+grail_status session_note(grail_session *s, const calibration *samples) GRAIL_MUST_CHECK;
 /** The session's instance of a backend in a precision, opened when it is first asked for, with this
  * directory for scratch files or NULL; borrowed. */
 grail_status session_backend(grail_session *s, const grail_compute *compute, const char *scratch,
