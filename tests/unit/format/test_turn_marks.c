@@ -148,6 +148,8 @@ static void speakers_tell_where_there_are_no_tags(void **state)
     assert_int_equal(find(falcon, plain), TURNS_MISSING);
     assert_int_equal(find(falcon, "User: Hi\nAssistant: Yes"), TURNS_THERE);
     assert_int_equal(find(falcon, "SuperUser: Hi\nUser: Yes"), TURNS_MISSING);
+    assert_int_equal(find("{{ 'USER: ' + a }}{{ 'ASSISTANT: ' + b }}", "USER: a text"),
+                     TURNS_MISSING);
 }
 
 static void a_single_mark_is_enough_alone(void **state)
