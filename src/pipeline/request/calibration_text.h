@@ -26,7 +26,7 @@ grail_status text_parts_read(const grail_model *model, const grail_read_options 
                              json_t **description) GRAIL_MUST_CHECK;
 
 /** Puts a notice into the description where a model with a chat template gets samples without a
- * conversation: those in `w`, or of a run that is only described (NULL) the first of each text. */
+ * conversation: those in `w`. */
 grail_status text_parts_notice(const grail_model *model, const grail_read_options *options,
                                const token_windows *w, json_t *description) GRAIL_MUST_CHECK;
 
