@@ -42,9 +42,12 @@ typedef struct surroundings {
  * of the checkpoint, and as weights also in its parameters. */
 typedef enum outside_part {
     OUTSIDE_REFUSED,
-    OUTSIDE_BUFFER, /* old buffers, counters, and what is stored twice */
-    OUTSIDE_WEIGHTS /* of a part that grail does not run, such as a text tower */
+    OUTSIDE_BUFFER,     /* old buffers, counters, and what is stored twice */
+    OUTSIDE_WEIGHTS,    /* of a part that grail does not run, such as a text tower */
+    OUTSIDE_PREDICTIONS /* of further tokens, by weights that results lack */
 } outside_part;
+
+enum { OUTSIDE_PARTS = OUTSIDE_PREDICTIONS + 1 };
 
 enum { NOTICE_SIZE = 480 };
 

@@ -6,6 +6,7 @@
 #include "arch/decoder_layers.h"
 #include "arch/decoder_modelling.h"
 #include "arch/decoder_types.h"
+#include "base/name_list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,14 @@ static grail_status check_stacks(const graph *g, const decoder_family *family)
     return GRAIL_OK;
 }
 
+/* Layers that predict further tokens are left out (surplus_layers.h): loaders build them with the
+ * widths of all layers, which they do not have any more. */
+static grail_status forget_predictions(json_t *config)
+{
+    static const char key[] = "num_nextn_predict_layers";
+    return json_object_get(config, key) == NULL ? GRAIL_OK : json_put(config, key, json_integer(0));
+}
+
 grail_status decoder_describe_narrowed(const architecture *self, const graph *narrowed,
                                        json_t *config)
 {
@@ -154,6 +163,7 @@ grail_status decoder_describe_narrowed(const architecture *self, const graph *na
     json_object_del(config, "per_layer_config");
     CHECK(decoder_modelling_forget(self->family, config));
     CHECK(put_common_widths(config, self->family, &common));
+    CHECK(forget_predictions(config));
     /* head_dim can no longer be derived from the heads */
     if (!self->family->latent && common.heads > 0 && (common.heads != heads || !uniform)) {
         CHECK(json_put(config, keys->head_dim, json_integer(decoder_head_dim(narrowed))));
@@ -166,25 +176,10 @@ grail_status decoder_describe_narrowed(const architecture *self, const graph *na
     return decoder_modelling_name(self->family, config);
 }
 
-/* The first part of a name between dots that is a number, and what follows it in *end; NULL without
- * one. */
-static const char *find_number(const char *name, char **end)
-{
-    for (const char *part = name; part != NULL; part = strchr(part, '.')) {
-        part += part[0] == '.' ? 1 : 0;
-        const size_t digits = strspn(part, "0123456789");
-        if (digits > 0 && part[digits] == '.') {
-            *end = (char *)(uintptr_t)part + digits;
-            return part;
-        }
-    }
-    return NULL;
-}
-
 grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *numbers, char **out)
 {
-    char *end = NULL;
-    const char *digits = find_number(tensor, &end);
+    const char *end = NULL;
+    const char *digits = name_find_number(tensor, &end);
     const long layer = digits == NULL ? -1 : strtol(digits, NULL, 10);
     if (layer < 0 || layer >= blocks) {
         return memory_copy_string(out, tensor);

@@ -48,10 +48,14 @@ int64_t decoder_context(const architecture *self, const json_t *config)
     return stated - (family->counts_spare ? family->spare_positions : 0);
 }
 
-/* Networks with tied embeddings may store the head a second time. */
+/* Layers that predict further tokens may have names of their own, as those of qwen3_next, and a
+ * trainer may add a head that tells the value of a text (trl). */
 outside_part decoder_outside(const char *tensor)
 {
-    return strcmp(tensor, "lm_head.weight") == 0 ? OUTSIDE_BUFFER : OUTSIDE_REFUSED;
+    if (name_begins_with(tensor, "mtp.") || name_begins_with(tensor, "model.mtp.")) {
+        return OUTSIDE_PREDICTIONS;
+    }
+    return name_begins_with(tensor, "v_head.") ? OUTSIDE_WEIGHTS : OUTSIDE_REFUSED;
 }
 
 /* Widths are not settings: the tensors determine them. */

@@ -60,7 +60,7 @@ grail_status encoder_read(const char *source, const json_t *json, decoder_config
  * masked language model. An unknown part of embeddings or layers would not. */
 outside_part encoder_outside(const char *tensor)
 {
-    static const char *const inside[] = {"embeddings.", "layer.", "layers."};
+    static const char *const inside[] = {"embeddings", "encoder.", "layer.", "layers."};
     for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
         if (strstr(tensor, inside[i]) != NULL) {
             return OUTSIDE_REFUSED;

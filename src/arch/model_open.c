@@ -9,6 +9,8 @@
 #include "arch/network_prefix.h"
 #include "arch/outside_tensors.h"
 #include "arch/stored_form.h"
+#include "arch/surplus_layers.h"
+#include "arch/tied_head.h"
 #include "base/file.h"
 #include "base/name_list.h"
 #include "base/option_values.h"
@@ -29,6 +31,7 @@ typedef struct opening {
     int *next_part;     /* [parameter_count] and the one after each parameter */
     char *directory;    /* whose files belong to the weights; NULL if there is none */
     const char *preset; /* who names a preset: the configuration file or a setting; static */
+    int64_t head_copy;  /* number of a tensor with the bytes of the embeddings; -1: there is none */
 } opening;
 
 static grail_status read_config(opening *o)
@@ -275,15 +278,24 @@ static bool has_parts(const opening *o, int64_t place)
 
 /* Ignoring a weight would silently change the answer, so a weight that the graph does not read is
  * refused. */
-static grail_status refuse_outside(const opening *o, int64_t i)
+static grail_status refuse_outside(const opening *o, int64_t i, int64_t layer)
 {
     const grail_model *m = o->m;
     const char *name = checkpoint_at(m->checkpoint, i)->name;
     const char *prefix = checkpoint_prefix(m->checkpoint);
-    const grail_status status = error_set(
-        GRAIL_ERROR_UNSUPPORTED, "%s: tensor '%s' is not part of the %s network that %s", m->path,
-        name, m->architecture->name, o->is_recognised ? "its other tensors describe" : o->asker);
-    error_append("%s", o->is_recognised ? "" : " describes");
+    const char *describes = o->is_recognised ? "its other tensors describe" : o->asker;
+    const char *verb = o->is_recognised ? "" : " describes";
+    if (layer >= 0) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: tensor '%s' is of layer %lld, but the last one that %s%s is layer %d; "
+            "correct the number of layers there, or take the tensors of further "
+            "layers out of the file",
+            m->path, name, (long long)layer, describes, verb, m->graph->block_count - 1);
+    }
+    const grail_status status = error_set(GRAIL_ERROR_UNSUPPORTED,
+                                          "%s: tensor '%s' is not part of the %s network that %s%s",
+                                          m->path, name, m->architecture->name, describes, verb);
     if (!checkpoint_is_inside(m->checkpoint, i)) {
         error_append(", whose tensors begin with '%s'; if the network works without it, save the "
                      "tensors of the network alone",
@@ -303,20 +315,52 @@ typedef struct unread {
     int64_t count;
 } unread;
 
-static grail_status count_outside(opening *o, int64_t i, unread *kinds)
+/* What is not read, by kinds of tensors that are no weights, and by parts of others. */
+typedef struct unread_tensors {
+    unread kinds[OUTSIDE_KINDS];
+    unread parts[OUTSIDE_PARTS];
+} unread_tensors;
+
+static void count(unread *of, const tensor_view *tensor)
+{
+    of->first = of->count++ == 0 ? tensor->name : of->first;
+}
+
+static outside_part part_of(const opening *o, int64_t i, int64_t layer)
+{
+    const grail_model *m = o->m;
+    if (i == o->head_copy) {
+        return OUTSIDE_BUFFER;
+    }
+    return layer >= 0 && surplus_layer_predicts(m->checkpoint, i)
+               ? OUTSIDE_PREDICTIONS
+               : m->architecture->outside(checkpoint_own_name(m->checkpoint, i));
+}
+
+static const char *base_of(const opening *o)
+{
+    const architecture *a = o->m->architecture;
+    return a->base == NULL ? "" : a->base(a);
+}
+
+static grail_status count_outside(opening *o, int64_t i, unread_tensors *all)
 {
     grail_model *m = o->m;
     const char *name = checkpoint_own_name(m->checkpoint, i);
     const tensor_view *tensor = checkpoint_at(m->checkpoint, i);
     const int kind = outside_kind_of(name, tensor);
-    const outside_part part = kind < 0 ? m->architecture->outside(name) : OUTSIDE_BUFFER;
+    const int64_t layer = surplus_layer(m->graph, base_of(o), name);
+    const outside_part part = kind < 0 || layer >= 0 ? part_of(o, i, layer) : OUTSIDE_BUFFER;
     int64_t elements = 0;
     if (part == OUTSIDE_REFUSED) {
-        return refuse_outside(o, i);
+        return refuse_outside(o, i, layer);
     }
-    if (kind >= 0) {
-        kinds[kind].first = kinds[kind].count++ == 0 ? tensor->name : kinds[kind].first;
+    if (kind >= 0 && part == OUTSIDE_BUFFER) {
+        count(&all->kinds[kind], tensor);
         m->left_out[i] = outside_kind_at(kind)->is_left_out;
+    } else {
+        count(&all->parts[part], tensor);
+        m->left_out[i] = part == OUTSIDE_PREDICTIONS;
     }
     if (part == OUTSIDE_WEIGHTS && shape_elements(tensor->rank, tensor->shape, &elements)) {
         m->outside_parameters += elements;
@@ -325,36 +369,49 @@ static grail_status count_outside(opening *o, int64_t i, unread *kinds)
     return GRAIL_OK;
 }
 
-static grail_status note_unread(grail_model *m, const unread *kinds)
+static grail_status note_unread(grail_model *m, const unread *of, const char *what,
+                                bool is_left_out)
+{
+    char more[48] = "";
+    if (of->count == 0) {
+        return GRAIL_OK;
+    }
+    if (of->count > 1) {
+        snprintf(more, sizeof more, " and %lld more", (long long)of->count - 1);
+    }
+    return model_add_notice(m, "not read: tensor '%.200s'%s (%s); results %s", of->first, more,
+                            what, is_left_out ? "lack them" : "have them as they are");
+}
+
+/* What gives features is known to have heads behind them, or other towers beside them. */
+static grail_status note_all(grail_model *m, const unread_tensors *all)
 {
     for (int k = 0; k < OUTSIDE_KINDS; k++) {
         const outside_kind *kind = outside_kind_at(k);
-        char more[48] = "";
-        if (kinds[k].count == 0 || kind->is_unremarked) {
-            continue;
+        if (!kind->is_unremarked) {
+            CHECK(note_unread(m, &all->kinds[k], kind->what, kind->is_left_out));
         }
-        if (kinds[k].count > 1) {
-            snprintf(more, sizeof more, " and %lld more", (long long)kinds[k].count - 1);
-        }
-        CHECK(model_add_notice(m, "not read: tensor '%.200s'%s (%s); results %s", kinds[k].first,
-                               more, kind->what,
-                               kind->is_left_out ? "lack them" : "have them as they are"));
     }
-    return GRAIL_OK;
+    CHECK(note_unread(m, &all->parts[OUTSIDE_PREDICTIONS], "layers that predict further tokens",
+                      true));
+    return m->graph->vocabulary > 0 && !graph_gives_features(m->graph)
+               ? note_unread(m, &all->parts[OUTSIDE_WEIGHTS],
+                             "a head beside that of the language model", false)
+               : GRAIL_OK;
 }
 
 static grail_status take_outside(opening *o)
 {
     grail_model *m = o->m;
-    unread kinds[OUTSIDE_KINDS] = {0};
+    unread_tensors all = {0};
     const int64_t tensors = checkpoint_count(m->checkpoint);
     CHECK(memory_new(&m->left_out, (size_t)tensors, sizeof m->left_out[0]));
     for (int64_t i = 0; i < tensors; i++) {
         if (o->first_part[i] == GRAPH_NONE) {
-            CHECK(count_outside(o, i, kinds));
+            CHECK(count_outside(o, i, &all));
         }
     }
-    return note_unread(m, kinds);
+    return note_all(m, &all);
 }
 
 static grail_status bind_parameters(opening *o)
@@ -379,6 +436,31 @@ static grail_status bind_parameters(opening *o)
     return take_outside(o);
 }
 
+static grail_status build(opening *o)
+{
+    grail_model *m = o->m;
+    return m->architecture->build(m->architecture, o->source, m->config, m->checkpoint, &m->graph);
+}
+
+/* Builds the graph, finds where its tensors lie, and builds it with a head of its own where the
+ * checkpoint has one. */
+static grail_status build_network(opening *o)
+{
+    grail_model *m = o->m;
+    bool differs = false;
+    CHECK(build(o));
+    if (m->architecture->base != NULL && checkpoint_metadata(m->checkpoint) == NULL) {
+        CHECK(network_prefix_of_graph(m->graph, base_of(o), m->checkpoint));
+    }
+    CHECK(tied_head_compare(m, o->source, &o->head_copy, &differs));
+    if (!differs) {
+        return GRAIL_OK;
+    }
+    graph_free(m->graph);
+    m->graph = NULL;
+    return build(o);
+}
+
 /* Finds the family where the configuration does not state it, builds its graph, and binds it. */
 static grail_status fit_network(opening *o, const grail_model_options *options)
 {
@@ -393,11 +475,7 @@ static grail_status fit_network(opening *o, const grail_model_options *options)
         CHECK(option_given("settings", "setting", options->settings[i]));
         CHECK(apply_setting(o, options->settings[i]));
     }
-    CHECK(m->architecture->build(m->architecture, o->source, m->config, m->checkpoint, &m->graph));
-    if (m->architecture->base != NULL && checkpoint_metadata(m->checkpoint) == NULL) {
-        CHECK(network_prefix_of_graph(m->graph, m->architecture->base(m->architecture),
-                                      m->checkpoint));
-    }
+    CHECK(build_network(o));
     if (m->architecture->context != NULL) {
         m->context = m->architecture->context(m->architecture, m->config);
     }
@@ -436,7 +514,7 @@ static grail_status note_place(const opening *o)
     grail_model *m = o->m;
     const char *prefix = checkpoint_prefix(m->checkpoint);
     const char *rival = checkpoint_rival(m->checkpoint, 0);
-    const char *usual = m->architecture->base == NULL ? "" : m->architecture->base(m->architecture);
+    const char *usual = base_of(o);
     const size_t length = strlen(m->architecture->name);
     const bool is_of_class = !o->is_recognised &&
                              strncmp(prefix, m->architecture->name, length) == 0 &&

@@ -54,6 +54,11 @@ void name_list_fini(name_list *list)
     *list = (name_list){0};
 }
 
+bool name_begins_with(const char *name, const char *beginning)
+{
+    return strncmp(name, beginning, strlen(beginning)) == 0;
+}
+
 bool name_ends_with(const char *name, const char *ending)
 {
     const size_t length = strlen(name);
@@ -66,4 +71,17 @@ bool name_is_of_kind(const char *name, const char *ending)
     const size_t length = strlen(name);
     const size_t tail = strlen(ending);
     return length >= tail && strcasecmp(name + length - tail, ending) == 0;
+}
+
+const char *name_find_number(const char *name, const char **end)
+{
+    for (const char *part = name; part != NULL; part = strchr(part, '.')) {
+        part += part[0] == '.' ? 1 : 0;
+        const size_t digits = strspn(part, "0123456789");
+        if (digits > 0 && part[digits] == '.') {
+            *end = part + digits;
+            return part;
+        }
+    }
+    return NULL;
 }

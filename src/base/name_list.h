@@ -15,8 +15,13 @@ grail_status name_list_read(const char *directory, bool (*is_wanted)(const char 
                             name_list *out) GRAIL_MUST_CHECK;
 void name_list_fini(name_list *list); /* works on a zeroed one */
 
+bool name_begins_with(const char *name, const char *beginning);
 bool name_ends_with(const char *name, const char *ending);
 /** The same for the endings that tell the kind of a file, in small letters or capitals. */
 bool name_is_of_kind(const char *name, const char *ending);
+
+/** The first part of a name between dots that is a number, with a dot behind it at *end; NULL
+ * without one. */
+const char *name_find_number(const char *name, const char **end);
 
 #endif

@@ -167,6 +167,8 @@ static void what_reads_hidden_states_is_outside(void **state)
     assert_int_equal(encoder_outside("bert.encoder.layer.0.crossattention.self.key.weight"),
                      OUTSIDE_REFUSED);
     assert_int_equal(encoder_outside("embeddings.rel_pos.weight"), OUTSIDE_REFUSED);
+    assert_int_equal(encoder_outside("bert.encoder.norm.weight"), OUTSIDE_REFUSED);
+    assert_int_equal(encoder_outside("embeddings_project.weight"), OUTSIDE_REFUSED);
 }
 
 /* Layers with a window have a base of their own, which no scaling touches. */

@@ -212,15 +212,119 @@ static void add_tensor(lab_model *m, const char *name, int64_t rows, int64_t col
     assert_ok(memory_new(&t->values, (size_t)(rows * columns), sizeof t->values[0]));
 }
 
-static void old_buffers_and_a_second_copy_of_the_head_are_let_be(void **state)
+static grail_model *write_and_open(fixture *f)
+{
+    grail_model *m = NULL;
+    support_remove_tree(f->path);
+    lab_write(&f->m, f->path, GRAIL_DTYPE_F32);
+    assert_ok(grail_model_open(f->path, &m));
+    return m;
+}
+
+static bool has_notice(const grail_model *m, const char *text)
+{
+    grail_model_facts facts;
+    assert_ok(grail_model_describe(m, &facts));
+    for (int i = 0; i < facts.notice_count; i++) {
+        if (strstr(facts.notices[i], text) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static lab_tensor *tensor_of(lab_model *m, const char *name)
+{
+    for (int i = 0; i < m->count; i++) {
+        if (strcmp(m->tensors[i].name, name) == 0) {
+            return &m->tensors[i];
+        }
+    }
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
+/* Equal bytes are a copy, which nothing reads; others are the head, whatever the configuration
+ * says, also in shape. */
+static void a_head_beside_tied_embeddings_is_read_where_it_differs(void **state)
+{
+    (void)state;
+    static const char said[] = "tensor 'lm_head.weight' differs from 'model.embed_tokens.weight'";
+    fixture f;
+    setup(&f, "qwen2");
+    const lab_tensor *table = tensor_of(&f.m, "model.embed_tokens.weight");
+    add_tensor(&f.m, "lm_head.weight", 96, 64);
+    lab_tensor *head = tensor_of(&f.m, "lm_head.weight");
+    memcpy(head->values, table->values, (size_t)lab_elements(table) * sizeof table->values[0]);
+    add_tensor(&f.m, "model.layers.0.self_attn.rotary_emb.inv_freq", 1, 4);
+    grail_model *m = write_and_open(&f);
+    assert_false(has_notice(m, said));
+    assert_int_equal(graph_find_parameter(m->graph, "lm_head.weight"), GRAPH_NONE);
+    assert_int_equal(m->outside_bytes, 4 * (96 * 64 + 4));
+    grail_model_close(m);
+    head->values[96 * 64 - 1] += 1.0F;
+    m = write_and_open(&f);
+    assert_true(has_notice(m, said));
+    assert_true(graph_find_parameter(m->graph, "lm_head.weight") != GRAPH_NONE);
+    assert_true(json_is_false(json_object_get(m->config, "tie_word_embeddings")));
+    assert_int_equal(m->outside_bytes, 4 * 4);
+    grail_model_close(m);
+    support_remove_tree(f.path);
+    head->shape[0] = 95;
+    assert_refused(&f, GRAIL_ERROR_SHAPE, "tensor 'lm_head.weight' has shape [95, 64]");
+    teardown(&f);
+}
+
+static void a_layer_beyond_the_number_is_refused_by_its_number(void **state)
 {
     (void)state;
     fixture f;
-    setup(&f, "qwen2");
-    add_tensor(&f.m, "model.layers.0.self_attn.rotary_emb.inv_freq", 1, 4);
-    add_tensor(&f.m, "lm_head.weight", 96, 64);
-    lab_write(&f.m, f.path, GRAIL_DTYPE_F32);
-    assert_ok(try_open(f.path));
+    setup(&f, "llama3");
+    lab_set_integer(&f.m, "num_hidden_layers", 1);
+    assert_refused(
+        &f, GRAIL_ERROR_UNSUPPORTED,
+        "is of layer 1, counted from 0, but config.json describes a network of 1 layers; "
+        "correct their number there, or take the tensors of further layers out");
+    teardown(&f);
+}
+
+/* Names of DeepSeek-V3, and of qwen3_next. A layer without the parts of such a one is another. */
+static void layers_that_predict_further_tokens_are_left_out(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "llama3");
+    lab_set_integer(&f.m, "num_nextn_predict_layers", 1);
+    add_tensor(&f.m, "model.layers.2.eh_proj.weight", 64, 128);
+    add_tensor(&f.m, "model.layers.2.self_attn.q_proj.weight", 64, 64);
+    add_tensor(&f.m, "mtp.fc.weight", 64, 128);
+    grail_model *m = write_and_open(&f);
+    assert_true(
+        has_notice(m, "and 2 more (layers that predict further tokens; results lack them)"));
+    assert_int_equal(m->outside_bytes, 0);
+    assert_true(m->left_out[checkpoint_index_of(m->checkpoint, "mtp.fc.weight")]);
+    assert_false(m->left_out[checkpoint_index_of(m->checkpoint, "model.norm.weight")]);
+    assert_ok(m->architecture->describe_narrowed(m->architecture, m->graph, m->config));
+    assert_int_equal(json_integer_value(json_object_get(m->config, "num_nextn_predict_layers")), 0);
+    grail_model_close(m);
+    support_remove_tree(f.path);
+    snprintf(tensor_of(&f.m, "model.layers.2.eh_proj.weight")->name, sizeof f.m.tensors[0].name,
+             "model.layers.2.mlp.up_proj.weight");
+    assert_refused(&f, GRAIL_ERROR_UNSUPPORTED, "is of layer 2, counted from 0");
+    teardown(&f);
+}
+
+static void a_head_of_values_is_named_and_copied(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "llama3");
+    add_tensor(&f.m, "v_head.summary.weight", 1, 64);
+    grail_model *m = write_and_open(&f);
+    assert_true(has_notice(m, "not read: tensor 'v_head.summary.weight' (a head beside that of the "
+                              "language model; results have it as it is)"));
+    assert_int_equal(m->outside_parameters, 64);
+    grail_model_close(m);
     teardown(&f);
 }
 
@@ -365,7 +469,10 @@ int main(void)
         cmocka_unit_test(a_network_without_its_head_is_told_by_its_class),
         cmocka_unit_test(a_tensor_of_another_shape_is_named_with_both),
         cmocka_unit_test(a_tensor_that_the_network_does_not_read_is_refused),
-        cmocka_unit_test(old_buffers_and_a_second_copy_of_the_head_are_let_be),
+        cmocka_unit_test(a_head_beside_tied_embeddings_is_read_where_it_differs),
+        cmocka_unit_test(a_layer_beyond_the_number_is_refused_by_its_number),
+        cmocka_unit_test(layers_that_predict_further_tokens_are_left_out),
+        cmocka_unit_test(a_head_of_values_is_named_and_copied),
         cmocka_unit_test(a_quantised_tensor_is_refused),
         cmocka_unit_test(a_folder_of_the_hubs_cache_names_its_snapshot),
         cmocka_unit_test(a_weight_that_is_not_a_number_is_named_when_it_is_read),

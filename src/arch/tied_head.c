@@ -1,0 +1,64 @@
+#include "arch/tied_head.h"
+
+#include "arch/decoder.h"
+
+#include <string.h>
+
+/* Those of one file of torch may be one storage. Values that are equal in another dtype count as
+ * another head, which is right, too. */
+static bool are_same(const tensor_view *a, const tensor_view *b)
+{
+    bool same = a->dtype == b->dtype && a->rank == b->rank && a->bytes == b->bytes &&
+                a->scales == b->scales;
+    for (int d = 0; same && d < a->rank; d++) {
+        same = a->shape[d] == b->shape[d];
+    }
+    return same && (a->data == b->data || memcmp(a->data, b->data, a->bytes) == 0);
+}
+
+/* The number of the tensor that would be the head; -1 where there is none. A GGUF file ties by the
+ * lack of it. */
+static int64_t find_head(const grail_model *m)
+{
+    const decoder_family *family = m->architecture->family;
+    if (family == NULL || family->encoder || checkpoint_metadata(m->checkpoint) != NULL ||
+        graph_find_parameter(m->graph, "lm_head.weight") != GRAPH_NONE) {
+        return -1;
+    }
+    const decoder_config plain = {.family = family};
+    const decoder_place place = family->place(&plain, GRAPH_NONE, "lm_head", "weight");
+    return checkpoint_place_of(m->checkpoint, place.tensor);
+}
+
+grail_status tied_head_compare(grail_model *m, const char *source, int64_t *copy, bool *differs)
+{
+    const int64_t place = find_head(m);
+    const int embeddings = graph_find_parameter(m->graph, "model.embed_tokens.weight");
+    *copy = -1;
+    *differs = false;
+    if (place < 0) {
+        return GRAIL_OK;
+    }
+    const tensor_view *head = checkpoint_at(m->checkpoint, place);
+    const tensor_view *table =
+        checkpoint_find(m->checkpoint, m->graph->parameters[embeddings].tensor);
+    if (table == NULL) {
+        return GRAIL_OK; /* which is an error of its own */
+    }
+    if (head->data == NULL || table->data == NULL) {
+        CHECK(checkpoint_load(m->checkpoint));
+    }
+    *differs = !are_same(head, table);
+    checkpoint_release(m->checkpoint, head);
+    checkpoint_release(m->checkpoint, table);
+    if (!*differs) {
+        *copy = place;
+        return GRAIL_OK;
+    }
+    CHECK(json_put(m->config, "tie_word_embeddings", json_false()));
+    return model_add_notice(m,
+                            "%s ties the head to the embeddings, but tensor '%s' differs from "
+                            "'%s'; it is read as the head, as transformers 5 and vLLM do, and "
+                            "results say \"tie_word_embeddings\": false",
+                            source, head->name, table->name);
+}
