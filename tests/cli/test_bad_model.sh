@@ -98,7 +98,7 @@ config 's/"intermediate_size": 80/"intermediate_size": 88/' \
 config 's/"num_hidden_layers": 2/"num_hidden_layers": 3/' \
     "tensor 'model.layers.2.input_layernorm.weight' is missing"
 config 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' \
-    "tensor 'model.layers.1.input_layernorm.weight' is not part of"
+    "tensor 'model.layers.1.input_layernorm.weight' is of layer 1, but the last one that config.json describes is layer 0"
 check "missing and impossible values in config.json"
 config 's/"num_key_value_heads": 4/"num_key_value_heads": 3/' \
     "model/config.json: layer 0: 8 attention heads are not divisible by 3"
@@ -169,3 +169,19 @@ says "ffn 80 -> 40" stderr
 says "[scores equal]" stderr
 says "grail: warning: in 1 of 4 narrowed sites, such as model.layers.1.mlp.down_proj, all units score equal under selector magnitude-l2, so the first ones were kept; choose another --selector, or calibrate on more samples" stderr
 [[ $(grep -c '"tied": true' out/report.json) == 1 ]] || fail "report.json does not name the tied site once"
+
+check "a head beside embeddings that config.json ties is the head, in results, too"
+fresh
+own=$(perplexity model ids.npy)
+sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' model/config.json
+grep -q '"tie_word_embeddings": true' model/config.json || fail "config.json does not tie"
+[[ $(perplexity model ids.npy) == "$own" ]] || fail "another head was read"
+says "tensor 'lm_head.weight' differs from 'model.embed_tokens.weight'; it is read as the head" stderr
+rm -rf out
+runs "$grail" compress model -o out --calib ids.npy --sparsity 0 --compensate none --quiet
+grep -q '"tie_word_embeddings": false' out/config.json || fail "the result ties"
+cmp model/model.safetensors out/model.safetensors
+rm -rf out
+write_tokenizer model/tokenizer.json
+runs "$grail" export model -o own.gguf --type f16
+grep -q output.weight own.gguf || fail "the file has no head"

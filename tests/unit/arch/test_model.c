@@ -283,8 +283,8 @@ static void a_layer_beyond_the_number_is_refused_by_its_number(void **state)
     lab_set_integer(&f.m, "num_hidden_layers", 1);
     assert_refused(
         &f, GRAIL_ERROR_UNSUPPORTED,
-        "is of layer 1, counted from 0, but config.json describes a network of 1 layers; "
-        "correct their number there, or take the tensors of further layers out");
+        "is of layer 1, but the last one that config.json describes is layer 0; correct the "
+        "number of layers there, or take the tensors of further layers out");
     teardown(&f);
 }
 
@@ -310,7 +310,7 @@ static void layers_that_predict_further_tokens_are_left_out(void **state)
     support_remove_tree(f.path);
     snprintf(tensor_of(&f.m, "model.layers.2.eh_proj.weight")->name, sizeof f.m.tensors[0].name,
              "model.layers.2.mlp.up_proj.weight");
-    assert_refused(&f, GRAIL_ERROR_UNSUPPORTED, "is of layer 2, counted from 0");
+    assert_refused(&f, GRAIL_ERROR_UNSUPPORTED, "is of layer 2, but the last one");
     teardown(&f);
 }
 
