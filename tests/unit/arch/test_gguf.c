@@ -279,7 +279,7 @@ static const refusal refusals[] = {
     {{.key = "block_count", .value = 3}, GRAIL_ERROR_FORMAT, "'blk.2.attn_norm.weight' is missing"},
     {{.key = "block_count", .value = 1},
      GRAIL_ERROR_UNSUPPORTED,
-     "is not part of the llama network"},
+     "is of layer 1, but the last one that the file's metadata describes is layer 0"},
     {{.key = "block_count", .value = 3, .heads = {4, 4}},
      GRAIL_ERROR_FORMAT,
      "key 'llama.attention.head_count' has 2 elements for 3 layers"},

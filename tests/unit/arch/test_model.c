@@ -300,7 +300,7 @@ static void layers_that_predict_further_tokens_are_left_out(void **state)
     add_tensor(&f.m, "mtp.fc.weight", 64, 128);
     grail_model *m = write_and_open(&f);
     assert_true(
-        has_notice(m, "and 2 more (layers that predict further tokens; results lack them)"));
+        has_notice(m, "and 2 more (layers that predict further tokens); results lack them"));
     assert_int_equal(m->outside_bytes, 0);
     assert_true(m->left_out[checkpoint_index_of(m->checkpoint, "mtp.fc.weight")]);
     assert_false(m->left_out[checkpoint_index_of(m->checkpoint, "model.norm.weight")]);
@@ -322,7 +322,7 @@ static void a_head_of_values_is_named_and_copied(void **state)
     add_tensor(&f.m, "v_head.summary.weight", 1, 64);
     grail_model *m = write_and_open(&f);
     assert_true(has_notice(m, "not read: tensor 'v_head.summary.weight' (a head beside that of the "
-                              "language model; results have it as it is)"));
+                              "language model); results have them as they are"));
     assert_int_equal(m->outside_parameters, 64);
     grail_model_close(m);
     teardown(&f);
