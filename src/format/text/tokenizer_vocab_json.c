@@ -265,7 +265,7 @@ static grail_status put_asked(const char *name, const merged_files *f, const cha
         return GRAIL_OK;
     }
     CHECK(json_push(json_object_get(component, "single"),
-                    json_pack("{s:{s:s}}", "SpecialToken", "id", content)));
+                    json_pack("{s:{s:o}}", "SpecialToken", "id", json_text(content))));
     return json_put(json_object_get(component, "special_tokens"), content,
                     json_pack("{s:[I]}", "ids", id_of(f, content)));
 }
