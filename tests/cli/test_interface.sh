@@ -274,8 +274,8 @@ widths 0.3 "heads 160-112 x4,ffn 480-336 x4" --align=1 --gqa=query-per-group --s
 check "alignment of FFN widths"
 widths ffn=0.3 "heads 160-160 x4,ffn 480-352 x4" --align 32
 widths ffn=0.3 "heads 160-160 x4,ffn 480-384 x4" --align 128
-widths ffn=0.3 "heads 160-160 x4,ffn 480-320 x4" --align auto
-widths ffn=0.3 "heads 160-160 x4,ffn 480-320 x4"
+widths ffn=0.3 "heads 160-160 x4,ffn 480-336 x4" --align auto
+widths ffn=0.3 "heads 160-160 x4,ffn 480-336 x4"
 
 check "a plan with other widths in each layer: the result brings classes that open it"
 cat >plan.json <<END
