@@ -16,7 +16,7 @@ card=out/README.md
 [[ $(head -n 6 $card | paste -sd,) == "---,library_name: transformers,tags:,- grail,- pruning,- llama" ]] ||
     fail "the front matter is $(head -n 6 $card)"
 says "Made by grail from \`model\`." $card
-grep -qE '^\| ffn \| 2 \| 64 of 160 \| 64 of 160 \| obs \| 0\.[0-9]{4} \| 0\.[0-9]{4} \|$' $card || fail "the cut of ffn"
+grep -qE '^\| ffn \| 2 \| 80 of 160 \| 80 of 160 \| obs \| 0\.[0-9]{4} \| 0\.[0-9]{4} \|$' $card || fail "the cut of ffn"
 grep -qE '^\| heads \| 2 \| 4 of 8 \| 64 of 128 \| obs \|' $card || fail "the cut of heads"
 says "- alpha: cross-validation" $card
 says "16 windows of 32 tokens of \`ids.npy\` (sha256 " $card

@@ -147,7 +147,7 @@ says "layers2.gguf: deci" stdout
 runs "$grail" logits layers2 --ids ids.npy -o layers2.logits
 runs "$grail" logits layers2.gguf --ids ids.npy -o layers2.other
 cmp layers2.logits layers2.other || fail "the logits differ"
-refuses 1 "has no tokenizer.json or tokenizer.model, and a GGUF file holds a tokenizer" "$grail" export "$golden/qwen2" -o out
+refuses 1 "has no tokenizer.json, tokenizer.model or vocab.json with merges.txt, and a GGUF file holds a tokenizer" "$grail" export "$golden/qwen2" -o out
 sed -i '1s/{/{"partial_rotary_factor": 0.5,/' llama3/config.json
 refuses 1 "no architecture of GGUF files holds it: rotary positions turn only a part of each head" "$grail" export llama3 -o out
 sed -i 's/"hidden_act": "silu"/"hidden_act": "gelu"/' qwen3/config.json

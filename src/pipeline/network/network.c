@@ -122,7 +122,7 @@ void network_free(calibration_network *network)
     sample_stream_fini(&network->before_group);
     free_run(&network->current);
     memory_free(network->shares);
-    for (int v = 0; v < network->order_count; v++) {
+    for (int v = 0; network->orders != NULL && v < network->order_count; v++) {
         memory_free(network->orders[v]);
     }
     memory_free(network->orders);
