@@ -191,6 +191,40 @@ static grail_status check_choice(const char *source, int64_t index, const decode
         source, (long long)c->route.chosen, (long long)index, (long long)c->layer[index].experts);
 }
 
+static grail_status refuse_list(const char *source, int64_t index, const decoder_mixture *m)
+{
+    if (m->are_stacked) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: layer %lld: \"%s\" is a list, but the experts of this family lie in "
+                         "one tensor, which gives all of them one width",
+                         source, (long long)index, m->width);
+    }
+    if (m->shared_count != NULL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: layer %lld: \"%s\" is a list, but \"%s\" states the width of the "
+                         "expert of all tokens as a multiple of the one width of the others; "
+                         "write one number",
+                         source, (long long)index, m->width, m->shared_count);
+    }
+    return GRAIL_OK;
+}
+
+/* The expert of all tokens is as wide as so many of the others, which have one width. */
+static grail_status multiply_shared(const char *source, const decoder_mixture *m, int64_t index,
+                                    int64_t count, decoder_layer *layer)
+{
+    const int64_t most = DECODER_MOST_WIDTH / layer->expert_width[0];
+    if (count > most) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: layer %lld: \"%s\" is %lld, expected 0 to %lld where the other "
+                         "experts are %lld wide",
+                         source, (long long)index, m->shared_count, (long long)count,
+                         (long long)most, (long long)layer->expert_width[0]);
+    }
+    layer->shared = count * layer->expert_width[0];
+    return GRAIL_OK;
+}
+
 /* One width for all experts, or a list. */
 static grail_status read_widths(const char *source, const json_t *object, int64_t common,
                                 int64_t index, decoder_config *c)
@@ -213,12 +247,7 @@ static grail_status read_widths(const char *source, const json_t *object, int64_
                          source, (long long)index, key, json_array_size(list),
                          (long long)layer->experts);
     }
-    if (c->family->mixture->are_stacked) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: layer %lld: \"%s\" is a list, but the experts of this family lie in "
-                         "one tensor, which gives all of them one width",
-                         source, (long long)index, key);
-    }
+    CHECK(refuse_list(source, index, c->family->mixture));
     for (int64_t e = 0; e < layer->experts; e++) {
         layer->expert_width[e] = json_integer_value(json_array_get(list, (size_t)e));
         if (layer->expert_width[e] < 1 || layer->expert_width[e] > DECODER_MOST_WIDTH) {
@@ -256,9 +285,7 @@ grail_status decoder_experts_read(const char *source, const json_t *json, const 
     } else if (m->shared_count != NULL) {
         CHECK(decoder_read_size(source, json, m->shared_count, m->default_shared, 0, &shared));
         CHECK(decoder_read_size(source, own, m->shared_count, shared, 0, &shared));
-        layer->shared = shared > DECODER_MOST_WIDTH / layer->expert_width[0]
-                            ? DECODER_MOST_WIDTH
-                            : shared * layer->expert_width[0];
+        CHECK(multiply_shared(source, m, index, shared, layer));
     }
     return GRAIL_OK;
 }

@@ -77,6 +77,11 @@ static void what_does_not_fit_is_refused(void **state)
          "\"qk_rope_head_dim\" is 5, expected an even number"},
         {"deepseek_v3", LATENT ", \"q_lora_rank\": 0", GRAIL_ERROR_FORMAT,
          "\"q_lora_rank\" is 0, expected 1 to"},
+        {"deepseek_v2", LATENT ", \"n_shared_experts\": 2097153", GRAIL_ERROR_FORMAT,
+         "layer 1: \"n_shared_experts\" is 2097153, expected 0 to 2097152 where the other"},
+        {"deepseek_v2",
+         LATENT ", \"per_layer_config\": {\"1\": {\"moe_intermediate_size\": [8, 8, 8, 4]}}",
+         GRAIL_ERROR_UNSUPPORTED, "layer 1: \"moe_intermediate_size\" is a list, but \"n_shared"},
         {"granitemoe",
          "\"num_local_experts\": 2, \"per_layer_config\": {\"0\": {\"intermediate_size\": [8, 4]}}",
          GRAIL_ERROR_UNSUPPORTED, "the experts of this family lie in one tensor"}};
