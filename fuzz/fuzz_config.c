@@ -19,15 +19,16 @@ static void narrow_end(graph *g, const site_end *end, int axis, int64_t kept)
 
 /* Keeps half of every site, which leaves at least one unit of each group; true if no site has an
  * odd number, so that all widths keep their ratios. Whole experts stay: how many a router must
- * choose from is the plan's to check. */
-static bool halve_sites(graph *g, const site_list *sites)
+ * choose from is the plan's to check. So do sites of the kind `whole`: heads and values of heads
+ * are not cut in one run. */
+static bool halve_sites(graph *g, const site_list *sites, site_kind whole)
 {
     bool alike = true;
     for (int i = 0; i < sites->count; i++) {
         const site *s = &sites->sites[i];
         const int64_t kept = (s->units / s->groups + 1) / 2 * s->groups;
         fuzz_require(s->units > 0 && s->units % s->groups == 0);
-        if (s->kind == SITE_EXPERTS) {
+        if (s->kind == SITE_EXPERTS || s->kind == whole) {
             continue;
         }
         alike = alike && s->units / s->groups % 2 == 0;
@@ -79,14 +80,14 @@ static void check_description(const graph *narrowed, const architecture *a, cons
 }
 
 static void check_mode(const architecture *a, const json_t *config, const graph *dense,
-                       gqa_mode mode)
+                       gqa_mode mode, site_kind whole)
 {
     site_list sites = {0};
     graph *narrowed = NULL;
     int64_t *widths = NULL;
     fuzz_require(a->build(a, "config.json", config, NULL, &narrowed) == GRAIL_OK);
     fuzz_require(sites_derive(dense, mode, &sites) == GRAIL_OK);
-    const bool alike = halve_sites(narrowed, &sites);
+    const bool alike = halve_sites(narrowed, &sites, whole);
     fuzz_require(memory_new(&widths, (size_t)narrowed->value_count, sizeof widths[0]) == GRAIL_OK);
     fuzz_require(graph_widths(narrowed, widths) == GRAIL_OK);
     check_description(narrowed, a, config, alike);
@@ -104,8 +105,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         architecture_find("config.json", config, &a) == GRAIL_OK && a->family != NULL &&
         a->build(a, "config.json", config, NULL, &g) == GRAIL_OK) {
         fuzz_require(a->context(a, config) > 0);
-        check_mode(a, config, g, GQA_KV_GROUPS);
-        check_mode(a, config, g, GQA_QUERY_PER_GROUP);
+        check_mode(a, config, g, GQA_KV_GROUPS, SITE_VALUES);
+        check_mode(a, config, g, GQA_QUERY_PER_GROUP, SITE_VALUES);
+        check_mode(a, config, g, GQA_KV_GROUPS, SITE_HEADS);
     }
     graph_free(g);
     json_decref(config);
