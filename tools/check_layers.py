@@ -132,8 +132,10 @@ def check_lists():
             yield f"docs/architecture.md lists {layer}/{name}, which does not exist"
 
 
-# A function that a header declares: a line that begins with its type and ends the declaration.
-DECLARED = re.compile(r"^[a-zA-Z_][\w\s*]*?\b(\w+)\s*\([^;{}]*\)[\w\s(),]*;", re.MULTILINE)
+# A function that a header declares: a line that begins with its type and ends the declaration. And one that a
+# .c file defines for others.
+DECLARED = re.compile(r"^(?!typedef\b)[a-zA-Z_][\w\s*]*?\b(\w+)\s*\([^;{}]*\)[\w\s(),]*;", re.MULTILINE)
+DEFINED = re.compile(r"^(?!static\b)[a-zA-Z_][\w\s*]*?\b(\w+)\s*\([^;{}]*\)\s*\{", re.MULTILINE)
 WORD = re.compile(r"\w+")
 
 
@@ -150,16 +152,29 @@ def seen_headers(texts, name):
     return seen[1:]
 
 
-def calls_of(texts):
-    """Of {"layer/file.c": text}: of what each pair names a function that it sees. Types alone are no call."""
-    declared = {name: set(DECLARED.findall(text)) for name, text in texts.items() if name.endswith(".h")}
-    calls = {}
+def homes_of(texts):
+    """{function: pairs whose .c file defines it}."""
+    homes = {}
     for name, text in texts.items():
-        words = set(WORD.findall(c_source.without_comments_and_strings(text)))
+        if name.endswith(".c"):
+            for function in DEFINED.findall(text):
+                homes.setdefault(function, set()).add(file_pair(name))
+    return homes
+
+
+def calls_of(texts):
+    """Of {"layer/file.c": text}: the pairs that define what each pair names of the functions that the headers it
+    sees declare; of one without a definition, the header's pair. Types alone are no call."""
+    codes = {name: c_source.without_comments_and_strings(text) for name, text in texts.items()}
+    declared = {name: set(DECLARED.findall(code)) for name, code in codes.items() if name.endswith(".h")}
+    homes = homes_of(codes)
+    calls = {}
+    for name, text in codes.items():
+        words = set(WORD.findall(text))
         for own in seen_headers(texts, name):
-            if file_pair(own) != file_pair(name) and declared.get(own, set()) & words:
-                calls.setdefault(file_pair(name), set()).add(file_pair(own))
-    return calls
+            for function in declared.get(own, set()) & words:
+                calls.setdefault(file_pair(name), set()).update(homes.get(function, {file_pair(own)}))
+    return {name: called - {name} for name, called in calls.items()}
 
 
 def circle_from(calls, start):

@@ -1,12 +1,7 @@
-/* The functions of torchvision and timm that build residual networks, and the text with which timm
- * gives one of them other widths. Source: torchvision.models.resnet, timm.models.resnet and
- * timm.models._prune, whose adapt_model_from_string builds every convolution, BatchNorm and Linear
- * anew with the shape that the text has for its weight. */
-#include "arch/model_config.h"
+/* The functions of torchvision and timm that build residual networks. Source:
+ * torchvision.models.resnet and timm.models.resnet. */
 #include "arch/resnet.h"
-#include "base/name_list.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { STAGES = 4, IMAGENET_KERNEL = 7 };
@@ -82,32 +77,4 @@ const char *resnet_builder(const json_t *config, const graph *g, bool *in_torchv
         }
     }
     return NULL;
-}
-
-/* "layer1.0.conv1.weight:[24, 64, 3, 3]" */
-static grail_status append_shape(const graph_parameter *p, buffer *out)
-{
-    CHECK(buffer_format(out, "%s%s:[", out->size == 0 ? "" : "***", p->name));
-    for (int d = 0; d < p->rank; d++) {
-        CHECK(buffer_format(out, "%s%lld", d == 0 ? "" : ", ", (long long)p->shape[d]));
-    }
-    return buffer_append_string(out, "]");
-}
-
-grail_status resnet_loader_file(const architecture *self, const json_t *config,
-                                const graph *narrowed, const char **name, buffer *content)
-{
-    (void)self;
-    bool in_torchvision = false;
-    if (resnet_has_class_widths(narrowed) ||
-        resnet_builder(config, narrowed, &in_torchvision) == NULL) {
-        return GRAIL_OK;
-    }
-    for (int p = 0; p < narrowed->parameter_count; p++) {
-        if (name_ends_with(narrowed->parameters[p].name, ".weight")) {
-            CHECK(append_shape(&narrowed->parameters[p], content));
-        }
-    }
-    *name = TIMM_WIDTHS_NAME;
-    return GRAIL_OK;
 }

@@ -6,6 +6,7 @@
 #include "arch/model_config.h"
 #include "arch/resnet.h"
 #include "arch/timm_config.h"
+#include "base/name_list.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -299,5 +300,35 @@ grail_status resnet_judge_loaders(const architecture *self, const json_t *config
     verdicts[0] = (loader_verdict){.loads = true};
     judge_loaders_of_any_width(verdicts);
     judge_class(config, narrowed, naming_of(narrowed), &verdicts[0]);
+    return GRAIL_OK;
+}
+
+/* The text with which timm gives a network other widths: timm.models._prune.adapt_model_from_string
+ * builds every convolution, BatchNorm and Linear anew with the shape that it has for the weight,
+ * "layer1.0.conv1.weight:[24, 64, 3, 3]". */
+static grail_status append_shape(const graph_parameter *p, buffer *out)
+{
+    CHECK(buffer_format(out, "%s%s:[", out->size == 0 ? "" : "***", p->name));
+    for (int d = 0; d < p->rank; d++) {
+        CHECK(buffer_format(out, "%s%lld", d == 0 ? "" : ", ", (long long)p->shape[d]));
+    }
+    return buffer_append_string(out, "]");
+}
+
+grail_status resnet_loader_file(const architecture *self, const json_t *config,
+                                const graph *narrowed, const char **name, buffer *content)
+{
+    (void)self;
+    bool in_torchvision = false;
+    if (resnet_has_class_widths(narrowed) ||
+        resnet_builder(config, narrowed, &in_torchvision) == NULL) {
+        return GRAIL_OK;
+    }
+    for (int p = 0; p < narrowed->parameter_count; p++) {
+        if (name_ends_with(narrowed->parameters[p].name, ".weight")) {
+            CHECK(append_shape(&narrowed->parameters[p], content));
+        }
+    }
+    *name = TIMM_WIDTHS_NAME;
     return GRAIL_OK;
 }

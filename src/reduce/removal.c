@@ -16,16 +16,6 @@ const compensation removal_update = {
     .alpha = {GRAIL_NUMBER_GIVEN, 1e-2},
 };
 
-void removal_fini(removal *r)
-{
-    for (int i = 0; r->parts != NULL && i < r->count; i++) {
-        elimination_free(r->parts[i]);
-    }
-    memory_free(r->parts);
-    memory_free(r->taken);
-    *r = (removal){0};
-}
-
 grail_status removal_values(removal *r, double *values)
 {
     memset(values, 0, (size_t)r->units * sizeof values[0]);

@@ -186,6 +186,16 @@ out:
     return status;
 }
 
+void removal_fini(removal *r)
+{
+    for (int i = 0; r->parts != NULL && i < r->count; i++) {
+        elimination_free(r->parts[i]);
+    }
+    memory_free(r->parts);
+    memory_free(r->taken);
+    *r = (removal){0};
+}
+
 static grail_status make_parts(const site_view *v, const removal_options *options, removal *out)
 {
     grail_status status = GRAIL_OK;

@@ -21,9 +21,20 @@ ROUND = {
     "base/c.h": '#include "base/a.h"\nint c_make(a *x);\n',
     "base/c.c": '#include "base/c.h"\nint c_make(a *x) {return a_new(1, &x);}\n',
 }
+# a's header declares what b.c defines and calls a for; then a.c calls it, too, or only uses the type of a pointer to it.
+ELSEWHERE = {
+    "base/a.h": "int a_one(int n);\nint a_two(int n);\ntypedef int a_three(int n);\n",
+    "base/a.c": '#include "base/a.h"\nint a_one(int n) {return n;}\n',
+    "base/b.c": '#include "base/a.h"\nint a_two(int n)\n{\n    return a_one(n);\n}\n',
+}
+BETWEEN = {"base/a.c": '#include "base/a.h"\nint a_one(int n) {return n > 0 ? a_two(n - 1) : n;}\n'}
+POINTER = {"base/a.c": '#include "base/a.h"\nint a_one(int n) {a_three *f = 0; return f == 0 ? n : f(n);}\n'}
 CASES = [
     ("types that go back", ONE_WAY, []),
     ("two files", {**ONE_WAY, **BACK}, [["base/a", "base/b"]]),
+    ("another file defines what a header declares", ELSEWHERE, []),
+    ("two files by one header", {**ELSEWHERE, **BETWEEN}, [["base/a", "base/b"]]),
+    ("a type of functions", {**ELSEWHERE, **POINTER}, []),
     ("three files", {**ONE_WAY, **ROUND}, [["base/a", "base/b", "base/c"]]),
 ]
 

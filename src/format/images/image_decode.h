@@ -25,19 +25,4 @@ grail_status image_decode_jpeg(const unsigned char *bytes, size_t size, int64_t 
 grail_status image_decode_png(const unsigned char *bytes, size_t size, int64_t most_pixels,
                               image *out) GRAIL_MUST_CHECK;
 
-/** Refuses an image without pixels, or with more than `most_pixels`. */
-grail_status image_check_size(int64_t width, int64_t height, int64_t most_pixels) GRAIL_MUST_CHECK;
-
-/** Facts from the header of a file of `file_size` bytes, known before anything is decoded. */
-typedef struct image_header {
-    image_mode mode;
-    int64_t width;
-    int64_t height;
-    size_t file_size;
-} image_header;
-
-/** Refuses an image beyond the limits, and allocates its pixels. */
-grail_status image_new_checked(const image_header *header, int64_t most_pixels,
-                               image *out) GRAIL_MUST_CHECK;
-
 #endif
