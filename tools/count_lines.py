@@ -3,8 +3,9 @@
 or holds only comment.
 
 tools/count_lines.py            prints the table
-tools/count_lines.py --check    fails when the document's table has other folders, or a sum for src that is off by a
-                                tenth; figures of single folders may age"""
+tools/count_lines.py --check    fails when the document's table has other folders, a sum for src that is off by more
+                                than 3 %, or another row that is off by more than 10 %
+tools/count_lines.py --write    puts the table into the document"""
 
 import pathlib
 import re
@@ -13,6 +14,8 @@ import c_source
 
 WHOLE = ("cli", "include", "tests")
 SUM = "src, all"
+DOCUMENT = c_source.ROOT / "docs/architecture.md"
+HEAD = "| folder | lines of code |\n|---|---|\n"
 
 
 def lines_of_code(path):
@@ -40,20 +43,33 @@ def faults(counted, document):
     }
     for name in counted.keys() ^ shown.keys():
         yield f"{name} is a row of only one of the tree and the table of docs/architecture.md"
-    if abs(shown.get(SUM, 0) - counted[SUM]) > counted[SUM] / 10:
-        yield f"src has {counted[SUM]:,} lines of code; docs/architecture.md says {shown.get(SUM, 0):,}"
+    for name in counted.keys() & shown.keys():
+        if abs(shown[name] - counted[name]) * 100 > counted[name] * (3 if name == SUM else 10):
+            yield f"{name} has {counted[name]:,} lines of code; docs/architecture.md says {shown[name]:,}"
+
+
+def table(counted):
+    return HEAD + "".join(f"| {name} | {lines:,} |\n" for name, lines in counted.items())
+
+
+def with_table(counted, document):
+    """The document with this table in place of its own."""
+    before, _, after = document.partition(HEAD)
+    return before + table(counted) + re.sub(r"\A(\|[^\n]*\n)*", "", after)
 
 
 def main():
     counted = lines_by_folder()
-    if "--check" not in sys.argv[1:]:
-        print("| folder | lines of code |\n|---|---|")
-        for name, lines in counted.items():
-            print(f"| {name} | {lines:,} |")
+    document = DOCUMENT.read_text()
+    if "--write" in sys.argv[1:]:
+        DOCUMENT.write_text(with_table(counted, document))
         return 0
-    found = sorted(faults(counted, (c_source.ROOT / "docs/architecture.md").read_text()))
+    if "--check" not in sys.argv[1:]:
+        print(table(counted), end="")
+        return 0
+    found = sorted(faults(counted, document))
     for fault in found:
-        print(f"{fault}; tools/count_lines.py prints the table")
+        print(f"{fault}; tools/count_lines.py --write brings the table up to date")
     return 1 if found else 0
 
 
