@@ -120,25 +120,28 @@ static grail_status leave_out_layers(const graph *g, const decoder_family *famil
     return GRAIL_OK;
 }
 
-/* Experts that lie in one tensor cannot differ. */
+/* Experts that lie in one tensor, or of whose width another is a multiple, cannot differ. */
 static grail_status check_stacks(const graph *g, const decoder_family *family)
 {
-    for (int layer = 0; family->mixture != NULL && layer < g->block_count; layer++) {
+    const decoder_mixture *m = family->mixture;
+    for (int layer = 0; m != NULL && layer < g->block_count; layer++) {
         const decoder_widths own = decoder_widths_of(g, layer);
-        if (own.experts_differ && family->mixture->are_stacked) {
-            return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "layer %d: its experts lie in one tensor and cannot have different "
-                             "widths; keep as many units of each",
-                             layer);
-        }
-        if (family->mixture->shared_count != NULL && own.experts > 0 &&
-            (own.experts_differ || own.shared % own.expert != 0)) {
+        if (own.experts_differ && (m->are_stacked || m->shared_count != NULL)) {
             return error_set(
                 GRAIL_ERROR_UNSUPPORTED,
-                "layer %d: the expert of all tokens is %lld wide, and the first of the "
-                "others %lld: config.json states the one width as a multiple (\"%s\") of "
-                "the other, which is that of all; cut all alike",
-                layer, (long long)own.shared, (long long)own.expert, family->mixture->shared_count);
+                "layer %d: its experts %s and cannot have different widths; keep as "
+                "many units of each",
+                layer, m->are_stacked ? "lie in one tensor" : "have one number in config.json");
+        }
+        if (m->shared_count != NULL && own.experts > 0 && own.shared % own.expert != 0) {
+            const int64_t times = (own.shared + own.expert / 2) / own.expert;
+            return error_set(
+                GRAIL_ERROR_UNSUPPORTED,
+                "layer %d: the expert of all tokens is %lld wide, and each of the others %lld: "
+                "config.json states the one width as a multiple of the other (\"%s\"); choose "
+                "another amount or alignment, or a plan that keeps %lld units of the former",
+                layer, (long long)own.shared, (long long)own.expert, m->shared_count,
+                (long long)((times > 0 ? times : 1) * own.expert));
         }
     }
     return GRAIL_OK;

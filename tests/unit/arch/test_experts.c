@@ -230,7 +230,12 @@ static void shared_widths_are_multiples(void **state)
         set_width(g, 1, e, 5);
     }
     assert_fails(a->describe_narrowed(a, g, config), GRAIL_ERROR_UNSUPPORTED,
-                 "layer 1: the expert of all tokens is 24 wide, and the first of the others 5");
+                 "layer 1: the expert of all tokens is 24 wide, and each of the others 5");
+    assert_fails(a->describe_narrowed(a, g, config), GRAIL_ERROR_UNSUPPORTED,
+                 "or a plan that keeps 25 units of the former");
+    set_width(g, 1, 2, 6);
+    assert_fails(a->describe_narrowed(a, g, config), GRAIL_ERROR_UNSUPPORTED,
+                 "layer 1: its experts have one number in config.json and cannot have different");
     graph_free(g);
     json_decref(config);
 }
