@@ -1,5 +1,6 @@
 #include "lab.h"
 
+#include "backend/backend.h"
 #include "base/random.h"
 #include "format/weights/checkpoint.h"
 
@@ -252,4 +253,17 @@ bool lab_is_repaired(const grail_site_report *site)
     const bool plain = strcmp(site->fit.fallback, "kept plain") == 0;
     return plain ? site->fit.fit_after == site->fit.fit_before
                  : site->fit.fit_after < site->fit.fit_before;
+}
+
+bool lab_computes_bf16(const char *what)
+{
+    backend *b = NULL;
+    const grail_status status = backend_open("cpu", &(backend_options){.precision = "bf16"}, &b);
+    if (status == GRAIL_ERROR_UNSUPPORTED) {
+        print_message("left out, %s: %s\n", what, grail_error_message());
+        return false;
+    }
+    assert_ok(status);
+    backend_close(b);
+    return true;
 }

@@ -61,4 +61,9 @@ double largest_weight_difference(const char *left, const char *right);
 /** grail_verify on random ids. */
 grail_comparison compare_models(const char *dense, const char *narrow, const char *backend);
 
+/** Whether this processor multiplies in bf16; what a test leaves out without it is printed as
+ * `what`.
+ */
+bool lab_computes_bf16(const char *what);
+
 #endif

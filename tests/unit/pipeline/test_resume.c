@@ -338,6 +338,9 @@ static void every_option_that_decides_is_compared(void **state)
                          cli/test_quantize.sh */
         }
         change(o, &other);
+        if (strcmp(o->field, "run.precision") == 0 && !lab_computes_bf16(o->field)) {
+            continue;
+        }
         other.output.resume = 1;
         const grail_status status = open_only(&other);
         assert_int_equal(o->decides != 0, !may_change(o));
