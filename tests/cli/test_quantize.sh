@@ -64,7 +64,7 @@ refuses 3 "model.layers.1.mlp.up_proj.weight" "$grail" quantize damaged --calib 
 
 pack=("$grail" quantize "$demo/model" --calib "$demo/calibration.txt" --samples 16 --context 128 --quiet --precision f32)
 narrow=("$grail" compress "$demo/model" --calib "$demo/calibration.txt" --samples 16 --context 128 --quiet --precision f32
-    --sparsity ffn=0.3,heads=0.2)
+    --sparsity ffn=0.3,heads=0.2 --align 32)
 held_out() {
     perplexity "$1" "$demo/held-out.txt" --context 128 --windows 32
 }
