@@ -366,16 +366,16 @@ static int print_json_summary(const grail_compression *c, const quality *q, cons
     }
     return print_json(json_pack(
         "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:o}",
+        "s:o, s:o}",
         "output", json_text(r.compress.output.path), "dense_parameters",
         (json_int_t)t.dense.parameters, "parameters", (json_int_t)t.parameters, "dense_bytes",
         (json_int_t)t.dense.bytes, "bytes", (json_int_t)t.bytes, "dense_macs_per_token",
         (json_int_t)t.dense.macs_per_token, "macs_per_token", (json_int_t)t.macs_per_token,
         "dense_kv_bytes_per_token", (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
         (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
-        (json_int_t)t.context, "loaders", loaders, "sites", sites, "healed", heal_summaries_json(c),
-        "cut", cut_summary_json(c, &r), "quality", quality_json(q), "forecast",
-        forecast_json(c, f), "notices", run_options_notices_json(&r)));
+        (json_int_t)t.context, "shortfall", json_text(t.shortfall), "loaders", loaders, "sites",
+        sites, "healed", heal_summaries_json(c), "cut", cut_summary_json(c, &r), "quality",
+        quality_json(q), "forecast", forecast_json(c, f), "notices", run_options_notices_json(&r)));
 }
 
 /* A plan says itself what these options say, or leaves it to them. */

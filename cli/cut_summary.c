@@ -113,7 +113,11 @@ static void warn_few_samples(const grail_compression *c)
 
 void cut_summary_warn(const grail_compression *c, run_options *r, bool named)
 {
+    const char *shortfall = grail_compression_totals_get(c).shortfall;
     warn_few_samples(c);
+    if (shortfall[0] != 0) {
+        print_error("grail: warning: %s: %s\n", r->compress.output.path, shortfall);
+    }
     if (named) {
         warn_missing(c, r);
     }

@@ -9,13 +9,17 @@ int print_gguf_facts(const char *output, const grail_gguf_facts *facts, json_t *
                      bool as_json)
 {
     char bytes[HUMAN_SIZE];
+    if (facts->shortfall[0] != 0) {
+        print_error("grail: warning: %s: %s\n", output, facts->shortfall);
+    }
     if (as_json) {
         return print_json(json_pack(
-            "{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:i, s:o}", "file", json_text(output),
+            "{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:i, s:o, s:o}", "file", json_text(output),
             "architecture", json_text(facts->architecture), "type", json_text(facts->type), "table",
             facts->table == NULL ? json_null() : json_text(facts->table), "group",
             (json_int_t)facts->group, "tensors", (json_int_t)facts->tensors, "bytes",
-            (json_int_t)facts->bytes, "others", facts->others, "notices", notices));
+            (json_int_t)facts->bytes, "others", facts->others, "shortfall",
+            json_text(facts->shortfall), "notices", notices));
     }
     json_decref(notices);
     if (facts->group > 0) {
@@ -28,10 +32,6 @@ int print_gguf_facts(const char *output, const grail_gguf_facts *facts, json_t *
               human_bytes((double)facts->bytes, bytes), (long long)facts->tensors);
     if (strcmp(facts->table, facts->type) != 0) {
         print_out("  the head, or the table of embeddings that it shares, is %s\n", facts->table);
-    }
-    if (facts->others > 0) {
-        print_out("  %d matrices do not fill the blocks of their type and are F16, Q5_0 or Q8_0\n",
-                  facts->others);
     }
     return EXIT_OK;
 }

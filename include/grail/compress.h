@@ -293,6 +293,7 @@ typedef struct grail_compression_totals {
     int64_t samples, context, calibration_tokens;
     int blocks_done; /* of the interrupted run that goes on; of a dry run -1 where there is none */
     const char *precision;     /* of products: "f32", "bf16", "bf16-gram" or "f64" */
+    const char *shortfall;     /* of a quantised GGUF file, as grail_gguf_facts has it; "": none */
     double calibrate_seconds;  /* running the network and taking statistics */
     double compensate_seconds; /* choosing, solving, merging, and the training of wanda++ */
 } grail_compression_totals;

@@ -23,7 +23,9 @@ typedef struct grail_gguf_facts {
     int64_t tensors;
     int64_t bytes; /* of the file */
     int others;    /* matrices beside the head whose rows do not fill the blocks of their type: they
-                      are F16, or where    they fill its blocks Q5_0 for Q4_K, Q8_0 for Q6_K */
+                      are F16, or where they fill its blocks Q5_0 for Q4_K, Q8_0 for Q6_K */
+    char shortfall[256]; /* how many matrices have which type where some do not fill the blocks, why
+                            and the remedy; "": all fill them */
 } grail_gguf_facts;
 
 /**
@@ -32,9 +34,9 @@ typedef struct grail_gguf_facts {
  * head, or the table of embeddings that it shares, is Q6_K in quantised ones, Q8_0 where its rows
  * do not fill the blocks of either or the type is q8_0; with q4_k half of the values' and down
  * projections are Q6_K (Q4_K_M). A table_type whose blocks the rows do not fill is
- * GRAIL_ERROR_SHAPE. Layers of different widths become the architecture deci, which llama.cpp runs.
- * The file appears only when it is complete; one that already exists is GRAIL_ERROR_EXISTS. options
- * and facts may be NULL.
+ * GRAIL_ERROR_SHAPE, and so is a type whose blocks no matrix fills. Layers of different widths
+ * become the architecture deci, which llama.cpp runs. The file appears only when it is complete;
+ * one that already exists is GRAIL_ERROR_EXISTS. options and facts may be NULL.
  */
 GRAIL_API grail_status grail_gguf_write(const grail_model *model, const char *path,
                                         const grail_gguf_options *options,

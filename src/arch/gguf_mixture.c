@@ -3,6 +3,7 @@
 #include "arch/gguf_mixture.h"
 
 #include "arch/gguf_family.h"
+#include "base/buffer.h"
 #include "base/options.h"
 
 #include <string.h>
@@ -15,6 +16,7 @@ typedef struct file_type {
 static const char *const words[] = {"f32",  "f16",  "bf16", "q8_0", "q6_k",
                                     "q5_0", "q4_0", "q4_k", NULL};
 static const file_type types[] = {
+    /* in the order of the words */
     {GRAIL_DTYPE_F32, 0},   {GRAIL_DTYPE_F16, 1},  {GRAIL_DTYPE_BF16, 32}, {GRAIL_DTYPE_Q8_0, 7},
     {GRAIL_DTYPE_Q6_K, 18}, {GRAIL_DTYPE_Q5_0, 8}, {GRAIL_DTYPE_Q4_0, 2},  {GRAIL_DTYPE_Q4_K, 15},
 };
@@ -27,6 +29,16 @@ int64_t gguf_file_type(grail_dtype dtype)
         }
     }
     return 0;
+}
+
+static const char *word_of(grail_dtype dtype)
+{
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (types[i].dtype == dtype) {
+            return words[i];
+        }
+    }
+    return "f16";
 }
 
 static grail_status read_word(const char *field, const char *word, grail_dtype *out)
@@ -169,4 +181,139 @@ grail_status gguf_mixture_choose(const gguf_mixture *m, const graph *g, grail_dt
     }
     *others = c.others;
     return GRAIL_OK;
+}
+
+/* -- what falls short ----------------------------------------------------------------------------
+ */
+
+enum { WIDTHS_NAMED = 4 };
+
+/* Of the matrices beside the head, and beside a table that has a type of its own. */
+typedef struct shortfall {
+    const gguf_mixture *m;
+    int64_t block;                /* of the type that was asked for */
+    int64_t widths[WIDTHS_NAMED]; /* that the blocks do not fill */
+    int width_count;              /* of all; those behind WIDTHS_NAMED are not kept */
+    int counts[GRAIL_DTYPE_COUNT], all, others;
+    bool other_type_fits; /* the type that takes the place has blocks that one of them fills */
+    bool alignment_helps; /* one of them was cut */
+} shortfall;
+
+static void add_width(shortfall *s, int64_t width)
+{
+    for (int i = 0; i < s->width_count && i < WIDTHS_NAMED; i++) {
+        if (s->widths[i] == width) {
+            return;
+        }
+    }
+    if (s->width_count < WIDTHS_NAMED) {
+        s->widths[s->width_count] = width;
+    }
+    s->width_count++;
+}
+
+/* Neurons alone are aligned: heads go whole. */
+static bool is_aligned(const graph *dense, const graph *g, int i, int64_t block)
+{
+    const graph_parameter *before = &dense->parameters[i];
+    return strcmp(gguf_part_of(before->name).part, "mlp.down_proj") == 0 &&
+           g->parameters[i].shape[1] < before->shape[1] && before->shape[1] >= block;
+}
+
+static void count_matrix(const graph *dense, const graph *g, int i, grail_dtype dtype, shortfall *s)
+{
+    const int64_t width = g->parameters[i].shape[1];
+    s->counts[dtype]++;
+    s->all++;
+    if (width % s->block != 0) {
+        const int64_t other = dtype_block(fallback(s->m->type));
+        add_width(s, width);
+        s->others++;
+        s->other_type_fits = s->other_type_fits || (other > 1 && width % other == 0);
+        s->alignment_helps = s->alignment_helps || is_aligned(dense, g, i, s->block);
+    }
+}
+
+static shortfall find_shortfall(const gguf_mixture *m, const graph *dense, const graph *g,
+                                const grail_dtype dtypes[])
+{
+    const choosing c = {.m = m, .g = g, .head = gguf_head(g)};
+    shortfall s = {.m = m, .block = dtype_block(m->type)};
+    for (int i = 0; i < g->parameter_count; i++) {
+        const bool is_matrix = g->parameters[i].rank > 1 && i != c.head;
+        if (is_matrix && (m->table == GRAIL_DTYPE_COUNT || kind_of(&c, i) != MATRIX_TABLE)) {
+            count_matrix(dense, g, i, dtypes[i], &s);
+        }
+    }
+    return s;
+}
+
+/* "576 and 896 are no multiples of 256" */
+static grail_status put_widths(const shortfall *s, buffer *text)
+{
+    const int named = s->width_count < WIDTHS_NAMED ? s->width_count : WIDTHS_NAMED;
+    const bool more = s->width_count > named;
+    for (int i = 0; i < named; i++) {
+        CHECK(buffer_format(text, "%s%lld",
+                            i == 0                  ? ""
+                            : i + 1 < named || more ? ", "
+                                                    : " and ",
+                            (long long)s->widths[i]));
+    }
+    return buffer_format(text, "%s %s of %lld", more ? " and others" : "",
+                         s->width_count == 1 ? "is no multiple" : "are no multiples",
+                         (long long)s->block);
+}
+
+static grail_status put_remedy(const shortfall *s, buffer *text)
+{
+    if (s->other_type_fits) {
+        CHECK(buffer_format(text, "; use %s", word_of(fallback(s->m->type))));
+    } else if (s->counts[s->m->type] == 0 && !s->alignment_helps) {
+        CHECK(buffer_format(text, "; use f16 (grail export)"));
+    }
+    return s->alignment_helps
+               ? buffer_format(text, "%s align widths to %lld", s->other_type_fits ? ", or" : ";",
+                               (long long)s->block)
+               : GRAIL_OK;
+}
+
+/* "15 of 210 matrices are Q4_K, 15 Q6_K, 180 Q5_0, since " */
+static grail_status put_counts(const shortfall *s, buffer *text)
+{
+    CHECK(buffer_format(text, "%d of %d matrices are %s", s->counts[s->m->type], s->all,
+                        grail_dtype_name(s->m->type)));
+    for (int i = 0; i < GRAIL_DTYPE_COUNT; i++) {
+        if (s->counts[i] > 0 && i != (int)s->m->type) {
+            CHECK(buffer_format(text, ", %d %s", s->counts[i], grail_dtype_name((grail_dtype)i)));
+        }
+    }
+    return buffer_format(text, ", since ");
+}
+
+grail_status gguf_mixture_judge(const gguf_mixture *m, const graph *dense, const graph *g,
+                                const grail_dtype dtypes[], char text[GGUF_SHORTFALL_SIZE])
+{
+    grail_status status = GRAIL_OK;
+    buffer said;
+    const shortfall s = find_shortfall(m, dense, g, dtypes);
+    const bool is_empty = s.block > 1 && s.counts[m->type] == 0;
+    text[0] = 0;
+    buffer_init(&said, SIZE_MAX / 4);
+    if (s.others == 0) {
+        goto out;
+    }
+    TRY(is_empty ? buffer_format(&said, "%s would hold no matrix: ", grail_dtype_name(m->type))
+                 : put_counts(&s, &said));
+    TRY(put_widths(&s, &said));
+    TRY(put_remedy(&s, &said));
+    if (is_empty) {
+        status = error_set(GRAIL_ERROR_SHAPE, "%s", (const char *)said.bytes);
+        status = s.alignment_helps ? error_about(status, "cut.align") : status;
+        goto out;
+    }
+    snprintf(text, GGUF_SHORTFALL_SIZE, "%s", (const char *)said.bytes);
+out:
+    buffer_fini(&said);
+    return status;
 }

@@ -26,6 +26,15 @@ int gguf_head(const graph *g);
 grail_status gguf_mixture_choose(const gguf_mixture *m, const graph *g, grail_dtype dtypes[],
                                  int *others) GRAIL_MUST_CHECK;
 
+enum { GGUF_SHORTFALL_SIZE = sizeof((grail_gguf_facts *)NULL)->shortfall };
+
+/** What types[] that gguf_mixture_choose gave say of the type that was asked for; `dense` is the
+ * graph before the cuts. text <- how many matrices have which type, why, and the remedy; "" where
+ * the rows of each fill the blocks. A type of blocks that no matrix has is GRAIL_ERROR_SHAPE. */
+grail_status gguf_mixture_judge(const gguf_mixture *m, const graph *dense, const graph *g,
+                                const grail_dtype dtypes[],
+                                char text[GGUF_SHORTFALL_SIZE]) GRAIL_MUST_CHECK;
+
 /** "general.file_type" of files whose matrices have this type. */
 int64_t gguf_file_type(grail_dtype dtype);
 

@@ -241,7 +241,8 @@ static grail_status list_tensors(const target_making *e)
     if (out->divisors != NULL) {
         list_table(e, &out->tensors[count - 1]);
     }
-    return GRAIL_OK;
+    return error_in(gguf_mixture_judge(&out->mixture, e->m->graph, g, out->dtypes, out->shortfall),
+                    "%s", checkpoint_path(e->m->checkpoint));
 }
 
 /* -- all --------------------------------------------------------------------------------------- */

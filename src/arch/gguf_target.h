@@ -17,6 +17,7 @@ typedef struct gguf_target {
     int parameters;
     float *divisors; /* [head_dim / 2], of rotary frequencies; NULL: none */
     int others;      /* see grail_gguf_facts */
+    char shortfall[GGUF_SHORTFALL_SIZE];
 } gguf_target;
 
 /** `g` is the graph of the model, or a narrowed one; `options` may be NULL; the keys go to `pairs`,

@@ -139,6 +139,7 @@ grail_status gguf_export_commit(gguf_export *e, grail_gguf_facts *facts)
                                .tensors = t->count,
                                .bytes = (int64_t)e->writer->layout.file_size,
                                .others = t->others};
+        memcpy(facts->shortfall, t->shortfall, sizeof facts->shortfall);
     }
     return GRAIL_OK;
 }

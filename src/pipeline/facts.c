@@ -14,7 +14,9 @@ grail_site_report grail_compression_site(const grail_compression *c, int i)
 
 grail_compression_totals grail_compression_totals_get(const grail_compression *c)
 {
+    const gguf_target *target = c->request->narrowed.target;
     grail_compression_totals t = {
+        .shortfall = target == NULL ? "" : target->shortfall,
         .precision = backend_precision(c->request->backend),
         .samples = c->request->samples->count,
         .context = c->request->samples->windows.length,

@@ -98,6 +98,9 @@ static grail_status rounded_to_json(const compression_request *request, json_t *
     quantized = json_pack("{s:o, s:i}", "type", json_text(r->name), "matrices",
                           rounded_types_count(r, request->graph));
     CHECK(json_put(report, "quantized", quantized));
+    if (request->narrowed.target != NULL) {
+        CHECK(json_put(quantized, "shortfall", json_text(request->narrowed.target->shortfall)));
+    }
     if (r->bits > 0) {
         CHECK(json_put(quantized, "bits", json_integer(r->bits)));
         CHECK(json_put(quantized, "group", json_integer(r->group)));

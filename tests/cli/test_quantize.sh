@@ -86,7 +86,7 @@ runs "$grail" export w4 --type f16 -o w4.gguf
 refuses 1 "choose the type of its weights" "$grail" compress w4 -o no --sparsity 0.3 --compensate none --selector magnitude-l1 --quiet
 
 check "narrowed, repaired and quantised together is as good as one after the other"
-runs "${narrow[@]}" -o narrow
+runs "${narrow[@]}" -o narrow --align 32
 runs "$grail" quantize narrow --calib "$demo/calibration.txt" --samples 16 --context 128 --quiet --precision f32 --type w4a16 -o after
 runs "${narrow[@]}" --quantize w4a16 -o together
 awk "BEGIN { exit !($(held_out together) < 1.005 * $(held_out after)) }" || fail "$(held_out together), $(held_out after)"
@@ -164,7 +164,7 @@ PYTHON
 }
 
 check "a GGUF file out of a run that cuts is as good as one after the other, with the same types"
-for type in q4_0 q4_k; do
+for type in q4_0 q5_0; do
     runs "$grail" quantize narrow --calib "$demo/calibration.txt" --samples 16 --context 128 --quiet --precision f32 --type $type -o after-$type.gguf
     runs "${narrow[@]}" --quantize $type -o gguf-$type
     cmp <(tensors after-$type.gguf | sed 's/[0-9]*$//') <(tensors gguf-$type/model.gguf | sed 's/[0-9]*$//') || fail "other tensors"
@@ -178,7 +178,7 @@ runs "$grail" inspect gguf-q4_0
 says "gguf-q4_0: llama, Q4_0" stdout
 
 check "where nothing is cut it has the tensors of grail quantize"
-for type in q4_0 q4_k; do
+for type in q4_0 q5_0; do
     runs "$grail" quantize "$demo/model" --calib "$demo/calibration.txt" --samples 8 --context 64 --quiet --precision f32 --type $type -o plain-$type.gguf
     runs "$grail" compress "$demo/model" --calib "$demo/calibration.txt" --samples 8 --context 64 --quiet --precision f32 --sparsity 0 --quantize $type -o uncut-$type
     cmp <(tensors plain-$type.gguf) <(tensors uncut-$type/model.gguf) || fail "other tensors in $type"
@@ -202,13 +202,30 @@ for blocks in 1 2 3; do
         wait
     ) 2>/dev/null || true
     if [[ -e out.partial && $blocks == 1 ]]; then
-        refuses 1 "output.quantize was \"q4_0\" and is now \"q4_k\"" "${narrow[@]}" --quantize q4_k -o out --resume
+        refuses 1 "output.quantize was \"q4_0\" and is now \"q5_0\"" "${narrow[@]}" --quantize q5_0 -o out --resume
         refuses 1 "output.quantize was \"q4_0\" and is now \"w4a16\"" "${narrow[@]}" --quantize w4a16 -o out --resume
     fi
     [[ -e out ]] || runs "${narrow[@]}" --quantize q4_0 -o out --resume
     cmp out/model.gguf gguf-q4_0/model.gguf || fail "other bytes"
 done
 rm -rf out out.partial
+
+check "a type that no matrix or only some can have"
+cut=("$grail" compress "$demo/model" --sparsity ffn=0.4 --compensate none --selector magnitude-l1 --calib "$demo/calibration.txt" --samples 8 --context 64 --quiet)
+refuses 1 "Q4_K would hold no matrix: 160 and 288 are no multiples of 256; use q5_0, or align widths to 256 (--align, --quantize)" "${cut[@]}" --quantize q4_k --align 8 -o no
+refuses 1 "Q6_K would hold no matrix: 160 and 480 are no multiples of 256; use q8_0" \
+    "$grail" quantize "$demo/model" --calib "$demo/calibration.txt" --samples 8 --context 64 --quiet --type q6_k -o no.gguf
+some="2 of 29 matrices are Q4_K, 23 Q5_0, 2 Q8_0, 2 Q6_K, since 160 is no multiple of 256; use q5_0"
+runs "${cut[@]}" --quantize q4_k --align 256 -o some
+grep -qF "grail: warning: some: $some" stderr || fail "$(cat stderr)"
+grep -qF '"shortfall": "'"$some"'"' some/report.json || fail "the report does not say it"
+runs "${cut[@]}" -o some-cut --align 256
+runs "$grail" export some-cut --type q4_k -o some.gguf --json
+says '"type": "Q4_K"' stdout
+says '"shortfall": "'"$some"'"' stdout
+grep -qF "grail: warning: some.gguf: $some" stderr || fail "$(cat stderr)"
+runs "$grail" export some-cut --type q5_0 -o whole.gguf
+[[ ! -s stderr ]] || fail "$(cat stderr)"
 
 check "a GGUF file that cannot be meant"
 refuses 1 "blocks of 32 weights do not fill; 7 of 10 units are kept there: keep 6 or 8 (--quantize)" \

@@ -9,13 +9,18 @@
 
 enum { LAYERS = 12 };
 
-static graph *network_of(const char *hidden, const char *others)
+static graph *network_with(const char *hidden, const char *ffn, const char *others)
 {
     char changes[256];
     snprintf(changes, sizeof changes,
-             "\"num_hidden_layers\": %d, \"intermediate_size\": 512, \"hidden_size\": %s%s", LAYERS,
-             hidden, others);
+             "\"num_hidden_layers\": %d, \"intermediate_size\": %s, \"hidden_size\": %s%s", LAYERS,
+             ffn, hidden, others);
     return built("llama", changes);
+}
+
+static graph *network_of(const char *hidden, const char *others)
+{
+    return network_with(hidden, "512", others);
 }
 
 static void choose(const graph *g, const char *type, const char *table, grail_dtype *dtypes,
@@ -120,6 +125,57 @@ static void the_table_takes_what_is_asked_for(void **state)
     graph_free(g);
 }
 
+/* What is said of a type where the first network is cut to the second. */
+static grail_status judge(graph *dense, graph *g, const char *type, char *text)
+{
+    grail_dtype dtypes[256];
+    int others = 0;
+    gguf_mixture m;
+    assert_ok(gguf_mixture_read(&(grail_gguf_options){.type = type}, GRAIL_DTYPE_F16, &m));
+    assert_ok(gguf_mixture_choose(&m, g, dtypes, &others));
+    const grail_status status = gguf_mixture_judge(&m, dense, g, dtypes, text);
+    assert_true(status != GRAIL_OK || (others > 0) == (text[0] != 0));
+    graph_free(dense);
+    graph_free(g);
+    return status;
+}
+
+static graph *narrow(const char *hidden, const char *ffn)
+{
+    return network_with(hidden, ffn, "");
+}
+
+static void what_falls_short_is_said(void **state)
+{
+    (void)state;
+    char text[GGUF_SHORTFALL_SIZE];
+    assert_ok(judge(narrow("256", "512"), narrow("256", "512"), "q4_k", text));
+    assert_string_equal(text, "");
+    assert_ok(judge(narrow("256", "500"), narrow("256", "500"), "f16", text));
+    assert_string_equal(text, "");
+    assert_ok(judge(narrow("256", "512"), narrow("256", "300"), "q4_0", text));
+    assert_string_equal(text, "73 of 85 matrices are Q4_0, 12 F16, since 300 is no multiple of 32; "
+                              "align widths to 32");
+    assert_ok(judge(narrow("256", "300"), narrow("256", "300"), "q4_0", text));
+    assert_string_equal(text, "73 of 85 matrices are Q4_0, 12 F16, since 300 is no multiple of 32");
+}
+
+static void a_type_that_no_matrix_has_is_refused(void **state)
+{
+    (void)state;
+    char text[GGUF_SHORTFALL_SIZE];
+    assert_fails(
+        judge(narrow("288", "480"), narrow("288", "288"), "q4_k", text), GRAIL_ERROR_SHAPE,
+        "Q4_K would hold no matrix: 288 is no multiple of 256; use q5_0, or align widths to 256");
+    assert_fails(judge(narrow("288", "480"), narrow("288", "480"), "q6_k", text), GRAIL_ERROR_SHAPE,
+                 "Q6_K would hold no matrix: 288 and 480 are no multiples of 256; use q8_0");
+    assert_string_equal(grail_error_message(),
+                        "Q6_K would hold no matrix: 288 and 480 are no multiples of "
+                        "256; use q8_0"); /* an alignment makes no dense width */
+    assert_fails(judge(narrow("72", "100"), narrow("72", "100"), "q4_0", text), GRAIL_ERROR_SHAPE,
+                 "are no multiples of 32; use f16 (grail export)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +183,8 @@ int main(void)
         cmocka_unit_test(some_layers_have_more_bits),
         cmocka_unit_test(rows_that_do_not_fill_blocks_have_others),
         cmocka_unit_test(the_table_takes_what_is_asked_for),
+        cmocka_unit_test(what_falls_short_is_said),
+        cmocka_unit_test(a_type_that_no_matrix_has_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
