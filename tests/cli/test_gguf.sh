@@ -141,6 +141,9 @@ refuses 1 "tensor 'token_embd.weight' is quantised (Q8_0)" "$grail" compress sma
 runs "$grail" compress small.gguf -o halved --sparsity 0.5 --compensate none --selector magnitude-l1 --type f16
 runs "$grail" inspect halved
 says "halved: llama, F16" stdout
+[[ -e halved/model.gguf && ! -e halved/small.gguf ]] || fail "the type changed and the name did not: $(ls halved)"
+runs "$grail" compress demo.gguf -o rounded --sparsity ffn=0.5 --selector magnitude-l1 --quantize q4_0 --calib "$demo/calibration.txt" --samples 8 --context 64 --quiet
+[[ -e rounded/model.gguf && ! -e rounded/demo.gguf ]] || fail "the type changed and the name did not: $(ls rounded)"
 
 check "layers of different widths are written as deci, and what has no form is refused"
 runs "$grail" compress "$demo/model" -o layers2 --sparsity model.layers.1.mlp.down_proj=0.5 --compensate none --selector magnitude-l1 --quiet

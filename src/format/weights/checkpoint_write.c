@@ -17,7 +17,7 @@ typedef struct written_file {
 
 struct checkpoint_writer {
     const checkpoint *like;       /* borrowed; says which file has which tensor */
-    const weights_format *format; /* never NULL */
+    const weights_format *format; /* NULL: that of `like` */
     const gguf_pairs *pairs;      /* borrowed while it opens */
     const tensor_view *table;     /* likewise */
     written_file *files;          /* in the order of the files of `like`, or one */
@@ -31,9 +31,11 @@ static const weights_format *resolve(const checkpoint *like, const weights_forma
     return format == NULL ? checkpoint_format(like) : format;
 }
 
+/* GGUF files whose types are chosen anew are other files, even where the source is one. */
 static bool is_same_format(const checkpoint *like, const weights_format *format)
 {
-    return resolve(like, format) == checkpoint_format(like);
+    return format == NULL ||
+           (format == checkpoint_format(like) && checkpoint_metadata(like) == NULL);
 }
 
 /* All files of a checkpoint in another format become one. */
@@ -181,8 +183,9 @@ static grail_status open_one(checkpoint_writer *writer, const char *directory, i
     written_file *written = &writer->files[file];
     TRY(written_path(directory, writer->like, writer->format, file, &written->path));
     TRY(select_shapes(writer, file, &t));
-    TRY(writer->format->open(written->path, writer->like, file, writer->pairs, (int64_t)t.count,
-                             t.shapes, start, &written->writer));
+    TRY(resolve(writer->like, writer->format)
+            ->open(written->path, writer->like, file, writer->pairs, (int64_t)t.count, t.shapes,
+                   start, &written->writer));
     if (writer->table != NULL) {
         TRY(tensor_writer_put(written->writer, writer->table->name, writer->table->data,
                               writer->table->bytes));
@@ -259,7 +262,7 @@ grail_status checkpoint_writer_open(const char *directory, const checkpoint *lik
     const weights_format *format = form == NULL ? NULL : form->format;
     TRY(memory_new(&writer, 1, sizeof *writer));
     writer->like = like;
-    writer->format = resolve(like, format);
+    writer->format = format;
     writer->pairs = form == NULL ? NULL : form->pairs;
     writer->table = form == NULL ? NULL : form->table;
     TRY(copy_shapes(shapes, writer));

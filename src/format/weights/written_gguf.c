@@ -1,9 +1,21 @@
 /* Weights in GGUF files, with the keys of the file that was read unless others are given. */
 #include "format/weights/weights_format.h"
 
+/* Its blocks are written as another type, which its name may contradict. */
+static bool has_blocks(const checkpoint *like)
+{
+    for (int64_t i = 0; i < checkpoint_count(like); i++) {
+        if (dtype_block(checkpoint_at(like, i)->dtype) > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static grail_status file_name(const checkpoint *like, int file, bool same_format, char **out)
 {
-    return memory_copy_string(out, same_format ? checkpoint_file_name(like, file) : "model.gguf");
+    return memory_copy_string(
+        out, same_format && !has_blocks(like) ? checkpoint_file_name(like, file) : "model.gguf");
 }
 
 static grail_status copy_pairs(const checkpoint *like, gguf_pairs *pairs)
