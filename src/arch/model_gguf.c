@@ -1,6 +1,7 @@
 /* Writes a model as a GGUF file, tensor by tensor. */
 #include "arch/gguf_export.h"
 #include "arch/gguf_target.h"
+#include "base/name_list.h"
 #include "base/option_values.h"
 #include "base/output_file.h"
 #include "tensor/quantize.h"
@@ -157,6 +158,7 @@ grail_status gguf_export_open(const grail_model *model, const char *path,
                               const grail_gguf_options *options, gguf_export **out)
 {
     CHECK(option_given("path", "path", path));
+    CHECK(name_check_ending(path, "a GGUF file", ".gguf"));
     CHECK(memory_new(out, 1, sizeof **out));
     gguf_export *e = *out;
     e->m = model;

@@ -1,5 +1,6 @@
 /* Writes a model as an ONNX file: declares it, lays out the file, then writes tensor by tensor. */
 #include "arch/onnx_graph.h"
+#include "base/name_list.h"
 
 #include "base/options.h"
 
@@ -104,6 +105,7 @@ grail_status grail_onnx_write(const grail_model *model, const char *path,
     onnx_writer *w = NULL;
     bool converted = false;
     TRY(options_check(fields, chosen));
+    TRY(name_check_ending(path, "an ONNX file", ".onnx"));
     TRY(choose_side(model, chosen, &found.side));
     TRY(memory_new(&tensors.of_checkpoint, (size_t)checkpoint_count(model->checkpoint),
                    sizeof tensors.of_checkpoint[0]));

@@ -17,6 +17,11 @@ void name_list_fini(name_list *list); /* works on a zeroed one */
 
 bool name_begins_with(const char *name, const char *beginning);
 bool name_ends_with(const char *name, const char *ending);
+/** GRAIL_ERROR_ARGUMENT for an output whose name ends as that of another kind of files does. `what`
+ * is written there, "a GGUF file"; `ending` is its own one, NULL: of a directory. */
+grail_status name_check_ending(const char *path, const char *what,
+                               const char *ending) GRAIL_MUST_CHECK;
+
 /** The same for the endings that tell the kind of a file, in small letters or capitals. */
 bool name_is_of_kind(const char *name, const char *ending);
 

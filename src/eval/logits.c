@@ -1,5 +1,6 @@
 /* Logits of complete windows, written for comparison with another implementation. */
 #include "eval/logits.h"
+#include "base/name_list.h"
 #include "exec/compute.h"
 
 #include "arch/model_text.h"
@@ -46,6 +47,7 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
     float *logits = NULL;
     char hash[65];
     int64_t width = 0;
+    TRY(name_check_ending(path, "a safetensors file", ".safetensors"));
     TRY(graph_output_width(model->graph, &width));
     TRY(compute_open(compute, model, &b));
     TRY(model_read_windows(model, source, &windows, hash));

@@ -1,4 +1,5 @@
 /* Logits of images that are given as pixels. */
+#include "base/name_list.h"
 #include "eval/logits.h"
 #include "exec/compute.h"
 #include "exec/execution.h"
@@ -70,6 +71,7 @@ grail_status grail_pixel_logits_write(const grail_model *model, const char *pixe
     matrix_pool *pool = NULL;
     parameter_store *store = NULL;
     execution *e = NULL;
+    TRY(name_check_ending(path, "a safetensors file", ".safetensors"));
     TRY(check_model(model));
     TRY(compute_open(compute, model, &b));
     TRY(safetensors_open(pixels_path, &file));

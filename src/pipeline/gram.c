@@ -1,4 +1,5 @@
 /* Statistics of a dense network as a file: the public function that takes them. */
+#include "base/name_list.h"
 #include "base/option_values.h"
 #include "graph/operators.h"
 #include "pipeline/network/gram_pass.h"
@@ -86,6 +87,7 @@ static grail_status run_open(const grail_compress_options *o, const grail_gram_o
                              gram_run *r)
 {
     CHECK(option_given("path", "path", options->path));
+    CHECK(name_check_ending(options->path, "a GGUF file of statistics", ".gguf"));
     CHECK(compress_options_check(o));
     CHECK(request_open(o, (request_purpose){.reads_samples = true}, &r->request));
     CHECK(network_create(r->request, o->run.memory, &r->network));

@@ -194,6 +194,7 @@ grail_status grail_gram_add(int count, const char *const paths[], const grail_gr
     statistics_file f = {0};
     int64_t bytes = 0;
     TRY(option_given("path", "path", options->path));
+    TRY(name_check_ending(options->path, "a GGUF file of statistics", ".gguf"));
     TRY(option_given("paths", "list of files", paths));
     TRY(option_integer("count", "the number of files", count, 1));
     TRY(open_parts(count, paths, &a));

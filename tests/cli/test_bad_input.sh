@@ -245,8 +245,8 @@ for output in there there/ there//; do
     refuses_clean 1 "'there' exists already; choose another output or delete it" \
         "$grail" compress "$tiny" -o $output --calib ids.npy --sparsity 0.3
 done
-for output in narrow.gguf narrow.safetensors narrow.onnx/; do
-    refuses_clean 1 "a run writes a directory" "$grail" compress "$tiny" -o $output --calib ids.npy --sparsity 0.3
+for output in narrow.gguf narrow.safetensors narrow.onnx/ narrow.PTH narrow.bin; do
+    refuses_clean 1 "a directory, with plan.json and report.json beside the weights (grail export makes a file of it), is written; give a name without ." "$grail" compress "$tiny" -o $output --calib ids.npy --sparsity 0.3
 done
 copy_model "$tiny" model
 for output in model/out model/../model/out ./model//out; do

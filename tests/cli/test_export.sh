@@ -38,6 +38,16 @@ refuses 1 "use images of the size that the network was trained on" \
     "$grail" export "$vit" -o out --set head_dim=16 --side 32
 refuses 1 "cannot create" "$grail" export "$vit" -o nowhere/out --set head_dim=16
 
+check "a name that contradicts what is written"
+refuses 1 "'no.gguf': an ONNX file is written; give a name that ends in .onnx" "$grail" export "$vit" -o no.gguf --set head_dim=16
+refuses 1 "'no.ONNX': a GGUF file is written; give a name that ends in .gguf" "$grail" export "$demo/model" -o no.ONNX
+refuses 1 "'no.bin': a GGUF file is written" "$grail" quantize "$demo/model" --type q4_0 --calib "$demo/calibration.txt" -o no.bin
+refuses 1 "'no.json': a GGUF file of statistics is written" "$grail" gram "$demo/model" --calib "$demo/calibration.txt" -o no.json
+refuses 1 "is written; give a name without .pth" "$grail" heal "$demo/model" --teacher "$demo/model" --calib "$demo/calibration.txt" -o no.pth
+refuses 1 "'no.npy': a safetensors file is written; give a name that ends in .safetensors" "$grail" logits "$vit" --set head_dim=16 --pixels none.safetensors -o no.npy
+! ls | grep -q "^no\." || fail "$(ls)"
+runs "$grail" export "$demo/model" -o named-otherwise
+
 check "a full disk leaves nothing"
 (
     ulimit -f 16

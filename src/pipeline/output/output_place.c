@@ -29,23 +29,6 @@ out:
     return status;
 }
 
-/* A directory of such a name would be taken for a file. */
-static grail_status check_name(const char *path)
-{
-    static const char *const endings[] = {".gguf", ".safetensors", ".onnx", ".pth", ".pt", NULL};
-    for (int i = 0; endings[i] != NULL; i++) {
-        if (name_is_of_kind(path, endings[i])) {
-            return error_set(GRAIL_ERROR_ARGUMENT,
-                             "'%s': a run writes a directory, with plan.json and report.json "
-                             "beside the weights, which are a GGUF file in it for types such as "
-                             "q4_0; grail export makes a file of any result; give a name without "
-                             "%s",
-                             path, endings[i]);
-        }
-    }
-    return GRAIL_OK;
-}
-
 grail_status output_check_place(const grail_compress_options *options)
 {
     grail_status status = GRAIL_OK;
@@ -56,7 +39,11 @@ grail_status output_check_place(const grail_compress_options *options)
         return GRAIL_OK;
     }
     TRY(path_trim(&path, options->output.path));
-    TRY(check_name(path));
+    TRY(name_check_ending(
+        path,
+        "a directory, with plan.json and report.json beside the weights (grail export "
+        "makes a file of it),",
+        NULL)); /* it would be taken for a file */
     TRY(path_parent(&parent, path));
     real = realpath(parent, NULL);
     if (real == NULL) {
