@@ -127,7 +127,7 @@ bool gguf_family_lacks(const graph *g, int64_t context, char reason[LOADER_REASO
         snprintf(
             reason, LOADER_REASON_SIZE,
             "%d of %d layers attend to a window of %lld positions (sliding_window) in texts of "
-            "up to %lld",
+            "up to %lld; for texts below the window set sliding_window=null",
             windows, g->block_count, (long long)window, (long long)context);
     }
     return lacks != NULL || windows > 0;

@@ -167,7 +167,7 @@ config.pop("layer_types", None)
 config |= {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
 json.dump(config, open("windows/config.json", "w"))
 PYTHON
-refuses 1 "1 of 2 layers attend to a window of 8 positions (sliding_window)" "$grail" export windows -o out
+refuses 1 "1 of 2 layers attend to a window of 8 positions (sliding_window) in texts of up to 256; for texts below the window set sliding_window=null" "$grail" export windows -o out
 runs "$grail" export windows --set sliding_window=null -o without.gguf
 
 check "a GGUF file is written with another type"
