@@ -1,94 +1,35 @@
-/* Torch checkpoints of both formats: tensors, names and wrappers; every way in which one can lie.
- */
+/* Torch checkpoints that are zip files: tensors, names and wrappers; every way in which one can
+ * lie. */
 #include "support/support.h"
 
-#include "format/torch/torch_file.h"
 #include "torch_bytes.h"
+#include "torch_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { LARGEST = 1 << 20, VALUES = 24 };
-
-static float values[VALUES];
-
-static int fill_values(void **state)
-{
-    (void)state;
-    for (int i = 0; i < VALUES; i++) {
-        values[i] = (float)i;
-    }
-    return 0;
-}
-
-/* A zip file of a pickle and of `values` as storage "0". */
-typedef struct checkpoint_bytes {
-    buffer object;
-    buffer file;
-    tensor_file *torch;
-} checkpoint_bytes;
-
-static checkpoint_bytes begin(void)
-{
-    checkpoint_bytes c = {0};
-    buffer_init(&c.object, LARGEST);
-    buffer_init(&c.file, LARGEST);
-    return c;
-}
-
-static grail_status open_zip(checkpoint_bytes *c)
+static grail_status open_zip(torch_fixture *c)
 {
     const torch_member members[] = {
         {"archive/data.pkl", c->object.bytes, c->object.size},
-        {"archive/data/0", values, sizeof values},
+        {"archive/data/0", torch_fixture_values, sizeof torch_fixture_values},
         {"archive/version", "3\n", 2},
     };
     torch_bytes_zip(3, members, &c->file);
     return torch_file_open_bytes("x.pth", c->file.bytes, c->file.size, &c->torch);
 }
 
-static void end(checkpoint_bytes *c)
-{
-    tensor_file_close(c->torch);
-    buffer_fini(&c->object);
-    buffer_fini(&c->file);
-}
-
-static void put(checkpoint_bytes *c, const char *text)
+static void put(torch_fixture *c, const char *text)
 {
     assert_ok(buffer_append_string(&c->object, text));
-}
-
-/* The entire storage as one vector. */
-static torch_tensor_bytes plain(const char *name)
-{
-    return (torch_tensor_bytes){
-        .name = name, .elements = VALUES, .rank = 1, .shape = {VALUES}, .stride = {1}};
-}
-
-static const tensor_view *find_tensor(const tensor_file *file, const char *name)
-{
-    for (int64_t i = 0; i < file->count; i++) {
-        if (strcmp(file->tensors[i].name, name) == 0) {
-            return &file->tensors[i];
-        }
-    }
-    return NULL;
-}
-
-/* Storages of legacy files stand at any address. */
-static double value_at(const tensor_view *view, size_t i)
-{
-    float value = 0;
-    memcpy(&value, (const char *)view->data + i * sizeof value, sizeof value);
-    return (double)value;
 }
 
 static void test_contiguous_tensors_are_views_of_the_file(void **state)
 {
     (void)state;
-    checkpoint_bytes c = begin();
-    torch_tensor_bytes tensors[] = {plain("whole"), plain("part"), plain("scalar")};
+    torch_fixture c = torch_fixture_begin();
+    torch_tensor_bytes tensors[] = {torch_fixture_plain("whole"), torch_fixture_plain("part"),
+                                    torch_fixture_plain("scalar")};
     tensors[1].rank = 2;
     tensors[1].shape[0] = 2;
     tensors[1].shape[1] = tensors[1].stride[0] = 3;
@@ -102,22 +43,22 @@ static void test_contiguous_tensors_are_views_of_the_file(void **state)
     assert_string_equal(c.torch->wrapper, "");
     assert_false(c.torch->is_script);
     const tensor_view *whole = &c.torch->tensors[0];
-    const tensor_view *part = find_tensor(c.torch, "part");
-    const tensor_view *scalar = find_tensor(c.torch, "scalar");
+    const tensor_view *part = torch_fixture_find(c.torch, "part");
+    const tensor_view *scalar = torch_fixture_find(c.torch, "scalar");
     assert_string_equal(whole->name, "whole");
     assert_int_equal(whole->dtype, GRAIL_DTYPE_F32);
-    assert_int_equal(whole->bytes, sizeof values);
-    assert_memory_equal(whole->data, values, sizeof values);
+    assert_int_equal(whole->bytes, sizeof torch_fixture_values);
+    assert_memory_equal(whole->data, torch_fixture_values, sizeof torch_fixture_values);
     assert_in_range((uintptr_t)whole->data, (uintptr_t)c.file.bytes,
                     (uintptr_t)c.file.bytes + c.file.size);
     assert_int_equal(part->rank, 2);
     assert_int_equal(part->shape[1], 3);
     assert_ptr_equal(part->data, (const float *)whole->data + 6);
     assert_int_equal(scalar->rank, 0);
-    assert_near(value_at(scalar, 0), 23, 0);
-    assert_null(find_tensor(c.torch, "other"));
+    assert_near(torch_fixture_value(scalar, 0), 23, 0);
+    assert_null(torch_fixture_find(c.torch, "other"));
     tensor_file_release(c.torch, whole);
-    end(&c);
+    torch_fixture_end(&c);
 }
 
 /* [2, 3, 4] read as [4, 3, 2]; every second element; one row three times; a size of 1 may have any
@@ -125,7 +66,7 @@ static void test_contiguous_tensors_are_views_of_the_file(void **state)
 static void test_strided_tensors_are_made_contiguous(void **state)
 {
     (void)state;
-    checkpoint_bytes c = begin();
+    torch_fixture c = torch_fixture_begin();
     torch_tensor_bytes tensors[] = {
         {.name = "turned", .rank = 3, .shape = {4, 3, 2}, .stride = {1, 4, 12}},
         {.name = "second", .rank = 1, .offset = 1, .shape = {12}, .stride = {2}},
@@ -134,7 +75,7 @@ static void test_strided_tensors_are_made_contiguous(void **state)
         {.name = "even", .rank = 2, .offset = 2, .shape = {1, 11}, .stride = {INT64_MAX, 2}},
     };
     for (int i = 0; i < 5; i++) {
-        tensors[i].elements = VALUES;
+        tensors[i].elements = TORCH_FIXTURE_VALUES;
     }
     torch_bytes_dict(&c.object, 5, tensors);
     assert_ok(open_zip(&c));
@@ -145,28 +86,30 @@ static void test_strided_tensors_are_made_contiguous(void **state)
     for (int i = 0; i < 4; i++) {
         for (int j = 0; j < 3; j++) {
             for (int k = 0; k < 2; k++) {
-                assert_near(value_at(turned, (size_t)((i * 3 + j) * 2 + k)), k * 12 + j * 4 + i, 0);
+                assert_near(torch_fixture_value(turned, (size_t)((i * 3 + j) * 2 + k)),
+                            k * 12 + j * 4 + i, 0);
             }
         }
     }
     for (size_t i = 0; i < 12; i++) {
-        assert_near(value_at(&c.torch->tensors[1], i), 2 * (double)i + 1, 0);
-        assert_near(value_at(&c.torch->tensors[2], i), 20 + (double)(i % 4), 0);
+        assert_near(torch_fixture_value(&c.torch->tensors[1], i), 2 * (double)i + 1, 0);
+        assert_near(torch_fixture_value(&c.torch->tensors[2], i), 20 + (double)(i % 4), 0);
     }
-    assert_near(value_at(&c.torch->tensors[4], 10), 22, 0);
-    assert_memory_equal(c.torch->tensors[3].data, values, sizeof values);
+    assert_near(torch_fixture_value(&c.torch->tensors[4], 10), 22, 0);
+    assert_memory_equal(c.torch->tensors[3].data, torch_fixture_values,
+                        sizeof torch_fixture_values);
     assert_in_range((uintptr_t)c.torch->tensors[3].data, (uintptr_t)c.file.bytes,
                     (uintptr_t)c.file.bytes + c.file.size);
     tensor_file_release(c.torch, &c.torch->tensors[0]);
-    assert_near(value_at(turned, 1), 12, 0);
-    end(&c);
+    assert_near(torch_fixture_value(turned, 1), 12, 0);
+    torch_fixture_end(&c);
 }
 
 static void test_an_empty_tensor_has_no_bytes(void **state)
 {
     (void)state;
-    checkpoint_bytes c = begin();
-    torch_tensor_bytes tensor = plain("none");
+    torch_fixture c = torch_fixture_begin();
+    torch_tensor_bytes tensor = torch_fixture_plain("none");
     tensor.rank = 2;
     tensor.shape[0] = 0;
     tensor.shape[1] = 1000;
@@ -174,7 +117,7 @@ static void test_an_empty_tensor_has_no_bytes(void **state)
     torch_bytes_dict(&c.object, 1, &tensor);
     assert_ok(open_zip(&c));
     assert_int_equal(c.torch->tensors[0].bytes, 0);
-    end(&c);
+    torch_fixture_end(&c);
 }
 
 typedef struct dtype_case {
@@ -205,7 +148,7 @@ static void test_every_storage_class_has_its_dtype(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof dtype_cases / sizeof dtype_cases[0]; i++) {
         const dtype_case *d = &dtype_cases[i];
-        checkpoint_bytes c = begin();
+        torch_fixture c = torch_fixture_begin();
         const torch_tensor_bytes tensor = {
             .name = "x",
             .function = d->dtype == NULL ? NULL : "_rebuild_tensor_v3",
@@ -220,7 +163,7 @@ static void test_every_storage_class_has_its_dtype(void **state)
         assert_ok(open_zip(&c));
         assert_int_equal(c.torch->tensors[0].dtype, d->expected);
         assert_int_equal(c.torch->tensors[0].bytes, 96);
-        end(&c);
+        torch_fixture_end(&c);
     }
 }
 
@@ -228,8 +171,8 @@ static void test_every_storage_class_has_its_dtype(void **state)
 static void test_parameters_and_subclasses_are_unwrapped(void **state)
 {
     (void)state;
-    checkpoint_bytes c = begin();
-    const torch_tensor_bytes tensor = plain("x");
+    torch_fixture c = torch_fixture_begin();
+    const torch_tensor_bytes tensor = torch_fixture_plain("x");
     put(&c, "}(U\x01"
             "actorch._utils\n_rebuild_parameter\n");
     torch_bytes_tensor(&c.object, &tensor);
@@ -237,7 +180,7 @@ static void test_parameters_and_subclasses_are_unwrapped(void **state)
             "bctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\n"
             "ctorch.nn.parameter\nParameter\n");
     buffer arguments = {0};
-    buffer_init(&arguments, LARGEST);
+    buffer_init(&arguments, TORCH_FIXTURE_LARGEST);
     torch_bytes_tensor(&arguments, &tensor);
     const size_t function = strlen("ctorch._utils\n_rebuild_tensor_v2\n");
     assert_ok(buffer_append(&c.object, arguments.bytes + function, arguments.size - function - 1));
@@ -245,9 +188,11 @@ static void test_parameters_and_subclasses_are_unwrapped(void **state)
     put(&c, "}tRu.");
     assert_ok(open_zip(&c));
     assert_int_equal(c.torch->count, 2);
-    assert_memory_equal(find_tensor(c.torch, "a")->data, values, sizeof values);
-    assert_memory_equal(find_tensor(c.torch, "b")->data, values, sizeof values);
-    end(&c);
+    assert_memory_equal(torch_fixture_find(c.torch, "a")->data, torch_fixture_values,
+                        sizeof torch_fixture_values);
+    assert_memory_equal(torch_fixture_find(c.torch, "b")->data, torch_fixture_values,
+                        sizeof torch_fixture_values);
+    torch_fixture_end(&c);
 }
 
 /* {"epoch": 3, "lr": 0.5, "args": Namespace(), "model": {"m": ...}, "state_dict": {"s": ...},
@@ -255,9 +200,9 @@ static void test_parameters_and_subclasses_are_unwrapped(void **state)
 static void test_the_first_usual_key_with_tensors_is_taken(void **state)
 {
     (void)state;
-    checkpoint_bytes c = begin();
-    const torch_tensor_bytes m = plain("m");
-    const torch_tensor_bytes s = plain("module.s");
+    torch_fixture c = torch_fixture_begin();
+    const torch_tensor_bytes m = torch_fixture_plain("m");
+    const torch_tensor_bytes s = torch_fixture_plain("module.s");
     put(&c, "\x80\x02}(U\x05"
             "epochK\x03U\x02lrG");
     assert_ok(buffer_append(&c.object, "\x3f\xe0\0\0\0\0\0\0", 8));
@@ -272,11 +217,11 @@ static void test_the_first_usual_key_with_tensors_is_taken(void **state)
     assert_string_equal(c.torch->wrapper, "state_dict");
     assert_int_equal(c.torch->count, 1);
     assert_string_equal(c.torch->tensors[0].name, "module.s");
-    end(&c);
+    torch_fixture_end(&c);
 }
 
 /* Appends KEY: {NAME0: ..., NAME1: ..., ...}. */
-static void put_tensors(checkpoint_bytes *c, const char *key, const char *name, int count)
+static void put_tensors(torch_fixture *c, const char *key, const char *name, int count)
 {
     const char length[] = {'U', (char)strlen(key), 0};
     put(c, length);
@@ -285,7 +230,7 @@ static void put_tensors(checkpoint_bytes *c, const char *key, const char *name, 
     for (int i = 0; i < count; i++) {
         char own[16];
         snprintf(own, sizeof own, "%s%d", name, i);
-        const torch_tensor_bytes t = plain(own);
+        const torch_tensor_bytes t = torch_fixture_plain(own);
         torch_bytes_item(&c->object, &t);
     }
     put(c, "u");
@@ -306,7 +251,7 @@ static void test_a_dictionary_as_large_as_a_network_is_taken(void **state)
         {"teacher", "student", 3, 3, NULL, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        checkpoint_bytes c = begin();
+        torch_fixture c = torch_fixture_begin();
         put(&c, "\x80\x02}(");
         put_tensors(&c, cases[i].one, "a", cases[i].count);
         put_tensors(&c, cases[i].other, "b", cases[i].other_count);
@@ -319,7 +264,7 @@ static void test_a_dictionary_as_large_as_a_network_is_taken(void **state)
             assert_string_equal(c.torch->wrapper, cases[i].taken);
             assert_string_equal(c.torch->rival, cases[i].rival);
         }
-        end(&c);
+        torch_fixture_end(&c);
     }
 }
 
@@ -329,8 +274,8 @@ static void test_the_keys_of_tutorials_and_collections_are_known(void **state)
     (void)state;
     static const char *const keys[] = {"model_state_dict", "net", "module", "any"};
     for (int i = 0; i < 4; i++) {
-        checkpoint_bytes c = begin();
-        const torch_tensor_bytes w = plain("w");
+        torch_fixture c = torch_fixture_begin();
+        const torch_tensor_bytes w = torch_fixture_plain("w");
         const char length[] = {'U', (char)strlen(keys[i]), 0};
         put(&c, "\x80\x02}(U\x05"
                 "epochK\x03");
@@ -341,8 +286,8 @@ static void test_the_keys_of_tutorials_and_collections_are_known(void **state)
         put(&c, "uu.");
         assert_ok(open_zip(&c));
         assert_string_equal(c.torch->wrapper, keys[i]);
-        assert_non_null(find_tensor(c.torch, "w"));
-        end(&c);
+        assert_non_null(torch_fixture_find(c.torch, "w"));
+        torch_fixture_end(&c);
     }
 }
 
@@ -350,21 +295,22 @@ static void test_the_keys_of_tutorials_and_collections_are_known(void **state)
 static void test_a_bare_dictionary_may_use_a_usual_key(void **state)
 {
     (void)state;
-    checkpoint_bytes c = begin();
-    const torch_tensor_bytes tensors[] = {plain("model"), plain("last")};
+    torch_fixture c = torch_fixture_begin();
+    const torch_tensor_bytes tensors[] = {torch_fixture_plain("model"),
+                                          torch_fixture_plain("last")};
     torch_bytes_dict(&c.object, 2, tensors);
     assert_ok(open_zip(&c));
     assert_string_equal(c.torch->wrapper, "");
     assert_int_equal(c.torch->count, 2);
-    end(&c);
+    torch_fixture_end(&c);
 }
 
 /* A module of a module, with a number and None among the attributes. */
 static void test_script_archives_give_attribute_paths(void **state)
 {
     (void)state;
-    checkpoint_bytes c = begin();
-    const torch_tensor_bytes weight = plain("weight");
+    torch_fixture c = torch_fixture_begin();
+    const torch_tensor_bytes weight = torch_fixture_plain("weight");
     put(&c, "\x80\x02"
             "c__torch__.net\nNet\n)\x81}(U\x08trainingNU\x04sizeK\x07");
     torch_bytes_item(&c.object, &weight);
@@ -375,7 +321,7 @@ static void test_script_archives_give_attribute_paths(void **state)
     const torch_member members[] = {
         {"clip/data.pkl", c.object.bytes, c.object.size},
         {"clip/constants.pkl", "\x80\x02).", 4},
-        {"clip/data/0", values, sizeof values},
+        {"clip/data/0", torch_fixture_values, sizeof torch_fixture_values},
     };
     torch_bytes_zip(3, members, &c.file);
     assert_ok(torch_file_open_bytes("x.pt", c.file.bytes, c.file.size, &c.torch));
@@ -383,7 +329,7 @@ static void test_script_archives_give_attribute_paths(void **state)
     assert_int_equal(c.torch->count, 2);
     assert_string_equal(c.torch->tensors[0].name, "weight");
     assert_string_equal(c.torch->tensors[1].name, "inner.weight");
-    end(&c);
+    torch_fixture_end(&c);
 }
 
 /* A tensor that claims what its file does not hold, and the message. */
@@ -463,13 +409,13 @@ static void test_a_tensor_that_lies_is_refused_by_name(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof tensor_lies / sizeof tensor_lies[0]; i++) {
-        checkpoint_bytes c = begin();
+        torch_fixture c = torch_fixture_begin();
         torch_tensor_bytes tensor = tensor_lies[i].tensor;
         tensor.name = "x";
         torch_bytes_dict(&c.object, 1, &tensor);
         assert_fails(open_zip(&c), tensor_lies[i].code, tensor_lies[i].text);
         assert_null(c.torch);
-        end(&c);
+        torch_fixture_end(&c);
     }
 }
 
@@ -480,8 +426,6 @@ typedef struct bad_object {
     grail_status code;
     const char *text;
 } bad_object;
-
-#define BYTES(text) (text), sizeof(text) - 1
 
 static const bad_object bad_objects[] = {
     {BYTES("]."), GRAIL_ERROR_FORMAT, "its object is a list, not a dictionary"},
@@ -516,20 +460,20 @@ static void test_an_object_without_usable_tensors_is_refused(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof bad_objects / sizeof bad_objects[0]; i++) {
-        checkpoint_bytes c = begin();
+        torch_fixture c = torch_fixture_begin();
         assert_ok(buffer_append(&c.object, bad_objects[i].bytes, bad_objects[i].size));
         assert_fails(open_zip(&c), bad_objects[i].code, bad_objects[i].text);
-        end(&c);
+        torch_fixture_end(&c);
     }
 }
 
 static void refuse_names(const char *first, const char *second, const char *text)
 {
-    checkpoint_bytes c = begin();
-    const torch_tensor_bytes tensors[] = {plain(first), plain(second)};
+    torch_fixture c = torch_fixture_begin();
+    const torch_tensor_bytes tensors[] = {torch_fixture_plain(first), torch_fixture_plain(second)};
     torch_bytes_dict(&c.object, 2, tensors);
     assert_fails(open_zip(&c), GRAIL_ERROR_FORMAT, text);
-    end(&c);
+    torch_fixture_end(&c);
 }
 
 static void test_names_that_cannot_be_told_apart_are_refused(void **state)
@@ -539,14 +483,14 @@ static void test_names_that_cannot_be_told_apart_are_refused(void **state)
     refuse_names("a", "\xff", "the name of a tensor is not UTF-8 text");
 }
 
-/* Archives of other members; `values` stand for storage "0" everywhere. */
+/* Archives of other members; `torch_fixture_values` stand for storage "0" everywhere. */
 static void refuse_members(int count, const torch_member members[], grail_status code,
                            const char *text)
 {
-    checkpoint_bytes c = begin();
+    torch_fixture c = torch_fixture_begin();
     torch_bytes_zip(count, members, &c.file);
     assert_fails(torch_file_open_bytes("x.pth", c.file.bytes, c.file.size, &c.torch), code, text);
-    end(&c);
+    torch_fixture_end(&c);
 }
 
 static void test_archives_that_are_no_checkpoints_are_refused(void **state)
@@ -576,239 +520,32 @@ static void test_other_files_are_refused(void **state)
                  "x: is not a torch checkpoint");
 }
 
-static const char legacy_begin[] =
-    "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03.";
-
-/* A legacy file up to its object, which the caller appends. */
-static void begin_legacy(checkpoint_bytes *c, bool little_endian)
-{
-    assert_ok(buffer_append(&c->file, BYTES(legacy_begin)));
-    assert_ok(buffer_append(&c->file, BYTES("\x80\x02}U\x0dlittle_endian")));
-    assert_ok(buffer_append(&c->file, little_endian ? "\x88s." : "\x89s.", 3));
-}
-
-static void end_legacy(checkpoint_bytes *c, const char *keys, int64_t elements, size_t bytes)
-{
-    assert_ok(buffer_append_string(&c->file, keys));
-    assert_ok(buffer_append(&c->file, &elements, sizeof elements));
-    assert_ok(buffer_append(&c->file, values, bytes));
-}
-
-static grail_status open_file(checkpoint_bytes *c)
-{
-    return torch_file_open_bytes("x.th", c->file.bytes, c->file.size, &c->torch);
-}
-
-static torch_tensor_bytes legacy_tensor(const char *name)
-{
-    torch_tensor_bytes tensor = plain(name);
-    tensor.function = "_rebuild_tensor";
-    tensor.legacy = true;
-    return tensor;
-}
-
-static void test_legacy_streams_are_read(void **state)
-{
-    (void)state;
-    checkpoint_bytes c = begin();
-    torch_tensor_bytes tensors[] = {legacy_tensor("whole"), legacy_tensor("of a view")};
-    tensors[1].view_offset = 4;
-    tensors[1].view_elements = 6;
-    tensors[1].offset = 2;
-    tensors[1].shape[0] = 4;
-    begin_legacy(&c, true);
-    torch_bytes_dict(&c.file, 2, tensors);
-    end_legacy(&c,
-               "]U\x01\x30"
-               "a.",
-               VALUES, sizeof values);
-    assert_ok(open_file(&c));
-    assert_memory_equal(find_tensor(c.torch, "whole")->data, values, sizeof values);
-    assert_near(value_at(find_tensor(c.torch, "of a view"), 0), 6, 0);
-    end(&c);
-}
-
-typedef struct legacy_lie {
-    const char *keys;
-    int64_t elements;
-    size_t bytes;
-    const char *text;
-} legacy_lie;
-
-static const legacy_lie legacy_lies[] = {
-    {"]U\x01\x30"
-     "a.",
-     VALUES, sizeof values - 4, "storage '0' has 24 elements of 4 bytes, but 92 bytes are left"},
-    {"]U\x01\x30"
-     "a.",
-     25, sizeof values, "storage '0' has 25 elements, but the tensors expect 24"},
-    {"]U\x01\x30"
-     "a.",
-     -1, sizeof values, "storage '0' has -1 elements"},
-    {"]U\x01\x31"
-     "a.",
-     VALUES, sizeof values, "storage '1' is listed, but no tensor refers to it"},
-    {"](U\x01\x30U\x01\x30"
-     "e.",
-     VALUES, sizeof values, "storage '0' is listed twice"},
-    {"](U\x01\x30K\x01"
-     "e.",
-     VALUES, sizeof values, "the key of storage 1 is not text"},
-    {"N.", VALUES, sizeof values, "its list of storages is None"},
-    {"].", VALUES, sizeof values, "its storages end at byte"},
-    {"X", VALUES, 0, "its list of storages, which begins at byte"},
-};
-
-static void test_legacy_streams_that_lie_are_refused(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof legacy_lies / sizeof legacy_lies[0]; i++) {
-        const legacy_lie *lie = &legacy_lies[i];
-        checkpoint_bytes c = begin();
-        const torch_tensor_bytes tensor = legacy_tensor("x");
-        begin_legacy(&c, true);
-        torch_bytes_dict(&c.file, 1, &tensor);
-        end_legacy(&c, lie->keys, lie->elements, lie->bytes);
-        assert_fails(open_file(&c), GRAIL_ERROR_FORMAT, lie->text);
-        end(&c);
-    }
-}
-
-static void test_big_endian_streams_are_refused(void **state)
-{
-    (void)state;
-    checkpoint_bytes c = begin();
-    begin_legacy(&c, false);
-    assert_fails(open_file(&c), GRAIL_ERROR_UNSUPPORTED, "is not little-endian");
-    end(&c);
-}
-
-static void test_unknown_protocols_are_refused(void **state)
-{
-    (void)state;
-    checkpoint_bytes c = begin();
-    begin_legacy(&c, true);
-    c.file.bytes[18]++;
-    assert_fails(open_file(&c), GRAIL_ERROR_UNSUPPORTED, "its protocol is not 1001");
-    end(&c);
-}
-
-static void test_storages_of_two_sizes_are_refused(void **state)
-{
-    (void)state;
-    checkpoint_bytes c = begin();
-    torch_tensor_bytes tensors[] = {legacy_tensor("a"), legacy_tensor("b")};
-    tensors[1].class = "HalfStorage";
-    begin_legacy(&c, true);
-    torch_bytes_dict(&c.file, 2, tensors);
-    end_legacy(&c,
-               "]U\x01\x30"
-               "a.",
-               VALUES, sizeof values);
-    assert_fails(open_file(&c), GRAIL_ERROR_FORMAT,
-                 "the tensors give different sizes for storage '0'");
-    end(&c);
-}
-
-static void test_views_behind_their_storage_are_refused(void **state)
-{
-    (void)state;
-    checkpoint_bytes c = begin();
-    torch_tensor_bytes tensor = legacy_tensor("a");
-    tensor.view_offset = 20;
-    tensor.view_elements = 5;
-    begin_legacy(&c, true);
-    torch_bytes_dict(&c.file, 1, &tensor);
-    end_legacy(&c,
-               "]U\x01\x30"
-               "a.",
-               VALUES, sizeof values);
-    assert_fails(open_file(&c), GRAIL_ERROR_FORMAT,
-                 "its view of the storage reaches past the end of the storage");
-    end(&c);
-}
-
-static grail_status reopen(void *context)
-{
-    const checkpoint_bytes *c = context;
-    tensor_file *torch = NULL;
-    grail_status status = torch_file_open_bytes("x.pth", c->file.bytes, c->file.size, &torch);
-    if (status == GRAIL_OK) {
-        status = tensor_file_load(torch);
-    }
-    tensor_file_close(torch);
-    return status;
-}
-
 static void test_every_failing_allocation_is_reported(void **state)
 {
     (void)state;
-    checkpoint_bytes zip = begin();
-    checkpoint_bytes legacy = begin();
-    torch_tensor_bytes tensors[] = {plain("a"), plain("b")};
+    torch_fixture zip = torch_fixture_begin();
+    torch_tensor_bytes tensors[] = {torch_fixture_plain("a"), torch_fixture_plain("b")};
     tensors[1].shape[0] = 12;
     tensors[1].stride[0] = 2;
     torch_bytes_dict(&zip.object, 2, tensors);
     assert_ok(open_zip(&zip));
-    support_fail_each_allocation(reopen, &zip);
-    begin_legacy(&legacy, true);
-    torch_bytes_dict(&legacy.file, 2, tensors);
-    end_legacy(&legacy,
-               "]U\x01\x30"
-               "a.",
-               VALUES, sizeof values);
-    support_fail_each_allocation(reopen, &legacy);
-    end(&zip);
-    end(&legacy);
+    support_fail_each_allocation(torch_fixture_reopen, &zip);
+    torch_fixture_end(&zip);
 }
 
-static const char *shared(const char *name)
-{
-    const char *path = support_shared_data(name);
-    if (path == NULL) {
-        printf("skipped: ../shared/data/%s is absent\n", name);
-        skip();
-    }
-    return path;
-}
-
-static double sum(const tensor_view *view)
-{
-    double total = 0;
-    for (size_t i = 0; i < view->bytes / sizeof(float); i++) {
-        total += value_at(view, i);
-    }
-    return total;
-}
-
-/* Sums by torch 1.13.1, in float64. */
-static void test_a_published_legacy_checkpoint_is_read(void **state)
-{
-    (void)state;
-    tensor_file *torch = NULL;
-    assert_ok(torch_file_open(shared("resnet-cifar/resnet20-12fca82f.th"), &torch));
-    assert_int_equal(torch->count, 97);
-    assert_string_equal(torch->wrapper, "state_dict");
-    assert_string_equal(torch->tensors[0].name, "module.conv1.weight");
-    const tensor_view *weight = find_tensor(torch, "module.layer3.2.conv2.weight");
-    assert_int_equal(weight->rank, 4);
-    assert_int_equal(weight->shape[0], 64);
-    assert_near(sum(weight), 1.509974816668091, 1e-3);
-    tensor_file_release(torch, weight);
-    assert_near(sum(weight), 1.509974816668091, 1e-3);
-    tensor_file_close(torch);
-}
-
+/* Its sum by torch 1.13.1, in float64. */
 static void test_a_real_zip_checkpoint_is_read(void **state)
 {
     (void)state;
     tensor_file *torch = NULL;
-    assert_ok(torch_file_open(shared("resnet18-cifar10/resnet18_cifar10.pth"), &torch));
+    assert_ok(
+        torch_file_open(torch_fixture_shared("resnet18-cifar10/resnet18_cifar10.pth"), &torch));
     assert_ok(tensor_file_load(torch));
     assert_int_equal(torch->count, 122);
     assert_string_equal(torch->wrapper, "");
-    assert_int_equal(find_tensor(torch, "bn1.num_batches_tracked")->dtype, GRAIL_DTYPE_I64);
-    assert_near(sum(find_tensor(torch, "layer4.1.conv2.weight")), -844.4122877465473, 1e-3);
+    assert_int_equal(torch_fixture_find(torch, "bn1.num_batches_tracked")->dtype, GRAIL_DTYPE_I64);
+    assert_near(torch_fixture_sum(torch_fixture_find(torch, "layer4.1.conv2.weight")),
+                -844.4122877465473, 1e-3);
     tensor_file_close(torch);
 }
 
@@ -830,15 +567,8 @@ int main(void)
         cmocka_unit_test(test_names_that_cannot_be_told_apart_are_refused),
         cmocka_unit_test(test_archives_that_are_no_checkpoints_are_refused),
         cmocka_unit_test(test_other_files_are_refused),
-        cmocka_unit_test(test_legacy_streams_are_read),
-        cmocka_unit_test(test_legacy_streams_that_lie_are_refused),
-        cmocka_unit_test(test_big_endian_streams_are_refused),
-        cmocka_unit_test(test_unknown_protocols_are_refused),
-        cmocka_unit_test(test_storages_of_two_sizes_are_refused),
-        cmocka_unit_test(test_views_behind_their_storage_are_refused),
         cmocka_unit_test(test_every_failing_allocation_is_reported),
-        cmocka_unit_test(test_a_published_legacy_checkpoint_is_read),
         cmocka_unit_test(test_a_real_zip_checkpoint_is_read),
     };
-    return cmocka_run_group_tests(tests, fill_values, NULL);
+    return cmocka_run_group_tests(tests, torch_fixture_fill, NULL);
 }

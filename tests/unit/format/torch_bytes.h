@@ -5,6 +5,9 @@
 
 #include "base/buffer.h"
 
+/** A literal and its size, for buffer_append. */
+#define BYTES(text) (text), sizeof(text) - 1
+
 enum { TORCH_BYTES_MOST_RANK = 9 };
 
 /* The description of a tensor in a pickle; members left 0 or NULL take the values in the
