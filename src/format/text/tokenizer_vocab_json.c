@@ -53,6 +53,7 @@ typedef struct merged_files {
     buffer merges;
     const token_class *how;
     json_t *root;
+    json_t *ids;        /* of the added tokens by their texts */
     json_int_t next_id; /* of a token that no file gives an id */
 } merged_files;
 
@@ -63,6 +64,7 @@ static void files_fini(merged_files *f)
     json_decref(f->specials);
     json_decref(f->added);
     json_decref(f->root);
+    json_decref(f->ids);
     buffer_fini(&f->merges);
 }
 
@@ -146,31 +148,21 @@ static void take_id(merged_files *f, json_int_t id)
     f->next_id = id >= f->next_id && id <= TOKEN_ID_MAX ? id + 1 : f->next_id;
 }
 
-static bool has_added(const json_t *added, const char *content)
-{
-    bool found = false;
-    for (size_t i = 0; i < json_array_size(added) && !found; i++) {
-        const json_t *of = json_object_get(json_array_get(added, i), "content");
-        found = json_is_string(of) && strcmp(json_string_value(of), content) == 0;
-    }
-    return found;
-}
-
 /* `token` is the object of an added token, or NULL for one of the text `content`. */
 static grail_status add_token(merged_files *f, const json_t *token, const char *content,
                               bool special, json_int_t id)
 {
-    json_t *added = json_object_get(f->root, "added_tokens");
-    if (has_added(added, content)) {
+    if (json_object_get(f->ids, content) != NULL) {
         return GRAIL_OK;
     }
     json_t *entry = token == NULL ? json_object() : json_copy((json_t *)(uintptr_t)token);
-    CHECK(json_push(added, entry));
+    CHECK(json_push(json_object_get(f->root, "added_tokens"), entry));
     CHECK(json_put(entry, "content", json_stringn_nocheck(content, strlen(content))));
     if (special || token == NULL) {
         CHECK(json_put(entry, special ? "special" : "normalized", json_true()));
     }
     take_id(f, id);
+    CHECK(json_put(f->ids, content, json_integer(id)));
     return json_put(entry, "id", json_integer(id));
 }
 
@@ -181,14 +173,8 @@ static const char *text_of(const json_t *token)
 
 static json_int_t id_of(const merged_files *f, const char *content)
 {
-    const json_t *id = json_object_get(f->vocab, content);
-    const json_t *added = json_object_get(f->root, "added_tokens");
-    for (size_t i = 0; i < json_array_size(added) && id == NULL; i++) {
-        const json_t *token = json_array_get(added, i);
-        if (strcmp(json_string_value(json_object_get(token, "content")), content) == 0) {
-            id = json_object_get(token, "id");
-        }
-    }
+    const json_t *piece = json_object_get(f->vocab, content);
+    const json_t *id = piece != NULL ? piece : json_object_get(f->ids, content);
     return id == NULL ? f->next_id : json_integer_value(id);
 }
 
@@ -308,6 +294,7 @@ static grail_status put_all(const char *name, merged_files *f)
     json_t *id = NULL;
     json_t *model = json_object();
     f->root = json_object();
+    f->ids = json_object();
     CHECK(json_put(f->root, "model", model));
     CHECK(json_put(model, "type", json_text("BPE")));
     CHECK(json_put(model, "vocab", json_incref(f->vocab)));
