@@ -7,9 +7,8 @@
 
 #include <jansson.h>
 
-/** Warns of what is known before the run: few samples, a quantised type that not all matrices
- * have, and kinds that the model lacks (where
- * `named`, since they were asked for by name). */
+/** Warns of what is known before the run: few samples, a quantised type that not all matrices have,
+ * and kinds that the model lacks (where `named`, since they were asked for by name). */
 void cut_summary_warn(const grail_compression *c, run_options *r, bool named);
 /** Warns of sites whose units all scored equal, which is known after the run. */
 void cut_summary_warn_tied(const grail_compression *c);

@@ -15,8 +15,7 @@ void print_notice(const char *path, const char *notice, const char *option);
 
 /** Notices of a model, borrowed from it; NULL where there is none. */
 typedef struct model_notices {
-    const char *const
-        *taken; /* [taken_count]: what was taken of the checkpoint, and what was not */
+    const char *const *taken; /* [taken_count]: what was read of the checkpoint, and what was not */
     int taken_count;
     const char *activation, *images;
 } model_notices;

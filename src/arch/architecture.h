@@ -111,9 +111,8 @@ struct architecture {
 };
 
 /** Finds the family of a checkpoint without config.json, sets the prefix of its network, and makes
- * its configuration (owned). When
- * no family fits, this is GRAIL_ERROR_UNSUPPORTED; the message names the nearest family and a
- * tensor that it misses. */
+ * its configuration (owned). When no family fits, this is GRAIL_ERROR_UNSUPPORTED; the message
+ * names the nearest family and a tensor that it misses. */
 grail_status architecture_recognise(checkpoint *weights, const architecture **out,
                                     json_t **config) GRAIL_MUST_CHECK;
 

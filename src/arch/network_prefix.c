@@ -75,7 +75,6 @@ static bool is_complete(const recognition *r)
     return r->wanted > 0 && r->matched == r->wanted;
 }
 
-/* Words for a prefix in a message. */
 static grail_status refuse_two(const search *s, const char *one, const char *other)
 {
     const bool bare = one[0] == 0 || other[0] == 0;
@@ -152,21 +151,15 @@ static grail_status judge_graph(const void *context, const checkpoint *weights, 
     return GRAIL_OK;
 }
 
-static bool has_number(const char *name)
-{
-    const char *dot = strpbrk(name, ".");
-    return dot != NULL && (strspn(dot + 1, "0123456789") > 0 || has_number(dot + 1));
-}
-
 grail_status network_prefix_of_graph(const graph *g, const char *base, checkpoint *weights)
 {
     recognition found = {0};
     search s = {.weights = weights, .base = base, .judge = judge_graph, .context = g};
-    const size_t length = strlen(base);
     for (int p = 0; p < g->parameter_count && s.anchor_count < MOST_ANCHORS; p++) {
         const char *name = g->parameters[p].tensor;
-        if (strncmp(name, base, length) == 0 && has_number(name)) {
-            s.anchors[s.anchor_count++] = name + length;
+        const char *end = NULL;
+        if (name_begins_with(name, base) && name_find_number(name, &end) != NULL) {
+            s.anchors[s.anchor_count++] = name + strlen(base);
         }
     }
     return run(&s, &found);

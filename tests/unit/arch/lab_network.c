@@ -314,3 +314,12 @@ void lab_network_write(const lab_network *n, const char *directory, bool with_va
     assert_ok(tensor_writer_seal(writer));
     tensor_writer_close(writer);
 }
+
+void lab_network_put_behind(lab_network *n, int first, const char *prefix)
+{
+    for (int i = first; i < n->count; i++) {
+        char name[LAB_NETWORK_NAME];
+        snprintf(name, sizeof name, "%s", n->tensors[i].name);
+        snprintf(n->tensors[i].name, LAB_NETWORK_NAME, "%s%.90s", prefix, name);
+    }
+}

@@ -78,4 +78,7 @@ double lab_uniform(const char *name, int64_t i);
  * The view borrows *values, which the caller frees. */
 tensor_view lab_pixels(int64_t images, int64_t side, float **values);
 
+/** Puts `prefix` before the names of all tensors from `first` on. */
+void lab_network_put_behind(lab_network *n, int first, const char *prefix);
+
 #endif

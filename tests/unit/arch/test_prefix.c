@@ -6,16 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Puts `prefix` before the names of all tensors from `first` on. */
-static void put_behind(lab_network *n, int first, const char *prefix)
-{
-    for (int i = first; i < n->count; i++) {
-        char name[LAB_NETWORK_NAME];
-        snprintf(name, sizeof name, "%s", n->tensors[i].name);
-        snprintf(n->tensors[i].name, LAB_NETWORK_NAME, "%s%.90s", prefix, name);
-    }
-}
-
 static grail_model_facts facts_of(const grail_model *m)
 {
     grail_model_facts facts;
@@ -49,7 +39,7 @@ static void a_residual_network_may_lie_behind_any_prefix(void **state)
     const lab_resnet r = lab_akamaster(1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         network_fixture *f = network_setup(&r);
-        put_behind(&f->n, 0, cases[i].prefix);
+        lab_network_put_behind(&f->n, 0, cases[i].prefix);
         grail_model *m = network_open(f);
         assert_int_equal(facts_of(m).notice_count, cases[i].named != NULL);
         if (cases[i].named != NULL) {
@@ -83,7 +73,7 @@ static void a_head_may_lie_outside_of_the_prefix(void **state)
     (void)state;
     const lab_resnet r = lab_akamaster(1);
     network_fixture *f = network_setup(&r);
-    put_behind(&f->n, 0, "model.backbone.");
+    lab_network_put_behind(&f->n, 0, "model.backbone.");
     snprintf(lab_network_find(&f->n, "model.backbone.linear.weight")->name, LAB_NETWORK_NAME,
              "model.linear.weight");
     snprintf(lab_network_find(&f->n, "model.backbone.linear.bias")->name, LAB_NETWORK_NAME,
@@ -108,8 +98,8 @@ static void two_networks_are_both_named(void **state)
         network_fixture *f = network_setup(&r);
         lab_network other;
         lab_network_init(&other, &r);
-        put_behind(&f->n, 0, "student.");
-        put_behind(&other, 0, others[i]);
+        lab_network_put_behind(&f->n, 0, "student.");
+        lab_network_put_behind(&other, 0, others[i]);
         for (int t = 0; t < other.count; t++) {
             f->n.tensors[f->n.count++] = other.tensors[t];
         }
@@ -137,7 +127,7 @@ static void what_is_no_weight_is_left_alone_and_named(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         network_fixture *f = network_setup(&r);
         lab_network_remove(&f->n, "bn1.num_batches_tracked");
-        put_behind(&f->n, 0, "net.");
+        lab_network_put_behind(&f->n, 0, "net.");
         lab_network_add(&f->n, cases[i].name, 1, (const int64_t[]){1});
         grail_model *m = network_open(f);
         const int64_t place = checkpoint_index_of(m->checkpoint, cases[i].name);
@@ -163,7 +153,7 @@ static void what_may_be_a_weight_is_refused_with_its_reason(void **state)
     const lab_resnet r = lab_akamaster(1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         network_fixture *f = network_setup(&r);
-        put_behind(&f->n, 0, "net.");
+        lab_network_put_behind(&f->n, 0, "net.");
         lab_network_add(&f->n, cases[i].name, 1, (const int64_t[]){3});
         assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, cases[i].text);
         network_teardown(f);

@@ -140,11 +140,7 @@ static void prefixes_of_torchs_wrappers_do_not_matter(void **state)
     (void)state;
     const lab_resnet r = lab_akamaster(1);
     network_fixture *f = network_setup(&r);
-    for (int i = 0; i < f->n.count; i++) {
-        char name[LAB_NETWORK_NAME];
-        snprintf(name, sizeof name, "%s", f->n.tensors[i].name);
-        snprintf(f->n.tensors[i].name, LAB_NETWORK_NAME, "module.%.100s", name);
-    }
+    lab_network_put_behind(&f->n, 0, "module.");
     assert_string_equal(preset_of(f), "cifar-imagenet");
     lab_network_add(&f->n, "module.linear2.bias", 1, (const int64_t[]){3});
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
