@@ -145,6 +145,37 @@ says "halved: llama, F16" stdout
 runs "$grail" compress demo.gguf -o rounded --sparsity ffn=0.5 --selector magnitude-l1 --quantize q4_0 --calib "$demo/calibration.txt" --samples 8 --context 64 --quiet
 [[ -e rounded/model.gguf && ! -e rounded/demo.gguf ]] || fail "the type changed and the name did not: $(ls rounded)"
 
+check "a file of blocks is cut to whole blocks"
+runs "$grail" compress small.gguf -o out --sparsity ffn=0.3 --compensate none --type f16 --dry-run
+says "ffn   352 of 480 units kept" stdout
+runs "$grail" compress demo.gguf -o out --sparsity ffn=0.3 --compensate none --dry-run
+says "ffn   336 of 480 units kept" stdout
+mkdir wide && cp tokenizer.json wide
+python3 - <<'PYTHON'
+import json, struct
+config = {"model_type": "llama", "vocab_size": 96, "hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 1,
+          "num_attention_heads": 4, "num_key_value_heads": 4, "rms_norm_eps": 1e-5, "tie_word_embeddings": True}
+json.dump(config, open("wide/config.json", "w"))
+layer = "model.layers.0."
+shapes = {"model.embed_tokens.weight": [96, 256], "model.norm.weight": [256], layer + "input_layernorm.weight": [256],
+          layer + "post_attention_layernorm.weight": [256], layer + "mlp.down_proj.weight": [256, 1024]}
+shapes |= {layer + f"self_attn.{name}_proj.weight": [256, 256] for name in "qkvo"}
+shapes |= {layer + f"mlp.{name}_proj.weight": [1024, 256] for name in ("gate", "up")}
+header, data = {}, b""
+for name, shape in shapes.items():
+    count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+    begin = len(data)
+    data += struct.pack("<4e", 0.5, -0.25, 0.125, 1) * (count // 4)
+    header[name] = {"dtype": "F16", "shape": shape, "data_offsets": [begin, len(data)]}
+text = json.dumps(header).encode()
+open("wide/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data)
+PYTHON
+runs "$grail" export wide --type q4_k -o wide.gguf
+runs "$grail" compress wide.gguf -o out --sparsity ffn=0.4 --compensate none --type f16 --dry-run
+says "ffn   512 of 1024 units kept" stdout
+runs "$grail" compress wide -o out --sparsity ffn=0.4 --compensate none --dry-run
+says "ffn   640 of 1024 units kept" stdout
+
 check "layers of different widths are written as deci, and what has no form is refused"
 runs "$grail" compress "$demo/model" -o layers2 --sparsity model.layers.1.mlp.down_proj=0.5 --compensate none --selector magnitude-l1 --quiet
 runs "$grail" export layers2 -o layers2.gguf

@@ -86,7 +86,7 @@ runs "$grail" export w4 --type f16 -o w4.gguf
 refuses 1 "choose the type of its weights" "$grail" compress w4 -o no --sparsity 0.3 --compensate none --selector magnitude-l1 --quiet
 
 check "narrowed, repaired and quantised together is as good as one after the other"
-runs "${narrow[@]}" -o narrow --align 32
+runs "${narrow[@]}" -o narrow
 runs "$grail" quantize narrow --calib "$demo/calibration.txt" --samples 16 --context 128 --quiet --precision f32 --type w4a16 -o after
 runs "${narrow[@]}" --quantize w4a16 -o together
 awk "BEGIN { exit !($(held_out together) < 1.005 * $(held_out after)) }" || fail "$(held_out together), $(held_out after)"
