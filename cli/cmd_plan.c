@@ -15,7 +15,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static run_options r;
 static limit_options limits;
@@ -163,9 +162,8 @@ static int run(int argc, char **argv)
         return code;
     }
     quiet = quiet || !ranks_is_first();
-    if (ranks_is_first() && access(r.compress.output.path, F_OK) == 0) {
-        print_error("grail: '%s' exists; remove it or give another name\n", r.compress.output.path);
-        return EXIT_FAILED;
+    if (ranks_is_first() && grail_plan_check_place(r.compress.output.path) != GRAIL_OK) {
+        return print_failure(GRAIL_ERROR_ARGUMENT);
     }
     code = run_options_share(&ranks, &r, NULL, quiet);
     return code == EXIT_OK ? make_plan() : code;

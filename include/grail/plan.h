@@ -71,7 +71,10 @@ GRAIL_API void grail_plan_free(grail_plan *plan); /* NULL is allowed */
 
 /** The plan document as JSON text. Borrowed. */
 GRAIL_API const char *grail_plan_text(const grail_plan *plan);
-/** Writes the document to a file that must not exist. */
+/** Whether a plan may be written there, asked before one is made: nothing has the path, and its
+ * ending is not that of another kind of file. */
+GRAIL_API grail_status grail_plan_check_place(const char *path) GRAIL_MUST_CHECK;
+/** Writes the document to such a place. */
 GRAIL_API grail_status grail_plan_write(const grail_plan *plan, const char *path) GRAIL_MUST_CHECK;
 
 /** What was chosen. */

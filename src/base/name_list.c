@@ -88,8 +88,9 @@ const char *name_find_number(const char *name, const char **end)
 
 grail_status name_check_ending(const char *path, const char *what, const char *ending)
 {
-    static const char *const known[] = {".gguf", ".safetensors", ".onnx", ".pth",  ".pt",   ".bin",
-                                        ".ckpt", ".th",          ".npy",  ".json", ".html", NULL};
+    static const char *const known[] = {".gguf",  ".safetensors", ".onnx", ".pth", ".pt",
+                                        ".bin",   ".ckpt",        ".th",   ".npy", ".json",
+                                        ".jsonl", ".html",        NULL};
     for (int i = 0; path != NULL && known[i] != NULL; i++) {
         if (name_is_of_kind(path, known[i]) && (ending == NULL || strcmp(ending, known[i]) != 0)) {
             return error_set(GRAIL_ERROR_ARGUMENT, "'%s': %s is written; give a name %s %s", path,

@@ -1,5 +1,6 @@
 /* grail_plan_make: limit, curves, widths, document. */
 #include "base/clock.h"
+#include "base/name_list.h"
 #include "base/names.h"
 #include "base/option_values.h"
 #include "base/options.h"
@@ -15,6 +16,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const limit_names[] = {"params", "macs", "kv-bytes", "size", NULL};
 
@@ -140,10 +142,20 @@ double grail_plan_forecast(const grail_plan *p, const grail_forecast *run)
                : once + (p->most_seconds > 0.0 ? fmin(trials, p->most_seconds) : trials);
 }
 
+grail_status grail_plan_check_place(const char *path)
+{
+    CHECK(option_given("path", "path", path));
+    CHECK(name_check_ending(path, "a plan", ".json"));
+    return access(path, F_OK) == 0
+               ? error_set(GRAIL_ERROR_EXISTS, "'%s' exists; remove it or give another name", path)
+               : GRAIL_OK;
+}
+
 grail_status grail_plan_write(const grail_plan *p, const char *path)
 {
     grail_status status = GRAIL_OK;
     output_file file = {.descriptor = -1};
+    TRY(grail_plan_check_place(path));
     TRY(output_file_open(path, false, &file));
     if (dprintf(file.descriptor, "%s\n", grail_plan_text(p)) < 0) {
         FAIL(GRAIL_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));

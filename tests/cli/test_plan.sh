@@ -78,6 +78,15 @@ runs "$grail" verify "$tiny" dropped
 refuses 1 "the budget 'flap' gives every sublayer a width" \
     "$grail" plan "$tiny" -o out --target-ratio 0.8 --budget flap --drop-sublayers "${options[@]}"
 
+check "a limit that one step of a site misses is said so"
+limit=(--target-kv-bytes 1000 --budget uniform --dry-run)
+runs "$grail" compress "$demo/model" -o out "${limit[@]}"
+says "warning: 896 of kv-bytes stay where the limit lets 1.00 k stay, since one step of the sites that may be cut would exceed it; let more kinds of sites be cut (--sites), let their widths differ, or lower --align" stderr
+runs "$grail" plan "$demo/model" -o missed.json "${limit[@]:0:4}" --calib "$demo/calibration.txt" --samples 8
+says "warning: 896 of kv-bytes stay where" stderr
+runs "$grail" compress "$demo/model" -o out --target-kv-bytes 1152 "${limit[@]:2}"
+! grep -q "where the limit lets" stderr || { show; fail "warns of a limit that is met"; }
+
 check "an edited plan is taken, a wrong one refused"
 sed 's/"kept": [0-9]*/"kept": 1/' error.json >edited.json
 runs "$grail" compress "$tiny" -o edited --plan edited.json --calib ids.npy --context 32 --dry-run
@@ -128,6 +137,9 @@ refuses 2 "give exactly one of --sparsity, --plan and a limit" "$grail" compress
 check "what cannot be is refused"
 refuses 1 "cannot be met: with the least widths of all sites that may be cut the network still has" \
     "$grail" plan "$tiny" -o out --target-params 10 --budget error "${options[@]}"
+for name in no.gguf no.jsonl no.HTML; do
+    refuses 1 "'$name': a plan is written; give a name that ends in .json" "$grail" plan "$tiny" -o $name --target-ratio 0.8 "${options[@]}"
+done
 refuses 1 "'error.json' exists; remove it or give another name" "$grail" plan "$tiny" -o error.json --target-ratio 0.8 "${options[@]}"
 refuses 1 "unknown budget 'best'" "$grail" plan "$tiny" -o out --target-ratio 0.8 --budget best "${options[@]}"
 refuses 1 "gives every depth its own width" "$grail" plan "$tiny" -o out --target-ratio 0.8 --budget slimgpt --uniform-widths "${options[@]}"

@@ -212,6 +212,7 @@ check "refused input"
 refuses 2 "grail report: give --output FILE; see grail report --help" "$grail" report sweep.jsonl
 refuses 1 "cannot open 'none.jsonl'" "$grail" report none.jsonl -o out
 refuses 1 "is the results file" "$grail" report sweep.jsonl -o sweep.jsonl
+refuses 1 "'page.json': a page is written; give a name that ends in .html" "$grail" report sweep.jsonl -o page.json
 refuses 1 "these are not the results of a sweep" "$grail" report "$demo/model/config.json" -o out
 {
     head -n 4 sweep.jsonl

@@ -264,6 +264,7 @@ refuses 1 "precious: not results of a sweep" "$grail" sweep r.json -o precious
 check "a recipe that cannot be run is refused before anything is written"
 refuses 2 "grail sweep: give --output FILE; see" "$grail" sweep r.json
 refuses 2 "--jobs takes an integer from 1 to 1024" "$grail" sweep r.json -o out --jobs 0
+refuses 1 "'no.gguf': a file of results, in JSON lines, is written; give a name that ends in .jsonl" "$grail" sweep r.json -o no.gguf
 refuses 1 "no-such.json" "$grail" sweep no-such.json -o out
 refuses 1 "but only 1048576 are allowed" "$grail" sweep r.json -o out --memory 1M
 recipe bad.json '"selectors": ["finest"], "sparsities": [0.3], "compensate": ["none"]'

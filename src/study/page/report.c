@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/name_list.h"
 #include "base/output_file.h"
 #include "study/page/data.h"
 #include "study/page/draw.h"
@@ -121,6 +122,7 @@ grail_status grail_report_write(const char *results_path, const grail_report_fil
     aggregate a = {0};
     json_t *data = NULL;
     TRY(refuse_same_file(results_path, files->html_path));
+    TRY(name_check_ending(files->html_path, "a page", ".html"));
     TRY(page_check_place(files->html_path, PAGE_MARK));
     TRY(results_read(results_path, &r));
     TRY(error_in(aggregate_results(&r, &a), "%s", results_path));

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/machine_memory.h"
+#include "base/name_list.h"
 #include "base/option_values.h"
 #include "base/options.h"
 #include "comm/comm.h"
@@ -40,6 +41,7 @@ static grail_status check_options(const grail_sweep_options *o)
     CHECK(option_given("recipe", "recipe", o->recipe));
     CHECK(option_given("results", "results file",
                        o->results == NULL || o->results[0] == 0 ? NULL : o->results));
+    CHECK(name_check_ending(o->results, "a file of results, in JSON lines,", ".jsonl"));
     return options_check(fields, o);
 }
 

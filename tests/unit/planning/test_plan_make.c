@@ -86,6 +86,8 @@ static void a_run_takes_the_widths_of_a_plan(void **state)
     const char *path = lab_path(&l, "plan.json");
     assert_ok(grail_plan_write(p, path));
     assert_fails(grail_plan_write(p, path), GRAIL_ERROR_EXISTS, "plan.json");
+    assert_fails(grail_plan_write(p, "plan.gguf"), GRAIL_ERROR_ARGUMENT, "ends in .json");
+    assert_fails(grail_plan_check_place(NULL), GRAIL_ERROR_ARGUMENT, "path");
     run.amount.plan = path;
     assert_ok(lab_compress(&run));
     json_t *report = read_json(run.output.path, "report.json");
