@@ -5,6 +5,7 @@
 #include "heal_progress.h"
 #include "interrupt.h"
 #include "limit_options.h"
+#include "notices.h"
 #include "print.h"
 #include "quality.h"
 #include "ranks.h"
@@ -353,6 +354,7 @@ static int print_json_summary(const grail_compression *c, const quality *q, cons
     const grail_compression_totals t = grail_compression_totals_get(c);
     json_t *sites = json_array();
     json_t *loaders = json_array();
+    json_t *notices = run_options_notices_json(&r);
     const char *loader = NULL;
     const char *reason = NULL;
     int loads = 0;
@@ -364,6 +366,7 @@ static int print_json_summary(const grail_compression *c, const quality *q, cons
         json_array_append_new(loaders, json_pack("{s:o, s:b, s:o}", "loader", json_text(loader),
                                                  "loads", loads, "reason", json_text(reason)));
     }
+    notices_add(notices, f->measured.class_notice);
     return print_json(json_pack(
         "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, "
         "s:o, s:o}",
@@ -375,7 +378,7 @@ static int print_json_summary(const grail_compression *c, const quality *q, cons
         (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
         (json_int_t)t.context, "shortfall", json_text(t.shortfall), "loaders", loaders, "sites",
         sites, "healed", heal_summaries_json(c), "cut", cut_summary_json(c, &r), "quality",
-        quality_json(q), "forecast", forecast_json(c, f), "notices", run_options_notices_json(&r)));
+        quality_json(q), "forecast", forecast_json(c, f), "notices", notices));
 }
 
 /* A plan says itself what these options say, or leaves it to them. */

@@ -126,11 +126,21 @@ static void print_perplexity(const char *model, const grail_perplexity *p)
               p->tokenizer_sha256[0] == 0 ? "" : "...");
 }
 
-static int print_perplexity_json(const char *model, const grail_perplexity *p)
+/* `other` may be NULL or "". */
+static json_t *eval_notices(const grail_model *model, const char *other)
+{
+    model_notices found;
+    find_notices(model, images.preset == NULL, &found);
+    json_t *list = notices_json(&found, NULL);
+    notices_add(list, other);
+    return list;
+}
+
+static int print_perplexity_json(const char *model, const grail_perplexity *p, json_t *notices)
 {
     return print_json(json_pack(
         "{s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, "
-        "s:I}",
+        "s:I, s:o}",
         "model", json_text(model), "perplexity", p->perplexity, "error", p->error, "mean_nll",
         p->mean_nll, "dtype", json_text(p->dtype), "backend", json_text(compute.backend),
         "precision", json_text(p->precision), "protocol", json_text(p->protocol), "window_bos",
@@ -139,7 +149,7 @@ static int print_perplexity_json(const char *model, const grail_perplexity *p)
         "stream_tokens", p->stream_tokens < 0 ? json_null() : json_integer(p->stream_tokens),
         "text_sha256", json_text(p->text_sha256), "tokenizer_sha256",
         json_text(p->tokenizer_sha256), "overlap_runs", (json_int_t)p->overlap_runs,
-        "calibration_runs", (json_int_t)p->calibration_runs));
+        "calibration_runs", (json_int_t)p->calibration_runs, "notices", notices));
 }
 
 static void print_accuracy(const char *model, const grail_accuracy *a)
@@ -159,11 +169,11 @@ static void print_accuracy(const char *model, const grail_accuracy *a)
     print_out("  speed      %.1f images per second\n", a->images_per_second);
 }
 
-static int print_accuracy_json(const char *model, const grail_accuracy *a)
+static int print_accuracy_json(const char *model, const grail_accuracy *a, json_t *notices)
 {
     return print_json(json_pack(
         "{s:o, s:f, s:o, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:f, "
-        "s:I, s:I}",
+        "s:I, s:I, s:o}",
         "model", json_text(model), "top1", a->top1, "top5", json_number_or_null(a->top5),
         "interval", a->interval, "low", a->low, "high", a->high, "mean_nll", a->mean_nll, "images",
         (json_int_t)a->images, "classes", (json_int_t)a->classes, "side", (json_int_t)a->side,
@@ -171,7 +181,7 @@ static int print_accuracy_json(const char *model, const grail_accuracy *a)
         json_text(a->dtype), "backend", json_text(compute.backend), "precision",
         json_text(a->precision), "seconds", a->seconds, "images_per_second", a->images_per_second,
         "overlap_images", (json_int_t)a->overlap_images, "calibration_images",
-        (json_int_t)a->calibration_images));
+        (json_int_t)a->calibration_images, "notices", notices));
 }
 
 static int evaluate_text(const char *path, const grail_model *model)
@@ -185,7 +195,7 @@ static int evaluate_text(const char *path, const grail_model *model)
     }
     warn_overlap(&p);
     if (as_json) {
-        return print_perplexity_json(path, &p);
+        return print_perplexity_json(path, &p, eval_notices(model, NULL));
     }
     print_perplexity(path, &p);
     return EXIT_OK;
@@ -208,7 +218,7 @@ static int evaluate_images(const char *path, const grail_model *model)
     warn_calibration(&a);
     print_class_warnings(data, &a, images.labels != NULL);
     if (as_json) {
-        return print_accuracy_json(path, &a);
+        return print_accuracy_json(path, &a, eval_notices(model, a.class_notice));
     }
     print_accuracy(path, &a);
     return EXIT_OK;

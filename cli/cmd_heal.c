@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "heal_progress.h"
 #include "interrupt.h"
+#include "notices.h"
 #include "print.h"
 #include "quality.h"
 #include "ranks.h"
@@ -80,14 +81,16 @@ static void print_summary(const grail_compression *c, const quality *q)
     print_out("written: %s\n", r.compress.output.path);
 }
 
-static int print_json_summary(const grail_compression *c, const quality *q)
+static int print_json_summary(const grail_compression *c, const quality *q, const char *of_classes)
 {
+    json_t *notices = run_options_notices_json(&r);
+    notices_add(notices, of_classes);
     return print_json(json_pack("{s:o, s:o, s:o, s:o}", "output", json_text(r.compress.output.path),
                                 "healed", heal_summaries_json(c), "quality", quality_json(q),
-                                "notices", run_options_notices_json(&r)));
+                                "notices", notices));
 }
 
-static int finish(grail_compression *c)
+static int finish(grail_compression *c, const char *of_classes)
 {
     quality q = {.data = NULL};
     const int code = quality_finish(c, &r, &evaluation, quiet, &q);
@@ -95,7 +98,7 @@ static int finish(grail_compression *c)
         return code;
     }
     if (as_json) {
-        return print_json_summary(c, &q);
+        return print_json_summary(c, &q, of_classes);
     }
     print_summary(c, &q);
     return EXIT_OK;
@@ -129,7 +132,7 @@ static int heal(void)
     } else if (status != GRAIL_OK) {
         code = print_failure(status);
     } else if (ranks_is_first()) {
-        code = finish(c);
+        code = finish(c, measured.class_notice);
     }
 out:
     grail_compression_close(c);

@@ -10,12 +10,17 @@ void print_notice(const char *path, const char *notice, const char *option)
     }
 }
 
+void notices_add(json_t *list, const char *notice)
+{
+    if (notice != NULL && notice[0] != 0) {
+        json_array_append_new(list, json_text(notice));
+    }
+}
+
 static void add_notices(const char *const notices[], int count, json_t *list)
 {
     for (int i = 0; i < count; i++) {
-        if (notices[i] != NULL) {
-            json_array_append_new(list, json_text(notices[i]));
-        }
+        notices_add(list, notices[i]);
     }
 }
 
@@ -62,7 +67,8 @@ static void warn_missing_classes(const char *data, const grail_accuracy *a)
     print_error(
         "grail: warning: %s has %lld class folders, the network has %lld classes: folder number i "
         "is scored as class i, which is right only for the first %lld classes; for others put "
-        "the images into one folder and their class indices into a file for --labels\n",
+        "the images into one folder and their class indices into a file for --labels of grail "
+        "eval\n",
         data, (long long)a->data_classes, (long long)a->classes, (long long)a->data_classes);
 }
 

@@ -23,6 +23,9 @@ typedef struct model_notices {
 /** All of them and another one, which may be NULL, as an array. */
 json_t *notices_json(const model_notices *n, const char *other);
 
+/** Adds another one; NULL and "" are none. */
+void notices_add(json_t *list, const char *notice);
+
 /** Those on how images are prepared only if it prepares images, and no preset was chosen for them.
  */
 void find_notices(const grail_model *model, bool prepares_images, model_notices *out);

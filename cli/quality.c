@@ -209,6 +209,7 @@ static grail_status try_images(run_options *r, measurement *m, quality_forecast 
     }
     if (status == GRAIL_OK) {
         print_class_warnings(m->asked->data, &a, false);
+        snprintf(out->class_notice, sizeof out->class_notice, "%s", a.class_notice);
     }
     grail_images_close(m->images);
     return status;

@@ -53,6 +53,7 @@ int quality_check(const command *c, const measured_options *e);
 typedef struct quality_forecast {
     bool of_images;
     int64_t samples, context; /* windows of so many tokens, or images; 0: nothing is measured */
+    char class_notice[256];   /* of grail_accuracy, for JSON; "" for text */
 } quality_forecast;
 
 /** Looks at the data, and measures the network that is read on some samples of it, but in a dry

@@ -105,8 +105,9 @@ static grail_status read_labels(measurement *m)
         if (label < 0) {
             return error_about(
                 error_set(GRAIL_ERROR_ARGUMENT,
-                          "%s has no label; put the images into one folder per class, or give "
-                          "their labels in a CSV file: accuracy needs the class of each",
+                          "%s has no label, and accuracy needs the class of each image; put the "
+                          "images into one folder per class, or measure with grail eval, which "
+                          "reads their classes from a CSV file",
                           image_set_name(m->task->set, m->indices[i])),
                 "labels");
         }

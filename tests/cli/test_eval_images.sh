@@ -55,9 +55,23 @@ for class in "$demo"/vision/test/*; do
 done
 runs "$grail" eval "$demo/vision/cnn.pth" --data turned
 says "no more than by guessing: do the classes have the network's order?" stderr
+mv turned/9 turned/10
+runs "$grail" eval "$demo/vision/cnn.pth" --data turned --json
+says "names of the class folders are numbers" stdout
+mv turned/10 turned/9
 runs "$grail" compress "$demo/vision/cnn.pth" -o turned-narrow --sparsity conv=0.5 --selector magnitude-l1 \
     --compensate none --eval turned --quiet
 says "is the one that the network says" stderr
+mv turned/9 turned/10
+for way in --dry-run --quiet; do
+    runs "$grail" compress "$demo/vision/cnn.pth" -o turned-again --sparsity conv=0.5 --selector magnitude-l1 \
+        --compensate none --eval turned --images 10 --json $way
+    says "warning: turned: the names of the class folders are numbers" stderr
+    grep -q '"the names of the class folders are numbers' stdout || fail "not among the notices of JSON"
+done
+runs "$grail" heal turned-narrow --teacher "$demo/vision/cnn.pth" -o turned-healed --calib "$demo/vision/calibration" \
+    --heal-steps 1 --samples 8 --eval turned --images 10 --json --quiet
+grep -q '"the names of the class folders are numbers' stdout || fail "not among the notices of JSON"
 
 check "folders that have the names of the network's classes have their indices, whatever their order"
 mkdir named
@@ -176,5 +190,5 @@ refuses 1 "20000 images were requested, but the data holds 10000" \
 refuses 1 "unknown preset 'cfar'; expected one of cifar" \
     "$grail" eval "$resnet20" --data "$cifar" --preset cfar
 refuses 1 "unknown split 'valid'; expected one of train, test" "$grail" eval "$resnet20" --data "$cifar" --split valid
-refuses 1 "has no label; put the images into one folder per class" \
+refuses 1 "or measure with grail eval, which reads their classes from a CSV file (--labels)" \
     "$grail" eval "$resnet20" --data "$shared/imagenet-sample" --preset imagenet

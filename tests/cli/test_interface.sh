@@ -244,7 +244,7 @@ refuses 2 "and --windows apply only to text" "$grail" compress "$demo/vision/cnn
 mkdir flat
 cp "$demo/vision/calibration/"*0.jpg flat
 for way in --dry-run --quiet; do
-    refuses 1 "has no label; put the images into one folder per class" "$grail" compress "$demo/vision/cnn.pth" -o out \
+    refuses 1 "one folder per class, or measure with grail eval, which reads their classes from a CSV file" "$grail" compress "$demo/vision/cnn.pth" -o out \
         --sparsity 0.5 --selector magnitude-l1 --compensate none --eval flat $way
 done
 [[ ! -e dry && ! -e dry.partial ]] || fail "wrote"
