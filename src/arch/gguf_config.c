@@ -159,7 +159,8 @@ static grail_status copy_head_dim(const reading *r, int64_t heads)
     if (value != key || turned != key) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "its heads have %lld features of keys, %lld of values and %lld of rotary "
-                         "positions; only equal numbers are supported",
+                         "positions; only equal numbers are supported; give the directory that the "
+                         "file was made from",
                          (long long)key, (long long)value, (long long)turned);
     }
     return json_put(r->config, "head_dim", json_integer(key));
@@ -183,7 +184,8 @@ static grail_status copy_scaling(const reading *r)
     }
     if (type != NULL && strcmp(type, "linear") != 0) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "key '%s' is \"%s\"; only none and linear are supported, and the scaling of a table",
+             "key '%s' is \"%s\"; only none and linear are supported, and the scaling of a table; "
+             "give the directory that the file was made from",
              key, type);
     }
     TRY(get_real(r, GGUF_KEY_OLD_FACTOR, 0.0, &factor));

@@ -201,7 +201,8 @@ grail_status gguf_describe_as(const grail_model *model, const graph *narrowed,
     CHECK(gguf_family_find(model->checkpoint, &d.before));
     if (gguf_family_lacks(narrowed, model->context, reason)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: with these settings no architecture of GGUF files holds it: %s",
+                         "%s: with these settings no architecture of GGUF files holds it: %s; "
+                         "leave them out, or give the directory that the file was made from",
                          checkpoint_path(model->checkpoint), reason);
     }
     for (int64_t i = 0; i < m->count; i++) {

@@ -148,6 +148,8 @@ grail_status gguf_family_find(const checkpoint *weights, const gguf_family **out
             "%s: unknown general.architecture \"%s\"; the decoders that grail reads from GGUF are",
             checkpoint_path(weights), name == NULL ? "(missing)" : name);
         error_append_names(NULL, name_at, NULL);
+        error_append("; give the directory that the file was made from, which more families are "
+                     "read from");
     }
 out:
     memory_free(name);

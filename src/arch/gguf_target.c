@@ -28,6 +28,17 @@ void gguf_target_fini(gguf_target *t)
 
 /* -- what it becomes --------------------------------------------------------------------------- */
 
+/* Another form holds what no architecture of GGUF files does. */
+static grail_status with_remedy(const target_making *e, grail_status status)
+{
+    if (status == GRAIL_ERROR_UNSUPPORTED) {
+        error_append(checkpoint_metadata(e->m->checkpoint) == NULL
+                         ? "; a directory holds it, and the types w4a16 and w8a16 round it there"
+                         : "; take the directory that the file was made from, and write another");
+    }
+    return status;
+}
+
 static grail_status refuse_shape(const grail_model *m, const char *why)
 {
     return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: no architecture of GGUF files holds it: %s",
@@ -169,7 +180,7 @@ static grail_status put_keys(target_making *e)
                       json_integer_value(json_object_get(config, "hidden_size"))));
     CHECK(put_widths(e));
     CHECK(put_real(e, GGUF_KEY_THETA, theta));
-    CHECK(put_scaling(e, theta));
+    CHECK(with_remedy(e, put_scaling(e, theta)));
     CHECK(put_real(e, GGUF_KEY_EPSILON, gguf_family_epsilon(e->g)));
     CHECK(put_integer(e, GGUF_KEY_FILE_TYPE, gguf_file_type(e->out->mixture.type)));
     CHECK(gguf_tokenizer_put(e->m->checkpoint, e->g->vocabulary, e->pairs));
@@ -273,7 +284,7 @@ grail_status gguf_target_init(const grail_model *model, const graph *g,
     *out = (gguf_target){0};
     e.c.head_dim = decoder_head_dim(g);
     CHECK(check_kind(model));
-    CHECK(choose_family(&e));
+    CHECK(with_remedy(&e, choose_family(&e)));
     CHECK(choose_types(options, &e));
     CHECK(checkpoint_metadata(model->checkpoint) == NULL ? put_keys(&e) : copy_keys(&e));
     return list_tensors(&e);

@@ -69,8 +69,7 @@ static grail_status find_kind(const gguf_metadata *m, const byte_tokenizer **out
     TRY(gguf_get_text(m, "tokenizer.ggml.model", &kind));
     *out = NULL;
     if (kind == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "holds no tokenizer: the key 'tokenizer.ggml.model' is missing; "
-                                 "pass ids of tokens as .npy");
+        FAIL(GRAIL_ERROR_FORMAT, "holds no tokenizer: the key 'tokenizer.ggml.model' is missing");
     }
     if (strcmp(kind, "gpt2") == 0) {
         TRY(find_pretokenizer(m, out));
@@ -85,13 +84,22 @@ out:
     return status;
 }
 
-grail_status gguf_tokenizer_open(const checkpoint *weights, tokenizer **out)
+static grail_status open_tokenizer(const checkpoint *weights, tokenizer **out)
 {
     const gguf_metadata *m = checkpoint_metadata(weights);
     const byte_tokenizer *how = NULL;
     CHECK(error_in(find_kind(m, &how), "%s", checkpoint_path(weights)));
     CHECK(error_in(gguf_keys_check(m, "", true), "%s", checkpoint_path(weights)));
     return tokenizer_from_gguf(checkpoint_path(weights), m, how, out);
+}
+
+grail_status gguf_tokenizer_open(const checkpoint *weights, tokenizer **out)
+{
+    const grail_status status = open_tokenizer(weights, out);
+    if (status == GRAIL_ERROR_FORMAT) {
+        error_append("; encode the text with the model's own tokenizer and pass the ids as .npy");
+    }
+    return status;
 }
 
 grail_status gguf_tokenizer_put(const checkpoint *weights, int64_t vocabulary_size, gguf_pairs *out)

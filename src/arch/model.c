@@ -93,8 +93,8 @@ grail_status model_check_written(const grail_model *model)
         if (dtype_block(tensor->dtype) > 1 && model->written_blocks == GRAIL_DTYPE_COUNT) {
             const grail_status status = error_set(
                 GRAIL_ERROR_ARGUMENT,
-                "%s: tensor '%s' is quantised (%s), and a result cannot be quantised in the same "
-                "run; choose the type of its weights, f16 for example, and quantise the result",
+                "%s: tensor '%s' is quantised (%s); choose the type that weights of the result "
+                "have, f16 for example, and let grail quantize round the result",
                 checkpoint_path(model->checkpoint), tensor->name, grail_dtype_name(tensor->dtype));
             return error_about(status, "type");
         }

@@ -51,6 +51,18 @@ out:
     return status;
 }
 
+/* A file whose keys or tensors do not make one network is of no use as it is. */
+static grail_status explain_gguf(const opening *o, const grail_model_options *options,
+                                 grail_status status)
+{
+    const bool changed = options != NULL && options->setting_count > 0;
+    if (checkpoint_metadata(o->m->checkpoint) != NULL && !changed &&
+        (status == GRAIL_ERROR_FORMAT || status == GRAIL_ERROR_SHAPE)) {
+        error_append("; convert the network again with a current converter");
+    }
+    return status;
+}
+
 /* The keys of a GGUF file are its configuration. */
 static grail_status read_gguf(opening *o)
 {
@@ -61,7 +73,7 @@ static grail_status read_gguf(opening *o)
         return GRAIL_OK;
     }
     CHECK(checkpoint_open(m->path, &m->checkpoint));
-    CHECK(gguf_read_config(m->checkpoint, &m->config));
+    CHECK(explain_gguf(o, NULL, gguf_read_config(m->checkpoint, &m->config)));
     CHECK(memory_copy_string(&o->source, m->path));
     return memory_copy_string(&o->asker, "the file's metadata");
 }
@@ -550,7 +562,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
         CHECK(checkpoint_open(m->path, &m->checkpoint));
     }
     CHECK(refuse_stored_form(m->checkpoint));
-    CHECK(explain(m, fit_network(o, options)));
+    CHECK(explain_gguf(o, options, explain(m, fit_network(o, options))));
     CHECK(note_place(o));
     if (m->graph->input_kind == INPUT_IMAGES) {
         CHECK(model_preparation_find(m, o->directory, o->is_recognised, o->preset));

@@ -132,7 +132,8 @@ static grail_status take_value(cursor *c, gguf_value *value)
         CHECK(take_type(c, &value->type));
         if (value->type == GGUF_ARRAY) {
             return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "it is an array of arrays, which no reader of GGUF takes");
+                             "it is an array of arrays, which no reader of GGUF takes; convert the "
+                             "network again without the key");
         }
         CHECK(take_number(c, 8, "the length of an array", &value->count));
     }
@@ -404,14 +405,22 @@ static grail_status read_file(tensor_file *file)
     return find_data(file, &c, m->alignment);
 }
 
+static grail_status with_remedy(grail_status status)
+{
+    if (status == GRAIL_ERROR_FORMAT) {
+        error_append("; the file is damaged or incomplete: copy it again, or make it again");
+    }
+    return status;
+}
+
 grail_status gguf_open_bytes(const char *name, const void *bytes, size_t size, tensor_file **out)
 {
-    return tensor_file_open_bytes(name, bytes, size, read_file, out);
+    return with_remedy(tensor_file_open_bytes(name, bytes, size, read_file, out));
 }
 
 grail_status gguf_open(const char *path, tensor_file **out)
 {
-    return tensor_file_open(path, read_file, out);
+    return with_remedy(tensor_file_open(path, read_file, out));
 }
 
 const gguf_metadata *gguf_metadata_of(const tensor_file *file)

@@ -132,10 +132,10 @@ static grail_status find_name(const documents *d, const byte_tokenizer known[], 
         json_decref(wanted);
     }
     if (*out == NULL) {
-        const grail_status status = error_set(
-            GRAIL_ERROR_UNSUPPORTED,
-            "tokenizer.json: GGUF files have names for pre-tokenizers, and grail knows "
-            "none for this one; use the converter that comes with the runtime. Known are");
+        const grail_status status =
+            error_set(GRAIL_ERROR_UNSUPPORTED,
+                      "tokenizer.json: GGUF files have names for pre-tokenizers, and grail knows "
+                      "none for this one. Known are");
         for (int i = 0; i < count; i++) {
             error_append("%s %s", i == 0 ? "" : ",", known[i].name);
         }
@@ -150,7 +150,8 @@ static grail_status place(documents *d, const char *text, int64_t at, int type)
 {
     if (text == NULL || at < 0 || at >= d->count) {
         return error_set(GRAIL_ERROR_FORMAT,
-                         "its token '%s' has id %lld, but the network has %lld tokens",
+                         "its token '%s' has id %lld, but the network has %lld tokens; is it the "
+                         "tokenizer of this network?",
                          text == NULL ? "" : text, (long long)at, (long long)d->count);
     }
     d->texts[at] = text;
@@ -364,15 +365,19 @@ grail_status tokenizer_write_gguf(const char *directory, const byte_tokenizer kn
     if (!exists) {
         FAIL(GRAIL_ERROR_UNSUPPORTED,
              "%s: has no tokenizer.json, tokenizer.model or vocab.json with merges.txt, and a GGUF "
-             "file holds a tokenizer",
+             "file holds a tokenizer; copy the tokenizer of the network there",
              directory);
     }
     TRY(read_documents(directory, &d));
     TRY(tokenizer_open(directory, &t));
     *of_pieces = is_of_pieces(&d);
     TRY(error_in(collect(&d, t, vocabulary_size), "%s", directory));
-    TRY(error_in(*of_pieces ? put_pieces(&d, t, out) : put_bytes(&d, known, count, out), "%s",
-                 directory));
+    status = error_in(*of_pieces ? put_pieces(&d, t, out) : put_bytes(&d, known, count, out), "%s",
+                      directory);
+    if (status == GRAIL_ERROR_UNSUPPORTED) {
+        error_append("; use the converter that comes with the runtime");
+    }
+    TRY(status);
     TRY(put_ids(&d, t, out));
     TRY(gguf_put_boolean(out, KEY("add_bos_token"), tokenizer_bos(t) >= 0));
     TRY(put_chat(directory, out));

@@ -203,6 +203,9 @@ static void test_what_the_rules_forbid_is_refused(void **state)
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const image file = make(&refusals[i].claims);
         assert_fails(open_image(&file), refusals[i].status, refusals[i].text);
+        assert_non_null(strpbrk(grail_error_message(), ";?"));
+        assert_true(refusals[i].status != GRAIL_ERROR_FORMAT ||
+                    strstr(grail_error_message(), "; the file is damaged or incomplete") != NULL);
     }
 }
 
