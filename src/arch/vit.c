@@ -44,6 +44,25 @@ static const tower_names conventions[] = {
      .activation = ACTIVATION_GELU,
      .epsilon = 1e-12,
      .loader = "transformers"},
+    {.key = "huggingface", /* the same class in memory, from transformers 5 on */
+     .patch = "embeddings.patch_embeddings.projection",
+     .class_token = "embeddings.cls_token",
+     .positions = "embeddings.position_embeddings",
+     .layer = "layers.",
+     .attention_norm = "layernorm_before",
+     .queries = "attention.q_proj",
+     .keys = "attention.k_proj",
+     .values = "attention.v_proj",
+     .output = "attention.o_proj",
+     .ffn_norm = "layernorm_after",
+     .up = "mlp.fc1",
+     .down = "mlp.fc2",
+     .last_norm = "layernorm",
+     .head = "classifier",
+     .configured = true,
+     .activation = ACTIVATION_GELU,
+     .epsilon = 1e-12,
+     .loader = "transformers"},
     {.key = "torchvision",
      .patch = "conv_proj",
      .class_token = "class_token",
@@ -85,9 +104,12 @@ static const tower_family family = {
 };
 
 /* The first norm of the first layer, under each convention. */
-static const char *const anchors[] = {
-    "blocks.0.norm1.weight", "encoder.layer.0.layernorm_before.weight",
-    "encoder.layers.encoder_layer_0.ln_1.weight", "transformer.layers.0.0.norm.weight", NULL};
+static const char *const anchors[] = {"blocks.0.norm1.weight",
+                                      "encoder.layer.0.layernorm_before.weight",
+                                      "layers.0.layernorm_before.weight",
+                                      "encoder.layers.encoder_layer_0.ln_1.weight",
+                                      "transformer.layers.0.0.norm.weight",
+                                      NULL};
 
 static grail_status match(const architecture *self, const checkpoint *weights, recognition *r)
 {

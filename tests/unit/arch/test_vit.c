@@ -97,6 +97,58 @@ static void names_of_hugging_face_are_known_without_a_configuration(void **state
     }
 }
 
+/* As the class of transformers 5 calls them in memory: torch.save(model.state_dict()) stores these
+ * names, and save_pretrained those of golden hf-vit. */
+static void rename_as_in_memory(tower_lab *lab)
+{
+    static const char *const parts[][2] = {
+        {"attention.attention.query.", "attention.q_proj."},
+        {"attention.attention.key.", "attention.k_proj."},
+        {"attention.attention.value.", "attention.v_proj."},
+        {"attention.output.dense.", "attention.o_proj."},
+        {"intermediate.dense.", "mlp.fc1."},
+        {"output.dense.", "mlp.fc2."},
+        {"", ""},
+    };
+    for (int i = 0; i < lab->count; i++) {
+        char name[TOWER_NAME];
+        int layer = 0;
+        int length = 0;
+        snprintf(name, sizeof name, "%s", lab->names[i]);
+        if (sscanf(name, "vit.encoder.layer.%d.%n", &layer, &length) != 1) {
+            continue;
+        }
+        const char *rest = name + length;
+        int p = 0;
+        while (strncmp(rest, parts[p][0], strlen(parts[p][0])) != 0) {
+            p++;
+        }
+        snprintf(lab->names[i], TOWER_NAME, "vit.layers.%d.%s%.60s", layer, parts[p][1],
+                 rest + strlen(parts[p][0]));
+    }
+}
+
+static void names_of_the_class_in_memory_are_those_of_files(void **state)
+{
+    (void)state;
+    tower_lab lab;
+    tower_open(&lab, "hf-vit");
+    grail_model *stored = tower_model(&lab, NULL);
+    rename_as_in_memory(&lab);
+    for (int with_config = 1; with_config >= 0; with_config--) {
+        grail_model *m = tower_model(&lab, with_config != 0 ? NULL : HEADS_OF_16);
+        assert_int_equal(m->graph->node_count, stored->graph->node_count);
+        assert_int_equal(m->graph->parameter_count, stored->graph->parameter_count);
+        assert_true(graph_find_parameter(m->graph, "vit.layers.1.mlp.fc2.weight") != GRAPH_NONE);
+        assert_string_equal(m->architecture->preset(m->config), "vit-square");
+        grail_model_close(m);
+        json_decref(lab.config);
+        lab.config = NULL;
+    }
+    grail_model_close(stored);
+    tower_close(&lab);
+}
+
 static void what_wraps_the_names_does_not_matter(void **state)
 {
     (void)state;
@@ -668,6 +720,7 @@ int main(void)
         cmocka_unit_test(every_convention_of_names_is_recognised_and_built),
         cmocka_unit_test(a_file_is_read_with_the_configuration_beside_it),
         cmocka_unit_test(names_of_hugging_face_are_known_without_a_configuration),
+        cmocka_unit_test(names_of_the_class_in_memory_are_those_of_files),
         cmocka_unit_test(what_wraps_the_names_does_not_matter),
         cmocka_unit_test(names_begin_at_a_dot),
         cmocka_unit_test(a_missing_tensor_is_named),
