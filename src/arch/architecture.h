@@ -116,6 +116,9 @@ struct architecture {
 grail_status architecture_recognise(checkpoint *weights, const architecture **out,
                                     json_t **config) GRAIL_MUST_CHECK;
 
+/** The family of that name; NULL where there is none, or no text. */
+const architecture *architecture_named(const json_t *name);
+
 /** Finds a family by the configuration's "model_type". An unknown one is GRAIL_ERROR_UNSUPPORTED;
  * the message lists the known families, and says what sets it apart from the nearest one where that
  * is known. */

@@ -8,6 +8,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 grail_status model_add_notice(grail_model *model, const char *format, ...)
 {
@@ -84,6 +85,19 @@ grail_dtype model_written_dtype(const grail_model *model, const tensor_view *ten
         return tensor->dtype;
     }
     return model->written_blocks == GRAIL_DTYPE_COUNT ? GRAIL_DTYPE_F32 : model->written_blocks;
+}
+
+grail_status model_result_name(const grail_model *model, int64_t i, char **out, size_t *begin)
+{
+    const checkpoint *c = model->checkpoint;
+    const architecture *a = model->architecture;
+    if (!model->is_text_tower) {
+        *begin = checkpoint_own_begin(c, i);
+        return memory_copy_string(out, checkpoint_at(c, i)->name);
+    }
+    const char *base = checkpoint_is_inside(c, i) ? a->base(a) : "";
+    *begin = strlen(base);
+    return memory_format(out, "%s%s", base, checkpoint_own_name(c, i));
 }
 
 grail_status model_check_written(const grail_model *model)

@@ -22,6 +22,7 @@ struct grail_model {
                                    GRAIL_DTYPE_COUNT: not chosen */
     int64_t outside_parameters, outside_bytes; /* of tensors that the graph does not read */
     bool *left_out;                            /* [checkpoint_count]: what results lack, too */
+    bool is_text_tower;                        /* of a larger network; results are it alone */
     char **notices;                            /* [notice_count], owned */
     int notice_count;
     int64_t context;                       /* 0 for images */
@@ -37,6 +38,11 @@ struct grail_site_list {
 /** Adds a sentence on what was taken of the checkpoint, or was not. */
 grail_status model_add_notice(grail_model *model, const char *format, ...)
     GRAIL_PRINTF(2, 3) GRAIL_MUST_CHECK;
+
+/** The name that tensor i of the checkpoint has in results, and where in it comes what
+ * checkpoint_own_name has. *out is owned. */
+grail_status model_result_name(const grail_model *model, int64_t i, char **out,
+                               size_t *begin) GRAIL_MUST_CHECK;
 
 /** GRAIL_ERROR_NUMERIC that names the file, the tensor and the element of it that is NaN or
  * infinite. */

@@ -10,6 +10,7 @@
 #include "arch/outside_tensors.h"
 #include "arch/stored_form.h"
 #include "arch/surplus_layers.h"
+#include "arch/text_tower.h"
 #include "arch/tied_head.h"
 #include "base/file.h"
 #include "base/name_list.h"
@@ -84,6 +85,25 @@ static bool says_family(const json_t *config)
 {
     return config != NULL && (json_object_get(config, "model_type") != NULL ||
                               !json_is_string(json_object_get(config, "architecture")));
+}
+
+/* Reads the language model of a larger network as one by itself. */
+static grail_status take_text_tower(opening *o)
+{
+    grail_model *m = o->m;
+    json_t *text = NULL;
+    char *source = NULL;
+    CHECK(text_tower_config(m->config, &text));
+    if (text == NULL) {
+        return GRAIL_OK;
+    }
+    json_decref(m->config);
+    m->config = text;
+    m->is_text_tower = true;
+    CHECK(memory_format(&source, "%s: \"text_config\"", o->source));
+    memory_free(o->source);
+    o->source = source;
+    return GRAIL_OK;
 }
 
 static grail_status complete(opening *o, json_t *recognised)
@@ -331,6 +351,7 @@ typedef struct unread {
 typedef struct unread_tensors {
     unread kinds[OUTSIDE_KINDS];
     unread parts[OUTSIDE_PARTS];
+    unread of_larger; /* network, around the language model */
 } unread_tensors;
 
 static void count(unread *of, const tensor_view *tensor)
@@ -364,6 +385,13 @@ static grail_status count_outside(opening *o, int64_t i, unread_tensors *all)
     const int64_t layer = surplus_layer(m->graph, base_of(o), name);
     const outside_part part = kind < 0 || layer >= 0 ? part_of(o, i, layer) : OUTSIDE_BUFFER;
     int64_t elements = 0;
+    if (m->is_text_tower && !checkpoint_is_inside(m->checkpoint, i)) {
+        if (i != o->head_copy) {
+            count(&all->of_larger, tensor);
+        }
+        m->left_out[i] = true;
+        return GRAIL_OK;
+    }
     if (part == OUTSIDE_REFUSED) {
         return refuse_outside(o, i, layer);
     }
@@ -395,9 +423,25 @@ static grail_status note_unread(grail_model *m, const unread *of, const char *wh
                             what, is_left_out ? "lack them" : "have them as they are");
 }
 
+static grail_status note_larger(grail_model *m, const unread *others)
+{
+    char parts[320] = "";
+    if (others->count > 0) {
+        snprintf(parts, sizeof parts, "; the other %lld tensors, such as '%.200s', are not read",
+                 (long long)others->count, others->first);
+    }
+    return model_add_notice(m,
+                            "its language model is read as a %s by itself%s, and results are the "
+                            "language model alone",
+                            m->architecture->name, parts);
+}
+
 /* What gives features is known to have heads behind them, or other towers beside them. */
 static grail_status note_all(grail_model *m, const unread_tensors *all)
 {
+    if (m->is_text_tower) {
+        CHECK(note_larger(m, &all->of_larger));
+    }
     for (int k = 0; k < OUTSIDE_KINDS; k++) {
         const outside_kind *kind = outside_kind_at(k);
         if (!kind->is_unremarked) {
@@ -483,6 +527,9 @@ static grail_status fit_network(opening *o, const grail_model_options *options)
     } else {
         CHECK(network_prefix_of_family(m->architecture, m->checkpoint, &found));
     }
+    if (m->is_text_tower) {
+        CHECK(text_tower_tie(m->architecture, m->checkpoint, m->config));
+    }
     for (int i = 0; options != NULL && i < options->setting_count; i++) {
         CHECK(option_given("settings", "setting", options->settings[i]));
         CHECK(apply_setting(o, options->settings[i]));
@@ -537,7 +584,7 @@ static grail_status note_place(const opening *o)
                                "not read, and results lack them",
                                checkpoint_wrapper(m->checkpoint, 0), rival));
     }
-    if (prefix[0] == 0 || strcmp(prefix, usual) == 0 || is_of_class) {
+    if (prefix[0] == 0 || strcmp(prefix, usual) == 0 || is_of_class || m->is_text_tower) {
         return GRAIL_OK;
     }
     return model_add_notice(
@@ -555,6 +602,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
         o->preset = m->config_name;
     }
     if (says_family(m->config)) {
+        CHECK(take_text_tower(o));
         CHECK(architecture_find(o->source, m->config, &m->architecture));
     }
     CHECK(read_quantisation(o->source, m->config));

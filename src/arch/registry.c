@@ -30,6 +30,16 @@ static const char *name_at(const void *list, int i)
     return i < ARCHITECTURE_COUNT ? architectures[i]->name : NULL;
 }
 
+const architecture *architecture_named(const json_t *name)
+{
+    for (int i = 0; json_is_string(name) && i < ARCHITECTURE_COUNT; i++) {
+        if (strcmp(architectures[i]->name, json_string_value(name)) == 0) {
+            return architectures[i];
+        }
+    }
+    return NULL;
+}
+
 grail_status architecture_find(const char *source, const json_t *config, const architecture **out)
 {
     const char *name = NULL;
@@ -37,11 +47,9 @@ grail_status architecture_find(const char *source, const json_t *config, const a
     if (status != GRAIL_OK) {
         return status;
     }
-    for (int i = 0; name != NULL && i < ARCHITECTURE_COUNT; i++) {
-        if (strcmp(architectures[i]->name, name) == 0) {
-            *out = architectures[i];
-            return GRAIL_OK;
-        }
+    *out = architecture_named(json_object_get(config, "model_type"));
+    if (*out != NULL) {
+        return GRAIL_OK;
     }
     status = error_set(GRAIL_ERROR_UNSUPPORTED, "%s: unknown model_type \"%s\"; expected one of",
                        source, name == NULL ? "(missing)" : name);
@@ -49,6 +57,12 @@ grail_status architecture_find(const char *source, const json_t *config, const a
                        NULL); /* a program wrote it: a similar name is another family */
     if (name != NULL) {
         unknown_family_explain(name, config);
+    }
+    const char *inner =
+        json_string_value(json_object_get(json_object_get(config, "text_config"), "model_type"));
+    if (inner != NULL) {
+        error_append("; its language model (\"text_config\") is a \"%s\", which is unknown, too",
+                     inner);
     }
     return status;
 }

@@ -65,3 +65,30 @@ for family in "${families[@]}"; do
     runs "$grail" verify "$golden/$family" out --json
     holds "$(field max_abs stdout) == 0"
 done
+
+check "the language model of a larger network gives a language model"
+mkdir larger
+python3 - "$golden/llama3" <<'PYTHON'
+import json, struct, sys
+data = open(sys.argv[1] + "/model.safetensors", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+renamed = {"language_model." + name if name != "__metadata__" else name: value for name, value in header.items()}
+end = max(value["data_offsets"][1] for name, value in header.items() if name != "__metadata__")
+renamed["vision_tower.weight"] = {"dtype": "F32", "shape": [2], "data_offsets": [end, end + 8]}
+text = json.dumps(renamed).encode()
+open("larger/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:] + bytes(8))
+config = {"model_type": "llava", "text_config": json.load(open(sys.argv[1] + "/config.json"))}
+json.dump(config, open("larger/config.json", "w"))
+PYTHON
+write_ids larger.npy 4 32 96
+for from in larger "$golden/llama3"; do
+    rm -rf of
+    runs "$grail" compress "$from" -o of --sparsity 0.5 --calib larger.npy --context 32 --align 1 --quiet --threads 1
+    cp of/model.safetensors "of-${from##*/}" && cp of/config.json "config-${from##*/}"
+    runs "$grail" logits of --ids larger.npy -o "logits-${from##*/}"
+done
+cmp logits-larger logits-llama3 || fail "another result"
+grep -q '"model_type": *"llama"' config-larger || fail "$(cat config-larger)"
+! grep -q "language_model\|vision_tower" of-larger || fail "names of the larger network are left"
+runs "$grail" verify larger of

@@ -47,21 +47,30 @@ static bool is_gone(const compression_request *request, const tensor_map *map, i
     return gone;
 }
 
-/* The name of tensor i where blocks are left out; their numbers follow the network's prefix. */
+/* The name of tensor i; numbers of blocks, of which some may be left out, follow the network's
+ * prefix. */
 static grail_status renumber(const compression_request *request, int64_t i, char **out)
 {
-    const checkpoint *like = request->model->checkpoint;
-    const char *name = checkpoint_at(like, i)->name;
-    const size_t begin = checkpoint_own_begin(like, i);
+    grail_status status = GRAIL_OK;
+    const grail_model *model = request->model;
+    const int blocks = request->graph->block_count;
+    size_t begin = 0;
+    char *name = NULL;
     char *own = NULL;
     *out = NULL;
-    if (!checkpoint_is_inside(like, i)) {
-        return memory_copy_string(out, name);
+    TRY(model_result_name(model, i, &name, &begin));
+    if (request->narrowed.blocks_left == blocks || !checkpoint_is_inside(model->checkpoint, i)) {
+        *out = name;
+        name = NULL;
+        goto out;
     }
-    CHECK(request->model->architecture->rename_tensor(name + begin, request->graph->block_count,
-                                                      request->narrowed.block_number, &own));
-    const grail_status status =
-        own == NULL ? GRAIL_OK : memory_format(out, "%.*s%s", (int)begin, name, own);
+    TRY(model->architecture->rename_tensor(name + begin, blocks, request->narrowed.block_number,
+                                           &own));
+    if (own != NULL) {
+        TRY(memory_format(out, "%.*s%s", (int)begin, name, own));
+    }
+out:
+    memory_free(name);
     memory_free(own);
     return status;
 }
@@ -70,16 +79,13 @@ static grail_status renumber(const compression_request *request, int64_t i, char
 static grail_status name_tensor(const compression_request *request, int parameter, int64_t i,
                                 char **out)
 {
-    const char *name = checkpoint_at(request->model->checkpoint, i)->name;
     const narrowed_model *narrowed = &request->narrowed;
-    const int blocks = request->graph->block_count;
     if (narrowed->target != NULL) {
         return parameter == GRAPH_NONE
                    ? GRAIL_OK
                    : memory_copy_string(out, narrowed->target->tensors[parameter].name);
     }
-    return narrowed->blocks_left == blocks ? memory_copy_string(out, name)
-                                           : renumber(request, i, out);
+    return renumber(request, i, out);
 }
 
 static grail_status name_tensors(const compression_request *request, tensor_map *map)

@@ -1,5 +1,7 @@
 /* Where a network lies among the tensors of a checkpoint, and what may lie beside it. */
 #include "network_fixture.h"
+
+#include "arch/text_tower.h"
 #include "support/json_memory.h"
 #include "unit/pipeline/lab_model.h"
 
@@ -202,6 +204,125 @@ static void a_decoder_may_lack_its_base_or_lie_in_another_network(void **state)
                    NULL);
 }
 
+typedef struct larger {
+    const char *begin, *head; /* of the names of the language model, and of its head */
+    const char *add;          /* name of another tensor */
+    json_t *whole;            /* beside "text_config"; owned by `open_larger` */
+    const char *type;         /* of "text_config" */
+} larger;
+
+/* A golden decoder inside of a larger network; the path lasts. */
+static grail_status open_larger(const larger *of, grail_model **out)
+{
+    static char path[1024];
+    char *directory = support_temporary_directory();
+    lab_model l;
+    lab_read(&l, lab_golden("llama3"));
+    for (int i = 0; i < l.count; i++) {
+        char name[sizeof l.tensors[i].name];
+        snprintf(name, sizeof name, "%s", l.tensors[i].name);
+        const bool inside = strncmp(name, "model.", 6) == 0;
+        snprintf(l.tensors[i].name, sizeof name, "%s%.60s", inside ? of->begin : of->head,
+                 inside ? name + 6 : name);
+    }
+    lab_tensor *other = &l.tensors[l.count++];
+    *other = l.tensors[0];
+    assert_ok(memory_new(&other->values, (size_t)lab_elements(other), sizeof other->values[0]));
+    snprintf(other->name, sizeof other->name, "%s", of->add);
+    assert_int_equal(json_object_set_new(l.config, "model_type", json_string(of->type)), 0);
+    assert_int_equal(json_object_set_new(of->whole, "text_config", l.config), 0);
+    l.config = of->whole;
+    snprintf(path, sizeof path, "%s/m", directory);
+    lab_write(&l, path, GRAIL_DTYPE_F32);
+    const grail_status status = grail_model_open(path, out);
+    lab_fini(&l);
+    support_remove_tree(directory);
+    memory_free(directory);
+    return status;
+}
+
+static void assert_result_name(const grail_model *m, const char *stored, const char *expected)
+{
+    char *name = NULL;
+    size_t begin = 0;
+    const int64_t i = checkpoint_index_of(m->checkpoint, stored);
+    assert_true(i >= 0 && !m->left_out[i]);
+    assert_ok(model_result_name(m, i, &name, &begin));
+    assert_string_equal(name, expected);
+    assert_int_equal(begin, strncmp(expected, "model.", 6) == 0 ? 6 : 0);
+    memory_free(name);
+}
+
+static void a_language_model_of_a_larger_network_is_read_by_itself(void **state)
+{
+    (void)state;
+    static const char *const begins[] = {"language_model.model.", "model.language_model."};
+    static const char *const heads[] = {"language_model.", ""};
+    for (int i = 0; i < 2; i++) {
+        char stored[128];
+        grail_model *m = NULL;
+        const larger of = {.begin = begins[i],
+                           .head = heads[i],
+                           .add = "vision_tower.patch.weight",
+                           .whole = json_pack("{s:s, s:i, s:b}", "model_type", "llava",
+                                              "eos_token_id", 7, "tie_word_embeddings", 1),
+                           .type = "llama"};
+        assert_ok(open_larger(&of, &m));
+        assert_notice(m, 0, "its language model is read as a llama by itself; the other 1 ");
+        assert_notice(m, 0, "such as 'vision_tower.patch.weight', are not read");
+        assert_true(m->left_out[checkpoint_index_of(m->checkpoint, of.add)]);
+        snprintf(stored, sizeof stored, "%slayers.1.mlp.up_proj.weight", of.begin);
+        assert_result_name(m, stored, "model.layers.1.mlp.up_proj.weight");
+        snprintf(stored, sizeof stored, "%slm_head.weight", of.head);
+        assert_result_name(m, stored, "lm_head.weight");
+        assert_string_equal(json_string_value(json_object_get(m->config, "model_type")), "llama");
+        assert_null(json_object_get(m->config, "text_config"));
+        grail_model_close(m);
+    }
+}
+
+static void what_is_unknown_in_a_language_model_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *whole, *type, *add, *text;
+    } cases[] = {
+        {"llava", "llama", "language_model.model.layers.0.scale", "is not part of the llama"},
+        {"emu", "emu_text", "vision.w", "(\"text_config\") is a \"emu_text\", which is unknown"},
+        {"llama", "gemma2", "vision.w", "\"hidden_size\" is missing"},
+    };
+    for (int i = 0; i < 3; i++) {
+        grail_model *m = NULL;
+        const larger of = {.begin = "language_model.model.",
+                           .head = "language_model.",
+                           .add = cases[i].add,
+                           .whole = json_pack("{s:s}", "model_type", cases[i].whole),
+                           .type = cases[i].type};
+        const grail_status status = open_larger(&of, &m);
+        assert_true(status == GRAIL_ERROR_UNSUPPORTED || status == GRAIL_ERROR_FORMAT);
+        if (strstr(grail_error_message(), cases[i].text) == NULL) {
+            fail_msg("%s", grail_error_message());
+        }
+    }
+}
+
+/* Published configurations leave out what their class has by default. */
+static void sizes_that_are_left_out_are_those_of_the_class(void **state)
+{
+    (void)state;
+    json_t *out = NULL;
+    json_t *config = json_pack("{s:s, s:{s:s, s:i}}", "model_type", "gemma3", "text_config",
+                               "model_type", "gemma3_text", "hidden_size", 2560);
+    assert_ok(text_tower_config(config, &out));
+    assert_int_equal(json_integer_value(json_object_get(out, "hidden_size")), 2560);
+    assert_int_equal(json_integer_value(json_object_get(out, "num_attention_heads")), 8);
+    assert_int_equal(json_integer_value(json_object_get(out, "vocab_size")), 262208);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(out, "architectures"), 0)),
+                        "Gemma3ForCausalLM");
+    json_decref(out);
+    json_decref(config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +333,9 @@ int main(void)
         cmocka_unit_test(what_is_no_weight_is_left_alone_and_named),
         cmocka_unit_test(what_may_be_a_weight_is_refused_with_its_reason),
         cmocka_unit_test(a_decoder_may_lack_its_base_or_lie_in_another_network),
+        cmocka_unit_test(a_language_model_of_a_larger_network_is_read_by_itself),
+        cmocka_unit_test(what_is_unknown_in_a_language_model_is_refused),
+        cmocka_unit_test(sizes_that_are_left_out_are_those_of_the_class),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);
 }

@@ -1,0 +1,102 @@
+/* Sources: the composed configurations of Hugging Face transformers 5.24 (Gemma3Config,
+ * LlavaConfig, Mistral3Config and others), and the defaults of the configuration classes that they
+ * hold. */
+#include "arch/text_tower.h"
+
+#include "arch/decoder.h"
+#include "base/name_list.h"
+
+#include <string.h>
+
+/* The class that opens a language model alone, and what "text_config" leaves out where it is the
+ * default of its class. */
+typedef struct usual_tower {
+    const char *type, *class;
+    int64_t hidden, intermediate, layers, heads, vocabulary;
+} usual_tower;
+
+static const usual_tower usual[] = {
+    {"llama", "LlamaForCausalLM", 4096, 11008, 32, 32, 32000},
+    {"mistral", "MistralForCausalLM", 4096, 14336, 32, 32, 32000},
+    {"qwen2", "Qwen2ForCausalLM", 4096, 22016, 32, 32, 151936},
+    {"qwen3", "Qwen3ForCausalLM", 4096, 22016, 32, 32, 151936},
+    {"gemma", "GemmaForCausalLM", 3072, 24576, 28, 16, 256000},
+    {"gemma2", "Gemma2ForCausalLM", 2304, 9216, 26, 8, 256000},
+    {"gemma3_text", "Gemma3ForCausalLM", 2304, 9216, 26, 8, 262208},
+    {"cohere2", "Cohere2ForCausalLM", 8192, 22528, 40, 64, 256000},
+};
+
+static grail_status put_missing(json_t *config, const char *key, json_t *value)
+{
+    if (json_object_get(config, key) != NULL) {
+        json_decref(value);
+        return GRAIL_OK;
+    }
+    return json_put(config, key, value);
+}
+
+static grail_status put_usual(const usual_tower *u, json_t *config)
+{
+    CHECK(put_missing(config, "hidden_size", json_integer(u->hidden)));
+    CHECK(put_missing(config, "intermediate_size", json_integer(u->intermediate)));
+    CHECK(put_missing(config, "num_hidden_layers", json_integer(u->layers)));
+    CHECK(put_missing(config, "num_attention_heads", json_integer(u->heads)));
+    CHECK(put_missing(config, "vocab_size", json_integer(u->vocabulary)));
+    return json_put(config, "architectures", json_pack("[s]", u->class));
+}
+
+/* What stands beside "text_config" and is about the language model as well. */
+static grail_status put_shared(const json_t *whole, json_t *config)
+{
+    static const char *const keys[] = {
+        "tie_word_embeddings", "dtype",        "torch_dtype",         "bos_token_id",
+        "eos_token_id",        "pad_token_id", "quantization_config", "transformers_version"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        json_t *value = json_object_get(whole, keys[i]);
+        if (value != NULL) {
+            CHECK(put_missing(config, keys[i], json_deep_copy(value)));
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status text_tower_config(const json_t *config, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *copy = NULL;
+    const json_t *text = json_object_get(config, "text_config");
+    const architecture *a = architecture_named(json_object_get(text, "model_type"));
+    *out = NULL;
+    if (architecture_named(json_object_get(config, "model_type")) != NULL || a == NULL ||
+        a->family == NULL) {
+        return GRAIL_OK;
+    }
+    copy = json_deep_copy(text);
+    if (copy == NULL) {
+        return error_set(GRAIL_ERROR_MEMORY, "out of memory while reading \"text_config\"");
+    }
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) {
+        TRY(strcmp(usual[i].type, a->name) == 0 ? put_usual(&usual[i], copy) : GRAIL_OK);
+    }
+    TRY(put_shared(config, copy));
+    *out = copy;
+    copy = NULL;
+out:
+    json_decref(copy);
+    return status;
+}
+
+grail_status text_tower_tie(const architecture *a, const checkpoint *weights, json_t *config)
+{
+    const decoder_config plain = {.family = a->family};
+    if (a->family->encoder) {
+        return GRAIL_OK;
+    }
+    const decoder_place head = a->family->place(&plain, GRAPH_NONE, "lm_head", "weight");
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        if (name_ends_with(checkpoint_plain_name(weights, i), head.tensor)) {
+            return GRAIL_OK;
+        }
+    }
+    return json_put(config, "tie_word_embeddings", json_true());
+}
