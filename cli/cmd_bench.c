@@ -13,7 +13,7 @@ enum { NETWORKS = 2 };
 static grail_latency_options chosen = {.compute = {.precision = "auto"}};
 static option_list settings;
 static int64_t threads;
-static bool as_json;
+static bool quiet, as_json;
 
 static const option table[] = {
     SET_OPTION(settings),
@@ -24,6 +24,7 @@ static const option table[] = {
     THREADS_OPTION(threads),
     PRECISION_OPTION(chosen.compute.precision, "auto"),
     BACKEND_OPTION(chosen.compute.backend),
+    QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
     {0},
 };
@@ -82,6 +83,16 @@ static void note_fallback(const grail_latency *l)
     }
 }
 
+static int watch(void *user, int64_t done, int64_t turns)
+{
+    (void)user;
+    if (!quiet) {
+        print_progress((double)done / (double)turns, "turn %lld of %lld", (long long)done,
+                       (long long)turns);
+    }
+    return 0;
+}
+
 static int run(int argc, char **argv)
 {
     const char *paths[NETWORKS] = {NULL};
@@ -102,8 +113,10 @@ static int run(int argc, char **argv)
         status = grail_model_open_with(paths[i], &reading, &models[i]);
     }
     if (status == GRAIL_OK) {
+        chosen.observer = watch;
         status =
             grail_latency_measure((const grail_model *const *)models, NETWORKS, &chosen, latencies);
+        print_progress_end();
     }
     if (status == GRAIL_OK) {
         note_fallback(latencies);

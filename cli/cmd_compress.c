@@ -62,51 +62,46 @@ static const char *scientific(double value, char *text)
     return text;
 }
 
-/* Progress is one line per block. It begins at the block's first site, and ends when the block is
- * written or the run fails. On a terminal it is printed when it ends; until then a line shows how
- * far the block is. */
+/* Progress is one line per block, of its sites. It is printed when the block is written or the run
+ * fails; until then print_progress shows how far the block is. */
 enum { LINE_SIZE = 2000 };
-static char line[LINE_SIZE]; /* what is not printed yet */
-static bool line_is_open, on_terminal;
+static char line[LINE_SIZE];                  /* what is not printed yet */
 static int block_now, block_count, sites_now; /* as last reported to the observers */
 
 static void print_line(void)
 {
-    print_error("%s", line);
+    print_error("%s\n", line);
     line[0] = 0;
 }
 
-/* Appends to the line. */
+/* Appends to the line, or to the next one where it is full: a block may have hundreds of sites. */
 static void say(const char *format, ...) GRAIL_PRINTF(1, 2);
 static void say(const char *format, ...)
 {
+    char text[200];
     va_list values;
-    const size_t used = strlen(line);
     va_start(values, format);
-    vsnprintf(line + used, sizeof line - used, format, values);
+    vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    if (!on_terminal) {
+    if (strlen(line) + strlen(text) >= sizeof line) {
         print_line();
     }
+    const size_t used = strlen(line);
+    snprintf(line + used, sizeof line - used, "%s", text);
 }
 
 static void begin_line(int block, int blocks)
 {
-    if (!line_is_open) {
-        line_is_open = true;
+    if (line[0] == 0) {
         say("block %d/%d", block + 1, blocks);
     }
 }
 
 static void end_line(void)
 {
-    if (on_terminal) {
-        print_progress_end();
-    }
-    if (line_is_open) {
-        line_is_open = false;
+    print_progress_end();
+    if (line[0] != 0) {
         print_line();
-        print_error("\n");
     }
 }
 
@@ -161,9 +156,9 @@ static int watch_steps(void *user, int block, int blocks, double done)
     (void)user;
     block_now = block + 1;
     block_count = blocks;
-    if (!quiet && on_terminal) {
-        print_progress("block %d/%d: %.0f %%, %d %s done ", block + 1, blocks, 100.0 * done,
-                       sites_now, sites_now == 1 ? "site" : "sites");
+    if (!quiet) {
+        print_progress((block + done) / blocks, "block %d/%d: %.0f %%, %d %s done", block + 1,
+                       blocks, 100.0 * done, sites_now, sites_now == 1 ? "site" : "sites");
     }
     return interrupt_came();
 }
@@ -438,6 +433,8 @@ static int choose_widths(const char *sites, grail_plan **plan)
     options->observer = limit_options_watch;
     limit_watch watch = limit_watch_init(&limits, r.compress.read.session, quiet);
     options->observer_user = &watch;
+    options->compress.run.step_observer = limit_options_watch_steps;
+    options->compress.run.observer_user = &watch;
     int code = limit_options_read(&command_compress, &limits);
     if (code != EXIT_OK) {
         return code;
@@ -565,7 +562,6 @@ static int run(int argc, char **argv)
         r.compress.run.observer = watch;
         r.compress.run.heal_observer = watch_healing;
         r.compress.run.step_observer = watch_steps;
-        on_terminal = isatty(STDERR_FILENO) != 0;
         code = compress();
         free(recorded);
     }

@@ -63,9 +63,13 @@ static void end_progress(int64_t done, int64_t total)
 static int show_windows(void *user, const grail_eval_progress *p)
 {
     (void)user;
-    if (!quiet && isatty(STDERR_FILENO)) {
-        print_progress("%lld/%lld windows, perplexity so far %.4f ", (long long)p->done,
-                       (long long)p->total, exp(p->so_far));
+    char so_far[2 * HUMAN_SIZE] = "";
+    if (!quiet) {
+        if (!isnan(p->so_far)) {
+            snprintf(so_far, sizeof so_far, ", perplexity so far %.4f", exp(p->so_far));
+        }
+        print_progress(p->passed / (double)p->total, "%lld/%lld windows measured%s",
+                       (long long)p->passed, (long long)p->total, so_far);
         end_progress(p->done, p->total);
     }
     return 0;
@@ -74,8 +78,9 @@ static int show_windows(void *user, const grail_eval_progress *p)
 static int show_images(void *user, const grail_eval_progress *p)
 {
     (void)user;
-    if (!quiet && isatty(STDERR_FILENO)) {
-        print_progress("%lld/%lld images, top-1 so far %.2f %% ", (long long)p->done,
+    if (!quiet) {
+        print_progress((double)p->done / (double)p->total,
+                       "%lld/%lld images measured, top-1 so far %.2f %%", (long long)p->done,
                        (long long)p->total, 100.0 * p->so_far);
         end_progress(p->done, p->total);
     }

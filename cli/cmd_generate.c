@@ -7,6 +7,7 @@
 
 #include <grail/grail.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,9 @@ static int take_token(void *user, int32_t id, const char *text)
     if (as_json) {
         (void)json_array_append_new(ids, json_integer(id));
         (void)json_array_append_new(pieces, json_text(text));
+        if (!quiet) {
+            print_progress((double)NAN, "%zu tokens generated", json_array_size(ids));
+        }
     } else {
         print_prompt();
         print_text(text);
@@ -123,6 +127,7 @@ static int generate(const char *path, const grail_model *model)
     grail_generated made = {0};
     interrupt_catch();
     const grail_status status = grail_generate(model, &o, &compute, take_token, NULL, &made);
+    print_progress_end();
     if (status != GRAIL_OK) {
         if (printed) {
             print_out("\n");

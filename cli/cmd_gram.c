@@ -11,7 +11,6 @@
 #include <jansson.h>
 
 #include <string.h>
-#include <unistd.h>
 
 static run_options r;
 static grail_gram_options gram;
@@ -41,8 +40,9 @@ const option *const gram_options = table;
 static int watch_steps(void *user, int block, int blocks, double done)
 {
     (void)user;
-    if (!quiet && isatty(STDERR_FILENO) != 0) {
-        print_progress("block %d/%d: %.0f %% ", block + 1, blocks, 100.0 * done);
+    if (!quiet) {
+        print_progress((block + done) / blocks, "counting in block %d/%d: %.0f %%", block + 1,
+                       blocks, 100.0 * done);
     }
     return interrupt_came();
 }

@@ -130,6 +130,8 @@ static int make_plan(void)
     options->observer = limit_options_watch;
     limit_watch watch = limit_watch_init(&limits, r.compress.read.session, quiet);
     options->observer_user = &watch;
+    options->compress.run.step_observer = limit_options_watch_steps;
+    options->compress.run.observer_user = &watch;
     interrupt_catch();
     const grail_status status = grail_plan_make(options, &p);
     print_progress_end();
@@ -181,10 +183,10 @@ const command command_plan = {
     .positional_count = 1,
     .summary = "choose the widths of all sites under a limit",
     .details =
-        "Measures in one pass of the dense network what every unit of every site is worth, and "
+        "Measures in one pass of the dense network what every unit of every site is worth. Then "
         "chooses the widths of all sites together, so that the narrowed network stays below the "
-        "limit. A search tries the widths of several formulas, and moves between them, by "
-        "compressing in memory and comparing with the dense network on samples kept apart; its "
+        "limit. A search tries the widths of several formulas, and moves between them. It "
+        "compresses in memory and compares with the dense network on samples kept apart; its "
         "result is never worse there than uniform widths. Writes a plan for grail compress, which "
         "may be edited.",
     .examples = examples,

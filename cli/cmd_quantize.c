@@ -8,8 +8,6 @@
 
 #include <grail/quantize.h>
 
-#include <unistd.h>
-
 static run_options r;
 static grail_quantize_options chosen;
 static bool quiet, as_json, resume;
@@ -38,12 +36,11 @@ const option *const quantize_options = table;
 
 static int watch(void *user, const grail_site_report *report, int block, int blocks, double left)
 {
-    char time[HUMAN_SIZE];
     (void)user;
     (void)report;
-    if (!quiet && isatty(STDERR_FILENO) != 0) {
-        print_progress("block %d/%d rounded, about %s left ", block + 1, blocks,
-                       human_seconds(left, time));
+    (void)left;
+    if (!quiet) {
+        print_progress((block + 1.0) / blocks, "block %d/%d rounded", block + 1, blocks);
     }
     return interrupt_came();
 }
@@ -51,9 +48,10 @@ static int watch(void *user, const grail_site_report *report, int block, int blo
 static int watch_steps(void *user, int block, int blocks, double done)
 {
     (void)user;
-    (void)block;
-    (void)blocks;
-    (void)done;
+    if (!quiet) {
+        print_progress((block + done) / blocks, "rounding block %d/%d: %.0f %%", block + 1, blocks,
+                       100.0 * done);
+    }
     return interrupt_came();
 }
 

@@ -10,6 +10,8 @@
 #include <grail-study/sweep.h>
 #include <grail/grail.h>
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -46,9 +48,20 @@ static const option table[] = {
 };
 const option *const sweep_options = table;
 
+/* "; about 2 min 03 s left", or "" before the first cell is done. */
+static const char *time_left(double seconds, char text[2 * HUMAN_SIZE])
+{
+    char time[HUMAN_SIZE];
+    text[0] = 0;
+    if (!isnan(seconds)) {
+        snprintf(text, 2 * HUMAN_SIZE, "; about %s left", human_seconds(seconds, time));
+    }
+    return text;
+}
+
 static void print_cell(const grail_sweep_progress *p)
 {
-    char left[HUMAN_SIZE];
+    char left[2 * HUMAN_SIZE];
     print_error("%lld/%lld %s: ", (long long)(p->found + p->done), (long long)p->cells, p->cell);
     if (p->error != NULL) {
         print_error("failed: %s", p->error);
@@ -56,16 +69,21 @@ static void print_cell(const grail_sweep_progress *p)
         print_error("%s", p->result);
     }
     if (p->found + p->done < p->cells) {
-        print_error("; about %s left", human_seconds(p->seconds_left, left));
+        print_error("%s", time_left(p->seconds_left, left));
     }
     print_error("\n");
 }
 
 static int show_progress(void *user, const grail_sweep_progress *p)
 {
+    char left[2 * HUMAN_SIZE];
     (void)user;
+    const int64_t ended = p->found + p->done;
     if (!quiet && p->cell != NULL) {
         print_cell(p);
+    } else if (!quiet && ended < p->cells) {
+        print_progress((double)NAN, "%lld of %lld cells are done%s", (long long)ended,
+                       (long long)p->cells, time_left(p->seconds_left, left));
     }
     return interrupt_came();
 }
@@ -108,6 +126,7 @@ static int sweep(void)
         interrupt_catch();
     }
     const grail_status status = grail_sweep_run(&o, &summary);
+    print_progress_end();
     if (status == GRAIL_ERROR_CANCELLED) { /* main ends the program by the signal */
         char *line = command_line_text(NULL);
         print_error("grail: interrupted; %lld of %lld cells are in '%s'; continue the sweep with:\n"

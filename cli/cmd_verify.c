@@ -16,7 +16,7 @@ static grail_compute compute = {.backend = "cpu"};
 static option_list settings;
 static int64_t threads;
 static double tolerance = 1e-3;
-static bool as_json;
+static bool quiet, as_json;
 /* options for text */
 static grail_text_source source;
 static int64_t windows = NOT_GIVEN;
@@ -46,6 +46,7 @@ static const option table[] = {
     THREADS_OPTION(threads),
     PRECISION_OPTION(compute.precision, "f32"),
     BACKEND_OPTION(compute.backend),
+    QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
     {0},
 };
@@ -135,17 +136,27 @@ static int check_options(const char *path, bool reads_images)
     return check_kind_options(&command_verify, path, reads_images, of_text, of_images);
 }
 
+static int watch(void *user, const grail_eval_progress *p)
+{
+    const bool *of_images = user;
+    if (!quiet) {
+        print_progress(p->passed / (double)p->total, "%lld/%lld %s compared", (long long)p->passed,
+                       (long long)p->total, *of_images ? "images" : "windows");
+    }
+    return 0;
+}
+
 static grail_status measure(const grail_model *dense, const grail_model *narrow, bool of_images,
                             grail_comparison *out)
 {
     if (of_images) {
         const int64_t most = image_count == NOT_GIVEN ? DEFAULT_IMAGES : image_count;
         images.path = data;
-        return grail_verify_images(dense, narrow, &images, most, &compute, out);
+        return grail_verify_images(dense, narrow, &images, most, &compute, watch, &of_images, out);
     }
     source.path = data;
     return grail_verify(dense, narrow, &source, windows == NOT_GIVEN ? DEFAULT_WINDOWS : windows,
-                        &compute, out);
+                        &compute, watch, &of_images, out);
 }
 
 static int compare(const char *path, const grail_model *dense, const grail_model *narrow)
@@ -162,6 +173,7 @@ static int compare(const char *path, const grail_model *dense, const grail_model
         return code;
     }
     status = measure(dense, narrow, of_images, &result);
+    print_progress_end();
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
@@ -213,10 +225,9 @@ const command command_verify = {
     .summary = "compare a narrow model with its dense model",
     .details =
         "Compares the logits of the two models, or the hidden states of two encoders. For a model "
-        "that was pruned with --compensate "
-        "none, "
-        "also checks the zero-column identity: its logits must equal those of the dense model with "
-        "the columns that read removed units set to zero. Exit code 3 means that they do not.",
+        "that was pruned with --compensate none, also checks the zero-column identity. Its logits "
+        "must equal those of the dense model with the columns that read removed units set to zero. "
+        "Exit code 3 means that they do not.",
     .examples = examples,
     .run = run,
 };

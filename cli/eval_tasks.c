@@ -4,13 +4,13 @@
 #include "print.h"
 
 #include <math.h>
-#include <unistd.h>
 
 static int show_choices(void *user, const grail_eval_progress *p)
 {
     const bool *quiet = user;
-    if (!*quiet && isatty(STDERR_FILENO)) {
-        print_progress("%lld/%lld choices ", (long long)p->done, (long long)p->total);
+    if (!*quiet) {
+        print_progress((double)p->done / (double)p->total, "%lld/%lld choices measured",
+                       (long long)p->done, (long long)p->total);
         if (p->done == p->total) {
             print_progress_end();
         }

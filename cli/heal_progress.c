@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <unistd.h>
 
 static bool was_begun(const grail_healing *h)
 {
@@ -56,22 +55,18 @@ void heal_progress_print(const grail_healing *now)
 {
     char what[2 * HUMAN_SIZE];
     char left[2 * HUMAN_SIZE];
-    const bool on_terminal = isatty(STDERR_FILENO) != 0;
-    if (on_terminal && now->ended == 0) {
-        print_progress("  healing %s: step %lld of %lld, loss %.5f -> %.5f%s ", what_of(now, what),
-                       (long long)now->steps, (long long)now->most_steps, now->held_before,
-                       now->held_after, time_left(now, left));
-    }
     if (now->ended != 0) {
         print_ended(now);
+    } else {
+        print_progress((double)NAN, "  healing %s: step %lld of %lld, loss %.5f -> %.5f%s",
+                       what_of(now, what), (long long)now->steps, (long long)now->most_steps,
+                       now->held_before, now->held_after, time_left(now, left));
     }
 }
 
 void heal_progress_print_steps(int block, int blocks, double done)
 {
-    if (isatty(STDERR_FILENO) != 0) {
-        print_progress("  through block %d/%d: %.0f %% ", block + 1, blocks, 100.0 * done);
-    }
+    print_progress((double)NAN, "  through block %d/%d: %.0f %%", block + 1, blocks, 100.0 * done);
 }
 
 static void print_what(const grail_healing *h)

@@ -6,11 +6,11 @@
 
 #include <jansson.h>
 
-/** Prints a training's progress on stderr: a line when it has ended, and on a terminal until then
- * one that is updated in place. */
+/** Prints a training's progress on stderr: a line when it has ended, and until then its steps by
+ * print_progress. */
 void heal_progress_print(const grail_healing *now);
 
-/** Says on a terminal how far the samples are through a block, which its training waits for. */
+/** Says by print_progress how far the samples are through a block, which its training waits for. */
 void heal_progress_print_steps(int block, int blocks, double done);
 
 /** Prints the results of a run's trainings on stdout, a line each. */

@@ -138,19 +138,28 @@ static void describe_trial(const grail_plan_trial *t, char *text, size_t size)
     }
 }
 
-/* On a terminal only the best trials keep their lines. */
+/* The best trials have lines, the others are progress. */
 int limit_options_watch(void *user, const grail_plan_trial *t)
 {
-    const bool *quiet = user;
-    const bool on_terminal = isatty(STDERR_FILENO) != 0;
-    char text[200];
-    describe_trial(t, text, sizeof text);
-    if (!*quiet && (!on_terminal || t->is_best != 0)) {
-        print_error("%s\n", text);
-    } else if (!*quiet && t->tried < t->most) {
-        print_progress("%s ", text);
+    limit_watch *w = user;
+    describe_trial(t, w->trial, sizeof w->trial);
+    if (!w->quiet && t->is_best != 0) {
+        print_error("%s\n", w->trial);
+    } else if (!w->quiet && t->tried < t->most) {
+        print_progress((double)NAN, "%s", w->trial);
     }
     return interrupt_came() ? 1 : 0;
+}
+
+/* The observer of trials is the one that stops. */
+int limit_options_watch_steps(void *user, int block, int blocks, double done)
+{
+    const limit_watch *w = user;
+    if (!w->quiet) {
+        print_progress((double)NAN, "%s%sblock %d/%d: %.0f %%", w->trial,
+                       w->trial[0] == 0 ? "measuring " : "; now ", block + 1, blocks, 100.0 * done);
+    }
+    return 0;
 }
 
 void limit_options_warn_missed(const grail_plan *plan)

@@ -43,7 +43,8 @@ void limit_options_warn_missed(const grail_plan *plan);
 /** How a choice of widths is reported; limit_watch_init fills it. */
 typedef struct limit_watch {
     bool quiet;
-    bool differ; /* the widths may differ from layer to layer, and nobody has said so yet */
+    bool differ;     /* the widths may differ from layer to layer, and nobody has said so yet */
+    char trial[200]; /* the last one in words, or "" */
 } limit_watch;
 
 /** `session` has the network. */
@@ -51,7 +52,10 @@ limit_watch limit_watch_init(const limit_options *l, grail_session *session, boo
 /** Says once, where widths may differ, that stock loaders of text networks want them equal: at the
  * first trial, or when the widths are chosen. */
 void limit_watch_note(limit_watch *w);
-/** Prints the trials of a search on stderr; an observer, whose `user` is a limit_watch. */
+/** Prints the trials of a search on stderr, the best ones in lines of their own; an observer, whose
+ * `user` is a limit_watch. */
 int limit_options_watch(void *user, const grail_plan_trial *trial);
+/** Says by print_progress how far a pass through the blocks is; an observer of steps. */
+int limit_options_watch_steps(void *user, int block, int blocks, double done);
 
 #endif

@@ -134,6 +134,7 @@ int main(int argc, char **argv)
                     strerror(errno));
         return EXIT_FAILED;
     }
+    print_start();
     interrupt_start();
     command_line_note(argc, argv);
     signal(SIGXFSZ, SIG_IGN); /* so that the write fails with an error that names the file */

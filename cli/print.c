@@ -1,6 +1,7 @@
 #include "print.h"
 
 #include "options.h"
+#include "pace.h"
 
 #include <grail/escape.h>
 
@@ -9,6 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The escaped text, which the caller frees; NULL when memory runs out. */
@@ -108,7 +110,22 @@ void print_out(const char *format, ...)
     va_end(arguments);
 }
 
+enum { LOG_SECONDS = 60 }; /* between two lines of progress in a log */
+
 static bool progress_stands; /* on the current line of standard error */
+static pace progress_pace;
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void print_start(void)
+{
+    progress_pace = pace_start(seconds_now());
+}
 
 void print_error(const char *format, ...)
 {
@@ -117,6 +134,7 @@ void print_error(const char *format, ...)
         return;
     }
     print_progress_end();
+    pace_note(&progress_pace, seconds_now());
     va_start(arguments, format);
     print_to(stderr, format, arguments);
     va_end(arguments);
@@ -135,14 +153,25 @@ void print_error_of_rank(const char *format, ...)
     va_end(arguments);
 }
 
-void print_progress(const char *format, ...)
+void print_progress(double share, const char *format, ...)
 {
     va_list arguments;
+    char time[HUMAN_SIZE];
+    const bool on_terminal = isatty(STDERR_FILENO) != 0;
+    const double now = seconds_now();
+    const double left = pace_left(&progress_pace, now, share);
+    if (own_rank > 0 || (!on_terminal && !pace_is_due(&progress_pace, now, LOG_SECONDS))) {
+        return;
+    }
+    fputs(on_terminal ? "\r\033[K" : "", stderr); /* what stood there may be longer */
+    progress_stands = on_terminal;
     va_start(arguments, format);
-    fputs("\r\033[K", stderr); /* what stood there may be longer */
-    progress_stands = true;
     print_to(stderr, format, arguments);
     va_end(arguments);
+    if (!isnan(left)) {
+        fprintf(stderr, ", about %s left", human_seconds(left, time));
+    }
+    fputs(on_terminal ? " " : "\n", stderr);
 }
 
 void print_progress_end(void)

@@ -24,9 +24,14 @@ void print_as_rank(int rank, int size);
  * the first one may say the same and end them all. */
 void print_error_of_rank(const char *format, ...) GRAIL_PRINTF(1, 2);
 
-/** Rewrites the current line of standard error. */
-void print_progress(const char *format, ...) GRAIL_PRINTF(1, 2);
-/** Clears the line of print_progress, if there is one; print_error does so first. */
+/** Starts the clock of print_progress. */
+void print_start(void);
+/** Says how far a long command is: on a terminal in a line of standard error that is rewritten,
+ * elsewhere in a line of its own when a minute has passed without one. The format has no line end.
+ * `share` (0 to 1) of this part of the command is done, from which the time follows that is left;
+ * NAN where that is not known, or where the text says it. */
+void print_progress(double share, const char *format, ...) GRAIL_PRINTF(2, 3);
+/** Clears the line of print_progress on a terminal, if there is one; print_error does so first. */
 void print_progress_end(void);
 
 /** Prints "grail: " and the text of the last error by print_error_of_rank, with the options that it

@@ -38,8 +38,9 @@ int quality_check(const command *c, const measured_options *e)
 static int watch(void *user, const grail_eval_progress *p)
 {
     const measurement *m = user;
-    if (!m->quiet && isatty(STDERR_FILENO)) {
-        print_progress("%s: %lld/%lld %s ", m->now, (long long)p->done, (long long)p->total,
+    if (!m->quiet) {
+        print_progress(p->passed / (double)p->total, "measuring the %s: %lld/%lld %s", m->now,
+                       (long long)p->passed, (long long)p->total,
                        m->images != NULL ? "images" : "windows");
         if (p->done == p->total) {
             print_progress_end();

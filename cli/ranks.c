@@ -90,9 +90,9 @@ static int show_sent(void *user, int64_t done, int64_t total)
     const bool *quiet = user;
     char sent[HUMAN_SIZE];
     char all[HUMAN_SIZE];
-    if (!*quiet && isatty(STDERR_FILENO)) {
-        print_progress("sending inputs to other ranks: %s of %s ", human_bytes((double)done, sent),
-                       human_bytes((double)total, all));
+    if (!*quiet) {
+        print_progress((double)done / (double)total, "sending inputs to other ranks: %s of %s",
+                       human_bytes((double)done, sent), human_bytes((double)total, all));
     }
     return 0;
 }

@@ -34,11 +34,14 @@ typedef struct grail_perplexity {
 /** How far a measurement has come; of several ranks, each is told what it measured itself. */
 typedef struct grail_eval_progress {
     int64_t done, total;   /* windows, images or choices */
-    double so_far;         /* mean NLL of the windows, or top-1 accuracy of the images, so far */
+    double passed;         /* as many as `done`, and of windows that are on their way through the
+                              network the part that they have passed: how much of `total` is done */
+    double so_far;         /* mean NLL of the windows, or top-1 accuracy of the images, so far; NaN
+                              before the first ones, for choices and for comparisons */
     const double *results; /* [count] of the windows since the last call: the mean NLL of each; of
                               the images: 1 where the label has the largest output, else 0; NULL for
-                              choices. Borrowed */
-    int64_t count;
+                              choices and comparisons. Borrowed */
+    int64_t count;         /* 0 while windows are on their way through the network */
 } grail_eval_progress;
 
 /** Called again and again during a measurement. Return non-zero to cancel. */
@@ -197,8 +200,8 @@ typedef struct grail_comparison {
         top1_agreement; /* fraction of tokens or images with the same most likely token or class */
     int64_t compared;   /* tokens or images */
     double relative_error; /* |other - dense| / |dense| over all logits or features */
-    /* Of encoders, between the means of both networks' hidden states over each window; NaN for
-     * other networks. */
+    /* Between the means of both encoders' hidden states over each window; NaN for other
+     * networks. */
     double mean_cosine, least_cosine;
     int64_t pooled;          /* windows */
     int identity_checked;    /* 1: the zero-column identity applies and was measured */
@@ -211,12 +214,13 @@ typedef struct grail_comparison {
  * Compares NARROW with DENSE on text, or with source->path NULL on 4 x 64 random ids. `windows` > 0
  * uses at most that many windows from the start. When NARROW was pruned by grail without
  * compensation (report.json), its logits must also equal those of DENSE with the removed consumer
- * columns set to zero: identity_max_abs is then the difference.
+ * columns set to zero: identity_max_abs is then the difference. The observer, which may be NULL, is
+ * told of the windows once more for that.
  */
 GRAIL_API grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
                                     const grail_text_source *source, int64_t windows,
-                                    const grail_compute *compute,
-                                    grail_comparison *out) GRAIL_MUST_CHECK;
+                                    const grail_compute *compute, grail_eval_observer observer,
+                                    void *user, grail_comparison *out) GRAIL_MUST_CHECK;
 
 /**
  * Compares networks that read images, or with source->path NULL on 8 images of random pixels.
@@ -227,6 +231,7 @@ GRAIL_API grail_status grail_verify(const grail_model *dense, const grail_model 
 GRAIL_API grail_status grail_verify_images(const grail_model *dense, const grail_model *narrow,
                                            const grail_image_source *source, int64_t images,
                                            const grail_compute *compute,
+                                           grail_eval_observer observer, void *user,
                                            grail_comparison *out) GRAIL_MUST_CHECK;
 
 /** Writes the logits, or an encoder's hidden states, of all windows of `source` as tensor "logits"

@@ -9,6 +9,10 @@
 extern "C" {
 #endif
 
+/** Called behind each turn of all networks; the first two, which do not count, are among the turns.
+ * Return non-zero to cancel. */
+typedef int (*grail_latency_observer)(void *user, int64_t done, int64_t turns);
+
 /** Zeroed: what suits the networks, one sample at a time. */
 typedef struct grail_latency_options {
     const char *engine;    /* "onnxruntime", for networks that read images; "grail": its own forward
@@ -18,9 +22,11 @@ typedef struct grail_latency_options {
     int64_t side;          /* of the images in pixels; 0 = that of each network, or text */
     int64_t length;        /* tokens per window; 0 = 128, or images */
     int64_t runs;          /* of each network that are measured; 0 = 20 */
+    grail_latency_observer observer; /* may be NULL */
+    void *observer_user;
 } grail_latency_options;
 
-/** i-th description of the fields but `compute`, NULL beyond the last. */
+/** i-th description of the fields but `compute` and the observer, NULL beyond the last. */
 GRAIL_API const grail_option *grail_latency_option_at(int i);
 
 enum { GRAIL_FALLBACK_SIZE = 640 };

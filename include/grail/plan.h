@@ -33,7 +33,8 @@ typedef int (*grail_plan_observer)(void *user, const grail_plan_trial *trial);
 
 typedef struct grail_plan_options {
     /* The run that the plan is for: model or session, calibration, selector, compensation,
-     * alignment, seed. Its output, plan and sparsities are not used. With its `dry_run` nothing is
+     * alignment, seed. Its output, plan and sparsities are not used, nor are its observers but that
+     * of steps, which is told of each pass through the blocks. With its `dry_run` nothing is
      * measured: uniform widths below the limit stand for those of the budgets "search",
      * "divergence", "error" and "flap" (`stands_in` of the facts), and no samples are needed. */
     grail_compress_options compress;

@@ -7,6 +7,7 @@
 #include "base/wilson.h"
 #include "eval/agreement.h"
 #include "eval/image_pass.h"
+#include "eval/observer.h"
 #include "eval/zeroed_store.h"
 #include "pipeline/request/calibration_record.h"
 
@@ -16,7 +17,7 @@
 
 enum { TOP = 5 };
 
-/* Of the images of a batch. */
+/* What the images of a batch give. */
 typedef struct batch_result {
     accuracy_sums sums;
     int64_t seen; /* that are calibration images */
@@ -148,7 +149,7 @@ static int64_t count_of(const measurement *m, int64_t batch)
     return left < m->batch ? left : m->batch;
 }
 
-/* Of a batch, whose files were read a moment ago. */
+/* Looks at a batch, whose files were read a moment ago. */
 static grail_status look_for_calibrated(measurement *m, int64_t batch)
 {
     const hash_set *set = m->task->calibrated;
@@ -192,13 +193,12 @@ static grail_status tell(const measurement *m, int64_t batch)
     const int64_t passed = first_of(m, batch - comm_rank(task->comm) + comm_size(task->comm));
     const grail_eval_progress now = {.done = passed < m->images ? passed : m->images,
                                      .total = m->images,
+                                     .passed =
+                                         passed < m->images ? (double)passed : (double)m->images,
                                      .so_far = (double)m->own.top1 / (double)m->own.images,
                                      .results = m->hits,
                                      .count = count_of(m, batch)};
-    return task->observer == NULL || task->observer(task->user, &now) == 0
-               ? GRAIL_OK
-               : error_set(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld images",
-                           (long long)now.done, (long long)now.total);
+    return observer_tell(task->observer, task->user, &now, "images");
 }
 
 /* indices[*count], owned: the images of this rank's batches, one batch after another. */

@@ -47,6 +47,16 @@ static batch_shape shape_of_batch(const forward_pass *f, int64_t batch)
     return sequence_batch(left < f->batch_windows ? left : f->batch_windows, f->windows->length);
 }
 
+/* Tells of this batch and those before it. */
+static grail_status tell(const forward_pass *f, int begin, int end, int64_t batch)
+{
+    const double part = (double)(batch + 1) / (double)batch_count(f);
+    const double position = begin + part * (end - begin);
+    return f->watch == NULL
+               ? GRAIL_OK
+               : f->watch->tell(f->watch->user, position / f->model->graph->node_count);
+}
+
 grail_status forward_advance(forward_pass *f, int end)
 {
     const int begin = f->stream.position;
@@ -58,6 +68,7 @@ grail_status forward_advance(forward_pass *f, int end)
         CHECK(sample_stream_read(&f->stream, batch, f->run));
         CHECK(execution_run(f->run, f->store, begin, end));
         CHECK(sample_stream_write(&f->stream, batch, f->run));
+        CHECK(tell(f, begin, end, batch));
     }
     sample_stream_move_end(&f->stream);
     for (parameter_store *s = f->store; s != NULL; s = s->parent) {
@@ -78,7 +89,8 @@ grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_
                         .windows = windows,
                         .first = first,
                         .count = count,
-                        .batch_windows = per_batch > 1 ? per_batch : 1};
+                        .batch_windows = per_batch > 1 ? per_batch : 1,
+                        .watch = f->watch};
     CHECK(matrix_pool_create(f->backend, &f->pool));
     CHECK(execution_create(model->graph, f->backend, f->pool, &f->run));
     CHECK(sample_stream_init(&f->stream, model->graph, f->backend, batch_count(f)));

@@ -6,6 +6,13 @@
 #include "exec/sample_stream.h"
 #include "format/text/windows.h"
 
+/** Told of the part of the network that all windows have passed, 0 to 1; a failure ends the pass.
+ */
+typedef struct forward_watch {
+    grail_status (*tell)(void *user, double passed);
+    void *user;
+} forward_watch;
+
 /** The sample stream of windows [first, first + count), behind the last block or further on. */
 typedef struct forward_pass {
     const grail_model *model;
@@ -17,6 +24,7 @@ typedef struct forward_pass {
     const token_windows *windows;
     int64_t first, count;
     int64_t batch_windows;
+    const forward_watch *watch; /* set before forward_begin, or NULL */
 } forward_pass;
 
 /** Windows of random token ids, the same in every run; token_windows_fini. */

@@ -155,8 +155,10 @@ static grail_status runner_open(const grail_model *model, const grail_latency_op
 }
 
 /* One network runs after the other, again and again. */
-static grail_status take_turns(runner *runners, int count, int64_t runs)
+static grail_status take_turns(runner *runners, int count, int64_t runs,
+                               const grail_latency_options *o)
 {
+    const int64_t turns = RUNS_BEFORE + runs;
     for (int64_t run = -RUNS_BEFORE; run < runs; run++) {
         for (int i = 0; i < count; i++) {
             const double begin = clock_seconds();
@@ -164,6 +166,11 @@ static grail_status take_turns(runner *runners, int count, int64_t runs)
             if (run >= 0) {
                 runners[i].seconds[run] = clock_seconds() - begin;
             }
+        }
+        const int64_t done = RUNS_BEFORE + run + 1;
+        if (o->observer != NULL && o->observer(o->observer_user, done, turns) != 0) {
+            return error_set(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld turns",
+                             (long long)done, (long long)turns);
         }
     }
     return GRAIL_OK;
@@ -289,7 +296,7 @@ grail_status grail_latency_measure(const grail_model *const *models, int count,
         TRY(runner_open(models[i], o, runtime, runs, &runners[i]));
     }
     TRY(memory_new(&ratios, (size_t)runs, sizeof ratios[0]));
-    TRY(take_turns(runners, count, runs));
+    TRY(take_turns(runners, count, runs, o));
     for (int i = 0; i < count; i++) { /* before any times are sorted */
         compare_turns(&runners[0], &runners[i], runs, ratios, &out[i]);
     }

@@ -5,6 +5,7 @@
 #include "base/option_values.h"
 #include "comm/comm.h"
 #include "eval/agreement.h"
+#include "eval/observer.h"
 #include "eval/token_losses.h"
 #include "eval/zeroed_store.h"
 #include "exec/compute.h"
@@ -22,10 +23,11 @@ typedef struct nll_sums {
 
 /* means[count]: the mean NLL of each window. */
 static grail_status measure_chunk(parameter_store *store, const token_windows *windows,
-                                  int64_t first, int64_t count, nll_sums *sums, double *means)
+                                  int64_t first, int64_t count, const forward_watch *watch,
+                                  nll_sums *sums, double *means)
 {
     grail_status status = GRAIL_OK;
-    forward_pass f = {0};
+    forward_pass f = {.watch = watch};
     entropy_sums *losses = NULL;
     const int64_t each = windows->length - 1;
     const int64_t scored = count * each;
@@ -112,7 +114,16 @@ typedef struct chunk_list {
     int64_t size, count;    /* windows of a chunk; chunks */
     nll_sums *of;           /* [count], owned */
     double *means;          /* [size], of the windows of the last chunk; owned */
+    grail_eval_observer observer;
+    void *user;
 } chunk_list;
+
+/* The chunks of this rank. */
+typedef struct own_chunks {
+    const chunk_list *list;
+    int64_t chunk, windows; /* the one at work, and how many windows it has */
+    nll_sums sums;          /* of those before it */
+} own_chunks;
 
 static void add_sums(const nll_sums *part, nll_sums *into)
 {
@@ -121,36 +132,47 @@ static void add_sums(const nll_sums *part, nll_sums *into)
     into->count += part->count;
 }
 
-/* Tells of the chunks of this rank as a part of those of all. */
-static grail_status tell(const chunk_list *l, int64_t chunk, int64_t count, const nll_sums *own,
-                         grail_eval_observer observer, void *user)
+/* Tells of the chunks of this rank as a part of those of all, when `part` of the one at work is
+ * done. */
+static grail_status tell(const own_chunks *own, double part)
 {
-    const int64_t passed = (chunk - comm_rank(l->comm) + comm_size(l->comm)) * l->size;
-    const grail_eval_progress now = {.done = passed < l->text->count ? passed : l->text->count,
-                                     .total = l->text->count,
-                                     .so_far = own->sum / (double)own->count,
-                                     .results = l->means,
-                                     .count = count};
-    return observer == NULL || observer(user, &now) == 0
-               ? GRAIL_OK
-               : error_set(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld windows",
-                           (long long)now.done, (long long)now.total);
+    const chunk_list *l = own->list;
+    const bool ended = part >= 1.0;
+    const int64_t total = l->text->count;
+    const int64_t before = (own->chunk - comm_rank(l->comm)) * l->size;
+    const int64_t done = before + (ended ? l->size * comm_size(l->comm) : 0);
+    const double moved = part * (double)(own->windows * comm_size(l->comm));
+    const grail_eval_progress now = {
+        .done = done < total ? done : total,
+        .total = total,
+        .passed = fmin(ended ? (double)done : (double)before + moved, (double)total),
+        .so_far = own->sums.count > 0 ? own->sums.sum / (double)own->sums.count : (double)NAN,
+        .results = l->means,
+        .count = ended ? own->windows : 0};
+    return observer_tell(l->observer, l->user, &now, "windows");
+}
+
+/* What is left behind the blocks is the measurement itself. */
+static grail_status tell_part(void *user, double passed)
+{
+    return tell(user, fmin(passed, 0.99));
 }
 
 /* Allocates what the list owns, also after a failure. */
-static grail_status measure_own(parameter_store *store, chunk_list *l, grail_eval_observer observer,
-                                void *user)
+static grail_status measure_own(parameter_store *store, chunk_list *l)
 {
-    nll_sums own = {0};
+    own_chunks own = {.list = l};
+    const forward_watch watch = {tell_part, &own};
     CHECK(memory_new(&l->of, (size_t)l->count, sizeof l->of[0]));
     CHECK(memory_new(&l->means, (size_t)l->size, sizeof l->means[0]));
     for (int64_t i = comm_rank(l->comm); i < l->count; i += comm_size(l->comm)) {
         const int64_t first = i * l->size;
         const int64_t left = l->text->count - first;
-        const int64_t count = left < l->size ? left : l->size;
-        CHECK(measure_chunk(store, l->text, first, count, &l->of[i], l->means));
-        add_sums(&l->of[i], &own);
-        CHECK(tell(l, i, count, &own, observer, user));
+        own.chunk = i;
+        own.windows = left < l->size ? left : l->size;
+        CHECK(measure_chunk(store, l->text, first, own.windows, &watch, &l->of[i], l->means));
+        add_sums(&l->of[i], &own.sums);
+        CHECK(tell(&own, 1.0));
     }
     return GRAIL_OK;
 }
@@ -163,9 +185,13 @@ static grail_status measure_chunks(parameter_store *store, const token_windows *
     grail_status status = GRAIL_OK;
     const int64_t most = forward_chunk(store->model, store->backend, text->length,
                                        (forward_limit){.tokens = CHUNK_TOKENS});
-    chunk_list l = {.text = text, .comm = comm, .size = text->count < most ? text->count : most};
+    chunk_list l = {.text = text,
+                    .comm = comm,
+                    .size = text->count < most ? text->count : most,
+                    .observer = observer,
+                    .user = user};
     l.count = (text->count + l.size - 1) / l.size;
-    TRY(comm_settle(comm, measure_own(store, &l, observer, user)));
+    TRY(comm_settle(comm, measure_own(store, &l)));
     for (int64_t i = 0; i < l.count; i++) {
         TRY(comm_broadcast_next(comm, (int)(i % comm_size(comm)), &l.of[i], sizeof l.of[i]));
         add_sums(&l.of[i], sums);

@@ -6,6 +6,7 @@
 #include "base/output_file.h"
 #include "eval/agreement.h"
 #include "eval/choice_scores.h"
+#include "eval/observer.h"
 #include "eval/task_lines.h"
 #include "eval/task_score.h"
 #include "exec/compute.h"
@@ -151,13 +152,11 @@ out:
 static grail_status observe(void *user, int64_t done)
 {
     const task_run *r = user;
-    const grail_eval_progress now = {
-        .done = r->done + done, .total = r->total, .so_far = (double)NAN};
-    if (r->observer != NULL && r->observer(r->user, &now) != 0) {
-        return error_set(GRAIL_ERROR_CANCELLED, "cancelled after %lld of %lld choices",
-                         (long long)now.done, (long long)now.total);
-    }
-    return GRAIL_OK;
+    const grail_eval_progress now = {.done = r->done + done,
+                                     .total = r->total,
+                                     .passed = (double)(r->done + done),
+                                     .so_far = (double)NAN};
+    return observer_tell(r->observer, r->user, &now, "choices");
 }
 
 static grail_status measure_task(task_run *r, int i, parameter_store *store, grail_task_score *out)

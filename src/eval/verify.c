@@ -6,6 +6,7 @@
 #include "eval/comparison.h"
 #include "eval/forward.h"
 #include "eval/image_pass.h"
+#include "eval/observer.h"
 #include "eval/zeroed_store.h"
 #include "exec/compute.h"
 
@@ -20,6 +21,8 @@ typedef struct inputs {
     int64_t *indices; /* [images] of the set */
     float *pixels;    /* [images, side, side, 3] where there is no set */
     int64_t images, side;
+    grail_eval_observer observer; /* or NULL */
+    void *user;
 } inputs;
 
 static void inputs_fini(inputs *in)
@@ -30,7 +33,31 @@ static void inputs_fini(inputs *in)
     memory_free(in->pixels);
 }
 
+static grail_status tell(const inputs *in, int64_t done, double passed)
+{
+    const bool of_text = in->text.ids != NULL;
+    const grail_eval_progress now = {.done = done,
+                                     .total = of_text ? in->text.count : in->images,
+                                     .passed = passed,
+                                     .so_far = (double)NAN};
+    return observer_tell(in->observer, in->user, &now, of_text ? "windows" : "images");
+}
+
 /* -- text ------------------------------------------------------------------------------------- */
+
+/* Windows that run through one of the two networks. */
+typedef struct windows_pass {
+    const inputs *in;
+    int64_t first, count;
+    double before; /* networks that are through: 0 or 1 */
+} windows_pass;
+
+static grail_status tell_part(void *user, double passed)
+{
+    const windows_pass *p = user;
+    return tell(p->in, p->first,
+                (double)p->first + 0.5 * (p->before + fmin(passed, 0.99)) * (double)p->count);
+}
 
 /* Hidden states are also pooled, unless `pool` is NULL. */
 static grail_status compare_rows(forward_pass *a, forward_pass *b, int64_t window,
@@ -69,15 +96,17 @@ out:
     return status;
 }
 
-static grail_status compare_chunk(parameter_store *a, parameter_store *b,
-                                  const token_windows *windows, int64_t first, int64_t count,
-                                  comparison_sums *sums)
+static grail_status compare_chunk(parameter_store *a, parameter_store *b, const inputs *in,
+                                  int64_t first, int64_t count, comparison_sums *sums)
 {
     grail_status status = GRAIL_OK;
-    forward_pass left = {0};
-    forward_pass right = {0};
-    TRY(forward_begin(&left, a->model, a, windows, first, count));
-    TRY(forward_begin(&right, b->model, b, windows, first, count));
+    windows_pass pass = {in, first, count, 0.0};
+    const forward_watch watch = {tell_part, &pass};
+    forward_pass left = {.watch = &watch};
+    forward_pass right = {.watch = &watch};
+    TRY(forward_begin(&left, a->model, a, &in->text, first, count));
+    pass.before = 1.0;
+    TRY(forward_begin(&right, b->model, b, &in->text, first, count));
     for (int64_t w = first; w < first + count; w++) {
         TRY(compare_window(&left, &right, w, sums));
     }
@@ -87,13 +116,16 @@ out:
     return status;
 }
 
-static grail_status compare_on_text(parameter_store *a, parameter_store *b,
-                                    const token_windows *windows, comparison_sums *sums)
+static grail_status compare_on_text(parameter_store *a, parameter_store *b, const inputs *in,
+                                    comparison_sums *sums)
 {
+    const token_windows *windows = &in->text;
     const int64_t chunk = forward_chunk(a->model, a->backend, windows->length, (forward_limit){0});
     for (int64_t first = 0; first < windows->count; first += chunk) {
         const int64_t left = windows->count - first;
-        CHECK(compare_chunk(a, b, windows, first, left < chunk ? left : chunk, sums));
+        const int64_t count = left < chunk ? left : chunk;
+        CHECK(compare_chunk(a, b, in, first, count, sums));
+        CHECK(tell(in, first + count, (double)(first + count)));
     }
     return GRAIL_OK;
 }
@@ -133,10 +165,13 @@ static grail_status compare_on_set(image_pass *a, image_pass *b, const inputs *i
     image_loader *loader = NULL;
     const float *pixels = NULL;
     int64_t loaded = 0;
+    int64_t done = 0;
     TRY(image_loader_open(in->set, in->images, in->indices, a->batch, &loader));
     TRY(image_loader_next(loader, &pixels, &loaded));
     while (loaded > 0) {
         TRY(compare_batch(a, b, loaded, pixels, sums));
+        done += loaded;
+        TRY(tell(in, done, (double)done));
         TRY(image_loader_next(loader, &pixels, &loaded));
     }
 out:
@@ -185,7 +220,7 @@ static grail_status compare_stores(parameter_store *a, parameter_store *b, const
                                    comparison_sums *sums)
 {
     return a->model->graph->input_kind == INPUT_IMAGES ? compare_on_images(a, b, in, sums)
-                                                       : compare_on_text(a, b, &in->text, sums);
+                                                       : compare_on_text(a, b, in, sums);
 }
 
 static grail_status check_identity(parameter_store *dense, parameter_store *narrow,
@@ -291,11 +326,12 @@ static grail_status check_vocabularies(const grail_model *dense, const grail_mod
 
 grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
                           const grail_text_source *source, int64_t windows,
-                          const grail_compute *compute, grail_comparison *out)
+                          const grail_compute *compute, grail_eval_observer observer, void *user,
+                          grail_comparison *out)
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
-    inputs in = {0};
+    inputs in = {.observer = observer, .user = user};
     TRY(option_integer("windows", "the number of windows", windows, 0));
     TRY(check_kinds(dense, narrow, INPUT_TOKENS));
     TRY(check_vocabularies(dense, narrow));
@@ -312,11 +348,12 @@ out:
 
 grail_status grail_verify_images(const grail_model *dense, const grail_model *narrow,
                                  const grail_image_source *source, int64_t images,
-                                 const grail_compute *compute, grail_comparison *out)
+                                 const grail_compute *compute, grail_eval_observer observer,
+                                 void *user, grail_comparison *out)
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
-    inputs in = {0};
+    inputs in = {.observer = observer, .user = user};
     TRY(option_integer("images", "the number of images", images, 0));
     TRY(check_kinds(dense, narrow, INPUT_IMAGES));
     TRY(check_outputs(dense, narrow));

@@ -20,7 +20,8 @@ typedef struct dense_pass {
     const compression_request *request;
     observation *observed; /* [node_count]; those without statistics are not observed */
     loss_curve *curves;    /* [sites] */
-    int end;               /* of the block that the network passes */
+    int begin, end;        /* of the block that the network passes */
+    int64_t batches;       /* of this rank, that have passed it */
     double *energies;      /* [block_count + 2] of what leaves the blocks, from a file; or NULL */
     double energy;         /* of what leaves this block */
     double part_energy;    /* of the chunk whose batches are being added */
@@ -133,14 +134,23 @@ static grail_status begin_observing(dense_pass *p, int begin, int end)
     return GRAIL_OK;
 }
 
+static grail_status end_batch(dense_pass *p, const execution *e)
+{
+    const int64_t passed = p->batches++ * comm_size(p->request->comm);
+    const int64_t last = p->request->samples->batch_count - 1;
+    p->part_passed++;
+    CHECK(add_energy_behind(e, p->end, &p->part_energy));
+    return progress_step(&p->network->progress, p->request, p->begin, p->end,
+                         passed < last ? passed : last);
+}
+
 /* A node_visitor; `user` is a dense_pass. */
 static grail_status add_node(const execution *e, int64_t batch, int node_index, void *user)
 {
     dense_pass *p = user;
     (void)batch;
     if (node_index == p->end) {
-        p->part_passed++;
-        return add_energy_behind(e, p->end, &p->part_energy);
+        return end_batch(p, e);
     }
     return p->observed[node_index].fit != NULL
                ? observation_add_input(&p->observed[node_index], e, p->observed[node_index].held)
@@ -301,7 +311,9 @@ static grail_status take_block(dense_pass *p, int block, int begin, int end)
 static grail_status observe_block(dense_pass *p, int block, int begin, int end)
 {
     p->energy = 0.0;
+    p->begin = begin;
     p->end = end;
+    p->batches = 0;
     if (p->energies != NULL) {
         return take_block(p, block, begin, end);
     }

@@ -293,7 +293,7 @@ static width_sharing sharing_of(const grail_plan_options *o)
     return o->uniform_widths != 0 ? SHARE_ALL : o->uniform_heads != 0 ? SHARE_HEADS : SHARE_NONE;
 }
 
-/* Of a network that is healed towards a teacher nothing is cut. */
+/* A network that is healed towards a teacher loses nothing. */
 static grail_status check_teacher(const grail_compress_options *o)
 {
     return o->heal.teacher == NULL
@@ -356,7 +356,7 @@ static grail_status read_choices(making *m)
     return GRAIL_OK;
 }
 
-/* Of what budgets measure, a file of statistics replaces the pass, and not the trials. */
+/* A file of statistics replaces the pass that budgets measure, and not the trials. */
 static bool reads_samples(const making *m)
 {
     const bool passes = measures(m->budget) && m->options->compress.cut.statistics == NULL;
@@ -394,7 +394,6 @@ static grail_status open_request(making *m)
     m->compress.amount.plan = NULL;
     m->compress.amount.plan_text = NULL;
     m->compress.run.observer = NULL;
-    m->compress.run.step_observer = NULL;
     m->compress.amount.site_sparsity_count = 0;
     for (int k = 0; k < SITE_KINDS; k++) {
         *grail_compress_sparsity(&m->compress, site_kind_name((site_kind)k)) = 0.0;

@@ -7,7 +7,6 @@ grail_compress_options trial_options(const grail_compress_options *options)
     grail_compress_options in_memory = *options;
     in_memory.output.path = NULL;
     in_memory.run.observer = NULL;
-    in_memory.run.step_observer = NULL;
     return in_memory;
 }
 

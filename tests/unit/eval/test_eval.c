@@ -117,14 +117,65 @@ typedef struct counter {
     int64_t done, total;
 } counter;
 
-static int stop_at_once(void *user, const grail_eval_progress *p)
+static int stop_at_first_result(void *user, const grail_eval_progress *p)
 {
     counter *c = user;
+    if (p->done == 0) {
+        return 0;
+    }
     c->calls++;
     c->done = p->done;
     c->total = p->total;
     assert_true(p->so_far > 0.0);
     return 1;
+}
+
+static int count_passed(void *user, const grail_eval_progress *p)
+{
+    double *passed = user;
+    assert_true(p->passed >= *passed && p->passed <= (double)p->total);
+    assert_true(p->passed >= (double)p->done);
+    *passed = p->passed;
+    return 0;
+}
+
+static int stop_halfway(void *user, const grail_eval_progress *p)
+{
+    counter *c = user;
+    c->calls++;
+    c->done = p->done;
+    c->total = p->total;
+    assert_true(p->count == 0 && isnan(p->so_far));
+    return p->passed > 0.5 * (double)p->total ? 1 : 0;
+}
+
+static void windows_are_told_of_on_their_way(void **state)
+{
+    (void)state;
+    lab l;
+    grail_model *model = NULL;
+    grail_perplexity one;
+    grail_comparison compared;
+    counter c = {0};
+    double passed = 0.0;
+    lab_open(&l);
+    tensor_file *golden = open_golden("qwen3");
+    const grail_text_source text = golden_text(&l, golden);
+    assert_ok(grail_model_open(lab_golden("qwen3"), &model));
+    assert_fails(grail_perplexity_measure(model, &text, 0, NULL, stop_halfway, &c, &one),
+                 GRAIL_ERROR_CANCELLED, "cancelled after 0 of 2 windows");
+    assert_true(c.calls > 1 && c.done == 0 && c.total == 2);
+    assert_ok(grail_perplexity_measure(model, &text, 0, NULL, count_passed, &passed, &one));
+    assert_true(passed == 2.0);
+    passed = 0.0;
+    assert_ok(grail_verify(model, model, &text, 2, NULL, count_passed, &passed, &compared));
+    assert_true(passed == 2.0);
+    c = (counter){0};
+    assert_fails(grail_verify(model, model, &text, 2, NULL, stop_halfway, &c, &compared),
+                 GRAIL_ERROR_CANCELLED, "cancelled after 0 of 2 windows");
+    grail_model_close(model);
+    tensor_file_close(golden);
+    lab_close(&l);
 }
 
 static void the_first_windows_can_be_taken_and_a_measurement_stopped(void **state)
@@ -150,7 +201,7 @@ static void the_first_windows_can_be_taken_and_a_measurement_stopped(void **stat
     assert_near(one.mean_nll, first, 1e-5);
     assert_fails(grail_perplexity_measure(model, &text, 3, NULL, NULL, NULL, &one),
                  GRAIL_ERROR_ARGUMENT, "3 windows were requested, but the text holds 2");
-    assert_fails(grail_perplexity_measure(model, &text, 0, NULL, stop_at_once, &c, &one),
+    assert_fails(grail_perplexity_measure(model, &text, 0, NULL, stop_at_first_result, &c, &one),
                  GRAIL_ERROR_CANCELLED, "cancelled after 2 of 2 windows");
     assert_int_equal(c.calls, 1);
     assert_true(c.done == 2 && c.total == 2);
@@ -250,7 +301,7 @@ static void a_comparison_is_that_of_the_logits(void **state)
     }
     assert_ok(grail_model_open(lab_golden("llama3"), &a));
     assert_ok(grail_model_open(lab_golden("llama3-bf16"), &b));
-    assert_ok(grail_verify(a, b, &text, 1, &(grail_compute){.backend = "ref"}, &c));
+    assert_ok(grail_verify(a, b, &text, 1, &(grail_compute){.backend = "ref"}, NULL, NULL, &c));
     assert_int_equal(c.compared, LENGTH);
     assert_near(c.max_abs, largest, 1e-4);
     assert_near(c.mean_kl / kl, 1.0, 1e-2);
@@ -280,7 +331,7 @@ static void networks_of_different_vocabularies_are_not_compared(void **state)
     lab_fini(&m);
     assert_ok(grail_model_open(lab_golden("llama3"), &a));
     assert_ok(grail_model_open(lab_path(&l, "small"), &b));
-    assert_fails(grail_verify(a, b, NULL, 0, NULL, &c), GRAIL_ERROR_SHAPE,
+    assert_fails(grail_verify(a, b, NULL, 0, NULL, NULL, NULL, &c), GRAIL_ERROR_SHAPE,
                  "the networks have different vocabularies: ");
     grail_model_close(a);
     grail_model_close(b);
@@ -453,9 +504,9 @@ static grail_status measure_once(void *context)
     const grail_text_source *text = ((void **)context)[1];
     const grail_status status = grail_perplexity_measure(
         model, text, 0, &(grail_compute){.backend = "ref"}, NULL, NULL, &p);
-    return status == GRAIL_OK
-               ? grail_verify(model, model, text, 1, &(grail_compute){.backend = "ref"}, &c)
-               : status;
+    return status == GRAIL_OK ? grail_verify(model, model, text, 1,
+                                             &(grail_compute){.backend = "ref"}, NULL, NULL, &c)
+                              : status;
 }
 
 static void every_failing_allocation_is_survived(void **state)
@@ -491,6 +542,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(perplexity_is_that_of_the_reference_logits),
         cmocka_unit_test(the_first_windows_can_be_taken_and_a_measurement_stopped),
+        cmocka_unit_test(windows_are_told_of_on_their_way),
         cmocka_unit_test(logits_are_written_as_they_are),
         cmocka_unit_test(a_network_does_not_differ_from_itself),
         cmocka_unit_test(a_short_network_is_compared_on_short_windows),

@@ -16,7 +16,8 @@ static grail_comparison compare(const vision_lab *v, const char *dense, const ch
     grail_model *a = vision_model_open(dense);
     grail_model *b = vision_model_open(narrow);
     const grail_image_source *source = v == NULL ? NULL : &v->images;
-    assert_ok(grail_verify_images(a, b, source, 0, &(grail_compute){.backend = backend_name}, &c));
+    assert_ok(grail_verify_images(a, b, source, 0, &(grail_compute){.backend = backend_name}, NULL,
+                                  NULL, &c));
     grail_model_close(a);
     grail_model_close(b);
     return c;
@@ -100,9 +101,10 @@ static void as_many_images_are_compared_as_were_asked_for(void **state)
     grail_comparison c = unset;
     vision_open(&v);
     grail_model *dense = vision_model_open(vision_network(&v, VISION_BASIC, "dense"));
-    assert_ok(grail_verify_images(dense, dense, &v.images, 5, NULL, &c));
+    assert_ok(grail_verify_images(dense, dense, &v.images, 5, NULL, NULL, NULL, &c));
     assert_int_equal(c.compared, 5);
-    assert_ok(grail_verify_images(dense, dense, &v.images, VISION_IMAGES + 1, NULL, &c));
+    assert_ok(
+        grail_verify_images(dense, dense, &v.images, VISION_IMAGES + 1, NULL, NULL, NULL, &c));
     assert_int_equal(c.compared, VISION_IMAGES);
     grail_model_close(dense);
     vision_close(&v);
@@ -260,15 +262,15 @@ static void networks_that_read_or_give_something_else_are_not_compared(void **st
     grail_model *dense = vision_model_open(vision_network(&v, VISION_BASIC, "dense"));
     grail_model *features = vision_model_open(write_headless(&v, "features", 0.0F));
     assert_ok(grail_model_open(lab_golden("llama3"), &text));
-    assert_fails(grail_verify_images(dense, features, NULL, 0, NULL, &c), GRAIL_ERROR_SHAPE,
-                 "the networks have different numbers of outputs: ");
-    assert_fails(grail_verify_images(dense, text, NULL, 0, NULL, &c), GRAIL_ERROR_ARGUMENT,
+    assert_fails(grail_verify_images(dense, features, NULL, 0, NULL, NULL, NULL, &c),
+                 GRAIL_ERROR_SHAPE, "the networks have different numbers of outputs: ");
+    assert_fails(grail_verify_images(dense, text, NULL, 0, NULL, NULL, NULL, &c),
+                 GRAIL_ERROR_ARGUMENT, "cannot compare a text network with an image network");
+    assert_fails(grail_verify(text, dense, NULL, 0, NULL, NULL, NULL, &c), GRAIL_ERROR_ARGUMENT,
                  "cannot compare a text network with an image network");
-    assert_fails(grail_verify(text, dense, NULL, 0, NULL, &c), GRAIL_ERROR_ARGUMENT,
+    assert_fails(grail_verify(dense, text, NULL, 0, NULL, NULL, NULL, &c), GRAIL_ERROR_ARGUMENT,
                  "cannot compare a text network with an image network");
-    assert_fails(grail_verify(dense, text, NULL, 0, NULL, &c), GRAIL_ERROR_ARGUMENT,
-                 "cannot compare a text network with an image network");
-    assert_fails(grail_verify(dense, dense, NULL, 0, NULL, &c), GRAIL_ERROR_ARGUMENT,
+    assert_fails(grail_verify(dense, dense, NULL, 0, NULL, NULL, NULL, &c), GRAIL_ERROR_ARGUMENT,
                  "read images; expected networks that read text");
     assert_int_equal(c.compared, unset.compared);
     grail_model_close(dense);
@@ -281,8 +283,11 @@ static grail_status verify_once(void *context)
 {
     grail_comparison c;
     void **given = context;
-    const grail_status status = grail_verify_images(given[0], given[1], given[2], 2, NULL, &c);
-    return status == GRAIL_OK ? grail_verify_images(given[0], given[1], NULL, 0, NULL, &c) : status;
+    const grail_status status =
+        grail_verify_images(given[0], given[1], given[2], 2, NULL, NULL, NULL, &c);
+    return status == GRAIL_OK
+               ? grail_verify_images(given[0], given[1], NULL, 0, NULL, NULL, NULL, &c)
+               : status;
 }
 
 static void every_failing_allocation_is_survived(void **state)

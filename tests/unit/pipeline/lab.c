@@ -237,7 +237,8 @@ grail_comparison compare_models(const char *dense, const char *narrow, const cha
     grail_comparison result = {0};
     assert_ok(grail_model_open(dense, &a));
     assert_ok(grail_model_open(narrow, &b));
-    assert_ok(grail_verify(a, b, NULL, 0, &(grail_compute){.backend = backend}, &result));
+    assert_ok(
+        grail_verify(a, b, NULL, 0, &(grail_compute){.backend = backend}, NULL, NULL, &result));
     grail_model_close(a);
     grail_model_close(b);
     return result;

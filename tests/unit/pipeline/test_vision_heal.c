@@ -14,7 +14,7 @@ static double divergence(const vision_lab *v, const char *dense, const char *nar
     grail_comparison result = {0};
     grail_model *a = vision_model_open(dense);
     grail_model *b = vision_model_open(narrow);
-    assert_ok(grail_verify_images(a, b, &v->images, 0, NULL, &result));
+    assert_ok(grail_verify_images(a, b, &v->images, 0, NULL, NULL, NULL, &result));
     grail_model_close(a);
     grail_model_close(b);
     return result.mean_kl;

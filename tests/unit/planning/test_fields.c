@@ -421,7 +421,7 @@ static void counts_of_windows(void **state)
                          "windows");
     assert_refused_about(grail_perplexity_of_cut(m, m, &text, INT64_MIN, NULL, NULL, NULL, &p),
                          "windows");
-    assert_refused_about(grail_verify(m, m, &text, -1, NULL, &c), "windows");
+    assert_refused_about(grail_verify(m, m, &text, -1, NULL, NULL, NULL, &c), "windows");
     assert_true(p.windows == -7 && c.compared == -7);
     grail_model_close(m);
     lab_close(&l);
@@ -442,7 +442,7 @@ static void counts_of_images(void **state)
                          "count");
     assert_refused_about(grail_accuracy_measure(m, images, INT64_MIN, NULL, NULL, NULL, &a),
                          "count");
-    assert_refused_about(grail_verify_images(m, m, &v.images, -1, NULL, &c), "images");
+    assert_refused_about(grail_verify_images(m, m, &v.images, -1, NULL, NULL, NULL, &c), "images");
     assert_true(a.images == -7 && c.compared == -7);
     grail_images_close(images);
     grail_model_close(m);
