@@ -179,9 +179,9 @@ const command command_heal = {
     .positional_count = 1,
     .summary = "train a narrowed model towards the dense one, without labels",
     .details =
-        "Reads a model that was narrowed earlier, by grail or by another tool, and trains its "
-        "weights on calibration text or images so that its outputs, or the stream behind each of "
-        "its blocks, come closer to those of the dense network. Writes a directory with weights of "
+        "Reads a model that was narrowed earlier, by grail or by another tool. Trains its weights "
+        "on calibration text or images towards the dense network: towards its outputs, or the "
+        "stream behind each of its blocks. Writes a directory with weights of "
         "the same shapes and report.json.",
     .examples = examples,
     .run = run,

@@ -230,7 +230,7 @@ void cut_summary_warn_harmful(const grail_compression *c)
     if (harmed > 0) {
         print_error("grail: warning: in %d of %d narrowed sites, such as %s (error %.4f, %.4f "
                     "before), the repair is worse than the plain cut on samples that it was not "
-                    "fitted to: too few reach its %lld units; calibrate on more (--calib, "
+                    "fitted to; too few reach its %lld units; calibrate on more (--calib, "
                     "--samples), or use --compensate full, which keeps the plain cut where no fit "
                     "is better\n",
                     harmed, cut, worst.name, worst.fit.held_after, worst.fit.held_before,
@@ -240,10 +240,11 @@ void cut_summary_warn_harmful(const grail_compression *c)
 
 /* -- text -------------------------------------------------------------------------------------- */
 
-/* Sites of equal widths share a line, so that a uniform cut takes one line per kind. */
-static void print_widths(const grail_compression *c)
+/* Sites of equal widths share a line, so that a uniform cut takes one line per kind. Kinds of which
+ * nothing was to be cut, and nothing was, have none. */
+static void print_widths(const grail_compression *c, run_options *r)
 {
-    print_out("widths:\n");
+    print_out("widths:%s\n", summary_of(c, r, NULL).sites > 0 ? "" : " nothing is cut");
     for (int i = 0; i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);
         int same = 0;
@@ -256,7 +257,7 @@ static void print_widths(const grail_compression *c)
                 same++;
             }
         }
-        if (first && s.gone == 0) {
+        if (first && s.gone == 0 && summary_of(c, r, s.kind).sites > 0) {
             print_out("  %-5s %lld of %lld units kept, width %lld -> %lld, in %d %s\n", s.kind,
                       (long long)s.kept, (long long)s.units, (long long)s.width,
                       (long long)s.narrow, same, same == 1 ? "site" : "sites");
@@ -328,7 +329,7 @@ static void print_errors(const kind_summary *k)
 void cut_summary_print(const grail_compression *c, run_options *r)
 {
     const kind_summary all = summary_of(c, r, NULL);
-    print_widths(c);
+    print_widths(c, r);
     if (all.sites > 0) {
         print_out("cut, of the parameters that these units hold:\n");
     }

@@ -84,7 +84,7 @@ void print_class_warnings(const char *data, const grail_accuracy *a, bool by_csv
     }
     if (a->high < (chance < few ? few : chance)) {
         print_error("grail: warning: %s: the class of only %.1f %% of %lld images is the one that "
-                    "the network says, no more than by guessing: do the classes have the network's "
+                    "the network says, no more than by guessing; do the classes have the network's "
                     "order? %s\n",
                     data, 100.0 * a->top1, (long long)a->images,
                     by_csv ? "--labels gives their indices"

@@ -9,7 +9,7 @@
 #include "format/weights/checkpoint.h"
 #include "graph/graph.h"
 
-enum { LOADER_REASON_SIZE = 200, LOADER_LINES_SIZE = 640 };
+enum { LOADER_REASON_SIZE = 320, LOADER_LINES_SIZE = 640 };
 
 /** Whether a stock loader opens the narrowed checkpoint, and the reason or a remark. */
 typedef struct loader_verdict {
@@ -89,10 +89,12 @@ struct architecture {
      * whose blocks without nodes are left out. */
     grail_status (*describe_narrowed)(const architecture *self, const graph *narrowed,
                                       json_t *config);
-    /** Fills verdicts[LOADER_COUNT] for a configuration as written by describe_narrowed; for a
-     * network that reads images all but the last, which is that of the weights file. */
+    /** Fills verdicts[LOADER_COUNT] for a configuration as written by describe_narrowed, of `dense`
+     * narrowed to `narrowed`; for a network that reads images all but the last, which is that of
+     * the weights file. */
     grail_status (*judge_loaders)(const architecture *self, const json_t *config,
-                                  const graph *narrowed, loader_verdict *verdicts);
+                                  const graph *dense, const graph *narrowed,
+                                  loader_verdict *verdicts);
     /** What a loader needs of a result besides weights and configuration, as written by
      * describe_narrowed: the name of a file (static), and its content; *name stays NULL where none
      * does, and so may the slot. */

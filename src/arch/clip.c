@@ -148,8 +148,10 @@ static const char *preset(const json_t *config)
 }
 
 static grail_status judge_loaders(const architecture *self, const json_t *config,
-                                  const graph *narrowed, loader_verdict *verdicts)
+                                  const graph *dense, const graph *narrowed,
+                                  loader_verdict *verdicts)
 {
+    (void)dense;
     (void)self;
     return tower_judge_loaders(&family, config, narrowed, verdicts);
 }

@@ -248,7 +248,7 @@ void decoder_name_part(const char *layers, int layer, const char *part, const ch
  * and `gate_up` do. */
 decoder_place decoder_place_plain(const decoder_config *c, int layer, const char *part,
                                   const char *kind);
-/** Of "mlp.experts.7.up_proj" the part behind the number, and *expert = 7; NULL of other parts. */
+/** The part behind the number of "mlp.experts.7.up_proj", and *expert = 7; NULL for other parts. */
 const char *decoder_expert_part(const char *part, int64_t *expert);
 /** "mlp.experts.EXPERT" */
 void decoder_name_expert(int64_t expert, char name[DECODER_NAME_SIZE]);
@@ -267,7 +267,8 @@ outside_part decoder_outside(const char *tensor);
 grail_status decoder_describe_narrowed(const architecture *self, const graph *narrowed,
                                        json_t *config);
 grail_status decoder_judge_loaders(const architecture *self, const json_t *config,
-                                   const graph *narrowed, loader_verdict *verdicts);
+                                   const graph *dense, const graph *narrowed,
+                                   loader_verdict *verdicts);
 grail_status decoder_loader_file(const architecture *self, const json_t *config,
                                  const graph *narrowed, const char **name, buffer *content);
 grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *numbers, char **out);
@@ -292,7 +293,7 @@ grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *nu
 /* -- what encoders share (encoder_parts.c) ----------------------------------------------------- */
 
 extern const char *const encoder_settings[];
-/** Of BERT and what has its tensors. */
+/** The keys of BERT and of what has its tensors. */
 extern const decoder_keys encoder_keys;
 extern const decoder_name encoder_names[];
 /** The place of a parameter, where norms may have their older names. */

@@ -3,6 +3,7 @@
 #include "arch/decoder.h"
 #include "arch/decoder_widths.h"
 #include "arch/gguf_family.h"
+#include "arch/gguf_mixture.h"
 #include "arch/loader_lines.h"
 
 #include <stdio.h>
@@ -132,7 +133,8 @@ static void judge_transformers(const architecture *self, const json_t *config,
     loader_lines_pretrained(self->family->encoder ? "AutoModel" : "AutoModelForCausalLM", v);
 }
 
-/* Of a family whose activation is silu unless its configuration names another. */
+/* Whether the activation is silu, in a family that has silu unless its configuration names another.
+ */
 static bool is_silu(const decoder_family *family, const json_t *config)
 {
     const char *act = json_string_value(json_object_get(config, family->keys->activation));
@@ -236,8 +238,30 @@ static int find_odd_layer(const graph *narrowed, int64_t block)
     return GRAPH_NONE;
 }
 
-/* Which quantisations the widths allow; `way` says how the file is made. */
-static void judge_quantisations(const char *way, const graph *narrowed, loader_verdict *v)
+/* What grail quantize says of Q4_K; "" where it suits all matrices. */
+static grail_status describe_k_quants(const graph *dense, const graph *narrowed,
+                                      char said[GGUF_SHORTFALL_SIZE])
+{
+    grail_status status = GRAIL_OK;
+    grail_dtype *dtypes = NULL;
+    int others = 0;
+    const gguf_mixture q4_k = {.type = GRAIL_DTYPE_Q4_K, .table = GRAIL_DTYPE_COUNT};
+    TRY(memory_new(&dtypes, (size_t)narrowed->parameter_count, sizeof dtypes[0]));
+    TRY(gguf_mixture_choose(&q4_k, narrowed, dtypes, &others));
+    status = gguf_mixture_judge(&q4_k, dense, narrowed, dtypes, said);
+    if (status == GRAIL_ERROR_SHAPE) { /* no matrix has it */
+        error_copy(said, GGUF_SHORTFALL_SIZE);
+        status = GRAIL_OK;
+    }
+out:
+    memory_free(dtypes);
+    return status;
+}
+
+/* Which quantisations the widths allow; `way` says how the file is made, `k_quants` what is to be
+ * said of those, or "". */
+static void judge_quantisations(const char *way, const char *k_quants, const graph *narrowed,
+                                loader_verdict *v)
 {
     const int odd = find_odd_layer(narrowed, 32);
     const decoder_widths w =
@@ -254,23 +278,23 @@ static void judge_quantisations(const char *way, const graph *narrowed, loader_v
                  way, (long long)w.heads, (long long)value_dim(narrowed, &w));
     } else {
         snprintf(v->reason, sizeof v->reason, "%s; %s", way,
-                 find_odd_layer(narrowed, 256) == GRAPH_NONE
-                     ? "all quantisations"
-                     : "K-quants fall back to other types (a width is not a multiple of 256)");
+                 k_quants[0] == 0 ? "all quantisations" : k_quants);
     }
 }
 
-/* What grail export writes may be another family than the converter of llama.cpp writes, which
- * takes more shapes. */
+/* What grail export writes; NULL where it does not write the network. It may be another family than
+ * the converter of llama.cpp writes, which takes more shapes. */
 static const gguf_family *exported_family(const json_t *config, const graph *narrowed)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const json_int_t hidden = json_integer_value(json_object_get(config, "hidden_size"));
     const decoder_widths w = decoder_common_widths(narrowed);
-    return type == NULL || decoder_lacks_sublayers(narrowed)
-               ? NULL
-               : gguf_family_for(type, decoder_is_uniform(narrowed),
-                                 w.heads * decoder_head_dim(narrowed) == hidden);
+    const gguf_family *family =
+        type == NULL || decoder_lacks_sublayers(narrowed)
+            ? NULL
+            : gguf_family_for(type, decoder_is_uniform(narrowed),
+                              w.heads * decoder_head_dim(narrowed) == hidden);
+    return family != NULL && gguf_family_check_biases(family, narrowed) == GRAIL_OK ? family : NULL;
 }
 
 /* Its graphs of the families that grail writes have no more than these. */
@@ -286,50 +310,64 @@ static bool lacks_in_llama_cpp(const architecture *self, const json_t *config,
     return found;
 }
 
-static void judge_llama_cpp(const architecture *self, const json_t *config, const graph *narrowed,
-                            loader_verdict *v)
+static grail_status judge_exported(const gguf_family *exported, const graph *dense,
+                                   const graph *narrowed, loader_verdict *v)
+{
+    char way[64];
+    char k_quants[GGUF_SHORTFALL_SIZE] = "";
+    CHECK(describe_k_quants(dense, narrowed, k_quants));
+    snprintf(way, sizeof way, "as a GGUF file that grail export writes (%s)", exported->name);
+    judge_quantisations(way, k_quants, narrowed, v);
+    return GRAIL_OK;
+}
+
+static grail_status judge_llama_cpp(const architecture *self, const json_t *config,
+                                    const graph *dense, const graph *narrowed, loader_verdict *v)
 {
     const decoder_family *family = self->family;
     const json_int_t hidden = json_integer_value(json_object_get(config, family->keys->hidden));
     const decoder_widths w = decoder_common_widths(narrowed);
     const gguf_family *exported = exported_family(config, narrowed);
-    const bool converts = decoder_is_uniform(narrowed) &&
-                          judge_class(config, family, family->loaders.llama_cpp, narrowed, v);
-    char way[64];
     v->loads = true;
     if (lacks_in_llama_cpp(self, config, narrowed, v)) {
-        return;
+        return GRAIL_OK;
     }
-    if (!converts && exported != NULL) {
-        snprintf(way, sizeof way, "as a GGUF file that grail export writes (%s)", exported->name);
-        judge_quantisations(way, narrowed, v);
-    } else if (decoder_lacks_sublayers(narrowed)) {
+    if (exported != NULL) {
+        return judge_exported(exported, dense, narrowed, v);
+    }
+    if (decoder_lacks_sublayers(narrowed)) {
         refuse(v, "layers lack their attention or FFN; its graphs give all layers both");
     } else if (!decoder_is_uniform(narrowed)) {
         refuse(v, "the layers have different widths; its graph of the family gives all layers the "
                   "widths of layer 0");
-    } else if (!converts) {
-        v->loads = false; /* judge_class has said why */
+    } else if (!judge_class(config, family, family->loaders.llama_cpp, narrowed, v)) {
+        v->loads = false; /* which has said why */
     } else if (family->loaders.llama_cpp_multiplies && w.intermediate != 4 * hidden) {
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
                  "its converter takes the FFN for 4 times as wide as %s; cut heads alone for it",
                  family->keys->hidden);
     } else {
-        judge_quantisations("after convert_hf_to_gguf", narrowed, v);
+        judge_quantisations("after convert_hf_to_gguf",
+                            find_odd_layer(narrowed, 256) == GRAPH_NONE
+                                ? ""
+                                : "K-quants give other types to matrices whose rows are no "
+                                  "multiples of 256",
+                            narrowed, v);
     }
+    return GRAIL_OK;
 }
 
 grail_status decoder_judge_loaders(const architecture *self, const json_t *config,
-                                   const graph *narrowed, loader_verdict *verdicts)
+                                   const graph *dense, const graph *narrowed,
+                                   loader_verdict *verdicts)
 {
     verdicts[0] = (loader_verdict){.loader = "transformers", .loads = true};
     verdicts[1] = (loader_verdict){.loader = "vLLM", .loads = true};
     verdicts[2] = (loader_verdict){.loader = "llama.cpp", .loads = true};
     judge_transformers(self, config, narrowed, &verdicts[0]);
     judge_vllm(self->family, config, narrowed, &verdicts[1]);
-    judge_llama_cpp(self, config, narrowed, &verdicts[2]);
-    return GRAIL_OK;
+    return judge_llama_cpp(self, config, dense, narrowed, &verdicts[2]);
 }
 
 void judge_packed_weights(loader_verdict *verdicts)

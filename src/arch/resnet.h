@@ -66,7 +66,8 @@ grail_status resnet_refuse_variants(const checkpoint *weights,
 grail_status resnet_describe_narrowed(const architecture *self, const graph *narrowed,
                                       json_t *config);
 grail_status resnet_judge_loaders(const architecture *self, const json_t *config,
-                                  const graph *narrowed, loader_verdict *verdicts);
+                                  const graph *dense, const graph *narrowed,
+                                  loader_verdict *verdicts);
 
 /** Whether the classes of torchvision and timm have these widths, all or by one argument. */
 bool resnet_has_class_widths(const graph *narrowed);

@@ -294,8 +294,10 @@ static void judge_class(const json_t *config, const graph *g, const resnet_namin
 }
 
 grail_status resnet_judge_loaders(const architecture *self, const json_t *config,
-                                  const graph *narrowed, loader_verdict *verdicts)
+                                  const graph *dense, const graph *narrowed,
+                                  loader_verdict *verdicts)
 {
+    (void)dense;
     (void)self;
     verdicts[0] = (loader_verdict){.loads = true};
     judge_loaders_of_any_width(verdicts);

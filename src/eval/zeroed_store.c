@@ -156,11 +156,11 @@ grail_status zeroed_store_of_cut(parameter_store *dense, const grail_model *narr
     bool norm_is_cut = false;
     CHECK(zeroed_store_create(dense, narrow, false, &norm_is_cut, out));
     if (norm_is_cut) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: what the cut alone does cannot be measured: a norm runs over a width "
-                         "that was cut, "
-                         "so zeros in the dense network do not stand for what is left of it",
-                         checkpoint_directory(narrow->checkpoint));
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: what the cut alone does cannot be measured; a norm runs over a width "
+            "that was cut, so zeros in the dense network do not stand for what is left of it",
+            checkpoint_directory(narrow->checkpoint));
     }
     if (*out == NULL) {
         return error_set(

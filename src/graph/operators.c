@@ -433,7 +433,7 @@ grail_status node_check_rows(const graph *g, const node *n)
         return GRAIL_OK;
     }
     return error_set(GRAIL_ERROR_INTERNAL,
-                     "block %d: %s (kind %s) cannot read the rows that it is given: rows that a "
+                     "block %d: %s (kind %s) cannot read the rows that it is given; rows that a "
                      "router chose go through nodes that work on each row alone, with others of "
                      "the same route, until they are put back",
                      n->block, node_name(g, n), operator_of(n)->name);

@@ -54,7 +54,7 @@ for class in "$demo"/vision/test/*; do
     cp "$class"/000??.jpg "turned/$(((i + 2) % 10))"
 done
 runs "$grail" eval "$demo/vision/cnn.pth" --data turned
-says "no more than by guessing: do the classes have the network's order?" stderr
+says "no more than by guessing; do the classes have the network's order?" stderr
 mv turned/9 turned/10
 runs "$grail" eval "$demo/vision/cnn.pth" --data turned --json
 says "names of the class folders are numbers" stdout

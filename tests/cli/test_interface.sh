@@ -262,20 +262,28 @@ widths() {
 check "what is cut: by kind, by site, by a list"
 site=model.layers.2.mlp.down_proj
 widths 0.3 "heads 160-112 x4,ffn 480-336 x4" --align 1
-widths 0.3 "heads 160-160 x4,ffn 480-336 x4" --align 1 --sites ffn
-widths 0.3 "heads 160-112 x4,ffn 480-480 x4" --align 1 --sites heads
+widths 0.3 "ffn 480-336 x4" --align 1 --sites ffn
+widths 0.3 "heads 160-112 x4" --align 1 --sites heads
 widths 0.3 "heads 160-112 x4,ffn 480-336 x4" --align 1 --sites ffn,heads
 widths ffn=0.3,heads=0.2 "heads 160-128 x4,ffn 480-336 x4" --align 1
-widths heads=0.2 "heads 160-128 x4,ffn 480-480 x4" --align 1
-widths $site=0.5 "heads 160-160 x4,ffn 480-480 x3,ffn 480-240 x1" --align 1
-widths ffn=0.3,$site=0 "heads 160-160 x4,ffn 480-336 x3,ffn 480-480 x1" --align 1
+widths heads=0.2 "heads 160-128 x4" --align 1
+widths $site=0.5 "ffn 480-480 x3,ffn 480-240 x1" --align 1
+widths ffn=0.3,$site=0 "ffn 480-336 x3,ffn 480-480 x1" --align 1
 widths 0.3 "heads 160-112 x4,ffn 480-336 x4" --align=1 --gqa=query-per-group --sparsity=0.5 \
     --sparsity 0.3 --gqa kv-groups
 check "alignment of FFN widths"
-widths ffn=0.3 "heads 160-160 x4,ffn 480-352 x4" --align 32
-widths ffn=0.3 "heads 160-160 x4,ffn 480-384 x4" --align 128
-widths ffn=0.3 "heads 160-160 x4,ffn 480-336 x4" --align auto
-widths ffn=0.3 "heads 160-160 x4,ffn 480-336 x4"
+widths ffn=0.3 "ffn 480-352 x4" --align 32
+widths ffn=0.3 "ffn 480-384 x4" --align 128
+widths ffn=0.3 "ffn 480-336 x4" --align auto
+widths ffn=0.3 "ffn 480-336 x4"
+
+check "kinds that are not cut are not listed, and llama.cpp gets what grail export writes"
+runs "$grail" compress "$demo/model" -o out --calib "$demo/calibration.txt" --sparsity ffn=0.3 --align 32 --dry-run
+says "  ffn   352 of 480 units kept" stdout
+! grep -q "heads .* units kept" stdout || { show; fail "lists heads, which are not cut"; }
+says "llama.cpp     yes  as a GGUF file that grail export writes (llama); Q4_K would hold no matrix: 160 and 352 are no multiples of 256; use q5_0, or align widths to 256" stdout
+runs "$grail" compress "$demo/model" -o out --calib "$demo/calibration.txt" --sparsity 0 --dry-run
+says "widths: nothing is cut" stdout
 
 check "a plan with other widths in each layer: the result brings classes that open it"
 cat >plan.json <<END

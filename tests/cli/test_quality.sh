@@ -38,7 +38,7 @@ says "warning: 2 calibration samples of a hundred or more that fits need" stderr
 
 check "a fit that is worse than no fit on other samples is warned of"
 runs "${narrow[@]}" -o harmed --sparsity 0.5 --samples 4 --compensate grail
-says "the repair is worse than the plain cut on samples that it was not fitted to: too few reach its" stderr
+says "the repair is worse than the plain cut on samples that it was not fitted to; too few reach its" stderr
 runs "${narrow[@]}" -o judged --sparsity 0.5 --samples 4
 ! grep -q "worse than the plain cut" stderr || { show; fail "a warning where fits are judged"; }
 

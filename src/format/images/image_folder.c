@@ -248,7 +248,7 @@ static void note_stranger(image_folder *folder, const char *known, const char *s
     const size_t sizes[] = {strcspn(known, "/"), strcspn(stranger, "/")};
     snprintf(folder->class_notice, sizeof folder->class_notice,
              "the class folder '%.*s' has the name of one of the network's classes, and '%.*s' of "
-             "none or of several, so all are numbered in the order of their names; rename them",
+             "none or of several; so all are numbered in the order of their names; rename them",
              (int)(sizes[0] < MOST_SHOWN ? sizes[0] : MOST_SHOWN), known,
              (int)(sizes[1] < MOST_SHOWN ? sizes[1] : MOST_SHOWN), stranger);
 }

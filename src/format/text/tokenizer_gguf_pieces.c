@@ -110,7 +110,7 @@ static grail_status refuse_merges(void)
     return error_set(
         GRAIL_ERROR_UNSUPPORTED,
         "the merges of its tokenizer are not those of pieces with scores, which GGUF "
-        "files hold: every way to cut a piece into two pieces must be a merge, and all "
+        "files hold; every way to cut a piece into two pieces must be a merge, and all "
         "merges of one piece must stand together");
 }
 

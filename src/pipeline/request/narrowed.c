@@ -67,7 +67,7 @@ static grail_status describe_gguf(const grail_model *model, const char *type, na
     return gguf_target_init(model, n->graph, &options, n->pairs, n->target);
 }
 
-/* Of a GGUF file there is one file. */
+/* A result that is a GGUF file has no other file. */
 static grail_status describe_loader_file(const architecture *a, narrowed_model *n)
 {
     buffer_init(&n->loader_text, SIZE_MAX / 4);
@@ -79,7 +79,7 @@ static grail_status describe_loader_file(const architecture *a, narrowed_model *
 static grail_status judge(const grail_model *model, narrowed_model *n)
 {
     const architecture *a = model->architecture;
-    CHECK(a->judge_loaders(a, n->config, n->graph, n->verdicts));
+    CHECK(a->judge_loaders(a, n->config, model->graph, n->graph, n->verdicts));
     if (n->pairs != NULL) {
         const gguf_family *family = n->target == NULL ? NULL : n->target->family;
         CHECK(family != NULL ? GRAIL_OK : gguf_family_of_narrowed(model, n->graph, &family));

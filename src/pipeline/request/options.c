@@ -55,7 +55,7 @@ static const grail_option fields[] = {
      .key = "align", .name = "align", .argument = "N", .never_with = "plan",
      .help = "round widths to a multiple of N; 1 does not round; auto rounds FFN widths to a "
              "multiple of 128, 64, 32 or 16, and channels to 32 or 16, where that changes little, "
-             "else to 8, and FFNs to whole blocks of a quantised type (auto)"},
+             "else to 8; it rounds FFNs to whole blocks of a quantised type (auto)"},
     {FIELD(cut.gqa), .type = GRAIL_OPTION_CHOICE, .subject = GRAIL_SUBJECT_CUT,
      .words = gqa_words, .decides = 1,
      .key = "gqa", .name = "gqa", .argument = "MODE",

@@ -235,7 +235,7 @@ static void widths_are_read_and_written_by_the_familys_keys(void **state)
     assert_ok(decoder_describe_narrowed(&other_architecture, g, config));
     assert_int_equal(json_integer_value(json_object_get(config, "inner")), 20);
     assert_int_equal(json_object_size(config), 8);
-    assert_ok(decoder_judge_loaders(&other_architecture, config, g, verdicts));
+    assert_ok(decoder_judge_loaders(&other_architecture, config, g, g, verdicts));
     assert_true(verdicts[0].loads);
     assert_true(verdicts[1].loads);
     assert_false(verdicts[2].loads);
@@ -246,7 +246,7 @@ static void widths_are_read_and_written_by_the_familys_keys(void **state)
                     " {\"heads\": 2}}");
     assert_ok(decoder_describe_narrowed(&other_architecture, g, config));
     assert_int_equal(json_integer_value(json_object_get(config, "head_width")), 4);
-    assert_ok(decoder_judge_loaders(&other_architecture, config, g, verdicts));
+    assert_ok(decoder_judge_loaders(&other_architecture, config, g, g, verdicts));
     for (int i = 0; i < LOADER_COUNT; i++) {
         assert_false(verdicts[i].loads);
         assert_string_equal(verdicts[i].reason,

@@ -23,7 +23,7 @@ static void narrow_layer(graph *g, int layer, int64_t inner, int64_t heads, int6
 
 typedef struct description {
     json_t *config;
-    graph *narrowed;
+    graph *dense, *narrowed;
     loader_verdict verdicts[LOADER_COUNT]; /* transformers, vLLM, llama.cpp */
 } description;
 
@@ -34,15 +34,17 @@ static void describe(const char *type, const char *changes, const int64_t first[
     const architecture *a = NULL;
     d->config = small_config(type, changes);
     assert_ok(architecture_find("config.json", d->config, &a));
+    assert_ok(a->build(a, "config.json", d->config, NULL, &d->dense));
     assert_ok(a->build(a, "config.json", d->config, NULL, &d->narrowed));
     narrow_layer(d->narrowed, 0, first[0], first[1], first[2]);
     narrow_layer(d->narrowed, 1, second[0], second[1], second[2]);
     assert_ok(a->describe_narrowed(a, d->narrowed, d->config));
-    assert_ok(a->judge_loaders(a, d->config, d->narrowed, d->verdicts));
+    assert_ok(a->judge_loaders(a, d->config, d->dense, d->narrowed, d->verdicts));
 }
 
 static void description_fini(description *d)
 {
+    graph_free(d->dense);
     graph_free(d->narrowed);
     json_decref(d->config);
 }
@@ -300,6 +302,7 @@ static void describe_without(const char *type, const char *changes, const char *
     site_list sites = {0};
     d->config = small_config(type, changes);
     assert_ok(architecture_find("config.json", d->config, &a));
+    assert_ok(a->build(a, "config.json", d->config, NULL, &d->dense));
     assert_ok(a->build(a, "config.json", d->config, NULL, &d->narrowed));
     assert_ok(sites_derive(d->narrowed, GQA_KV_GROUPS, &sites));
     for (int i = 0; dropped[i] != NULL; i++) {
@@ -309,7 +312,7 @@ static void describe_without(const char *type, const char *changes, const char *
     }
     site_list_fini(&sites);
     assert_ok(a->describe_narrowed(a, d->narrowed, d->config));
-    assert_ok(a->judge_loaders(a, d->config, d->narrowed, d->verdicts));
+    assert_ok(a->judge_loaders(a, d->config, d->dense, d->narrowed, d->verdicts));
 }
 
 /* The described network has the narrowed one's nodes. */
@@ -490,6 +493,43 @@ static void loaders_are_judged_by_what_they_check(void **state)
     description_fini(&d);
 }
 
+/* The numbers of heads, and FFNs of 320 of 512 neurons. */
+static void assert_llama_cpp_says(const char *type, const char *biases, int64_t ffn,
+                                  const char *reason)
+{
+    char changes[256];
+    description d;
+    snprintf(changes, sizeof changes,
+             "\"hidden_size\": 256, \"num_attention_heads\": 64, \"num_key_value_heads\": 64, "
+             "\"intermediate_size\": 512%s",
+             biases);
+    describe(type, changes, (int64_t[]){ffn, 64, 64}, (int64_t[]){ffn, 64, 64}, &d);
+    assert_string_equal(d.verdicts[2].reason, reason);
+    assert_true(d.verdicts[2].loads);
+    description_fini(&d);
+}
+
+static void what_grail_exports_is_told_of_types_as_it_would_have_them(void **state)
+{
+    (void)state;
+    const char *const way = "as a GGUF file that grail export writes ";
+    char said[256];
+    snprintf(said, sizeof said, "%s(llama); all quantisations", way);
+    assert_llama_cpp_says("llama", "", 256, said);
+    assert_llama_cpp_says("mistral", ", \"sliding_window\": null", 256, said);
+    snprintf(said, sizeof said,
+             "%s(llama); 12 of 15 matrices are Q4_K, 1 Q5_0, 1 Q8_0, 1 Q6_K, since 320 is no "
+             "multiple of 256; use q5_0, or align widths to 256",
+             way);
+    assert_llama_cpp_says("llama", "", 320, said);
+    /* grail export has no place for biases of qwen3 */
+    assert_llama_cpp_says("qwen3", ", \"attention_bias\": true", 256,
+                          "after convert_hf_to_gguf; all quantisations");
+    assert_llama_cpp_says("gemma", "", 320,
+                          "after convert_hf_to_gguf; K-quants give other types to matrices whose "
+                          "rows are no multiples of 256");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -508,6 +548,7 @@ int main(void)
         cmocka_unit_test(a_layer_without_both_is_left_out),
         cmocka_unit_test(tensors_of_later_layers_get_other_numbers),
         cmocka_unit_test(loaders_are_judged_by_what_they_check),
+        cmocka_unit_test(what_grail_exports_is_told_of_types_as_it_would_have_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

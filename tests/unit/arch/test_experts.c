@@ -159,7 +159,7 @@ static json_t *described(const char *type, const char *changes, const int64_t wi
         }
     }
     assert_ok(a->describe_narrowed(a, g, config));
-    assert_ok(a->judge_loaders(a, config, g, verdicts));
+    assert_ok(a->judge_loaders(a, config, g, g, verdicts));
     graph_free(g);
     return config;
 }

@@ -310,7 +310,8 @@ static void timm_gets_the_ratio_of_the_narrowed_width(void **state)
     const json_t *arguments = json_object_get(m->config, "model_args");
     assert_near(json_real_value(json_object_get(arguments, "mlp_ratio")), 1.5, 0);
     assert_int_equal(json_integer_value(json_object_get(arguments, "depth")), 2);
-    assert_ok(m->architecture->judge_loaders(m->architecture, m->config, m->graph, verdicts));
+    assert_ok(
+        m->architecture->judge_loaders(m->architecture, m->config, m->graph, m->graph, verdicts));
     assert_true(verdicts[0].loads);
     assert_non_null(strstr(verdicts[0].reason, "create_model('local-dir:OUTPUT'"));
     json_object_del(m->config, "model_args"); /* classes whose defaults it had */

@@ -170,7 +170,8 @@ static loader_verdict verdict_of(const network_fixture *f)
 {
     grail_model *m = network_open(f);
     loader_verdict verdicts[LOADER_COUNT];
-    assert_ok(m->architecture->judge_loaders(m->architecture, m->config, m->graph, verdicts));
+    assert_ok(
+        m->architecture->judge_loaders(m->architecture, m->config, m->graph, m->graph, verdicts));
     assert_string_equal(verdicts[1].loader, "ONNX Runtime");
     assert_true(verdicts[1].loads);
     judge_weights_file(m->checkpoint, verdicts);
@@ -338,7 +339,8 @@ static void timms_directory_says_the_width_of_bottlenecks(void **state)
         assert_int_equal(json_integer_value(json_object_get(arguments, "base_width")),
                          fits ? 48 : 0);
         assert_int_equal(json_integer_value(json_object_get(arguments, "in_chans")), 3);
-        assert_ok(m->architecture->judge_loaders(m->architecture, m->config, m->graph, verdicts));
+        assert_ok(m->architecture->judge_loaders(m->architecture, m->config, m->graph, m->graph,
+                                                 verdicts));
         assert_true(verdicts[0].loads);
         assert_int_equal(strstr(verdicts[0].reason, "adapt_model_from_string") != NULL, !fits);
         assert_int_equal(strstr(verdicts[0].lines, "timm.create_model(\"local-dir:DIR\"") != NULL,

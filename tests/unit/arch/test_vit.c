@@ -562,7 +562,8 @@ static void assert_verdict(const grail_model *m, const char *loader, bool loads,
     loader_verdict verdicts[LOADER_COUNT];
     json_t *config = json_deep_copy(m->config);
     assert_ok(m->architecture->describe_narrowed(m->architecture, m->graph, config));
-    assert_ok(m->architecture->judge_loaders(m->architecture, config, m->graph, verdicts));
+    assert_ok(
+        m->architecture->judge_loaders(m->architecture, config, m->graph, m->graph, verdicts));
     assert_string_equal(verdicts[0].loader, loader);
     assert_int_equal(verdicts[0].loads, loads);
     if (strstr(verdicts[0].reason, text) == NULL) {
