@@ -33,6 +33,22 @@ say() {
     printf '\n== %s\n' "$*"
 }
 
+# run COMMAND...: shows a command as it can be copied, and runs it
+run() {
+    printf '\n$ %s\n' "$(quoted "$@")"
+    "$@"
+}
+
+# quoted COMMAND...: quotes only what the shell would take apart
+quoted() {
+    local word words=()
+    for word; do
+        [[ $word =~ ^[A-Za-z0-9_./:=,+@%-]+$ ]] || word=$(printf %q "$word")
+        words+=("$word")
+    done
+    echo "${words[*]}"
+}
+
 # field NAME FILE: a number of a JSON document as grail prints it, one key to a line
 field() {
     sed -n "s/^ *\"$1\": \"\\{0,1\\}\\([^\",]*\\).*/\\1/p" "$2" | head -n 1
@@ -48,27 +64,21 @@ mkdir -p build/logs
 
 rm -rf "$out"
 mkdir -p "$out"
-say "the model: grail inspect"
-"$grail" inspect "$model"
+cat <<END
+
+Lines that begin with \$ are commands. To try one again, copy it in $PWD, with another name after -o.
+END
+run "$grail" inspect "$model"
 "$grail" inspect "$model" --json >"$out/dense.inspect.json"
 
 for repair in none grail full; do
-    say "grail compress MODEL -o $out/$repair --calib CALIBRATION --sparsity 0.3 --compensate $repair"
-    if [[ $repair == full ]]; then
-        "$grail" compress "$model" -o "$out/$repair" --calib "$calibration" --sparsity 0.3 \
-            --compensate "$repair" | tee "$out/$repair.summary"
-    else
-        "$grail" compress "$model" -o "$out/$repair" --calib "$calibration" --sparsity 0.3 \
-            --compensate "$repair" --quiet >"$out/$repair.summary"
-        grep '^written' "$out/$repair.summary"
-    fi
+    run "$grail" compress "$model" -o "$out/$repair" --calib "$calibration" --sparsity 0.3 --compensate "$repair"
 done
 
-say "grail heal $out/full --teacher MODEL -o $out/healed --calib CALIBRATION --heal block --heal-steps 80"
-"$grail" heal "$out/full" --teacher "$model" -o "$out/healed" --calib "$calibration" --heal block --heal-steps 80 \
-    --quiet | tee "$out/healed.summary"
+run "$grail" heal "$out/full" --teacher "$model" -o "$out/healed" --calib "$calibration" --heal block --heal-steps 80
 
-say "grail eval on held-out text"
+say "all of them on text that was used neither for training nor for calibration, as by"
+echo "\$ $(quoted "$grail" eval "$out/healed" --data "$held_out")"
 for name in dense none grail full healed; do
     directory=$out/$name
     [[ $name == dense ]] && directory=$model
@@ -94,14 +104,13 @@ echo "$(field windows "$out/full.eval.json") windows of $(field context "$out/fu
     "$(field overlap_runs "$out/full.eval.json") of $(field calibration_runs "$out/full.eval.json")" \
     "recorded runs of 24 calibration tokens occur in this text"
 
-say "grail export $out/full -o $out/full.gguf: for llama.cpp, llama-cli -m $out/full.gguf"
-"$grail" export "$out/full" -o "$out/full.gguf"
+run "$grail" export "$out/full" -o "$out/full.gguf"
+echo "llama.cpp reads this file: llama-cli -m $(quoted "$out/full.gguf")"
 
 if (($# == 0)); then
-    say "image networks: grail sweep bench/recipes/demo.json -o $out/sweep.jsonl --jobs $jobs"
-    "$grail" sweep bench/recipes/demo.json -o "$out/sweep.jsonl" --jobs "$jobs"
-    say "grail report $out/sweep.jsonl -o $out/report.html"
-    "$grail" report "$out/sweep.jsonl" -o "$out/report.html"
+    say "image networks at many settings, which takes a few minutes"
+    run "$grail" sweep bench/recipes/demo.json -o "$out/sweep.jsonl" --jobs "$jobs"
+    run "$grail" report "$out/sweep.jsonl" -o "$out/report.html"
     echo "accuracy of $(grep -c '"dense"' "$out/sweep.jsonl") networks before and after" \
         "$(grep -c '^{"cell"' "$out/sweep.jsonl") cuts"
 fi
