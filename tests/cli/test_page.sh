@@ -148,6 +148,21 @@ script='const g = document.querySelector("figure.tradeoff g[data-row]");
     return !tip.hidden && tip.textContent.includes("against the dense network")'
 [[ $(probe page.html "$script") == true ]] || fail "hovering shows nothing"
 
+check "a card that offers a neighbour's cut names the neighbour"
+python3 - sweep.jsonl <<'END' >one.jsonl
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
+keys = ("selector", "sparsity", "compensate", "repair")
+cells = [line for line in lines if "cell" in line and line.get("top1") is not None and line["cell"]["checkpoint"] == "resnet18"]
+best = max(cells, key=lambda line: line["top1"])
+for line in lines:
+    if "cell" not in line or all(line["cell"].get(key) == best["cell"].get(key) for key in keys):
+        print(json.dumps(line))
+END
+runs "$grail" report one.jsonl -o one.html
+browse "file://$PWD/one.html" >one.dom
+grep -q 'The same cut as under "at most 1[^"]* lost", which has its command\.' one.dom || fail "no card names its neighbour"
+
 check "names that are markup stay names"
 python3 "$source_dir/tests/cli/make_results.py" hostile.jsonl --hostile
 runs "$grail" report hostile.jsonl -o hostile.html
