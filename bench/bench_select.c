@@ -123,7 +123,7 @@ static lap since(lap start)
     return (lap){end.clock - start.clock, end.processor - start.processor};
 }
 
-/* Of a square product; `flops` are added. */
+/* Times a square product; `flops` are added. */
 static lap time_product(int64_t width, double *flops)
 {
     enum { LARGEST = 4096 };

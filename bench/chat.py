@@ -71,7 +71,7 @@ def grail(*words: object) -> str:
 
 
 def scores_of(model: Any, tokenizer: Any, path: Path) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Of each conversation, the log-probabilities where the answer's tokens are predicted, and these tokens."""
+    """For each conversation, the log-probabilities where the answer's tokens are predicted, and these tokens."""
     for line in path.read_text(encoding="utf-8").splitlines():
         messages = json.loads(line)["messages"]
         asked = len(ids_of(tokenizer, messages[:1], True))

@@ -69,7 +69,7 @@ def figures_of(line):
 
 
 def read(path):
-    """({checkpoint: dense line}, cells: (settings, line)). Of a cell that is there twice the later line counts."""
+    """({checkpoint: dense line}, cells: (settings, line)). The later line of a cell that is there twice counts."""
     dense, cells = {}, {}
     with open(path, encoding="utf-8") as lines:
         for number, text in enumerate(lines, 1):

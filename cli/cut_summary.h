@@ -15,7 +15,7 @@ void cut_summary_warn_tied(const grail_compression *c);
 
 /** Warns of experts that no calibration token reached. */
 void cut_summary_warn_unreached(const grail_compression *c);
-/** Of fits that are worse than the plain cut on samples that they were not made from. */
+/** Warns of fits that are worse than the plain cut on samples that they were not made from. */
 void cut_summary_warn_harmful(const grail_compression *c);
 /** Says in a line by kind where rounding misses the cut that was asked for by more than a tenth, or
  * leaves a site uncut. */

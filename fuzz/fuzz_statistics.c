@@ -1,4 +1,4 @@
-/* Any bytes as a file of statistics. Of an accepted file every weight's sums are read: they are
+/* Any bytes as a file of statistics. Every weight's sums of an accepted file are read: they are
  * finite, as wide as their tensor, and as many as it says. */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks that what the documents name exists: files, functions and keys in code spans, and the commands and
-options of command lines.
+options of command lines. Checks, too, that no sentence of ours begins with 'of', in any text.
 
 usage: check_documents.py GRAIL
 """
@@ -15,10 +15,12 @@ import check_manual
 SOURCES = ("src", "cli", "include", "tests", "fuzz", "bench", "tools", "examples", "cmake", "demo")
 # A name in capitals stands for the reader's own: src/arch/decoder_NAME.c.
 PLACEHOLDER = re.compile(r"[A-Z]{4,}")
-# Of other projects, or made by a run.
+# Other projects have them, or a run makes them.
 FOREIGN = {"convert_hf_to_gguf.py", "pytorch_resnet_cifar10", "OMP_STACKSIZE", "demo/out/report.html"}
 # What a span that is a path to a file of ours begins or ends with.
 PATH = re.compile(r"^(?!_)[\w./-]*(?:/[\w.-]*|\.(?:c|h|py|sh|awk|scd|cmake))$")
+# Texts of ours, with their comments and messages.
+PROSE = re.compile(r"\.(?:c|h|md|scd|py|sh|js|css|cmake|map)$|CMakeLists\.txt$")
 # A function, a key or a field; a capital letter only where a macro is named.
 IDENTIFIER = re.compile(r"^(?:[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?:\(.*\))?$")
 
@@ -95,12 +97,18 @@ def check_commands(name, text, options):
 
 
 def check_options(name, text, options, source):
-    """Of a command, or of a program of bench/ or tools/, which have the name in a string."""
+    """They are those of a command, or of a program of bench/ or tools/, which have the name in a string."""
     every = set().union(*options.values())
     for number, span in parts(text)[1]:
         option = re.match(r"^--([a-z][a-z0-9-]*)(?:[ =].*)?$", span)
         if option and option[1] not in every and not re.search(rf'"(?:--)?{option[1]}"', source):
             yield f"{name}:{number}: no command has --{option[1]}"
+
+
+def check_sentences(name, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.search(r"\bOf\b", line):
+            yield f"{name}:{number}: begins a sentence with 'of'; name the subject first"
 
 
 def check(grail):
@@ -116,6 +124,9 @@ def check(grail):
     options["logits"] = check_manual.options_of_program(grail, "logits")  # not listed
     pages = documents(files)
     problems = []
+    for name in files:
+        if PROSE.search(name) and (c_source.ROOT / name).is_file():
+            problems += check_sentences(name, (c_source.ROOT / name).read_text(errors="replace"))
     for name in pages:
         text = (c_source.ROOT / name).read_text()
         problems += check_spans(name, text, known, source)

@@ -90,7 +90,7 @@ def line_of(text, position):
 
 
 def room_of(inside):
-    """Of a path below src: "" where the file lies in the layer's own folder."""
+    """The folder of a path below src: "" where the file lies in the layer's own folder."""
     return "/".join(inside.split("/")[1:-1])
 
 
@@ -106,7 +106,7 @@ ORDERS = {layer: file_order(heading) for layer, heading in ORDERED.items()}
 
 
 def place_of(inside):
-    """Of a path below src: the layer, and the file's name in the table."""
+    """The layer of a path below src, and the file's name in the table."""
     layer, _, name = inside.rpartition(".")[0].partition("/")
     return layer, name
 
@@ -163,7 +163,7 @@ def homes_of(texts):
 
 
 def calls_of(texts):
-    """Of {"layer/file.c": text}: the pairs that define what each pair names of the functions that the headers it
+    """For {"layer/file.c": text}: the pairs that define what each pair names of the functions that the headers it
     sees declare; of one without a definition, the header's pair. Types alone are no call."""
     codes = {name: c_source.without_comments_and_strings(text) for name, text in texts.items()}
     declared = {name: set(DECLARED.findall(code)) for name, code in codes.items() if name.endswith(".h")}

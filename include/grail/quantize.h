@@ -12,7 +12,7 @@ extern "C" {
 typedef struct grail_quantize_options {
     const char *path; /* must not exist: a GGUF file, or for w4a16 and w8a16 a directory */
     const char *type; /* of matrices in a GGUF file: q8_0, q6_k, q5_0, q4_0 or q4_k, with exceptions
-                         as grail_gguf_write makes them. Of those in a directory of
+                         as grail_gguf_write makes them. Those in a directory of
                          compressed-tensors: w4a16 or w8a16, 4 or 8 bits in groups */
     const char *table_type; /* as of grail_gguf_options; NULL for a directory */
     int resume;             /* 1: continue an interrupted run towards a directory */

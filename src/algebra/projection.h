@@ -12,7 +12,7 @@
 typedef struct projection {
     int64_t units, features; /* n, u */
     int64_t width;           /* K u */
-    const int64_t *labels;   /* [n] place among the K; below 0: removed. Of the caller */
+    const int64_t *labels;   /* [n] place among the K; below 0: removed. Borrowed */
     double *shares;          /* [K] 1 / n_k; NULL: a selection */
     int64_t *kept, *removed; /* features of X that a selection keeps and those that it does not,
                                 ascending */

@@ -1,5 +1,5 @@
 /* Attention whose keys and values are made of a vector that is narrower than they are, and whose
- * queries may be, too (MLA). Of a head, from the block's input n:
+ * queries may be, too (MLA). A head has, from the block's input n:
  *
  *   k = (k_proj(c), rope(k_rope_proj(n))),  v = v_proj(c),     c = norm(kv_a_proj(n))
  *   q = (q_proj(m), rope(q_rope_proj(m))),                     m = norm(q_a_proj(n)), or n

@@ -172,7 +172,7 @@ static grail_status put_missing(const describing *d, gguf_pairs *out)
                : GRAIL_OK;
 }
 
-/* Of the families whose rows lie in pairs only one has layers of different widths. */
+/* Only one of the families whose rows lie in pairs has layers of different widths. */
 static const gguf_family *family_after(const gguf_family *before, const graph *narrowed)
 {
     return before->rows_in_pairs && !decoder_is_uniform(narrowed) ? gguf_family_named("deci")

@@ -104,7 +104,7 @@ static bool has_more_bits(int place, int count)
     return place < count / 8 || place >= 7 * count / 8 || (place - count / 8) % 3 == 2;
 }
 
-/* Of a quantised file, before its blocks are compared with the width. */
+/* The type in a quantised file, before its blocks are compared with the width. */
 static grail_dtype wanted(const choosing *c, matrix_kind kind, int64_t width)
 {
     const int place = c->passed[kind];
@@ -188,7 +188,7 @@ grail_status gguf_mixture_choose(const gguf_mixture *m, const graph *g, grail_dt
 
 enum { WIDTHS_NAMED = 4 };
 
-/* Of the matrices beside the head, and beside a table that has a type of its own. */
+/* It counts the matrices beside the head, and beside a table that has a type of its own. */
 typedef struct shortfall {
     const gguf_mixture *m;
     int64_t block;                /* of the type that was asked for */

@@ -187,7 +187,7 @@ static grail_status put_keys(target_making *e)
     return put_integer(e, GGUF_KEY_QUANTIZATION, GGUF_BLOCKS_VERSION);
 }
 
-/* Of a GGUF file, with its table of divisors. */
+/* Copies the keys of a GGUF file, with its table of divisors. */
 static grail_status copy_keys(target_making *e)
 {
     const int64_t count = e->c.head_dim / 2;

@@ -213,21 +213,21 @@ OPERATION(attention_gradient, "vvvvvVVV?v?V",
 OPERATION(activate_gradient, "vvV", (activation_kind kind, matrix x, matrix dy, matrix dx),
           same_shape(x, dy) && same_shape(x, dx), .m = {x, dy, dx}, .with.activation = kind)
 
-/** Of Y = cap tanh(X / cap): dX = (1 - (y / cap)^2) dy; dX may be dY. */
+/** For Y = cap tanh(X / cap): dX = (1 - (y / cap)^2) dy; dX may be dY. */
 OPERATION(soft_cap_gradient, "vvV", (double cap, matrix y, matrix dy, matrix dx),
           same_shape(y, dy) && same_shape(y, dx), .m = {y, dy, dx}, .with.alpha = cap)
 
-/** Of Y = clamp(X): dX = dy where X lies within the bounds, 0 elsewhere; dX may be dY. */
+/** For Y = clamp(X): dX = dy where X lies within the bounds, 0 elsewhere; dX may be dY. */
 HOST_OPERATION(clamp_gradient, "vvV",
                (const clamp_attributes *bounds, matrix x, matrix dy, matrix dx),
                same_shape(x, dy) && same_shape(x, dx), .m = {x, dy, dx}, .with.clamp = bounds)
 
-/** Of Y = A * B, or without A of Y = A + B: dB = what B was spread over, summed of dY * A or of dY,
- * in f64. (dA is dY * B, or dY.) */
+/** For Y = A * B, or without A for Y = A + B: dB = what B was spread over, summed of dY * A or of
+ * dY, in f64. (dA is dY * B, or dY.) */
 OPERATION(spread_gradient, "e?eE", (matrix a, matrix dy, matrix db),
           has_shape(a, dy) && spreads_to(db, dy), .m = {dy, a, db})
 
-/** Of Y = conv(X, weight) + bias. All three gradients may be missing. */
+/** The gradients of Y = conv(X, weight) + bias. All three gradients may be missing. */
 OPERATION(conv2d_gradient, "vvv?V?V?V",
           (const conv_shape *shape, matrix x, matrix weight, matrix dy, matrix dx, matrix dweight,
            matrix dbias),
@@ -235,8 +235,8 @@ OPERATION(conv2d_gradient, "vvv?V?V?V",
               has_shape(dweight, weight) && has_columns(dbias, dy.columns),
           .m = {x, weight, dy, dx, dweight, dbias}, .with.conv = shape)
 
-/** Of Y = depthwise(X, weight) + bias; dbias is that of a sum over rows. Both gradients may be
- * missing. */
+/** The gradients of Y = depthwise(X, weight) + bias; dbias is that of a sum over rows. Both
+ * gradients may be missing. */
 OPERATION(depthwise_gradient, "vvv?V?V",
           (const conv_shape *shape, matrix x, matrix weight, matrix dy, matrix dx, matrix dweight),
           kernels_fit(shape, x, weight, dy) && has_shape(dx, x) && has_shape(dweight, weight),

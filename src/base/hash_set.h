@@ -22,8 +22,8 @@ void hash_set_fini(hash_set *set); /* works on a zeroed one */
 /** Orders hashes that were added at the end of `hashes`, and drops those that are there twice. */
 void hash_set_settle(hash_set *set);
 
-/** Adds the hashes of another set. Of more than HASH_SET_MOST, every so many of both stay. `set`
- * has room for HASH_SET_MOST (hash_set_init). */
+/** Adds the hashes of another set. Where these are more than HASH_SET_MOST, every so many of both
+ * stay. `set` has room for HASH_SET_MOST (hash_set_init). */
 grail_status hash_set_add(hash_set *set, const hash_set *other) GRAIL_MUST_CHECK;
 
 bool hash_set_has(const hash_set *set, uint64_t hash);

@@ -11,7 +11,7 @@ enum { MEDIAN_INTERVAL_LEAST = 6 };
 /** Sorts values[count] from the smallest; none may be NaN. */
 void median_sort(double values[], int64_t count);
 
-/** Of values[count], count > 0, sorted. */
+/** The median of values[count], count > 0, sorted. */
 double median_of_sorted(const double values[], int64_t count);
 
 /**

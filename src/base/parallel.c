@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of LLVM's OpenMP; NULL where another one is loaded. */
+/* LLVM's OpenMP has it; NULL where another one is loaded. */
 extern void kmp_set_blocktime(int milliseconds) __attribute__((weak));
 
 int parallel_threads(void)

@@ -18,7 +18,7 @@ typedef struct accuracy_sums {
 /** GRAIL_ERROR_ARGUMENT where the network does not read images or does not tell classes apart. */
 grail_status accuracy_check_model(const grail_model *model) GRAIL_MUST_CHECK;
 
-/** Of which images an accuracy is measured, by whom, and who is told. */
+/** Says which images an accuracy is measured on, by whom, and who is told. */
 typedef struct accuracy_task {
     const image_set *set;
     int64_t images;               /* of the set; 0: all */
@@ -35,7 +35,7 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store,
                               const accuracy_task *task, grail_accuracy *out) GRAIL_MUST_CHECK;
 
 /** Adds the outputs logits[rows, classes] of images with labels[rows], each in 0 .. classes-1, from
- * image `first` on. Of equal outputs the first counts as the largest, and hits[rows] become 1 where
+ * image `first` on. The first of equal outputs counts as the largest, and hits[rows] become 1 where
  * that is the label's, else 0; NaN and infinity are GRAIL_ERROR_NUMERIC, which names the image. */
 grail_status accuracy_add(matrix logits, const int32_t *labels, int64_t first, accuracy_sums *sums,
                           double *hits) GRAIL_MUST_CHECK;

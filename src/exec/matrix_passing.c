@@ -108,7 +108,7 @@ grail_status matrices_receive(const grail_comm *c, int from, const matrix *m, in
     return pass(c, from, m, count, false, comm_receive, room);
 }
 
-/* Of all values, where they are few. */
+/* The size of all values, where they are few. */
 static size_t share_room(const matrix *m, int count)
 {
     size_t all = 0;

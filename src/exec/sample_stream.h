@@ -41,7 +41,7 @@ typedef struct sample_pick {
     const int64_t *samples; /* [count] */
     int64_t count;
     int64_t batch_samples; /* that each batch but the last holds */
-    /* Of several ranks each holds some batches. All call sample_stream_pick; `runner` alone gets
+    /* Each of several ranks holds some batches. All call sample_stream_pick; `runner` alone gets
      * the values, in its execution. */
     const grail_comm *comm; /* NULL: all batches are held here, and what follows is not read */
     const int *holders;     /* [batch_count] the rank that holds each */

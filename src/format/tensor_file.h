@@ -21,7 +21,7 @@ struct tensor_file {
     const char *wrapper; /* key of the dictionary that holds the tensors; "" without one */
     const char *rival;   /* key of another one that could be the network's; "" without one */
     bool is_script;      /* a TorchScript archive, whose root is a module */
-    /* Of the format; load is NULL where every tensor is mapped. */
+    /* The format's own; load is NULL where every tensor is mapped. */
     void *parts;
     void (*free_parts)(void *parts);
     grail_status (*load)(tensor_file *file);

@@ -424,7 +424,7 @@ static const int64_t *origin_of(const storage_piece *p, bool rows, int64_t *coun
     return own_rows ? p->row_origin : p->column_origin;
 }
 
-/* Of a piece that is gone nothing is left, on neither axis. */
+/* A piece that is gone leaves nothing, on neither axis. */
 static bool is_gone(const storage_piece *p)
 {
     return p->rows == 0;

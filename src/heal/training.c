@@ -7,8 +7,8 @@
 
 enum { FEWEST = 4, JUDGEMENTS = 16 }; /* over all steps, where there are as many */
 
-/* Of the rate, where a training begins again. The rate that suits falls with the width of the
- * matrices: at 64 wide it is the usual one, at 576 about a tenth of it. */
+/* The share of the rate with which a training begins again. The rate that suits falls with the
+ * width of the matrices: at 64 wide it is the usual one, at 576 about a tenth of it. */
 static const double lowered_share = 0.125;
 
 /* A pass forward, another one where values were not kept, and two for the gradients. */

@@ -124,7 +124,7 @@ static double dense_grams(const request *r, const site *s)
     return kept + (of_all && (needs & NEEDS_GRAM) != 0 ? 1.0 : 0.0);
 }
 
-/* Of a fit of w features and o outputs: what is summed, to fit and held out, and its solve. */
+/* A fit of w features and o outputs holds what is summed, to fit and held out, and its solve. */
 static double fit_bytes(double features, double outputs)
 {
     return 4.0 * features * features + 2.0 * features * outputs;
@@ -161,7 +161,7 @@ static double statistics_bytes(const request *r)
     return sizeof(double) * (largest + dense);
 }
 
-/* What an evaluation keeps. Of text: windows, and the values and logits of some positions. */
+/* What an evaluation keeps: for text the windows, and the values and logits of some positions. */
 static double batch_bytes(const request *r, double value)
 {
     if (r->context > 0.0) {

@@ -6,8 +6,8 @@
 #include "pipeline/ranks.h"
 #include "pipeline/request/options.h"
 
-/* Of the options of a run: what is read, how convolutions are fitted, and with which means. Nothing
- * is cut. */
+/* Takes from the options of a run what is read, how convolutions are fitted, and with which means.
+ * Nothing is cut. */
 static grail_compress_options options_of_pass(const grail_compress_options *run)
 {
     grail_compress_options o;

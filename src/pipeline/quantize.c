@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Of the options of a run: what is read, and with which means. Nothing is cut. */
+/* Takes from the options of a run what is read, and with which means. Nothing is cut. */
 static grail_compress_options options_of_pass(const grail_compress_options *run)
 {
     grail_compress_options o;

@@ -51,7 +51,8 @@ static bool is_of(const drop_space *d, const drop_choice *c, int index)
            (c->site == GRAPH_NONE ? c->block == block_of(d, index) : c->site == index);
 }
 
-/* Of all units of a site, in the unit of the limit: its part of what those of its slot cost. */
+/* What all units of a site cost, in the unit of the limit: its part of what those of its slot cost.
+ */
 static double cost_of(const drop_space *d, int index)
 {
     const allocation_site *slot = &d->widths->slots[d->widths->slot_of[index]];
@@ -169,7 +170,7 @@ bool drop_space_lacks(const drop_space *d, int choice, const int64_t *kept)
     return lacks;
 }
 
-/* Of the units of all slots that are there. */
+/* The mean over the units of all slots that are there. */
 static double mean_share(const width_space *s, const int64_t *kept)
 {
     double sum = 0.0;

@@ -74,7 +74,7 @@ static grail_status remember(width_search *s, const int64_t *kept)
     return GRAIL_OK;
 }
 
-/* Of the trials that are left at the pace of those made, or of the time, whichever is less. */
+/* What is left of the trials at the pace of those made, or of the time, whichever is less. */
 static double seconds_left(const width_search *s)
 {
     const double elapsed = clock_seconds() - s->began;

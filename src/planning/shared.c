@@ -25,7 +25,7 @@ static grail_status push_samples(const compression_request *r, const grail_compr
     return json_push(key, json_integer(parallel_threads()));
 }
 
-/* Of the repair, curves know whether a fit has a bias, and how it takes a convolution's taps. */
+/* Curves know of the repair whether a fit has a bias, and how it takes a convolution's taps. */
 static grail_status push_consumer(const compression_request *r, int index, int consumer,
                                   json_t *key)
 {
@@ -40,7 +40,7 @@ static grail_status push_consumer(const compression_request *r, int index, int c
     return json_push(key, json_boolean(consumer_fits_bias(r->graph, how, reader)));
 }
 
-/* Of the selector they know its losses. */
+/* They know of the selector its losses. */
 static grail_status push_site(const compression_request *r, int index, json_t *key)
 {
     const site *s = site_at(r, index);

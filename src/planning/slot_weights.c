@@ -97,7 +97,7 @@ static grail_status tell_trial(measurement *m, int slot, double cost, double div
     return trials_tell(m->options, m->began, &trial, &m->made.stopped);
 }
 
-/* Of rounding alone a divergence can be 0 or below. */
+/* Rounding alone can give a divergence of 0 or below. */
 static double weight_of(double divergence, double error)
 {
     return divergence > 0.0 && error > 0.0 ? divergence / error : 0.0;

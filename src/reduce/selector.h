@@ -11,7 +11,8 @@
  * statistics are those of the dense network, and all there before the walk. */
 typedef enum selector_need {
     NEEDS_INPUT_NORMS = 1 << 0, /* of the first scored producer's input: there at that producer */
-    /* Of the first consumer's input, of the network as narrowed so far: there at that consumer. */
+    /* These describe the first consumer's input in the network as narrowed so far: there at that
+     * consumer. */
     NEEDS_DIAGONAL = 1 << 1,
     NEEDS_GRAM = 1 << 2,
     NEEDS_MEANS = 1 << 3,
@@ -19,9 +20,10 @@ typedef enum selector_need {
     /* The first three of these of every consumer's input, of the dense network: there from the
        beginning. */
     NEEDS_ALL_CONSUMERS = 1 << 5,
-    /* Of the weights that read the site, in a closed loop; of a site that lies within one block. */
+    /* These are of the weights that read the site, in a closed loop; the site lies within one
+       block. */
     NEEDS_GRADIENTS = 1 << 6,
-    /* Of what experts make, in the network as narrowed so far: there at the router. */
+    /* These are of what experts make, in the network as narrowed so far: there at the router. */
     NEEDS_ROUTED = 1 << 7,
     NEEDS_OF_CONSUMERS = NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET | NEEDS_GRADIENTS
 } selector_need;

@@ -25,7 +25,7 @@ typedef struct input_statistics {
     const double *diagonal; /* [H] of the Gram matrix */
     matrix gram;            /* [H, H], f64, lower triangle; a selector may take it over */
     const double *means;    /* [H] */
-    /* Of the target that the consumer will be fitted to, where there is one. */
+    /* These describe the target that the consumer will be fitted to, where there is one. */
     matrix cross;               /* C[O, H] = Y^T X, f64; a row for each row of the regression */
     const double *target_means; /* [O] */
     const float *gradients;     /* G[outputs, H] of the consumer's weight: the root mean square over

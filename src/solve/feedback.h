@@ -22,9 +22,9 @@ typedef struct feedback {
     float *costs;    /* [H]: L[k, k]^2, the largest 1; owned */
 } feedback;
 
-/** Of G + lambda I, lambda = 0.01 mean diag G or as it has to be raised. Reads the lower triangle
- * of *gram, G[H, H], which is taken over: *gram is empty afterwards, even after a failure, and
- * feedback_fini frees. */
+/** Factors G + lambda I, lambda = 0.01 mean diag G or as it has to be raised. Reads the lower
+ * triangle of *gram, G[H, H], which is taken over: *gram is empty afterwards, even after a failure,
+ * and feedback_fini frees. */
 grail_status feedback_init(matrix *gram, feedback *out) GRAIL_MUST_CHECK;
 void feedback_fini(feedback *f); /* works on a zeroed one */
 

@@ -28,8 +28,9 @@ typedef struct target_gap {
 /** beta, from 0 to 1; 1 where the target is zero. */
 double target_gap_share(const target_gap *g);
 
-/** Adds the gap of statistics with a target; consumer W[O, H]. Of many outputs only those are
- * measured that regressions measure (ridge.h). Fills the upper triangle of the Gram matrix. */
+/** Adds the gap of statistics with a target; consumer W[O, H]. Where there are many outputs,
+ * only those are measured that regressions measure (ridge.h). Fills the upper triangle of the Gram
+ * matrix. */
 grail_status target_gap_add(const grail_statistics *s, const float *consumer,
                             target_gap *into) GRAIL_MUST_CHECK;
 

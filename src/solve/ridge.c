@@ -476,7 +476,7 @@ static grail_status cross_validate(ridge_problem *p)
     return GRAIL_OK;
 }
 
-/* Of the chosen candidate, whose change another rank may have. */
+/* The errors of the chosen candidate, whose change another rank may have. */
 static grail_status errors_of_choice(ridge_problem *p, trial_errors *out)
 {
     if (p->trials.count == 0 || keeps_weights(&p->best)) {

@@ -22,7 +22,7 @@ typedef struct chunk_sums {
 /** The sums of statistics; more may be appended. */
 chunk_sums chunk_sums_of_statistics(grail_statistics *part, grail_statistics *total);
 void chunk_sums_append_matrix(chunk_sums *s, matrix *part, matrix *total);
-/** Of square matrices, of which the lower triangles are added. */
+/** Adds the lower triangles of square matrices. */
 void chunk_sums_append_triangle(chunk_sums *s, matrix *part, matrix *total);
 void chunk_sums_append_number(chunk_sums *s, double *part, double *total);
 

@@ -88,8 +88,8 @@ static void round_part(const float *values, const float *weights, float inverse,
     }
 }
 
-/* Of 19 steps around the one that makes the largest value -32 of them, that whose least squares has
- * the smallest error. */
+/* Chooses among 19 steps around the one that makes the largest value -32 of them: that whose least
+ * squares has the smallest error. */
 static float fit_part(const float *values, const float *weights, int *q)
 {
     enum { WIDEST = 9 };

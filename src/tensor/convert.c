@@ -292,7 +292,7 @@ static void search_blocks(int64_t begin, int64_t end, void *context)
     }
 }
 
-/* Of a block the factors may be special, which makes its elements so. */
+/* The factors of a block may be special, which makes its elements so. */
 static int64_t find_in_blocks(grail_dtype dtype, const void *source, int64_t count)
 {
     block_search s = {.dtype = dtype, .source = source, .first = INT64_MAX};

@@ -129,8 +129,9 @@ static void take_sub_block(const sub_blocks *from, int s, sub_blocks *to)
     }
 }
 
-/* Of 21 scalings around the one that spans the values from the best minimum so far, that whose
- * least squares has the smallest weighted error: ggml's make_qkx2_quants with 15, -1, 0.1 and 20.
+/* Chooses among 21 scalings around the one that spans the values from the best minimum so far: that
+ * whose least squares has the smallest weighted error: ggml's make_qkx2_quants with 15, -1, 0.1
+ * and 20.
  */
 static void search_steps(const sub_values *v, const float *most, affine_sums *sums,
                          sub_blocks *best)
@@ -505,7 +506,7 @@ CPU_CLONES static void take_trial_errors(int64_t n, const float *values, const f
     *trials = t;
 }
 
-/* Of blocks with one factor: multiples of the usual one. Where it may be negative, with either
+/* Blocks with one factor try multiples of the usual one. Where it may be negative, with either
  * sign, since there is one number more below 0 than above; the scale of a group is not. */
 static void search_factor(grail_dtype dtype, const float *values, const float *weights,
                           unsigned char *block)
@@ -534,7 +535,8 @@ static void search_factor(grail_dtype dtype, const float *values, const float *w
     put_factor(dtype, trials.step[best], block);
 }
 
-/* Of 256 with several factors: those of the search with these weights, where they are better. */
+/* Blocks of 256 with several factors take those of the search with these weights, where they are
+ * better. */
 static void fit_large(grail_dtype dtype, const float *values, const float *weights,
                       unsigned char *block)
 {

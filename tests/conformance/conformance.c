@@ -13,7 +13,7 @@ __attribute__((constructor)) static void add_backends(void)
     guarded_add();
 }
 
-/* Of the i-th kind, or of the next one that this processor can compute with. */
+/* The backend is of the i-th kind, or of the next one that this processor can compute with. */
 static backend *open_kind(int i)
 {
     backend *b = NULL;

@@ -96,7 +96,7 @@ static float *operands(const backend *b, int64_t count, uint64_t seed)
     return values;
 }
 
-/* Of operands that are exact, with a scale that is a power of two. `spread` is about the standard
+/* The operands are exact, and the scale is a power of two. `spread` is about the standard
  * deviation of the scores. */
 static void check_sinks(backend *b, attention_shape s, const float *sinks, double spread)
 {

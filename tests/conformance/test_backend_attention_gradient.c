@@ -18,7 +18,7 @@ static int64_t key_count(const attention_shape *s)
     return s->sequences * s->length * s->kv_heads * s->head_dim;
 }
 
-/* Of outputs and values, which may be wider or narrower. */
+/* Counts those of outputs and values, which may be wider or narrower. */
 static int64_t output_count(const attention_shape *s)
 {
     return s->sequences * s->length * s->query_heads * attention_value_dim(s);
@@ -236,7 +236,7 @@ static void attend(const void *context, const matrix *inputs, matrix y)
     assert_ok(matrix_attention(context, inputs[0], inputs[1], inputs[2], y, no_matrix));
 }
 
-/* Of every kind of mask, with shared keys. */
+/* The shapes have every kind of mask, and shared keys. */
 static void test_attention_gradients_are_the_slopes(void **state)
 {
     (void)state;

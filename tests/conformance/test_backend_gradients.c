@@ -123,7 +123,7 @@ typedef struct norm_run {
     matrix x, weight, mean, variance, dy, apart, dx, dweight, dbias;
 } norm_run;
 
-/* Of inputs 0, 1, 2: x, weight, bias. */
+/* The inputs 0, 1, 2 are x, weight, bias. */
 typedef struct norm_kind {
     const char *name;
     slope_function forward;

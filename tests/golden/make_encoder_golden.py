@@ -3,7 +3,7 @@
 
 Writes models/<name>/{config.json, model.safetensors, golden.safetensors} beside this script;
 golden.safetensors holds "ids" (I64 [sequences, T]) and "hidden" (F32 [sequences, T, hidden]), the last
-hidden states, computed in f64. Of those in GRADIENTS it also writes gradients/<name>.txt, in the form of and for the
+hidden states, computed in f64. For those in GRADIENTS it also writes gradients/<name>.txt, in the form of and for the
 loss that make_gradient_golden.py describes, over all hidden states; tables of tokens are left out.
 
 usage: make_encoder_golden.py [--only NAME,...]

@@ -186,7 +186,7 @@ static void assert_golden_gguf(const char *name)
     assert_golden(path, golden);
 }
 
-/* Of make_gguf_golden.py. */
+/* make_gguf_golden.py made the files. */
 static void gguf_files_give_the_reference_logits(void **state)
 {
     (void)state;

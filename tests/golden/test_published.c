@@ -126,7 +126,7 @@ static void four_fifths_of_all_channels_by_l1(void **state)
     assert_as_published(&(published){"l1_80", 0.8, "magnitude-l1"});
 }
 
-/* Of the later stages conv2 of the first block scores, by what it reads in the dense network. */
+/* In the later stages conv2 of the first block scores, by what it reads in the dense network. */
 static void half_of_all_channels_by_wanda(void **state)
 {
     (void)state;

@@ -15,8 +15,8 @@ static inline float within(float least, float most, float x)
     return x < least ? least : x > most ? most : x; /* NaN stays */
 }
 
-/* Of x s(u), s(u) = 1 / (1 + exp(-u)) with du/dx = slope; 1 - s is exp(-u) s, without a difference
- * that cancels. */
+/* The slope of x s(u), s(u) = 1 / (1 + exp(-u)) with du/dx = slope; 1 - s is exp(-u) s, without a
+ * difference that cancels. */
 static inline float gated_slope(float x, float u, float slope)
 {
     const float e = exp_f32(-u);

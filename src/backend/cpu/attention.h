@@ -75,7 +75,7 @@ struct attention_products {
     void (*mix)(query_block *b, int64_t k0, int64_t count, bool accumulate);
 };
 
-/** Of operand `sinks`; -infinity where heads have none. */
+/** The head's sink in operand `sinks`; -infinity where heads have none. */
 static inline float sink_of(matrix sinks, int64_t head)
 {
     return matrix_exists(sinks) ? ((const float *)sinks.memory)[head] : -INFINITY;

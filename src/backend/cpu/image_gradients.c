@@ -23,7 +23,7 @@ out:
     return status;
 }
 
-/* Of 1 x 1 windows that leave positions out, oneDNN (2.6.3 as the newest) copies the positions they
+/* Where 1 x 1 windows leave positions out, oneDNN (2.6.3 as the newest) copies the positions they
  * read and, with fewer channels than a vector has elements, writes behind the copy
  * (uxlfoundation/oneDNN issue 6035): memory is overwritten, or a run never ends. */
 static bool overruns_in_onednn(const window2d *w)

@@ -59,7 +59,7 @@ dnnl_status_t onednn_choose_convolution(convolution_result result, layout_view x
 dnnl_status_t onednn_choose_maximum(layout_view x, layout_view y, const window_steps *w,
                                     dnnl_primitive_attr_t attributes, dnnl_primitive_desc_t *out);
 
-/** Of Y = X W + 1 bias, all with two dimensions; the bias may be NULL. */
+/** Chooses the kernel of Y = X W + 1 bias, all with two dimensions; the bias may be NULL. */
 dnnl_status_t onednn_choose_product(layout_view x, layout_view weight, layout_view bias,
                                     layout_view y, dnnl_primitive_attr_t attributes,
                                     dnnl_primitive_desc_t *out);
@@ -111,7 +111,7 @@ void kernel_call_fini(kernel_call *o);
 /* -- products Y = X W^T of bf16 with f32 sums (onednn_product.c) --------------------------------
  */
 
-/** Of W[out, in], which the library sees as W^T[in, out]; layout_free. */
+/** The layout of W[out, in], which the library sees as W^T[in, out]; layout_free. */
 grail_status layout_of_right_factor(int64_t out, int64_t in, dnnl_format_tag_t order,
                                     layout *made) GRAIL_MUST_CHECK;
 /** The order of W that the library wants for products of so many rows; layout_free. */

@@ -14,7 +14,7 @@ typedef struct position_copy {
     unsigned char *made;
 } position_copy;
 
-/* Of a copy from X to Y, or back. */
+/* Describes a copy from X to Y, or back. */
 static position_copy copy_of(const position_shape *shape, matrix x, matrix y)
 {
     const size_t size = element_size(x.type);

@@ -13,7 +13,7 @@ static double sigmoid_slope(double x)
     return sigmoid(x) * sigmoid(-x);
 }
 
-/* Of x s(u), s(u) = 1 / (1 + exp(-u)) with du/dx = slope. */
+/* The slope of x s(u), s(u) = 1 / (1 + exp(-u)) with du/dx = slope. */
 static double gated_slope(double x, double u, double slope)
 {
     const double s = sigmoid(u);

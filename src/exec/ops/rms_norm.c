@@ -15,7 +15,7 @@ out:
     return status;
 }
 
-/* Of a width that is being cut, the units that replace the others stand behind them, and are normed
+/* While a width is being cut, the units that replace the others stand behind them, and are normed
  * as they will be without them. */
 static grail_status run_rms_norm(const node_run *r)
 {

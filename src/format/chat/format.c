@@ -33,7 +33,7 @@ out:
     return status;
 }
 
-/* Of named templates the one that is called default. */
+/* Finds the one of named templates that is called default. */
 static const char *default_of(const json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {

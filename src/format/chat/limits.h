@@ -8,7 +8,7 @@ enum {
     CHAT_DEEPEST = 64,               /* brackets and statements of a template inside each other */
     CHAT_MOST_NESTED = 512,          /* operators and calls that wait for each other's values */
     CHAT_MOST_ARGUMENTS = 8,
-    /* Of a template, or of one conversation. */
+    /* These hold for a template, and for one conversation. */
     CHAT_MOST_BYTES = 1 << 28,
     CHAT_MOST_WORK = 1 << 28,
     CHAT_WORK_OF_STEP = 64 /* of each part of a template that is evaluated */

@@ -11,7 +11,7 @@ grail_status chat_join(chat_memory *m, chat_text a, chat_text b, chat_value *out
 grail_status chat_search(chat_memory *m, chat_text text, size_t from, chat_text part,
                          size_t *out) GRAIL_MUST_CHECK;
 
-/** Of two operands: == != < > <= >= in + - ~ * % //. */
+/** Takes two operands: == != < > <= >= in + - ~ * % //. */
 grail_status chat_binary(chat_memory *m, chat_text sign, chat_value a, chat_value b,
                          chat_value *out) GRAIL_MUST_CHECK;
 grail_status chat_minus(chat_value of, chat_value *out) GRAIL_MUST_CHECK;

@@ -84,7 +84,7 @@ bool chat_truth(chat_value value);
 /** For messages: "a text", "a list", ... */
 const char *chat_kind_of(chat_value value);
 /** What is printed of a value: a text, an integer, True, False, None, nothing of what is undefined.
- * Of others GRAIL_ERROR_UNSUPPORTED. */
+ * Others are GRAIL_ERROR_UNSUPPORTED. */
 grail_status chat_print(chat_memory *m, chat_value value, chat_text *out) GRAIL_MUST_CHECK;
 grail_status chat_equal(chat_memory *m, chat_value a, chat_value b, bool *out) GRAIL_MUST_CHECK;
 

@@ -280,7 +280,7 @@ static grail_status too_long(const corpus *c)
                      (long long)c->line_number, TEXT_LONGEST_LINE);
 }
 
-/* Of the rest of the piece up to a line end, or all of it. */
+/* The length of the rest of the piece up to a line end, or of all of it. */
 static size_t line_length(const corpus *c)
 {
     size_t length = 0;

@@ -67,7 +67,7 @@ grail_status task_object(const json_t *object, const char *key, const json_t **o
     return GRAIL_OK;
 }
 
-/* Of at most 18 digits. */
+/* The number has at most 18 digits. */
 static bool read_digits(const char *text, int64_t *out)
 {
     const size_t length = strspn(text, "0123456789");

@@ -13,8 +13,9 @@ enum {
     TEXT_MOST_RATIO = 200,
     TEXT_FREE_INFLATED = 1 << 24,
 
-    /* Of a Parquet file: bytes of a page, decompressed, and how much larger than what is stored of
-     * it; deflate's limit is 1032. The limits above hold for all texts together. */
+    /* A page of a Parquet file has so many bytes at most, decompressed, and is at most so many
+     * times as large as what is stored of it; deflate's limit is 1032. The limits above hold for
+     * all texts together. */
     PARQUET_LARGEST_PAGE = 1 << 29,
     TEXT_MOST_EXPANSION = 1100,
 

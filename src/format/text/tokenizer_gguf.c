@@ -257,7 +257,7 @@ out:
     return status;
 }
 
-/* Of what the ids follow from: all keys of the tokenizer, but for the template of chats. */
+/* Hashes what the ids follow from: all keys of the tokenizer, but for the template of chats. */
 static void hash_keys(const gguf_metadata *m, tokenizer *t)
 {
     hash_state state;

@@ -191,7 +191,7 @@ static grail_status collect_stated(documents *d)
     return GRAIL_OK;
 }
 
-/* Of a SentencePiece model, which is not JSON. */
+/* Collects the pieces of a SentencePiece model, which is not JSON. */
 static grail_status collect_pieces(documents *d, const tokenizer *t)
 {
     for (int64_t i = 0; i < t->model.pieces.count; i++) {

@@ -253,7 +253,7 @@ static grail_status refuse_several(const holder *one, const holder *other)
                      (int)one->key.size, one->key.data, (int)other->key.size, other->key.data);
 }
 
-/* Of the dictionaries that are as large as a network the first in the order of `wrappers` is taken;
+/* Takes the first, in the order of `wrappers`, of the dictionaries that are as large as a network;
  * without a usual key the only one. */
 static grail_status collect_state(torch_file *file, const pickle_value *root)
 {

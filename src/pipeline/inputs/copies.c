@@ -201,7 +201,7 @@ static grail_status make_directory(const char *path)
     return mkdir(path, S_IRWXU) == 0 ? GRAIL_OK : error_from_errno("cannot create", path);
 }
 
-/* Of an input, whose entries begin at made[*at]. */
+/* Makes an input, whose entries begin at made[*at]. */
 static grail_status make_input(const file_list *list, grail_shared_inputs *s, int i, size_t *at)
 {
     const size_t below = strlen(s->roots[i]) + 1;

@@ -34,7 +34,7 @@ static const char *base_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-/* Of a path that names a file. */
+/* The path names a file. */
 static grail_status set_file(const char *path, file_list *list)
 {
     CHECK(path_parent(&list->root, path));

@@ -254,7 +254,7 @@ static grail_status visit_nodes(const leg *l, int64_t batch, node_visitor visit,
     return visit(e, batch, l->end, user);
 }
 
-/* Of a batch that judges nothing is taken. */
+/* Nothing is taken from a batch that judges. */
 static grail_status pass_batch(const compression_request *request, const leg *l, int64_t batch,
                                node_visitor visit, void *user)
 {

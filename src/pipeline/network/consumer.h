@@ -15,7 +15,7 @@ typedef struct consumer_layout {
 } consumer_layout;
 
 consumer_layout consumer_layout_of(const compression_request *request, int site, int consumer);
-/** Of a node whose input is not cut. */
+/** The layout of a node whose input is not cut. */
 consumer_layout map_layout_of(const compression_request *request, int node_index);
 
 /** W[rows * tap_rows, features * taps] of a consumer that is not reduced yet; *out is owned. */

@@ -12,7 +12,7 @@ grail_status decision_input_take(unsigned needs, const grail_statistics *fit,
 /** Frees inputs[count] and the array; NULL is allowed. */
 void decision_inputs_free(int count, input_statistics *inputs);
 
-/** Of how many of a site's consumers, from the first on, a decision looks at the inputs. */
+/** A decision looks at the inputs of so many of a site's consumers, from the first on. */
 int deciding_consumers(const compression_request *request, int site);
 
 /** The producers whose rows score a site: the first of them, and how many. Norms of inputs are

@@ -181,7 +181,7 @@ static double seconds_left(const calibration_network *network)
     return (h->network ? 0.5 * h->seconds : h->seconds) - network->healings.seconds;
 }
 
-/* Of these blocks, where all that are not trained yet have even shares. */
+/* The share of these blocks, where all that are not trained yet have even ones. */
 static double share_of(const calibration_network *network, int first, int last)
 {
     return seconds_left(network) * (double)(last - first + 1) /

@@ -8,8 +8,8 @@
 
 /** What was computed of the dense network. Text does not change, so each sample is run up to the
  * head when it is first asked for, one at a time so that its values do not depend on what is asked
- * for with it; these are kept where those of all samples fit into memory. Of several ranks the one
- * that asks first keeps it, and gives it to others that ask later. */
+ * for with it; these are kept where those of all samples fit into memory. The one of several
+ * ranks that asks first keeps it, and gives it to others that ask later. */
 typedef struct heal_dense {
     calibration_network *network; /* borrowed */
     int begin;                    /* node of the head; 0: samples change */

@@ -129,7 +129,7 @@ static grail_status elapsed_of_all(const heal_training *t, double *seconds)
     return comm_broadcast(t->parts.comm, 0, seconds, sizeof *seconds);
 }
 
-/* Of the steps that are left at the pace of those taken, or of the time, whichever is less. */
+/* What is left of the steps at the pace of those taken, or of the time, whichever is less. */
 static double seconds_left(const heal_training *t, const training_state *state)
 {
     const double steps = (double)(t->network->request->heal.steps - state->steps);

@@ -37,9 +37,10 @@ typedef struct heal_training {
     heal_parts parts; /* with what is trained: its loss */
 } heal_training;
 
-/** Of blocks `block` to `last_block` (GRAPH_NONE: the whole network), which are nodes [begin, end)
- * of the current network, without dropped sublayers, which have no parameters in the result. The
- * caller sets rate, seconds, begun, memory and parts.loss. heal_training_fini frees. */
+/** Sets up the training of blocks `block` to `last_block` (GRAPH_NONE: the whole network), which
+ * are nodes [begin, end) of the current network, without dropped sublayers, which have no
+ * parameters in the result. The caller sets rate, seconds, begun, memory and parts.loss.
+ * heal_training_fini frees. */
 grail_status heal_training_init(calibration_network *network, int block, int last_block, int begin,
                                 int end, heal_training *t) GRAIL_MUST_CHECK;
 void heal_training_fini(heal_training *t); /* works on a zeroed one */

@@ -31,7 +31,8 @@ static grail_status find_kept(const calibration_network *network, const cut_axis
     return GRAIL_OK;
 }
 
-/* Of an axis of `size` features; all where it is narrow already, or not cut by this site. */
+/* Which of an axis's `size` features stay: all where it is narrow already, or not cut by this site.
+ */
 static grail_status kept_of_axis(const calibration_network *network, const cut_axis *axis,
                                  int index, int64_t size, kept_features *out)
 {

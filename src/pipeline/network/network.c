@@ -33,7 +33,7 @@ static bool wants_dense_stream(const compression_request *request)
             ((aims_at_it || request->judges) && request->plan.loop == LOOP_CLOSED));
 }
 
-/* Of a layer that lacks experts: with a local target the dense one begins with what the current
+/* Serves a layer that lacks experts: with a local target the dense one begins with what the current
  * network has there. */
 static void keep_input_of_experts(calibration_network *n)
 {

@@ -54,7 +54,7 @@ static grail_status integers_to_json(const char *key, int count, const int64_t *
     return GRAIL_OK;
 }
 
-/* Of experts those that go, and those that no token reached where that was looked at. */
+/* Puts the experts that go, and those that no token reached where that was looked at. */
 static grail_status experts_to_json(const grail_site_report *r, json_t *object)
 {
     if (r->removed != NULL) {

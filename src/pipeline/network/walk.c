@@ -182,8 +182,8 @@ static int rounds_together(const calibration_network *network, int first)
     return count;
 }
 
-/* Rounds this matrix, unless it was with one before it, once all fits of it are made. Of a block
- * that is replayed, fits restore what is stored. */
+/* Rounds this matrix, unless it was with one before it, once all fits of it are made. In a
+ * block that is replayed, fits restore what is stored. */
 static grail_status round_node(calibration_network *network, int node_index, bool is_fitted,
                                const recorded_parameters *recorded)
 {

@@ -390,7 +390,7 @@ static grail_status put_healing(const json_t *report, buffer *out)
     return put_heal_options(json_object_get(report, "heal"), out);
 }
 
-/* Of the dense network, where a run took them from a file. */
+/* The statistics are those of the dense network, where a run took them from a file. */
 static grail_status put_statistics(const json_t *statistics, buffer *out)
 {
     const json_int_t samples = json_integer_value(json_object_get(statistics, "samples"));
@@ -474,7 +474,8 @@ static grail_status put_sizes(const json_t *report, buffer *out)
     return buffer_append_string(out, "\n");
 }
 
-/* Of the first loader that has some; NULL where none has. The classes come before the file. */
+/* The lines of the first loader that has some; NULL where none has. The classes come before the
+ * file. */
 static const json_t *find_lines(const json_t *report)
 {
     size_t i = 0;

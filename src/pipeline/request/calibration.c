@@ -270,7 +270,7 @@ out:
     return status;
 }
 
-/* Of images in random order, so the first ones stand for all where the set takes no more. */
+/* The images have a random order, so the first ones stand for all where the set takes no more. */
 static grail_status hash_sample(const image_set *set, const int64_t *indices, calibration *c)
 {
     const int64_t count = c->count < HASH_SET_MOST ? c->count : HASH_SET_MOST;
@@ -409,7 +409,7 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* Of few batches 16 chunks, then chunks of 4 batches until there are 32. */
+/* Few batches are 16 chunks; more are chunks of 4 batches until there are 32. */
 static int64_t chunk_batches(const calibration *c)
 {
     const int64_t few = divide_up(c->batch_count, USUAL_CHUNKS);

@@ -8,8 +8,8 @@
 /* The file beside report.json that keeps the hashes of a calibration set. */
 #define CALIBRATION_HASHES_NAME "calibration.hashes"
 
-/* Of a record: what is known of statistics that a run took from a file, and in that, or in a record
- * itself, the records of the parts that it consists of. */
+/* Keys of a record: what is known of statistics that a run took from a file, and in that, or in a
+ * record itself, the records of the parts that it consists of. */
 #define CALIBRATION_STATISTICS_KEY "statistics"
 #define CALIBRATION_PARTS_KEY "parts"
 

@@ -54,7 +54,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
                           compression_request **out) GRAIL_MUST_CHECK;
 void request_close(compression_request *request); /* NULL is allowed */
 
-/** Of so many batches one judges. */
+/** One of so many batches judges. */
 enum { JUDGING_ONE_IN = 4 };
 
 /** Whether the samples of a batch judge the result: every fourth one of a request that judges, if

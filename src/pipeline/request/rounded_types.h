@@ -40,7 +40,7 @@ grail_status rounded_types_choose(const char *type, const rounded_subject *subje
                                   rounded_types *out) GRAIL_MUST_CHECK;
 void rounded_types_fini(rounded_types *r); /* works on a zeroed one */
 
-/** Of the result; GRAIL_DTYPE_COUNT: as without rounding. */
+/** The parameter's type in the result; GRAIL_DTYPE_COUNT: as without rounding. */
 grail_dtype rounded_dtype(const rounded_types *r, int parameter);
 /** Whether it is rounded to blocks or groups. */
 bool parameter_is_rounded(const rounded_types *r, int parameter);

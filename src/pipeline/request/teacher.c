@@ -10,7 +10,7 @@
 
 /* Messages speak of the model and the teacher; teacher_check puts both paths before them. */
 
-/* Of one network: widths[value_count] and extents[value_count], and room for live[value_count]. */
+/* One network's widths[value_count] and extents[value_count], and room for live[value_count]. */
 typedef struct measured {
     const graph *g;
     int64_t *widths;

@@ -14,9 +14,10 @@ const double *decision_limits(quality_kind kind); /* [DECISION_LIMITS] */
  * counted. */
 double decision_cut(const cell_group *g);
 
-/** The largest cut of the section that loses at most `limit`. Of equally large ones (to 0.1 %) it
- * is that of the default selector and repair, if its interval does not lie beyond that of the best;
- * else the one that loses least, and of equals the simplest repair. NULL where there is none. */
+/** The largest cut of the section that loses at most `limit`. Among equally large ones (to 0.1 %)
+ * it is that of the default selector and repair, if its interval does not lie beyond that of the
+ * best; else the one that loses least, and of equals the simplest repair. NULL where there is none.
+ */
 const cell_group *decision_largest(const aggregate *a, const section *s, double limit);
 
 /** Whether two cuts are equally large and g is not better than `best` by more than the intervals.

@@ -48,7 +48,7 @@ static const field seconds_fields[] = {
     {0},
 };
 
-/* Of a dense network, whose evaluation alone takes time. */
+/* A dense network has these: its evaluation alone takes time. */
 static const field dense_seconds_fields[] = {
     {"evaluate", MEASURE(seconds[SECONDS_EVALUATE]), FORM_ROUNDED, 0.0, LARGEST},
     {0},

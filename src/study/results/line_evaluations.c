@@ -60,7 +60,7 @@ static grail_status write_losses(const line_evaluation *e, json_t *object)
     return GRAIL_OK;
 }
 
-/* Of an evaluation with a name, or on text. */
+/* An evaluation with a name, or on text, has these. */
 static grail_status write_origin(const line_evaluation *e, json_t *object)
 {
     return e->data_sha256 == NULL ? GRAIL_OK

@@ -5,7 +5,7 @@
 
 #include "study/results/line.h"
 
-/** Of a line without evaluations, what its measures have. */
+/** Writes what the measures of a line have where it has no evaluations. */
 grail_status write_evaluations(const result_line *line, json_t *object) GRAIL_MUST_CHECK;
 /** Into a line that has none; names and hashes are borrowed from the object. */
 grail_status read_evaluations(const char *where, const json_t *object,

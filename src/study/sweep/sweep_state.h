@@ -58,7 +58,7 @@ typedef struct sweep {
 
 /** Whether its checkpoint was asked for, and is open. */
 bool sweep_is_asked_for(const sweep *s, int64_t cell);
-/** Of those that are asked for; with `found` alone those that the results file had before. */
+/** Counts those that are asked for; with `found` only those that the results file had before. */
 int64_t sweep_count_cells(const sweep *s, bool found);
 /** No further cell is started, with the first message that is given. With the mutex held. */
 void sweep_stop(sweep *s, grail_status status, const char *message);

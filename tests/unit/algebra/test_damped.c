@@ -126,7 +126,7 @@ static void lambda_is_raised_as_far_as_it_must(void **state)
     }
 }
 
-/* Of rank 2, so that all later pivots are rounding errors of either sign. */
+/* The matrix has rank 2, so that all later pivots are rounding errors of either sign. */
 static void pivots_of_rounding_count_as_failed(void **state)
 {
     (void)state;

@@ -17,7 +17,7 @@ static void open_projection(bool folds, projection *p)
     assert_int_equal(p->width, K);
 }
 
-/* Of rows of `width` features, and of a target or without one. */
+/* Counts rows of features, with a target or without one. */
 static grail_statistics *statistics_of(matrix rows, matrix target)
 {
     grail_statistics *s = NULL;

@@ -228,7 +228,7 @@ static void a_table_divides_the_frequencies(void **state)
     grail_model_close(m);
 }
 
-/* Of 1, theta^0, with a factor of 2 or 0, which is none. */
+/* The frequency is 1, theta^0, with a factor of 2 or 0, which is none. */
 static void a_factor_without_a_type_is_linear(void **state)
 {
     static const char *const keys[] = {"rope.scaling.factor", "rope.scale_linear"};

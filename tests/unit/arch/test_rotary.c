@@ -98,7 +98,7 @@ static void llama3_scaling_slows_long_waves_and_blends_between(void **state)
                        (double[]){1.0, 0.1, 0.01, 0.001 * ((1.0 - s) / 8.0 + s)});
 }
 
-/* Of 8 features size = int(8 partial) are turned, by theta^(-2k/size). */
+/* size = int(8 partial) of 8 features are turned, by theta^(-2k/size). */
 static void a_part_of_each_head_is_turned(void **state)
 {
     (void)state;

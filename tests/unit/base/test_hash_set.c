@@ -39,7 +39,7 @@ static void hashes_are_ordered_and_found_once(void **state)
     hash_set_fini(&set);
 }
 
-/* Of too many, every so many of both stay. */
+/* Where there are too many, every so many of both stay. */
 static void a_set_takes_the_hashes_of_another(void **state)
 {
     (void)state;
@@ -128,7 +128,7 @@ static void other_bytes_than_those_named_are_refused(void **state)
     assert_null(set.hashes);
 }
 
-/* Of whoever wrote both, the file and its hash. */
+/* Its hash is right: one hand may have written both, the file and its hash. */
 static void content_that_is_no_set_is_refused(void **state)
 {
     static const unsigned char odd[9] = {1};

@@ -51,7 +51,7 @@ static void test_ranks_of_the_interval(void **state)
     assert_true(low > 954 && low < 959);
 }
 
-/* Of a skewed distribution whose median is 1. */
+/* The samples are of a skewed distribution whose median is 1. */
 static void test_interval_holds_the_median_at_least_as_often_as_promised(void **state)
 {
     (void)state;

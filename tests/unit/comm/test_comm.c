@@ -81,7 +81,7 @@ static void text_is_given_to_all(void **state)
     run_all(pass_text);
 }
 
-/* Of three ranks the second fails: all have its status, and the others its number and text. */
+/* The second of three ranks fails: all have its status, and the others its number and text. */
 static int settle(const grail_comm *comm, void *user)
 {
     const bool fails = comm->rank == 1;

@@ -111,7 +111,7 @@ static void random_rows(choice_rows *out)
     }
 }
 
-/* Of a row that runs alone, from the losses of its window. */
+/* The score of a row that runs alone, from the losses of its window. */
 static double score_alone(parameter_store *store, const choice_rows *rows, int64_t i)
 {
     const choice_row *row = &rows->rows[i];

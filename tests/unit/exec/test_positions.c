@@ -120,7 +120,7 @@ static void tokens_are_put_first_and_positions_added_to_every_sample(void **stat
     hand_fini(&n);
 }
 
-/* Of 30 learned positions, 24 are there. */
+/* 24 of 30 learned positions are there. */
 static void inputs_may_have_the_first_positions_alone(void **state)
 {
     (void)state;

@@ -74,7 +74,7 @@ static matrix scores_of(const probe *p, int consumer)
     return execution_value(p->e, g->nodes[g->value_source[put->inputs[1]]].inputs[0]);
 }
 
-/* Of the golden mixtral: the softmax over two scores is that of their difference. */
+/* In the golden mixtral the softmax over two scores is that of their difference. */
 static void rows_of_an_expert_count_by_their_shares(void **state)
 {
     (void)state;

@@ -150,7 +150,8 @@ static void make_module(const lab *l, const char *folder)
     support_write_file(lab_path(l, path), "config.json", folder, strlen(folder));
 }
 
-/* Of the folders beside the weights those that modules.json names, and of these what is JSON. */
+/* Those of the folders beside the weights are copied that modules.json names, as far as they are
+ * JSON. */
 static void settings_of_other_modules_are_copied(void **state)
 {
     (void)state;

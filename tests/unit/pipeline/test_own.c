@@ -246,7 +246,7 @@ static void write_plan(const lab *l, const char *first, const char *second)
     support_write_file(l->directory, "plan.json", text, (size_t)length);
 }
 
-/* Of the plan's selectors, not of the one that the options name beside it. */
+/* The plan's selectors decide, not the one that the options name beside it. */
 static void it_is_that_of_the_selectors_of_the_plan(void **state)
 {
     (void)state;

@@ -73,8 +73,8 @@ static void assert_same_fits(const char *directory, const json_t *again)
     json_decref(report);
 }
 
-/* Stops at every place where a run can be stopped, and continues. Of runs that train blocks, those
- * with other memory stop at other places. */
+/* Stops at every place where a run can be stopped, and continues. Runs that train
+ * blocks stop at other places with other memory. */
 static void assert_resumes(const lab *l, const char *model, const char *selector,
                            const char *compensate, const char *refit, int64_t memory)
 {
@@ -418,7 +418,7 @@ static void write_state(const lab *l, const void *bytes, size_t size)
     support_write_file(partial_of(l, "out"), "grail-state.jsonl", bytes, size);
 }
 
-/* Of a release that did not record them. */
+/* An earlier release did not record them. */
 static void a_state_without_options_continues(void **state)
 {
     (void)state;

@@ -14,7 +14,7 @@ static node nodes[] = {{.kind = NODE_LINEAR, .inputs = {0}},
                        {.kind = NODE_LINEAR, .inputs = {2}}};
 static graph network = {.nodes = nodes, .node_count = 4};
 
-/* Of rows of equal length, but for row 70 that is 400 times as long. */
+/* Rows have equal lengths, but for row 70, which is 400 times as long. */
 static double *roots_of(int first)
 {
     static float values[ROWS * WIDTH];

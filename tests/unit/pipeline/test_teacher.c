@@ -242,7 +242,7 @@ static void assert_names_both(const grail_compress_options *options, grail_statu
     assert_null(strstr(text, "operation"));
 }
 
-/* Of the networks with positions one reads smaller images; the context of one is smaller. */
+/* One of the networks with positions reads smaller images; the context of one is smaller. */
 static grail_compress_options pair_options(vision_lab *v, const char *narrow, const char *teacher,
                                            bool images)
 {

@@ -59,7 +59,7 @@ static void the_rule_decides_what_a_run_reads(void **state)
     assert_ok(lab_compress(&options));
     json_t *report = read_json(options.output.path, "report.json");
     const json_t *calibration = json_object_get(report, "calibration");
-    /* Of windows of two tokens 2560 are wanted, and there are 256. */
+    /* 2560 windows of two tokens are wanted, and there are 256. */
     assert_int_equal(json_integer_value(json_object_get(calibration, "samples")), 256);
     json_decref(report);
     lab_close(&l);

@@ -129,8 +129,8 @@ static void wanda_weighs_rows_by_the_input_that_is_left(void **state)
     vision_close(&v);
 }
 
-/* Of the site before `consumer`: the rows of `producer`, weighted by the dense norms of its input,
- * of which the site before `reader` (or nothing, NULL) has been cut. */
+/* The site before `consumer` is scored by the rows of `producer`, weighted by the dense norms of
+ * its input, of which the site before `reader` (or nothing, NULL) has been cut. */
 static void assert_scored_by_weighted(const vision_lab *v, vision_model *m, const char *model,
                                       const char *output, const char *consumer,
                                       const char *producer, const char *reader)

@@ -210,7 +210,7 @@ static void assert_differences(const calibration_network *n, const region *r, in
     }
 }
 
-/* Of the second block, behind a narrowed one. */
+/* They are those of the second block, behind a narrowed one. */
 static void gradients_are_those_of_finite_differences(void **state)
 {
     (void)state;

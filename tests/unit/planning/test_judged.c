@@ -13,7 +13,7 @@
 
 /* -- samples that change ----------------------------------------------------------------------- */
 
-/* Of the batches that would judge: a bright image of one colour, or a text of one token. */
+/* Makes each batch that would judge a bright image of one colour, or a text of one token. */
 static void change_samples(calibration *c)
 {
     const int64_t size = c->positions.height * c->positions.width;

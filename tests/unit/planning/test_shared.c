@@ -207,7 +207,7 @@ static const change of_images[] = {
 
 /* -- loss curves ------------------------------------------------------------------------------- */
 
-/* Of a request that judges or not; *shared tells whether the session had them. */
+/* Hashes those of a request that judges or not; *shared tells whether the session had them. */
 static void hash_curves(const grail_compress_options *o, bool judges, char hash[HASH_TEXT_SIZE],
                         bool *shared)
 {

@@ -197,7 +197,7 @@ static void auto_keeps_whole_blocks_where_a_site_has_two_of_them(void **state)
     assert_int_equal(ffn_kept_in_blocks(1536, 0.3, 8, 256), 1072); /* as was asked */
 }
 
-/* 3 heads, of which 0.3 is 0.9: one goes. Of 1.5 one goes, and of 2.7 two: one stays. */
+/* 3 heads, of which 0.3 is 0.9: one goes. For 1.5 one goes, and for 2.7 two: one stays. */
 static void each_kind_gets_its_own_nearest_count(void **state)
 {
     (void)state;

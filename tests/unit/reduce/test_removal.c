@@ -338,7 +338,7 @@ static void check_constant(float constant)
     }
 }
 
-/* Of some of these rounding leaves more than nothing, of others less. */
+/* Rounding leaves more than nothing of some of these, and less of others. */
 static void a_constant_of_inexact_sums_goes_first_and_moves_nothing(void **state)
 {
     (void)state;

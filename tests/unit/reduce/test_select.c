@@ -137,7 +137,7 @@ static void wanda_plus_adds_a_hundred_times_the_gradients(void **state)
     assert_decides(&f, &selector_wanda_plus, "01");
 }
 
-/* Of gradients, whose rows have no weights, nothing depends on those of the norms beside them. */
+/* Rows of gradients have no weights, so nothing depends on those of the norms beside them. */
 static void wanda_plus_does_not_see_how_heavy_rows_are(void **state)
 {
     (void)state;

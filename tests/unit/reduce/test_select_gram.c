@@ -282,7 +282,7 @@ static void slim_divisors(int64_t u, const double *block, double *divisors)
     memory_free(l);
 }
 
-/* Of one output's weights w[u] of a unit. */
+/* The term of one output's weights w[u] of a unit. */
 static double slim_term(slim_score score, int64_t u, const double *w, const double *inverse,
                         const double *divisors)
 {

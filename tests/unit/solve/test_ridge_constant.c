@@ -90,7 +90,7 @@ static void check_constant(float constant, ridge_kind kind)
     memory_free(without.weight);
 }
 
-/* Of some of these rounding leaves more than nothing, of others less. */
+/* Rounding leaves more than nothing of some of these, and less of others. */
 static void the_fit_is_that_without_the_feature_and_the_bias_has_its_mean(void **state)
 {
     (void)state;

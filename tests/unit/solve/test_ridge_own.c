@@ -79,7 +79,7 @@ static void the_bias_is_the_mean_of_what_is_missing(void **state)
     }
 }
 
-/* Of the consumer's own output the removed features are missing: b' = b + W_R mean(X_R). */
+/* The consumer's own output lacks the removed features: b' = b + W_R mean(X_R). */
 static void it_is_what_the_removed_features_gave_on_average(void **state)
 {
     (void)state;

@@ -11,7 +11,7 @@
 
 #define VISION GRAIL_SOURCE_DIR "/demo/vision/"
 
-/* Of libgrail itself, which is not linked beside its layers. */
+/* It is that of libgrail itself, which is not linked beside its layers. */
 const char *grail_version(void)
 {
     return "0";
