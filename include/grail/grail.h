@@ -28,6 +28,7 @@
 #include <grail/inputs.h>
 #include <grail/latency.h>
 #include <grail/machine.h>
+#include <grail/memory.h>
 #include <grail/model.h>
 #include <grail/names.h>
 #include <grail/onnx.h>

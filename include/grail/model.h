@@ -71,7 +71,7 @@ GRAIL_API grail_status grail_model_describe(const grail_model *model,
 
 /** A hash of names, types, shapes and the first and last bytes of all tensors, as 64 hex digits:
  * what tells two files apart wherever they lie. */
-GRAIL_API void grail_model_digest(const grail_model *model, char out[65]);
+GRAIL_API grail_status grail_model_digest(const grail_model *model, char out[65]) GRAIL_MUST_CHECK;
 
 /** One place where width can be cut. Strings are borrowed from the site list. */
 typedef struct grail_site_facts {

@@ -67,7 +67,7 @@ static grail_status read_model_arguments(const surroundings *around, json_t *con
 {
     grail_status status = GRAIL_OK;
     model_config file = {0};
-    TRY(model_config_read_beside(around->directory, OPEN_CLIP_CONFIG_NAME, &file));
+    TRY(model_config_read_beside(around->weights, around->directory, OPEN_CLIP_CONFIG_NAME, &file));
     const json_t *model = json_object_get(file.document, "model_cfg");
     *found = json_is_object(model);
     if (*found) {

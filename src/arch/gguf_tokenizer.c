@@ -105,6 +105,12 @@ grail_status gguf_tokenizer_open(const checkpoint *weights, tokenizer **out)
 grail_status gguf_tokenizer_put(const checkpoint *weights, int64_t vocabulary_size, gguf_pairs *out)
 {
     bool of_pieces = false;
+    if (checkpoint_documents(weights) != NULL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: a GGUF file is made from a directory with the tokenizer's files, not "
+                         "from a model in memory; write the model to a directory",
+                         checkpoint_path(weights));
+    }
     CHECK(tokenizer_write_gguf(checkpoint_directory(weights), known, KNOWN, vocabulary_size,
                                &of_pieces, out));
     return gguf_put_text(out, "tokenizer.ggml.model", of_pieces ? "llama" : "gpt2");

@@ -40,10 +40,12 @@ grail_status model_error_non_finite(const grail_model *model, const tensor_view 
 {
     const checkpoint *c = model->checkpoint;
     const int file = checkpoint_file_of(c, checkpoint_index_of(c, tensor->name));
+    const bool has_files = checkpoint_directory(c) != NULL;
     return error_set(GRAIL_ERROR_NUMERIC,
-                     "%s/%s: tensor '%s' holds a NaN or infinity at element %lld; the checkpoint "
+                     "%s%s%s: tensor '%s' holds a NaN or infinity at element %lld; the checkpoint "
                      "is damaged",
-                     checkpoint_directory(c), checkpoint_file_name(c, file), tensor->name,
+                     has_files ? checkpoint_directory(c) : checkpoint_path(c), has_files ? "/" : "",
+                     has_files ? checkpoint_file_name(c, file) : "", tensor->name,
                      (long long)element);
 }
 
@@ -51,6 +53,7 @@ grail_status model_parameter_f32(const grail_model *model, int index, float *out
 {
     const stored_matrix stored = graph_stored(&model->graph->parameters[index]);
     const tensor_view *tensor = model->tensors[index];
+    CHECK(checkpoint_need(model->checkpoint, tensor));
     CHECK(storage_read(&stored, tensor, out));
     const int64_t bad = find_non_finite(out, model_parameter_elements(model, index));
     if (bad >= 0) {
@@ -67,6 +70,7 @@ grail_status model_parameter_stored(const grail_model *model, int index, const v
     if (!storage_is_plain(&model->graph->parameters[index].map) || tensor_is_packed(tensor)) {
         return GRAIL_OK;
     }
+    CHECK(checkpoint_need(model->checkpoint, tensor));
     const int64_t bad =
         find_non_finite_stored(tensor->dtype, tensor->data, model_parameter_elements(model, index));
     if (bad >= 0) {

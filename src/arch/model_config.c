@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/name_list.h"
+#include "format/weights/beside.h"
 #include "format/weights/checkpoint_locate.h"
 
 #include <string.h>
@@ -15,6 +16,13 @@ void model_config_fini(model_config *config)
     *config = (model_config){0};
 }
 
+static grail_status check_object(const model_config *c)
+{
+    return json_is_object(c->document)
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_FORMAT, "%s: not a JSON object", c->path);
+}
+
 /* *out stays empty if the file does not exist. */
 static grail_status read_named(const char *directory, const char *name, model_config *out)
 {
@@ -25,11 +33,25 @@ static grail_status read_named(const char *directory, const char *name, model_co
         goto out;
     }
     TRY(json_read_file(found.path, CONFIG_MAXIMUM, &found.document));
-    if (!json_is_object(found.document)) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: not a JSON object", found.path);
-    }
+    TRY(check_object(&found));
     *out = found;
     found = (model_config){0};
+out:
+    model_config_fini(&found);
+    return status;
+}
+
+/* *out stays empty if there is no such document. */
+static grail_status read_document(const checkpoint *weights, const char *name, model_config *out)
+{
+    grail_status status = GRAIL_OK;
+    model_config found = {.name = name};
+    TRY(beside_read_json(weights, name, CONFIG_MAXIMUM, &found.path, &found.document));
+    if (found.path != NULL) {
+        TRY(check_object(&found));
+        *out = found;
+        found = (model_config){0};
+    }
 out:
     model_config_fini(&found);
     return status;
@@ -63,9 +85,13 @@ out:
     return status;
 }
 
-grail_status model_config_read_beside(const char *directory, const char *name, model_config *out)
+grail_status model_config_read_beside(const checkpoint *weights, const char *directory,
+                                      const char *name, model_config *out)
 {
     *out = (model_config){0};
+    if (checkpoint_documents(weights) != NULL) {
+        return read_document(weights, name, out);
+    }
     return directory == NULL ? GRAIL_OK : read_named(directory, name, out);
 }
 
@@ -126,6 +152,13 @@ grail_status model_config_read(const char *path, model_config *out)
 out:
     memory_free(directory);
     return status;
+}
+
+grail_status model_config_of_memory(const checkpoint *weights, model_config *out)
+{
+    *out = (model_config){0};
+    CHECK(read_document(weights, MODEL_CONFIG_NAME, out));
+    return out->document != NULL ? GRAIL_OK : read_document(weights, MODEL_GRAIL_NAME, out);
 }
 
 bool model_config_is_beside(const char *name)

@@ -2,7 +2,7 @@
 #ifndef GRAIL_ARCH_MODEL_CONFIG_H
 #define GRAIL_ARCH_MODEL_CONFIG_H
 
-#include "base/json.h"
+#include "format/weights/checkpoint.h"
 
 #define MODEL_CONFIG_NAME "config.json"
 #define MODEL_GRAIL_NAME "grail.json"
@@ -28,6 +28,8 @@ typedef struct model_config {
  * inside, so *out is empty. *out is owned: model_config_fini.
  */
 grail_status model_config_read(const char *path, model_config *out) GRAIL_MUST_CHECK;
+/** The same of a model in memory, from its documents. */
+grail_status model_config_of_memory(const checkpoint *weights, model_config *out) GRAIL_MUST_CHECK;
 void model_config_fini(model_config *config);
 
 /** *out, owned, is the directory whose files belong to the weights at `path`: the directory itself,
@@ -39,9 +41,10 @@ grail_status model_config_directory(const char *path, char **out) GRAIL_MUST_CHE
  * configurations, tokenizers and chat templates look for. */
 bool model_config_is_beside(const char *name);
 
-/** The JSON object in `directory` of that name (static); all members of *out are NULL if there is
- * no such file, or no directory. *out is owned: model_config_fini. */
-grail_status model_config_read_beside(const char *directory, const char *name,
-                                      model_config *out) GRAIL_MUST_CHECK;
+/** The JSON object of that name (static) in `directory`, or among the documents of a model in
+ * memory; all members of *out are NULL if there is none, or no directory. *out is owned:
+ * model_config_fini. */
+grail_status model_config_read_beside(const checkpoint *weights, const char *directory,
+                                      const char *name, model_config *out) GRAIL_MUST_CHECK;
 
 #endif

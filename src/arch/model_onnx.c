@@ -13,6 +13,7 @@ static grail_status copy_tensor(const grail_model *m, const tensor_view *view, i
                                 onnx_writer *w, float *piece)
 {
     const size_t element = dtype_bits(view->dtype) / 8;
+    CHECK(checkpoint_need(m->checkpoint, view));
     const int64_t count = (int64_t)(view->bytes / element);
     for (int64_t first = 0; first < count; first += PIECE) {
         const int64_t now = count - first < PIECE ? count - first : PIECE;

@@ -39,7 +39,8 @@ static grail_status read_config(opening *o)
 {
     grail_status status = GRAIL_OK;
     model_config config = {0};
-    TRY(model_config_read(o->m->path, &config));
+    TRY(o->m->checkpoint != NULL ? model_config_of_memory(o->m->checkpoint, &config)
+                                 : model_config_read(o->m->path, &config));
     if (config.document != NULL) {
         TRY(memory_copy_string(&o->asker, config.name));
         o->m->config_name = config.name;
@@ -592,12 +593,19 @@ static grail_status note_place(const opening *o)
         prefix);
 }
 
+/* What is read of files before the tensors are. */
+static grail_status open_files(opening *o)
+{
+    CHECK(read_gguf(o));
+    return model_config_directory(o->m->path, &o->directory);
+}
+
+/* A model in memory has its checkpoint already. */
 static grail_status open_network(opening *o, const grail_model_options *options)
 {
     grail_model *m = o->m;
     CHECK(read_config(o));
-    CHECK(read_gguf(o));
-    CHECK(model_config_directory(m->path, &o->directory));
+    CHECK(m->checkpoint == NULL ? open_files(o) : GRAIL_OK);
     if (json_object_get(m->config, "preset") != NULL) {
         o->preset = m->config_name;
     }
@@ -704,27 +712,30 @@ static grail_status read_type(const grail_model_options *options, grail_model *m
     return GRAIL_OK;
 }
 
-grail_status grail_model_open_with(const char *path, const grail_model_options *options,
-                                   grail_model **out)
+static grail_status check_settings(const grail_model_options *options)
+{
+    if (options == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(option_integer("setting_count", "the number of settings", options->setting_count, 0));
+    return options->setting_count > 0
+               ? option_given("settings", "list of settings", options->settings)
+               : GRAIL_OK;
+}
+
+/* A model in memory, or (NULL) that at `path`, as messages call either. */
+static grail_status open_model(const char *path, const grail_memory_model *memory,
+                               const grail_model_options *options, grail_model **out)
 {
     grail_status status = GRAIL_OK;
     opening o = {0};
-    TRY(option_given("model", "model", path));
-    if (options != NULL) {
-        TRY(option_integer("setting_count", "the number of settings", options->setting_count, 0));
-    }
-    if (options != NULL && options->setting_count > 0) {
-        TRY(option_given("settings", "list of settings", options->settings));
-    }
-    if (!file_exists(path)) {
-        return refuse_missing(path);
-    }
-    TRY(refuse_unfinished(path));
-    TRY(refuse_cache(path));
     TRY(memory_new(&o.m, 1, sizeof *o.m));
     o.m->written_blocks = GRAIL_DTYPE_COUNT;
     TRY(memory_copy_string(&o.m->path, path));
     TRY(read_type(options, o.m));
+    if (memory != NULL) {
+        TRY(checkpoint_open_memory(memory, &o.m->checkpoint));
+    }
     TRY(open_network(&o, options));
     *out = o.m;
     o.m = NULL;
@@ -736,6 +747,27 @@ out:
     memory_free(o.directory);
     grail_model_close(o.m);
     return status;
+}
+
+grail_status grail_model_open_with(const char *path, const grail_model_options *options,
+                                   grail_model **out)
+{
+    CHECK(option_given("model", "model", path));
+    CHECK(check_settings(options));
+    if (!file_exists(path)) {
+        return refuse_missing(path);
+    }
+    CHECK(refuse_unfinished(path));
+    CHECK(refuse_cache(path));
+    return open_model(path, NULL, options, out);
+}
+
+grail_status grail_model_open_memory(const grail_memory_model *memory,
+                                     const grail_model_options *options, grail_model **out)
+{
+    CHECK(option_given("memory", "model in memory", memory));
+    CHECK(check_settings(options));
+    return open_model(memory_model_name(memory), memory, options, out);
 }
 
 grail_status grail_model_open(const char *path, grail_model **out)

@@ -86,7 +86,7 @@ static grail_status use_file(grail_model *m, const char *directory, const char *
     if (is_found(p)) {
         return GRAIL_OK;
     }
-    status = model_config_read_beside(directory, name, &file);
+    status = model_config_read_beside(m->checkpoint, directory, name, &file);
     const json_t *part = image_part(name, file.document);
     if (status != GRAIL_OK || json_is_object(part)) {
         status = status != GRAIL_OK ? status : read_part(m, name, &file, part, &p->what);

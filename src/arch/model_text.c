@@ -3,9 +3,13 @@
 #include "arch/gguf_tokenizer.h"
 #include "base/name_list.h"
 #include "base/options.h"
+#include "format/text/text_limits.h"
+#include "format/weights/beside.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define TOKENIZER_NAME "tokenizer.json"
 
 /* A run compares what was read, not these. */
 /* clang-format off */
@@ -70,9 +74,31 @@ static grail_status check_context(const grail_model *model, int64_t length)
     return GRAIL_OK;
 }
 
+static grail_status tokenizer_of_memory(const checkpoint *c, tokenizer **out)
+{
+    grail_status status = GRAIL_OK;
+    char *place = NULL;
+    buffer text = {0};
+    TRY(beside_read(c, TOKENIZER_NAME, TOKENIZER_LARGEST_FILE, &place, &text));
+    if (place == NULL) {
+        FAIL(GRAIL_ERROR_IO,
+             "%s: the model in memory has no document " TOKENIZER_NAME
+             "; give it, or token ids in place of text",
+             checkpoint_path(c));
+    }
+    TRY(tokenizer_from_json(place, text.bytes, text.size, out));
+out:
+    buffer_fini(&text);
+    memory_free(place);
+    return status;
+}
+
 grail_status model_tokenizer_open(const grail_model *model, tokenizer **out)
 {
     const checkpoint *c = model->checkpoint;
+    if (checkpoint_documents(c) != NULL) {
+        return tokenizer_of_memory(c, out);
+    }
     return checkpoint_metadata(c) == NULL ? tokenizer_open(checkpoint_directory(c), out)
                                           : gguf_tokenizer_open(c, out);
 }
@@ -81,8 +107,11 @@ chat_origin model_chats(const grail_model *model)
 {
     const checkpoint *c = model->checkpoint;
     const gguf_metadata *m = checkpoint_metadata(c);
-    return (chat_origin){.path = m != NULL ? checkpoint_path(c) : checkpoint_directory(c),
-                         .gguf = m};
+    const bool in_memory = checkpoint_documents(c) != NULL;
+    return (chat_origin){.path =
+                             m != NULL || in_memory ? checkpoint_path(c) : checkpoint_directory(c),
+                         .gguf = m,
+                         .in_memory = in_memory};
 }
 
 grail_status model_read_first_windows(const grail_model *model, const grail_text_source *source,
@@ -139,6 +168,11 @@ grail_status model_read_windows(const grail_model *model, const grail_text_sourc
 static grail_status has_tokenizer(const grail_model *model, bool *out)
 {
     const gguf_metadata *m = checkpoint_metadata(model->checkpoint);
+    const memory_documents *documents = checkpoint_documents(model->checkpoint);
+    if (documents != NULL) {
+        *out = memory_documents_find(documents, TOKENIZER_NAME) != NULL;
+        return GRAIL_OK;
+    }
     *out = m != NULL && gguf_find(m, "tokenizer.ggml.model") != NULL;
     return m != NULL ? GRAIL_OK : tokenizer_exists(checkpoint_directory(model->checkpoint), out);
 }
@@ -162,6 +196,9 @@ out:
 static grail_status find_template(const chat_origin *chats, char **text, char **place)
 {
     static const char key[] = "tokenizer.chat_template";
+    if (chats->in_memory) {
+        return GRAIL_OK;
+    }
     if (chats->gguf == NULL) {
         return chat_find_template(chats->path, text, place);
     }

@@ -45,9 +45,8 @@ grail_status tied_head_compare(grail_model *m, const char *source, int64_t *copy
     if (table == NULL) {
         return GRAIL_OK; /* which is an error of its own */
     }
-    if (head->data == NULL || table->data == NULL) {
-        CHECK(checkpoint_load(m->checkpoint));
-    }
+    CHECK(checkpoint_need(m->checkpoint, head));
+    CHECK(checkpoint_need(m->checkpoint, table));
     *differs = !are_same(head, table);
     checkpoint_release(m->checkpoint, head);
     checkpoint_release(m->checkpoint, table);

@@ -1,7 +1,6 @@
 #include "base/hash_set.h"
 
 #include "base/bytes.h"
-#include "base/file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,10 +95,11 @@ grail_status hash_set_append(const hash_set *set, buffer *out)
 
 static grail_status take_hashes(const char *path, const buffer *bytes, hash_set *set)
 {
-    if (bytes->size % HASH_BYTES != 0) {
+    if (bytes->size % HASH_BYTES != 0 || bytes->size > HASH_SET_LARGEST) {
         return error_set(GRAIL_ERROR_FORMAT,
-                         "'%s' has %zu bytes, which are no whole number of 8-byte hashes", path,
-                         bytes->size);
+                         "'%s' has %zu bytes, which are no whole number of 8-byte hashes, or more "
+                         "than %d of them",
+                         path, bytes->size, HASH_SET_MOST);
     }
     for (size_t i = 0; i < bytes->size; i += HASH_BYTES) {
         const uint64_t hash = load_little(bytes->bytes + i, HASH_BYTES);
@@ -112,25 +112,21 @@ static grail_status take_hashes(const char *path, const buffer *bytes, hash_set 
     return GRAIL_OK;
 }
 
-grail_status hash_set_read(const char *path, const char *sha256, hash_set *out)
+grail_status hash_set_read(const char *path, const buffer *bytes, const char *sha256, hash_set *out)
 {
     grail_status status = GRAIL_OK;
     char found[HASH_TEXT_SIZE];
-    buffer bytes = {0};
     hash_set set = {0};
-    buffer_init(&bytes, (size_t)HASH_SET_MOST * HASH_BYTES);
-    TRY(file_read(path, (size_t)HASH_SET_MOST * HASH_BYTES, &bytes));
-    hash_bytes(bytes.bytes, bytes.size, found);
+    hash_bytes(bytes->bytes, bytes->size, found);
     if (strcmp(found, sha256) != 0) {
         FAIL(GRAIL_ERROR_FORMAT, "'%s' is damaged or of another result: its SHA-256 is %s, not %s",
              path, found, sha256);
     }
     TRY(hash_set_init(&set));
-    TRY(take_hashes(path, &bytes, &set));
+    TRY(take_hashes(path, bytes, &set));
     *out = set;
     set = (hash_set){0};
 out:
     hash_set_fini(&set);
-    buffer_fini(&bytes);
     return status;
 }

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { HASH_SET_MOST = 4096 };
+enum { HASH_SET_MOST = 4096, HASH_SET_LARGEST = 8 * HASH_SET_MOST };
 
 typedef struct hash_set {
     uint64_t *hashes; /* ascending, distinct, owned */
@@ -34,8 +34,10 @@ int64_t hash_set_mark(const hash_set *set, uint64_t hash, bool marked[HASH_SET_M
 /** Appends the content of the file. */
 grail_status hash_set_append(const hash_set *set, buffer *out) GRAIL_MUST_CHECK;
 
-/** Reads a file whose bytes must have this SHA-256. Other bytes, hashes that do not ascend, and
- * more than HASH_SET_MOST of them are GRAIL_ERROR_FORMAT. hash_set_fini frees *out. */
-grail_status hash_set_read(const char *path, const char *sha256, hash_set *out) GRAIL_MUST_CHECK;
+/** Reads the content of a file, whose bytes must have this SHA-256; `path` is for messages. Other
+ * bytes, hashes that do not ascend, and more than HASH_SET_MOST of them are GRAIL_ERROR_FORMAT.
+ * hash_set_fini frees *out. */
+grail_status hash_set_read(const char *path, const buffer *bytes, const char *sha256,
+                           hash_set *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -14,7 +14,7 @@ static grail_status describe(const grail_model *model, const backend *b, const v
     char tensors[HASH_TEXT_SIZE];
     const int threads = parallel_threads();
     const char *precision = backend_precision(b);
-    grail_model_digest(model, tensors);
+    CHECK(grail_model_digest(model, tensors));
     CHECK(buffer_append(all, &threads, sizeof threads));
     CHECK(buffer_append(all, tensors, sizeof tensors));
     CHECK(buffer_append(all, precision, strlen(precision) + 1));

@@ -4,7 +4,6 @@
 #include "arch/model_text.h"
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/option_values.h"
 #include "base/options.h"
 #include "base/utf8.h"
@@ -12,6 +11,7 @@
 #include "eval/next_token.h"
 #include "eval/prompt.h"
 #include "exec/compute.h"
+#include "format/weights/beside.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -99,11 +99,9 @@ static grail_status find_ends(generation *g)
     json_t *document = NULL;
     char *path = NULL;
     add_ends(g, g->model->config);
-    TRY(path_find(&path, checkpoint_directory(g->model->checkpoint), "generation_config.json"));
-    if (path != NULL) {
-        TRY(json_read_file(path, CONFIG_MAXIMUM, &document));
-        add_ends(g, document);
-    }
+    TRY(beside_read_json(g->model->checkpoint, "generation_config.json", CONFIG_MAXIMUM, &path,
+                         &document));
+    add_ends(g, document);
 out:
     json_decref(document);
     memory_free(path);

@@ -1,6 +1,6 @@
 #include "eval/zeroed_store.h"
 
-#include "base/file.h"
+#include "format/weights/beside.h"
 #include "graph/site.h"
 
 #include <string.h>
@@ -134,10 +134,7 @@ grail_status zeroed_store_create(parameter_store *dense, const grail_model *narr
     char *path = NULL;
     json_t *report = NULL;
     site_list sites = {0};
-    TRY(path_join(&path, checkpoint_directory(narrow->checkpoint), "report.json"));
-    if (file_exists(path)) {
-        TRY(json_read_file(path, REPORT_MAXIMUM, &report));
-    }
+    TRY(beside_read_json(narrow->checkpoint, "report.json", REPORT_MAXIMUM, &path, &report));
     TRY(sites_derive(dense->model->graph, report_gqa(report), &sites));
     *norm_is_cut = cuts_norm(&sites, json_object_get(report, "sites"));
     if (was_pruned(report) && !*norm_is_cut && !(equal && was_repaired(report))) {
@@ -160,14 +157,14 @@ grail_status zeroed_store_of_cut(parameter_store *dense, const grail_model *narr
             GRAIL_ERROR_UNSUPPORTED,
             "%s: what the cut alone does cannot be measured; a norm runs over a width "
             "that was cut, so zeros in the dense network do not stand for what is left of it",
-            checkpoint_directory(narrow->checkpoint));
+            narrow->path);
     }
     if (*out == NULL) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,
             "%s: what the cut alone does cannot be measured: there is no report.json that lists "
             "kept units, or units were folded into others, or experts dropped",
-            checkpoint_directory(narrow->checkpoint));
+            narrow->path);
     }
     return GRAIL_OK;
 }

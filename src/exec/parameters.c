@@ -330,6 +330,7 @@ static grail_status gather_stored(const parameter_store *store, int index, const
     const int64_t columns = stored.shape[1];
     host_view v = {0};
     TRY(check_ids(out.rows, ids, stored.shape[0]));
+    TRY(checkpoint_need(store->model->checkpoint, table));
     TRY(host_view_open(out, GRAIL_DTYPE_F32, HOST_WRITES, &v));
     for (int64_t r = 0; r < out.rows; r++) {
         float *values = (float *)v.values + r * columns;

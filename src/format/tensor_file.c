@@ -88,9 +88,28 @@ const tensor_view *tensor_file_find(const tensor_file *file, const char *name)
     return i < 0 ? NULL : &file->tensors[i];
 }
 
+/* The number of a tensor of this file; -1 for another one, such as one that joins several. */
+static int64_t number_of(const tensor_file *file, const tensor_view *tensor)
+{
+    const uintptr_t begin = (uintptr_t)file->tensors;
+    const uintptr_t at = (uintptr_t)tensor;
+    const bool inside = at >= begin && at - begin < (size_t)file->count * sizeof *tensor;
+    return inside ? (int64_t)((at - begin) / sizeof *tensor) : -1;
+}
+
+grail_status tensor_file_need(const tensor_file *file, const tensor_view *tensor)
+{
+    const int64_t i = file->need == NULL ? -1 : number_of(file, tensor);
+    return i < 0 ? GRAIL_OK : file->need(file, i);
+}
+
 /* Releases only mapped data: a copy would have to be made again. */
 void tensor_file_release(const tensor_file *file, const tensor_view *tensor)
 {
+    const int64_t i = file->drop == NULL ? -1 : number_of(file, tensor);
+    if (i >= 0) {
+        file->drop(file, i);
+    }
     const uintptr_t begin = (uintptr_t)file->bytes;
     const uintptr_t at = (uintptr_t)tensor->data;
     if (at >= begin && at - begin <= file->size && tensor->bytes <= file->size - (at - begin)) {

@@ -21,10 +21,13 @@ struct tensor_file {
     const char *wrapper; /* key of the dictionary that holds the tensors; "" without one */
     const char *rival;   /* key of another one that could be the network's; "" without one */
     bool is_script;      /* a TorchScript archive, whose root is a module */
-    /* The format's own; load is NULL where every tensor is mapped. */
+    /* The format's own; load is NULL where every tensor is mapped, need and drop where data that is
+     * there stays. */
     void *parts;
     void (*free_parts)(void *parts);
     grail_status (*load)(tensor_file *file);
+    grail_status (*need)(const tensor_file *file, int64_t i);
+    void (*drop)(const tensor_file *file, int64_t i);
 };
 
 /** Fills `tensors`, whose bytes are in `bytes`. Messages do not name the file. */
@@ -48,7 +51,10 @@ grail_status tensor_file_load(tensor_file *file) GRAIL_MUST_CHECK;
 
 /** NULL when there is none of that name. */
 const tensor_view *tensor_file_find(const tensor_file *file, const char *name);
-/** Tells the system that a tensor's pages are not needed for now. */
+/** Gives a tensor of this file its data, until it is released, where that is not there all the
+ * time. Messages name the tensor and the file. */
+grail_status tensor_file_need(const tensor_file *file, const tensor_view *tensor) GRAIL_MUST_CHECK;
+/** Tells that a tensor's data is not needed for now: its pages go, or what need gave. */
 void tensor_file_release(const tensor_file *file, const tensor_view *tensor);
 
 #endif

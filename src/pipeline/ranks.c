@@ -59,7 +59,7 @@ static void forget_places(json_t *description)
 static grail_status put_digest(const char *key, const grail_model *model, json_t *object)
 {
     char digest[HASH_TEXT_SIZE];
-    grail_model_digest(model, digest);
+    CHECK(grail_model_digest(model, digest));
     return json_put(object, key, json_text(digest));
 }
 

@@ -50,8 +50,9 @@ static void hash_pieces(hash_state *state, const tensor_view *t)
     }
 }
 
-static void hash_tensor(hash_state *state, const tensor_view *t)
+static grail_status hash_tensor(hash_state *state, const grail_model *model, const tensor_view *t)
 {
+    CHECK(checkpoint_need(model->checkpoint, t));
     hash_add(state, t->name, strlen(t->name) + 1);
     hash_add(state, grail_dtype_name(t->dtype), strlen(grail_dtype_name(t->dtype)) + 1);
     hash_number(state, t->rank);
@@ -59,6 +60,8 @@ static void hash_tensor(hash_state *state, const tensor_view *t)
         hash_number(state, t->shape[i]);
     }
     hash_pieces(state, t);
+    checkpoint_release(model->checkpoint, t);
+    return GRAIL_OK;
 }
 
 grail_status statistics_hash_model(const grail_model *model, char out[HASH_TEXT_SIZE])
@@ -73,7 +76,7 @@ grail_status statistics_hash_model(const grail_model *model, char out[HASH_TEXT_
     hash_begin(&state);
     hash_add(&state, config.bytes, config.size);
     for (int i = 0; i < model->graph->parameter_count; i++) {
-        hash_tensor(&state, model->tensors[i]);
+        TRY(hash_tensor(&state, model, model->tensors[i]));
     }
     hash_end(&state, out);
 out:

@@ -183,6 +183,9 @@ static grail_status read_gguf_tokens(chat_format *f, const gguf_metadata *m)
 static grail_status find_template(const chat_origin *origin, char **text, char **place)
 {
     static const char key[] = "tokenizer.chat_template";
+    if (origin->in_memory) {
+        return GRAIL_OK;
+    }
     if (origin->gguf == NULL) {
         return chat_find_template(origin->path, text, place);
     }

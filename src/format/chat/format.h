@@ -9,6 +9,7 @@
 typedef struct chat_origin {
     const char *path;          /* of the file or directory, for messages */
     const gguf_metadata *gguf; /* NULL: `path` is a directory */
+    bool in_memory;            /* a model without files has none; `path` is what it is called */
 } chat_origin;
 
 typedef struct chat_format chat_format;

@@ -42,6 +42,7 @@ struct checkpoint {
     int64_t group_count;
     tensor_names names;
     packed_pairs packed;
+    memory_documents documents; /* of a model in memory, which has no directory */
 };
 
 static grail_status open_torch(const char *path, tensor_file **out)
@@ -178,8 +179,8 @@ static grail_status gather_tensors(checkpoint *c)
 
 static const char packed_ending[] = ".weight_packed";
 
-static grail_status find_part(const checkpoint *c, const char *base, const char *suffix,
-                              bool *is_part, tensor_view *out)
+static grail_status find_part(checkpoint *c, const char *base, const char *suffix, bool *is_part,
+                              tensor_view *out)
 {
     grail_status status = GRAIL_OK;
     char *name = NULL;
@@ -190,6 +191,7 @@ static grail_status find_part(const checkpoint *c, const char *base, const char 
              packed_groups_suffixes[0]);
     }
     is_part[i] = true;
+    TRY(checkpoint_need(c, c->tensors[i])); /* and it is kept, as it leaves the list */
     *out = *c->tensors[i];
 out:
     memory_free(name);
@@ -210,7 +212,7 @@ out:
     return status;
 }
 
-static grail_status describe_group(const checkpoint *c, const char *codes, bool *is_part,
+static grail_status describe_group(checkpoint *c, const char *codes, bool *is_part,
                                    packed_matrix *p)
 {
     const int length = (int)(strlen(codes) - strlen(packed_groups_suffixes[0]));
@@ -472,6 +474,45 @@ out:
     return status;
 }
 
+/* What may be one of several tensors that hold a matrix (packed_pairs.h). */
+static bool may_be_part(const tensor_view *tensor)
+{
+    return tensor->dtype == GRAIL_DTYPE_U8;
+}
+
+static grail_status open_memory(const grail_memory_model *memory, checkpoint *c)
+{
+    CHECK(memory_new(&c->files, 1, sizeof *c->files));
+    c->file_count = 1;
+    CHECK(memory_copy_string(&c->files[0].name, CHECKPOINT_SINGLE_NAME));
+    CHECK(memory_file_open(memory, &c->files[0].tensors));
+    CHECK(gather_tensors(c));
+    for (int64_t i = 0; i < c->count; i++) {
+        CHECK(may_be_part(c->tensors[i]) ? checkpoint_need(c, c->tensors[i]) : GRAIL_OK);
+    }
+    CHECK(join_packed(c));
+    CHECK(join_groups(c));
+    for (int64_t i = 0; i < c->count; i++) { /* those that are none */
+        checkpoint_release(c, c->tensors[i]);
+    }
+    return GRAIL_OK;
+}
+
+grail_status checkpoint_open_memory(const grail_memory_model *memory, checkpoint **out)
+{
+    grail_status status = GRAIL_OK;
+    checkpoint *c = NULL;
+    TRY(memory_new(&c, 1, sizeof *c));
+    TRY(memory_copy_string(&c->path, memory_model_name(memory)));
+    TRY(memory_documents_copy(memory, &c->documents));
+    TRY(open_memory(memory, c));
+    *out = c;
+    c = NULL;
+out:
+    checkpoint_close(c);
+    return status;
+}
+
 grail_status checkpoint_load(checkpoint *c)
 {
     for (int f = 0; f < c->file_count; f++) {
@@ -493,6 +534,7 @@ void checkpoint_close(checkpoint *c)
     free_groups(c);
     tensor_names_fini(&c->names);
     packed_pairs_fini(&c->packed);
+    memory_documents_fini(&c->documents);
     memory_free(c->files);
     memory_free(c->tensors);
     memory_free(c->file_of);
@@ -510,6 +552,11 @@ const char *checkpoint_path(const checkpoint *c)
 const char *checkpoint_directory(const checkpoint *c)
 {
     return c->directory;
+}
+
+const memory_documents *checkpoint_documents(const checkpoint *c)
+{
+    return c->directory == NULL ? &c->documents : NULL;
 }
 
 const weights_format *checkpoint_format(const checkpoint *c)
@@ -579,6 +626,17 @@ bool checkpoint_is_inside(const checkpoint *c, int64_t i)
 size_t checkpoint_own_begin(const checkpoint *c, int64_t i)
 {
     return tensor_names_own_begin(&c->names, i);
+}
+
+grail_status checkpoint_need(checkpoint *c, const tensor_view *tensor)
+{
+    if (tensor->data != NULL || tensor->bytes == 0) {
+        return GRAIL_OK;
+    }
+    const int64_t i = checkpoint_index_of(c, tensor->name);
+    const tensor_file *file = i < 0 ? NULL : c->files[c->file_of[i]].tensors;
+    return file != NULL && file->need != NULL ? tensor_file_need(file, c->tensors[i])
+                                              : checkpoint_load(c);
 }
 
 void checkpoint_release(const checkpoint *c, const tensor_view *tensor)

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "format/gguf/gguf_write.h"
+#include "format/weights/memory_file.h"
 #include "format/weights/safetensors.h"
 
 #define CHECKPOINT_SINGLE_NAME "model.safetensors"
@@ -24,6 +25,11 @@ typedef struct weights_format weights_format; /* format/weights/weights_format.h
  * GRAIL_ERROR_ARGUMENT; the message names the directory to open. *out is owned: checkpoint_close.
  */
 grail_status checkpoint_open(const char *path, checkpoint **out) GRAIL_MUST_CHECK;
+/** The tensors of a model in memory, as those of one safetensors file. The model's structs are read
+ * until the function returns. What it says there of tensors, and of documents that have no fit
+ * name: GRAIL_ERROR_ARGUMENT, SHAPE or UNSUPPORTED. *out is owned. */
+grail_status checkpoint_open_memory(const grail_memory_model *memory,
+                                    checkpoint **out) GRAIL_MUST_CHECK;
 void checkpoint_close(checkpoint *c); /* NULL is allowed */
 
 /**
@@ -35,8 +41,10 @@ grail_status checkpoint_load(checkpoint *c) GRAIL_MUST_CHECK;
 
 /** The path that was opened, for messages. */
 const char *checkpoint_path(const checkpoint *c);
-/** The directory of its files. */
+/** The directory of its files; NULL for a model in memory. */
 const char *checkpoint_directory(const checkpoint *c);
+/** The documents of a model in memory; NULL for files. */
+const memory_documents *checkpoint_documents(const checkpoint *c);
 /** The format of its files, never NULL. */
 const weights_format *checkpoint_format(const checkpoint *c);
 
@@ -73,13 +81,17 @@ bool checkpoint_is_inside(const checkpoint *c, int64_t i);
 /** How much of the stored name of tensor i comes before checkpoint_own_name. */
 size_t checkpoint_own_begin(const checkpoint *c, int64_t i);
 
+/** Gives a tensor its data, until it is released, where the checkpoint does not have it all the
+ * time: what has to be copied, and what the function of a model in memory gives. Whoever reads data
+ * calls this first. */
+grail_status checkpoint_need(checkpoint *c, const tensor_view *tensor) GRAIL_MUST_CHECK;
 void checkpoint_release(const checkpoint *c, const tensor_view *tensor);
 
 /** Files in name order, and which of them holds tensor i of checkpoint_at. */
 int checkpoint_file_count(const checkpoint *c);
 const char *checkpoint_file_name(const checkpoint *c, int file); /* base name */
 int checkpoint_file_of(const checkpoint *c, int64_t i);
-/** The identity of a file when it was opened. */
+/** The identity of a file when it was opened; zeroed for a model in memory. */
 file_identity checkpoint_file_identity(const checkpoint *c, int file);
 bool checkpoint_is_sharded(const checkpoint *c); /* has an index file */
 /** Base name of the index file, or NULL. */

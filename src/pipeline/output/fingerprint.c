@@ -1,5 +1,6 @@
 #include "pipeline/output/fingerprint.h"
 
+#include "base/hash.h"
 #include "base/parallel.h"
 #include "pipeline/request/options.h"
 
@@ -13,14 +14,34 @@ static grail_status put_file(json_t *files, const char *name, const file_identit
                                    (json_int_t)f->nanoseconds));
 }
 
+static grail_status put_document(json_t *files, const grail_document *d)
+{
+    char hash[HASH_TEXT_SIZE];
+    hash_bytes(d->bytes, (size_t)d->size, hash);
+    return json_put_name(files, d->name, json_text(hash));
+}
+
 static grail_status put_files(const source_files *sources, json_t *object)
 {
     json_t *files = json_object();
     CHECK(json_put(object, "files", files));
     for (size_t i = 0; i < sources->count; i++) {
-        CHECK(put_file(files, sources->items[i].name, &sources->items[i].identity));
+        const source_file *f = &sources->items[i];
+        CHECK(f->document != NULL ? put_document(files, f->document)
+                                  : put_file(files, f->name, &f->identity));
     }
     return GRAIL_OK;
+}
+
+/* What is in memory has no other identity. */
+static grail_status put_tensors(const grail_model *model, json_t *object)
+{
+    char digest[HASH_TEXT_SIZE];
+    if (checkpoint_documents(model->checkpoint) == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(grail_model_digest(model, digest));
+    return json_put(object, "tensors", json_text(digest));
 }
 
 static grail_status put_teacher(const grail_model *teacher, json_t *object)
@@ -56,6 +77,7 @@ grail_status fingerprint_of_run(const compression_request *request,
 {
     CHECK(json_put(object, "grail_state", json_integer(4)));
     CHECK(put_files(sources, object));
+    CHECK(put_tensors(request->model, object));
     CHECK(put_options(request, options, object));
     CHECK(json_put(object, "config", json_deep_copy(request->model->config)));
     if (request->model->written_blocks != GRAIL_DTYPE_COUNT) {

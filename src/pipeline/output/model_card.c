@@ -77,7 +77,8 @@ out:
 static grail_status find_base_model(const grail_model *base, char **out)
 {
     const char *named = text_of(base->config, "_name_or_path");
-    CHECK(repository_in_cache(checkpoint_directory(base->checkpoint), out));
+    const char *directory = checkpoint_directory(base->checkpoint);
+    CHECK(directory == NULL ? GRAIL_OK : repository_in_cache(directory, out));
     if (*out == NULL) {
         CHECK(memory_copy_string(out, named));
     }

@@ -141,6 +141,14 @@ static grail_status add_companion(source_files *files, const char *directory, co
     return check_size(file);
 }
 
+static grail_status add_document(source_files *files, const grail_document *document)
+{
+    CHECK(memory_reserve(&files->items, files->count + 1, sizeof files->items[0]));
+    source_file *file = &files->items[files->count++];
+    *file = (source_file){.document = document, .is_companion = true};
+    return memory_copy_string(&file->name, document->name);
+}
+
 static int compare_names(const void *a, const void *b)
 {
     const source_file *left = a;
@@ -171,6 +179,20 @@ out:
     return status;
 }
 
+/* In the order of names, as files. */
+static grail_status add_documents(const memory_documents *documents, source_files *files)
+{
+    for (int i = 0; i < documents->count; i++) {
+        if (is_companion_name(documents->items[i].name)) {
+            CHECK(add_document(files, &documents->items[i]));
+        }
+    }
+    if (files->count > 0) {
+        qsort(files->items, files->count, sizeof files->items[0], compare_names);
+    }
+    return GRAIL_OK;
+}
+
 /* What belongs to the other modules of a sentence encoder. */
 static grail_status add_module_folders(const char *directory, source_files *files)
 {
@@ -191,6 +213,9 @@ grail_status source_files_find(const grail_model *model, source_files *out)
     const char *config = model->config_name;
     source_file *file = NULL;
     *out = (source_files){0};
+    if (directory == NULL) {
+        return add_documents(checkpoint_documents(model->checkpoint), out);
+    }
     CHECK(add_weights(model->checkpoint, out));
     if (config != NULL) {
         CHECK(add_file(out, directory, config, &file));
@@ -240,6 +265,9 @@ grail_status source_files_check(const source_files *files)
 {
     for (size_t i = 0; i < files->count; i++) {
         file_identity now = {0};
+        if (files->items[i].document != NULL) {
+            continue;
+        }
         CHECK(file_identify(files->items[i].path, &now));
         CHECK(require_same(&files->items[i], &now));
     }
@@ -250,6 +278,9 @@ grail_status source_file_read(const source_file *file, buffer *out)
 {
     grail_status status = GRAIL_OK;
     file_map map = {0};
+    if (file->document != NULL) {
+        return buffer_append(out, file->document->bytes, (size_t)file->document->size);
+    }
     TRY(file_map_open(&map, file->path));
     TRY(require_same(file, &map.identity));
     TRY(buffer_append(out, map.data, map.size));

@@ -8,8 +8,9 @@
 #include "base/file.h"
 
 typedef struct source_file {
-    char *name; /* in the model's directory, "1_Pooling/config.json"; owned */
-    char *path; /* owned */
+    char *name;                     /* in the model's directory, "1_Pooling/config.json"; owned */
+    char *path;                     /* owned; NULL for a document of a model in memory */
+    const grail_document *document; /* borrowed from that model, which does not change */
     file_identity identity;
     bool is_companion;
 } source_file;
@@ -20,10 +21,11 @@ typedef struct source_files {
 } source_files;
 
 /**
- * Finds the files. A companion that is not a regular file, or is larger than 256 MiB, or is a
- * symbolic link to a file outside the model's directory, is an error that names it. Links into the
- * `blobs` of a Hugging Face cache, beside its `snapshots`, are allowed. The caller calls
- * source_files_fini afterwards, even after a failure.
+ * Finds the files, or the documents of a model in memory that go with a result. A companion that is
+ * not a regular file, or is larger than 256 MiB, or is a symbolic link to a file outside the
+ * model's directory, is an error that names it. Links into the `blobs` of a Hugging Face cache,
+ * beside its `snapshots`, are allowed. The caller calls source_files_fini afterwards, even after a
+ * failure.
  */
 grail_status source_files_find(const grail_model *model, source_files *out) GRAIL_MUST_CHECK;
 void source_files_fini(source_files *files); /* works on a zeroed one */

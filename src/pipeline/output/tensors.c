@@ -13,6 +13,7 @@ static grail_status note_non_finite(const compression_request *request, int64_t 
     if (!shape_elements(tensor->rank, tensor->shape, &count)) {
         return error_set(GRAIL_ERROR_SHAPE, "tensor '%s' is too large to address", tensor->name);
     }
+    CHECK(checkpoint_need(request->model->checkpoint, tensor));
     const int64_t bad = find_non_finite_stored(tensor->dtype, tensor->data, count);
     checkpoint_release(request->model->checkpoint, tensor);
     if (bad < 0) {
@@ -250,7 +251,7 @@ grail_status tensors_write(const calibration_network *network, const tensor_map 
                            checkpoint_writer *writer, json_t *checksums)
 {
     const compression_request *request = network->request;
-    const checkpoint *like = request->model->checkpoint;
+    checkpoint *like = request->model->checkpoint;
     const tensor_sink sink = {.writer = writer, .checksums = checksums};
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         const tensor_view *tensor = checkpoint_at(like, i);
@@ -263,6 +264,7 @@ grail_status tensors_write(const calibration_network *network, const tensor_map 
         } else if (tensor_is_changed(network, map, i)) {
             CHECK(write_changed(network, map, i, &sink));
         } else {
+            CHECK(checkpoint_need(like, tensor));
             CHECK(put_tensor(request, first, &sink, tensor->name, tensor->data, tensor->bytes));
             checkpoint_release(like, tensor);
         }

@@ -1,6 +1,6 @@
 #include "pipeline/request/calibration_record.h"
 
-#include "base/file.h"
+#include "format/weights/beside.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +16,8 @@ grail_status calibration_record_read(const grail_model *model, json_t **out)
     char *path = NULL;
     json_t *report = NULL;
     *out = NULL;
-    TRY(path_join(&path, checkpoint_directory(model->checkpoint), "report.json"));
-    if (file_exists(path)) {
-        TRY(json_read_file(path, REPORT_MAXIMUM, &report));
-        *out = json_incref(json_object_get(report, "calibration"));
-    }
+    TRY(beside_read_json(model->checkpoint, "report.json", REPORT_MAXIMUM, &path, &report));
+    *out = json_incref(json_object_get(report, "calibration"));
 out:
     json_decref(report);
     memory_free(path);
@@ -54,15 +51,17 @@ static grail_status read_hashes(const grail_model *model, const char *sha256, ha
 {
     grail_status status = GRAIL_OK;
     char *path = NULL;
-    TRY(path_join(&path, checkpoint_directory(model->checkpoint), CALIBRATION_HASHES_NAME));
-    if (file_exists(path)) {
-        status = hash_set_read(path, sha256, out);
+    buffer bytes = {0};
+    status =
+        beside_read(model->checkpoint, CALIBRATION_HASHES_NAME, HASH_SET_LARGEST, &path, &bytes);
+    if (status == GRAIL_OK && path != NULL) {
+        status = hash_set_read(path, &bytes, sha256, out);
     }
     if (status != GRAIL_OK) {
         error_append("; put back the file that was written with report.json, or delete it, and no "
                      "overlap with the calibration set is looked for");
     }
-out:
+    buffer_fini(&bytes);
     memory_free(path);
     return status;
 }

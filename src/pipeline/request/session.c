@@ -4,21 +4,41 @@
 #include "base/names.h"
 #include "pipeline/request/calibration_record.h"
 
+#include <grail/memory.h>
+
 #include <string.h>
 
-grail_status grail_session_open(const char *path, const grail_model_options *options,
-                                grail_session **out)
+/* Takes the model, which it closes on failure. */
+static grail_status open_session(grail_model *model, grail_session **out)
 {
     grail_status status = GRAIL_OK;
     grail_session *s = NULL;
     TRY(memory_new(&s, 1, sizeof *s));
-    TRY(grail_model_open_with(path, options, &s->model));
+    s->model = model;
+    model = NULL;
     TRY(memory_new(&s->of_nodes, (size_t)s->model->graph->node_count, sizeof s->of_nodes[0]));
     *out = s;
     s = NULL;
 out:
+    grail_model_close(model);
     grail_session_close(s);
     return status;
+}
+
+grail_status grail_session_open(const char *path, const grail_model_options *options,
+                                grail_session **out)
+{
+    grail_model *model = NULL;
+    CHECK(grail_model_open_with(path, options, &model));
+    return open_session(model, out);
+}
+
+grail_status grail_session_open_memory(const grail_memory_model *memory,
+                                       const grail_model_options *options, grail_session **out)
+{
+    grail_model *model = NULL;
+    CHECK(grail_model_open_memory(memory, options, &model));
+    return open_session(model, out);
 }
 
 static void forget_statistics(grail_session *s)

@@ -261,7 +261,7 @@ static grail_status describe(const sweep *s, buffer *out)
     for (int i = 0; i < s->recipe.checkpoints.count; i++) {
         char digest[65] = "";
         if (s->data[i].model != NULL) {
-            grail_model_digest(s->data[i].model, digest);
+            CHECK(grail_model_digest(s->data[i].model, digest));
         }
         CHECK(buffer_append(out, digest, sizeof digest));
     }

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { PATH_SIZE = 256 };
 
@@ -78,20 +77,23 @@ static void a_set_takes_the_hashes_of_another(void **state)
 
 /* -- the file ---------------------------------------------------------------------------------- */
 
-/* Writes the bytes to a file of the test and reads it as that of this content. */
-static grail_status read_file(void **state, const void *bytes, size_t size, const void *expected,
+/* Reads the bytes as a file of this content. */
+static grail_status read_file(const void *bytes, size_t size, const void *expected,
                               size_t expected_size, hash_set *out)
 {
-    char path[PATH_SIZE];
     char sha256[HASH_TEXT_SIZE];
+    buffer file;
     hash_bytes(expected, expected_size, sha256);
-    support_write_file(*state, "a.hashes", bytes, size);
-    snprintf(path, sizeof path, "%s/a.hashes", (const char *)*state);
-    return hash_set_read(path, sha256, out);
+    buffer_init(&file, size);
+    assert_ok(buffer_append(&file, bytes, size));
+    const grail_status status = hash_set_read("a.hashes", &file, sha256, out);
+    buffer_fini(&file);
+    return status;
 }
 
 static void a_file_is_read_back_with_its_lowest_bytes_first(void **state)
 {
+    (void)state;
     static const uint64_t given[] = {0x0123456789ABCDEFU, 2};
     static const unsigned char file[] = {2,    0,    0,    0,    0,    0,    0,    0,
                                          0xEF, 0xCD, 0xAB, 0x89, 0x67, 0x45, 0x23, 0x01};
@@ -102,7 +104,7 @@ static void a_file_is_read_back_with_its_lowest_bytes_first(void **state)
     assert_ok(hash_set_append(&set, &bytes));
     assert_int_equal(bytes.size, sizeof file);
     assert_memory_equal(bytes.bytes, file, sizeof file);
-    assert_ok(read_file(state, file, sizeof file, file, sizeof file, &again));
+    assert_ok(read_file(file, sizeof file, file, sizeof file, &again));
     assert_int_equal(again.count, set.count);
     assert_memory_equal(again.hashes, set.hashes, 2 * sizeof given[0]);
     hash_set_fini(&again);
@@ -112,18 +114,18 @@ static void a_file_is_read_back_with_its_lowest_bytes_first(void **state)
 
 static void other_bytes_than_those_named_are_refused(void **state)
 {
+    (void)state;
     static const unsigned char file[24] = {1, [8] = 2, [16] = 3};
     hash_set set = {0};
     unsigned char changed[sizeof file];
     for (size_t bit = 0; bit < 8 * sizeof file; bit++) {
         memcpy(changed, file, sizeof file);
         changed[bit / 8] = (unsigned char)(changed[bit / 8] ^ 1U << bit % 8);
-        assert_fails(read_file(state, changed, sizeof changed, file, sizeof file, &set),
+        assert_fails(read_file(changed, sizeof changed, file, sizeof file, &set),
                      GRAIL_ERROR_FORMAT, "a.hashes' is damaged or of another result");
     }
     for (size_t size = 0; size < sizeof file; size++) {
-        assert_fails(read_file(state, file, size, file, sizeof file, &set), GRAIL_ERROR_FORMAT,
-                     "damaged");
+        assert_fails(read_file(file, size, file, sizeof file, &set), GRAIL_ERROR_FORMAT, "damaged");
     }
     assert_null(set.hashes);
 }
@@ -131,35 +133,30 @@ static void other_bytes_than_those_named_are_refused(void **state)
 /* Its hash is right: one hand may have written both, the file and its hash. */
 static void content_that_is_no_set_is_refused(void **state)
 {
+    (void)state;
     static const unsigned char odd[9] = {1};
     static const unsigned char falling[16] = {2, [8] = 1};
     static const unsigned char equal[16] = {2, [8] = 2};
     static unsigned char huge[8 * (HASH_SET_MOST + 1)];
-    char path[PATH_SIZE];
     hash_set set = {0};
-    assert_fails(read_file(state, odd, sizeof odd, odd, sizeof odd, &set), GRAIL_ERROR_FORMAT,
+    assert_fails(read_file(odd, sizeof odd, odd, sizeof odd, &set), GRAIL_ERROR_FORMAT,
                  "has 9 bytes, which are no whole number of 8-byte hashes");
-    assert_fails(read_file(state, falling, sizeof falling, falling, sizeof falling, &set),
+    assert_fails(read_file(falling, sizeof falling, falling, sizeof falling, &set),
                  GRAIL_ERROR_FORMAT, "hash 1 is not above the one before it");
-    assert_fails(read_file(state, equal, sizeof equal, equal, sizeof equal, &set),
-                 GRAIL_ERROR_FORMAT, "hash 1 is not above the one before it");
-    assert_fails(read_file(state, huge, sizeof huge, huge, sizeof huge, &set), GRAIL_ERROR_FORMAT,
+    assert_fails(read_file(equal, sizeof equal, equal, sizeof equal, &set), GRAIL_ERROR_FORMAT,
+                 "hash 1 is not above the one before it");
+    assert_fails(read_file(huge, sizeof huge, huge, sizeof huge, &set), GRAIL_ERROR_FORMAT,
                  "32776 bytes");
-    snprintf(path, sizeof path, "%s/pipe", (const char *)*state);
-    assert_int_equal(mkfifo(path, 0600), 0);
-    assert_fails(hash_set_read(path, "", &set), GRAIL_ERROR_IO, "pipe");
     assert_null(set.hashes);
 }
 
 static grail_status read_once(void *context)
 {
-    char path[PATH_SIZE];
     char sha256[HASH_TEXT_SIZE];
     hash_set set = {0};
-    const uint64_t zero = 0;
-    hash_bytes(&zero, sizeof zero, sha256);
-    snprintf(path, sizeof path, "%s/zero", (const char *)context);
-    const grail_status status = hash_set_read(path, sha256, &set);
+    const buffer *file = context;
+    hash_bytes(file->bytes, file->size, sha256);
+    const grail_status status = hash_set_read("zero", file, sha256, &set);
     hash_set_fini(&set);
     return status;
 }
@@ -167,8 +164,12 @@ static grail_status read_once(void *context)
 static void every_failing_allocation_is_survived(void **state)
 {
     const uint64_t zero = 0;
-    support_write_file(*state, "zero", &zero, sizeof zero);
-    support_fail_each_allocation(read_once, *state);
+    buffer file;
+    (void)state;
+    buffer_init(&file, sizeof zero);
+    assert_ok(buffer_append(&file, &zero, sizeof zero));
+    support_fail_each_allocation(read_once, &file);
+    buffer_fini(&file);
 }
 
 int main(void)
