@@ -57,7 +57,9 @@ typedef struct grail_memory_model {
  * Opens a model in memory, as grail_model_open_with opens a directory with one safetensors file.
  * The data of tensors, and `load` with `user`, are used until the model is closed and must not
  * change; everything else is copied. A tensor that `load` gives is asked for when it is needed and
- * kept no longer, so it may be asked for several times: a run holds the tensors of about one block.
+ * kept no longer, so it is asked for several times: once before a run, which looks for NaN in all,
+ * and in the passes over its block. A run holds the tensors of about one block and the table of
+ * embeddings.
  *
  * A name that occurs twice, a shape with a negative number or of too many elements, a dtype of
  * blocks, data that is missing without `load`, and a document whose name is no plain file's are
@@ -74,6 +76,21 @@ GRAIL_API grail_status grail_model_open_memory(const grail_memory_model *memory,
 GRAIL_API grail_status grail_session_open_memory(const grail_memory_model *memory,
                                                  const grail_model_options *options,
                                                  grail_session **out) GRAIL_MUST_CHECK;
+
+/**
+ * The result of a run without output.path, which is done: what the output directory would hold.
+ * The tensors have no data: load(user, i, bytes, size) of *out makes the bytes of tensors[i] from
+ * the network that the run keeps, as often as it is called. So *out can be opened with
+ * grail_model_open_memory as it is. The documents are the configuration (config.json, or grail.json
+ * where the model had no config.json), plan.json, report.json, README.md, what loaders need
+ * besides, and those of the model; the first call makes them.
+ *
+ * All of it is borrowed until the compression is closed. GRAIL_ERROR_ARGUMENT when the run is not
+ * done, or wrote its result to its output; GRAIL_ERROR_UNSUPPORTED for a result that is a GGUF
+ * file, which is written to a path alone.
+ */
+GRAIL_API grail_status grail_compression_result(grail_compression *compression,
+                                                grail_memory_model *out) GRAIL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #define GRAIL_PIPELINE_COMPRESSION_H
 
 #include "pipeline/network/network.h"
+#include "pipeline/output/kept_result.h"
 #include "pipeline/output/output.h"
 #include "pipeline/request/request.h"
 
@@ -21,17 +22,21 @@ struct grail_compression {
     compression_request *request; /* const once it is open */
     calibration_network *network;
     narrow_output *output; /* NULL: the result stays in memory, or rank 0 writes it */
+    kept_result *kept;     /* NULL unless it stays in memory; of a dry run NULL, too */
     int blocks_recorded;   /* of the interrupted run that goes on, on all ranks; of a dry run -1
                               where there is none to go on */
     bool is_fitted;        /* all of it that precedes the healing of the network is on disk */
     bool is_written;       /* all its tensors are */
     char *command;         /* for the model card, or NULL */
     buffer sections;       /* of the model card, in addition to those that the report gives */
-    json_t *report;        /* NULL until the result is sealed; owned */
+    json_t *report;        /* NULL until the result is sealed, or taken; owned */
 };
 
 /** GRAIL_ERROR_ARGUMENT unless the run has a result; its message says `wanted`, such as "finish".
  */
 grail_status run_check_result(const grail_compression *c, const char *wanted) GRAIL_MUST_CHECK;
+
+/** Makes the report of a run that is done; *out is owned. */
+grail_status run_report(const grail_compression *c, json_t **out) GRAIL_MUST_CHECK;
 
 #endif

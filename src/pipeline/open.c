@@ -31,7 +31,13 @@ static grail_status open_request(const grail_compress_options *options, grail_co
 static grail_status open_network(const grail_compress_options *options, grail_compression *c)
 {
     CHECK(network_create(c->request, options->run.memory, &c->network));
-    return options->output.dry_run == 0 && writes(options)
+    if (options->output.dry_run != 0) {
+        return GRAIL_OK;
+    }
+    if (options->output.path == NULL) {
+        return kept_result_open(c->network, options->output.keep_non_finite != 0, &c->kept);
+    }
+    return writes(options)
                ? output_open(c->request, options, &c->network->keep_activations, &c->output)
                : GRAIL_OK;
 }
@@ -79,6 +85,7 @@ void grail_compression_close(grail_compression *c)
         return;
     }
     output_close(c->output);
+    kept_result_free(c->kept);
     network_free(c->network);
     request_close(c->request);
     json_decref(c->report);

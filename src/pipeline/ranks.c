@@ -179,8 +179,8 @@ grail_status ranks_read_parameter(const grail_compression *c, int parameter, flo
     float *values = NULL;
     int64_t count = 0;
     TRY(comm_settle(comm,
-                    reads ? tensors_read_parameter(c->network, &c->output->map, c->output->writer,
-                                                   parameter, &count, &values)
+                    reads ? tensors_read_parameter(c->network, &c->output->tensors.map,
+                                                   c->output->writer, parameter, &count, &values)
                           : GRAIL_OK));
     TRY(comm_broadcast(comm, 0, &count, sizeof count));
     TRY(comm_settle(comm,

@@ -127,8 +127,10 @@ static grail_status build_report(const grail_compression *c, json_t *report)
     CHECK(json_put(report, "kept_activations", json_boolean(network->keep_activations)));
     CHECK(loaders_to_json(request->narrowed.verdicts, report));
     CHECK(sites_to_json(network->results, request->plan.count, report));
-    if (json_array_size(c->output->non_finite) > 0) {
-        CHECK(json_put(report, "non_finite", json_incref(c->output->non_finite)));
+    json_t *non_finite =
+        c->kept != NULL ? c->kept->tensors.non_finite : c->output->tensors.non_finite;
+    if (json_array_size(non_finite) > 0) {
+        CHECK(json_put(report, "non_finite", json_incref(non_finite)));
     }
     CHECK(rounded_to_json(request, report));
     if (network->refits.count > 0) {
@@ -145,10 +147,23 @@ static grail_status build_report(const grail_compression *c, json_t *report)
     return healings_to_json(&network->healings, GRAPH_NONE, true, report);
 }
 
+grail_status run_report(const grail_compression *c, json_t **out)
+{
+    json_t *report = json_object();
+    const grail_status status = build_report(c, report);
+    if (status != GRAIL_OK) {
+        json_decref(report);
+        return status;
+    }
+    *out = report;
+    return GRAIL_OK;
+}
+
 /* Once: what is measured of a sealed result must be of the report beside it. */
 static grail_status seal(grail_compression *c)
 {
     grail_status status = GRAIL_OK;
+    json_t *report = NULL;
     if (c->output == NULL) {
         return error_set(
             GRAIL_ERROR_ARGUMENT,
@@ -157,8 +172,7 @@ static grail_status seal(grail_compression *c)
     if (c->report != NULL) {
         return GRAIL_OK;
     }
-    json_t *report = json_object();
-    TRY(build_report(c, report));
+    TRY(run_report(c, &report));
     TRY(output_seal(c->output, report));
     c->report = json_incref(report);
 out:

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "format/weights/packed_groups.h"
 #include "format/weights/weights_format.h"
+#include "format/weights/written_parts.h"
 #include "tensor/groups.h"
 
 #include <string.h>
@@ -94,38 +95,6 @@ static bool is_in_file(const checkpoint_writer *writer, int64_t i, int file)
     return writer->shapes[i].name != NULL && written_place(writer->like, writer->format, i) == file;
 }
 
-/* The tensors that hold one: itself, or three with names of their own. */
-typedef struct written_parts {
-    int count;
-    tensor_view of[PACKED_PARTS];
-    char *names[PACKED_PARTS]; /* owned where there are three */
-} written_parts;
-
-static void written_parts_fini(written_parts *w)
-{
-    for (int i = 0; i < PACKED_PARTS; i++) {
-        memory_free(w->names[i]);
-    }
-    *w = (written_parts){0};
-}
-
-/* The caller calls written_parts_fini, even after a failure. */
-static grail_status find_parts(const checkpoint *like, int64_t i, const tensor_view *shape,
-                               written_parts *out)
-{
-    *out = (written_parts){.count = 1, .of = {*shape}};
-    if (group_bits(shape->dtype) == 0) {
-        return GRAIL_OK;
-    }
-    out->count = PACKED_PARTS;
-    packed_groups_parts(shape, checkpoint_at(like, i)->dtype, out->of);
-    for (int k = 0; k < PACKED_PARTS; k++) {
-        CHECK(memory_format(&out->names[k], "%s%s", shape->name, packed_groups_suffixes[k]));
-        out->of[k].name = out->names[k];
-    }
-    return GRAIL_OK;
-}
-
 /* The tensors of one file, in the order of `like`. */
 typedef struct file_tensors {
     tensor_view *shapes; /* [count], owned */
@@ -161,7 +130,7 @@ static grail_status select_shapes(const checkpoint_writer *writer, int file, fil
         written_parts parts = {0};
         grail_status status = GRAIL_OK;
         if (is_in_file(writer, i, file)) {
-            status = find_parts(writer->like, i, &writer->shapes[i], &parts);
+            status = written_parts_find(writer->like, i, &writer->shapes[i], &parts);
             status = status == GRAIL_OK ? add_parts(&parts, t) : status;
             written_parts_fini(&parts);
         }
@@ -213,7 +182,7 @@ static grail_status list_tensor(const checkpoint *like, int64_t i, const tensor_
     grail_status status = GRAIL_OK;
     written_parts parts = {0};
     char *name = NULL;
-    TRY(find_parts(like, i, shape, &parts));
+    TRY(written_parts_find(like, i, shape, &parts));
     TRY(written_name(like, NULL, checkpoint_file_of(like, i), &name));
     for (int k = 0; k < parts.count; k++) {
         TRY(json_put(map, parts.of[k].name, json_text(name)));
@@ -291,22 +260,6 @@ static grail_status find_tensor(const checkpoint_writer *writer, const char *nam
     return GRAIL_OK;
 }
 
-/* Memory for what the parts hold. */
-static grail_status new_parts(const written_parts *parts, void *data[PACKED_PARTS])
-{
-    for (int k = 0; k < parts->count; k++) {
-        CHECK(memory_new_unset(&data[k], parts->of[k].bytes, 1));
-    }
-    return GRAIL_OK;
-}
-
-static void free_parts(void *data[PACKED_PARTS])
-{
-    for (int k = 0; k < PACKED_PARTS; k++) {
-        memory_free(data[k]);
-    }
-}
-
 static grail_status check_bytes(const tensor_view *shape, size_t bytes)
 {
     int64_t elements = 0;
@@ -324,15 +277,13 @@ static grail_status put_packed(const checkpoint_writer *writer, int64_t i, const
     grail_status status = GRAIL_OK;
     written_parts parts = {0};
     void *data[PACKED_PARTS] = {NULL};
-    TRY(find_parts(writer->like, i, &writer->shapes[i], &parts));
-    TRY(new_parts(&parts, data));
-    TRY(error_in(packed_groups_split(&writer->shapes[i], blocks, parts.of, data), "scales of '%s'",
-                 writer->shapes[i].name));
+    TRY(written_parts_find(writer->like, i, &writer->shapes[i], &parts));
+    TRY(written_parts_split(&parts, &writer->shapes[i], blocks, data));
     for (int k = 0; k < parts.count; k++) {
         TRY(tensor_writer_put(file->writer, parts.of[k].name, data[k], parts.of[k].bytes));
     }
 out:
-    free_parts(data);
+    written_parts_free(data);
     written_parts_fini(&parts);
     return status;
 }
@@ -343,15 +294,15 @@ static grail_status get_packed(const checkpoint_writer *writer, int64_t i, const
     grail_status status = GRAIL_OK;
     written_parts parts = {0};
     void *data[PACKED_PARTS] = {NULL};
-    TRY(find_parts(writer->like, i, &writer->shapes[i], &parts));
-    TRY(new_parts(&parts, data));
+    TRY(written_parts_find(writer->like, i, &writer->shapes[i], &parts));
+    TRY(written_parts_new(&parts, data));
     for (int k = 0; k < parts.count; k++) {
         TRY(tensor_writer_get(file->writer, parts.of[k].name, data[k], parts.of[k].bytes));
         parts.of[k].data = data[k];
     }
     packed_groups_join(parts.of, &writer->shapes[i], blocks);
 out:
-    free_parts(data);
+    written_parts_free(data);
     written_parts_fini(&parts);
     return status;
 }

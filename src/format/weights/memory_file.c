@@ -230,16 +230,19 @@ static grail_status check_document(const grail_memory_model *memory, const memor
     return GRAIL_OK;
 }
 
-static grail_status copy_document(const grail_document *from, grail_document *to)
+grail_status memory_documents_add(memory_documents *documents, const grail_document *from)
 {
     char *name = NULL;
     char *bytes = NULL;
     const size_t size = (size_t)from->size;
+    CHECK(memory_reserve(&documents->items, (size_t)documents->count + 1,
+                         sizeof documents->items[0]));
+    grail_document *to = &documents->items[documents->count++];
+    *to = (grail_document){.size = from->size};
     CHECK(memory_copy_string(&name, from->name));
     to->name = name;
     CHECK(memory_new_unset(&bytes, size + 1, 1));
     to->bytes = bytes;
-    to->size = from->size;
     memcpy(bytes, size == 0 ? "" : from->bytes, size);
     bytes[size] = 0;
     return GRAIL_OK;
@@ -254,10 +257,9 @@ grail_status memory_documents_copy(const grail_memory_model *memory, memory_docu
                          "%s: has %d documents, expected 0 to %d that are given",
                          memory_model_name(memory), memory->document_count, MOST_DOCUMENTS);
     }
-    CHECK(memory_new(&out->items, (size_t)memory->document_count, sizeof out->items[0]));
     for (int i = 0; i < memory->document_count; i++) {
         CHECK(check_document(memory, out, &memory->documents[i]));
-        CHECK(copy_document(&memory->documents[i], &out->items[out->count++]));
+        CHECK(memory_documents_add(out, &memory->documents[i]));
     }
     return GRAIL_OK;
 }

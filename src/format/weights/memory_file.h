@@ -24,6 +24,9 @@ typedef struct memory_documents {
 /** The caller calls memory_documents_fini afterwards, even after a failure. */
 grail_status memory_documents_copy(const grail_memory_model *memory,
                                    memory_documents *out) GRAIL_MUST_CHECK;
+/** Adds a copy. */
+grail_status memory_documents_add(memory_documents *documents,
+                                  const grail_document *document) GRAIL_MUST_CHECK;
 void memory_documents_fini(memory_documents *documents); /* works on a zeroed one */
 /** NULL when there is none of that name. */
 const grail_document *memory_documents_find(const memory_documents *documents, const char *name);

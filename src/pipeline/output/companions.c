@@ -56,34 +56,49 @@ out:
     return status;
 }
 
-grail_status document_write(output_directory *directory, const char *name, const json_t *document)
+grail_status document_write(const char *name, const json_t *document, file_taker take, void *to)
 {
     grail_status status = GRAIL_OK;
     buffer text = {0};
     buffer_init(&text, SIZE_MAX / 4);
     TRY(json_append_indented(document, &text));
-    TRY(output_directory_write(directory, name, text.bytes, text.size));
+    TRY(take(to, name, text.bytes, text.size));
 out:
     buffer_fini(&text);
     return status;
 }
 
-static grail_status write_index(const companion_files *c)
+grail_status card_write(const compression_request *request, const json_t *report,
+                        const char *command, const buffer *sections, file_taker take, void *to)
+{
+    grail_status status = GRAIL_OK;
+    buffer text = {0};
+    const grail_model *base = request->teacher == NULL ? request->model : request->teacher;
+    buffer_init(&text, SIZE_MAX / 4);
+    TRY(model_card_append(report, base, command, sections, &text));
+    TRY(take(to, CARD_NAME, text.bytes, text.size));
+out:
+    buffer_fini(&text);
+    return status;
+}
+
+static grail_status write_index(const companion_files *c, file_taker take, void *to)
 {
     grail_status status = GRAIL_OK;
     const checkpoint *like = c->request->model->checkpoint;
     json_t *index = NULL;
-    if (checkpoint_index_name(like) == NULL || c->request->narrowed.target != NULL) {
+    if (checkpoint_index_name(like) == NULL || c->request->narrowed.target != NULL ||
+        c->directory == NULL) {
         return GRAIL_OK;
     }
     TRY(checkpoint_written_index(like, c->shapes, &index));
-    TRY(document_write(c->directory, checkpoint_index_name(like), index));
+    TRY(document_write(checkpoint_index_name(like), index, take, to));
 out:
     json_decref(index);
     return status;
 }
 
-static grail_status write_hashes(const companion_files *c)
+static grail_status write_hashes(const companion_files *c, file_taker take, void *to)
 {
     grail_status status = GRAIL_OK;
     buffer bytes = {0};
@@ -92,14 +107,14 @@ static grail_status write_hashes(const companion_files *c)
     }
     buffer_init(&bytes, SIZE_MAX / 4);
     TRY(hash_set_append(&c->request->samples->hashes, &bytes));
-    TRY(output_directory_write(c->directory, CALIBRATION_HASHES_NAME, bytes.bytes, bytes.size));
+    TRY(take(to, CALIBRATION_HASHES_NAME, bytes.bytes, bytes.size));
 out:
     buffer_fini(&bytes);
     return status;
 }
 
 /* Writes everything that is known before the first block, so that a full disk shows early. */
-grail_status companions_write(const companion_files *c)
+grail_status companions_write(const companion_files *c, file_taker take, void *to)
 {
     grail_status status = GRAIL_OK;
     json_t *plan_document = json_object();
@@ -110,21 +125,20 @@ grail_status companions_write(const companion_files *c)
             buffer_fini(&bytes);
             buffer_init(&bytes, SIZE_MAX / 4);
             TRY(source_file_read(file, &bytes));
-            TRY(output_directory_write(c->directory, file->name, bytes.bytes, bytes.size));
+            TRY(take(to, file->name, bytes.bytes, bytes.size));
         }
     }
-    TRY(write_index(c));
+    TRY(write_index(c, take, to));
     if (c->request->narrowed.loader_file != NULL) {
         const buffer *text = &c->request->narrowed.loader_text;
-        TRY(output_directory_write(c->directory, c->request->narrowed.loader_file, text->bytes,
-                                   text->size));
+        TRY(take(to, c->request->narrowed.loader_file, text->bytes, text->size));
     }
     TRY(plan_to_json(&c->request->plan, &c->request->sites->list, plan_document));
-    TRY(document_write(c->directory, plan_name, plan_document));
+    TRY(document_write(plan_name, plan_document, take, to));
     if (config_name(c->request) != NULL) {
-        TRY(document_write(c->directory, config_name(c->request), c->request->narrowed.config));
+        TRY(document_write(config_name(c->request), c->request->narrowed.config, take, to));
     }
-    TRY(write_hashes(c));
+    TRY(write_hashes(c, take, to));
 out:
     buffer_fini(&bytes);
     json_decref(plan_document);

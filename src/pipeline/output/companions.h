@@ -10,23 +10,32 @@
 
 #define REPORT_NAME "report.json"
 
+/** Takes a file of the result. */
+typedef grail_status (*file_taker)(void *to, const char *name, const void *bytes, size_t size);
+
 /* All borrowed. */
 typedef struct companion_files {
     const compression_request *request;
     const source_files *sources;
     const tensor_view *shapes; /* of the result's tensors */
-    output_directory *directory;
+    output_directory
+        *directory; /* NULL: the result stays in memory, and its weights are no files */
 } companion_files;
 
 /** Declares every file of the result, including the weights. */
 grail_status companions_declare(const companion_files *c) GRAIL_MUST_CHECK;
 
-/** Writes all files but the report and the model card. They are known before the first block, so a
+/** Gives all files but the report and the model card. They are known before the first block, so a
  * full disk shows early. */
-grail_status companions_write(const companion_files *c) GRAIL_MUST_CHECK;
+grail_status companions_write(const companion_files *c, file_taker take, void *to) GRAIL_MUST_CHECK;
 
-/** Writes a declared file of indented JSON. */
-grail_status document_write(output_directory *directory, const char *name,
-                            const json_t *document) GRAIL_MUST_CHECK;
+/** Gives a file of indented JSON. */
+grail_status document_write(const char *name, const json_t *document, file_taker take,
+                            void *to) GRAIL_MUST_CHECK;
+
+/** Gives the model card, with the arguments of model_card_append. */
+grail_status card_write(const compression_request *request, const json_t *report,
+                        const char *command, const buffer *sections, file_taker take,
+                        void *to) GRAIL_MUST_CHECK;
 
 #endif

@@ -4,7 +4,6 @@
 #include "pipeline/output/companions.h"
 #include "pipeline/output/fingerprint.h"
 #include "pipeline/output/run_records.h"
-#include "pipeline/output/tensors.h"
 #include "pipeline/output/training_state.h"
 
 /* -- beginning --------------------------------------------------------------------------------- */
@@ -13,14 +12,19 @@ static companion_files companions_of(const narrow_output *o)
 {
     return (companion_files){.request = o->request,
                              .sources = &o->sources,
-                             .shapes = o->shapes,
+                             .shapes = o->tensors.shapes,
                              .directory = o->directory};
+}
+
+static grail_status put_file(void *directory, const char *name, const void *bytes, size_t size)
+{
+    return output_directory_write(directory, name, bytes, size);
 }
 
 static grail_status write_companions(const narrow_output *o)
 {
     const companion_files c = companions_of(o);
-    return companions_write(&c);
+    return companions_write(&c, put_file, o->directory);
 }
 
 static grail_status open_writer(narrow_output *o, layout_start start)
@@ -30,7 +34,7 @@ static grail_status open_writer(narrow_output *o, layout_start start)
                                .pairs = n->pairs,
                                .table = n->target == NULL ? NULL : gguf_target_table(n->target)};
     return checkpoint_writer_open(output_directory_result(o->directory),
-                                  o->request->model->checkpoint, &form, o->shapes, start,
+                                  o->request->model->checkpoint, &form, o->tensors.shapes, start,
                                   &o->writer);
 }
 
@@ -97,9 +101,9 @@ static void count_blocks(narrow_output *o)
 
 static grail_status verify_record(const narrow_output *o, const json_t *record)
 {
-    const grail_status status =
-        tensors_verify(o->request, o->shapes, o->writer, json_object_get(record, RECORD_TENSORS),
-                       output_directory_result(o->directory));
+    const grail_status status = tensors_verify(o->request, o->tensors.shapes, o->writer,
+                                               json_object_get(record, RECORD_TENSORS),
+                                               output_directory_result(o->directory));
     if (status == GRAIL_ERROR_FORMAT) {
         error_append("; delete '%s' and run again", output_directory_partial(o->directory));
     }
@@ -196,10 +200,7 @@ grail_status output_open(const compression_request *request, const grail_compres
     narrow_output *o = *out;
     o->request = request;
     TRY(source_files_find(request->model, &o->sources));
-    TRY(tensor_map_init(request, &o->map));
-    TRY(tensor_map_shapes(&o->map, request, &o->shapes));
-    TRY(tensors_find_non_finite(request, &o->map, options->output.keep_non_finite != 0,
-                                &o->non_finite));
+    TRY(result_tensors_init(request, options->output.keep_non_finite != 0, &o->tensors));
     TRY(output_directory_open(options->output.path, options->output.resume != 0, &o->directory));
     companions = companions_of(o);
     TRY(companions_declare(&companions));
@@ -221,9 +222,7 @@ void output_close(narrow_output *o)
     }
     checkpoint_writer_close(o->writer);
     output_directory_close(o->directory);
-    json_decref(o->non_finite);
-    memory_free(o->shapes);
-    tensor_map_fini(&o->map);
+    result_tensors_fini(&o->tensors);
     source_files_fini(&o->sources);
     memory_free(o);
 }
@@ -250,7 +249,7 @@ static grail_status write_blocks(narrow_output *o, const calibration_network *ne
     TRY(record_put_results(network, first, every, record));
     TRY(json_put(record, RECORD_TENSORS, json_incref(checksums)));
     for (int block = first; block < end; block++) {
-        TRY(tensors_write(network, &o->map, block, o->writer, checksums));
+        TRY(tensors_write(network, &o->tensors.map, block, o->writer, checksums));
     }
     TRY(record_tensors(o, record));
 out:
@@ -325,27 +324,12 @@ void output_after_failure(narrow_output *o, grail_status status)
     (void)error_about(status, "output.resume");
 }
 
-static grail_status write_card(narrow_output *o, const json_t *report, const char *command,
-                               const buffer *sections)
-{
-    grail_status status = GRAIL_OK;
-    buffer text = {0};
-    const compression_request *request = o->request;
-    const grail_model *base = request->teacher == NULL ? request->model : request->teacher;
-    buffer_init(&text, SIZE_MAX / 4);
-    TRY(model_card_append(report, base, command, sections, &text));
-    TRY(output_directory_write(o->directory, CARD_NAME, text.bytes, text.size));
-out:
-    buffer_fini(&text);
-    return status;
-}
-
 grail_status output_seal(narrow_output *o, const json_t *report)
 {
     if (!output_directory_is_committed(o->directory)) {
         CHECK(source_files_check(&o->sources));
         CHECK(checkpoint_writer_seal(o->writer));
-        CHECK(document_write(o->directory, REPORT_NAME, report));
+        CHECK(document_write(REPORT_NAME, report, put_file, o->directory));
     }
     return GRAIL_OK;
 }
@@ -360,7 +344,7 @@ grail_status output_commit(narrow_output *o, const json_t *report, const char *c
                            const buffer *sections)
 {
     if (!output_directory_is_committed(o->directory)) {
-        CHECK(write_card(o, report, command, sections));
+        CHECK(card_write(o->request, report, command, sections, put_file, o->directory));
     }
     return output_directory_commit(o->directory);
 }

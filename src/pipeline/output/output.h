@@ -6,19 +6,17 @@
 #include "base/output_directory.h"
 #include "pipeline/network/recorded.h"
 #include "pipeline/output/source_files.h"
-#include "pipeline/output/tensor_map.h"
+#include "pipeline/output/tensors.h"
 
 typedef struct narrow_output {
     const compression_request *request; /* borrowed */
     source_files sources;
     output_directory *directory;
-    tensor_map map;
-    tensor_view *shapes;       /* of the result's tensors, owned */
+    result_tensors tensors;
     checkpoint_writer *writer; /* NULL if the result was already committed */
-    json_t *non_finite;  /* names of tensors that hold NaN or infinity and are copied; owned */
-    int blocks_recorded; /* number of finished blocks whose tensors are on disk */
-    bool is_fitted;      /* all that precedes the healing of the network is on disk */
-    bool is_complete;    /* all tensors are on disk and recorded */
+    int blocks_recorded;       /* number of finished blocks whose tensors are on disk */
+    bool is_fitted;            /* all that precedes the healing of the network is on disk */
+    bool is_complete;          /* all tensors are on disk and recorded */
 } narrow_output;
 
 /**

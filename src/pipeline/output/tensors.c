@@ -27,31 +27,31 @@ static grail_status note_non_finite(const compression_request *request, int64_t 
     return error_about(status, "output.keep_non_finite");
 }
 
-grail_status tensors_find_non_finite(const compression_request *request, const tensor_map *map,
-                                     bool keep, json_t **out)
+grail_status result_tensors_init(const compression_request *request, bool keep, result_tensors *out)
 {
-    *out = json_array();
-    for (int64_t i = 0; i < map->tensor_count; i++) {
-        if (map->names[i] != NULL) {
-            CHECK(note_non_finite(request, i, keep, *out));
+    *out = (result_tensors){.non_finite = json_array()};
+    CHECK(tensor_map_init(request, &out->map));
+    CHECK(tensor_map_shapes(&out->map, request, &out->shapes));
+    for (int64_t i = 0; i < out->map.tensor_count; i++) {
+        if (out->map.names[i] != NULL) {
+            CHECK(note_non_finite(request, i, keep, out->non_finite));
         }
     }
     return GRAIL_OK;
 }
 
-/* Tensors that are being written, and their checksums. */
-typedef struct tensor_sink {
-    checkpoint_writer *writer;
-    json_t *checksums;
-} tensor_sink;
-
-static grail_status put_bytes(const tensor_sink *sink, const char *name, const void *data,
-                              size_t bytes)
+void result_tensors_fini(result_tensors *tensors)
 {
-    char text[CHECKSUM_TEXT_SIZE];
-    CHECK(checkpoint_writer_put(sink->writer, name, data, bytes));
-    return json_put(sink->checksums, name, json_text(checksum_text(data, bytes, text)));
+    json_decref(tensors->non_finite);
+    memory_free(tensors->shapes);
+    tensor_map_fini(&tensors->map);
+    *tensors = (result_tensors){0};
 }
+
+typedef struct tensor_sink {
+    tensor_taker take;
+    void *user;
+} tensor_sink;
 
 /* The first parameter of a tensor of the result, with the rows in the order of the graph. */
 static grail_status put_tensor(const compression_request *request, int parameter,
@@ -62,12 +62,12 @@ static grail_status put_tensor(const compression_request *request, int parameter
     const gguf_target *target = request->narrowed.target;
     void *moved = NULL;
     if (target == NULL) {
-        return put_bytes(sink, name, data, bytes);
+        return sink->take(sink->user, name, data, bytes);
     }
     const int64_t rows = request->narrowed.graph->parameters[parameter].shape[0];
     TRY(memory_new_unset(&moved, bytes, 1));
     gguf_target_move_rows(target, parameter, rows, bytes / (size_t)rows, data, moved);
-    TRY(put_bytes(sink, name, moved, bytes));
+    TRY(sink->take(sink->user, name, moved, bytes));
 out:
     memory_free(moved);
     return status;
@@ -247,26 +247,47 @@ static bool tensor_is_changed(const calibration_network *network, const tensor_m
     return false;
 }
 
-grail_status tensors_write(const calibration_network *network, const tensor_map *map, int block,
-                           checkpoint_writer *writer, json_t *checksums)
+grail_status tensors_give(const calibration_network *network, const tensor_map *map, int64_t i,
+                          tensor_taker take, void *user)
 {
     const compression_request *request = network->request;
     checkpoint *like = request->model->checkpoint;
-    const tensor_sink sink = {.writer = writer, .checksums = checksums};
-    for (int64_t i = 0; i < checkpoint_count(like); i++) {
-        const tensor_view *tensor = checkpoint_at(like, i);
-        if (tensor_map_block(map, i) != block || map->names[i] == NULL) {
-            continue;
-        }
-        const int first = map->first_parameter[i];
-        if (first != GRAPH_NONE && parameter_is_rounded(&request->rounded, first)) {
-            CHECK(write_rounded(network, first, &sink));
-        } else if (tensor_is_changed(network, map, i)) {
-            CHECK(write_changed(network, map, i, &sink));
-        } else {
-            CHECK(checkpoint_need(like, tensor));
-            CHECK(put_tensor(request, first, &sink, tensor->name, tensor->data, tensor->bytes));
-            checkpoint_release(like, tensor);
+    const tensor_view *tensor = checkpoint_at(like, i);
+    const tensor_sink sink = {.take = take, .user = user};
+    const int first = map->first_parameter[i];
+    if (first != GRAPH_NONE && parameter_is_rounded(&request->rounded, first)) {
+        return write_rounded(network, first, &sink);
+    }
+    if (tensor_is_changed(network, map, i)) {
+        return write_changed(network, map, i, &sink);
+    }
+    CHECK(checkpoint_need(like, tensor));
+    CHECK(put_tensor(request, first, &sink, tensor->name, tensor->data, tensor->bytes));
+    checkpoint_release(like, tensor);
+    return GRAIL_OK;
+}
+
+/* Tensors that are being written, and their checksums. */
+typedef struct written_tensors {
+    checkpoint_writer *writer;
+    json_t *checksums;
+} written_tensors;
+
+static grail_status put_written(void *user, const char *name, const void *data, size_t bytes)
+{
+    char text[CHECKSUM_TEXT_SIZE];
+    const written_tensors *written = user;
+    CHECK(checkpoint_writer_put(written->writer, name, data, bytes));
+    return json_put(written->checksums, name, json_text(checksum_text(data, bytes, text)));
+}
+
+grail_status tensors_write(const calibration_network *network, const tensor_map *map, int block,
+                           checkpoint_writer *writer, json_t *checksums)
+{
+    written_tensors written = {.writer = writer, .checksums = checksums};
+    for (int64_t i = 0; i < map->tensor_count; i++) {
+        if (tensor_map_block(map, i) == block && map->names[i] != NULL) {
+            CHECK(tensors_give(network, map, i, put_written, &written));
         }
     }
     return GRAIL_OK;

@@ -176,6 +176,8 @@ void assert_same_checkpoint(const char *left, const char *right)
     checkpoint *b = NULL;
     assert_ok(checkpoint_open(left, &a));
     assert_ok(checkpoint_open(right, &b));
+    assert_ok(checkpoint_load(a));
+    assert_ok(checkpoint_load(b));
     assert_int_equal(checkpoint_count(a), checkpoint_count(b));
     for (int64_t i = 0; i < checkpoint_count(a); i++) {
         const tensor_view *tensor = checkpoint_at(a, i);
