@@ -150,10 +150,15 @@ static grail_status compare(const layer *dense, const grail_statistics *statisti
     grail_compensate_options_init(&options);
     options.prior = 1;
     options.bias = 1;
-    grail_reducer_narrow_rows(reducer, 1, INPUTS, dense->producer, producer);
-    grail_reducer_merge_columns(reducer, 1, OUTPUTS, dense->consumer, plain);
-    const grail_status status = grail_compensate(statistics, reducer, 1, OUTPUTS, dense->consumer,
-                                                 &options, fitted, bias, &result);
+    grail_status status =
+        grail_reducer_narrow_rows(reducer, 0, 1, INPUTS, dense->producer, producer);
+    if (status == GRAIL_OK) {
+        status = grail_reducer_merge_columns(reducer, 0, 1, OUTPUTS, dense->consumer, plain);
+    }
+    if (status == GRAIL_OK) {
+        status = grail_compensate(statistics, NULL, reducer, 1, OUTPUTS, dense->consumer, &options,
+                                  fitted, bias, &result);
+    }
     if (status != GRAIL_OK) {
         return status;
     }

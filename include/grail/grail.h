@@ -5,7 +5,8 @@
  * libgrail: narrow trained networks and repair them in closed form.
  *
  * For checkpoints: model.h, compress.h, eval.h. For the numerics alone, on your own buffers:
- * statistics.h (Gram matrices), reducer.h (selections and foldings), ridge.h (the fit).
+ * statistics.h (Gram matrices), select.h (which units stay), reducer.h (selections and foldings),
+ * ridge.h (the fit).
  * Every fallible call returns a grail_status; grail_error_message() says what happened. Only one
  * thread may use an object at a time; different threads may use different objects at once. A
  * second library on top of this one runs sweeps of many narrowings and draws the page of their
@@ -37,6 +38,7 @@
 #include <grail/quantize.h>
 #include <grail/reducer.h>
 #include <grail/ridge.h>
+#include <grail/select.h>
 #include <grail/statistics.h>
 #include <grail/status.h>
 #include <grail/text.h>

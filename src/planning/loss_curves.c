@@ -186,7 +186,7 @@ static bool is_read_again(const compression_request *request, int index, int rea
 }
 
 /* Puts the sums of a consumer into what a selector sees, which takes them over unless they are
- * needed `again`; decision_inputs_free frees it. */
+ * needed `again`; input_statistics_free frees it. */
 static grail_status take_input(observation *o, bool again, input_statistics *in)
 {
     double *means = NULL;
@@ -271,7 +271,7 @@ out:
             observation_fini(&p->observed[s->consumers[k].node]);
         }
     }
-    decision_inputs_free(s->consumer_count, inputs);
+    input_statistics_free(s->consumer_count, inputs);
     return status;
 }
 

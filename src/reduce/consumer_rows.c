@@ -34,6 +34,13 @@ static void take_row(const consumer_rows *r, int64_t row, float *out)
     }
 }
 
+void consumer_rows_copy(const consumer_rows *r, float *out)
+{
+    for (int64_t i = 0; i < r->count; i++) {
+        take_row(r, i, out + i * r->width);
+    }
+}
+
 grail_status consumer_rows_read(const consumer_rows *r, int64_t begin, matrix rows)
 {
     grail_status status = GRAIL_OK;

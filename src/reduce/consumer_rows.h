@@ -19,6 +19,9 @@ grail_status consumer_rows_open(const site_view *v, int consumer, int64_t width,
                                 consumer_rows *out) GRAIL_MUST_CHECK;
 void consumer_rows_fini(consumer_rows *r); /* works on a zeroed one */
 
+/** out[count, H] <- all rows. */
+void consumer_rows_copy(const consumer_rows *r, float *out);
+
 /** rows[count, H], f64 <- the rows from `begin` on. */
 grail_status consumer_rows_read(const consumer_rows *r, int64_t begin,
                                 matrix rows) GRAIL_MUST_CHECK;

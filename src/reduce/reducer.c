@@ -1,5 +1,6 @@
 #include "reduce/reducer.h"
 
+#include "base/option_values.h"
 #include "base/parallel.h"
 
 #include <string.h>
@@ -67,6 +68,9 @@ static grail_status make_reducer(int64_t units, int64_t kept, bool folds, const 
 {
     grail_status status = GRAIL_OK;
     grail_reducer *r = NULL;
+    CHECK(option_given(folds ? "labels" : "kept", folds ? "list of labels" : "list of kept units",
+                       given));
+    CHECK(option_given("out", "place for the reducer", out));
     if (kept <= 0 || kept > units) {
         FAIL(GRAIL_ERROR_ARGUMENT,
              "reducer: cannot keep %lld of %lld units; keep at least one unit and at most all",
@@ -113,7 +117,29 @@ int grail_reducer_folds(const grail_reducer *r)
 
 int64_t grail_reducer_label(const grail_reducer *r, int64_t unit)
 {
-    return r->labels[unit];
+    return unit >= 0 && unit < r->units ? r->labels[unit] : -1;
+}
+
+int grail_reducer_tied(const grail_reducer *r)
+{
+    return r->tied;
+}
+
+void grail_reducer_labels(const grail_reducer *r, int64_t *labels)
+{
+    memcpy(labels, r->labels, (size_t)r->units * sizeof labels[0]);
+}
+
+int64_t grail_reducer_subunits(const grail_reducer *r)
+{
+    return r->subunits;
+}
+
+void grail_reducer_order(const grail_reducer *r, int64_t *order)
+{
+    for (int64_t i = 0; i < r->units * r->subunits; i++) {
+        order[i] = r->order == NULL ? i % r->subunits : r->order[i];
+    }
 }
 
 bool reducer_is_identity(const grail_reducer *r)
@@ -295,14 +321,52 @@ void reducer_merge_columns(const grail_reducer *r, bool exchangeable, int64_t fe
     parallel_for(rows, ROW_GRAIN, merge_columns, &n);
 }
 
-void grail_reducer_narrow_rows(const grail_reducer *r, int64_t features_per_unit, int64_t columns,
-                               const float *in, float *out)
+/* Whether arrays of these numbers of elements share memory. */
+static bool overlap(const float *a, size_t a_count, const float *b, size_t b_count)
 {
-    reducer_narrow_rows(r, false, features_per_unit, columns, in, out);
+    const uintptr_t left = (uintptr_t)a;
+    const uintptr_t right = (uintptr_t)b;
+    return left < right + b_count * sizeof b[0] && right < left + a_count * sizeof a[0];
 }
 
-void grail_reducer_merge_columns(const grail_reducer *r, int64_t features_per_unit, int64_t rows,
-                                 const float *in, float *out)
+/* What can be checked of one axis with `others` elements beside each feature. */
+static grail_status check_axis(const grail_reducer *r, int exchangeable, int64_t features,
+                               int64_t others, const float *in, const float *out)
 {
-    reducer_merge_columns(r, false, features_per_unit, rows, in, out);
+    size_t wide = 0;
+    CHECK(option_given("reducer", "reducer", r));
+    if (features <= 0 || others < 0 || (exchangeable != 0 && features % r->subunits != 0) ||
+        !size_multiply((size_t)r->units, (size_t)features, &wide) ||
+        !size_multiply(wide, (size_t)others, &wide) || wide > SIZE_MAX / sizeof in[0]) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "reducer: cannot narrow %lld units of %lld features in %lld blocks, with "
+                         "%lld values for each feature",
+                         (long long)r->units, (long long)features,
+                         exchangeable != 0 ? (long long)r->subunits : 1LL, (long long)others);
+    }
+    if (others > 0 && (in == NULL || out == NULL ||
+                       overlap(in, wide, out, wide / (size_t)r->units * (size_t)r->kept))) {
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "reducer: the input and the output must be two arrays that do not overlap");
+    }
+    return GRAIL_OK;
+}
+
+grail_status grail_reducer_narrow_rows(const grail_reducer *r, int exchangeable,
+                                       int64_t features_per_unit, int64_t columns, const float *in,
+                                       float *out)
+{
+    CHECK(check_axis(r, exchangeable, features_per_unit, columns, in, out));
+    reducer_narrow_rows(r, exchangeable != 0, features_per_unit, columns, in, out);
+    return GRAIL_OK;
+}
+
+grail_status grail_reducer_merge_columns(const grail_reducer *r, int exchangeable,
+                                         int64_t features_per_unit, int64_t rows, const float *in,
+                                         float *out)
+{
+    CHECK(check_axis(r, exchangeable, features_per_unit, rows, in, out));
+    reducer_merge_columns(r, exchangeable != 0, features_per_unit, rows, in, out);
+    return GRAIL_OK;
 }

@@ -35,8 +35,7 @@ grail_status reducer_projection(const grail_reducer *r, int64_t features_per_uni
 grail_status reducer_set_order(grail_reducer *r, int64_t subunits,
                                const int64_t *order) GRAIL_MUST_CHECK;
 
-/** As grail_reducer_narrow_rows and grail_reducer_merge_columns for an axis with exchangeable
- * sub-blocks when `exchangeable` (the order applies), for a plain one otherwise. */
+/** As grail_reducer_narrow_rows and grail_reducer_merge_columns, unchecked. */
 void reducer_narrow_rows(const grail_reducer *r, bool exchangeable, int64_t features_per_unit,
                          int64_t columns, const float *in, float *out);
 void reducer_merge_columns(const grail_reducer *r, bool exchangeable, int64_t features_per_unit,

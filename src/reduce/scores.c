@@ -39,6 +39,12 @@ grail_status scores_of_rows(const site_view *v, score_term term, double *scores)
 {
     grail_status status = GRAIL_OK;
     unit_matrix m = {0};
+    if (v->scored_producers == 0) { /* as of a caller's buffers */
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "units of this site are scored by the rows that make them, "
+                                     "but it has no producer"),
+                           "producers");
+    }
     for (int64_t j = 0; j < v->site->units; j++) {
         scores[j] = 0.0;
     }

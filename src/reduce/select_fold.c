@@ -80,6 +80,12 @@ out:
 static grail_status add_all(const site_view *v, const int64_t *order, matrix products)
 {
     const site *s = v->site;
+    if (s->producer_count + s->channel_count + s->consumer_count == 0) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "units are merged by the weights at the ends of their site, "
+                                     "but it has none"),
+                           "producers consumers");
+    }
     for (int p = 0; p < s->producer_count; p++) {
         CHECK(add_producer(v, p, order, products));
     }

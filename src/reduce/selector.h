@@ -79,4 +79,9 @@ unsigned selector_needs_gram(const site *s);
 grail_status selector_decide(const selector *rule, const site_view *view,
                              grail_reducer **out) GRAIL_MUST_CHECK;
 
+/** The same, but by the norms of weights where no row of the samples reached what a rule that keeps
+ * units looks at. */
+grail_status selector_choose(const selector *rule, const site_view *view,
+                             grail_reducer **out) GRAIL_MUST_CHECK;
+
 #endif

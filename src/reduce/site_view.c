@@ -36,8 +36,19 @@ static const node *node_of_end(const site_view *v, const site_end *end)
     return &v->graph->nodes[end->node];
 }
 
+/* A site of a graph has all its ends; one of a caller's buffers may lack some. */
+static grail_status check_end(const char *what, int index, int count)
+{
+    return index < count ? GRAIL_OK
+                         : error_set(GRAIL_ERROR_ARGUMENT,
+                                     "the weights of %s %d of the site are needed, but there are "
+                                     "those of %d",
+                                     what, index, count);
+}
+
 grail_status site_view_producer(const site_view *v, int p, unit_matrix *out)
 {
+    CHECK(check_end("producer", p, v->site->producer_count));
     const site_end *end = &v->site->producers[p];
     return read_rows(v, end, node_of_end(v, end)->weight, out);
 }
@@ -50,6 +61,7 @@ grail_status site_view_producer_bias(const site_view *v, int p, unit_matrix *out
 
 grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out)
 {
+    CHECK(check_end("consumer", k, v->site->consumer_count));
     const site_end *end = &v->site->consumers[k];
     CHECK(read_matrix(v, node_of_end(v, end)->weight, 0, false, out));
     out->exchangeable = end->exchangeable;

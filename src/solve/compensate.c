@@ -1,80 +1,151 @@
-/* The public fit: a copy of the statistics, the regression, the solve, and rounding to f32. */
-#include <grail/ridge.h>
-
+/* The public fit: copies of the statistics, the regression, the solve, and rounding to f32. */
 #include "base/option_values.h"
-#include "solve/ridge.h"
-#include "stats/constant_features.h"
+#include "solve/given_options.h"
+#include "solve/given_sums.h"
 
 #include <math.h>
+#include <string.h>
 
-void grail_compensate_options_init(grail_compensate_options *options)
+/* One fit. */
+typedef struct given_fit {
+    const grail_reducer *map; /* of the statistics; NULL: they are of what the consumer reads */
+    int64_t features;         /* of a unit of that map */
+    int64_t outputs, width;   /* of the narrowed consumer */
+    given_sums sums;
+    float *prior; /* [outputs, width] owned */
+    regression fit, held;
+    ridge_options options;
+    bool *judged;  /* owned */
+    matrix weight; /* owned */
+    double *bias;  /* owned; NULL without one */
+} given_fit;
+
+static void given_fit_fini(given_fit *f)
 {
-    *options = (grail_compensate_options){.prior = 0, .bias = 0, .alpha = 1e-3};
+    given_sums_fini(&f->sums);
+    memory_free(f->prior);
+    regression_fini(&f->fit);
+    regression_fini(&f->held);
+    memory_free(f->judged);
+    matrix_free(&f->weight);
+    memory_free(f->bias);
 }
 
-static grail_status check_compensate(const grail_statistics *s, const grail_reducer *reducer,
-                                     int64_t features_per_unit, int64_t outputs,
-                                     const grail_compensate_options *options,
-                                     const double *bias_change)
+static grail_status check_width(int64_t found, int64_t units, int64_t features)
 {
-    const int64_t units = reducer->folds ? reducer->kept : reducer->units;
-    if (features_per_unit <= 0 || s->width != units * features_per_unit) {
+    if (features <= 0 || found % features != 0 || found / features != units) {
         return error_set(
             GRAIL_ERROR_SHAPE,
             "compensate: the statistics have %lld features, expected %lld units of %lld features",
-            (long long)s->width, (long long)units, (long long)features_per_unit);
+            (long long)found, (long long)units, (long long)features);
     }
-    if (outputs <= 0 || (s->outputs != outputs && (s->outputs != 0 || reducer->folds))) {
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "compensate: the target has %lld outputs, but the consumer has %lld",
-                         (long long)s->outputs, (long long)outputs);
+    return GRAIL_OK;
+}
+
+/* What the statistics are of, and how wide the result is. */
+static grail_status find_shape(const grail_statistics *s, const grail_reducer *reducer,
+                               int64_t features, int64_t outputs,
+                               const grail_compensate_options *options, given_fit *f)
+{
+    const bool reduced = reducer == NULL || options->reduced != 0;
+    CHECK(option_given("fit", "object of statistics", s));
+    CHECK(check_width(s->width,
+                      reducer == NULL ? s->width
+                      : reduced       ? reducer->kept
+                                      : reducer->units,
+                      reducer == NULL ? 1 : features));
+    CHECK(option_integer("outputs", "the number of outputs", outputs, 1));
+    if (reduced && (s->outputs == 0 || options->target == GRAIL_FIT_LOCAL)) {
+        return error_about(error_set(GRAIL_ERROR_SHAPE,
+                                     "compensate: what %s is fitted to the target of the "
+                                     "statistics, and these have %lld outputs, and the consumer "
+                                     "%lld",
+                                     reducer == NULL ? "was not cut" : "reads a reduced input",
+                                     (long long)s->outputs, (long long)outputs),
+                           "target");
     }
-    if ((options->bias != 0) != (bias_change != NULL)) {
+    if (reducer != NULL && reduced && options->target == GRAIL_FIT_MIXED) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "compensate: the mixed target of a reduced input is made row "
+                                     "by row; see grail_mix_target"),
+                           "target reduced");
+    }
+    if (reducer != NULL && options->exchangeable != 0 && features % reducer->subunits != 0) {
         return error_about(
-            error_set(
-                GRAIL_ERROR_ARGUMENT,
-                "compensate: give bias_change when the option bias is set, and NULL otherwise"),
-            "bias");
+            error_set(GRAIL_ERROR_SHAPE,
+                      "compensate: %lld features of a unit are not %lld equal blocks",
+                      (long long)features, (long long)reducer->subunits),
+            "exchangeable");
     }
-    CHECK(option_flag("prior", "the fit shrinks to the plain cut", options->prior));
-    CHECK(option_flag("bias", "a bias is fitted", options->bias));
-    CHECK(option_flag("diagonal", "the penalty follows the diagonal", options->diagonal));
-    return option_number("alpha", "alpha", options->alpha,
-                         isfinite(options->alpha) && options->alpha >= 0.0, "0 or more");
+    f->map = reduced ? NULL : reducer;
+    f->features = f->map == NULL ? 1 : features;
+    f->outputs = outputs;
+    f->width = reducer == NULL ? s->width : reducer->kept * features;
+    return GRAIL_OK;
 }
 
-/* The narrowed consumer W0[O, K*u] and its regression. */
-static grail_status prepare(const grail_statistics *statistics, const grail_reducer *reducer,
-                            int64_t features_per_unit, int64_t outputs, const float *consumer,
-                            float *prior, regression *out)
+/* Also of what goes: a target of its own is made of it. */
+static grail_status check_consumer(int64_t outputs, int64_t width, const float *consumer)
 {
-    grail_status status = GRAIL_OK;
-    grail_statistics *copy = NULL;
-    TRY(statistics_copy(statistics, &copy));
-    TRY(statistics_settle_constants(copy));
-    grail_reducer_merge_columns(reducer, features_per_unit, outputs, consumer, prior);
-    if (reducer->folds) {
-        TRY(regression_derive(NULL, copy, NULL, 1, outputs, NULL, prior, out));
+    for (int64_t i = 0; i < outputs * width; i++) {
+        if (!isfinite(consumer[i])) {
+            return error_set(GRAIL_ERROR_NUMERIC,
+                             "compensate: the weight of output %lld and feature %lld is not finite",
+                             (long long)(i / width), (long long)(i % width));
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status make_prior(const grail_reducer *reducer, bool exchangeable, int64_t features,
+                               const float *consumer, given_fit *f)
+{
+    size_t count = 0;
+    const int64_t wide = reducer == NULL ? f->width : reducer->units * features;
+    if (!size_multiply((size_t)f->outputs, (size_t)wide, &count) ||
+        count > INT64_MAX / sizeof(float)) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "compensate: %lld outputs of %lld features are too many",
+                         (long long)f->outputs, (long long)wide);
+    }
+    CHECK(check_consumer(f->outputs, wide, consumer));
+    count = (size_t)(f->outputs * f->width);
+    CHECK(memory_new_unset(&f->prior, count, sizeof f->prior[0]));
+    if (reducer == NULL) {
+        memcpy(f->prior, consumer, count * sizeof f->prior[0]);
     } else {
-        TRY(regression_derive(NULL, copy, reducer, features_per_unit, outputs, consumer, prior,
-                              out));
+        reducer_merge_columns(reducer, exchangeable, features, f->outputs, consumer, f->prior);
     }
-out:
-    grail_statistics_free(copy);
-    return status;
+    return GRAIL_OK;
 }
 
-/* A selection that keeps every unit has no error on its own output; a ridge would only add one. */
-static ridge_options solve_options(const grail_statistics *s, const grail_reducer *reducer,
-                                   const grail_compensate_options *options)
+static grail_status derive(grail_statistics *s, const float *consumer, given_fit *f,
+                           regression *out)
 {
-    const bool lossless = s->outputs == 0 && reducer_is_identity(reducer);
-    return (ridge_options){
-        .ridge = options->prior != 0 || lossless ? RIDGE_PRIOR : RIDGE_ZERO,
-        .scale = options->diagonal != 0 ? RIDGE_SCALE_DIAGONAL : RIDGE_SCALE_MEAN,
-        .bias = options->bias != 0,
-        .alpha = options->alpha,
-    };
+    return regression_derive(NULL, s, f->map, f->features, f->outputs, consumer, f->prior, out);
+}
+
+static grail_status solve(const float *consumer, given_fit *f, ridge_result *found)
+{
+    CHECK(derive(f->sums.fit, consumer, f, &f->fit));
+    CHECK(derive(f->sums.held, consumer, f, &f->held));
+    CHECK(matrix_new(f->fit.gram.owner, GRAIL_DTYPE_F64, f->outputs, f->width, &f->weight));
+    if (f->options.bias) {
+        CHECK(memory_new(&f->bias, (size_t)f->outputs, sizeof f->bias[0]));
+    }
+    return ridge_solve(&f->fit, &f->held, f->prior, &f->options, f->weight, f->bias, found);
+}
+
+static grail_status check_range(matrix fitted, const double *values)
+{
+    for (int64_t i = 0; i < matrix_count(fitted); i++) {
+        if (!isfinite((float)values[i])) {
+            return error_set(GRAIL_ERROR_NUMERIC,
+                             "compensate: weight %g of output %lld is outside the range of f32",
+                             values[i], (long long)(i / fitted.columns));
+        }
+    }
+    return GRAIL_OK;
 }
 
 static grail_status round_weights(matrix fitted, float *out)
@@ -83,46 +154,41 @@ static grail_status round_weights(matrix fitted, float *out)
     host_view view = {.values = NULL};
     TRY(host_view_open(fitted, GRAIL_DTYPE_F64, HOST_READS, &view));
     const double *values = view.values;
+    TRY(check_range(fitted, values));
     for (int64_t i = 0; i < matrix_count(fitted); i++) {
-        const float rounded = (float)values[i];
-        if (!isfinite(rounded)) {
-            FAIL(GRAIL_ERROR_NUMERIC,
-                 "compensate: weight %g of output %lld is outside the range of f32", values[i],
-                 (long long)(i / fitted.columns));
-        }
-        out[i] = rounded;
+        out[i] = (float)values[i];
     }
 out:
     host_view_drop(&view);
     return status;
 }
 
-grail_status grail_compensate(const grail_statistics *statistics, const grail_reducer *reducer,
-                              int64_t features_per_unit, int64_t outputs, const float *consumer,
+grail_status grail_compensate(const grail_statistics *fit, const grail_statistics *held,
+                              const grail_reducer *reducer, int64_t features_per_unit,
+                              int64_t outputs, const float *consumer,
                               const grail_compensate_options *options, float *weight,
                               double *bias_change, grail_compensate_result *result)
 {
     grail_status status = GRAIL_OK;
-    regression fit = {0};
-    float *prior = NULL;
-    matrix fitted = no_matrix;
+    given_fit f = {0};
     ridge_result found = {0};
-    TRY(check_compensate(statistics, reducer, features_per_unit, outputs, options, bias_change));
-    const int64_t width = reducer->kept * features_per_unit;
-    TRY(memory_new_unset(&prior, (size_t)(outputs * width), sizeof *prior));
-    TRY(matrix_new(backend_host(), GRAIL_DTYPE_F64, outputs, width, &fitted));
-    TRY(prepare(statistics, reducer, features_per_unit, outputs, consumer, prior, &fit));
-    const ridge_options solve = solve_options(statistics, reducer, options);
-    TRY(ridge_solve(&fit, NULL, prior, &solve, fitted, bias_change, &found));
-    TRY(round_weights(fitted, weight));
-    *result = (grail_compensate_result){.lambda = found.lambda,
-                                        .condition = found.condition,
-                                        .error_before = found.fit_before,
-                                        .error_after = found.fit_after,
-                                        .fallback = (int)found.fallback};
+    TRY(given_options_check(options, consumer, weight, bias_change, result));
+    TRY(find_shape(fit, reducer, features_per_unit, outputs, options, &f));
+    TRY(given_sums_check(fit, held, outputs));
+    TRY(make_prior(reducer, options->exchangeable != 0, features_per_unit, consumer, &f));
+    TRY(given_sums_take(fit, held, options->target, true, outputs, consumer, &f.sums));
+    TRY(given_options_solve(options, outputs, &f.judged, &f.options));
+    f.options.moves_prior = reducer != NULL; /* a map that was not cut lacks nothing of its own */
+    if (f.map != NULL && f.sums.fit->outputs == 0 && reducer_is_identity(reducer)) {
+        f.options.ridge = RIDGE_PRIOR; /* it has no error that a ridge could lower */
+    }
+    TRY(solve(consumer, &f, &found));
+    TRY(round_weights(f.weight, weight));
+    if (f.bias != NULL) {
+        memcpy(bias_change, f.bias, (size_t)outputs * sizeof bias_change[0]);
+    }
+    *result = given_options_result(&found, f.sums.dense_share);
 out:
-    regression_fini(&fit);
-    memory_free(prior);
-    matrix_free(&fitted);
+    given_fit_fini(&f);
     return status;
 }

@@ -19,10 +19,16 @@
 #include "solve/ridge.h"
 #include "stats/chunk_sums.h"
 
+#include <grail/ridge.h>
+
 typedef struct drift_sums {
     grail_statistics *input; /* of Z, with D as the target: A, s, F, d; owned */
     matrix square;           /* R, lower triangle; f64, owned */
 } drift_sums;
+
+struct grail_drift {
+    drift_sums sums;
+};
 
 /** H = width. The caller calls drift_sums_fini, even after a failure. */
 grail_status drift_sums_create(backend *b, int64_t width, drift_sums *out) GRAIL_MUST_CHECK;

@@ -32,14 +32,13 @@ chunk_sums drift_chunk_sums(drift_sums *part, drift_sums *total)
 grail_status drift_sums_settle(drift_sums *s)
 {
     int64_t index = -1;
-    CHECK(statistics_check_finite(s->input));
+    CHECK(statistics_settle(s->input));
     CHECK(matrix_find_non_finite(true, s->square, &index));
     if (index >= 0) {
         return error_set(GRAIL_ERROR_NUMERIC,
                          "drift: the sum of squares of feature %lld is not finite",
                          (long long)(index / s->square.columns));
     }
-    CHECK(statistics_settle_constants(s->input));
     CHECK(matrix_fill_upper(s->input->gram));
     return matrix_fill_upper(s->square);
 }

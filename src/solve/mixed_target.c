@@ -2,6 +2,7 @@
 
 #include "algebra/products.h"
 #include "solve/ridge.h"
+#include "stats/row_squares.h"
 
 #include <math.h>
 
@@ -137,4 +138,61 @@ out:
     host_view_drop(&sums);
     host_view_drop(&squares);
     return status;
+}
+
+grail_status statistics_mix_targets(grail_statistics *fit, grail_statistics *held,
+                                    const float *consumer, target_gap *gap)
+{
+    CHECK(target_gap_add(fit, consumer, gap));
+    CHECK(target_gap_add(held, consumer, gap));
+    const double share = target_gap_share(gap);
+    CHECK(statistics_mix_target(fit, consumer, share));
+    return statistics_mix_target(held, consumer, share);
+}
+
+/* sum_t root_t^2 |x_t|^2 */
+static grail_status square_of(matrix x, const double *root, double *out)
+{
+    grail_status status = GRAIL_OK;
+    double *values = NULL;
+    TRY(memory_new_unset(&values, (size_t)x.rows, sizeof values[0]));
+    TRY(row_squares(x, x.rows, values));
+    *out = 0.0;
+    for (int64_t i = 0; i < x.rows; i++) {
+        *out += root == NULL ? values[i] : root[i] * root[i] * values[i];
+    }
+out:
+    memory_free(values);
+    return status;
+}
+
+/* X *= factor */
+static grail_status scale_all(double factor, matrix x)
+{
+    grail_status status = GRAIL_OK;
+    matrix factors = no_matrix;
+    double *values = NULL;
+    TRY(memory_new_unset(&values, (size_t)x.rows, sizeof values[0]));
+    for (int64_t i = 0; i < x.rows; i++) {
+        values[i] = factor;
+    }
+    TRY(matrix_import(x.owner, GRAIL_DTYPE_F64, 1, x.rows, x.rows, values, &factors));
+    TRY(matrix_scale_rows(factors, x, x));
+out:
+    matrix_free(&factors);
+    memory_free(values);
+    return status;
+}
+
+grail_status target_mix_rows(const double *root, matrix local, matrix y, target_gap *gap)
+{
+    target_gap here = {0};
+    CHECK(square_of(y, root, &here.target));
+    CHECK(matrix_subtract(y, local, y));
+    CHECK(square_of(y, root, &here.gap));
+    CHECK(scale_all(target_gap_share(&here), y));
+    CHECK(matrix_add(y, local, y));
+    gap->gap += here.gap;
+    gap->target += here.target;
+    return GRAIL_OK;
 }

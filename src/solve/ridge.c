@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+const double ridge_alphas[RIDGE_ALPHAS] = {1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
+
 /* Without a held-out part the candidate closest to this alpha is used. */
 static const double usual_alpha = 1e-3;
 

@@ -71,6 +71,10 @@ typedef enum ridge_fallback {
     RIDGE_FALLBACK_PLAIN   /* no candidate did better there than W' = W0 and d = 0 */
 } ridge_fallback;
 
+/** The usual candidates for alpha. */
+enum { RIDGE_ALPHAS = 5 };
+extern const double ridge_alphas[RIDGE_ALPHAS];
+
 typedef struct ridge_options {
     ridge_kind ridge;
     ridge_scale scale;

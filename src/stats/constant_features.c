@@ -124,3 +124,9 @@ out:
     memory_free(constant);
     return status;
 }
+
+grail_status statistics_settle(grail_statistics *s)
+{
+    CHECK(statistics_check_finite(s));
+    return statistics_settle_constants(s);
+}

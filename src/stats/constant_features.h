@@ -33,4 +33,8 @@ grail_status clear_constant_pairs(const bool *constant, matrix m) GRAIL_MUST_CHE
  * of them would get into the residuals of other features. */
 grail_status statistics_settle_constants(grail_statistics *s) GRAIL_MUST_CHECK;
 
+/** What a fit and the selectors take: that, of sums that are finite; others are
+ * GRAIL_ERROR_NUMERIC. */
+grail_status statistics_settle(grail_statistics *s) GRAIL_MUST_CHECK;
+
 #endif

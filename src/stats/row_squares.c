@@ -59,3 +59,15 @@ double bounded_square(double square, double median)
     const double most = median > 0.0 ? most_share * median : (double)INFINITY;
     return fmin(fmax(square, least_share * median), most);
 }
+
+grail_status roots_of_squares(int64_t rows, double *median, double *values)
+{
+    if (*median < 0.0) {
+        CHECK(median_of(rows, values, median));
+    }
+    for (int64_t t = 0; t < rows; t++) {
+        const double square = bounded_square(values[t], *median);
+        values[t] = square > 0.0 ? 1.0 / sqrt(square) : 0.0;
+    }
+    return GRAIL_OK;
+}

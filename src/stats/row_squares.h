@@ -20,4 +20,8 @@ grail_status median_of(int64_t count, const double *values, double *out) GRAIL_M
  * length there, which is ten times the length of another token. */
 double bounded_square(double square, double median);
 
+/** values[rows] = |x_r|^2 become 1 / |x_r|, bounded as above, with *median; where that is below 0
+ * it is that of these rows first. */
+grail_status roots_of_squares(int64_t rows, double *median, double *values) GRAIL_MUST_CHECK;
+
 #endif

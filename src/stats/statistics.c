@@ -1,5 +1,7 @@
 #include "stats/statistics.h"
 
+#include "base/option_values.h"
+
 #include <math.h>
 
 void grail_statistics_free(grail_statistics *s)
@@ -54,6 +56,7 @@ out:
 
 grail_status grail_statistics_create(int64_t width, int64_t outputs, grail_statistics **out)
 {
+    CHECK(option_given("out", "place for the statistics", out));
     return statistics_create(backend_host(), width, outputs, out);
 }
 
@@ -89,7 +92,7 @@ static grail_status check_target(const grail_statistics *s, int64_t rows, bool h
     return GRAIL_OK;
 }
 
-static grail_status check_rows(const char *name, matrix x)
+grail_status statistics_check_rows(const char *name, matrix x)
 {
     int64_t index = -1;
     const grail_status status = matrix_find_non_finite(false, x, &index);
@@ -104,9 +107,9 @@ static grail_status check_rows(const char *name, matrix x)
 static grail_status check_batch(const grail_statistics *s, matrix z, matrix y)
 {
     CHECK(check_target(s, z.rows, matrix_exists(y)));
-    CHECK(check_rows("input", z));
+    CHECK(statistics_check_rows("input", z));
     if (matrix_exists(y)) {
-        CHECK(check_rows("target", y));
+        CHECK(statistics_check_rows("target", y));
     }
     return GRAIL_OK;
 }
@@ -159,38 +162,78 @@ out:
     return status;
 }
 
-/* The caller's rows, which are only read. */
-static grail_status import_rows(const grail_statistics *s, const char *name, int64_t rows,
-                                int64_t width, const float *x, int64_t stride, matrix *out)
+/* The caller's rows, which are only read; a copy where `writes`. */
+static grail_status import_rows(const grail_statistics *s, const char *name, bool writes,
+                                int64_t rows, int64_t width, const float *x, int64_t stride,
+                                matrix *out)
 {
+    grail_status status = GRAIL_OK;
+    matrix given = no_matrix;
     if (x == NULL || stride < width) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "statistics: the %s needs a row stride of %lld or more, found %lld", name,
                          (long long)width, x == NULL ? 0LL : (long long)stride);
     }
-    return matrix_import(s->owner, GRAIL_DTYPE_F32, rows, width, stride, x, out);
+    if (!writes) {
+        return matrix_import(s->owner, GRAIL_DTYPE_F32, rows, width, stride, x, out);
+    }
+    TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, rows, width, stride, x, &given));
+    TRY(matrix_new(s->owner, backend_type(s->owner), rows, width, out));
+    TRY(matrix_copy(given, *out));
+out:
+    matrix_free(&given);
+    return status;
 }
 
-grail_status grail_statistics_accumulate(grail_statistics *s, int64_t rows, const float *z,
-                                         int64_t z_stride, const float *y, int64_t y_stride)
+grail_status statistics_check_roots(int64_t rows, const double *roots)
+{
+    for (int64_t t = 0; roots != NULL && t < rows; t++) {
+        if (!isfinite(roots[t]) || roots[t] < 0.0) {
+            return error_set(GRAIL_ERROR_NUMERIC,
+                             "statistics: the root of the weight of row %lld is %g, expected a "
+                             "finite number of at least 0",
+                             (long long)t, roots[t]);
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status grail_statistics_accumulate_weighted(grail_statistics *s, int64_t rows,
+                                                  const double *roots, const float *z,
+                                                  int64_t z_stride, const float *y,
+                                                  int64_t y_stride)
 {
     grail_status status = GRAIL_OK;
     matrix input = no_matrix;
     matrix target = no_matrix;
-    TRY(check_target(s, rows, y != NULL));
-    TRY(import_rows(s, "input", rows, s->width, z, z_stride, &input));
-    if (y != NULL) {
-        TRY(import_rows(s, "target", rows, s->outputs, y, y_stride, &target));
+    CHECK(option_given("statistics", "object of statistics", s));
+    CHECK(check_target(s, rows, y != NULL));
+    if (rows == 0) {
+        return GRAIL_OK;
     }
-    TRY(statistics_accumulate(s, input, target));
+    TRY(statistics_check_roots(rows, roots));
+    TRY(import_rows(s, "input", roots != NULL, rows, s->width, z, z_stride, &input));
+    if (y != NULL) {
+        TRY(import_rows(s, "target", roots != NULL, rows, s->outputs, y, y_stride, &target));
+    }
+    TRY(roots == NULL ? statistics_accumulate(s, input, target)
+                      : statistics_accumulate_weighted(s, roots, input, target));
 out:
     matrix_free(&input);
     matrix_free(&target);
     return status;
 }
 
+grail_status grail_statistics_accumulate(grail_statistics *s, int64_t rows, const float *z,
+                                         int64_t z_stride, const float *y, int64_t y_stride)
+{
+    return grail_statistics_accumulate_weighted(s, rows, NULL, z, z_stride, y, y_stride);
+}
+
 grail_status grail_statistics_add(grail_statistics *s, const grail_statistics *other)
 {
+    CHECK(option_given("statistics", "object of statistics", s));
+    CHECK(option_given("other", "object of statistics to add", other));
     if (s->width != other->width || s->outputs != other->outputs) {
         return error_set(
             GRAIL_ERROR_SHAPE,
@@ -226,6 +269,11 @@ int64_t grail_statistics_count(const grail_statistics *s)
     return s->count;
 }
 
+double grail_statistics_weight(const grail_statistics *s)
+{
+    return s->weight;
+}
+
 /* One element; NaN when its instance cannot give it, which memory of the host always can. */
 static double element(matrix m, int64_t row, int64_t column)
 {
@@ -234,13 +282,24 @@ static double element(matrix m, int64_t row, int64_t column)
     return matrix_download(one, &value) == GRAIL_OK ? value : (double)NAN;
 }
 
+static bool is_feature(const grail_statistics *s, int64_t i)
+{
+    return i >= 0 && i < s->width;
+}
+
 double grail_statistics_gram(const grail_statistics *s, int64_t i, int64_t j)
 {
+    if (!is_feature(s, i) || !is_feature(s, j)) {
+        return (double)NAN;
+    }
     return i >= j ? element(s->gram, i, j) : element(s->gram, j, i);
 }
 
 double grail_statistics_mean(const grail_statistics *s, int64_t i)
 {
+    if (!is_feature(s, i)) {
+        return (double)NAN;
+    }
     return s->weight > 0.0 ? element(s->sum, 0, i) / s->weight : 0.0;
 }
 

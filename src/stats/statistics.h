@@ -26,7 +26,7 @@ struct grail_statistics {
     int64_t width;   /* H */
     int64_t outputs; /* O, or 0 without a target */
     int64_t count;   /* T */
-    double weight;   /* files do not have it, since only internal code weights rows */
+    double weight;
     matrix gram;
     matrix sum;
     matrix cross; /* this and the following do not exist without a target */
@@ -53,6 +53,17 @@ grail_status statistics_copy(const grail_statistics *s, grail_statistics **out) 
  * - 1. Everything is copied; *out is owned, even after a failure: grail_statistics_free. */
 grail_status statistics_of_outputs(const grail_statistics *s, int64_t first, int64_t count,
                                    grail_statistics **out) GRAIL_MUST_CHECK;
+
+/** Y <- Y - 1 b^T in the sums, b[O] = bias: a dense target contains the consumer's own bias, which
+ * stays where it is.
+ *   C <- C - b s^T,  q_o <- q_o - 2 b_o t_o + T b_o^2,  t <- t - T b */
+grail_status statistics_shift_target(grail_statistics *s, const double *bias) GRAIL_MUST_CHECK;
+
+/** GRAIL_ERROR_NUMERIC when one of the rows `name` is NaN or infinite, naming row and feature. */
+grail_status statistics_check_rows(const char *name, matrix x) GRAIL_MUST_CHECK;
+
+/** GRAIL_ERROR_NUMERIC when a root of a row's weight is not finite or below 0; NULL is allowed. */
+grail_status statistics_check_roots(int64_t rows, const double *roots) GRAIL_MUST_CHECK;
 
 /** GRAIL_ERROR_NUMERIC when a sum is NaN or infinite, naming the feature. */
 grail_status statistics_check_finite(const grail_statistics *s) GRAIL_MUST_CHECK;

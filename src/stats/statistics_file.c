@@ -1,20 +1,22 @@
 /* Statistics as a safetensors file of F64 tensors: gram [H, H] (its lower triangle holds the sums),
- * sum [H], count (I64, no dimensions), and with a target cross [O, H], target_sum [O] and
- * target_square [O]. */
+ * sum [H], count (I64, no dimensions), with a target cross [O, H], target_sum [O] and target_square
+ * [O], and where rows were weighted weight (F64, no dimensions). */
 #include "stats/statistics.h"
 
+#include "base/option_values.h"
 #include "format/weights/safetensors.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { TENSORS = 6, TENSORS_WITHOUT_TARGET = 3 };
+enum { TENSORS = 7, TENSORS_WITHOUT_TARGET = 3 };
 
 /* The tensors of a statistics file, the count first: what is written, and what a file must have to
  * be read. The sums have no data here. */
 typedef struct statistics_layout {
     int count;
     tensor_view tensors[TENSORS];
-    matrix sums[TENSORS]; /* none for the count */
+    matrix sums[TENSORS]; /* none for the count and the weight */
 } statistics_layout;
 
 static void layout_add(statistics_layout *layout, const char *name, int rank, matrix sums)
@@ -43,19 +45,30 @@ static void layout_of(const grail_statistics *s, statistics_layout *layout)
     }
 }
 
+static tensor_view weight_tensor(const double *weight)
+{
+    return (tensor_view){
+        .name = "weight", .dtype = GRAIL_DTYPE_F64, .data = weight, .bytes = sizeof *weight};
+}
+
 grail_status grail_statistics_save(const grail_statistics *s, const char *path)
 {
     grail_status status = GRAIL_OK;
     statistics_layout layout;
     host_view views[TENSORS] = {{.values = NULL}};
+    CHECK(option_given("statistics", "object of statistics", s));
+    CHECK(option_given("path", "path of a file", path));
     layout_of(s, &layout);
     for (int i = 1; i < layout.count; i++) {
         TRY(host_view_open(layout.sums[i], GRAIL_DTYPE_F64, HOST_READS, &views[i]));
         layout.tensors[i].data = views[i].values;
     }
+    if (s->weight != (double)s->count) {
+        layout.tensors[layout.count++] = weight_tensor(&s->weight);
+    }
     TRY(safetensors_write_file(path, true, layout.count, layout.tensors));
 out:
-    for (int i = 1; i < layout.count; i++) {
+    for (int i = 1; i < TENSORS; i++) {
         host_view_drop(&views[i]);
     }
     return status;
@@ -114,6 +127,25 @@ static grail_status read_tensor(const char *path, const tensor_file *file,
     return GRAIL_OK;
 }
 
+/* The weight of the rows, which is their number where the file has none. */
+static grail_status read_weight(const char *path, const tensor_file *file, grail_statistics *s)
+{
+    const tensor_view expected = weight_tensor(NULL);
+    const tensor_view *t = tensor_file_find(file, expected.name);
+    s->weight = (double)s->count;
+    if (t == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(find_tensor(path, file, expected.name, expected.rank, &t));
+    CHECK(check_tensor(path, t, &expected));
+    memcpy(&s->weight, t->data, sizeof s->weight);
+    if (!isfinite(s->weight) || s->weight < 0.0) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: tensor 'weight' holds %g, expected 0 or more",
+                         path, s->weight);
+    }
+    return GRAIL_OK;
+}
+
 static grail_status read_sums(const char *path, const tensor_file *file, grail_statistics *s)
 {
     statistics_layout layout;
@@ -125,7 +157,7 @@ static grail_status read_sums(const char *path, const tensor_file *file, grail_s
         return error_set(GRAIL_ERROR_FORMAT, "%s: tensor 'count' holds %lld, expected 0 or more",
                          path, (long long)s->count);
     }
-    s->weight = (double)s->count;
+    CHECK(read_weight(path, file, s));
     return error_in(statistics_check_finite(s), "%s", path);
 }
 
@@ -136,9 +168,12 @@ grail_status grail_statistics_load(const char *path, grail_statistics **out)
     grail_statistics *s = NULL;
     const tensor_view *gram = NULL;
     const tensor_view *cross = NULL;
+    CHECK(option_given("path", "path of a file", path));
+    CHECK(option_given("out", "place for the statistics", out));
     TRY(safetensors_open(path, &file));
     TRY(find_tensor(path, file, "gram", 2, &gram));
-    if (file->count > TENSORS_WITHOUT_TARGET) {
+    const int others = tensor_file_find(file, "weight") == NULL ? 0 : 1;
+    if (file->count > TENSORS_WITHOUT_TARGET + others) {
         TRY(find_tensor(path, file, "cross", 2, &cross));
     }
     TRY(grail_statistics_create(gram->shape[1], cross == NULL ? 0 : cross->shape[0], &s));

@@ -36,9 +36,11 @@ static void assert_case(const struct golden_case *c)
     float weight[GOLDEN_OUTPUTS * NARROW];
     double change[GOLDEN_OUTPUTS];
     grail_compensate_result result;
-    const grail_compensate_options options = {
-        .prior = c->prior, .bias = c->bias, .alpha = c->alpha};
-    assert_ok(grail_compensate(s, reducer, GOLDEN_FEATURES, GOLDEN_OUTPUTS, golden_consumer,
+    const grail_compensate_options options = {.prior = c->prior,
+                                              .bias = c->bias,
+                                              .reduced = grail_reducer_folds(reducer),
+                                              .alpha = c->alpha};
+    assert_ok(grail_compensate(s, NULL, reducer, GOLDEN_FEATURES, GOLDEN_OUTPUTS, golden_consumer,
                                &options, weight, c->bias ? change : NULL, &result));
     for (int i = 0; i < GOLDEN_OUTPUTS * NARROW; i++) {
         assert_near((double)weight[i], c->weight[i], 3e-7);

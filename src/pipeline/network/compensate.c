@@ -11,35 +11,6 @@ static const node *consumer_node(const compression_request *request, const obser
     return &request->graph->nodes[o->node];
 }
 
-/* Y <- Y - 1 b^T in the sums: a dense target contains the consumer's own bias, which stays where it
- * is.
- *   C <- C - b s^T,  q_o <- q_o - 2 b_o t_o + T b_o^2,  t <- t - T b */
-static grail_status remove_bias_from_target(grail_statistics *s, const double *bias)
-{
-    grail_status status = GRAIL_OK;
-    const double weight = s->weight;
-    matrix b = {0};
-    host_view sums = {0};
-    host_view squares = {0};
-    TRY(matrix_import(s->owner, GRAIL_DTYPE_F64, 1, s->outputs, s->outputs, bias, &b));
-    TRY(matrix_add_outer(false, -1.0, b, s->sum, s->cross));
-    TRY(host_view_open(s->target_sum, GRAIL_DTYPE_F64, HOST_UPDATES, &sums));
-    TRY(host_view_open(s->target_square, GRAIL_DTYPE_F64, HOST_UPDATES, &squares));
-    double *sum = sums.values;
-    double *square = squares.values;
-    for (int64_t o = 0; o < s->outputs; o++) {
-        square[o] += bias[o] * (weight * bias[o] - 2.0 * sum[o]);
-        sum[o] -= weight * bias[o];
-    }
-    TRY(host_view_close(&sums));
-    TRY(host_view_close(&squares));
-out:
-    host_view_drop(&sums);
-    host_view_drop(&squares);
-    matrix_free(&b);
-    return status;
-}
-
 /* Targets computed by multiplication contain no bias; the dense network's own output does. */
 static grail_status shift_targets(const calibration_network *network, observation *o)
 {
@@ -56,8 +27,8 @@ static grail_status shift_targets(const calibration_network *network, observatio
     for (int64_t i = 0; i < count; i++) {
         wide[i] = (double)bias[i];
     }
-    TRY(remove_bias_from_target(o->fit, wide));
-    TRY(remove_bias_from_target(o->held, wide));
+    TRY(statistics_shift_target(o->fit, wide));
+    TRY(statistics_shift_target(o->held, wide));
 out:
     memory_free(bias);
     memory_free(wide);
@@ -70,11 +41,7 @@ static grail_status mix_targets(observation *o)
     if (!o->mixes || o->remade) {
         return GRAIL_OK;
     }
-    CHECK(target_gap_add(o->fit, o->weight, &o->gap));
-    CHECK(target_gap_add(o->held, o->weight, &o->gap));
-    const double share = target_gap_share(&o->gap);
-    CHECK(statistics_mix_target(o->fit, o->weight, share));
-    return statistics_mix_target(o->held, o->weight, share);
+    return statistics_mix_targets(o->fit, o->held, o->weight, &o->gap);
 }
 
 /* The share of the dense network's output in the target. */
@@ -121,10 +88,8 @@ static void release_dense_before(calibration_network *network, int consumer)
  * target of the fit. */
 static grail_status settle_sums(const calibration_network *network, observation *o)
 {
-    CHECK(statistics_check_finite(o->fit));
-    CHECK(statistics_check_finite(o->held));
-    CHECK(statistics_settle_constants(o->fit));
-    CHECK(statistics_settle_constants(o->held));
+    CHECK(statistics_settle(o->fit));
+    CHECK(statistics_settle(o->held));
     CHECK(shift_targets(network, o));
     return mix_targets(o);
 }

@@ -83,16 +83,6 @@ static const float *gradients_of_consumer(const calibration_network *network, in
     return regional_gradients_of(network, network->request->graph->nodes[reader].weight);
 }
 
-/* Whether no row of the calibration samples reached what the selector looks at. */
-static bool has_no_rows(const site_view *view)
-{
-    double weight = 0.0;
-    for (int i = 0; i < view->input_count; i++) {
-        weight += view->inputs[i].weight;
-    }
-    return view->input_count > 0 && weight == 0.0;
-}
-
 grail_status decide_site(calibration_network *network, int index, const site_view *known,
                          grail_reducer **out)
 {
@@ -117,8 +107,7 @@ grail_status decide_site(calibration_network *network, int index, const site_vie
         return grail_reducer_from_selection(planned->units, planned->kept, planned->kept_units,
                                             out);
     }
-    const bool blind = has_no_rows(&view) && !planned->selector->folds;
-    return selector_decide(blind ? &selector_magnitude_l2 : planned->selector, &view, out);
+    return selector_choose(planned->selector, &view, out);
 }
 
 grail_status site_take_decision(calibration_network *network, int index, grail_reducer *reducer)
@@ -197,10 +186,10 @@ grail_status decide_at_consumer(calibration_network *network, const observation 
     const site *s = site_at(network->request, o->site);
     const unsigned needs = site_decision_needs(&network->request->plan, o->site, s);
     TRY(memory_new(&input, 1, sizeof input[0]));
-    TRY(decision_input_take(needs, o->fit, o->held, input));
+    TRY(input_statistics_take(needs, o->fit, o->held, input));
     input->gradients = gradients_of_consumer(network, o->site, o->consumer);
     TRY(decide(network, o->site, NULL, input));
 out:
-    decision_inputs_free(1, input);
+    input_statistics_free(1, input);
     return status;
 }

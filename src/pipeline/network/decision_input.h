@@ -1,16 +1,9 @@
-/* What a decision is made from: sums of statistics, and norms of what a producer reads. */
+/* What a decision is made from: the inputs of consumers, and norms of what a producer reads. */
 #ifndef GRAIL_PIPELINE_NETWORK_DECISION_INPUT_H
 #define GRAIL_PIPELINE_NETWORK_DECISION_INPUT_H
 
 #include "pipeline/network/network.h"
-
-/** What `needs`, a set of selector_need, asks for of one consumer's statistics, both parts added.
- * decision_inputs_free frees, even after a failure. */
-grail_status decision_input_take(unsigned needs, const grail_statistics *fit,
-                                 const grail_statistics *held,
-                                 input_statistics *out) GRAIL_MUST_CHECK;
-/** Frees inputs[count] and the array; NULL is allowed. */
-void decision_inputs_free(int count, input_statistics *inputs);
+#include "reduce/input_statistics.h"
 
 /** A decision looks at the inputs of so many of a site's consumers, from the first on. */
 int deciding_consumers(const compression_request *request, int site);

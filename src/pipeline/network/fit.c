@@ -2,8 +2,6 @@
 
 #include "pipeline/request/consumer_tail.h"
 
-static const double alpha_candidates[] = {1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
-
 void fitted_map_fini(fitted_map *m)
 {
     memory_free(m->weight);
@@ -32,9 +30,9 @@ static ridge_options options_of(const compression_request *request, int consumer
         .keeps_weights = how->fit == FIT_BIAS_ONLY,
         .of_all = how->ridge_of == RIDGE_OF_ALL,
         .alpha = validate ? 1e-3 : how->alpha.value,
-        .alphas = alpha_candidates,
+        .alphas = ridge_alphas,
         .comm = request->comm,
-        .alpha_count = validate ? (int)(sizeof alpha_candidates / sizeof alpha_candidates[0]) : 0,
+        .alpha_count = validate ? RIDGE_ALPHAS : 0,
     };
 }
 

@@ -50,7 +50,7 @@ static int last_needed_node(const compression_request *request, int index)
 
 /* -- one decision ------------------------------------------------------------------------------ */
 
-/* *out is [*count]; decision_inputs_free frees it, even after a failure. */
+/* *out is [*count]; input_statistics_free frees it, even after a failure. */
 static grail_status take_inputs(const compression_request *request, int index, int *count,
                                 input_statistics **out)
 {
@@ -94,7 +94,7 @@ static grail_status decide(calibration_network *network, int index)
     TRY(decide_site(network, index, &known, &network->chosen[index]));
 out:
     memory_free(norms);
-    decision_inputs_free(count, inputs);
+    input_statistics_free(count, inputs);
     return status;
 }
 

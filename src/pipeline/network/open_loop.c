@@ -281,7 +281,7 @@ static grail_status input_of_grams(const compression_request *request, const cha
     TRY(statistics_create(request->backend, width, 0, &fit));
     TRY(statistics_create(request->backend, width, 0, &held));
     TRY(network_statistics_grams(request->statistics, name, fit, held));
-    TRY(decision_input_take(needs, fit, held, out));
+    TRY(input_statistics_take(needs, fit, held, out));
 out:
     grail_statistics_free(fit);
     grail_statistics_free(held);
@@ -312,7 +312,7 @@ grail_status open_loop_input(const compression_request *request, int index, int 
     }
     CHECK(statistics_check_finite(d->fit));
     CHECK(statistics_check_finite(d->held));
-    return decision_input_take(needs, d->fit, d->held, out);
+    return input_statistics_take(needs, d->fit, d->held, out);
 }
 
 grail_status open_loop_squares(const compression_request *request, int index, double *squares)

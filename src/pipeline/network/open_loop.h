@@ -20,7 +20,7 @@ bool open_loop_is_needed(const compression_request *request);
 grail_status open_loop_collect(calibration_network *network, int end) GRAIL_MUST_CHECK;
 /** Frees the session's statistics of a site's consumers. */
 void open_loop_release(const compression_request *request, int site);
-/** What a decision needs of the input of a site's consumer; decision_inputs_free frees it, even
+/** What a decision needs of the input of a site's consumer; input_statistics_free frees it, even
  * after a failure. */
 grail_status open_loop_input(const compression_request *request, int site, int consumer,
                              unsigned needs, input_statistics *out) GRAIL_MUST_CHECK;

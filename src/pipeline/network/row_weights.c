@@ -45,14 +45,7 @@ static grail_status stream_roots(const calibration_network *network, observation
     CHECK(goal != GRAPH_NONE
               ? row_squares(execution_value(network->dense.execution, goal), rows, values)
               : square_sums(network, tail, o->node, rows, values));
-    if (o->median_square < 0.0) {
-        CHECK(median_of(rows, values, &o->median_square));
-    }
-    for (int64_t t = 0; t < rows; t++) {
-        const double square = bounded_square(values[t], o->median_square);
-        values[t] = square > 0.0 ? 1.0 / sqrt(square) : 0.0;
-    }
-    return GRAIL_OK;
+    return roots_of_squares(rows, &o->median_square, values);
 }
 
 grail_status row_factor_roots(const execution *e, int consumer, double **out)

@@ -78,7 +78,7 @@ static void narrowing_a_selection_copies_the_kept_rows_bit_for_bit(void **state)
     const float in[] = {1, 2, 3, 4, -0.0F, 1e-45F, 7, 8, 9, 10, 11, 12, 13, 14, 0.1F, 3e38F};
     float out[8];
     grail_reducer *r = selection(4, 2, kept_1_3);
-    grail_reducer_narrow_rows(r, 2, 2, in, out);
+    assert_ok(grail_reducer_narrow_rows(r, 0, 2, 2, in, out));
     assert_memory_equal(out, in + 4, 4 * sizeof *in);
     assert_memory_equal(out + 4, in + 12, 4 * sizeof *in);
     grail_reducer_free(r);
@@ -91,7 +91,7 @@ static void merging_a_selection_copies_the_kept_columns_bit_for_bit(void **state
     const float expected[] = {-0.0F, 0.1F, 6, -8};
     float out[4];
     grail_reducer *r = selection(4, 2, kept_1_3);
-    grail_reducer_merge_columns(r, 1, 2, in, out);
+    assert_ok(grail_reducer_merge_columns(r, 0, 1, 2, in, out));
     assert_memory_equal(out, expected, sizeof expected);
     grail_reducer_free(r);
 }
@@ -106,9 +106,9 @@ static void folding_takes_the_mean_of_rows_and_the_sum_of_columns(void **state)
     float out[4];
     grail_reducer *r = folding(4, 2, labels_0102);
     assert_true(grail_reducer_folds(r));
-    grail_reducer_narrow_rows(r, 1, 2, rows, out);
+    assert_ok(grail_reducer_narrow_rows(r, 0, 1, 2, rows, out));
     assert_memory_equal(out, mean, sizeof mean);
-    grail_reducer_merge_columns(r, 1, 2, columns, out);
+    assert_ok(grail_reducer_merge_columns(r, 0, 1, 2, columns, out));
     assert_memory_equal(out, sum, sizeof sum);
     grail_reducer_free(r);
 }
@@ -121,7 +121,7 @@ static void means_are_taken_in_f64(void **state)
     const float in[] = {16777216.0F, 1.0F, 1.0F, 1.0F};
     float out = 0.0F;
     grail_reducer *r = folding(4, 1, one_cluster);
-    grail_reducer_narrow_rows(r, 1, 1, in, &out);
+    assert_ok(grail_reducer_narrow_rows(r, 0, 1, 1, in, &out));
     assert_true(out == (float)(16777219.0 / 4.0));
     grail_reducer_free(r);
 }
@@ -135,11 +135,11 @@ static void units_of_several_features_move_as_a_whole(void **state)
     float out[6];
     grail_reducer *select = selection(4, 2, kept_1_3);
     grail_reducer *fold = folding(4, 2, labels_0102);
-    grail_reducer_merge_columns(select, 3, 1, in, out);
+    assert_ok(grail_reducer_merge_columns(select, 0, 3, 1, in, out));
     assert_memory_equal(out, kept, sizeof kept);
-    grail_reducer_narrow_rows(select, 3, 1, in, out);
+    assert_ok(grail_reducer_narrow_rows(select, 0, 3, 1, in, out));
     assert_memory_equal(out, kept, sizeof kept);
-    grail_reducer_merge_columns(fold, 3, 1, in, out);
+    assert_ok(grail_reducer_merge_columns(fold, 0, 3, 1, in, out));
     assert_memory_equal(out, summed, sizeof summed);
     grail_reducer_free(select);
     grail_reducer_free(fold);
@@ -156,7 +156,7 @@ static void long_rows_are_summed_in_every_chunk(void **state)
     assert_ok(memory_new(&out, KEPT * FEATURES * COLUMNS, sizeof *out));
     support_fill_normal(in, UNITS * FEATURES * COLUMNS, 3);
     grail_reducer *r = folding(UNITS, KEPT, labels);
-    grail_reducer_merge_columns(r, FEATURES, 3, in, out);
+    assert_ok(grail_reducer_merge_columns(r, 0, FEATURES, 3, in, out));
     for (int64_t row = 0; row < 3; row++) {
         const float *wide = in + row * UNITS * FEATURES;
         const float *narrow = out + row * KEPT * FEATURES;
@@ -165,7 +165,7 @@ static void long_rows_are_summed_in_every_chunk(void **state)
             assert_near(narrow[3 * FEATURES + f], wide[4 * FEATURES + f], 0.0);
         }
     }
-    grail_reducer_narrow_rows(r, 1, COLUMNS, in, out);
+    assert_ok(grail_reducer_narrow_rows(r, 0, 1, COLUMNS, in, out));
     for (int64_t c = 0; c < COLUMNS; c++) {
         const double mean = ((double)in[2 * COLUMNS + c] + (double)in[5 * COLUMNS + c]) / 2.0;
         assert_near(out[2 * COLUMNS + c], mean, 1e-6);
@@ -280,8 +280,8 @@ static void duplicated_units_fold_without_loss(void **state)
         memcpy(producer + j * INPUTS, distinct + labels[j] * INPUTS, INPUTS * sizeof *producer);
     }
     grail_reducer *r = folding(DENSE, CLUSTERS, labels);
-    grail_reducer_narrow_rows(r, 1, INPUTS, producer, narrow_producer);
-    grail_reducer_merge_columns(r, 1, OUTPUTS, consumer, narrow_consumer);
+    assert_ok(grail_reducer_narrow_rows(r, 0, 1, INPUTS, producer, narrow_producer));
+    assert_ok(grail_reducer_merge_columns(r, 0, 1, OUTPUTS, consumer, narrow_consumer));
     assert_memory_equal(narrow_producer, distinct, sizeof distinct);
     for (int64_t o = 0; o < OUTPUTS; o++) {
         assert_near(hidden_layer(CLUSTERS, narrow_producer, narrow_consumer + o * CLUSTERS, x),

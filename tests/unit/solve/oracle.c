@@ -67,7 +67,7 @@ grail_status oracle_select(grail_statistics *s, const grail_reducer *reducer,
     float *prior = NULL;
     TRY(memory_new_unset(&prior, (size_t)(outputs * reducer->kept * features_per_unit),
                          sizeof *prior));
-    grail_reducer_merge_columns(reducer, features_per_unit, outputs, consumer, prior);
+    assert_ok(grail_reducer_merge_columns(reducer, 0, features_per_unit, outputs, consumer, prior));
     TRY(regression_derive(NULL, s, reducer, features_per_unit, outputs, consumer, prior, out));
 out:
     memory_free(prior);

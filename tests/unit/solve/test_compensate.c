@@ -32,7 +32,8 @@ static grail_compensate_result fit_selection(int prior, double alpha, float *wei
     options.prior = prior;
     options.alpha = alpha;
     assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
-    assert_ok(grail_compensate(s, reducer, 1, UNITS, identity, &options, weight, NULL, &result));
+    assert_ok(
+        grail_compensate(s, NULL, reducer, 1, UNITS, identity, &options, weight, NULL, &result));
     grail_reducer_free(reducer);
     grail_statistics_free(s);
     return result;
@@ -86,7 +87,8 @@ static void a_penalty_by_the_diagonal_shrinks_all_kept_units_alike(void **state)
     grail_compensate_result result;
     const grail_compensate_options options = {.alpha = 0.1, .diagonal = 1};
     assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
-    assert_ok(grail_compensate(s, reducer, 1, UNITS, identity, &options, weight, NULL, &result));
+    assert_ok(
+        grail_compensate(s, NULL, reducer, 1, UNITS, identity, &options, weight, NULL, &result));
     assert_map(weight, expected, 1e-7);
     assert_near(result.lambda, 0.5, 1e-12);
     grail_reducer_free(reducer);
@@ -125,10 +127,11 @@ static void a_folding_is_fitted_on_what_the_folded_producer_emits(void **state)
     grail_statistics *s = statistics_of(2, z, x);
     grail_reducer *reducer = NULL;
     grail_compensate_result result;
-    const grail_compensate_options options = {.prior = 0, .bias = 0, .alpha = 0.0};
+    const grail_compensate_options options = {.reduced = 1, .alpha = 0.0};
     const double expected[] = {12.0 / 11, -3.0 / 11, 10.0 / 11, 3.0 / 11, 0, 1};
     assert_ok(grail_reducer_from_labels(UNITS, 2, labels, &reducer));
-    assert_ok(grail_compensate(s, reducer, 1, UNITS, identity, &options, weight, NULL, &result));
+    assert_ok(
+        grail_compensate(s, NULL, reducer, 1, UNITS, identity, &options, weight, NULL, &result));
     assert_map(weight, expected, 1e-6);
     assert_true(result.error_after < result.error_before);
     grail_reducer_free(reducer);
@@ -153,7 +156,7 @@ static void without_rows_the_consumer_is_cut_and_no_more(void **state)
         options.bias = i / 2;
         assert_ok(grail_statistics_create(UNITS, 0, &s));
         assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
-        assert_ok(grail_compensate(s, reducer, 1, UNITS, consumer, &options, weight,
+        assert_ok(grail_compensate(s, NULL, reducer, 1, UNITS, consumer, &options, weight,
                                    options.bias != 0 ? bias_change : NULL, &result));
         assert_map(weight, cut, 0.0);
         for (int o = 0; o < UNITS && options.bias != 0; o++) {
@@ -177,8 +180,8 @@ static void statistics_are_not_changed(void **state)
     const grail_compensate_options options = {.prior = 1, .bias = 1, .alpha = 1e-2};
     assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
     for (int i = 0; i < 2; i++) {
-        assert_ok(grail_compensate(s, reducer, 1, UNITS, identity, &options, weight[i], change[i],
-                                   &result));
+        assert_ok(grail_compensate(s, NULL, reducer, 1, UNITS, identity, &options, weight[i],
+                                   change[i], &result));
     }
     assert_memory_equal(weight[0], weight[1], sizeof weight[0]);
     assert_memory_equal(change[0], change[1], sizeof change[0]);
@@ -200,7 +203,8 @@ static void a_bias_change_is_computed_when_asked_for(void **state)
     grail_compensate_result result;
     const grail_compensate_options options = {.prior = 1, .bias = 1, .alpha = 1e-3};
     assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
-    assert_ok(grail_compensate(s, reducer, 1, UNITS, identity, &options, weight, change, &result));
+    assert_ok(
+        grail_compensate(s, NULL, reducer, 1, UNITS, identity, &options, weight, change, &result));
     assert_near(change[0], 0.0, 1e-12);
     assert_near(change[1], 3.0, 1e-12);
     assert_near(result.error_after, 0.0, 1e-12);
@@ -220,7 +224,7 @@ static void keeping_every_unit_returns_the_consumer_bit_for_bit(void **state)
     grail_compensate_options options;
     grail_compensate_options_init(&options);
     assert_ok(grail_reducer_from_selection(UNITS, 3, all, &reducer));
-    assert_ok(grail_compensate(s, reducer, 1, 2, consumer, &options, weight, NULL, &result));
+    assert_ok(grail_compensate(s, NULL, reducer, 1, 2, consumer, &options, weight, NULL, &result));
     assert_memory_equal(weight, consumer, sizeof consumer);
     assert_near(result.error_after, 0.0, 0.0);
     grail_reducer_free(reducer);
@@ -241,16 +245,19 @@ static void shapes_and_options_that_do_not_fit_are_refused(void **state)
     assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &selection));
     assert_ok(grail_reducer_from_labels(UNITS, 3, (const int64_t[]){0, 1, 2}, &folding));
     assert_fails(
-        grail_compensate(s, selection, 2, UNITS, identity, &options, weight, NULL, &result),
+        grail_compensate(s, NULL, selection, 2, UNITS, identity, &options, weight, NULL, &result),
         GRAIL_ERROR_SHAPE, "3 features, expected 3 units of 2");
-    assert_fails(grail_compensate(s, folding, 1, UNITS, identity, &options, weight, NULL, &result),
-                 GRAIL_ERROR_SHAPE, "target has 0 outputs, but the consumer has 3");
+    options.reduced = 1;
     assert_fails(
-        grail_compensate(s, selection, 1, UNITS, identity, &options, weight, change, &result),
+        grail_compensate(s, NULL, folding, 1, UNITS, identity, &options, weight, NULL, &result),
+        GRAIL_ERROR_SHAPE, "these have 0 outputs, and the consumer 3");
+    options.reduced = 0;
+    assert_fails(
+        grail_compensate(s, NULL, selection, 1, UNITS, identity, &options, weight, change, &result),
         GRAIL_ERROR_ARGUMENT, "bias_change");
     options.alpha = -1.0;
     assert_fails(
-        grail_compensate(s, selection, 1, UNITS, identity, &options, weight, NULL, &result),
+        grail_compensate(s, NULL, selection, 1, UNITS, identity, &options, weight, NULL, &result),
         GRAIL_ERROR_ARGUMENT, "alpha is -1");
     grail_reducer_free(selection);
     grail_reducer_free(folding);
@@ -268,7 +275,7 @@ static void a_weight_that_does_not_fit_f32_is_an_error(void **state)
     grail_compensate_result result;
     const grail_compensate_options options = {.prior = 0, .bias = 0, .alpha = 1e-6};
     assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
-    assert_fails(grail_compensate(s, reducer, 1, 1, huge, &options, weight, NULL, &result),
+    assert_fails(grail_compensate(s, NULL, reducer, 1, 1, huge, &options, weight, NULL, &result),
                  GRAIL_ERROR_NUMERIC, "of output 0 is outside the range of f32");
     grail_reducer_free(reducer);
     grail_statistics_free(s);
@@ -291,8 +298,8 @@ static grail_status compensate_example(void *context)
         status = grail_reducer_from_selection(UNITS, 2, kept, &reducer);
     }
     if (status == GRAIL_OK) {
-        status =
-            grail_compensate(s, reducer, 1, UNITS, identity, &options, weight, change, &result);
+        status = grail_compensate(s, NULL, reducer, 1, UNITS, identity, &options, weight, change,
+                                  &result);
     }
     grail_reducer_free(reducer);
     grail_statistics_free(s);

@@ -83,7 +83,7 @@ static void fit_consumer(const grail_comm *comm, int choice, answer *out)
         kept[i] = i + i / 2;
     }
     assert_ok(grail_reducer_from_selection(UNITS, KEPT, kept, &reducer));
-    grail_reducer_merge_columns(reducer, 1, OUTPUTS, consumer, prior);
+    assert_ok(grail_reducer_merge_columns(reducer, 0, 1, OUTPUTS, consumer, prior));
     observe(choice < 2, 0, FIT_ROWS, &parts[0]);
     observe(choice < 2, FIT_ROWS, ROWS, &parts[1]);
     for (int i = 0; i < 2; i++) {
