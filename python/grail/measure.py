@@ -1,0 +1,268 @@
+"""Measuring: perplexity, accuracy, and how two networks differ."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Union
+
+from ._native import ffi, lib
+from .errors import ArgumentError, UnsupportedError, check, warn
+from .model import Model, Path, at_work, inspect
+from .options import COMPRESS, FIELDS, IMAGES, TEXT, Given, named, new_text
+from .records import Accuracy, Comparison, Perplexity, record
+from .samples import Samples
+from .watch import Progress, Watch
+
+_COMPUTE = named(COMPRESS, "backend", "precision")
+
+Measure = Union[Perplexity, Accuracy]
+
+
+@dataclass(frozen=True)
+class Quality:
+    """The dense network, what was before the repair, and the result, on the same samples. `before`
+    is the plain cut (None where units were folded), or what was healed."""
+
+    dense: Measure
+    before: Measure | None
+    result: Measure
+
+    @property
+    def seen(self) -> str:
+        """What the samples hold of those that a network was calibrated on; "": nothing."""
+        measures = [one for one in (self.dense, self.before, self.result) if one is not None]
+        most = max(measures, key=_seen_share)
+        share = _seen_share(most)
+        if isinstance(most, Accuracy) and 0 < most.overlap_images < most.images:
+            return (
+                f"the network was calibrated on {most.overlap_images} of the {most.images} images, "
+                "so it says less about other images"
+            )
+        if share >= 1.0 or (isinstance(most, Accuracy) and most.overlap_images > 0):
+            return "the network was calibrated on this data, so it says little about other data"
+        if share > 0.0:
+            return (
+                f"{100 * share:.1f} % of the recorded calibration text is in this data, so it says "
+                "less about other data"
+            )
+        return ""
+
+
+def _seen_share(measured: Measure) -> float:
+    """The share of the recorded calibration samples that was measured on."""
+    if isinstance(measured, Accuracy):
+        found, recorded = measured.calibration_found, measured.calibration_images
+    else:
+        found, recorded = measured.overlap_runs, measured.calibration_runs
+    if measured.is_calibration and not (isinstance(measured, Accuracy) and recorded > 0):
+        return 1.0
+    return found / recorded if recorded > 0 else 0.0
+
+
+class _Compute:
+    """A grail_compute of the options that a function has."""
+
+    def __init__(self, given: Given, usual: str | None) -> None:
+        self.keep: list[Any] = []
+        self.struct = ffi.new("grail_compute *")
+        for name, text in {"backend": "cpu", "precision": usual, **given.texts}.items():
+            if name in ("backend", "precision") and text is not None:
+                setattr(self.struct, name, new_text(text, self.keep))
+
+
+@dataclass
+class Evaluation:
+    """What is measured: all samples of some kind, or `most` of them."""
+
+    samples: Samples
+    windows: int | None
+    images: int | None
+
+    @classmethod
+    def of(
+        cls, data: Any, like: Samples | None, windows: int | None, images: int | None
+    ) -> Evaluation | None:
+        """The samples of an argument; a path is read as `like` is."""
+        if data is None:
+            if windows is not None or images is not None:
+                raise TypeError("windows and images are of eval, and without it have no effect")
+            return None
+        if not isinstance(data, Samples) and like is not None:
+            texts = {name: text for name, text in like.given.texts.items() if name != "split"}
+            given = Given("eval", TEXT + IMAGES, {}, {"eval": data})
+            given.texts.update(texts)
+            data = Samples.of(data, given)
+        elif not isinstance(data, Samples):
+            data = Samples.of(data, Given("eval", (), {}))
+        return cls(data, windows, images)
+
+    def _most(self, of_images: bool) -> int:
+        most, other = (self.images, self.windows) if of_images else (self.windows, self.images)
+        names = ("images", "windows") if of_images else ("windows", "images")
+        if other is not None:
+            raise ArgumentError(f"{names[1]} applies only to networks that read them", (names[1],))
+        if most is not None and (isinstance(most, bool) or most < 1):
+            raise ArgumentError(f"{names[0]} takes an integer of at least 1, not {most}", names[:1])
+        return most or 0
+
+    def _source(self, keep: list[Any]) -> Any:
+        if len(self.samples.parts) != 1:
+            raise ArgumentError("give one path to measure on")
+        source = ffi.new("grail_text_source *")
+        self.samples.fill_text(source[0], keep)
+        return source
+
+    def _images(self, model: Model, keep: list[Any]) -> Any:
+        opened = ffi.new("grail_images **")
+        source = self.samples.new_images(keep)
+        check(lib.grail_images_open(model._model, source, opened), {**FIELDS, "path": "data"})
+        return ffi.gc(opened[0], lib.grail_images_close)
+
+    def check(self, model: Model) -> None:
+        """Reads and checks the samples, before a long run."""
+        keep: list[Any] = []
+        self.samples.check(model)
+        most = self._most(model.facts.reads_images)
+        if model.facts.reads_images:
+            accuracy = ffi.new("grail_accuracy *")
+            images = self._images(model, keep)
+            check(lib.grail_accuracy_describe(model._model, images, most, accuracy), FIELDS)
+        else:
+            found = ffi.new("grail_perplexity *")
+            source = self._source(keep)
+            check(lib.grail_perplexity_describe(model._model, source, most, found), FIELDS)
+
+    def measure(
+        self, model: Model, compute: Any, watch: Watch, cut: Model | None = None
+    ) -> Measure:
+        """The model, or with `cut` that model without the units that `cut` has lost."""
+        self.samples.check(model)
+        keep: list[Any] = []
+        is_image = model.facts.reads_images
+        networks = [model._model] if cut is None else [model._model, cut._model]
+        data = self._images(model, keep) if is_image else self._source(keep)
+        out = ffi.new("grail_accuracy *" if is_image else "grail_perplexity *")
+        call = getattr(
+            lib,
+            ("grail_accuracy_" if is_image else "grail_perplexity_")
+            + ("measure" if cut is None else "of_cut"),
+        )
+        arguments = (data, self._most(is_image), compute, lib.grail_eval_observed, watch.handle)
+        watch.check(call(*networks, *arguments, out), path="data")
+        return record(Accuracy, out) if is_image else record(Perplexity, out)
+
+    def measure_result(self, compression: Any, request: Any) -> Quality:
+        """Measures the sealed result of a run and the networks that it came from, and adds them to
+        its model card."""
+        directory = ffi.new("const char **")
+        watch: Watch = request.watch
+        watch.check(lib.grail_compression_seal(compression, directory))
+        model: Model = request.model
+        result = Model(os.fsdecode(ffi.string(directory[0])), set=model.set)
+        compute = ffi.new("grail_compute *")
+        compute.backend = request.options.run.backend
+        compute.precision = request.options.run.precision
+        teacher = request.options.heal.teacher
+        healed = teacher != ffi.NULL
+        dense = Model(os.fsdecode(ffi.string(teacher)), set=model.set) if healed else model
+
+        def measured(network: str, *networks: Model) -> Measure:
+            watch.network = network
+            return self.measure(networks[0], compute, watch, *networks[1:])
+
+        of_dense = measured("dense", dense)
+        before: Measure | None
+        try:
+            before = measured("narrow", model) if healed else measured("plain cut", dense, result)
+        except UnsupportedError:  # folded: the cut alone is no network of its own
+            before = None
+        quality = Quality(of_dense, before, measured("result", result))
+        if seen := quality.seen:
+            warn(f"eval: {seen}")
+        card = _card(self.samples.parts[0][0], quality, healed)
+        title, text = ffi.new("char[]", b"Quality"), ffi.new("char[]", card.encode())
+        watch.check(lib.grail_compression_card_add(compression, title, text))
+        return quality
+
+
+def _row(what: str, measured: Measure | None) -> str:
+    if measured is None:
+        return ""
+    if isinstance(measured, Accuracy):
+        return f"| {what} | {100 * measured.top1:.2f} +- {100 * measured.interval:.2f} |\n"
+    return f"| {what} | {measured.perplexity:.4f} +- {measured.error:.4f} |\n"
+
+
+def _card(path: str, quality: Quality, healed: bool) -> str:
+    """The section of a model card."""
+    is_image = isinstance(quality.result, Accuracy)
+    name = os.path.basename(path.rstrip("/")).replace("`", "'")
+    before = "before it was healed" if healed else "the same units removed, nothing repaired"
+    return (
+        f"On `{name}`:\n\n| | {'top-1 accuracy, %' if is_image else 'perplexity'} |\n|---|---|\n"
+        + _row("dense network", quality.dense)
+        + _row(before, quality.before)
+        + _row("this network", quality.result)
+        + (f"\nNote: {quality.seen}.\n" if quality.seen else "")
+    )
+
+
+def eval(
+    model: Model | Path,
+    data: Samples | Path,
+    *,
+    windows: int | None = None,
+    images: int | None = None,
+    set: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    progress: Progress = None,
+    **options: Any,
+) -> Measure:
+    """The perplexity of a model that reads text, or the accuracy of one that reads images. The
+    options are those of `grail eval`."""
+    given = Given("eval", TEXT + IMAGES + _COMPUTE, options, {"data": data, "windows": windows})
+    opened = inspect(model, set=set) if set else inspect(model)
+    compute = _Compute(given, "auto")
+    with Watch(progress) as watch, at_work(opened, threads):
+        samples = Samples.of(data, given)
+        measured = Evaluation(samples, windows, images).measure(opened, compute.struct, watch)
+        opened._notices_of_run(not samples.has_preset)
+        return measured
+
+
+def verify(
+    dense: Model | Path,
+    narrow: Model | Path,
+    data: Samples | Path | None = None,
+    *,
+    windows: int | None = None,
+    images: int | None = None,
+    set: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    **options: Any,
+) -> Comparison:
+    """How the outputs of a narrow model differ from those of its dense model, on samples or on
+    random ones. The options are those of `grail verify`."""
+    table = named(TEXT, "field", "protocol", "context") + IMAGES + _COMPUTE
+    given = Given("verify", table, options, {"data": data})
+    first = inspect(dense, set=set) if set else inspect(dense)
+    second = inspect(narrow, set=set) if set else inspect(narrow)
+    compute = _Compute(given, None)
+    out = ffi.new("grail_comparison *")
+    keep: list[Any] = []
+    with at_work(first, threads), second._lock:
+        is_image = first.facts.reads_images
+        source = ffi.new("grail_image_source *" if is_image else "grail_text_source *")
+        most = (images or 256) if is_image else (windows or 4)
+        if data is not None:
+            samples = Samples.of(data, given)
+            samples.check(first)
+            evaluation = Evaluation(samples, windows, images)
+            most = evaluation._most(is_image) or most
+            source = samples.new_images(keep) if is_image else evaluation._source(keep)
+        call = lib.grail_verify_images if is_image else lib.grail_verify
+        status = call(first._model, second._model, source, most, compute.struct, out)
+        check(status, {**FIELDS, "path": "data"})
+        return record(Comparison, out)

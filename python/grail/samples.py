@@ -1,0 +1,110 @@
+"""Samples to calibrate or to measure on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Union
+
+from ._native import ffi
+from .errors import ArgumentError
+from .model import Model, Path
+from .options import IMAGES, TEXT, Given, new_text
+
+Part = Union[Path, tuple[Path, float]]
+
+
+class Samples:
+    """Samples to calibrate or to measure on: text() or images()."""
+
+    def __init__(self, kind: str, parts: Sequence[tuple[str, float]], given: Given) -> None:
+        self.kind = kind  # "text", "images", or "path" of what the model reads
+        self.parts = tuple(parts)
+        self.given = given
+
+    def __repr__(self) -> str:
+        return f"grail.Samples.{self.kind}({', '.join(repr(part[0]) for part in self.parts)})"
+
+    @classmethod
+    def text(cls, *parts: Part, **options: Any) -> Samples:
+        """Text files (.txt, .jsonl, .jsonl.gz, .parquet, folders of these) or token ids (.npy).
+        Of several, each may be a pair of a path and its share of the windows. Options: field,
+        protocol, context, window_bos."""
+        given = Given("Samples.text", TEXT, options, {"calib": parts})
+        return cls("text", [_part(part) for part in parts], given)
+
+    @classmethod
+    def images(cls, path: Path, **options: Any) -> Samples:
+        """CIFAR-10 batches, or a folder of JPEG and PNG files. Options: preset, split, size, mean,
+        std, labels."""
+        given = Given("Samples.images", IMAGES, options, {"calib": path, "data": path})
+        return cls("images", [(os.fspath(path), 0.0)], given)
+
+    @classmethod
+    def of(cls, samples: Any, given: Given) -> Samples:
+        """What an argument stands for: itself, or a path, which the model reads as `given` says."""
+        if isinstance(samples, Samples):
+            for keyword in given.any_of(TEXT + IMAGES):
+                raise TypeError(f"{keyword} belongs to grail.Samples.{samples.kind}()")
+            return samples
+        several = isinstance(samples, list)
+        return cls("path", [_part(part) for part in (samples if several else [samples])], given)
+
+    def check(self, model: Model) -> None:
+        """Whether the model reads such samples."""
+        reads_images = model.facts.reads_images
+        others = self.given.any_of(TEXT if reads_images else IMAGES)
+        others = [name for name in others if name not in self.given.any_of(_read_by(reads_images))]
+        reads = "images" if reads_images else "text"
+        if self.kind not in ("path", reads) or others:
+            what = ", ".join(others) or f"Samples.{self.kind}()"
+            raise ArgumentError(f"{model.path} reads {reads}; {what} applies only to others")
+        if not self.parts or (reads_images and (len(self.parts) > 1 or self.parts[0][1] > 0)):
+            raise ArgumentError(f"{model.path} reads {reads}; give one path, without a share")
+
+    def fill_text(self, source: Any, keep: list[Any]) -> None:
+        """A grail_text_source."""
+        self.given.fill(TEXT, ffi.addressof(source), keep)
+        source.path = new_text(self.parts[0][0], keep)
+
+    def new_images(self, keep: list[Any]) -> Any:
+        """A grail_image_source."""
+        source = ffi.new("grail_image_source *")
+        keep.append(source)
+        self.given.fill(IMAGES, source, keep)
+        source.path = new_text(self.parts[0][0], keep)
+        return source
+
+    def fill(self, model: Model, read: Any, keep: list[Any]) -> None:
+        """What a run reads, a grail_read_options."""
+        self.check(model)
+        if model.facts.reads_images:
+            read.images = self.new_images(keep)
+            return
+        self.fill_text(read.text, keep)
+        if len(self.parts) > 1 or self.parts[0][1] > 0:
+            parts = ffi.new("grail_text_part[]", len(self.parts))
+            keep.append(parts)
+            for part, (path, share) in zip(parts, self.parts):
+                part.path, part.share = new_text(path, keep), share
+            read.parts, read.part_count = parts, len(self.parts)
+
+    @property
+    def has_preset(self) -> bool:
+        return "preset" in self.given.texts
+
+
+def _read_by(images: bool) -> Any:
+    return IMAGES if images else TEXT
+
+
+def _part(part: Any) -> tuple[str, float]:
+    path, share = part if isinstance(part, tuple) else (part, 0.0)
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            f"samples are grail.Samples, a path, or a list of paths or of (path, share), "
+            f"not {type(path).__name__}"
+        )
+    if isinstance(part, tuple) and not 0.0 < share <= 1.0:
+        raise ArgumentError(f"the share of {path} is above 0 and at most 1, not {share}")
+    return os.fspath(path), float(share)
