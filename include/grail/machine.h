@@ -18,6 +18,13 @@ GRAIL_API const char *grail_version(void);
 GRAIL_API void grail_set_threads(int threads);
 GRAIL_API int grail_threads(void);
 
+/** Asked on the thread that called the library, about ten times in a second while networks are run
+ * for it. Return non-zero to cancel: that call is GRAIL_ERROR_CANCELLED. */
+typedef int (*grail_stop_observer)(void *user);
+/** Whom calls of the calling thread ask from now on, besides the observers that they are given;
+ * NULL: nobody. For programs that must be able to stop any call soon, as an interpreter does. */
+GRAIL_API void grail_set_stop(grail_stop_observer observer, void *user);
+
 /** The most bytes that the library's objects, of all threads together, took at once since
  * grail_memory_peak_begin, or since the program began. Mapped weights and the memory of BLAS,
  * oneDNN and other libraries are not counted. */

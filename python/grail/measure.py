@@ -225,7 +225,7 @@ def eval(
     given = Given("eval", TEXT + IMAGES + _COMPUTE, options, {"data": data, "windows": windows})
     opened = inspect(model, set=set) if set else inspect(model)
     compute = _Compute(given, "auto")
-    with Watch(progress) as watch, at_work(opened, threads):
+    with at_work(opened, threads, progress) as watch:
         samples = Samples.of(data, given)
         measured = Evaluation(samples, windows, images).measure(opened, compute.struct, watch)
         opened._notices_of_run(not samples.has_preset)
@@ -252,7 +252,7 @@ def verify(
     compute = _Compute(given, None)
     out = ffi.new("grail_comparison *")
     keep: list[Any] = []
-    with at_work(first, threads), second._lock:
+    with at_work(first, threads) as watch, second._lock:
         is_image = first.facts.reads_images
         source = ffi.new("grail_image_source *" if is_image else "grail_text_source *")
         most = (images or 256) if is_image else (windows or 4)
@@ -264,5 +264,5 @@ def verify(
             source = samples.new_images(keep) if is_image else evaluation._source(keep)
         call = lib.grail_verify_images if is_image else lib.grail_verify
         status = call(first._model, second._model, source, most, compute.struct, out)
-        check(status, {**FIELDS, "path": "data"})
+        watch.check(status, path="data")
         return record(Comparison, out)

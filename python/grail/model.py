@@ -13,6 +13,7 @@ from ._native import ffi, lib
 from .errors import ArgumentError, GrailError, check, warn
 from .options import FIELDS, new_text, text_of
 from .records import Facts, Preparation, Site, record
+from .watch import Progress, Watch
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -33,6 +34,7 @@ class Model:
         self.set = dict(set or {})
         self.type = type
         self._lock = threading.RLock()
+        self._is_at_work = False
         keep: list[Any] = []
         reading = new_reading(self.set, type, keep)
         session = ffi.new("grail_session **")
@@ -149,15 +151,23 @@ def inspect(
 
 
 @contextmanager
-def at_work(model: Model, threads: int | None) -> Iterator[None]:
-    """While a call works with the model, on so many threads."""
+def at_work(
+    model: Model, threads: int | None = None, progress: Progress = False
+) -> Iterator[Watch]:
+    """While a call works with the model, on so many threads. The watch that it tells is closed
+    afterwards."""
     if threads is not None and (isinstance(threads, bool) or not 1 <= threads <= 1024):
         raise ArgumentError(f"threads takes an integer from 1 to 1024, not {threads}", ("threads",))
+    watch = Watch(progress)
     before = lib.grail_threads()
-    with model._lock:
+    with model._lock, watch:
+        if model._is_at_work:
+            raise ArgumentError(f"{model.path} is at work already, in a call that called this one")
         try:
+            model._is_at_work = True
             if threads is not None:
                 lib.grail_set_threads(threads)
-            yield
+            yield watch
         finally:
             lib.grail_set_threads(before)
+            model._is_at_work = False

@@ -328,7 +328,7 @@ def compress(
         )
     given = Given("compress", _READ + _HOW + _RUN + PLAN + _HEAL + _OUTPUT, options, own)
     opened = inspect(model, set=set, type=type)
-    with Watch(progress) as watch, at_work(opened, threads):
+    with at_work(opened, threads, progress) as watch:
         request = _Request(opened, calib, given, watch)
         evaluation = measure.Evaluation.of(eval, request.samples, windows, images)
         chosen = None
@@ -397,7 +397,7 @@ def heal(
     output_options = named(_OUTPUT, "resume", "keep_non_finite")
     given = Given("heal", _READ + _HEAL + _RUN + output_options, {"heal": heal, **options}, own)
     opened = inspect(model, set=set, type=type)
-    with Watch(progress) as watch, at_work(opened, threads):
+    with at_work(opened, threads, progress) as watch:
         request = _Request(opened, calib, given, watch)
         evaluation = measure.Evaluation.of(eval, request.samples, windows, images)
         request.options.heal.teacher = request.text(os.fspath(teacher))
@@ -434,7 +434,7 @@ def plan(
         raise TypeError(f"plan() takes exactly one of {', '.join(_LIMITS)}")
     given = Given("plan", _READ + _HOW + _RUN + PLAN, options, own)
     opened = inspect(model, set=set)
-    with Watch(progress) as watch, at_work(opened, threads):
+    with at_work(opened, threads, progress) as watch:
         request = _Request(opened, calib, given, watch)
         made = request.choose(limits, sites)
         request.notices()
@@ -462,7 +462,7 @@ def quantize(
     given = Given("quantize", _READ + _RUN, options, _own(locals()))
     opened = inspect(model, set=set) if set else inspect(model)
     facts = ffi.new("grail_gguf_facts *")
-    with Watch(progress) as watch, at_work(opened, threads):
+    with at_work(opened, threads, progress) as watch:
         request = _Request(opened, calib, given, watch)
         chosen = ffi.new("grail_quantize_options *")
         chosen.path, chosen.type = request.text(output), request.text(type)
@@ -500,7 +500,7 @@ def gram(
         check(lib.grail_gram_add(len(paths), paths, chosen, facts), FIELDS)
         return record(GramFile, facts)
     opened = inspect(model, set=set) if set else inspect(model)
-    with Watch(progress) as watch, at_work(opened, threads):
+    with at_work(opened, threads, progress) as watch:
         request = _Request(opened, calib, given, watch)
         chosen.path, chosen.full = request.text(output), int(full)
         watch.check(lib.grail_gram_write(request.options, chosen, facts))
@@ -526,17 +526,17 @@ def export(
     opened = inspect(model, set=set) if set else inspect(model)
     keep: list[Any] = []
     path = new_text(output, keep)
-    with at_work(opened, None):
+    with at_work(opened) as watch:
         opened._notices_of_run(False)
         if to == "gguf" or (to is None and not opened.facts.reads_images):
             chosen = ffi.new("grail_gguf_options *")
             chosen.type = ffi.NULL if type is None else new_text(type, keep)
             chosen.table_type = ffi.NULL if table_type is None else new_text(table_type, keep)
             gguf = ffi.new("grail_gguf_facts *")
-            check(lib.grail_gguf_write(opened._model, path, chosen, gguf), FIELDS)
+            watch.check(lib.grail_gguf_write(opened._model, path, chosen, gguf))
             return record(GgufFile, gguf)
         shape = ffi.new("grail_onnx_options *")
         given.fill(ONNX, shape, keep)
         onnx = ffi.new("grail_onnx_facts *")
-        check(lib.grail_onnx_write(opened._model, path, shape, onnx), FIELDS)
+        watch.check(lib.grail_onnx_write(opened._model, path, shape, onnx))
         return record(OnnxFile, onnx)

@@ -8,6 +8,7 @@ and is raised again when the call has returned.
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any, Callable, Union
 
 from ._native import ffi, lib
@@ -60,15 +61,27 @@ class Watch:
             raise KeyboardInterrupt
         check(status, {**FIELDS, **names})
 
-    def close(self) -> None:
-        if self.bar is not None:
-            self.bar.close()
-
     def __enter__(self) -> Watch:
+        self.outer = getattr(_thread, "watch", None)
+        _watch(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        _watch(self.outer)
+        if self.bar is not None:
+            self.bar.close()
+
+
+def _watch(watch: Watch | None) -> None:
+    """Calls of this thread ask it whether to stop."""
+    _thread.watch = watch
+    if watch is None:
+        lib.grail_set_stop(ffi.NULL, ffi.NULL)
+    else:
+        lib.grail_set_stop(lib.grail_stop_observed, watch.handle)
+
+
+_thread = threading.local()
 
 
 def _new_bar() -> Any:
@@ -127,3 +140,9 @@ def grail_plan_observed(user: Any, now: Any) -> int:
 def grail_eval_observed(user: Any, now: Any) -> int:
     done = now.done / now.total if now.total > 0 else 1.0
     return _tell(user, Step("measure", done=done, network=ffi.from_handle(user).network))
+
+
+@ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator,unused-ignore]
+def grail_stop_observed(user: Any) -> int:
+    """Only lets Python run handlers of signals."""
+    return 0

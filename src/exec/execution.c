@@ -1,6 +1,7 @@
 #include "exec/execution.h"
 
 #include "exec/ops/operator_code.h"
+#include "exec/stop.h"
 #include "graph/operators.h"
 
 #include <string.h>
@@ -320,6 +321,7 @@ out:
 grail_status execution_run(execution *e, parameter_store *store, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
+        CHECK(stop_check());
         CHECK(run_node(e, store, i));
     }
     return GRAIL_OK;

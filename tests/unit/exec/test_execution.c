@@ -4,6 +4,8 @@
 
 #include "exec/execution.h"
 
+#include <grail/machine.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -267,6 +269,32 @@ static void an_overflow_names_the_block_and_the_parameter(void **state)
                     "block 1: the output of 'model.layers.1.self_attn.o_proj.weight' is NaN");
 }
 
+static int count_down(void *user)
+{
+    int *left = user;
+    return --*left < 0;
+}
+
+/* The observer is asked before the first operation, however short the time since. */
+static void a_call_stops_where_its_thread_is_told_to(void **state)
+{
+    (void)state;
+    graph *g = elementwise_graph();
+    machine m;
+    double x[COUNT];
+    int left = 1;
+    start(&m, g);
+    place_input(&m, x);
+    grail_set_stop(count_down, &left);
+    assert_ok(execution_run(m.e, NULL, 0, 1));
+    grail_set_stop(count_down, &left);
+    assert_fails(execution_run(m.e, NULL, 1, g->node_count), GRAIL_ERROR_CANCELLED, "cancelled");
+    grail_set_stop(NULL, NULL);
+    assert_ok(execution_run(m.e, NULL, 1, g->node_count));
+    stop(&m);
+    graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +305,7 @@ int main(void)
         cmocka_unit_test(every_failing_allocation_is_survived),
         cmocka_unit_test(ids_must_be_there_and_in_the_vocabulary),
         cmocka_unit_test(an_overflow_names_the_block_and_the_parameter),
+        cmocka_unit_test(a_call_stops_where_its_thread_is_told_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
