@@ -5,6 +5,8 @@
 #              or slow
 #   clang      the warnings of the second compiler, without a build
 #   format     clang-format 14 agrees with the sources
+#   python     the wheel in a new virtual environment with numpy alone; pytest, mypy and ruff. Left out where
+#              PyPI cannot be reached; no other step needs a package from there
 # So each test runs in one of the two builds at least, and only there its program is made. Logs are in build/logs.
 # The last line is the summary; the exit status is 0 when nothing failed.
 #
@@ -18,7 +20,7 @@ export LC_ALL=C
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY-passive}
 
 usage() {
-    sed -n '11,14s/^# //p' "$0" >&2
+    sed -n '13,16s/^# //p' "$0" >&2
     exit 2
 }
 
@@ -148,6 +150,44 @@ check_format() {
     git ls-files '*.c' '*.h' ':!tests/golden/*.h' | xargs "$1" --dry-run -Werror
 }
 
+# The wheel holds the library and the program of the release build; only the extension is compiled.
+build_wheel() {
+    rm -rf build/python/wheel
+    "$python" -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/python/wheel . \
+        -C build-dir=build/python/cmake -C cmake.define.GRAIL_PREBUILT="$PWD/build/release" &&
+        "$python" -m pip install --quiet --force-reinstall --no-deps build/python/wheel/*.whl
+}
+
+# The newest packages that pyproject.toml names, but for the linter, whose taste changes.
+fetch_packages() {
+    rm -rf build/python/venv
+    python3 -m venv build/python/venv &&
+        "$python" -m pip install --quiet scikit-build-core cffi numpy pytest mypy ruff==0.17.6
+}
+
+check_types_and_style() {
+    "$python" -m mypy && "$python" -m ruff check python tests/python &&
+        "$python" -m ruff format --check python tests/python
+}
+
+test_python() {
+    local python=$PWD/build/python/venv/bin/python junit=$PWD/build/logs/python-tests.xml
+    mkdir -p build/python
+    if ! fetch_packages >build/logs/python-packages.log 2>&1; then
+        leave_out python "packages for it cannot be fetched from PyPI, see build/logs/python-packages.log"
+        return
+    fi
+    step python-style check_types_and_style || true
+    step python-wheel build_wheel || return 0
+    rm -f "$junit"
+    step python-tests "$python" -m pytest -q --junit-xml="$junit" || true
+    if [[ -s $junit ]]; then
+        passed=$((passed + $(attribute tests "$junit") - $(attribute failures "$junit") -
+            $(attribute errors "$junit") - $(attribute skipped "$junit")))
+        skipped=$((skipped + $(attribute skipped "$junit")))
+    fi
+}
+
 # build_fresh RELEASE: counted as one test
 build_fresh() {
     local code=0
@@ -173,6 +213,7 @@ else
     left_out_release='sanitized' left_out_asan='optimised|slow'
 fi
 build_and_test release "$left_out_release"
+test_python
 build_and_test asan "$left_out_asan" -DGRAIL_BUILD_BENCHMARKS=$benchmarks
 if [[ -n $everything ]]; then
     build clang || true

@@ -10,7 +10,7 @@ packages=(gcc libc6-dev cmake ninja-build pkgconf libblis-openmp-dev libjansson-
     libdnnl-dev scdoc)
 if [[ ${1-} == tests ]]; then
     # libomp-dev: omp.h for clang. clang, clang-format and libomp-dev name the release's own version.
-    packages+=(libcmocka-dev python3 g++ clang libomp-dev clang-format locales strace zsh)
+    packages+=(libcmocka-dev python3 python3-dev python3-venv g++ clang libomp-dev clang-format locales strace zsh)
 fi
 
 # Several processes (docs/scale.md): left out where they cannot be installed, with the tests of them.

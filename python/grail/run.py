@@ -149,8 +149,10 @@ class _Request:
             ]
             amount.chosen = self.text(" ".join(fields))
 
-    def choose(self, limits: Mapping[str, Any], sites: str | None) -> Plan:
-        """Widths for a limit."""
+    def choose(
+        self, limits: Mapping[str, Any], sites: str | None, output: Path | None = None
+    ) -> Plan:
+        """Widths for a limit, which are written to a file."""
         ((keyword, most),) = limits.items()
         options = ffi.new("grail_plan_options *")
         lib.grail_plan_options_init(options)
@@ -164,6 +166,8 @@ class _Request:
         made = ffi.new("grail_plan **")
         self.watch.check(lib.grail_plan_make(options, made), most=keyword, ratio=keyword)
         plan = ffi.gc(made[0], lib.grail_plan_free)
+        if output is not None:
+            self.watch.check(lib.grail_plan_write(plan, self.text(output)))
         text = text_of(lib.grail_plan_text(plan)) or ""
         return record(Plan, lib.grail_plan_facts_get(plan), text=text)
 
@@ -173,12 +177,20 @@ class _Request:
     def run(self, output: Path | None, evaluation: measure.Evaluation | None) -> Report:
         if output is not None:
             self.options.output.path = self.text(output)
-        is_dry = self.options.output.dry_run != 0
         if evaluation is not None:
             evaluation.check(self.model)
         opened = ffi.new("grail_compression **")
         self.watch.check(lib.grail_compression_open(self.options, opened))
         compression = ffi.gc(opened[0], lib.grail_compression_close)
+        try:  # a traceback that is kept must not keep the lock of OUTPUT.partial
+            return self._run(compression, output, evaluation)
+        finally:
+            ffi.release(compression)
+
+    def _run(
+        self, compression: Any, output: Path | None, evaluation: measure.Evaluation | None
+    ) -> Report:
+        is_dry = self.options.output.dry_run != 0
         notices = self.notices()
         quality = None
         if not is_dry:
@@ -268,27 +280,26 @@ def _loaders(compression: Any) -> tuple[Loader, ...]:
     return tuple(loaders)
 
 
-def _command(name: str, model: Model, given: Given, own: Mapping[str, Any]) -> str | None:
+def _command(name: str, request: _Request, own: Mapping[str, Any]) -> str:
     """The command of the program that does the same, for the model card."""
+    model, samples = request.model, request.samples
     words = ["grail", name, "./" + model.path if model.path.startswith("-") else model.path]
-    for keyword, value in own.items():
+    parts = [] if samples is None else samples.parts
+    calib = [path if share == 0 else f"{path}={share:g}" for path, share in parts]
+    settings = [f"{key}={value}" for key, value in model.set.items()]
+    for keyword, value in {**own, "calib": calib, "set": settings, "type": model.type}.items():
         for one in value if isinstance(value, list) else [value]:
             if one is not None:
                 words += ["--" + keyword.replace("_", "-"), str(one)]
-    for option in given.options:
-        if option.keyword in given.texts and option.is_recorded:
-            text = given.texts[option.keyword]
-            words += ["--" + option.name, *([] if option.type == lib.GRAIL_OPTION_FLAG else [text])]
+    texts = {} if samples is None else dict(samples.given.texts)
+    texts.update(request.given.texts)
+    for option in request.given.options:
+        if option.keyword in texts and option.is_recorded:
+            words += ["--" + option.name, *filter(None, [texts[option.keyword]])]
     return " ".join(word if _PLAIN.fullmatch(word) else shlex.quote(word) for word in words)
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_\-./,=:+@%]+")
-
-
-def _calib_words(samples: Samples | None) -> list[str]:
-    if samples is None:
-        return []
-    return [path if share == 0 else f"{path}={share:g}" for path, share in samples.parts]
 
 
 def compress(
@@ -341,16 +352,13 @@ def compress(
             request.cut(sparsity, sites)
         recorded = {
             "output": "DIR",
-            "calib": _calib_words(request.samples),
             "sparsity": _sparsity_word(sparsity),
             "plan": None if plan is None else "plan.json",
             "sites": sites,
-            "set": [f"{key}={value}" for key, value in opened.set.items()],
-            "type": opened.type,
             "threads": threads,
             **limits,
         }
-        command = _command("compress", opened, given, recorded)
+        command = _command("compress", request, recorded)
         request.options.output.command = request.text(command)
         report = request.run(output, evaluation)
         return report if chosen is None else _with_plan(report, chosen)
@@ -395,18 +403,21 @@ def heal(
     those of `grail heal`."""
     own = _own(locals())
     output_options = named(_OUTPUT, "resume", "keep_non_finite")
-    given = Given("heal", _READ + _HEAL + _RUN + output_options, {"heal": heal, **options}, own)
+    values = options if heal == "model" else {"heal": heal, **options}
+    given = Given("heal", _READ + _HEAL + _RUN + output_options, values, own, assumed=("heal",))
     opened = inspect(model, set=set, type=type)
     with at_work(opened, threads, progress) as watch:
         request = _Request(opened, calib, given, watch)
         evaluation = measure.Evaluation.of(eval, request.samples, windows, images)
+        if heal == "model":
+            request.options.heal.what = request.text(heal)
         request.options.heal.teacher = request.text(os.fspath(teacher))
         recorded = {
             "output": "DIR",
             "teacher": os.fspath(teacher),
-            "calib": _calib_words(request.samples),
+            "threads": threads,
         }
-        request.options.output.command = request.text(_command("heal", opened, given, recorded))
+        request.options.output.command = request.text(_command("heal", request, recorded))
         return request.run(output, evaluation)
 
 
@@ -417,6 +428,7 @@ def plan(
     calib: Calibration | None = None,
     sites: str | None = None,
     set: Mapping[str, Any] | None = None,
+    type: str | None = None,
     threads: int | None = None,
     progress: Progress = None,
     target_ratio: float | None = None,
@@ -433,15 +445,12 @@ def plan(
     if len(limits) != 1:
         raise TypeError(f"plan() takes exactly one of {', '.join(_LIMITS)}")
     given = Given("plan", _READ + _HOW + _RUN + PLAN, options, own)
-    opened = inspect(model, set=set)
+    opened = inspect(model, set=set, type=type)
     with at_work(opened, threads, progress) as watch:
         request = _Request(opened, calib, given, watch)
-        made = request.choose(limits, sites)
+        made = request.choose(limits, sites, output)
         request.notices()
-    if output is not None:
-        with open(output, "x") as file:
-            file.write(made.text)
-    return made
+        return made
 
 
 def quantize(

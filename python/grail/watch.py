@@ -98,7 +98,7 @@ def _keep(_kind: Any, failure: BaseException, trace: Any) -> None:
     """An exception that came before an observer's own code."""
     user = trace.tb_frame.f_locals.get("user") if trace is not None else None
     if user is not None:
-        ffi.from_handle(user).failure = failure
+        ffi.from_handle(user).failure = failure.with_traceback(trace)
 
 
 def _tell(user: Any, step: Step) -> int:
