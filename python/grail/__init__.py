@@ -50,6 +50,7 @@ from .records import (
 )
 from .run import Report, compress, export, gram, heal, plan, quantize
 from .samples import Samples
+from .statistics import Fitted, Reducer, Statistics
 
 version: str = _ffi.string(_lib.grail_version()).decode()
 __version__ = version
@@ -63,6 +64,7 @@ __all__ = [
     "ExistsError",
     "Facts",
     "Fit",
+    "Fitted",
     "Forecast",
     "FormatError",
     "GgufFile",
@@ -82,10 +84,12 @@ __all__ = [
     "Plan",
     "Preparation",
     "Quality",
+    "Reducer",
     "Report",
     "Samples",
     "ShapeError",
     "Site",
+    "Statistics",
     "Step",
     "Totals",
     "Trial",

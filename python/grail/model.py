@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Union
+from typing import Any, Callable, Union
 
 from ._native import ffi, lib
+from .arrays import DTYPES, pointer, size_of, view
 from .errors import ArgumentError, GrailError, check, warn
 from .options import FIELDS, new_text, text_of
 from .records import Facts, Preparation, Site, record
@@ -30,16 +32,62 @@ class Model:
     def __init__(
         self, path: Path, *, set: Mapping[str, Any] | None = None, type: str | None = None
     ) -> None:
-        self.path = os.fspath(path)
-        self.set = dict(set or {})
-        self.type = type
+        keep: list[Any] = []
+        where = new_text(path, keep)
+
+        def open_session(reading: Any, session: Any) -> int:
+            status: int = lib.grail_session_open(where, reading, session)
+            return status
+
+        self._open(os.fspath(path), set, type, open_session, keep)
+
+    @classmethod
+    def from_tensors(
+        cls,
+        config: Mapping[str, Any] | str | None,
+        tensors: Mapping[str, Any],
+        *,
+        documents: Mapping[str, bytes | str] | None = None,
+        dtypes: Mapping[str, str] | None = None,
+        name: str = "memory",
+        set: Mapping[str, Any] | None = None,
+        type: str | None = None,
+    ) -> Model:
+        """A model in memory: what config.json says, and the tensors of its weights files as arrays
+        of numpy or of what speaks DLPack, such as a torch state_dict. Contiguous ones are not
+        copied, and must not change while the model is used. `documents` are other files of its
+        directory, such as "tokenizer.json". `dtypes` names those that an array cannot say, such as
+        {"lm_head.weight": "BF16"} for bits in uint16."""
+        keep: list[Any] = []
+        files = dict(documents or {})
+        if config is not None:
+            files["config.json"] = config if isinstance(config, str) else json.dumps(config)
+        memory = new_memory(tensors, dtypes or {}, files, name, keep)
+
+        def open_session(reading: Any, session: Any) -> int:
+            status: int = lib.grail_session_open_memory(memory, reading, session)
+            return status
+
+        model = cls.__new__(cls)
+        model._open(name, set, type, open_session, keep)
+        model.is_memory = True
+        return model
+
+    def _open(
+        self,
+        path: str,
+        set: Mapping[str, Any] | None,
+        type: str | None,
+        open_session: Callable[[Any, Any], int],
+        keep: list[Any],
+    ) -> None:
+        self.path, self.set, self.type = path, dict(set or {}), type
+        self.is_memory = False
         self._lock = threading.RLock()
         self._is_at_work = False
-        keep: list[Any] = []
-        reading = new_reading(self.set, type, keep)
         session = ffi.new("grail_session **")
-        check(lib.grail_session_open(new_text(self.path, keep), reading, session), FIELDS)
-        self._session = ffi.gc(session[0], lib.grail_session_close)
+        check(open_session(new_reading(self.set, type, keep), session), FIELDS)
+        self._session = owned(session[0], lib.grail_session_close, keep)
 
     @property
     def _model(self) -> Any:
@@ -119,6 +167,47 @@ class Model:
         for notice in notices:
             warn(f"{self.path}: {notice}")
         return notices
+
+
+def owned(pointer: Any, close: Callable[[Any], None], *others: Any) -> Any:
+    """What is closed when nobody refers to it; `others` live until then."""
+
+    def end(closed: Any, _others: Any = others) -> None:
+        close(closed)
+
+    return ffi.gc(pointer, end)
+
+
+def new_memory(
+    tensors: Mapping[str, Any],
+    dtypes: Mapping[str, str],
+    documents: Mapping[str, bytes | str],
+    name: str,
+    keep: list[Any],
+) -> Any:
+    """A grail_memory_model."""
+    entries = ffi.new("grail_tensor[]", len(tensors) or 1)
+    for entry, (key, given) in zip(entries, tensors.items()):
+        array = view(given, f"tensor '{key}'").contiguous()
+        dtype = dtypes.get(key, array.dtype)
+        if DTYPES.get(dtype) is None or array.values.itemsize != size_of(dtype):
+            raise TypeError(f"tensor '{key}' of {array.dtype} does not hold {dtype}")
+        entry.name, entry.dtype = new_text(key, keep), DTYPES[dtype]
+        entry.rank, entry.data = len(array.shape), pointer(array.values, "const void *")
+        shape = ffi.new("int64_t[]", array.shape or 1)
+        entry.shape = shape
+        keep += [array, shape]
+    files = ffi.new("grail_document[]", len(documents) or 1)
+    for file, (key, text) in zip(files, documents.items()):
+        content = ffi.from_buffer(text.encode() if isinstance(text, str) else text)
+        file.name, file.bytes, file.size = new_text(key, keep), content, len(content)
+        keep.append(content)
+    memory = ffi.new("grail_memory_model *")
+    memory.name = new_text(name, keep)
+    memory.tensors, memory.tensor_count = entries, len(tensors)
+    memory.documents, memory.document_count = files, len(documents)
+    keep += [entries, files, memory]
+    return memory
 
 
 def new_reading(settings: Mapping[str, Any], type: str | None, keep: list[Any]) -> Any:

@@ -280,9 +280,11 @@ def _loaders(compression: Any) -> tuple[Loader, ...]:
     return tuple(loaders)
 
 
-def _command(name: str, request: _Request, own: Mapping[str, Any]) -> str:
-    """The command of the program that does the same, for the model card."""
+def _command(name: str, request: _Request, own: Mapping[str, Any]) -> str | None:
+    """The command of the program that does the same, for the model card; None: there is none."""
     model, samples = request.model, request.samples
+    if model.is_memory or (samples is not None and samples.is_memory):
+        return None
     words = ["grail", name, "./" + model.path if model.path.startswith("-") else model.path]
     parts = [] if samples is None else samples.parts
     calib = [path if share == 0 else f"{path}={share:g}" for path, share in parts]

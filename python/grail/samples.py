@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from typing import Any, Union
 
+import numpy as np
+
 from ._native import ffi
+from .arrays import view
 from .errors import ArgumentError
 from .model import Model, Path
 from .options import IMAGES, TEXT, Given, new_text
@@ -15,12 +19,15 @@ Part = Union[Path, tuple[Path, float]]
 
 
 class Samples:
-    """Samples to calibrate or to measure on: text() or images()."""
+    """Samples to calibrate or to measure on: text(), tokens() or images()."""
+
+    directory: Any = None  # of files that stand for arrays
 
     def __init__(self, kind: str, parts: Sequence[tuple[str, float]], given: Given) -> None:
         self.kind = kind  # "text", "images", or "path" of what the model reads
         self.parts = tuple(parts)
         self.given = given
+        self.is_memory = False
 
     def __repr__(self) -> str:
         return f"grail.Samples.{self.kind}({', '.join(repr(part[0]) for part in self.parts)})"
@@ -32,6 +39,19 @@ class Samples:
         protocol, context, window_bos."""
         given = Given("Samples.text", TEXT, options, {"calib": parts})
         return cls("text", [_part(part) for part in parts], given)
+
+    @classmethod
+    def tokens(cls, ids: Any, **options: Any) -> Samples:
+        """Windows of token ids, [windows, length]. Options as those of text()."""
+        array = np.asarray(view(ids, "ids").values)
+        if array.dtype.kind not in "iu" or array.ndim != 2:
+            raise TypeError(f"ids are integers [windows, length], not {array.dtype} {array.shape}")
+        directory = tempfile.TemporaryDirectory(prefix="grail-")
+        path = os.path.join(directory.name, "ids.npy")
+        np.save(path, array.astype(np.int32))
+        samples = cls.text(path, **{"context": array.shape[1], **options})
+        samples.directory, samples.is_memory = directory, True
+        return samples
 
     @classmethod
     def images(cls, path: Path, **options: Any) -> Samples:

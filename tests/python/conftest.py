@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Callable
@@ -45,3 +46,21 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {
         path.name: path.read_bytes() for path in directory.iterdir() if path.name != "report.json"
     }
+
+
+def read_tensors(directory: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """The tensors of a safetensors file, mapped; those of BF16 as bits. And their dtypes."""
+    path = directory / "model.safetensors"
+    data = np.memmap(path, np.uint8, "r")
+    length = int(data[:8].view(np.uint64)[0])
+    header = json.loads(bytes(data[8 : 8 + length]))
+    kinds = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+    tensors = {}
+    dtypes = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = (8 + length + offset for offset in entry["data_offsets"])
+            part = np.array(data[begin:end]).view(kinds[entry["dtype"]])
+            tensors[name] = part.reshape(entry["shape"])
+            dtypes[name] = entry["dtype"]
+    return tensors, dtypes

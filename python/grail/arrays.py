@@ -1,0 +1,162 @@
+"""Arrays of any library, without a copy: numpy's, and what speaks DLPack (torch, JAX, CuPy)."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._native import ffi, lib
+from .errors import ShapeError
+from .options import text_of
+
+# Kinds of DLPack's types, by their codes, and the dtypes of the library by kind and bytes.
+_KINDS = {0: "i", 1: "u", 2: "f", 4: "bf", 5: "c", 6: "b"}
+_NAMES = {"f2": "F16", "f4": "F32", "f8": "F64", "bf2": "BF16", "c8": "C64", "b1": "BOOL"}
+_NAMES.update(
+    {f"{kind}{size}": f"{kind.upper()}{8 * size}" for kind in "iu" for size in (1, 2, 4, 8)}
+)
+DTYPES = {text_of(lib.grail_dtype_name(i)): i for i in range(lib.GRAIL_DTYPE_COUNT)}
+_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+NUMPY = {name: np.dtype(key) for key, name in _NAMES.items() if key not in ("bf2", "b1")}
+NUMPY["BOOL"] = np.dtype(bool)
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
+
+
+class _Type(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _Tensor(ctypes.Structure):  # DLTensor of dlpack.h
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("rank", ctypes.c_int32),
+        ("dtype", _Type),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("offset", ctypes.c_uint64),
+    ]
+
+
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype = ctypes.c_void_p
+_pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def size_of(dtype: str) -> int:
+    """Bytes of an element; 0 of types that store them in blocks."""
+    kind = next((key for key, name in _NAMES.items() if name == dtype), "")
+    return 1 if dtype.startswith("F8") else int(kind[-1:] or 0)
+
+
+@dataclass(frozen=True)
+class Array:
+    """Elements in memory that `owner` keeps."""
+
+    dtype: str  # "F32", as the library names it
+    shape: tuple[int, ...]
+    values: Any  # a numpy array on that memory; bits where numpy has no such dtype
+    owner: Any
+
+    @property
+    def address(self) -> int:
+        address: int = self.values.__array_interface__["data"][0]
+        return address
+
+    def contiguous(self) -> Array:
+        """Itself, or a copy of an array with gaps or another order."""
+        if self.values.flags.c_contiguous:
+            return self
+        return Array(self.dtype, self.shape, np.ascontiguousarray(self.values), None)
+
+    def rows(self, part: slice) -> Any:
+        """Some of its rows in f32."""
+        return Array(self.dtype, (), self.values[part], self.owner).floats()
+
+    def floats(self) -> Any:
+        """Itself as f32, or a converted copy of another type."""
+        if self.dtype == "BF16":
+            return (self.values.astype(np.uint32) << 16).view(np.float32)
+        if self.dtype not in ("F16", "F32", "F64"):
+            raise TypeError(f"an array of floats is expected, not of {self.dtype}")
+        return self.values.astype(np.float32, copy=False)
+
+
+def view(array: Any, what: str) -> Array:
+    """An array of any library on this machine's memory."""
+    if isinstance(array, Array):
+        return array
+    if isinstance(array, np.ndarray):
+        return _numpy(array, what)
+    owner = array.detach() if hasattr(array, "detach") else array
+    if not hasattr(owner, "__dlpack__"):
+        raise TypeError(f"{what} is an array of numpy or DLPack, not {type(array).__name__}")
+    try:
+        capsule = owner.__dlpack__()
+    except Exception as failure:
+        raise TypeError(f"{what} cannot be read as an array: {failure}") from failure
+    tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
+    if tensor.device.type != 1:
+        raise TypeError(f"{what} lies on a device; move it to the processor's memory first")
+    kind = _KINDS.get(tensor.dtype.code, "?")
+    size = tensor.dtype.bits * tensor.dtype.lanes // 8
+    name = _name(kind, size, what)
+    shape = tuple(tensor.shape[0 : tensor.rank])
+    strides = tuple(tensor.strides[0 : tensor.rank]) if tensor.strides else None
+    bits = NUMPY.get(name, _BITS[size])
+    if math.prod(shape) == 0:
+        return Array(name, shape, np.empty(shape, bits), None)
+    memory = ffi.cast("char *", tensor.data + tensor.offset)
+    flat = np.frombuffer(ffi.buffer(memory, _span(shape, strides) * size), bits)
+    if strides is None:
+        values = flat.reshape(shape)
+    else:
+        apart = tuple(stride * size for stride in strides)
+        values = np.lib.stride_tricks.as_strided(flat, shape, apart, writeable=False)
+    return Array(name, shape, values, (owner, capsule))
+
+
+def _numpy(array: Any, what: str) -> Array:
+    if not array.dtype.isnative:
+        raise TypeError(f"{what} has another byte order than this machine")
+    is_bf16 = array.dtype.name == "bfloat16"  # of ml_dtypes
+    name = _name("bf" if is_bf16 else array.dtype.kind, array.dtype.itemsize, what)
+    return Array(name, array.shape, array.view(np.uint16) if is_bf16 else array, array)
+
+
+def _name(kind: str, size: int, what: str) -> str:
+    name = _NAMES.get(f"{kind}{size}")
+    if name is None:
+        raise TypeError(f"{what} has elements of {size} bytes of a kind that grail has not")
+    return name
+
+
+def _span(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> int:
+    """Elements from the first to the last."""
+    if strides is None:
+        return math.prod(shape)
+    return 1 + sum((length - 1) * stride for length, stride in zip(shape, strides))
+
+
+def floats(array: Any, what: str) -> Any:
+    """A contiguous numpy array of f32; no copy where it is one already."""
+    return np.ascontiguousarray(view(array, what).floats())
+
+
+def pointer(array: Any, kind: str) -> Any:
+    """The memory of a contiguous numpy array; NULL for None."""
+    if array is None:
+        return ffi.NULL
+    return ffi.cast(kind, array.__array_interface__["data"][0])
+
+
+def check_shape(array: Any, shape: tuple[int, ...], what: str) -> None:
+    if array.shape != shape:
+        raise ShapeError(f"{what} has the shape {list(array.shape)}; {list(shape)} is expected")
