@@ -12,11 +12,13 @@ pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)         # libjpeg-dev
 pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)           # libpng-dev
 pkg_check_modules(LIBMD REQUIRED IMPORTED_TARGET libmd)          # libmd-dev
 
-# libblis-openmp-dev: the OpenMP flavour by its own path, whatever the system's BLAS alternative is.
+# libblis-openmp-dev: the OpenMP flavour by its own path, whatever the system's BLAS alternative is. That of
+# libblis-pthread-dev has threads of its own: for wheels, whose process may hold another OpenMP.
+set(GRAIL_BLIS openmp CACHE STRING "Flavour of BLIS: openmp or pthread")
 find_path(BLIS_INCLUDE blis.h REQUIRED
-    PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/blis-openmp NO_DEFAULT_PATH)
+    PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/blis-${GRAIL_BLIS} NO_DEFAULT_PATH)
 find_library(BLIS_LIBRARY blis REQUIRED
-    PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/blis-openmp NO_DEFAULT_PATH)
+    PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/blis-${GRAIL_BLIS} NO_DEFAULT_PATH)
 add_library(blis::blis INTERFACE IMPORTED)
 target_include_directories(blis::blis SYSTEM INTERFACE ${BLIS_INCLUDE})
 target_link_libraries(blis::blis INTERFACE ${BLIS_LIBRARY})

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the packages that are missing to build grail, and with "tests" to test it, on Debian 12 or
-# 13. Asks no questions; needs root or sudo only when a package is missing.
+# Installs the packages that are missing to build grail, and with "tests" to test it, with "wheel" to
+# make a wheel of it (tools/make_wheel.sh), on Debian 12 or 13. Asks no questions; needs root or sudo only when a package is missing.
 #
-# usage: tools/setup.sh [tests]
+# usage: tools/setup.sh [tests|wheel]
 set -euo pipefail
 
 packages=(gcc libc6-dev cmake ninja-build pkgconf libblis-openmp-dev libjansson-dev libpcre2-dev
@@ -11,6 +11,10 @@ packages=(gcc libc6-dev cmake ninja-build pkgconf libblis-openmp-dev libjansson-
 if [[ ${1-} == tests ]]; then
     # libomp-dev: omp.h for clang. clang, clang-format and libomp-dev name the release's own version.
     packages+=(libcmocka-dev python3 python3-dev python3-venv g++ clang libomp-dev clang-format locales strace zsh)
+fi
+
+if [[ ${1-} == wheel ]]; then
+    packages=("${packages[@]/blis-openmp/blis-pthread}" python3-dev python3-venv patchelf)
 fi
 
 # Several processes (docs/scale.md): left out where they cannot be installed, with the tests of them.

@@ -48,6 +48,7 @@ from .records import (
     Totals,
     Trial,
 )
+from .result import Result
 from .run import Report, compress, export, gram, heal, plan, quantize
 from .samples import Samples
 from .statistics import Fitted, Reducer, Statistics
@@ -86,6 +87,7 @@ __all__ = [
     "Quality",
     "Reducer",
     "Report",
+    "Result",
     "Samples",
     "ShapeError",
     "Site",

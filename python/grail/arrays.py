@@ -56,6 +56,11 @@ def size_of(dtype: str) -> int:
     return 1 if dtype.startswith("F8") else int(kind[-1:] or 0)
 
 
+def bits_of(dtype: str) -> Any:
+    """The numpy dtype, or that of bits where numpy has none."""
+    return NUMPY.get(dtype) or np.dtype(_BITS[size_of(dtype)])
+
+
 @dataclass(frozen=True)
 class Array:
     """Elements in memory that `owner` keeps."""
@@ -110,7 +115,7 @@ def view(array: Any, what: str) -> Array:
     name = _name(kind, size, what)
     shape = tuple(tensor.shape[0 : tensor.rank])
     strides = tuple(tensor.strides[0 : tensor.rank]) if tensor.strides else None
-    bits = NUMPY.get(name, _BITS[size])
+    bits = bits_of(name)
     if math.prod(shape) == 0:
         return Array(name, shape, np.empty(shape, bits), None)
     memory = ffi.cast("char *", tensor.data + tensor.offset)

@@ -153,14 +153,10 @@ class Evaluation:
         watch.check(call(*networks, *arguments, out), path="data")
         return record(Accuracy, out) if is_image else record(Perplexity, out)
 
-    def measure_result(self, compression: Any, request: Any) -> Quality:
-        """Measures the sealed result of a run and the networks that it came from, and adds them to
-        its model card."""
-        directory = ffi.new("const char **")
+    def measure_result(self, result: Model, request: Any) -> Quality:
+        """Measures the result of a run and the networks that it came from."""
         watch: Watch = request.watch
-        watch.check(lib.grail_compression_seal(compression, directory))
         model: Model = request.model
-        result = Model(os.fsdecode(ffi.string(directory[0])), set=model.set)
         compute = ffi.new("grail_compute *")
         compute.backend = request.options.run.backend
         compute.precision = request.options.run.precision
@@ -181,9 +177,6 @@ class Evaluation:
         quality = Quality(of_dense, before, measured("result", result))
         if seen := quality.seen:
             warn(f"eval: {seen}")
-        card = _card(self.samples.parts[0][0], quality, healed)
-        title, text = ffi.new("char[]", b"Quality"), ffi.new("char[]", card.encode())
-        watch.check(lib.grail_compression_card_add(compression, title, text))
         return quality
 
 
@@ -195,18 +188,19 @@ def _row(what: str, measured: Measure | None) -> str:
     return f"| {what} | {measured.perplexity:.4f} +- {measured.error:.4f} |\n"
 
 
-def _card(path: str, quality: Quality, healed: bool) -> str:
+def card(path: str, quality: Quality, healed: bool) -> bytes:
     """The section of a model card."""
     is_image = isinstance(quality.result, Accuracy)
     name = os.path.basename(path.rstrip("/")).replace("`", "'")
     before = "before it was healed" if healed else "the same units removed, nothing repaired"
-    return (
+    text = (
         f"On `{name}`:\n\n| | {'top-1 accuracy, %' if is_image else 'perplexity'} |\n|---|---|\n"
         + _row("dense network", quality.dense)
         + _row(before, quality.before)
         + _row("this network", quality.result)
         + (f"\nNote: {quality.seen}.\n" if quality.seen else "")
     )
+    return text.encode()
 
 
 def eval(

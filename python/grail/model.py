@@ -64,6 +64,20 @@ class Model:
             files["config.json"] = config if isinstance(config, str) else json.dumps(config)
         memory = new_memory(tensors, dtypes or {}, files, name, keep)
 
+        return cls._of_memory(memory, name, set, type, keep)
+
+    @classmethod
+    def _of_memory(
+        cls,
+        memory: Any,
+        name: str,
+        set: Mapping[str, Any] | None,
+        type: str | None,
+        keep: list[Any],
+    ) -> Model:
+        """Of a grail_memory_model."""
+        keep.append(memory)
+
         def open_session(reading: Any, session: Any) -> int:
             status: int = lib.grail_session_open_memory(memory, reading, session)
             return status

@@ -15,7 +15,7 @@ from . import measure
 from ._native import ffi, lib
 from .errors import ArgumentError, check
 from .measure import Quality
-from .model import Model, Path, at_work, inspect
+from .model import Model, Path, at_work, inspect, owned
 from .options import (
     COMPRESS,
     FIELDS,
@@ -43,6 +43,7 @@ from .records import (
     Totals,
     record,
 )
+from .result import Result
 from .samples import Samples
 from .watch import Progress, Watch
 
@@ -65,7 +66,7 @@ Sparsity = Union[float, str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did, or with dry_run would do. `output` is None where nothing was written."""
+    """What a run did, or with dry_run would do. Without an output `result` holds the network."""
 
     output: FilePath | None
     totals: Totals
@@ -76,10 +77,14 @@ class Report:
     quality: Quality | None = None
     plan: Plan | None = None  # where the widths were chosen for a limit
     forecast: Forecast | None = None
+    result: Result | None = None  # where nothing was written
 
     @property
     def json(self) -> dict[str, Any]:
         """The document report.json of the result."""
+        if self.result is not None:
+            found: dict[str, Any] = json.loads(self.result.documents["report.json"])
+            return found
         if self.output is None:
             raise ArgumentError("nothing was written, so there is no report.json")
         document: dict[str, Any] = json.loads((self.output / "report.json").read_text())
@@ -177,26 +182,34 @@ class _Request:
     def run(self, output: Path | None, evaluation: measure.Evaluation | None) -> Report:
         if output is not None:
             self.options.output.path = self.text(output)
+        elif not self.given.texts.get("quantize", "none").startswith(("w", "none")):
+            message = "quantize makes a GGUF file, which is written to a path alone; give output"
+            raise ArgumentError(message, ("quantize",))
         if evaluation is not None:
             evaluation.check(self.model)
         opened = ffi.new("grail_compression **")
         self.watch.check(lib.grail_compression_open(self.options, opened))
-        compression = ffi.gc(opened[0], lib.grail_compression_close)
-        try:  # a traceback that is kept must not keep the lock of OUTPUT.partial
-            return self._run(compression, output, evaluation)
+        compression = owned(opened[0], lib.grail_compression_close, self.model)
+        is_kept = False
+        try:
+            report = self._run(compression, output, evaluation)
+            is_kept = report.result is not None
+            return report
         finally:
-            ffi.release(compression)
+            if not is_kept:  # a traceback must not keep the lock of OUTPUT.partial
+                ffi.release(compression)
 
     def _run(
         self, compression: Any, output: Path | None, evaluation: measure.Evaluation | None
     ) -> Report:
         is_dry = self.options.output.dry_run != 0
         notices = self.notices()
-        quality = None
+        quality = result = None
         if not is_dry:
             self.watch.check(lib.grail_compression_run(compression))
-            if evaluation is not None and output is not None:
-                quality = evaluation.measure_result(compression, self)
+            result = Result(compression, self.model) if output is None else None
+            if evaluation is not None:
+                quality = self._measure(compression, result, evaluation)
             if output is not None:
                 self.watch.check(lib.grail_compression_finish(compression))
         return Report(
@@ -208,7 +221,24 @@ class _Request:
             notices=notices,
             quality=quality,
             forecast=self.forecast(compression) if is_dry else None,
+            result=result,
         )
+
+    def _measure(
+        self, compression: Any, result: Result | None, evaluation: measure.Evaluation
+    ) -> Quality:
+        """Also for the model card of an output."""
+        if result is not None:
+            return evaluation.measure_result(result.model(), self)
+        directory = ffi.new("const char **")
+        self.watch.check(lib.grail_compression_seal(compression, directory))
+        sealed = Model(os.fsdecode(ffi.string(directory[0])), set=self.model.set)
+        quality = evaluation.measure_result(sealed, self)
+        is_healed = self.options.heal.teacher != ffi.NULL
+        card = measure.card(evaluation.samples.parts[0][0], quality, is_healed)
+        title, text = ffi.new("char[]", b"Quality"), ffi.new("char[]", card)
+        self.watch.check(lib.grail_compression_card_add(compression, title, text))
+        return quality
 
     def forecast(self, compression: Any) -> Forecast:
         machine = ffi.new("grail_machine *")

@@ -88,7 +88,7 @@ def _new_bar() -> Any:
     if not sys.stderr.isatty():
         return None
     try:
-        from tqdm.auto import tqdm  # type: ignore[import-untyped,unused-ignore]
+        from tqdm.auto import tqdm
     except ImportError:
         return None
     return tqdm(total=1.0, leave=False, bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}")

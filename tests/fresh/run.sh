@@ -5,8 +5,9 @@
 # removed; mounts and processes end with their namespace. Skipped (exit 77) without root, and where
 # debootstrap cannot be installed.
 #
-# usage: tests/fresh/run.sh [--tests] [--keep] [bookworm|trixie]
+# usage: tests/fresh/run.sh [--tests|--wheel] [--keep] [bookworm|trixie]
 #   --tests   run ./run-tests.sh there instead of the demo
+#   --wheel   make a wheel there (tools/make_wheel.sh), and install and use it on another minimal system
 #   --keep    keep the chroot for inspection
 set -euo pipefail
 export LC_ALL=C
@@ -17,10 +18,11 @@ release=bookworm program=demo keep=
 for argument; do
     case $argument in
     --tests) program=tests ;;
+    --wheel) program=wheel ;;
     --keep) keep=yes ;;
     bookworm | trixie) release=$argument ;;
     *)
-        sed -n '8,10s/^# //p' "$0" >&2
+        sed -n '8,11s/^# //p' "$0" >&2
         exit 2
         ;;
     esac
@@ -99,12 +101,41 @@ make_system() {
     git clone --depth 1 "file://$PWD" "$root/grail"
 }
 
+# The access of this machine to PyPI, for wheels.
+pypi=()
+share_pypi() {
+    local name
+    for name in PIP_INDEX_URL https_proxy; do
+        [[ -z ${!name-} ]] || pypi+=("$name=${!name}")
+    done
+    if [[ -n ${PIP_CERT-} ]]; then
+        cp -L "$PIP_CERT" "$root/etc/ssl/certs/pypi.crt"
+        pypi+=(PIP_CERT=/etc/ssl/certs/pypi.crt)
+    fi
+}
+
+# Makes a wheel, then a second system that has Python alone.
+make_wheel() {
+    local wheel
+    rm -rf build/wheel
+    share_pypi
+    step "fresh-$release-wheel" run_inside tools/make_wheel.sh --here || return
+    cp -r "$root/grail/build/wheel" build/
+    wheel=$(basename build/wheel/*.whl)
+    rm -rf --one-file-system "$root"
+    step "fresh-$release-second" make_system || return
+    share_pypi
+    cp "build/wheel/$wheel" "$root/"
+    step "fresh-$release-use" run_inside tools/make_wheel.sh --try "/$wheel" || return
+    ls -l build/wheel
+}
+
 # run_inside PROGRAM: packages that it fetches are there for the next run
 run_inside() {
     local code=0 archives=$root/var/cache/apt/archives
     cp -lf "$packages"/*.deb "$archives/" || return
     confined --root="$root" --wd=/grail env -i HOME=/root TERM=dumb \
-        PATH=/usr/sbin:/usr/bin:/sbin:/bin ${http_proxy:+"http_proxy=$http_proxy"} "$@" || code=$?
+        PATH=/usr/sbin:/usr/bin:/sbin:/bin ${http_proxy:+"http_proxy=$http_proxy"} "${pypi[@]}" "$@" || code=$?
     cp -lf "$archives"/*.deb "$packages/"
     return "$code"
 }
@@ -121,5 +152,9 @@ tell_failure() {
 echo "fresh-$release: $(git log -1 --format='%h "%s"') on a minimal system from $mirror"
 rm -rf --one-file-system "$root"
 step "fresh-$release-system" make_system || tell_failure "fresh-$release-system"
+if [[ $program == wheel ]]; then
+    make_wheel || fail "see build/logs"
+    exit
+fi
 step "fresh-$release-$program" run_inside "./run-$program.sh" || tell_failure "fresh-$release-$program"
 tail -n 1 "build/logs/fresh-$release-$program.log"

@@ -125,7 +125,7 @@ def test_exceptions(tmp_path: Path, ids: Path) -> None:
     with pytest.raises(grail.FormatError):
         grail.inspect(tmp_path)
     with pytest.raises(grail.ArgumentError, match="nothing was written"):
-        _ = cut(ids).json
+        _ = cut(ids, dry_run=True).json
     with pytest.raises(grail.ArgumentError, match="gqa takes"):
         grail.inspect(TINY).sites_of("no")
     with pytest.raises(TypeError, match="open already"):

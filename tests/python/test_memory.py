@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import resource
 from pathlib import Path
 
@@ -28,6 +29,40 @@ def test_the_same_as_from_a_directory(tmp_path: Path, directory: Path) -> None:
     grail.compress(directory, tmp_path / "b", calib=samples, sparsity=0.5)
     name = "model.safetensors"
     assert contents(tmp_path / "a")[name] == contents(tmp_path / "b")[name]
+    result = grail.compress(model, calib=samples, sparsity=0.5).result
+    assert result is not None
+    written, written_dtypes = read_tensors(tmp_path / "b")
+    assert result.dtypes == written_dtypes
+    assert result.keys() == written.keys()
+    for key, array in result.items():
+        assert np.array_equal(array.view(written[key].dtype), written[key])
+    assert result.config == json.loads((tmp_path / "b" / "config.json").read_text())
+    again = grail.Model.from_tensors(result.config, result, dtypes=result.dtypes)
+    values = [
+        grail.eval(one, samples).perplexity for one in (tmp_path / "b", again, result.model())
+    ]
+    assert values == [values[0]] * 3
+
+
+def test_a_result_outlives_its_report() -> None:
+    samples = grail.Samples.tokens(np.random.default_rng(0).integers(0, 96, (16, 32)))
+    report = grail.compress(TINY, calib=samples, sparsity=0.5, eval=samples)
+    assert report.result is not None
+    assert report.output is None
+    assert report.json["narrow"]["parameters"] == report.totals.parameters
+    assert report.quality is not None
+    assert report.quality.before is not None
+    model = report.result.model()
+    assert grail.eval(model, samples) == report.quality.result
+    expected = {key: array.copy() for key, array in report.result.items()}
+    result = report.result
+    del report, model
+    gc.collect()
+    assert all(np.array_equal(result[key], array) for key, array in expected.items())
+    with pytest.raises(KeyError):
+        result["no-such-tensor"]
+    with pytest.raises(grail.ArgumentError, match="give output"):
+        grail.compress(TINY, calib=samples, sparsity=0.5, quantize="q8_0")
 
 
 def test_documents(tmp_path: Path) -> None:
