@@ -10,10 +10,19 @@
 extern "C" {
 #endif
 
+/** Images in memory that are a network's input as they are, resized and normalised. Borrowed while
+ * a call, or what was opened from them, uses them; a program must not change them meanwhile. */
+typedef struct grail_pixels {
+    const float *values;   /* [count, side, side, 3], or [count, 3, side, side] */
+    int channels_first;    /* 1: the second of these */
+    int64_t count, side;   /* at least 1 each */
+    const int64_t *labels; /* [count] indices of classes, or NULL */
+} grail_pixels;
+
 /**
- * Images for calibration or evaluation: a directory of CIFAR-10 batches (binary or python), one
- * such file, or a folder of JPEG and PNG files, with one subfolder per class or none. All strings
- * are borrowed for the duration of a call.
+ * Images for calibration or evaluation: pixels in memory, a directory of CIFAR-10 batches (binary
+ * or python), one such file, or a folder of JPEG and PNG files, with one subfolder per class or
+ * none. All strings are borrowed for the duration of a call.
  *
  * Pixels equal those of Pillow and torchvision's ImageFolder bit by bit, so an EXIF orientation is
  * not applied. The cifar presets use images of their size unchanged; the others resize the shorter
@@ -21,6 +30,7 @@ extern "C" {
  */
 typedef struct grail_image_source {
     const char *path;
+    const grail_pixels *pixels; /* in place of files, or NULL */
     const char *preset; /* a name of grail_image_preset_at; NULL = chosen by the data: cifar for
                            CIFAR batches, imagenet for folders */
     const char *split;  /* of CIFAR batches: "train" or "test" (NULL = test); NULL for other data */

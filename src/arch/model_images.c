@@ -96,13 +96,16 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
     grail_image_source filled = *source;
     const image_preparation *usual = NULL;
     image_set *set = NULL;
-    TRY(option_given("path", "path of images", source->path));
+    if (!image_source_is_given(source)) {
+        TRY(option_given("path", "path of images", NULL));
+    }
     TRY(model_image_source(model, &filled));
-    if (filled.preset == NULL) {
+    if (filled.preset == NULL && filled.pixels == NULL) {
         TRY(model_preparation_use(model, &usual));
     }
     status = image_set_open_as(&filled, usual, &set);
-    if (status == GRAIL_ERROR_FORMAT && !file_is_directory(source->path)) {
+    if (status == GRAIL_ERROR_FORMAT && source->pixels == NULL &&
+        !file_is_directory(source->path)) {
         error_append("; the model reads images: give CIFAR batches, or a folder of JPEG and PNG "
                      "files");
     }

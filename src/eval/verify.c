@@ -201,7 +201,7 @@ out:
 static grail_status read_images(const grail_model *model, const grail_image_source *source,
                                 int64_t most, inputs *out)
 {
-    if (source == NULL || source->path == NULL) {
+    if (!image_source_is_given(source)) {
         out->side = model_image_side(model);
         out->images = RANDOM_IMAGES;
         return random_pixels(out->images, out->side, &out->pixels);

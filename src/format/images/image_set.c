@@ -7,6 +7,7 @@
 #include "format/images/image_decode.h"
 #include "format/images/image_folder.h"
 #include "format/images/image_prepare.h"
+#include "format/images/pixels.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -14,14 +15,21 @@
 
 enum { LONGEST_TEXT = 2048, LOAD_GRAIN = 4 };
 
-/* Either `cifar` or `folder` is open; the other is zero. */
+/* One of `cifar`, `folder` and `pixels` is open; the others are zero. */
 struct grail_images {
     image_rule rule;
     bool is_cifar;
     cifar_set cifar;
     image_folder folder;
+    grail_pixels pixels; /* without values where they are not in memory; borrowed */
+    int64_t classes;     /* of their labels */
     char hash[HASH_TEXT_SIZE];
 };
+
+static bool in_memory(const image_set *set)
+{
+    return set->pixels.values != NULL;
+}
 
 /* SHA-256 over one line per batch, which holds the hash of its file. */
 static grail_status hash_cifar(const cifar_set *cifar, char hash[HASH_TEXT_SIZE])
@@ -83,17 +91,30 @@ static grail_status open_folder(image_set *set, const grail_image_source *source
     return GRAIL_OK;
 }
 
+static grail_status open_pixels(image_set *set, const grail_image_source *source)
+{
+    CHECK(pixels_check(source, source->size, &set->classes));
+    pixels_hash(source->pixels, set->hash);
+    set->rule = (image_rule){.preset = "none", .side = source->pixels->side};
+    set->pixels = *source->pixels;
+    return GRAIL_OK;
+}
+
 grail_status image_set_open_as(const grail_image_source *source, const image_preparation *usual,
                                image_set **out)
 {
     grail_status status = GRAIL_OK;
     image_set *set = NULL;
-    if (source->path == NULL) {
+    if (!image_source_is_given(source)) {
         FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT, "no path to images was given");
     }
     TRY(memory_new(&set, 1, sizeof *set));
-    TRY(cifar_recognise(source->path, &set->is_cifar));
-    if (set->is_cifar) {
+    if (source->pixels == NULL) {
+        TRY(cifar_recognise(source->path, &set->is_cifar));
+    }
+    if (source->pixels != NULL) {
+        TRY(open_pixels(set, source));
+    } else if (set->is_cifar) {
         TRY(open_cifar(set, source, usual));
     } else {
         TRY(open_folder(set, source, usual));
@@ -105,6 +126,16 @@ out:
     return status;
 }
 
+bool image_source_is_given(const grail_image_source *source)
+{
+    return source != NULL && (source->path != NULL || source->pixels != NULL);
+}
+
+const char *image_source_place(const grail_image_source *source)
+{
+    return source->pixels != NULL ? PIXELS_PLACE : source->path;
+}
+
 grail_status image_set_open(const grail_image_source *source, image_set **out)
 {
     return image_set_open_as(source, NULL, out);
@@ -112,7 +143,7 @@ grail_status image_set_open(const grail_image_source *source, image_set **out)
 
 grail_status image_set_name_classes(image_set *set, const char *const *names, int64_t count)
 {
-    if (set->is_cifar) {
+    if (set->is_cifar || in_memory(set)) {
         return GRAIL_OK;
     }
     const grail_status status = image_folder_name_classes(&set->folder, names, count);
@@ -136,7 +167,9 @@ void image_set_close(image_set *set)
 
 int64_t image_set_count(const image_set *set)
 {
-    return set->is_cifar ? set->cifar.count : set->folder.count;
+    return in_memory(set)  ? set->pixels.count
+           : set->is_cifar ? set->cifar.count
+                           : set->folder.count;
 }
 
 int64_t image_set_side(const image_set *set)
@@ -146,6 +179,9 @@ int64_t image_set_side(const image_set *set)
 
 int64_t image_set_label(const image_set *set, int64_t i)
 {
+    if (in_memory(set)) {
+        return set->pixels.labels == NULL ? -1 : set->pixels.labels[i];
+    }
     if (!set->is_cifar) {
         return set->folder.files[i].label;
     }
@@ -156,12 +192,16 @@ int64_t image_set_label(const image_set *set, int64_t i)
 
 int64_t image_set_classes(const image_set *set)
 {
-    return set->is_cifar ? CIFAR_CLASSES : set->folder.classes;
+    return in_memory(set) ? set->classes : set->is_cifar ? CIFAR_CLASSES : set->folder.classes;
 }
 
 const char *image_set_name(const image_set *set, int64_t i)
 {
     static _Thread_local char name[LONGEST_TEXT];
+    if (in_memory(set)) {
+        snprintf(name, sizeof name, "image %lld in memory", (long long)i);
+        return name;
+    }
     if (!set->is_cifar) {
         snprintf(name, sizeof name, "%s/%s", set->folder.path, set->folder.files[i].name);
         return name;
@@ -247,6 +287,10 @@ static grail_status load_image(const image_job *job, int64_t i)
     const int64_t index = job->indices[i];
     const size_t size = (size_t)(set->rule.side * set->rule.side * 3);
     image picture = {0};
+    if (in_memory(set)) {
+        pixels_copy(&set->pixels, index, job->pixels + (size_t)i * size);
+        return GRAIL_OK;
+    }
     grail_status status =
         set->is_cifar ? decode_cifar(set, index, &picture) : decode_file(set, index, &picture);
     if (status == GRAIL_OK) {
@@ -261,7 +305,9 @@ static grail_status digest_image(const image_job *job, int64_t i)
     grail_status status = GRAIL_OK;
     const image_set *set = job->set;
     buffer bytes = {0};
-    if (set->is_cifar) {
+    if (in_memory(set)) {
+        job->digests[i] = pixels_digest(&set->pixels, job->indices[i]);
+    } else if (set->is_cifar) {
         job->digests[i] = hash_short(cifar_planes(set, job->indices[i]), CIFAR_BYTES);
     } else {
         TRY(read_file(set, job->indices[i], &bytes));

@@ -9,6 +9,11 @@
 
 typedef grail_images image_set;
 
+/** Whether a source names images at all; it may be NULL. */
+bool image_source_is_given(const grail_image_source *source);
+/** Where they lie, for records and messages: the path, or "memory". */
+const char *image_source_place(const grail_image_source *source);
+
 /** Lists the images; nothing is decoded yet, except CIFAR batches, which are mapped. Images have a
  * fixed order: that of the batches, or of the sorted paths. *out is owned: image_set_close. */
 grail_status image_set_open(const grail_image_source *source, image_set **out) GRAIL_MUST_CHECK;
@@ -31,6 +36,7 @@ int64_t image_set_label(const image_set *set, int64_t i);
 int64_t image_set_classes(const image_set *set);
 /** File (and index in it) of image i, for messages; borrowed until the next call on this thread. */
 const char *image_set_name(const image_set *set, int64_t i);
+/** "none" of pixels in memory, which nothing prepares. */
 const char *image_set_preset(const image_set *set);
 /** sha256 over the names, sizes and labels of all images (of CIFAR batches: over their bytes), in
  * hex. */

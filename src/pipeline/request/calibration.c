@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "format/images/cifar.h"
 #include "format/images/image_set.h"
+#include "format/images/pixels.h"
 #include "pipeline/request/calibration_record.h"
 #include "pipeline/request/calibration_text.h"
 #include "pipeline/request/usual_samples.h"
@@ -144,6 +145,11 @@ static grail_status push_numbers(json_t *list, const double *numbers)
 static grail_status image_key(const grail_image_source *source, json_t *key)
 {
     CHECK(json_push(key, text_or_null(source->path)));
+    if (source->pixels != NULL) {
+        char hash[HASH_TEXT_SIZE];
+        pixels_hash(source->pixels, hash);
+        CHECK(json_push(key, json_text(hash)));
+    }
     CHECK(json_push(key, text_or_null(source->preset)));
     CHECK(json_push(key, text_or_null(source->split)));
     CHECK(json_push(key, text_or_null(source->labels)));
@@ -237,7 +243,7 @@ static grail_status describe_images(const grail_model *model, calibration *c,
                                     const grail_image_source *source, const image_set *set)
 {
     c->description = json_object();
-    CHECK(json_put(c->description, "images", json_text(source->path)));
+    CHECK(json_put(c->description, "images", json_text(image_source_place(source))));
     CHECK(json_put(c->description, "images_sha256", json_text(image_set_hash(set))));
     CHECK(json_put(c->description, "preset", json_text(image_set_preset(set))));
     CHECK(json_put(c->description, "side", json_integer(image_set_side(set))));
@@ -335,7 +341,7 @@ static grail_status read_images(const grail_model *model, const grail_compress_o
     c->count = o->read.samples == 0 ? most : o->read.samples;
     if (c->count < 1 || c->count > available) {
         FAIL(GRAIL_ERROR_ARGUMENT, "'%s' has %lld images, but %lld samples were requested",
-             source.path, (long long)available, (long long)c->count);
+             image_source_place(&source), (long long)available, (long long)c->count);
     }
     TRY(load_sample(set, o->read.seed, o->output.dry_run != 0, c));
     plan_batches(c, BATCH_IMAGES);

@@ -2,6 +2,7 @@
 
 #include "base/option_values.h"
 #include "base/output_directory.h"
+#include "format/images/image_set.h"
 #include "pipeline/request/dropped.h"
 #include "pipeline/request/experts.h"
 #include "pipeline/request/plan_check.h"
@@ -89,7 +90,7 @@ static grail_status open_teacher(const grail_compress_options *options,
 static bool names_samples(const grail_compress_options *options, const graph *g)
 {
     const grail_read_options *o = &options->read;
-    return g->input_kind == INPUT_IMAGES ? o->images != NULL && o->images->path != NULL
+    return g->input_kind == INPUT_IMAGES ? image_source_is_given(o->images)
                                          : o->text.path != NULL || o->part_count > 0;
 }
 

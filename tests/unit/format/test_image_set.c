@@ -5,6 +5,7 @@
 #include "base/parallel.h"
 #include "format/images/image_set.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -169,6 +170,73 @@ static void test_sources_that_do_not_fit_are_refused(void **state)
     source.path = "/nowhere/at/all";
     expect_refused(source, GRAIL_ERROR_IO, "/nowhere/at/all");
     discard(directory);
+}
+
+static void test_pixels_in_memory_are_taken_as_they_are(void **state)
+{
+    (void)state;
+    float values[2 * 12];
+    float out[12];
+    const int64_t labels[] = {3, 1};
+    const int64_t index = 1;
+    image_set *set = NULL;
+    uint64_t digests[2];
+    for (int i = 0; i < 24; i++) {
+        values[i] = (float)i;
+    }
+    grail_pixels pixels = {.values = values, .count = 2, .side = 2, .labels = labels};
+    const grail_image_source source = {.pixels = &pixels};
+    assert_ok(image_set_open(&source, &set));
+    assert_int_equal(image_set_count(set), 2);
+    assert_int_equal(image_set_classes(set), 4);
+    assert_int_equal(image_set_label(set, 1), 1);
+    assert_string_equal(image_set_name(set, 1), "image 1 in memory");
+    assert_ok(image_set_load(set, 1, &index, out));
+    assert_memory_equal(out, values + 12, sizeof out);
+    assert_ok(image_set_digests(set, 1, &index, digests));
+    image_set_close(set);
+    pixels.channels_first = 1;
+    pixels.labels = NULL;
+    assert_ok(image_set_open(&source, &set));
+    assert_int_equal(image_set_classes(set), 0);
+    assert_int_equal(image_set_label(set, 1), -1);
+    assert_ok(image_set_load(set, 1, &index, out));
+    for (int p = 0; p < 12; p++) {
+        assert_near((double)out[p], 12 + p % 3 * 4 + p / 3, 0.0);
+    }
+    image_set_close(set);
+}
+
+static void test_pixels_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    float values[12] = {0};
+    const int64_t labels[] = {-2};
+    grail_pixels pixels = {.values = values, .count = 1, .side = 2};
+    grail_image_source source = {.pixels = &pixels, .preset = "imagenet"};
+    expect_refused(source, GRAIL_ERROR_ARGUMENT, "leave out the preset");
+    source.preset = NULL;
+    source.path = "elsewhere";
+    expect_refused(source, GRAIL_ERROR_ARGUMENT, "leave out the path");
+    source.path = NULL;
+    source.size = 4;
+    expect_refused(source, GRAIL_ERROR_SHAPE, "are 2 x 2, but the network reads 4 x 4");
+    source.size = 0;
+    pixels.labels = labels;
+    expect_refused(source, GRAIL_ERROR_ARGUMENT, "image 0 in memory has label -2");
+    pixels.labels = NULL;
+    pixels.count = INT64_MAX;
+    expect_refused(source, GRAIL_ERROR_ARGUMENT, "expected at least one");
+    pixels.count = 0;
+    expect_refused(source, GRAIL_ERROR_ARGUMENT, "expected at least one");
+    pixels.count = 1;
+    pixels.values = NULL;
+    expect_refused(source, GRAIL_ERROR_ARGUMENT, "no values");
+    pixels.values = values;
+    values[7] = NAN;
+    expect_refused(source, GRAIL_ERROR_NUMERIC, "image 0 in memory holds NaN at element 7");
+    values[7] = -INFINITY;
+    expect_refused(source, GRAIL_ERROR_NUMERIC, "holds infinity at element 7");
 }
 
 static void test_the_hash_follows_the_bytes(void **state)
@@ -387,6 +455,8 @@ int main(void)
         cmocka_unit_test(test_a_source_replaces_mean_and_deviation),
         cmocka_unit_test(test_sources_that_do_not_fit_are_refused),
         cmocka_unit_test(test_the_hash_follows_the_bytes),
+        cmocka_unit_test(test_pixels_in_memory_are_taken_as_they_are),
+        cmocka_unit_test(test_pixels_that_do_not_fit_are_refused),
         cmocka_unit_test(test_digests_are_of_an_image_s_own_bytes),
         cmocka_unit_test(test_a_sample_is_ascending_distinct_and_seeded),
         cmocka_unit_test(test_a_loader_gives_every_batch_in_order),

@@ -6,6 +6,7 @@
 #include "format/images/image_set.h"
 #include "pipeline/request/session.h"
 
+#include <grail/eval.h>
 #include <grail/machine.h>
 
 #include <string.h>
@@ -49,6 +50,92 @@ static void a_session_of_several_ratios_gives_the_bytes_of_separate_runs(void **
         grail_session_close(session);
         vision_close(&v);
     }
+}
+
+/* The images of the laboratory in the order of their files, as a program would hold them. */
+static grail_pixels pixels_of(const vision_lab *v, const grail_model *model, bool channels_first)
+{
+    enum { PLANE = VISION_SIDE * VISION_SIDE };
+    grail_images *set = NULL;
+    grail_image_source source = v->images;
+    int64_t *labels = NULL;
+    float *values = NULL;
+    float *turned = NULL;
+    source.split = "train";
+    assert_ok(grail_images_open(model, &source, &set));
+    const int64_t count = image_set_count(set);
+    assert_ok(memory_new(&labels, (size_t)count, sizeof *labels));
+    assert_ok(memory_new(&values, (size_t)count, 3 * PLANE * sizeof *values));
+    assert_ok(memory_new(&turned, (size_t)count, 3 * PLANE * sizeof *values));
+    for (int64_t i = 0; i < count; i++) {
+        assert_ok(image_set_load(set, 1, &i, values + i * 3 * PLANE));
+        labels[i] = image_set_label(set, i);
+        for (int p = 0; p < 3 * PLANE; p++) {
+            turned[i * 3 * PLANE + p % 3 * PLANE + p / 3] = values[i * 3 * PLANE + p];
+        }
+    }
+    image_set_close(set);
+    memory_free(channels_first ? values : turned);
+    return (grail_pixels){.values = channels_first ? turned : values,
+                          .channels_first = channels_first,
+                          .count = count,
+                          .side = VISION_SIDE,
+                          .labels = labels};
+}
+
+static void images_in_memory_give_the_bytes_of_files(void **state)
+{
+    (void)state;
+    for (int f = 0; f < 2; f++) {
+        vision_lab v;
+        char model[LAB_PATH];
+        grail_model *opened = NULL;
+        vision_open(&v);
+        snprintf(model, sizeof model, "%s",
+                 vision_network(&v, f == 0 ? VISION_BASIC : VISION_TIMM_VIT, "model"));
+        grail_compress_options options = vision_options(&v, model, vision_path(&v, "files"));
+        assert_ok(grail_model_open_with(model, options.read.reading, &opened));
+        grail_pixels pixels = pixels_of(&v, opened, f == 1);
+        const grail_image_source source = {.pixels = &pixels};
+        vision_cut(&options, 0.5);
+        assert_ok(lab_compress(&options));
+        options.output.path = vision_path(&v, "memory");
+        options.read.images = &source;
+        assert_ok(lab_compress(&options));
+        assert_same_checkpoint(vision_path(&v, "files"), vision_path(&v, "memory"));
+        memory_free((void *)(uintptr_t)pixels.values);
+        memory_free((void *)(uintptr_t)pixels.labels);
+        grail_model_close(opened);
+        vision_close(&v);
+    }
+}
+
+static void images_in_memory_are_measured_as_files_are(void **state)
+{
+    (void)state;
+    vision_lab v;
+    grail_model *model = NULL;
+    grail_images *of_files = NULL;
+    grail_images *of_memory = NULL;
+    grail_accuracy a;
+    grail_accuracy b;
+    vision_open(&v);
+    assert_ok(grail_model_open(vision_network(&v, VISION_BASIC, "model"), &model));
+    grail_pixels pixels = pixels_of(&v, model, false);
+    grail_image_source source = v.images;
+    source.split = "train";
+    assert_ok(grail_images_open(model, &source, &of_files));
+    assert_ok(grail_images_open(model, &(grail_image_source){.pixels = &pixels}, &of_memory));
+    assert_ok(grail_accuracy_measure(model, of_files, 0, NULL, NULL, NULL, &a));
+    assert_ok(grail_accuracy_measure(model, of_memory, 0, NULL, NULL, NULL, &b));
+    assert_true(a.images == b.images && a.top1 == b.top1 && a.mean_nll == b.mean_nll);
+    assert_string_equal(b.preset, "none");
+    grail_images_close(of_files);
+    grail_images_close(of_memory);
+    memory_free((void *)(uintptr_t)pixels.values);
+    memory_free((void *)(uintptr_t)pixels.labels);
+    grail_model_close(model);
+    vision_close(&v);
 }
 
 /* Rows that the dense statistics of all nodes count, and where they lie. */
@@ -390,6 +477,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_of_several_ratios_gives_the_bytes_of_separate_runs),
+        cmocka_unit_test(images_in_memory_give_the_bytes_of_files),
+        cmocka_unit_test(images_in_memory_are_measured_as_files_are),
         cmocka_unit_test(the_dense_network_is_run_once),
         cmocka_unit_test(the_samples_are_read_once),
         cmocka_unit_test(the_samples_are_mixed),
