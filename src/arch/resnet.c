@@ -20,10 +20,11 @@ typedef struct builder {
     const resnet_naming *naming;
     resnet_layout layout;
     activation_kind activation;
-    bool strides_first_stage; /* "downsample_in_first_stage" */
-    bool strides_first_conv;  /* "downsample_in_bottleneck": not the 3 x 3 convolution */
-    int block;                /* of the graph */
-    int64_t width;            /* of the residual stream */
+    bool strides_first_stage;         /* "downsample_in_first_stage" */
+    bool strides_first_conv;          /* "downsample_in_bottleneck": not the 3 x 3 convolution */
+    int block;                        /* of the graph */
+    int64_t width;                    /* of the residual stream */
+    int64_t stem, out[RESNET_STAGES]; /* widths behind the stem and each stage */
 } builder;
 
 /* Source: torch.nn.BatchNorm2d; none of the families sets another. */
@@ -304,11 +305,13 @@ static grail_status build_graph(builder *b)
     int h = b->g->input;
     b->block = GRAPH_NONE;
     CHECK(add_stem(b, &h));
+    b->stem = b->width;
     for (int stage = 0; stage < b->layout.stages; stage++) {
         for (int block = 0; block < b->layout.blocks[stage]; block++) {
             b->block++;
             CHECK(add_block(b, stage, block, &h));
         }
+        b->out[stage] = b->width;
     }
     b->block++;
     CHECK(add_head(b, &h));
@@ -322,6 +325,44 @@ static grail_status read_options(builder *b, const json_t *config)
                            &b->strides_first_stage));
     return json_get_boolean(b->source, config, "downsample_in_bottleneck", false,
                             &b->strides_first_conv);
+}
+
+#define OTHER_NETWORK "; it is of another network: give the config.json of this one"
+
+static grail_status check_stated(const builder *b, const json_t *config, const char *key, int index,
+                                 int64_t found, const char *what)
+{
+    const json_t *list = json_object_get(config, key);
+    const json_t *value = json_is_array(list) ? json_array_get(list, (size_t)index) : list;
+    if (list == NULL || (json_is_integer(value) && json_integer_value(value) == found)) {
+        return GRAIL_OK;
+    }
+    error_set(GRAIL_ERROR_SHAPE, "%s: \"%s\"", b->source, key);
+    if (json_is_array(list)) {
+        error_append("[%d]", index);
+    }
+    error_append(" is %lld, but the tensors have %lld %s" OTHER_NETWORK,
+                 (long long)json_integer_value(value), (long long)found, what);
+    return GRAIL_ERROR_SHAPE;
+}
+
+/* What Hugging Face's configuration states of the widths, which the tensors have. */
+static grail_status check_sizes(const builder *b, const json_t *config)
+{
+    static const char *const lists[] = {"depths", "hidden_sizes"};
+    for (int l = 0; l < 2; l++) {
+        const json_t *list = json_object_get(config, lists[l]);
+        if (list != NULL && json_array_size(list) != (size_t)b->layout.stages) {
+            return error_set(GRAIL_ERROR_SHAPE,
+                             "%s: \"%s\" lists %zu stages, but the tensors have %d" OTHER_NETWORK,
+                             b->source, lists[l], json_array_size(list), b->layout.stages);
+        }
+    }
+    for (int s = 0; s < b->layout.stages; s++) {
+        CHECK(check_stated(b, config, "depths", s, b->layout.blocks[s], "blocks there"));
+        CHECK(check_stated(b, config, "hidden_sizes", s, b->out[s], "channels there"));
+    }
+    return check_stated(b, config, "embedding_size", 0, b->stem, "channels behind the first one");
 }
 
 static grail_status build(const architecture *self, const char *source, const json_t *config,
@@ -339,6 +380,7 @@ static grail_status build(const architecture *self, const char *source, const js
              checkpoint_path(weights), b.layout.found.missing);
     }
     TRY(error_in(build_graph(&b), "%s", checkpoint_path(weights)));
+    TRY(b.naming == &resnet_naming_huggingface ? check_sizes(&b, config) : GRAIL_OK);
     *out = b.g;
     b.g = NULL;
 out:

@@ -208,6 +208,35 @@ static void pre_activation_projects_what_it_activated(void **state)
     network_teardown(f);
 }
 
+static void a_configuration_of_another_network_is_refused(void **state)
+{
+    (void)state;
+    static const char mine[] =
+        "\"depths\": [1, 2, 1], \"hidden_sizes\": [12, 20, 28], \"embedding_size\": 8";
+    static const char *const cases[][2] = {
+        {"\"depths\": [1, 3, 1]", "\"depths\"[1] is 3, but the tensors have 2 blocks there"},
+        {"\"depths\": [1, 2]", "\"depths\" lists 2 stages, but the tensors have 3"},
+        {"\"depths\": 3", "\"depths\" lists 0 stages"},
+        {"\"hidden_sizes\": [12, 20, 32]", "\"hidden_sizes\"[2] is 32, but the tensors have 28"},
+        {"\"embedding_size\": 64", "\"embedding_size\" is 64, but the tensors have 8"},
+        {mine, NULL},
+    };
+    const lab_resnet r = lab_hugging_face(true);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[200];
+        network_fixture *f = network_setup(&r);
+        snprintf(text, sizeof text, "{\"model_type\": \"resnet\", %s}", cases[i][0]);
+        network_write_config(f, "config.json", text);
+        if (cases[i][1] == NULL) {
+            grail_model_close(network_open(f));
+        } else {
+            assert_fails(network_try(f), GRAIL_ERROR_SHAPE, cases[i][1]);
+            assert_non_null(strstr(grail_error_message(), "give the config.json of this one"));
+        }
+        network_teardown(f);
+    }
+}
+
 static void what_hugging_face_configures_is_read(void **state)
 {
     (void)state;
@@ -439,6 +468,7 @@ int main(void)
         cmocka_unit_test(shortcuts_without_tensors_pad_channels_on_both_sides),
         cmocka_unit_test(a_block_ends_with_the_activation_of_its_sum),
         cmocka_unit_test(pre_activation_projects_what_it_activated),
+        cmocka_unit_test(a_configuration_of_another_network_is_refused),
         cmocka_unit_test(what_hugging_face_configures_is_read),
         cmocka_unit_test(narrowed_networks_open_as_dense_ones_do),
         cmocka_unit_test(a_stranger_is_told_what_it_lacks),
