@@ -116,6 +116,9 @@ bool resnet_has_class_widths(const graph *narrowed)
 {
     const resnet_naming *n = &resnet_naming_torchvision;
     block_widths first = {0};
+    if (naming_of(narrowed) != n) {
+        return false;
+    }
     return read_block(narrowed, n, 0, 0, &first) && first.convs == 3
                ? bottleneck_argument(narrowed, n) > 0
                : doubles(narrowed, n, BASE_WIDTH, BASE_WIDTH);
