@@ -282,8 +282,8 @@ static void print_forecast(const grail_compression *c, const forecast *f)
     print_run_forecast(&f->run);
     print_resume_forecast(c, f);
     if (f->measured.samples > 0) {
-        print_out("--eval then measures three networks on %lld ", (long long)f->measured.samples);
-        print_out(f->measured.of_images ? "images of %s\n" : "windows of %s\n", evaluation.data);
+        print_out("--eval then measures three networks on %lld %s of %s\n",
+                  (long long)f->measured.samples, f->measured.samples_name, evaluation.data);
     }
     print_out("nothing was written\n");
 }
@@ -322,6 +322,10 @@ static void print_summary(const grail_compression *c, const quality *q)
     print_precision(&t);
     if (of_images && t.samples > 0) {
         print_out("calibration: %lld images\n", (long long)t.samples);
+    } else if (t.documents != 0) {
+        print_out("calibration: %lld documents, one in each window, with %lld tokens\n",
+                  (long long)t.samples, (long long)t.calibration_tokens);
+        print_full_documents(t.full_documents, t.context);
     } else if (t.samples > 0) {
         print_out("calibration: %lld windows of %lld tokens\n", (long long)t.samples,
                   (long long)t.context);

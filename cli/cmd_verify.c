@@ -35,7 +35,8 @@ static const option table[] = {
     FIELD_OF(GROUP_INPUT, grail_text_option_at, "protocol", source),
     FIELD_OF(GROUP_INPUT, grail_text_option_at, "context", source),
     {GROUP_MEASURE, "windows", OPTION_INTEGER, &windows, "N", NULL,
-     .help = "number of windows of the text to compare on (4)", .only_with = "data"},
+     .help = "number of windows of the text to compare on (4; of an encoder all)",
+     .only_with = "data"},
     IMAGE_OPTIONS(images),
     {GROUP_MEASURE, "images", OPTION_INTEGER, &image_count, "N", NULL,
      .help =
@@ -60,9 +61,24 @@ static bool identity_holds(const grail_comparison *c)
 /* How near the vectors are that stand for whole texts. */
 static void print_pooled(const grail_comparison *c)
 {
-    if (c->pooled > 0) {
-        print_out("mean-pooled vectors of %lld windows: cosine %.6f (least %.6f)\n",
-                  (long long)c->pooled, c->mean_cosine, c->least_cosine);
+    const bool documents = c->documents != 0;
+    if (c->pooled == 0) {
+        return;
+    }
+    print_out("%s-pooled vectors of %lld %s: cosine %.6f", c->pooling, (long long)c->pooled,
+              documents ? "documents" : "windows", c->mean_cosine);
+    if (!isnan(c->cosine_interval)) {
+        print_out(" +- %.6f", c->cosine_interval);
+    }
+    print_out(" (least %.6f)\n", c->least_cosine);
+    if (!isnan(c->same_nearest)) {
+        print_out("the nearest other %s is the same for %.1f %% +- %.1f\n",
+                  documents ? "document" : "window", 100.0 * c->same_nearest,
+                  100.0 * c->nearest_interval);
+    }
+    print_full_documents(c->full_documents, c->context);
+    if (c->pooling_notice[0] != 0) {
+        print_out("note: %s\n", c->pooling_notice);
     }
 }
 
@@ -97,12 +113,23 @@ static void print_identity(const grail_comparison *c)
     }
 }
 
+static json_t *json_of_pooled(const grail_comparison *c)
+{
+    return c->pooled == 0
+               ? json_null()
+               : json_pack("{s:I, s:b, s:I, s:I, s:o, s:o, s:f, s:o, s:f, s:o, s:o}", "windows",
+                           (json_int_t)c->pooled, "documents", c->documents, "context",
+                           (json_int_t)c->context, "full_documents", (json_int_t)c->full_documents,
+                           "pooling", json_text(c->pooling), "pooling_notice",
+                           json_text(c->pooling_notice), "mean_cosine", c->mean_cosine,
+                           "cosine_interval", json_number_or_null(c->cosine_interval),
+                           "least_cosine", c->least_cosine, "same_nearest",
+                           json_number_or_null(c->same_nearest), "nearest_interval",
+                           json_number_or_null(c->nearest_interval));
+}
+
 static int print_json_result(const grail_comparison *c, bool of_images)
 {
-    json_t *pooled = c->pooled > 0
-                         ? json_pack("{s:I, s:f, s:f}", "windows", (json_int_t)c->pooled,
-                                     "mean_cosine", c->mean_cosine, "least_cosine", c->least_cosine)
-                         : json_null();
     json_t *identity =
         c->identity_checked != 0
             ? json_pack("{s:f, s:b}", "max_abs", c->identity_max_abs, "holds", identity_holds(c))
@@ -110,7 +137,7 @@ static int print_json_result(const grail_comparison *c, bool of_images)
     return print_json(
         json_pack("{s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", of_images ? "images" : "tokens",
                   (json_int_t)c->compared, "max_abs", c->max_abs, "relative_error",
-                  json_number_or_null(c->relative_error), "pooled", pooled, "mean_kl",
+                  json_number_or_null(c->relative_error), "pooled", json_of_pooled(c), "mean_kl",
                   json_number_or_null(c->mean_kl), "max_kl", json_number_or_null(c->max_kl),
                   "top1_agreement", json_number_or_null(c->top1_agreement), "zero_column_identity",
                   identity, "norm_is_cut", c->norm_is_cut != 0));
@@ -146,17 +173,19 @@ static int watch(void *user, const grail_eval_progress *p)
     return 0;
 }
 
-static grail_status measure(const grail_model *dense, const grail_model *narrow, bool of_images,
-                            grail_comparison *out)
+static grail_status measure(const grail_model *dense, const grail_model *narrow,
+                            const grail_model_facts *facts, grail_comparison *out)
 {
+    bool of_images = facts->reads_images != 0;
     if (of_images) {
         const int64_t most = image_count == NOT_GIVEN ? DEFAULT_IMAGES : image_count;
         images.path = data;
         return grail_verify_images(dense, narrow, &images, most, &compute, watch, &of_images, out);
     }
+    const int64_t usual = facts->gives_features != 0 ? 0 : DEFAULT_WINDOWS;
     source.path = data;
-    return grail_verify(dense, narrow, &source, windows == NOT_GIVEN ? DEFAULT_WINDOWS : windows,
-                        &compute, watch, &of_images, out);
+    return grail_verify(dense, narrow, &source, windows == NOT_GIVEN ? usual : windows, &compute,
+                        watch, &of_images, out);
 }
 
 static int compare(const char *path, const grail_model *dense, const grail_model *narrow)
@@ -172,7 +201,7 @@ static int compare(const char *path, const grail_model *dense, const grail_model
     if (code != EXIT_OK) {
         return code;
     }
-    status = measure(dense, narrow, of_images, &result);
+    status = measure(dense, narrow, &facts, &result);
     print_progress_end();
     if (status != GRAIL_OK) {
         return print_failure(status);

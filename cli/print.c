@@ -204,6 +204,15 @@ static const char *human_scaled(double value, const char *unit, char *text)
     return text;
 }
 
+void print_full_documents(int64_t count, int64_t context)
+{
+    if (count > 0) {
+        print_out(
+            "  %lld of them have the %lld tokens of the context; what is longer was cut off\n",
+            (long long)count, (long long)context);
+    }
+}
+
 const char *human_count(double value, char *text)
 {
     return human_scaled(value, "", text);

@@ -38,6 +38,9 @@ void print_progress_end(void);
  * is about; returns the exit code of the status. */
 int print_failure(grail_status status);
 
+/** Says of how many documents the rest was cut off; nothing of none. */
+void print_full_documents(int64_t count, int64_t context);
+
 /** Formats a count as in "6.74 G" into text (HUMAN_SIZE bytes); returns text. */
 const char *human_count(double value, char *text);
 /** Formats bytes as in "13.5 GB". */

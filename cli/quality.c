@@ -16,13 +16,15 @@
 /* The networks that are compared, and what all three measurements have in common. */
 typedef struct measurement {
     grail_model *dense, *narrow;
-    grail_model *given;   /* what was healed; NULL where `dense` was cut */
+    grail_model *given; /* what was healed; NULL where `dense` was cut */
+    quality_kind measure;
     grail_images *images; /* NULL: text */
     grail_text_source text;
     const measured_options *asked;
     grail_compute compute;
     seen_data seen;
-    const char *now; /* which network runs */
+    grail_comparison compared; /* the last one of an encoder */
+    const char *now;           /* which network runs */
     bool quiet;
 } measurement;
 
@@ -62,7 +64,7 @@ static void note_seen(measurement *m, seen_data seen)
 }
 
 static grail_status measure_text(measurement *m, const grail_model *model, bool plain,
-                                 double *value, double *error)
+                                 quality_value *out)
 {
     grail_perplexity p = {0};
     const grail_status status =
@@ -73,13 +75,12 @@ static grail_status measure_text(measurement *m, const grail_model *model, bool 
     note_seen(m, (seen_data){.share = p.is_calibration != 0
                                           ? 1.0
                                           : share_of(p.overlap_runs, p.calibration_runs)});
-    *value = p.perplexity;
-    *error = p.error;
+    *out = (quality_value){.value = p.perplexity, .error = p.error};
     return status;
 }
 
 static grail_status measure_images(measurement *m, const grail_model *model, bool plain,
-                                   double *value, double *error)
+                                   quality_value *out)
 {
     grail_accuracy a = {0};
     const grail_status status =
@@ -94,44 +95,86 @@ static grail_status measure_images(measurement *m, const grail_model *model, boo
                                  .images = a.overlap_images,
                                  .measured = a.images});
     }
-    *value = a.top1;
-    *error = a.interval;
+    *out = (quality_value){.value = a.top1, .error = a.interval};
     return status;
 }
 
+/* Token ids are no documents. */
+static const char *vectors_name(const grail_comparison *c)
+{
+    return c->documents != 0 ? "documents" : "windows";
+}
+
+static grail_status measure_vectors(measurement *m, const grail_model *model, bool plain,
+                                    quality_value *out)
+{
+    grail_comparison *c = &m->compared;
+    const grail_status status =
+        plain
+            ? grail_verify_of_cut(m->dense, m->narrow, &m->text, m->asked->windows, &m->compute,
+                                  watch, m, c)
+            : grail_verify(m->dense, model, &m->text, m->asked->windows, &m->compute, watch, m, c);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    note_seen(m, (seen_data){.share = c->is_calibration != 0
+                                          ? 1.0
+                                          : share_of(c->overlap_runs, c->calibration_runs)});
+    *out = (quality_value){.value = c->mean_cosine,
+                           .error = c->cosine_interval,
+                           .nearest = c->same_nearest,
+                           .nearest_error = c->nearest_interval};
+    return interrupt_came() != 0 ? GRAIL_ERROR_CANCELLED : GRAIL_OK;
+}
+
 static grail_status measure(measurement *m, const char *now, const grail_model *model, bool plain,
-                            double *value, double *error)
+                            quality_value *out)
 {
     m->now = now;
-    return m->images != NULL ? measure_images(m, model, plain, value, error)
-                             : measure_text(m, model, plain, value, error);
+    return m->measure == QUALITY_TOP1     ? measure_images(m, model, plain, out)
+           : m->measure == QUALITY_COSINE ? measure_vectors(m, model, plain, out)
+                                          : measure_text(m, model, plain, out);
 }
+
+static const quality_value not_measured = {(double)NAN, (double)NAN, (double)NAN, (double)NAN};
 
 static grail_status measure_before(measurement *m, quality *q)
 {
     if (m->given != NULL) {
-        return measure(m, "narrow", m->given, false, &q->before, &q->before_error);
+        return measure(m, "narrow", m->given, false, &q->before);
     }
-    const grail_status status =
-        measure(m, "plain cut", m->dense, true, &q->before, &q->before_error);
+    const grail_status status = measure(m, "plain cut", m->dense, true, &q->before);
     if (status == GRAIL_ERROR_UNSUPPORTED) { /* folded: the cut alone is no network of its own */
-        q->before = q->before_error = (double)NAN;
+        q->before = not_measured;
         return GRAIL_OK;
     }
     return status;
 }
 
+/* An encoder's vectors are compared with those of the dense network. */
 static grail_status measure_all(measurement *m, quality *q)
 {
-    grail_status status = measure(m, "dense", m->dense, false, &q->dense, &q->dense_error);
+    q->dense = not_measured;
+    grail_status status =
+        m->measure == QUALITY_COSINE ? GRAIL_OK : measure(m, "dense", m->dense, false, &q->dense);
     if (status == GRAIL_OK) {
         status = measure_before(m, q);
     }
     if (status == GRAIL_OK) {
-        status = measure(m, "result", m->narrow, false, &q->result, &q->result_error);
+        status = measure(m, "result", m->narrow, false, &q->result);
     }
     q->seen = m->seen;
+    q->samples = m->compared.pooled;
+    q->samples_name = vectors_name(&m->compared);
+    memcpy(q->pooling, m->compared.pooling, sizeof q->pooling);
     return status;
+}
+
+static quality_kind measure_of(const grail_model_facts *facts)
+{
+    return facts->reads_images != 0     ? QUALITY_TOP1
+           : facts->gives_features != 0 ? QUALITY_COSINE
+                                        : QUALITY_PERPLEXITY;
 }
 
 /* --split is about the calibration set; the usual one of an evaluation is the test set. */
@@ -161,7 +204,8 @@ static grail_status open_networks(run_options *r, const char *data, const char *
     if (status == GRAIL_OK) {
         status = grail_model_describe(m->dense, &facts);
     }
-    if (status == GRAIL_OK && facts.reads_images != 0) {
+    m->measure = measure_of(&facts);
+    if (status == GRAIL_OK && m->measure == QUALITY_TOP1) {
         status = open_images(r, data, m);
     }
     return status;
@@ -180,7 +224,7 @@ static grail_status quality_measure(run_options *r, const measured_options *e, c
     quality q = {.data = data, .is_healed = r->compress.heal.teacher != NULL};
     m.text.path = data;
     grail_status status = open_networks(r, data, result, &m);
-    q.of_images = m.images != NULL;
+    q.measure = m.measure;
     if (status == GRAIL_OK) {
         status = measure_all(&m, &q);
     }
@@ -201,7 +245,7 @@ static grail_status try_images(run_options *r, measurement *m, quality_forecast 
     grail_status status = open_images(r, m->asked->data, m);
     if (status == GRAIL_OK) {
         status = grail_accuracy_describe(m->dense, m->images, m->asked->images, &a);
-        *out = (quality_forecast){.of_images = true, .samples = a.images};
+        *out = (quality_forecast){.samples_name = "images", .samples = a.images};
     }
     if (status == GRAIL_OK && r->compress.output.dry_run == 0) {
         const int64_t held = grail_images_count(m->images);
@@ -220,10 +264,26 @@ static grail_status try_text(const run_options *r, const measurement *m, quality
 {
     grail_perplexity p = {0};
     grail_status status = grail_perplexity_describe(m->dense, &m->text, m->asked->windows, &p);
-    *out = (quality_forecast){.samples = p.windows, .context = p.context};
+    *out =
+        (quality_forecast){.samples_name = "windows", .samples = p.windows, .context = p.context};
     return status != GRAIL_OK || r->compress.output.dry_run != 0
                ? status
                : grail_perplexity_measure(m->dense, &m->text, 1, &m->compute, NULL, NULL, &p);
+}
+
+static grail_status try_vectors(const run_options *r, const measurement *m, quality_forecast *out)
+{
+    grail_comparison c = {0};
+    grail_status status = grail_verify_describe(m->dense, &m->text, m->asked->windows, &c);
+    if (status != GRAIL_OK) {
+        return status;
+    }
+    *out = (quality_forecast){
+        .samples_name = vectors_name(&c), .samples = c.pooled, .context = c.context};
+    print_notice(r->compress.read.model, c.pooling_notice[0] != 0 ? c.pooling_notice : NULL, NULL);
+    return r->compress.output.dry_run != 0
+               ? GRAIL_OK
+               : grail_verify(m->dense, m->dense, &m->text, 1, &m->compute, NULL, NULL, &c);
 }
 
 int quality_try(run_options *r, const measured_options *e, quality_forecast *out)
@@ -241,19 +301,48 @@ int quality_try(run_options *r, const measured_options *e, quality_forecast *out
     m.text.path = e->data;
     grail_status status = grail_model_describe(m.dense, &facts);
     if (status == GRAIL_OK) {
-        status = facts.reads_images != 0 ? try_images(r, &m, out) : try_text(r, &m, out);
+        m.measure = measure_of(&facts);
+        status = m.measure == QUALITY_TOP1     ? try_images(r, &m, out)
+                 : m.measure == QUALITY_COSINE ? try_vectors(r, &m, out)
+                                               : try_text(r, &m, out);
     }
     return status == GRAIL_OK ? EXIT_OK : print_failure(status);
 }
 
-static void print_value(const char *what, bool of_images, double value, double error)
+/* Text of a value, as a line or a row of a table says it. */
+static void format_value(quality_kind measure, const quality_value *v, bool row, char *text,
+                         size_t size)
 {
-    if (isnan(value)) {
+    if (measure == QUALITY_TOP1) {
+        snprintf(text, size, row ? "%.2f +- %.2f" : "top-1 %.2f %% +- %.2f", 100.0 * v->value,
+                 100.0 * v->error);
+        return;
+    }
+    snprintf(text, size, "%s%.4f",
+             row                         ? ""
+             : measure == QUALITY_COSINE ? "cosine "
+                                         : "perplexity ",
+             v->value);
+    if (!isnan(v->error)) { /* as of one document */
+        snprintf(text + strlen(text), size - strlen(text), " +- %.4f", v->error);
+    }
+    if (measure == QUALITY_COSINE && !isnan(v->nearest)) {
+        snprintf(text + strlen(text), size - strlen(text),
+                 row ? " | %.1f +- %.1f" : ", same nearest one %.1f %% +- %.1f", 100.0 * v->nearest,
+                 100.0 * v->nearest_error);
+    } else if (measure == QUALITY_COSINE && row) {
+        snprintf(text + strlen(text), size - strlen(text), " | -");
+    }
+}
+
+static void print_value(const char *what, quality_kind measure, const quality_value *v)
+{
+    char text[128];
+    if (isnan(v->value)) {
         print_out("  %-10s -  (units were folded into others)\n", what);
-    } else if (of_images) {
-        print_out("  %-10s top-1 %.2f %% +- %.2f\n", what, 100.0 * value, 100.0 * error);
     } else {
-        print_out("  %-10s perplexity %.4f +- %.4f\n", what, value, error);
+        format_value(measure, v, false, text, sizeof text);
+        print_out("  %-10s %s\n", what, text);
     }
 }
 
@@ -264,16 +353,29 @@ static const char *base_name(const char *path)
     return slash == NULL || slash[1] == 0 ? path : slash + 1;
 }
 
-static void put_row(const char *what, bool of_images, double value, double error, char *text,
+static void put_row(const char *what, quality_kind measure, const quality_value *v, char *text,
                     size_t size)
 {
+    char value[128];
     const size_t used = strlen(text);
-    const double factor = of_images ? 100.0 : 1.0;
-    if (!isnan(value)) {
-        snprintf(text + used, size - used,
-                 of_images ? "| %s | %.2f +- %.2f |\n" : "| %s | %.4f +- %.4f |\n", what,
-                 factor * value, factor * error);
+    if (!isnan(v->value)) {
+        format_value(measure, v, true, value, sizeof value);
+        snprintf(text + used, size - used, "| %s | %s |\n", what, value);
     }
+}
+
+/* The head of the table. */
+static void put_head(const quality *q, const char *name, char *text, size_t size)
+{
+    if (q->measure == QUALITY_COSINE) {
+        snprintf(text, size,
+                 "Vectors (%s-pooled) of the %lld %s of `%s`, compared with those of the "
+                 "dense network:\n\n| | mean cosine | same nearest one, %% |\n|---|---|---|\n",
+                 q->pooling, (long long)q->samples, q->samples_name, name);
+        return;
+    }
+    snprintf(text, size, "On `%s`:\n\n| | %s |\n|---|---|\n", name,
+             q->measure == QUALITY_TOP1 ? "top-1 accuracy, %" : "perplexity");
 }
 
 /* "" where the data holds nothing of the calibration set. */
@@ -306,12 +408,11 @@ static grail_status add_to_card(const quality *q, grail_compression *c)
     for (char *at = strchr(name, '`'); at != NULL; at = strchr(at, '`')) {
         *at = '\''; /* would end the code */
     }
-    snprintf(text, sizeof text, "On `%s`:\n\n| | %s |\n|---|---|\n", name,
-             q->of_images ? "top-1 accuracy, %" : "perplexity");
-    put_row("dense network", q->of_images, q->dense, q->dense_error, text, sizeof text);
+    put_head(q, name, text, sizeof text);
+    put_row("dense network", q->measure, &q->dense, text, sizeof text);
     put_row(q->is_healed ? "before it was healed" : "the same units removed, nothing repaired",
-            q->of_images, q->before, q->before_error, text, sizeof text);
-    put_row("this network", q->of_images, q->result, q->result_error, text, sizeof text);
+            q->measure, &q->before, text, sizeof text);
+    put_row("this network", q->measure, &q->result, text, sizeof text);
     describe_seen(q, seen, sizeof seen);
     if (seen[0] != 0) {
         snprintf(text + strlen(text), sizeof text - strlen(text), "\nNote: %s.\n", seen);
@@ -357,22 +458,46 @@ int quality_finish(grail_compression *c, run_options *r, const measured_options 
 
 void quality_print(const quality *q)
 {
-    if (q->data != NULL) {
-        print_out("quality on %s:\n", q->data);
-        print_value("dense", q->of_images, q->dense, q->dense_error);
-        print_value(q->is_healed ? "narrow" : "plain cut", q->of_images, q->before,
-                    q->before_error);
-        print_value(q->is_healed ? "healed" : "result", q->of_images, q->result, q->result_error);
+    if (q->data == NULL) {
+        return;
     }
+    if (q->measure == QUALITY_COSINE) {
+        print_out("quality on %s: %s-pooled vectors of %lld %s, compared with those of the "
+                  "dense network\n",
+                  q->data, q->pooling, (long long)q->samples, q->samples_name);
+    } else {
+        print_out("quality on %s:\n", q->data);
+        print_value("dense", q->measure, &q->dense);
+    }
+    print_value(q->is_healed ? "narrow" : "plain cut", q->measure, &q->before);
+    print_value(q->is_healed ? "healed" : "result", q->measure, &q->result);
+}
+
+static json_t *add_vectors(const quality *q, json_t *object)
+{
+    if (object != NULL && q->measure == QUALITY_COSINE) {
+        json_object_set_new(object, "pooling", json_text(q->pooling));
+        json_object_set_new(object, q->samples_name, json_integer(q->samples));
+        json_object_set_new(object, "result_interval", json_number_or_null(q->result.error));
+        json_object_set_new(object, q->is_healed ? "narrow_nearest" : "plain_nearest",
+                            json_number_or_null(q->before.nearest));
+        json_object_set_new(object, "result_nearest", json_number_or_null(q->result.nearest));
+        json_object_set_new(object, "result_nearest_interval",
+                            json_number_or_null(q->result.nearest_error));
+    }
+    return object;
 }
 
 json_t *quality_json(const quality *q)
 {
+    static const char *const names[] = {
+        [QUALITY_PERPLEXITY] = "perplexity", [QUALITY_TOP1] = "top1", [QUALITY_COSINE] = "cosine"};
     if (q->data == NULL) {
         return json_null();
     }
-    return json_pack("{s:o, s:o, s:f, s:o, s:f, s:f}", "data", json_text(q->data), "measure",
-                     json_text(q->of_images ? "top1" : "perplexity"), "dense", q->dense,
-                     q->is_healed ? "narrow" : "plain", json_number_or_null(q->before), "result",
-                     q->result, "calibration_share", q->seen.share);
+    return add_vectors(
+        q, json_pack("{s:o, s:o, s:o, s:o, s:f, s:f}", "data", json_text(q->data), "measure",
+                     json_text(names[q->measure]), "dense", json_number_or_null(q->dense.value),
+                     q->is_healed ? "narrow" : "plain", json_number_or_null(q->before.value),
+                     "result", q->result.value, "calibration_share", q->seen.share));
 }

@@ -34,14 +34,28 @@ typedef struct seen_data {
     int64_t images, measured; /* so many of the measured images; 0 for text, or if not recorded */
 } seen_data;
 
-/** Perplexities, or accuracies as fractions; with half of their 95 % interval or their standard
- * error. `before` is of the plain cut, NaN where units were folded, or of the network that was
- * healed. */
+/** What is measured: of a network with logits the perplexity, of images the accuracy, of an encoder
+ * of text how near its vectors of documents are to the dense network's. */
+typedef enum quality_kind { QUALITY_PERPLEXITY, QUALITY_TOP1, QUALITY_COSINE } quality_kind;
+
+/** A perplexity, an accuracy as a fraction, or a cosine; with half of its 95 % interval or its
+ * standard error. NaN where it was not measured. */
+typedef struct quality_value {
+    double value, error;
+    double nearest,
+        nearest_error; /* of an encoder: the share of documents with the same nearest one */
+} quality_value;
+
+/** `before` is of the plain cut, NaN where units were folded, or of the network that was healed. Of
+ * an encoder `dense` is what the others are compared with. */
 typedef struct quality {
     const char *data; /* NULL: not measured */
-    bool of_images, is_healed;
-    double dense, before, result;
-    double dense_error, before_error, result_error;
+    quality_kind measure;
+    bool is_healed;
+    quality_value dense, before, result;
+    char pooling[8]; /* of an encoder */
+    int64_t samples;
+    const char *samples_name; /* "windows", "images" or "documents" */
     seen_data seen;
 } quality;
 
@@ -51,7 +65,7 @@ int quality_check(const command *c, const measured_options *e);
 
 /** What is going to be measured. */
 typedef struct quality_forecast {
-    bool of_images;
+    const char *samples_name; /* as of quality */
     int64_t samples, context; /* windows of so many tokens, or images; 0: nothing is measured */
     char class_notice[256];   /* of grail_accuracy, for JSON; "" for text */
 } quality_forecast;

@@ -200,10 +200,24 @@ typedef struct grail_comparison {
         top1_agreement; /* fraction of tokens or images with the same most likely token or class */
     int64_t compared;   /* tokens or images */
     double relative_error; /* |other - dense| / |dense| over all logits or features */
-    /* Between the means of both encoders' hidden states over each window; NaN for other
-     * networks. */
+    /* Between the vectors that both encoders give for each window, which is a document unless the
+     * text is token ids; NaN for other networks. */
     double mean_cosine, least_cosine;
-    int64_t pooled;          /* windows */
+    double
+        cosine_interval; /* half the width of the 95 % interval of the mean; NaN for one window */
+    double same_nearest; /* share of windows whose nearest other one, by the cosine, has the same
+                            tokens in both networks; NaN without a text or three windows */
+    double nearest_interval; /* half the width of its 95 % interval (Wilson's) */
+    char pooling[8]; /* "mean" of the hidden states or "cls", the first one, as the pooling of
+                        sentence-transformers beside DENSE says; else "mean" */
+    char pooling_notice[256]; /* why sentence-transformers may give other vectors, or "" */
+    int64_t pooled;           /* windows; 0 for other networks */
+    int documents;            /* 1: each is a document of its own, of up to `context` tokens */
+    int64_t full_documents;   /* that have as many, so that their rest was cut off */
+    int64_t context;          /* tokens of a window; 0 for images */
+    /* As in grail_perplexity, of what NARROW was calibrated on, and of encoders alone. */
+    int64_t overlap_runs, calibration_runs;
+    int is_calibration;
     int identity_checked;    /* 1: the zero-column identity applies and was measured */
     double identity_max_abs; /* narrow against dense with the removed columns set to zero */
     int norm_is_cut; /* 1: units went from a width that a norm runs over, so what is left of it has
@@ -221,6 +235,21 @@ GRAIL_API grail_status grail_verify(const grail_model *dense, const grail_model 
                                     const grail_text_source *source, int64_t windows,
                                     const grail_compute *compute, grail_eval_observer observer,
                                     void *user, grail_comparison *out) GRAIL_MUST_CHECK;
+
+/** The same for DENSE and itself without the units that NARROW lost, without any repair, as
+ * grail_perplexity_of_cut has it. The identity is not checked. */
+GRAIL_API grail_status grail_verify_of_cut(const grail_model *dense, const grail_model *narrow,
+                                           const grail_text_source *source, int64_t windows,
+                                           const grail_compute *compute,
+                                           grail_eval_observer observer, void *user,
+                                           grail_comparison *out) GRAIL_MUST_CHECK;
+
+/** What would be compared of an encoder: reads and checks the text, runs nothing, and fills
+ * `pooled`, `documents`, `full_documents`, `context`, `pooling` and `pooling_notice`. More
+ * `windows` than the text holds are GRAIL_ERROR_ARGUMENT. */
+GRAIL_API grail_status grail_verify_describe(const grail_model *model,
+                                             const grail_text_source *source, int64_t windows,
+                                             grail_comparison *out) GRAIL_MUST_CHECK;
 
 /**
  * Compares networks that read images, or with source->path NULL on 8 images of random pixels.

@@ -22,8 +22,9 @@ typedef struct grail_gram_facts {
     int64_t matrices; /* whose input is counted */
     int64_t grams;    /* whole Gram matrices */
     int64_t samples;
-    int64_t context; /* tokens of a window, or pixels of an image's side */
-    int64_t bytes;   /* of the file */
+    int64_t
+        context;   /* tokens of a window, or the most of a document, or pixels of an image's side */
+    int64_t bytes; /* of the file */
 } grail_gram_facts;
 
 /** Runs the dense network on the samples of `run`, of which what is read, how convolutions are

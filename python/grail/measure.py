@@ -257,6 +257,9 @@ def verify(
             most = evaluation._most(is_image) or most
             source = samples.new_images(keep) if is_image else evaluation._source(keep)
         call = lib.grail_verify_images if is_image else lib.grail_verify
-        status = call(first._model, second._model, source, most, compute.struct, out)
+        observer = lib.grail_eval_observed
+        status = call(
+            first._model, second._model, source, most, compute.struct, observer, watch.handle, out
+        )
         watch.check(status, path="data")
         return record(Comparison, out)

@@ -138,7 +138,7 @@ def grail_plan_observed(user: Any, now: Any) -> int:
 
 @ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator,unused-ignore]
 def grail_eval_observed(user: Any, now: Any) -> int:
-    done = now.done / now.total if now.total > 0 else 1.0
+    done = now.passed / now.total if now.total > 0 else 1.0
     return _tell(user, Step("measure", done=done, network=ffi.from_handle(user).network))
 
 

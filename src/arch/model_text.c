@@ -1,6 +1,7 @@
 #include "arch/model_text.h"
 
 #include "arch/gguf_tokenizer.h"
+#include "arch/sentence_modules.h"
 #include "base/name_list.h"
 #include "base/options.h"
 #include "format/text/text_limits.h"
@@ -58,7 +59,8 @@ grail_status model_check_next_token(const grail_model *model, const char *what)
     }
     return error_set(GRAIL_ERROR_ARGUMENT,
                      "'%s' is an encoder: it gives hidden states, and no scores of a next token, "
-                     "which %s; grail verify compares the hidden states of two encoders",
+                     "which %s; grail verify compares the vectors that two encoders give for the "
+                     "documents of a text",
                      model->path, what);
 }
 
@@ -114,36 +116,54 @@ chat_origin model_chats(const grail_model *model)
                          .in_memory = in_memory};
 }
 
+/* Sentence encoders are used with texts that are cut to fewer tokens than they have positions. */
+static grail_status usual_context(const grail_model *model, int64_t *out)
+{
+    enum { DEFAULT_CONTEXT = 2048 };
+    int64_t length = 0;
+    if (graph_gives_features(model->graph)) {
+        CHECK(sentence_length(checkpoint_directory(model->checkpoint), &length));
+    }
+    *out = model->context < DEFAULT_CONTEXT ? model->context : DEFAULT_CONTEXT;
+    *out = length > 0 && length < *out ? length : *out;
+    return GRAIL_OK;
+}
+
 grail_status model_read_first_windows(const grail_model *model, const grail_text_source *source,
                                       int64_t windows, token_windows *out, char hash[65])
 {
-    enum { DEFAULT_CONTEXT = 2048 };
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
     int protocol = 0;
     token_windows read = {0};
     const chat_origin chats = model_chats(model);
-    const bool frames = graph_gives_features(model->graph);
+    const bool encoder = graph_gives_features(model->graph);
     window_options options = {
         .path = source->path,
         .field = source->field,
         .length = source->context,
-        .default_length = model->context < DEFAULT_CONTEXT ? model->context : DEFAULT_CONTEXT,
         .window_bos = source->window_bos != 0,
-        .framed = frames,
+        .documents = encoder,
         .windows = windows,
         .chats = &chats,
     };
     TRY(check_kind(model, source->path));
     TRY(text_source_check(source));
-    if (frames && options.window_bos) {
+    if (encoder && options.window_bos) {
         FAIL_ABOUT("window_bos", GRAIL_ERROR_ARGUMENT,
                    "the windows of an encoder already have the special tokens of its tokenizer "
                    "around them");
     }
+    TRY(usual_context(model, &options.default_length));
     TRY(option_find_word("protocol", source->protocol == NULL ? "plain" : source->protocol,
                          text_protocol_names, &protocol));
     options.protocol = (text_protocol)protocol;
+    if (encoder && protocol != TEXT_PLAIN && protocol != TEXT_LINES) {
+        FAIL_ABOUT("protocol", GRAIL_ERROR_ARGUMENT,
+                   "the protocol %s joins documents to one text, but each window of an encoder is "
+                   "a document; give plain or lines",
+                   text_protocol_names[protocol]);
+    }
     hash[0] = 0;
     if (!name_is_of_kind(source->path, ".npy") || options.window_bos) {
         TRY(model_tokenizer_open(model, &t));

@@ -60,59 +60,6 @@ out:
     return status;
 }
 
-/* -- mean-pooled vectors ----------------------------------------------------------------------- */
-
-grail_status comparison_pool_init(int64_t width, comparison_pool *out)
-{
-    *out = (comparison_pool){.width = width};
-    CHECK(memory_new(&out->left, (size_t)width, sizeof out->left[0]));
-    return memory_new(&out->right, (size_t)width, sizeof out->right[0]);
-}
-
-void comparison_pool_fini(comparison_pool *p)
-{
-    memory_free(p->left);
-    memory_free(p->right);
-    *p = (comparison_pool){0};
-}
-
-static grail_status add_rows(matrix m, double *sums)
-{
-    host_view v = {0};
-    CHECK(host_view_open(m, GRAIL_DTYPE_F32, HOST_READS, &v));
-    const float *values = v.values;
-    for (int64_t i = 0; i < m.rows * m.columns; i++) {
-        sums[i % m.columns] += (double)values[i];
-    }
-    host_view_drop(&v);
-    return GRAIL_OK;
-}
-
-grail_status comparison_pool_add(matrix left, matrix right, comparison_pool *p)
-{
-    CHECK(add_rows(left, p->left));
-    return add_rows(right, p->right);
-}
-
-void comparison_add_pool(const comparison_pool *p, comparison_sums *sums)
-{
-    double left = 0.0;
-    double right = 0.0;
-    double both = 0.0;
-    for (int64_t i = 0; i < p->width; i++) {
-        left += p->left[i] * p->left[i];
-        right += p->right[i] * p->right[i];
-        both += p->left[i] * p->right[i];
-    }
-    const double same = left == 0.0 && right == 0.0 ? 1.0 : 0.0;
-    const double cosine = left > 0.0 && right > 0.0 ? both / sqrt(left) / sqrt(right) : same;
-    sums->least_cosine = sums->pools == 0 ? cosine : fmin(sums->least_cosine, cosine);
-    sums->cosines += cosine;
-    sums->pools++;
-}
-
-/* -- results ----------------------------------------------------------------------------------- */
-
 grail_comparison comparison_result(const comparison_sums *sums)
 {
     const double rows = (double)sums->rows;
@@ -123,8 +70,10 @@ grail_comparison comparison_result(const comparison_sums *sums)
         .top1_agreement = (double)sums->same_top / rows,
         .compared = sums->rows,
         .relative_error = sums->energy > 0.0 ? sqrt(sums->distance / sums->energy) : 0.0,
-        .mean_cosine = sums->pools > 0 ? sums->cosines / (double)sums->pools : (double)NAN,
-        .least_cosine = sums->pools > 0 ? sums->least_cosine : (double)NAN,
-        .pooled = sums->pools,
+        .mean_cosine = (double)NAN,
+        .least_cosine = (double)NAN,
+        .cosine_interval = (double)NAN,
+        .same_nearest = (double)NAN,
+        .nearest_interval = (double)NAN,
     };
 }

@@ -36,21 +36,23 @@ int64_t forward_chunk(const grail_model *model, const backend *b, int64_t length
     return count > 1 ? count : 1;
 }
 
-static int64_t batch_count(const forward_pass *f)
+static grail_status plan_batches(forward_pass *f)
 {
-    return (f->count + f->batch_windows - 1) / f->batch_windows;
-}
-
-static batch_shape shape_of_batch(const forward_pass *f, int64_t batch)
-{
-    const int64_t left = f->count - batch * f->batch_windows;
-    return sequence_batch(left < f->batch_windows ? left : f->batch_windows, f->windows->length);
+    CHECK(memory_new(&f->firsts, (size_t)f->count + 1, sizeof f->firsts[0]));
+    for (int64_t next = 0; next < f->count; next = f->firsts[f->batch_count]) {
+        const int64_t window = f->first + next;
+        const int64_t fit = windows_of_one_size(f->windows, window, f->first + f->count);
+        const int64_t most = FORWARD_BATCH_ROWS / window_size(f->windows, window);
+        const int64_t size = most > 1 ? most : 1;
+        f->firsts[++f->batch_count] = next + (size < fit ? size : fit);
+    }
+    return GRAIL_OK;
 }
 
 /* Tells of this batch and those before it. */
 static grail_status tell(const forward_pass *f, int begin, int end, int64_t batch)
 {
-    const double part = (double)(batch + 1) / (double)batch_count(f);
+    const double part = (double)(batch + 1) / (double)f->batch_count;
     const double position = begin + part * (end - begin);
     return f->watch == NULL
                ? GRAIL_OK
@@ -61,10 +63,12 @@ grail_status forward_advance(forward_pass *f, int end)
 {
     const int begin = f->stream.position;
     CHECK(sample_stream_move_begin(&f->stream, end));
-    for (int64_t batch = 0; batch < batch_count(f); batch++) {
-        const int32_t *ids =
-            f->windows->ids + (f->first + batch * f->batch_windows) * f->windows->length;
-        CHECK(execution_begin(f->run, shape_of_batch(f, batch), (batch_input){.ids = ids}));
+    for (int64_t batch = 0; batch < f->batch_count; batch++) {
+        const int64_t window = f->first + f->firsts[batch];
+        const batch_shape shape = sequence_batch(f->firsts[batch + 1] - f->firsts[batch],
+                                                 window_size(f->windows, window));
+        const int32_t *ids = f->windows->ids + window_start(f->windows, window);
+        CHECK(execution_begin(f->run, shape, (batch_input){.ids = ids}));
         CHECK(sample_stream_read(&f->stream, batch, f->run));
         CHECK(execution_run(f->run, f->store, begin, end));
         CHECK(sample_stream_write(&f->stream, batch, f->run));
@@ -82,18 +86,17 @@ grail_status forward_advance(forward_pass *f, int end)
 grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_store *store,
                            const token_windows *windows, int64_t first, int64_t count)
 {
-    const int64_t per_batch = FORWARD_BATCH_ROWS / windows->length;
     *f = (forward_pass){.model = model,
                         .backend = store->backend,
                         .store = store,
                         .windows = windows,
                         .first = first,
                         .count = count,
-                        .batch_windows = per_batch > 1 ? per_batch : 1,
                         .watch = f->watch};
+    CHECK(plan_batches(f));
     CHECK(matrix_pool_create(f->backend, &f->pool));
     CHECK(execution_create(model->graph, f->backend, f->pool, &f->run));
-    CHECK(sample_stream_init(&f->stream, model->graph, f->backend, batch_count(f)));
+    CHECK(sample_stream_init(&f->stream, model->graph, f->backend, f->batch_count));
     for (int block = GRAPH_NONE; block < model->graph->block_count; block++) {
         int begin = 0;
         int end = 0;
@@ -108,14 +111,15 @@ void forward_end(forward_pass *f)
     execution_free(f->run);
     sample_stream_fini(&f->stream);
     matrix_pool_free(f->pool);
+    memory_free(f->firsts);
     *f = (forward_pass){0};
 }
 
 matrix forward_rows(const forward_pass *f, int i, int64_t window, int64_t from, int64_t rows)
 {
     const int64_t local = window - f->first;
-    const int64_t batch = local / f->batch_windows;
-    const int64_t row = local % f->batch_windows * f->windows->length + from;
+    const int64_t batch = batch_of_sample(f->firsts, f->batch_count, local);
+    const int64_t row = (local - f->firsts[batch]) * window_size(f->windows, window) + from;
     return matrix_rows(f->stream.held[batch * f->stream.live_count + i], row, rows);
 }
 

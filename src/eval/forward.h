@@ -13,7 +13,8 @@ typedef struct forward_watch {
     void *user;
 } forward_watch;
 
-/** The sample stream of windows [first, first + count), behind the last block or further on. */
+/** The sample stream of windows [first, first + count), behind the last block or further on.
+ * Windows of one size that follow each other are run together. */
 typedef struct forward_pass {
     const grail_model *model;
     backend *backend;
@@ -23,7 +24,8 @@ typedef struct forward_pass {
     sample_stream stream;
     const token_windows *windows;
     int64_t first, count;
-    int64_t batch_windows;
+    int64_t *firsts; /* [batch_count + 1] first window of each batch, counted from `first`; owned */
+    int64_t batch_count;
     const forward_watch *watch; /* set before forward_begin, or NULL */
 } forward_pass;
 
@@ -38,7 +40,7 @@ typedef struct forward_limit {
                        products and not into loading weights; 0: no limit */
 } forward_limit;
 
-/** How many windows of `length` tokens a pass takes within the limit; at least one. */
+/** How many windows of at most `length` tokens a pass takes within the limit; at least one. */
 int64_t forward_chunk(const grail_model *model, const backend *b, int64_t length,
                       forward_limit limit);
 

@@ -51,6 +51,12 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
     TRY(graph_output_width(model->graph, &width));
     TRY(compute_open(compute, model, &b));
     TRY(model_read_windows(model, source, &windows, hash));
+    if (windows.starts != NULL) {
+        FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
+                   "%s: each window of an encoder is a document, and these have different lengths; "
+                   "give token ids in a .npy file, whose rows have one length",
+                   source->path);
+    }
     TRY(parameter_store_create(model, b, NULL, &store));
     TRY(memory_new_unset(&logits, (size_t)(windows.count * windows.length * width),
                          sizeof logits[0]));

@@ -6,10 +6,10 @@
 #include "comm/comm.h"
 #include "eval/agreement.h"
 #include "eval/observer.h"
+#include "eval/text_overlap.h"
 #include "eval/token_losses.h"
 #include "eval/zeroed_store.h"
 #include "exec/compute.h"
-#include "pipeline/request/calibration_record.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -48,24 +48,6 @@ static grail_status measure_chunk(parameter_store *store, const token_windows *w
 out:
     forward_end(&f);
     memory_free(losses);
-    return status;
-}
-
-/* The record has runs of the calibration tokens, and the hash of the text. */
-static grail_status compare_with_calibration(const grail_model *model, const token_windows *windows,
-                                             grail_perplexity *out)
-{
-    grail_status status = GRAIL_OK;
-    json_t *record = NULL;
-    hash_set set = {0};
-    TRY(calibration_record_read(model, &record));
-    TRY(calibration_record_hashes(model, record, &set));
-    out->calibration_runs = set.count;
-    out->overlap_runs = shingles_found(&set, windows);
-    out->is_calibration = calibration_record_is(record, "text_sha256", windows->text_hash) ? 1 : 0;
-out:
-    hash_set_fini(&set);
-    json_decref(record);
     return status;
 }
 
@@ -211,9 +193,14 @@ static grail_status read_text(const grail_model *recorded, const grail_model *mo
                               const grail_text_source *source, int64_t windows, token_windows *text,
                               grail_perplexity *result)
 {
+    text_overlap overlap = {0};
     CHECK(model_read_first_windows(model, source, windows, text, result->tokenizer_sha256));
     CHECK(limit_windows(text, windows));
-    return compare_with_calibration(recorded, text, result);
+    CHECK(text_overlap_find(recorded, text, &overlap));
+    result->calibration_runs = overlap.recorded;
+    result->overlap_runs = overlap.found;
+    result->is_calibration = overlap.is_calibration ? 1 : 0;
+    return GRAIL_OK;
 }
 
 grail_status perplexity_measure(const grail_model *recorded, parameter_store *store,

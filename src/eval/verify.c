@@ -7,10 +7,13 @@
 #include "eval/forward.h"
 #include "eval/image_pass.h"
 #include "eval/observer.h"
+#include "eval/pooled_vectors.h"
+#include "eval/text_overlap.h"
 #include "eval/zeroed_store.h"
 #include "exec/compute.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { RANDOM_WINDOWS = 4, RANDOM_LENGTH = 64, RANDOM_IMAGES = 8 };
 
@@ -23,6 +26,7 @@ typedef struct inputs {
     int64_t images, side;
     grail_eval_observer observer; /* or NULL */
     void *user;
+    bool of_text; /* a text was given */
 } inputs;
 
 static void inputs_fini(inputs *in)
@@ -59,11 +63,11 @@ static grail_status tell_part(void *user, double passed)
                 (double)p->first + 0.5 * (p->before + fmin(passed, 0.99)) * (double)p->count);
 }
 
-/* Hidden states are also pooled, unless `pool` is NULL. */
-static grail_status compare_rows(forward_pass *a, forward_pass *b, int64_t window,
-                                 comparison_pool *pool, comparison_sums *sums)
+/* Hidden states are also pooled, unless `vectors` is NULL. */
+static grail_status compare_window(forward_pass *a, forward_pass *b, int64_t window,
+                                   pooled_vectors *vectors, comparison_sums *sums)
 {
-    const int64_t length = a->windows->length;
+    const int64_t length = window_size(a->windows, window);
     for (int64_t from = 0; from < length; from += FORWARD_ROWS) {
         const int64_t rows = length - from < FORWARD_ROWS ? length - from : FORWARD_ROWS;
         matrix left = {0};
@@ -71,33 +75,16 @@ static grail_status compare_rows(forward_pass *a, forward_pass *b, int64_t windo
         CHECK(forward_logits(a, window, from, rows, &left));
         CHECK(forward_logits(b, window, from, rows, &right));
         CHECK(comparison_add(left, right, sums));
-        if (pool != NULL) {
-            CHECK(comparison_pool_add(left, right, pool));
+        if (vectors != NULL) {
+            CHECK(pooled_vectors_add(left, right, window, from, vectors));
         }
     }
     return GRAIL_OK;
 }
 
-static grail_status compare_window(forward_pass *a, forward_pass *b, int64_t window,
-                                   comparison_sums *sums)
-{
-    grail_status status = GRAIL_OK;
-    comparison_pool pool = {0};
-    int64_t width = 0;
-    if (!graph_gives_features(a->model->graph)) {
-        return compare_rows(a, b, window, NULL, sums);
-    }
-    TRY(graph_output_width(a->model->graph, &width));
-    TRY(comparison_pool_init(width, &pool));
-    TRY(compare_rows(a, b, window, &pool, sums));
-    comparison_add_pool(&pool, sums);
-out:
-    comparison_pool_fini(&pool);
-    return status;
-}
-
 static grail_status compare_chunk(parameter_store *a, parameter_store *b, const inputs *in,
-                                  int64_t first, int64_t count, comparison_sums *sums)
+                                  int64_t first, int64_t count, pooled_vectors *vectors,
+                                  comparison_sums *sums)
 {
     grail_status status = GRAIL_OK;
     windows_pass pass = {in, first, count, 0.0};
@@ -108,7 +95,7 @@ static grail_status compare_chunk(parameter_store *a, parameter_store *b, const 
     pass.before = 1.0;
     TRY(forward_begin(&right, b->model, b, &in->text, first, count));
     for (int64_t w = first; w < first + count; w++) {
-        TRY(compare_window(&left, &right, w, sums));
+        TRY(compare_window(&left, &right, w, vectors, sums));
     }
 out:
     forward_end(&left);
@@ -117,33 +104,71 @@ out:
 }
 
 static grail_status compare_on_text(parameter_store *a, parameter_store *b, const inputs *in,
-                                    comparison_sums *sums)
+                                    pooled_vectors *vectors, comparison_sums *sums)
 {
     const token_windows *windows = &in->text;
     const int64_t chunk = forward_chunk(a->model, a->backend, windows->length, (forward_limit){0});
     for (int64_t first = 0; first < windows->count; first += chunk) {
         const int64_t left = windows->count - first;
         const int64_t count = left < chunk ? left : chunk;
-        CHECK(compare_chunk(a, b, in, first, count, sums));
+        CHECK(compare_chunk(a, b, in, first, count, vectors, sums));
         CHECK(tell(in, first + count, (double)(first + count)));
     }
     return GRAIL_OK;
+}
+
+static bool has_text(const grail_text_source *source)
+{
+    return source != NULL && source->path != NULL;
+}
+
+/* Each window of an encoder is compared with each. */
+static grail_status check_count(const grail_model *model, const grail_text_source *source,
+                                const token_windows *w)
+{
+    if (!graph_gives_features(model->graph) || w->count <= POOLED_MOST_NEIGHBOURS) {
+        return GRAIL_OK;
+    }
+    return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                 "%s: looking for the nearest of %lld windows takes too long; "
+                                 "measure at most %d of them",
+                                 source->path, (long long)w->count, POOLED_MOST_NEIGHBOURS),
+                       "windows");
 }
 
 static grail_status read_text(const grail_model *model, const grail_text_source *source,
                               int64_t most, token_windows *out)
 {
     char hash[65];
-    if (source == NULL || source->path == NULL) {
+    if (!has_text(source)) {
         const bool is_short = model->context < RANDOM_LENGTH;
         return random_windows(model, RANDOM_WINDOWS, is_short ? model->context : RANDOM_LENGTH,
                               out);
     }
-    const grail_status status = model_read_first_windows(model, source, most, out, hash);
-    if (status == GRAIL_OK && most > 0 && most < out->count) {
-        out->count = most;
-    }
-    return status;
+    CHECK(model_read_first_windows(model, source, most, out, hash));
+    out->count = most > 0 && most < out->count ? most : out->count;
+    CHECK(check_count(model, source, out));
+    return windows_sort(out);
+}
+
+static void fill_text(const token_windows *w, grail_comparison *out)
+{
+    out->context = w->length;
+    out->documents = w->starts != NULL ? 1 : 0;
+    out->full_documents = windows_full(w);
+}
+
+/* What vectors of encoders tell besides. */
+static grail_status add_vectors(pooled_vectors *vectors, const grail_model *recorded,
+                                const token_windows *w, bool of_text, grail_comparison *out)
+{
+    text_overlap overlap = {0};
+    CHECK(pooled_vectors_compare(vectors, w, of_text, out));
+    CHECK(of_text ? text_overlap_find(recorded, w, &overlap) : GRAIL_OK);
+    out->overlap_runs = overlap.found;
+    out->calibration_runs = overlap.recorded;
+    out->is_calibration = overlap.is_calibration ? 1 : 0;
+    return GRAIL_OK;
 }
 
 /* -- images ----------------------------------------------------------------------------------- */
@@ -217,10 +242,10 @@ static grail_status read_images(const grail_model *model, const grail_image_sour
 /* -- both ------------------------------------------------------------------------------------- */
 
 static grail_status compare_stores(parameter_store *a, parameter_store *b, const inputs *in,
-                                   comparison_sums *sums)
+                                   pooled_vectors *vectors, comparison_sums *sums)
 {
     return a->model->graph->input_kind == INPUT_IMAGES ? compare_on_images(a, b, in, sums)
-                                                       : compare_on_text(a, b, in, sums);
+                                                       : compare_on_text(a, b, in, vectors, sums);
 }
 
 static grail_status check_identity(parameter_store *dense, parameter_store *narrow,
@@ -233,7 +258,7 @@ static grail_status check_identity(parameter_store *dense, parameter_store *narr
     TRY(zeroed_store_create(dense, narrow->model, true, &norm_is_cut, &zeroed));
     out->norm_is_cut = norm_is_cut ? 1 : 0;
     if (zeroed != NULL) {
-        TRY(compare_stores(zeroed, narrow, in, &sums));
+        TRY(compare_stores(zeroed, narrow, in, NULL, &sums));
         out->identity_checked = 1;
         out->identity_max_abs = sums.max_abs;
     }
@@ -242,25 +267,56 @@ out:
     return status;
 }
 
-static grail_status compare_models(const grail_model *dense, const grail_model *narrow,
+/* `recorded` is what was calibrated. */
+static grail_status compare_outputs(parameter_store *left, parameter_store *right,
+                                    const grail_model *recorded, const inputs *in,
+                                    grail_comparison *out)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = left->model->graph;
+    const bool pools = graph_gives_features(g) && g->input_kind == INPUT_TOKENS;
+    pooled_vectors vectors = {0};
+    comparison_sums sums = {0};
+    if (pools) {
+        TRY(pooled_vectors_init(left->model, right->model, in->text.count, &vectors));
+    }
+    TRY(compare_stores(left, right, in, pools ? &vectors : NULL, &sums));
+    grail_comparison result = comparison_result(&sums);
+    fill_text(&in->text, &result);
+    if (pools) {
+        TRY(add_vectors(&vectors, recorded, &in->text, in->of_text, &result));
+    }
+    if (graph_gives_features(g)) { /* which are no logits */
+        result.mean_kl = result.max_kl = result.top1_agreement = (double)NAN;
+    }
+    *out = result;
+out:
+    pooled_vectors_fini(&vectors);
+    return status;
+}
+
+/* With `cut` what the cut alone leaves of the dense network, instead of the narrow one. */
+static grail_status compare_models(const grail_model *dense, const grail_model *narrow, bool cut,
                                    const inputs *in, backend *b, grail_comparison *out)
 {
     grail_status status = GRAIL_OK;
     parameter_store *left = NULL;
     parameter_store *right = NULL;
-    comparison_sums sums = {0};
+    grail_comparison result = {0};
     TRY(parameter_store_create(dense, b, NULL, &left));
-    TRY(parameter_store_create(narrow, b, NULL, &right));
-    TRY(compare_stores(left, right, in, &sums));
-    grail_comparison result = comparison_result(&sums);
-    TRY(check_identity(left, right, in, &result));
-    if (graph_gives_features(dense->graph)) { /* which are no logits */
-        result.mean_kl = result.max_kl = result.top1_agreement = (double)NAN;
+    if (cut) {
+        TRY(zeroed_store_of_cut(left, narrow, &right));
+    } else {
+        TRY(parameter_store_create(narrow, b, NULL, &right));
+    }
+    TRY(compare_outputs(left, right, narrow, in, &result));
+    if (!cut) {
+        TRY(check_identity(left, right, in, &result));
     }
     *out = result;
 out:
+    parameter_store_free(right); /* before the one that it may lie over */
     parameter_store_free(left);
-    parameter_store_free(right);
     return status;
 }
 
@@ -324,14 +380,14 @@ static grail_status check_vocabularies(const grail_model *dense, const grail_mod
         checkpoint_path(narrow->checkpoint), (long long)narrow->graph->vocabulary);
 }
 
-grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
-                          const grail_text_source *source, int64_t windows,
-                          const grail_compute *compute, grail_eval_observer observer, void *user,
-                          grail_comparison *out)
+static grail_status verify_text(const grail_model *dense, const grail_model *narrow, bool cut,
+                                const grail_text_source *source, int64_t windows,
+                                const grail_compute *compute, grail_eval_observer observer,
+                                void *user, grail_comparison *out)
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
-    inputs in = {.observer = observer, .user = user};
+    inputs in = {.observer = observer, .user = user, .of_text = has_text(source)};
     TRY(option_integer("windows", "the number of windows", windows, 0));
     TRY(check_kinds(dense, narrow, INPUT_TOKENS));
     TRY(check_vocabularies(dense, narrow));
@@ -339,10 +395,53 @@ grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
     TRY(check_outputs(dense, narrow));
     TRY(compute_open(compute, dense, &b));
     TRY(read_text(dense, source, windows, &in.text));
-    TRY(compare_models(dense, narrow, &in, b, out));
+    TRY(compare_models(dense, narrow, cut, &in, b, out));
 out:
     inputs_fini(&in);
     backend_close(b);
+    return status;
+}
+
+grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
+                          const grail_text_source *source, int64_t windows,
+                          const grail_compute *compute, grail_eval_observer observer, void *user,
+                          grail_comparison *out)
+{
+    return verify_text(dense, narrow, false, source, windows, compute, observer, user, out);
+}
+
+grail_status grail_verify_of_cut(const grail_model *dense, const grail_model *narrow,
+                                 const grail_text_source *source, int64_t windows,
+                                 const grail_compute *compute, grail_eval_observer observer,
+                                 void *user, grail_comparison *out)
+{
+    return verify_text(dense, narrow, true, source, windows, compute, observer, user, out);
+}
+
+grail_status grail_verify_describe(const grail_model *model, const grail_text_source *source,
+                                   int64_t windows, grail_comparison *out)
+{
+    grail_status status = GRAIL_OK;
+    const comparison_sums none = {.rows = 1};
+    token_windows w = {0};
+    sentence_pooling pooling = {0};
+    grail_comparison result = comparison_result(&none);
+    TRY(option_integer("windows", "the number of windows", windows, 0));
+    TRY(read_text(model, source, windows, &w));
+    if (windows > w.count) {
+        FAIL_ABOUT("windows", GRAIL_ERROR_ARGUMENT,
+                   "%lld windows were requested, but the text holds %lld", (long long)windows,
+                   (long long)w.count);
+    }
+    TRY(sentence_pooling_read(checkpoint_directory(model->checkpoint), &pooling));
+    fill_text(&w, &result);
+    result.pooled = w.count;
+    result.compared = 0;
+    snprintf(result.pooling, sizeof result.pooling, "%s", sentence_pooling_name(&pooling));
+    snprintf(result.pooling_notice, sizeof result.pooling_notice, "%s", pooling.notice);
+    *out = result;
+out:
+    token_windows_fini(&w);
     return status;
 }
 
@@ -359,7 +458,7 @@ grail_status grail_verify_images(const grail_model *dense, const grail_model *na
     TRY(check_outputs(dense, narrow));
     TRY(compute_open(compute, dense, &b));
     TRY(read_images(dense, source, images, &in));
-    TRY(compare_models(dense, narrow, &in, b, out));
+    TRY(compare_models(dense, narrow, false, &in, b, out));
 out:
     inputs_fini(&in);
     backend_close(b);

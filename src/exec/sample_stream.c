@@ -99,9 +99,29 @@ void sample_stream_drop(sample_stream *s, int64_t batch)
 
 /* -- picking samples --------------------------------------------------------------------------- */
 
-static int holder_of(const sample_pick *p, int64_t sample)
+int64_t batch_of_sample(const int64_t *firsts, int64_t batch_count, int64_t sample)
 {
-    return comm_is_shared(p->comm) ? p->holders[sample / p->batch_samples] : 0;
+    int64_t low = 0;
+    int64_t high = batch_count;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (firsts[middle] <= sample) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static int64_t batch_of(const sample_stream *s, const sample_pick *p, int64_t sample)
+{
+    return p->firsts == NULL ? sample : batch_of_sample(p->firsts, s->batch_count, sample);
+}
+
+static int holder_of(const sample_stream *s, const sample_pick *p, int64_t sample)
+{
+    return comm_is_shared(p->comm) ? p->holders[batch_of(s, p, sample)] : 0;
 }
 
 static int runner_of(const sample_pick *p)
@@ -109,43 +129,37 @@ static int runner_of(const sample_pick *p)
     return comm_is_shared(p->comm) ? p->runner : 0;
 }
 
-/* The rows of a sample in the value that is held of its batch. */
-static matrix held_rows(const sample_stream *s, int live, const sample_pick *p, int64_t sample,
-                        int64_t rows)
+/* The rows of a sample in the value that is held of its batch, on the rank that holds it. */
+static matrix held_rows(const sample_stream *s, int live, const sample_pick *p, int64_t sample)
 {
-    const int64_t batch = sample / p->batch_samples;
-    return matrix_rows(s->held[batch * s->live_count + live], sample % p->batch_samples * rows,
-                       rows);
-}
-
-/* How many rows a sample has, where this rank holds its batch. */
-static int64_t rows_held(const sample_stream *s, int live, const sample_pick *p, int64_t sample)
-{
-    const int64_t batch = sample / p->batch_samples;
-    const int64_t left = p->all - batch * p->batch_samples;
-    return s->held[batch * s->live_count + live].rows /
-           (left < p->batch_samples ? left : p->batch_samples);
+    const int64_t batch = batch_of(s, p, sample);
+    const matrix held = s->held[batch * s->live_count + live];
+    if (p->firsts == NULL) {
+        return held;
+    }
+    const int64_t rows = held.rows / (p->firsts[batch + 1] - p->firsts[batch]);
+    return matrix_rows(held, (sample - p->firsts[batch]) * rows, rows);
 }
 
 static grail_status send_sample(const sample_stream *s, int live, const sample_pick *p,
                                 int64_t sample, void *room)
 {
-    const matrix held = held_rows(s, live, p, sample, rows_held(s, live, p, sample));
+    const matrix held = held_rows(s, live, p, sample);
     return matrices_send(p->comm, p->runner, &held, 1, room);
 }
 
 static grail_status take_sample(const sample_stream *s, int live, const sample_pick *p,
                                 int64_t sample, matrix place, void *room)
 {
-    const int holder = holder_of(p, sample);
-    return holder == runner_of(p) ? matrix_copy(held_rows(s, live, p, sample, place.rows), place)
+    const int holder = holder_of(s, p, sample);
+    return holder == runner_of(p) ? matrix_copy(held_rows(s, live, p, sample), place)
                                   : matrices_receive(p->comm, holder, &place, 1, room);
 }
 
 /* Columns of a value, which a rank that holds no batch does not see. */
 static int64_t width_of(const sample_stream *s, int live, const sample_pick *p)
 {
-    const int64_t batch = p->samples[0] / p->batch_samples;
+    const int64_t batch = batch_of(s, p, p->samples[0]);
     return comm_is_shared(p->comm) ? p->widths[live]
                                    : s->held[batch * s->live_count + live].columns;
 }
@@ -185,7 +199,7 @@ static grail_status pick_value(const sample_stream *s, int live, const sample_pi
         const int64_t sample = p->samples[i];
         if (runs) {
             CHECK(take_sample(s, live, p, sample, matrix_rows(place, i * rows, rows), room));
-        } else if (comm_rank(p->comm) == holder_of(p, sample)) {
+        } else if (comm_rank(p->comm) == holder_of(s, p, sample)) {
             CHECK(send_sample(s, live, p, sample, room));
         }
     }

@@ -40,15 +40,18 @@ grail_status sample_stream_peek(const sample_stream *s, int64_t batch,
 typedef struct sample_pick {
     const int64_t *samples; /* [count] */
     int64_t count;
-    int64_t batch_samples; /* that each batch but the last holds */
+    const int64_t *firsts; /* [batch_count + 1] the first sample of each batch; NULL: each holds one
+                               sample */
     /* Each of several ranks holds some batches. All call sample_stream_pick; `runner` alone gets
      * the values, in its execution. */
     const grail_comm *comm; /* NULL: all batches are held here, and what follows is not read */
     const int *holders;     /* [batch_count] the rank that holds each */
     const int64_t *widths;  /* [live_count] columns of the values */
     int runner;
-    int64_t all; /* samples of all batches */
 } sample_pick;
+
+/** The batch that holds a sample, of those that begin with firsts[batch_count + 1]. */
+int64_t batch_of_sample(const int64_t *firsts, int64_t batch_count, int64_t sample);
 
 /** Copies the values of some samples, one sample after the other. */
 grail_status sample_stream_pick(const sample_stream *s, const sample_pick *pick,

@@ -21,7 +21,10 @@ grail_compression_totals grail_compression_totals_get(const grail_compression *c
         .samples = c->request->samples->count,
         .context = c->request->samples->windows.length,
         .blocks_done = c->blocks_recorded,
-        .calibration_tokens = c->request->samples->count * c->request->samples->windows.length,
+        .calibration_tokens =
+            window_start(&c->request->samples->windows, c->request->samples->windows.count),
+        .documents = c->request->samples->windows.starts != NULL ? 1 : 0,
+        .full_documents = windows_full(&c->request->samples->windows),
         .calibrate_seconds = c->network->calibrate_seconds,
         .compensate_seconds = c->network->compensate_seconds,
     };

@@ -253,7 +253,7 @@ static grail_status measure(const grail_compress_options *options, rows_of *r, i
     r->widths = widths;
     r->extents = extents;
     const calibration *named = r->request->samples;
-    const int64_t tokens = named->windows.length > 0 ? named->windows.length : length;
+    const int64_t tokens = named->count > 0 ? windows_mean_size(&named->windows) : length;
     r->count = named->count > 0            ? named->count
                : options->read.samples > 0 ? options->read.samples
                                            : usual_samples(r->request->graph, length);

@@ -44,6 +44,11 @@ static grail_status record_samples(const calibration *samples, statistics_origin
     return hash_set_add(&o->hashes, &samples->hashes);
 }
 
+static int64_t context_of(const calibration *samples)
+{
+    return samples->windows.ids != NULL ? samples->windows.length : samples->positions.height;
+}
+
 static grail_status origin_of(const compression_request *request, const gram_pass *p,
                               statistics_origin *o)
 {
@@ -56,7 +61,7 @@ static grail_status origin_of(const compression_request *request, const gram_pas
     CHECK(memory_copy_string(&o->precision, precision));
     CHECK(memory_copy_string(
         &o->fit, has_convolutions(request, p) ? fits[request->plan.compensation.conv_fit] : ""));
-    o->context = samples->positions.height;
+    o->context = context_of(samples);
     o->samples = samples->count;
     return record_samples(samples, o);
 }
@@ -127,7 +132,7 @@ static grail_gram_facts facts_of(const compression_request *request, const gram_
 {
     grail_gram_facts facts = {.matrices = p->count,
                               .samples = request->samples->count,
-                              .context = request->samples->positions.height,
+                              .context = context_of(request->samples),
                               .bytes = bytes};
     for (int i = 0; i < p->count; i++) {
         facts.grams += p->maps[i].gram_width > 0 ? 1 : 0;

@@ -136,7 +136,7 @@ static bool can_measure(const width_search *s)
 {
     const compression_request *r = s->space->request;
     const int64_t samples =
-        slot_weights_samples(r->graph, r->samples->windows.length, r->samples->count);
+        slot_weights_samples(r->graph, windows_mean_size(&r->samples->windows), r->samples->count);
     const double part = (double)samples / (double)r->samples->count;
     const double alone = slot_weights_compressions(s->space->slot_count, part);
     return s->space->slot_count > 1 && width_search_weighs(s->most, alone);

@@ -51,7 +51,7 @@ static grail_status measurement_init(const width_space *space, const grail_plan_
                        .began = began,
                        .first = clock_seconds()};
     m->trial.read.samples =
-        slot_weights_samples(r->graph, r->samples->windows.length, r->samples->count);
+        slot_weights_samples(r->graph, windows_mean_size(&r->samples->windows), r->samples->count);
     m->trial.fit.refit = "none";
     CHECK(memory_new(&m->uniform, sites, sizeof m->uniform[0]));
     CHECK(memory_new(&m->kept, sites, sizeof m->kept[0]));

@@ -241,3 +241,12 @@ needs_mpi() {
     export OMPI_MCA_orte_tmpdir_base=$work/launcher
     mkdir -p "$OMPI_MCA_orte_tmpdir_base"
 }
+
+# write_vocabulary FILE: a vocab.txt of 96 pieces, as many as the golden encoders have tokens
+write_vocabulary() {
+    {
+        printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]'
+        for letter in {a..z}; do printf '%s\n##%s\n' $letter $letter; done
+        for number in {1..39}; do echo "word$number"; done
+    } >"$1"
+}

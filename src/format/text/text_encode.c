@@ -18,10 +18,11 @@ struct encoding {
     const window_options *options;
     const tokenizer *tokenizer;
     token_list *ids;
-    int64_t wanted;  /* ids; INT64_MAX for all */
-    size_t read;     /* bytes */
-    buffer document; /* the text of the current document, not encoded yet */
-    size_t next_try; /* size of `document` at which its beginning is encoded */
+    token_windows *windows; /* gets the documents where these are the windows */
+    int64_t wanted;         /* ids, or documents; INT64_MAX for all */
+    size_t read;            /* bytes */
+    buffer document;        /* the text of the current document, not encoded yet */
+    size_t next_try;        /* size of `document` at which its beginning is encoded */
     int64_t documents;
     bool in_document;
     buffer line; /* the beginning of a line that continues in the next piece */
@@ -60,7 +61,7 @@ static grail_status check_count(encoding *e)
 static grail_status encode(encoding *e, const char *text, size_t size, bool special)
 {
     e->ids->most = most_ids(e);
-    CHECK(tokenizer_encode(e->tokenizer, text, size, special && !e->options->framed, e->ids));
+    CHECK(tokenizer_encode(e->tokenizer, text, size, special, e->ids));
     return check_count(e);
 }
 
@@ -70,7 +71,7 @@ static grail_status encode_beginning(encoding *e)
     const int64_t before = e->ids->count;
     e->ids->most = e->wanted;
     CHECK(tokenizer_encode_start(e->tokenizer, (const char *)e->document.bytes, e->document.size,
-                                 !e->options->framed, e->ids));
+                                 true, e->ids));
     e->enough = e->ids->count >= e->wanted;
     e->ids->count = e->enough ? e->ids->count : before;
     e->next_try = 2 * e->document.size;
@@ -104,6 +105,38 @@ static grail_status end_document(encoding *e)
 }
 
 /* --- documents --- */
+
+static grail_status append_ids(const token_list *more, token_list *ids)
+{
+    for (int64_t i = 0; i < more->count; i++) {
+        CHECK(token_list_push(ids, more->ids[i]));
+    }
+    return GRAIL_OK;
+}
+
+/* A document that is a window: what is around it stays where it is cut. */
+static grail_status encode_document(encoding *e, const char *text, size_t size)
+{
+    token_windows *w = e->windows;
+    const int64_t begin = e->ids->count;
+    const int64_t most = begin + w->length - tokenizer_after(e->tokenizer)->count;
+    e->ids->most = 0;
+    CHECK(append_ids(tokenizer_before(e->tokenizer), e->ids));
+    const int64_t content = e->ids->count;
+    e->ids->most = most;
+    CHECK(tokenizer_encode(e->tokenizer, text, size, false, e->ids));
+    e->ids->most = 0;
+    if (e->ids->count == content) {
+        e->ids->count = begin;
+        return GRAIL_OK;
+    }
+    CHECK(append_ids(tokenizer_after(e->tokenizer), e->ids));
+    CHECK(memory_reserve(&w->starts, (size_t)w->count + 2, sizeof w->starts[0]));
+    w->starts[w->count++] = begin;
+    w->starts[w->count] = e->ids->count;
+    e->enough = is_limited(e) && w->count >= e->wanted;
+    return e->ids->count <= TEXT_MOST_TOKENS ? GRAIL_OK : too_many(e);
+}
 
 static grail_status take_conversation(encoding *e, const corpus_piece *piece)
 {
@@ -194,7 +227,8 @@ static grail_status add_line(encoding *e, line_span line)
     } else if (e->options->protocol == TEXT_PTB) {
         CHECK(add_ptb_row(e, line));
     } else if (row.size > 0) {
-        CHECK(encode(e, row.start, row.size, false));
+        CHECK(e->options->documents ? encode_document(e, row.start, row.size)
+                                    : encode(e, row.start, row.size, false));
     }
     e->lines++;
     return GRAIL_OK;
@@ -229,6 +263,18 @@ static grail_status take_lines(encoding *e, const corpus_piece *piece)
     return GRAIL_OK;
 }
 
+/* Of a .txt file only the last piece ends a document, and it is empty. */
+static grail_status take_document(encoding *e, const corpus_piece *piece)
+{
+    if (e->options->protocol == TEXT_PLAIN && piece->ends_document && piece->size > 0) {
+        const line_span all = strip((line_span){piece->text, piece->size});
+        return all.size > 0 ? encode_document(e, all.start, all.size) : GRAIL_OK;
+    }
+    CHECK(take_lines(e, piece));
+    return piece->ends_document && e->line.size > 0 && !e->enough ? end_line(e, (line_span){"", 0})
+                                                                  : GRAIL_OK;
+}
+
 /* --- ids --- */
 
 static grail_status take_ids(encoding *e, const corpus_piece *piece)
@@ -251,12 +297,22 @@ static piece_function taker(const encoding *e, const corpus *c)
         [TEXT_PLAIN] = take_plain, [TEXT_LINES] = take_lines, [TEXT_WIKITEXT2] = take_lines,
         [TEXT_PTB] = take_lines,   [TEXT_C4] = take_c4,
     };
-    return corpus_ids(c) >= 0 ? take_ids : takers[e->options->protocol];
+    if (corpus_ids(c) >= 0) {
+        return take_ids;
+    }
+    return e->options->documents ? take_document : takers[e->options->protocol];
 }
 
 /* Other protocols join documents, or cut them into lines. */
 static grail_status check_piece(const encoding *e, const corpus_piece *piece)
 {
+    if (piece->is_conversation && e->options->documents) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "%s: holds conversations, but each window of an encoder is a "
+                                     "document; name a field that holds a text",
+                                     e->options->path),
+                           "field");
+    }
     return !piece->is_conversation || e->options->protocol == TEXT_PLAIN
                ? GRAIL_OK
                : error_about(error_set(GRAIL_ERROR_ARGUMENT,
@@ -297,11 +353,14 @@ static grail_status end_text(encoding *e)
 }
 
 grail_status text_encode(corpus *c, const window_options *options, const tokenizer *t,
-                         int64_t wanted, token_list *out, bool *complete)
+                         int64_t wanted, token_list *out, token_windows *windows, bool *complete)
 {
     grail_status status = GRAIL_OK;
-    encoding e = {
-        .options = options, .tokenizer = t, .ids = out, .wanted = wanted > 0 ? wanted : INT64_MAX};
+    encoding e = {.options = options,
+                  .tokenizer = t,
+                  .ids = out,
+                  .windows = windows,
+                  .wanted = wanted > 0 ? wanted : INT64_MAX};
     buffer_init(&e.document, TEXT_LARGEST_DOCUMENT);
     buffer_init(&e.line, TEXT_LARGEST_DOCUMENT);
     if (corpus_ids(c) < 0 && t == NULL) {

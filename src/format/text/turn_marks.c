@@ -185,10 +185,10 @@ static grail_status find_marks(const tokenizer *t, const token_windows *w, bool 
     buffer_init(&text, SIZE_MAX / 4);
     *found = false;
     for (int64_t i = 0; i < w->count && !*found; i++) {
-        const int32_t *ids = w->ids + i * w->length;
-        find_tokens(ids, w->length, list);
+        const int32_t *ids = w->ids + window_start(w, i);
+        find_tokens(ids, window_size(w, i), list);
         if (in_texts) {
-            TRY(find_texts(t, ids, w->length, &text, list));
+            TRY(find_texts(t, ids, window_size(w, i), &text, list));
         }
         *found = enough_found(list);
     }

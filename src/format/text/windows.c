@@ -7,6 +7,7 @@
 #include "format/text/corpus.h"
 #include "format/text/text_encode.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *const text_protocol_names[] = {"plain", "lines", "wikitext2", "ptb", "c4", NULL};
@@ -19,42 +20,21 @@ static int64_t window_length(const window_options *options, const corpus *c)
     return corpus_row(c) > 0 ? corpus_row(c) : options->default_length;
 }
 
-/* What stands around the text in each window. */
-typedef struct window_frame {
-    token_list before, after; /* borrowed */
-} window_frame;
-
-static window_frame frame_of(const window_options *options, const tokenizer *t)
+/* The number of ids in a window that are not of the text. */
+static int64_t ids_around(const window_options *options, const tokenizer *t)
 {
-    window_frame frame = {0};
-    if (t != NULL && options->framed) {
-        frame = (window_frame){.before = *tokenizer_before(t), .after = *tokenizer_after(t)};
-    } else if (t != NULL && options->window_bos) {
-        frame.before = *tokenizer_before(t);
-        frame.before.count = frame.before.count > 0 ? 1 : 0;
+    if (t != NULL && options->documents) {
+        return tokenizer_before(t)->count + tokenizer_after(t)->count;
     }
-    return frame;
+    return t != NULL && options->window_bos && tokenizer_bos(t) >= 0 ? 1 : 0;
 }
 
-/* The number of ids of the text in a window. */
-static int64_t window_step(const window_frame *frame, const token_windows *w)
-{
-    return w->length - frame->before.count - frame->after.count;
-}
-
-static void put_ids(int64_t count, const int32_t *ids, int32_t *to)
-{
-    if (count > 0) {
-        memcpy(to, ids, (size_t)count * sizeof to[0]);
-    }
-}
-
-/* Without a frame the list already holds the windows one after another, and they take it over. */
-static grail_status fill_windows(const window_frame *frame, token_list *list, token_windows *w)
+/* Without a BOS the list already holds the windows one after another, and they take it over. */
+static grail_status fill_windows(int32_t bos, token_list *list, token_windows *w)
 {
     const size_t size = (size_t)(w->count * w->length);
-    const int64_t step = window_step(frame, w);
-    if (step == w->length) {
+    const int64_t step = w->length - 1;
+    if (bos < 0) {
         CHECK(memory_resize(&list->ids, size, sizeof list->ids[0]));
         w->ids = list->ids;
         *list = (token_list){0};
@@ -62,19 +42,18 @@ static grail_status fill_windows(const window_frame *frame, token_list *list, to
     }
     CHECK(memory_new_unset(&w->ids, size, sizeof w->ids[0]));
     for (int64_t i = 0; i < w->count; i++) {
-        int32_t *row = w->ids + i * w->length;
-        put_ids(frame->before.count, frame->before.ids, row);
-        put_ids(step, list->ids + i * step, row + frame->before.count);
-        put_ids(frame->after.count, frame->after.ids, row + frame->before.count + step);
+        w->ids[i * w->length] = bos;
+        memcpy(w->ids + i * w->length + 1, list->ids + i * step, (size_t)step * sizeof w->ids[0]);
     }
     return GRAIL_OK;
 }
 
-static grail_status cut_windows(const window_options *options, token_list *list,
-                                const window_frame *frame, token_windows *w)
+static grail_status cut_windows(const window_options *options, const tokenizer *t, token_list *list,
+                                token_windows *w)
 {
     enum { C4_WINDOWS = 256 };
-    w->count = list->count / window_step(frame, w);
+    const bool begins = t != NULL && options->window_bos;
+    w->count = list->count / (w->length - (begins ? 1 : 0));
     if (options->protocol == TEXT_C4 && w->count > C4_WINDOWS) {
         w->count = C4_WINDOWS;
     }
@@ -87,38 +66,56 @@ static grail_status cut_windows(const window_options *options, token_list *list,
                 options->path, (long long)list->count, (long long)w->length),
             "path context");
     }
-    return fill_windows(frame, list, w);
+    return fill_windows(begins ? tokenizer_bos(t) : -1, list, w);
 }
 
-static grail_status check_length(const window_options *options, const window_frame *frame,
+/* Documents are windows already. */
+static grail_status take_documents(const window_options *options, token_list *list,
+                                   token_windows *w)
+{
+    if (w->count == 0) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "%s: the tokenizer makes no token of any document; give text "
+                                     "that it knows",
+                                     options->path),
+                           "path");
+    }
+    w->ids = list->ids;
+    *list = (token_list){0};
+    return GRAIL_OK;
+}
+
+static grail_status check_length(const window_options *options, const tokenizer *t,
                                  const token_windows *w)
 {
-    if (w->length < 2 || window_step(frame, w) < 1) {
-        const int64_t around = w->length - window_step(frame, w);
+    const int64_t around = ids_around(options, t);
+    if (w->length < 2 || w->length <= around) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "a context of %lld tokens is too short; it must be at least %lld",
                          (long long)w->length, (long long)(around > 1 ? around + 1 : 2));
     }
-    if (options->window_bos && frame->before.count == 0) {
+    if (options->window_bos && around == 0) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "the windows cannot begin with a BOS token: this tokenizer has none");
     }
     return GRAIL_OK;
 }
 
-/* The number of ids that the windows need; 0 for all. */
-static int64_t wanted_ids(const window_options *options, const window_frame *frame,
-                          const token_windows *w)
+/* The number of ids that the windows need, or that of documents; 0 for all. */
+static int64_t wanted_of(const window_options *options, const tokenizer *t, const corpus *c,
+                         const token_windows *w)
 {
     int64_t wanted = 0;
-    const int64_t step = window_step(frame, w);
-    return options->windows > 0 && !__builtin_mul_overflow(options->windows, step, &wanted) ? wanted
-                                                                                            : 0;
+    const int64_t step = w->length - ids_around(options, t);
+    if (options->windows <= 0 || (options->documents && corpus_ids(c) < 0)) {
+        return options->windows;
+    }
+    return !__builtin_mul_overflow(options->windows, step, &wanted) ? wanted : 0;
 }
 
 /* Appends the ids of one file, and hashes it. */
-static grail_status read_file(const window_options *options, const tokenizer *t,
-                              const window_frame *frame, token_list *list, token_windows *w)
+static grail_status read_file(const window_options *options, const tokenizer *t, token_list *list,
+                              token_windows *w)
 {
     grail_status status = GRAIL_OK;
     corpus *c = NULL;
@@ -126,8 +123,8 @@ static grail_status read_file(const window_options *options, const tokenizer *t,
     TRY(corpus_open(options->path, options->field, &c));
     corpus_take_conversations(c, options->chats);
     w->length = window_length(options, c);
-    TRY(check_length(options, frame, w));
-    TRY(text_encode(c, options, t, wanted_ids(options, frame, w), list, &complete));
+    TRY(check_length(options, t, w));
+    TRY(text_encode(c, options, t, wanted_of(options, t, c, w), list, w, &complete));
     TRY(corpus_finish(c, w->text_hash));
     w->has_conversations = w->has_conversations || corpus_has_conversations(c);
     w->stream_tokens = complete ? list->count : corpus_ids(c); /* -1: a text of unknown length */
@@ -165,8 +162,8 @@ grail_status windows_check_path(const char *path)
 
 /* The texts of a folder behind each other, in the order of their names. Its hash is that of their
  * hashes. */
-static grail_status read_folder(const window_options *options, const tokenizer *t,
-                                const window_frame *frame, token_list *list, token_windows *w)
+static grail_status read_folder(const window_options *options, const tokenizer *t, token_list *list,
+                                token_windows *w)
 {
     grail_status status = GRAIL_OK;
     name_list names = {0};
@@ -181,7 +178,7 @@ static grail_status read_folder(const window_options *options, const tokenizer *
         path = NULL;
         TRY(path_join(&path, options->path, names.names[i]));
         of_file.path = path;
-        TRY(read_file(&of_file, t, frame, list, w));
+        TRY(read_file(&of_file, t, list, w));
         complete = complete && w->stream_tokens >= 0;
         hash_add(&hash, w->text_hash, HASH_TEXT_SIZE - 1);
     }
@@ -199,11 +196,12 @@ grail_status windows_read(const window_options *options, const tokenizer *t, int
     grail_status status = GRAIL_OK;
     token_list list = {0};
     token_windows w = {0};
-    const window_frame frame = frame_of(options, t);
-    TRY(file_is_directory(options->path) ? read_folder(options, t, &frame, &list, &w)
-                                         : read_file(options, t, &frame, &list, &w));
+    TRY(file_is_directory(options->path) ? read_folder(options, t, &list, &w)
+                                         : read_file(options, t, &list, &w));
     TRY(error_in(token_list_check(&list, 0, vocabulary), "%s", options->path));
-    TRY(cut_windows(options, &list, &frame, &w));
+    TRY(options->documents && (w.starts != NULL || list.count == 0)
+            ? take_documents(options, &list, &w)
+            : cut_windows(options, t, &list, &w));
     *out = w;
     w = (token_windows){0};
 out:
@@ -215,26 +213,139 @@ out:
 void token_windows_fini(token_windows *w)
 {
     memory_free(w->ids);
+    memory_free(w->starts);
     *w = (token_windows){0};
+}
+
+int64_t window_start(const token_windows *w, int64_t i)
+{
+    return w->starts == NULL ? i * w->length : w->starts[i];
+}
+
+int64_t window_size(const token_windows *w, int64_t i)
+{
+    return window_start(w, i + 1) - window_start(w, i);
+}
+
+int64_t windows_mean_size(const token_windows *w)
+{
+    return w->count == 0 ? 0 : (window_start(w, w->count) + w->count - 1) / w->count;
+}
+
+int64_t windows_full(const token_windows *w)
+{
+    int64_t full = 0;
+    for (int64_t i = 0; w->starts != NULL && i < w->count; i++) {
+        full += window_size(w, i) == w->length ? 1 : 0;
+    }
+    return full;
+}
+
+int64_t windows_of_one_size(const token_windows *w, int64_t first, int64_t end)
+{
+    int64_t i = w->starts == NULL ? end : first + 1;
+    while (i < end && window_size(w, i) == window_size(w, first)) {
+        i++;
+    }
+    return i - first;
+}
+
+bool windows_equal(const token_windows *a, const token_windows *b)
+{
+    bool equal = a->count == b->count;
+    for (int64_t i = 0; equal && i <= a->count; i++) {
+        equal = window_start(a, i) == window_start(b, i);
+    }
+    return equal &&
+           memcmp(a->ids, b->ids, (size_t)window_start(a, a->count) * sizeof a->ids[0]) == 0;
+}
+
+/* One window's size and its place in the text. */
+typedef struct sized_window {
+    int64_t size, index;
+} sized_window;
+
+static int compare_sizes(const void *a, const void *b)
+{
+    const sized_window *x = a;
+    const sized_window *y = b;
+    if (x->size != y->size) {
+        return x->size < y->size ? -1 : 1;
+    }
+    return x->index < y->index ? -1 : 1;
+}
+
+grail_status windows_sort(token_windows *w)
+{
+    grail_status status = GRAIL_OK;
+    sized_window *order = NULL;
+    int32_t *ids = NULL;
+    int64_t used = 0;
+    if (w->starts == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(memory_new_unset(&order, (size_t)w->count, sizeof order[0]));
+    TRY(memory_new_unset(&ids, (size_t)window_start(w, w->count), sizeof ids[0]));
+    for (int64_t i = 0; i < w->count; i++) {
+        order[i] = (sized_window){.size = window_size(w, i), .index = i};
+    }
+    qsort(order, (size_t)w->count, sizeof order[0], compare_sizes);
+    for (int64_t i = 0; i < w->count; i++) {
+        memcpy(ids + used, w->ids + window_start(w, order[i].index),
+               (size_t)order[i].size * sizeof ids[0]);
+        used += order[i].size;
+    }
+    for (int64_t i = 0; i < w->count; i++) {
+        w->starts[i + 1] = w->starts[i] + order[i].size;
+    }
+    memory_free(w->ids);
+    w->ids = ids;
+    ids = NULL;
+out:
+    memory_free(order);
+    memory_free(ids);
+    return status;
+}
+
+static grail_status too_few(const token_windows *w, int64_t samples)
+{
+    if (w->starts != NULL) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "%lld samples were requested, but the text holds only %lld "
+                                     "documents; give more text or fewer samples",
+                                     (long long)samples, (long long)w->count),
+                           "path samples");
+    }
+    return error_about(
+        error_set(GRAIL_ERROR_ARGUMENT,
+                  "%lld samples were requested, but the text holds only %lld windows of %lld "
+                  "tokens; give more text, fewer samples or a smaller context",
+                  (long long)samples, (long long)w->count, (long long)w->length),
+        "path samples context");
 }
 
 grail_status windows_sample(token_windows *w, int64_t samples, uint64_t seed)
 {
     grail_status status = GRAIL_OK;
     int64_t *order = NULL;
+    int64_t used = 0;
     if (samples < 1 || samples > w->count) {
-        FAIL_ABOUT("path samples context", GRAIL_ERROR_ARGUMENT,
-                   "%lld samples were requested, but the text holds only %lld windows of %lld "
-                   "tokens; give more text, fewer samples or a smaller context",
-                   (long long)samples, (long long)w->count, (long long)w->length);
+        return too_few(w, samples);
     }
     TRY(random_sample(seed, w->count, samples, &order));
     for (int64_t i = 0; i < samples; i++) {
-        memmove(w->ids + i * w->length, w->ids + order[i] * w->length,
-                (size_t)w->length * sizeof w->ids[0]);
+        const int64_t size = window_size(w, order[i]);
+        memmove(w->ids + used, w->ids + window_start(w, order[i]), (size_t)size * sizeof w->ids[0]);
+        if (w->starts != NULL) {
+            w->starts[i] = used; /* order ascends: the starts from order[i] + 1 on are needed yet */
+        }
+        used += size;
+    }
+    if (w->starts != NULL) {
+        w->starts[samples] = used;
     }
     w->count = samples;
-    TRY(memory_resize(&w->ids, (size_t)(samples * w->length), sizeof w->ids[0]));
+    TRY(memory_resize(&w->ids, (size_t)used, sizeof w->ids[0]));
 out:
     memory_free(order);
     return status;
@@ -253,17 +364,29 @@ static uint64_t shingle_hash(const int32_t *ids)
     return hash;
 }
 
+/* Runs of a window; its first token may be a BOS. */
+static int64_t runs_of(const token_windows *w, int64_t i)
+{
+    return (window_size(w, i) - 1) / SHINGLE_TOKENS;
+}
+
 grail_status shingles_of_windows(const token_windows *w, hash_set *out)
 {
     grail_status status = GRAIL_OK;
     hash_set set = {0};
-    const int64_t per_window = (w->length - 1) / SHINGLE_TOKENS; /* the first token may be a BOS */
-    const int64_t total = per_window * w->count;
+    int64_t total = 0;
+    for (int64_t i = 0; i < w->count; i++) {
+        total += runs_of(w, i);
+    }
     const int64_t step = (total + HASH_SET_MOST - 1) / HASH_SET_MOST;
+    int64_t next = 0; /* the run that is hashed next, counted from the first one of the window */
     TRY(hash_set_init(&set));
-    for (int64_t i = 0; i < total && per_window > 0; i += step) {
-        const int32_t *window = w->ids + i / per_window * w->length;
-        set.hashes[set.count++] = shingle_hash(window + 1 + i % per_window * SHINGLE_TOKENS);
+    for (int64_t i = 0; i < w->count; i++) {
+        const int32_t *window = w->ids + window_start(w, i);
+        for (; next < runs_of(w, i); next += step) {
+            set.hashes[set.count++] = shingle_hash(window + 1 + next * SHINGLE_TOKENS);
+        }
+        next -= runs_of(w, i);
     }
     hash_set_settle(&set);
     *out = set;
@@ -282,13 +405,14 @@ int64_t shingles_found(const hash_set *set, const token_windows *w)
     }
     int64_t found = 0;
     for (int64_t i = 0; i < w->count && set->count > 0; i++) {
-        const int32_t *ids = w->ids + i * w->length;
-        if (w->length < SHINGLE_TOKENS) {
-            break;
+        const int32_t *ids = w->ids + window_start(w, i);
+        const int64_t size = window_size(w, i);
+        if (size < SHINGLE_TOKENS) {
+            continue;
         }
         uint64_t hash = shingle_hash(ids);
         found += hash_set_mark(set, hash, marked);
-        for (int64_t end = SHINGLE_TOKENS; end < w->length; end++) {
+        for (int64_t end = SHINGLE_TOKENS; end < size; end++) {
             hash = hash * shingle_base + (uint64_t)ids[end] + 1;
             hash -= highest * ((uint64_t)ids[end - SHINGLE_TOKENS] + 1);
             found += hash_set_mark(set, hash, marked);

@@ -1,6 +1,6 @@
 /* Windows of tokens: text brought into the form that an evaluation protocol prescribes, encoded,
- * and cut into windows of equal length. Source of the protocols: the data loaders of GPTQ,
- * SparseGPT and Wanda. */
+ * and cut into windows of equal length; or documents, each a window. Source of the protocols: the
+ * data loaders of GPTQ, SparseGPT and Wanda. */
 #ifndef GRAIL_FORMAT_TEXT_WINDOWS_H
 #define GRAIL_FORMAT_TEXT_WINDOWS_H
 
@@ -27,16 +27,20 @@ typedef struct window_options {
                        default_length */
     int64_t default_length;
     bool window_bos; /* every window begins with the tokenizer's BOS, then length - 1 tokens */
-    bool framed;     /* every window is a text of its own: a run of tokens between those that the
-                        tokenizer puts around a text, and nowhere else; ids stay as they are */
+    bool documents;  /* every window is a document: a line of a .txt file (of every text with
+                        TEXT_LINES), or what a line of JSON or a row holds; with what the tokenizer
+                        puts around a text, and cut to `length`. One without a token is left out.
+                        Ids are cut as they are; other protocols must not be given */
     int64_t windows; /* number of windows needed, from the start; 0: all */
     const chat_origin *chats; /* of conversations in JSON lines; NULL: they are refused */
 } window_options;
 
 typedef struct token_windows {
-    int32_t *ids; /* [count, length], owned */
+    int32_t *ids;    /* of one window after the other, owned */
+    int64_t *starts; /* [count + 1] where each window of documents begins in ids, owned; NULL where
+                        all have `length` ids */
     int64_t count;
-    int64_t length;
+    int64_t length;         /* of documents the most that one may have */
     int64_t stream_tokens;  /* tokens of the entire text; -1 if not all of it was encoded */
     char text_hash[65];     /* SHA-256 of the text (or ids) that was read */
     bool has_conversations; /* lists of messages were read, to which a template was applied */
@@ -55,6 +59,23 @@ grail_status windows_read(const window_options *options, const tokenizer *t, int
 /** GRAIL_ERROR_ARGUMENT about "path" for a folder without texts, before anything is read. */
 grail_status windows_check_path(const char *path) GRAIL_MUST_CHECK;
 void token_windows_fini(token_windows *w); /* works on a zeroed one */
+
+/** Where window i begins in ids; that of i = count is the number of all tokens. */
+int64_t window_start(const token_windows *w, int64_t i);
+/** Tokens of window i. */
+int64_t window_size(const token_windows *w, int64_t i);
+/** Tokens of a window in the mean, rounded up; 0 where there is none. */
+int64_t windows_mean_size(const token_windows *w);
+/** Documents that have as many tokens as one may have, so that their rest may be cut off; else 0.
+ */
+int64_t windows_full(const token_windows *w);
+/** How many windows from `first` on, up to `end`, have as many tokens as that one. */
+int64_t windows_of_one_size(const token_windows *w, int64_t first, int64_t end);
+/** Whether both have the same tokens in the same windows. */
+bool windows_equal(const token_windows *a, const token_windows *b);
+/** Puts the shortest first, and those of one size in the order of the text, so that they can be
+ * run together. Windows of equal length stay as they are. */
+grail_status windows_sort(token_windows *w) GRAIL_MUST_CHECK;
 
 /** Keeps `samples` windows, drawn without replacement, in the order of the text. Fewer windows than
  * `samples` is GRAIL_ERROR_ARGUMENT. */

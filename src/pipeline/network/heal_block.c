@@ -101,12 +101,11 @@ static grail_status place(void *user, const sample_part *part, int runner)
     execution *e = tape_execution(t->tape);
     sample_pick pick = {.samples = part->samples,
                         .count = part->count,
-                        .batch_samples = samples->batch_samples,
+                        .firsts = samples->firsts,
                         .comm = n->request->comm,
                         .holders = t->holders,
                         .widths = t->dense_widths,
-                        .runner = runner,
-                        .all = samples->count};
+                        .runner = runner};
     if (comm_rank(n->request->comm) == runner) {
         const batch_shape shape = part_shape(n->request, part);
         CHECK(execution_begin(dense, shape, (batch_input){0}));

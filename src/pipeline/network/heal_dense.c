@@ -112,12 +112,10 @@ grail_status heal_dense_place(heal_dense *d, const sample_part *part, int runner
     const compression_request *request = d->network->request;
     const sample_pick pick = {.samples = part->samples,
                               .count = part->count,
-                              .batch_samples = 1,
                               .comm = request->comm,
                               .holders = d->holders,
                               .widths = d->widths,
-                              .runner = runner,
-                              .all = request->samples->count};
+                              .runner = runner};
     const bool runs = comm_rank(request->comm) == runner;
     if (d->begin == 0) {
         return GRAIL_OK;

@@ -6,7 +6,8 @@
 
 batch_shape part_shape(const compression_request *request, const sample_part *part)
 {
-    return (batch_shape){.samples = part->count, .positions = request->samples->positions};
+    return (batch_shape){.samples = part->count,
+                         .positions = calibration_positions(request->samples, part->samples[0])};
 }
 
 void heal_input_fini(heal_input *input)
@@ -77,10 +78,10 @@ static grail_status copy_images(const calibration *c, const sample_part *part, u
 
 static grail_status copy_ids(const calibration *c, const sample_part *part, int32_t **out)
 {
-    const int64_t length = c->windows.length;
+    const int64_t length = window_size(&c->windows, part->samples[0]);
     const grail_status status = memory_new_unset(out, (size_t)(part->count * length), sizeof **out);
     for (int64_t i = 0; status == GRAIL_OK && i < part->count; i++) {
-        memcpy(*out + i * length, c->windows.ids + part->samples[i] * length,
+        memcpy(*out + i * length, c->windows.ids + window_start(&c->windows, part->samples[i]),
                (size_t)length * sizeof **out);
     }
     return status;

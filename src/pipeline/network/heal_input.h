@@ -4,7 +4,7 @@
 
 #include "pipeline/request/request.h"
 
-/** A part of some samples that is run at once. */
+/** A part of some samples that is run at once; all have equal positions. */
 typedef struct sample_part {
     const int64_t *samples; /* [count] */
     int64_t count;

@@ -40,8 +40,8 @@ static grail_status find_samples(const compression_request *request, bool held, 
     CHECK(memory_new_unset(out, (size_t)c->count, sizeof **out));
     *count = 0;
     for (int64_t i = 0; i < c->count; i++) {
-        const int64_t batch = i / c->batch_samples;
-        const bool is_held = may_be_held(request, batch) && i % c->batch_samples < each;
+        const int64_t batch = calibration_batch_of(c, i);
+        const bool is_held = may_be_held(request, batch) && i - c->firsts[batch] < each;
         if ((each == 0 || is_held == held) && !request_judges_batch(request, batch)) {
             (*out)[(*count)++] = i;
         }
@@ -63,8 +63,8 @@ static grail_status choose_shown(heal_training *t)
 static int64_t step_samples(const heal_training *t)
 {
     const compression_request *request = t->network->request;
-    return heal_step_samples(request->graph->input_kind, request->samples->windows.length,
-                             t->seen_count);
+    return heal_step_samples(request->graph->input_kind,
+                             windows_mean_size(&request->samples->windows), t->seen_count);
 }
 
 /* -- preparation ------------------------------------------------------------------------------- */
@@ -100,8 +100,9 @@ grail_status heal_training_init(calibration_network *network, int block, int las
     CHECK(find_samples(request, true, &t->held_count, &t->held));
     CHECK(choose_shown(t));
     CHECK(make_optimizer(request, network->current.parameters, begin, end, &t->optimizer));
+    const bool of_one_size = request->samples->windows.starts == NULL;
     t->parts = (heal_parts){.comm = request->comm,
-                            .size = heal_part_samples(step_samples(t)),
+                            .size = of_one_size ? heal_part_samples(step_samples(t)) : 1,
                             .optimizer = t->optimizer};
     return GRAIL_OK;
 }
@@ -233,7 +234,7 @@ typedef struct agenda {
 /* What a few samples take tells what fits into a limit. */
 static grail_status make_agenda(const heal_training *t, agenda *out)
 {
-    const int64_t size = t->network->request->samples->batch_samples;
+    const int64_t size = t->network->request->samples->firsts[1];
     const int64_t count = size < t->held_count ? size : t->held_count;
     double before = 0.0;
     double now = 0.0;

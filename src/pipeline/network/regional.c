@@ -26,7 +26,7 @@ static grail_status find_samples(const compression_request *request, region *r)
     const calibration *c = request->samples;
     CHECK(memory_new_unset(&r->samples, (size_t)c->count, sizeof r->samples[0]));
     for (int64_t i = 0; i < c->count; i++) {
-        if (!request_judges_batch(request, i / c->batch_samples)) {
+        if (!request_judges_batch(request, calibration_batch_of(c, i))) {
             r->samples[r->sample_count++] = i;
         }
     }
@@ -52,8 +52,7 @@ grail_status region_place(const calibration_network *network, int64_t sample, ex
 {
     const sample_part part = {.samples = &sample, .count = 1};
     const compression_request *request = network->request;
-    const sample_pick pick = {
-        .samples = &sample, .count = 1, .batch_samples = request->samples->batch_samples};
+    const sample_pick pick = {.samples = &sample, .count = 1, .firsts = request->samples->firsts};
     CHECK(execution_begin(e, part_shape(request, &part), (batch_input){0}));
     return sample_stream_pick(&network->current.stream, &pick, e);
 }

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "graph/operators.h"
+#include "pipeline/request/calibration_record.h"
 
 #include <grail/compress.h>
 
@@ -415,6 +416,20 @@ static grail_status put_data(const json_t *record, const char *name, const char 
     return buffer_format(out, " (sha256 %.16s...)", text_of(record, hash));
 }
 
+static grail_status put_samples(const json_t *c, json_int_t samples, bool of_text, buffer *out)
+{
+    const json_int_t context = json_integer_value(json_object_get(c, "context"));
+    if (!of_text) {
+        return buffer_format(out, "%lld images", (long long)samples);
+    }
+    if (json_object_get(c, CALIBRATION_FULL_KEY) == NULL) {
+        return buffer_format(out, "%lld windows of %lld tokens", (long long)samples,
+                             (long long)context);
+    }
+    return buffer_format(out, "%lld documents, one in each window, of up to %lld tokens",
+                         (long long)samples, (long long)context);
+}
+
 static grail_status put_calibration(const json_t *report, buffer *out)
 {
     const json_t *c = json_object_get(report, "calibration");
@@ -427,11 +442,7 @@ static grail_status put_calibration(const json_t *report, buffer *out)
         return json_object_get(c, "statistics") != NULL ? GRAIL_OK
                                                         : buffer_append_string(out, "None.\n\n");
     }
-    CHECK(buffer_format(out, "%lld %s", (long long)samples, of_text ? "windows" : "images"));
-    if (of_text) {
-        CHECK(buffer_format(out, " of %lld tokens",
-                            (long long)json_integer_value(json_object_get(c, "context"))));
-    }
+    CHECK(put_samples(c, samples, of_text, out));
     CHECK(put_data(c, of_text ? "file" : "images", of_text ? "text_sha256" : "images_sha256", out));
     for (size_t i = 0; i < json_array_size(parts); i++) {
         const json_t *part = json_array_get(parts, i);

@@ -3,6 +3,7 @@
 #include "arch/model_images.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "exec/sample_stream.h"
 #include "format/images/cifar.h"
 #include "format/images/image_set.h"
 #include "format/images/pixels.h"
@@ -42,6 +43,7 @@ void calibration_release(calibration *c)
     token_windows_fini(&c->windows);
     hash_set_fini(&c->hashes);
     memory_free(c->pixels);
+    memory_free(c->firsts);
     json_decref(c->description);
     memory_free(c);
 }
@@ -187,13 +189,22 @@ grail_status calibration_key(const grail_compress_options *o, const network_stat
     return image_key(o->read.images, key);
 }
 
-/* Makes at least four batches of four samples or more, so that some can be held out. */
-static void plan_batches(calibration *c, int64_t most)
+/* Makes at least four batches of four samples or more, so that some can be held out; of documents
+ * of many lengths there are fewer in each. */
+static grail_status plan_batches(calibration *c, int64_t most_rows)
 {
     const int64_t quarter = (c->count + 3) / 4;
-    const int64_t wanted = most > quarter ? quarter : most;
-    c->batch_samples = wanted > 1 ? wanted : 1;
-    c->batch_count = (c->count + c->batch_samples - 1) / c->batch_samples;
+    CHECK(memory_new(&c->firsts, (size_t)c->count + 1, sizeof c->firsts[0]));
+    for (int64_t first = 0; first < c->count; first = c->firsts[c->batch_count]) {
+        const bool of_text = c->windows.ids != NULL;
+        const int64_t most = most_rows / (of_text ? window_size(&c->windows, first) : 1);
+        const int64_t fit =
+            of_text ? windows_of_one_size(&c->windows, first, c->count) : c->count - first;
+        const int64_t wanted = most > quarter ? quarter : most;
+        const int64_t size = wanted > 1 ? wanted : 1;
+        c->firsts[++c->batch_count] = first + (size < fit ? size : fit);
+    }
+    return GRAIL_OK;
 }
 
 static grail_status read_text(const grail_model *model, const grail_compress_options *o,
@@ -203,9 +214,8 @@ static grail_status read_text(const grail_model *model, const grail_compress_opt
     CHECK(text_parts_notice(model, &o->read, &c->windows, c->description));
     CHECK(shingles_of_windows(&c->windows, &c->hashes));
     c->count = c->windows.count;
-    c->positions = (extent){.height = c->windows.length, .width = 1};
-    plan_batches(c, BATCH_ROWS / c->windows.length);
-    return GRAIL_OK;
+    c->positions = (extent){.height = windows_mean_size(&c->windows), .width = 1};
+    return plan_batches(c, BATCH_ROWS);
 }
 
 static grail_status put_numbers(json_t *object, const char *key, const double *numbers)
@@ -344,7 +354,7 @@ static grail_status read_images(const grail_model *model, const grail_compress_o
              image_source_place(&source), (long long)available, (long long)c->count);
     }
     TRY(load_sample(set, o->read.seed, o->output.dry_run != 0, c));
-    plan_batches(c, BATCH_IMAGES);
+    TRY(plan_batches(c, BATCH_IMAGES));
     TRY(describe_images(model, c, &source, set));
 out:
     image_set_close(set);
@@ -384,21 +394,33 @@ out:
     return status;
 }
 
+extent calibration_positions(const calibration *c, int64_t sample)
+{
+    return c->windows.ids == NULL
+               ? c->positions
+               : (extent){.height = window_size(&c->windows, sample), .width = 1};
+}
+
+int64_t calibration_batch_of(const calibration *c, int64_t sample)
+{
+    return batch_of_sample(c->firsts, c->batch_count, sample);
+}
+
 batch_shape calibration_shape(const calibration *c, int64_t batch)
 {
-    const int64_t left = c->count - batch * c->batch_samples;
     return (batch_shape){
-        .samples = left < c->batch_samples ? left : c->batch_samples,
-        .positions = c->positions,
+        .samples = c->firsts[batch + 1] - c->firsts[batch],
+        .positions = calibration_positions(c, c->firsts[batch]),
     };
 }
 
 batch_input calibration_input(const calibration *c, int64_t batch)
 {
-    const int64_t first = batch * c->batch_samples * c->positions.height * c->positions.width;
+    const int64_t first = c->firsts[batch];
+    const int64_t pixels = first * c->positions.height * c->positions.width * IMAGE_CHANNELS;
     return (batch_input){
-        .ids = c->windows.ids == NULL ? NULL : c->windows.ids + first,
-        .pixels = c->pixels == NULL ? NULL : c->pixels + first * IMAGE_CHANNELS,
+        .ids = c->windows.ids == NULL ? NULL : c->windows.ids + window_start(&c->windows, first),
+        .pixels = c->pixels == NULL ? NULL : c->pixels + pixels,
     };
 }
 

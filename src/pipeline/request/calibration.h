@@ -15,8 +15,9 @@ typedef struct calibration {
     char tokenizer_hash[65];
     float *pixels;    /* images [count, height, width, 3], owned; NULL for a dry run */
     int64_t count;    /* number of samples; 0 when nothing needs data */
-    extent positions; /* of one sample */
-    int64_t batch_samples, batch_count;
+    extent positions; /* of one sample; of documents in the mean */
+    int64_t *firsts;  /* [batch_count + 1] the first sample of each batch, owned */
+    int64_t batch_count;
     json_t *description; /* for report.json, owned */
     int users;           /* runs and sessions that hold it */
 } calibration;
@@ -37,8 +38,12 @@ grail_status calibration_key(const grail_compress_options *options,
 calibration *calibration_hold(calibration *c);
 void calibration_release(calibration *c); /* NULL is allowed */
 
+/** Samples of one batch have equal positions. */
 batch_shape calibration_shape(const calibration *c, int64_t batch);
 batch_input calibration_input(const calibration *c, int64_t batch);
+extent calibration_positions(const calibration *c, int64_t sample);
+/** The batch that holds a sample. */
+int64_t calibration_batch_of(const calibration *c, int64_t sample);
 
 /** Whether a batch is held out to choose alpha and measure errors: every fourth batch; with two or
  * three batches the last; a single batch never. */

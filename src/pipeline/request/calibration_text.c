@@ -97,7 +97,7 @@ grail_status text_parts_key(const grail_read_options *o, json_t *key)
 /* As many as were asked for, else the usual number, or what the scarcest text allows. */
 static int64_t total_of(const grail_model *model, const grail_read_options *o, const text_parts *p)
 {
-    int64_t most = usual_samples(model->graph, p->items[0].windows.length);
+    int64_t most = usual_samples(model->graph, windows_mean_size(&p->items[0].windows));
     for (int i = 0; i < p->count; i++) {
         const double allows = (double)p->items[i].available / p->items[i].share;
         most = allows < (double)most ? (int64_t)(allows + rounding) : most;
@@ -189,22 +189,42 @@ static int next_part(const text_parts *p, const int64_t *placed)
     return best;
 }
 
+/* Windows of several texts; room for all of their ids. */
+static grail_status make_room(const text_parts *p, token_windows *w)
+{
+    int64_t ids = 0;
+    bool documents = false;
+    for (int i = 0; i < p->count; i++) {
+        const token_windows *of = &p->items[i].windows;
+        w->count += of->count;
+        w->has_conversations = w->has_conversations || of->has_conversations;
+        ids += window_start(of, of->count);
+        documents = documents || of->starts != NULL;
+    }
+    if (documents) {
+        CHECK(memory_new(&w->starts, (size_t)w->count + 1, sizeof w->starts[0]));
+    }
+    return memory_new_unset(&w->ids, (size_t)ids, sizeof w->ids[0]);
+}
+
 static grail_status mix(const text_parts *p, token_windows *out)
 {
     grail_status status = GRAIL_OK;
     int64_t *placed = NULL;
-    const int64_t length = p->items[0].windows.length;
-    token_windows w = {.length = length, .stream_tokens = -1};
-    for (int i = 0; i < p->count; i++) {
-        w.count += p->items[i].taken;
-        w.has_conversations = w.has_conversations || p->items[i].windows.has_conversations;
-    }
+    int64_t used = 0;
+    token_windows w = {.length = p->items[0].windows.length, .stream_tokens = -1};
+    TRY(make_room(p, &w));
     TRY(memory_new(&placed, (size_t)p->count, sizeof placed[0]));
-    TRY(memory_new_unset(&w.ids, (size_t)(w.count * length), sizeof w.ids[0]));
     for (int64_t k = 0; k < w.count; k++) {
         const int i = next_part(p, placed);
-        memcpy(w.ids + k * length, p->items[i].windows.ids + placed[i]++ * length,
-               (size_t)length * sizeof w.ids[0]);
+        const token_windows *of = &p->items[i].windows;
+        const int64_t size = window_size(of, placed[i]);
+        memcpy(w.ids + used, of->ids + window_start(of, placed[i]++),
+               (size_t)size * sizeof w.ids[0]);
+        used += size;
+        if (w.starts != NULL) {
+            w.starts[k + 1] = used;
+        }
     }
     *out = w;
     w = (token_windows){0};
@@ -245,7 +265,10 @@ static grail_status describe(const text_parts *p, const grail_text_source *sourc
     CHECK(json_put(object, "context", json_integer(w->length)));
     CHECK(json_put(object, "window_bos", json_boolean(source->window_bos)));
     CHECK(json_put(object, "samples", json_integer(w->count)));
-    return json_put(object, "tokens", json_integer(w->count * w->length));
+    if (w->starts != NULL) {
+        CHECK(json_put(object, CALIBRATION_FULL_KEY, json_integer(windows_full(w))));
+    }
+    return json_put(object, "tokens", json_integer(window_start(w, w->count)));
 }
 
 /* -- plain text for a model that answers ------------------------------------------------------- */
@@ -317,9 +340,11 @@ grail_status text_parts_read(const grail_model *model, const grail_read_options 
     if (p.count == 1) {
         *out = p.items[0].windows;
         p.items[0].windows.ids = NULL;
+        p.items[0].windows.starts = NULL;
     } else {
         TRY(mix(&p, out));
     }
+    TRY(windows_sort(out));
     *description = json_object();
     TRY(describe(&p, &o->text, out, tokenizer_hash, *description));
 out:

@@ -174,8 +174,7 @@ static grail_status check_windows(const grail_model *teacher, const grail_compre
     if (drawn != GRAIL_OK && drawn != GRAIL_ERROR_ARGUMENT) {
         TRY(drawn);
     }
-    if (drawn != GRAIL_OK || memcmp(theirs.ids, samples->windows.ids,
-                                    (size_t)(theirs.count * length) * sizeof theirs.ids[0]) != 0) {
+    if (drawn != GRAIL_OK || !windows_equal(&theirs, &samples->windows)) {
         FAIL(GRAIL_ERROR_ARGUMENT,
              "their tokenizers differ: of '%s' that of the model (sha256 %.12s) and that of the "
              "teacher (sha256 %.12s) make other tokens",

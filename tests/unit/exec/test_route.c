@@ -251,8 +251,9 @@ static void a_sample_stream_holds_routed_rows(void **state)
     assert_ok(sample_stream_write(&s, 0, l.n.e));
     sample_stream_move_end(&s);
     assert_ok(execution_begin(l.n.e, shape, (batch_input){0}));
-    const sample_pick both = {
-        .samples = (const int64_t[]){0, 1}, .count = SAMPLES, .batch_samples = SAMPLES};
+    const sample_pick both = {.samples = (const int64_t[]){0, 1},
+                              .count = SAMPLES,
+                              .firsts = (const int64_t[]){0, SAMPLES}};
     assert_fails(sample_stream_pick(&s, &both, l.n.e), GRAIL_ERROR_UNSUPPORTED,
                  "cannot be picked from rows that a router chose");
     assert_ok(execution_begin(l.n.e, shape, (batch_input){0}));

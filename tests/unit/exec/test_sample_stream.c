@@ -177,7 +177,7 @@ static void batches_may_be_kept_in_any_order(void **state)
     sample_stream_drop(&f.s, 0); /* which holds nothing */
     for (int64_t batch = 1; batch < BATCHES; batch++) {
         begin_batch(&f);
-        const sample_pick pick = {.samples = &batch, .count = 1, .batch_samples = 1};
+        const sample_pick pick = {.samples = &batch, .count = 1};
         assert_ok(sample_stream_pick(&f.s, &pick, f.e));
         assert_filled(f.e, 1, 100.0 * (double)batch);
         assert_filled(f.e, 2, 7.0 + (double)batch);
@@ -195,12 +195,10 @@ static int pick_from_all(const grail_comm *comm, void *user)
     static const int64_t widths[] = {WIDTH, WIDTH};
     const sample_pick pick = {.samples = samples,
                               .count = BATCHES,
-                              .batch_samples = 1,
                               .comm = comm,
                               .holders = holders,
                               .widths = widths,
-                              .runner = 1,
-                              .all = BATCHES};
+                              .runner = 1};
     double values[BATCHES * COUNT];
     int wrong = 0;
     fixture f;

@@ -15,12 +15,14 @@ static void assert_windows(const fixture *f, const char *expected)
 {
     char text[512];
     size_t used = 0;
-    for (int64_t i = 0; i < f->windows.count * f->windows.length; i++) {
-        if (i > 0 && i % f->windows.length == 0) {
+    for (int64_t i = 0; i < f->windows.count; i++) {
+        if (i > 0) {
             text[used++] = '|';
         }
-        text[used++] = WINDOWS_CHARACTERS[f->windows.ids[i]];
-        assert_true(used + 2 < sizeof text);
+        for (int64_t k = window_start(&f->windows, i); k < window_start(&f->windows, i + 1); k++) {
+            text[used++] = WINDOWS_CHARACTERS[f->windows.ids[k]];
+            assert_true(used + 2 < sizeof text);
+        }
     }
     text[used] = 0;
     assert_string_equal(text, expected);
@@ -141,23 +143,118 @@ static void windows_may_begin_with_bos_each(void **state)
     windows_teardown(&f);
 }
 
-/* Every window has the tokens around it that a text has, and no document has them inside. */
-static void framed_windows_are_texts_of_their_own(void **state)
+/* -- documents --------------------------------------------------------------------------------- */
+
+/* Windows are documents: "^" begins one and a newline ends it. */
+static void setup_documents(fixture *f, const char *name, const char *text)
+{
+    windows_setup(f, name, text);
+    assert_ok(token_list_push((token_list *)(uintptr_t)tokenizer_after(f->t), 8));
+    f->options.documents = true;
+}
+
+static void a_document_is_a_line_of_text_or_what_a_line_of_json_holds(void **state)
 {
     (void)state;
     fixture f;
-    windows_setup(&f, "a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"cdefa\"}\n");
-    assert_ok(token_list_push((token_list *)(uintptr_t)tokenizer_after(f.t), 8));
-    f.options.framed = true;
+    setup_documents(&f, "a.txt", " ab\n\n \t \nc\r\ndef ab");
+    read_windows(&f, TEXT_PLAIN, 9);
+    assert_windows(&f, "^ab\n|^c\n|^def ab\n");
+    assert_int_equal(f.windows.length, 9);
+    assert_int_equal(windows_full(&f.windows), 0);
+    assert_int_equal(f.windows.stream_tokens, 15);
+    assert_int_equal(windows_mean_size(&f.windows), 5);
+    windows_teardown(&f);
+    setup_documents(
+        &f, "a.jsonl",
+        "{\"text\": \"a\\nb\\n\"}\n{\"text\": \"\"}\n{\"text\": \" \"}\n{\"text\": \"c\"}\n");
+    read_windows(&f, TEXT_PLAIN, 9);
+    assert_windows(&f, "^a\nb\n|^c\n"); /* those without text are left out */
+    read_windows(&f, TEXT_LINES, 9);
+    assert_windows(&f, "^a\n|^b\n|^c\n");
+    windows_teardown(&f);
+}
+
+/* What the tokenizer puts around a text stays around a part of it. */
+static void a_document_is_cut_to_the_context(void **state)
+{
+    (void)state;
+    fixture f;
+    setup_documents(&f, "a.txt", "abc\nabcdef\nabcd\nz\n");
     read_windows(&f, TEXT_PLAIN, 5);
-    assert_windows(&f, "^abc\n|^def\n");
-    f.options.windows = 1;
-    read_windows(&f, TEXT_PLAIN, 3);
-    assert_int_equal(f.windows.ids[1], 1);
+    assert_windows(&f, "^abc\n|^abc\n|^abc\n"); /* no token is made of z */
+    assert_int_equal(windows_full(&f.windows), 3);
     f.options.length = 2;
     assert_fails(windows_read(&f.options, f.t, VOCABULARY, &f.windows), GRAIL_ERROR_ARGUMENT,
                  "a context of 2 tokens is too short; it must be at least 3");
+    support_write_file(f.directory, "a.txt", "z\n", 2);
+    f.options.length = 5;
+    assert_fails(windows_read(&f.options, f.t, VOCABULARY, &f.windows), GRAIL_ERROR_ARGUMENT,
+                 "a.txt: the tokenizer makes no token of any document; give text that it knows");
     windows_teardown(&f);
+}
+
+static void the_documents_of_a_folder_stay_apart(void **state)
+{
+    (void)state;
+    fixture f;
+    setup_documents(&f, "b.txt", "cd\ne");
+    support_write_file(f.directory, "a.jsonl", "{\"text\": \"ab\"}", 14);
+    snprintf(f.path, sizeof f.path, "%s", f.directory);
+    read_windows(&f, TEXT_PLAIN, 6);
+    assert_windows(&f, "^ab\n|^cd\n|^e\n");
+    windows_teardown(&f);
+}
+
+static void samples_of_documents_are_documents(void **state)
+{
+    (void)state;
+    fixture f;
+    setup_documents(&f, "a.txt", "abcd\na\nef\nb\nabc\nd\n");
+    read_windows(&f, TEXT_PLAIN, 6);
+    assert_fails(windows_sample(&f.windows, 7, 1), GRAIL_ERROR_ARGUMENT,
+                 "7 samples were requested, but the text holds only 6 documents; give more text or "
+                 "fewer samples");
+    assert_ok(windows_sample(&f.windows, 6, 1));
+    assert_windows(&f, "^abcd\n|^a\n|^ef\n|^b\n|^abc\n|^d\n");
+    assert_ok(windows_sample(&f.windows, 3, 2));
+    int64_t last = -1;
+    for (int64_t i = 0; i < 3; i++) { /* whole ones, in the order of the text */
+        static const char *const all[] = {"^abcd\n", "^a\n", "^ef\n", "^b\n", "^abc\n", "^d\n"};
+        char text[8] = "";
+        for (int64_t k = 0; k < window_size(&f.windows, i); k++) {
+            text[k] = WINDOWS_CHARACTERS[f.windows.ids[window_start(&f.windows, i) + k]];
+        }
+        int64_t place = last + 1;
+        while (place < 6 && strcmp(all[place], text) != 0) {
+            place++;
+        }
+        assert_true(place < 6);
+        last = place;
+    }
+    windows_teardown(&f);
+}
+
+static void sorted_documents_of_one_size_are_in_order(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture g;
+    setup_documents(&f, "a.txt", "abc\nb\nef\na\nab\n");
+    setup_documents(&g, "a.txt", "b\na\nef\nab\nabc\n");
+    read_windows(&f, TEXT_PLAIN, 6);
+    read_windows(&g, TEXT_PLAIN, 6);
+    assert_false(windows_equal(&f.windows, &g.windows));
+    assert_ok(windows_sort(&f.windows));
+    assert_windows(&f, "^b\n|^a\n|^ef\n|^ab\n|^abc\n");
+    assert_true(windows_equal(&f.windows, &g.windows));
+    assert_int_equal(windows_of_one_size(&f.windows, 0, 5), 2);
+    assert_int_equal(windows_of_one_size(&f.windows, 2, 3), 1);
+    assert_int_equal(windows_of_one_size(&f.windows, 4, 5), 1);
+    g.windows.ids[1]++;
+    assert_false(windows_equal(&f.windows, &g.windows));
+    windows_teardown(&f);
+    windows_teardown(&g);
 }
 
 static void protocols_are_known_by_name(void **state)
@@ -381,6 +478,32 @@ static void long_texts_give_a_limited_number_of_runs(void **state)
     token_windows_fini(&w);
 }
 
+/* A short document between others changes nothing. */
+static void runs_are_hashed_within_documents(void **state)
+{
+    (void)state;
+    token_windows one = rising(0, 100);
+    token_windows three = {.count = 3, .length = LONG};
+    hash_set set = {0};
+    hash_set of_one = {0};
+    assert_ok(memory_new(&three.ids, (size_t)2 * LONG + 3, sizeof three.ids[0]));
+    assert_ok(memory_new(&three.starts, 4, sizeof three.starts[0]));
+    memcpy(three.starts, (const int64_t[]){0, LONG, LONG + 3, 2 * LONG + 3}, 4 * sizeof(int64_t));
+    memcpy(three.ids, one.ids, LONG * sizeof three.ids[0]);
+    memcpy(three.ids + LONG + 3, one.ids, LONG * sizeof three.ids[0]);
+    assert_ok(shingles_of_windows(&one, &of_one));
+    assert_ok(shingles_of_windows(&three, &set));
+    assert_int_equal(set.count, 2);
+    assert_memory_equal(set.hashes, of_one.hashes, 2 * sizeof set.hashes[0]);
+    assert_int_equal(shingles_found(&of_one, &three), 2);
+    three.ids[RUN]++; /* of the first document */
+    assert_int_equal(shingles_found(&of_one, &three), 2);
+    hash_set_fini(&set);
+    hash_set_fini(&of_one);
+    token_windows_fini(&one);
+    token_windows_fini(&three);
+}
+
 static void windows_shorter_than_a_run_give_none(void **state)
 {
     (void)state;
@@ -401,6 +524,7 @@ static grail_status read_once(void *context)
     hash_set set = {0};
     TRY(windows_read(&f->options, f->t, VOCABULARY, &w));
     TRY(windows_sample(&w, 2, 1));
+    TRY(windows_sort(&w));
     TRY(shingles_of_windows(&w, &set));
 out:
     token_windows_fini(&w);
@@ -415,6 +539,8 @@ static void every_failing_allocation_is_survived(void **state)
         fixture f;
         windows_setup(&f, "a.jsonl", "{\"text\": \"abcdef\"}\n{\"text\": \"fedcba\"}\n");
         f.options.protocol = (text_protocol)protocol;
+        support_fail_each_allocation(read_once, &f);
+        f.options.documents = protocol <= TEXT_LINES;
         support_fail_each_allocation(read_once, &f);
         windows_teardown(&f);
     }
@@ -466,7 +592,12 @@ int main(void)
         cmocka_unit_test(c4_stops_after_1100_documents_and_256_windows),
         cmocka_unit_test(the_incomplete_last_window_is_dropped),
         cmocka_unit_test(windows_may_begin_with_bos_each),
-        cmocka_unit_test(framed_windows_are_texts_of_their_own),
+        cmocka_unit_test(a_document_is_a_line_of_text_or_what_a_line_of_json_holds),
+        cmocka_unit_test(a_document_is_cut_to_the_context),
+        cmocka_unit_test(the_documents_of_a_folder_stay_apart),
+        cmocka_unit_test(samples_of_documents_are_documents),
+        cmocka_unit_test(sorted_documents_of_one_size_are_in_order),
+        cmocka_unit_test(runs_are_hashed_within_documents),
         cmocka_unit_test(protocols_are_known_by_name),
         cmocka_unit_test(ids_need_no_tokenizer_and_rows_are_windows),
         cmocka_unit_test(ids_outside_the_vocabulary_are_refused),

@@ -199,8 +199,8 @@ static void a_result_in_memory_is_a_model_in_memory(void **state)
     assert_ok(memory_lab_run(&m, options, &session, &c));
     assert_ok(grail_compression_result(c, &result));
     assert_ok(grail_model_open_memory(&result, NULL, &kept));
-    assert_ok(
-        grail_verify(written, kept, NULL, 0, &(grail_compute){.backend = "cpu"}, &comparison));
+    assert_ok(grail_verify(written, kept, NULL, 0, &(grail_compute){.backend = "cpu"}, NULL, NULL,
+                           &comparison));
     assert_true(comparison.max_abs == 0.0);
     grail_model_close(kept);
     grail_model_close(written);

@@ -18,7 +18,7 @@ static void change_samples(calibration *c)
 {
     const int64_t size = c->positions.height * c->positions.width;
     for (int64_t i = 0; i < c->count * size; i++) {
-        if (i / size / c->batch_samples % 4 != 1) {
+        if (calibration_batch_of(c, i / size) % 4 != 1) {
             continue;
         }
         if (c->pixels == NULL) {
