@@ -38,6 +38,7 @@
 #include <grail/quantize.h>
 #include <grail/reducer.h>
 #include <grail/ridge.h>
+#include <grail/runner.h>
 #include <grail/select.h>
 #include <grail/statistics.h>
 #include <grail/status.h>

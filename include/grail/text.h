@@ -9,17 +9,26 @@
 extern "C" {
 #endif
 
+/** Windows of token ids in memory. Borrowed for the duration of a call. */
+typedef struct grail_tokens {
+    const int32_t *ids; /* [windows, length] */
+    int64_t windows, length;
+    const int64_t *lengths; /* [windows] how many ids of each row count, 1 to `length`; NULL: all */
+} grail_tokens;
+
 /**
- * Text for calibration or evaluation: .txt, .jsonl, .jsonl.gz, .parquet, a folder of these, or
- * token ids as .npy. A line of JSON may hold a conversation, which the model's chat template writes
- * as text (docs/formats.md). All strings are borrowed for the duration of a call.
+ * Text for calibration or evaluation: token ids in memory, .txt, .jsonl, .jsonl.gz, .parquet, a
+ * folder of these, or token ids as .npy. A line of JSON may hold a conversation, which the model's
+ * chat template writes as text (docs/formats.md). All strings are borrowed for the duration of a
+ * call.
  */
 typedef struct grail_text_source {
     const char *path;
-    const char *field;    /* of JSON lines, or column; NULL = "text", or a conversation */
-    const char *protocol; /* "plain" (NULL), "lines", "wikitext2", "ptb", "c4" */
-    int64_t context;      /* tokens per window; 0 = 2048, or less where the model promises less */
-    int window_bos;       /* 1: every window begins with BOS */
+    const grail_tokens *tokens; /* in place of a file, or NULL */
+    const char *field;          /* of JSON lines, or column; NULL = "text", or a conversation */
+    const char *protocol;       /* "plain" (NULL), "lines", "wikitext2", "ptb", "c4" */
+    int64_t context; /* tokens per window; 0 = 2048, or less where the model promises less */
+    int window_bos;  /* 1: every window begins with BOS */
 } grail_text_source;
 
 /** One of several texts that calibration windows are drawn from. */

@@ -5,6 +5,7 @@
 #include "base/name_list.h"
 #include "base/options.h"
 #include "format/text/text_limits.h"
+#include "format/text/token_array.h"
 #include "format/weights/beside.h"
 
 #include <stdio.h>
@@ -41,11 +42,26 @@ grail_status text_source_check(const grail_text_source *source)
     return options_check(fields, source);
 }
 
+bool text_source_is_given(const grail_text_source *source)
+{
+    return source != NULL && (source->path != NULL || source->tokens != NULL);
+}
+
+const char *text_source_place(const grail_text_source *source)
+{
+    return source->tokens != NULL ? TOKENS_PLACE : source->path;
+}
+
+static grail_status check_reads_text(const grail_model *model)
+{
+    return model->graph->input_kind == INPUT_TOKENS
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_ARGUMENT, "the model reads images, not text; give images");
+}
+
 static grail_status check_kind(const grail_model *model, const char *path)
 {
-    if (model->graph->input_kind != INPUT_TOKENS) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "the model reads images, not text; give images");
-    }
+    CHECK(check_reads_text(model));
     if (path == NULL) {
         return error_about(error_set(GRAIL_ERROR_ARGUMENT, "no text was given"), "path");
     }
@@ -129,10 +145,45 @@ static grail_status usual_context(const grail_model *model, int64_t *out)
     return GRAIL_OK;
 }
 
+grail_status model_read_tokens(const grail_model *model, const grail_tokens *tokens,
+                               token_windows *out)
+{
+    CHECK(check_reads_text(model));
+    CHECK(windows_of_tokens(tokens, model->graph->vocabulary, out));
+    const grail_status status = check_context(model, out->length);
+    if (status != GRAIL_OK) {
+        token_windows_fini(out);
+    }
+    return status;
+}
+
+/* Token ids need nothing that says how a file is read. */
+static grail_status check_in_memory(const grail_text_source *s)
+{
+    const char *field = s->path != NULL       ? "path"
+                        : s->field != NULL    ? "field"
+                        : s->protocol != NULL ? "protocol"
+                        : s->context != 0     ? "context"
+                        : s->window_bos != 0  ? "window_bos"
+                                              : NULL;
+    return field == NULL
+               ? GRAIL_OK
+               : error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                       "token ids in memory are taken as they are; leave out the "
+                                       "%s",
+                                       field),
+                             field);
+}
+
 grail_status model_read_first_windows(const grail_model *model, const grail_text_source *source,
                                       int64_t windows, token_windows *out, char hash[65])
 {
     grail_status status = GRAIL_OK;
+    if (source->tokens != NULL) {
+        hash[0] = 0;
+        CHECK(check_in_memory(source));
+        return model_read_tokens(model, source->tokens, out);
+    }
     tokenizer *t = NULL;
     int protocol = 0;
     token_windows read = {0};

@@ -22,6 +22,16 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
                                       int64_t windows, token_windows *out,
                                       char hash[65]) GRAIL_MUST_CHECK;
 
+/** Windows of token ids in memory, checked against the model's vocabulary and context; those with
+ * lengths of their own are documents. token_windows_fini frees *out. */
+grail_status model_read_tokens(const grail_model *model, const grail_tokens *tokens,
+                               token_windows *out) GRAIL_MUST_CHECK;
+
+/** Whether a source names samples at all; it may be NULL. */
+bool text_source_is_given(const grail_text_source *source);
+/** Where they lie, for records and messages: the path, or "memory". */
+const char *text_source_place(const grail_text_source *source);
+
 /** Whether the fields that are described have values of their ranges. */
 grail_status text_source_check(const grail_text_source *source) GRAIL_MUST_CHECK;
 

@@ -21,7 +21,7 @@ typedef struct nll_sums {
     int64_t count;
 } nll_sums;
 
-/* means[count]: the mean NLL of each window. */
+/* Windows of one length; means[count]: the mean NLL of each. */
 static grail_status measure_chunk(parameter_store *store, const token_windows *windows,
                                   int64_t first, int64_t count, const forward_watch *watch,
                                   nll_sums *sums, double *means)
@@ -29,11 +29,14 @@ static grail_status measure_chunk(parameter_store *store, const token_windows *w
     grail_status status = GRAIL_OK;
     forward_pass f = {.watch = watch};
     entropy_sums *losses = NULL;
-    const int64_t each = windows->length - 1;
+    const token_windows chunk = {.ids = windows->ids + window_start(windows, first),
+                                 .count = count,
+                                 .length = window_size(windows, first)};
+    const int64_t each = chunk.length - 1;
     const int64_t scored = count * each;
     TRY(memory_new_unset(&losses, (size_t)scored, sizeof losses[0]));
-    TRY(forward_begin(&f, store->model, store, windows, first, count));
-    TRY(token_losses(&f, targets_of_windows(windows), 0, losses));
+    TRY(forward_begin(&f, store->model, store, &chunk, 0, count));
+    TRY(token_losses(&f, targets_of_windows(&chunk), 0, losses));
     for (int64_t w = 0; w < count; w++) {
         double of_window = 0.0;
         for (int64_t i = w * each; i < (w + 1) * each; i++) {
@@ -57,7 +60,7 @@ static void fill_text(const grail_model *model, const grail_text_source *source,
     out->windows = windows->count;
     out->context = windows->length;
     out->stride = windows->length;
-    out->scored_tokens = windows->count * (windows->length - 1);
+    out->scored_tokens = window_start(windows, windows->count) - windows->count;
     out->stream_tokens = windows->stream_tokens;
     memcpy(out->text_sha256, windows->text_hash, sizeof out->text_sha256);
     snprintf(out->dtype, sizeof out->dtype, "%s", grail_dtype_name(model_usual_dtype(model)));
@@ -89,13 +92,15 @@ static grail_status limit_windows(token_windows *windows, int64_t most)
 
 enum { CHUNK_TOKENS = 1 << 15 };
 
-/* Windows are measured in chunks of as many as one pass takes. Ranks take the chunks in turns. */
+/* Windows are measured in chunks of one length, of as many as one pass takes. Ranks take the chunks
+ * in turns. */
 typedef struct chunk_list {
     const token_windows *text;
     const grail_comm *comm; /* or NULL */
-    int64_t size, count;    /* windows of a chunk; chunks */
+    int64_t *firsts;        /* [count + 1] first window of each chunk, owned */
+    int64_t count;          /* chunks */
     nll_sums *of;           /* [count], owned */
-    double *means;          /* [size], of the windows of the last chunk; owned */
+    double *means;          /* [text->count], of the windows of the last chunk first; owned */
     grail_eval_observer observer;
     void *user;
 } chunk_list;
@@ -121,11 +126,13 @@ static grail_status tell(const own_chunks *own, double part)
     const chunk_list *l = own->list;
     const bool ended = part >= 1.0;
     const int64_t total = l->text->count;
-    const int64_t before = (own->chunk - comm_rank(l->comm)) * l->size;
-    const int64_t done = before + (ended ? l->size * comm_size(l->comm) : 0);
+    const int64_t round = own->chunk - comm_rank(l->comm);
+    const int64_t behind = round + comm_size(l->comm);
+    const int64_t before = l->firsts[round];
+    const int64_t done = ended ? l->firsts[behind < l->count ? behind : l->count] : before;
     const double moved = part * (double)(own->windows * comm_size(l->comm));
     const grail_eval_progress now = {
-        .done = done < total ? done : total,
+        .done = done,
         .total = total,
         .passed = fmin(ended ? (double)done : (double)before + moved, (double)total),
         .so_far = own->sums.count > 0 ? own->sums.sum / (double)own->sums.count : (double)NAN,
@@ -140,19 +147,39 @@ static grail_status tell_part(void *user, double passed)
     return tell(user, fmin(passed, 0.99));
 }
 
+static grail_status plan_chunks(const parameter_store *store, chunk_list *l)
+{
+    const token_windows *text = l->text;
+    CHECK(memory_new(&l->firsts, (size_t)text->count + 1, sizeof l->firsts[0]));
+    for (int64_t first = 0; first < text->count; first = l->firsts[l->count]) {
+        const int64_t size = window_size(text, first);
+        const int64_t alike = windows_of_one_size(text, first, text->count);
+        const int64_t most = forward_chunk(store->model, store->backend, size,
+                                           (forward_limit){.tokens = CHUNK_TOKENS});
+        if (size < 2) {
+            return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                         "window %lld has one token; perplexity needs two or more "
+                                         "in each",
+                                         (long long)first),
+                               "tokens");
+        }
+        l->firsts[++l->count] = first + (alike < most ? alike : most);
+    }
+    return GRAIL_OK;
+}
+
 /* Allocates what the list owns, also after a failure. */
 static grail_status measure_own(parameter_store *store, chunk_list *l)
 {
     own_chunks own = {.list = l};
     const forward_watch watch = {tell_part, &own};
     CHECK(memory_new(&l->of, (size_t)l->count, sizeof l->of[0]));
-    CHECK(memory_new(&l->means, (size_t)l->size, sizeof l->means[0]));
+    CHECK(memory_new(&l->means, (size_t)l->text->count, sizeof l->means[0]));
     for (int64_t i = comm_rank(l->comm); i < l->count; i += comm_size(l->comm)) {
-        const int64_t first = i * l->size;
-        const int64_t left = l->text->count - first;
         own.chunk = i;
-        own.windows = left < l->size ? left : l->size;
-        CHECK(measure_chunk(store, l->text, first, own.windows, &watch, &l->of[i], l->means));
+        own.windows = l->firsts[i + 1] - l->firsts[i];
+        CHECK(
+            measure_chunk(store, l->text, l->firsts[i], own.windows, &watch, &l->of[i], l->means));
         add_sums(&l->of[i], &own.sums);
         CHECK(tell(&own, 1.0));
     }
@@ -165,20 +192,15 @@ static grail_status measure_chunks(parameter_store *store, const token_windows *
                                    nll_sums *sums)
 {
     grail_status status = GRAIL_OK;
-    const int64_t most = forward_chunk(store->model, store->backend, text->length,
-                                       (forward_limit){.tokens = CHUNK_TOKENS});
-    chunk_list l = {.text = text,
-                    .comm = comm,
-                    .size = text->count < most ? text->count : most,
-                    .observer = observer,
-                    .user = user};
-    l.count = (text->count + l.size - 1) / l.size;
+    chunk_list l = {.text = text, .comm = comm, .observer = observer, .user = user};
+    TRY(plan_chunks(store, &l));
     TRY(comm_settle(comm, measure_own(store, &l)));
     for (int64_t i = 0; i < l.count; i++) {
         TRY(comm_broadcast_next(comm, (int)(i % comm_size(comm)), &l.of[i], sizeof l.of[i]));
         add_sums(&l.of[i], sums);
     }
 out:
+    memory_free(l.firsts);
     memory_free(l.of);
     memory_free(l.means);
     return status;
@@ -213,8 +235,9 @@ grail_status perplexity_measure(const grail_model *recorded, parameter_store *st
     nll_sums sums = {0};
     grail_perplexity result = {0};
     TRY(comm_settle(comm, read_text(recorded, store->model, source, windows, &text, &result)));
+    TRY(windows_sort(&text));
     TRY(agreement_check(comm, recorded, store->backend, "text", text.ids,
-                        (size_t)(text.count * text.length) * sizeof text.ids[0]));
+                        (size_t)window_start(&text, text.count) * sizeof text.ids[0]));
     TRY(measure_chunks(store, &text, comm, observer, user, &sums));
     fill_text(store->model, source, &text, &result);
     fill_result(&sums, &result);

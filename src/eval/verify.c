@@ -117,11 +117,6 @@ static grail_status compare_on_text(parameter_store *a, parameter_store *b, cons
     return GRAIL_OK;
 }
 
-static bool has_text(const grail_text_source *source)
-{
-    return source != NULL && source->path != NULL;
-}
-
 /* Each window of an encoder is compared with each. */
 static grail_status check_count(const grail_model *model, const grail_text_source *source,
                                 const token_windows *w)
@@ -132,7 +127,8 @@ static grail_status check_count(const grail_model *model, const grail_text_sourc
     return error_about(error_set(GRAIL_ERROR_ARGUMENT,
                                  "%s: looking for the nearest of %lld windows takes too long; "
                                  "measure at most %d of them",
-                                 source->path, (long long)w->count, POOLED_MOST_NEIGHBOURS),
+                                 text_source_place(source), (long long)w->count,
+                                 POOLED_MOST_NEIGHBOURS),
                        "windows");
 }
 
@@ -140,7 +136,7 @@ static grail_status read_text(const grail_model *model, const grail_text_source 
                               int64_t most, token_windows *out)
 {
     char hash[65];
-    if (!has_text(source)) {
+    if (!text_source_is_given(source)) {
         const bool is_short = model->context < RANDOM_LENGTH;
         return random_windows(model, RANDOM_WINDOWS, is_short ? model->context : RANDOM_LENGTH,
                               out);
@@ -387,7 +383,7 @@ static grail_status verify_text(const grail_model *dense, const grail_model *nar
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
-    inputs in = {.observer = observer, .user = user, .of_text = has_text(source)};
+    inputs in = {.observer = observer, .user = user, .of_text = text_source_is_given(source)};
     TRY(option_integer("windows", "the number of windows", windows, 0));
     TRY(check_kinds(dense, narrow, INPUT_TOKENS));
     TRY(check_vocabularies(dense, narrow));

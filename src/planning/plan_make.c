@@ -1,4 +1,5 @@
 /* grail_plan_make: limit, curves, widths, document. */
+#include "arch/model_text.h"
 #include "base/clock.h"
 #include "base/name_list.h"
 #include "base/names.h"
@@ -366,9 +367,9 @@ static bool reads_samples(const making *m)
 static grail_status check_samples(const making *m)
 {
     const bool of_images = m->compress.read.session->model->graph->input_kind == INPUT_IMAGES;
-    const bool given = of_images
-                           ? m->compress.read.images != NULL
-                           : m->compress.read.text.path != NULL || m->compress.read.part_count > 0;
+    const bool given =
+        of_images ? m->compress.read.images != NULL
+                  : text_source_is_given(&m->compress.read.text) || m->compress.read.part_count > 0;
     if (given) {
         return GRAIL_OK;
     }

@@ -1,12 +1,14 @@
 #include "pipeline/request/calibration.h"
 
 #include "arch/model_images.h"
+#include "arch/model_text.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "exec/sample_stream.h"
 #include "format/images/cifar.h"
 #include "format/images/image_set.h"
 #include "format/images/pixels.h"
+#include "format/text/token_array.h"
 #include "pipeline/request/calibration_record.h"
 #include "pipeline/request/calibration_text.h"
 #include "pipeline/request/usual_samples.h"
@@ -163,6 +165,11 @@ static grail_status image_key(const grail_image_source *source, json_t *key)
 static grail_status text_key(const grail_text_source *source, json_t *key)
 {
     CHECK(json_push(key, text_or_null(source->path)));
+    if (source->tokens != NULL) {
+        char hash[HASH_TEXT_SIZE];
+        tokens_hash(source->tokens, hash);
+        CHECK(json_push(key, json_text(hash)));
+    }
     CHECK(json_push(key, text_or_null(source->field)));
     CHECK(json_push(key, text_or_null(source->protocol)));
     CHECK(json_push(key, json_integer(source->context)));
@@ -375,7 +382,8 @@ grail_status calibration_read(const grail_model *model, const grail_compress_opt
         }
         TRY(read_images(model, options, c));
     } else {
-        const bool given = options->read.text.path != NULL || options->read.part_count > 0;
+        const bool given =
+            text_source_is_given(&options->read.text) || options->read.part_count > 0;
         if (!given && options->heal.teacher != NULL) {
             FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT, "healing needs calibration text");
         }

@@ -41,6 +41,12 @@ grail_status text_parts_check(const grail_read_options *o)
                                      "%d texts were announced, but none given", o->part_count),
                            "read.parts");
     }
+    if (o->part_count > 0 && o->text.tokens != NULL) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "token ids in memory and several texts were given; give one "
+                                     "of the two"),
+                           "read.parts");
+    }
     for (int i = 0; i < o->part_count; i++) {
         const double share = o->parts[i].share;
         if (o->parts[i].path == NULL || !(share >= 0.0 && share <= 1.0)) {
@@ -72,7 +78,7 @@ static grail_status begin_parts(const grail_read_options *o, text_parts *p)
     CHECK(memory_new(&p->items, (size_t)p->count, sizeof p->items[0]));
     for (int i = 0; i < p->count; i++) {
         text_part *part = &p->items[i];
-        part->path = o->part_count > 0 ? o->parts[i].path : o->text.path;
+        part->path = o->part_count > 0 ? o->parts[i].path : text_source_place(&o->text);
         part->share = o->part_count > 0 ? o->parts[i].share : 0.0;
         left -= part->share;
         open += part->share == 0.0 ? 1 : 0;
@@ -282,7 +288,7 @@ static grail_status put_notice(const grail_read_options *o, const char *place, j
                       "conversation: fitted to plain text alone, it answers worse; calibrate on "
                       "conversations: a .jsonl file with a list \"messages\" in each line, or as "
                       ".npy the token ids that apply_chat_template of transformers makes of them",
-                      place, o->part_count > 0 ? o->parts[0].path : o->text.path,
+                      place, o->part_count > 0 ? o->parts[0].path : text_source_place(&o->text),
                       o->part_count > 1 ? " and of the other texts" : ""));
     TRY(json_put(description, CALIBRATION_NOTICE_KEY, json_text(text)));
 out:
@@ -319,7 +325,7 @@ static grail_status read_windows(const grail_model *model, const grail_read_opti
         text_part *part = &p->items[i];
         grail_text_source source = o->text;
         char hash[65]; /* "" where token ids need no tokenizer */
-        source.path = part->path;
+        source.path = source.tokens != NULL ? NULL : part->path;
         CHECK(model_read_windows(model, &source, &part->windows, hash));
         part->available = part->windows.count;
         if (i == 0 || hash[0] != 0) {

@@ -91,7 +91,7 @@ static bool names_samples(const grail_compress_options *options, const graph *g)
 {
     const grail_read_options *o = &options->read;
     return g->input_kind == INPUT_IMAGES ? image_source_is_given(o->images)
-                                         : o->text.path != NULL || o->part_count > 0;
+                                         : text_source_is_given(&o->text) || o->part_count > 0;
 }
 
 static grail_status read_samples(const grail_compress_options *options, bool always,

@@ -178,8 +178,8 @@ static grail_status check_windows(const grail_model *teacher, const grail_compre
         FAIL(GRAIL_ERROR_ARGUMENT,
              "their tokenizers differ: of '%s' that of the model (sha256 %.12s) and that of the "
              "teacher (sha256 %.12s) make other tokens",
-             read.part_count > 0 ? read.parts[0].path : read.text.path, samples->tokenizer_hash,
-             hash);
+             read.part_count > 0 ? read.parts[0].path : text_source_place(&read.text),
+             samples->tokenizer_hash, hash);
     }
 out:
     json_decref(description);

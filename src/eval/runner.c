@@ -1,0 +1,217 @@
+/* Networks that run on samples in memory. */
+#include <grail/runner.h>
+
+#include "arch/model_images.h"
+#include "arch/model_text.h"
+#include "eval/image_pass.h"
+#include "eval/token_losses.h"
+#include "exec/compute.h"
+#include "format/images/pixels.h"
+
+#include <math.h>
+#include <string.h>
+
+struct grail_runner {
+    const grail_model *model;
+    backend *backend;
+    parameter_store *store;
+    image_pass images; /* of `images.side`, where it has run on images */
+    int64_t outputs;
+};
+
+grail_status grail_runner_open(const grail_model *model, const grail_compute *compute,
+                               grail_runner **out)
+{
+    grail_status status = GRAIL_OK;
+    grail_runner *r = NULL;
+    TRY(memory_new(&r, 1, sizeof *r));
+    r->model = model;
+    TRY(graph_output_width(model->graph, &r->outputs));
+    TRY(compute_open(compute, model, &r->backend));
+    TRY(parameter_store_create(model, r->backend, NULL, &r->store));
+    *out = r;
+    r = NULL;
+out:
+    grail_runner_close(r);
+    return status;
+}
+
+void grail_runner_close(grail_runner *r)
+{
+    if (r != NULL) {
+        image_pass_end(&r->images);
+        parameter_store_free(r->store);
+        backend_close(r->backend);
+        memory_free(r);
+    }
+}
+
+int64_t grail_runner_outputs(const grail_runner *runner)
+{
+    return runner->outputs;
+}
+
+/* -- tokens ------------------------------------------------------------------------------------ */
+
+/* Windows of one length that one pass takes, from number `first` of the array on. */
+typedef struct token_chunk {
+    token_windows windows; /* borrowed ids */
+    int64_t first;
+    int64_t stride; /* tokens of a row of the array */
+} token_chunk;
+
+/* Does the work of a call with a chunk whose windows have passed the blocks. */
+typedef grail_status (*chunk_work)(const grail_runner *r, forward_pass *f, const token_chunk *c,
+                                   void *context);
+
+static grail_status run_chunk(const grail_runner *r, const token_chunk *c, chunk_work work,
+                              void *context)
+{
+    grail_status status = GRAIL_OK;
+    forward_pass f = {0};
+    TRY(forward_begin(&f, r->model, r->store, &c->windows, 0, c->windows.count));
+    TRY(work(r, &f, c, context));
+out:
+    forward_end(&f);
+    return status;
+}
+
+static grail_status run_tokens(const grail_runner *r, const grail_tokens *tokens, chunk_work work,
+                               void *context)
+{
+    grail_status status = GRAIL_OK;
+    token_windows all = {0};
+    TRY(model_read_tokens(r->model, tokens, &all));
+    for (int64_t first = 0; first < all.count;) {
+        const int64_t size = window_size(&all, first);
+        const int64_t most = forward_chunk(r->model, r->backend, size, (forward_limit){0});
+        const int64_t alike = windows_of_one_size(&all, first, all.count);
+        const token_chunk c = {.windows = {.ids = all.ids + window_start(&all, first),
+                                           .count = alike < most ? alike : most,
+                                           .length = size},
+                               .first = first,
+                               .stride = tokens->length};
+        TRY(run_chunk(r, &c, work, context));
+        first += c.windows.count;
+    }
+out:
+    token_windows_fini(&all);
+    return status;
+}
+
+/* Where logits go: [windows, positions, outputs]. */
+typedef struct logits_place {
+    float *out;
+    bool last; /* of each window the last position alone */
+} logits_place;
+
+static grail_status take_logits(const grail_runner *r, forward_pass *f, const token_chunk *c,
+                                void *context)
+{
+    const logits_place *place = context;
+    const int64_t length = c->windows.length;
+    const int64_t begin = place->last ? length - 1 : 0;
+    const int64_t stride = place->last ? 1 : c->stride;
+    for (int64_t w = 0; w < c->windows.count; w++) {
+        float *out = place->out + (c->first + w) * stride * r->outputs;
+        for (int64_t from = begin; from < length; from += FORWARD_ROWS) {
+            const int64_t left = length - from;
+            matrix logits = {0};
+            CHECK(forward_logits(f, w, from, left < FORWARD_ROWS ? left : FORWARD_ROWS, &logits));
+            CHECK(matrix_download_f32(logits, out + (from - begin) * r->outputs));
+        }
+        memset(out + (length - begin) * r->outputs, 0,
+               (size_t)((place->last ? 0 : c->stride - length) * r->outputs) * sizeof out[0]);
+    }
+    return GRAIL_OK;
+}
+
+grail_status grail_runner_tokens(grail_runner *runner, const grail_tokens *tokens, int last,
+                                 float *out)
+{
+    logits_place place = {.out = out, .last = last != 0};
+    return run_tokens(runner, tokens, take_logits, &place);
+}
+
+typedef struct losses_place {
+    double *losses;
+    unsigned char *largest; /* or NULL */
+} losses_place;
+
+static grail_status take_losses(const grail_runner *r, forward_pass *f, const token_chunk *c,
+                                void *context)
+{
+    (void)r;
+    grail_status status = GRAIL_OK;
+    const losses_place *place = context;
+    const int64_t each = c->windows.length - 1;
+    const int64_t stride = c->stride - 1;
+    entropy_sums *sums = NULL;
+    TRY(memory_new_unset(&sums, (size_t)(c->windows.count * each), sizeof sums[0]));
+    TRY(token_losses(f, targets_of_windows(&c->windows), 0, sums));
+    for (int64_t i = 0; i < c->windows.count * stride; i++) {
+        const int64_t w = i / stride;
+        const int64_t at = i % stride;
+        const int64_t out = (c->first + w) * stride + at;
+        const entropy_sums *s = at < each ? &sums[w * each + at] : NULL;
+        place->losses[out] = s == NULL ? (double)NAN : entropy_of(s);
+        if (place->largest != NULL) {
+            place->largest[out] = s != NULL && s->target >= s->largest ? 1 : 0;
+        }
+    }
+out:
+    memory_free(sums);
+    return status;
+}
+
+grail_status grail_runner_losses(grail_runner *runner, const grail_tokens *tokens, double *losses,
+                                 unsigned char *largest)
+{
+    losses_place place = {.losses = losses, .largest = largest};
+    CHECK(model_check_next_token(runner->model, "losses are made of"));
+    return run_tokens(runner, tokens, take_losses, &place);
+}
+
+/* -- images ------------------------------------------------------------------------------------ */
+
+static grail_status prepare_images(grail_runner *r, int64_t side)
+{
+    if (r->images.side == side) {
+        return GRAIL_OK;
+    }
+    image_pass_end(&r->images);
+    return image_pass_begin(&r->images, r->store, side);
+}
+
+static grail_status run_images(grail_runner *r, const grail_pixels *p, int64_t first, int64_t count,
+                               float *room, float *out)
+{
+    matrix outputs = {0};
+    const int64_t values = p->side * p->side * IMAGE_CHANNELS;
+    for (int64_t i = 0; i < count; i++) {
+        pixels_copy(p, first + i, room + i * values);
+    }
+    CHECK(image_pass_run(&r->images, count, room, &outputs));
+    return matrix_download_f32(outputs, out + first * r->outputs);
+}
+
+grail_status grail_runner_pixels(grail_runner *r, const grail_pixels *pixels, float *out)
+{
+    grail_status status = GRAIL_OK;
+    grail_image_source source = {.pixels = pixels};
+    int64_t classes = 0;
+    float *room = NULL;
+    TRY(model_image_source(r->model, &source));
+    TRY(pixels_check(&source, source.size, &classes));
+    TRY(prepare_images(r, pixels->side));
+    const int64_t batch = r->images.batch < pixels->count ? r->images.batch : pixels->count;
+    TRY(memory_new_unset(&room, (size_t)(batch * pixels->side * pixels->side),
+                         IMAGE_CHANNELS * sizeof room[0]));
+    for (int64_t first = 0; first < pixels->count; first += batch) {
+        const int64_t left = pixels->count - first;
+        TRY(run_images(r, pixels, first, left < batch ? left : batch, room, out));
+    }
+out:
+    memory_free(room);
+    return status;
+}

@@ -1,0 +1,102 @@
+#include "format/text/token_array.h"
+
+#include "base/hash.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+static grail_status check_shape(const grail_tokens *t)
+{
+    size_t size = 0;
+    const bool fits = t->windows > 0 && t->length > 0 &&
+                      size_multiply((size_t)t->windows, (size_t)t->length, &size) &&
+                      size_multiply(size, sizeof(int32_t), &size);
+    if (t->ids != NULL && fits) {
+        return GRAIL_OK;
+    }
+    return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                 "%lld windows of %lld tokens in memory%s; expected at least one "
+                                 "window of at least one token",
+                                 (long long)t->windows, (long long)t->length,
+                                 t->ids == NULL ? ", and no ids" : ""),
+                       "tokens");
+}
+
+static int64_t length_of(const grail_tokens *t, int64_t window)
+{
+    return t->lengths == NULL ? t->length : t->lengths[window];
+}
+
+static grail_status check_window(const grail_tokens *t, int64_t window, int64_t vocabulary)
+{
+    const int64_t length = length_of(t, window);
+    if (length < 1 || length > t->length) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "window %lld in memory has a length of %lld; expected 1 to "
+                                     "%lld tokens",
+                                     (long long)window, (long long)length, (long long)t->length),
+                           "tokens");
+    }
+    const int32_t *ids = t->ids + window * t->length;
+    for (int64_t i = 0; i < length; i++) {
+        if (ids[i] < 0 || ids[i] >= vocabulary) {
+            return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                         "window %lld in memory has the token id %ld at position "
+                                         "%lld; expected 0 to %lld, the model's vocabulary",
+                                         (long long)window, (long)ids[i], (long long)i,
+                                         (long long)vocabulary - 1),
+                               "tokens");
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status copy_windows(const grail_tokens *t, token_windows *w)
+{
+    int64_t used = 0;
+    CHECK(memory_new_unset(&w->ids, (size_t)(t->windows * t->length), sizeof w->ids[0]));
+    if (t->lengths != NULL) {
+        CHECK(memory_new(&w->starts, (size_t)t->windows + 1, sizeof w->starts[0]));
+    }
+    for (int64_t i = 0; i < t->windows; i++) {
+        const int64_t length = length_of(t, i);
+        memcpy(w->ids + used, t->ids + i * t->length, (size_t)length * sizeof w->ids[0]);
+        used += length;
+        if (w->starts != NULL) {
+            w->starts[i + 1] = used;
+        }
+    }
+    w->count = t->windows;
+    w->length = t->length;
+    w->stream_tokens = used;
+    return GRAIL_OK;
+}
+
+void tokens_hash(const grail_tokens *t, char hash[HASH_TEXT_SIZE])
+{
+    hash_state state;
+    hash_begin(&state);
+    for (int64_t i = 0; i < t->windows; i++) {
+        const int64_t length = length_of(t, i);
+        hash_add(&state, &length, sizeof length);
+        hash_add(&state, t->ids + i * t->length, (size_t)length * sizeof t->ids[0]);
+    }
+    hash_end(&state, hash);
+}
+
+grail_status windows_of_tokens(const grail_tokens *tokens, int64_t vocabulary, token_windows *out)
+{
+    grail_status status = GRAIL_OK;
+    token_windows w = {0};
+    TRY(check_shape(tokens));
+    for (int64_t i = 0; i < tokens->windows; i++) {
+        TRY(check_window(tokens, i, vocabulary));
+    }
+    TRY(copy_windows(tokens, &w));
+    tokens_hash(tokens, w.text_hash);
+    *out = w;
+    w = (token_windows){0};
+out:
+    token_windows_fini(&w);
+    return status;
+}
