@@ -1,8 +1,6 @@
-/* grail eval: the perplexity of a model that reads text or its scores in zero-shot tasks, or the
- * accuracy of one that reads images, with everything needed to compare it with another measurement.
- */
+/* grail eval: the perplexity of a model that reads text, or the accuracy of one that reads images,
+ * with everything needed to compare it with another measurement. */
 #include "commands.h"
-#include "eval_tasks.h"
 #include "input_options.h"
 #include "notices.h"
 #include "print.h"
@@ -23,7 +21,6 @@ static rank_options ranks;
 /* options for text */
 static grail_text_source source;
 static int64_t windows;
-static grail_task_options tasks;
 /* options for images */
 static grail_image_source images;
 static int64_t image_count;
@@ -32,17 +29,16 @@ static const option table[] = {
     {GROUP_INPUT, "data", OPTION_TEXT, &data, "PATH", NULL,
      .help = "evaluation data. Text: .txt, .jsonl, .jsonl.gz, .parquet, or token ids as .npy. "
              "Images: CIFAR-10 batches, or one folder of JPEG and PNG files per class",
-     .field = "path"},
-    FIELDS_OF(GROUP_INPUT, grail_task_option_at, GRAIL_SUBJECT_READ, tasks),
+     .need = REQUIRED, .field = "path"},
     SET_OPTION(settings),
     TEXT_OPTIONS(source),
     {GROUP_MEASURE, "windows", OPTION_INTEGER, &windows, "N", NULL,
-     .help = "measure only the first N windows (all)", .only_with = "data"},
+     .help = "measure only the first N windows (all)"},
     IMAGE_OPTIONS(images),
     FIELDS_OF(GROUP_INPUT, grail_image_option_at, GRAIL_SUBJECT_MEASURE, images),
     {GROUP_MEASURE, "images", OPTION_INTEGER, &image_count, "N", NULL,
      .help = "measure only N images, evenly spaced over the data, the same in every run (all)",
-     .only_with = "data", .field = "count"},
+     .field = "count"},
     THREADS_OPTION(threads),
     RANK_OPTIONS(ranks),
     PRECISION_OPTION(compute.precision, "auto"),
@@ -257,9 +253,7 @@ static int evaluate(const char *path)
         code = check_kind(path, facts.reads_images != 0);
     }
     if (status == GRAIL_OK && code == EXIT_OK) {
-        code = tasks.tasks != NULL ? evaluate_tasks(path, model, &tasks, &compute, quiet, as_json)
-               : facts.reads_images != 0 ? evaluate_images(path, model)
-                                         : evaluate_text(path, model);
+        code = facts.reads_images != 0 ? evaluate_images(path, model) : evaluate_text(path, model);
     }
     if (status == GRAIL_OK && code == EXIT_OK) {
         print_notices(path, model, images.preset == NULL);
@@ -276,18 +270,12 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK || help) {
         return code;
     }
-    if (data == NULL && (tasks.tasks == NULL || tasks.directory == NULL)) {
-        print_error("grail eval: give --data PATH, or --tasks NAMES and --task-data DIR; see grail "
-                    "eval --help\n");
-        return EXIT_USAGE;
-    }
     if (threads > 0) {
         grail_set_threads((int)threads);
     }
     code = ranks_join(&ranks, &compute.comm);
     quiet = quiet || !ranks_is_first();
-    const grail_input inputs[] = {
-        {&path, 1}, {&data, 0}, {&tasks.directory, 0}, {&images.labels, 0}};
+    const grail_input inputs[] = {{&path, 1}, {&data, 0}, {&images.labels, 0}};
     code = code == EXIT_OK ? ranks_share(&ranks, inputs, sizeof inputs / sizeof inputs[0], quiet)
                            : code;
     return code == EXIT_OK ? evaluate(path) : code;
@@ -296,7 +284,6 @@ static int run(int argc, char **argv)
 static const char *const examples[] = {
     "grail eval demo/model --data demo/held-out.txt",
     "grail eval demo/vision/cnn.pth --data demo/vision/test",
-    "grail eval demo/model --tasks piqa,boolq --task-data tests/golden/tasks",
     NULL,
 };
 
@@ -306,8 +293,8 @@ const command command_eval = {
     .positional_count = 1,
     .summary = "measure perplexity or accuracy, and state what it depends on",
     .details =
-        "Measures the perplexity of a model that reads text or its accuracy in zero-shot tasks, or "
-        "the top-1 and top-5 accuracy of a model that reads images.",
+        "Measures the perplexity of a model that reads text, or the top-1 and top-5 accuracy of a "
+        "model that reads images.",
     .examples = examples,
     .run = run,
     .shares_out = true,

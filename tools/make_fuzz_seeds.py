@@ -150,20 +150,6 @@ def config_text(model_type="llama", **changes):
     return json.dumps(base | changes).encode()
 
 
-def task_seeds():
-    fixtures = CORPUS.parents[1] / "tests" / "golden" / "tasks"
-    names = ["arc_easy", "arc_challenge", "hellaswag", "piqa", "boolq", "winogrande", "openbookqa"]
-    for number, name in enumerate(names + ["stories"]):
-        yield name, bytes([number]) + (fixtures / f"{name}.jsonl").read_bytes()
-    yield "bad-empty", b"\0"
-    yield "bad-missing", b'\3{"goal":"g","sol1":"a","label":0}'
-    yield "bad-label", b'\3{"goal":"g","sol1":"a","sol2":"b","label":2}'
-    yield "bad-gap", b'\5{"sentence":"a","option1":"b","option2":"c","answer":"1"}'
-    yield "bad-choices", b'\7{"context":"c","choices":["a",""],"answer":0}'
-    yield "bad-labels", b'\0{"question":"q","choices":{"text":["a","b"],"label":["A"]},"answerKey":"A"}'
-    yield "marks", b'\2{"activity_label":"a","ctx_a":"[","ctx_b":"[b]","endings":["[[a]  [title] x","[\\n]"],"label":"1"}'
-
-
 def chat_seeds():
     fixtures = CORPUS.parents[1] / "tests" / "golden" / "chat"
     for number, path in enumerate(sorted(fixtures.glob("*.jinja"))):
@@ -647,7 +633,7 @@ def statistics_seeds():
     yield "bad-cut", gguf(origin, dict(vectors, **grams))[:-8]
 
 
-SEEDS = {"statistics": statistics_seeds, "safetensors": safetensors_seeds, "corpus": corpus_seeds, "tasks": task_seeds, "chat": chat_seeds, "config": config_seeds,
+SEEDS = {"statistics": statistics_seeds, "safetensors": safetensors_seeds, "corpus": corpus_seeds, "chat": chat_seeds, "config": config_seeds,
          "plan": plan_seeds, "recipe": recipe_seeds, "cifar": cifar_seeds, "image": image_seeds,
          "results": results_seeds, "state": state_seeds,
          "pickle": pickle_seeds, "torch_zip": torch_zip_seeds, "torch_legacy": torch_legacy_seeds}

@@ -33,14 +33,14 @@ typedef struct grail_perplexity {
 
 /** How far a measurement has come; of several ranks, each is told what it measured itself. */
 typedef struct grail_eval_progress {
-    int64_t done, total;   /* windows, images or choices */
+    int64_t done, total;   /* windows or images */
     double passed;         /* as many as `done`, and of windows that are on their way through the
                               network the part that they have passed: how much of `total` is done */
     double so_far;         /* mean NLL of the windows, or top-1 accuracy of the images, so far; NaN
-                              before the first ones, for choices and for comparisons */
+                              before the first ones, and for comparisons */
     const double *results; /* [count] of the windows since the last call: the mean NLL of each; of
                               the images: 1 where the label has the largest output, else 0; NULL for
-                              choices and comparisons. Borrowed */
+                              comparisons. Borrowed */
     int64_t count;         /* 0 while windows are on their way through the network */
 } grail_eval_progress;
 
@@ -140,55 +140,6 @@ GRAIL_API grail_status grail_accuracy_of_cut(const grail_model *dense, const gra
                                              const grail_compute *compute,
                                              grail_eval_observer observer, void *user,
                                              grail_accuracy *out) GRAIL_MUST_CHECK;
-
-/** Zero-shot tasks of multiple choice. Strings are borrowed for the duration of a call. */
-typedef struct grail_task_options {
-    /* Names separated by commas: arc_easy, arc_challenge, hellaswag, piqa, boolq, winogrande,
-     * openbookqa, or a file whose name ends with .jsonl or .jsonl.gz, of lines with "context",
-     * "choices" and "answer". */
-    const char *tasks;
-    const char
-        *directory; /* of the files: NAME.jsonl or NAME.jsonl.gz, the lines of the data sets */
-    int64_t limit;  /* of documents of each task, from the start; 0: all */
-    const char *per_document; /* file to write: a JSON line for every document; NULL: none */
-} grail_task_options;
-
-/** i-th description of a field, NULL beyond the last. */
-GRAIL_API const grail_option *grail_task_option_at(int i);
-
-/** What was measured of a task. Shares are in 0 .. 1. */
-typedef struct grail_task_score {
-    char name[256]; /* cut where it is longer */
-    int64_t documents, choices;
-    int64_t shortened; /* choices whose context lost its beginning, as the network takes no more */
-    double accuracy;   /* share of documents whose right choice is the most likely one */
-    double accuracy_error; /* its standard error; NaN for one document */
-    double accuracy_norm;  /* the same with log-likelihoods divided by the number of characters;
-                              NaN for tasks that are not scored so */
-    double accuracy_norm_error;
-    char data_sha256[65];
-} grail_task_score;
-
-enum { GRAIL_MOST_TASKS = 32 };
-
-typedef struct grail_task_scores {
-    grail_task_score tasks[GRAIL_MOST_TASKS]; /* in the order in which they were asked for */
-    int count;
-    char dtype[16];     /* weights as stored */
-    char precision[16]; /* "f32", "bf16", "bf16-gram" or "f64", of the products */
-    char tokenizer_sha256[65];
-} grail_task_scores;
-
-/**
- * Measures how often the right choice is the most likely continuation of its context, without
- * examples, as lm-evaluation-harness does. All files are read and checked before anything is
- * measured. The observer is called with choices, and with NaN so far; it may be NULL.
- */
-GRAIL_API grail_status grail_tasks_measure(const grail_model *model,
-                                           const grail_task_options *options,
-                                           const grail_compute *compute,
-                                           grail_eval_observer observer, void *user,
-                                           grail_task_scores *out) GRAIL_MUST_CHECK;
 
 /** How two networks' logits, features or hidden states differ on the same tokens or images. */
 typedef struct grail_comparison {

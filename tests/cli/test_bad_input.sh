@@ -286,7 +286,7 @@ refuses 2 "--quiet takes no value, not even '1'; see grail compress --help" "$gr
 refuses 2 "expected MODEL" "$grail" compress -o out
 refuses 2 "unexpected argument 'model'" "$grail" compress model model
 refuses 2 "expected DENSE NARROW" "$grail" verify model
-refuses 2 "grail eval: give --data PATH, or --tasks NAMES and --task-data DIR; see grail eval --help" "$grail" eval model
+refuses 2 "grail eval: give --data PATH; see grail eval --help" "$grail" eval model
 refuses 2 "SHELL takes bash or zsh, not 'fish'; see grail completion --help" "$grail" completion fish
 refuses 2 "grail logits: give --output FILE; see" "$grail" logits model
 refuses 2 "give either --ids FILE or --pixels FILE" "$grail" logits model -o out

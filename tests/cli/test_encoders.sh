@@ -38,9 +38,7 @@ rm -rf whole out
 
 check "commands that need a next token refuse in plain words"
 needs="is an encoder: it gives hidden states, and no scores of a next token, which"
-echo '{"context": "a", "choices": ["b", "c"], "answer": 0}' >own.jsonl
 refuses 1 "$needs perplexity is made of" "$grail" eval "$golden/bert" --data ids.npy
-refuses 1 "$needs zero-shot tasks need" "$grail" eval "$golden/bert" --tasks own.jsonl --task-data .
 run "$grail" generate "$golden/bert" --prompt a
 ((code == 1)) || fail "generate ends with $code"
 says "$needs generating text needs" stderr

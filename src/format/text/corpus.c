@@ -321,46 +321,30 @@ static grail_status next_line(corpus *c, const unsigned char **line, size_t *siz
 }
 
 /* Parses the next line that is not blank; c->document is NULL at the end. */
-static grail_status next_object(corpus *c, const unsigned char **line, size_t *size)
+static grail_status next_object(corpus *c)
 {
+    const unsigned char *line = NULL;
+    size_t size = 0;
     bool found = false;
     json_decref(c->document);
     c->document = NULL;
     do {
-        CHECK(next_line(c, line, size, &found));
-        const size_t valid = found ? utf8_valid_prefix(*line, *size) : 0;
-        if (found && valid != *size) {
-            return not_utf8(c->line_begin + valid, (*line)[valid]);
+        CHECK(next_line(c, &line, &size, &found));
+        const size_t valid = found ? utf8_valid_prefix(line, size) : 0;
+        if (found && valid != size) {
+            return not_utf8(c->line_begin + valid, line[valid]);
         }
-    } while (found && is_blank(*line, *size));
-    return found ? error_in(json_parse("document", *line, *size, &c->document), "line %lld",
+    } while (found && is_blank(line, size));
+    return found ? error_in(json_parse("document", line, size, &c->document), "line %lld",
                             (long long)c->line_number)
                  : GRAIL_OK;
 }
 
 static grail_status next_document(corpus *c, corpus_piece *out, bool *found)
 {
-    const unsigned char *line = NULL;
-    size_t size = 0;
-    CHECK(next_object(c, &line, &size));
+    CHECK(next_object(c));
     *found = c->document != NULL;
     return *found ? error_in(read_field(c, out), "line %lld", (long long)c->line_number) : GRAIL_OK;
-}
-
-grail_status corpus_next_object(corpus *c, const json_t **document, int64_t *number)
-{
-    const unsigned char *line = NULL;
-    size_t size = 0;
-    if (!c->ended) {
-        CHECK(error_in(next_object(c, &line, &size), "%s", c->path));
-        c->ended = c->document == NULL;
-    }
-    if (!c->ended) {
-        take_text(c, (const char *)line, size);
-    }
-    *document = c->ended ? NULL : c->document;
-    *number = c->line_number;
-    return GRAIL_OK;
 }
 
 /* --- ids --- */

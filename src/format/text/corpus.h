@@ -47,10 +47,6 @@ int64_t corpus_row(const corpus *c);
  * the file. */
 grail_status corpus_next(corpus *c, corpus_piece *out, bool *found) GRAIL_MUST_CHECK;
 
-/** The next document of JSON lines with all its fields, in place of corpus_next: *document is valid
- * until the next call, NULL at the end; *line is its number in the file. */
-grail_status corpus_next_object(corpus *c, const json_t **document, int64_t *line) GRAIL_MUST_CHECK;
-
 /** Reads the rest, so that the entire file is checked. Call it once. `hash` gets the SHA-256 of all
  * the text or ids, as they are used. A file without text: GRAIL_ERROR_FORMAT. */
 grail_status corpus_finish(corpus *c, char hash[65]) GRAIL_MUST_CHECK;

@@ -1,21 +1,20 @@
-/* Accuracy and choices of tasks on several ranks, which are processes that are connected by
+/* Accuracy on several ranks, which are processes that are connected by
  * sockets: the figures of one process. A rank returns its status where all went as it should. */
 #include "unit/pipeline/vision_lab.h"
 
 #include "base/hash_set.h"
 #include "eval/accuracy.h"
-#include "eval/choice_scores.h"
 #include "support/ranks.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { ROWS = 40, BATCH = 7, WRONG = 200, HANGS_AFTER = 60 };
+enum { BATCH = 7, WRONG = 200, HANGS_AFTER = 60 };
 
 /* What a rank measured. */
 typedef struct figures {
-    double top1, mean_nll, likelihoods[ROWS];
+    double top1, mean_nll;
     int64_t images, found, seen, calls, last;
 } figures;
 
@@ -203,82 +202,6 @@ static void a_rank_that_measures_otherwise_ends_all(void **state)
     close_lab(t);
 }
 
-/* -- choices ----------------------------------------------------------------------------------- */
-
-static grail_status random_rows(choice_rows *out)
-{
-    random_state random;
-    enum { VOCABULARY = 96 };
-    random_seed(&random, 4, 0);
-    *out = (choice_rows){.count = ROWS};
-    CHECK(memory_new(&out->rows, ROWS, sizeof out->rows[0]));
-    for (int64_t i = 0; i < ROWS; i++) {
-        const int64_t inputs = 1 + (int64_t)random_below(&random, 64);
-        out->rows[i] = (choice_row){.first = out->tokens.count,
-                                    .inputs = inputs,
-                                    .scored = 1 + (int64_t)random_below(&random, (uint64_t)inputs)};
-        for (int64_t k = 0; k <= inputs; k++) {
-            CHECK(token_list_push(&out->tokens, (int32_t)random_below(&random, VOCABULARY)));
-        }
-    }
-    return GRAIL_OK;
-}
-
-static grail_status watch_rows(void *user, int64_t done)
-{
-    figures *f = user;
-    f->calls++;
-    f->last = done;
-    return GRAIL_OK;
-}
-
-static int take_choices(const grail_comm *comm, void *user)
-{
-    shared_test *t = user;
-    grail_model *model = NULL;
-    parameter_store *store = NULL;
-    choice_rows rows = {0};
-    figures *f = &t->of[comm->rank];
-    alarm(HANGS_AFTER);
-    *f = (figures){0};
-    if (grail_model_open(lab_golden("llama3"), &model) != GRAIL_OK ||
-        parameter_store_create(model, backend_host(), NULL, &store) != GRAIL_OK ||
-        random_rows(&rows) != GRAIL_OK) {
-        return WRONG;
-    }
-    memory_fail_after(is_victim(t, comm, "memory") ? t->successes : -1);
-    const grail_status status = choice_scores(store, &rows, comm, watch_rows, f, f->likelihoods);
-    if (is_victim(t, comm, "memory")) {
-        t->made = memory_allocation_count();
-    }
-    memory_fail_after(-1);
-    choice_rows_fini(&rows);
-    parameter_store_free(store);
-    grail_model_close(model);
-    return ended(t, comm, status);
-}
-
-static void any_number_of_ranks_finds_choices_as_likely(void **state)
-{
-    (void)state;
-    shared_test *t = ranks_shared(sizeof *t);
-    figures alone = {0};
-    t->victim = -1;
-    t->what = "";
-    for (int size = 1; size <= 5; size += size < 3 ? 1 : 2) {
-        ranks_end_with(size, take_choices, t, GRAIL_OK);
-        alone = size == 1 ? t->of[0] : alone;
-        int64_t calls = 0;
-        for (int rank = 0; rank < size; rank++) {
-            assert_memory_equal(t->of[rank].likelihoods, alone.likelihoods,
-                                sizeof alone.likelihoods);
-            calls += t->of[rank].calls;
-        }
-        assert_int_equal(calls, alone.calls);
-    }
-    assert_true(alone.calls > 2 && alone.likelihoods[ROWS - 1] < 0.0);
-}
-
 /* -- memory ------------------------------------------------------------------------------------ */
 
 /* Whatever allocation of one rank fails, all end, with its error. */
@@ -302,7 +225,6 @@ static void a_rank_that_lacks_memory_ends_all(void **state)
     (void)state;
     shared_test *t = open_lab();
     walk(t, take_images);
-    walk(t, take_choices);
     close_lab(t);
 }
 
@@ -311,7 +233,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_ranks_has_the_same_accuracy),
         cmocka_unit_test(a_rank_that_measures_otherwise_ends_all),
-        cmocka_unit_test(any_number_of_ranks_finds_choices_as_likely),
         cmocka_unit_test(a_rank_that_lacks_memory_ends_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
