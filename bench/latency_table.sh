@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Times of stock shapes, dense and narrowed, with aligned and with odd widths, in ONNX Runtime or grail.
+# Times of stock shapes, dense and narrowed, with aligned and with odd widths, in ONNX Runtime or grail, by grail-bench of the
+# Python package.
 #
 # usage: bench/latency_table.sh GRAIL MODELS [ENGINE [BATCH...]]
 #   GRAIL   the grail binary
 #   MODELS  a directory with resnet18.pth and resnet50.pth of torchvision, vit_small.pth of timm
 #           (vit_small_patch16_224); weights may be random, since only shapes matter here
-#   ENGINE  onnxruntime (default; GRAIL_ONNXRUNTIME may name its library) or grail
+#   ENGINE  onnxruntime (default) or grail
 #   BATCH   images at once, one column for each (1 8)
 # Each ratio is the median over runs in turns. Prints a table in Markdown.
 set -euo pipefail
 
 if (($# < 2)); then
-    sed -n '4,10s/^# \{0,1\}//p' "$0" >&2
+    sed -n '5,11s/^# \{0,1\}//p' "$0" >&2
     exit 2
 fi
 grail=$(realpath "$1")
@@ -42,7 +43,7 @@ row() {
         "$(share "$(field parameters "$summary")" "$(field dense_parameters "$summary")")" \
         "$(share "$(field macs_per_token "$summary")" "$(field dense_macs_per_token "$summary")")"
     for batch in "${batches[@]}"; do
-        "$grail" bench "$dense" "$work/narrow" --engine "$engine" --batch "$batch" --json \
+        grail-bench "$dense" "$work/narrow" --engine "$engine" --batch "$batch" --json \
             >"$work/bench.json" 2>/dev/null
         ratio=$(field ratio "$work/bench.json")
         printf ' %.2f |' "$ratio"

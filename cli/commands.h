@@ -6,7 +6,7 @@
 
 extern const command command_inspect, command_plan, command_compress, command_heal, command_eval,
     command_verify, command_gram, command_sweep, command_report, command_export, command_quantize,
-    command_bench, command_generate, command_doctor, command_logits, command_completion;
+    command_generate, command_doctor, command_logits, command_completion;
 
 /** The summary of "grail help COMMAND", which main.c handles itself. */
 #define HELP_SUMMARY "print the help of a command"
@@ -23,7 +23,6 @@ extern const option *const sweep_options;
 extern const option *const report_options;
 extern const option *const export_options;
 extern const option *const quantize_options;
-extern const option *const bench_options;
 extern const option *const doctor_options;
 extern const option *const logits_options;
 extern const option *const completion_options;

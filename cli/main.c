@@ -17,14 +17,21 @@ static const struct {
     const command *command;
     const option *const *options;
 } commands[] = {
-    {&command_inspect, &inspect_options},   {&command_plan, &plan_options},
-    {&command_gram, &gram_options},         {&command_compress, &compress_options},
-    {&command_heal, &heal_command_options}, {&command_eval, &eval_options},
-    {&command_verify, &verify_options},     {&command_generate, &generate_options},
-    {&command_sweep, &sweep_options},       {&command_report, &report_options},
-    {&command_export, &export_options},     {&command_quantize, &quantize_options},
-    {&command_bench, &bench_options},       {&command_doctor, &doctor_options},
-    {&command_logits, &logits_options},     {&command_completion, &completion_options},
+    {&command_inspect, &inspect_options},
+    {&command_plan, &plan_options},
+    {&command_gram, &gram_options},
+    {&command_compress, &compress_options},
+    {&command_heal, &heal_command_options},
+    {&command_eval, &eval_options},
+    {&command_verify, &verify_options},
+    {&command_generate, &generate_options},
+    {&command_sweep, &sweep_options},
+    {&command_report, &report_options},
+    {&command_export, &export_options},
+    {&command_quantize, &quantize_options},
+    {&command_doctor, &doctor_options},
+    {&command_logits, &logits_options},
+    {&command_completion, &completion_options},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

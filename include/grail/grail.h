@@ -27,7 +27,6 @@
 #include <grail/gram.h>
 #include <grail/images.h>
 #include <grail/inputs.h>
-#include <grail/latency.h>
 #include <grail/machine.h>
 #include <grail/memory.h>
 #include <grail/model.h>

@@ -30,7 +30,7 @@ while read -r line; do
 done <lines
 rm -r narrow
 
-for command in inspect plan gram compress heal eval verify generate sweep report export quantize bench doctor completion; do
+for command in inspect plan gram compress heal eval verify generate sweep report export quantize doctor completion; do
     check "the examples of grail $command --help"
     runs "$grail" "$command" --help
     sed -n '/^examples:$/,$ s/^  //p' stdout >lines

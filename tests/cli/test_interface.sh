@@ -8,7 +8,7 @@
 write_ids ids.npy 16 32 96
 write_ids other.npy 16 32 96 2
 tiny=$golden/llama3
-commands=(inspect plan gram compress heal eval verify generate sweep report export quantize bench doctor completion)
+commands=(inspect plan gram compress heal eval verify generate sweep report export quantize doctor completion)
 
 check "help"
 runs "$grail" --help
@@ -108,8 +108,6 @@ for option in windows images; do
     idle compress "--$option has no effect without --eval; give it too" --calib ids.npy --sparsity 0.5 --$option 2
 done
 refuses 2 "--windows has no effect without --data" "$grail" verify "$tiny" "$tiny" --windows 2
-refuses 2 "--length has no effect with --engine onnxruntime" "$grail" bench "$tiny" "$tiny" \
-    --engine onnxruntime --length 8
 refuses 2 "cnn.pth reads images; the modes of --gqa apply only to text" "$grail" inspect \
     "$demo/vision/cnn.pth" --gqa kv-groups
 for option in "target local" "bias auto" "ridge zero" "refit none" "ridge-scale mean" \
@@ -171,7 +169,7 @@ runs "$grail" completion bash
 cp stdout completion.bash
 bash -n completion.bash || fail "bash does not parse it"
 offers --selector grail compress --selector
-offers "inspect plan gram compress heal eval verify generate sweep report export quantize bench doctor completion help" grail ""
+offers "inspect plan gram compress heal eval verify generate sweep report export quantize doctor completion help" grail ""
 offers "eval export" grail help e
 offers compress grail compr
 offers "fold" grail compress model --selector fo

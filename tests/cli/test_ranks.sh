@@ -157,7 +157,7 @@ for n in 2 3; do
 done
 
 check "what is not shared out is refused"
-for command in inspect verify export bench; do
+for command in inspect verify export; do
     run ranks 2 "$grail" "$command" "$model"
     ((code == 2)) || { show; fail "$command exits with $code"; }
     [[ $(grep -c "grail $command: does not share out its work" stderr) == 1 ]] || { show; fail "$command"; }

@@ -122,12 +122,8 @@ runs "$grail" sweep both.json -o both.jsonl --quiet
 runs "$grail" report both.jsonl -o both.html
 says "of 2 cells and 2 checkpoints" stdout
 
-sed 's/"outcomes": false/"latency": "grail"/' both.json >both-timed.json
-runs "$grail" sweep both-timed.json -o both-timed.jsonl --quiet
-for name in cnn lm; do
-    (($(grep -c "\"checkpoint\":\"$name\".*\"latency\":[0-9.e-]*[1-9]" both-timed.jsonl) == 2)) || fail "$name has no latency"
-done
-cmp <(without_times both.jsonl) <(without_times both-timed.jsonl | sed 's/"latency":[^,]*,//') || fail "latencies change results"
+sed 's/"outcomes": false/"latency": "grail"/' both.json >timed.json
+refuses 1 'timed.json: "latency": grail-sweep of the Python package measures it' "$grail" sweep timed.json -o out
 
 check "the cells of one checkpoint of a recipe, and then the others"
 sed "s|$demo/vision/cnn.pth|none.pth|" both.json >part.json
@@ -143,24 +139,6 @@ refuses 1 '"lm,vit" names a checkpoint that the recipe does not have, or one twi
     "$grail" sweep part.json -o out --checkpoints lm,vit
 
 without_times r.jsonl >expected
-check "latency is measured of what is written, leaves nothing behind, and changes no other result"
-mkdir scratch
-sed 's/"outcomes": true/"latency": "grail", &/' r.json >timed.json
-grep -q '"latency": "grail"' timed.json || fail "the recipe asks for no latency"
-TMPDIR=$PWD/scratch runs "$grail" sweep timed.json -o timed.jsonl --quiet
-(($(grep -c '"latency":[0-9.e-]*[1-9]' timed.jsonl) == 10)) || { cut -c1-300 timed.jsonl; fail "not every line has a latency"; }
-cmp expected <(without_times timed.jsonl | sed 's/"latency":[^,]*,//') || fail "latencies change results"
-[[ -z $(ls -A scratch) ]] || { ls scratch; fail "files were left behind"; }
-runs "$grail" report timed.jsonl -o timed.html --tsv timed.tsv
-refuses 1 'timed.json: latency is measured with one job alone, and 2 were asked for' "$grail" sweep timed.json -o out --jobs 2
-sed 's/"latency": "grail"/"latency": "torch"/' timed.json >wrong.json
-refuses 1 'latency' "$grail" sweep wrong.json -o out
-code=0
-TMPDIR=$PWD/none "$grail" sweep timed.json -o failed.jsonl --quiet 2>stderr >stdout || code=$?
-((code == 1)) && [[ $(grep -c "cannot make a directory like" failed.jsonl) == 9 ]] || { show; cut -c1-300 failed.jsonl; fail "no directory"; }
-runs "$grail" sweep timed.json -o failed.jsonl --quiet
-cmp expected <(without_times failed.jsonl | grep -v '"error":' | sed 's/"latency":[^,]*,//') || fail "the failed cells were not run again"
-
 check "ended by SIGKILL at several moments, and continued"
 for pause in 0.02 0.08 0.2; do
     rm -f s.jsonl

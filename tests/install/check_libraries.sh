@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every command in a directory that holds a library of every name that the program loads or looks for.
 # None of them may be loaded: nobody who runs grail beside a downloaded checkpoint means to run its files. Nor may
-# the program start another file than its own, or the package onnxruntime or a python3 that lies there.
+# the program start another file than its own.
 #
 # usage: check_libraries.sh PROGRAM SOURCE_DIRECTORY CC
 set -euo pipefail
@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mark=$work/mark
 export OMP_WAIT_POLICY=passive
-unset LD_LIBRARY_PATH LD_PRELOAD GRAIL_ONNXRUNTIME
+unset LD_LIBRARY_PATH LD_PRELOAD
 
 fail() {
     echo "FAIL: $*" >&2
@@ -43,19 +43,9 @@ mapfile -t names < <(ldd "$program" | awk '{print $1}' | grep '^lib' |
     grep -vE '^lib(c|dl|pthread|m|gcc_s|asan|ubsan)\.so')
 mkdir "$work/hostile"
 cd "$work/hostile"
-for name in "${names[@]}" libonnxruntime.so libonnxruntime.so.1; do
+for name in "${names[@]}"; do
     cp "$work/hostile.so" "$name"
 done
-mkdir -p onnxruntime/capi
-printf 'open(%s, "a").write("the package onnxruntime ")\n' "'$mark'" | tee onnxruntime/__init__.py glob.py >importlib.py
-cp "$work/hostile.so" onnxruntime/capi/libonnxruntime.so.1.99.0
-printf '#!/bin/sh\necho a python3 >>%q\n' "$mark" >python3
-chmod +x python3
-export PYTHONPATH=$PWD
-if python3 -c 'import onnxruntime' 2>/dev/null; then # PATH is still without this directory
-    [[ -e $mark ]] || fail "the hostile package leaves no mark where it is imported"
-    rm "$mark"
-fi
 (("${#names[@]}" > 8)) || fail "ldd names only ${#names[@]} libraries of $program"
 # A program that binds all symbols at its start stops before constructors run.
 if LD_LIBRARY_PATH=. "$program" --version >/dev/null 2>&1 && [[ ! -e $mark ]]; then
@@ -81,7 +71,6 @@ declare -A arguments=(
     [sweep]="$work/recipe.json -o $work/results.jsonl --quiet"
     [report]="$work/results.jsonl -o $work/page.html"
     [export]="$narrow -o $work/narrow.onnx"
-    [bench]="$dense $narrow --runs 1 --batch 1"
     [doctor]=
     [completion]=bash
 )

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "study/results/line_fields.h"
-#include "study/sweep/cell_latency.h"
 
 #include <grail/machine.h>
 #include <grail/plan.h>
@@ -485,7 +484,6 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
     grail_compression *c = NULL;
     grail_plan *plan = NULL;
     grail_plan_options options;
-    cell_written written = {0};
     line_measures *m = &outcome->line.measures;
     TRY(options_of(context->recipe, outcome->cell, &options));
     options.compress.read.session = session;
@@ -496,12 +494,9 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
     if (sweep_choice_plans(&context->recipe->choices.list[outcome->cell->choice])) {
         TRY(make_plan(context, outcome->cell, &options, &plan));
     }
-    TRY(cell_written_begin(context->recipe, &options.compress, &written));
     TRY(grail_compression_open(&options.compress, &c));
     TRY(grail_compression_run(c));
-    TRY(cell_written_open(c, &written));
-    TRY(measure(context, written.model == NULL ? c : NULL, written.model, outcome));
-    TRY(cell_latency_measure(context, written.model, &m->latency));
+    TRY(measure(context, c, NULL, outcome));
     TRY(copy_sites(c, outcome));
     TRY(copy_healings(c, outcome));
     const grail_compression_totals totals = grail_compression_totals_get(c);
@@ -512,7 +507,6 @@ static grail_status run(sweep_context *context, grail_session *session, sweep_ou
 out:
     grail_compression_close(c);
     grail_plan_free(plan);
-    cell_written_fini(&written);
     return status;
 }
 
@@ -549,7 +543,6 @@ grail_status sweep_dense_measure(const sweep_context *context, sweep_outcome *ou
                                   .measures = line_not_measured()};
     CHECK(grail_model_describe(context->data->model, &facts));
     CHECK(measure(context, NULL, context->data->model, outcome));
-    CHECK(cell_latency_measure(context, NULL, &outcome->line.measures.latency));
     outcome->line.architecture = facts.architecture;
     outcome->line.measures.parameters = (double)facts.parameters;
     outcome->line.measures.macs = (double)facts.macs_per_token;

@@ -160,12 +160,11 @@ static grail_status check_jobs(sweep *s)
 {
     const int jobs = s->options->jobs;
     const int ranks = comm_size(s->options->comm);
-    if (s->recipe.latency != NULL && (jobs > 1 || ranks > 1)) {
-        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                     "%s: latency is measured with one job alone, and %d were "
-                                     "asked for; leave out the option, or \"latency\"",
-                                     s->options->recipe, jobs * ranks),
-                           "jobs");
+    if (s->recipe.latency != NULL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: \"latency\": grail-sweep of the Python package measures it (pip "
+                         "install grail-compress); leave it out here",
+                         s->options->recipe);
     }
     if (jobs > 1 && ranks > 1) {
         return error_about(error_set(GRAIL_ERROR_ARGUMENT,

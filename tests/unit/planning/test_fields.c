@@ -262,29 +262,6 @@ static void fields_of_a_plan(void **state)
     lab_close(&l);
 }
 
-static grail_status use_latency(const void *options)
-{
-    grail_model *model = NULL;
-    grail_latency latency;
-    assert_ok(grail_model_open(lab_golden("llama3"), &model));
-    const grail_model *const models[] = {model};
-    const grail_status status = grail_latency_measure(models, 1, options, &latency);
-    grail_model_close(model);
-    return status;
-}
-
-static void fields_of_a_measurement(void **state)
-{
-    (void)state;
-    static const bad_field fields[] = {
-        NAME(grail_latency_options, engine, "torch"), LONG_WHOLE(grail_latency_options, batch, -1),
-        LONG_WHOLE(grail_latency_options, side, -1),  LONG_WHOLE(grail_latency_options, length, -1),
-        LONG_WHOLE(grail_latency_options, runs, -1),
-    };
-    const grail_latency_options good = {0};
-    assert_all_refused(fields, COUNT(fields), &good, sizeof good, use_latency);
-}
-
 static grail_status use_model(const void *options)
 {
     grail_model *model = NULL;
@@ -532,15 +509,10 @@ static void every_answer_but_zero_cancels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_of_a_compression),
-        cmocka_unit_test(fields_of_a_plan),
-        cmocka_unit_test(fields_of_a_measurement),
-        cmocka_unit_test(fields_of_settings),
-        cmocka_unit_test(fields_of_image_networks),
-        cmocka_unit_test(fields_of_a_sweep),
-        cmocka_unit_test(counts_of_windows),
-        cmocka_unit_test(counts_of_images),
-        cmocka_unit_test(every_answer_but_zero_cancels),
+        cmocka_unit_test(fields_of_a_compression), cmocka_unit_test(fields_of_a_plan),
+        cmocka_unit_test(fields_of_settings),      cmocka_unit_test(fields_of_image_networks),
+        cmocka_unit_test(fields_of_a_sweep),       cmocka_unit_test(counts_of_windows),
+        cmocka_unit_test(counts_of_images),        cmocka_unit_test(every_answer_but_zero_cancels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
