@@ -27,7 +27,7 @@ static int64_t image_count;
 
 static const option table[] = {
     {GROUP_INPUT, "data", OPTION_TEXT, &data, "PATH", NULL,
-     .help = "evaluation data. Text: .txt, .jsonl, .jsonl.gz, .parquet, or token ids as .npy. "
+     .help = "evaluation data. Text: .txt, .jsonl, .jsonl.gz, or token ids as .npy. "
              "Images: CIFAR-10 batches, or one folder of JPEG and PNG files per class",
      .need = REQUIRED, .field = "path"},
     SET_OPTION(settings),

@@ -28,7 +28,7 @@ void run_options_init(run_options *r);
 /* clang-format off */
 #define SAMPLE_OPTIONS(r, calib_need)                                                              \
     {GROUP_INPUT, "calib", OPTION_LIST, &(r).calibs, "PATH", NULL, .help =                         \
-     "calibration set. Text: .txt, .jsonl, .jsonl.gz, .parquet, a folder of these, or token ids "  \
+     "calibration set. Text: .txt, .jsonl, .jsonl.gz, a folder of these, or token ids "  \
      "as .npy; may be repeated, with shares of the windows as PATH=0.5. Images: CIFAR-10 batches, or a "   \
      "folder of JPEG and PNG files", .need = (calib_need), .field = "path"},                      \
     SET_OPTION((r).settings),                                                                      \

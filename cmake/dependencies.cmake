@@ -6,8 +6,6 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)      # libjansson-de
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)     # libpcre2-dev
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc) # libutf8proc-dev
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)            # zlib1g-dev
-pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)         # libzstd-dev
-pkg_check_modules(SNAPPY REQUIRED IMPORTED_TARGET snappy)        # libsnappy-dev
 pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)         # libjpeg-dev
 pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)           # libpng-dev
 pkg_check_modules(LIBMD REQUIRED IMPORTED_TARGET libmd)          # libmd-dev

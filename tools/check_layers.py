@@ -53,14 +53,11 @@ WRAPPED = {
     "poll.h": "base/child_output.c",
     "setjmp.h": ("format/images/image_jpeg.c", "format/images/image_png.c"),
     "sha2.h": "base/hash.c",
-    "snappy-c.h": "format/text/parquet_codec.c",
     "signal.h": "base/child_output.c",
     "spawn.h": "base/child_output.c",
     "sys/wait.h": "base/child_output.c",
     "utf8proc.h": "format/text/",
     "zlib.h": ("base/checksum.c", "format/"),
-    "zstd.h": "format/text/parquet_codec.c",
-    "zstd_errors.h": "format/text/parquet_codec.c",
 }
 
 FAMILY = re.compile(

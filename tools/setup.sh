@@ -6,7 +6,7 @@
 set -euo pipefail
 
 packages=(gcc libc6-dev cmake ninja-build pkgconf libblis-openmp-dev libjansson-dev libpcre2-dev
-    libutf8proc-dev zlib1g-dev libzstd-dev libsnappy-dev libjpeg-dev libpng-dev libmd-dev liblapacke-dev
+    libutf8proc-dev zlib1g-dev libjpeg-dev libpng-dev libmd-dev liblapacke-dev
     libdnnl-dev scdoc)
 if [[ ${1-} == tests ]]; then
     # libomp-dev: omp.h for clang. clang, clang-format and libomp-dev name the release's own version.

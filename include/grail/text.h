@@ -17,10 +17,9 @@ typedef struct grail_tokens {
 } grail_tokens;
 
 /**
- * Text for calibration or evaluation: token ids in memory, .txt, .jsonl, .jsonl.gz, .parquet, a
- * folder of these, or token ids as .npy. A line of JSON may hold a conversation, which the model's
- * chat template writes as text (docs/formats.md). All strings are borrowed for the duration of a
- * call.
+ * Text for calibration or evaluation: token ids in memory, .txt, .jsonl, .jsonl.gz, a folder of
+ * these, or token ids as .npy. A line of JSON may hold a conversation, which the model's chat
+ * template writes as text (docs/formats.md). All strings are borrowed for the duration of a call.
  */
 typedef struct grail_text_source {
     const char *path;

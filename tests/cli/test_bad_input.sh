@@ -30,10 +30,13 @@ check "texts that are not what their name says"
 printf 'hello \xff\xfe world' >latin.txt
 text "latin.txt: is not UTF-8 at byte 6 (0xff)" --calib latin.txt
 echo hello >text.md
-text "text.md: has no known ending; expected .txt, .jsonl, .jsonl.gz, .parquet or .npy" --calib text.md
+text "text.md: has no known ending; expected .txt, .jsonl, .jsonl.gz or .npy" --calib text.md
 text "cannot open 'nothing.txt'" --calib nothing.txt
+printf 'PAR1' >rows.parquet
+text "rows.parquet: Parquet files are not read; write JSON lines in Python, datasets.Dataset.from_parquet(PATH).to_json(\"texts.jsonl\"), or give Samples.dataset of the Python package the data set" \
+    --calib rows.parquet
 mkdir folder.txt
-text "the folder 'folder.txt' holds no text: no .txt, .jsonl, .jsonl.gz or .parquet file" --calib folder.txt
+text "the folder 'folder.txt' holds no text: no .txt, .jsonl or .jsonl.gz file" --calib folder.txt
 printf '{"text": "a b c"}\n{"text": "a"\n' >broken.jsonl
 text "broken.jsonl: line 2: document: not valid JSON" --calib broken.jsonl
 printf '{"text": "a b c"}\n\n{"body": "a"}\n' >other.jsonl

@@ -9,7 +9,7 @@ tiny=$golden/llama3
 
 check "a model of text, and images"
 mkdir images
-refuses 1 "the folder 'images' holds no text: no .txt, .jsonl, .jsonl.gz or .parquet file" \
+refuses 1 "the folder 'images' holds no text: no .txt, .jsonl or .jsonl.gz file" \
     "$grail" eval "$tiny" --data images
 refuses 2 "reads text; --preset, --split" "$grail" eval "$tiny" --data ids.npy --images 4
 refuses 2 "reads text; --preset, --split" "$grail" eval "$tiny" --data ids.npy --mean 0,0,0

@@ -28,7 +28,7 @@ grep -qE '^  heads +0\.[0-9]{4} -> 0\.[0-9]{4}, mean of 2 sites' stdout || fail 
 grep -q "were asked for" stderr && fail "a warning of a cut as it was asked for"
 
 check "data of another kind are refused before the run, and too few samples are warned of"
-refuses 1 "holds no text: no .txt, .jsonl, .jsonl.gz or .parquet file" "${narrow[@]}" -o wrong --sparsity 0.5 \
+refuses 1 "holds no text: no .txt, .jsonl or .jsonl.gz file" "${narrow[@]}" -o wrong --sparsity 0.5 \
     --eval "$demo/vision/test"
 refuses 1 "held-out.txt: has" "$grail" compress "$demo/vision/cnn.pth" -o wrong --sparsity 0.5 \
     --calib "$demo/vision/calibration" --quiet --eval "$demo/held-out.txt"

@@ -9,7 +9,6 @@
 #include "base/name_list.h"
 #include "base/utf8.h"
 #include "format/text/npy.h"
-#include "format/text/parquet.h"
 #include "format/text/text_source.h"
 
 #include <string.h>
@@ -42,8 +41,7 @@ struct corpus {
     buffer rendered;
     /* For ids. */
     npy_ids ids;       /* data is NULL for text */
-    parquet *table;    /* of a Parquet file, or NULL; owned */
-    size_t handed_out; /* bytes of its texts, or of conversations */
+    size_t handed_out; /* bytes of conversations */
     int32_t *converted;
     int64_t next_id;
 };
@@ -364,51 +362,10 @@ static grail_status next_ids(corpus *c, corpus_piece *out)
     return GRAIL_OK;
 }
 
-/* --- Parquet --- */
-
-/* A dictionary gives a text many times for a few bits, so what is handed out is compared with what
- * was read. */
-static grail_status check_table_ratio(const corpus *c)
-{
-    const size_t free_bytes = TEXT_FREE_INFLATED;
-    const size_t read = parquet_read(c->table);
-    if (c->handed_out > TEXT_LARGEST ||
-        (c->handed_out > free_bytes && (c->handed_out - free_bytes) / TEXT_MOST_RATIO > read)) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "%zu bytes of it expand to %zu of text, more than is allowed", read,
-                         c->handed_out);
-    }
-    return GRAIL_OK;
-}
-
-static grail_status next_row(corpus *c, corpus_piece *out, bool *found)
-{
-    const char *text = NULL;
-    size_t size = 0;
-    CHECK(parquet_next(c->table, &text, &size, found));
-    c->ended = !*found;
-    if (!*found) {
-        return GRAIL_OK;
-    }
-    c->line_number++;
-    c->handed_out += size + 1; /* empty ones count, too */
-    const size_t valid = utf8_valid_prefix(text, size);
-    if (valid != size) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "text %lld is not UTF-8 at byte %zu (0x%02x); convert it first",
-                         (long long)c->line_number, valid, (unsigned char)text[valid]);
-    }
-    *out = (corpus_piece){.text = text, .size = size, .ends_document = true};
-    return check_table_ratio(c);
-}
-
 static grail_status next_piece(corpus *c, corpus_piece *out, bool *found)
 {
     if (c->ids.data != NULL) {
         return next_ids(c, out);
-    }
-    if (c->table != NULL) {
-        return next_row(c, out, found);
     }
     if (c->field == NULL) {
         return next_plain(c, out);
@@ -477,13 +434,16 @@ static grail_status begin(corpus *c, const char *field)
     } else if (name_is_of_kind(c->path, ".jsonl") || name_is_of_kind(c->path, ".jsonl.gz")) {
         CHECK(memory_copy_string(&c->field, field == NULL ? "text" : field));
     } else if (name_is_of_kind(c->path, ".parquet")) {
-        CHECK(error_in(parquet_open(c->source.bytes, c->source.size, field == NULL ? "text" : field,
-                                    &c->table),
-                       "%s", c->path));
-    } else if (!name_is_of_kind(c->path, ".txt")) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,
-            "%s: has no known ending; expected .txt, .jsonl, .jsonl.gz, .parquet or .npy", c->path);
+            "%s: Parquet files are not read; write JSON lines in Python, datasets.Dataset."
+            "from_parquet(PATH).to_json(\"texts.jsonl\"), or give Samples.dataset of the Python "
+            "package the data set",
+            c->path);
+    } else if (!name_is_of_kind(c->path, ".txt")) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: has no known ending; expected .txt, .jsonl, .jsonl.gz or .npy",
+                         c->path);
     }
     return GRAIL_OK;
 }
@@ -541,7 +501,6 @@ void corpus_close(corpus *c)
     if (c == NULL) {
         return;
     }
-    parquet_close(c->table);
     text_source_close(&c->source);
     json_decref(c->document);
     chat_format_close(c->chats);

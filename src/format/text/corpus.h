@@ -1,5 +1,5 @@
 /* Calibration and evaluation text: .txt, .jsonl, .jsonl.gz (a string field per line, or a
- * conversation), .parquet (a column of texts), or token ids as .npy (integers, one or two
+ * conversation), or token ids as .npy (integers, one or two
  * dimensions). Files are read from the beginning to the end, piece by piece, so a file of any size
  * needs memory for one piece or line only. */
 #ifndef GRAIL_FORMAT_TEXT_CORPUS_H
@@ -21,8 +21,8 @@ typedef struct corpus_piece {
     bool is_conversation; /* all of it, with the special tokens that belong there */
 } corpus_piece;
 
-/** Opens a file. `field` names the JSON field or the column ("text" when NULL). An unknown ending
- * is GRAIL_ERROR_UNSUPPORTED. *out is owned: corpus_close. */
+/** Opens a file. `field` names the JSON field ("text" when NULL). An unknown ending, or that of
+ * Parquet, is GRAIL_ERROR_UNSUPPORTED. *out is owned: corpus_close. */
 grail_status corpus_open(const char *path, const char *field, corpus **out) GRAIL_MUST_CHECK;
 
 /** As corpus_open, for bytes in memory, which must outlive *out. `name` is for messages; its ending

@@ -13,12 +13,6 @@ enum {
     TEXT_MOST_RATIO = 200,
     TEXT_FREE_INFLATED = 1 << 24,
 
-    /* A page of a Parquet file has so many bytes at most, decompressed, and is at most so many
-     * times as large as what is stored of it; deflate's limit is 1032. The limits above hold for
-     * all texts together. */
-    PARQUET_LARGEST_PAGE = 1 << 29,
-    TEXT_MOST_EXPANSION = 1100,
-
     TEXT_LONGEST_LINE = 1 << 25,         /* JSON lines: a document and its other fields */
     TEXT_LONGEST_CONVERSATION = 1 << 26, /* as its template writes it */
     TEXT_MOST_TOKENS = 1 << 28,          /* when all are requested */

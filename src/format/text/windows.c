@@ -133,6 +133,7 @@ out:
     return status;
 }
 
+/* A Parquet file is none, but is refused by its name rather than left out. */
 static bool is_text(const char *name)
 {
     return name_is_of_kind(name, ".txt") || name_is_of_kind(name, ".jsonl") ||
@@ -146,8 +147,8 @@ static grail_status list_texts(const char *folder, name_list *out)
     return out->count > 0
                ? GRAIL_OK
                : error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                       "the folder '%s' holds no text: no .txt, .jsonl, .jsonl.gz "
-                                       "or .parquet file",
+                                       "the folder '%s' holds no text: no .txt, .jsonl or "
+                                       ".jsonl.gz file",
                                        folder),
                              "path");
 }

@@ -571,12 +571,15 @@ static void a_folder_is_its_texts_behind_each_other(void **state)
     token_windows w = {0};
     assert_fails(windows_read(&f.options, f.t, VOCABULARY, &w), GRAIL_ERROR_FORMAT,
                  "c.txt: is not UTF-8 at byte 0");
+    support_write_file(f.directory, "c.parquet", "PAR1", 4);
+    assert_fails(windows_read(&f.options, f.t, VOCABULARY, &w), GRAIL_ERROR_UNSUPPORTED,
+                 "c.parquet: Parquet files are not read");
     windows_teardown(&f);
     windows_setup(&alone, "notes.md", "ab");
     snprintf(alone.path, sizeof alone.path, "%s", alone.directory);
     alone.options.path = alone.path;
     assert_fails(windows_read(&alone.options, alone.t, VOCABULARY, &w), GRAIL_ERROR_ARGUMENT,
-                 "holds no text: no .txt, .jsonl, .jsonl.gz or .parquet file");
+                 "holds no text: no .txt, .jsonl or .jsonl.gz file");
     windows_teardown(&alone);
 }
 
