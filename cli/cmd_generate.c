@@ -1,4 +1,4 @@
-/* grail generate: goes on with a text, or answers in a conversation. */
+/* grail generate: goes on with a text. */
 #include "commands.h"
 #include "interrupt.h"
 #include "notices.h"
@@ -57,10 +57,10 @@ static void print_text(const char *text)
     (void)fflush(stdout);
 }
 
-/* The prompt, which the answer of a chat does not repeat; not before the network has taken it. */
+/* Not before the network has taken it. */
 static void print_prompt(void)
 {
-    if (!prompt_printed && o.chat == 0) {
+    if (!prompt_printed) {
         print_text(o.prompt);
     }
     prompt_printed = true;
@@ -175,9 +175,8 @@ const command command_generate = {
     .arguments = "MODEL",
     .positional_count = 1,
     .summary = "go on with a text, to look at what a language model says",
-    .details = "Prints the prompt and what the network goes on with, token by token; of a "
-               "conversation (--chat) the answer alone. The most likely token is taken each time "
-               "unless --temperature is given.",
+    .details = "Prints the prompt and what the network goes on with, token by token. The most "
+               "likely token is taken each time unless --temperature is given.",
     .examples = examples,
     .run = run,
 };

@@ -21,7 +21,7 @@ LIBRARIES = {"study": ["base", "comm"]}
 
 # Rooms of a layer or library: each includes only itself, those before it, and what lies in the layer's folder.
 ROOMS = {
-    "format": ["", "torch", "gguf", "weights", "chat", "text", "images", "onnx"],
+    "format": ["", "torch", "gguf", "weights", "text", "images", "onnx"],
     "study": ["", "results", "recipe", "sweep", "page"],
 }
 

@@ -150,23 +150,6 @@ def config_text(model_type="llama", **changes):
     return json.dumps(base | changes).encode()
 
 
-def chat_seeds():
-    fixtures = CORPUS.parents[1] / "tests" / "golden" / "chat"
-    for number, path in enumerate(sorted(fixtures.glob("*.jinja"))):
-        yield path.stem, bytes([number % 2]) + path.read_bytes()
-    conversations = json.loads((fixtures / "conversations.json").read_text(encoding="utf-8"))
-    for name, number in (("mistral", 7), ("qwen3", 2), ("llama3", 7)):
-        messages = json.dumps(conversations[number]["messages"]).encode()
-        yield f"{name}-messages", b"\1" + (fixtures / f"{name}.jinja").read_bytes() + b"\0" + messages
-    yield "bad-deep", b"\0{{ " + b"(" * 100
-    yield "bad-macro", b"\0{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"
-    yield "bad-growth", b"\0{% set n = namespace(a='ab') %}" + b"{% set n.a = n.a ~ n.a %}" * 40
-    yield "bad-shared", (b"\0{% set n = namespace(a=[0], b=[0]) %}"
-                         + b"{% set n.a = [n.a, n.a] %}{% set n.b = [n.b, n.b] %}" * 20 + b"{{ n.a == n.b }}")
-    yield "bad-cut", b"\1{% if true %}{{ 'a"
-    yield "bad-speaker", b"\1{{ messages[0].content }}\0[{\"from\":\"x\",\"value\":\"y\"}]"
-
-
 def config_seeds():
     llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
               "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
@@ -633,7 +616,7 @@ def statistics_seeds():
     yield "bad-cut", gguf(origin, dict(vectors, **grams))[:-8]
 
 
-SEEDS = {"statistics": statistics_seeds, "safetensors": safetensors_seeds, "corpus": corpus_seeds, "chat": chat_seeds, "config": config_seeds,
+SEEDS = {"statistics": statistics_seeds, "safetensors": safetensors_seeds, "corpus": corpus_seeds, "config": config_seeds,
          "plan": plan_seeds, "recipe": recipe_seeds, "cifar": cifar_seeds, "image": image_seeds,
          "results": results_seeds, "state": state_seeds,
          "pickle": pickle_seeds, "torch_zip": torch_zip_seeds, "torch_legacy": torch_legacy_seeds}

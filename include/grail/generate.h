@@ -9,13 +9,10 @@
 extern "C" {
 #endif
 
-/** How a text, or a conversation, goes on. Zeroed, but for the prompt: the most likely token each
+/** How a text goes on. Zeroed, but for the prompt: the most likely token each
  * time, 64 of them. */
 typedef struct grail_generate_options {
     const char *prompt; /* UTF-8; empty only where the tokenizer begins a text with a token */
-    int chat; /* 1: the prompt is what a user says; the model's chat template writes it, up to the
-                 answer */
-    const char *system; /* before it in a conversation; NULL: nothing */
     int64_t tokens;     /* to generate at most; 0 = 64 */
     double temperature; /* logits are divided by it before a token is drawn; 0: the most likely one
                            is taken */
@@ -44,10 +41,8 @@ typedef struct grail_generated {
 /**
  * Goes on with a text. What attention reads of earlier tokens is kept, so that each further token
  * runs through the network alone. Ends with a token that config.json or generation_config.json
- * names as the end, after `tokens`, or where the network takes no more. An answer ends with
- * the tokenizer's end token as well. A prompt that leaves no room is GRAIL_ERROR_ARGUMENT about
- * "prompt", a chat template that is missing or needs more than there is GRAIL_ERROR_UNSUPPORTED
- * about "chat". The same options and threads give the same tokens.
+ * names as the end, after `tokens`, or where the network takes no more. A prompt that leaves no
+ * room is GRAIL_ERROR_ARGUMENT about "prompt". The same options and threads give the same tokens.
  */
 GRAIL_API grail_status grail_generate(const grail_model *model,
                                       const grail_generate_options *options,

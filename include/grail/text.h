@@ -18,13 +18,12 @@ typedef struct grail_tokens {
 
 /**
  * Text for calibration or evaluation: token ids in memory, .txt, .jsonl, .jsonl.gz, a folder of
- * these, or token ids as .npy. A line of JSON may hold a conversation, which the model's chat
- * template writes as text (docs/formats.md). All strings are borrowed for the duration of a call.
+ * these, or token ids as .npy. All strings are borrowed for the duration of a call.
  */
 typedef struct grail_text_source {
     const char *path;
     const grail_tokens *tokens; /* in place of a file, or NULL */
-    const char *field;          /* of JSON lines, or column; NULL = "text", or a conversation */
+    const char *field;          /* of JSON lines; NULL = "text" */
     const char *protocol;       /* "plain" (NULL), "lines", "wikitext2", "ptb", "c4" */
     int64_t context; /* tokens per window; 0 = 2048, or less where the model promises less */
     int window_bos;  /* 1: every window begins with BOS */

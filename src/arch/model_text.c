@@ -4,6 +4,7 @@
 #include "arch/sentence_modules.h"
 #include "base/name_list.h"
 #include "base/options.h"
+#include "format/text/chat_template.h"
 #include "format/text/text_limits.h"
 #include "format/text/token_array.h"
 #include "format/weights/beside.h"
@@ -18,8 +19,7 @@
 #define FIELD(member) OPTION_FIELD(grail_text_source, member), .only_with = "calib eval data"
 static const grail_option fields[] = {
     {FIELD(field), .type = GRAIL_OPTION_TEXT, .key = "field", .name = "field", .argument = "NAME",
-     .help = "field of each JSON line, or column, that holds the text or the messages of a "
-             "conversation (text, else messages or conversations)"},
+     .help = "field of each JSON line that holds the text (text)"},
     {FIELD(protocol), .type = GRAIL_OPTION_WORD, .what = "protocol", .words = text_protocol_names,
      .key = "protocol", .name = "protocol", .argument = "NAME",
      .help = "split text into documents and tokens as plain, lines, wikitext2, ptb or c4 (plain)"},
@@ -121,17 +121,6 @@ grail_status model_tokenizer_open(const grail_model *model, tokenizer **out)
                                           : gguf_tokenizer_open(c, out);
 }
 
-chat_origin model_chats(const grail_model *model)
-{
-    const checkpoint *c = model->checkpoint;
-    const gguf_metadata *m = checkpoint_metadata(c);
-    const bool in_memory = checkpoint_documents(c) != NULL;
-    return (chat_origin){.path =
-                             m != NULL || in_memory ? checkpoint_path(c) : checkpoint_directory(c),
-                         .gguf = m,
-                         .in_memory = in_memory};
-}
-
 /* Sentence encoders are used with texts that are cut to fewer tokens than they have positions. */
 static grail_status usual_context(const grail_model *model, int64_t *out)
 {
@@ -187,7 +176,6 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
     tokenizer *t = NULL;
     int protocol = 0;
     token_windows read = {0};
-    const chat_origin chats = model_chats(model);
     const bool encoder = graph_gives_features(model->graph);
     window_options options = {
         .path = source->path,
@@ -196,7 +184,6 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
         .window_bos = source->window_bos != 0,
         .documents = encoder,
         .windows = windows,
-        .chats = &chats,
     };
     TRY(check_kind(model, source->path));
     TRY(text_source_check(source));
@@ -264,17 +251,18 @@ out:
     return status;
 }
 
-static grail_status find_template(const chat_origin *chats, char **text, char **place)
+static grail_status find_template(const grail_model *model, char **text, char **place)
 {
     static const char key[] = "tokenizer.chat_template";
-    if (chats->in_memory) {
+    const checkpoint *c = model->checkpoint;
+    if (checkpoint_documents(c) != NULL) {
         return GRAIL_OK;
     }
-    if (chats->gguf == NULL) {
-        return chat_find_template(chats->path, text, place);
+    if (checkpoint_metadata(c) == NULL) {
+        return chat_template_find(checkpoint_directory(c), text, place);
     }
-    CHECK(gguf_get_text(chats->gguf, key, text));
-    return memory_format(place, "%s: %s", chats->path, key);
+    CHECK(gguf_get_text(checkpoint_metadata(c), key, text));
+    return *text == NULL ? GRAIL_OK : memory_format(place, "%s: %s", checkpoint_path(c), key);
 }
 
 /* Token ids need neither a template nor a tokenizer, so a damaged one is no error: nothing is known
@@ -284,25 +272,23 @@ static grail_status unless_damaged(grail_status status)
     return status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK;
 }
 
-grail_status model_read_template(const grail_model *model, char **text, char **place)
+grail_status model_find_template(const grail_model *model, char **place)
 {
-    const chat_origin chats = model_chats(model);
-    *text = NULL;
+    char *text = NULL;
     *place = NULL;
-    return unless_damaged(find_template(&chats, text, place));
+    const grail_status status = unless_damaged(find_template(model, &text, place));
+    memory_free(text);
+    return status;
 }
 
-grail_status model_find_turns(const grail_model *model, const char *template,
-                              const token_windows *w, turns_found *out)
+grail_status model_find_turns(const grail_model *model, const token_windows *w, turns_found *out)
 {
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
-    *out = w->has_conversations ? TURNS_THERE : TURNS_UNKNOWN;
-    if (!w->has_conversations) {
-        TRY(unless_damaged(model_tokenizer_open(model, &t)));
-    }
+    *out = TURNS_UNKNOWN;
+    TRY(unless_damaged(model_tokenizer_open(model, &t)));
     if (t != NULL) {
-        TRY(turns_find(template, t, w, out));
+        TRY(turns_find(t, w, out));
     }
 out:
     tokenizer_close(t);

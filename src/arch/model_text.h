@@ -38,16 +38,12 @@ grail_status text_source_check(const grail_text_source *source) GRAIL_MUST_CHECK
 /** Opens the tokenizer of the directory, or of the GGUF file. *out is owned: tokenizer_close. */
 grail_status model_tokenizer_open(const grail_model *model, tokenizer **out) GRAIL_MUST_CHECK;
 
-/** Where the model's chat template is, if it has one; valid as long as the model. */
-chat_origin model_chats(const grail_model *model);
-
-/** The model's chat template, and what it was read from; both are owned (memory_free), even after a
- * failure, and NULL where the model has none or its files are damaged. */
-grail_status model_read_template(const grail_model *model, char **text,
-                                 char **place) GRAIL_MUST_CHECK;
-/** Whether windows that were read for the model hold a conversation as this template writes it. */
-grail_status model_find_turns(const grail_model *model, const char *template,
-                              const token_windows *w, turns_found *out) GRAIL_MUST_CHECK;
+/** What the model's chat template stands in: *place is owned (memory_free), even after a failure,
+ * and NULL where the model has none or its files are damaged. */
+grail_status model_find_template(const grail_model *model, char **place) GRAIL_MUST_CHECK;
+/** Whether windows that were read for the model hold a conversation. */
+grail_status model_find_turns(const grail_model *model, const token_windows *w,
+                              turns_found *out) GRAIL_MUST_CHECK;
 
 /** The SHA-256 of the model's tokenizer, "" where its directory has none. */
 grail_status model_tokenizer_hash(const grail_model *model, char hash[65]) GRAIL_MUST_CHECK;

@@ -9,7 +9,6 @@
 #include "base/utf8.h"
 #include "eval/decoding.h"
 #include "eval/next_token.h"
-#include "eval/prompt.h"
 #include "exec/compute.h"
 #include "format/weights/beside.h"
 
@@ -24,11 +23,6 @@ enum { USUAL_TOKENS = 64, MOST_ENDS = 64, CONFIG_MAXIMUM = 1 << 20, LONGEST_TOKE
 static const grail_option fields[] = {
     {FIELD(prompt), .type = GRAIL_OPTION_TEXT, .what = "prompt", .name = "prompt",
      .argument = "TEXT", .help = "text that the network goes on with"},
-    {FIELD(chat), .type = GRAIL_OPTION_FLAG, .what = "chat", .name = "chat",
-     .help = "take the prompt as what a user says, write it with the model's chat template, and "
-             "print the answer alone"},
-    {FIELD(system), .type = GRAIL_OPTION_TEXT, .name = "system", .argument = "TEXT",
-     .only_with = "chat", .help = "system message before it"},
     {FIELD(tokens), .type = GRAIL_OPTION_INTEGER, .what = "the number of tokens",
      .zero_is_usual = 1, .name = "tokens", .argument = "N",
      .help = "tokens to generate at most (64)"},
@@ -136,19 +130,17 @@ static grail_status check_prompt(const generation *g)
 
 static grail_status read_prompt(generation *g)
 {
-    int32_t end = -1;
+    const char *prompt = g->options->prompt;
     CHECK(options_check(fields, g->options));
-    CHECK(option_given("prompt", "prompt", g->options->prompt));
+    CHECK(option_given("prompt", "prompt", prompt));
     if (g->model->graph->input_kind != INPUT_TOKENS) {
         return error_set(GRAIL_ERROR_ARGUMENT, "'%s' reads images, and goes on with no text",
                          g->model->path);
     }
     CHECK(model_check_next_token(g->model, "generating text needs"));
     CHECK(model_tokenizer_open(g->model, &g->tokenizer));
-    CHECK(prompt_encode(g->model, g->options, g->tokenizer, &g->prompt, &end));
-    if (end >= 0) {
-        add_end(g, end);
-    }
+    CHECK(option_about("prompt",
+                       tokenizer_encode(g->tokenizer, prompt, strlen(prompt), true, &g->prompt)));
     return check_prompt(g);
 }
 

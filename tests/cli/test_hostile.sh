@@ -68,23 +68,6 @@ make long-line a.jsonl
 bounded 150 20 "a.jsonl: line 1: has more than the allowed 33554432 bytes" "${text_of_demo[@]}" a.jsonl
 rm a.jsonl
 
-check "chat templates"
-cp -r "$demo/model" chat
-printf '{"messages": [{"role": "user", "content": "a"}]}\n' >a.jsonl
-template() {
-    printf '%s' "$2" >chat/chat_template.jinja
-    bounded 400 20 "$1" "$grail" eval chat --quiet --windows 1 --data a.jsonl
-}
-zeros='[0,0,0,0,0,0,0,0,0,0]'
-for_zeros() { local i; for i in $(seq "$1"); do printf '{%% for i%d in %s %%}' "$i" "$zeros"; done; }
-end_zeros() { local i; for i in $(seq "$1"); do printf '{%% endfor %%}'; done; }
-template "steps of work" "$(for_zeros 9)$(end_zeros 9)"
-template "more than the allowed" "$(for_zeros 9)xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx$(end_zeros 9)"
-template "more than the allowed" "{% set n = namespace(a='ab') %}$(for_zeros 2){% set n.a = n.a ~ n.a %}$(end_zeros 2)"
-template "is nested more than 512 deep" "{% macro f(x) %}{{ f([x, x]) }}{% endmacro %}{{ f(0) }}"
-template "is nested more than 64 deep" "{{ $(printf '(%.0s' $(seq 200000))"
-rm -r a.jsonl chat
-
 check "a large text of which one window is wanted"
 make long-text a.txt "$demo/calibration.txt" ${sanitized:+20} # more than is encoded at once
 for protocol in plain lines wikitext2 ptb c4; do

@@ -34,14 +34,10 @@ struct corpus {
     buffer line; /* the beginning of a line that continues in the next piece */
     json_t *document;
     int64_t line_number;
-    size_t line_begin;         /* its place in the file */
-    bool field_is_usual;       /* no field was named */
-    const chat_origin *origin; /* of conversations, or NULL */
-    chat_format *chats;        /* NULL before the first one; owned */
-    buffer rendered;
+    size_t line_begin;   /* its place in the file */
+    bool field_is_usual; /* no field was named */
     /* For ids. */
-    npy_ids ids;       /* data is NULL for text */
-    size_t handed_out; /* bytes of conversations */
+    npy_ids ids; /* data is NULL for text */
     int32_t *converted;
     int64_t next_id;
 };
@@ -214,55 +210,31 @@ static grail_status lacks_field(const corpus *c)
     return error_about(status, "field");
 }
 
-/* The messages of a line that is a conversation, or NULL. */
-static const json_t *messages_of(const corpus *c)
+/* The field with the messages of a line that is a conversation, or NULL. */
+static const char *conversation_in(const corpus *c)
 {
-    static const char *const keys[] = {"messages", "conversations"};
-    const json_t *found = json_object_get(c->document, c->field);
-    for (int i = 0; (found == NULL || json_is_null(found)) && c->field_is_usual && i < 2; i++) {
-        found = json_object_get(c->document, keys[i]);
+    const char *const keys[] = {c->field, "messages", "conversations"};
+    const int count = c->field_is_usual ? 3 : 1;
+    for (int i = 0; i < count; i++) {
+        const json_t *value = json_object_get(c->document, keys[i]);
+        if (value != NULL && !json_is_null(value)) {
+            return json_is_array(value) ? keys[i] : NULL;
+        }
     }
-    return json_is_array(found) ? found : NULL;
-}
-
-static grail_status open_chats(corpus *c)
-{
-    if (c->chats != NULL) {
-        return GRAIL_OK;
-    }
-    return c->origin != NULL
-               ? chat_format_open(c->origin, &c->chats)
-               : error_set(GRAIL_ERROR_UNSUPPORTED, "conversations need a model's chat template");
-}
-
-static grail_status read_conversation(corpus *c, const json_t *messages, corpus_piece *out)
-{
-    const json_t *tools = json_object_get(c->document, "tools");
-    c->rendered.size = 0;
-    CHECK(open_chats(c));
-    CHECK(chat_format_render(c->chats, messages, json_is_array(tools) ? tools : NULL, false,
-                             &c->rendered));
-    c->handed_out += c->rendered.size;
-    if (c->handed_out > TEXT_LARGEST) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "the conversations so far have more than the allowed %zu bytes of text",
-                         TEXT_LARGEST);
-    }
-    *out = (corpus_piece){
-        .text = c->rendered.size == 0 ? "" : (const char *)c->rendered.bytes,
-        .size = c->rendered.size,
-        .ends_document = true,
-        .is_conversation = true,
-    };
-    return GRAIL_OK;
+    return NULL;
 }
 
 static grail_status read_field(corpus *c, corpus_piece *out)
 {
     const char *text = NULL;
-    const json_t *messages = messages_of(c);
-    if (messages != NULL) {
-        return read_conversation(c, messages, out);
+    const char *conversation = conversation_in(c);
+    if (conversation != NULL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "\"%s\" is a conversation, which the model's chat template has to write "
+                         "first; give the token ids that apply_chat_template of transformers makes "
+                         "as .npy, JSON lines of its texts, or Samples.conversations of the Python "
+                         "package",
+                         conversation);
     }
     CHECK(json_get_string("document", c->document, c->field, NULL, &text));
     if (text == NULL) {
@@ -427,7 +399,6 @@ static grail_status begin(corpus *c, const char *field)
 {
     hash_begin(&c->hash);
     buffer_init(&c->line, TEXT_LONGEST_LINE);
-    buffer_init(&c->rendered, TEXT_LONGEST_CONVERSATION);
     c->field_is_usual = field == NULL;
     if (name_is_of_kind(c->path, ".npy")) {
         CHECK(begin_ids(c));
@@ -486,16 +457,6 @@ grail_status corpus_open(const char *path, const char *field, corpus **out)
     return open_as(path, field, false, NULL, 0, out);
 }
 
-void corpus_take_conversations(corpus *c, const chat_origin *origin)
-{
-    c->origin = origin;
-}
-
-bool corpus_has_conversations(const corpus *c)
-{
-    return c->chats != NULL;
-}
-
 void corpus_close(corpus *c)
 {
     if (c == NULL) {
@@ -503,8 +464,6 @@ void corpus_close(corpus *c)
     }
     text_source_close(&c->source);
     json_decref(c->document);
-    chat_format_close(c->chats);
-    buffer_fini(&c->rendered);
     buffer_fini(&c->line);
     memory_free(c->converted);
     memory_free(c->field);

@@ -1,12 +1,13 @@
-/* Calibration and evaluation text: .txt, .jsonl, .jsonl.gz (a string field per line, or a
- * conversation), or token ids as .npy (integers, one or two
- * dimensions). Files are read from the beginning to the end, piece by piece, so a file of any size
- * needs memory for one piece or line only. */
+/* Calibration and evaluation text: .txt, .jsonl, .jsonl.gz (a string field per line), or token ids
+ * as .npy (integers, one or two dimensions). Files are read from the beginning to the end, piece by
+ * piece, so a file of any size needs memory for one piece or line only. */
 #ifndef GRAIL_FORMAT_TEXT_CORPUS_H
 #define GRAIL_FORMAT_TEXT_CORPUS_H
 
-#include "base/json.h"
-#include "format/chat/format.h"
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 typedef struct corpus corpus;
 
@@ -18,7 +19,6 @@ typedef struct corpus_piece {
     const int32_t *ids; /* NULL for text */
     int64_t count;
     bool ends_document;
-    bool is_conversation; /* all of it, with the special tokens that belong there */
 } corpus_piece;
 
 /** Opens a file. `field` names the JSON field ("text" when NULL). An unknown ending, or that of
@@ -29,12 +29,6 @@ grail_status corpus_open(const char *path, const char *field, corpus **out) GRAI
  * chooses the kind (.txt, .jsonl, .npy). */
 grail_status corpus_open_bytes(const char *name, const char *field, const void *bytes, size_t size,
                                corpus **out) GRAIL_MUST_CHECK;
-/** Says where the template of conversations is, which is read when the first one is met; it must
- * outlive `c`. A line is a conversation where the field is a list; where no field was named, where
- * "messages" or "conversations" is one and there is no text. */
-void corpus_take_conversations(corpus *c, const chat_origin *origin);
-/** Whether one was read so far. */
-bool corpus_has_conversations(const corpus *c);
 void corpus_close(corpus *c); /* NULL is allowed */
 
 /** Number of ids when the file holds ids; -1 when it holds text. */

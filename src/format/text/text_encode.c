@@ -138,18 +138,8 @@ static grail_status encode_document(encoding *e, const char *text, size_t size)
     return e->ids->count <= TEXT_MOST_TOKENS ? GRAIL_OK : too_many(e);
 }
 
-static grail_status take_conversation(encoding *e, const corpus_piece *piece)
-{
-    e->ids->most = most_ids(e);
-    CHECK(tokenizer_encode_conversation(e->tokenizer, piece->text, piece->size, e->ids));
-    return check_count(e);
-}
-
 static grail_status take_plain(encoding *e, const corpus_piece *piece)
 {
-    if (piece->is_conversation) {
-        return take_conversation(e, piece);
-    }
     if (piece->ends_document && e->document.size == 0) {
         return encode(e, piece->text, piece->size, true);
     }
@@ -303,25 +293,6 @@ static piece_function taker(const encoding *e, const corpus *c)
     return e->options->documents ? take_document : takers[e->options->protocol];
 }
 
-/* Other protocols join documents, or cut them into lines. */
-static grail_status check_piece(const encoding *e, const corpus_piece *piece)
-{
-    if (piece->is_conversation && e->options->documents) {
-        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                     "%s: holds conversations, but each window of an encoder is a "
-                                     "document; name a field that holds a text",
-                                     e->options->path),
-                           "field");
-    }
-    return !piece->is_conversation || e->options->protocol == TEXT_PLAIN
-               ? GRAIL_OK
-               : error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                       "%s: holds conversations, which are read by the protocol "
-                                       "plain alone",
-                                       e->options->path),
-                             "protocol");
-}
-
 static grail_status take_pieces(encoding *e, corpus *c)
 {
     const piece_function take = taker(e, c);
@@ -333,7 +304,6 @@ static grail_status take_pieces(encoding *e, corpus *c)
             break;
         }
         e->read += piece.size + (size_t)piece.count * sizeof piece.ids[0];
-        CHECK(check_piece(e, &piece));
         CHECK(take(e, &piece));
     }
     return GRAIL_OK;

@@ -13,15 +13,15 @@ enum {
     TEXT_MOST_RATIO = 200,
     TEXT_FREE_INFLATED = 1 << 24,
 
-    TEXT_LONGEST_LINE = 1 << 25,         /* JSON lines: a document and its other fields */
-    TEXT_LONGEST_CONVERSATION = 1 << 26, /* as its template writes it */
-    TEXT_MOST_TOKENS = 1 << 28,          /* when all are requested */
+    TEXT_LONGEST_LINE = 1 << 25, /* JSON lines: a document and its other fields */
+    TEXT_MOST_TOKENS = 1 << 28,  /* when all are requested */
 
     /* This many bytes of a text are always encoded; after them, only as many as the requested
      * windows need. */
     TEXT_ENCODED_WHOLE = 1 << 24,
 
     TOKENIZER_LARGEST_FILE = 1 << 26,
+    CHAT_TEMPLATE_LARGEST_FILE = 1 << 26,
     TOKENIZER_LONGEST_ADDED = 1024, /* bytes; searched at every place of a text */
     TOKENIZER_LONGEST_MERGED = 512, /* bytes of a SentencePiece piece that merges make */
     TOKENIZER_MOST_PROBES = 1024,   /* in a hash table; only hostile keys need more */

@@ -43,7 +43,6 @@ void tokenizer_close(tokenizer *t)
     memory_free(t->added);
     piece_trie_fini(&t->added_raw);
     piece_trie_fini(&t->added_normalized);
-    piece_trie_fini(&t->controls);
     step_list_fini(&t->normalizer);
     step_list_fini(&t->pretokenizer);
     token_list_fini(&t->before);
@@ -101,11 +100,10 @@ static grail_status list_token(tokenizer *t, added_token token, int32_t *index)
     return GRAIL_OK;
 }
 
-grail_status tokenizer_add_control(tokenizer *t, text_span content, int32_t id)
+grail_status tokenizer_add_control(tokenizer *t, int32_t id)
 {
     int32_t index = 0;
-    CHECK(list_token(t, (added_token){.id = id}, &index));
-    return piece_trie_add(&t->controls, content, index);
+    return list_token(t, (added_token){.id = id}, &index);
 }
 
 grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalized,
@@ -214,11 +212,6 @@ static grail_status normalize_section(encoder *e, text_span section, section_edg
     return cut_added(e, &t->added_normalized, text, edges, encode_section);
 }
 
-static grail_status cut_controls(encoder *e, text_span section, section_edges edges)
-{
-    return cut_added(e, &e->tokenizer->controls, section, edges, normalize_section);
-}
-
 static void encoder_fini(encoder *e)
 {
     buffer_fini(&e->normalized[0]);
@@ -238,7 +231,7 @@ static grail_status encode_text(encoder *e, text_span text, bool special, bool o
         CHECK(token_list_append(e->out, &t->before));
     }
     CHECK(cut_added(e, &t->added_raw, text, (section_edges){.start = true, .open = open},
-                    e->is_conversation ? cut_controls : normalize_section));
+                    normalize_section));
     if (special && !open) {
         CHECK(token_list_append(e->out, &t->after));
     }
@@ -257,12 +250,11 @@ static int64_t most_ids(const tokenizer *t, const token_list *out, size_t size)
 typedef struct encoded_text {
     bool special; /* the post-processor's ids are put around it */
     bool open;    /* more follows */
-    bool is_conversation;
 } encoded_text;
 
 static grail_status encode(const tokenizer *t, text_span text, encoded_text what, token_list *out)
 {
-    encoder e = {.tokenizer = t, .out = out, .is_conversation = what.is_conversation};
+    encoder e = {.tokenizer = t, .out = out};
     const int64_t count = out->count;
     const int64_t asked = out->most;
     const int64_t natural = most_ids(t, out, text.size);
@@ -296,12 +288,6 @@ grail_status tokenizer_encode(const tokenizer *t, const char *text, size_t size,
                               token_list *out)
 {
     return encode(t, (text_span){text, size}, (encoded_text){.special = special}, out);
-}
-
-grail_status tokenizer_encode_conversation(const tokenizer *t, const char *text, size_t size,
-                                           token_list *out)
-{
-    return encode(t, (text_span){text, size}, (encoded_text){.is_conversation = true}, out);
 }
 
 grail_status tokenizer_encode_start(const tokenizer *t, const char *text, size_t size, bool special,

@@ -76,11 +76,6 @@ const char *tokenizer_hash(const tokenizer *t);
 grail_status tokenizer_encode(const tokenizer *t, const char *text, size_t size, bool special,
                               token_list *out) GRAIL_MUST_CHECK;
 
-/** Does the same for a text that a chat template made: nothing is put around it, and control pieces
- * of SentencePiece, which are text elsewhere, are the tokens that they name. */
-grail_status tokenizer_encode_conversation(const tokenizer *t, const char *text, size_t size,
-                                           token_list *out) GRAIL_MUST_CHECK;
-
 /**
  * Does the same for the beginning of a text: appends only the ids that no continuation of the text
  * would change. Most tokenizers leave out only the ids of the last word, some leave out all. `text`

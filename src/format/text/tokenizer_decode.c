@@ -14,7 +14,7 @@ static bool is_byte_level(const tokenizer *t)
     return found;
 }
 
-bool tokenizer_is_added(const tokenizer *t, int32_t id)
+static bool is_added(const tokenizer *t, int32_t id)
 {
     bool found = false;
     for (int64_t i = 0; i < t->added_count; i++) {
@@ -76,7 +76,7 @@ grail_status tokenizer_decode(const tokenizer *t, int32_t id, buffer *out)
             return buffer_append(out, &byte, 1);
         }
     }
-    if (tokenizer_is_added(t, id)) {
+    if (is_added(t, id)) {
         return buffer_append(out, piece.bytes, piece.size);
     }
     return is_byte_level(t) ? append_bytes(piece, out) : append_spaced(piece, out);

@@ -5,8 +5,8 @@
  * Source: gguf-py's SpecialVocab, and get_vocab_base of the conversion scripts. */
 #include "base/file.h"
 #include "base/json.h"
-#include "format/chat/format.h"
 #include "format/gguf/gguf_write.h"
+#include "format/text/chat_template.h"
 #include "format/text/tokenizer_gguf_pieces.h"
 
 #include <stdio.h>
@@ -321,7 +321,7 @@ static grail_status put_chat(const char *directory, gguf_pairs *out)
     grail_status status = GRAIL_OK;
     char *text = NULL;
     char *place = NULL;
-    TRY(chat_find_template(directory, &text, &place));
+    TRY(chat_template_find(directory, &text, &place));
     if (text != NULL) {
         TRY(gguf_put_text(out, "tokenizer.chat_template", text));
     }

@@ -334,8 +334,6 @@ struct tokenizer {
     int64_t added_count;
     piece_trie added_raw;        /* values index `added`; matched in the text as given */
     piece_trie added_normalized; /* matched in the normalized text */
-    piece_trie controls; /* control pieces of SentencePiece, which are text but in conversations;
-                            values index `added` */
     step_list normalizer;
     step_list pretokenizer;
     token_list before; /* ids that the post-processor puts before and after those of the text */
@@ -351,7 +349,6 @@ typedef struct encoder {
     pattern_workspace patterns;
     bpe_workspace words;
     token_list *out;
-    bool is_conversation;
 } encoder;
 
 /** Splits a section into words from step `step` on and appends the ids of each. */
@@ -365,11 +362,8 @@ grail_status tokenizer_new(const char *name, const void *bytes, size_t size,
 grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalized,
                                  added_token token) GRAIL_MUST_CHECK;
 
-/** Adds a piece that is a token in conversations alone. */
-grail_status tokenizer_add_control(tokenizer *t, text_span content, int32_t id) GRAIL_MUST_CHECK;
-
-/** Whether an id is one of these. */
-bool tokenizer_is_added(const tokenizer *t, int32_t id);
+/** Lists a control piece of SentencePiece, which no text becomes. */
+grail_status tokenizer_add_control(tokenizer *t, int32_t id) GRAIL_MUST_CHECK;
 
 /* Component readers of tokenizer_json_steps.c. `component` may be JSON null or absent. */
 struct json_t;

@@ -256,13 +256,11 @@ static grail_status add_merges_of(const sentence_model *m, bpe_model *model, int
     return GRAIL_OK;
 }
 
-/* Those that are too long to be met are left out. */
 static grail_status add_controls(const sentence_model *m, tokenizer *t)
 {
     for (int64_t i = 0; i < m->count; i++) {
-        const sentence_piece *piece = &m->pieces[i];
-        if (piece->type == TOKEN_CONTROL && piece->text.size <= TOKENIZER_LONGEST_ADDED) {
-            CHECK(tokenizer_add_control(t, piece->text, (int32_t)i));
+        if (m->pieces[i].type == TOKEN_CONTROL) {
+            CHECK(tokenizer_add_control(t, (int32_t)i));
         }
     }
     return GRAIL_OK;

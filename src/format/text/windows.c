@@ -121,12 +121,10 @@ static grail_status read_file(const window_options *options, const tokenizer *t,
     corpus *c = NULL;
     bool complete = true;
     TRY(corpus_open(options->path, options->field, &c));
-    corpus_take_conversations(c, options->chats);
     w->length = window_length(options, c);
     TRY(check_length(options, t, w));
     TRY(text_encode(c, options, t, wanted_of(options, t, c, w), list, w, &complete));
     TRY(corpus_finish(c, w->text_hash));
-    w->has_conversations = w->has_conversations || corpus_has_conversations(c);
     w->stream_tokens = complete ? list->count : corpus_ids(c); /* -1: a text of unknown length */
 out:
     corpus_close(c);

@@ -5,7 +5,6 @@
 #define GRAIL_FORMAT_TEXT_WINDOWS_H
 
 #include "base/hash_set.h"
-#include "format/chat/format.h"
 #include "format/text/tokenizer.h"
 
 typedef enum text_protocol {
@@ -32,7 +31,6 @@ typedef struct window_options {
                         puts around a text, and cut to `length`. One without a token is left out.
                         Ids are cut as they are; other protocols must not be given */
     int64_t windows; /* number of windows needed, from the start; 0: all */
-    const chat_origin *chats; /* of conversations in JSON lines; NULL: they are refused */
 } window_options;
 
 typedef struct token_windows {
@@ -40,10 +38,9 @@ typedef struct token_windows {
     int64_t *starts; /* [count + 1] where each window of documents begins in ids, owned; NULL where
                         all have `length` ids */
     int64_t count;
-    int64_t length;         /* of documents the most that one may have */
-    int64_t stream_tokens;  /* tokens of the entire text; -1 if not all of it was encoded */
-    char text_hash[65];     /* SHA-256 of the text (or ids) that was read */
-    bool has_conversations; /* lists of messages were read, to which a template was applied */
+    int64_t length;        /* of documents the most that one may have */
+    int64_t stream_tokens; /* tokens of the entire text; -1 if not all of it was encoded */
+    char text_hash[65];    /* SHA-256 of the text (or ids) that was read */
 } token_windows;
 
 /**

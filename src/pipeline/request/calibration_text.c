@@ -203,7 +203,6 @@ static grail_status make_room(const text_parts *p, token_windows *w)
     for (int i = 0; i < p->count; i++) {
         const token_windows *of = &p->items[i].windows;
         w->count += of->count;
-        w->has_conversations = w->has_conversations || of->has_conversations;
         ids += window_start(of, of->count);
         documents = documents || of->starts != NULL;
     }
@@ -285,9 +284,10 @@ static grail_status put_notice(const grail_read_options *o, const char *place, j
     char *text = NULL;
     TRY(memory_format(&text,
                       "the model has a chat template (%s), but the samples of '%s'%s hold no "
-                      "conversation: fitted to plain text alone, it answers worse; calibrate on "
-                      "conversations: a .jsonl file with a list \"messages\" in each line, or as "
-                      ".npy the token ids that apply_chat_template of transformers makes of them",
+                      "conversation: they lack its special tokens; fitted to plain text alone, it "
+                      "answers worse; calibrate on conversations: as .npy the token ids that "
+                      "apply_chat_template of transformers makes of them, or as "
+                      "Samples.conversations of the Python package",
                       place, o->part_count > 0 ? o->parts[0].path : text_source_place(&o->text),
                       o->part_count > 1 ? " and of the other texts" : ""));
     TRY(json_put(description, CALIBRATION_NOTICE_KEY, json_text(text)));
@@ -300,18 +300,16 @@ grail_status text_parts_notice(const grail_model *model, const grail_read_option
                                const token_windows *w, json_t *description)
 {
     grail_status status = GRAIL_OK;
-    char *template = NULL;
     char *place = NULL;
     turns_found turns = TURNS_UNKNOWN;
-    TRY(model_read_template(model, &template, &place));
-    if (template != NULL) {
-        TRY(model_find_turns(model, template, w, &turns));
+    TRY(model_find_template(model, &place));
+    if (place != NULL) {
+        TRY(model_find_turns(model, w, &turns));
     }
     if (turns == TURNS_MISSING) {
         TRY(put_notice(o, place, description));
     }
 out:
-    memory_free(template);
     memory_free(place);
     return status;
 }

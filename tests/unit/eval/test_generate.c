@@ -6,7 +6,6 @@
 #include "eval/decoding.h"
 #include "eval/forward.h"
 #include "eval/next_token.h"
-#include "eval/prompt.h"
 #include "support/support.h"
 
 #include <math.h>
@@ -204,100 +203,6 @@ static void wrong_requests_are_about_their_field(void **state)
     grail_model_close(model);
 }
 
-/* A copy of the demonstration model's tokenizer and weights, with a chat template. */
-static grail_model *open_chat_model(const char *directory, const char *template)
-{
-    static const char *const files[] = {"config.json", "generation_config.json",
-                                        "model.safetensors", "tokenizer.json",
-                                        "tokenizer_config.json"};
-    grail_model *model = NULL;
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        char from[1024];
-        char to[1024];
-        snprintf(from, sizeof from, GRAIL_SOURCE_DIR "/demo/model/%s", files[i]);
-        snprintf(to, sizeof to, "%s/%s", directory, files[i]);
-        assert_int_equal(symlink(from, to), 0);
-    }
-    support_write_file(directory, "chat_template.jinja", template, strlen(template));
-    assert_ok(grail_model_open(directory, &model));
-    return model;
-}
-
-static void assert_prompt(const grail_model *model, const grail_generate_options *o,
-                          const char *expected)
-{
-    tokenizer *t = NULL;
-    token_list ids = {0};
-    token_list wanted = {0};
-    int32_t end = -1;
-    assert_ok(model_tokenizer_open(model, &t));
-    assert_ok(prompt_encode(model, o, t, &ids, &end));
-    assert_ok(tokenizer_encode(t, expected, strlen(expected), false, &wanted));
-    assert_int_equal(ids.count, wanted.count);
-    assert_memory_equal(ids.ids, wanted.ids, (size_t)ids.count * sizeof ids.ids[0]);
-    assert_int_equal(end, o->chat != 0 ? 1 : -1); /* <|end_of_text|> */
-    token_list_fini(&ids);
-    token_list_fini(&wanted);
-    tokenizer_close(t);
-}
-
-static void chats_are_written_by_the_template(void **state)
-{
-    grail_generate_options o = {.prompt = "The dog"};
-    grail_model *model = open_chat_model(
-        *state, "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}"
-                "{% endfor %}{% if add_generation_prompt %}So {% endif %}");
-    assert_prompt(model, &o, "<|begin_of_text|>The dog");
-    o.chat = 1;
-    assert_prompt(model, &o, "<|begin_of_text|>user: The dog<|end_of_text|>So ");
-    o.system = "Be brief.";
-    assert_prompt(
-        model, &o,
-        "<|begin_of_text|>system: Be brief.<|end_of_text|>user: The dog<|end_of_text|>So ");
-    grail_model_close(model);
-}
-
-static void chats_that_cannot_be_are_about_their_field(void **state)
-{
-    grail_generated made = {.tokens = -1};
-    grail_model *model = open_chat_model(*state, "{{ now() }}");
-    grail_generate_options o = {.prompt = "The", .chat = 1};
-    assert_fails(grail_generate(model, &o, NULL, NULL, NULL, &made), GRAIL_ERROR_UNSUPPORTED,
-                 "chat_template.jinja: line 1: the function 'now'");
-    assert_non_null(strstr(grail_error_fields(), "chat"));
-    o.prompt = "a\xFF";
-    assert_fails(grail_generate(model, &o, NULL, NULL, NULL, &made), GRAIL_ERROR_FORMAT,
-                 "the prompt is not UTF-8 at byte 1");
-    o.chat = 2;
-    assert_about(grail_generate(model, &o, NULL, NULL, NULL, &made), "chat");
-    o = (grail_generate_options){.prompt = "The", .system = "Be brief."};
-    assert_about(grail_generate(model, &o, NULL, NULL, NULL, &made), "system");
-    assert_true(made.tokens == -1);
-    grail_model_close(model);
-}
-
-static grail_status encode_once(void *context)
-{
-    const grail_generate_options o = {.prompt = "The dog", .chat = 1, .system = "Be brief."};
-    tokenizer *t = NULL;
-    token_list ids = {0};
-    int32_t end = -1;
-    grail_status status = GRAIL_OK;
-    TRY(model_tokenizer_open(context, &t));
-    TRY(prompt_encode(context, &o, t, &ids, &end));
-out:
-    token_list_fini(&ids);
-    tokenizer_close(t);
-    return status;
-}
-
-static void failing_allocations_of_a_prompt_are_survived(void **state)
-{
-    grail_model *model = open_chat_model(*state, "{{ messages | tojson }}");
-    support_fail_each_allocation(encode_once, model);
-    grail_model_close(model);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,12 +211,6 @@ int main(void)
         cmocka_unit_test(tokens_are_drawn_by_their_probabilities),
         cmocka_unit_test(tokens_have_the_bytes_of_their_text),
         cmocka_unit_test(wrong_requests_are_about_their_field),
-        cmocka_unit_test_setup_teardown(chats_are_written_by_the_template, support_open_directory,
-                                        support_close_directory),
-        cmocka_unit_test_setup_teardown(chats_that_cannot_be_are_about_their_field,
-                                        support_open_directory, support_close_directory),
-        cmocka_unit_test_setup_teardown(failing_allocations_of_a_prompt_are_survived,
-                                        support_open_directory, support_close_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,59 +136,28 @@ static void test_another_field_can_be_named(void **state)
     contents_fini(&read);
 }
 
-/* Reads lines beside a template. */
-static grail_status read_chats(const char *directory, const char *field, const char *text,
-                               contents *out)
+static void test_conversations_are_refused_by_their_field(void **state)
 {
-    const chat_origin origin = {.path = directory};
-    corpus *c = NULL;
-    assert_ok(corpus_open_bytes("a.jsonl", field, text, strlen(text), &c));
-    corpus_take_conversations(c, &origin);
-    return read_pieces(c, out);
-}
-
-static void test_conversations_are_written_by_the_template(void **state)
-{
-    static const char template[] =
-        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
-        "{{ tools is none }}";
-    static const char lines[] =
-        "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"text\":null}\n"
-        "{\"text\":\"plain\",\"messages\":[]}\n"
-        "{\"conversations\":[{\"from\":\"gpt\",\"value\":\"b\"}],\"tools\":[{}]}";
-    contents read;
-    support_write_file(*state, "chat_template.jinja", template, sizeof template - 1);
-    assert_ok(read_chats(*state, NULL, lines, &read));
-    assert_int_equal(read.documents, 3);
-    assert_document(&read, 0, "<user>aTrue");
-    assert_document(&read, 1, "plain");
-    assert_document(&read, 2, "<assistant>bFalse");
-    contents_fini(&read);
-    assert_ok(
-        read_chats(*state, "turns", "{\"turns\":[{\"role\":\"x\",\"content\":\"c\"}]}", &read));
-    assert_document(&read, 0, "<x>cTrue");
-    contents_fini(&read);
-}
-
-static void test_conversations_that_do_not_fit_are_named(void **state)
-{
-    contents read;
-    static const char good[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n";
-    assert_fails(open_text("a.jsonl", NULL, good), GRAIL_ERROR_UNSUPPORTED,
-                 "a.jsonl: line 1: conversations need a model's chat template");
-    assert_fails(read_chats(*state, NULL, good, &read), GRAIL_ERROR_UNSUPPORTED,
-                 "the model has no chat template");
-    contents_fini(&read);
-    support_write_file(*state, "chat_template.jinja", "{{ x.y }}", 9);
-    assert_fails(read_chats(*state, NULL, good, &read), GRAIL_ERROR_FORMAT,
-                 "chat_template.jinja: line 1: asks for 'y'");
-    contents_fini(&read);
-    assert_fails(read_chats(*state, NULL, "{\"text\":\"a\"}\n{\"messages\":[]}", &read),
-                 GRAIL_ERROR_FORMAT, "a.jsonl: line 2: the conversation has no messages");
-    contents_fini(&read);
-    assert_fails(read_chats(*state, "body", good, &read), GRAIL_ERROR_FORMAT,
+    (void)state;
+    static const char remedy[] = " is a conversation, which the model's chat template has to write "
+                                 "first; give the token ids that apply_chat_template";
+    static const struct {
+        const char *field, *lines, *expected;
+    } known[] = {
+        {NULL, "{\"text\":\"a\"}\n{\"messages\":[],\"text\":null}",
+         "a.jsonl: line 2: \"messages\""},
+        {NULL, "{\"conversations\":[{}]}", "a.jsonl: line 1: \"conversations\""},
+        {NULL, "{\"text\":[{}]}", "a.jsonl: line 1: \"text\""},
+        {"turns", "{\"turns\":[{}]}", "a.jsonl: line 1: \"turns\""},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        assert_fails(open_text("a.jsonl", known[i].field, known[i].lines), GRAIL_ERROR_UNSUPPORTED,
+                     known[i].expected);
+        assert_non_null(strstr(grail_error_message(), remedy));
+    }
+    assert_ok(open_text("a.jsonl", NULL, "{\"text\":\"plain\",\"messages\":[]}"));
+    assert_fails(open_text("a.jsonl", "body", "{\"messages\":[]}"), GRAIL_ERROR_FORMAT,
                  "has no string field \"body\"");
-    contents_fini(&read);
 }
 
 static void test_a_line_that_does_not_fit_is_named(void **state)
@@ -634,10 +603,7 @@ int main(void)
         cmocka_unit_test(test_a_text_file_is_one_document),
         cmocka_unit_test(test_each_line_of_json_is_a_document),
         cmocka_unit_test(test_another_field_can_be_named),
-        cmocka_unit_test_setup_teardown(test_conversations_are_written_by_the_template,
-                                        support_open_directory, support_close_directory),
-        cmocka_unit_test_setup_teardown(test_conversations_that_do_not_fit_are_named,
-                                        support_open_directory, support_close_directory),
+        cmocka_unit_test(test_conversations_are_refused_by_their_field),
         cmocka_unit_test(test_a_line_that_does_not_fit_is_named),
         cmocka_unit_test(test_text_that_is_not_utf8_is_refused_with_the_offset),
         cmocka_unit_test(test_line_ends_are_read_as_python_reads_them),

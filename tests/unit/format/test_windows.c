@@ -46,26 +46,6 @@ static void plain_text_is_encoded_as_it_stands(void **state)
     read_lines("a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"cde\"}\n", TEXT_PLAIN, 7, "^ab^cde");
 }
 
-/* A conversation has the tokens that its template writes, and no others around it. */
-static void conversations_get_no_second_bos(void **state)
-{
-    (void)state;
-    static const char template[] = "{{ messages[0].content }}";
-    fixture f;
-    windows_setup(&f, "a.jsonl",
-                  "{\"text\": \"ab\"}\n"
-                  "{\"messages\": [{\"role\": \"user\", \"content\": \"cd\"}]}\n");
-    const chat_origin origin = {.path = f.directory};
-    f.options.chats = &origin;
-    support_write_file(f.directory, "chat_template.jinja", template, sizeof template - 1);
-    read_windows(&f, TEXT_PLAIN, 5);
-    assert_windows(&f, "^abcd");
-    f.options.protocol = TEXT_LINES;
-    assert_fails(windows_read(&f.options, f.t, VOCABULARY, &f.windows), GRAIL_ERROR_ARGUMENT,
-                 "holds conversations, which are read by the protocol plain alone");
-    windows_teardown(&f);
-}
-
 static void lines_are_stripped_and_blank_ones_skipped(void **state)
 {
     (void)state;
@@ -587,7 +567,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_text_is_encoded_as_it_stands),
-        cmocka_unit_test(conversations_get_no_second_bos),
         cmocka_unit_test(lines_are_stripped_and_blank_ones_skipped),
         cmocka_unit_test(wikitext_rows_are_joined_by_a_blank_line),
         cmocka_unit_test(ptb_rows_are_joined_by_a_space),

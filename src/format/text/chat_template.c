@@ -1,0 +1,94 @@
+#include "format/text/chat_template.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "format/text/text_limits.h"
+
+#include <string.h>
+
+/* The JSON of a file; *out stays NULL without it. Its integers may be larger than any type. */
+static grail_status read_settings(const char *directory, const char *name, json_t **out)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    TRY(path_find(&path, directory, name));
+    if (path != NULL) {
+        TRY(json_read_file_of_reals(path, CHAT_TEMPLATE_LARGEST_FILE, out));
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
+/* Of named templates the one that is called default. */
+static const char *default_of(const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        const char *name = json_string_value(json_object_get(one, "name"));
+        if (name != NULL && strcmp(name, "default") == 0) {
+            return json_string_value(json_object_get(one, "template"));
+        }
+    }
+    return NULL;
+}
+
+static grail_status find_in_settings(const char *directory, const char *name, char **text,
+                                     char **place)
+{
+    grail_status status = GRAIL_OK;
+    json_t *settings = NULL;
+    TRY(read_settings(directory, name, &settings));
+    const json_t *value = json_object_get(settings, "chat_template");
+    const char *found = json_is_array(value) ? default_of(value) : json_string_value(value);
+    if (found != NULL) {
+        TRY(memory_copy_string(text, found));
+        TRY(memory_format(place, "%s/%s: chat_template", directory, name));
+    }
+out:
+    json_decref(settings);
+    return status;
+}
+
+static grail_status find_file(const char *directory, char **text, char **place)
+{
+    grail_status status = GRAIL_OK;
+    buffer bytes = {0};
+    char *path = NULL;
+    TRY(path_find(&path, directory, "chat_template.jinja"));
+    if (path != NULL) {
+        TRY(file_read(path, CHAT_TEMPLATE_LARGEST_FILE, &bytes));
+        if (memchr(bytes.bytes, 0, bytes.size) != NULL) {
+            FAIL(GRAIL_ERROR_FORMAT, "%s: holds a zero byte; it is no template", path);
+        }
+        TRY(memory_copy_string(text, bytes.size == 0 ? "" : (const char *)bytes.bytes));
+        *place = path;
+        path = NULL;
+    }
+out:
+    memory_free(path);
+    buffer_fini(&bytes);
+    return status;
+}
+
+grail_status chat_template_find(const char *directory, char **text, char **place)
+{
+    grail_status status = GRAIL_OK;
+    char *found = NULL;
+    char *from = NULL;
+    TRY(find_file(directory, &found, &from));
+    if (found == NULL) {
+        TRY(find_in_settings(directory, "tokenizer_config.json", &found, &from));
+    }
+    if (found == NULL) {
+        TRY(find_in_settings(directory, "chat_template.json", &found, &from));
+    }
+    *text = found;
+    *place = from;
+    found = NULL;
+    from = NULL;
+out:
+    memory_free(found);
+    memory_free(from);
+    return status;
+}
