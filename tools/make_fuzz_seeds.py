@@ -395,13 +395,13 @@ def pickle_text(text):
 
 
 def pickle_tensor(cls="FloatStorage", key="0", elements=6, offset=0, shape=(2, 3), stride=(3, 1),
-                  function="_rebuild_tensor_v2", view=b"", rest=b""):
+                  function="_rebuild_tensor_v2", rest=b""):
     """A tensor as torch pickles it; numbers are single bytes."""
     def numbers(values):
         return b"(" + b"".join(b"K" + bytes([v]) for v in values) + b"t"
     return (b"ctorch._utils\n%s\n((" % function.encode() + pickle_text("storage")
             + b"ctorch\n%s\n" % cls.encode() + pickle_text(key) + pickle_text("cpu")
-            + b"K" + bytes([elements]) + view + b"tQK" + bytes([offset]) + numbers(shape)
+            + b"K" + bytes([elements]) + b"tQK" + bytes([offset]) + numbers(shape)
             + numbers(stride) + b"\x89ccollections\nOrderedDict\n)R" + rest + b"tR")
 
 
@@ -481,29 +481,6 @@ def torch_zip_seeds():
     yield "bad-twice", torch_archive(pickle_tensor(), **{"archive/data/1": bytes(24)}).replace(
         b"archive/data/1", b"archive/data/0")
     yield "bad-size", complete.replace(struct.pack("<II", 24, 24), struct.pack("<II", 25, 25))
-
-
-def legacy_stream(*tensors, keys=b"](U\x010e.", elements=6, little=b"\x88", data=bytes(range(24))):
-    """Without the magic number, which the fuzzer puts before it."""
-    facts = b"\x80\x02}" + pickle_text("little_endian") + little + b"s."
-    return (b"\x80\x02M\xe9\x03." + facts + pickle_state(*tensors) + keys
-            + struct.pack("<q", elements) + data)
-
-
-def torch_legacy_seeds():
-    tensor = pickle_tensor(function="_rebuild_tensor", view=b"N")
-    view = pickle_tensor(shape=(2,), stride=(1,), view=b"(" + pickle_text("v") + b"K\x02K\x04t")
-    yield "plain", legacy_stream(tensor)
-    yield "view", legacy_stream(tensor, view)
-    yield "strided", legacy_stream(pickle_tensor(shape=(3, 2), stride=(1, 3)))
-    yield "bad-view", legacy_stream(pickle_tensor(view=b"(" + pickle_text("v") + b"K\x04K\x04t"))
-    yield "bad-elements", legacy_stream(tensor, elements=7)
-    yield "bad-cut", legacy_stream(tensor)[:-1]
-    yield "bad-rest", legacy_stream(tensor, data=bytes(25))
-    yield "bad-keys", legacy_stream(tensor, keys=b"](U\x010U\x010e.")
-    yield "bad-unused", legacy_stream(tensor, keys=b"](U\x011e.")
-    yield "bad-endian", legacy_stream(tensor, little=b"\x89")
-    yield "bad-protocol", b"\x80\x02K\x01."
 
 
 def records_text(*records):
@@ -619,7 +596,7 @@ def statistics_seeds():
 SEEDS = {"statistics": statistics_seeds, "safetensors": safetensors_seeds, "corpus": corpus_seeds, "config": config_seeds,
          "plan": plan_seeds, "recipe": recipe_seeds, "cifar": cifar_seeds, "image": image_seeds,
          "results": results_seeds, "state": state_seeds,
-         "pickle": pickle_seeds, "torch_zip": torch_zip_seeds, "torch_legacy": torch_legacy_seeds}
+         "pickle": pickle_seeds, "torch_zip": torch_zip_seeds}
 
 
 def main():

@@ -116,8 +116,7 @@ void loader_lines_tensors(const checkpoint *weights, loader_verdict *v)
     const char *file = checkpoint_file_name(weights, 0);
     const char *wrapper = checkpoint_wrapper(weights, 0);
     const bool torch = checkpoint_format(weights) == &weights_format_torch;
-    const bool renamed =
-        checkpoint_is_script(weights, 0) || (torch && !checkpoint_is_torch_name(file));
+    const bool renamed = torch && !checkpoint_is_torch_name(file);
     if (checkpoint_file_count(weights) != 1 || renamed || !is_plain(file) ||
         (wrapper[0] != 0 && !is_plain(wrapper)) ||
         (checkpoint_prefix(weights)[0] != 0 && !is_plain(checkpoint_prefix(weights)))) {

@@ -27,7 +27,7 @@ void loader_lines_open_clip(const char *mlp_ratio, loader_verdict *v);
 void loader_lines_build(const char *module, const char *build, loader_verdict *v);
 
 /** What leaves the tensors of the weights file in "tensors", under the names of the network; none
- * for several files and for a TorchScript archive, which is not written as one. */
+ * for several files. */
 void loader_lines_tensors(const checkpoint *weights, loader_verdict *v);
 
 /** Puts the lines of the weights file before those that need its tensors. */

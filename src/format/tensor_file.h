@@ -20,7 +20,6 @@ struct tensor_file {
     char **names;        /* memory of the names, in the order in which they were added */
     const char *wrapper; /* key of the dictionary that holds the tensors; "" without one */
     const char *rival;   /* key of another one that could be the network's; "" without one */
-    bool is_script;      /* a TorchScript archive, whose root is a module */
     /* The format's own; load is NULL where every tensor is mapped, need and drop where data that is
      * there stays. */
     void *parts;
@@ -45,7 +44,7 @@ void tensor_file_close(tensor_file *file); /* NULL is allowed */
 grail_status tensor_file_add(tensor_file *file, const char *name,
                              tensor_view **out) GRAIL_MUST_CHECK;
 
-/** Copies the tensors that cannot be mapped (strided or deflated); their data is NULL until then.
+/** Copies the tensors that cannot be mapped (strided); their data is NULL until then.
  * Messages name the tensor, not the file. */
 grail_status tensor_file_load(tensor_file *file) GRAIL_MUST_CHECK;
 

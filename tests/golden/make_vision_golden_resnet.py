@@ -66,8 +66,6 @@ RANDOM = {  # name: (network, images, side)
 }
 
 PRETRAINED = {  # name: (network, file of the shared data)
-    "resnet20": (lambda: akamaster(3), "resnet-cifar/resnet20-12fca82f.th"),
-    "resnet32": (lambda: akamaster(5), "resnet-cifar/resnet32-d509ac18.th"),
     "resnet18_cifar10": (cifar_resnet18, "resnet18-cifar10/resnet18_cifar10.pth"),
 }
 

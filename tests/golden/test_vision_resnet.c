@@ -104,18 +104,6 @@ static void assert_pretrained(const char *test, const char *name, const char *fi
     assert_golden(path, name, 32);
 }
 
-static void akamasters_resnet20_gives_the_reference_logits(void **state)
-{
-    (void)state;
-    assert_pretrained(__func__, "resnet20", "resnet-cifar/resnet20-12fca82f.th");
-}
-
-static void akamasters_resnet32_gives_the_reference_logits(void **state)
-{
-    (void)state;
-    assert_pretrained(__func__, "resnet32", "resnet-cifar/resnet32-d509ac18.th");
-}
-
 static void the_cifar_resnet18_gives_the_reference_logits(void **state)
 {
     (void)state;
@@ -132,8 +120,6 @@ int main(void)
         cmocka_unit_test(pre_activation_gives_the_reference_logits),
         cmocka_unit_test(hugging_faces_basic_blocks_give_the_reference_logits),
         cmocka_unit_test(hugging_faces_bottlenecks_give_the_reference_logits),
-        cmocka_unit_test(akamasters_resnet20_gives_the_reference_logits),
-        cmocka_unit_test(akamasters_resnet32_gives_the_reference_logits),
         cmocka_unit_test(the_cifar_resnet18_gives_the_reference_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,7 @@ static grail_status read_labels(cifar_batch *batch, const pickle_value *labels)
 static grail_status read_pickled(cifar_batch *batch, const unsigned char *bytes, size_t size)
 {
     pickle_array data = {0};
-    CHECK(pickle_read(bytes, size, NULL, &batch->document));
+    CHECK(pickle_read(bytes, size, &batch->document));
     const pickle_value *root = pickle_root(batch->document);
     if (pickle_find(root, "data") == NULL || pickle_find(root, "labels") == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,

@@ -321,7 +321,7 @@ static grail_status read_binpersid(machine *m)
     CHECK(pop(m, &identity));
     CHECK(push_new(m, PICKLE_PERSISTENT, &value));
     value->persistent = identity;
-    return pickle_append(m->p, m->p->persistents, value);
+    return GRAIL_OK;
 }
 
 /* Writers number memo entries in order and put a value once. An index far above the count of puts,
@@ -499,20 +499,16 @@ static grail_status run(machine *m)
     return error_in(pickle_check_nesting(m->p->root), "the pickle");
 }
 
-grail_status pickle_read(const void *bytes, size_t size, size_t *used, pickle **out)
+grail_status pickle_read(const void *bytes, size_t size, pickle **out)
 {
     grail_status status = GRAIL_OK;
     machine m = {.bytes = bytes, .size = size};
     TRY(memory_new(&m.p, 1, sizeof *m.p));
     m.p->most_allocated = PICKLE_MOST_GROWTH;
-    TRY(pickle_new(m.p, PICKLE_LIST, &m.p->persistents));
     TRY(run(&m));
-    if (used == NULL && m.at != size) {
+    if (m.at != size) {
         FAIL(GRAIL_ERROR_FORMAT, "the pickle ends at byte %zu, but %zu bytes were given", m.at,
              size);
-    }
-    if (used != NULL) {
-        *used = m.at;
     }
     *out = m.p;
     m.p = NULL;

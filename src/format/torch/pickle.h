@@ -82,21 +82,15 @@ struct pickle_value {
 typedef struct pickle pickle;
 
 /**
- * Reads one pickle from the start of `bytes`, which must outlive *out: texts point into them. With
- * `used`, *used is the length of the pickle, and more bytes may follow; if `used` is NULL, bytes
- * after the pickle are refused. Messages name the offset and the opcode or global, not the file.
- * *out is owned: pickle_close.
+ * Reads one pickle, which takes all of `bytes`; they must outlive *out, since texts point into
+ * them. Messages name the offset and the opcode or global, not the file. *out is owned:
+ * pickle_close.
  */
-grail_status pickle_read(const void *bytes, size_t size, size_t *used,
-                         pickle **out) GRAIL_MUST_CHECK;
+grail_status pickle_read(const void *bytes, size_t size, pickle **out) GRAIL_MUST_CHECK;
 void pickle_close(pickle *p); /* NULL is allowed */
 
 /** The outermost value; like all others, borrowed until close. Never NULL. */
 const pickle_value *pickle_root(const pickle *p);
-
-/** The PICKLE_PERSISTENT values, in the order in which they were read. */
-int64_t pickle_persistent_count(const pickle *p);
-const pickle_value *pickle_persistent_at(const pickle *p, int64_t i);
 
 /** The kind as a text like "a dict", for messages. */
 const char *pickle_kind_text(const pickle_value *value);

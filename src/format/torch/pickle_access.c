@@ -8,16 +8,6 @@ const pickle_value *pickle_root(const pickle *p)
     return p->root;
 }
 
-int64_t pickle_persistent_count(const pickle *p)
-{
-    return pickle_count(p->persistents);
-}
-
-const pickle_value *pickle_persistent_at(const pickle *p, int64_t i)
-{
-    return pickle_item(p->persistents, i);
-}
-
 const char *pickle_kind_text(const pickle_value *value)
 {
     static const char *const texts[] = {

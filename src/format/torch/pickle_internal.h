@@ -12,8 +12,7 @@ struct pickle {
     pickle_value *root;
     int64_t value_count;
     size_t allocated;
-    size_t most_allocated;     /* the most that the bytes read so far can need in an honest file */
-    pickle_value *persistents; /* a LIST */
+    size_t most_allocated; /* the most that the bytes read so far can need in an honest file */
 };
 
 /** `bytes` zeroed bytes, aligned for any value, that live as long as `p`. */

@@ -1,5 +1,5 @@
 /* Finds the tensors of a checkpoint and their names: the items of its dictionary, or of a
- * dictionary under a usual key, or the attributes of a TorchScript module. */
+ * dictionary under a usual key. */
 #include "format/torch/torch_internal.h"
 
 #include "base/utf8.h"
@@ -25,16 +25,9 @@ static int64_t count_tensors(const pickle_value *dict)
     return count;
 }
 
-/* Dotted names of nested attributes. */
-typedef struct path {
-    char text[TENSOR_LONGEST_NAME + 1];
-    size_t length;
-} path;
-
-static grail_status path_append(path *p, pickle_span name)
+static grail_status check_name(pickle_span name)
 {
-    const size_t dot = p->length > 0 ? 1 : 0;
-    if (name.size > TENSOR_LONGEST_NAME || p->length + dot + name.size > TENSOR_LONGEST_NAME) {
+    if (name.size > TENSOR_LONGEST_NAME) {
         return error_set(GRAIL_ERROR_FORMAT, "the name of a tensor has more than %d bytes",
                          TENSOR_LONGEST_NAME);
     }
@@ -42,17 +35,7 @@ static grail_status path_append(path *p, pickle_span name)
         utf8_valid_prefix(name.data, name.size) != name.size) {
         return error_set(GRAIL_ERROR_FORMAT, "the name of a tensor is not UTF-8 text");
     }
-    p->text[p->length] = '.';
-    memcpy(p->text + p->length + dot, name.data, name.size);
-    p->length += dot + name.size;
-    p->text[p->length] = 0;
     return GRAIL_OK;
-}
-
-static void path_cut(path *p, size_t length)
-{
-    p->length = length;
-    p->text[length] = 0;
 }
 
 static grail_status read_tensor(torch_file *file, const pickle_value *value, tensor_view *view)
@@ -71,73 +54,24 @@ static grail_status add_tensor(torch_file *file, const char *name, const pickle_
 
 static grail_status collect_dict(torch_file *file, const pickle_value *dict)
 {
-    path name = {.length = 0};
+    char name[TENSOR_LONGEST_NAME + 1];
     for (int64_t i = 0; i < pickle_count(dict); i++) {
         pickle_span key = {0};
         const pickle_value *value = pickle_item(dict, i);
         if (!torch_is_tensor(value) || !pickle_text(pickle_key(dict, i), &key)) {
             continue;
         }
-        path_cut(&name, 0);
-        CHECK(path_append(&name, key));
-        CHECK(add_tensor(file, name.text, value));
+        CHECK(check_name(key));
+        memcpy(name, key.data, key.size);
+        name[key.size] = 0;
+        CHECK(add_tensor(file, name, value));
     }
     return GRAIL_OK;
-}
-
-static bool is_script_module(const pickle_value *value)
-{
-    static const char prefix[] = "__torch__";
-    if (value == NULL || value->kind != PICKLE_CALL ||
-        value->call.function->kind != PICKLE_GLOBAL) {
-        return false;
-    }
-    const pickle_span module = value->call.function->global->module;
-    return module.size >= sizeof prefix - 1 && memcmp(module.data, prefix, sizeof prefix - 1) == 0;
-}
-
-/* Modules may be shared, so the number of steps is limited. */
-static grail_status collect_module(torch_file *file, const pickle_value *module, path *name,
-                                   int64_t *visits)
-{
-    const pickle_value *attributes = module->call.state;
-    const size_t length = name->length;
-    for (int64_t i = 0; i < pickle_count(attributes); i++) {
-        pickle_span key = {0};
-        const pickle_value *value = pickle_item(attributes, i);
-        if (++*visits > TORCH_MOST_VISITS) {
-            return error_set(GRAIL_ERROR_FORMAT, "holds modules with more than %d attributes",
-                             TORCH_MOST_VISITS);
-        }
-        if (!pickle_text(pickle_key(attributes, i), &key) ||
-            (!torch_is_tensor(value) && !is_script_module(value))) {
-            continue;
-        }
-        CHECK(path_append(name, key));
-        if (is_script_module(value)) {
-            CHECK(collect_module(file, value, name, visits));
-        } else {
-            CHECK(add_tensor(file, name->text, value));
-        }
-        path_cut(name, length);
-    }
-    return GRAIL_OK;
-}
-
-/* The class of an opaque object; the legacy format stores it together with its source code:
- * ('module', class, ...). */
-static const pickle_value *class_of(const pickle_value *value)
-{
-    if (value->kind != PICKLE_CALL) {
-        return NULL;
-    }
-    const pickle_value *function = value->call.function;
-    return function->kind == PICKLE_PERSISTENT ? pickle_item(function->persistent, 1) : function;
 }
 
 static grail_status refuse_object(const char *where, const pickle_value *value)
 {
-    const pickle_value *class = class_of(value);
+    const pickle_value *class = value->kind == PICKLE_CALL ? value->call.function : NULL;
     if (class == NULL || class->kind != PICKLE_GLOBAL) {
         return error_set(GRAIL_ERROR_FORMAT, "%s is %s, not a dictionary of tensors", where,
                          pickle_kind_text(value));
@@ -289,10 +223,5 @@ static grail_status collect_state(torch_file *file, const pickle_value *root)
 
 grail_status torch_collect(torch_file *file)
 {
-    const pickle_value *root = pickle_root(file->object);
-    path name = {.length = 0};
-    int64_t visits = 0;
-    return file->list->is_script && is_script_module(root)
-               ? collect_module(file, root, &name, &visits)
-               : collect_state(file, root);
+    return collect_state(file, pickle_root(file->object));
 }

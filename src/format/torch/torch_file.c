@@ -1,12 +1,21 @@
-/* Opens torch checkpoints of both formats and returns their tensors. */
+/* Opens torch checkpoints and returns their tensors. */
 #include "format/torch/torch_internal.h"
 
 #include <string.h>
 
-/* Before the legacy format, torch wrote tar archives. */
+/* The number that files of torch before 1.6 begin with, as a pickle. Source:
+ * torch/serialization.py, MAGIC_NUMBER. */
+static const unsigned char legacy_magic[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
+                                             0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, 0x2e};
+
+/* Before that format torch wrote tar archives. */
 static grail_status refuse_other(const void *bytes, size_t size)
 {
     enum { TAR_MAGIC = 257 };
+    if (size >= sizeof legacy_magic && memcmp(bytes, legacy_magic, sizeof legacy_magic) == 0) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "is in the format of torch before 1.6, which is not read" TORCH_REMEDY);
+    }
     if (size > TAR_MAGIC + 5 && memcmp((const char *)bytes + TAR_MAGIC, "ustar", 5) == 0) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "is a tar archive, the format of torch before 0.1.10; load it and save it "
@@ -17,13 +26,10 @@ static grail_status refuse_other(const void *bytes, size_t size)
 
 static grail_status read_file(torch_file *file)
 {
-    if (file->list->size >= 4 && memcmp(file->list->bytes, "PK\x03\x04", 4) == 0) {
-        CHECK(torch_read_zip(file));
-    } else if (torch_is_legacy(file->list->bytes, file->list->size)) {
-        CHECK(torch_read_legacy(file));
-    } else {
-        CHECK(refuse_other(file->list->bytes, file->list->size));
+    if (file->list->size < 4 || memcmp(file->list->bytes, "PK\x03\x04", 4) != 0) {
+        return refuse_other(file->list->bytes, file->list->size);
     }
+    CHECK(torch_read_zip(file));
     return torch_collect(file);
 }
 

@@ -1,11 +1,11 @@
-/* Torch checkpoints. The zip format (torch 1.6 and later), the legacy format before it, and
- * TorchScript archives are read without executing anything; the zip format is written.
+/* Torch checkpoints in the zip format (torch 1.6 and later), which are read without executing
+ * anything, and written. The format before it, compressed members and TorchScript archives are
+ * refused with the lines of Python that save them again.
  *
- * Tensors are contiguous little-endian views. A stored tensor that is contiguous is mapped at its
- * offset in the file. A tensor that is strided, or whose member is deflated, is copied by
- * tensor_file_load; its name and shape are known before. Everything but tensors is skipped. Names
- * are the keys of the dictionary that holds the tensors, or the attribute paths of a TorchScript
- * module. */
+ * Tensors are contiguous little-endian views. A tensor that is contiguous is mapped at its offset
+ * in the file. One that is strided is copied by tensor_file_load; its name and shape are known
+ * before. Everything but tensors is skipped. Names are the keys of the dictionary that holds the
+ * tensors. */
 #ifndef GRAIL_FORMAT_TORCH_TORCH_FILE_H
 #define GRAIL_FORMAT_TORCH_TORCH_FILE_H
 

@@ -7,12 +7,16 @@
 #include "format/torch/torch_file.h"
 #include "format/torch/zip_reader.h"
 
+/** The end of messages about files that torch reads, and this does not. */
+#define TORCH_REMEDY                                                                               \
+    "; save it again in Python, torch.save(torch.load(PATH, \"cpu\", weights_only=True), "         \
+    "\"checkpoint.pth\"), or open it with Model.from_torch_file of the Python package"
+
 /* Bytes that tensors are views of. */
 typedef struct torch_storage {
     const char *key;
-    const unsigned char *data; /* NULL: `member` was not inflated yet */
+    const unsigned char *data;
     size_t bytes;
-    const zip_member *member; /* NULL in the legacy format */
 } torch_storage;
 
 /* A reference to a storage, from a persistent value. Counts are in elements of its type. */
@@ -20,8 +24,6 @@ typedef struct torch_reference {
     pickle_span key;
     const torch_dtype *type;
     int64_t elements;
-    int64_t view_offset; /* start of the view in the storage; only the legacy format has views */
-    int64_t view_elements;
 } torch_reference;
 
 /* The pickle's description of a tensor: element [i0, i1, ...] is element offset + sum i_d stride_d
@@ -35,7 +37,7 @@ typedef struct torch_layout {
     int64_t offset;
 } torch_layout;
 
-/* A tensor that tensor_file_load must copy: inflate, or gather by its strides. */
+/* A tensor that tensor_file_load must gather by its strides. */
 typedef struct torch_pending {
     int64_t tensor;
     torch_storage *storage;
@@ -45,14 +47,14 @@ typedef struct torch_pending {
 /* What is kept beside the tensors. */
 typedef struct torch_file {
     tensor_file *list; /* that it belongs to */
-    zip_reader *zip;   /* NULL in the legacy format */
+    zip_reader *zip;
     pickle *object;
     torch_storage *storages;
     int64_t storage_count;
     name_index storage_index;
     torch_pending *pending;
     int64_t pending_count;
-    void **owned; /* copies of strided tensors and of keys, and inflated members */
+    void **owned; /* copies of strided tensors and of keys */
     int64_t owned_count;
     size_t copied; /* bytes of the copies */
 } torch_file;
@@ -60,22 +62,11 @@ typedef struct torch_file {
 /** Makes `file` the owner of `block`, even on failure. */
 grail_status torch_own(torch_file *file, void *block) GRAIL_MUST_CHECK;
 
-/** Read the directory and the object of a zip archive, or an entire file of the legacy format: fill
- * object, storages. */
+/** Reads the directory and the object of a zip archive: fills object, storages. */
 grail_status torch_read_zip(torch_file *file) GRAIL_MUST_CHECK;
-grail_status torch_read_legacy(torch_file *file) GRAIL_MUST_CHECK;
-bool torch_is_legacy(const void *bytes, size_t size);
-
-/** NULL when there is none of that key. */
-torch_storage *torch_find_storage(const torch_file *file, pickle_span key);
 
 /** Finds the tensors of the object and names them: fills tensors and wrapper of the list. */
 grail_status torch_collect(torch_file *file) GRAIL_MUST_CHECK;
-
-/** Reads a PICKLE_PERSISTENT; *is_storage is false if it is something else (the source code of a
- * module). */
-grail_status torch_read_reference(const pickle_value *value, bool *is_storage,
-                                  torch_reference *out) GRAIL_MUST_CHECK;
 
 /** Whether the value is described as a tensor, even if it cannot be read. */
 bool torch_is_tensor(const pickle_value *value);

@@ -13,32 +13,10 @@ static grail_status read_count(const pickle_value *value, const char *what, int6
     return GRAIL_OK;
 }
 
-/* (view key, offset, elements), or None for the entire storage */
-static grail_status read_storage_view(const pickle_value *view, torch_reference *out)
+/* ('storage', class, key, location, elements) */
+static grail_status read_reference(const pickle_value *id, torch_reference *out)
 {
-    out->view_offset = 0;
-    out->view_elements = out->elements;
-    if (view == NULL || view->kind == PICKLE_NONE) {
-        return GRAIL_OK;
-    }
-    CHECK(read_count(pickle_item(view, 1), "storage's offset", &out->view_offset));
-    CHECK(read_count(pickle_item(view, 2), "storage's view", &out->view_elements));
-    if (out->view_offset > out->elements || out->view_elements > out->elements - out->view_offset) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "its view of the storage reaches past the end of the storage");
-    }
-    return GRAIL_OK;
-}
-
-/* ('storage', class, key, location, elements) and, in the legacy format, a view */
-grail_status torch_read_reference(const pickle_value *value, bool *is_storage, torch_reference *out)
-{
-    const pickle_value *id = value->persistent;
     torch_reference reference = {0};
-    *is_storage = pickle_text_is(pickle_item(id, 0), "storage");
-    if (!*is_storage) {
-        return GRAIL_OK;
-    }
     const pickle_value *class = pickle_item(id, 1);
     reference.type = torch_dtype_of_storage(class);
     if (reference.type == NULL && class != NULL && class->kind == PICKLE_GLOBAL) {
@@ -49,8 +27,11 @@ grail_status torch_read_reference(const pickle_value *value, bool *is_storage, t
     if (reference.type == NULL || !pickle_text(pickle_item(id, 2), &reference.key)) {
         return error_set(GRAIL_ERROR_FORMAT, "its storage lacks a class or a key");
     }
+    if (pickle_count(id) != 5) {
+        return error_set(GRAIL_ERROR_FORMAT, "its storage is described by %lld values, expected 5",
+                         (long long)pickle_count(id));
+    }
     CHECK(read_count(pickle_item(id, 4), "storage's size", &reference.elements));
-    CHECK(read_storage_view(pickle_item(id, 5), &reference));
     *out = reference;
     return GRAIL_OK;
 }
@@ -114,15 +95,13 @@ static grail_status read_arguments(const pickle_value *arguments, const pickle_v
                                    torch_layout *out)
 {
     torch_layout layout = {0};
-    bool is_storage = false;
     int strides = 0;
     const pickle_value *storage = pickle_item(arguments, 0);
-    if (storage != NULL && storage->kind == PICKLE_PERSISTENT) {
-        CHECK(torch_read_reference(storage, &is_storage, &layout.storage));
-    }
-    if (!is_storage) {
+    if (storage == NULL || storage->kind != PICKLE_PERSISTENT ||
+        !pickle_text_is(pickle_item(storage->persistent, 0), "storage")) {
         return error_set(GRAIL_ERROR_FORMAT, "its storage is %s", pickle_kind_text(storage));
     }
+    CHECK(read_reference(storage->persistent, &layout.storage));
     CHECK(read_dtype(dtype, &layout));
     CHECK(read_count(pickle_item(arguments, 1), "offset", &layout.offset));
     CHECK(read_lengths(pickle_item(arguments, 2), "dimension", &layout.rank, layout.shape));

@@ -8,17 +8,8 @@ enum {
     ZIP_MOST_MEMBERS = 1 << 20,
     ZIP_LONGEST_NAME = 4096,
 
-    /* Bytes that all deflated members of an archive may hold together: this many times the
-     * archive's size, plus a fixed allowance. Trained weights deflate to nine tenths, sparse ones
-     * to a fifth. */
-    ZIP_MOST_RATIO = 16,
-    ZIP_FREE_INFLATED = 1 << 28,
-
-    /* Bytes of data.pkl. If it is deflated, it may hold this many times its stored size, plus a
-     * fixed allowance: names and storages of a hundred thousand tensors deflate to a thirtieth. */
+    /* Bytes of data.pkl. */
     TORCH_LARGEST_PICKLE = 1 << 27,
-    TORCH_MOST_PICKLE_RATIO = 100,
-    TORCH_FREE_PICKLE = 1 << 20,
 
     /* A tensor takes some 25 values of 32 bytes. */
     PICKLE_MOST_VALUES = 1 << 22,
@@ -33,7 +24,7 @@ enum {
     TORCH_MOST_COPIES = 8,
     TORCH_FREE_COPIES = 1 << 26,
 
-    TORCH_MOST_VISITS = 1 << 22 /* attributes of a TorchScript module, which may share parts */
+    TORCH_MOST_VISITS = 1 << 22 /* values of dictionaries, which may be shared */
 };
 
 #endif

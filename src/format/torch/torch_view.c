@@ -17,7 +17,8 @@ grail_status torch_own(torch_file *file, void *block)
     return GRAIL_OK;
 }
 
-torch_storage *torch_find_storage(const torch_file *file, pickle_span key)
+/* NULL when there is none of that key. */
+static torch_storage *find_storage(const torch_file *file, pickle_span key)
 {
     char text[LONGEST_KEY + 1];
     if (key.size > LONGEST_KEY || memchr(key.data, 0, key.size) != NULL) {
@@ -33,7 +34,7 @@ static grail_status check_storage(const torch_file *file, const torch_reference 
                                   torch_storage **out)
 {
     size_t bytes = 0;
-    torch_storage *storage = torch_find_storage(file, reference->key);
+    torch_storage *storage = find_storage(file, reference->key);
     const int key_size = reference->key.size < LONGEST_KEY ? (int)reference->key.size : LONGEST_KEY;
     if (storage == NULL) {
         return error_set(GRAIL_ERROR_FORMAT, "its storage '%.*s' is missing", key_size,
@@ -147,8 +148,7 @@ static grail_status check_bounds(const torch_layout *layout, size_t storage_byte
 
 static const unsigned char *first_byte(const torch_layout *layout, const torch_storage *storage)
 {
-    const size_t skipped = (size_t)layout->storage.view_offset * layout->storage.type->element_size;
-    return storage->data + skipped + (size_t)layout->offset * (dtype_bits(layout->dtype) / 8);
+    return storage->data + (size_t)layout->offset * (dtype_bits(layout->dtype) / 8);
 }
 
 grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_view *view)
@@ -162,8 +162,7 @@ grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_vie
         return error_set(GRAIL_ERROR_FORMAT, "has more elements than any storage can hold");
     }
     CHECK(check_storage(file, reference, &storage));
-    const size_t bytes = (size_t)reference->view_elements * reference->type->element_size;
-    CHECK(check_bounds(layout, bytes, element_size, elements));
+    CHECK(check_bounds(layout, storage->bytes, element_size, elements));
     view->dtype = layout->dtype;
     view->rank = layout->rank;
     memcpy(view->shape, layout->shape, sizeof view->shape);
@@ -171,23 +170,13 @@ grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_vie
     if (elements > 0) {
         const bool in_place = is_contiguous(layout);
         CHECK(in_place ? GRAIL_OK : count_copy(file, view->bytes));
-        if (in_place && storage->data != NULL) {
+        if (in_place) {
             view->data = first_byte(layout, storage);
         } else {
             view->data = NULL;
             CHECK(postpone(file, layout, storage));
         }
     }
-    return GRAIL_OK;
-}
-
-static grail_status inflate_storage(torch_file *file, torch_storage *storage)
-{
-    const void *data = NULL;
-    void *inflated = NULL;
-    CHECK(zip_reader_bytes(file->zip, storage->member, &data, &inflated));
-    CHECK(torch_own(file, inflated));
-    storage->data = data;
     return GRAIL_OK;
 }
 
@@ -203,24 +192,12 @@ static grail_status copy_strided(torch_file *file, const torch_pending *pending,
     return GRAIL_OK;
 }
 
-static grail_status load_pending(torch_file *file, const torch_pending *pending, tensor_view *view)
-{
-    if (pending->storage->data == NULL) {
-        CHECK(inflate_storage(file, pending->storage));
-    }
-    if (!is_contiguous(&pending->layout)) {
-        return copy_strided(file, pending, view);
-    }
-    view->data = first_byte(&pending->layout, pending->storage);
-    return GRAIL_OK;
-}
-
 grail_status torch_load(tensor_file *list)
 {
     torch_file *file = list->parts;
     for (int64_t i = 0; i < file->pending_count; i++) {
         tensor_view *view = &list->tensors[file->pending[i].tensor];
-        CHECK(error_in(load_pending(file, &file->pending[i], view), "tensor '%s'", view->name));
+        CHECK(error_in(copy_strided(file, &file->pending[i], view), "tensor '%s'", view->name));
     }
     file->pending_count = 0;
     return GRAIL_OK;

@@ -1,5 +1,5 @@
-/* The zip format of torch 1.6 and later: one folder with data.pkl and the storages as data/<key>;
- * TorchScript archives also have constants.pkl and code. */
+/* The zip format of torch 1.6 and later: one folder with data.pkl and the storages as data/<key>.
+ */
 #include "format/torch/torch_internal.h"
 
 #include <string.h>
@@ -44,49 +44,46 @@ static grail_status check_byte_order(const torch_file *file, const zip_member *o
 {
     enum { LONGEST = 64 };
     static const char little[] = "little";
-    grail_status status = GRAIL_OK;
-    const void *text = NULL;
-    void *owned = NULL;
-    if (order == NULL) {
+    if (order == NULL ||
+        (order->size <= LONGEST && order->size >= sizeof little - 1 &&
+         memcmp(file->list->bytes + order->offset, little, sizeof little - 1) == 0)) {
         return GRAIL_OK;
     }
-    if (order->size <= LONGEST) {
-        TRY(zip_reader_bytes(file->zip, order, &text, &owned));
-    }
-    if (text == NULL || order->size < sizeof little - 1 ||
-        memcmp(text, little, sizeof little - 1) != 0) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "is not little-endian; load and save it with torch on this machine");
-    }
-out:
-    memory_free(owned);
-    return status;
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "is not little-endian; load and save it with torch on this machine");
 }
 
 static grail_status read_object(torch_file *file, const zip_member *object)
 {
-    const void *bytes = NULL;
-    void *inflated = NULL;
     if (object->size > TORCH_LARGEST_PICKLE) {
         return error_set(GRAIL_ERROR_FORMAT, "member '%s' has %zu bytes, more than the allowed %d",
                          object->name, object->size, TORCH_LARGEST_PICKLE);
     }
-    if (object->deflated &&
-        object->size > TORCH_FREE_PICKLE + TORCH_MOST_PICKLE_RATIO * object->stored_size) {
-        return error_set(
-            GRAIL_ERROR_FORMAT,
-            "member '%s' claims %zu bytes from %zu compressed bytes, more than the allowed %d "
-            "times as many" ZIP_REMEDY,
-            object->name, object->size, object->stored_size, TORCH_MOST_PICKLE_RATIO);
-    }
-    CHECK(zip_reader_bytes(file->zip, object, &bytes, &inflated));
-    if (inflated != NULL) {
-        CHECK(torch_own(file, inflated));
-    }
-    return error_in(pickle_read(bytes, object->size, NULL, &file->object), "%s", object->name);
+    return error_in(pickle_read(file->list->bytes + object->offset, object->size, &file->object),
+                    "%s", object->name);
 }
 
-/* Lists every member <root>/data/<key>. Members that are not deflated need no copy. */
+static grail_status check_kind(const torch_file *file, const zip_member *constants)
+{
+    if (constants != NULL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "is a TorchScript archive, which is not read; save its weights in Python, "
+                         "torch.save(torch.jit.load(PATH, \"cpu\").state_dict(), \"weights.pth\"), "
+                         "or open it with Model.from_torch_file of the Python package");
+    }
+    for (int64_t i = 0; i < zip_reader_count(file->zip); i++) {
+        const zip_member *member = zip_reader_at(file->zip, i);
+        if (member->is_compressed) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "member '%s' is compressed, and compressed members are not "
+                             "read" TORCH_REMEDY,
+                             member->name);
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* Lists every member <root>/data/<key>. */
 static grail_status list_storages(torch_file *file, const char *root, size_t root_length)
 {
     static const char folder[] = "/data/";
@@ -100,9 +97,8 @@ static grail_status list_storages(torch_file *file, const char *root, size_t roo
         }
         file->storages[file->storage_count++] = (torch_storage){
             .key = member->name + root_length + sizeof folder - 1,
-            .data = member->deflated ? NULL : file->list->bytes + member->offset,
+            .data = file->list->bytes + member->offset,
             .bytes = member->size,
-            .member = member,
         };
     }
     return name_index_init(&file->storage_index, file->storage_count, file->storages,
@@ -115,8 +111,8 @@ grail_status torch_read_zip(torch_file *file)
     CHECK(zip_reader_open(file->list->bytes, file->list->size, &file->zip));
     CHECK(find_object(file->zip, &object));
     const size_t root = strlen(object->name) - (sizeof object_name - 1);
+    CHECK(check_kind(file, find_beside(file->zip, root, object, "constants.pkl")));
     CHECK(check_byte_order(file, find_beside(file->zip, root, object, "byteorder")));
-    file->list->is_script = find_beside(file->zip, root, object, "constants.pkl") != NULL;
     CHECK(list_storages(file, object->name, root));
     return read_object(file, object);
 }

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 enum {
     LOCAL_SIGNATURE = 0x04034b50,
@@ -24,9 +23,7 @@ enum {
     ZIP64_FIELD = 1,
     ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13, /* traditional, strong, and with a masked directory */
     SIZES_FOLLOW = 1 << 3,                 /* the local header leaves out the sizes */
-    STORED = 0,
-    DEFLATED = 8,
-    MOST_INFLATED = 1032 /* bytes that one deflated byte can become (zlib's technical notes) */
+    STORED = 0
 };
 
 static const uint64_t in_zip64 = 0xffffffff; /* the number is in the zip64 field instead */
@@ -209,20 +206,9 @@ static grail_status check_claims(const zip_entry *entry)
     if ((entry->flags & ENCRYPTED) != 0) {
         return error_set(GRAIL_ERROR_UNSUPPORTED, "is encrypted");
     }
-    if (entry->method != STORED && entry->method != DEFLATED) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "is compressed by method %llu; only stored and deflated members can be "
-                         "read",
-                         (unsigned long long)entry->method);
-    }
     if (entry->method == STORED && entry->stored_size != entry->size) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "is stored without compression, but claims to hold %llu bytes in %llu",
-                         (unsigned long long)entry->size, (unsigned long long)entry->stored_size);
-    }
-    if (entry->size / MOST_INFLATED > entry->stored_size) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "claims %llu bytes, more than its %llu compressed bytes can hold",
                          (unsigned long long)entry->size, (unsigned long long)entry->stored_size);
     }
     return GRAIL_OK;
@@ -267,9 +253,8 @@ static grail_status find_bytes(const zip_reader *zip, const zip_entry *entry, zi
     }
     member->header = entry->header;
     member->offset = begin;
-    member->stored_size = entry->stored_size;
-    member->size = entry->size;
-    member->deflated = entry->method == DEFLATED;
+    member->size = entry->stored_size;
+    member->is_compressed = entry->method != STORED;
     return GRAIL_OK;
 }
 
@@ -322,7 +307,7 @@ static grail_status check_overlap(const zip_reader *zip)
     }
     qsort(sorted, (size_t)zip->count, sizeof sorted[0], compare_headers);
     for (int64_t i = 0; i + 1 < zip->count; i++) {
-        if (sorted[i]->offset + sorted[i]->stored_size > sorted[i + 1]->header) {
+        if (sorted[i]->offset + sorted[i]->size > sorted[i + 1]->header) {
             FAIL(GRAIL_ERROR_FORMAT, "members '%s' and '%s' overlap", sorted[i]->name,
                  sorted[i + 1]->name);
         }
@@ -330,33 +315,6 @@ static grail_status check_overlap(const zip_reader *zip)
 out:
     memory_free(sorted);
     return status;
-}
-
-/* Adds up the sizes that the directory claims; inflating makes exactly that many bytes or fails. */
-static grail_status check_inflated(const zip_reader *zip)
-{
-    int64_t deflated = 0;
-    size_t total = 0;
-    size_t most = 0;
-    if (!size_multiply(zip->size, ZIP_MOST_RATIO, &most) ||
-        !size_add(most, ZIP_FREE_INFLATED, &most)) {
-        most = SIZE_MAX;
-    }
-    for (int64_t i = 0; i < zip->count; i++) {
-        const zip_member *member = &zip->members[i];
-        deflated += member->deflated ? 1 : 0;
-        if (member->deflated && !size_add(total, member->size, &total)) {
-            total = SIZE_MAX;
-        }
-    }
-    if (total > most) {
-        return error_set(
-            GRAIL_ERROR_FORMAT,
-            "its %lld compressed members claim %zu bytes, more than the allowed %zu for "
-            "an archive of %zu bytes" ZIP_REMEDY,
-            (long long)deflated, total, most, zip->size);
-    }
-    return GRAIL_OK;
 }
 
 static grail_status index_names(zip_reader *zip)
@@ -376,7 +334,6 @@ grail_status zip_reader_open(const void *bytes, size_t size, zip_reader **out)
     TRY(read_members(zip));
     TRY(index_names(zip));
     TRY(check_overlap(zip));
-    TRY(check_inflated(zip));
     *out = zip;
     zip = NULL;
 out:
@@ -410,76 +367,4 @@ const zip_member *zip_reader_at(const zip_reader *zip, int64_t i)
 const zip_member *zip_reader_find(const zip_reader *zip, const char *name)
 {
     return zip_reader_at(zip, name_index_find(&zip->index, name));
-}
-
-/* The bytes that zlib processes next; it counts in 32 bits. */
-static unsigned part_of(size_t left)
-{
-    return left < 1U << 30 ? (unsigned)left : 1U << 30;
-}
-
-/* Raw deflate of exactly out[size], in parts. */
-static int inflate_bytes(const unsigned char *bytes, size_t stored_size, unsigned char *out,
-                         size_t size)
-{
-    union {
-        const unsigned char *read_only;
-        unsigned char *any; /* zlib does not write to it */
-    } in = {.read_only = bytes};
-    z_stream stream = {.next_in = in.any, .next_out = out};
-    int code = inflateInit2(&stream, -MAX_WBITS);
-    if (code != Z_OK) {
-        return code;
-    }
-    while (code == Z_OK) {
-        stream.avail_in = part_of(stored_size - stream.total_in);
-        stream.avail_out = part_of(size - stream.total_out);
-        code = inflate(&stream, Z_NO_FLUSH);
-    }
-    if (code == Z_STREAM_END && (stream.total_out != size || stream.total_in != stored_size)) {
-        code = Z_DATA_ERROR;
-    }
-    (void)inflateEnd(&stream);
-    return code;
-}
-
-static grail_status inflate_member(const zip_reader *zip, const zip_member *member,
-                                   unsigned char *out)
-{
-    const int code =
-        inflate_bytes(zip->bytes + member->offset, member->stored_size, out, member->size);
-    if (code == Z_MEM_ERROR) {
-        return error_set(GRAIL_ERROR_MEMORY, "out of memory while inflating member '%s'",
-                         member->name);
-    }
-    if (code != Z_STREAM_END) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "member '%s' does not inflate to the %zu bytes claimed", member->name,
-                         member->size);
-    }
-    if (crc32_z(crc32_z(0, NULL, 0), out, member->size) != member->crc) {
-        return error_set(GRAIL_ERROR_FORMAT, "member '%s' does not match its checksum",
-                         member->name);
-    }
-    return GRAIL_OK;
-}
-
-grail_status zip_reader_bytes(const zip_reader *zip, const zip_member *member, const void **out,
-                              void **owned)
-{
-    unsigned char *inflated = NULL;
-    *owned = NULL;
-    if (!member->deflated) {
-        *out = zip->bytes + member->offset;
-        return GRAIL_OK;
-    }
-    CHECK(memory_new_unset(&inflated, member->size, 1));
-    const grail_status status = inflate_member(zip, member, inflated);
-    if (status != GRAIL_OK) {
-        memory_free(inflated);
-        return status;
-    }
-    *out = inflated;
-    *owned = inflated;
-    return GRAIL_OK;
 }

@@ -1,9 +1,7 @@
-/* The members of a zip archive in memory: their places and their contents.
+/* The members of a zip archive in memory: their places.
  *
  * Only the central directory is trusted, and only after it was checked: every member has its own
- * name and its own bytes before the directory, is not encrypted, is stored or deflated, and claims
- * no more than its compressed bytes can hold. The size of all deflated members together is limited
- * before any is inflated. */
+ * name and its own bytes before the directory, and is not encrypted. */
 #ifndef GRAIL_FORMAT_TORCH_ZIP_READER_H
 #define GRAIL_FORMAT_TORCH_ZIP_READER_H
 
@@ -11,19 +9,13 @@
 
 #include "base/memory.h"
 
-/* The end of messages about too much compression. */
-#define ZIP_REMEDY                                                                                 \
-    "; load it with torch.load and save it again with torch.save, which stores without "           \
-    "compression"
-
 typedef struct zip_member {
     char *name; /* owned by the archive */
-    bool deflated;
+    bool is_compressed;
     uint32_t crc;
-    size_t header;      /* offset of its local header */
-    size_t offset;      /* of its first byte, compressed or not */
-    size_t stored_size; /* bytes in the archive */
-    size_t size;        /* bytes it holds; equal unless deflated */
+    size_t header; /* offset of its local header */
+    size_t offset; /* of its first byte */
+    size_t size;   /* bytes in the archive */
 } zip_member;
 
 typedef struct zip_reader zip_reader;
@@ -38,13 +30,5 @@ int64_t zip_reader_count(const zip_reader *zip);
 const zip_member *zip_reader_at(const zip_reader *zip, int64_t i);
 /** NULL when there is none of that name. */
 const zip_member *zip_reader_find(const zip_reader *zip, const char *name);
-
-/**
- * The content of a member. A stored member is returned in place, and *owned is NULL; a deflated one
- * is inflated into *owned, which the caller frees. Bytes that do not inflate to exactly its size
- * and checksum are GRAIL_ERROR_FORMAT.
- */
-grail_status zip_reader_bytes(const zip_reader *zip, const zip_member *member, const void **out,
-                              void **owned) GRAIL_MUST_CHECK;
 
 #endif

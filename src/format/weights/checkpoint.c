@@ -693,9 +693,3 @@ const char *checkpoint_rival(const checkpoint *c, int file)
     const tensor_file *found = file_at(c, file);
     return found == NULL ? "" : found->rival;
 }
-
-bool checkpoint_is_script(const checkpoint *c, int file)
-{
-    const tensor_file *found = file_at(c, file);
-    return found != NULL && found->is_script;
-}

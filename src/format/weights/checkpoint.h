@@ -33,8 +33,8 @@ grail_status checkpoint_open_memory(const grail_memory_model *memory,
 void checkpoint_close(checkpoint *c); /* NULL is allowed */
 
 /**
- * Copies the tensors that cannot be mapped: those of a torch checkpoint that are deflated or
- * strided, and matrices of compressed-tensors (packed_groups.h), which are one tensor here. Their
+ * Copies the tensors that cannot be mapped: those of a torch checkpoint that are strided,
+ * and matrices of compressed-tensors (packed_groups.h), which are one tensor here. Their
  * data is NULL until then, so that names and shapes can be checked before the cost of copying.
  */
 grail_status checkpoint_load(checkpoint *c) GRAIL_MUST_CHECK;
@@ -100,8 +100,6 @@ const char *checkpoint_index_name(const checkpoint *c);
 const char *checkpoint_wrapper(const checkpoint *c, int file);
 /** Key of another dictionary in it that could hold the network; "" without one. */
 const char *checkpoint_rival(const checkpoint *c, int file);
-/** Whether a file is a TorchScript archive, which is never written. */
-bool checkpoint_is_script(const checkpoint *c, int file);
 
 /** What a GGUF file says beside its tensors; NULL for other formats. */
 const gguf_metadata *checkpoint_metadata(const checkpoint *c);
@@ -120,12 +118,12 @@ typedef struct written_form {
 /**
  * Lays out a checkpoint in `directory` (which exists). `shapes[i]` gives dtype, rank, shape
  * and the new name of tensor i of `like`, which must outlive *out; one without a name is left out.
- * In the format of `like` it has the same files as `like`, except that a TorchScript archive
- * becomes a plain .pth; the caller adds the index. A matrix of groups (tensor/groups.h) is written
- * as packed_groups.h says, its scales in the dtype that `like` has for it. In another format it is
- * one file: model.safetensors, model.gguf, or a file of the same base name. `form` is read until
- * the function returns; NULL: that of `like`. No reader opens the files until they are sealed. On
- * failure, files that are already laid out stay. *out is owned: checkpoint_writer_close.
+ * In the format of `like` it has the same files as `like`; the caller adds the index. A matrix of
+ * groups (tensor/groups.h) is written as packed_groups.h says, its scales in the dtype that `like`
+ * has for it. In another format it is one file: model.safetensors, model.gguf, or a file of the
+ * same base name. `form` is read until the function returns; NULL: that of `like`. No reader opens
+ * the files until they are sealed. On failure, files that are already laid out stay. *out is owned:
+ * checkpoint_writer_close.
  */
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
                                     const written_form *form, const tensor_view shapes[],

@@ -13,15 +13,14 @@ static grail_status with_usual_ending(const char *name, char **out)
     return memory_format(out, "%.*s.pth", (int)length, name);
 }
 
-/* A TorchScript archive gets another name, since a plain file is written in its place. */
 static grail_status file_name(const checkpoint *like, int file, bool same_format, char **out)
 {
     const char *name = checkpoint_file_name(like, file);
     if (!same_format) {
         return with_usual_ending(checkpoint_is_sharded(like) ? CHECKPOINT_SINGLE_NAME : name, out);
     }
-    const bool keeps = checkpoint_is_torch_name(name) && !checkpoint_is_script(like, file);
-    return keeps ? memory_copy_string(out, name) : with_usual_ending(name, out);
+    return checkpoint_is_torch_name(name) ? memory_copy_string(out, name)
+                                          : with_usual_ending(name, out);
 }
 
 static grail_status open_writer(const char *path, const checkpoint *like, int file,

@@ -538,38 +538,6 @@ static void test_shards_become_one_torch_file(void **state)
     checkpoint_close(dense);
 }
 
-/* A module with one attribute "a" of 4 bytes. */
-static void write_script(const char *directory, const char *file)
-{
-    buffer object = {0};
-    buffer archive = {0};
-    buffer_init(&object, 4096);
-    buffer_init(&archive, 4096);
-    const torch_tensor_bytes tensor = {
-        .name = "a", .class = "ByteStorage", .elements = 4, .rank = 1, .shape = {4}, .stride = {1}};
-    assert_ok(buffer_append_string(&object, "c__torch__\nNet\n)\x81}("));
-    torch_bytes_item(&object, &tensor);
-    assert_ok(buffer_append_string(&object, "ub."));
-    const torch_member members[] = {{"net/data.pkl", object.bytes, object.size},
-                                    {"net/constants.pkl", ").", 2},
-                                    {"net/data/0", "aaaa", 4}};
-    torch_bytes_zip(3, members, &archive);
-    support_write_file(directory, file, archive.bytes, archive.size);
-    buffer_fini(&object);
-    buffer_fini(&archive);
-}
-
-static void test_a_script_archive_becomes_a_plain_file(void **state)
-{
-    write_script(*state, "clip.pt");
-    checkpoint *dense = open_in(*state, "clip.pt");
-    assert_true(checkpoint_is_script(dense, 0));
-    checkpoint *narrow = rewrite(*state, dense, NULL, "clip.pth");
-    assert_false(checkpoint_is_script(narrow, 0));
-    checkpoint_close(narrow);
-    checkpoint_close(dense);
-}
-
 static void assert_written(const checkpoint *like, const weights_format *format, int count,
                            const char *const names[])
 {
@@ -756,7 +724,6 @@ int main(void)
         in_directory(test_a_torch_file_of_an_unusual_name_gets_a_usual_one),
         in_directory(test_a_torch_file_becomes_safetensors),
         in_directory(test_shards_become_one_torch_file),
-        in_directory(test_a_script_archive_becomes_a_plain_file),
         in_directory(test_the_names_of_what_is_written_are_known),
         in_directory(test_tensors_may_be_left_out_or_get_other_names),
         in_directory(test_existing_output_is_left_alone),

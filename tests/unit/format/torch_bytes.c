@@ -43,15 +43,6 @@ static void put_storage(buffer *out, const torch_tensor_bytes *tensor)
     torch_bytes_text(out, tensor->key == NULL ? "0" : tensor->key);
     torch_bytes_text(out, "cpu");
     torch_bytes_integer(out, tensor->elements);
-    if (tensor->view_elements > 0) {
-        put(out, "(");
-        torch_bytes_text(out, "view");
-        torch_bytes_integer(out, tensor->view_offset);
-        torch_bytes_integer(out, tensor->view_elements);
-        put(out, "t");
-    } else if (tensor->legacy) {
-        put(out, "N");
-    }
     put(out, "tQ");
 }
 

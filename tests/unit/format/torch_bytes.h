@@ -1,5 +1,5 @@
 /* Torch checkpoints by hand, for tests: pickles as torch writes them, but with any number in any
- * place, and zip archives and legacy streams around them. */
+ * place, and zip archives around them. */
 #ifndef GRAIL_TESTS_TORCH_BYTES_H
 #define GRAIL_TESTS_TORCH_BYTES_H
 
@@ -24,9 +24,6 @@ typedef struct torch_tensor_bytes {
     int strides; /* as many as the rank */
     int64_t shape[TORCH_BYTES_MOST_RANK];
     int64_t stride[TORCH_BYTES_MOST_RANK];
-    bool legacy; /* the storage's reference has a view */
-    int64_t view_offset;
-    int64_t view_elements; /* 0: no view */
 } torch_tensor_bytes;
 
 void torch_bytes_text(buffer *out, const char *text);

@@ -1,6 +1,4 @@
-/* What the tests of both formats of torch share: one storage, the files around it, and what was
- * read.
- */
+/* What the tests of torch files share: one storage, the files around it, and what was read. */
 #ifndef GRAIL_TESTS_TORCH_FIXTURE_H
 #define GRAIL_TESTS_TORCH_FIXTURE_H
 
