@@ -50,6 +50,7 @@ from .records import (
 )
 from .result import Result
 from .run import Report, compress, export, gram, heal, plan, quantize
+from .runner import Runner
 from .samples import Samples
 from .statistics import Fitted, Reducer, Statistics
 
@@ -88,6 +89,7 @@ __all__ = [
     "Reducer",
     "Report",
     "Result",
+    "Runner",
     "Samples",
     "ShapeError",
     "Site",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._native import ffi, lib
-from .errors import ShapeError
+from .errors import ArgumentError, ShapeError
 from .options import text_of
 
 # Kinds of DLPack's types, by their codes, and the dtypes of the library by kind and bytes.
@@ -165,3 +165,62 @@ def pointer(array: Any, kind: str) -> Any:
 def check_shape(array: Any, shape: tuple[int, ...], what: str) -> None:
     if array.shape != shape:
         raise ShapeError(f"{what} has the shape {list(array.shape)}; {list(shape)} is expected")
+
+
+def new_tokens(ids: Any, lengths: Any, keep: list[Any]) -> Any:
+    """A grail_tokens of ids [windows, length]; `lengths` of shorter windows, or None. A list of
+    windows of different lengths will do."""
+    if isinstance(ids, (list, tuple)):
+        sizes = [len(window) for window in ids]
+        if lengths is None and len(set(sizes)) > 1:
+            lengths = sizes
+        padded = np.zeros((len(ids), max(sizes, default=0)), np.int64)
+        for row, window in zip(padded, ids):
+            row[: len(window)] = integers(np.asarray(window), "a window of token ids")
+        ids = padded
+    values = integers(ids, "token ids", np.int32)
+    if values.ndim != 2:
+        raise ShapeError(f"token ids are [windows, length], not {list(values.shape)}")
+    tokens = ffi.new("grail_tokens *")
+    tokens.ids = pointer(values, "const int32_t *")
+    tokens.windows, tokens.length = values.shape
+    if lengths is not None:
+        sizes = integers(lengths, "lengths")
+        check_shape(sizes, values.shape[:1], "lengths")
+        tokens.lengths = pointer(sizes, "const int64_t *")
+        keep.append(sizes)
+    keep += [values, tokens]
+    return tokens
+
+
+def new_pixels(values: Any, labels: Any, keep: list[Any]) -> Any:
+    """A grail_pixels of images that are the network's input as they are, [images, 3, side, side]
+    or channels last."""
+    images = floats(values, "pixels")
+    shape = images.shape
+    first = len(shape) == 4 and shape[1] == 3
+    if len(shape) != 4 or not (first or shape[3] == 3) or shape[2] != shape[3 if first else 1]:
+        raise ShapeError(
+            f"pixels are [images, 3, side, side] or [images, side, side, 3], not {list(shape)}"
+        )
+    pixels = ffi.new("grail_pixels *")
+    pixels.values = pointer(images, "const float *")
+    pixels.channels_first, pixels.count, pixels.side = int(first), shape[0], shape[2]
+    if labels is not None:
+        classes = integers(labels, "labels")
+        check_shape(classes, shape[:1], "labels")
+        pixels.labels = pointer(classes, "const int64_t *")
+        keep.append(classes)
+    keep += [images, pixels]
+    return pixels
+
+
+def integers(array: Any, what: str, dtype: Any = np.int64) -> Any:
+    """A contiguous numpy array of that type, of integers that it can hold."""
+    values = np.asarray(array if isinstance(array, (list, tuple)) else view(array, what).values)
+    if values.dtype.kind not in "iu":
+        raise TypeError(f"{what} are integers, not {values.dtype}")
+    limits = np.iinfo(dtype)
+    if values.size > 0 and not limits.min <= values.min() <= values.max() <= limits.max:
+        raise ArgumentError(f"{what} are from {limits.min} to {limits.max}")
+    return np.ascontiguousarray(values, dtype)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from typing import Any, Union
 
-import numpy as np
-
 from ._native import ffi
-from .arrays import view
+from .arrays import new_pixels, new_tokens
 from .errors import ArgumentError
 from .model import Model, Path
 from .options import IMAGES, TEXT, Given, new_text
@@ -19,39 +16,48 @@ Part = Union[Path, tuple[Path, float]]
 
 
 class Samples:
-    """Samples to calibrate or to measure on: text(), tokens() or images()."""
-
-    directory: Any = None  # of files that stand for arrays
+    """Samples to calibrate or to measure on: text() and images() in files, tokens() and pixels() in
+    memory."""
 
     def __init__(self, kind: str, parts: Sequence[tuple[str, float]], given: Given) -> None:
         self.kind = kind  # "text", "images", or "path" of what the model reads
         self.parts = tuple(parts)
         self.given = given
-        self.is_memory = False
+        self._memory: Any = None  # a struct of arrays that take the place of files
+        self._keep: list[Any] = []
 
     def __repr__(self) -> str:
         return f"grail.Samples.{self.kind}({', '.join(repr(part[0]) for part in self.parts)})"
 
     @classmethod
     def text(cls, *parts: Part, **options: Any) -> Samples:
-        """Text files (.txt, .jsonl, .jsonl.gz, .parquet, folders of these) or token ids (.npy).
+        """Text files (.txt, .jsonl, .jsonl.gz, folders of these) or token ids (.npy).
         Of several, each may be a pair of a path and its share of the windows. Options: field,
         protocol, context, window_bos."""
         given = Given("Samples.text", TEXT, options, {"calib": parts})
         return cls("text", [_part(part) for part in parts], given)
 
     @classmethod
-    def tokens(cls, ids: Any, **options: Any) -> Samples:
-        """Windows of token ids, [windows, length]. Options as those of text()."""
-        array = np.asarray(view(ids, "ids").values)
-        if array.dtype.kind not in "iu" or array.ndim != 2:
-            raise TypeError(f"ids are integers [windows, length], not {array.dtype} {array.shape}")
-        directory = tempfile.TemporaryDirectory(prefix="grail-")
-        path = os.path.join(directory.name, "ids.npy")
-        np.save(path, array.astype(np.int32))
-        samples = cls.text(path, **{"context": array.shape[1], **options})
-        samples.directory, samples.is_memory = directory, True
+    def tokens(cls, ids: Any, lengths: Any = None) -> Samples:
+        """Windows of token ids in memory, [windows, length]: integers of any array library, or a
+        list of windows of different lengths. `lengths` says how many of each row count."""
+        return cls._in_memory("text", new_tokens, ids, lengths)
+
+    @classmethod
+    def pixels(cls, images: Any, labels: Any = None) -> Samples:
+        """Images in memory that are prepared already, [images, 3, side, side] or [images, side,
+        side, 3]; `labels` are indices of classes, to measure accuracy."""
+        return cls._in_memory("images", new_pixels, images, labels)
+
+    @classmethod
+    def _in_memory(cls, kind: str, made: Any, values: Any, others: Any) -> Samples:
+        samples = cls(kind, [("memory", 0.0)], Given("Samples", (), {}))
+        samples._memory = made(values, others, samples._keep)
         return samples
+
+    @property
+    def is_memory(self) -> bool:
+        return self._memory is not None
 
     @classmethod
     def images(cls, path: Path, **options: Any) -> Samples:
@@ -85,14 +91,20 @@ class Samples:
     def fill_text(self, source: Any, keep: list[Any]) -> None:
         """A grail_text_source."""
         self.given.fill(TEXT, ffi.addressof(source), keep)
-        source.path = new_text(self.parts[0][0], keep)
+        if self.is_memory:
+            source.tokens = self._memory
+        else:
+            source.path = new_text(self.parts[0][0], keep)
 
     def new_images(self, keep: list[Any]) -> Any:
         """A grail_image_source."""
         source = ffi.new("grail_image_source *")
         keep.append(source)
         self.given.fill(IMAGES, source, keep)
-        source.path = new_text(self.parts[0][0], keep)
+        if self.is_memory:
+            source.pixels = self._memory
+        else:
+            source.path = new_text(self.parts[0][0], keep)
         return source
 
     def fill(self, model: Model, read: Any, keep: list[Any]) -> None:

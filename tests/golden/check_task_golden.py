@@ -6,7 +6,7 @@ stories.jsonl, the form of own files, is described here. Log-likelihoods must ag
 acc, acc_stderr, acc_norm and acc_norm_stderr be equal.
 
 needs: lm_eval (seen with 0.4.13), datasets (5.2.0), torch, transformers; nothing is fetched
-usage: check_task_golden.py [--model DIRECTORY]
+usage: check_task_golden.py [--model DIRECTORY] [--in torch|grail]   (grail: by grail.lm of the Python package)
 """
 
 import argparse
@@ -71,6 +71,14 @@ def task_of(name):
     return ConfigurableTask(config=values)
 
 
+def model_of(directory, engine):
+    if engine == "grail":
+        from grail.lm import GrailLM
+
+        return GrailLM(directory)
+    return HFLM(pretrained=directory, dtype="float32", device="cpu", batch_size=1)
+
+
 def largest_difference(samples, expected):
     worst = 0.0
     for sample in samples:
@@ -83,10 +91,11 @@ def largest_difference(samples, expected):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default=str(STORIES))
+    parser.add_argument("--in", dest="engine", choices=("torch", "grail"), default="torch")
     options = parser.parse_args()
     torch.set_num_threads(1)
     expected = json.loads((DATA / "expected.json").read_text())
-    model = HFLM(pretrained=options.model, dtype="float32", device="cpu", batch_size=1)
+    model = model_of(options.model, options.engine)
     results = lm_eval.evaluator.evaluate(lm=model, task_dict={n: task_of(n) for n in expected},
                                          bootstrap_iters=100, log_samples=True)
     differs = False
