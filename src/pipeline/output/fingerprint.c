@@ -33,17 +33,6 @@ static grail_status put_files(const source_files *sources, json_t *object)
     return GRAIL_OK;
 }
 
-/* What is in memory has no other identity. */
-static grail_status put_tensors(const grail_model *model, json_t *object)
-{
-    char digest[HASH_TEXT_SIZE];
-    if (checkpoint_documents(model->checkpoint) == NULL) {
-        return GRAIL_OK;
-    }
-    CHECK(grail_model_digest(model, digest));
-    return json_put(object, "tensors", json_text(digest));
-}
-
 static grail_status put_teacher(const grail_model *teacher, json_t *object)
 {
     json_t *files = json_object();
@@ -77,7 +66,6 @@ grail_status fingerprint_of_run(const compression_request *request,
 {
     CHECK(json_put(object, "grail_state", json_integer(4)));
     CHECK(put_files(sources, object));
-    CHECK(put_tensors(request->model, object));
     CHECK(put_options(request, options, object));
     CHECK(json_put(object, "config", json_deep_copy(request->model->config)));
     if (request->model->written_blocks != GRAIL_DTYPE_COUNT) {

@@ -10,7 +10,6 @@ grail_status kept_result_open(const calibration_network *network, bool keep_non_
     CHECK(memory_new(out, 1, sizeof **out));
     kept_result *kept = *out;
     kept->network = network;
-    CHECK(source_files_find(network->request->model, &kept->sources));
     return result_tensors_init(network->request, keep_non_finite, &kept->tensors);
 }
 
@@ -27,6 +26,7 @@ void kept_result_clear(kept_result *kept)
     kept->places = NULL;
     kept->count = 0;
     memory_documents_fini(&kept->documents);
+    source_files_fini(&kept->sources);
 }
 
 void kept_result_free(kept_result *kept)
@@ -36,7 +36,6 @@ void kept_result_free(kept_result *kept)
     }
     kept_result_clear(kept);
     result_tensors_fini(&kept->tensors);
-    source_files_fini(&kept->sources);
     memory_free(kept);
 }
 
@@ -81,6 +80,7 @@ grail_status kept_result_list(kept_result *kept)
     const result_tensors *tensors = &kept->tensors;
     const companion_files companions = {
         .request = kept->network->request, .sources = &kept->sources, .shapes = tensors->shapes};
+    CHECK(source_files_find(kept->network->request->model, &kept->sources));
     CHECK(memory_new(&kept->parts, (size_t)tensors->map.tensor_count, sizeof kept->parts[0]));
     for (int64_t i = 0; i < tensors->map.tensor_count; i++) {
         if (tensors->map.names[i] != NULL) {

@@ -15,8 +15,8 @@ typedef struct kept_place {
 
 typedef struct kept_result {
     const calibration_network *network; /* borrowed */
-    source_files sources;
     result_tensors tensors;
+    source_files sources;       /* none before kept_result_list */
     written_parts *parts;       /* [tensors of the model]; owned */
     grail_tensor *listed;       /* [count]; owned */
     kept_place *places;         /* [count]; owned */
@@ -24,13 +24,14 @@ typedef struct kept_result {
     memory_documents documents; /* likewise */
 } kept_result;
 
-/** Finds the files of the model that go with the result, and checks its tensors for NaN and
- * infinity. *out is owned, even after a failure: kept_result_free. */
+/** Checks the tensors of the result for NaN and infinity. *out is owned, even after a failure:
+ * kept_result_free. */
 grail_status kept_result_open(const calibration_network *network, bool keep_non_finite,
                               kept_result **out) GRAIL_MUST_CHECK;
 void kept_result_free(kept_result *kept); /* NULL is allowed */
 
-/** Lists the tensors, and adds all documents but the report and the model card; once. */
+/** Lists the tensors, finds the files of the model that go with the result, and adds all documents
+ * but the report and the model card; once. */
 grail_status kept_result_list(kept_result *kept) GRAIL_MUST_CHECK;
 /** Takes back what was listed and added, so that it can be done again after a failure. */
 void kept_result_clear(kept_result *kept);

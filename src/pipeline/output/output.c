@@ -139,6 +139,20 @@ static grail_status continue_writing(narrow_output *o)
     return write_companions(o);
 }
 
+/* Tensors in memory have no other identity than what they hold. */
+static grail_status fingerprint_of(const narrow_output *o, const grail_compress_options *options,
+                                   json_t *object)
+{
+    char digest[HASH_TEXT_SIZE];
+    const grail_model *model = o->request->model;
+    CHECK(fingerprint_of_run(o->request, options, &o->sources, object));
+    if (checkpoint_documents(model->checkpoint) == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(grail_model_digest(model, digest));
+    return json_put(object, "tensors", json_text(digest));
+}
+
 /* Whether it is the same run, and how far it is. */
 static grail_status recognise(narrow_output *o, json_t *fingerprint, bool *keep_activations)
 {
@@ -181,7 +195,7 @@ grail_status output_look(const compression_request *request, const grail_compres
     if (options->output.resume == 0) {
         TRY(output_directory_error_begun(o->directory));
     }
-    TRY(fingerprint_of_run(request, options, &o->sources, fingerprint));
+    TRY(fingerprint_of(o, options, fingerprint));
     TRY(recognise(o, fingerprint, &kept));
     *blocks = o->blocks_recorded;
 out:
@@ -204,7 +218,7 @@ grail_status output_open(const compression_request *request, const grail_compres
     TRY(output_directory_open(options->output.path, options->output.resume != 0, &o->directory));
     companions = companions_of(o);
     TRY(companions_declare(&companions));
-    TRY(fingerprint_of_run(request, options, &o->sources, fingerprint));
+    TRY(fingerprint_of(o, options, fingerprint));
     if (json_array_size(output_directory_records(o->directory)) == 0) {
         TRY(begin_anew(o, fingerprint, *keep_activations));
     } else {

@@ -122,6 +122,9 @@ static void image_networks_in_memory_give_the_same_bytes(void **state)
     vision_lab v;
     vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f++) {
+        if (!support_takes(f, 2)) {
+            continue;
+        }
         memory_lab m;
         char output[LAB_PATH];
         const char *name = vision_family_name(f);
@@ -138,7 +141,7 @@ static void image_networks_in_memory_give_the_same_bytes(void **state)
             assert_is_prepared_so(&m);
         }
         assert_ok(lab_compress(&options));
-        if (f % 2 == 1) {
+        if (f % 4 == 2) {
             memory_lab_load(&m);
         }
         assert_same_all_ways(&m, &options, "memory");
