@@ -11,15 +11,23 @@ pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)           # libpng-dev
 pkg_check_modules(LIBMD REQUIRED IMPORTED_TARGET libmd)          # libmd-dev
 
 # libblis-openmp-dev: the OpenMP flavour by its own path, whatever the system's BLAS alternative is. That of
-# libblis-pthread-dev has threads of its own: for wheels, whose process may hold another OpenMP.
+# libblis-pthread-dev has threads of its own: for wheels, whose process may hold another OpenMP. Its archive
+# becomes a part of libgrail: grail has a BLIS to itself, which other parts of the program neither see nor
+# disturb, and answers what it asks the environment (src/backend/cpu/blas.c). Without the archive BLIS chooses
+# its kernels alone.
 set(GRAIL_BLIS openmp CACHE STRING "Flavour of BLIS: openmp or pthread")
 find_path(BLIS_INCLUDE blis.h REQUIRED
     PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/blis-${GRAIL_BLIS} NO_DEFAULT_PATH)
-find_library(BLIS_LIBRARY blis REQUIRED
+find_library(BLIS_LIBRARY NAMES libblis.a blis REQUIRED
     PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/blis-${GRAIL_BLIS} NO_DEFAULT_PATH)
 add_library(blis::blis INTERFACE IMPORTED)
 target_include_directories(blis::blis SYSTEM INTERFACE ${BLIS_INCLUDE})
-target_link_libraries(blis::blis INTERFACE ${BLIS_LIBRARY})
+target_link_libraries(blis::blis INTERFACE ${BLIS_LIBRARY} OpenMP::OpenMP_C Threads::Threads m)
+if(BLIS_LIBRARY MATCHES "\\.a$")
+    target_compile_definitions(blis::blis INTERFACE GRAIL_BLIS_INSIDE)
+    target_link_options(blis::blis INTERFACE "LINKER:--exclude-libs,libblis.a"
+        "LINKER:--wrap=bli_env_get_var" "LINKER:--wrap=bli_env_get_str")
+endif()
 
 # liblapacke-dev: eigenvalues, the last fallback of the solve. Found by header and library, since
 # its pkg-config file asks for the system's BLAS.

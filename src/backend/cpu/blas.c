@@ -4,15 +4,12 @@
  * equal haswell). */
 #include "backend/cpu/blas.h"
 
-#include "base/memory.h"
-
 #include <blis.h>
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* BLIS 0.9 reads BLIS_ARCH_TYPE as a decimal number, aborts on one it was not built for, and reads
  * any word as 0. */
@@ -30,8 +27,6 @@ static const struct {
 enum { KERNEL_COUNT = sizeof kernels / sizeof kernels[0] };
 
 static const char arch_variable[] = "BLIS_ARCH_TYPE";
-static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
-static bool started; /* this and the choice are not written afterwards */
 static blas_choice choice = BLAS_CHOICE_LIBRARY;
 
 const char *blas_suitable_kernel(void)
@@ -62,82 +57,68 @@ static int find_kernel(const char *text)
     return -1;
 }
 
-/* The variable for these kernels before those of the program. *out is owned. */
-static grail_status environment_with(int kernel, char **out[])
+/* -- what BLIS asks the environment -------------------------------------------------------------
+ *
+ * It can be told its kernels by the environment alone, which is the program's, and which other
+ * threads may be reading. So where BLIS lies in the same library (GRAIL_BLIS_INSIDE), the linker
+ * puts these functions in the place of its own (cmake/dependencies.cmake). */
+
+static int answer = -1; /* index in the table, -1: what the environment says */
+
+#ifdef GRAIL_BLIS_INSIDE
+gint_t __real_bli_env_get_var(const char *name, gint_t fallback); /* BLIS's own */
+gint_t __wrap_bli_env_get_var(const char *name, gint_t fallback);
+char *__wrap_bli_env_get_str(const char *name);
+
+gint_t __wrap_bli_env_get_var(const char *name, gint_t fallback)
 {
-    static char variable[32];
-    char **made = NULL;
-    size_t count = 0;
-    while (environ != NULL && environ[count] != NULL) {
-        count++;
-    }
-    CHECK(memory_new(&made, count + 2, sizeof made[0]));
-    snprintf(variable, sizeof variable, "%s=%d", arch_variable, (int)kernels[kernel].id);
-    made[0] = variable;
-    if (count > 0) {
-        memcpy(made + 1, environ, count * sizeof made[0]);
-    }
-    *out = made;
-    return GRAIL_OK;
+    return answer >= 0 && strcmp(name, arch_variable) == 0 ? (gint_t)kernels[answer].id
+                                                           : __real_bli_env_get_var(name, fallback);
 }
 
-/* BLIS can be told its kernels by the environment alone, which other threads may be reading. They
- * find a whole array before, meanwhile and afterwards: that of the program, or one that is kept
- * because they may still be reading it. */
-static grail_status start_with(int kernel)
+/* BLIS 2.x asks for the text, too, and takes names. */
+char *__wrap_bli_env_get_str(const char *name)
 {
-    static char **own;
-    char **programs = environ;
-    char **ours = NULL;
-    CHECK(environment_with(kernel, &own));
-    ours = own;
-    __atomic_store_n(&environ, ours, __ATOMIC_SEQ_CST);
-    bli_init();
-    (void)__atomic_compare_exchange_n(&environ, &ours, programs, false, __ATOMIC_SEQ_CST,
-                                      __ATOMIC_SEQ_CST);
-    return GRAIL_OK;
+    static char number[16];
+    if (answer < 0 || strcmp(name, arch_variable) != 0) {
+        return getenv(name);
+    }
+    snprintf(number, sizeof number, "%d", (int)kernels[answer].id);
+    return number;
 }
+#endif
 
 /* BLIS would abort on a value that it does not know. */
-static grail_status start_blis(void)
+static void start_blis(void)
 {
     const char *given = getenv(arch_variable);
     const int users = find_kernel(given);
-    int kernel = users >= 0 ? users : find_kernel(blas_suitable_kernel());
-    if (kernel < 0 && given != NULL) {
-        kernel = find_kernel("generic");
+    answer = users >= 0 ? users : find_kernel(blas_suitable_kernel());
+    if (answer < 0 && given != NULL) {
+        answer = find_kernel("generic");
     }
-    if (kernel >= 0) {
-        CHECK(start_with(kernel));
-    } else {
-        bli_init();
-    }
-    if (kernel >= 0 && bli_arch_query_id() == kernels[kernel].id) {
+    bli_init();
+    if (answer >= 0 && bli_arch_query_id() == kernels[answer].id) {
         choice = users >= 0 ? BLAS_CHOICE_USER : BLAS_CHOICE_FEATURES;
     }
-    started = true;
-    return GRAIL_OK;
 }
 
-grail_status blas_start(void)
+void blas_start(void)
 {
-    grail_status status = GRAIL_OK;
-    pthread_mutex_lock(&starting);
-    if (!started) {
-        status = start_blis();
-    }
-    pthread_mutex_unlock(&starting);
-    return status;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start_blis);
 }
 
 const char *blas_kernel(void)
 {
-    return blas_start() == GRAIL_OK ? bli_arch_string(bli_arch_query_id()) : "none";
+    blas_start();
+    return bli_arch_string(bli_arch_query_id());
 }
 
 blas_choice blas_kernel_choice(void)
 {
-    return blas_start() == GRAIL_OK ? choice : BLAS_CHOICE_LIBRARY;
+    blas_start();
+    return choice;
 }
 
 const char *blas_version(void)

@@ -36,18 +36,17 @@ void blas_dtrmm(bool right, bool transpose_l, int64_t m, int64_t n, double alpha
 typedef enum blas_choice {
     BLAS_CHOICE_FEATURES, /* by the CPU's instruction sets */
     BLAS_CHOICE_USER,     /* by BLIS_ARCH_TYPE */
-    BLAS_CHOICE_LIBRARY   /* by BLIS itself, or by the program before */
+    BLAS_CHOICE_LIBRARY   /* by BLIS itself */
 } blas_choice;
 
 /** Kernel set that suits this CPU ("skx", "haswell"), or NULL where BLIS decides. */
 const char *blas_suitable_kernel(void);
 
 /** Starts BLIS with the kernels that BLIS_ARCH_TYPE names, by number or name, else with those that
- * suit this CPU; later calls do nothing. The environment is the same afterwards. A program that has
- * started BLIS before has chosen. */
-grail_status blas_start(void) GRAIL_MUST_CHECK;
+ * suit this CPU; later calls do nothing. The environment is only read. */
+void blas_start(void);
 
-/** Kernel set in use, such as "skx"; starts BLIS. "none" when it cannot be started. */
+/** Kernel set in use, such as "skx"; starts BLIS. */
 const char *blas_kernel(void);
 blas_choice blas_kernel_choice(void);
 const char *blas_version(void);

@@ -125,6 +125,10 @@ grail_status cpu_cholesky(const operation *o)
     return GRAIL_OK;
 }
 
+/* What the system's BLAS, over which LAPACK works, may take for the first product; it may end the
+ * program where it is refused that. */
+enum { LAPACK_BYTES = 32 << 20 };
+
 /* A row-major lower triangle is a column-major upper one, and LAPACK's eigenvector columns are the
  * rows that are asked for. */
 grail_status cpu_eigen(const operation *o)
@@ -148,7 +152,9 @@ grail_status cpu_eigen(const operation *o)
     const int liwork = 3 + 5 * order;
     TRY(memory_new_unset(&work, (size_t)lwork, sizeof *work));
     TRY(memory_new_unset(&integer_work, (size_t)liwork, sizeof *integer_work));
-    TRY(blas_start());
+    if (!memory_has_room(LAPACK_BYTES)) {
+        FAIL(GRAIL_ERROR_MEMORY, "out of memory: eigenvalues need %d MiB more", LAPACK_BYTES >> 20);
+    }
     const int info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', order, o->m[0].memory, order,
                                          o->m[1].memory, work, lwork, integer_work, liwork);
     if (info != 0) {

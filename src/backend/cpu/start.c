@@ -57,7 +57,7 @@ grail_status cpu_start(void)
     if (threads <= started) {
         return GRAIL_OK;
     }
-    TRY(blas_start());
+    blas_start();
     TRY(parallel_start());
     if (!memory_has_room((size_t)threads * BLAS_BYTES_OF_THREAD)) {
         FAIL(GRAIL_ERROR_MEMORY,
