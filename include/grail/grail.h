@@ -42,5 +42,6 @@
 #include <grail/statistics.h>
 #include <grail/status.h>
 #include <grail/text.h>
+#include <grail/version.h>
 
 #endif
