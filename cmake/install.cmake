@@ -63,4 +63,4 @@ add_custom_target(grail_generated_files ALL DEPENDS ${GRAIL_GENERATED})
 
 install(FILES src/study/recipe/recipe.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/grail)
 install(FILES README.md CHANGELOG.md LICENSE docs/architecture.md docs/numerics.md docs/extending.md
-    docs/formats.md docs/scale.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+    docs/formats.md docs/python.md docs/scale.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

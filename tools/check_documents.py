@@ -12,7 +12,7 @@ import sys
 import c_source
 import check_manual
 
-SOURCES = ("src", "cli", "include", "tests", "fuzz", "bench", "tools", "examples", "cmake", "demo")
+SOURCES = ("src", "cli", "include", "tests", "fuzz", "bench", "tools", "examples", "cmake", "demo", "python")
 # A name in capitals stands for the reader's own: src/arch/decoder_NAME.c.
 PLACEHOLDER = re.compile(r"[A-Z]{4,}")
 # Other projects have them, or a run makes them.

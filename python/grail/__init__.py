@@ -9,103 +9,29 @@ The functions are the commands of the program `grail`, and their keyword argumen
     print(report.totals.parameters, report.quality)
 """
 
+from . import errors, measure, model, records, result, run, runner, samples, statistics
 from ._native import ffi as _ffi
 from ._native import lib as _lib
-from .errors import (
-    ArgumentError,
-    CancelledError,
-    ExistsError,
-    FormatError,
-    GrailError,
-    GrailWarning,
-    InputOutputError,
-    InternalError,
-    NoSpaceError,
-    NumericError,
-    OutOfMemoryError,
-    ShapeError,
-    UnsupportedError,
-)
-from .measure import Quality, eval, verify
-from .model import Model, inspect
-from .records import (
-    Accuracy,
-    Comparison,
-    CutSite,
-    Facts,
-    Fit,
-    Forecast,
-    GgufFile,
-    GramFile,
-    Healing,
-    Loader,
-    OnnxFile,
-    Perplexity,
-    Plan,
-    Preparation,
-    Site,
-    Step,
-    Totals,
-    Trial,
-)
-from .result import Result
-from .run import Report, compress, export, gram, heal, plan, quantize
-from .runner import Runner
-from .samples import Samples
-from .statistics import Fitted, Reducer, Statistics
+from .errors import *
+from .measure import *
+from .model import *
+from .records import *
+from .result import *
+from .run import *
+from .runner import *
+from .samples import *
+from .statistics import *
 
 version: str = _ffi.string(_lib.grail_version()).decode()
 __version__ = version
 
-__all__ = [
-    "Accuracy",
-    "ArgumentError",
-    "CancelledError",
-    "Comparison",
-    "CutSite",
-    "ExistsError",
-    "Facts",
-    "Fit",
-    "Fitted",
-    "Forecast",
-    "FormatError",
-    "GgufFile",
-    "GrailError",
-    "GrailWarning",
-    "GramFile",
-    "Healing",
-    "InputOutputError",
-    "InternalError",
-    "Loader",
-    "Model",
-    "NoSpaceError",
-    "NumericError",
-    "OnnxFile",
-    "OutOfMemoryError",
-    "Perplexity",
-    "Plan",
-    "Preparation",
-    "Quality",
-    "Reducer",
-    "Report",
-    "Result",
-    "Runner",
-    "Samples",
-    "ShapeError",
-    "Site",
-    "Statistics",
-    "Step",
-    "Totals",
-    "Trial",
-    "UnsupportedError",
-    "compress",
-    "eval",
-    "export",
-    "gram",
-    "heal",
-    "inspect",
-    "plan",
-    "quantize",
-    "verify",
-    "version",
-]
+__all__ = ["version"]
+__all__ += errors.__all__
+__all__ += measure.__all__
+__all__ += model.__all__
+__all__ += records.__all__
+__all__ += result.__all__
+__all__ += run.__all__
+__all__ += runner.__all__
+__all__ += samples.__all__
+__all__ += statistics.__all__

@@ -8,6 +8,10 @@ from collections.abc import Mapping
 
 from ._native import ffi, lib
 
+__all__ = ["ArgumentError", "CancelledError", "ExistsError", "FormatError", "GrailError"]
+__all__ += ["GrailWarning", "InputOutputError", "InternalError", "NoSpaceError", "NumericError"]
+__all__ += ["OutOfMemoryError", "ShapeError", "UnsupportedError"]
+
 
 class GrailError(Exception):
     """What the library said: the file, the tensor or site, what was expected, what was found, and

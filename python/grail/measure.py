@@ -15,6 +15,8 @@ from .records import Accuracy, Comparison, Perplexity, record
 from .samples import Samples
 from .watch import Progress, Watch
 
+__all__ = ["Quality", "eval", "verify"]
+
 _COMPUTE = named(COMPRESS, "backend", "precision")
 
 Measure = Union[Perplexity, Accuracy]

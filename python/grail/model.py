@@ -17,6 +17,8 @@ from .options import FIELDS, new_text, text_of
 from .records import Facts, Preparation, Site, record
 from .watch import Progress, Watch
 
+__all__ = ["Model", "inspect"]
+
 Path = Union[str, "os.PathLike[str]"]
 
 

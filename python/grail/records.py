@@ -12,6 +12,10 @@ from typing import Any, TypeVar
 from ._native import ffi
 from .options import text_of
 
+__all__ = ["Accuracy", "Comparison", "CutSite", "Facts", "Fit", "Forecast", "GgufFile"]
+__all__ += ["GramFile", "Healing", "Loader", "OnnxFile", "Perplexity", "Plan", "Preparation"]
+__all__ += ["Site", "Step", "Totals", "Trial"]
+
 T = TypeVar("T")
 
 

@@ -14,6 +14,8 @@ from .errors import check
 from .model import Model
 from .options import FIELDS, new_text, text_of
 
+__all__ = ["Result"]
+
 
 class Result(Mapping[str, Any]):
     """A mapping from names to tensors, arrays of numpy that are made when they are asked for; those

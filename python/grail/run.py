@@ -47,6 +47,8 @@ from .result import Result
 from .samples import Samples
 from .watch import Progress, Watch
 
+__all__ = ["Report", "compress", "export", "gram", "heal", "plan", "quantize"]
+
 _READ = about(COMPRESS, "READ") + TEXT + about(IMAGES, "READ")
 _RUN = about(COMPRESS, "RUN")
 _HOW = about(COMPRESS, "CUT", "FIT")

@@ -11,6 +11,8 @@ from .arrays import new_pixels, new_tokens, pointer
 from .model import Model, Path, at_work, inspect
 from .options import new_text
 
+__all__ = ["Runner"]
+
 Array = np.ndarray[Any, Any]
 
 

@@ -12,6 +12,8 @@ from .errors import ArgumentError
 from .model import Model, Path
 from .options import IMAGES, TEXT, Given, new_text
 
+__all__ = ["Samples"]
+
 Part = Union[Path, tuple[Path, float]]
 
 

@@ -16,6 +16,8 @@ from .model import Path
 from .options import new_text
 from .records import record
 
+__all__ = ["Fitted", "Reducer", "Statistics"]
+
 _ROWS = 8192  # that are converted at once
 _TARGETS = {
     "usual": lib.GRAIL_FIT_USUAL,
