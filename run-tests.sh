@@ -154,7 +154,8 @@ check_format() {
 build_wheel() {
     rm -rf build/python/wheel
     "$python" -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/python/wheel . \
-        -C build-dir=build/python/cmake -C cmake.define.GRAIL_PREBUILT="$PWD/build/release" &&
+        --config-settings=build-dir=build/python/cmake \
+        --config-settings=cmake.define.GRAIL_PREBUILT="$PWD/build/release" &&
         "$python" -m pip install --quiet --force-reinstall --no-deps build/python/wheel/*.whl
 }
 

@@ -14,8 +14,8 @@ build_here() {
     tools/setup.sh wheel
     python3 -m venv build/venv
     build/venv/bin/pip install --quiet auditwheel
-    build/venv/bin/pip wheel --no-deps --wheel-dir build/plain . -C cmake.define.GRAIL_BLIS=pthread
-    build/venv/bin/auditwheel repair --plat manylinux_2_36_x86_64 --wheel-dir build/wheel build/plain/*.whl
+    build/venv/bin/pip wheel --no-deps --wheel-dir build/plain . --config-settings=cmake.define.GRAIL_BLIS=pthread
+    build/venv/bin/auditwheel repair --only-plat --plat manylinux_2_36_x86_64 --wheel-dir build/wheel build/plain/*.whl
 }
 
 # BLIS and OpenMP are those of the wheel, so no other package than Python's is installed.
