@@ -81,10 +81,6 @@ class Array:
             return self
         return Array(self.dtype, self.shape, np.ascontiguousarray(self.values), None)
 
-    def rows(self, part: slice) -> Any:
-        """Some of its rows in f32."""
-        return Array(self.dtype, (), self.values[part], self.owner).floats()
-
     def floats(self) -> Any:
         """Itself as f32, or a converted copy of another type."""
         if self.dtype == "BF16":
@@ -152,7 +148,7 @@ def _span(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> int:
 
 def floats(array: Any, what: str) -> Any:
     """A contiguous numpy array of f32; no copy where it is one already."""
-    return np.ascontiguousarray(view(array, what).floats())
+    return np.require(view(array, what).floats(), np.float32, ["C", "A"])
 
 
 def pointer(array: Any, kind: str) -> Any:

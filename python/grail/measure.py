@@ -248,10 +248,13 @@ def verify(
     compute = _Compute(given, None)
     out = ffi.new("grail_comparison *")
     keep: list[Any] = []
-    with at_work(first, threads) as watch, second._lock:
+    if data is None and not (windows is None and images is None):
+        raise TypeError("windows and images are of data, and without it have no effect")
+    one, other = sorted((first, second), key=id)  # so that two calls cannot wait for each other
+    with one._lock, other._lock, at_work(first, threads) as watch:
         is_image = first.facts.reads_images
         source = ffi.new("grail_image_source *" if is_image else "grail_text_source *")
-        most = (images or 256) if is_image else (windows or 4)
+        most = 256 if is_image else 4
         if data is not None:
             samples = Samples.of(data, given)
             samples.check(first)

@@ -13,7 +13,7 @@ from typing import Any, Union
 
 from . import measure
 from ._native import ffi, lib
-from .errors import ArgumentError, check
+from .errors import ArgumentError, check, warn
 from .measure import Quality
 from .model import Model, Path, at_work, inspect, owned
 from .options import (
@@ -66,7 +66,7 @@ Calibration = Union[Samples, Path, "Sequence[Path | tuple[Path, float]]"]
 Sparsity = Union[float, str, Mapping[str, float]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Report:
     """What a run did, or with dry_run would do. Without an output `result` holds the network."""
 
@@ -206,6 +206,9 @@ class _Request:
     ) -> Report:
         is_dry = self.options.output.dry_run != 0
         notices = self.notices()
+        if shortfall := _totals(compression).shortfall:
+            warn(shortfall)
+            notices += (shortfall,)
         quality = result = None
         if not is_dry:
             self.watch.check(lib.grail_compression_run(compression))

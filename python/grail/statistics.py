@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ._native import ffi, lib
-from .arrays import Array, check_shape, floats, pointer, view
+from .arrays import check_shape, floats, pointer, view
 from .errors import ArgumentError, ShapeError, check
 from .model import Path
 from .options import new_text
@@ -18,7 +19,6 @@ from .records import record
 
 __all__ = ["Fitted", "Reducer", "Statistics"]
 
-_ROWS = 8192  # that are converted at once
 _TARGETS = {
     "usual": lib.GRAIL_FIT_USUAL,
     "local": lib.GRAIL_FIT_LOCAL,
@@ -42,15 +42,17 @@ class Reducer:
     def keep(cls, units: int, kept: Sequence[int]) -> Reducer:
         """Keeps these units, in ascending order."""
         made = ffi.new("grail_reducer **")
-        check(lib.grail_reducer_from_selection(units, len(kept), list(kept), made))
+        chosen = [operator.index(unit) for unit in kept]
+        check(lib.grail_reducer_from_selection(units, len(chosen), chosen, made))
         return cls(made[0])
 
     @classmethod
     def merge(cls, labels: Sequence[int]) -> Reducer:
         """Merges unit j into cluster labels[j]."""
         made = ffi.new("grail_reducer **")
-        clusters = max(labels, default=-1) + 1
-        check(lib.grail_reducer_from_labels(len(labels), clusters, list(labels), made))
+        clusters = [operator.index(label) for label in labels]
+        count = max(clusters, default=-1) + 1
+        check(lib.grail_reducer_from_labels(len(clusters), count, clusters, made))
         return cls(made[0])
 
     @property
@@ -168,28 +170,15 @@ class Statistics:
             raise ShapeError(f"these statistics have {self.outputs} outputs, so y is given or not")
         z = _rows(x, self.width, "x")
         target = None if y is None else _rows(y, self.outputs, "y")
-        count = z.shape[0]
-        if target is not None and target.shape[0] != count:
-            raise ShapeError(f"x has {count} rows, y {target.shape[0]}")
+        if target is not None and len(target) != len(z):
+            raise ShapeError(f"x has {len(z)} rows, y {len(target)}")
         weights = None if roots is None else np.ascontiguousarray(roots, np.float64)
         if weights is not None:
-            check_shape(weights, (count,), "roots")
-        for begin in range(0, count, _ROWS):
-            part = slice(begin, begin + _ROWS)
-            rows, stride = _floats(z.rows(part))
-            aims, aims_stride = (None, 0) if target is None else _floats(target.rows(part))
-            counted = None if weights is None else weights[part]
-            check(
-                lib.grail_statistics_accumulate_weighted(
-                    self._statistics,
-                    len(rows),
-                    pointer(counted, "const double *"),
-                    pointer(rows, "const float *"),
-                    stride,
-                    pointer(aims, "const float *"),
-                    aims_stride,
-                )
-            )
+            check_shape(weights, (len(z),), "roots")
+        arrays = [pointer(weights, "const double *")]
+        for rows in (z, target):
+            arrays += [pointer(rows, "const float *"), 0 if rows is None else _stride(rows)]
+        check(lib.grail_statistics_accumulate_weighted(self._statistics, len(z), *arrays))
         return self
 
     def __iadd__(self, other: Statistics) -> Statistics:
@@ -389,18 +378,16 @@ def _fill_producer(row: Any, producer: Any, units: int, keep: list[Any]) -> None
         row.bias = pointer(keep[-1], "const float *")
 
 
-def _rows(array: Any, width: int, what: str) -> Array:
+def _rows(array: Any, width: int, what: str) -> Any:
+    """Rows of f32 whose elements are neighbours; a copy of other arrays."""
     found = view(array, what)
     if not found.shape or found.shape[-1] != width:
         raise ShapeError(f"{what} has the shape {list(found.shape)}; its last axis is {width}")
-    values = found.values if len(found.shape) == 2 else found.values.reshape(-1, width)
-    return Array(found.dtype, values.shape, values, found.owner)
-
-
-def _floats(rows: Any) -> tuple[Any, int]:
-    """Rows of f32 and the distance between them; a copy where elements of a row lie apart."""
+    rows = found.floats().reshape(-1, width)
     step, size = rows.strides
-    if size != 4 or step % 4 != 0 or step < size * rows.shape[1]:
-        rows = np.ascontiguousarray(rows)
-        step = rows.strides[0]
-    return rows, max(step // 4, rows.shape[1])
+    is_plain = size == 4 and step % 4 == 0 and step >= 4 * width and rows.flags.aligned
+    return rows if is_plain else np.require(rows.copy(), np.float32, ["C", "A"])
+
+
+def _stride(rows: Any) -> int:
+    return int(max(rows.strides[0] // 4, rows.shape[1]))

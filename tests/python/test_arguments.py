@@ -140,6 +140,17 @@ def test_fields_have_the_names_of_keywords() -> None:
     assert run._LIMITS.keys() <= set(run.plan.__kwdefaults__)
 
 
+def test_what_has_no_effect(ids: Path) -> None:
+    with pytest.raises(TypeError, match="windows and images are of data"):
+        grail.verify(TINY, TINY, windows=3)
+    with pytest.raises(TypeError, match="exactly one of calib and add"):
+        grail.gram(TINY, "none")
+    with pytest.raises(TypeError, match="takes nothing else"):
+        grail.gram("a", "b", add=["c"], full=True)
+    with pytest.raises(grail.ArgumentError, match="images applies only to networks that read"):
+        grail.eval(TINY, ids, images=3)
+
+
 def test_a_dry_run(ids: Path) -> None:
     report = cut(ids, dry_run=True)
     assert report.forecast is not None

@@ -85,6 +85,8 @@ def test_arrays_of_all_kinds() -> None:
     rounded = statistics((bits.astype("u4") << 16).view("f4")).gram
     assert np.array_equal(statistics(Bfloat16(bits)).gram, rounded)
     assert np.array_equal(statistics(Bfloat16(np.asfortranarray(bits))).gram, rounded)
+    shifted = np.frombuffer(b"_" + X.tobytes(), np.uint8)[1:].view(np.float32)
+    assert np.array_equal(statistics(shifted.reshape(X.shape)).gram, expected)
     assert view(X, "x").address == X.ctypes.data  # no copy
     assert view(Dlpack(X), "x").address == X.ctypes.data
     assert view(Bfloat16(bits), "x").address == bits.ctypes.data
@@ -196,6 +198,7 @@ def test_refusals() -> None:
         (lambda: found.add("rows"), TypeError, "x is an array of numpy or DLPack, not str"),
         (lambda: found.add(X.astype(int)), TypeError, "an array of floats is expected, not of I64"),
         (lambda: found.add(Bfloat16(np.zeros((2, WIDTH), "u2"), 2)), TypeError, "on a device"),
+        (lambda: grail.Statistics(WIDTH, 3).add(X, X[:3, :3]), grail.ShapeError, "400 rows, y 3"),
         (lambda: found.add(X, roots=[1.0]), grail.ShapeError, "roots has the shape"),
         (lambda: found.select(4, consumer=W[:, 1:]), grail.GrailError, ""),
         (lambda: found.select(0, consumer=W), grail.ArgumentError, ""),
