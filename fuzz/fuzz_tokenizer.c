@@ -1,6 +1,5 @@
 /* Any bytes as a tokenizer, which encodes any text. An input is 'j', a tokenizer.json, a NUL byte
- * and the text; or 'm' or 'v', the length of the text as a byte, the text, and a tokenizer.model or
- * vocab.txt. An accepted file gives the same ids twice, all of them in the vocabulary. For the
+ * and the text. An accepted file gives the same ids twice, all of them in the vocabulary. For the
  * beginning of the text it gives the first ids of the complete text. */
 #include "fuzz.h"
 
@@ -64,35 +63,11 @@ static void try_json(const char *bytes, size_t size)
     tokenizer_close(t);
 }
 
-static grail_status open_lines(const char *name, const void *bytes, size_t size, tokenizer **out)
-{
-    return tokenizer_from_vocabulary(name, bytes, size, NULL, out);
-}
-
-typedef grail_status (*open_function)(const char *name, const void *bytes, size_t size,
-                                      tokenizer **out);
-
-static void try_file(const char *bytes, size_t size, open_function open)
-{
-    size_t length = size == 0 ? 0 : (unsigned char)bytes[0];
-    length = length < size ? length : 0;
-    const size_t start = size == 0 ? 0 : 1 + length;
-    tokenizer *t = NULL;
-    if (open("input", bytes + start, size - start, &t) == GRAIL_OK) {
-        check_encoding(t, bytes + 1, length);
-    }
-    tokenizer_close(t);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *bytes = (const char *)data;
     if (size > 0 && bytes[0] == 'j') {
         try_json(bytes + 1, size - 1);
-    } else if (size > 0 && bytes[0] == 'm') {
-        try_file(bytes + 1, size - 1, tokenizer_from_sentencepiece);
-    } else if (size > 0 && bytes[0] == 'v') {
-        try_file(bytes + 1, size - 1, open_lines);
     }
     return 0;
 }

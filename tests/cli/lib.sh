@@ -242,11 +242,21 @@ needs_mpi() {
     mkdir -p "$OMPI_MCA_orte_tmpdir_base"
 }
 
-# write_vocabulary FILE: a vocab.txt of 96 pieces, as many as the golden encoders have tokens
+# write_vocabulary FILE: a tokenizer.json of 96 pieces, as many as the golden encoders have tokens
 write_vocabulary() {
+    local id=0 piece
     {
-        printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]'
-        for letter in {a..z}; do printf '%s\n##%s\n' $letter $letter; done
-        for number in {1..39}; do echo "word$number"; done
+        printf '{"added_tokens": ['
+        for piece in PAD UNK CLS SEP MASK; do
+            printf '%s{"id": %d, "content": "[%s]"}' "$( ((id == 0)) || echo ,)" $((id++)) $piece
+        done
+        printf '], "normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"}, '
+        printf '"post_processor": {"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]}, '
+        printf '"model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {'
+        id=0
+        for piece in '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' {a..z} \#\#{a..z} word{1..39}; do
+            printf '%s"%s": %d' "$( ((id == 0)) || echo ,)" "$piece" $((id++))
+        done
+        printf '}}}'
     } >"$1"
 }

@@ -64,7 +64,7 @@ text "short.npy: the header ends at byte 128, but the file has 100 bytes: trunca
 echo text >text.npy
 text "text.npy: is not an .npy file" --calib text.npy
 check "a text for a model without a tokenizer"
-refuses_clean 1 "has neither tokenizer.json nor tokenizer.model" "$grail" compress "$tiny" -o out \
+refuses_clean 1 "has neither tokenizer.json nor vocab.json with merges.txt" "$grail" compress "$tiny" -o out \
     --sparsity 0.5 --calib "$demo/held-out.txt"
 check "no text where one is needed"
 refuses_clean 1 "selector 'obs' with this compensation needs calibration text (--calib)" \

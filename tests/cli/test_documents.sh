@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 
 cp -r "$golden/bert" model
-write_vocabulary model/vocab.txt
+write_vocabulary model/tokenizer.json
 # 60 lines of 3 to 20 tokens with [CLS] and [SEP]; 20 of them are the longest
 for line in {1..60}; do
     printf 'word%d' $((line % 39 + 1))

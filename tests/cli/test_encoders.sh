@@ -47,15 +47,16 @@ echo '{"grail_plan": 1, "sites": [{"site": "model.layers.0.mlp.down_proj", "kept
 refuses_clean 1 "a checkpoint of a bert network cannot say that a block lacks a sublayer" "$grail" compress \
     "$golden/bert" -o out --calib ids.npy --plan drop.json
 
+# A tokenizer of 96 pieces, as many as the networks have tokens.
 cp -r "$golden/bert" model
-write_vocabulary model/vocab.txt
+write_vocabulary model/tokenizer.json
 for line in {1..300}; do echo "Some words, number $line, of a text about nothing."; done >text.txt
 
 check "text is read by the tokenizer of the directory"
 runs "$grail" compress model -o out --calib text.txt --context 32 --samples 16 --sparsity 0.5 --quiet
 runs "$grail" verify model out --data text.txt --context 32 --windows 4
 says "hidden states of 128 tokens" stdout
-[[ -e out/vocab.txt ]] || fail "the result lacks its tokenizer"
+[[ -e out/tokenizer.json ]] || fail "the result lacks its tokenizer"
 rm -rf out
 
 check "the windows of an encoder have no other frame"
@@ -113,13 +114,13 @@ PYTHON
     rm -rf out plain
 fi
 
-check "a vocabulary that lies"
-echo a >>model/vocab.txt
-refuses_clean 1 "'a' is on line 6 and again on line 97" "$grail" compress model -o out --calib text.txt \
-    --context 32 --sparsity 0.5
-sed -i '$d;3d' model/vocab.txt
-refuses_clean 1 "lacks the special token '[CLS]'" "$grail" compress model -o out --calib text.txt --context 32 \
-    --sparsity 0.5
+check "a directory whose tokenizer is left to transformers"
+rm model/tokenizer.json
+echo a >model/vocab.txt
+refuses_clean 1 "model: has no tokenizer.json, and its vocab.txt is not read; transformers makes one of it, AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)" \
+    "$grail" compress model -o out --calib text.txt --context 32 --sparsity 0.5
+runs "$grail" compress model -o out --calib ids.npy --sparsity 0.5 --quiet # ids need none
+rm -r out
 
 check "a missing table of token types"
 sed -i 's/token_type_embeddings/token_tipe_embeddings/' model/model.safetensors

@@ -2,7 +2,7 @@
 """Writes the tokenizers of tests/golden/tokenizers and the ids that their own libraries give.
 
 Run with Hugging Face tokenizers (0.20 or later: ignore_merges and Metaspace's split are read) for
-every family but sentencepiece*, and with sentencepiece for those; a run makes what its Python can
+every family but sentencepiece, and with sentencepiece and gguf for that; a run makes what its Python can
 import. Both are recorded in each ids.json. The text keeps to characters of Unicode 14.
 
     make_tokenizer_golden.py [--stories ../shared/data]
@@ -27,7 +27,9 @@ try:
 except ImportError:
     transformers = None
 try:
+    import gguf
     import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
 except ImportError:
     sentencepiece = None
 
@@ -327,17 +329,6 @@ def write_family(family, tokenizer, library):
         lambda t, special: tokenizer.encode(t, add_special_tokens=special).ids, library))
 
 
-def make_vocabulary(spec, library):
-    """The pieces of "bert-cased" as a vocab.txt, and what transformers makes of it."""
-    folder = HERE / "bert-vocabulary"
-    folder.mkdir(parents=True, exist_ok=True)
-    pieces = sorted(spec["model"]["vocab"], key=spec["model"]["vocab"].get)
-    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
-    (folder / "tokenizer_config.json").write_text(json.dumps(
-        {"do_lower_case": False, "cls_token": {"content": "[CLS]"}, "model_max_length": 512}) + "\n")
-    write_family("bert-vocabulary", Tokenizer.from_str(json.dumps(spec)), library)
-
-
 def make_merges(spec):
     """The pieces of "gpt2" as vocab.json and merges.txt, and what AutoTokenizer makes of them."""
     framed = {"content": "<mask>", "lstrip": True, "normalized": False, "rstrip": False,
@@ -382,7 +373,6 @@ def make_tokenizers():
         (HERE / family).mkdir(parents=True, exist_ok=True)
         (HERE / family / "tokenizer.json").write_text(text)
         write_family(family, Tokenizer.from_str(text), library)
-    make_vocabulary(specs["bert-cased"], library)
     if transformers is not None:
         make_merges(specs["gpt2"])
 
@@ -415,24 +405,33 @@ def train_sentencepiece(path, **options):
 
 def make_sentencepiece():
     library = "sentencepiece " + sentencepiece.__version__
-    families = {
-        "sentencepiece": dict(vocab_size=1300, byte_fallback=True, remove_extra_whitespaces=False,
-                              split_digits=True, user_defined_symbols=["<mask>", "  ", "漢字", "ing"]),
-        "sentencepiece-plain": dict(vocab_size=900, bos_id=-1, eos_id=-1,
-                                    user_defined_symbols=["▁▁", "code"]),
-        "sentencepiece-suffix": dict(vocab_size=700, treat_whitespace_as_suffix=True,
-                                     byte_fallback=True),
-    }
-    for family, options in families.items():
-        path = HERE / family / "tokenizer.model"
-        train_sentencepiece(path, **options)
-        processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
-        bos = processor.bos_id()
+    path = HERE / "sentencepiece" / "vocab.gguf"
+    with tempfile.TemporaryDirectory() as directory:
+        model = pathlib.Path(directory, "tokenizer.model")
+        train_sentencepiece(model, vocab_size=1300, byte_fallback=True, remove_extra_whitespaces=False,
+                            split_digits=True, user_defined_symbols=["<mask>", "  ", "漢字", "ing"])
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+        write_gguf(path, model)
 
-        def encode(text, special):
-            return ([bos] if special and bos >= 0 else []) + processor.encode(text)
+    def encode(text, special):
+        return ([processor.bos_id()] if special else []) + processor.encode(text)
 
-        write_expected(family, expected(encode, library))
+    write_expected("sentencepiece", expected(encode, library))
+
+
+def write_gguf(path, model):
+    """The pieces of a tokenizer.model with their scores and types, which GGUF files number alike."""
+    pieces = sentencepiece_model_pb2.ModelProto.FromString(model.read_bytes()).pieces
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list([p.piece for p in pieces])
+    writer.add_token_scores([p.score for p in pieces])
+    writer.add_token_types([p.type for p in pieces])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 def main():

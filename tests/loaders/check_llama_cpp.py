@@ -14,7 +14,7 @@
 
 usage: check_llama_cpp.py tokens DIRECTORY FILE.gguf TEXT
       compares the ids that llama.cpp gives the lines of the text with those of the directory's own
-      tokenizer (tokenizers for tokenizer.json, sentencepiece for tokenizer.model)
+      tokenizer
 
 llama.cpp's converter knows tokenizers by a hash. That of an unknown one does not matter here, since
 ids go in, so it is taken for GPT-2's.
@@ -164,13 +164,9 @@ def check_file(options):
 
 
 def ids_of(directory):
-    if (directory / "tokenizer.json").exists():
-        import tokenizers
-        tokenizer = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
-        return lambda line: tokenizer.encode(line).ids
-    import sentencepiece
-    model = sentencepiece.SentencePieceProcessor(model_file=str(directory / "tokenizer.model"))
-    return lambda line: [model.bos_id()] + model.encode(line)
+    import tokenizers
+    tokenizer = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+    return lambda line: tokenizer.encode(line).ids
 
 
 def check_tokens(options):

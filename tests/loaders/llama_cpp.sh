@@ -4,7 +4,7 @@
 #
 # usage: tests/loaders/llama_cpp.sh GRAIL PYTHON LLAMA_CPP [WORK_DIRECTORY]
 #   GRAIL      the grail binary
-#   PYTHON     an interpreter with llama-cpp-python, gguf, torch, transformers, sentencepiece,
+#   PYTHON     an interpreter with llama-cpp-python, gguf, torch, transformers,
 #              safetensors and numpy
 #   LLAMA_CPP  llama.cpp's source of the same age, for convert_hf_to_gguf.py
 # Run by hand. The work directory must not exist yet; without one a temporary directory is used and

@@ -1,6 +1,6 @@
 #include "support/onnx_reader.h"
 
-#include "format/text/tokenizer_internal.h"
+#include "support/protobuf_reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,7 +208,7 @@ const onnx_file_read *onnx_read(const char *path)
     file_map_close(&file.map);
     file = (onnx_file_read){0};
     assert_ok(file_map_open(&file.map, path));
-    const text_span all = {(const char *)file.map.data, file.map.size};
+    const protobuf_text all = {(const char *)file.map.data, file.map.size};
     assert_ok(protobuf_read(all, read_model, &file));
     return &file;
 }

@@ -23,7 +23,6 @@ grail_status tokenizer_new(const char *name, const void *bytes, size_t size, tok
     tokenizer *t = NULL;
     TRY(memory_new(&t, 1, sizeof *t));
     bpe_init(&t->model);
-    t->end_of_text = -1;
     TRY(memory_copy_string(&t->name, name));
     hash_bytes(bytes, size, t->hash);
     *out = t;

@@ -1,5 +1,5 @@
 /* Encodes text as token ids, by tokenizer.json (BPE, WordPiece) or, if there is none, by
- * tokenizer.model (SentencePiece BPE) or vocab.txt (WordPiece), or by the keys of a GGUF file. */
+ * vocab.json and merges.txt, or by the keys of a GGUF file. */
 #ifndef GRAIL_FORMAT_TEXT_TOKENIZER_H
 #define GRAIL_FORMAT_TEXT_TOKENIZER_H
 
@@ -30,15 +30,9 @@ void token_list_fini(token_list *list);
 grail_status tokenizer_exists(const char *directory, bool *out) GRAIL_MUST_CHECK;
 /** Opens the tokenizer of a model directory. *out is owned: tokenizer_close. */
 grail_status tokenizer_open(const char *directory, tokenizer **out) GRAIL_MUST_CHECK;
-/** From the text of a tokenizer.json / the bytes of a tokenizer.model. `name` is for messages. */
+/** From the text of a tokenizer.json. `name` is for messages. */
 grail_status tokenizer_from_json(const char *name, const void *text, size_t size,
                                  tokenizer **out) GRAIL_MUST_CHECK;
-grail_status tokenizer_from_sentencepiece(const char *name, const void *bytes, size_t size,
-                                          tokenizer **out) GRAIL_MUST_CHECK;
-/** From the bytes of a vocab.txt and a tokenizer_config.json, an object or NULL. */
-grail_status tokenizer_from_vocabulary(const char *name, const void *bytes, size_t size,
-                                       const struct json_t *configuration,
-                                       tokenizer **out) GRAIL_MUST_CHECK;
 
 /** What a GGUF file does not say of a byte-level tokenizer, but for a name. */
 typedef struct byte_tokenizer {

@@ -231,12 +231,11 @@ static grail_status read_pieces(const gguf_metadata *m, tokenizer *t)
 {
     enum { USUAL_BOS = 1, USUAL_EOS = 2 };
     grail_status status = GRAIL_OK;
-    sentence_model model = {.byte_fallback = true, .keeps_unused = true, .bos = -1, .eos = -1};
+    sentence_model model = {0};
     const gguf_value *tokens = NULL;
     const gguf_value *scores = NULL;
     const gguf_value *types = NULL;
     text_span text = {0};
-    model.rules.escape_whitespaces = true;
     TRY(gguf_get_boolean(m, KEY("add_space_prefix"), true, &model.rules.add_dummy_prefix));
     TRY(gguf_get_boolean(m, KEY("remove_extra_whitespaces"), false,
                          &model.rules.remove_extra_whitespaces));

@@ -16,17 +16,11 @@ static bool replaces_spaces(const text_step *s)
            s->pattern.string[0] == ' ' && strcmp(s->content, MARK) == 0;
 }
 
-/* [Prepend,] Replace; or Metaspace; or SentencePiece's own rules. */
+/* [Prepend,] Replace; or Metaspace. */
 static bool has_usual_steps(const tokenizer *t, bool *prefix)
 {
     const step_list *n = &t->normalizer;
     const step_list *p = &t->pretokenizer;
-    if (n->count == 1 && n->steps[0].kind == NORMALIZE_SENTENCEPIECE) {
-        const sentencepiece_rules *rules = &n->steps[0].rules;
-        *prefix = rules->add_dummy_prefix;
-        return p->count == 0 && rules->escape_whitespaces && !rules->whitespace_as_suffix &&
-               !rules->remove_extra_whitespaces;
-    }
     if (n->count == 0) {
         *prefix = p->count == 1 && p->steps[0].scheme != PREPEND_NEVER;
         return p->count == 1 && p->steps[0].kind == PRETOKENIZE_METASPACE &&
@@ -74,17 +68,6 @@ static void mark(int32_t id, int type, int types[], int64_t count)
 
 void pieces_mark(const tokenizer *t, int types[], int64_t count)
 {
-    const bool of_model = t->normalizer.steps[0].kind == NORMALIZE_SENTENCEPIECE;
-    for (int64_t id = 0; of_model && id < count; id++) {
-        const text_span piece = vocabulary_piece(&t->model.pieces, id);
-        int32_t found = -1;
-        if (piece.bytes != NULL && piece_trie_match(&t->model.whole, piece, &found) == piece.size) {
-            types[id] = TOKEN_USER_DEFINED;
-        }
-    }
-    for (int64_t i = 0; of_model && i < t->added_count; i++) {
-        mark(t->added[i].id, TOKEN_CONTROL, types, count);
-    }
     for (int i = 0; i < 256; i++) {
         mark(t->model.bytes[i], TOKEN_BYTE, types, count);
     }
@@ -119,7 +102,7 @@ static grail_status make_all_merges(const char *const texts[], const int types[]
                                     tokenizer **out)
 {
     grail_status status = GRAIL_OK;
-    sentence_model m = {.byte_fallback = true, .keeps_unused = true, .bos = -1, .eos = -1};
+    sentence_model m = {0};
     for (int64_t i = 0; i < count; i++) {
         const char *text = texts[i] == NULL ? "unused" : texts[i];
         TRY(sentence_model_add(

@@ -8,8 +8,7 @@
  * the merges, or what becomes of unknown characters, are other than that kind's. */
 grail_status pieces_check_steps(const tokenizer *t, bool *prefix) GRAIL_MUST_CHECK;
 
-/** Marks the unknown piece, those of bytes, and of a SentencePiece model those that it defines as
- * whole or as control: types[count]. */
+/** Marks the unknown piece and those of bytes: types[count]. */
 void pieces_mark(const tokenizer *t, int types[], int64_t count);
 
 /** scores[count] <- such that merging the neighbours whose piece has the highest score is what the

@@ -17,7 +17,7 @@
 /* -- reading ----------------------------------------------------------------------------------- */
 
 typedef struct documents {
-    json_t *tokenizer;  /* tokenizer.json, or NULL */
+    json_t *tokenizer;  /* tokenizer.json, or what the merges say */
     json_t *settings;   /* tokenizer_config.json, or NULL */
     json_t *config;     /* config.json, or NULL */
     const char **texts; /* [count]: tokens by id, borrowed; NULL: a hole */
@@ -48,21 +48,10 @@ static grail_status read_document(const char *directory, const char *name, docum
     return status;
 }
 
-static grail_status has_file(const char *directory, const char *name, bool *out)
-{
-    char *path = NULL;
-    CHECK(path_find(&path, directory, name));
-    *out = path != NULL;
-    memory_free(path);
-    return GRAIL_OK;
-}
-
 static grail_status read_documents(const char *directory, documents *d)
 {
-    bool has_pieces = false;
     CHECK(read_document(directory, "tokenizer.json", json_read_file, &d->tokenizer));
-    CHECK(has_file(directory, "tokenizer.model", &has_pieces));
-    if (d->tokenizer == NULL && !has_pieces) {
+    if (d->tokenizer == NULL) {
         CHECK(tokenizer_document_of_merges(directory, &d->tokenizer));
     }
     CHECK(read_document(directory, "tokenizer_config.json", json_read_file_of_reals, &d->settings));
@@ -109,11 +98,11 @@ static bool composes(const documents *d)
     return type != NULL && strcmp(type, "NFC") == 0;
 }
 
-/* SentencePiece's model, or one that was converted from it. */
+/* What was converted from SentencePiece's model. */
 static bool is_of_pieces(const documents *d)
 {
     const json_t *model = json_object_get(d->tokenizer, "model");
-    return d->tokenizer == NULL || json_is_true(json_object_get(model, "byte_fallback"));
+    return json_is_true(json_object_get(model, "byte_fallback"));
 }
 
 static grail_status find_name(const documents *d, const byte_tokenizer known[], int count,
@@ -191,16 +180,6 @@ static grail_status collect_stated(documents *d)
     return GRAIL_OK;
 }
 
-/* Collects the pieces of a SentencePiece model, which is not JSON. */
-static grail_status collect_pieces(documents *d, const tokenizer *t)
-{
-    for (int64_t i = 0; i < t->model.pieces.count; i++) {
-        const char *text = vocabulary_piece(&t->model.pieces, i).bytes;
-        CHECK(text == NULL ? GRAIL_OK : place(d, text, i, TOKEN_NORMAL));
-    }
-    return GRAIL_OK;
-}
-
 static grail_status collect(documents *d, const tokenizer *t, int64_t count)
 {
     d->count = count;
@@ -209,7 +188,7 @@ static grail_status collect(documents *d, const tokenizer *t, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         d->types[i] = TOKEN_UNUSED;
     }
-    CHECK(d->tokenizer == NULL ? collect_pieces(d, t) : collect_stated(d));
+    CHECK(collect_stated(d));
     if (is_of_pieces(d)) {
         CHECK(memory_new(&d->scores, (size_t)count, sizeof d->scores[0]));
         pieces_mark(t, d->types, count);
@@ -304,8 +283,7 @@ static grail_status put_ids(const documents *d, const tokenizer *t, gguf_pairs *
                {"eos", KEY("eos_token_id")},
                {"unk", KEY("unknown_token_id")},
                {"pad", KEY("padding_token_id")}};
-    const int64_t own[] = {tokenizer_bos(t), t->end_of_text,
-                           d->scores == NULL ? -1 : t->model.unknown, -1};
+    const int64_t own[] = {tokenizer_bos(t), -1, d->scores == NULL ? -1 : t->model.unknown, -1};
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         const int64_t stated = id_of(d, ids[i].kind);
         const int64_t id = stated < 0 ? own[i] : stated;
@@ -360,16 +338,8 @@ grail_status tokenizer_write_gguf(const char *directory, const byte_tokenizer kn
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
     documents d = {0};
-    bool exists = false;
-    TRY(tokenizer_exists(directory, &exists));
-    if (!exists) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "%s: has no tokenizer.json, tokenizer.model or vocab.json with merges.txt, and a GGUF "
-             "file holds a tokenizer; copy the tokenizer of the network there",
-             directory);
-    }
-    TRY(read_documents(directory, &d));
     TRY(tokenizer_open(directory, &t));
+    TRY(read_documents(directory, &d));
     *of_pieces = is_of_pieces(&d);
     TRY(error_in(collect(&d, t, vocabulary_size), "%s", directory));
     status = error_in(*of_pieces ? put_pieces(&d, t, out) : put_bytes(&d, known, count, out), "%s",

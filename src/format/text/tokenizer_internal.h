@@ -270,12 +270,10 @@ typedef enum step_kind {
     PRETOKENIZE_METASPACE
 } step_kind;
 
-/** The whitespace rules of a SentencePiece model. */
+/** The whitespace rules of pieces with scores, in which a space is U+2581. */
 typedef struct sentencepiece_rules {
     bool add_dummy_prefix;
     bool remove_extra_whitespaces;
-    bool escape_whitespaces;
-    bool whitespace_as_suffix;
 } sentencepiece_rules;
 
 typedef enum split_behavior {
@@ -338,7 +336,6 @@ struct tokenizer {
     step_list pretokenizer;
     token_list before; /* ids that the post-processor puts before and after those of the text */
     token_list after;
-    int32_t end_of_text; /* SentencePiece's EOS, or -1: its file does not say whether it is used */
 };
 
 /** Memory for one call of tokenizer_encode. */
@@ -403,33 +400,12 @@ typedef struct sentence_piece {
 typedef struct sentence_model {
     sentence_piece *pieces; /* owned */
     int64_t count;
-    uint64_t model_type;
-    int64_t bos; /* negative for none */
-    int64_t eos;
-    bool byte_fallback;
-    bool keeps_unused; /* pieces of type UNUSED are holes, not an error */
-    bool charsmap;     /* the normalizer rewrites characters */
     sentencepiece_rules rules;
 } sentence_model;
 
-/** Adds a piece, which is checked. */
+/** Adds a piece, which is checked; one of type UNUSED is a hole. */
 grail_status sentence_model_add(sentence_model *m, sentence_piece piece) GRAIL_MUST_CHECK;
 /** Makes a new tokenizer of the pieces, which are ranked. */
 grail_status tokenizer_read_pieces(sentence_model *m, tokenizer *t) GRAIL_MUST_CHECK;
-
-/* --- protocol buffers --- */
-
-typedef struct protobuf_field {
-    uint32_t number;
-    protobuf_wire wire;
-    uint64_t value;  /* varint and fixed values */
-    text_span bytes; /* length-delimited values: any bytes */
-} protobuf_field;
-
-typedef grail_status (*protobuf_handler)(const protobuf_field *field, void *context);
-
-/** Calls the handler for each field of a message, in order. */
-grail_status protobuf_read(text_span message, protobuf_handler handler,
-                           void *context) GRAIL_MUST_CHECK;
 
 #endif

@@ -245,11 +245,11 @@ static void remove_trailing(text_span space, buffer *out)
     }
 }
 
-/* The identity normalizer of SentencePiece with its whitespace rules. */
+/* The identity normalizer of SentencePiece with the whitespace rules that GGUF files state. */
 static grail_status sentencepiece(const sentencepiece_rules *rules, const piece_trie *whole,
                                   text_span in, bool open, buffer *out)
 {
-    const char *space = rules->escape_whitespaces ? "\u2581" : " ";
+    static const char space[] = "\u2581";
     if (rules->remove_extra_whitespaces) {
         in = skip_leading_spaces(whole, in);
     }
@@ -257,15 +257,12 @@ static grail_status sentencepiece(const sentencepiece_rules *rules, const piece_
     if (certain == 0) {
         return GRAIL_OK;
     }
-    if (rules->add_dummy_prefix && !rules->whitespace_as_suffix) {
+    if (rules->add_dummy_prefix) {
         CHECK(buffer_append_string(out, space));
     }
     CHECK(append_units(rules, whole, space, in, certain, out));
     if (rules->remove_extra_whitespaces) {
         remove_trailing(span_of_string(space), out);
-    }
-    if (rules->add_dummy_prefix && rules->whitespace_as_suffix && !open) {
-        CHECK(buffer_append_string(out, space));
     }
     return GRAIL_OK;
 }

@@ -1,7 +1,7 @@
-/* Reads a SentencePiece tokenizer.model of type BPE (field numbers: sentencepiece_model.proto).
+/* Tokenizers of pieces with scores, as a GGUF file has those of SentencePiece.
  *
  * SentencePiece merges the neighbours whose concatenation is the piece of highest score. Here every
- * way to cut a piece into two pieces becomes a merge that is ranked by the score, so both formats
+ * way to cut a piece into two pieces becomes a merge that is ranked by the score, so both kinds
  * use the same BPE model. User-defined pieces are matched first and never merge. */
 #include "base/utf8.h"
 #include "format/text/tokenizer_internal.h"
@@ -9,9 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MODEL_UNIGRAM = 1, MODEL_BPE = 2 };
-/* --- parsing --- */
 
 static grail_status check_piece(const sentence_model *m, const sentence_piece *piece)
 {
@@ -23,12 +20,6 @@ static grail_status check_piece(const sentence_model *m, const sentence_piece *p
     if (!isfinite(piece->score)) {
         return error_set(GRAIL_ERROR_FORMAT, "piece %lld has a score that is not finite", id);
     }
-    if (piece->type == TOKEN_UNUSED && !m->keeps_unused) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "piece %lld is of type UNUSED, which is not supported; convert the "
-                         "tokenizer to tokenizer.json",
-                         id);
-    }
     if (piece->type < TOKEN_NORMAL || piece->type > TOKEN_BYTE) {
         return error_set(GRAIL_ERROR_FORMAT, "piece %lld has the unknown type %llu", id,
                          (unsigned long long)piece->type);
@@ -38,69 +29,6 @@ static grail_status check_piece(const sentence_model *m, const sentence_piece *p
                : error_set(GRAIL_ERROR_FORMAT, "has more than %d pieces", TOKEN_ID_MAX + 1);
 }
 
-/* A field of a message that is kept: a text, a number or the bits of a float, or in a bool whether
- * it is anything but 0 or empty. */
-typedef struct kept_field {
-    uint32_t number; /* 0 ends a list */
-    protobuf_wire wire;
-    size_t offset, size;
-} kept_field;
-
-#define KEPT(number, wire, owner, member)                                                          \
-    {                                                                                              \
-        number, wire, offsetof(owner, member), sizeof(((owner *)0)->member)                        \
-    }
-
-static const kept_field piece_fields[] = {
-    KEPT(1, WIRE_BYTES, sentence_piece, text),
-    KEPT(2, WIRE_FIXED32, sentence_piece, score),
-    KEPT(3, WIRE_VARINT, sentence_piece, type),
-    {0},
-};
-
-static const kept_field trainer_fields[] = {
-    KEPT(3, WIRE_VARINT, sentence_model, model_type),
-    KEPT(24, WIRE_VARINT, sentence_model, rules.whitespace_as_suffix),
-    KEPT(35, WIRE_VARINT, sentence_model, byte_fallback),
-    KEPT(41, WIRE_VARINT, sentence_model, bos),
-    KEPT(42, WIRE_VARINT, sentence_model, eos),
-    {0},
-};
-
-static const kept_field normalizer_fields[] = {
-    KEPT(2, WIRE_BYTES, sentence_model, charsmap),
-    KEPT(3, WIRE_VARINT, sentence_model, rules.add_dummy_prefix),
-    KEPT(4, WIRE_VARINT, sentence_model, rules.remove_extra_whitespaces),
-    KEPT(5, WIRE_VARINT, sentence_model, rules.escape_whitespaces),
-    {0},
-};
-
-typedef struct kept_message {
-    const kept_field *fields;
-    void *owner;
-} kept_message;
-
-static grail_status keep_field(const protobuf_field *field, void *context)
-{
-    const kept_message *message = context;
-    const bool is_text = field->wire == WIRE_BYTES;
-    const bool flag = is_text ? field->bytes.size > 0 : field->value != 0;
-    for (const kept_field *f = message->fields; f->number != 0; f++) {
-        if (f->number == field->number && f->wire == field->wire) {
-            const void *value = is_text ? (const void *)&field->bytes : &field->value;
-            memcpy((char *)message->owner + f->offset, f->size == sizeof flag ? &flag : value,
-                   f->size);
-        }
-    }
-    return GRAIL_OK;
-}
-
-static grail_status keep_fields(text_span bytes, const kept_field *fields, void *owner)
-{
-    kept_message message = {fields, owner};
-    return protobuf_read(bytes, keep_field, &message);
-}
-
 grail_status sentence_model_add(sentence_model *m, sentence_piece piece)
 {
     CHECK(check_piece(m, &piece));
@@ -108,49 +36,6 @@ grail_status sentence_model_add(sentence_model *m, sentence_piece piece)
     m->pieces[m->count++] = piece;
     return GRAIL_OK;
 }
-
-static grail_status read_piece(text_span bytes, sentence_model *m)
-{
-    sentence_piece piece = {.type = TOKEN_NORMAL};
-    CHECK(keep_fields(bytes, piece_fields, &piece));
-    return sentence_model_add(m, piece);
-}
-
-static grail_status read_model_field(const protobuf_field *field, void *context)
-{
-    sentence_model *m = context;
-    if (field->wire != WIRE_BYTES) {
-        return GRAIL_OK;
-    }
-    switch (field->number) {
-    case 1:
-        return read_piece(field->bytes, m);
-    case 2:
-        return keep_fields(field->bytes, trainer_fields, m);
-    case 3:
-        return keep_fields(field->bytes, normalizer_fields, m);
-    default:
-        return GRAIL_OK;
-    }
-}
-
-static grail_status check_model(const sentence_model *m)
-{
-    if (m->count > 0 && m->model_type != MODEL_BPE) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "SentencePiece model type %s is not supported, only BPE; encode the text "
-                         "with the model's own tokenizer and pass the ids",
-                         m->model_type == MODEL_UNIGRAM ? "UNIGRAM" : "WORD or CHAR");
-    }
-    if (m->charsmap) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "a SentencePiece normalizer that rewrites characters is not supported, "
-                         "only identity; convert the tokenizer to tokenizer.json");
-    }
-    return GRAIL_OK;
-}
-
-/* --- pieces to merges --- */
 
 typedef struct scored_piece {
     float score;
@@ -268,7 +153,7 @@ static grail_status add_controls(const sentence_model *m, tokenizer *t)
 
 static grail_status build(const sentence_model *m, tokenizer *t)
 {
-    t->model.byte_fallback = m->byte_fallback;
+    t->model.byte_fallback = true;
     t->model.fuse_unknown = true;
     CHECK(add_pieces(m, &t->model));
     CHECK(add_controls(m, t));
@@ -280,41 +165,14 @@ static grail_status build(const sentence_model *m, tokenizer *t)
     CHECK(bpe_prepare(&t->model));
     t->normalizer.steps[0] = (text_step){.kind = NORMALIZE_SENTENCEPIECE, .rules = m->rules};
     t->normalizer.count = 1;
-    if (m->bos >= 0 && m->bos < m->count) {
-        CHECK(token_list_push(&t->before, (int32_t)m->bos));
-    }
-    t->end_of_text = m->eos >= 0 && m->eos < m->count ? (int32_t)m->eos : -1;
     return GRAIL_OK;
 }
 
 grail_status tokenizer_read_pieces(sentence_model *m, tokenizer *t)
 {
     if (m->count == 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "holds no pieces; is this a SentencePiece model?");
+        return error_set(GRAIL_ERROR_FORMAT, "its tokenizer holds no pieces");
     }
     CHECK(rank_pieces(m));
     return build(m, t);
-}
-
-grail_status tokenizer_from_sentencepiece(const char *name, const void *bytes, size_t size,
-                                          tokenizer **out)
-{
-    grail_status status = GRAIL_OK;
-    tokenizer *t = NULL;
-    sentence_model m = {.model_type = MODEL_UNIGRAM, .bos = 1, .eos = 2};
-    m.rules = (sentencepiece_rules){
-        .add_dummy_prefix = true, .remove_extra_whitespaces = true, .escape_whitespaces = true};
-    TRY(tokenizer_new(name, bytes, size, &t));
-    TRY(protobuf_read((text_span){bytes, size}, read_model_field, &m));
-    TRY(check_model(&m));
-    TRY(tokenizer_read_pieces(&m, t));
-    *out = t;
-    t = NULL;
-out:
-    if (status != GRAIL_OK && status != GRAIL_ERROR_MEMORY) {
-        error_prefix("%s", name);
-    }
-    tokenizer_close(t);
-    memory_free(m.pieces);
-    return status;
 }

@@ -109,47 +109,6 @@ static void what_is_written_encodes_like_its_source(void **state)
     }
 }
 
-static void write_model(const char *directory, bool removes)
-{
-    /* add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces */
-    const unsigned char rules[6] = {3 << 3, 1, 4 << 3, removes, 5 << 3, 1};
-    /* type BPE; byte_fallback, field 35 */
-    const unsigned char trainer[5] = {3 << 3, 2, 0x98, 2, 1};
-    buffer bytes = {.maximum = 1 << 16};
-    append_model_piece(&bytes, "<unk>", 0.0F, TOKEN_UNKNOWN);
-    append_model_piece(&bytes, "<s>", 0.0F, TOKEN_CONTROL);
-    append_model_piece(&bytes, "</s>", 0.0F, TOKEN_CONTROL);
-    for (int i = 0; i < 256; i++) {
-        char name[8];
-        snprintf(name, sizeof name, "<0x%02X>", (unsigned)i);
-        append_model_piece(&bytes, name, 0.0F, TOKEN_BYTE);
-    }
-    for (int i = FIRST; i < COUNT; i++) {
-        append_model_piece(&bytes, pieces[i - FIRST], (float)((i * 7) % 5),
-                           i == COUNT - 1 ? TOKEN_USER_DEFINED : TOKEN_NORMAL);
-    }
-    append_model_field(&bytes, 2, trainer, sizeof trainer);
-    append_model_field(&bytes, 3, rules, sizeof rules);
-    support_write_file(directory, "tokenizer.model", bytes.bytes, bytes.size);
-    buffer_fini(&bytes);
-}
-
-static void a_sentencepiece_model_is_written(void **state)
-{
-    tokenizer *own = NULL;
-    tokenizer *other = NULL;
-    write_model(*state, false);
-    assert_ok(tokenizer_open(*state, &own));
-    assert_ok(write_and_open(*state, &other));
-    assert_same_ids(own, other);
-    tokenizer_close(own);
-    tokenizer_close(other);
-    write_model(*state, true);
-    other = NULL;
-    assert_fails(write_and_open(*state, &other), GRAIL_ERROR_UNSUPPORTED,
-                 "changes a text in another way");
-}
-
 static void refuses(const char *directory, const char *steps, const char *merges, const char *model,
                     const char *message)
 {
@@ -194,8 +153,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_written_encodes_like_its_source,
                                         support_open_directory, support_close_directory),
-        cmocka_unit_test_setup_teardown(a_sentencepiece_model_is_written, support_open_directory,
-                                        support_close_directory),
         cmocka_unit_test_setup_teardown(what_scores_cannot_say_is_refused, support_open_directory,
                                         support_close_directory),
         cmocka_unit_test_setup_teardown(every_failing_allocation_is_survived,

@@ -130,79 +130,13 @@ static void vocabularies_that_lie_are_refused(void **state)
     memory_free(model);
 }
 
-/* -- vocab.txt --------------------------------------------------------------------------------- */
-
-static const char usual[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nab\n##c\n";
-
-static grail_status open_lines(const char *text, const char *configuration, tokenizer **out)
-{
-    json_t *config = NULL;
-    if (configuration != NULL) {
-        assert_ok(json_parse("c.json", configuration, strlen(configuration), &config));
-    }
-    const grail_status status = tokenizer_from_vocabulary("v.txt", text, strlen(text), config, out);
-    json_decref(config);
-    return status;
-}
-
-static void lines_are_pieces(void **state)
-{
-    (void)state;
-    tokenizer *t = NULL;
-    assert_ok(open_lines(usual, NULL, &t));
-    ASSERT_ENCODES(t, "ABC [MASK] \u00e1", true, 2, 6, 7, 4, 5, 3);
-    tokenizer_close(t);
-    t = NULL;
-    assert_ok(open_lines("[PAD]\r\n[UNK]\r\n<c>\r\n[SEP]\r\n[MASK]\r\na", /* no last line end */
-                         "{\"do_lower_case\":false,\"cls_token\":{\"content\":\"<c>\"}}", &t));
-    ASSERT_ENCODES(t, "A a", true, 2, 1, 5, 3);
-    tokenizer_close(t);
-}
-
-static void lines_that_lie_are_refused(void **state)
-{
-    (void)state;
-    tokenizer *t = NULL;
-    assert_fails(open_lines("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\na\n", NULL, &t),
-                 GRAIL_ERROR_FORMAT, "v.txt: 'a' is on line 6 and again on line 7");
-    assert_fails(open_lines("[PAD]\n[UNK]\n[CLS]\n[MASK]\na\n", NULL, &t), GRAIL_ERROR_FORMAT,
-                 "v.txt: lacks the special token '[SEP]'");
-    assert_fails(open_lines("", NULL, &t), GRAIL_ERROR_FORMAT, "lacks the special token '[PAD]'");
-    assert_fails(open_lines("[PAD]\n\xff\n", NULL, &t), GRAIL_ERROR_FORMAT,
-                 "v.txt: line 2 holds a NUL byte, or is no UTF-8");
-    assert_fails(open_lines(usual, "{\"unk_token\":\"<u>\"}", &t), GRAIL_ERROR_FORMAT,
-                 "lacks the special token '<u>'");
-    assert_fails(open_lines(usual, "{\"do_lower_case\":3}", &t), GRAIL_ERROR_FORMAT,
-                 "do_lower_case");
-    assert_null(t);
-}
-
-static void a_directory_gives_its_lines_last(void **state)
-{
-    (void)state;
-    static const char config[] = "{\"do_lower_case\":false}";
-    char *directory = support_temporary_directory();
-    tokenizer *t = NULL;
-    bool exists = false;
-    assert_fails(tokenizer_open(directory, &t), GRAIL_ERROR_IO, "nor vocab.txt");
-    support_write_file(directory, "vocab.txt", usual, sizeof usual - 1);
-    support_write_file(directory, "tokenizer_config.json", config, sizeof config - 1);
-    assert_ok(tokenizer_exists(directory, &exists));
-    assert_true(exists);
-    assert_ok(tokenizer_open(directory, &t));
-    ASSERT_ENCODES(t, "A ab", false, 1, 6);
-    tokenizer_close(t);
-    support_remove_tree(directory);
-    memory_free(directory);
-}
-
 static grail_status open_and_encode(void *context)
 {
     (void)context;
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
     token_list ids = {0};
-    TRY(tokenizer_from_vocabulary("v.txt", usual, sizeof usual - 1, NULL, &t));
+    TRY(open_tokenizer_with(WORDS, BERT, &t));
     TRY(tokenizer_encode(t, "\u00c1bc a!", 7, true, &ids));
 out:
     token_list_fini(&ids);
@@ -227,9 +161,6 @@ int main(void)
         cmocka_unit_test(an_open_word_waits),
         cmocka_unit_test(files_without_a_type_are_known_by_their_keys),
         cmocka_unit_test(vocabularies_that_lie_are_refused),
-        cmocka_unit_test(lines_are_pieces),
-        cmocka_unit_test(lines_that_lie_are_refused),
-        cmocka_unit_test(a_directory_gives_its_lines_last),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);

@@ -37,24 +37,3 @@ void assert_encodes(const tokenizer *t, const char *text, bool special, const in
     assert_int_equal(i, ids.count);
     token_list_fini(&ids);
 }
-
-void append_model_field(buffer *out, int number, const void *bytes, size_t size)
-{
-    const unsigned char head[2] = {(unsigned char)(number << 3 | 2), (unsigned char)size};
-    assert_true(size < 128);
-    assert_ok(buffer_append(out, head, 2));
-    assert_ok(buffer_append(out, bytes, size));
-}
-
-void append_model_piece(buffer *out, const char *piece, float score, int type)
-{
-    buffer message = {.maximum = 1 << 10};
-    const unsigned char kind[2] = {3 << 3, (unsigned char)type};
-    unsigned char number[5] = {2 << 3 | 5};
-    memcpy(number + 1, &score, sizeof score);
-    append_model_field(&message, 1, piece, strlen(piece));
-    assert_ok(buffer_append(&message, number, sizeof number));
-    assert_ok(buffer_append(&message, kind, sizeof kind));
-    append_model_field(out, 1, message.bytes, message.size);
-    buffer_fini(&message);
-}

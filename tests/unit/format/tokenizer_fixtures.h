@@ -23,10 +23,6 @@ grail_status open_tokenizer_text(const char *text, tokenizer **out);
 grail_status open_tokenizer_with(const char *model, const char *beside, tokenizer **out);
 tokenizer *must_open_tokenizer(const char *model, const char *beside);
 
-/** Appends a field of bytes, or a piece, to the bytes of a SentencePiece model. */
-void append_model_field(buffer *out, int number, const void *bytes, size_t size);
-void append_model_piece(buffer *out, const char *piece, float score, int type);
-
 /** Encodes and compares; `expected` ends in -1. */
 void assert_encodes(const tokenizer *t, const char *text, bool special, const int32_t expected[]);
 

@@ -1,6 +1,6 @@
-/* A reader of protocol buffer fields: enough for tokenizer.model, and strict about lengths. */
+#include "support/protobuf_reader.h"
+
 #include "base/bytes.h"
-#include "format/text/tokenizer_internal.h"
 
 typedef struct protobuf_reader {
     const unsigned char *bytes;
@@ -43,14 +43,14 @@ static grail_status read_fixed(protobuf_reader *r, size_t size, uint64_t *out)
     return GRAIL_OK;
 }
 
-static grail_status read_bytes(protobuf_reader *r, text_span *out)
+static grail_status read_bytes(protobuf_reader *r, protobuf_text *out)
 {
     uint64_t size = 0;
     CHECK(read_varint(r, &size));
     if (size > r->size - r->position) {
         return truncated(r);
     }
-    *out = (text_span){(const char *)r->bytes + r->position, (size_t)size};
+    *out = (protobuf_text){(const char *)r->bytes + r->position, (size_t)size};
     r->position += (size_t)size;
     return GRAIL_OK;
 }
@@ -80,7 +80,7 @@ static grail_status next_field(protobuf_reader *r, protobuf_field *field)
                      (int)field->wire, r->position);
 }
 
-grail_status protobuf_read(text_span message, protobuf_handler handler, void *context)
+grail_status protobuf_read(protobuf_text message, protobuf_handler handler, void *context)
 {
     protobuf_reader r = {(const unsigned char *)message.bytes, message.size, 0};
     while (r.position < r.size) {
