@@ -37,6 +37,15 @@ compress_on_ranks() {
     done
 }
 
+check "documents of an encoder, which have different lengths, are shared out like windows"
+cp -r "$golden/bert" encoder
+write_vocabulary encoder/vocab.txt
+for line in {1..40}; do
+    printf 'word%d word7%*s\n' $((line % 39 + 1)) 0 "$(printf ' word%d' $(seq 1 $((line % 9))))"
+done >lines.txt
+compress_on_ranks documents encoder --calib lines.txt --sparsity 0.5 --align 1 --heal block,model --heal-steps 6 \
+    --threads 1 --quiet
+
 check "any number of ranks gives the bytes of one process"
 compress_on_ranks plain "$model" "${few[@]}" --sparsity 0.3
 check "with blocks that are run again, weighted rows and a mixed target"
