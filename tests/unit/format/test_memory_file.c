@@ -45,7 +45,8 @@ static void shapes_that_no_tensor_has_are_refused(void **state)
     assert_refused(&t, GRAIL_ERROR_SHAPE,
                    "m: tensor 't': has the shape [2, -3], expected numbers of 0 or more");
     t.shape = huge;
-    assert_refused(&t, GRAIL_ERROR_SHAPE, "m: tensor 't': [9223372036854775807, 3] elements of F32");
+    assert_refused(&t, GRAIL_ERROR_SHAPE,
+                   "m: tensor 't': [9223372036854775807, 3] elements of F32");
     t.shape = NULL;
     assert_refused(&t, GRAIL_ERROR_ARGUMENT, "m: tensor 't': has 2 dimensions, but no shape");
     t.rank = 1;
