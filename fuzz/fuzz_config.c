@@ -57,8 +57,8 @@ static void require_same_shapes(const graph *a, const graph *b)
 
 /* The configuration that describes `narrowed` must build it again. Where widths lost their ratios
  * (`alike` is false), a family that states one width as a multiple of another may refuse. */
-static void check_description(const graph *narrowed, const architecture *a, const json_t *config,
-                              bool alike)
+static void check_description(const graph *dense, const graph *narrowed, const architecture *a,
+                              const json_t *config, bool alike)
 {
     loader_verdict verdicts[LOADER_COUNT];
     const architecture *again = NULL;
@@ -70,7 +70,7 @@ static void check_description(const graph *narrowed, const architecture *a, cons
         return;
     }
     fuzz_require(status == GRAIL_OK);
-    fuzz_require(a->judge_loaders(a, described, narrowed, verdicts) == GRAIL_OK);
+    fuzz_require(a->judge_loaders(a, described, dense, narrowed, verdicts) == GRAIL_OK);
     fuzz_require(architecture_find("config.json", described, &again) == GRAIL_OK);
     fuzz_require(again->build(again, "config.json", described, NULL, &g) == GRAIL_OK);
     require_same_shapes(narrowed, g);
@@ -90,7 +90,7 @@ static void check_mode(const architecture *a, const json_t *config, const graph 
     const bool alike = halve_sites(narrowed, &sites, whole);
     fuzz_require(memory_new(&widths, (size_t)narrowed->value_count, sizeof widths[0]) == GRAIL_OK);
     fuzz_require(graph_widths(narrowed, widths) == GRAIL_OK);
-    check_description(narrowed, a, config, alike);
+    check_description(dense, narrowed, a, config, alike);
     memory_free(widths);
     graph_free(narrowed);
     site_list_fini(&sites);

@@ -1,5 +1,6 @@
 #include "pipeline/request/request.h"
 
+#include "arch/model_text.h"
 #include "base/option_values.h"
 #include "base/output_directory.h"
 #include "format/images/image_set.h"
