@@ -46,8 +46,8 @@ typedef struct quality_value {
         nearest_error; /* of an encoder: the share of documents with the same nearest one */
 } quality_value;
 
-/** `before` is of the plain cut, NaN where units were folded, or of the network that was healed. Of
- * an encoder `dense` is what the others are compared with. */
+/** `before` is of the plain cut, NaN where units were folded, or of the network that was healed.
+ * `dense` is what the others are compared with where they are encoders. */
 typedef struct quality {
     const char *data; /* NULL: not measured */
     quality_kind measure;

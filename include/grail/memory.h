@@ -37,11 +37,11 @@ typedef struct grail_document {
 /**
  * A model in memory: what its directory would hold. Zero it, then set what there is.
  *
- * Of the documents config.json (else grail.json) is the configuration; without one the family is
+ * Among the documents config.json (else grail.json) is the configuration; without one the family is
  * recognised from the tensors. Others are read where a directory's would be:
  * preprocessor_config.json, processor_config.json and open_clip_config.json (how images are
  * prepared), tokenizer.json, generation_config.json, and report.json with calibration.hashes of a
- * result. Of tokenizers no other file is read, and no chat template.
+ * result. No other file of a tokenizer is read, and no chat template.
  */
 typedef struct grail_memory_model {
     const char *name;            /* what messages and reports call it; NULL: "memory" */

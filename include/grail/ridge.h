@@ -82,7 +82,7 @@ grail_compensate_options_named(const char *compensate, const char *selector, int
  * `reducer` NULL refits a map that was not cut, W[O, H] and W'[O, H] with u = 1, to the target of
  * the statistics.
  *
- * Of a convolution that has one map for all kernel positions, each position is an output of its
+ * In a convolution that has one map for all kernel positions, each position is an output of its
  * own: W[O * positions, n]; the change of a bias is the sum of those of its positions. Else X are
  * unfolded patches, and u is the number of positions.
  *

@@ -77,7 +77,7 @@ class Model:
         type: str | None,
         keep: list[Any],
     ) -> Model:
-        """Of a grail_memory_model."""
+        """Opens a grail_memory_model."""
         keep.append(memory)
 
         def open_session(reading: Any, session: Any) -> int:

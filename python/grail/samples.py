@@ -34,7 +34,7 @@ class Samples:
     @classmethod
     def text(cls, *parts: Part, **options: Any) -> Samples:
         """Text files (.txt, .jsonl, .jsonl.gz, folders of these) or token ids (.npy).
-        Of several, each may be a pair of a path and its share of the windows. Options: field,
+        Each of several may be a pair of a path and its share of the windows. Options: field,
         protocol, context, window_bos."""
         given = Given("Samples.text", TEXT, options, {"calib": parts})
         return cls("text", [_part(part) for part in parts], given)

@@ -57,7 +57,7 @@ class Reducer:
 
     @property
     def labels(self) -> Any:
-        """Of each unit its place among the kept, or its cluster; -1: it is removed."""
+        """The place of each unit among the kept, or its cluster; -1: it is removed."""
         labels = np.empty(self.units, np.int64)
         lib.grail_reducer_labels(self._reducer, pointer(labels, "int64_t *"))
         return labels
@@ -360,7 +360,7 @@ def _target(target: str) -> int:
 
 
 def _weight(producer: Any) -> Any:
-    """Of a weight, or of a pair of it and its bias."""
+    """A weight, or that of a pair of it and its bias."""
     return floats(producer[0] if isinstance(producer, tuple) else producer, "a producer")
 
 

@@ -23,7 +23,7 @@ works() {
 check "the first examples of README.md"
 mkdir -p build/release/bin
 ln -s "$grail" build/release/bin/grail
-awk '/^    / { seen = 1; if (sub(/^    \$ /, "")) print; next } seen { exit }' "$source_dir/README.md" >lines
+awk 'sub(/^    \$ /, "") { seen = 1; print; next } seen && !/^    / { exit }' "$source_dir/README.md" >lines
 [[ $(head -n 1 lines) == build/release/bin/grail\ compress* ]] || fail "README.md begins with $(head -n 1 lines)"
 while read -r line; do
     works "$line"

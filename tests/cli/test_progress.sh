@@ -30,9 +30,6 @@ narrow=(compress "$tiny" --calib ids.npy --sparsity 0.5 --align 1)
 runs "$grail" "${narrow[@]}" -o narrow --compensate none --quiet
 compress_images=(compress "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 8 --sparsity conv=0.5)
 runs "$grail" "${compress_images[@]}" -o cnn --compensate none --quiet
-cat >tasks.jsonl <<'END'
-{"context": "Once", "choices": [" upon", " a"], "answer": 0}
-END
 cat >recipe.json <<END
 {"about": "one", "checkpoints": [{"name": "cnn", "path": "$demo/vision/cnn.pth"}], "selectors": ["magnitude-l1"],
  "sparsities": [0.5], "compensate": ["full"], "samples": [8], "seeds": [0], "sites": ["conv"],
@@ -67,10 +64,8 @@ progresses 'rounding block 4/4: [0-9]+ %' quantize "$demo/model" --calib "$demo/
     --type q4_0 -o out.gguf
 progresses '[0-9]+/16 windows measured(, perplexity so far [0-9.]+)?' eval "$tiny" --data other.npy
 progresses '[0-9]+/64 images measured, top-1 so far [0-9.]+ %' eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --images 64
-progresses '2/2 choices measured' eval "$demo/model" --tasks tasks.jsonl --task-data .
 progresses '[0-9]+/16 windows compared' verify "$tiny" narrow --data other.npy --windows 16
 progresses '[0-9]+/64 images compared' verify "$demo/vision/cnn.pth" cnn --data "$demo/vision/test" --images 64
-progresses 'turn [0-9]+ of 22' bench "$tiny" narrow --length 16
 progresses 'measuring block 1/2: [0-9]+ %' plan "$tiny" --calib ids.npy --target-ratio 0.8 --budget error -o out.json
 progresses 'weighing site [0-9]+/4 .* divergence [0-9.]+(, about [^;]* left)?; now block [12]/2: [0-9]+ %' \
     plan "$tiny" --calib ids.npy --target-ratio 0.8 --budget divergence -o out.json

@@ -83,7 +83,7 @@ check "a model whose weights are packed is narrowed and exported"
 runs "$grail" compress w4 -o plain --type f16 --sparsity 0.3 --compensate none --selector magnitude-l1 --quiet
 ! grep -q quantization_config plain/config.json || fail "says that it is quantised"
 runs "$grail" export w4 --type f16 -o w4.gguf
-refuses 1 "choose the type of its weights" "$grail" compress w4 -o no --sparsity 0.3 --compensate none --selector magnitude-l1 --quiet
+refuses 1 "choose the type that weights of the result have" "$grail" compress w4 -o no --sparsity 0.3 --compensate none --selector magnitude-l1 --quiet
 
 check "narrowed, repaired and quantised together is as good as one after the other"
 runs "${narrow[@]}" -o narrow

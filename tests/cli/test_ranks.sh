@@ -39,7 +39,7 @@ compress_on_ranks() {
 
 check "documents of an encoder, which have different lengths, are shared out like windows"
 cp -r "$golden/bert" encoder
-write_vocabulary encoder/vocab.txt
+write_vocabulary encoder/tokenizer.json
 for line in {1..40}; do
     printf 'word%d word7%*s\n' $((line % 39 + 1)) 0 "$(printf ' word%d' $(seq 1 $((line % 9))))"
 done >lines.txt

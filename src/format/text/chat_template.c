@@ -20,7 +20,7 @@ out:
     return status;
 }
 
-/* Of named templates the one that is called default. */
+/* The named template that is called default. */
 static const char *default_of(const json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {

@@ -253,7 +253,7 @@ static grail_status take_lines(encoding *e, const corpus_piece *piece)
     return GRAIL_OK;
 }
 
-/* Of a .txt file only the last piece ends a document, and it is empty. */
+/* The last piece alone ends a document of a .txt file, and it is empty. */
 static grail_status take_document(encoding *e, const corpus_piece *piece)
 {
     if (e->options->protocol == TEXT_PLAIN && piece->ends_document && piece->size > 0) {

@@ -13,7 +13,7 @@
 #define CALIBRATION_STATISTICS_KEY "statistics"
 #define CALIBRATION_PARTS_KEY "parts"
 
-/* Of documents, each of which is a window: how many have all tokens of the context. */
+/* How many documents, each of which is a window, have all tokens of the context. */
 #define CALIBRATION_FULL_KEY "full_documents"
 
 /* What is to be said of the samples, a text for people; missing where there is nothing to say. */

@@ -171,7 +171,7 @@ static void duplicated_units_fold_without_loss(void **state)
     grail_statistics_free(p.sums);
 }
 
-/* Of three units of which one is the sum of two, obs takes one away at no cost. */
+/* One of three units is the sum of the others, so obs takes one away at no cost. */
 static void a_dependent_unit_costs_obs_nothing(void **state)
 {
     (void)state;
