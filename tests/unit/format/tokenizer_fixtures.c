@@ -12,8 +12,10 @@ grail_status open_tokenizer_text(const char *text, tokenizer **out)
 grail_status open_tokenizer_with(const char *model, const char *beside, tokenizer **out)
 {
     char *text = NULL;
-    assert_ok(memory_format(&text, "{\"model\":{%s}%s}", model, beside));
-    const grail_status status = open_tokenizer_text(text, out);
+    grail_status status = memory_format(&text, "{\"model\":{%s}%s}", model, beside);
+    if (status == GRAIL_OK) {
+        status = open_tokenizer_text(text, out);
+    }
     memory_free(text);
     return status;
 }
