@@ -122,8 +122,8 @@ def _pixels(model: Model, shape: tuple[int, int | None]) -> Any:
     return values.astype(np.float32)
 
 
-def _tokens(model: Model, shape: tuple[int, int | None]) -> Any:
-    return np.random.default_rng(0).integers(0, model.facts.vocabulary, shape, np.int32)
+def _tokens(model: Model, shape: tuple[int, int]) -> Any:
+    return np.random.default_rng(0).integers(0, model.facts.vocabulary, shape)
 
 
 def _in_grail(model: Model, images: bool, shape: Any, threads: int) -> Callable[[], Any]:
