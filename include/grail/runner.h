@@ -30,8 +30,9 @@ GRAIL_API grail_status grail_runner_tokens(grail_runner *runner, const grail_tok
 
 /**
  * losses[windows, length - 1]: -log p(token i + 1 | tokens 0 .. i) in each window, natural
- * logarithm; NaN behind the end of a shorter one. largest[windows, length - 1], which may be NULL,
- * becomes 1 where no other token was more likely, else 0. Logits are made in panels of the
+ * logarithm; NaN behind the end of a shorter one. The network does not read the last token of a
+ * window, so a window may have one more than the context. largest[windows, length - 1], which may
+ * be NULL, becomes 1 where no other token was more likely, else 0. Logits are made in panels of the
  * vocabulary, never as a whole.
  */
 GRAIL_API grail_status grail_runner_losses(grail_runner *runner, const grail_tokens *tokens,

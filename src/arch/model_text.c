@@ -134,12 +134,12 @@ static grail_status usual_context(const grail_model *model, int64_t *out)
     return GRAIL_OK;
 }
 
-grail_status model_read_tokens(const grail_model *model, const grail_tokens *tokens,
+grail_status model_read_tokens(const grail_model *model, const grail_tokens *tokens, int64_t unread,
                                token_windows *out)
 {
     CHECK(check_reads_text(model));
     CHECK(windows_of_tokens(tokens, model->graph->vocabulary, out));
-    const grail_status status = check_context(model, out->length);
+    const grail_status status = check_context(model, out->length - unread);
     if (status != GRAIL_OK) {
         token_windows_fini(out);
     }
@@ -171,7 +171,7 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
     if (source->tokens != NULL) {
         hash[0] = 0;
         CHECK(check_in_memory(source));
-        return model_read_tokens(model, source->tokens, out);
+        return model_read_tokens(model, source->tokens, 0, out);
     }
     tokenizer *t = NULL;
     int protocol = 0;

@@ -22,9 +22,10 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
                                       int64_t windows, token_windows *out,
                                       char hash[65]) GRAIL_MUST_CHECK;
 
-/** Windows of token ids in memory, checked against the model's vocabulary and context; those with
- * lengths of their own are documents. token_windows_fini frees *out. */
-grail_status model_read_tokens(const grail_model *model, const grail_tokens *tokens,
+/** Windows of token ids in memory, checked against the model's vocabulary and context; the last
+ * `unread` tokens of each are not read by the network. Those with lengths of their own are
+ * documents. token_windows_fini frees *out. */
+grail_status model_read_tokens(const grail_model *model, const grail_tokens *tokens, int64_t unread,
                                token_windows *out) GRAIL_MUST_CHECK;
 
 /** Whether a source names samples at all; it may be NULL. */

@@ -7,6 +7,7 @@
 #include "eval/token_losses.h"
 #include "exec/compute.h"
 #include "format/images/pixels.h"
+#include "format/text/token_array.h"
 
 #include <math.h>
 #include <string.h>
@@ -53,10 +54,12 @@ int64_t grail_runner_outputs(const grail_runner *runner)
 
 /* -- tokens ------------------------------------------------------------------------------------ */
 
-/* Windows of one length that one pass takes, from number `first` of the array on. */
+/* Windows of one length that one pass takes. */
 typedef struct token_chunk {
-    token_windows windows; /* borrowed ids */
-    int64_t first;
+    token_windows read;   /* what the network reads of them; owned ids */
+    const int32_t *given; /* [read.count, size] all of their ids, borrowed */
+    int64_t size;
+    int64_t first;  /* number of the first one in the array */
     int64_t stride; /* tokens of a row of the array */
 } token_chunk;
 
@@ -64,35 +67,44 @@ typedef struct token_chunk {
 typedef grail_status (*chunk_work)(const grail_runner *r, forward_pass *f, const token_chunk *c,
                                    void *context);
 
-static grail_status run_chunk(const grail_runner *r, const token_chunk *c, chunk_work work,
-                              void *context)
+static grail_status run_chunk(const grail_runner *r, token_chunk *c, chunk_work work, void *context)
 {
     grail_status status = GRAIL_OK;
     forward_pass f = {0};
-    TRY(forward_begin(&f, r->model, r->store, &c->windows, 0, c->windows.count));
+    const int64_t length = c->read.length;
+    TRY(memory_new_unset(&c->read.ids, (size_t)(c->read.count * length), sizeof c->read.ids[0]));
+    for (int64_t w = 0; w < c->read.count; w++) {
+        memcpy(c->read.ids + w * length, c->given + w * c->size,
+               (size_t)length * sizeof c->read.ids[0]);
+    }
+    TRY(forward_begin(&f, r->model, r->store, &c->read, 0, c->read.count));
     TRY(work(r, &f, c, context));
 out:
     forward_end(&f);
+    token_windows_fini(&c->read);
     return status;
 }
 
-static grail_status run_tokens(const grail_runner *r, const grail_tokens *tokens, chunk_work work,
-                               void *context)
+/* The network does not read the last `unread` tokens of a window. */
+static grail_status run_tokens(const grail_runner *r, const grail_tokens *tokens, int64_t unread,
+                               chunk_work work, void *context)
 {
     grail_status status = GRAIL_OK;
     token_windows all = {0};
-    TRY(model_read_tokens(r->model, tokens, &all));
+    TRY(model_read_tokens(r->model, tokens, unread, &all));
     for (int64_t first = 0; first < all.count;) {
         const int64_t size = window_size(&all, first);
         const int64_t most = forward_chunk(r->model, r->backend, size, (forward_limit){0});
         const int64_t alike = windows_of_one_size(&all, first, all.count);
-        const token_chunk c = {.windows = {.ids = all.ids + window_start(&all, first),
-                                           .count = alike < most ? alike : most,
-                                           .length = size},
-                               .first = first,
-                               .stride = tokens->length};
-        TRY(run_chunk(r, &c, work, context));
-        first += c.windows.count;
+        token_chunk c = {.read = {.count = alike < most ? alike : most, .length = size - unread},
+                         .given = all.ids + window_start(&all, first),
+                         .size = size,
+                         .first = first,
+                         .stride = tokens->length};
+        first += c.read.count;
+        if (size > unread) {
+            TRY(run_chunk(r, &c, work, context));
+        }
     }
 out:
     token_windows_fini(&all);
@@ -109,10 +121,10 @@ static grail_status take_logits(const grail_runner *r, forward_pass *f, const to
                                 void *context)
 {
     const logits_place *place = context;
-    const int64_t length = c->windows.length;
+    const int64_t length = c->size;
     const int64_t begin = place->last ? length - 1 : 0;
     const int64_t stride = place->last ? 1 : c->stride;
-    for (int64_t w = 0; w < c->windows.count; w++) {
+    for (int64_t w = 0; w < c->read.count; w++) {
         float *out = place->out + (c->first + w) * stride * r->outputs;
         for (int64_t from = begin; from < length; from += FORWARD_ROWS) {
             const int64_t left = length - from;
@@ -130,7 +142,7 @@ grail_status grail_runner_tokens(grail_runner *runner, const grail_tokens *token
                                  float *out)
 {
     logits_place place = {.out = out, .last = last != 0};
-    return run_tokens(runner, tokens, take_logits, &place);
+    return run_tokens(runner, tokens, 0, take_logits, &place);
 }
 
 typedef struct losses_place {
@@ -144,19 +156,16 @@ static grail_status take_losses(const grail_runner *r, forward_pass *f, const to
     (void)r;
     grail_status status = GRAIL_OK;
     const losses_place *place = context;
-    const int64_t each = c->windows.length - 1;
-    const int64_t stride = c->stride - 1;
+    const int64_t each = c->read.length;
+    const token_targets targets = {.ids = c->given + 1, .stride = c->size, .count = each};
     entropy_sums *sums = NULL;
-    TRY(memory_new_unset(&sums, (size_t)(c->windows.count * each), sizeof sums[0]));
-    TRY(token_losses(f, targets_of_windows(&c->windows), 0, sums));
-    for (int64_t i = 0; i < c->windows.count * stride; i++) {
-        const int64_t w = i / stride;
-        const int64_t at = i % stride;
-        const int64_t out = (c->first + w) * stride + at;
-        const entropy_sums *s = at < each ? &sums[w * each + at] : NULL;
-        place->losses[out] = s == NULL ? (double)NAN : entropy_of(s);
+    TRY(memory_new_unset(&sums, (size_t)(c->read.count * each), sizeof sums[0]));
+    TRY(token_losses(f, targets, 0, sums));
+    for (int64_t i = 0; i < c->read.count * each; i++) {
+        const int64_t out = (c->first + i / each) * (c->stride - 1) + i % each;
+        place->losses[out] = entropy_of(&sums[i]);
         if (place->largest != NULL) {
-            place->largest[out] = s != NULL && s->target >= s->largest ? 1 : 0;
+            place->largest[out] = sums[i].target >= sums[i].largest ? 1 : 0;
         }
     }
 out:
@@ -164,12 +173,25 @@ out:
     return status;
 }
 
+/* What no window reaches. */
+static void clear_losses(const grail_tokens *tokens, const losses_place *place)
+{
+    for (int64_t i = 0; i < tokens->windows * (tokens->length - 1); i++) {
+        place->losses[i] = (double)NAN;
+        if (place->largest != NULL) {
+            place->largest[i] = 0;
+        }
+    }
+}
+
 grail_status grail_runner_losses(grail_runner *runner, const grail_tokens *tokens, double *losses,
                                  unsigned char *largest)
 {
     losses_place place = {.losses = losses, .largest = largest};
     CHECK(model_check_next_token(runner->model, "losses are made of"));
-    return run_tokens(runner, tokens, take_losses, &place);
+    CHECK(tokens_check(tokens));
+    clear_losses(tokens, &place);
+    return run_tokens(runner, tokens, 1, take_losses, &place);
 }
 
 /* -- images ------------------------------------------------------------------------------------ */

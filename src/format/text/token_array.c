@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static grail_status check_shape(const grail_tokens *t)
+grail_status tokens_check(const grail_tokens *t)
 {
     size_t size = 0;
     const bool fits = t->windows > 0 && t->length > 0 &&
@@ -88,7 +88,7 @@ grail_status windows_of_tokens(const grail_tokens *tokens, int64_t vocabulary, t
 {
     grail_status status = GRAIL_OK;
     token_windows w = {0};
-    TRY(check_shape(tokens));
+    TRY(tokens_check(tokens));
     for (int64_t i = 0; i < tokens->windows; i++) {
         TRY(check_window(tokens, i, vocabulary));
     }

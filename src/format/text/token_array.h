@@ -15,6 +15,9 @@
 grail_status windows_of_tokens(const grail_tokens *tokens, int64_t vocabulary,
                                token_windows *out) GRAIL_MUST_CHECK;
 
+/** Whether the shape is that of an array. */
+grail_status tokens_check(const grail_tokens *tokens) GRAIL_MUST_CHECK;
+
 /** SHA-256 of the ids and lengths. */
 void tokens_hash(const grail_tokens *tokens, char hash[65]);
 

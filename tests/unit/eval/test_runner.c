@@ -109,6 +109,33 @@ static void windows_of_several_lengths_run_as_each_does_alone(void **state)
     grail_model_close(model);
 }
 
+/* The last token is predicted, and not read. */
+static void a_window_may_have_one_token_more_than_the_context(void **state)
+{
+    (void)state;
+    grail_model *model = NULL;
+    grail_model_facts facts;
+    int32_t *ids = NULL;
+    double *losses = NULL;
+    assert_ok(grail_model_open(lab_golden("qwen3"), &model));
+    assert_ok(grail_model_describe(model, &facts));
+    assert_ok(memory_new(&ids, (size_t)facts.context + 2, sizeof *ids));
+    assert_ok(memory_new(&losses, (size_t)facts.context + 1, sizeof *losses));
+    grail_tokens tokens = {.ids = ids, .windows = 1, .length = facts.context + 1};
+    grail_runner *runner = open_runner(model);
+    assert_ok(grail_runner_losses(runner, &tokens, losses, NULL));
+    assert_true(isfinite(losses[facts.context - 1]));
+    tokens.length++;
+    assert_fails(grail_runner_losses(runner, &tokens, losses, NULL), GRAIL_ERROR_ARGUMENT,
+                 "longer than the model's");
+    tokens.length = 1;
+    assert_ok(grail_runner_losses(runner, &tokens, losses, NULL));
+    grail_runner_close(runner);
+    grail_model_close(model);
+    memory_free(ids);
+    memory_free(losses);
+}
+
 static void logits_have_the_losses(void **state)
 {
     (void)state;
@@ -196,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_in_memory_are_those_of_a_file),
         cmocka_unit_test(windows_of_several_lengths_run_as_each_does_alone),
+        cmocka_unit_test(a_window_may_have_one_token_more_than_the_context),
         cmocka_unit_test(logits_have_the_losses),
         cmocka_unit_test(what_is_no_array_of_ids_is_refused),
     };
