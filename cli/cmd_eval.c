@@ -275,9 +275,6 @@ static int run(int argc, char **argv)
     }
     code = ranks_join(&ranks, &compute.comm);
     quiet = quiet || !ranks_is_first();
-    const grail_input inputs[] = {{&path, 1}, {&data, 0}, {&images.labels, 0}};
-    code = code == EXIT_OK ? ranks_share(&ranks, inputs, sizeof inputs / sizeof inputs[0], quiet)
-                           : code;
     return code == EXIT_OK ? evaluate(path) : code;
 }
 

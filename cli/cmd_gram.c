@@ -138,8 +138,7 @@ static int run(int argc, char **argv)
     if (added.count > 0) { /* which takes no samples */
         return ranks_is_first() ? add(r.compress.read.model) : EXIT_OK;
     }
-    code = run_options_share(&ranks, &r, NULL, quiet);
-    return code == EXIT_OK ? count() : code;
+    return count();
 }
 
 static const char *const examples[] = {

@@ -155,7 +155,6 @@ static int run(int argc, char **argv)
     }
     code = code == EXIT_OK ? ranks_join(&ranks, &r.compress.run.comm) : code;
     quiet = quiet || !ranks_is_first();
-    code = code == EXIT_OK ? run_options_share(&ranks, &r, &evaluation.data, quiet) : code;
     if (code == EXIT_OK) {
         char *recorded = command_line_recorded(options_parsed());
         r.compress.output.command = recorded;

@@ -167,8 +167,7 @@ static int run(int argc, char **argv)
     if (ranks_is_first() && grail_plan_check_place(r.compress.output.path) != GRAIL_OK) {
         return print_failure(GRAIL_ERROR_ARGUMENT);
     }
-    code = run_options_share(&ranks, &r, NULL, quiet);
-    return code == EXIT_OK ? make_plan() : code;
+    return make_plan();
 }
 
 static const char *const examples[] = {

@@ -168,12 +168,6 @@ static int run(int argc, char **argv)
         return code;
     }
     quiet = quiet || !ranks_is_first();
-    const grail_input recipe = {&o.recipe, 0}; /* the library shares what it names */
-    code = ranks_share(&ranks, &recipe, 1, quiet);
-    if (code != EXIT_OK) {
-        return code;
-    }
-    o.broadcast = ranks.broadcast ? 1 : 0;
     o.jobs = (int)jobs;
     o.dry_run = dry_run ? 1 : 0;
     o.observer = show_progress;

@@ -1,23 +1,18 @@
 #include "interrupt.h"
 
-#include <grail/inputs.h>
-
 #include <signal.h>
 #include <unistd.h>
 
 static const int numbers[] = {SIGINT, SIGTERM};
 enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
 
-static volatile sig_atomic_t tells, defers, waits, noted;
+static volatile sig_atomic_t tells, defers, noted;
 
 /* The first process of a container does not end by a signal's default action, so it exits with the
  * code that a shell shows for it. Calls only async-signal-safe functions. */
 static void end_by(int number)
 {
     sigset_t one;
-    if (waits) {
-        sleep(1);
-    }
     signal(number, SIG_DFL);
     sigemptyset(&one);
     sigaddset(&one, number);
@@ -31,7 +26,6 @@ static void handle(int number)
 {
     static const char text[] =
         "\ngrail: stopping at the next safe point; press Ctrl-C again to stop at once\n";
-    grail_shared_inputs_remove_all(); /* a launcher that ends its ranks waits for no safe point */
     if (!defers || noted != 0) {
         end_by(number);
     }
@@ -57,11 +51,6 @@ void interrupt_catch(void)
 {
     tells = isatty(STDERR_FILENO) != 0;
     defers = 1;
-}
-
-void interrupt_give_time(void)
-{
-    waits = 1;
 }
 
 bool interrupt_came(void)

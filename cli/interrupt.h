@@ -13,10 +13,6 @@ void interrupt_start(void);
  */
 void interrupt_catch(void);
 
-/** From here on a signal ends the program a second late: a launcher kills all ranks as soon as one
- * that it told to end has ended, and others may have copies to remove. */
-void interrupt_give_time(void);
-
 /** Whether a signal has been noted; the command should then end at the next point where nothing is
  * lost. */
 bool interrupt_came(void);

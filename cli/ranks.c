@@ -1,19 +1,16 @@
 #include "ranks.h"
 
-#include "interrupt.h"
 #include "print.h"
 
 #include <grail/grail.h>
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static int launched; /* ranks; 0 without a launcher */
 static const char *command_name = "";
 static const grail_comm *joined;
 static bool is_first = true;
-static grail_shared_inputs *copies;
 
 static void know_rank(int rank, int size)
 {
@@ -44,12 +41,11 @@ int ranks_check(const command *c)
 
 /* Ranks of two releases would not add up the same sums, and those of two commands would wait for
  * each other. */
-static int check_release(const rank_options *o, const grail_comm *comm)
+static int check_release(const grail_comm *comm)
 {
     char own[64] = "";
     char first[sizeof own];
-    snprintf(own, sizeof own, "%s%s of release %s", command_name,
-             o->broadcast ? " --broadcast" : "", grail_version());
+    snprintf(own, sizeof own, "%s of release %s", command_name, grail_version());
     memcpy(first, own, sizeof first);
     if (comm->broadcast(comm->context, 0, first, sizeof first) != 0) {
         print_error_of_rank("grail: rank 0 cannot be heard\n");
@@ -82,33 +78,7 @@ int ranks_join(const rank_options *o, const grail_comm **out)
     }
     know_rank(joined->rank, joined->size);
     *out = joined;
-    return joined->size > 1 ? check_release(o, joined) : EXIT_OK;
-}
-
-static int show_sent(void *user, int64_t done, int64_t total)
-{
-    const bool *quiet = user;
-    char sent[HUMAN_SIZE];
-    char all[HUMAN_SIZE];
-    if (!*quiet) {
-        print_progress((double)done / (double)total, "sending inputs to other ranks: %s of %s",
-                       human_bytes((double)done, sent), human_bytes((double)total, all));
-    }
-    return 0;
-}
-
-int ranks_share(const rank_options *o, const grail_input *inputs, int count, bool quiet)
-{
-    if (!o->broadcast) {
-        return EXIT_OK;
-    }
-    if (joined != NULL) {
-        interrupt_give_time();
-    }
-    const grail_status status =
-        grail_inputs_share(joined, inputs, count, show_sent, &quiet, &copies);
-    print_progress_end();
-    return status == GRAIL_OK ? EXIT_OK : print_failure(status);
+    return joined->size > 1 ? check_release(joined) : EXIT_OK;
 }
 
 bool ranks_is_first(void)
@@ -118,8 +88,6 @@ bool ranks_is_first(void)
 
 int ranks_leave(int code)
 {
-    grail_shared_inputs_close(copies);
-    copies = NULL;
     if (joined != NULL && code != EXIT_OK) {
         fflush(NULL);
         grail_comm_end_all(joined, code);

@@ -4,7 +4,7 @@
 
 #include "options.h"
 
-#include <grail/inputs.h>
+#include <grail/comm.h>
 
 /** Called first: looks for a launcher. */
 void ranks_start(void);
@@ -16,22 +16,16 @@ int ranks_check(const command *c);
 /** How a command works with others; RANK_OPTIONS fills it. */
 typedef struct rank_options {
     const char *comm;
-    bool broadcast;
 } rank_options;
 
 /** Joins the ranks as --comm says: "auto" (NULL), where a launcher started several; "mpi"; or
  * "none". *out is NULL without others, and borrowed: ranks_leave. Returns an exit code. */
 int ranks_join(const rank_options *o, const grail_comm **out);
 
-/** With --broadcast, gives all ranks the inputs of the command that they lack (grail/inputs.h),
- * until ranks_leave; before anything reads them. Returns an exit code. */
-int ranks_share(const rank_options *o, const grail_input *inputs, int count, bool quiet);
-
 /** Whether this one prints and writes. */
 bool ranks_is_first(void);
 
-/** Called last: removes copies of inputs, and waits for the others, or ends them after a failure.
- * Returns `code`. */
+/** Called last: waits for the others, or ends them after a failure. Returns `code`. */
 int ranks_leave(int code);
 
 /** Rows of a command's table that fill the rank_options `o`, a static variable. */
@@ -39,10 +33,7 @@ int ranks_leave(int code);
 #define RANK_OPTIONS(o)                                                                            \
     {GROUP_MACHINE, "comm", OPTION_WORD, &(o).comm, "NAME", WORDS("auto", "mpi", "none"), .help =  \
      "how this process joins others: mpi, none, or auto: mpi where a launcher such as mpirun "     \
-     "started several (auto)", .recorded = ""},                                                    \
-    {GROUP_MACHINE, "broadcast", OPTION_FLAG, &(o).broadcast, NULL, NULL, .help =                  \
-     "send what is read to the processes that do not have it; they keep copies below TMPDIR until " \
-     "they end", .never_with = "comm=none", .recorded = ""}
+     "started several (auto)", .recorded = ""}
 /* clang-format on */
 
 #endif

@@ -58,27 +58,6 @@ static int name_calibration(const command *c, run_options *r)
     return code;
 }
 
-int run_options_share(const rank_options *ranks, run_options *r, const char **evaluation,
-                      bool quiet)
-{
-    enum { OTHERS = 6 };
-    const char *none = NULL;
-    grail_compress_options *o = &r->compress;
-    grail_input inputs[OTHERS + OPTION_LIST_MOST] = {
-        {&o->read.model, 1},  {&o->heal.teacher, 1},  {&o->cut.statistics, 0},
-        {&o->amount.plan, 0}, {&r->images.labels, 0}, {evaluation == NULL ? &none : evaluation, 0},
-    };
-    for (int i = 0; i < r->calibs.count; i++) {
-        inputs[OTHERS + i] = (grail_input){&r->parts[i].path, 0};
-    }
-    const int code = ranks_share(ranks, inputs, OTHERS + r->calibs.count, quiet);
-    if (r->calibs.count > 0) {
-        o->read.text.path = r->parts[0].path;
-        r->images.path = r->parts[0].path;
-    }
-    return code;
-}
-
 int run_options_read(const command *c, run_options *r)
 {
     if (r->threads > 0) {

@@ -62,11 +62,6 @@ void run_options_init(run_options *r);
  */
 int run_options_read(const command *c, run_options *r);
 
-/** Gives all ranks the inputs of the run that they lack, as ranks_share does; `evaluation` is what
- * --eval names, or NULL there. Follows run_options_read. Returns an exit code. */
-int run_options_share(const rank_options *ranks, run_options *r, const char **evaluation,
-                      bool quiet);
-
 /** Prints what had to be assumed of the model, which run_options_open opened, and what is to be
  * said of the samples of its run. */
 void run_options_print_notices(const run_options *r);

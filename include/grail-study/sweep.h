@@ -47,9 +47,7 @@ typedef struct grail_sweep_options {
                                 are opened, and their cells run; NULL: all */
     const grail_comm *comm;  /* ranks that take cells in rounds, one each, or NULL; rank 0 alone
                                 reads and writes the results. All make the same call. */
-    int broadcast; /* 1: ranks that lack what the recipe names have copies of rank 0's files while
-                      the sweep runs (grail/inputs.h). The recipe itself each rank opens */
-    int dry_run;   /* 1: check and count everything, run and write nothing */
+    int dry_run;             /* 1: check and count everything, run and write nothing */
     grail_sweep_observer observer; /* may be NULL */
     /** Called before the first cell runs, for everything that had to be assumed of a checkpoint:
      * how its images are prepared, or an operator. May be NULL. */

@@ -26,7 +26,6 @@
 #include <grail/gguf.h>
 #include <grail/gram.h>
 #include <grail/images.h>
-#include <grail/inputs.h>
 #include <grail/machine.h>
 #include <grail/memory.h>
 #include <grail/model.h>

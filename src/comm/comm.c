@@ -145,18 +145,6 @@ grail_status comm_broadcast_text(const grail_comm *c, int root, char **text)
     return comm_broadcast_next(c, root, *text, (size_t)size);
 }
 
-grail_status comm_broadcast_buffer(const grail_comm *c, int root, buffer *bytes)
-{
-    uint64_t size = bytes->size;
-    if (!comm_is_shared(c)) {
-        return GRAIL_OK;
-    }
-    CHECK(comm_broadcast(c, root, &size, sizeof size));
-    CHECK(comm_settle(c, c->rank != root ? buffer_reserve(bytes, (size_t)size) : GRAIL_OK));
-    bytes->size = (size_t)size;
-    return comm_broadcast_next(c, root, bytes->bytes, (size_t)size);
-}
-
 grail_status comm_agree(const grail_comm *c, const char *what, const char *remedy,
                         const void *bytes, size_t size)
 {

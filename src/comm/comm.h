@@ -36,9 +36,6 @@ grail_status comm_broadcast_next(const grail_comm *c, int root, void *bytes,
  * where one has no memory for it. */
 grail_status comm_broadcast_text(const grail_comm *c, int root, char **text) GRAIL_MUST_CHECK;
 
-/** The same of bytes: *bytes is empty on all ranks but the root. */
-grail_status comm_broadcast_buffer(const grail_comm *c, int root, buffer *bytes) GRAIL_MUST_CHECK;
-
 /** Called by all ranks, each with its own status: where any failed, all fail with the error of the
  * first of them, which names that rank. */
 grail_status comm_settle(const grail_comm *c, grail_status status) GRAIL_MUST_CHECK;

@@ -23,7 +23,6 @@ static const grail_option fields[] = {
     {FIELD(memory), .type = GRAIL_OPTION_SIZE, .what = "the memory for running cells"},
     {FIELD(precision), .type = GRAIL_OPTION_WORD, .what = "precision of a sweep",
      .words = sweep_precisions},
-    {FIELD(broadcast), .type = GRAIL_OPTION_FLAG},
     {FIELD(dry_run), .type = GRAIL_OPTION_FLAG},
     {0},
 };
@@ -357,7 +356,6 @@ static void sweep_fini(sweep *s)
     memory_free(s->workers);
     sweep_results_close(&s->results);
     sweep_recipe_fini(&s->recipe);
-    grail_shared_inputs_close(s->copies);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->mutex);
 }
@@ -374,9 +372,6 @@ static grail_status run(sweep *s)
 {
     const grail_comm *comm = s->options->comm;
     CHECK(comm_settle(comm, read_recipe(s)));
-    if (s->options->broadcast != 0) {
-        CHECK(recipe_inputs_share(comm, s->wanted, &s->recipe, &s->copies));
-    }
     CHECK(comm_settle(comm, prepare(s)));
     CHECK(agree(s));
     CHECK(comm_settle(comm, open_results(s)));

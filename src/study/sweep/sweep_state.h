@@ -3,8 +3,8 @@
 #ifndef GRAIL_STUDY_SWEEP_SWEEP_STATE_H
 #define GRAIL_STUDY_SWEEP_SWEEP_STATE_H
 
+#include "study/recipe/recipe.h"
 #include "study/sweep/cell_run.h"
-#include "study/sweep/recipe_inputs.h"
 #include "study/sweep/results_file.h"
 
 #include <grail-study/sweep.h>
@@ -29,7 +29,6 @@ typedef struct worker {
 typedef struct sweep {
     const grail_sweep_options *options;
     sweep_recipe recipe;
-    grail_shared_inputs *copies; /* of what this rank lacks, or NULL */
     sweep_checkpoint_data *data; /* [checkpoints] */
     bool *wanted;                /* [checkpoints] */
     bool *dense_found;           /* [checkpoints] */
