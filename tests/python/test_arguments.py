@@ -19,7 +19,7 @@ def cut(calib: object, **given: Any) -> grail.Report:
 
 def test_the_options_of_the_program(program: Callable[..., str]) -> None:
     """Each is a keyword of the function, but for those of the terminal and of ranks."""
-    left_out = {"help", "quiet", "json", "ranks", "comm", "broadcast", "tolerance", "output"}
+    left_out = {"help", "quiet", "json", "ranks", "comm", "tolerance", "output"}
     left_out |= {"data", "tasks", "task_data", "limit", "per_document"}
     needed: dict[str, dict[str, Any]] = {
         "compress": {"sparsity": 0.5},
