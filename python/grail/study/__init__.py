@@ -1,0 +1,1 @@
+"""Sweeps of many cuts of networks, their results, and the page that shows them."""

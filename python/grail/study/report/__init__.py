@@ -1,0 +1,5 @@
+"""The page of a sweep."""
+
+from .page import Report, write_report
+
+__all__ = ["Report", "write_report"]
