@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
+import re
+import shlex
 import sys
 from typing import Callable
 
@@ -53,8 +56,89 @@ def report(arguments: list[str] | None = None) -> int:
     return _run(_report, parser.parse_args(arguments))
 
 
+def _seconds(seconds: float) -> str:
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"([0-9]+)([KMG]?)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"expected bytes such as 2G, found '{text}'")
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]]
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from .sweep import Summary, run_sweep  # needs the library
+
+    def tell(text: str, s: Summary) -> None:
+        left = f"; about {_seconds(s.seconds_left)} left" if s.found + s.done < s.cells else ""
+        if not options.quiet:
+            print(printable(text) + (left if s.done else ""), file=sys.stderr, flush=True)
+
+    names, output, s = options.checkpoints, printable(options.output), Summary()
+    given = {key: getattr(options, key) for key in ("jobs", "memory", "threads", "precision")}
+    given["checkpoints"] = None if names is None else names.split(",")
+    try:
+        run_sweep(
+            options.recipe, options.output, dry_run=options.dry_run, tell=tell, summary=s, **given
+        )
+    except KeyboardInterrupt:
+        command = shlex.join(["grail", "sweep", *options.words])
+        done = f"{s.found + s.done - s.failed} of {s.cells} cells are in '{output}'"
+        print(f"grail: interrupted; {done}; continue the sweep with:\n  {command}", file=sys.stderr)
+        raise
+    if options.json:
+        document = {"results": options.output, **vars(s), "estimated_bytes": s.bytes}
+        print(json.dumps({k: v for k, v in document.items() if k not in ("bytes", "seconds_left")}))
+    elif options.dry_run:
+        size = f"the largest needs about {s.bytes / 1e6:.1f} MB of memory"
+        print(f"{s.cells} cells: {s.found} done before, {s.cells - s.found} to run; {size}")
+    else:
+        failed = f", {s.failed} of them failed" if s.failed else ""
+        print(
+            f"{s.cells} cells: {s.found} done before, {s.done} run now in {_seconds(s.seconds)}",
+            end="",
+        )
+        print(f"{failed}\nresults: {output}")
+    if s.failed:
+        text = f"{s.failed} of {s.cells} cells failed; '{output}' has the reasons, and the same"
+        print(f"grail: {text} command runs these cells again", file=sys.stderr)
+    return 1 if s.failed else 0
+
+
+def sweep(arguments: list[str] | None = None) -> int:
+    words = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(
+        prog="grail sweep",
+        description="Narrow and measure networks at all settings of a recipe.",
+        epilog="A cell is one combination of checkpoint, selector, ratio, repair, calibration, "
+        "sample count, seed and further choices. Each is narrowed and measured in memory, and is "
+        "one line of the results when it ends. The same command continues an interrupted sweep. "
+        "grail-recipe(5) describes recipes; grail report draws the results.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("recipe", metavar="RECIPE", help="JSON document that lists what is combined")
+    add("-o", "--output", metavar="FILE", required=True, help="file of results, which is continued")
+    add("--jobs", metavar="N", type=int, default=1, help="cells that run at the same time (1)")
+    add("--memory", metavar="BYTES", type=_bytes, default=0, help="for all of them, such as 2G")
+    add("--threads", metavar="N", type=int, default=0, help="of all jobs together (all cores)")
+    precisions = ["auto", "f32", "bf16", "bf16-gram"]
+    add("--precision", choices=precisions, help="of products (the recipe's, or f32)")
+    add("--checkpoints", metavar="NAMES", help="only the cells of these, separated by commas")
+    add("--dry-run", action="store_true", help="check everything and count cells; write nothing")
+    add("--quiet", action="store_true", help="print no line for each cell")
+    add("--json", action="store_true", help="print the summary as JSON")
+    options = parser.parse_args(words)
+    options.words = words
+    return _run(_sweep, options)
+
+
 def main() -> int:
-    commands = {"report": report}
+    commands = {"sweep": sweep, "report": report}
     if len(sys.argv) < 2 or sys.argv[1] not in commands:
         print(f"usage: python -m grail.study {'|'.join(commands)} ...", file=sys.stderr)
         return 2

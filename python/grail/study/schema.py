@@ -83,6 +83,8 @@ class Schema:
 
     def _suits(self, s: Json, value: Any) -> bool:
         """Of several, the one that the value is meant for: by its type, and by its kind."""
+        if "anyOf" in s:
+            return any(self._suits(self._resolve(one), value) for one in s["anyOf"])
         if "const" in s or "enum" in s:
             return value in s.get("enum", [s.get("const")])
         if not any(_is(value, kind) for kind in _list(s["type"])):
