@@ -15,8 +15,8 @@ const AXES = [
 ];
 const SAMPLES_AXIS = {column: 'samples', factor: 1, label: 'calibration samples'};
 
-/* A colour (a class) and a dash mean a repair, a marker means a selector, in every figure. Of healed repairs the
- * colour and the gaps of the dash tell what is healed, the dash tells the form. */
+/* A colour (a class) and a dash mean a repair, a marker means a selector, in every figure. For healed repairs
+ * the colour and the gaps of the dash tell what is healed, the dash tells the form. */
 const FORM_DASHES = ['1.5 3', '5 3', '10 3', '7 3 1.5 3', '', '3 3', '12 4', '2 5'];
 const OWN_FORMS = 6; /* the forms from here on have the colours behind those of healing */
 const HEALED_GAPS = ['', '1.5', '4', '5.5'];

@@ -201,7 +201,12 @@ function commandBox(command) {
   return [box, html('button', {class: 'copy', type: 'button', click: copy}, 'Copy')];
 }
 
-function cutText(model, network, decision, isRepeated) {
+function limitName(network, decision) {
+  return `at most ${limitText(network, decision.limit)} ${isText(network) ? 'more perplexity' : 'lost'}`;
+}
+
+/* `first`: the decision whose card offers the same cut already, or null. */
+function cutText(model, network, decision, first) {
   const row = model.tables.groups[decision.row];
   return [
     html('p', {class: 'cut'}, `${shareText(row)} removed`),
@@ -212,15 +217,16 @@ function cutText(model, network, decision, isRepeated) {
       `${isText(network) ? 'exceed' : 'lose more than'} ${limitText(network, decision.limit)}.`),
     html('p', {}, `selector ${start(row.selector, 60)}, repair ${row.repair}, ${settingText(row)}` +
       (decision.alike > 0 ? `; ${count(decision.alike, 'other setting')} of this size cannot be told from it` : '')),
-    isRepeated ? html('p', {}, 'The same cut as before.') : commandBox(decision.command),
+    first !== null ? html('p', {}, `The same cut as under "${limitName(network, first)}", which has its command.`)
+      : commandBox(decision.command),
   ];
 }
 
-function card(model, network, decision, before) {
+function card(model, network, decision, first) {
   const nearest = decision.nearest === null ? null : model.tables.groups[decision.nearest];
   return html('div', {class: 'card', 'data-row': decision.row === null ? '' : decision.row},
-    html('h4', {}, `at most ${limitText(network, decision.limit)} ${isText(network) ? 'more perplexity' : 'lost'}`),
-    decision.row !== null ? cutText(model, network, decision, decision.row === before)
+    html('h4', {}, limitName(network, decision)),
+    decision.row !== null ? cutText(model, network, decision, first)
       : [html('p', {class: 'cut'}, 'none of the measured cuts'), nearest !== null && html('p', {},
         `The one that comes nearest removes ${shareText(nearest)} and ${lossText(nearest)}.`)]);
 }
@@ -238,8 +244,10 @@ function denseText(model, network) {
 }
 
 function decisionOf(model, network) {
-  const cards = (network.decisions || []).map((decision, i, all) => (
-    card(model, network, decision, i === 0 ? null : all[i - 1].row)));
+  const cards = (network.decisions || []).map((decision, i, all) => {
+    const first = all.find((other) => other.row === decision.row);
+    return card(model, network, decision, first === decision ? null : first);
+  });
   return [html('h3', {}, start(network.name, 60)), cards.length === 0
     ? html('p', {}, 'The dense network was not measured, so losses are not known.')
     : [html('p', {}, denseText(model, network)), html('div', {class: 'cards'}, cards)]];
