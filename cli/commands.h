@@ -5,7 +5,7 @@
 #include "options.h"
 
 extern const command command_inspect, command_plan, command_compress, command_heal, command_eval,
-    command_verify, command_gram, command_sweep, command_report, command_export, command_quantize,
+    command_verify, command_gram, command_export, command_quantize,
     command_generate, command_doctor, command_logits, command_completion;
 
 /** The summary of "grail help COMMAND", which main.c handles itself. */
@@ -19,8 +19,6 @@ extern const option *const eval_options;
 extern const option *const gram_options;
 extern const option *const verify_options;
 extern const option *const generate_options;
-extern const option *const sweep_options;
-extern const option *const report_options;
 extern const option *const export_options;
 extern const option *const quantize_options;
 extern const option *const doctor_options;

@@ -2,6 +2,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "descriptors.h"
+#include "external.h"
 #include "interrupt.h"
 #include "print.h"
 #include "ranks.h"
@@ -25,8 +26,6 @@ static const struct {
     {&command_eval, &eval_options},
     {&command_verify, &verify_options},
     {&command_generate, &generate_options},
-    {&command_sweep, &sweep_options},
-    {&command_report, &report_options},
     {&command_export, &export_options},
     {&command_quantize, &quantize_options},
     {&command_doctor, &doctor_options},
@@ -64,6 +63,8 @@ static void print_usage(printer print)
         }
     }
     print("  %-12s%s\n", "help", HELP_SUMMARY);
+    print("\n'grail NAME' runs the program grail-NAME where NAME is none of these: the package for "
+          "Python\nadds 'sweep', 'report' and 'bench'.\n");
     print("\n'grail help COMMAND' and 'grail COMMAND --help' list the options of a command.\n"
           "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 numerical failure or a failed check.\n");
 }
@@ -74,6 +75,33 @@ static const char *command_name_at(const void *list, int i)
     return i == COMMAND_COUNT ? "help" : i < COMMAND_COUNT ? commands[i].command->name : NULL;
 }
 
+/* These come with the package for Python. */
+static bool is_of_package(const char *name)
+{
+    static const char *const names[] = {"sweep", "report", "bench"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int refuse_unknown(const char *name)
+{
+    const char *meant = grail_nearest_name(name, command_name_at, NULL);
+    if (is_of_package(name)) {
+        print_error("grail: '%s' is a command of the package for Python, and no directory of PATH "
+                    "has grail-%s; install it with: pip install grail-compress\n",
+                    name, name);
+        return EXIT_USAGE;
+    }
+    print_error("grail: unknown command '%s'; %s%s%ssee grail --help\n", name,
+                meant == NULL ? "" : "did you mean '", meant == NULL ? "" : meant,
+                meant == NULL ? "" : "'? ");
+    return EXIT_USAGE;
+}
+
 static int run_named(int argc, char **argv)
 {
     for (int i = 0; i < COMMAND_COUNT; i++) {
@@ -82,11 +110,8 @@ static int run_named(int argc, char **argv)
             return code == EXIT_OK ? commands[i].command->run(argc, argv) : code;
         }
     }
-    const char *meant = grail_nearest_name(argv[0], command_name_at, NULL);
-    print_error("grail: unknown command '%s'; %s%s%ssee grail --help\n", argv[0],
-                meant == NULL ? "" : "did you mean '", meant == NULL ? "" : meant,
-                meant == NULL ? "" : "'? ");
-    return EXIT_USAGE;
+    external_run(argv);
+    return refuse_unknown(argv[0]);
 }
 
 /* argv[0] is "help" or an option that means it. */

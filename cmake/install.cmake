@@ -2,12 +2,12 @@
 # pages, shell completions, documents.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS grail grail-study EXPORT grailTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS grail EXPORT grailTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET grail-mpi)
     install(TARGETS grail-mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/grail)
 endif()
 install(TARGETS grail-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY include/grail include/grail-study DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/grail DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
 set(GRAIL_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/grail)
 configure_package_config_file(cmake/grailConfig.cmake.in ${PROJECT_BINARY_DIR}/grailConfig.cmake
@@ -22,10 +22,8 @@ install(FILES ${PROJECT_BINARY_DIR}/grailConfig.cmake ${PROJECT_BINARY_DIR}/grai
 # pkg-config finds the prefix from the file's own place, so an installed tree can be moved.
 file(RELATIVE_PATH GRAIL_PC_PREFIX
     ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-foreach(library grail grail-study)
-    configure_file(cmake/${library}.pc.in ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)
-    install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-endforeach()
+configure_file(cmake/grail.pc.in ${PROJECT_BINARY_DIR}/grail.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/grail.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # grail_generated(<output> <install directory> <command>...): the command's standard output becomes
 # an installed file.
@@ -61,6 +59,6 @@ else()
 endif()
 add_custom_target(grail_generated_files ALL DEPENDS ${GRAIL_GENERATED})
 
-install(FILES src/study/recipe/recipe.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/grail)
+install(FILES python/grail/study/recipe.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/grail)
 install(FILES README.md CHANGELOG.md LICENSE docs/architecture.md docs/numerics.md docs/extending.md
     docs/formats.md docs/python.md docs/scale.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

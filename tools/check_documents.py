@@ -121,6 +121,9 @@ def check(grail):
     commands = check_manual.commands_of_program(grail)
     options = {c: check_manual.options_of_program(grail, c) if c not in check_manual.WITHOUT_PAGE else set()
                for c in commands}
+    for command in check_manual.OF_PACKAGE:
+        page = check_manual.MANUAL / f"grail-{command}.1.scd"
+        options[command] = check_manual.options_of_page(page.read_text())
     options["logits"] = check_manual.options_of_program(grail, "logits")  # not listed
     pages = documents(files)
     problems = []

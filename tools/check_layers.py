@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Checks what the layers of docs/architecture.md promise, by reading the sources.
 
-A layer includes only itself and layers above it; a library that is built on libgrail includes its own
-files, base, comm and public headers; other libraries are included where they are wrapped; the command line
+A layer includes only itself and layers above it; other libraries are included where they are wrapped; the command line
 sees the public headers alone; no family of networks is named outside src/arch; and
 functions that the library must not call do not occur. The files of some layers are ordered, too, and in none do
 files call each other in a circle. JSON
@@ -16,13 +15,9 @@ import c_source
 
 LAYERS = ("base tensor format graph arch backend comm exec stats algebra reduce solve heal pipeline eval planning").split()
 
-# Libraries that use libgrail as any program does, with what of src is linked into them besides.
-LIBRARIES = {"study": ["base", "comm"]}
-
-# Rooms of a layer or library: each includes only itself, those before it, and what lies in the layer's folder.
+# Rooms of a layer: each includes only itself, those before it, and what lies in the layer's folder.
 ROOMS = {
     "format": ["", "torch", "gguf", "weights", "text", "images", "onnx"],
-    "study": ["", "results", "recipe", "sweep", "page"],
 }
 
 # Layers whose files are listed in a table of docs/architecture.md, under the heading named here: each
@@ -66,7 +61,6 @@ FAMILY = re.compile(
 # Published preprocessing pipelines are known by the family that they were made for.
 PRESETS = {"clip", "vit"}
 PRESET_FILES = {"src/format/images/image_preset.c", "cli/input_options.h"}
-PUBLIC_OF_LIBRARIES = ("grail/", *(f"grail-{library}/" for library in LIBRARIES))
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")', re.MULTILINE)
 BANNED = re.compile(
     r"(?<![\w.>])(malloc|calloc|realloc|free|strcpy|strcat|sprintf|vsprintf|gets|atoi|exit|_exit|"
@@ -219,8 +213,6 @@ def check_room(layer, inside, own):
 
 
 def seen_by(layer):
-    if layer in LIBRARIES:
-        return [*LIBRARIES[layer], layer]
     return LAYERS[: LAYERS.index(layer) + 1]
 
 
@@ -228,14 +220,14 @@ def check_library_include(path, layer, system, own):
     inside = path.relative_to(c_source.ROOT / "src").as_posix()
     if own is not None:
         target = own.split("/")[0]
-        if "/" not in own or target not in (*LAYERS, *LIBRARIES):
+        if "/" not in own or target not in LAYERS:
             return f'"{own}" is not written as "layer/file.h"'
         if layer is None:
             return f'"{own}": files outside the layers see public headers only'
         if target not in seen_by(layer):
             return f'"{own}": {layer} may not include {target}'
         return check_room(layer, inside, own) if target == layer else None
-    if system.startswith(PUBLIC_OF_LIBRARIES if layer in LIBRARIES else "grail/"):
+    if system.startswith("grail/"):
         return None
     if system in C_LIBRARY:
         return None
@@ -247,9 +239,9 @@ def check_library_include(path, layer, system, own):
 def check_cli_include(path, system, own):
     if own is not None:
         return None if (path.parent / own).is_file() else f'"{own}" is not a file of cli/'
-    if system.startswith(PUBLIC_OF_LIBRARIES) or system in FOR_PROGRAMS or system == "jansson.h":
+    if system.startswith("grail/") or system in FOR_PROGRAMS or system == "jansson.h":
         return None
-    return f"<{system}>: the command line sees <grail/...>, <grail-study/...>, jansson.h and the C library"
+    return f"<{system}>: the command line sees <grail/...>, jansson.h and the C library"
 
 
 def check_includes(path, text):

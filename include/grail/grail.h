@@ -8,9 +8,7 @@
  * statistics.h (Gram matrices), select.h (which units stay), reducer.h (selections and foldings),
  * ridge.h (the fit).
  * Every fallible call returns a grail_status; grail_error_message() says what happened. Only one
- * thread may use an object at a time; different threads may use different objects at once. A
- * second library on top of this one runs sweeps of many narrowings and draws the page of their
- * results: grail-study/sweep.h, grail-study/report.h.
+ * thread may use an object at a time; different threads may use different objects at once.
  *
  * The library never prints, exits or aborts, with one exception. When they are refused memory or
  * threads, BLIS and OpenMP end the program, and oneDNN crashes. So the library asks for what they

@@ -25,9 +25,6 @@ grail_status json_append_text(const json_t *value, buffer *out) GRAIL_MUST_CHECK
  * are, and every number reads back within a relative error of 1e-15. */
 grail_status json_append_line(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
 
-/** A number, true, false or null as json_append_line writes it, without a line end. */
-grail_status json_append_scalar(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
-
 /** Does the same with indentation, for people. */
 grail_status json_append_indented(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
 

@@ -9,23 +9,14 @@
 vision=$demo/vision
 export OMP_NUM_THREADS=2
 write_ids ids.npy 16 16 96
-cat >recipe.json <<END
-{"checkpoints": [{"name": "cnn", "path": "$vision/cnn.pth"}], "selectors": ["magnitude-l1"],
- "sparsities": [0.5], "compensate": ["none"], "samples": [16], "sites": ["conv"],
- "calibration": {"path": "$vision/calibration"},
- "evaluation": {"path": "$vision/test", "images": 20}}
-END
-runs "$grail" sweep recipe.json -o results.jsonl --quiet
 
 # What each command is started with, and what it writes into the directory it runs in.
-commands=(compress eval inspect sweep report export verify)
+commands=(compress eval inspect export verify)
 arguments() {
     case $1 in
     compress) echo compress "$golden/llama3" -o out --calib ../ids.npy --sparsity 0.5 --align 1 ;;
     eval) echo eval "$golden/llama3" --data ../ids.npy ;;
     inspect) echo inspect "$golden/llama3" --json ;;
-    sweep) echo sweep ../recipe.json -o out ;;
-    report) echo report ../results.jsonl -o out --tsv figures ;;
     export) echo export "$vision/cnn.pth" -o out ;;
     verify) echo verify "$golden/llama3" "$golden/llama3" --data ../ids.npy ;;
     esac
@@ -112,7 +103,7 @@ same_files reference here
 [[ ! -s three ]] || fail "something was written to descriptor 3"
 
 check "nothing to print: nothing is missed"
-run bash -c '"$@" >&-' - "$grail" report results.jsonl -o page.html --quiet
+run bash -c '"$@" >&-' - "$grail" logits "$golden/llama3" --ids ids.npy -o quiet.safetensors
 ((code == 0)) || fail "exit code $code"
 run bash -c '"$@" >&-' - "$grail" --help
 ((code == 1)) || fail "exit code $code"

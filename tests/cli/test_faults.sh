@@ -8,7 +8,7 @@
 #
 # usage: test_faults.sh GRAIL SOURCE_DIRECTORY KIND [MOST|all [KILLS]]
 # KIND is decoder, experts (dropped and narrowed, in stacks), gguf (--quantize q8_0), heal, resnet (streams and REPAIR), open-loop,
-# sweep, gram (whole Gram matrices), gram-add (of two files), plan, export or quantize. The calls are those that change a
+# gram (whole Gram matrices), gram-add (of two files), plan, export or quantize. The calls are those that change a
 # disk, at most MOST of each (3, and 6 with GRAIL_TEST_ALL); with `all` every call to do with files, which takes ten minutes to an
 # hour, and kills only at those that may change a disk: between two of them the disk is the same. Calls
 # for memory and threads are left out: the loader and glibc crash when their own ones fail, and unit tests
@@ -60,20 +60,6 @@ resnet)
     command=(compress "$model" --calib "$demo/vision/calibration" --samples 4 --sparsity 0.5
         --sites conv,stream --align 1 --repair --preset cifar --quiet --threads 1)
     ;;
-sweep)
-    narrow_network
-    write_ids ids.npy 8 32 96
-    cat >recipe.json <<END
-{"checkpoints": [{"name": "cnn", "path": "narrow/cnn.pth"}, {"name": "lm", "path": "$golden/llama3"}],
- "selectors": ["magnitude-l1"], "sparsities": [0.5], "compensate": ["none", "grail"], "samples": [4], "seeds": [0],
- "sites": ["conv", "ffn"], "outcomes": true,
- "calibration": [{"name": "images", "path": "$demo/vision/calibration", "preset": "cifar"},
-                 {"name": "ids", "kind": "text", "path": "ids.npy"}],
- "evaluation": [{"name": "test", "path": "$demo/vision/test", "preset": "cifar", "images": 4},
-                {"name": "text", "kind": "text", "path": "ids.npy"}]}
-END
-    command=(sweep recipe.json --quiet --threads 1)
-    ;;
 gram | gram-add)
     write_ids ids.npy 8 32 96
     write_ids other.npy 8 32 96 2
@@ -103,26 +89,14 @@ export | quantize)
     ;;
 esac
 
-# A directory is made in out.partial and continued there, a file at once, lines one after the other.
+# A directory is made in out.partial and continued there, a file at once.
 case $kind in
-sweep) output=lines resume=() ;;
 gram* | plan | export | quantize) output=file resume=() ;;
 *) output=directory resume=(--resume) ;;
 esac
 
-# What the lines of a sweep say without its times, memory and processor. A cell that failed was run
-# again.
-lines_without_measures() {
-    sed 's/"started":"[^"]*"//; s/"cpu":"[^"]*"//; s/"seconds":{[^}]*}//; s/"peak_bytes":[0-9]*//; s/,"crc32":.*//' "$1" |
-        grep -v '"error":' | sort
-}
-
 same_as_complete() {
     case $output in
-    lines)
-        cmp <(lines_without_measures complete) <(lines_without_measures "$1") ||
-            fail "$1 is not what an uninterrupted sweep writes"
-        ;;
     file) cmp complete "$1" || fail "$1 is not what an uninterrupted run writes, $where" ;;
     directory) same_result complete "$1" ;;
     esac
@@ -130,13 +104,6 @@ same_as_complete() {
 
 # What is named OUTPUT is finished; a partial opens only where all its weights are there.
 assert_nothing_pretended() {
-    if [[ $output == lines ]]; then
-        if [[ -s out ]] && (($(wc -l <out) > 0)); then
-            run "$grail" report out -o page.html
-            ((code == 0)) || [[ $(wc -l <out) == 1 ]] || { show; fail "report refuses out, $where"; }
-        fi
-        return
-    fi
     if [[ -e out ]]; then
         same_as_complete out
         [[ $output == file ]] || runs "$grail" inspect out
@@ -164,7 +131,7 @@ same_weights() {
 }
 
 continue_run() {
-    if [[ $output != lines && -e out && ! -s out.partial/grail-state.jsonl ]]; then
+    if [[ -e out && ! -s out.partial/grail-state.jsonl ]]; then
         same_as_complete out # finished, and at most an empty directory is left beside it
         rmdir out.partial 2>/dev/null || [[ ! -e out.partial ]] || fail "out.partial holds something"
         return
@@ -216,10 +183,10 @@ second_run_meanwhile() {
     done
     run "$grail" "${command[@]}" -o out
     if ((code != 0)); then
-        grep -q "another \(run\|sweep\) is\|exists already\|interrupted run\|cannot open\|'out' exists" stderr ||
+        grep -q "another run is\|exists already\|interrupted run\|cannot open\|'out' exists" stderr ||
             { show; fail "the second run is not told why, $where"; }
     fi
-    wait $first || grep -q "another \(run\|sweep\) is\|exists already\|interrupted run\|appeared\|'out' exists" \
+    wait $first || grep -q "another run is\|exists already\|interrupted run\|appeared\|'out' exists" \
         first.err || { cat first.err >&2; fail "the first run is not told why, $where"; }
     grep -q 'INJECTED\|DELAYED' trace || return 1
     continue_run

@@ -8,7 +8,7 @@
 write_ids ids.npy 16 32 96
 write_ids other.npy 16 32 96 2
 tiny=$golden/llama3
-commands=(inspect plan gram compress heal eval verify generate sweep report export quantize doctor completion)
+commands=(inspect plan gram compress heal eval verify generate export quantize doctor completion)
 
 check "help"
 runs "$grail" --help
@@ -169,7 +169,7 @@ runs "$grail" completion bash
 cp stdout completion.bash
 bash -n completion.bash || fail "bash does not parse it"
 offers --selector grail compress --selector
-offers "inspect plan gram compress heal eval verify generate sweep report export quantize doctor completion help" grail ""
+offers "inspect plan gram compress heal eval verify generate export quantize doctor completion help" grail ""
 offers "eval export" grail help e
 offers compress grail compr
 offers "fold" grail compress model --selector fo

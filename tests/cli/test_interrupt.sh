@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ctrl-C and SIGTERM: every command ends by the signal, which the shell shows as 130 and 143; what
-# compress and sweep have finished is kept, and they say how it is continued; nothing half-written
+# compress has finished is kept, and it says how that is continued; nothing half-written
 # looks finished.
 #
 # usage: test_interrupt.sh GRAIL SOURCE_DIRECTORY
@@ -226,37 +226,13 @@ in_terminal began 'trap : INT; >began; "$@" 2>stderr | cat; echo "${PIPESTATUS[*
     "$grail" eval "$demo/model" --data "$demo/held-out.txt"
 [[ $(cat statuses) == "130 130" ]] || fail "exit codes $(cat statuses)"
 
-cat >recipe.json <<END
-{"checkpoints": [{"name": "cnn", "path": "$vision/cnn.pth"}], "selectors": ["magnitude-l1", "wanda"],
- "sparsities": [0.3, 0.5], "compensate": ["none", "full"], "samples": [16], "sites": ["conv"],
- "calibration": {"path": "$vision/calibration"},
- "evaluation": {"path": "$vision/test", "images": 20}}
-END
-for signal in INT TERM; do
-    check "sweep ends by SIG$signal, and is continued"
-    rm -f r.jsonl
-    start sweep recipe.json -o r.jsonl --quiet
-    wait_for has_lines 4 r.jsonl
-    kill -$signal $pid
-    ends
-    ((code == $(status_of $signal))) || { show; fail "exit code $code"; }
-    cells=$(grep -c '^{"cell"' r.jsonl)
-    [[ $(grep -v '^grail: note: ' stderr | head -n 1) == "grail: interrupted; $cells of 8 cells are in 'r.jsonl'; continue the sweep with:" ]] ||
-        { show; fail "the message differs"; }
-    [[ $(tail -n 1 stderr) == "  $grail sweep recipe.json -o r.jsonl --quiet" ]] || { show; fail "the command line differs"; }
-    runs "$grail" sweep recipe.json -o r.jsonl --quiet
-    says "8 cells: $cells done before" stdout
-done
-
 check "the other commands end at once"
-python3 "$source_dir/tests/cli/make_results.py" results.jsonl --checkpoints 10
 write_ids ids.npy 200 64 512
 runs "$grail" export "$vision/vit" -o complete.onnx
-runs "$grail" report results.jsonl -o complete.html
 data=(--data "$demo/held-out.txt" --context 256)
 for command in "eval $demo/model ${data[*]}" "eval $vision/cnn.pth --data $vision/test" \
     "verify $demo/model complete ${data[*]} --windows 300" "logits $demo/model --ids ids.npy -o out" \
-    "export $vision/vit -o new.onnx" "report results.jsonl -o new.html" "inspect $demo/model" \
+    "export $vision/vit -o new.onnx" "inspect $demo/model" \
     "doctor --seconds 5"; do
     ended=0
     for delay in 0 0.005 0.02; do
@@ -270,7 +246,6 @@ for command in "eval $demo/model ${data[*]}" "eval $vision/cnn.pth --data $visio
             ended=$((ended + (code != 0)))
             [[ ! -s stderr ]] || { show; fail "prints on stderr: $command"; }
             [[ ! -e new.onnx ]] || cmp new.onnx complete.onnx || fail "left a partial export"
-            [[ ! -e new.html ]] || cmp new.html complete.html || fail "left a partial report"
         done
     done
     ((ended > 0)) || [[ $command == inspect* ]] || fail "never ended early: $command"

@@ -20,11 +20,6 @@ for command in "compress $model --calib ids.npy --sparsity 0.5 -o out" \
     refuses_clean 1 "does not compute in 'f16'; expected 'f32', 'bf16', 'bf16-gram' or 'auto'" \
         "$grail" $command --precision f16
 done
-printf '[]' >empty.json
-printf '{}' >object.json
-refuses_clean 1 "unknown precision of a sweep 'f64'; expected one of auto, f32, bf16, bf16-gram (--precision)" \
-    "$grail" sweep object.json -o out --precision f64
-refuses_clean 1 "empty.json" "$grail" sweep empty.json -o out --precision bf16
 refuses_clean 1 "does not compute in 'f64'" "${narrow[@]}" -o out --precision f64
 
 check "a small network is f32 unless it is told otherwise"
@@ -97,24 +92,3 @@ runs "$grail" compress "$vision/cnn.pth" --calib "$vision/calibration" --sparsit
 says '"precision": "bf16"' images/report.json
 runs "$grail" eval images --data "$vision/test" --precision bf16 --json
 holds "$(field top1 stdout) > 0.9"
-
-check "a sweep takes the precision of its recipe, or the option's"
-cat >r.json <<END
-{"checkpoints": [{"name": "cnn", "path": "$vision/cnn.pth"}], "selectors": ["wanda"],
- "sparsities": [0.5], "compensate": ["grail"], "samples": [64], "sites": ["conv"],
- "calibration": {"path": "$vision/calibration"},
- "evaluation": {"path": "$vision/test", "images": 100}}
-END
-sed 's/"sites"/"precision": "bf16", "sites"/' r.json >bf16.json
-runs "$grail" sweep r.json -o auto.jsonl --quiet
-runs "$grail" sweep r.json -o auto.jsonl --quiet --precision f32 # what is usual anyway
-says "1 cells: 1 done before" stdout
-runs "$grail" sweep bf16.json -o recipe.jsonl --quiet
-runs "$grail" sweep r.json -o option.jsonl --precision bf16 --quiet
-says '"precision":"bf16"' option.jsonl
-cell() {
-    grep '^{"cell"' "$1" | sed 's/"seconds":{[^}]*},"peak_bytes":[0-9]*,//; s/,"crc32":.*//'
-}
-[[ $(cell recipe.jsonl) == "$(cell option.jsonl)" ]] || fail "recipe and option differ"
-[[ $(cell recipe.jsonl) != "$(cell auto.jsonl)" ]] || fail "bf16 gives the figures of f32"
-refuses 1 "recipe" "$grail" sweep r.json -o option.jsonl --quiet

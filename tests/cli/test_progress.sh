@@ -30,11 +30,6 @@ narrow=(compress "$tiny" --calib ids.npy --sparsity 0.5 --align 1)
 runs "$grail" "${narrow[@]}" -o narrow --compensate none --quiet
 compress_images=(compress "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 8 --sparsity conv=0.5)
 runs "$grail" "${compress_images[@]}" -o cnn --compensate none --quiet
-cat >recipe.json <<END
-{"about": "one", "checkpoints": [{"name": "cnn", "path": "$demo/vision/cnn.pth"}], "selectors": ["magnitude-l1"],
- "sparsities": [0.5], "compensate": ["full"], "samples": [8], "seeds": [0], "sites": ["conv"],
- "calibration": {"path": "$demo/vision/calibration"}, "evaluation": {"path": "$demo/vision/test"}}
-END
 
 # progresses PATTERN COMMAND...: the whole of a line on stderr is like PATTERN, in a log without what rewrites lines;
 # with --quiet there is none, nor by the clock of the wall
@@ -70,4 +65,3 @@ progresses 'measuring block 1/2: [0-9]+ %' plan "$tiny" --calib ids.npy --target
 progresses 'weighing site [0-9]+/4 .* divergence [0-9.]+(, about [^;]* left)?; now block [12]/2: [0-9]+ %' \
     plan "$tiny" --calib ids.npy --target-ratio 0.8 --budget divergence -o out.json
 progresses '[0-9]+ tokens generated' generate "$demo/model" --prompt Once --tokens 8 --json
-progresses '0 of 1 cells are done' sweep recipe.json -o out.jsonl

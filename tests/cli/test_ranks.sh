@@ -115,39 +115,6 @@ run timeout 60 mpirun --oversubscribe -n 1 "$grail" gram "$model" "${few[@]}" -o
 ((code != 0 && code != 124)) && grep -q "rank 1 of 2: the statistics to be written differ" stderr || { show; fail "other statistics"; }
 [[ ! -e differ.gguf ]] || fail "statistics were written"
 
-# cells FILE: the lines of a results file without what differs from run to run, in the order of cells
-cells() {
-    sed -E 's/"(seconds|peak_bytes|crc32|started)": ?(\{[^}]*\}|"[^"]*"|[^,}]*)(, ?)?//g' "$1" | sort
-}
-
-check "sweeps have the same lines, go on with other ranks, and refuse what ranks cannot do"
-cat >r.json <<END
-{"checkpoints": [{"name": "cnn", "path": "$demo/vision/cnn.pth"}, {"name": "vit", "path": "$demo/vision/vit"}],
- "selectors": ["magnitude-l1", "random"], "sparsities": [0.3, 0.5], "compensate": ["none"], "samples": [32], "seeds": [0],
- "sites": ["conv", "ffn"], "calibration": {"path": "$demo/vision/calibration"},
- "evaluation": {"path": "$demo/vision/test", "images": 20}}
-END
-runs "$grail" sweep r.json --threads 1 -o sweep-1.jsonl --quiet
-cells sweep-1.jsonl >cells-1
-[[ $(wc -l <cells-1) == 11 ]] || fail "other cells than were meant"
-for n in 2 3; do
-    ((n == 2 || all == 1)) || continue
-    runs ranks "$n" "$grail" sweep r.json --threads 1 -o "sweep-$n.jsonl"
-    [[ $(grep -c '^results: ' stdout) == 1 && $(grep -c '^8/8 ' stderr) == 1 ]] || { show; fail "$n ranks told of more than one sweep"; }
-    cells "sweep-$n.jsonl" | cmp - cells-1 || fail "the cells of $n ranks"
-done
-head -n 6 sweep-2.jsonl >sweep-part.jsonl
-runs ranks 3 "$grail" sweep r.json --threads 1 -o sweep-part.jsonl
-says "8 cells: 3 done before, 5 run now" stdout
-cells sweep-part.jsonl | cmp - cells-1 || fail "the cells of a sweep that went on"
-run ranks 2 "$grail" sweep r.json --threads 1 --jobs 2 -o none.jsonl
-((code != 0)) && grep -q "each of 2 ranks runs one cell at a time" stderr || { show; fail "jobs"; }
-sed 's/0.5/0.6/' r.json >other.json
-run timeout 60 mpirun --oversubscribe -n 1 "$grail" sweep r.json --threads 1 -o none.jsonl \
-    : -n 1 "$grail" sweep other.json --threads 1 -o none.jsonl
-((code != 0 && code != 124)) && grep -q "rank 1 of 2: recipe, checkpoints, .* differ" stderr || { show; fail "other recipes"; }
-[[ ! -e none.jsonl ]] || fail "results were begun"
-
 check "perplexity has the same digits"
 runs "$grail" eval "$model" --data "$text" --windows 30 --context 32 --threads 1 --json
 mv stdout one.json
@@ -244,22 +211,6 @@ for case in "2 0 3" "3 2 1" "2 1 2"; do
     runs ranks "$then" "$grail" compress "$model" "${slow[@]}" -o killed --resume
     same_result whole killed
 done
-
-check "likewise in a sweep, whose finished rounds stay"
-rm -f pid.*
-timeout 120 mpirun --oversubscribe --bind-to none -n 3 \
-    bash -c 'echo $$ >"pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' rank "$grail" sweep r.json --threads 1 -o sweep-killed.jsonl >stdout 2>stderr &
-launcher=$!
-for ((i = 0; i < 6000; i++)); do
-    [[ -e sweep-killed.jsonl && $(wc -l <sweep-killed.jsonl) -ge 4 ]] && break
-    sleep 0.01
-done
-kill -9 "$(<pid.2)"
-code=0
-wait "$launcher" || code=$?
-((code != 0 && code != 124)) && grep -q "process rank 2" stderr || { show; fail "mpirun exits with $code"; }
-runs ranks 2 "$grail" sweep r.json --threads 1 -o sweep-killed.jsonl --quiet
-cells sweep-killed.jsonl | cmp - cells-1 || fail "the cells of a sweep whose rank died"
 
 check "likewise in a training"
 slow=(--teacher "$model" --calib "$text" --context 64 --samples 60 --threads 1 --quiet --heal-steps 32 --heal-rate 0.002)

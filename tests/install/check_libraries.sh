@@ -56,11 +56,6 @@ rm -f "$mark"
 dense=$source/demo/vision/cnn.pth
 calibration=$source/demo/vision/calibration
 narrow=$work/narrow
-cat >"$work/recipe.json" <<END
-{"checkpoints": [{"name": "cnn", "path": "$dense"}], "selectors": ["wanda"], "sparsities": [0.5],
- "compensate": ["none"], "samples": [8], "sites": ["conv"], "calibration": {"path": "$calibration"},
- "evaluation": {"path": "$source/demo/vision/test", "images": 8}}
-END
 declare -A arguments=(
     [inspect]="$dense"
     [plan]="$dense -o $work/plan.json --calib $calibration --target-ratio 0.7 --budget error --samples 64"
@@ -68,8 +63,6 @@ declare -A arguments=(
     [heal]="$narrow --teacher $dense -o $work/healed --calib $calibration --samples 8 --heal-steps 1 --quiet"
     [eval]="$narrow --data $source/demo/vision/test"
     [verify]="$dense $narrow"
-    [sweep]="$work/recipe.json -o $work/results.jsonl --quiet"
-    [report]="$work/results.jsonl -o $work/page.html"
     [export]="$narrow -o $work/narrow.onnx"
     [doctor]=
     [completion]=bash
@@ -78,6 +71,10 @@ declare -A arguments=(
 unmarked "grail --version"
 mapfile -t commands < <("$program" --help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p')
 (("${#commands[@]}" > 10)) || fail "grail --help lists ${#commands[@]} commands"
+printf '#!/bin/sh\necho a command >>%q\n' "$mark" >grail-sweep
+chmod +x grail-sweep
+if PATH=.::$PATH "$program" sweep >"$work/said" 2>&1; then fail "grail sweep runs ./grail-sweep"; fi
+unmarked "grail sweep"
 for command in "${commands[@]}"; do
     read -ra given <<<"${arguments[$command]---help}"
     PATH=.::$PATH "$program" "$command" "${given[@]}" >"$work/said" 2>&1 || fail "grail $command: $(tail -n 1 "$work/said")"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Installs the build into an empty prefix and uses it as others do: a program of its own through
 # find_package and through pkg-config, and the installed command line.
-# Once with libgrail alone, once with libgrail-study on it.
 #
 # usage: check_tree.sh CMAKE BUILD_DIRECTORY SOURCE_DIRECTORY CC CFLAGS GENERATOR
 set -euo pipefail
@@ -32,7 +31,7 @@ done
 for header in "$source"/include/*/*.h; do
     cmp "$header" "$prefix/${header#"$source/"}" || fail "${header##*/} differs"
 done
-for name in libgrail.so libgrail-study.so grail.pc grail-study.pc grailConfig.cmake grailConfigVersion.cmake README.md LICENSE; do
+for name in libgrail.so grail.pc grailConfig.cmake grailConfigVersion.cmake README.md LICENSE; do
     [[ -n $(find "$prefix" -name "$name") ]] || fail "$name is missing"
 done
 for shell in completions/grail site-functions/_grail; do
@@ -58,20 +57,6 @@ echo "-- through find_package"
 "$cmake" --build "$work/embed" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the program does not build"; }
 run "$work/embed/embed" || fail "the program built through find_package"
 
-mkdir "$work/study"
-cat >"$work/study/CMakeLists.txt" <<END
-cmake_minimum_required(VERSION 3.25)
-project(study LANGUAGES C)
-find_package(grail REQUIRED)
-add_executable(study "$source/tests/install/study.c")
-target_link_libraries(study PRIVATE grail::study)
-END
-"$cmake" -S "$work/study" -B "$work/study" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \
-    -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" >"$work/configure.log" 2>&1 ||
-    { cat "$work/configure.log"; fail "find_package(grail) for grail::study"; }
-"$cmake" --build "$work/study" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the program does not build"; }
-run "$work/study/study" || fail "the program with grail::study"
-
 echo "-- through pkg-config"
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name grail.pc)")
 export PKG_CONFIG_PATH
@@ -88,7 +73,6 @@ pkg_config_program() {
     run env -u BLIS_ARCH_TYPE "$work/of-$package" "$@" || fail "$file built with $package.pc"
 }
 pkg_config_program grail "$source/examples/embed/main.c"
-pkg_config_program grail-study "$source/tests/install/study.c"
 pkg_config_program grail "$source/tests/install/narrow.c" "$source/demo/vision" "$work/by-program"
 
 echo "-- the same bytes from a program as from the command line"

@@ -27,7 +27,7 @@ from grail.study.results import Results, line_text
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent.parent / "docs" / "results"
-MAKE = HERE.parent / "cli" / "make_results.py"
+MAKE = HERE / "make_results.py"
 NAN = math.nan
 
 
@@ -406,3 +406,17 @@ def test_a_recipe_that_nests_deeply_is_refused(tmp_path: Path) -> None:
         write_report(str(path), str(tmp_path / "page.html"))
     except StudyError as error:
         assert "nests too deeply" in str(error) or "recursion" in str(error)
+
+
+def test_a_browser_shows_the_page(tmp_path: Path) -> None:
+    """page.sh looks at it in Chromium, where that is installed."""
+    program = tmp_path / "grail"
+    package = f"{sys.executable} -m grail.study"
+    paths = ":".join(filter(None, sys.path))
+    program.write_text(f"#!/bin/sh\nPYTHONPATH='{paths}' exec {package} \"$@\"\n")
+    program.chmod(0o755)
+    command = ["bash", str(HERE / "page.sh"), str(program), str(HERE.parent.parent)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 77:
+        pytest.skip(done.stdout.strip())
+    assert done.returncode == 0, done.stdout + done.stderr

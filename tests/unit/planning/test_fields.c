@@ -4,7 +4,6 @@
 
 #include "base/file.h"
 
-#include <grail-study/sweep.h>
 #include <grail/grail.h>
 
 #include <limits.h>
@@ -340,47 +339,6 @@ static void fields_of_image_networks(void **state)
     vision_close(&v);
 }
 
-/* -- sweeps ------------------------------------------------------------------------------------ */
-
-static grail_status use_sweep(const void *options)
-{
-    return grail_sweep_run(options, NULL);
-}
-
-static void fields_of_a_sweep(void **state)
-{
-    (void)state;
-    static const bad_field fields[] = {
-        NAME(grail_sweep_options, recipe, NULL),     NAME(grail_sweep_options, results, NULL),
-        NAME(grail_sweep_options, results, ""),      WHOLE(grail_sweep_options, jobs, 0),
-        WHOLE(grail_sweep_options, jobs, 1 << 20),   LONG_WHOLE(grail_sweep_options, memory, -1),
-        NAME(grail_sweep_options, precision, "f64"), WHOLE(grail_sweep_options, dry_run, 2),
-    };
-    vision_lab v;
-    char recipe[1024];
-    grail_sweep_options good;
-    vision_open(&v);
-    vision_network(&v, VISION_BASIC, "dense");
-    const int size =
-        snprintf(recipe, sizeof recipe,
-                 "{\"checkpoints\": [{\"name\": \"a\", \"path\": \"dense\"}], \"selectors\": "
-                 "[\"magnitude-l1\"], "
-                 "\"sparsities\": [0.5], \"samples\": [4], \"compensate\": [\"none\"], \"sites\": "
-                 "[\"conv\"], "
-                 "\"calibration\": {\"path\": \"%s/data_batch_1.bin\"}, \"evaluation\": {\"path\": "
-                 "\"%s/data_batch_1.bin\"}}",
-                 v.data, v.data);
-    support_write_file(vision_path(&v, "."), "recipe.json", recipe, (size_t)size);
-    grail_sweep_options_init(&good);
-    good.recipe = vision_path(&v, "recipe.json");
-    good.results = vision_path(&v, "results.jsonl");
-    good.dry_run = 1;
-    assert_all_refused(fields, COUNT(fields), &good, sizeof good, use_sweep);
-    assert_ok(use_sweep(&good));
-    assert_false(file_exists(good.results));
-    vision_close(&v);
-}
-
 /* -- counts of measurements -------------------------------------------------------------------- */
 
 static void counts_of_windows(void **state)
@@ -509,10 +467,13 @@ static void every_answer_but_zero_cancels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_of_a_compression), cmocka_unit_test(fields_of_a_plan),
-        cmocka_unit_test(fields_of_settings),      cmocka_unit_test(fields_of_image_networks),
-        cmocka_unit_test(fields_of_a_sweep),       cmocka_unit_test(counts_of_windows),
-        cmocka_unit_test(counts_of_images),        cmocka_unit_test(every_answer_but_zero_cancels),
+        cmocka_unit_test(fields_of_a_compression),
+        cmocka_unit_test(fields_of_a_plan),
+        cmocka_unit_test(fields_of_settings),
+        cmocka_unit_test(fields_of_image_networks),
+        cmocka_unit_test(counts_of_windows),
+        cmocka_unit_test(counts_of_images),
+        cmocka_unit_test(every_answer_but_zero_cancels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
