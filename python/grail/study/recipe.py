@@ -17,7 +17,7 @@ LARGEST, MOST_CELLS, MOST_CHOICES = 1 << 20, 100_000, 1000
 _SCHEMA = Schema("recipe.schema.json")
 _GRID = _SCHEMA.root["$defs"]["grid"]["properties"]
 CHOICES = [key for key in _GRID if "anyOf" in _GRID[key]]
-"""Of a recipe or grid: one value or several, which are combined. The names of options with _ for -,
+"""The choices of a recipe or grid: one value or several, which are combined. The names of options with _ for -,
 in the order of the library's tables."""
 PLAN = ["budget", "heads_removed", "uniform_widths", "uniform_heads", "drop_sublayers", "tries"]
 SOURCE = {
@@ -227,7 +227,7 @@ class Recipe:
         return made
 
     def choice_text(self, choice: int) -> str | None:
-        """Of the keys that vary within the recipe: "align=32 target=local"."""
+        """The keys that vary within the recipe: "align=32 target=local"."""
         values = self.choices[choice]
         keys = [key for key in ["sites", *CHOICES] if key in values and self._varies(key)]
         return " ".join(f"{key}={text_of(values[key])}" for key in keys) or None

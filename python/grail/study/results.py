@@ -80,7 +80,7 @@ class Settings(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Of calibration and choices."""
+        """Those of calibration and choices."""
         parts = ["" if self.calibration is None else f"of {self.calibration}", self.choices or ""]
         return ", ".join(part for part in parts if part)
 
@@ -157,7 +157,7 @@ def _numbers(found: Json, keys: list[str]) -> Numbers:
 
 
 def _outcomes(where: str, found: Json) -> Outcomes | None:
-    """Of each image 1 where it was right, else 0, or of each window its mean loss."""
+    """For each image 1 where it was right, else 0, or of each window its mean loss."""
     losses, hits, images = found.get("losses"), found.get("hits"), found.get("images") or 0
     if losses is not None:
         if len(losses) != found.get("windows"):
@@ -190,7 +190,7 @@ def line_text(document: Json) -> bytes:
 
 
 def settings_of(found: Json) -> Settings:
-    """Of a cell that fits the schema."""
+    """The line of a cell that fits the schema."""
     variant = variant_of(
         found["compensate"], bool(found.get("repair")), found.get("heal") or "none"
     )
@@ -332,7 +332,7 @@ class Results:
 
 
 def is_cut_short(text: bytes) -> bool:
-    """Of a last line without an end: a part of a JSON object is never a JSON document."""
+    """Whether it is a last line without an end: a part of a JSON object is never a JSON document."""
     if len(text) > LARGEST_LINE or checksum_is_right(text[:-1]):
         return False
     try:

@@ -82,7 +82,7 @@ class Schema:
         raise StudyError(f"{place}: expected {self._expected(s)}, found {found}")
 
     def _suits(self, s: Json, value: Any) -> bool:
-        """Of several, the one that the value is meant for: by its type, and by its kind."""
+        """The one of several that the value is meant for: by its type, and by its kind."""
         if "anyOf" in s:
             return any(self._suits(self._resolve(one), value) for one in s["anyOf"])
         if "const" in s or "enum" in s:

@@ -79,7 +79,7 @@ class Group:
 
     @cached_property
     def cut(self) -> float:
-        """Of the parameters, or of the units where the parameters were not counted."""
+        """The share of the parameters, or of the units where the parameters were not counted."""
         removed = self.removed("parameters")
         return self.sparsity if math.isnan(removed) else removed
 

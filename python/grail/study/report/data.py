@@ -174,7 +174,7 @@ def _has_errors(site: Numbers) -> bool:
 
 
 def _site_rows(a: Aggregate) -> Iterable[Row]:
-    """Of the network that each selector cut to the ratio nearest to a half, best repaired."""
+    """The network that each selector cut to the ratio nearest to a half, best repaired."""
     for s in a.sections:
         for selector in sorted({key.selector for key in s.groups}):
             found: list[tuple[float, Cell]] = []
@@ -291,7 +291,7 @@ def _is_default(g: Group) -> bool:
 
 
 def _largest(s: Section, limit: float) -> Group | None:
-    """The largest cut that loses at most `limit`. Of equally large ones (to 0.1 %) it is that of
+    """The largest cut that loses at most `limit`. Among equally large ones (to 0.1 %) it is that of
     the defaults where intervals do not tell it from the best; else the one that loses least, and of
     equals the simplest repair."""
     best: Group | None = None
