@@ -17,8 +17,8 @@ LARGEST, MOST_CELLS, MOST_CHOICES = 1 << 20, 100_000, 1000
 _SCHEMA = Schema("recipe.schema.json")
 _GRID = _SCHEMA.root["$defs"]["grid"]["properties"]
 CHOICES = [key for key in _GRID if "anyOf" in _GRID[key]]
-"""The choices of a recipe or grid: one value or several, which are combined. The names of options with _ for -,
-in the order of the library's tables."""
+"""The choices of a recipe or grid: one value or several, which are combined. The names of options
+with _ for -, in the order of the library's tables."""
 PLAN = ["budget", "heads_removed", "uniform_widths", "uniform_heads", "drop_sublayers", "tries"]
 SOURCE = {
     "text": ["field", "protocol", "context", "window_bos"],

@@ -332,7 +332,7 @@ class Results:
 
 
 def is_cut_short(text: bytes) -> bool:
-    """Whether it is a last line without an end: a part of a JSON object is never a JSON document."""
+    """Whether a last line lacks its end: a part of a JSON object is never a JSON document."""
     if len(text) > LARGEST_LINE or checksum_is_right(text[:-1]):
         return False
     try:

@@ -73,7 +73,7 @@ class Estimate(NamedTuple):
 
 
 def of_share(share: float, count: float, half: float) -> Estimate:
-    """The interval of `count` samples (Wilson 1927); without a count the interval is that of a half width."""
+    """The interval of `count` samples (Wilson 1927), or without a count that of a half width."""
     if math.isnan(share):
         return Estimate()
     if not count >= 1:
