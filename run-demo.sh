@@ -55,7 +55,7 @@ field() {
 }
 
 say "building"
-tools/setup.sh
+tools/setup.sh python
 mkdir -p build/logs
 {
     cmake --preset release && cmake --build --preset release --target grail-cli -j "$(nproc)"
@@ -107,15 +107,29 @@ echo "$(field windows "$out/full.eval.json") windows of $(field context "$out/fu
 run "$grail" export "$out/full" -o "$out/full.gguf"
 echo "llama.cpp reads this file: llama-cli -m $(quoted "$out/full.gguf")"
 
+# Sweeps and their page are commands of the package for Python.
+page=
 if (($# == 0)); then
+    say "the package for Python, which sweeps and draws"
+    venv=build/demo
+    if tools/venv.sh packages "$venv" >build/logs/demo-python.log 2>&1; then
+        tools/venv.sh wheel "$venv" >>build/logs/demo-python.log 2>&1 || { tail -n 40 build/logs/demo-python.log; exit 1; }
+        "$venv/bin/grail" --version
+        page=$out/report.html
+    else
+        echo "left out, with the sweep of image networks and its page: numpy and cffi cannot be fetched from PyPI" \
+            "(build/logs/demo-python.log)"
+    fi
+fi
+if [[ -n $page ]]; then
     say "image networks at many settings, which takes a few minutes"
-    run "$grail" sweep bench/recipes/demo.json -o "$out/sweep.jsonl" --jobs "$jobs"
-    run "$grail" report "$out/sweep.jsonl" -o "$out/report.html"
+    run "$venv/bin/grail" sweep bench/recipes/demo.json -o "$out/sweep.jsonl" --jobs "$jobs"
+    run "$venv/bin/grail" report "$out/sweep.jsonl" -o "$page"
     echo "accuracy of $(grep -c '"dense"' "$out/sweep.jsonl") networks before and after" \
         "$(grep -c '^{"cell"' "$out/sweep.jsonl") cuts"
 fi
 
 say "done in $((SECONDS - started)) s; all results are in $PWD/$out"
-if (($# == 0)); then
-    echo "open this page in a browser: $PWD/$out/report.html"
+if [[ -n $page ]]; then
+    echo "open this page in a browser: $PWD/$page"
 fi

@@ -150,22 +150,6 @@ check_format() {
     git ls-files '*.c' '*.h' ':!tests/golden/*.h' | xargs "$1" --dry-run -Werror
 }
 
-# The wheel holds the library and the program of the release build; only the extension is compiled.
-build_wheel() {
-    rm -rf build/python/wheel
-    "$python" -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/python/wheel . \
-        --config-settings=build-dir=build/python/cmake \
-        --config-settings=cmake.define.GRAIL_PREBUILT="$PWD/build/release" &&
-        "$python" -m pip install --quiet --force-reinstall --no-deps build/python/wheel/*.whl
-}
-
-# The newest packages that pyproject.toml names, but for the linter, whose taste changes.
-fetch_packages() {
-    rm -rf build/python/venv
-    python3 -m venv build/python/venv &&
-        "$python" -m pip install --quiet scikit-build-core cffi numpy pytest mypy ruff==0.17.6
-}
-
 check_types_and_style() {
     "$python" -m mypy && "$python" -m ruff check python tests/python &&
         "$python" -m ruff format --check python tests/python
@@ -174,12 +158,13 @@ check_types_and_style() {
 test_python() {
     local python=$PWD/build/python/venv/bin/python junit=$PWD/build/logs/python-tests.xml
     mkdir -p build/python
-    if ! fetch_packages >build/logs/python-packages.log 2>&1; then
+    # The newest packages that pyproject.toml names, but for the linter, whose taste changes.
+    if ! tools/venv.sh packages build/python/venv pytest mypy ruff==0.17.6 >build/logs/python-packages.log 2>&1; then
         leave_out python "packages for it cannot be fetched from PyPI, see build/logs/python-packages.log"
         return
     fi
     step python-style check_types_and_style || true
-    step python-wheel build_wheel || return 0
+    step python-wheel tools/venv.sh wheel build/python/venv || return 0
     rm -f "$junit"
     step python-tests "$python" -m pytest -q --junit-xml="$junit" || true
     if [[ -s $junit ]]; then

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the packages that are missing to build grail, and with "tests" to test it, with "wheel" to
-# make a wheel of it (tools/make_wheel.sh), on Debian 12 or 13. Asks no questions; needs root or sudo only when a package is missing.
+# Installs the packages that are missing to build grail, and with "tests" to test it, with "python" to build its
+# package for Python, with "wheel" to make a wheel of it (tools/make_wheel.sh), on Debian 12 or 13. Asks no questions; needs root or sudo only when a package is missing.
 #
-# usage: tools/setup.sh [tests|wheel]
+# usage: tools/setup.sh [tests|python|wheel]
 set -euo pipefail
 
 packages=(gcc libc6-dev cmake ninja-build pkgconf libblis-openmp-dev libjansson-dev libpcre2-dev
@@ -13,6 +13,9 @@ if [[ ${1-} == tests ]]; then
     packages+=(libcmocka-dev python3 python3-dev python3-venv g++ clang libomp-dev clang-format locales strace zsh)
 fi
 
+if [[ ${1-} == python ]]; then
+    packages+=(python3-dev python3-venv)
+fi
 if [[ ${1-} == wheel ]]; then
     packages=("${packages[@]/blis-openmp/blis-pthread}" python3-dev python3-venv patchelf)
 fi

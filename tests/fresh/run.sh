@@ -156,5 +156,6 @@ if [[ $program == wheel ]]; then
     make_wheel || fail "see build/logs"
     exit
 fi
+share_pypi
 step "fresh-$release-$program" run_inside "./run-$program.sh" || tell_failure "fresh-$release-$program"
 tail -n 1 "build/logs/fresh-$release-$program.log"
