@@ -5,8 +5,8 @@
 #include "options.h"
 
 extern const command command_inspect, command_plan, command_compress, command_heal, command_eval,
-    command_verify, command_gram, command_export, command_quantize,
-    command_generate, command_doctor, command_logits, command_completion;
+    command_verify, command_gram, command_export, command_quantize, command_generate,
+    command_doctor, command_logits, command_completion;
 
 /** The summary of "grail help COMMAND", which main.c handles itself. */
 #define HELP_SUMMARY "print the help of a command"

@@ -2,8 +2,8 @@
 #ifndef GRAIL_CLI_EXTERNAL_H
 #define GRAIL_CLI_EXTERNAL_H
 
-/** Becomes the program grail-NAME of a directory of PATH, where argv[0] is NAME; what follows it are
- * its arguments, and its exit code is that of this process. Returns where there is none. */
+/** Becomes the program grail-NAME of a directory of PATH, where argv[0] is NAME; what follows it
+ * are its arguments, and its exit code is that of this process. Returns where there is none. */
 void external_run(char **argv);
 
 #endif
