@@ -9,6 +9,11 @@ The functions are the commands of the program `grail`, and their keyword argumen
     print(report.totals.parameters, report.quality)
 """
 
+from __future__ import annotations
+
+import importlib as _importlib
+from typing import Any as _Any
+
 from . import errors, measure, model, records, result, run, runner, samples, statistics
 from ._native import ffi as _ffi
 from ._native import lib as _lib
@@ -24,6 +29,13 @@ from .statistics import *
 
 version: str = _ffi.string(_lib.grail_version()).decode()
 __version__ = version
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "torch":  # needs torch, so nothing else imports it
+        return _importlib.import_module(".torch", __name__)
+    raise AttributeError(f"module 'grail' has no attribute '{name}'")
+
 
 __all__ = ["version"]
 __all__ += errors.__all__

@@ -69,6 +69,21 @@ class Model:
         return cls._of_memory(memory, name, set, type, keep)
 
     @classmethod
+    def from_torch_file(
+        cls,
+        path: Path,
+        config: Mapping[str, Any] | str | None = None,
+        *,
+        set: Mapping[str, Any] | None = None,
+    ) -> Model:
+        """A model from a torch file of an old or unusual form, which torch.load(weights_only=True)
+        reads into memory; `config` is what config.json says, where the family has one. Usual torch
+        files open without torch: Model(path)."""
+        from .adapters import read_torch_file
+
+        return cls.from_tensors(config, read_torch_file(path), name=os.fspath(path), set=set)
+
+    @classmethod
     def _of_memory(
         cls,
         memory: Any,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
 from ._native import ffi
@@ -19,7 +19,7 @@ Part = Union[Path, tuple[Path, float]]
 
 class Samples:
     """Samples to calibrate or to measure on: text() and images() in files, tokens() and pixels() in
-    memory."""
+    memory, and what other libraries hold: loader(), dataset() and conversations()."""
 
     def __init__(self, kind: str, parts: Sequence[tuple[str, float]], given: Given) -> None:
         self.kind = kind  # "text", "images", or "path" of what the model reads
@@ -50,6 +50,39 @@ class Samples:
         """Images in memory that are prepared already, [images, 3, side, side] or [images, side,
         side, 3]; `labels` are indices of classes, to measure accuracy."""
         return cls._in_memory("images", new_pixels, images, labels)
+
+    @classmethod
+    def loader(cls, batches: Iterable[Any]) -> Samples:
+        """Token ids or pixels of a DataLoader, or of any batches: arrays, tuples whose first one is
+        meant, or mappings with input_ids (and attention_mask) or pixel_values."""
+        from .adapters import loader
+
+        return loader(batches)
+
+    @classmethod
+    def dataset(
+        cls,
+        rows: Iterable[Any],
+        tokenizer: Any = None,
+        *,
+        field: str = "text",
+        context: int | None = None,
+    ) -> Samples:
+        """Rows of `datasets`, or any mappings or values: texts or messages for the tokenizer, or
+        token ids; they are joined and cut into windows of `context` tokens, 512."""
+        from .adapters import dataset
+
+        return dataset(rows, tokenizer, field, context)
+
+    @classmethod
+    def conversations(
+        cls, tokenizer: Any, talks: Iterable[Any], *, context: int | None = None
+    ) -> Samples:
+        """Lists of messages, as the chat template of a tokenizer of transformers writes them; they
+        are joined and cut into windows of `context` tokens, 512."""
+        from .adapters import conversations
+
+        return conversations(tokenizer, talks, context)
 
     @classmethod
     def _in_memory(cls, kind: str, made: Any, values: Any, others: Any) -> Samples:
@@ -125,7 +158,7 @@ class Samples:
 
     @property
     def has_preset(self) -> bool:
-        return "preset" in self.given.texts
+        return "preset" in self.given.texts or self.is_memory
 
 
 def _read_by(images: bool) -> Any:
