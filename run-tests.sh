@@ -97,6 +97,22 @@ skipped_inside() {
         "build/$1/Testing/Temporary/LastTest.log" | sort -u
 }
 
+# failed_output LOG: the last lines of what each test printed that failed
+failed_output() {
+    awk -v most=15 '
+        function tell(  i) {
+            for (i = lines > most ? lines - most : 0; i < lines; i++)
+                print "    | " line[i]
+        }
+        /^ *[0-9]+\/[0-9]+ Test / || /^ *Start +[0-9]+: / {
+            if (on) tell()
+            on = 0
+        }
+        on && NF { line[lines++] = $0 }
+        /^ *[0-9]+\/[0-9]+ Test .*\*\*\*/ && !/\*\*\*(Skipped|Not Run)/ { on = 1; lines = 0; print "    " $0 }
+        END { if (on) tell() }' "$1"
+}
+
 # run_tests PRESET CTEST_ARGUMENTS...
 run_tests() {
     local preset=$1 log=build/logs/$1-tests.log junit=$PWD/build/logs/$1-tests.xml
@@ -124,8 +140,9 @@ run_tests() {
     if [[ -n $inside ]]; then
         echo "    skipped inside programs: ${inside//$'\n'/ }"
     fi
-    grep -E '^ *[0-9]+/[0-9]+ Test .*\*\*\*' "$log" | sed 's/^/    /' || true
+    grep -E '^ *[0-9]+/[0-9]+ Test .*\*\*\*(Skipped|Not Run)' "$log" | sed 's/^/    /' || true
     if ((bad > 0)); then
+        failed_output "$log"
         echo "    see $log"
     fi
 }
