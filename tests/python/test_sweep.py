@@ -102,6 +102,14 @@ def test_a_sweep_continues_and_jobs_change_nothing(tmp_path: Path) -> None:
     assert len(read_results(str(part)).cells) == 4
 
 
+def test_latencies_are_measured_beside_the_dense_network(tmp_path: Path) -> None:
+    recipe = write(tmp_path, latency="grail", selectors=["magnitude-l1"], compensate=["none"])
+    assert run_sweep(recipe, str(tmp_path / "r.jsonl")).done == 1
+    for line in (tmp_path / "r.jsonl").read_text().splitlines()[1:]:
+        made = json.loads(line)
+        assert 0.0 < made.get("dense", made)["latency"] < 10.0
+
+
 def test_a_cell_that_fails_is_recorded_and_runs_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._native import ffi, lib
+from ..bench import bench
 from ..errors import ArgumentError, InputOutputError, NumericError, check
 from ..model import Model
 from ..options import COMPRESS, IMAGES, PLAN, TEXT, new_text, text_of
@@ -206,18 +207,12 @@ class Network:
                 seconds += took
         return (made[0] if "name" not in made[0] else {"evaluations": made}), seconds
 
-    def _latency(self, narrow: Any) -> Json:
+    def _latency(self, narrow: Model | None) -> Json:
         """The median of a sample in seconds, in turns with the dense network."""
         if self.recipe.latency is None:
             return {}
-        networks = [self.model._model] + ([] if narrow is None else [narrow])
-        options = ffi.new("grail_latency_options *")
-        engine = ffi.new("char[]", self.recipe.latency.encode())
-        options.engine = engine
-        found = ffi.new("grail_latency[2]")
-        models = ffi.new("grail_model *[]", networks)
-        check(lib.grail_latency_measure(models, len(networks), options, found))
-        return {"latency": _rounded(found[len(networks) - 1].median)}
+        models = [self.model] if narrow is None else [self.model, narrow]
+        return {"latency": _rounded(bench(*models, engine=self.recipe.latency)[-1].median)}
 
     def dense_line(self) -> Json:
         measured, seconds = self._measure(self.model._model, None)
@@ -299,14 +294,14 @@ class Network:
             check(lib.grail_compression_open(ffi.addressof(o), opened))
             end.callback(lib.grail_compression_close, opened[0])
             check(lib.grail_compression_run(opened[0]))
-            narrow: Any = None
+            narrow: Model | None = None
             if self.recipe.latency is not None:
                 sealed = ffi.new("const char **")
                 check(lib.grail_compression_seal(opened[0], sealed))
                 narrow = Model(text_of(sealed[0]) or "", set=self.checkpoint.settings)
             network = None if narrow is None else narrow._model
             measured, seconds = self._measure(network, opened[0] if narrow is None else None)
-            line = {"cell": settings_json(cell), **measured, **self._latency(network)}
+            line = {"cell": settings_json(cell), **measured, **self._latency(narrow)}
             return {**line, **self._of_run(cell, opened[0], seconds)}
 
     def _of_run(self, cell: Cell, run: Any, seconds: float) -> Json:
