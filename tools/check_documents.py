@@ -12,7 +12,7 @@ import sys
 import c_source
 import check_manual
 
-SOURCES = ("src", "cli", "include", "tests", "fuzz", "bench", "tools", "examples", "cmake", "demo", "python")
+SOURCES = ("src", "cli", "include", "tests", "fuzz", "bench", "tools", "examples", "cmake", "demo", "notebooks", "python")
 # A name in capitals stands for the reader's own: src/arch/decoder_NAME.c.
 PLACEHOLDER = re.compile(r"[A-Z]{4,}")
 # Other projects have them, or a run makes them.
@@ -20,7 +20,7 @@ FOREIGN = {"convert_hf_to_gguf.py", "pytorch_resnet_cifar10", "OMP_STACKSIZE", "
 # What a span that is a path to a file of ours begins or ends with.
 PATH = re.compile(r"^(?!_)[\w./-]*(?:/[\w.-]*|\.(?:c|h|py|sh|awk|scd|cmake))$")
 # Texts of ours, with their comments and messages.
-PROSE = re.compile(r"\.(?:c|h|md|scd|py|sh|js|css|cmake|map)$|CMakeLists\.txt$")
+PROSE = re.compile(r"\.(?:c|h|ipynb|md|scd|py|sh|js|css|cmake|map)$|CMakeLists\.txt$")
 # A function, a key or a field; a capital letter only where a macro is named.
 IDENTIFIER = re.compile(r"^(?:[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?:\(.*\))?$")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that the measured figures of the tables of README and the walkthrough are those of docs/results, and that a
-table there behind a command of bench/table.py is what the command prints.
+"""Checks that the measured figures of the tables of README and the walkthrough are those of docs/results, that a
+table there behind a command of bench/table.py is what the command prints, and that README's picture is what bench/curve.py draws.
 
 A table with figures stands behind the line "<!-- figures: docs/results/NAME.md -->". Each of its rows must stand, cell
 by cell, in a table of that file with the same columns; bench/ has the commands that print those tables.
@@ -15,6 +15,7 @@ import c_source
 
 sys.path.insert(0, str(c_source.ROOT / "bench"))
 
+import curve  # noqa: E402
 import table  # noqa: E402
 
 DOCUMENTS = ("README.md", "docs/walkthrough.md")
@@ -94,6 +95,7 @@ def main():
     os.chdir(c_source.ROOT)
     problems = [problem for document in DOCUMENTS for problem in check(document)]
     problems += [problem for path in sorted((c_source.ROOT / "docs/results").glob("*.md")) for problem in check_printed(path)]
+    problems += curve.problems()
     for problem in problems:
         print(problem)
     print(f"{len(problems)} problems")
