@@ -5,7 +5,7 @@
 bool list_given(grail_option_at at)
 {
     int i = 0;
-    while (at(i) != NULL && !option_given(at(i)->name)) {
+    while (at(i) != NULL && (at(i)->name == NULL || !option_given(at(i)->name))) {
         i++;
     }
     return at(i) != NULL;

@@ -29,6 +29,7 @@ typedef struct grail_comm {
     int (*receive)(void *context, int from, void *bytes, size_t size);
     /* from rank `root` to all */
     int (*broadcast)(void *context, int root, void *bytes, size_t size);
+    GRAIL_ROOM(4);
 } grail_comm;
 
 /** How many ranks the launcher started that started this program, such as mpirun or srun, by the

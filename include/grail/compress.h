@@ -50,6 +50,7 @@ typedef struct grail_fit {
     const char *fallback; /* "none", "lambda raised", "eigenvalues", "bias only", "kept plain", or
                              "not reached" by any calibration token: then there is no fit */
     int bias;             /* 1: a bias was fitted */
+    GRAIL_ROOM(4);
 } grail_fit;
 
 /** What happened at one site. Strings and `fits` are borrowed. */
@@ -70,6 +71,7 @@ typedef struct grail_site_report {
     int fit_count;
     double seconds;       /* for the site in total */
     double solve_seconds; /* the part for choosing the reducer and solving */
+    GRAIL_ROOM(8);
 } grail_site_report;
 
 /** Called during a run: after every site, and with `site` NULL after every block. Return non-zero
@@ -100,6 +102,7 @@ typedef struct grail_healing {
     double seconds_left; /* of this training, and of the blocks behind its block at the same pace;
                             not of that of the whole network behind blocks. NaN before a step */
     int ended;           /* 1: it will not go on */
+    GRAIL_ROOM(4);
 } grail_healing;
 
 /** Called at the start of each training, after some of its steps, and at its end. Return non-zero
@@ -110,6 +113,7 @@ typedef int (*grail_heal_observer)(void *user, const grail_healing *now);
 typedef struct grail_site_sparsity {
     const char *site;
     double sparsity;
+    GRAIL_ROOM(4);
 } grail_site_sparsity;
 
 /** What is read. */
@@ -125,6 +129,7 @@ typedef struct grail_read_options {
                       * for each feature of the widest matrix, and give an expert 16; all if
                       * there are fewer */
     uint64_t seed;
+    GRAIL_ROOM(8);
 } grail_read_options;
 
 /** What is cut, by which rule. */
@@ -140,6 +145,7 @@ typedef struct grail_cut_options {
                       or 16, where that changes little, else 8; whole blocks of quantised types), 1
                       = any width */
     grail_gqa_mode gqa;
+    GRAIL_ROOM(8);
 } grail_cut_options;
 
 /** How much is cut. */
@@ -158,6 +164,7 @@ typedef struct grail_amount_options {
     const char *chosen; /* names of fields that were chosen beside the plan, "cut.selector cut.gqa"
                            for example: one that the plan states as well is an error; NULL: what
                            the plan states goes before the fields */
+    GRAIL_ROOM(8);
 } grail_amount_options;
 
 /** How the cuts are repaired in closed form. Where a word is NULL, `compensate` chooses. */
@@ -173,6 +180,7 @@ typedef struct grail_fit_options {
     grail_number alpha;        /* of the ridge */
     int repair;                /* 1: recompute BatchNorm statistics on the narrowed network */
     int open_loop;             /* 1: take all statistics in one pass of the dense network */
+    GRAIL_ROOM(8);
 } grail_fit_options;
 
 /** What is trained afterwards. */
@@ -186,6 +194,7 @@ typedef struct grail_heal_options {
     double time;         /* in seconds, for all trainings together; 0 = no limit */
     const char *teacher; /* the dense network of a model that was narrowed earlier, which is then
                             healed and not cut; or NULL */
+    GRAIL_ROOM(8);
 } grail_heal_options;
 
 /** With which means it runs, and who is told. */
@@ -200,6 +209,7 @@ typedef struct grail_run_options {
     grail_heal_observer heal_observer; /* may be NULL */
     grail_step_observer step_observer; /* may be NULL */
     void *observer_user;               /* of all */
+    GRAIL_ROOM(8);
 } grail_run_options;
 
 /** What is written. */
@@ -218,6 +228,7 @@ typedef struct grail_output_options {
     int dry_run; /* 1: open only plans, checks and describes: a calibration set that is named
                     is looked at, with `resume` the interrupted run, too. Do not call run or
                     finish */
+    GRAIL_ROOM(8);
 } grail_output_options;
 
 /** Options; call grail_compress_options_init first. Strings are borrowed until open returns. */
@@ -229,6 +240,7 @@ typedef struct grail_compress_options {
     grail_heal_options heal;
     grail_run_options run;
     grail_output_options output;
+    GRAIL_ROOM(8);
 } grail_compress_options;
 
 GRAIL_API void grail_compress_options_init(grail_compress_options *options);
@@ -298,6 +310,7 @@ typedef struct grail_compression_totals {
     const char *shortfall;     /* of a quantised GGUF file, as grail_gguf_facts has it; "": none */
     double calibrate_seconds;  /* running the network and taking statistics */
     double compensate_seconds; /* choosing, solving, merging, and the training of wanda++ */
+    GRAIL_ROOM(8);
 } grail_compression_totals;
 GRAIL_API grail_compression_totals
 grail_compression_totals_get(const grail_compression *compression);
@@ -309,6 +322,7 @@ typedef struct grail_forecast {
     int64_t bytes;       /* of memory, besides the mapped files */
     int64_t samples; /* windows or images that it was counted for; 0: none are needed, and seconds
                         is 0 */
+    GRAIL_ROOM(4);
 } grail_forecast;
 
 /**
@@ -342,6 +356,7 @@ typedef struct grail_selector_facts {
     int folds;            /* 1: units are merged into clusters; 0: some are kept as they are */
     int draws;            /* 1: the choice depends on the seed */
     int needs_statistics; /* 1: it needs calibration data even where nothing is fitted */
+    GRAIL_ROOM(4);
 } grail_selector_facts;
 
 /** Describes the selector with this name. An unknown name is GRAIL_ERROR_ARGUMENT; the message

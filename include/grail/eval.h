@@ -29,6 +29,7 @@ typedef struct grail_perplexity {
      * beside the model records also occur in this text. Both are 0 without that file. */
     int64_t overlap_runs, calibration_runs;
     int is_calibration; /* 1: the text is the one that report.json records */
+    GRAIL_ROOM(8);
 } grail_perplexity;
 
 /** How far a measurement has come; of several ranks, each is told what it measured itself. */
@@ -42,6 +43,7 @@ typedef struct grail_eval_progress {
                               the images: 1 where the label has the largest output, else 0; NULL for
                               comparisons. Borrowed */
     int64_t count;         /* 0 while windows are on their way through the network */
+    GRAIL_ROOM(4);
 } grail_eval_progress;
 
 /** Called again and again during a measurement. Return non-zero to cancel. */
@@ -91,6 +93,7 @@ typedef struct grail_accuracy {
     int64_t calibration_images, calibration_found, overlap_images;
     int is_calibration; /* 1: the images are the set that report.json records, of which some were
                            calibrated on */
+    GRAIL_ROOM(8);
 } grail_accuracy;
 
 /**
@@ -173,6 +176,7 @@ typedef struct grail_comparison {
     double identity_max_abs; /* narrow against dense with the removed columns set to zero */
     int norm_is_cut; /* 1: units went from a width that a norm runs over, so what is left of it has
                         other values, and the identity does not hold: it is not measured */
+    GRAIL_ROOM(8);
 } grail_comparison;
 
 /**

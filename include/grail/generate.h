@@ -20,6 +20,7 @@ typedef struct grail_generate_options {
     double top_p;       /* only the fewest most likely tokens that are together as likely as this;
                            0: all */
     uint64_t seed;
+    GRAIL_ROOM(4);
 } grail_generate_options;
 
 /** i-th description of a field, NULL beyond the last. */
@@ -36,6 +37,7 @@ typedef struct grail_generated {
     double prompt_seconds; /* for the prompt, weights read */
     double seconds;        /* for the tokens behind the first one */
     char precision[16];    /* of the products */
+    GRAIL_ROOM(4);
 } grail_generated;
 
 /**

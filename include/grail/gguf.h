@@ -12,6 +12,7 @@ typedef struct grail_gguf_options {
                                most weights are stored, f16 where that is quantised */
     const char *table_type; /* likewise of the table of embeddings and the head; NULL: as llama.cpp
                                has it, see below */
+    GRAIL_ROOM(4);
 } grail_gguf_options;
 
 typedef struct grail_gguf_facts {
@@ -26,6 +27,7 @@ typedef struct grail_gguf_facts {
                       are F16, or where they fill its blocks Q5_0 for Q4_K, Q8_0 for Q6_K */
     char shortfall[256]; /* how many matrices have which type where some do not fill the blocks, why
                             and the remedy; "": all fill them */
+    GRAIL_ROOM(4);
 } grail_gguf_facts;
 
 /**

@@ -16,6 +16,7 @@ extern "C" {
 typedef struct grail_gram_options {
     const char *path; /* file to write; must not exist */
     int full;         /* 1: also the whole Gram matrices of what the sites' units are read by */
+    GRAIL_ROOM(4);
 } grail_gram_options;
 
 typedef struct grail_gram_facts {
@@ -25,6 +26,7 @@ typedef struct grail_gram_facts {
     int64_t
         context;   /* tokens of a window, or the most of a document, or pixels of an image's side */
     int64_t bytes; /* of the file */
+    GRAIL_ROOM(4);
 } grail_gram_facts;
 
 /** Runs the dense network on the samples of `run`, of which what is read, how convolutions are

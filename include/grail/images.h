@@ -17,6 +17,7 @@ typedef struct grail_pixels {
     int channels_first;    /* 1: the second of these */
     int64_t count, side;   /* at least 1 each */
     const int64_t *labels; /* [count] indices of classes, or NULL */
+    GRAIL_ROOM(4);
 } grail_pixels;
 
 /**
@@ -37,6 +38,7 @@ typedef struct grail_image_source {
     const char *labels; /* CSV "file,class index" for folders without class names, or NULL */
     int64_t size;       /* side of the network's input; 0 = that of the preset */
     grail_colour mean, deviation; /* where not given, those of the preset */
+    GRAIL_ROOM(4);
 } grail_image_source;
 
 /** Sets every field to its default: all NULL and 0. */
@@ -58,6 +60,7 @@ typedef struct grail_preprocessing {
     int64_t crop;       /* side of the network's input */
     const char *interpolation; /* such as "bicubic"; NULL without a resize */
     double rescale, mean[3], deviation[3];
+    GRAIL_ROOM(4);
 } grail_preprocessing;
 
 /** The model must read images. When a file of the checkpoint says something that grail cannot

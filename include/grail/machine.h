@@ -46,6 +46,7 @@ typedef struct grail_machine {
     double bf16_gflops; /* products of bf16 with f32 sums; 0 when not measured or not possible */
     const char *auto_precision; /* which "auto" takes for large networks stored in 16 bits; NULL
                                    when not measured */
+    GRAIL_ROOM(8);
 } grail_machine;
 
 /** What computes, and in which precision. A NULL grail_compute stands for the processor in f32. */
@@ -59,6 +60,7 @@ typedef struct grail_compute {
     const grail_comm *comm; /* the ranks that share out the work, or NULL; only
                                grail_perplexity_measure and grail_perplexity_of_cut do so far, and
                                the others refuse several */
+    GRAIL_ROOM(4);
 } grail_compute;
 
 /** A backend in one precision; those of one name follow each other. */
@@ -68,6 +70,7 @@ typedef struct grail_backend {
     const char *precision; /* "f32", "f64", "bf16" or "bf16-gram" */
     int operations;        /* how many there are */
     int left_out;          /* how many of them it leaves to the host */
+    GRAIL_ROOM(4);
 } grail_backend;
 
 /** Describes the i-th backend; 0 beyond the last one, else 1. */

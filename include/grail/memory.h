@@ -16,6 +16,7 @@ typedef struct grail_tensor {
     int rank;             /* 0 to 8 */
     const int64_t *shape; /* [rank]; may be NULL for rank 0 */
     const void *data;     /* of any alignment; NULL: the model's `load` gives it */
+    GRAIL_ROOM(4);
 } grail_tensor;
 
 /**
@@ -32,6 +33,7 @@ typedef struct grail_document {
     const char *name;  /* without a directory, such as "config.json" */
     const void *bytes; /* [size]; that of a result ends with a zero that is not counted */
     int64_t size;
+    GRAIL_ROOM(4);
 } grail_document;
 
 /**
@@ -51,6 +53,7 @@ typedef struct grail_memory_model {
     int document_count;
     grail_tensor_loader load; /* for tensors without data; NULL where all have it */
     void *user;               /* of load */
+    GRAIL_ROOM(4);
 } grail_memory_model;
 
 /**

@@ -28,6 +28,7 @@ typedef struct grail_model_options {
     int setting_count;
     const char *type; /* f32, f16 or bf16: how results hold weights that a GGUF file stores
                          quantised; NULL: they cannot be written. Without effect on other weights */
+    GRAIL_ROOM(4);
 } grail_model_options;
 /** As grail_model_open; options may be NULL. */
 GRAIL_API grail_status grail_model_open_with(const char *path, const grail_model_options *options,
@@ -64,6 +65,7 @@ typedef struct grail_model_facts {
     const char *const *notices; /* [notice_count]: what was taken of the checkpoint where it holds
                                    more than a network, and what is not read of it */
     int notice_count;
+    GRAIL_ROOM(8);
 } grail_model_facts;
 
 GRAIL_API grail_status grail_model_describe(const grail_model *model,
@@ -84,6 +86,7 @@ typedef struct grail_site_facts {
     int64_t groups;              /* every group keeps the same number of units; 1 = no groups */
     int64_t outputs;             /* O of the consumer */
     int64_t parameters_per_unit; /* in the rows and columns that go with one unit */
+    GRAIL_ROOM(4);
 } grail_site_facts;
 
 /** i-th kind of sites, NULL beyond the last. */

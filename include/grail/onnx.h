@@ -12,6 +12,7 @@ typedef struct grail_onnx_options {
     int64_t side;    /* of the images; 0 = the network's own, or its preset's */
     int64_t largest; /* bytes of the file; larger weights go to FILE.data; 0 = 2 GB, the limit of
                         ONNX */
+    GRAIL_ROOM(4);
 } grail_onnx_options;
 
 /** i-th description of the fields, NULL beyond the last. */
@@ -22,6 +23,7 @@ typedef struct grail_onnx_facts {
     int64_t bytes; /* of both files */
     int split;     /* 1: the weights are in FILE.data */
     int converted; /* 1: weights of 16 bits were stored as F32 */
+    GRAIL_ROOM(4);
 } grail_onnx_facts;
 
 /**

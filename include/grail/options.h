@@ -49,7 +49,8 @@ typedef enum grail_option_type {
     GRAIL_OPTION_TEXT,     /* const char *; `words` are examples */
     GRAIL_OPTION_WORD,     /* const char *: one of `words` */
     GRAIL_OPTION_SELECTOR, /* const char *: a name of grail_selector_at */
-    GRAIL_OPTION_BACKEND   /* const char *: a name of grail_backend_describe */
+    GRAIL_OPTION_BACKEND,  /* const char *: a name of grail_backend_describe */
+    GRAIL_OPTION_ROOM      /* GRAIL_ROOM of the struct that `what` names; no text, no name */
 } grail_option_type;
 
 typedef enum grail_option_subject {
@@ -88,6 +89,7 @@ typedef struct grail_option {
     const char *never_with; /* likewise: with one of them it has none */
     int unrecorded; /* 1: the command of a model card leaves it out, as it is of one machine or one
                        start alone */
+    GRAIL_ROOM(4);
 } grail_option;
 
 /** i-th description of a struct, NULL beyond the last. */

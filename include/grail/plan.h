@@ -25,6 +25,7 @@ typedef struct grail_plan_trial {
     int is_best;       /* 1: the best so far */
     int tried, most;   /* trials of this kind so far, and at most */
     double seconds_left; /* of these trials, at the pace so far */
+    GRAIL_ROOM(4);
 } grail_plan_trial;
 
 /** Return non-zero to stop with the best widths so far; of "divergence" with what is known of the
@@ -56,6 +57,7 @@ typedef struct grail_plan_options {
     double seconds;               /* a search begins no trial after this time; 0 = no limit */
     grail_plan_observer observer; /* may be NULL */
     void *observer_user;
+    GRAIL_ROOM(8);
 } grail_plan_options;
 
 GRAIL_API void grail_plan_options_init(grail_plan_options *options);
@@ -91,6 +93,7 @@ typedef struct grail_plan_facts {
     double pass_seconds;  /* of these: the dense network's pass with its Gram matrices; 0 where an
                              earlier plan of the session has its loss curves */
     double curve_seconds; /* and taking the loss curves from them; 0 likewise */
+    GRAIL_ROOM(8);
 } grail_plan_facts;
 GRAIL_API grail_plan_facts grail_plan_facts_get(const grail_plan *plan);
 

@@ -16,6 +16,7 @@ typedef struct grail_quantize_options {
                          compressed-tensors: w4a16 or w8a16, 4 or 8 bits in groups */
     const char *table_type; /* as of grail_gguf_options; NULL for a directory */
     int resume;             /* 1: continue an interrupted run towards a directory */
+    GRAIL_ROOM(4);
 } grail_quantize_options;
 
 /**

@@ -32,6 +32,7 @@ typedef struct grail_compensate_options {
     int alpha_count;
     const unsigned char *judged; /* [O] 1: the errors of this output count, for alpha and in the
                                     result; NULL: all do */
+    GRAIL_ROOM(8);
 } grail_compensate_options;
 
 /** How a fit ended. */
@@ -53,6 +54,7 @@ typedef struct grail_compensate_result {
     double held_before, held_after;
     double dense_share; /* of the target of the statistics in what was aimed at: 0 local, 1 dense */
     int fallback;       /* grail_fit_fallback */
+    GRAIL_ROOM(4);
 } grail_compensate_result;
 
 /** The paper's choices: the usual target, prior 0, bias 0, alpha 1e-3. */

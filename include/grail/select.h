@@ -15,6 +15,7 @@ typedef struct grail_unit_rows {
     int64_t columns;           /* inputs, times kernel positions of a convolution */
     int64_t positions;         /* of the kernel, innermost in the weight; 0: 1 */
     int exchangeable; /* 1: a unit's features are `subunits` blocks that can be reordered */
+    GRAIL_ROOM(4);
 } grail_unit_rows;
 
 /** What reads the units: columns of a weight. */
@@ -29,6 +30,7 @@ typedef struct grail_unit_columns {
     const grail_statistics *fit, *held;
     const float *gradients; /* [outputs, n u positions] for wanda++: the root mean square over the
                                samples of the gradients of the norm of the block's output */
+    GRAIL_ROOM(4);
 } grail_unit_columns;
 
 /** A site: the place where width is cut, n units of u features. Fill with grail_site_init first. */
@@ -55,6 +57,7 @@ typedef struct grail_site {
     grail_fit_target target;    /* of the fit that follows (ridge.h), which obs looks at */
     int bias;                   /* 1: it has a bias */
     uint64_t seed, stream;      /* of what is drawn: the run's, and the site's index in it */
+    GRAIL_ROOM(8);
 } grail_site;
 
 GRAIL_API void grail_site_init(grail_site *site);

@@ -85,6 +85,7 @@ typedef struct grail_sums {
     double *cross;         /* [O, H] */
     double *target_sum;    /* [O] */
     double *target_square; /* [O] */
+    GRAIL_ROOM(4);
 } grail_sums;
 
 /** Copies sums to the arrays. */

@@ -14,6 +14,7 @@ typedef struct grail_tokens {
     const int32_t *ids; /* [windows, length] */
     int64_t windows, length;
     const int64_t *lengths; /* [windows] how many ids of each row count, 1 to `length`; NULL: all */
+    GRAIL_ROOM(4);
 } grail_tokens;
 
 /**
@@ -27,12 +28,14 @@ typedef struct grail_text_source {
     const char *protocol;       /* "plain" (NULL), "lines", "wikitext2", "ptb", "c4" */
     int64_t context; /* tokens per window; 0 = 2048, or less where the model promises less */
     int window_bos;  /* 1: every window begins with BOS */
+    GRAIL_ROOM(4);
 } grail_text_source;
 
 /** One of several texts that calibration windows are drawn from. */
 typedef struct grail_text_part {
     const char *path;
     double share; /* of all windows; 0: an equal part of what the others leave */
+    GRAIL_ROOM(4);
 } grail_text_part;
 
 /** i-th description of a field, NULL beyond the last. */

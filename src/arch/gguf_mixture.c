@@ -4,6 +4,7 @@
 
 #include "arch/gguf_family.h"
 #include "base/buffer.h"
+#include "base/option_values.h"
 #include "base/options.h"
 
 #include <string.h>
@@ -56,6 +57,7 @@ grail_status gguf_mixture_read(const grail_gguf_options *options, grail_dtype us
 {
     *out = (gguf_mixture){.type = usual, .table = GRAIL_DTYPE_COUNT};
     if (options != NULL) {
+        CHECK(OPTION_ROOM_OF(grail_gguf_options, options));
         CHECK(read_word("type", options->type, &out->type));
         CHECK(read_word("table_type", options->table_type, &out->table));
     }

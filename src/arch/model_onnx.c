@@ -72,6 +72,7 @@ static const grail_option fields[] = {
     {FIELD(largest), .type = GRAIL_OPTION_SIZE, .what = "the size of the largest file",
      .name = "largest", .argument = "BYTES",
      .help = "largest size of FILE; if it would be larger, the weights go into FILE.data (2 GB)"},
+    OPTION_ROOM(grail_onnx_options, room, grail_onnx_options),
     {0},
 };
 /* clang-format on */

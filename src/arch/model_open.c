@@ -717,6 +717,7 @@ static grail_status check_settings(const grail_model_options *options)
     if (options == NULL) {
         return GRAIL_OK;
     }
+    CHECK(OPTION_ROOM_OF(grail_model_options, options));
     CHECK(option_integer("setting_count", "the number of settings", options->setting_count, 0));
     return options->setting_count > 0
                ? option_given("settings", "list of settings", options->settings)

@@ -28,6 +28,7 @@ static const grail_option fields[] = {
      .help = "tokens per window (2048, or the model's maximum if that is less)"},
     {FIELD(window_bos), .type = GRAIL_OPTION_FLAG, .key = "window_bos", .name = "window-bos",
      .help = "begin every window with the BOS token"},
+    OPTION_ROOM(grail_text_source, room, grail_text_source),
     {0},
 };
 /* clang-format on */

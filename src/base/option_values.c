@@ -1,7 +1,5 @@
 #include "base/option_values.h"
 
-#include <stddef.h>
-
 grail_status option_about(const char *field, grail_status status)
 {
     return status == GRAIL_OK ? GRAIL_OK : error_about(status, field);
@@ -32,6 +30,20 @@ grail_status option_number(const char *field, const char *words, double value, b
                  : error_about(error_set(GRAIL_ERROR_ARGUMENT, "%s is %g, expected %s", words,
                                          value, expected),
                                field);
+}
+
+grail_status option_room(const char *struct_name, const uint64_t *room, size_t bytes)
+{
+    for (size_t i = 0; i < bytes / sizeof room[0]; i++) {
+        if (room[i] != 0) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "%s has a value in its room, where this version of the library has no "
+                             "field; zero the struct before you set its fields, or load the "
+                             "version that the program was compiled against",
+                             struct_name);
+        }
+    }
+    return GRAIL_OK;
 }
 
 grail_status option_given(const char *field, const char *words, const void *value)

@@ -7,6 +7,7 @@
 #include "base/status.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /** `least` or more. */
@@ -17,6 +18,12 @@ grail_status option_flag(const char *field, const char *words, int value) GRAIL_
 /** A number for which its range `holds`, which `expected` says, such as "0 or more". */
 grail_status option_number(const char *field, const char *words, double value, bool holds,
                            const char *expected) GRAIL_MUST_CHECK;
+/** Whether the room of a public struct (GRAIL_ROOM), `bytes` of it, is zero; says no field. */
+grail_status option_room(const char *struct_name, const uint64_t *room,
+                         size_t bytes) GRAIL_MUST_CHECK;
+/** The same for a struct that no table describes, about "room". */
+#define OPTION_ROOM_OF(struct_name, s)                                                             \
+    option_about("room", option_room(#struct_name, (s)->room, sizeof(s)->room))
 /** Not NULL. */
 grail_status option_given(const char *field, const char *words, const void *value) GRAIL_MUST_CHECK;
 /** Says of a failure which field it is about. */

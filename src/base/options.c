@@ -1,6 +1,7 @@
 #include "base/options.h"
 
 #include "base/names.h"
+#include "base/option_values.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -187,6 +188,8 @@ static bool read_text(const grail_option *o, const char *text, field_value *out)
         return is_first || read_real(o, text, &out->number.value);
     case GRAIL_OPTION_COLOUR:
         return read_colour(text, &out->colour);
+    case GRAIL_OPTION_ROOM:
+        return false;
     case GRAIL_OPTION_TEXT:
     case GRAIL_OPTION_WORD:
     case GRAIL_OPTION_SELECTOR:
@@ -270,6 +273,9 @@ void grail_option_expected(const grail_option *o, char *text, size_t size)
         break;
     case GRAIL_OPTION_COLOUR:
         snprintf(text, size, "three numbers separated by commas");
+        break;
+    case GRAIL_OPTION_ROOM:
+        snprintf(text, size, "nothing");
         break;
     default:
         snprintf(text, size, "a text");
@@ -374,6 +380,9 @@ static grail_status check_text(const grail_option *o, const char *text)
 
 static grail_status check_field(const grail_option *o, const void *owner)
 {
+    if (o->type == GRAIL_OPTION_ROOM) {
+        return option_room(o->what, (const void *)((const char *)owner + o->offset), o->size);
+    }
     const field_value value = get(o, owner);
     switch (o->type) {
     case GRAIL_OPTION_FLAG:
@@ -396,6 +405,8 @@ static grail_status check_field(const grail_option *o, const void *owner)
     case GRAIL_OPTION_SEED:
     case GRAIL_OPTION_COLOUR:
         break; /* every one is allowed */
+    case GRAIL_OPTION_ROOM:
+        break; /* checked above */
     }
     return GRAIL_OK;
 }
@@ -493,6 +504,7 @@ static json_t *field_to_json(const grail_option *o, const void *owner)
     case GRAIL_OPTION_WORD:
     case GRAIL_OPTION_SELECTOR:
     case GRAIL_OPTION_BACKEND:
+    case GRAIL_OPTION_ROOM: /* no document has it */
         break;
     }
     return value.text == NULL ? json_null() : json_text(value.text);

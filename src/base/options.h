@@ -11,6 +11,12 @@
 #define OPTION_FIELD(owner, member)                                                                \
     .field = #member, .offset = offsetof(owner, member), .size = sizeof(((owner *)0)->member)
 
+/** The description of the room of `type`, which `member` is in `owner`. */
+#define OPTION_ROOM(owner, member, type_name)                                                      \
+    {                                                                                              \
+        OPTION_FIELD(owner, member), .type = GRAIL_OPTION_ROOM, .what = #type_name                 \
+    }
+
 /** A list that ends with NULL, for the initializer of a description. */
 #define OPTION_WORDS(...)                                                                          \
     (const char *const[])                                                                          \

@@ -1,6 +1,7 @@
 #include "comm/comm.h"
 
 #include "base/hash.h"
+#include "base/option_values.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -10,8 +11,11 @@ enum { PIECE = 1 << 26 };
 
 grail_status comm_check(const grail_comm *c)
 {
+    if (c == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(OPTION_ROOM_OF(grail_comm, c));
     const bool complete =
-        c == NULL ||
         (c->size >= 1 && c->rank >= 0 && c->rank < c->size &&
          (c->size == 1 || (c->send != NULL && c->receive != NULL && c->broadcast != NULL)));
     return complete

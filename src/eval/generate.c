@@ -37,6 +37,7 @@ static const grail_option fields[] = {
      .help = "draw from the fewest most likely tokens that are together as likely as P (all)"},
     {FIELD(seed), .type = GRAIL_OPTION_SEED, .name = "seed", .argument = "N",
      .only_with = "temperature", .help = "seed of the draws (0)"},
+    OPTION_ROOM(grail_generate_options, room, grail_generate_options),
     {0},
 };
 /* clang-format on */

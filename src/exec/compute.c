@@ -1,5 +1,6 @@
 #include "exec/compute.h"
 
+#include "base/option_values.h"
 #include "comm/comm.h"
 #include "graph/operators.h"
 
@@ -40,6 +41,9 @@ const char *compute_precision(const grail_compute *compute, const grail_model *m
 grail_status compute_open(const grail_compute *compute, const grail_model *model, backend **out)
 {
     const backend_options options = {.precision = compute_precision(compute, model)};
+    if (compute != NULL) {
+        CHECK(OPTION_ROOM_OF(grail_compute, compute));
+    }
     if (compute != NULL && comm_is_shared(compute->comm)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "this measurement is not shared out over ranks yet, and there are %d; "

@@ -91,6 +91,7 @@ static void run_fini(gram_run *r)
 static grail_status run_open(const grail_compress_options *o, const grail_gram_options *options,
                              gram_run *r)
 {
+    CHECK(OPTION_ROOM_OF(grail_gram_options, options));
     CHECK(option_given("path", "path", options->path));
     CHECK(name_check_ending(options->path, "a GGUF file of statistics", ".gguf"));
     CHECK(compress_options_check(o));

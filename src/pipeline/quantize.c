@@ -102,6 +102,7 @@ grail_status grail_quantize(const grail_compress_options *run,
                             const grail_quantize_options *options, grail_gguf_facts *facts)
 {
     bool of_directory = false;
+    CHECK(OPTION_ROOM_OF(grail_quantize_options, options));
     CHECK(option_given("path", "path", options->path));
     CHECK(check_type(options, &of_directory));
     return of_directory ? write_directory(run, options, facts) : write_file(run, options, facts);

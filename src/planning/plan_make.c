@@ -75,6 +75,7 @@ static const grail_option fields[] = {
      .zero_is_usual = 1, .name = "search-seconds", .argument = "S", .only_with = LIMITS_GIVEN,
      .never_with = NOT_SEARCHED,
      .help = "begin no trial of a search after this time (no limit)"},
+    OPTION_ROOM(grail_plan_options, room, grail_plan_options),
     {0},
 };
 /* clang-format on */

@@ -71,6 +71,7 @@ grail_status given_options_check(const grail_compensate_options *o, const float 
                                  const grail_compensate_result *result)
 {
     CHECK(option_given("options", "struct of options", o));
+    CHECK(OPTION_ROOM_OF(grail_compensate_options, o));
     CHECK(option_given("consumer", "array with the dense consumer", consumer));
     CHECK(option_given("weight", "array for the fitted consumer", weight));
     CHECK(option_given("result", "place for the result", result));

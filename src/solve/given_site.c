@@ -114,6 +114,7 @@ static grail_status add_rows(given_site *s, const char *what, int index, const g
     const site_end *end = add_end(s, r->features_per_unit, r->exchangeable);
     node *n = &s->nodes[end->node];
     int64_t rows = 0;
+    CHECK(OPTION_ROOM_OF(grail_unit_rows, r));
     CHECK(check_subunits(s, what, index, end));
     if (taps < 0 || columns % taps != 0 || end->features_per_unit < 0 ||
         __builtin_mul_overflow(s->site.units, end->features_per_unit, &rows)) {
@@ -156,6 +157,7 @@ static grail_status add_consumer(given_site *s, int index, const grail_unit_colu
     static const char what[] = "consumers";
     const site_end *end = add_end(s, c->features_per_unit, c->exchangeable);
     int64_t columns = 0;
+    CHECK(OPTION_ROOM_OF(grail_unit_columns, c));
     CHECK(check_subunits(s, what, index, end));
     if (c->weight == NULL || end->features_per_unit < 0 ||
         __builtin_mul_overflow(s->site.units, end->features_per_unit, &columns)) {
@@ -333,6 +335,7 @@ static grail_status borrow(void *context, int parameter, const float **out, floa
 static grail_status check_numbers(const grail_site *given, int64_t kept)
 {
     const int64_t groups = one_at_least(given->groups);
+    CHECK(OPTION_ROOM_OF(grail_site, given));
     CHECK(option_integer("units", "the number of units", given->units, 1));
     CHECK(option_integer("groups", "the number of groups", groups, 1));
     CHECK(option_integer("subunits", "the number of blocks of a unit",

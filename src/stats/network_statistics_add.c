@@ -193,6 +193,7 @@ grail_status grail_gram_add(int count, const char *const paths[], const grail_gr
     statistics_list list = {0};
     statistics_file f = {0};
     int64_t bytes = 0;
+    TRY(OPTION_ROOM_OF(grail_gram_options, options));
     TRY(option_given("path", "path", options->path));
     TRY(name_check_ending(options->path, "a GGUF file of statistics", ".gguf"));
     TRY(option_given("paths", "list of files", paths));

@@ -124,6 +124,7 @@ grail_status grail_statistics_get(const grail_statistics *s, const grail_sums *o
     sum_array pairs[SUMS];
     CHECK(option_given("statistics", "object of statistics", s));
     CHECK(option_given("out", "set of arrays for the sums", out));
+    CHECK(OPTION_ROOM_OF(grail_sums, out));
     pair_sums(s, out, pairs);
     for (int i = 0; i < SUMS; i++) {
         if (pairs[i].array != NULL && !matrix_exists(pairs[i].sums)) {
@@ -176,6 +177,7 @@ grail_status grail_statistics_add_sums(grail_statistics *s, int64_t count, doubl
     sum_array pairs[SUMS];
     CHECK(option_given("statistics", "object of statistics", s));
     CHECK(option_given("sums", "set of sums to add", sums));
+    CHECK(OPTION_ROOM_OF(grail_sums, sums));
     pair_sums(s, sums, pairs);
     CHECK(check_arrays(pairs, count, weight));
     CHECK(check_diagonal(s->width, sums->gram));

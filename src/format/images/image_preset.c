@@ -93,6 +93,7 @@ static const grail_option fields[] = {
      .argument = "FILE", .only_with = "data",
      .help = "CSV file with lines \"file,class index\", for images whose folders do not name the "
              "class"},
+    OPTION_ROOM(grail_image_source, room, grail_image_source),
     {0},
 };
 /* clang-format on */

@@ -1,6 +1,7 @@
 #include "format/images/pixels.h"
 
 #include "base/memory.h"
+#include "base/option_values.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -44,6 +45,7 @@ static grail_status check_source(const grail_image_source *s)
 static grail_status check_shape(const grail_pixels *p, int64_t side)
 {
     size_t all = sizeof(float);
+    CHECK(OPTION_ROOM_OF(grail_pixels, p));
     const bool fits = p->count > 0 && p->side > 0 && p->side <= IMAGE_LARGEST_SIDE &&
                       size_multiply(all, values_of(p), &all) &&
                       size_multiply(all, (size_t)p->count, &all);

@@ -2,12 +2,14 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/option_values.h"
 
 #include <string.h>
 
 grail_status tokens_check(const grail_tokens *t)
 {
     size_t size = 0;
+    CHECK(OPTION_ROOM_OF(grail_tokens, t));
     const bool fits = t->windows > 0 && t->length > 0 &&
                       size_multiply((size_t)t->windows, (size_t)t->length, &size) &&
                       size_multiply(size, sizeof(int32_t), &size);

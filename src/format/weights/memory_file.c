@@ -135,6 +135,7 @@ static grail_status read_tensor(const grail_tensor *t, bool is_given, tensor_vie
     }
     view->dtype = t->dtype;
     CHECK(read_shape(t, view));
+    CHECK(OPTION_ROOM_OF(grail_tensor, t));
     if (t->data == NULL && view->bytes > 0 && !is_given) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "has no data, and the model has no load function that would give it");
@@ -194,6 +195,7 @@ grail_status memory_file_open(const grail_memory_model *memory, tensor_file **ou
 {
     grail_status status = GRAIL_OK;
     tensor_file *file = NULL;
+    TRY(OPTION_ROOM_OF(grail_memory_model, memory));
     TRY(tensor_file_open_bytes(memory_model_name(memory), memory, sizeof *memory, read_tensors,
                                &file));
     if (memory->load != NULL) {
@@ -220,6 +222,7 @@ static grail_status check_document(const grail_memory_model *memory, const memor
                          "%s: the name of document '%s' is not that of a plain file", model,
                          d->name);
     }
+    CHECK(error_in(OPTION_ROOM_OF(grail_document, d), "%s: document '%s'", model, d->name));
     if (d->size < 0 || (d->bytes == NULL && d->size > 0)) {
         return error_set(GRAIL_ERROR_ARGUMENT, "%s: document '%s' has %lld bytes%s", model, d->name,
                          (long long)d->size, d->size < 0 ? "" : ", but none are given");

@@ -1,6 +1,7 @@
 #include "pipeline/request/calibration_text.h"
 
 #include "arch/model_text.h"
+#include "base/option_values.h"
 #include "pipeline/request/calibration_record.h"
 #include "pipeline/request/usual_samples.h"
 
@@ -49,6 +50,7 @@ grail_status text_parts_check(const grail_read_options *o)
     }
     for (int i = 0; i < o->part_count; i++) {
         const double share = o->parts[i].share;
+        CHECK(OPTION_ROOM_OF(grail_text_part, &o->parts[i]));
         if (o->parts[i].path == NULL || !(share >= 0.0 && share <= 1.0)) {
             return error_about(
                 error_set(GRAIL_ERROR_ARGUMENT,

@@ -189,6 +189,15 @@ static const grail_option fields[] = {
      .name = "dry-run", .unrecorded = 1,
      .help = "check the options and the files that they name, and print the widths, the totals, who "
              "loads the result and what the run would take; write nothing"},
+
+    OPTION_ROOM(grail_compress_options, read.room, grail_read_options),
+    OPTION_ROOM(grail_compress_options, cut.room, grail_cut_options),
+    OPTION_ROOM(grail_compress_options, amount.room, grail_amount_options),
+    OPTION_ROOM(grail_compress_options, fit.room, grail_fit_options),
+    OPTION_ROOM(grail_compress_options, heal.room, grail_heal_options),
+    OPTION_ROOM(grail_compress_options, run.room, grail_run_options),
+    OPTION_ROOM(grail_compress_options, output.room, grail_output_options),
+    OPTION_ROOM(grail_compress_options, room, grail_compress_options),
     {0},
 };
 /* clang-format on */
@@ -257,6 +266,7 @@ static grail_status check_site_sparsities(const grail_compress_options *o)
                            o->amount.site_sparsities));
     }
     for (int i = 0; i < o->amount.site_sparsity_count; i++) {
+        CHECK(OPTION_ROOM_OF(grail_site_sparsity, &o->amount.site_sparsities[i]));
         CHECK(option_given("site", "name of a single site", o->amount.site_sparsities[i].site));
         CHECK(
             option_about("sparsity", option_check_sparsity(o->amount.site_sparsities[i].sparsity)));

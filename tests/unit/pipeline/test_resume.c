@@ -277,6 +277,8 @@ static void change(const grail_option *o, void *options)
     case GRAIL_OPTION_BACKEND:
         text = "ref";
         break;
+    case GRAIL_OPTION_ROOM: /* holds nothing */
+        return;
     }
     memcpy(at, &text, sizeof text);
 }
@@ -300,7 +302,7 @@ static bool may_change(const grail_option *o)
 {
     static const char *const fields[] = {"run.memory", "run.scratch", "output.resume",
                                          "output.keep_non_finite", "output.dry_run"};
-    bool found = false;
+    bool found = o->type == GRAIL_OPTION_ROOM;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         found = found || strcmp(o->field, fields[i]) == 0;
     }

@@ -252,11 +252,13 @@ static grail_compress_options with_bias(const vision_lab *v, const char *model, 
 static void with_a_bias_the_mean_of_every_output_is_the_dense_one(void **state)
 {
     (void)state;
-    static const grail_site_sparsity cuts[] = {{"layer1.0.conv2", 0.5},
-                                               {"layer2.0.conv2", 0.5},
-                                               {"blocks.1.mlp.fc2", 0.5},
-                                               {"blocks.1.attn.proj", 0.5},
-                                               {"layer1.0.conv2", 0.5}};
+    static const grail_site_sparsity cuts[] = {
+        {.site = "layer1.0.conv2", .sparsity = 0.5},
+        {.site = "layer2.0.conv2", .sparsity = 0.5},
+        {.site = "blocks.1.mlp.fc2", .sparsity = 0.5},
+        {.site = "blocks.1.attn.proj", .sparsity = 0.5},
+        {.site = "layer1.0.conv2", .sparsity = 0.5},
+    };
     static const vision_family families[] = {VISION_BASIC, VISION_BASIC, VISION_TIMM_VIT,
                                              VISION_TIMM_VIT, VISION_BOTTLENECK};
     static const char *const targets[] = {"local", "dense"};

@@ -317,7 +317,7 @@ static void runs_of_a_session_keep_their_statistics_apart(void **state)
 static void the_open_loop_sees_the_dense_network_upstream(void **state)
 {
     (void)state;
-    static const grail_site_sparsity late = {"layer2.0.conv2", 0.5};
+    static const grail_site_sparsity late = {.site = "layer2.0.conv2", .sparsity = 0.5};
     vision_lab v;
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "model");

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum field_type { INTEGER, LONG_INTEGER, NUMBER, TEXT } field_type;
+typedef enum field_type { FLAG, INTEGER, LONG_INTEGER, NUMBER, TEXT } field_type;
 
 typedef struct bad_field {
     const char *field; /* as grail_error_fields names it */
@@ -46,6 +46,9 @@ static void set_field(void *options, const bad_field *f)
     const int integer = f->type == INTEGER ? (int)f->value : 0;
     const int64_t long_integer = f->type == LONG_INTEGER ? (int64_t)f->value : 0;
     switch (f->type) {
+    case FLAG:
+        *at = (char)f->value;
+        break;
     case INTEGER:
         memcpy(at, &integer, sizeof integer);
         break;
@@ -169,6 +172,10 @@ static int bad_values(const grail_option *o, bad_field out[MOST_BAD])
         out[0] = text(o, "no such word");
         out[1] = text(o, o->usual == NULL || o->type == GRAIL_OPTION_BACKEND ? "" : NULL);
         return 2;
+    case GRAIL_OPTION_ROOM: /* a field of a newer version */
+        out[0] = (bad_field){o->field, o->offset, LONG_INTEGER, 1.0, NULL};
+        out[1] = (bad_field){o->field, o->offset + o->size - 1, FLAG, 1.0, NULL};
+        return 2;
     case GRAIL_OPTION_SEED:
     case GRAIL_OPTION_COLOUR:
     case GRAIL_OPTION_TEXT:
@@ -197,7 +204,8 @@ static void assert_texts_refused(grail_option_at at, const void *good, size_t si
     char expected[160];
     for (int i = 0; at(i) != NULL; i++) {
         const grail_option *o = at(i);
-        const bool keeps = o->type >= GRAIL_OPTION_TEXT || o->type == GRAIL_OPTION_FLAG;
+        const bool keeps = (o->type >= GRAIL_OPTION_TEXT && o->type != GRAIL_OPTION_ROOM) ||
+                           o->type == GRAIL_OPTION_FLAG;
         memcpy(options, good, size);
         if (o->usual != NULL) {
             assert_ok(grail_option_set(o, options, o->usual));

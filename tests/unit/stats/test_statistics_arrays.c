@@ -15,7 +15,11 @@ typedef struct sums {
 
 static grail_sums arrays_of(sums *s)
 {
-    return (grail_sums){s->gram, s->sum, s->cross, s->target_sum, s->target_square};
+    return (grail_sums){.gram = s->gram,
+                        .sum = s->sum,
+                        .cross = s->cross,
+                        .target_sum = s->target_sum,
+                        .target_square = s->target_square};
 }
 
 static float z[ROWS * STRIDE];
