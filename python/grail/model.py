@@ -114,11 +114,11 @@ class Model:
     ) -> None:
         self.path, self.set, self.type = path, dict(set or {}), type
         self.is_memory = False
-        self._lock = threading.RLock()
-        self._is_at_work = False
         session = ffi.new("grail_session **")
         check(open_session(new_reading(self.set, type, keep), session), FIELDS)
-        self._session = owned(session[0], lib.grail_session_close, keep)
+        self._owner = Owner(session[0], keep)
+        self._lock = self._owner.lock
+        self._session = self._owner.hold(session[0], lambda _session: None)
 
     @property
     def _model(self) -> Any:
@@ -200,13 +200,41 @@ class Model:
         return notices
 
 
-def owned(pointer: Any, close: Callable[[Any], None], *others: Any) -> Any:
-    """What is closed when nobody refers to it; `others` live until then."""
+class Owner:
+    """Closes what was opened from a session when nobody refers to it, and then the session: in
+    whatever order the garbage collector drops them, and never while a call works with it, on this
+    thread or another. `keep` lives until then."""
 
-    def end(closed: Any, _others: Any = others) -> None:
-        close(closed)
+    def __init__(self, session: Any, keep: list[Any]) -> None:
+        self.lock = threading.RLock()
+        self.is_at_work = False
+        self._session, self._keep = session, keep
+        self._users: list[None] = []
+        self._dropped: list[tuple[Any, Callable[[Any], None]]] = []
 
-    return ffi.gc(pointer, end)
+    def hold(self, pointer: Any, close: Callable[[Any], None]) -> Any:
+        self._users.append(None)
+
+        def drop(dropped: Any) -> None:
+            self._dropped.append((dropped, close))
+            self.close_dropped()
+
+        return ffi.gc(pointer, drop)
+
+    def close_dropped(self) -> None:
+        """What cannot be closed now is when the call that works has ended."""
+        while self._dropped and self.lock.acquire(blocking=False):
+            try:
+                if self.is_at_work or not self._dropped:
+                    return
+                pointer, close = self._dropped.pop()
+                close(pointer)
+                self._users.pop()
+                if not self._users:
+                    session, self._session = self._session, ffi.NULL
+                    lib.grail_session_close(session)
+            finally:
+                self.lock.release()
 
 
 def new_memory(
@@ -280,14 +308,16 @@ def at_work(
         raise ArgumentError(f"threads takes an integer from 1 to 1024, not {threads}", ("threads",))
     watch = Watch(progress)
     before = lib.grail_threads()
+    owner = model._owner
     with model._lock, watch:
-        if model._is_at_work:
+        if owner.is_at_work:
             raise ArgumentError(f"{model.path} is at work already, in a call that called this one")
         try:
-            model._is_at_work = True
+            owner.is_at_work = True
             if threads is not None:
                 lib.grail_set_threads(threads)
             yield watch
         finally:
             lib.grail_set_threads(before)
-            model._is_at_work = False
+            owner.is_at_work = False
+            owner.close_dropped()

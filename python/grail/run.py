@@ -15,7 +15,7 @@ from . import measure
 from ._native import ffi, lib
 from .errors import ArgumentError, check, warn
 from .measure import Quality
-from .model import Model, Path, at_work, inspect, owned
+from .model import Model, Path, at_work, inspect
 from .options import (
     COMPRESS,
     FIELDS,
@@ -191,7 +191,7 @@ class _Request:
             evaluation.check(self.model)
         opened = ffi.new("grail_compression **")
         self.watch.check(lib.grail_compression_open(self.options, opened))
-        compression = owned(opened[0], lib.grail_compression_close, self.model)
+        compression = self.model._owner.hold(opened[0], lib.grail_compression_close)
         is_kept = False
         try:
             report = self._run(compression, output, evaluation)

@@ -39,7 +39,7 @@ class Runner:
         made = ffi.new("grail_runner **")
         with at_work(self.model, threads) as watch:
             watch.check(lib.grail_runner_open(self.model._model, compute, made))
-        self._runner = ffi.gc(made[0], lib.grail_runner_close)
+        self._runner = self.model._owner.hold(made[0], lib.grail_runner_close)
         self.outputs: int = lib.grail_runner_outputs(self._runner)
 
     def logits(self, tokens: Any, lengths: Any = None, *, last: bool = False) -> Array:

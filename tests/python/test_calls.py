@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
@@ -13,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import grail
+import numpy as np
 import pytest
 from conftest import DEMO, HELD, TEXT, TINY, contents
 
 
-def cut(calib: Path, **given: Any) -> grail.Report:
+def cut(calib: Path, model: Any = TINY, **given: Any) -> grail.Report:
     options = {"sparsity": 0.5, "context": 16, "threads": 1, "progress": False, **given}
-    return grail.compress(TINY, calib=calib, **options)
+    return grail.compress(model, calib=calib, **options)
 
 
 def test_steps(ids: Path) -> None:
@@ -136,6 +138,52 @@ def test_no_leak(ids: Path) -> None:
 
     first = grown()
     assert grown() < first + 20_000  # KiB
+
+
+def test_objects_end_in_any_order(ids: Path) -> None:
+    """In cycles, and without them; sanitizers see what is used after its end."""
+
+    class Cycle:
+        def __init__(self, of: Any) -> None:
+            self.me, self.of = self, of
+
+    tokens = np.load(ids)
+    for hold in (Cycle, list):
+        for make in (lambda model: [model, cut(ids, model=model).result], grail.Runner):
+            held = hold([make(grail.inspect(TINY))])
+            assert held is not None
+            del held
+            gc.collect()
+    result = cut(ids).result
+    assert result is not None
+    runner = grail.Runner(result.model())
+    del result
+    gc.collect()
+    assert runner.logits(tokens).shape == (16, 32, 96)
+
+
+def test_nothing_ends_while_a_call_works(ids: Path) -> None:
+    """On its own thread, in a callback, and on another one."""
+    model = grail.inspect(TINY)
+    held = [grail.Runner(model) for _ in range(2)]
+    users = model._owner._users
+    counts = []
+
+    def drop(step: grail.Step) -> None:
+        if held:
+            if len(held) == 1:
+                held.clear()
+            else:
+                thread = threading.Thread(target=held.pop)
+                thread.start()
+                thread.join()
+            counts.append(len(users))
+
+    cut(ids, model=model, progress=drop)
+    assert counts == [4, 4]  # the model, both runners and the run
+    assert len(users) == 1  # only the model is left: the result was dropped, too
+    gc.collect()
+    assert grail.eval(model, ids, context=16) == grail.eval(TINY, ids, context=16)
 
 
 def test_the_program_on_path() -> None:
