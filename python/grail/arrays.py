@@ -101,27 +101,41 @@ def view(array: Any, what: str) -> Array:
         raise TypeError(f"{what} is an array of numpy or DLPack, not {type(array).__name__}")
     try:
         capsule = owner.__dlpack__()
+        tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
     except Exception as failure:
         raise TypeError(f"{what} cannot be read as an array: {failure}") from failure
-    tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
     if tensor.device.type != 1:
         raise TypeError(f"{what} lies on a device; move it to the processor's memory first")
-    kind = _KINDS.get(tensor.dtype.code, "?")
-    size = tensor.dtype.bits * tensor.dtype.lanes // 8
-    name = _name(kind, size, what)
+    is_whole = tensor.dtype.lanes == 1 and tensor.dtype.bits % 8 == 0
+    kind = _KINDS.get(tensor.dtype.code, "?") if is_whole else "?"
+    name = _name(kind, tensor.dtype.bits // 8, what)
     shape = tuple(tensor.shape[0 : tensor.rank])
-    strides = tuple(tensor.strides[0 : tensor.rank]) if tensor.strides else None
     bits = bits_of(name)
-    if math.prod(shape) == 0:
+    if 0 in shape:
         return Array(name, shape, np.empty(shape, bits), None)
-    memory = ffi.cast("char *", tensor.data + tensor.offset)
-    flat = np.frombuffer(ffi.buffer(memory, _span(shape, strides) * size), bits)
-    if strides is None:
-        values = flat.reshape(shape)
-    else:
-        apart = tuple(stride * size for stride in strides)
-        values = np.lib.stride_tricks.as_strided(flat, shape, apart, writeable=False)
-    return Array(name, shape, values, (owner, capsule))
+    if tensor.data is None or not all(0 < length < 2**48 for length in shape):
+        raise ShapeError(f"{what} has the shape {list(shape)}, and no memory for it")
+    strides = tuple(tensor.strides[0 : tensor.rank]) if tensor.strides else _packed(shape)
+    return Array(name, shape, _values(tensor, bits, shape, strides), (owner, capsule))
+
+
+def _packed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of an array without gaps."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _values(tensor: Any, bits: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """The memory of a tensor of DLPack; an axis that runs backwards begins at its end."""
+    steps = [(length - 1) * stride for length, stride in zip(shape, strides)]
+    first, last = sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps)
+    size = bits.itemsize
+    memory = ffi.cast("char *", tensor.data + tensor.offset + first * size)
+    apart = tuple(stride * size for stride in strides)
+    values = np.ndarray(
+        shape, bits, ffi.buffer(memory, (last - first + 1) * size), -first * size, apart
+    )
+    values.flags.writeable = False
+    return values
 
 
 def _numpy(array: Any, what: str) -> Array:
@@ -137,13 +151,6 @@ def _name(kind: str, size: int, what: str) -> str:
     if name is None:
         raise TypeError(f"{what} has elements of {size} bytes of a kind that grail has not")
     return name
-
-
-def _span(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> int:
-    """Elements from the first to the last."""
-    if strides is None:
-        return math.prod(shape)
-    return 1 + sum((length - 1) * stride for length, stride in zip(shape, strides))
 
 
 def floats(array: Any, what: str) -> Any:

@@ -245,6 +245,9 @@ def new_memory(
     keep: list[Any],
 ) -> Any:
     """A grail_memory_model."""
+    for mapping, what in ((tensors, "tensors"), (dtypes, "dtypes")):
+        if not isinstance(mapping, Mapping):
+            raise TypeError(f"{what} takes a mapping by names, not {type(mapping).__name__}")
     entries = ffi.new("grail_tensor[]", len(tensors) or 1)
     for entry, (key, given) in zip(entries, tensors.items()):
         array = view(given, f"tensor '{key}'").contiguous()

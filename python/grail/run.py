@@ -121,6 +121,8 @@ class _Request:
 
     def kinds(self, sites: str | None) -> str:
         """The kinds of sites that one number for the sparsity, or a limit, cuts."""
+        if sites is not None and not isinstance(sites, str):
+            raise TypeError(f"sites takes a text, not {type(sites).__name__}")
         return sites or ("conv,ffn" if self.model.facts.reads_images else "ffn,heads")
 
     def cut(self, sparsity: Sparsity, sites: str | None) -> None:

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from .options import new_text
 from .records import record
 
 __all__ = ["Fitted", "Reducer", "Statistics"]
+
+T = TypeVar("T")
 
 _TARGETS = {
     "usual": lib.GRAIL_FIT_USUAL,
@@ -182,7 +184,8 @@ class Statistics:
         return self
 
     def __iadd__(self, other: Statistics) -> Statistics:
-        check(lib.grail_statistics_add(self._statistics, other._statistics))
+        added = _of(Statistics, other, "what is added")
+        check(lib.grail_statistics_add(self._statistics, added._statistics))
         return self
 
     def sums(self) -> dict[str, Any]:
@@ -243,7 +246,7 @@ class Statistics:
         columns.features_per_unit = weight.shape[1] // count
         columns.positions = math.prod(weight.shape[2:])
         columns.fit = self._statistics
-        columns.held = ffi.NULL if held is None else held._statistics
+        columns.held = ffi.NULL if held is None else _of(Statistics, held, "held")._statistics
         site.consumers, site.consumer_count = columns, 1
         rows = ffi.new("grail_unit_rows[]", len(producers) or 1)
         for row, producer in zip(rows, producers):
@@ -285,7 +288,7 @@ class Statistics:
             raise ShapeError(f"a consumer has two axes or more, not {list(weight.shape)}")
         options = self._fit_options(compensate, selector, bias, alpha, target, held)
         outputs, features, positions = weight.shape[0], weight.shape[1], math.prod(weight.shape[2:])
-        unit = 1 if reducer is None else reducer._features(features)
+        unit = 1 if reducer is None else _of(Reducer, reducer, "reducer")._features(features)
         narrow = features if reducer is None else reducer.kept * unit
         is_shared = positions > 1 and self.width == features  # one map for all kernel positions
         if self.width not in (features, features * positions):
@@ -301,7 +304,7 @@ class Statistics:
         check(
             lib.grail_compensate(
                 self._statistics,
-                ffi.NULL if held is None else held._statistics,
+                ffi.NULL if held is None else _of(Statistics, held, "held")._statistics,
                 ffi.NULL if reducer is None else reducer._reducer,
                 unit if is_shared or reducer is None else unit * positions,
                 rows,
@@ -376,6 +379,12 @@ def _fill_producer(row: Any, producer: Any, units: int, keep: list[Any]) -> None
         keep.append(floats(bias, "a bias"))
         check_shape(keep[-1], (rows.shape[0],), "the bias of a producer")
         row.bias = pointer(keep[-1], "const float *")
+
+
+def _of(kind: type[T], value: T, what: str) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"{what} is a grail.{kind.__name__}, not {type(value).__name__}")
+    return value
 
 
 def _rows(array: Any, width: int, what: str) -> Any:

@@ -87,7 +87,9 @@ def test_a_call_within_a_callback(ids: Path) -> None:
 def test_an_interrupt(call: str) -> None:
     """Ctrl-C ends a call soon, as KeyboardInterrupt."""
     code = (
-        f"import grail\nMODEL, TEXT = {str(DEMO)!r}, {str(TEXT)!r}\nprint('begun', flush=True)\n"
+        "import grail, signal\n"  # a shell's job in the background ignores it
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"MODEL, TEXT = {str(DEMO)!r}, {str(TEXT)!r}\nprint('begun', flush=True)\n"
         f"try:\n {call}\nexcept KeyboardInterrupt:\n print('stopped')\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
