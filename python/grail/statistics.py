@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ._native import ffi, lib
-from .arrays import check_shape, floats, pointer, view
-from .errors import ArgumentError, ShapeError, check
+from .arrays import Array, check_shape, floats, pointer, view
+from .errors import ArgumentError, NumericError, ShapeError, check
 from .model import Path
 from .options import new_text
 from .records import record
@@ -27,6 +27,7 @@ _TARGETS = {
     "dense": lib.GRAIL_FIT_DENSE,
     "mixed": lib.GRAIL_FIT_MIXED,
 }
+_COPIED = 1 << 24  # elements at once of rows that are no f32, or whose elements are apart
 _FALLBACKS = ("none", "lambda raised", "eigenvalues", "bias only", "kept plain")
 
 
@@ -167,20 +168,39 @@ class Statistics:
 
     def add(self, x: Any, y: Any = None, *, roots: Any = None) -> Statistics:
         """Adds rows: x[..., width], with a target y[..., outputs]; row t counts roots[t]^2 times.
-        Arrays of f32 are not copied."""
+        Arrays of f32 are not copied, others in parts."""
         if (y is None) != (self.outputs == 0):
             raise ShapeError(f"these statistics have {self.outputs} outputs, so y is given or not")
         z = _rows(x, self.width, "x")
         target = None if y is None else _rows(y, self.outputs, "y")
-        if target is not None and len(target) != len(z):
-            raise ShapeError(f"x has {len(z)} rows, y {len(target)}")
+        count = z.shape[0]
+        if target is not None and target.shape[0] != count:
+            raise ShapeError(f"x has {count} rows, y {target.shape[0]}")
         weights = None if roots is None else np.ascontiguousarray(roots, np.float64)
         if weights is not None:
-            check_shape(weights, (len(z),), "roots")
-        arrays = [pointer(weights, "const double *")]
-        for rows in (z, target):
-            arrays += [pointer(rows, "const float *"), 0 if rows is None else _stride(rows)]
-        check(lib.grail_statistics_accumulate_weighted(self._statistics, len(z), *arrays))
+            check_shape(weights, (count,), "roots")
+        rows = [z] if target is None else [z, target]
+        step = count if all(map(_is_plain, rows)) else max(1, _COPIED // self.width)
+        if count <= step:
+            return self._add(rows, slice(0, count), weights)
+        sums = Statistics(self.width, self.outputs)  # so that a NaN leaves these as they were
+        for first in range(0, count, step):
+            try:
+                sums._add(rows, slice(first, first + step), weights)
+            except NumericError as error:
+                text = f"{error.message}, counted from row {first} of x"
+                raise NumericError(text, error.fields) from None
+        return self.__iadd__(sums)
+
+    def _add(self, given: Sequence[Array], part: slice, weights: Any) -> Statistics:
+        roots = None if weights is None else weights[part]
+        plain = [_plain(rows, part) for rows in given]
+        arrays = [pointer(roots, "const double *")]
+        for rows in plain:
+            arrays += [pointer(rows, "const float *"), _stride(rows)]
+        if len(plain) == 1:
+            arrays += [ffi.NULL, 0]
+        check(lib.grail_statistics_accumulate_weighted(self._statistics, len(plain[0]), *arrays))
         return self
 
     def __iadd__(self, other: Statistics) -> Statistics:
@@ -387,15 +407,27 @@ def _of(kind: type[T], value: T, what: str) -> T:
     return value
 
 
-def _rows(array: Any, width: int, what: str) -> Any:
-    """Rows of f32 whose elements are neighbours; a copy of other arrays."""
+def _rows(array: Any, width: int, what: str) -> Array:
     found = view(array, what)
     if not found.shape or found.shape[-1] != width:
         raise ShapeError(f"{what} has the shape {list(found.shape)}; its last axis is {width}")
-    rows = found.floats().reshape(-1, width)
-    step, size = rows.strides
-    is_plain = size == 4 and step % 4 == 0 and step >= 4 * width and rows.flags.aligned
-    return rows if is_plain else np.require(rows.copy(), np.float32, ["C", "A"])
+    rows = found.values.reshape(-1, width)
+    return Array(found.dtype, rows.shape, rows, found.owner)
+
+
+def _is_plain(rows: Array) -> bool:
+    """Rows of f32 whose elements are neighbours."""
+    step, size = rows.values.strides
+    is_in_order = size == 4 and step % 4 == 0 and step >= 4 * rows.shape[1]
+    return rows.dtype == "F32" and is_in_order and bool(rows.values.flags.aligned)
+
+
+def _plain(rows: Array, part: slice) -> Any:
+    """Some rows as such: themselves, or a copy."""
+    some = rows.values[part]
+    if _is_plain(rows):
+        return some
+    return np.require(Array(rows.dtype, some.shape, some, None).floats(), np.float32, ["C", "A"])
 
 
 def _stride(rows: Any) -> int:

@@ -93,6 +93,23 @@ def test_arrays_of_all_kinds() -> None:
     assert statistics(X[:0]).count == 0
 
 
+def test_copies_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no f32 is converted some rows at a time, with the same sums."""
+    given = X.astype("f8")
+    y = given @ W.T.astype("f8")
+    roots = np.linspace(1, 2, ROWS)
+    whole = grail.Statistics(WIDTH, OUTPUTS).add(given, y, roots=roots)
+    monkeypatch.setattr("grail.statistics._COPIED", 7 * WIDTH)
+    parts = grail.Statistics(WIDTH, OUTPUTS).add(given, y, roots=roots)
+    assert (parts.count, parts.weight) == (ROWS, pytest.approx(whole.weight))
+    for name, sums in whole.sums().items():
+        np.testing.assert_allclose(parts.sums()[name], sums, rtol=1e-5, atol=1e-3)
+    given[10, 4] = np.nan
+    with pytest.raises(grail.NumericError, match=r"row 3.*counted from row 7 of x"):
+        parts.add(given, y)
+    assert parts.count == ROWS
+
+
 def test_the_fit_of_the_paper() -> None:
     kept = list(range(0, WIDTH, 2))
     fitted = statistics().fit(W, grail.Reducer.keep(WIDTH, kept), compensate="grail")
