@@ -27,7 +27,7 @@ _TARGETS = {
     "dense": lib.GRAIL_FIT_DENSE,
     "mixed": lib.GRAIL_FIT_MIXED,
 }
-_COPIED = 1 << 24  # elements at once of rows that are no f32, or whose elements are apart
+_COPIED = 1 << 22  # elements at once of rows that are no f32, or whose elements are apart
 _FALLBACKS = ("none", "lambda raised", "eigenvalues", "bias only", "kept plain")
 
 

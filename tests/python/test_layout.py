@@ -12,11 +12,11 @@ from grail._native import ffi, lib
 
 LIST = Path(__file__).with_name("layout.txt")
 ANEW = "write the list anew, build/python/venv/bin/python tests/python/test_layout.py"
-Places = dict[str, tuple[str, ...]]  # of structs and their fields: offset, size, type
+Places = dict[str, tuple[str, ...]]  # offset, size and type by the names of structs and fields
 
 
 def find_layout() -> str:
-    """Of the structs that the headers define, as the compiler lays them out."""
+    """The structs that the headers define, as the compiler lays them out."""
     lines = [f"interface {lib.grail_interface_version()}"]
     for name in sorted(ffi.list_types()[0]):
         if ffi.typeof(name).kind == "struct":
