@@ -227,6 +227,7 @@ class Network:
     def _options(self, cell: Cell, keep: list[Any]) -> Any:
         s, values = cell.settings, self.recipe.choices[cell.choice]
         options = ffi.new("grail_plan_options *")
+        keep.append(options)  # its parts do not keep it
         lib.grail_plan_options_init(options)
         o = options.compress
         texts = options_of(values, CHOICES)
