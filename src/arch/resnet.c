@@ -346,6 +346,28 @@ static grail_status check_stated(const builder *b, const json_t *config, const c
     return GRAIL_ERROR_SHAPE;
 }
 
+/* A stock class builds its blocks and its head from these, which no width of the tensors shows. */
+static grail_status check_kind(const builder *b, const json_t *config)
+{
+    const json_t *type = json_object_get(config, "layer_type");
+    const char *found = resnet_layer_type(b->layout.convs);
+    if (type != NULL && (!json_is_string(type) || strcmp(json_string_value(type), found) != 0)) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "%s: \"layer_type\" is %s, but the tensors have blocks of %d convolutions "
+                         "(\"%s\")" OTHER_NETWORK,
+                         b->source, json_is_string(type) ? json_string_value(type) : "no text",
+                         b->layout.convs, found);
+    }
+    const json_t *labels = json_object_get(config, "id2label");
+    if (json_is_object(labels) && json_object_size(labels) != (size_t)b->g->classes) {
+        return error_set(
+            GRAIL_ERROR_SHAPE,
+            "%s: \"id2label\" names %zu class(es), but the tensors have %lld" OTHER_NETWORK,
+            b->source, json_object_size(labels), (long long)b->g->classes);
+    }
+    return check_stated(b, config, "num_channels", 0, IMAGE_CHANNELS, "channels of images");
+}
+
 /* What Hugging Face's configuration states of the widths, which the tensors have. */
 static grail_status check_sizes(const builder *b, const json_t *config)
 {
@@ -362,7 +384,8 @@ static grail_status check_sizes(const builder *b, const json_t *config)
         CHECK(check_stated(b, config, "depths", s, b->layout.blocks[s], "blocks there"));
         CHECK(check_stated(b, config, "hidden_sizes", s, b->out[s], "channels there"));
     }
-    return check_stated(b, config, "embedding_size", 0, b->stem, "channels behind the first one");
+    CHECK(check_stated(b, config, "embedding_size", 0, b->stem, "channels behind the first one"));
+    return check_kind(b, config);
 }
 
 static grail_status build(const architecture *self, const char *source, const json_t *config,

@@ -57,6 +57,9 @@ const char *resnet_block_name(const resnet_naming *n, int stage, int block, cons
 bool resnet_block_has(const checkpoint *weights, const resnet_naming *n, int stage, int block,
                       const char *part, const char *suffix);
 
+/** How Hugging Face calls blocks of that many convolutions. */
+const char *resnet_layer_type(int convs);
+
 /** Refuses variants with parts that the layout does not describe: GRAIL_ERROR_UNSUPPORTED, whose
  * message names the variant. */
 grail_status resnet_refuse_variants(const checkpoint *weights,

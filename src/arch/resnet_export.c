@@ -158,31 +158,41 @@ static bool fits_hugging_face(const graph *g, const resnet_naming *n)
     return true;
 }
 
+/* All that the class builds a network from, though a configuration may leave out what is usual. */
+static grail_status describe_for_hugging_face(const graph *g, json_t *config)
+{
+    const resnet_naming *n = &resnet_naming_huggingface;
+    block_widths w = {0};
+    int convs = 0;
+    CHECK(json_put(config, "hidden_sizes", json_array()));
+    CHECK(json_put(config, "depths", json_array()));
+    for (int s = 0; s < RESNET_STAGES && read_block(g, n, s, 0, &w); s++) {
+        int blocks = 1;
+        convs = w.convs;
+        CHECK(json_push(json_object_get(config, "hidden_sizes"), json_integer(w.out)));
+        while (read_block(g, n, s, blocks, &w)) {
+            blocks++;
+        }
+        CHECK(json_push(json_object_get(config, "depths"), json_integer(blocks)));
+    }
+    CHECK(json_put(config, "embedding_size", json_integer(stem_shape(g, n)[0])));
+    CHECK(json_put(config, "layer_type", json_text(resnet_layer_type(convs))));
+    return json_object_get(config, "id2label") != NULL
+               ? GRAIL_OK
+               : json_put(config, "num_labels", json_integer(g->classes));
+}
+
 grail_status resnet_describe_narrowed(const architecture *self, const graph *narrowed,
                                       json_t *config)
 {
     (void)self;
-    grail_status status = GRAIL_OK;
     const resnet_naming *n = naming_of(narrowed);
-    block_widths w;
-    json_t *widths = NULL;
     const int64_t argument = bottleneck_argument(narrowed, n);
     if (argument > 0 && timm_config_is(config)) {
         return timm_config_set_argument(config, "base_width", json_integer(argument));
     }
-    if (n != &resnet_naming_huggingface) {
-        return GRAIL_OK; /* the tensors state all widths */
-    }
-    widths = json_array();
-    for (int s = 0; s < RESNET_STAGES && read_block(narrowed, n, s, 0, &w); s++) {
-        TRY(json_push(widths, json_integer(w.out)));
-    }
-    json_incref(widths);
-    TRY(json_put(config, "hidden_sizes", widths));
-    TRY(json_put(config, "embedding_size", json_integer(stem_shape(narrowed, n)[0])));
-out:
-    json_decref(widths);
-    return status;
+    return n == &resnet_naming_huggingface ? describe_for_hugging_face(narrowed, config)
+                                           : GRAIL_OK; /* the tensors state all widths */
 }
 
 /* "" for the 1000 classes that functions build unless they are told. */
@@ -279,7 +289,10 @@ static void judge_class(const json_t *config, const graph *g, const resnet_namin
         v->loader = "transformers";
         v->loads = fits_hugging_face(g, n);
         if (v->loads) {
-            snprintf(v->reason, sizeof v->reason, "as resnet");
+            snprintf(v->reason, sizeof v->reason, "as resnet%s",
+                     json_object_get(config, "preset") == NULL
+                         ? ""
+                         : ", once " MODEL_GRAIL_NAME " is copied to " MODEL_CONFIG_NAME);
             loader_lines_saved_class(config, v);
         }
     } else if (n == &resnet_naming_torchvision && is_for_imagenet) {

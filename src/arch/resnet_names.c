@@ -209,6 +209,11 @@ void resnet_layout_read(const checkpoint *weights, resnet_layout *out)
     }
 }
 
+const char *resnet_layer_type(int convs)
+{
+    return convs == RESNET_CONVS ? "bottleneck" : "basic";
+}
+
 grail_status resnet_refuse_variants(const checkpoint *weights, const resnet_layout *layout)
 {
     const resnet_naming *n = layout->naming;

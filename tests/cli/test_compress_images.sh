@@ -66,3 +66,46 @@ says '"origin": "open_clip_config.json"' clip-out/report.json
 runs "$grail" inspect clip-out
 says "both edges to 24, bicubic, crop 24; times 0.00392157, mean 0.5 0.25 0.5" stdout
 says "activation: quick_gelu" stdout
+
+# What transformers opens are directories whose residual streams and insides of blocks were cut alike.
+of_hugging_face() {
+    local loads=$1 network=$2
+    shift 2
+    rm -rf hf
+    runs "$grail" compress "$network" -o hf --calib "$calibration" --samples 32 --quiet "$@"
+    grep -q "grail: note" stderr && { show; fail "nothing was assumed"; }
+    grep -A 1 '"loader": "transformers"' hf/report.json | grep -q "\"loads\": $loads" ||
+        fail "the verdict is not $loads: $*"
+    runs "$grail" verify "$network" hf --quiet
+    runs "$grail" eval hf --data "$images" --images 16 --quiet
+    rm -f hf.onnx
+    runs "$grail" export hf -o hf.onnx
+}
+
+for kind in basic bottleneck; do
+    network=$golden/../vision/hf-resnet-$kind
+    check "a directory of Hugging Face's ResNets, $kind blocks, is narrowed in every way"
+    of_hugging_face false "$network" --sparsity 0.5 --sites conv
+    of_hugging_face false "$network" --sparsity 0.5 --sites stream --repair
+    of_hugging_face true "$network" --sparsity 0.5 --sites conv,stream --selector fold
+    of_hugging_face true "$network" --sparsity 0.5 --sites conv,stream --heal block,model --heal-steps 2
+    mv hf "$kind-once"
+    of_hugging_face true "$kind-once" --sparsity 0.5 --sites conv,stream --align 1
+    runs "$grail" plan "$network" -o "$kind.json" --calib "$calibration" --samples 32 --target-ratio 0.6 --quiet
+    of_hugging_face false "$network" --plan "$kind.json"
+done
+
+check "its configuration then states all that the class is built from, and without one where it belongs"
+copy_model "$golden/../vision/hf-resnet-basic" hf-short
+for key in layer_type depths hidden_sizes embedding_size id2label; do
+    python3 -c "import json, sys; d = json.load(open(sys.argv[1])); d.pop(sys.argv[2])
+json.dump(d, open(sys.argv[1], 'w'))" hf-short/config.json $key
+done
+of_hugging_face true hf-short --sparsity 0.5 --sites conv,stream
+[[ $(tr -d ' \n' <hf/config.json) == *'"hidden_sizes":[4,8],"depths":[1,2],"embedding_size":4,"layer_type":"basic","num_labels":10'* ]] ||
+    { cat hf/config.json >&2; fail "config.json lacks what it is built from"; }
+rm hf-short/config.json
+of_hugging_face true hf-short --sparsity 0.5 --sites conv,stream --size 40
+says "as resnet, once grail.json is copied to config.json" hf/report.json
+grep -q "from_pretrained" hf/README.md || exit 0
+fail "the card has lines that open a directory with config.json"

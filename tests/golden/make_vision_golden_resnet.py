@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Expected logits of residual networks for test_vision_resnet.c, from torch.
+"""Expected logits of residual networks for test_vision_resnet.c, from torch, and directories of
+Hugging Face's as save_pretrained writes them.
 
 Needs torch 1.13, torchvision 0.14 and transformers 4.37 (versions are stored in the output).
 Weights of random networks are a formula of the tensor's name and the element's index, which
 tests/unit/arch/lab_network.c computes too, so only logits are stored. The pretrained networks are
 read from ../shared/data; without it their logits are kept as they were.
 
-    make_vision_golden_resnet.py        writes vision/resnet.safetensors beside this script
+    make_vision_golden_resnet.py                writes vision/resnet.safetensors beside this script
+    make_vision_golden_resnet.py directories    writes vision/hf-resnet-*: those there are of
+                                                transformers 5.24
 """
 import os
 import pathlib
+import sys
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
@@ -65,6 +69,15 @@ RANDOM = {  # name: (network, images, side)
                             downsample_in_bottleneck=True), 3, 64),
 }
 
+DIRECTORIES = {
+    "hf-resnet-basic": {"layer_type": "basic", "embedding_size": 8, "hidden_sizes": [8, 16],
+                        "depths": [1, 2], "num_labels": 10},
+    "hf-resnet-bottleneck": {"layer_type": "bottleneck", "embedding_size": 8,
+                             "hidden_sizes": [32, 64], "depths": [2, 1],
+                             "downsample_in_bottleneck": True, "num_labels": 10},
+}
+SIDE = 40  # of the images in the directories
+
 PRETRAINED = {  # name: (network, file of the shared data)
     "resnet18_cifar10": (cifar_resnet18, "resnet18-cifar10/resnet18_cifar10.pth"),
 }
@@ -81,6 +94,18 @@ def load_pretrained(model, path):
     state = state.get("state_dict", state)
     model.load_state_dict({name.removeprefix("module."): value for name, value in state.items()})
     return model
+
+
+def make_directories():
+    for name, options in DIRECTORIES.items():
+        network = fill(HuggingFace(**options))
+        network.model.save_pretrained(HERE / "vision" / name)
+        transformers.ConvNextImageProcessor(
+            size={"shortest_edge": SIDE}, crop_pct=1.0).save_pretrained(HERE / "vision" / name)
+        x = pixels(2, SIDE).permute(0, 2, 3, 1).contiguous().numpy()
+        write_safetensors(HERE / "vision" / name / "golden.safetensors",
+                          {"pixels": x, "logits": logits(network, 2, SIDE)},
+                          {"transformers": transformers.__version__})
 
 
 def main():
@@ -100,4 +125,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    make_directories() if sys.argv[1:] == ["directories"] else main()

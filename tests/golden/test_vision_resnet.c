@@ -93,6 +93,13 @@ static void hugging_faces_bottlenecks_give_the_reference_logits(void **state)
                   "{\"model_type\": \"resnet\", \"downsample_in_bottleneck\": true}", 64);
 }
 
+static void directories_of_hugging_face_give_the_reference_logits(void **state)
+{
+    (void)state;
+    assert_vision_directory("hf-resnet-basic", "", "");
+    assert_vision_directory("hf-resnet-bottleneck", "", "");
+}
+
 /* A checkpoint of the shared data; without it the test is skipped by name. */
 static void assert_pretrained(const char *test, const char *name, const char *file)
 {
@@ -120,6 +127,7 @@ int main(void)
         cmocka_unit_test(pre_activation_gives_the_reference_logits),
         cmocka_unit_test(hugging_faces_basic_blocks_give_the_reference_logits),
         cmocka_unit_test(hugging_faces_bottlenecks_give_the_reference_logits),
+        cmocka_unit_test(directories_of_hugging_face_give_the_reference_logits),
         cmocka_unit_test(the_cifar_resnet18_gives_the_reference_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

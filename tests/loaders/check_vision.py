@@ -178,13 +178,13 @@ def hf(directory, pixels):
 
     reason(directory)
     family = json.loads((directory / "config.json").read_text())["model_type"]
-    name = {"vit": "ViTForImageClassification", "clip": "CLIPModel",
+    name = {"vit": "ViTForImageClassification", "resnet": "ResNetForImageClassification", "clip": "CLIPModel",
             "clip_vision_model": "CLIPVisionModelWithProjection"}[family]
     model, info = getattr(transformers, name).from_pretrained(directory, output_loading_info=True)
     assert not info["missing_keys"] and not info["unexpected_keys"], info
     with torch.no_grad():
         x = torch.from_numpy(pixels)
-        if family == "vit":
+        if family in ("vit", "resnet"):
             y = model.eval()(x).logits
         elif family == "clip":
             y = model.eval().get_image_features(pixel_values=x)

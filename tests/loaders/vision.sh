@@ -102,6 +102,17 @@ tower hf-clip hf
 tower hf-clip-vision hf
 tower model-soup - head_dim=16
 
+# ResNets of Hugging Face: its class has the same width in and around the blocks of a stage.
+for kind in basic bottleneck; do
+    pixels=$golden/hf-resnet-$kind/golden.safetensors
+    compare "hf-resnet-$kind" "$golden/hf-resnet-$kind" "$pixels" -
+    narrow "hf-resnet-$kind-conv" "$golden/hf-resnet-$kind" conv=0.5 wanda --calib "$images"
+    compare "hf-resnet-$kind-conv" "$work/hf-resnet-$kind-conv" "$pixels" -
+    narrow "hf-resnet-$kind-both" "$golden/hf-resnet-$kind" conv=0.5,stream=0.5 magnitude-l1 --calib "$images" --repair
+    compare "hf-resnet-$kind-both" "$work/hf-resnet-$kind-both" "$pixels" hf
+    compare "hf-resnet-$kind-lines" "$work/hf-resnet-$kind-both" "$pixels" lines
+done
+
 # A directory with open_clip's own configuration, whose arguments the lines of the card take.
 mkdir "$work/open-clip-dense"
 cp "$golden/open-clip/model.safetensors" "$work/open-clip-dense/open_clip_model.safetensors"

@@ -221,6 +221,12 @@ static void a_configuration_of_another_network_is_refused(void **state)
         {"\"depths\": 3", "\"depths\" lists 0 stages"},
         {"\"hidden_sizes\": [12, 20, 32]", "\"hidden_sizes\"[2] is 32, but the tensors have 28"},
         {"\"embedding_size\": 64", "\"embedding_size\" is 64, but the tensors have 8"},
+        {"\"layer_type\": \"basic\"",
+         "\"layer_type\" is basic, but the tensors have blocks of 3 convolutions (\"bottleneck\")"},
+        {"\"layer_type\": 3", "\"layer_type\" is no text"},
+        {"\"num_channels\": 1", "\"num_channels\" is 1, but the tensors have 3 channels of images"},
+        {"\"id2label\": {\"0\": \"cat\"}",
+         "\"id2label\" names 1 class(es), but the tensors have 5"},
         {mine, NULL},
     };
     const lab_resnet r = lab_hugging_face(true);
