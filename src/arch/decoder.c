@@ -446,6 +446,7 @@ grail_status decoder_graph(const char *source, decoder_config *c, graph **out)
     int h = 0;
     TRY(graph_create(&b.g));
     b.g->vocabulary = c->vocabulary;
+    b.g->one_width = decoder_experts_have_one_width(c->family);
     b.g->gives_hidden = c->family->encoder;
     TRY(own_rotary(&b, c));
     TRY(add_embedding(&b, &h));

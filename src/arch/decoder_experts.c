@@ -191,6 +191,12 @@ static grail_status check_choice(const char *source, int64_t index, const decode
         source, (long long)c->route.chosen, (long long)index, (long long)c->layer[index].experts);
 }
 
+bool decoder_experts_have_one_width(const decoder_family *family)
+{
+    const decoder_mixture *m = family->mixture;
+    return m != NULL && (m->are_stacked || m->shared_count != NULL);
+}
+
 static grail_status refuse_list(const char *source, int64_t index, const decoder_mixture *m)
 {
     if (m->are_stacked) {

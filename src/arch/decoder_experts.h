@@ -28,6 +28,8 @@ grail_status decoder_mixture_read(const char *source, const json_t *json,
 /** The key of the number of experts, which families and versions of transformers call differently.
  */
 const char *decoder_experts_key(const json_t *config);
+/** Whether all experts of a layer must be equally wide, and that of all tokens a multiple. */
+bool decoder_experts_have_one_width(const decoder_family *family);
 /** Whether layer `index` has experts. */
 bool decoder_has_experts(const decoder_family *family, const json_t *json, int64_t index);
 /** Number and widths of the experts of a layer; `own` is what config.json says of it alone. */

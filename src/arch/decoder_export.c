@@ -126,7 +126,7 @@ static grail_status check_stacks(const graph *g, const decoder_family *family)
     const decoder_mixture *m = family->mixture;
     for (int layer = 0; m != NULL && layer < g->block_count; layer++) {
         const decoder_widths own = decoder_widths_of(g, layer);
-        if (own.experts_differ && (m->are_stacked || m->shared_count != NULL)) {
+        if (own.experts_differ && decoder_experts_have_one_width(family)) {
             return error_set(
                 GRAIL_ERROR_UNSUPPORTED,
                 "layer %d: its experts %s and cannot have different widths; keep as "

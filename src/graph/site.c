@@ -374,6 +374,28 @@ static grail_status list_experts(const graph *g, int index, site_list *list)
     return name_site(g, &g->nodes[index], s);
 }
 
+/* The first FFN of a block measures the others. */
+static void find_measures(site_list *list)
+{
+    const site *first = NULL;
+    for (int i = 0; i < list->count; i++) {
+        site *s = &list->sites[i];
+        if (s->kind != SITE_FFN) {
+            continue;
+        }
+        if (first == NULL || first->block != s->block) {
+            first = s;
+        } else if (s->units % first->units == 0) {
+            s->measure = first;
+        }
+    }
+}
+
+int64_t site_times(const site *s)
+{
+    return s->measure == NULL ? 1 : s->units / s->measure->units;
+}
+
 branch_list site_branches(const graph *g, const site *s)
 {
     branch_list branches = {0};
@@ -402,6 +424,9 @@ grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)
         } else if (node_has_channels(&g->nodes[i])) {
             TRY(add_channels(&a, i, &list));
         }
+    }
+    if (g->one_width) {
+        find_measures(&list);
     }
     *out = list;
     list = (site_list){0};

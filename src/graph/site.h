@@ -53,6 +53,8 @@ typedef struct site {
     site_end
         *channels; /* nodes with parameters per channel (BatchNorm), or per head, on the axis */
     int channel_count;
+    const struct site *measure; /* the site in the same list of whose kept units this one keeps as
+                                   many, or a multiple, as all its units are; NULL: any number */
     bool normed; /* a norm over all of the width is among them: what is left of it gets other
                     values when units go */
 } site;
@@ -65,6 +67,9 @@ typedef struct site_list {
 /** Derives all sites. site_list_fini frees. */
 grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out) GRAIL_MUST_CHECK;
 void site_list_fini(site_list *list);
+
+/** How many times as many units as its measure the site has; 1 without one. */
+int64_t site_times(const site *s);
 
 /** Index of the site of that name, or -1. */
 int site_list_find(const site_list *list, const char *name);

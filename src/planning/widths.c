@@ -64,7 +64,7 @@ static int slot_of_twin(const width_space *s, int index)
     for (int i = 0; i < index; i++) {
         const site *other = site_at(s->request, i);
         if (s->slot_of[i] != GRAPH_NONE && other->kind == own->kind && other->units == own->units &&
-            other->groups == own->groups) {
+            other->groups == own->groups && site_times(other) == 1) {
             return s->slot_of[i];
         }
     }
@@ -114,9 +114,16 @@ static grail_status copy_scores(int64_t units, const double *from, allocation_si
     return GRAIL_OK;
 }
 
-static bool shares_width(const width_space *s, site_kind kind)
+/* The slot that a site shares with others, or GRAPH_NONE. */
+static int shared_slot(const width_space *s, int index)
 {
-    return s->sharing == SHARE_ALL || (s->sharing == SHARE_HEADS && kind == SITE_HEADS);
+    const site *own = site_at(s->request, index);
+    if (own->measure != NULL) {
+        return s->slot_of[own->measure - s->request->sites->list.sites];
+    }
+    return s->sharing == SHARE_ALL || (s->sharing == SHARE_HEADS && own->kind == SITE_HEADS)
+               ? slot_of_twin(s, index)
+               : GRAPH_NONE;
 }
 
 static grail_status make_slots(width_space *s, const loss_curve *curves, const bool *may_cut)
@@ -126,20 +133,20 @@ static grail_status make_slots(width_space *s, const loss_curve *curves, const b
     CHECK(memory_new(&s->slots, (size_t)sites, sizeof s->slots[0]));
     CHECK(memory_new(&s->of_heads, (size_t)sites, sizeof s->of_heads[0]));
     for (int i = 0; i < sites; i++) {
+        const site *own = site_at(s->request, i);
         s->slot_of[i] = GRAPH_NONE;
-        if (!may_cut[site_at(s->request, i)->kind]) {
+        if (!may_cut[own->kind]) {
             continue;
         }
-        s->slot_of[i] =
-            shares_width(s, site_at(s->request, i)->kind) ? slot_of_twin(s, i) : GRAPH_NONE;
+        s->slot_of[i] = shared_slot(s, i);
         if (s->slot_of[i] == GRAPH_NONE) {
             CHECK(add_slot(s, i));
         }
-        CHECK(copy_scores(site_at(s->request, i)->units, curves == NULL ? NULL : curves[i].scores,
-                          &s->slots[s->slot_of[i]]));
-        double *errors = (double *)(uintptr_t)s->slots[s->slot_of[i]].errors;
-        for (int64_t k = 0; curves != NULL && k <= site_at(s->request, i)->units; k++) {
-            errors[k] += curves[i].errors[k];
+        allocation_site *slot = &s->slots[s->slot_of[i]];
+        CHECK(copy_scores(slot->units, curves == NULL ? NULL : curves[i].scores, slot));
+        double *errors = (double *)(uintptr_t)slot->errors;
+        for (int64_t k = 0; curves != NULL && k <= slot->units; k++) {
+            errors[k] += curves[i].errors[k * site_times(own)];
         }
     }
     return GRAIL_OK;
@@ -150,8 +157,9 @@ static grail_status make_slots(width_space *s, const loss_curve *curves, const b
 static void expand(const width_space *s, const int64_t *widths, int64_t *kept)
 {
     for (int i = 0; i < s->request->sites->list.count; i++) {
+        const site *own = site_at(s->request, i);
         kept[i] =
-            s->slot_of[i] == GRAPH_NONE ? site_at(s->request, i)->units : widths[s->slot_of[i]];
+            s->slot_of[i] == GRAPH_NONE ? own->units : site_times(own) * widths[s->slot_of[i]];
     }
 }
 
@@ -240,7 +248,8 @@ int64_t width_space_slot(const width_space *s, int slot, const int64_t *kept)
 {
     int64_t width = 0;
     for (int i = 0; i < s->request->sites->list.count; i++) {
-        width = s->slot_of[i] == slot && kept[i] > 0 ? kept[i] : width;
+        width = s->slot_of[i] == slot && kept[i] > 0 ? kept[i] / site_times(site_at(s->request, i))
+                                                     : width;
     }
     return width;
 }
@@ -248,7 +257,8 @@ int64_t width_space_slot(const width_space *s, int slot, const int64_t *kept)
 void width_space_set_slot(const width_space *s, int slot, int64_t width, int64_t *kept)
 {
     for (int i = 0; i < s->request->sites->list.count; i++) {
-        kept[i] = s->slot_of[i] == slot && kept[i] > 0 ? width : kept[i];
+        kept[i] = s->slot_of[i] == slot && kept[i] > 0 ? site_times(site_at(s->request, i)) * width
+                                                       : kept[i];
     }
 }
 
@@ -407,10 +417,10 @@ static grail_status depth_widths_of(const width_space *s, formula_choice choice,
     for (int i = 0; i < s->request->plan.count; i++) {
         const site *own = site_at(s->request, i);
         const int block = own->block < 0 ? 0 : own->block;
-        kept[i] = s->slot_of[i] == GRAPH_NONE
-                      ? own->units
-                      : nearest_width(&s->slots[s->slot_of[i]],
-                                      (double)own->units * (1.0 - ratios[block]));
+        const allocation_site *slot = s->slot_of[i] == GRAPH_NONE ? NULL : &s->slots[s->slot_of[i]];
+        kept[i] = slot == NULL ? own->units
+                               : site_times(own) * nearest_width(slot, (double)slot->units *
+                                                                           (1.0 - ratios[block]));
     }
 out:
     memory_free(ratios);

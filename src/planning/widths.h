@@ -17,8 +17,8 @@ typedef enum limit_kind {
 /** Which sites of one kind and size must get the same width. */
 typedef enum width_sharing { SHARE_NONE, SHARE_HEADS, SHARE_ALL } width_sharing;
 
-/** What the sites of a request may become. A slot is a site, or all sites of one kind and size
- * where these must get the same width. */
+/** What the sites of a request may become. A slot is a site with those that it measures, or all
+ * sites of one kind and size where these must get the same width. */
 typedef struct width_space {
     const compression_request *request;
     limit_kind limited;
@@ -52,7 +52,8 @@ grail_status width_space_init(const compression_request *request, const loss_cur
 bool width_space_has_scores(const width_space *s);
 void width_space_fini(width_space *s); /* works on a zeroed one */
 
-/** The width that the sites of a slot have in kept[sites]; 0 when all of them are dropped. */
+/** The width that the sites of a slot have in kept[sites], those that are multiples of it aside; 0
+ * when all of them are dropped. */
 int64_t width_space_slot(const width_space *s, int slot, const int64_t *kept);
 /** Gives a width to the sites of a slot; sites that are dropped stay so. */
 void width_space_set_slot(const width_space *s, int slot, int64_t width, int64_t *kept);

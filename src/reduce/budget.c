@@ -175,6 +175,18 @@ static grail_status check_kinds(const budget *b, const site_list *sites)
     return status;
 }
 
+/* The nearest multiple of what the measure keeps that the site has, where it does not keep one. */
+static void keep_multiples(const site_list *sites, plan *p)
+{
+    for (int i = 0; i < sites->count; i++) {
+        const site *s = &sites->sites[i];
+        const int64_t unit = s->measure == NULL ? 1 : p->sites[s->measure - sites->sites].kept;
+        if (site_times(s) > 1 && p->sites[i].kept % unit != 0) {
+            p->sites[i].kept = nearest_multiple(p->sites[i].kept, unit, s->units / unit * unit);
+        }
+    }
+}
+
 grail_status budget_apply(const budget *b, const site_list *sites, plan *p)
 {
     if (b->align.step < 0) {
@@ -185,7 +197,13 @@ grail_status budget_apply(const budget *b, const site_list *sites, plan *p)
     CHECK(check_kinds(b, sites));
     for (int i = 0; i < sites->count; i++) {
         const site *s = &sites->sites[i];
-        CHECK(kept_width(b, s, b->sparsity[s->kind], &p->sites[i].kept));
+        if (s->measure != NULL) {
+            p->sites[i].kept = site_times(s) * p->sites[s->measure - sites->sites].kept;
+        } else {
+            CHECK(kept_width(b, s, b->sparsity[s->kind], &p->sites[i].kept));
+        }
     }
-    return apply_overrides(b, sites, p);
+    CHECK(apply_overrides(b, sites, p));
+    keep_multiples(sites, p);
+    return GRAIL_OK;
 }

@@ -32,8 +32,9 @@ int64_t aligned_step(const site *s, alignment align, int64_t wanted);
 
 /** Sets p->sites[].kept, of each site by itself: what one kind cannot lose, no other one loses.
  * Heads, experts and values get the nearest count, of two the larger one, and at least one unit of
- * each group; the others the nearest multiple; with the step 1 all get budget_kept_units. Each
- * override applies to its own site only; an unknown site is GRAIL_ERROR_ARGUMENT. */
+ * each group; the others the nearest multiple; with the step 1 all get budget_kept_units. A
+ * site with a measure follows it. Each override applies to its own site only, but for a multiple of
+ * a measure, of which the nearest one is taken; an unknown site is GRAIL_ERROR_ARGUMENT. */
 grail_status budget_apply(const budget *b, const site_list *sites, plan *p) GRAIL_MUST_CHECK;
 
 #endif

@@ -31,6 +31,44 @@ says "a limit with --uniform-widths" stdout
 runs "$grail" plan "$tiny" -o hidden.json --target-ratio 0.8 --tries 2 "${options[@]}" --quiet
 ! grep -q trial stderr || { show; fail "printed trials"; }
 
+# widths_of_experts PLAN: of each block the kept units of its experts, each once, and of that of all tokens
+widths_of_experts() {
+    python3 - "$1" <<'PYTHON'
+import collections, json, sys
+blocks = collections.defaultdict(set)
+shared = {}
+for site in json.load(open(sys.argv[1]))["sites"]:
+    if site["kind"] == "ffn":
+        block = site["site"].split(".")[2]
+        if "shared" in site["site"]:
+            shared[block] = site["kept"]
+        elif "experts" in site["site"]:
+            blocks[block].add(site["kept"])
+assert blocks and all(len(kept) == 1 for kept in blocks.values()), blocks
+assert all(kept % list(blocks[block])[0] == 0 for block, kept in shared.items()), (blocks, shared)
+PYTHON
+}
+
+check "experts that have one number in config.json get one width, and that of all tokens a multiple"
+while read -r model amount; do
+    read -ra words <<<"$amount"
+    words+=(--sites ffn --calib ids.npy --context 32)
+    rm -rf experts
+    runs "$grail" compress "$golden/$model" -o experts "${words[@]}" --dry-run
+    runs "$grail" compress "$golden/$model" -o experts "${words[@]}" --quiet
+    widths_of_experts experts/plan.json || fail "$model $amount"
+done <<'END'
+deepseek-v2 --sparsity 0.45
+deepseek-v2 --sparsity 0.45 --align 1
+deepseek-v2 --target-ratio 0.7 --budget flap
+deepseek-v2 --target-ratio 0.7 --budget slimgpt
+deepseek-v2 --target-ratio 0.7 --budget search --tries 2
+deepseek-v3 --target-ratio 0.7 --budget error --uniform-widths
+granitemoe --target-ratio 0.7 --budget error
+END
+refuses 1 "its experts lie in one tensor and cannot have different widths" "$grail" compress "$golden/granitemoe" -o out \
+    --sparsity model.layers.0.mlp.experts.1.down_proj=0.5 --calib ids.npy --context 32 --quiet
+
 check "the next command works as it is printed"
 cp -r "$tiny" "a model"
 runs "$grail" plan "a model" -o "a plan.json" --target-ratio 0.8 --budget error --uniform-widths "${options[@]}"

@@ -253,6 +253,64 @@ static void a_site_may_be_given_a_fraction_of_its_own(void **state)
     teardown(&n);
 }
 
+/* Two FFNs of one block, of which the second is measured by the first. */
+static void setup_measured(network *n, int64_t inner, int64_t times)
+{
+    *n = (network){0};
+    assert_ok(graph_create(&n->g));
+    n->g->one_width = true;
+    int h = add_embedding(n->g, "embed", 10, WIDE);
+    for (int i = 0; i < 2; i++) {
+        const int64_t width = i == 0 ? inner : inner * times;
+        const int x = add_norm(n->g, 0, i == 0 ? "norm" : "norm2", WIDE, 0, h);
+        const int up = add_linear(n->g, 0, i == 0 ? "up" : "up2", WIDE, width, false, x);
+        const int down = add_linear(n->g, 0, i == 0 ? "down" : "down2", width, WIDE, false, up);
+        h = add_plain(n->g, 0, NODE_ADD, h, down);
+    }
+    h = add_norm(n->g, 1, "final", WIDE, 0, h);
+    assert_ok(graph_finish(n->g, add_linear(n->g, 1, "head", WIDE, 10, false, h)));
+    assert_ok(sites_derive(n->g, GQA_KV_GROUPS, &n->sites));
+    assert_int_equal(n->sites.count, 2);
+    assert_ptr_equal(n->sites.sites[1].measure, &n->sites.sites[0]);
+    assert_null(n->sites.sites[0].measure);
+    assert_ok(plan_init(&n->p, &n->sites, &selector_wanda));
+}
+
+static void a_measured_site_keeps_a_multiple(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{51, 2}, {51, 5}, {16, 2}, {17, 1}, {1408, 2}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (int64_t step = 0; step < 17; step += step < 2 ? 1 : 7) {
+            network n;
+            setup_measured(&n, sizes[i][0], sizes[i][1]);
+            for (double r = 0.05; r < 0.95; r += 0.05) {
+                const budget b = {.sparsity = {[SITE_FFN] = r}, .align = {.step = step}};
+                assert_ok(budget_apply(&b, &n.sites, &n.p));
+                assert_int_equal(n.p.sites[1].kept, sizes[i][1] * n.p.sites[0].kept);
+            }
+            teardown(&n);
+        }
+    }
+}
+
+static void a_fraction_of_a_measured_site_gives_the_nearest_multiple(void **state)
+{
+    (void)state;
+    network n;
+    setup_measured(&n, 51, 5);
+    const grail_site_sparsity own[] = {{.site = "down2", .sparsity = 0.45},
+                                       {.site = "down", .sparsity = 0.45}};
+    const budget b = {.overrides = own, .override_count = 2, .align = {.step = 1}};
+    assert_ok(budget_apply(&b, &n.sites, &n.p));
+    assert_int_equal(n.p.sites[0].kept, 29);
+    assert_int_equal(n.p.sites[1].kept, 145); /* of 141 */
+    const budget uncut = {.overrides = own + 1, .override_count = 1, .align = {.step = 1}};
+    assert_ok(budget_apply(&uncut, &n.sites, &n.p));
+    assert_int_equal(n.p.sites[1].kept, 8 * 29); /* of 255 */
+    teardown(&n);
+}
+
 static void what_makes_no_sense_is_refused(void **state)
 {
     (void)state;
@@ -397,6 +455,8 @@ int main(void)
         cmocka_unit_test(each_kind_gets_its_own_nearest_count),
         cmocka_unit_test(without_alignment_all_is_counted_as_published),
         cmocka_unit_test(a_site_may_be_given_a_fraction_of_its_own),
+        cmocka_unit_test(a_measured_site_keeps_a_multiple),
+        cmocka_unit_test(a_fraction_of_a_measured_site_gives_the_nearest_multiple),
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(channels_are_cut_by_their_own_kinds_and_aligned_on_request),
         cmocka_unit_test(auto_rounds_channels_where_that_changes_little),
