@@ -14,7 +14,7 @@ static const char *output;
 static option_list settings;
 static const char *target, *type, *table_type;
 static grail_onnx_options chosen;
-static bool as_json;
+static bool as_json, quiet;
 
 static const option table[] = {
     {GROUP_OUTPUT, "output", OPTION_TEXT, &output, "FILE", NULL,
@@ -29,6 +29,7 @@ static const option table[] = {
     TABLE_TYPE_OPTION(table_type),
     FIELDS_OF(GROUP_OUTPUT, grail_onnx_option_at, GRAIL_SUBJECT_OUTPUT, chosen),
     SET_OPTION(settings),
+    QUIET_OPTION(quiet),
     JSON_OPTION(as_json),
     {0},
 };
@@ -58,6 +59,7 @@ static int write_gguf(const char *path, const grail_model *model)
     grail_gguf_facts facts = {0};
     const grail_gguf_options options = {.type = type, .table_type = table_type};
     const grail_status status = grail_gguf_write(model, output, &options, &facts);
+    print_while(NULL);
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
@@ -71,6 +73,7 @@ static int write_onnx(const char *path, const grail_model *model)
 {
     grail_onnx_facts facts = {0};
     const grail_status status = grail_onnx_write(model, output, &chosen, &facts);
+    print_while(NULL);
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
@@ -97,8 +100,10 @@ static int run(int argc, char **argv)
                                          .setting_count = settings.count};
     const grail_status status = grail_model_open_with(path, &options, &model);
     if (status != GRAIL_OK) {
-        code = print_failure(status);
-    } else if (target == NULL ? is_text(model) : strcmp(target, "gguf") == 0) {
+        return print_failure(status);
+    }
+    print_while(quiet ? NULL : "writing the file");
+    if (target == NULL ? is_text(model) : strcmp(target, "gguf") == 0) {
         code = write_gguf(path, model);
     } else {
         code = write_onnx(path, model);

@@ -11,6 +11,7 @@ static grail_text_source source;
 static const char *pixels, *output;
 static grail_compute compute = {.backend = "cpu"};
 static option_list settings;
+static bool quiet;
 
 static const option table[] = {
     {GROUP_INPUT, "ids", OPTION_TEXT, &source.path, "FILE", NULL,
@@ -25,6 +26,7 @@ static const option table[] = {
      .help = "safetensors file to write; short form: -o", .need = REQUIRED},
     PRECISION_OPTION(compute.precision, "f32"),
     BACKEND_OPTION(compute.backend),
+    QUIET_OPTION(quiet),
     {0},
 };
 const option *const logits_options = table;
@@ -46,9 +48,11 @@ static int run(int argc, char **argv)
                                          .setting_count = settings.count};
     grail_status status = grail_model_open_with(directory, &options, &model);
     if (status == GRAIL_OK) {
+        print_while(quiet ? NULL : "computing logits");
         status = pixels != NULL ? grail_pixel_logits_write(model, pixels, &compute, output)
                                 : grail_logits_write(model, &source, &compute, output);
     }
+    print_while(NULL);
     code = status == GRAIL_OK ? EXIT_OK : print_failure(status);
     if (code == EXIT_OK) {
         print_notices(directory, model, false);

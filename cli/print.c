@@ -4,6 +4,7 @@
 #include "pace.h"
 
 #include <grail/escape.h>
+#include <grail/machine.h>
 
 #include <math.h>
 #include <stdarg.h>
@@ -114,6 +115,7 @@ enum { LOG_SECONDS = 60 }; /* between two lines of progress in a log */
 
 static bool progress_stands; /* on the current line of standard error */
 static pace progress_pace;
+static double begun; /* what print_while tells of */
 
 static double seconds_now(void)
 {
@@ -172,6 +174,21 @@ void print_progress(double share, const char *format, ...)
         fprintf(stderr, ", about %s left", human_seconds(left, time));
     }
     fputs(on_terminal ? " " : "\n", stderr);
+}
+
+static int tell_time(void *what)
+{
+    char time[HUMAN_SIZE];
+    print_progress((double)NAN, "%s: %s so far", (const char *)what,
+                   human_seconds(seconds_now() - begun, time));
+    return 0;
+}
+
+void print_while(const char *what)
+{
+    begun = seconds_now();
+    grail_set_stop(what == NULL ? NULL : tell_time, (void *)(uintptr_t)what);
+    print_progress_end();
 }
 
 void print_progress_end(void)

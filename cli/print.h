@@ -31,6 +31,9 @@ void print_start(void);
  * `share` (0 to 1) of this part of the command is done, from which the time follows that is left;
  * NAN where that is not known, or where the text says it. */
 void print_progress(double share, const char *format, ...) GRAIL_PRINTF(2, 3);
+/** From now on says by print_progress what the library is at and for how long, where calls have no
+ * observer of their own; NULL: no more. `what` is borrowed. */
+void print_while(const char *what);
 /** Clears the line of print_progress on a terminal, if there is one; print_error does so first. */
 void print_progress_end(void);
 

@@ -19,7 +19,8 @@ GRAIL_API void grail_set_threads(int threads);
 GRAIL_API int grail_threads(void);
 
 /** Asked on the thread that called the library, about ten times in a second while networks are run
- * for it. Return non-zero to cancel: that call is GRAIL_ERROR_CANCELLED. */
+ * or written to files of other formats for it. Return non-zero to cancel: that call is
+ * GRAIL_ERROR_CANCELLED. */
 typedef int (*grail_stop_observer)(void *user);
 /** Whom calls of the calling thread ask from now on, besides the observers that they are given;
  * NULL: nobody. For programs that must be able to stop any call soon, as an interpreter does. */

@@ -4,6 +4,7 @@
 #include "base/name_list.h"
 #include "base/option_values.h"
 #include "base/output_file.h"
+#include "base/stop.h"
 #include "tensor/quantize.h"
 
 #include <string.h>
@@ -125,6 +126,7 @@ grail_status gguf_export_commit(gguf_export *e, grail_gguf_facts *facts)
     const gguf_target *t = &e->target;
     const tensor_view *table = gguf_target_table(t);
     for (int i = 0; i < e->m->graph->parameter_count; i++) {
+        CHECK(stop_check());
         CHECK(e->is_written[i] ? GRAIL_OK : put_from_model(e, i));
     }
     if (table != NULL) {

@@ -3,6 +3,7 @@
 #include "base/name_list.h"
 
 #include "base/options.h"
+#include "base/stop.h"
 
 #include <grail/onnx.h>
 
@@ -18,6 +19,7 @@ static grail_status copy_tensor(const grail_model *m, const tensor_view *view, i
     for (int64_t first = 0; first < count; first += PIECE) {
         const int64_t now = count - first < PIECE ? count - first : PIECE;
         const unsigned char *source = (const unsigned char *)view->data + (size_t)first * element;
+        CHECK(stop_check());
         CHECK(convert_to_f32(view->dtype, source, now, piece));
         const int64_t bad = find_non_finite(piece, now);
         if (bad >= 0) {

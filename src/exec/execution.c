@@ -1,7 +1,7 @@
 #include "exec/execution.h"
 
+#include "base/stop.h"
 #include "exec/ops/operator_code.h"
-#include "exec/stop.h"
 #include "graph/operators.h"
 
 #include <string.h>

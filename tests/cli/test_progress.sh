@@ -65,3 +65,6 @@ progresses 'measuring block 1/2: [0-9]+ %' plan "$tiny" --calib ids.npy --target
 progresses 'weighing site [0-9]+/4 .* divergence [0-9.]+(, about [^;]* left)?; now block [12]/2: [0-9]+ %' \
     plan "$tiny" --calib ids.npy --target-ratio 0.8 --budget divergence -o out.json
 progresses '[0-9]+ tokens generated' generate "$demo/model" --prompt Once --tokens 8 --json
+progresses 'writing the file: [0-9][^,]* so far' export "$demo/vision/cnn.pth" -o out.onnx
+progresses 'writing the file: [0-9][^,]* so far' export "$demo/model" --type q8_0 -o out.gguf
+progresses 'computing logits: [0-9][^,]* so far' logits "$tiny" --ids ids.npy -o out.safetensors

@@ -1,4 +1,4 @@
-#include "exec/stop.h"
+#include "base/stop.h"
 
 #include "base/clock.h"
 
@@ -27,5 +27,5 @@ grail_status stop_check(void)
     next = now + PERIOD;
     return observer(observer_user) == 0
                ? GRAIL_OK
-               : error_set(GRAIL_ERROR_CANCELLED, "cancelled while a network was run");
+               : error_set(GRAIL_ERROR_CANCELLED, "cancelled, as the program asked");
 }

@@ -1,6 +1,6 @@
 /* Asks the program, now and then, whether a long call is to stop. */
-#ifndef GRAIL_EXEC_STOP_H
-#define GRAIL_EXEC_STOP_H
+#ifndef GRAIL_BASE_STOP_H
+#define GRAIL_BASE_STOP_H
 
 #include "base/status.h"
 
