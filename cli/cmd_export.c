@@ -49,7 +49,7 @@ static int print_facts(const grail_onnx_facts *facts)
     print_out("  pixels  F32 [N, 3, %lld, %lld]\n  logits  F32 [N, %lld]\n", (long long)facts->side,
               (long long)facts->side, (long long)facts->outputs);
     if (facts->converted) {
-        print_out("  16-bit weights were converted to F32\n");
+        print_out("  weights were converted to F32\n");
     }
     return EXIT_OK;
 }

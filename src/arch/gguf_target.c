@@ -65,7 +65,9 @@ static grail_status choose_family(target_making *e)
 static grail_status choose_types(const grail_gguf_options *options, target_making *e)
 {
     const grail_dtype stored = model_usual_dtype(e->m);
-    const grail_dtype usual = dtype_is_weight(stored) ? stored : GRAIL_DTYPE_F16;
+    const grail_dtype usual = dtype_is_weight(stored)     ? stored
+                              : stored == GRAIL_DTYPE_F64 ? GRAIL_DTYPE_F32
+                                                          : GRAIL_DTYPE_F16;
     return gguf_mixture_read(options, usual, &e->out->mixture);
 }
 

@@ -229,15 +229,14 @@ static grail_status refuse_dtype(const grail_model *m, const tensor_view *found)
     const char *remedy =
         "a quantised checkpoint cannot be narrowed; use the checkpoint from before "
         "quantisation";
-    if (found->dtype == GRAIL_DTYPE_F64) {
-        remedy = "convert the network with model.float() and save it again";
-    } else if (found->dtype == GRAIL_DTYPE_C64) {
+    if (found->dtype == GRAIL_DTYPE_C64) {
         remedy = "networks of complex numbers cannot be narrowed";
     }
-    return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "%s: tensor '%s' has dtype %s; the supported dtypes are F32, F16 and BF16 "
-                     "(%s)",
-                     m->path, found->name, grail_dtype_name(found->dtype), remedy);
+    return error_set(
+        GRAIL_ERROR_UNSUPPORTED,
+        "%s: tensor '%s' has dtype %s; the supported dtypes are F64, F32, F16 and BF16 "
+        "(%s)",
+        m->path, found->name, grail_dtype_name(found->dtype), remedy);
 }
 
 static grail_status bind_parameter(opening *o, int index)

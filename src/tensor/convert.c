@@ -88,6 +88,24 @@ static void lower_to(_Atomic int64_t *first, int64_t index)
     }
 }
 
+/* What is beyond the range of F32 becomes infinite. */
+static void round_f64(int64_t count, const unsigned char *source, float *out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double x = 0.0;
+        memcpy(&x, source + (size_t)i * sizeof x, sizeof x);
+        out[i] = (float)x;
+    }
+}
+
+static void extend_f32(int64_t count, const float *source, unsigned char *out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const double x = (double)source[i];
+        memcpy(out + (size_t)i * sizeof x, &x, sizeof x);
+    }
+}
+
 typedef struct widening {
     grail_dtype dtype;
     const unsigned char *source;
@@ -102,6 +120,8 @@ static void widen_piece(int64_t begin, int64_t end, void *context)
         widen_f16(count, w->source + 2 * begin, w->out + begin);
     } else if (w->dtype == GRAIL_DTYPE_BF16) {
         widen_bf16(count, w->source + 2 * begin, w->out + begin);
+    } else if (w->dtype == GRAIL_DTYPE_F64) {
+        round_f64(count, w->source + 8 * begin, w->out + begin);
     } else {
         memcpy(w->out + begin, w->source + 4 * begin, 4 * (size_t)count);
     }
@@ -109,11 +129,12 @@ static void widen_piece(int64_t begin, int64_t end, void *context)
 
 static grail_status check_weight(grail_dtype dtype)
 {
-    return dtype_is_weight(dtype)
+    return dtype_is_float(dtype)
                ? GRAIL_OK
-               : error_set(GRAIL_ERROR_UNSUPPORTED,
-                           "cannot compute with %s; the supported dtypes are F32, F16 and BF16",
-                           grail_dtype_name(dtype));
+               : error_set(
+                     GRAIL_ERROR_UNSUPPORTED,
+                     "cannot compute with %s; the supported dtypes are F64, F32, F16 and BF16",
+                     grail_dtype_name(dtype));
 }
 
 static void widen_block(int64_t begin, int64_t end, void *context)
@@ -170,6 +191,8 @@ static void narrow_piece(int64_t begin, int64_t end, void *context)
     } else if (n->dtype == GRAIL_DTYPE_BF16) {
         overflow = narrow_bf16(count, source, n->out + 2 * begin);
         limit = BF16_OVERFLOW;
+    } else if (n->dtype == GRAIL_DTYPE_F64) {
+        extend_f32(count, source, n->out + 8 * begin);
     } else {
         memcpy(n->out + 4 * begin, source, 4 * (size_t)count);
     }

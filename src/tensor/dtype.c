@@ -55,9 +55,14 @@ bool dtype_is_weight(grail_dtype dtype)
     return dtype == GRAIL_DTYPE_F32 || dtype == GRAIL_DTYPE_F16 || dtype == GRAIL_DTYPE_BF16;
 }
 
+bool dtype_is_float(grail_dtype dtype)
+{
+    return dtype_is_weight(dtype) || dtype == GRAIL_DTYPE_F64;
+}
+
 bool dtype_is_readable(grail_dtype dtype)
 {
-    return dtype_is_weight(dtype) || dtype_block(dtype) > 1;
+    return dtype_is_float(dtype) || dtype_block(dtype) > 1;
 }
 
 /* Multiplies from left to right, as the reference safetensors reader does: a zero hides an overflow

@@ -29,10 +29,12 @@ int64_t dtype_block(grail_dtype dtype);
 /** Case-sensitive safetensors name -> dtype; false when unknown. */
 bool dtype_from_name(const char *name, grail_dtype *out);
 
-/** Whether grail can compute with it and write it: F32, F16, BF16. */
+/** Whether products take it as it is: F32, F16, BF16. */
 bool dtype_is_weight(grail_dtype dtype);
-/** Whether grail can read it as f32: these, and all types of blocks. */
+/** Whether grail can read it as f32: those three, F64, and all types of blocks. */
 bool dtype_is_readable(grail_dtype dtype);
+/** Whether it is converted element by element to f32 and back: these three and F64. */
+bool dtype_is_float(grail_dtype dtype);
 
 /** Product of the dimensions; false on overflow or if a dimension is negative. */
 bool shape_elements(int rank, const int64_t shape[], int64_t *out);

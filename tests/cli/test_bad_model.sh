@@ -57,7 +57,7 @@ replace_header $weights '"dtype":"F32"' '"dtype":"F99"'
 bad 1 "$weights: tensor 'lm_head.weight': dtype \"F99\" is unknown"
 fresh
 replace_header $weights '"dtype":"F32"' '"dtype":"I32"'
-bad 1 "tensor 'lm_head.weight' has dtype I32; the supported dtypes are F32, F16 and BF16 (a quantised checkpoint cannot be narrowed; use the checkpoint from before quantisation)"
+bad 1 "tensor 'lm_head.weight' has dtype I32; the supported dtypes are F64, F32, F16 and BF16 (a quantised checkpoint cannot be narrowed; use the checkpoint from before quantisation)"
 fresh
 replace_header $weights '"model.layers.0.mlp.down_proj' '"model.layers.0.mlp.town_proj'
 bad 1 "tensor 'model.layers.0.mlp.down_proj.weight' is missing"

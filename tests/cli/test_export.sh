@@ -55,3 +55,46 @@ check "a full disk leaves nothing"
     ((code == 1)) || fail "exit code $code"
 )
 [[ ! -e full.onnx && ! -e full.onnx.tmp ]] || fail "$(ls)"
+
+check "a network in F64 is that in F32: measured, narrowed, written as GGUF; results keep F64"
+copy_model "$demo/model" f64
+copy_model "$demo/model" f32
+python3 - <<'PYTHON'
+import json, struct
+source = open("f32/model.safetensors", "rb").read()
+size, = struct.unpack("<Q", source[:8])
+header = json.loads(source[8:8 + size])
+for kind, letter, width in (("F32", "f", 4), ("F64", "d", 8)):
+    out, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = entry["data_offsets"]
+        raw = source[8 + size + begin:8 + size + end]
+        if entry["dtype"] == "BF16":
+            words = struct.unpack(f"<{len(raw) // 2}H", raw)
+            values = struct.unpack(f"<{len(words)}f", struct.pack(f"<{len(words)}I", *(w << 16 for w in words)))
+        else:
+            letters = {"F16": ("e", 2), "F32": ("f", 4)}[entry["dtype"]]
+            values = struct.unpack(f"<{len(raw) // letters[1]}{letters[0]}", raw)
+        packed = struct.pack(f"<{len(values)}{letter}", *values)
+        out[name] = {"dtype": kind, "shape": entry["shape"], "data_offsets": [len(data), len(data) + len(packed)]}
+        data += packed
+    text = json.dumps(out).encode()
+    text += b" " * (-len(text) % 8)
+    open(f"{kind.lower()}/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data)
+PYTHON
+for kind in f32 f64; do
+    runs "$grail" compress $kind -o "narrow-$kind" --sparsity 0.5 --calib "$demo/calibration.txt" --samples 4 --context 32 --quiet
+    runs "$grail" eval "narrow-$kind" --data "$demo/calibration.txt" --windows 4 --context 32 --quiet --json
+    field perplexity stdout >"$kind.perplexity"
+    runs "$grail" export "$kind" -o "$kind.gguf"
+    says "F32" stdout
+done
+cmp f32.perplexity f64.perplexity || fail "another perplexity"
+runs "$grail" inspect narrow-f64
+says ", F64, " stdout
+runs "$grail" verify f32 f64 --quiet
+says "max abs difference 0," stdout
+refuses 1 "(F64) cannot be quantised: only matrices in F32, F16 or BF16" "$grail" quantize f64 --type w8a16 \
+    --calib "$demo/calibration.txt" --samples 4 --context 32 -o out

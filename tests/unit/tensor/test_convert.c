@@ -198,7 +198,7 @@ static void test_other_dtypes_are_refused(void **state)
     int64_t stored = 0;
     for (int i = 0; i <= GRAIL_DTYPE_COUNT; i++) {
         const grail_dtype dtype = (grail_dtype)i;
-        if (!dtype_is_weight(dtype)) {
+        if (!dtype_is_float(dtype)) {
             assert_fails(convert_to_f32(dtype, &stored, 1, &value), GRAIL_ERROR_UNSUPPORTED,
                          grail_dtype_name(dtype)); /* of types of blocks: no complete block */
             assert_fails(convert_from_f32(dtype, &value, 1, &stored), GRAIL_ERROR_UNSUPPORTED,
@@ -317,10 +317,28 @@ static void test_the_first_bad_index_of_a_long_array_is_named(void **state)
     memory_free(out);
 }
 
+static void test_f64_is_rounded_and_extended(void **state)
+{
+    (void)state;
+    const double stored[] = {0.1, -3.0, 1e300, 0x1.000001p0, 1e-300};
+    const float rounded[] = {0.1F, -3.0F, (float)INFINITY, 1.0F, 0.0F};
+    float values[5];
+    double back[5];
+    assert_ok(convert_to_f32(GRAIL_DTYPE_F64, stored, 5, values));
+    assert_memory_equal(values, rounded, sizeof rounded);
+    assert_ok(convert_from_f32(GRAIL_DTYPE_F64, values, 5, back));
+    for (int i = 0; i < 5; i++) {
+        assert_true(back[i] == (double)rounded[i]);
+    }
+    assert_true(dtype_is_readable(GRAIL_DTYPE_F64));
+    assert_false(dtype_is_weight(GRAIL_DTYPE_F64));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pattern_widens_to_its_value),
+        cmocka_unit_test(test_f64_is_rounded_and_extended),
         cmocka_unit_test(test_every_pattern_survives_the_round_trip),
         cmocka_unit_test(test_rounding_is_to_nearest_even_at_every_boundary),
         cmocka_unit_test(test_overflow_begins_half_a_unit_above_the_largest_value),
