@@ -4,17 +4,17 @@
 #include "eval/comparison.h"
 #include "graph/operators.h"
 #include "pipeline/compression.h"
-#include "pipeline/network/carry.h"
+#include "pipeline/network/pass.h"
 #include "pipeline/ranks.h"
 #include "planning/shared.h"
 
 /* Rows whose outputs are computed at once: a large vocabulary takes much memory. */
 enum { PANEL_ROWS = 256 };
 
-/* The outputs of both networks, a panel of rows after the other. */
 typedef struct judgement {
-    calibration_network *network;
-    comparison_sums *sums; /* of the chunk that is judged */
+    comparison_sums sums;
+    comparison_sums part; /* of the chunk that is judged */
+    const node *head;     /* a Linear that both networks end in, which is run here; or NULL */
 } judgement;
 
 /* The head's product for some rows of its input. */
@@ -31,11 +31,11 @@ static grail_status apply_head(const network_run *run, const node *head, int64_t
                          bias == NULL ? no_matrix : bias->values, out);
 }
 
-/* A network that ends in a Linear: its outputs are made panel by panel. */
-static grail_status add_through_head(judgement *j, const node *head)
+/* The outputs are made a panel of rows after the other. */
+static grail_status add_through_head(judgement *j, const calibration_network *n)
 {
     grail_status status = GRAIL_OK;
-    const calibration_network *n = j->network;
+    const node *head = j->head;
     matrix dense = no_matrix;
     matrix narrow = no_matrix;
     const int64_t rows = execution_value(n->dense.execution, head->inputs[0]).rows;
@@ -50,7 +50,7 @@ static grail_status add_through_head(judgement *j, const node *head)
         const matrix right = matrix_rows(narrow, 0, count);
         TRY(apply_head(&n->dense, head, begin, left));
         TRY(apply_head(&n->current, head, begin, right));
-        TRY(comparison_add(left, right, j->sums));
+        TRY(comparison_add(left, right, &j->part));
     }
 out:
     matrix_free(&dense);
@@ -58,21 +58,24 @@ out:
     return status;
 }
 
-static grail_status judge_batch(judgement *j, int64_t batch)
+static grail_status add_batch(calibration_network *network, const execution *e, void *user)
 {
-    const calibration_network *n = j->network;
-    const graph *g = n->request->graph;
-    const node *last = &g->nodes[g->node_count - 1];
-    /* A head that was fitted to the dense network's output has been run there already. */
-    const bool through_head = node_is_linear(last) && n->dense.stream.position < g->node_count &&
-                              n->current.stream.position < g->node_count;
-    const int end = through_head ? g->node_count - 1 : g->node_count;
-    CHECK(run_batch(n, &j->network->dense, batch, end));
-    CHECK(run_batch(n, &j->network->current, batch, end));
-    return through_head
-               ? add_through_head(j, last)
-               : comparison_add(execution_value(n->dense.execution, last->output),
-                                execution_value(n->current.execution, last->output), j->sums);
+    judgement *j = user;
+    const int output = e->graph->nodes[e->graph->node_count - 1].output;
+    return j->head != NULL ? add_through_head(j, network)
+                           : comparison_add(execution_value(network->dense.execution, output),
+                                            execution_value(e, output), &j->part);
+}
+
+static chunk_sums sums_of(void *user, bool held_out)
+{
+    judgement *j = user;
+    chunk_sums sums = {.part_rows = &j->part.rows, .total_rows = &j->sums.rows};
+    (void)held_out;
+    chunk_sums_append_number(&sums, &j->part.kl, &j->sums.kl);
+    chunk_sums_append_number(&sums, &j->part.distance, &j->sums.distance);
+    chunk_sums_append_number(&sums, &j->part.energy, &j->sums.energy);
+    return sums;
 }
 
 static grail_status check_batches(const compression_request *request)
@@ -92,60 +95,36 @@ static grail_status check_batches(const compression_request *request)
     return error_about(status, "read.samples budget");
 }
 
-/* The chunks of this rank: of[chunk]. */
-static grail_status judge_own(judgement *j, comparison_sums *of)
-{
-    const compression_request *request = j->network->request;
-    const int64_t count = calibration_chunk_count(request->samples);
-    for (int64_t i = comm_rank(request->comm); i < count; i += comm_size(request->comm)) {
-        const calibration_chunk chunk = calibration_chunk_at(request->samples, i);
-        j->sums = &of[i];
-        for (int64_t batch = chunk.first; batch < chunk.end; batch++) {
-            CHECK(request_judges_batch(request, batch) ? judge_batch(j, batch) : GRAIL_OK);
-        }
-    }
-    return GRAIL_OK;
-}
-
-/* The sums of chunks are added in their order, whoever judged them. */
-static grail_status judge_all(judgement *j, comparison_sums *out)
-{
-    grail_status status = GRAIL_OK;
-    const compression_request *request = j->network->request;
-    const int64_t count = calibration_chunk_count(request->samples);
-    comparison_sums *of = NULL;
-    TRY(memory_new(&of, (size_t)count, sizeof of[0]));
-    TRY(comm_settle(request->comm, judge_own(j, of)));
-    for (int64_t i = 0; i < count; i++) {
-        TRY(comm_broadcast_next(request->comm, (int)(i % comm_size(request->comm)), &of[i],
-                                sizeof of[i]));
-        out->kl += of[i].kl;
-        out->rows += of[i].rows;
-        out->distance += of[i].distance;
-        out->energy += of[i].energy;
-    }
-out:
-    memory_free(of);
-    return status;
-}
-
 grail_status judge_divergence(calibration_network *network, double *out)
 {
-    const batch_shape none = {0};
+    const graph *g = network->request->graph;
+    const node *last = &g->nodes[g->node_count - 1];
     grail_model_facts facts = {0};
-    judgement j = {.network = network};
-    comparison_sums sums = {0};
+    judgement j = {0};
     CHECK(check_batches(network->request));
     CHECK(grail_model_describe(network->request->model, &facts));
+    /* A head that was fitted to the dense network's output has been run there already. */
+    if (node_is_linear(last) && network->dense.stream.position < g->node_count &&
+        network->current.stream.position < g->node_count) {
+        j.head = last;
+    }
+    const int end = j.head != NULL ? g->node_count - 1 : g->node_count;
+    const visitor v = {.node = end, .add = add_batch, .sums = sums_of, .user = &j};
+    const pass p = {.end = end,
+                    .stays = true,
+                    .in_order = true,
+                    .judges = true,
+                    .with_dense = true,
+                    .dense_end = end,
+                    .visitors = &v,
+                    .visitor_count = 1};
+    CHECK(pass_run(network, &p));
+    const comparison_sums *s = &j.sums;
     const bool of_classes = facts.gives_features == 0;
-    CHECK(judge_all(&j, &sums));
-    CHECK(execution_begin(network->dense.execution, none, (batch_input){0}));
-    CHECK(execution_begin(network->current.execution, none, (batch_input){0}));
-    if (of_classes && sums.rows == 0) {
+    if (of_classes && s->rows == 0) {
         return error_set(GRAIL_ERROR_NUMERIC, "no output of the narrowed network could be judged");
     }
-    *out = of_classes ? sums.kl / (double)sums.rows
-                      : (sums.energy > 0.0 ? sums.distance / sums.energy : 0.0);
+    *out = of_classes ? s->kl / (double)s->rows : (s->energy > 0.0 ? s->distance / s->energy : 0.0);
     return GRAIL_OK;
 }
 

@@ -3,7 +3,6 @@
 #include "backend/operations.h"
 #include "base/clock.h"
 #include "pipeline/network/block_energy.h"
-#include "pipeline/network/carry.h"
 #include "pipeline/network/decide.h"
 #include "pipeline/network/decision_input.h"
 #include "pipeline/network/observe.h"
@@ -20,14 +19,10 @@ typedef struct dense_pass {
     const compression_request *request;
     observation *observed; /* [node_count]; those without statistics are not observed */
     loss_curve *curves;    /* [sites] */
-    int begin, end;        /* of the block that the network passes */
-    int64_t batches;       /* of this rank, that have passed it */
     double *energies;      /* [block_count + 2] of what leaves the blocks, from a file; or NULL */
-    double energy;         /* of what leaves this block */
-    double part_energy;    /* of the chunk whose batches are being added */
-    int64_t passed, part_passed; /* its batches, and those of all */
-    int *readers;                /* [reader_count], observed in this block */
-    int reader_count;
+    block_energy energy;   /* of this block */
+    visitor *visitors;     /* [visitor_count] of its consumers, and room for one more; owned */
+    int visitor_count;
     loss_times times;
 } dense_pass;
 
@@ -120,56 +115,18 @@ out:
 /* Begins to observe the consumers that stand in nodes [begin, end). */
 static grail_status begin_observing(dense_pass *p, int begin, int end)
 {
-    p->reader_count = 0;
+    p->visitor_count = 0;
     for (int i = 0; i < p->request->sites->list.count; i++) {
         const site *s = site_at(p->request, i);
         for (int k = 0; k < s->consumer_count; k++) {
             const int reader = s->consumers[k].node;
             if (reader >= begin && reader < end && p->observed[reader].fit == NULL) {
                 CHECK(observation_init_input(p->request, i, k, &p->observed[reader]));
-                p->readers[p->reader_count++] = reader;
+                p->visitors[p->visitor_count++] = observation_input_visitor(&p->observed[reader]);
             }
         }
     }
     return GRAIL_OK;
-}
-
-static grail_status end_batch(dense_pass *p, const execution *e)
-{
-    const int64_t passed = p->batches++ * comm_size(p->request->comm);
-    const int64_t last = p->request->samples->batch_count - 1;
-    p->part_passed++;
-    CHECK(add_energy_behind(e, p->end, &p->part_energy));
-    return progress_step(&p->network->progress, p->request, p->begin, p->end,
-                         passed < last ? passed : last);
-}
-
-/* A node_visitor; `user` is a dense_pass. */
-static grail_status add_node(const execution *e, int64_t batch, int node_index, void *user)
-{
-    dense_pass *p = user;
-    (void)batch;
-    if (node_index == p->end) {
-        return end_batch(p, e);
-    }
-    return p->observed[node_index].fit != NULL
-               ? observation_add_input(&p->observed[node_index], e, p->observed[node_index].held)
-               : GRAIL_OK;
-}
-
-/* Those of the consumers, of which nothing is held out, so that part has the room for a chunk; and
- * that of the energy behind them. */
-static chunk_sums sums_at(void *user, int i, bool held_out)
-{
-    dense_pass *p = user;
-    (void)held_out;
-    if (i < p->reader_count) {
-        const observation *o = &p->observed[p->readers[i]];
-        return chunk_sums_of_statistics(o->held, o->fit);
-    }
-    chunk_sums sums = {.part_rows = &p->part_passed, .total_rows = &p->passed};
-    chunk_sums_append_number(&sums, &p->part_energy, &p->energy);
-    return sums;
 }
 
 /* Whether a later site is read by the same node, as values are beside their heads. */
@@ -264,7 +221,8 @@ static grail_status finish_site(dense_pass *p, int index)
     }
     TRY(memory_new(&p->curves[index].errors, error_count(s), sizeof(double)));
     TRY(loss_curve_rule(request, index)->losses(&view, p->curves[index].errors));
-    scale_losses(s->units, spans ? p->curves[index].errors[0] : p->energy, p->curves[index].errors);
+    scale_losses(s->units, spans ? p->curves[index].errors[0] : p->energy.energy,
+                 p->curves[index].errors);
 out:
     for (int k = 0; k < s->consumer_count; k++) {
         if (!is_read_again(request, index, s->consumers[k].node)) {
@@ -304,23 +262,19 @@ static grail_status take_block(dense_pass *p, int block, int begin, int end)
             CHECK(take_from_file(p, n));
         }
     }
-    p->energy = p->energies[block + 1];
+    p->energy.energy = p->energies[block + 1];
     return GRAIL_OK;
 }
 
 static grail_status observe_block(dense_pass *p, int block, int begin, int end)
 {
-    p->energy = 0.0;
-    p->begin = begin;
-    p->end = end;
-    p->batches = 0;
+    p->energy = (block_energy){.end = end};
     if (p->energies != NULL) {
         return take_block(p, block, begin, end);
     }
-    const node_sums sums = {.count = p->reader_count + 1, .at = sums_at};
-    return begin < end
-               ? run_carry_sums(p->network, &p->network->current, end, true, add_node, sums, p)
-               : GRAIL_OK;
+    p->visitors[p->visitor_count++] = block_energy_visitor(&p->energy);
+    const pass observed = {.end = end, .visitors = p->visitors, .visitor_count = p->visitor_count};
+    return begin < end ? pass_run(p->network, &observed) : GRAIL_OK;
 }
 
 static grail_status pass_block(dense_pass *p, int block)
@@ -370,7 +324,7 @@ grail_status loss_curves_collect(calibration_network *network, loss_times *times
     const int sites = request->sites->list.count;
     dense_pass p = {.network = network, .request = request};
     TRY(memory_new(&p.observed, (size_t)request->graph->node_count, sizeof p.observed[0]));
-    TRY(memory_new(&p.readers, (size_t)request->graph->node_count, sizeof p.readers[0]));
+    TRY(memory_new(&p.visitors, (size_t)request->graph->node_count + 1, sizeof p.visitors[0]));
     TRY(memory_new(&p.curves, (size_t)sites, sizeof p.curves[0]));
     TRY(read_energies(&p));
     for (int block = GRAPH_NONE; block <= last_block(request); block++) {
@@ -384,7 +338,7 @@ out:
         observation_fini(&p.observed[n]);
     }
     memory_free(p.observed);
-    memory_free(p.readers);
+    memory_free(p.visitors);
     memory_free(p.energies);
     loss_curves_free(p.curves, sites);
     return status;

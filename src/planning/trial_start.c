@@ -1,6 +1,6 @@
 #include "planning/trial_start.h"
 
-#include "pipeline/network/carry.h"
+#include "pipeline/network/pass.h"
 
 grail_compress_options trial_options(const grail_compress_options *options)
 {
@@ -44,7 +44,7 @@ static int first_block(const compression_request *trial)
 /* Carries the dense network's sample stream to the begin of a block. */
 static grail_status reach(trial_start *s, int block, int begin)
 {
-    CHECK(streams_carry(s->network, begin, GRAPH_NONE, NULL));
+    CHECK(pass_to(s->network, begin, GRAPH_NONE));
     for (int passed = GRAPH_NONE; passed < block; passed++) {
         network_release_block(s->network, passed);
     }

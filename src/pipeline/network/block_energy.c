@@ -21,13 +21,31 @@ out:
     return status;
 }
 
-grail_status add_energy_behind(const execution *e, int end, double *energy)
+static grail_status add_batch(calibration_network *network, const execution *run, void *user)
 {
-    for (int v = 0; v < e->graph->value_count; v++) {
-        const matrix x = execution_value(e, v);
-        if (matrix_exists(x) && (e->graph->last_use[v] >= end || end == e->graph->node_count)) {
-            CHECK(add_energy(x, energy));
+    block_energy *e = user;
+    const graph *g = run->graph;
+    (void)network;
+    e->part_batches++;
+    for (int v = 0; v < g->value_count; v++) {
+        const matrix x = execution_value(run, v);
+        if (matrix_exists(x) && (g->last_use[v] >= e->end || e->end == g->node_count)) {
+            CHECK(add_energy(x, &e->part));
         }
     }
     return GRAIL_OK;
+}
+
+static chunk_sums sums_of(void *user, bool held_out)
+{
+    block_energy *e = user;
+    chunk_sums sums = {.part_rows = &e->part_batches, .total_rows = &e->batches};
+    (void)held_out;
+    chunk_sums_append_number(&sums, &e->part, &e->energy);
+    return sums;
+}
+
+visitor block_energy_visitor(block_energy *e)
+{
+    return (visitor){.node = e->end, .add = add_batch, .sums = sums_of, .user = e};
 }

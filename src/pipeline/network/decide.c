@@ -1,35 +1,11 @@
 #include "pipeline/network/decide.h"
 
 #include "backend/operations.h"
-#include "pipeline/network/carry.h"
+#include "pipeline/network/column_sums.h"
 #include "pipeline/network/decision_input.h"
 #include "pipeline/network/merged_rows.h"
 #include "pipeline/network/regional.h"
 #include "pipeline/request/consumer_tail.h"
-
-typedef struct input_squares {
-    int value;
-    matrix squares, part; /* [1, at least the value's width] */
-    int64_t rows, part_rows;
-} input_squares;
-
-static grail_status add_squares(calibration_network *network, int64_t batch, void *user)
-{
-    input_squares *s = user;
-    const matrix x = execution_value(network->current.execution, s->value);
-    (void)batch;
-    s->part_rows += x.rows;
-    return matrix_column_sums(x, no_matrix, matrix_columns(s->part, 0, x.columns));
-}
-
-static chunk_sums sums_of_squares(void *user, bool held_out)
-{
-    input_squares *s = user;
-    chunk_sums sums = {.part_rows = &s->part_rows, .total_rows = &s->rows};
-    (void)held_out;
-    chunk_sums_append_matrix(&sums, &s->part, &s->squares);
-    return sums;
-}
 
 /* squares[features] of the input of a producer; `wide` columns at most in the current network. */
 static grail_status observe_squares(calibration_network *network, int producer, int64_t wide,
@@ -37,15 +13,13 @@ static grail_status observe_squares(calibration_network *network, int producer, 
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
-    input_squares s = {.value = request->graph->nodes[producer].inputs[0]};
-    const sums_visitor visitor = {.add = add_squares, .sums = sums_of_squares, .user = &s};
-    TRY(matrix_new_zero(request->backend, GRAIL_DTYPE_F64, 1, wide, &s.squares));
-    TRY(matrix_new_zero(request->backend, GRAIL_DTYPE_F64, 1, wide, &s.part));
-    TRY(streams_carry(network, producer, GRAPH_NONE, &visitor));
+    column_sums s = {0};
+    TRY(column_sums_init(request->backend, request->graph->nodes[producer].inputs[0], wide, false,
+                         &s));
+    TRY(pass_visit(network, producer, GRAPH_NONE, column_sums_visitor(&s, producer)));
     TRY(matrix_download(matrix_columns(s.squares, 0, features), squares));
 out:
-    matrix_free(&s.squares);
-    matrix_free(&s.part);
+    column_sums_fini(&s);
     return status;
 }
 

@@ -2,58 +2,77 @@
 
 #include "base/memory.h"
 #include "exec/routed_rows.h"
-#include "pipeline/network/carry.h"
 #include "pipeline/network/decide.h"
+#include "pipeline/network/pass.h"
 #include "stats/row_squares.h"
 
 #include <math.h>
 
 /* -- deciding ---------------------------------------------------------------------------------- */
 
-typedef struct routed_pass {
-    branch_list branches;
-    routed_sum *sums; /* [branches] */
-} routed_pass;
+/* What one expert made. */
+typedef struct routed_visit {
+    int put; /* node that puts its rows back */
+    routed_sum *sum;
+} routed_visit;
 
 /* Adds share times norm of the rows that a node is about to put back. */
-static grail_status add_rows(const execution *e, const node *put, routed_sum *sum)
+static grail_status add_rows(calibration_network *network, const execution *e, void *user)
 {
     grail_status status = GRAIL_OK;
+    const routed_visit *visit = user;
+    const node *put = &e->graph->nodes[visit->put];
     routed_rows found = {0};
     double *squares = NULL;
     const matrix made = execution_value(e, put->inputs[0]);
+    (void)network;
     TRY(routed_rows_find(execution_value(e, put->inputs[1]), put->share, &found));
     TRY(memory_new(&squares, (size_t)found.count, sizeof squares[0]));
     if (found.count > 0) {
         TRY(row_squares(made, found.count, squares));
     }
     for (int64_t r = 0; r < found.count; r++) {
-        sum->norms += found.shares[r] * sqrt(squares[r]);
+        visit->sum->norms += found.shares[r] * sqrt(squares[r]);
     }
-    sum->rows += found.count;
+    visit->sum->rows += found.count;
 out:
     routed_rows_fini(&found);
     memory_free(squares);
     return status;
 }
 
-static grail_status visit(const execution *e, int64_t batch, int node_index, void *user)
+/* sums[experts] over all samples, in their order. */
+static grail_status visit_experts(calibration_network *network, const branch_list *branches,
+                                  routed_sum *sums)
 {
-    const routed_pass *p = user;
-    const int64_t branch = branch_at(&p->branches, node_index);
-    (void)batch;
-    return branch != GRAPH_NONE && node_index == branch_put(&p->branches, branch)
-               ? add_rows(e, &e->graph->nodes[node_index], &p->sums[branch])
-               : GRAIL_OK;
+    grail_status status = GRAIL_OK;
+    routed_visit *visits = NULL;
+    visitor *visitors = NULL;
+    TRY(memory_new(&visits, (size_t)branches->count, sizeof visits[0]));
+    TRY(memory_new(&visitors, (size_t)branches->count, sizeof visitors[0]));
+    for (int b = 0; b < branches->count; b++) {
+        visits[b] = (routed_visit){.put = branch_put(branches, b), .sum = &sums[b]};
+        visitors[b] = (visitor){.node = visits[b].put, .add = add_rows, .user = &visits[b]};
+    }
+    const pass p = {.end = branch_put(branches, branches->count - 1) + 1,
+                    .stays = true,
+                    .in_order = true,
+                    .visitors = visitors,
+                    .visitor_count = branches->count};
+    TRY(pass_run(network, &p));
+out:
+    memory_free(visits);
+    memory_free(visitors);
+    return status;
 }
 
-static grail_status note_unreached(const routed_pass *p, site_result *result)
+static grail_status note_unreached(const routed_sum *sums, int64_t count, site_result *result)
 {
     int64_t *list = NULL;
-    CHECK(memory_new(&list, (size_t)p->branches.count, sizeof list[0]));
+    CHECK(memory_new(&list, (size_t)count, sizeof list[0]));
     result->unreached = list;
-    for (int b = 0; b < p->branches.count; b++) {
-        if (p->sums[b].rows == 0) {
+    for (int64_t b = 0; b < count; b++) {
+        if (sums[b].rows == 0) {
             list[result->report.unreached_count++] = b;
         }
     }
@@ -73,20 +92,20 @@ grail_status experts_decide(calibration_network *network, int index)
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
     const site *s = site_at(request, index);
-    routed_pass pass = {.branches = site_branches(request->graph, s)};
+    const branch_list branches = site_branches(request->graph, s);
+    routed_sum *sums = NULL;
     grail_reducer *reducer = NULL;
-    TRY(memory_new(&pass.sums, (size_t)s->units, sizeof pass.sums[0]));
+    TRY(memory_new(&sums, (size_t)s->units, sizeof sums[0]));
     if (looks_at_rows(request, index)) {
-        const int end = branch_put(&pass.branches, s->units - 1) + 1;
-        TRY(run_carry(network, &network->current, end, false, visit, &pass));
-        TRY(note_unreached(&pass, &network->results[index]));
+        TRY(visit_experts(network, &branches, sums));
+        TRY(note_unreached(sums, s->units, &network->results[index]));
     }
     const site_view known = {.weights = weights_of_store(network->dense.parameters),
-                             .routed = pass.sums};
+                             .routed = sums};
     TRY(decide_site(network, index, &known, &reducer));
     TRY(site_take_decision(network, index, reducer));
 out:
-    memory_free(pass.sums);
+    memory_free(sums);
     return status;
 }
 

@@ -3,7 +3,6 @@
 #include "backend/operations.h"
 #include "graph/operators.h"
 #include "pipeline/network/block_energy.h"
-#include "pipeline/network/carry.h"
 #include "pipeline/network/observe.h"
 
 #include <math.h>
@@ -69,10 +68,7 @@ grail_status gram_pass_plan(const compression_request *request, bool full, gram_
 
 static void end_map(counted_map *m)
 {
-    matrix_free(&m->sums);
-    matrix_free(&m->squares);
-    matrix_free(&m->part_sums);
-    matrix_free(&m->part_squares);
+    column_sums_fini(&m->sums);
     observation_fini(&m->grams);
 }
 
@@ -99,27 +95,14 @@ grail_status gram_pass_list(const gram_pass *p, int64_t block_count, statistics_
 
 /* -- counting ---------------------------------------------------------------------------------- */
 
-/* Sums that are taken together: those of a map's vectors or Gram matrices. */
-typedef struct counted_sums {
-    counted_map *map;
-    bool of_grams;
-} counted_sums;
-
-/* The energy of what leaves the nodes. */
-typedef struct counted_energy {
-    double part, total;
-    int64_t part_batches, batches;
-} counted_energy;
-
 /* The pass through nodes [begin, end). */
 typedef struct block_pass {
     calibration_network *network;
     gram_pass *pass;
     int begin, end;
-    int64_t batches;    /* of this rank */
-    counted_sums *sums; /* [count], owned */
+    visitor *visitors; /* [count], owned */
     int count;
-    counted_energy energy; /* where the file is a full one */
+    block_energy energy; /* where the file is a full one */
 } block_pass;
 
 static bool is_passed(const block_pass *b, const counted_map *m)
@@ -127,94 +110,34 @@ static bool is_passed(const block_pass *b, const counted_map *m)
     return m->node >= b->begin && m->node < b->end;
 }
 
-static grail_status begin_map(const compression_request *request, counted_map *m)
+static grail_status begin_map(block_pass *b, counted_map *m)
 {
-    backend *b = request->backend;
-    observation *o = &m->grams;
-    matrix *const vectors[] = {&m->sums, &m->squares, &m->part_sums, &m->part_squares};
-    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
-        CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, m->width, vectors[i]));
+    const compression_request *request = b->network->request;
+    const int value = request->graph->nodes[m->node].inputs[0];
+    CHECK(column_sums_init(request->backend, value, m->width, true, &m->sums));
+    b->visitors[b->count] = column_sums_visitor(&m->sums, m->node);
+    b->visitors[b->count++].map = m->name;
+    if (m->gram_width > 0) {
+        CHECK(observation_init_input(request, m->site, m->consumer, &m->grams));
+        CHECK(observation_create_part(&m->grams));
+        b->visitors[b->count] = observation_input_visitor(&m->grams);
+        b->visitors[b->count++].map = m->name;
     }
-    if (m->gram_width == 0) {
-        return GRAIL_OK;
-    }
-    CHECK(observation_init_input(request, m->site, m->consumer, o));
-    return statistics_create(o->fit->owner, o->fit->width, o->fit->outputs, &o->part);
+    return GRAIL_OK;
 }
 
 static grail_status begin_maps(block_pass *b)
 {
     gram_pass *p = b->pass;
-    CHECK(memory_new(&b->sums, 2 * (size_t)p->count, sizeof b->sums[0]));
+    CHECK(memory_new(&b->visitors, 2 * (size_t)p->count + 1, sizeof b->visitors[0]));
     for (int i = 0; i < p->count; i++) {
-        counted_map *m = &p->maps[i];
-        if (is_passed(b, m)) {
-            CHECK(begin_map(b->network->request, m));
-            b->sums[b->count++] = (counted_sums){.map = m};
-            if (m->gram_width > 0) {
-                b->sums[b->count++] = (counted_sums){.map = m, .of_grams = true};
-            }
-        }
+        CHECK(is_passed(b, &p->maps[i]) ? begin_map(b, &p->maps[i]) : GRAIL_OK);
+    }
+    b->energy.end = b->end;
+    if (p->full) {
+        b->visitors[b->count++] = block_energy_visitor(&b->energy);
     }
     return GRAIL_OK;
-}
-
-static grail_status count_rows(counted_map *m, const execution *e)
-{
-    const matrix x = execution_value(e, e->graph->nodes[m->node].inputs[0]);
-    CHECK(matrix_column_sums(x, m->part_sums, m->part_squares));
-    m->part_rows += x.rows;
-    return m->gram_width == 0 ? GRAIL_OK : observation_add_input(&m->grams, e, m->grams.part);
-}
-
-static grail_status end_batch(block_pass *b, const execution *e)
-{
-    const compression_request *request = b->network->request;
-    const int64_t passed = b->batches++ * comm_size(request->comm);
-    const int64_t last = request->samples->batch_count - 1;
-    if (b->pass->full) {
-        CHECK(add_energy_behind(e, b->end, &b->energy.part));
-        b->energy.part_batches++;
-    }
-    return progress_step(&b->network->progress, request, b->begin, b->end,
-                         passed < last ? passed : last);
-}
-
-/* A node_visitor; `user` is a block_pass. */
-static grail_status count_node(const execution *e, int64_t batch, int node_index, void *user)
-{
-    block_pass *b = user;
-    (void)batch;
-    if (node_index == b->end) {
-        return end_batch(b, e);
-    }
-    for (int i = 0; i < b->pass->count; i++) {
-        counted_map *m = &b->pass->maps[i];
-        if (m->node == node_index) {
-            CHECK(error_in(count_rows(m, e), "input of '%s'", m->name));
-        }
-    }
-    return GRAIL_OK;
-}
-
-/* Those of the maps, then the energy. */
-static chunk_sums sums_at(void *user, int i, bool held_out)
-{
-    block_pass *b = user;
-    if (i == b->count) {
-        counted_energy *e = &b->energy;
-        chunk_sums sums = {.part_rows = &e->part_batches, .total_rows = &e->batches};
-        chunk_sums_append_number(&sums, &e->part, &e->total);
-        return sums;
-    }
-    counted_map *m = b->sums[i].map;
-    if (b->sums[i].of_grams) {
-        return chunk_sums_of_statistics(m->grams.part, held_out ? m->grams.held : m->grams.fit);
-    }
-    chunk_sums sums = {.part_rows = &m->part_rows, .total_rows = &m->rows};
-    chunk_sums_append_matrix(&sums, &m->part_sums, &m->sums);
-    chunk_sums_append_matrix(&sums, &m->part_squares, &m->squares);
-    return sums;
 }
 
 /* -- writing ----------------------------------------------------------------------------------- */
@@ -239,10 +162,10 @@ static grail_status write_map(const counted_map *m, const statistics_file *f)
     double *sums = NULL;
     TRY(memory_new_unset(&squares, (size_t)m->width, sizeof squares[0]));
     TRY(memory_new_unset(&sums, (size_t)m->width, sizeof sums[0]));
-    TRY(matrix_download(m->squares, squares));
-    TRY(matrix_download(m->sums, sums));
+    TRY(matrix_download(m->sums.squares, squares));
+    TRY(matrix_download(m->sums.sums, sums));
     TRY(check_sums(m, squares));
-    TRY(statistics_file_vectors(f, m->name, m->width, squares, sums, m->rows));
+    TRY(statistics_file_vectors(f, m->name, m->width, squares, sums, m->sums.rows));
     if (m->gram_width > 0) {
         TRY(statistics_file_grams(f, m->name, m->grams.fit, m->grams.held));
     }
@@ -252,20 +175,12 @@ out:
     return status;
 }
 
-static grail_status count_block(block_pass *b)
-{
-    calibration_network *network = b->network;
-    const node_sums sums = {.count = b->count + (b->pass->full ? 1 : 0), .at = sums_at};
-    return b->begin < b->end
-               ? run_carry_sums(network, &network->current, b->end, true, count_node, sums, b)
-               : GRAIL_OK;
-}
-
 static grail_status pass_block(block_pass *b, const statistics_file *f)
 {
     gram_pass *p = b->pass;
     CHECK(begin_maps(b));
-    CHECK(count_block(b));
+    const pass counted = {.end = b->end, .visitors = b->visitors, .visitor_count = b->count};
+    CHECK(b->begin < b->end ? pass_run(b->network, &counted) : GRAIL_OK);
     for (int i = 0; i < p->count; i++) {
         if (is_passed(b, &p->maps[i])) {
             CHECK(f == NULL ? GRAIL_OK : write_map(&p->maps[i], f));
@@ -284,9 +199,9 @@ grail_status gram_pass_run(calibration_network *network, gram_pass *p, const sta
         block_pass b = {.network = network, .pass = p};
         graph_block_range(g, block, &b.begin, &b.end);
         const grail_status status = pass_block(&b, f);
-        memory_free(b.sums);
+        memory_free(b.visitors);
         CHECK(status);
-        p->energies[block + 1] = b.energy.total;
+        p->energies[block + 1] = b.energy.energy;
         network_release_block(network, block);
     }
     return p->full && f != NULL

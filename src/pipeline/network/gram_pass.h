@@ -2,6 +2,7 @@
 #ifndef GRAIL_PIPELINE_NETWORK_GRAM_PASS_H
 #define GRAIL_PIPELINE_NETWORK_GRAM_PASS_H
 
+#include "pipeline/network/column_sums.h"
 #include "pipeline/network/observation.h"
 #include "stats/network_statistics_write.h"
 
@@ -13,9 +14,7 @@ typedef struct counted_map {
     int site, consumer; /* whose units it reads, for the Gram matrix; GRAPH_NONE: none */
     int64_t gram_width;
     /* While its block is passed: */
-    matrix sums, squares;           /* [1, width], owned */
-    matrix part_sums, part_squares; /* of a chunk of the samples */
-    int64_t rows, part_rows;
+    column_sums sums;
     observation grams;
 } counted_map;
 

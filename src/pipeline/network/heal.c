@@ -1,8 +1,8 @@
 #include "pipeline/network/heal.h"
 
-#include "pipeline/network/carry.h"
 #include "pipeline/network/heal_block.h"
 #include "pipeline/network/narrow_site.h"
+#include "pipeline/network/pass.h"
 
 bool heals_in_walk(const compression_request *request)
 {
@@ -29,7 +29,7 @@ static grail_status carry_behind(calibration_network *network, int block)
         return GRAIL_OK;
     }
     graph_block_range(network->request->graph, block, &begin, &end);
-    return streams_carry(network, end, network_dense_end(network, block), NULL);
+    return pass_to(network, end, network_dense_end(network, block));
 }
 
 grail_status heal_blocks_after_walk(calibration_network *network)

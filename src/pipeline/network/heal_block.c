@@ -3,9 +3,9 @@
 #include "base/clock.h"
 #include "exec/tape.h"
 #include "heal/loss.h"
-#include "pipeline/network/carry.h"
 #include "pipeline/network/heal_input.h"
 #include "pipeline/network/heal_training.h"
+#include "pipeline/network/pass.h"
 #include "pipeline/network/target.h"
 
 #include <math.h>
@@ -79,7 +79,7 @@ static grail_status task_init(calibration_network *network, int first, int last,
     *t = (block_task){.network = network, .block = first, .last_block = last};
     graph_block_range(request->graph, first, &t->begin, &ignored);
     graph_block_range(request->graph, last, &ignored, &t->end);
-    CHECK(streams_carry(network, t->begin, network_dense_end(network, last), NULL));
+    CHECK(pass_to(network, t->begin, network_dense_end(network, last)));
     CHECK(find_goals(t));
     CHECK(heal_training_init(network, first, last, t->begin, t->end, &t->training));
     CHECK(streams_holders(request, &t->holders));
@@ -210,7 +210,7 @@ grail_status heal_wait(calibration_network *network, int first)
         return GRAIL_OK;
     }
     graph_block_range(network->request->graph, first, &begin, &end);
-    CHECK(streams_carry(network, begin, GRAPH_NONE, NULL));
+    CHECK(pass_to(network, begin, GRAPH_NONE));
     return sample_stream_copy(&network->current.stream, &network->before_group);
 }
 

@@ -1,6 +1,6 @@
 #include "pipeline/network/narrow_site.h"
 
-#include "pipeline/network/carry.h"
+#include "pipeline/network/pass.h"
 
 #include <string.h>
 
@@ -147,7 +147,7 @@ static grail_status narrow_held_input(calibration_network *network, int index)
     const cut_axis axis = {.site = index, .features = last->features_per_unit};
     kept_features kept = {0};
     if (position > s->producers[0].node && position < last->node) {
-        TRY(streams_carry(network, last->node, GRAPH_NONE, NULL));
+        TRY(pass_to(network, last->node, GRAPH_NONE));
     }
     TRY(find_kept(network, &axis, &kept));
     TRY(sample_stream_gather(&network->current.stream,

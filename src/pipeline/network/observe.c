@@ -129,17 +129,15 @@ out:
     return status;
 }
 
-static grail_status add_batch(calibration_network *network, int64_t batch, void *user)
+static grail_status add_batch(calibration_network *network, const execution *e, void *user)
 {
     grail_status status = GRAIL_OK;
     observation *o = user;
-    const execution *e = network->current.execution;
     const int value = e->graph->nodes[o->node].inputs[0];
     const matrix in = execution_value(e, value);
     grail_statistics *into = o->part;
     matrix y = {0};
     double *root = NULL;
-    (void)batch;
     if (o->target == OBSERVES_DENSE_OUTPUT) {
         TRY(dense_target(network, o->node, o->goal.value, &y));
     }
@@ -171,26 +169,46 @@ static chunk_sums sums_of(void *user, bool held_out)
     return sums;
 }
 
+grail_status observation_create_part(observation *o)
+{
+    return statistics_create(o->fit->owner, o->fit->width, o->fit->outputs, &o->part);
+}
+
 grail_status observation_take(calibration_network *network, observation *o)
 {
-    const sums_visitor visitor = {.begin = begin, .add = add_batch, .sums = sums_of, .user = o};
-    CHECK(statistics_create(o->fit->owner, o->fit->width, o->fit->outputs, &o->part));
-    CHECK(streams_carry(network, o->node, observation_dense_end(o), &visitor));
+    const visitor v = {.begin = begin, .add = add_batch, .sums = sums_of, .user = o};
+    CHECK(observation_create_part(o));
+    CHECK(pass_visit(network, o->node, observation_dense_end(o), v));
     matrix_pool_clear(network->pool);
     grail_statistics_free(o->part);
     o->part = NULL;
     return GRAIL_OK;
 }
 
-grail_status observation_add_input(observation *o, const execution *e, grail_statistics *into)
+static grail_status add_input(calibration_network *network, const execution *e, void *user)
 {
     grail_status status = GRAIL_OK;
+    observation *o = user;
+    grail_statistics *into = o->part == NULL ? o->held : o->part;
     double *root = NULL;
     const matrix in = execution_value(e, e->graph->nodes[o->node].inputs[0]);
+    (void)network;
     TRY(row_factor_roots(e, o->node, &root));
     TRY(o->of_patches ? add_patches(o, e, into, in, no_matrix, root)
                       : add_rows(o, e, into, in, no_matrix, no_matrix, root));
 out:
     memory_free(root);
     return status;
+}
+
+static chunk_sums sums_of_input(void *user, bool held_out)
+{
+    const observation *o = user;
+    return o->part == NULL ? chunk_sums_of_statistics(o->held, o->fit)
+                           : chunk_sums_of_statistics(o->part, held_out ? o->held : o->fit);
+}
+
+visitor observation_input_visitor(observation *o)
+{
+    return (visitor){.node = o->node, .add = add_input, .sums = sums_of_input, .user = o};
 }

@@ -3,16 +3,17 @@
 #ifndef GRAIL_PIPELINE_NETWORK_OBSERVE_H
 #define GRAIL_PIPELINE_NETWORK_OBSERVE_H
 
-#include "pipeline/network/carry.h"
 #include "pipeline/network/observation.h"
+#include "pipeline/network/pass.h"
 
 /** Carries the sample streams to the consumer and, for a dense target, the dense one to
  * observation_dense_end, and adds all batches that give statistics. */
 grail_status observation_take(calibration_network *network, observation *o) GRAIL_MUST_CHECK;
 
-/** Adds a batch to statistics as an observation made by observation_init_input has them; `e` has
- * run up to the consumer. */
-grail_status observation_add_input(observation *o, const execution *e,
-                                   grail_statistics *into) GRAIL_MUST_CHECK;
+/** The sums of a chunk, which observation_take makes itself. */
+grail_status observation_create_part(observation *o) GRAIL_MUST_CHECK;
+/** What adds to an observation made by observation_init_input, which is borrowed. Without a part
+ * nothing is held out, and o->held has the room for a chunk. */
+visitor observation_input_visitor(observation *o);
 
 #endif

@@ -1,9 +1,8 @@
 #include "pipeline/network/open_loop.h"
 
 #include "backend/operations.h"
-#include "base/clock.h"
 #include "graph/operators.h"
-#include "pipeline/network/carry.h"
+#include "pipeline/network/column_sums.h"
 #include "pipeline/network/observe.h"
 
 /* Whether the session has them from a run whose fit reads the same rows. */
@@ -15,24 +14,22 @@ static bool is_collected(const compression_request *request, int index, int64_t 
     return d->fit != NULL && d->taps == taps && d->of_patches == of_patches;
 }
 
-/* A node whose input is squared; the session has the sums of all. */
+/* Sums of squares of a node's input, which the session gets. */
 typedef struct squared_input {
     int node;
-    matrix part; /* those of a chunk */
-    int64_t part_rows, rows;
+    column_sums sums;
 } squared_input;
 
 /* The observations to make in a pass through nodes [begin, end), in the order of their nodes, and
  * the nodes whose inputs to square. */
 typedef struct collection {
-    calibration_network *network;
     const compression_request *request;
     int begin, end;
     observation *items; /* owned */
     int count;
     squared_input *squares; /* [squares_count], owned */
     int squares_count;
-    int64_t batches; /* of this rank, passed */
+    visitor *visitors; /* [count + squares_count] to both, owned */
 } collection;
 
 static void collection_fini(collection *l)
@@ -41,10 +38,11 @@ static void collection_fini(collection *l)
         observation_fini(&l->items[i]);
     }
     for (int i = 0; i < l->squares_count; i++) {
-        matrix_free(&l->squares[i].part);
+        column_sums_fini(&l->squares[i].sums);
     }
     memory_free(l->items);
     memory_free(l->squares);
+    memory_free(l->visitors);
 }
 
 static bool is_passed(const collection *l, int node_index)
@@ -109,80 +107,40 @@ bool open_loop_is_needed(const compression_request *request)
 static grail_status collect_squares(int node_index, collection *l)
 {
     const compression_request *request = l->request;
-    matrix *all = &request->session->of_nodes[node_index].squares;
-    const int weight = request->graph->nodes[node_index].weight;
-    if (!wants_squares(request, node_index) || matrix_exists(*all)) {
+    const node *n = &request->graph->nodes[node_index];
+    if (!wants_squares(request, node_index) ||
+        matrix_exists(request->session->of_nodes[node_index].squares)) {
         return GRAIL_OK;
     }
-    const int64_t width = request->graph->parameters[weight].shape[1];
     CHECK(memory_reserve(&l->squares, (size_t)l->squares_count + 1, sizeof l->squares[0]));
     squared_input *s = &l->squares[l->squares_count++];
     *s = (squared_input){.node = node_index};
-    CHECK(matrix_new_zero(request->backend, GRAIL_DTYPE_F64, 1, width, &s->part));
-    return matrix_new_zero(request->backend, GRAIL_DTYPE_F64, 1, width, all);
+    return column_sums_init(request->backend, n->inputs[0],
+                            request->graph->parameters[n->weight].shape[1], false, &s->sums);
 }
 
 static grail_status plan_collection(collection *l)
 {
+    int count = 0;
     for (int i = 0; i < l->request->plan.count; i++) {
         CHECK(collect_site(i, l));
     }
     for (int n = l->begin; n < l->end; n++) {
         CHECK(collect_squares(n, l));
     }
+    CHECK(
+        memory_new(&l->visitors, (size_t)(l->count + l->squares_count) + 1, sizeof l->visitors[0]));
     for (int i = 0; i < l->count; i++) {
-        const grail_statistics *s = l->items[i].fit;
-        CHECK(statistics_create(s->owner, s->width, s->outputs, &l->items[i].part));
-    }
-    return GRAIL_OK;
-}
-
-static grail_status add_squares(matrix x, squared_input *s)
-{
-    s->part_rows += x.rows;
-    return matrix_column_sums(x, no_matrix, s->part);
-}
-
-/* A node_visitor; `user` is a collection. */
-static grail_status collect_at_node(const execution *e, int64_t batch, int node_index, void *user)
-{
-    collection *l = user;
-    const int64_t last = l->request->samples->batch_count - 1;
-    (void)batch;
-    if (node_index == l->end) {
-        const int64_t passed = l->batches++ * comm_size(l->request->comm);
-        return progress_step(&l->network->progress, l->request, l->begin, l->end,
-                             passed < last ? passed : last);
-    }
-    for (int i = 0; i < l->count; i++) {
-        if (l->items[i].node == node_index) {
-            CHECK(observation_add_input(&l->items[i], e, l->items[i].part));
-        }
+        CHECK(observation_create_part(&l->items[i]));
+        l->visitors[count++] = observation_input_visitor(&l->items[i]);
     }
     for (int i = 0; i < l->squares_count; i++) {
-        if (l->squares[i].node == node_index) {
-            CHECK(add_squares(execution_value(e, e->graph->nodes[node_index].inputs[0]),
-                              &l->squares[i]));
-        }
+        l->visitors[count++] = column_sums_visitor(&l->squares[i].sums, l->squares[i].node);
     }
     return GRAIL_OK;
 }
 
-/* Those of the observations, then of the squares, of which nothing is held out. */
-static chunk_sums sums_at(void *user, int i, bool held_out)
-{
-    collection *l = user;
-    if (i < l->count) {
-        const observation *o = &l->items[i];
-        return chunk_sums_of_statistics(o->part, held_out ? o->held : o->fit);
-    }
-    squared_input *s = &l->squares[i - l->count];
-    chunk_sums sums = {.part_rows = &s->part_rows, .total_rows = &s->rows};
-    chunk_sums_append_matrix(&sums, &s->part, &l->request->session->of_nodes[s->node].squares);
-    return sums;
-}
-
-static void keep_statistics(grail_session *session, const collection *l)
+static void keep_statistics(grail_session *session, collection *l)
 {
     for (int i = 0; i < l->count; i++) {
         observation *o = &l->items[i];
@@ -196,13 +154,9 @@ static void keep_statistics(grail_session *session, const collection *l)
         o->fit = NULL;
         o->held = NULL;
     }
-}
-
-/* Called after a pass that failed, whose sums cover only some of the batches. */
-static void drop_squares(grail_session *session, const collection *l)
-{
     for (int i = 0; i < l->squares_count; i++) {
-        matrix_free(&session->of_nodes[l->squares[i].node].squares);
+        session->of_nodes[l->squares[i].node].squares = l->squares[i].sums.squares;
+        l->squares[i].sums.squares = no_matrix;
     }
 }
 
@@ -210,24 +164,15 @@ grail_status open_loop_collect(calibration_network *network, int end)
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
-    const bool moves = end < request->graph->node_count;
-    collection l = {.network = network,
-                    .request = request,
-                    .begin = network->dense.stream.position,
-                    .end = end};
-    const double begun = clock_seconds();
+    collection l = {.request = request, .begin = network->dense.stream.position, .end = end};
+    pass p = {.run = &network->dense, .end = end, .stays = end == request->graph->node_count};
     session_count(request->session, request->samples, request->judges, request->backend);
     TRY(plan_collection(&l));
-    const node_sums sums = {.count = l.count + l.squares_count, .at = sums_at};
-    if (sums.count > 0 || moves) {
-        TRY(run_carry_sums(network, &network->dense, end, moves, collect_at_node, sums, &l));
-    }
+    p.visitors = l.visitors;
+    p.visitor_count = l.count + l.squares_count;
+    TRY(pass_run(network, &p));
     keep_statistics(request->session, &l);
-    network->calibrate_seconds += clock_seconds() - begun;
 out:
-    if (status != GRAIL_OK) {
-        drop_squares(request->session, &l);
-    }
     collection_fini(&l);
     return status;
 }

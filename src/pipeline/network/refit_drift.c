@@ -2,9 +2,9 @@
 
 #include "backend/operations.h"
 #include "graph/operators.h"
-#include "pipeline/network/carry.h"
 #include "pipeline/network/compensate.h"
 #include "pipeline/network/observation.h"
+#include "pipeline/network/pass.h"
 #include "pipeline/request/consumer_tail.h"
 #include "solve/drift.h"
 
@@ -75,7 +75,7 @@ grail_status refit_drift_serves(const calibration_network *network, int first, i
 /* -- sums ----------------------------------------------------------------------------------------
  */
 
-static grail_status add_rows(calibration_network *network, int64_t batch, void *user)
+static grail_status add_rows(calibration_network *network, const execution *e, void *user)
 {
     grail_status status = GRAIL_OK;
     drifted_value *v = user;
@@ -83,10 +83,9 @@ static grail_status add_rows(calibration_network *network, int64_t batch, void *
     const graph *g = network->request->graph;
     const int value = g->nodes[v->node].inputs[0];
     const matrix dense = execution_value(network->dense.execution, value);
-    (void)batch;
     TRY(matrix_pool_take(network->pool, dense.rows, dense.columns, &x));
     TRY(matrix_copy(dense, x));
-    TRY(drift_sums_accumulate(&v->part, execution_value(network->current.execution, value), x));
+    TRY(drift_sums_accumulate(&v->part, execution_value(e, value), x));
 out:
     matrix_pool_give(network->pool, &x);
     return status;
@@ -109,9 +108,9 @@ static grail_status create_sums(calibration_network *network, drifted_value *v)
 
 static grail_status take_sums(calibration_network *network, drifted_value *v)
 {
-    const sums_visitor visitor = {.add = add_rows, .sums = sums_of, .user = v};
+    const visitor adds = {.add = add_rows, .sums = sums_of, .user = v};
     CHECK(create_sums(network, v));
-    CHECK(streams_carry(network, v->node, v->node, &visitor));
+    CHECK(pass_visit(network, v->node, v->node, adds));
     matrix_pool_clear(network->pool);
     drift_sums_fini(&v->part);
     CHECK(drift_sums_settle(&v->fit));

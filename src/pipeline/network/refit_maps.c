@@ -1,9 +1,9 @@
 #include "pipeline/network/refit_maps.h"
 
 #include "backend/operations.h"
-#include "pipeline/network/carry.h"
 #include "pipeline/network/compensate.h"
 #include "pipeline/network/observe.h"
+#include "pipeline/network/pass.h"
 #include "pipeline/network/refit_drift.h"
 #include "pipeline/network/target.h"
 
@@ -60,13 +60,11 @@ out:
     return status;
 }
 
-static grail_status add_group(calibration_network *network, int64_t batch, void *user)
+static grail_status add_group(calibration_network *network, const execution *e, void *user)
 {
     grail_status status = GRAIL_OK;
     const map_group *g = user;
-    const execution *e = network->current.execution;
     matrix y = {0};
-    (void)batch;
     const matrix z = execution_value(e, e->graph->nodes[g->maps[0].node].inputs[0]);
     TRY(matrix_pool_take(network->pool, z.rows, g->outputs, &y));
     TRY(gather_targets(network, g, y));
@@ -111,9 +109,9 @@ static grail_status refit_group(calibration_network *network, int first, int cou
 {
     grail_status status = GRAIL_OK;
     map_group g = {0};
-    const sums_visitor visitor = {.add = add_group, .sums = sums_of_group, .user = &g};
+    const visitor v = {.add = add_group, .sums = sums_of_group, .user = &g};
     TRY(map_group_init(network, first, count, &g));
-    TRY(streams_carry(network, first, dense_end_of(&g), &visitor));
+    TRY(pass_visit(network, first, dense_end_of(&g), v));
     matrix_pool_clear(network->pool);
     grail_statistics_free(g.part);
     g.part = NULL;

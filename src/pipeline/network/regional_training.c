@@ -3,7 +3,7 @@
 #include "backend/operations.h"
 #include "base/random.h"
 #include "heal/optimizer.h"
-#include "pipeline/network/carry.h"
+#include "pipeline/network/column_sums.h"
 #include "pipeline/network/decide.h"
 #include "pipeline/request/dropped.h"
 #include "stats/row_squares.h"
@@ -110,40 +110,31 @@ void regional_training_fini(regional_training *t)
 
 /* -- decisions --------------------------------------------------------------------------------- */
 
-typedef struct input_sums {
-    int reader;
-    double rows;
-    matrix squares; /* [1, width] */
-} input_sums;
-
-/* A node_visitor; `user` is an input_sums. */
-static grail_status add_input(const execution *e, int64_t batch, int node_index, void *user)
-{
-    input_sums *s = user;
-    (void)batch;
-    if (node_index != s->reader) {
-        return GRAIL_OK;
-    }
-    const matrix x = execution_value(e, e->graph->nodes[node_index].inputs[0]);
-    s->rows += (double)x.rows;
-    return matrix_column_sums(x, no_matrix, s->squares);
-}
-
 /* The diagonal of the Gram matrix of a node's input. *diagonal is owned. */
 static grail_status measure_input(const regional_training *t, int node_index, int64_t width,
                                   double **diagonal, double *rows)
 {
     grail_status status = GRAIL_OK;
-    input_sums s = {.reader = node_index};
+    const compression_request *request = t->network->request;
+    column_sums s = {0};
     network_run run = t->network->current; /* its sample stream stays where it is */
     run.parameters = t->trained;
     TRY(memory_new(diagonal, (size_t)width, sizeof **diagonal));
-    TRY(matrix_new_zero(t->network->request->backend, GRAIL_DTYPE_F64, 1, width, &s.squares));
-    TRY(run_carry(t->network, &run, node_index, false, add_input, &s));
-    TRY(matrix_download(s.squares, *diagonal));
-    *rows = s.rows;
+    TRY(column_sums_init(request->backend, request->graph->nodes[node_index].inputs[0], width,
+                         false, &s));
+    visitor v = column_sums_visitor(&s, node_index);
+    v.sums = NULL; /* one rank takes the sum of all samples in their order */
+    const pass p = {.run = &run,
+                    .end = node_index,
+                    .stays = true,
+                    .in_order = true,
+                    .visitors = &v,
+                    .visitor_count = 1};
+    TRY(pass_run(t->network, &p));
+    TRY(matrix_download(s.part_squares, *diagonal));
+    *rows = (double)s.part_rows;
 out:
-    matrix_free(&s.squares);
+    column_sums_fini(&s);
     return status;
 }
 

@@ -1,7 +1,7 @@
 #include "pipeline/network/rescale_norm.h"
 
 #include "algebra/products.h"
-#include "pipeline/network/carry.h"
+#include "pipeline/network/pass.h"
 #include "pipeline/network/target.h"
 #include "stats/row_squares.h"
 
@@ -32,38 +32,29 @@ out:
     return status;
 }
 
-static grail_status add_batch(norm_pass *p, matrix made)
+static grail_status add_batch(calibration_network *network, const execution *e, void *user)
 {
     grail_status status = GRAIL_OK;
-    const grail_reducer *r = p->network->results[p->axis.site].reducer;
+    norm_pass *p = user;
+    const grail_reducer *r = network->results[p->axis.site].reducer;
+    const matrix made = execution_value(e, e->graph->nodes[p->node].output);
     const int64_t dense = r->units * p->axis.features;
     const matrix z = matrix_columns(made, dense, r->kept * p->axis.features);
     matrix x = {0};
-    TRY(matrix_pool_take(p->network->pool, z.rows, z.columns, &x));
+    TRY(matrix_pool_take(network->pool, z.rows, z.columns, &x));
     TRY(reduce_value(r, p->axis.features, matrix_columns(made, 0, dense), x));
     TRY(add_products(x, z, &p->part_products));
     TRY(add_row_squares(z, &p->part_squares));
     p->part_rows += z.rows;
 out:
-    matrix_pool_give(p->network->pool, &x);
+    matrix_pool_give(network->pool, &x);
     return status;
 }
 
-/* A node_visitor; `user` is a norm_pass. */
-static grail_status visit(const execution *e, int64_t batch, int node_index, void *user)
-{
-    norm_pass *p = user;
-    (void)batch;
-    return node_index == p->node + 1
-               ? add_batch(p, execution_value(e, e->graph->nodes[p->node].output))
-               : GRAIL_OK;
-}
-
-static chunk_sums sums_at(void *user, int i, bool held_out)
+static chunk_sums sums_of(void *user, bool held_out)
 {
     norm_pass *p = user;
     chunk_sums sums = {.part_rows = &p->part_rows, .total_rows = &p->rows};
-    (void)i;
     (void)held_out;
     chunk_sums_append_number(&sums, &p->part_products, &p->products);
     chunk_sums_append_number(&sums, &p->part_squares, &p->squares);
@@ -98,7 +89,8 @@ grail_status rescale_norm(calibration_network *network, int node_index)
     const compression_request *request = network->request;
     const int weight = request->graph->nodes[node_index].weight;
     norm_pass p = {.network = network, .node = node_index, .axis = request->cuts[weight].rows};
-    const node_sums sums = {.count = 1, .at = sums_at};
-    CHECK(run_carry_sums(network, &network->current, node_index + 1, false, visit, sums, &p));
+    const visitor v = {.node = node_index + 1, .add = add_batch, .sums = sums_of, .user = &p};
+    const pass made = {.end = v.node, .stays = true, .visitors = &v, .visitor_count = 1};
+    CHECK(pass_run(network, &made));
     return error_in(scale_weight(&p, weight), "norm '%s'", request->graph->parameters[weight].name);
 }

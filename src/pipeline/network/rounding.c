@@ -2,7 +2,7 @@
 
 #include "backend/operations.h"
 #include "graph/operators.h"
-#include "pipeline/network/carry.h"
+#include "pipeline/network/pass.h"
 #include "pipeline/network/refit_maps.h"
 #include "pipeline/network/rounding_weights.h"
 
@@ -71,12 +71,10 @@ typedef struct rounding_group {
     grail_statistics *part; /* of the chunk whose batches are being added */
 } rounding_group;
 
-static grail_status add_rows(calibration_network *network, int64_t batch, void *user)
+static grail_status add_rows(calibration_network *network, const execution *e, void *user)
 {
     grail_status status = GRAIL_OK;
-    (void)batch;
     const rounding_group *group = user;
-    const execution *e = network->current.execution;
     const matrix x = execution_value(e, e->graph->nodes[group->first].inputs[0]);
     double *roots = NULL;
     matrix z = {0};
@@ -114,12 +112,12 @@ grail_status rounding_feedback(calibration_network *network, int first, feedback
     const graph *g = network->request->graph;
     const graph_parameter *weight = &g->parameters[g->nodes[first].weight];
     rounding_group group = {.first = first};
-    const sums_visitor visitor = {.add = add_rows, .sums = sums_of_rows, .user = &group};
+    const visitor v = {.add = add_rows, .sums = sums_of_rows, .user = &group};
     const parameter_entry *entry = NULL;
     TRY(parameter_store_get(network->current.parameters, g->nodes[first].weight, &entry));
     TRY(statistics_create(network->request->backend, entry->shape[1], 0, &group.read));
     TRY(statistics_create(network->request->backend, entry->shape[1], 0, &group.part));
-    TRY(streams_carry(network, first, GRAPH_NONE, &visitor));
+    TRY(pass_visit(network, first, GRAPH_NONE, v));
     matrix_pool_clear(network->pool);
     TRY(error_in(statistics_check_finite(group.read), "input of '%s'", weight->name));
     TRY(error_in(feedback_init(&group.read->gram, out), "input of '%s'", weight->name));
@@ -188,7 +186,7 @@ static grail_status round_block(rounding_pass *p, int block, int begin, int end)
     }
     CHECK(put_rest(p, begin, end));
     return begin < end && end < g->node_count
-               ? streams_carry(p->network, end, network_dense_end(p->network, block), NULL)
+               ? pass_to(p->network, end, network_dense_end(p->network, block))
                : GRAIL_OK;
 }
 

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "graph/operators.h"
-#include "pipeline/network/carry.h"
 #include "pipeline/network/compensate.h"
 #include "pipeline/network/decide.h"
 #include "pipeline/network/drop_experts.h"
@@ -12,6 +11,7 @@
 #include "pipeline/network/narrow_site.h"
 #include "pipeline/network/observe.h"
 #include "pipeline/network/open_loop.h"
+#include "pipeline/network/pass.h"
 #include "pipeline/network/refit_maps.h"
 #include "pipeline/network/regional_training.h"
 #include "pipeline/network/repair.h"
@@ -306,11 +306,12 @@ static grail_status enter_block(calibration_network *network, int block)
     }
     const double begun = clock_seconds();
     CHECK(regional_gradients_measure(network, block));
-    const double measured = clock_seconds();
-    network->calibrate_seconds += measured - begun;
+    network->calibrate_seconds += clock_seconds() - begun;
     if (network->request->plan.compensation.regional_training) {
+        const double trained =
+            clock_seconds() - network->calibrate_seconds; /* without its passes */
         CHECK(regional_train(network, block));
-        network->compensate_seconds += clock_seconds() - measured;
+        network->compensate_seconds += clock_seconds() - network->calibrate_seconds - trained;
     }
     return GRAIL_OK;
 }
@@ -350,7 +351,7 @@ grail_status compress_block(calibration_network *network, int block,
     }
     const bool is_last = end == network->request->graph->node_count;
     if (begin < end && !is_last && streams_are_wanted(network, block, begin)) {
-        CHECK(streams_carry(network, end, network_dense_end(network, block), NULL));
+        CHECK(pass_to(network, end, network_dense_end(network, block)));
     }
     return GRAIL_OK;
 }

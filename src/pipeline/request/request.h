@@ -58,7 +58,7 @@ void request_close(compression_request *request); /* NULL is allowed */
 enum { JUDGING_ONE_IN = 4 };
 
 /** Whether the samples of a batch judge the result: every fourth one of a request that judges, if
- * it has four or more. No statistics are taken of them: the passes of carry.h leave them out, and
+ * it has four or more. No statistics are taken of them: passes (network/pass.h) leave them out, and
  * what trains draws none of them. */
 bool request_judges_batch(const compression_request *request, int64_t batch);
 

@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 #include "pipeline/compression.h"
-#include "pipeline/network/carry.h"
+#include "pipeline/network/pass.h"
 #include "planning/loss_curves.h"
 
 #include <string.h>
@@ -323,28 +323,12 @@ typedef struct visits {
     int64_t batches;
 } visits;
 
-static grail_status count_batch(calibration_network *network, int64_t batch, void *user)
+static grail_status count_batch(calibration_network *network, const execution *e, void *user)
 {
     visits *v = user;
     assert_ptr_equal(network->request, v->request);
-    assert_false(request_judges_batch(v->request, batch));
+    assert_true(e->shape.samples > 0);
     v->batches++;
-    return GRAIL_OK;
-}
-
-static chunk_sums nothing_summed(void *user, bool held_out)
-{
-    static int64_t rows;
-    (void)user;
-    (void)held_out;
-    return (chunk_sums){.part_rows = &rows, .total_rows = &rows};
-}
-
-static grail_status count_node(const execution *e, int64_t batch, int node_index, void *user)
-{
-    visits *v = user;
-    assert_false(request_judges_batch(v->request, batch));
-    v->batches += node_index == e->graph->node_count ? 1 : 0;
     return GRAIL_OK;
 }
 
@@ -371,21 +355,31 @@ static void samples_that_judge_are_carried_without_a_visit(void **state)
         const int64_t seen = c->request->samples->batch_count * 3 / 4;
         const int end = network_dense_end(c->network, 0);
         visits v = {.request = c->request};
-        const sums_visitor visitor = {.add = count_batch, .sums = nothing_summed, .user = &v};
-        assert_ok(streams_carry(c->network, end - 1, GRAPH_NONE, &visitor));
+        const visitor counts = {.add = count_batch, .user = &v};
+        assert_ok(pass_visit(c->network, end - 1, GRAPH_NONE, counts));
         assert_int_equal(v.batches, seen);
-        assert_ok(streams_carry(c->network, end, end, &visitor));
+        assert_ok(pass_visit(c->network, end, end, counts));
         assert_int_equal(v.batches, 2 * seen);
         assert_holds_every_batch(&c->network->current.stream);
         assert_holds_every_batch(&c->network->dense.stream);
         v.batches = 0;
-        for (int moves = 0; moves < 2; moves++) {
-            assert_ok(run_carry(c->network, &c->network->dense, c->request->graph->node_count,
-                                moves == 1, count_node, &v));
-            assert_int_equal(v.batches, (moves + 1) * seen);
-            assert_int_equal(c->network->dense.stream.position,
-                             moves == 1 ? c->request->graph->node_count : end);
+        const int last = c->request->graph->node_count;
+        const visitor at_last = {.node = last, .add = count_batch, .user = &v};
+        pass p_dense = {.run = &c->network->dense, .end = last, .stays = true};
+        p_dense.visitors = &at_last;
+        p_dense.visitor_count = 1;
+        for (int judges = 0; judges < 2; judges++) {
+            v.batches = 0;
+            p_dense.judges = judges == 1;
+            p_dense.in_order = judges == 1;
+            assert_ok(pass_run(c->network, &p_dense));
+            assert_int_equal(v.batches, judges == 1 ? c->request->samples->batch_count / 4 : seen);
+            assert_int_equal(c->network->dense.stream.position, end);
         }
+        p_dense.stays = false;
+        p_dense.judges = false;
+        assert_ok(pass_run(c->network, &p_dense));
+        assert_int_equal(c->network->dense.stream.position, last);
         assert_holds_every_batch(&c->network->dense.stream);
         grail_compression_close(c);
     }

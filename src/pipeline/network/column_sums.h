@@ -1,0 +1,23 @@
+/* Sums and sums of squares of the columns of a value, taken by a visitor of a pass. */
+#ifndef GRAIL_PIPELINE_NETWORK_COLUMN_SUMS_H
+#define GRAIL_PIPELINE_NETWORK_COLUMN_SUMS_H
+
+#include "pipeline/network/pass.h"
+
+typedef struct column_sums {
+    int value;
+    matrix squares, sums; /* [1, width] f64, owned; without `sums` of squares alone */
+    int64_t rows;
+    matrix part_squares, part_sums; /* of the chunk whose batches are being added; owned */
+    int64_t part_rows;
+} column_sums;
+
+/** Columns behind those that a batch has stay 0. column_sums_fini frees, also after a failure. */
+grail_status column_sums_init(backend *b, int value, int64_t width, bool with_sums,
+                              column_sums *out) GRAIL_MUST_CHECK;
+void column_sums_fini(column_sums *s); /* works on a zeroed one */
+
+/** What adds to them before that node runs; `s` is borrowed. */
+visitor column_sums_visitor(column_sums *s, int before);
+
+#endif

@@ -1,0 +1,280 @@
+/* Every node runs once per batch. If the inputs of the consumers do not fit in memory for all
+ * samples, the sample stream stays at the begin of the block, and every pass starts there and runs
+ * through what is already narrowed. */
+#include "pipeline/network/pass.h"
+
+#include "base/clock.h"
+#include "pipeline/network/follow.h"
+
+/* The part of a pass that one of the two networks runs. */
+typedef struct leg {
+    network_run *run;
+    int begin, end; /* nodes */
+    bool moves;     /* its sample stream is at `end` afterwards */
+} leg;
+
+typedef struct passing {
+    const pass *p;
+    calibration_network *network;
+    leg own, dense;
+    bool runs_dense;
+    bool begun;   /* the visitors' begin was called */
+    int64_t done; /* batches */
+} passing;
+
+/* Puts the values that the sample stream holds of a batch before the leg. */
+static grail_status begin_leg(const compression_request *request, const leg *l, int64_t batch)
+{
+    const graph *g = l->run->graph;
+    execution *e = l->run->execution;
+    batch_input input = {0}; /* token ids or pixels, if a node from `begin` on reads them */
+    if (g->last_use[g->input] >= l->begin) {
+        input = calibration_input(request->samples, batch);
+    }
+    CHECK(execution_begin(e, calibration_shape(request->samples, batch), input));
+    return l->moves ? sample_stream_read(&l->run->stream, batch, e)
+                    : sample_stream_peek(&l->run->stream, batch, e);
+}
+
+/* Calls the visitors of node `index`, the last time behind all nodes. */
+static grail_status visit(passing *k, int index)
+{
+    for (int i = 0; i < k->p->visitor_count; i++) {
+        const visitor *v = &k->p->visitors[i];
+        if (v->node == index) {
+            const grail_status status = v->add(k->network, k->own.run->execution, v->user);
+            CHECK(v->map == NULL ? status : error_in(status, "input of '%s'", v->map));
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* Visitors at the end see both networks, and are called later. */
+static grail_status run_own(passing *k, int64_t batch, bool visited)
+{
+    const leg *l = &k->own;
+    CHECK(begin_leg(k->network->request, l, batch));
+    for (int n = l->begin; n < l->end; n++) {
+        CHECK(visited ? visit(k, n) : GRAIL_OK);
+        CHECK(execution_run(l->run->execution, l->run->parameters, n, n + 1));
+    }
+    return GRAIL_OK;
+}
+
+/* Behind the current network, where that has run for the same samples. */
+static grail_status run_dense(const passing *k, int64_t batch, bool follows)
+{
+    const leg *l = &k->dense;
+    CHECK(begin_leg(k->network->request, l, batch));
+    return follows ? dense_follow(k->network, l->begin, l->end)
+                   : execution_run(l->run->execution, l->run->parameters, l->begin, l->end);
+}
+
+static grail_status begin_visits(passing *k)
+{
+    for (int i = 0; !k->begun && i < k->p->visitor_count; i++) {
+        const visitor *v = &k->p->visitors[i];
+        CHECK(v->begin == NULL ? GRAIL_OK : v->begin(k->network, v->user));
+    }
+    k->begun = true;
+    return GRAIL_OK;
+}
+
+static grail_status end_leg(const leg *l, int64_t batch)
+{
+    return l->moves ? sample_stream_write(&l->run->stream, batch, l->run->execution) : GRAIL_OK;
+}
+
+/* Batches of this rank as a part of those of all. */
+static grail_status tell_progress(passing *k)
+{
+    const compression_request *request = k->network->request;
+    const int64_t last = request->samples->batch_count - 1;
+    const int64_t passed = k->done++ * comm_size(request->comm);
+    return progress_step(&k->network->progress, request, k->own.begin, k->own.end,
+                         passed < last ? passed : last);
+}
+
+static grail_status pass_batch(passing *k, int64_t batch)
+{
+    const compression_request *request = k->network->request;
+    const bool judges = request_judges_batch(request, batch);
+    const bool visited = k->p->visitor_count > 0 && judges == k->p->judges;
+    const bool runs = visited || k->own.moves;
+    if (runs) {
+        CHECK(run_own(k, batch, visited));
+    }
+    if (k->runs_dense && (visited || k->dense.moves)) {
+        CHECK(run_dense(k, batch, runs && !judges && request->teacher == NULL));
+    }
+    if (visited) {
+        CHECK(begin_visits(k));
+        CHECK(visit(k, k->own.end));
+    }
+    CHECK(end_leg(&k->dense, batch));
+    CHECK(end_leg(&k->own, batch));
+    return k->p->judges ? GRAIL_OK : tell_progress(k);
+}
+
+/* The chunks that the ranks take at once, one each. */
+typedef struct turn {
+    int ranks; /* that have a chunk */
+    calibration_chunk own;
+} turn;
+
+static turn turn_at(const compression_request *request, int64_t first)
+{
+    const int64_t left = calibration_chunk_count(request->samples) - first;
+    const int rank = comm_rank(request->comm);
+    turn t = {.ranks = comm_size(request->comm)};
+    t.ranks = left < t.ranks ? (int)left : t.ranks;
+    if (rank < t.ranks) {
+        t.own = calibration_chunk_at(request->samples, first + rank);
+    }
+    return t;
+}
+
+/* The batches of a turn that are held out, or the others; in order all are among the others. */
+static grail_status pass_part(passing *k, turn t, bool held_out)
+{
+    const compression_request *request = k->network->request;
+    for (int64_t batch = t.own.first; batch < t.own.end; batch++) {
+        const bool is_held = !k->p->in_order && calibration_holds_out(request->samples, batch);
+        CHECK(is_held == held_out ? pass_batch(k, batch) : GRAIL_OK);
+    }
+    CHECK(begin_visits(k));
+    for (int i = 0; i < k->p->visitor_count; i++) {
+        const visitor *v = &k->p->visitors[i];
+        if (v->sums != NULL) {
+            const chunk_sums sums = v->sums(v->user, held_out);
+            CHECK(chunk_sums_fold_ranks(request->comm, t.ranks, &sums));
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* Sums that do not tell held-out batches apart are shared once. */
+static grail_status share_sums(const passing *k)
+{
+    const grail_comm *comm = k->network->request->comm;
+    for (int i = 0; i < k->p->visitor_count; i++) {
+        const visitor *v = &k->p->visitors[i];
+        if (v->sums == NULL) {
+            continue;
+        }
+        const chunk_sums fitted = v->sums(v->user, false);
+        const chunk_sums held = v->sums(v->user, true);
+        CHECK(chunk_sums_share(comm, &fitted));
+        if (held.total_rows != fitted.total_rows) {
+            CHECK(chunk_sums_share(comm, &held));
+        }
+    }
+    return GRAIL_OK;
+}
+
+static bool is_block_border(const graph *g, int index)
+{
+    return index == 0 || index == g->node_count ||
+           g->nodes[index].block != g->nodes[index - 1].block;
+}
+
+static passing plan_passing(calibration_network *network, const pass *p)
+{
+    network_run *run = p->run == NULL ? &network->current : p->run;
+    const bool may_wait = p->run != NULL || network->keep_activations ||
+                          is_block_border(network->request->graph, p->end);
+    passing k = {
+        .p = p,
+        .network = network,
+        .own = {.run = run, .begin = run->stream.position, .end = p->end},
+        .dense = {.run = &network->dense,
+                  .begin = network->dense.stream.position,
+                  .end = p->dense_end},
+    };
+    k.runs_dense =
+        p->with_dense && (network->has_dense_stream || p->judges) && p->dense_end >= k.dense.begin;
+    k.own.moves = !p->stays && p->end > k.own.begin && may_wait;
+    k.dense.moves = !p->stays && k.runs_dense && p->dense_end > k.dense.begin;
+    return k;
+}
+
+static grail_status begin_move(const leg *l)
+{
+    return l->moves ? sample_stream_move_begin(&l->run->stream, l->end) : GRAIL_OK;
+}
+
+/* Frees the execution's values: the sample stream now holds those of every batch. */
+static grail_status end_move(const leg *l)
+{
+    const batch_shape none = {0};
+    if (l->moves) {
+        sample_stream_move_end(&l->run->stream);
+    }
+    return execution_begin(l->run->execution, none, (batch_input){0});
+}
+
+grail_status pass_run(calibration_network *network, const pass *p)
+{
+    const double begun = clock_seconds();
+    const compression_request *request = network->request;
+    const int64_t count = calibration_chunk_count(request->samples);
+    passing k = plan_passing(network, p);
+    if (!k.own.moves && !k.dense.moves && p->visitor_count == 0) {
+        return GRAIL_OK;
+    }
+    CHECK(begin_move(&k.own));
+    CHECK(begin_move(&k.dense));
+    for (int64_t first = 0; first < count; first += comm_size(request->comm)) {
+        const turn t = turn_at(request, first);
+        CHECK(pass_part(&k, t, false));
+        CHECK(p->in_order ? GRAIL_OK : pass_part(&k, t, true));
+    }
+    CHECK(share_sums(&k));
+    CHECK(end_move(&k.own));
+    CHECK(p->run == NULL ? end_move(&k.dense) : GRAIL_OK);
+    network->calibrate_seconds += clock_seconds() - begun;
+    return GRAIL_OK;
+}
+
+static pass pass_up_to(int end, int dense_end)
+{
+    return (pass){.end = end, .with_dense = dense_end != GRAPH_NONE, .dense_end = dense_end};
+}
+
+grail_status pass_to(calibration_network *network, int end, int dense_end)
+{
+    const pass p = pass_up_to(end, dense_end);
+    return pass_run(network, &p);
+}
+
+grail_status pass_visit(calibration_network *network, int end, int dense_end, visitor v)
+{
+    pass p = pass_up_to(end, dense_end);
+    v.node = end;
+    p.visitors = &v;
+    p.visitor_count = 1;
+    return pass_run(network, &p);
+}
+
+grail_status streams_holders(const compression_request *request, int **out)
+{
+    const calibration *c = request->samples;
+    CHECK(memory_new(out, (size_t)c->batch_count, sizeof **out));
+    for (int64_t i = 0; i < calibration_chunk_count(c); i++) {
+        const calibration_chunk chunk = calibration_chunk_at(c, i);
+        for (int64_t batch = chunk.first; batch < chunk.end; batch++) {
+            (*out)[batch] = (int)(i % comm_size(request->comm));
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status stream_widths(const grail_comm *comm, const sample_stream *s, int64_t **out)
+{
+    const size_t count = (size_t)s->live_count;
+    CHECK(memory_new(out, count, sizeof **out));
+    for (int i = 0; comm_rank(comm) == 0 && i < s->live_count; i++) {
+        (*out)[i] = s->held[i].columns; /* of the first batch */
+    }
+    return comm_broadcast(comm, 0, *out, count * sizeof **out);
+}
