@@ -54,8 +54,10 @@ enum { NOTICE_SIZE = 480 };
 typedef struct architecture architecture;
 
 struct architecture {
-    const char *name;                    /* "model_type" of config.json */
-    const struct decoder_family *family; /* the family's own row, for the slots below */
+    const char *name; /* "model_type" of config.json */
+    /** The family's own row, for the slots below: of a language model, or of a tower. */
+    const struct decoder_family *family;
+    const struct tower_names *conventions; /* the last one has no key */
     /** Keys of the configuration that "key=value" settings may set, NULL at the end. */
     const char *const *settings;
     /** Judges a checkpoint without config.json: fills `r` and, when all needed tensors are there,

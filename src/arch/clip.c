@@ -3,87 +3,90 @@
  * "vision_model.". The output is the image feature, or the logits if
  * there is a classification head. The text tower is copied, not read. Sources: model.py of OpenAI's
  * CLIP, open_clip, Hugging Face modeling_clip.py, utils.py of model soups. */
-#include "arch/tower_complete.h"
+#include "arch/activation_names.h"
+#include "arch/model_config.h"
 #include "arch/transformer_tower.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* The names of Hugging Face's visual tower below `prefix`. */
+#define HUGGINGFACE_NAMES(prefix)                                                                  \
+    {"model.patches", prefix "embeddings.patch_embedding"},                                        \
+        {"model.class_token", prefix "embeddings.class_embedding"},                                \
+        {"model.embed_positions", prefix "embeddings.position_embedding.weight"},                  \
+        {"model.embed_norm", prefix "pre_layrnorm"}, {"input_layernorm", "layer_norm1"},           \
+        {"self_attn.q_proj", "self_attn.q_proj"}, {"self_attn.k_proj", "self_attn.k_proj"},        \
+        {"self_attn.v_proj", "self_attn.v_proj"}, {"self_attn.o_proj", "self_attn.out_proj"},      \
+        {"post_attention_layernorm", "layer_norm2"}, {"mlp.up_proj", "mlp.fc1"},                   \
+        {"mlp.down_proj", "mlp.fc2"}, {"model.norm", prefix "post_layernorm"},                     \
+    {                                                                                              \
+        "lm_head", "classification_head"                                                           \
+    }
 #define HUGGINGFACE_TOWER(prefix)                                                                  \
-    .patch = prefix "embeddings.patch_embedding",                                                  \
-    .class_token = prefix "embeddings.class_embedding",                                            \
-    .positions = prefix "embeddings.position_embedding.weight",                                    \
-    .first_norm = prefix "pre_layrnorm", .layer = prefix "encoder.layers.",                        \
-    .attention_norm = "layer_norm1", .queries = "self_attn.q_proj", .keys = "self_attn.k_proj",    \
-    .values = "self_attn.v_proj", .output = "self_attn.out_proj", .ffn_norm = "layer_norm2",       \
-    .up = "mlp.fc1", .down = "mlp.fc2", .last_norm = prefix "post_layernorm",                      \
-    .head = "classification_head", .configured = true, .activation = ACTIVATION_QUICK_GELU,        \
+    .layers = prefix "encoder.layers.", .configured = true, .activation = ACTIVATION_QUICK_GELU,   \
     .epsilon = 1e-5, .loader = "transformers"
 
 static const tower_names conventions[] = {
     {.key = "open_clip",
-     .patch = "visual.conv1",
-     .class_token = "visual.class_embedding",
-     .positions = "visual.positional_embedding",
-     .first_norm = "visual.ln_pre",
-     .layer = "visual.transformer.resblocks.",
-     .attention_norm = "ln_1",
-     .fused_weight = "attn.in_proj_weight",
-     .fused_bias = "attn.in_proj_bias",
-     .output = "attn.out_proj",
-     .ffn_norm = "ln_2",
-     .up = "mlp.c_fc",
-     .down = "mlp.c_proj",
-     .last_norm = "visual.ln_post",
-     .projection = "visual.proj",
-     .head = "classification_head",
+     .names = {{"model.patches", "visual.conv1"},
+               {"model.class_token", "visual.class_embedding"},
+               {"model.embed_positions", "visual.positional_embedding"},
+               {"model.embed_norm", "visual.ln_pre"},
+               {"input_layernorm", "ln_1"},
+               {"self_attn.o_proj", "attn.out_proj"},
+               {"post_attention_layernorm", "ln_2"},
+               {"mlp.up_proj", "mlp.c_fc"},
+               {"mlp.down_proj", "mlp.c_proj"},
+               {"model.norm", "visual.ln_post"},
+               {"model.projection", "visual.proj"},
+               {"lm_head", "classification_head"}},
+     .layers = "visual.transformer.resblocks.",
+     .qkv = "attn.in_proj_",
      .bare_projection = true,
      .activation = ACTIVATION_GELU,
      .epsilon = 1e-5,
      .loader = "open_clip"},
-    {.key = "huggingface", .projection = "visual_projection", HUGGINGFACE_TOWER("vision_model.")},
-    {.key = "huggingface-vision", HUGGINGFACE_TOWER("")},
-};
+    {.key = "huggingface",
+     .names = {HUGGINGFACE_NAMES("vision_model."), {"model.projection", "visual_projection"}},
+     HUGGINGFACE_TOWER("vision_model.")},
+    {.key = "huggingface-vision", .names = {HUGGINGFACE_NAMES("")}, HUGGINGFACE_TOWER("")},
+    {0}};
 
-static const tower_family family = {
-    .name = "clip",
-    .conventions = conventions,
-    .count = sizeof conventions / sizeof conventions[0],
-};
+/* The first norm of the first layer, under each convention. */
+static const char *const anchors[] = {"visual.transformer.resblocks.0.ln_1.weight",
+                                      "vision_model.encoder.layers.0.layer_norm1.weight",
+                                      "encoder.layers.0.layer_norm1.weight", NULL};
+
+/* -- what the tensors of open_clip show -----------------------------------------------------------
+ */
 
 /* Finds a tensor outside the tower, under the same prefix. */
-static grail_status find_beside(const checkpoint *weights, const char *prefix, const char *name,
-                                const tensor_view **out)
+static const tensor_view *find_beside(const checkpoint *weights, const char *name)
 {
-    char *whole = NULL;
-    const grail_status status = tower_name(&whole, prefix, "%s", name);
-    if (status == GRAIL_OK) {
-        *out = checkpoint_find(weights, whole);
-    }
-    memory_free(whole);
-    return status;
+    char whole[TENSOR_LONGEST_NAME + DECODER_NAME_SIZE];
+    snprintf(whole, sizeof whole, "%s%s", checkpoint_prefix(weights), name);
+    return checkpoint_find(weights, whole);
 }
 
 /* Whether this is one of OpenAI's own files, whose networks were trained with QuickGELU. They state
  * the input size, or have convolutions in F16 and norms in F32 (convert_weights of model.py). */
-static grail_status is_openai(const checkpoint *weights, const char *prefix, bool *out)
+static bool is_openai(const checkpoint *weights)
 {
-    const tensor_view *patch = NULL;
-    const tensor_view *norm = NULL;
-    const tensor_view *resolution = NULL;
-    CHECK(find_beside(weights, prefix, "visual.conv1.weight", &patch));
-    CHECK(find_beside(weights, prefix, "visual.ln_post.weight", &norm));
-    CHECK(find_beside(weights, prefix, "input_resolution", &resolution));
-    *out =
-        resolution != NULL || (patch != NULL && norm != NULL && patch->dtype == GRAIL_DTYPE_F16 &&
-                               norm->dtype == GRAIL_DTYPE_F32);
-    return GRAIL_OK;
+    const tensor_view *patch = find_beside(weights, "visual.conv1.weight");
+    const tensor_view *norm = find_beside(weights, "visual.ln_post.weight");
+    return find_beside(weights, "input_resolution") != NULL ||
+           (patch != NULL && norm != NULL && patch->dtype == GRAIL_DTYPE_F16 &&
+            norm->dtype == GRAIL_DTYPE_F32);
 }
 
 /* The wrapper of model soups has OpenAI's network in "model" and a head beside it, which was
  * trained on features of unit length. */
-static bool is_model_soup(const checkpoint *weights, const char *prefix)
+static bool is_model_soup(const checkpoint *weights)
 {
+    const char *prefix = checkpoint_prefix(weights);
     static const char inner[] = "model.";
     const size_t all = strlen(prefix);
     const size_t own = sizeof inner - 1;
@@ -98,62 +101,129 @@ static bool is_model_soup(const checkpoint *weights, const char *prefix)
     return false;
 }
 
-/* The first norm of the first layer, under each convention. */
-static const char *const anchors[] = {"visual.transformer.resblocks.0.ln_1.weight",
-                                      "vision_model.encoder.layers.0.layer_norm1.weight",
-                                      "encoder.layers.0.layer_norm1.weight", NULL};
+/* -- the activation of open_clip's networks ------------------------------------------------------
+ */
 
-static grail_status match(const architecture *self, const checkpoint *weights, recognition *r)
+/* Whether `word` is in `name`, as a word of its own if `whole`. Case does not matter. */
+static bool has_word(const char *name, const char *word, bool whole)
 {
-    (void)self;
-    return tower_measure(&family, weights, r);
+    const size_t length = strlen(word);
+    for (const char *at = name; *at != 0; at++) {
+        const bool begins = at == name || !isalnum((unsigned char)at[-1]);
+        if (strncasecmp(at, word, length) == 0 &&
+            (!whole || (begins && !isalnum((unsigned char)at[length])))) {
+            return true;
+        }
+    }
+    return false;
 }
 
-static grail_status recognise(const architecture *self, const checkpoint *weights, recognition *r,
-                              json_t **config)
+static bool is_quick_name(const char *name)
+{
+    return has_word(name, "quickgelu", false) || has_word(name, "openai", true);
+}
+
+/* Whether the name of the weights file, or of what was opened, is that of such a network. */
+static grail_status names_quick_gelu(const surroundings *around, bool *out)
+{
+    char *path = NULL;
+    CHECK(memory_copy_string(&path, around->path));
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') {
+        path[--length] = 0;
+    }
+    const char *slash = strrchr(path, '/');
+    *out = is_quick_name(slash == NULL ? path : slash + 1) ||
+           is_quick_name(checkpoint_file_name(around->weights, 0));
+    memory_free(path);
+    return GRAIL_OK;
+}
+
+/* Whether the arguments are those of the class CLIP itself, not of one of open_clip's other
+ * classes, which have more. */
+static bool is_for_clip(const json_t *model)
+{
+    static const char *const known[] = {"embed_dim", "vision_cfg", "text_cfg", "quick_gelu"};
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        count += json_object_get(model, known[i]) != NULL ? 1 : 0;
+    }
+    const json_t *vision = json_object_get(model, "vision_cfg");
+    const json_t *text = json_object_get(model, "text_cfg");
+    return json_object_size(model) == count && json_is_object(vision) && json_is_object(text) &&
+           json_object_get(vision, "timm_model_name") == NULL &&
+           json_object_get(text, "hf_model_name") == NULL;
+}
+
+/* *found is false without a "model_cfg"; a "quick_gelu" that it lacks is false for open_clip. */
+static grail_status read_model_arguments(const surroundings *around, json_t *config, bool *found,
+                                         bool *out)
 {
     grail_status status = GRAIL_OK;
-    tower_match match = {0};
-    json_t *made = NULL;
-    bool openai = false;
-    (void)self;
-    TRY(tower_recognise(&family, weights, r, &match, &made));
-    if (match.names == &conventions[0]) {
-        const bool soup = is_model_soup(weights, match.prefix);
-        TRY(is_openai(weights, match.prefix, &openai));
-        if (openai || soup) {
-            TRY(json_put(made, "activation", json_text("quick_gelu")));
-        }
-        TRY(json_put(made, "normalize", json_boolean(soup)));
+    model_config file = {0};
+    TRY(model_config_read_beside(around->weights, around->directory, OPEN_CLIP_CONFIG_NAME, &file));
+    const json_t *model = json_object_get(file.document, "model_cfg");
+    *found = json_is_object(model);
+    if (*found) {
+        TRY(json_get_boolean(file.path, model, "quick_gelu", false, out));
     }
-    *config = made;
-    made = NULL;
+    if (is_for_clip(model)) {
+        TRY(json_put(config, TOWER_OPEN_CLIP_ARGUMENTS, json_true()));
+    }
 out:
-    json_decref(made);
-    tower_match_fini(&match);
+    model_config_fini(&file);
     return status;
 }
 
-static grail_status build(const architecture *self, const char *source, const json_t *config,
-                          const checkpoint *weights, graph **out)
+static void note(char *notice, bool named)
 {
-    (void)self;
-    return tower_build_from(&family, source, config, weights, out);
+    snprintf(notice, NOTICE_SIZE,
+             named
+                 ? "the tensors of open_clip do not show whether the activation is gelu or "
+                   "quick_gelu; quick_gelu was taken from the name; the setting activation=gelu or "
+                   "activation=quick_gelu decides"
+                 : "the tensors of open_clip do not show whether the activation is gelu or "
+                   "quick_gelu; gelu is assumed, but networks whose name ends in -quickgelu and "
+                   "weights of the tags openai, metaclip and dfn have quick_gelu; the "
+                   "setting activation=gelu or activation=quick_gelu decides");
 }
+
+/* In this order: what the tensors show of OpenAI's own files, "quick_gelu" of
+ * open_clip_config.json, the names of the files, an assumption. Source: open_clip 3.3, factory.py,
+ * pretrained.py and the names of its model configurations. */
+static grail_status complete(const surroundings *around, json_t *config, char *notice)
+{
+    const char *names = json_string_value(json_object_get(config, "names"));
+    bool found = false;
+    bool quick = false;
+    if (names == NULL || strcmp(names, "open_clip") != 0) {
+        return GRAIL_OK;
+    }
+    const bool soup = is_model_soup(around->weights);
+    const bool shown = soup || is_openai(around->weights);
+    if (shown) {
+        CHECK(json_put(config, "activation", json_text("quick_gelu")));
+    }
+    CHECK(json_put(config, "normalize", json_boolean(soup)));
+    CHECK(read_model_arguments(around, config, &found, &quick));
+    if (!found && shown) {
+        return GRAIL_OK;
+    }
+    if (!found) {
+        CHECK(names_quick_gelu(around, &quick));
+        note(notice, quick);
+    }
+    return json_put(config, "activation",
+                    json_text(activation_name(quick ? ACTIVATION_QUICK_GELU : ACTIVATION_GELU)));
+}
+
+/* -- the families -------------------------------------------------------------------------------
+ */
 
 static const char *preset(const json_t *config)
 {
     (void)config;
     return "clip";
-}
-
-static grail_status judge_loaders(const architecture *self, const json_t *config,
-                                  const graph *dense, const graph *narrowed,
-                                  loader_verdict *verdicts)
-{
-    (void)dense;
-    (void)self;
-    return tower_judge_loaders(&family, config, narrowed, verdicts);
 }
 
 static bool begins_with_one(const char *tensor, const char *const *names)
@@ -183,19 +253,20 @@ static outside_part outside(const char *tensor)
 
 #define CLIP(symbol, text, recognise_slot)                                                         \
     const architecture symbol = {.name = (text),                                                   \
+                                 .conventions = conventions,                                       \
                                  .settings = tower_settings,                                       \
                                  .recognise = (recognise_slot),                                    \
                                  .anchors = anchors,                                               \
-                                 .match = match,                                                   \
-                                 .build = build,                                                   \
-                                 .complete = clip_complete,                                        \
+                                 .match = tower_match,                                             \
+                                 .build = tower_build,                                             \
+                                 .complete = complete,                                             \
                                  .image_processor = "CLIP",                                        \
                                  .preset = preset,                                                 \
                                  .describe_narrowed = tower_describe_narrowed,                     \
-                                 .judge_loaders = judge_loaders,                                   \
+                                 .judge_loaders = tower_judge_loaders,                             \
                                  .outside = outside}
 
 /* Both families use the same function `recognise`: they differ only in the tensors of the text
  * tower. */
-CLIP(architecture_clip, "clip", recognise);
+CLIP(architecture_clip, "clip", tower_recognise);
 CLIP(architecture_clip_vision, "clip_vision_model", NULL);

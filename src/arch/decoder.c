@@ -7,21 +7,13 @@
  * place of rope. Factors of whole values are those of the parameters that make them
  * (storage_map.scale), so they have no nodes. Source: the modeling files of the families in Hugging
  * Face transformers. */
-#include "arch/decoder.h"
+#include "arch/builder.h"
 #include "arch/decoder_experts.h"
 #include "base/name_list.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-typedef struct builder {
-    graph *g;
-    const decoder_config *c;
-    rotary rotary[ROTARY_KINDS]; /* whose tables the graph owns */
-    int layer;                   /* whose parameters are added; GRAPH_NONE outside of all */
-    int block;                   /* of the nodes */
-} builder;
 
 /* Embeddings that are scaled are scaled in a tied head, too, which the last norm takes back. */
 static double scale_of(const decoder_config *c, const char *part)
@@ -46,12 +38,12 @@ static void part_neighbours(const decoder_config *c, storage_axis *rows)
         .level = {{c->head_dim / 2, 2}, {2, 1}, {rows->level[0].count / c->head_dim, c->head_dim}}};
 }
 
-/* Parameter PART.KIND of the layer that is being built, or outside of all, from where the family
- * stores it, plus `offset`. */
-static grail_status add_part(builder *b, const char *part, const char *kind, double offset,
-                             int rank, const int64_t shape[], int *out)
+grail_status build_part(builder *b, const char *part, const char *kind, double offset, int rank,
+                        const int64_t shape[], int *out)
 {
-    char name[DECODER_NAME_SIZE];
+    enum { TENSOR_SIZE = TENSOR_LONGEST_NAME + DECODER_NAME_SIZE, NUMBER_SIZE = 24 };
+    char tensor[TENSOR_SIZE];
+    char name[TENSOR_SIZE + NUMBER_SIZE];
     const double scale = scale_of(b->c, part);
     decoder_place place = b->c->place(b->c, b->layer, part, kind);
     if (b->c->family->interleaved &&
@@ -60,18 +52,24 @@ static grail_status add_part(builder *b, const char *part, const char *kind, dou
     }
     place.map.scale = scale == 1.0 ? 0.0 : scale;
     place.map.offset = offset * scale;
-    decoder_name_part("model.layers.", b->layer, part, kind, name);
-    return graph_add_stored(b->g, name, place.tensor, &place.map, rank, shape, out);
+    snprintf(tensor, sizeof tensor, "%.*s%s", (int)place.prefix, b->c->prefix, place.tensor);
+    if (!b->c->family->names_are_tensors) {
+        decoder_name_part("model.layers.", b->layer, part, kind, name);
+    } else if (storage_axis_is_whole(&place.map.rows)) {
+        snprintf(name, sizeof name, "%s", tensor);
+    } else {
+        snprintf(name, sizeof name, "%s[%lld]", tensor, (long long)place.map.rows.first);
+    }
+    return graph_add_stored(b->g, name, tensor, &place.map, rank, shape, out);
 }
 
-/* value = linear(input) with PART.weight and PART.bias. */
-static grail_status add_linear(builder *b, const char *part, bool bias, int64_t in, int64_t out,
-                               int input, int *value)
+grail_status build_linear(builder *b, const char *part, bool bias, int64_t in, int64_t out,
+                          int input, int *value)
 {
     node n = node_of(NODE_LINEAR, b->block, input, GRAPH_NONE);
-    CHECK(add_part(b, part, "weight", 0.0, 2, (const int64_t[]){out, in}, &n.weight));
+    CHECK(build_part(b, part, "weight", 0.0, 2, (const int64_t[]){out, in}, &n.weight));
     if (bias) {
-        CHECK(add_part(b, part, "bias", 0.0, 1, &out, &n.bias));
+        CHECK(build_part(b, part, "bias", 0.0, 1, &out, &n.bias));
     }
     return graph_add_node(b->g, &n, value);
 }
@@ -85,21 +83,22 @@ static grail_status add_norm_of(builder *b, const char *part, int64_t width, int
     n.norm.epsilon = epsilon;
     n.norm.group = group;
     if (!family->norms_lack_weights) {
-        CHECK(add_part(b, part, "weight", family->norms_add_one ? 1.0 : 0.0, 1, &width, &n.weight));
+        CHECK(
+            build_part(b, part, "weight", family->norms_add_one ? 1.0 : 0.0, 1, &width, &n.weight));
     }
     if (family->layer_norms) {
-        CHECK(add_part(b, part, "bias", 0.0, 1, &width, &n.bias));
+        CHECK(build_part(b, part, "bias", 0.0, 1, &width, &n.bias));
     }
     return graph_add_node(b->g, &n, value);
 }
 
-static grail_status add_norm(builder *b, const char *part, int64_t width, int64_t group, int input,
-                             int *value)
+grail_status build_norm(builder *b, const char *part, int64_t width, int64_t group, int input,
+                        int *value)
 {
     return add_norm_of(b, part, width, group, b->c->epsilon, input, value);
 }
 
-static grail_status add_plain(builder *b, node_kind kind, int left, int right, int *value)
+grail_status build_plain(builder *b, node_kind kind, int left, int right, int *value)
 {
     const node n = node_of(kind, b->block, left, right);
     return graph_add_node(b->g, &n, value);
@@ -109,7 +108,7 @@ static grail_status add_plain(builder *b, node_kind kind, int left, int right, i
 static grail_status add_heads(builder *b, const char *projection, int64_t heads, int n, int *value)
 {
     const decoder_config *c = b->c;
-    return add_linear(b, projection, c->qkv_bias, c->hidden, heads * c->head_dim, n, value);
+    return build_linear(b, projection, c->qkv_bias, c->hidden, heads * c->head_dim, n, value);
 }
 
 /* The rotary positions of the layer, on heads of so many features. */
@@ -132,9 +131,9 @@ static grail_status add_positions(builder *b, const char *norm, int64_t heads, i
     const decoder_config *c = b->c;
     const rotary_kind kind = c->layer[b->layer].rotary;
     if (c->family->query_key_norm) {
-        CHECK(add_norm(b, norm, c->head_dim, c->head_dim, *value, value));
+        CHECK(build_norm(b, norm, c->head_dim, c->head_dim, *value, value));
     } else if (c->family->query_key_norm_wide) {
-        CHECK(add_norm(b, norm, heads * c->head_dim, 0, *value, value));
+        CHECK(build_norm(b, norm, heads * c->head_dim, 0, *value, value));
     }
     return kind == ROTARY_NONE ? GRAIL_OK : add_rope(b, c->head_dim, value);
 }
@@ -144,7 +143,7 @@ static grail_status add_compressed(builder *b, const char *a, const char *norm, 
                                    int *value)
 {
     static const double epsilon = 1e-6; /* whatever config.json says of the others */
-    CHECK(add_linear(b, a, b->c->qkv_bias, b->c->hidden, rank, n, value));
+    CHECK(build_linear(b, a, b->c->qkv_bias, b->c->hidden, rank, n, value));
     return add_norm_of(b, norm, rank, 0, epsilon, *value, value);
 }
 
@@ -170,16 +169,17 @@ static grail_status add_latent_heads(builder *b, const decoder_layer *layer, int
     if (!direct) {
         CHECK(add_compressed(b, "self_attn.q_a_proj", "self_attn.q_a_layernorm", in, n, &m));
     }
-    CHECK(add_linear(b, "self_attn.q_proj", false, in, heads * l->plain, m, &qkv[0]));
-    CHECK(add_linear(b, "self_attn.q_rope_proj", false, in, heads * l->turned, m, &turned));
+    CHECK(build_linear(b, "self_attn.q_proj", false, in, heads * l->plain, m, &qkv[0]));
+    CHECK(build_linear(b, "self_attn.q_rope_proj", false, in, heads * l->turned, m, &turned));
     CHECK(add_turned_heads(b, qkv[0], turned, false, &qkv[0]));
     CHECK(
         add_compressed(b, "self_attn.kv_a_proj", "self_attn.kv_a_layernorm", layer->rank, n, &kv));
-    CHECK(add_linear(b, "self_attn.k_rope_proj", b->c->qkv_bias, b->c->hidden, l->turned, n,
-                     &turned));
-    CHECK(add_linear(b, "self_attn.k_proj", false, layer->rank, heads * l->plain, kv, &qkv[1]));
+    CHECK(build_linear(b, "self_attn.k_rope_proj", b->c->qkv_bias, b->c->hidden, l->turned, n,
+                       &turned));
+    CHECK(build_linear(b, "self_attn.k_proj", false, layer->rank, heads * l->plain, kv, &qkv[1]));
     CHECK(add_turned_heads(b, qkv[1], turned, true, &qkv[1]));
-    return add_linear(b, "self_attn.v_proj", false, layer->rank, heads * layer->value, kv, &qkv[2]);
+    return build_linear(b, "self_attn.v_proj", false, layer->rank, heads * layer->value, kv,
+                        &qkv[2]);
 }
 
 static grail_status add_usual_heads(builder *b, const decoder_layer *layer, int n, int qkv[3])
@@ -208,11 +208,11 @@ static grail_status add_attention(builder *b, const decoder_layer *layer, int n,
     attention.attention.scale = c->score_scale;
     attention.attention.cap = c->score_cap;
     if (c->family->sinks) {
-        CHECK(add_part(b, "self_attn.sinks", "", 0.0, 1, &layer->heads, &attention.weight));
+        CHECK(build_part(b, "self_attn.sinks", "", 0.0, 1, &layer->heads, &attention.weight));
     }
     CHECK(graph_add_node(b->g, &attention, &x));
-    return add_linear(b, "self_attn.o_proj", c->output_bias, layer->heads * value_dim, c->hidden, x,
-                      y);
+    return build_linear(b, "self_attn.o_proj", c->output_bias, layer->heads * value_dim, c->hidden,
+                        x, y);
 }
 
 static grail_status add_activation(builder *b, activation_kind kind, int *value)
@@ -225,7 +225,8 @@ static grail_status add_activation(builder *b, activation_kind kind, int *value)
 static grail_status add_ffn_activation(builder *b, int *value)
 {
     CHECK(add_activation(b, b->c->activation, value));
-    return b->c->squares_activation ? add_plain(b, NODE_MULTIPLY, *value, *value, value) : GRAIL_OK;
+    return b->c->squares_activation ? build_plain(b, NODE_MULTIPLY, *value, *value, value)
+                                    : GRAIL_OK;
 }
 
 /* The bounds of a gate, which has none below, or of what it multiplies. */
@@ -244,7 +245,7 @@ static grail_status add_projection(builder *b, const char *of, const char *proje
 {
     char part[DECODER_NAME_SIZE];
     snprintf(part, sizeof part, "%s.%s", of, projection);
-    return add_linear(b, part, b->c->mlp_bias, in, out, input, value);
+    return build_linear(b, part, b->c->mlp_bias, in, out, input, value);
 }
 
 /* The FFN `of`, such as "mlp". */
@@ -262,7 +263,7 @@ static grail_status add_feed_forward(builder *b, const char *of, int64_t width, 
         CHECK(add_clamp(b, true, &gate));
         CHECK(add_clamp(b, false, &up));
         CHECK(add_ffn_activation(b, &gate));
-        CHECK(add_plain(b, NODE_MULTIPLY, gate, up, &gate));
+        CHECK(build_plain(b, NODE_MULTIPLY, gate, up, &gate));
     }
     return add_projection(b, of, "down_proj", width, c->hidden, gate, y);
 }
@@ -291,15 +292,15 @@ static grail_status add_shared_expert(builder *b, const decoder_layer *layer, in
     int y = 0;
     if (b->c->family->mixture->shared_count != NULL) {
         CHECK(add_feed_forward(b, "mlp.shared_expert", layer->shared, n, &y));
-        return add_plain(b, NODE_ADD, *h, y, h);
+        return build_plain(b, NODE_ADD, *h, y, h);
     }
-    CHECK(add_linear(b, "mlp.shared_expert_gate", false, b->c->hidden, 1, n, &factor));
+    CHECK(build_linear(b, "mlp.shared_expert_gate", false, b->c->hidden, 1, n, &factor));
     CHECK(add_activation(b, ACTIVATION_SIGMOID, &factor));
     CHECK(add_feed_forward(b, "mlp.shared_expert", layer->shared, n, &y));
     node product = node_of(NODE_MULTIPLY, b->block, y, factor);
     product.repeats_second = true;
     CHECK(graph_add_node(b->g, &product, &y));
-    return add_plain(b, NODE_ADD, *h, y, h);
+    return build_plain(b, NODE_ADD, *h, y, h);
 }
 
 /* The expert of all rows comes last, so that it is fitted to what the others leave. */
@@ -307,13 +308,13 @@ static grail_status add_mixture(builder *b, const decoder_layer *layer, int n, i
 {
     const decoder_config *c = b->c;
     int shares = 0;
-    CHECK(add_linear(b, "mlp.gate", c->family->mixture->router_bias, c->hidden, layer->experts, n,
-                     &shares));
+    CHECK(build_linear(b, "mlp.gate", c->family->mixture->router_bias, c->hidden, layer->experts, n,
+                       &shares));
     node route = node_of(NODE_ROUTE, b->block, shares, GRAPH_NONE);
     route.route = c->route;
     if (c->route.sigmoid) {
-        CHECK(add_part(b, "mlp.gate", "e_score_correction_bias", 0.0, 1, &layer->experts,
-                       &route.weight));
+        CHECK(build_part(b, "mlp.gate", "e_score_correction_bias", 0.0, 1, &layer->experts,
+                         &route.weight));
     }
     CHECK(graph_add_node(b->g, &route, &shares));
     for (int64_t e = 0; e < layer->experts; e++) {
@@ -328,7 +329,7 @@ static grail_status add_norm_before(builder *b, const char *part, int h, int *n)
     const decoder_family *family = b->c->family;
     const bool bare = family->norms == NORM_BEHIND || family->norms == NORM_OF_SUM;
     *n = h;
-    return bare ? GRAIL_OK : add_norm(b, part, b->c->hidden, 0, h, n);
+    return bare ? GRAIL_OK : build_norm(b, part, b->c->hidden, 0, h, n);
 }
 
 /* h += y, or its norm; or h = norm(h + y). The last norm of a network is behind all blocks, as that
@@ -337,14 +338,14 @@ static grail_status add_branch(builder *b, const char *norm, bool is_last, int y
 {
     const branch_norms norms = b->c->family->norms;
     if (norms == NORM_BEHIND || norms == NORM_BEFORE_AND_BEHIND) {
-        CHECK(add_norm(b, norm, b->c->hidden, 0, y, &y));
+        CHECK(build_norm(b, norm, b->c->hidden, 0, y, &y));
     }
-    CHECK(add_plain(b, NODE_ADD, *h, y, h));
+    CHECK(build_plain(b, NODE_ADD, *h, y, h));
     if (norms != NORM_OF_SUM) {
         return GRAIL_OK;
     }
     b->block += b->layer == b->c->layers - 1 && is_last ? 1 : 0;
-    return add_norm(b, norm, b->c->hidden, 0, *h, h);
+    return build_norm(b, norm, b->c->hidden, 0, *h, h);
 }
 
 static grail_status add_layer(builder *b, const decoder_layer *layer, int *h)
@@ -380,48 +381,45 @@ static grail_status add_embedding(builder *b, int *h)
 {
     const decoder_config *c = b->c;
     node n = node_of(NODE_EMBEDDING, b->block, b->g->input, GRAPH_NONE);
-    CHECK(add_part(b, "model.embed_tokens", "weight", 0.0, 2,
-                   (const int64_t[]){c->vocabulary, c->hidden}, &n.weight));
+    CHECK(build_part(b, "model.embed_tokens", "weight", 0.0, 2,
+                     (const int64_t[]){c->vocabulary, c->hidden}, &n.weight));
+    b->g->vocabulary = c->vocabulary;
     CHECK(graph_add_node(b->g, &n, h));
     if (c->family->learned_positions) {
         const int64_t rows = c->context + c->family->spare_positions;
         node positions = node_of(NODE_POSITIONS, b->block, *h, GRAPH_NONE);
         positions.positions.may_be_fewer = true;
         positions.positions.first = c->family->spare_positions;
-        CHECK(add_part(b, "model.embed_positions", "weight", 0.0, 2,
-                       (const int64_t[]){rows, c->hidden}, &positions.weight));
+        CHECK(build_part(b, "model.embed_positions", "weight", 0.0, 2,
+                         (const int64_t[]){rows, c->hidden}, &positions.weight));
         CHECK(graph_add_node(b->g, &positions, h));
     }
     if (c->family->token_types) {
         node types = node_of(NODE_POSITIONS, b->block, *h, GRAPH_NONE);
         types.positions.one_for_all = true;
-        CHECK(add_part(b, "model.token_types", "weight", 0.0, 2,
-                       (const int64_t[]){c->token_types, c->hidden}, &types.weight));
+        CHECK(build_part(b, "model.token_types", "weight", 0.0, 2,
+                         (const int64_t[]){c->token_types, c->hidden}, &types.weight));
         CHECK(graph_add_node(b->g, &types, h));
     }
-    return c->family->embedding_norm ? add_norm(b, "model.embed_norm", c->hidden, 0, *h, h)
+    return c->family->embedding_norm ? build_norm(b, "model.embed_norm", c->hidden, 0, *h, h)
                                      : GRAIL_OK;
 }
 
-static grail_status add_head(builder *b, int h, int *logits)
+static grail_status add_head(builder *b, int *h)
 {
     const decoder_config *c = b->c;
-    *logits = h;
+    b->g->gives_hidden = c->family->encoder;
     if (c->family->norms != NORM_OF_SUM) {
-        CHECK(add_norm(b, "model.norm", c->hidden, 0, h, &h));
-        *logits = h;
+        CHECK(build_norm(b, "model.norm", c->hidden, 0, *h, h));
     }
     if (c->family->encoder) {
         return GRAIL_OK;
     }
-    CHECK(add_linear(b, c->tied ? "model.embed_tokens" : "lm_head", c->family->head_bias, c->hidden,
-                     c->vocabulary, h, logits));
-    if (c->logit_cap == 0.0) {
-        return GRAIL_OK;
-    }
-    node cap = node_of(NODE_SOFT_CAP, b->block, *logits, GRAPH_NONE);
+    CHECK(build_linear(b, c->tied ? "model.embed_tokens" : "lm_head", c->family->head_bias,
+                       c->hidden, c->vocabulary, *h, h));
+    node cap = node_of(NODE_SOFT_CAP, b->block, *h, GRAPH_NONE);
     cap.cap = c->logit_cap;
-    return graph_add_node(b->g, &cap, logits);
+    return c->logit_cap == 0.0 ? GRAIL_OK : graph_add_node(b->g, &cap, h);
 }
 
 /* Leaves the tables to the graph. */
@@ -445,18 +443,16 @@ grail_status decoder_graph(const char *source, decoder_config *c, graph **out)
     builder b = {.c = c, .layer = GRAPH_NONE, .block = GRAPH_NONE};
     int h = 0;
     TRY(graph_create(&b.g));
-    b.g->vocabulary = c->vocabulary;
     b.g->one_width = decoder_experts_have_one_width(c->family);
-    b.g->gives_hidden = c->family->encoder;
     TRY(own_rotary(&b, c));
-    TRY(add_embedding(&b, &h));
+    TRY((c->family->begin != NULL ? c->family->begin : add_embedding)(&b, &h));
     for (b.layer = 0; b.layer < c->layers; b.layer++) {
         b.block = b.layer;
         TRY(add_layer(&b, &c->layer[b.layer], &h));
     }
     b.layer = GRAPH_NONE;
     b.block = (int)c->layers;
-    TRY(add_head(&b, h, &h));
+    TRY((c->family->end != NULL ? c->family->end : add_head)(&b, &h));
     TRY(graph_finish(b.g, h));
     *out = b.g;
     b.g = NULL;

@@ -9,6 +9,7 @@
 
 typedef struct decoder_config decoder_config;
 typedef struct decoder_mixture decoder_mixture; /* decoder_experts.h */
+typedef struct builder builder;                 /* builder.h */
 
 /** Attention whose queries, keys and values are made of narrower vectors (decoder_latent.h): their
  * widths, and the features of a head. */
@@ -26,6 +27,7 @@ enum {
 
 /** Where a parameter of a layer lies. */
 typedef struct decoder_place {
+    size_t prefix; /* so many characters of decoder_config.prefix come before its name */
     char tensor[DECODER_NAME_SIZE];
     storage_map map;
 } decoder_place;
@@ -51,8 +53,8 @@ typedef struct decoder_keys {
 #define DECODER_GROUPED_KEYS                                                                       \
     DECODER_COMMON_KEYS, .kv_heads = "num_key_value_heads", .intermediate = "intermediate_size"
 
-/** Those of llama and most others, and those of most that have LayerNorm. */
-extern const decoder_keys decoder_usual_keys, decoder_layer_norm_keys;
+/** Those of most that have LayerNorm. */
+extern const decoder_keys decoder_layer_norm_keys;
 
 /** How a family's tensors call a part. */
 typedef struct decoder_name {
@@ -95,9 +97,9 @@ typedef struct decoder_family {
      * model.layers.LAYER.PART.KIND, or without .KIND where that is "", wherever it lies. Outside
      * the layers LAYER is GRAPH_NONE and the name PART.KIND, with the parts "model.embed_tokens",
      * "model.embed_positions", "model.token_types", "model.embed_norm", "model.norm" and "lm_head".
-     */
+     * NULL: as decoder_place_plain says. */
     decoder_place_function place;
-    const decoder_keys *keys;
+    const decoder_keys *keys;  /* NULL: those of llama and most others */
     const decoder_name *names; /* ends with a part NULL; those that are missing are called so */
     const char *qkv, *gate_up; /* tensors of a layer with q, k and v one after another, and gate and
                                   up; NULL: each is a tensor of its own */
@@ -160,6 +162,12 @@ typedef struct decoder_family {
     const char *window_theta;  /* key of the base of layers with a window, which have rotary
                                   positions of their own; NULL: they have those of all */
     double default_window_theta;
+    bool names_are_tensors; /* parameters have the names of their tensors, with the first row where
+                               they are a part of one */
+    /** What comes before the layers, and behind them; NULL: embeddings of tokens, and logits or
+     * hidden states. */
+    grail_status (*begin)(builder *b, int *h);
+    grail_status (*end)(builder *b, int *h);
     decoder_loaders loaders;
 } decoder_family;
 
@@ -184,6 +192,8 @@ typedef struct decoder_layer {
 struct decoder_config {
     const decoder_family *family;
     decoder_place_function place; /* that of the family, or of a GGUF file */
+    const char *prefix;           /* see decoder_place */
+    const struct tower *tower;    /* of an image network; NULL for others */
     int64_t hidden, layers, vocabulary, head_dim, context;
     int64_t token_types; /* rows of their table */
     bool old_norm_names; /* norms of this checkpoint have a "gamma" and a "beta" */
@@ -234,6 +244,7 @@ grail_status decoder_require(const char *source, const json_t *json, const char 
 grail_status decoder_read_cap(const char *source, const json_t *json, const char *key,
                               double fallback, double *out) GRAIL_MUST_CHECK;
 
+const decoder_keys *decoder_keys_of(const decoder_family *family);
 /** Whether "model_type" is this one. */
 bool decoder_config_is(const json_t *config, const char *type);
 /** Whether the heads of a configuration divide its hidden width. */
@@ -248,6 +259,11 @@ void decoder_name_part(const char *layers, int layer, const char *part, const ch
  * and `gate_up` do. */
 decoder_place decoder_place_plain(const decoder_config *c, int layer, const char *part,
                                   const char *kind);
+decoder_place_function decoder_place_by(const decoder_family *family);
+/** The place of a head of its own. */
+decoder_place decoder_head_place(const decoder_family *family);
+/** How the list calls a part; NULL where it does not have it. */
+const char *decoder_name_in(const decoder_name *names, const char *part);
 /** The part behind the number of "mlp.experts.7.up_proj", and *expert = 7; NULL for other parts. */
 const char *decoder_expert_part(const char *part, int64_t *expert);
 /** "mlp.experts.EXPERT" */
@@ -301,6 +317,16 @@ decoder_place encoder_place(const decoder_config *c, int layer, const char *part
 /** Reads the number of token types, and refuses what only some encoders have. */
 grail_status encoder_read(const char *source, const json_t *json, decoder_config *c);
 outside_part encoder_outside(const char *tensor);
+
+/** What rows of BERT and of networks like it have in common. */
+#define ENCODER_LIKE_BERT                                                                          \
+    .default_context = 512, .default_epsilon = 1e-12, .default_activation = ACTIVATION_GELU,       \
+    .always_biases = true, .layer_norms = true, .norms = NORM_OF_SUM, .learned_positions = true,   \
+    .encoder = true, .embedding_norm = true, .ungated = true, .loaders = ENCODER_LOADERS
+#define ENCODER_LOADERS                                                                            \
+    {                                                                                              \
+        HEADS_DERIVED, .vllm = HEADS_UNTRIED, .llama_cpp = HEADS_UNTRIED                           \
+    }
 
 /** Defines architecture_NAME of the encoder whose "model_type" is TYPE. Sublayers cannot be
  * dropped: the norm of their sum would stay. */

@@ -12,11 +12,6 @@
 
 enum { MOST_LAYERS = 1024 };
 
-const decoder_keys decoder_usual_keys = {DECODER_GROUPED_KEYS, .epsilon = "rms_norm_eps",
-                                         .activation = "hidden_act"};
-const decoder_keys decoder_layer_norm_keys = {DECODER_GROUPED_KEYS, .epsilon = "layer_norm_eps",
-                                              .activation = "hidden_act"};
-
 static grail_status require_size(const char *source, const json_t *json, const char *key,
                                  int64_t maximum, int64_t *out)
 {
@@ -79,7 +74,7 @@ static grail_status check_layer(const char *source, int64_t index, const decoder
 static grail_status read_layer(const char *source, const json_t *json, const decoder_layer *common,
                                int64_t index, decoder_config *c)
 {
-    const decoder_keys *keys = c->family->keys;
+    const decoder_keys *keys = decoder_keys_of(c->family);
     decoder_layer *layer = &c->layer[index];
     const json_t *own = decoder_layer_entry(json, index);
     if (decoder_has_experts(c->family, json, index)) {
@@ -106,7 +101,7 @@ static grail_status read_layer(const char *source, const json_t *json, const dec
 static grail_status read_intermediate(const char *source, const json_t *json,
                                       const decoder_config *c, int64_t *out)
 {
-    const decoder_keys *keys = c->family->keys;
+    const decoder_keys *keys = decoder_keys_of(c->family);
     const json_t *stated = json_object_get(json, keys->intermediate);
     if (keys->intermediate_multiple > 0 && (stated == NULL || json_is_null(stated))) {
         *out = keys->intermediate_multiple * c->hidden;
@@ -122,7 +117,7 @@ static grail_status read_heads(const char *source, const json_t *json, decoder_c
                                decoder_layer *common)
 {
     const decoder_family *family = c->family;
-    const decoder_keys *keys = family->keys;
+    const decoder_keys *keys = decoder_keys_of(family);
     const int64_t kv = family->default_kv_heads;
     CHECK(require_size(source, json, keys->heads, DECODER_MOST_WIDTH, &common->heads));
     common->kv_heads = common->heads;
@@ -198,7 +193,7 @@ static grail_status read_rotary(const char *source, const json_t *json, rotary_k
                                 decoder_config *c)
 {
     const decoder_family *family = c->family;
-    const decoder_keys *keys = family->keys;
+    const decoder_keys *keys = decoder_keys_of(family);
     const bool windows = kind == ROTARY_OF_WINDOWS;
     const double theta = family->default_theta == 0.0 ? 1e4 : family->default_theta;
     const rotary_source from = {
@@ -227,7 +222,7 @@ static grail_status read_rotary(const char *source, const json_t *json, rotary_k
 /* "relu2" is the square of relu. */
 static grail_status read_activation_of(const char *source, const json_t *json, decoder_config *c)
 {
-    const char *key = c->family->keys->activation;
+    const char *key = decoder_keys_of(c->family)->activation;
     const json_t *stated = json_object_get(json, key);
     const char *name = json_string_value(stated);
     c->squares_activation =
@@ -242,7 +237,7 @@ static grail_status read_activation_of(const char *source, const json_t *json, d
 /* The positions that a text may have. */
 static grail_status read_context(const char *source, const json_t *json, decoder_config *c)
 {
-    const char *key = c->family->keys->context;
+    const char *key = decoder_keys_of(c->family)->context;
     const int64_t spare = c->family->counts_spare ? c->family->spare_positions : 0;
     CHECK(decoder_read_size(source, json, key, c->family->default_context, spare + 1, &c->context));
     c->context -= spare;
@@ -252,7 +247,7 @@ static grail_status read_context(const char *source, const json_t *json, decoder
 static grail_status read_whole(const char *source, const json_t *json, decoder_config *c)
 {
     const decoder_family *family = c->family;
-    const decoder_keys *keys = family->keys;
+    const decoder_keys *keys = decoder_keys_of(family);
     const double epsilon = family->default_epsilon == 0.0 ? 1e-6 : family->default_epsilon;
     CHECK(require_size(source, json, keys->hidden, DECODER_MOST_WIDTH, &c->hidden));
     CHECK(require_size(source, json, keys->layers, MOST_LAYERS, &c->layers));
@@ -272,7 +267,8 @@ grail_status decoder_config_read(const decoder_family *family, const char *sourc
 {
     grail_status status = GRAIL_OK;
     decoder_config c = {.family = family,
-                        .place = family->place,
+                        .place = decoder_place_by(family),
+                        .prefix = "",
                         .embedding_scale = 1.0,
                         .branch_scale = 1.0,
                         .logit_scale = 1.0,

@@ -14,7 +14,6 @@ static const decoder_mixture mixture = {.width = "moe_intermediate_size",
 
 static const decoder_family family = {
     .place = decoder_latent_place,
-    .keys = &decoder_usual_keys,
     .names = decoder_latent_names,
     .read = decoder_latent_complete,
     .default_context = 2048,

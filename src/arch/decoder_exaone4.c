@@ -7,8 +7,6 @@ static const decoder_name names[] = {{"self_attn.branch_norm", "post_attention_l
                                      {NULL, NULL}};
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .names = names,
     .default_kv_heads = 32,
     .default_context = 2048,

@@ -17,13 +17,14 @@ static grail_status put_common_widths(json_t *config, const decoder_family *fami
                                       const decoder_widths *common)
 {
     if (common->intermediate > 0) {
-        CHECK(json_put(config, family->keys->intermediate, json_integer(common->intermediate)));
+        CHECK(json_put(config, decoder_keys_of(family)->intermediate,
+                       json_integer(common->intermediate)));
     }
     if (common->experts > 0) {
         CHECK(decoder_experts_put(common, decoder_experts_key(config), family, config));
     }
     if (common->heads > 0) {
-        CHECK(decoder_heads_put(common, family->keys, config));
+        CHECK(decoder_heads_put(common, decoder_keys_of(family), config));
     }
     if (common->rank > 0) {
         CHECK(decoder_latent_put(common, config));
@@ -87,7 +88,7 @@ out:
 /* Where layers are left out: their number, and what is stated for each layer. */
 static grail_status leave_out_layers(const graph *g, const decoder_family *family, json_t *config)
 {
-    const decoder_keys *keys = family->keys;
+    const decoder_keys *keys = decoder_keys_of(family);
     const json_t *stated = json_object_get(config, "max_window_layers");
     const json_int_t first =
         json_is_integer(stated) ? json_integer_value(stated) : DECODER_FIRST_WINDOW;
@@ -158,7 +159,7 @@ static grail_status forget_predictions(json_t *config)
 grail_status decoder_describe_narrowed(const architecture *self, const graph *narrowed,
                                        json_t *config)
 {
-    const decoder_keys *keys = self->family->keys;
+    const decoder_keys *keys = decoder_keys_of(self->family);
     const decoder_widths common = decoder_common_widths(narrowed);
     const bool uniform = decoder_is_uniform(narrowed);
     const json_int_t heads = json_integer_value(json_object_get(config, keys->heads));

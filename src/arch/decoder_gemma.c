@@ -13,8 +13,6 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 }
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .read = read,
     .default_kv_heads = 16,
     .default_head_dim = 256,

@@ -7,7 +7,6 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 }
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
     .keys = &gemma_keys,
     .names = gemma_names,
     .read = read,

@@ -6,8 +6,6 @@ static const decoder_name names[] = {{"self_attn.branch_norm", "post_self_attn_l
                                      {NULL, NULL}};
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .gate_up = "mlp.gate_up_proj",
     .names = names,
     .default_kv_heads = 2,

@@ -86,7 +86,6 @@ static const decoder_mixture mixture = {.width = "intermediate_size",
 
 static const decoder_family family = {
     .place = place,
-    .keys = &decoder_usual_keys,
     .names = names,
     .read = read,
     .default_kv_heads = 8,

@@ -3,8 +3,6 @@
 #include "arch/decoder.h"
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .read = decoder_read_multipliers,
     .default_context = 2048,
     .reads_attention_bias = true,

@@ -32,7 +32,6 @@ static const decoder_mixture mixture = {.width = "intermediate_size",
 
 static const decoder_family family = {
     .place = place,
-    .keys = &decoder_usual_keys,
     .names = names,
     .read = decoder_read_multipliers,
     .default_context = 2048,

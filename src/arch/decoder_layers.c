@@ -142,7 +142,7 @@ static grail_status put_layer(json_t *entry, const char *count, const decoder_fa
 {
     const decoder_widths w = decoder_widths_of(g, layer);
     if (w.intermediate > 0) {
-        CHECK(json_put(entry, family->keys->intermediate, json_integer(w.intermediate)));
+        CHECK(json_put(entry, decoder_keys_of(family)->intermediate, json_integer(w.intermediate)));
     }
     if (w.experts > 0) {
         CHECK(decoder_experts_put(&w, count, family, entry));
@@ -151,7 +151,7 @@ static grail_status put_layer(json_t *entry, const char *count, const decoder_fa
         CHECK(put_expert_widths(entry, family->mixture->width, g, layer, w.experts));
     }
     if (w.heads > 0) {
-        CHECK(decoder_heads_put(&w, family->keys, entry));
+        CHECK(decoder_heads_put(&w, decoder_keys_of(family), entry));
     }
     if (w.rank > 0) {
         CHECK(decoder_latent_put(&w, entry));

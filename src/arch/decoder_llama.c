@@ -2,8 +2,6 @@
 #include "arch/decoder.h"
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .classes = "Llama",
     .default_context = 2048,
     .reads_attention_bias = true,

@@ -53,7 +53,8 @@ static bool judge_class(const json_t *config, const decoder_family *family, head
                         const graph *narrowed, loader_verdict *v)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
-    const json_int_t hidden = json_integer_value(json_object_get(config, family->keys->hidden));
+    const json_int_t hidden =
+        json_integer_value(json_object_get(config, decoder_keys_of(family)->hidden));
     const decoder_widths w = decoder_common_widths(narrowed);
     if (rule == HEADS_UNKNOWN) {
         v->loads = false;
@@ -66,7 +67,7 @@ static bool judge_class(const json_t *config, const decoder_family *family, head
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
                  "its %s class takes head_dim = %s / heads; cut ffn alone for it", type,
-                 family->keys->hidden);
+                 decoder_keys_of(family)->hidden);
     }
     return v->loads;
 }
@@ -91,7 +92,7 @@ static void judge_differing(const decoder_family *family, const graph *narrowed,
 static void judge_transformers(const architecture *self, const json_t *config,
                                const graph *narrowed, loader_verdict *v)
 {
-    const decoder_keys *keys = self->family->keys;
+    const decoder_keys *keys = decoder_keys_of(self->family);
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const bool divides = self->family->loaders.transformers == HEADS_DIVIDE && type != NULL &&
                          strcmp(type, self->name) == 0;
@@ -137,7 +138,8 @@ static void judge_transformers(const architecture *self, const json_t *config,
  */
 static bool is_silu(const decoder_family *family, const json_t *config)
 {
-    const char *act = json_string_value(json_object_get(config, family->keys->activation));
+    const char *act =
+        json_string_value(json_object_get(config, decoder_keys_of(family)->activation));
     return family->default_activation != ACTIVATION_SILU || act == NULL || strcmp(act, "silu") == 0;
 }
 
@@ -184,7 +186,8 @@ static void judge_vllm(const decoder_family *family, const json_t *config, const
                        loader_verdict *v)
 {
     const decoder_widths w = decoder_common_widths(narrowed);
-    const char *act = json_string_value(json_object_get(config, family->keys->activation));
+    const char *act =
+        json_string_value(json_object_get(config, decoder_keys_of(family)->activation));
     if (!decoder_is_uniform(narrowed)) {
         judge_vllm_differing(family, config, narrowed, v);
         return;
@@ -325,7 +328,8 @@ static grail_status judge_llama_cpp(const architecture *self, const json_t *conf
                                     const graph *dense, const graph *narrowed, loader_verdict *v)
 {
     const decoder_family *family = self->family;
-    const json_int_t hidden = json_integer_value(json_object_get(config, family->keys->hidden));
+    const json_int_t hidden =
+        json_integer_value(json_object_get(config, decoder_keys_of(family)->hidden));
     const decoder_widths w = decoder_common_widths(narrowed);
     const gguf_family *exported = exported_family(config, narrowed);
     v->loads = true;
@@ -346,7 +350,7 @@ static grail_status judge_llama_cpp(const architecture *self, const json_t *conf
         v->loads = false;
         snprintf(v->reason, sizeof v->reason,
                  "its converter takes the FFN for 4 times as wide as %s; cut heads alone for it",
-                 family->keys->hidden);
+                 decoder_keys_of(family)->hidden);
     } else {
         judge_quantisations("after convert_hf_to_gguf",
                             find_odd_layer(narrowed, 256) == GRAPH_NONE

@@ -3,8 +3,6 @@
 #include "arch/decoder.h"
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .classes = "Mistral",
     .default_kv_heads = 8,
     .default_context = 131072,

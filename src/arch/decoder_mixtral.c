@@ -29,7 +29,6 @@ static const decoder_mixture mixture = {
 
 static const decoder_family family = {
     .place = place,
-    .keys = &decoder_usual_keys,
     .names = names,
     .default_kv_heads = 8,
     .default_context = 131072,

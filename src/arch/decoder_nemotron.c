@@ -8,7 +8,6 @@ static const decoder_keys keys = {DECODER_GROUPED_KEYS, .epsilon = "norm_eps",
 static const char *const settings[] = {"hidden_act", "norm_eps", "max_position_embeddings", NULL};
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
     .keys = &keys,
     .default_context = 4096,
     .default_epsilon = 1e-5,

@@ -8,8 +8,6 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 }
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .read = read,
     .default_context = 2048,
     .reads_attention_bias = true,

@@ -6,8 +6,6 @@ static const decoder_name names[] = {{"self_attn.branch_norm", "post_attention_l
                                      {NULL, NULL}};
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .names = names,
     .default_context = 2048,
     .default_epsilon = 1e-5,

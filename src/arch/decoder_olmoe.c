@@ -14,8 +14,6 @@ static const decoder_mixture mixture = {.width = "intermediate_size",
                                         .reads_norm = true};
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .read = read,
     .default_context = 4096,
     .default_epsilon = 1e-5,

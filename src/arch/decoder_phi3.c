@@ -3,8 +3,6 @@
 #include "arch/decoder.h"
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .qkv = "self_attn.qkv_proj",
     .gate_up = "mlp.gate_up_proj",
     .default_context = 4096,

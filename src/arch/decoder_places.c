@@ -1,8 +1,19 @@
-/* In which tensors, and which rows of them, parameters of decoders lie. */
+/* How families call what they have in common, and in which tensors, and which rows of them, their
+ * parameters lie. */
 #include "arch/decoder.h"
 
 #include <stdio.h>
 #include <string.h>
+
+static const decoder_keys usual_keys = {DECODER_GROUPED_KEYS, .epsilon = "rms_norm_eps",
+                                        .activation = "hidden_act"};
+const decoder_keys decoder_layer_norm_keys = {DECODER_GROUPED_KEYS, .epsilon = "layer_norm_eps",
+                                              .activation = "hidden_act"};
+
+const decoder_keys *decoder_keys_of(const decoder_family *family)
+{
+    return family->keys == NULL ? &usual_keys : family->keys;
+}
 
 void decoder_name_part(const char *layers, int layer, const char *part, const char *kind,
                        char name[DECODER_NAME_SIZE])
@@ -35,14 +46,14 @@ void decoder_name_expert(int64_t expert, char name[DECODER_NAME_SIZE])
     snprintf(name, DECODER_NAME_SIZE, "%s%lld", experts_prefix, (long long)expert);
 }
 
-static const char *name_of(const decoder_family *family, const char *part)
+const char *decoder_name_in(const decoder_name *names, const char *part)
 {
-    for (const decoder_name *n = family->names; n != NULL && n->part != NULL; n++) {
+    for (const decoder_name *n = names; n != NULL && n->part != NULL; n++) {
         if (strcmp(n->part, part) == 0) {
             return n->tensor;
         }
     }
-    return part;
+    return NULL;
 }
 
 static decoder_place place_named(const decoder_config *c, int layer, const char *part,
@@ -52,8 +63,9 @@ static decoder_place place_named(const decoder_config *c, int layer, const char 
     char name[DECODER_NAME_SIZE];
     const decoder_family *family = c->family;
     const char *layers = family->layers == NULL ? "model.layers." : family->layers;
+    const char *own = decoder_name_in(family->names, part);
     const bool is_bare = family->prefix == NULL || strcmp(part, "lm_head") == 0;
-    decoder_name_part(layers, layer, name_of(family, part), kind, name);
+    decoder_name_part(layers, layer, own == NULL ? part : own, kind, name);
     snprintf(place.tensor, sizeof place.tensor, "%s%s", is_bare ? "" : family->prefix, name);
     return place;
 }
@@ -94,4 +106,15 @@ decoder_place decoder_place_plain(const decoder_config *c, int layer, const char
         }
     }
     return place_named(c, layer, part, kind);
+}
+
+decoder_place_function decoder_place_by(const decoder_family *family)
+{
+    return family->place == NULL ? decoder_place_plain : family->place;
+}
+
+decoder_place decoder_head_place(const decoder_family *family)
+{
+    const decoder_config plain = {.family = family};
+    return decoder_place_by(family)(&plain, GRAPH_NONE, "lm_head", "weight");
 }

@@ -17,8 +17,6 @@ static const decoder_mixture mixture = {.width = "moe_intermediate_size",
                                         .reads_dense_layers = true};
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .read = read,
     .default_kv_heads = 16,
     .default_context = 32768,

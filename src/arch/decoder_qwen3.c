@@ -2,8 +2,6 @@
 #include "arch/decoder.h"
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .classes = "Qwen3",
     .default_kv_heads = 32,
     .default_head_dim = 128,

@@ -10,8 +10,6 @@ static const decoder_mixture mixture = {.width = "moe_intermediate_size",
                                         .reads_dense_layers = true};
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .default_kv_heads = 4,
     .default_context = 32768,
     .reads_attention_bias = true,

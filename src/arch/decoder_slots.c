@@ -42,7 +42,7 @@ const char *decoder_base(const architecture *self)
 int64_t decoder_context(const architecture *self, const json_t *config)
 {
     const decoder_family *family = self->family;
-    const json_t *value = json_object_get(config, family->keys->context);
+    const json_t *value = json_object_get(config, decoder_keys_of(family)->context);
     const int64_t stated =
         json_is_integer(value) ? (int64_t)json_integer_value(value) : family->default_context;
     return stated - (family->counts_spare ? family->spare_positions : 0);

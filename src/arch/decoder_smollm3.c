@@ -3,8 +3,6 @@
 #include "arch/decoder.h"
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &decoder_usual_keys,
     .default_kv_heads = 4,
     .default_context = 32768,
     .default_theta = 2e6,

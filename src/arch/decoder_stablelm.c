@@ -12,7 +12,6 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 }
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
     .keys = &decoder_layer_norm_keys,
     .read = read,
     .default_kv_heads = 32,

@@ -26,23 +26,8 @@ static const decoder_name names[] = {{"model.embed_tokens", "embeddings.word_emb
                                      {NULL, NULL}};
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
-    .keys = &keys,
-    .names = names,
-    .layers = "transformer.layer.",
-    .prefix = "distilbert.",
-    .read = encoder_read,
-    .default_context = 512,
-    .default_epsilon = 1e-12,
-    .default_activation = ACTIVATION_GELU,
-    .always_biases = true,
-    .layer_norms = true,
-    .norms = NORM_OF_SUM,
-    .learned_positions = true,
-    .encoder = true,
-    .embedding_norm = true,
-    .ungated = true,
-    .loaders = {HEADS_DERIVED, .vllm = HEADS_UNTRIED, .llama_cpp = HEADS_UNTRIED},
+    ENCODER_LIKE_BERT, .read = encoder_read,           .keys = &keys,
+    .names = names,    .layers = "transformer.layer.", .prefix = "distilbert.",
 };
 
 static const char *const settings[] = {"activation", "max_position_embeddings", NULL};

@@ -22,7 +22,6 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 }
 
 static const decoder_family family = {
-    .place = decoder_place_plain,
     .keys = &keys,
     .names = names,
     .qkv = "attn.Wqkv",
@@ -46,7 +45,7 @@ static const decoder_family family = {
     .window_key = "local_attention",
     .window_theta = "local_rope_theta",
     .default_window_theta = 1e4,
-    .loaders = {HEADS_DERIVED, .vllm = HEADS_UNTRIED, .llama_cpp = HEADS_UNTRIED},
+    .loaders = ENCODER_LOADERS,
 };
 
 static const char *const settings[] = {"hidden_activation", "norm_eps", "max_position_embeddings",

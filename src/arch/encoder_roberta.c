@@ -18,26 +18,10 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 }
 
 static const decoder_family family = {
-    .place = encoder_place,
-    .keys = &encoder_keys,
-    .names = encoder_names,
-    .layers = "encoder.layer.",
-    .prefix = "roberta.",
-    .read = read,
-    .default_context = 512,
-    .default_epsilon = 1e-12,
-    .default_activation = ACTIVATION_GELU,
-    .always_biases = true,
-    .layer_norms = true,
-    .norms = NORM_OF_SUM,
-    .learned_positions = true,
-    .spare_positions = 2,
-    .counts_spare = true,
-    .encoder = true,
-    .embedding_norm = true,
+    ENCODER_LIKE_BERT,      .place = encoder_place,     .keys = &encoder_keys,
+    .names = encoder_names, .layers = "encoder.layer.", .prefix = "roberta.",
+    .read = read,           .spare_positions = 2,       .counts_spare = true,
     .token_types = true,
-    .ungated = true,
-    .loaders = {HEADS_DERIVED, .vllm = HEADS_UNTRIED, .llama_cpp = HEADS_UNTRIED},
 };
 
 ENCODER(roberta, "roberta", family, encoder_settings);

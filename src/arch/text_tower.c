@@ -88,11 +88,10 @@ out:
 
 grail_status text_tower_tie(const architecture *a, const checkpoint *weights, json_t *config)
 {
-    const decoder_config plain = {.family = a->family};
     if (a->family->encoder) {
         return GRAIL_OK;
     }
-    const decoder_place head = a->family->place(&plain, GRAPH_NONE, "lm_head", "weight");
+    const decoder_place head = decoder_head_place(a->family);
     for (int64_t i = 0; i < checkpoint_count(weights); i++) {
         if (name_ends_with(checkpoint_plain_name(weights, i), head.tensor)) {
             return GRAIL_OK;

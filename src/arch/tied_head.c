@@ -25,9 +25,7 @@ static int64_t find_head(const grail_model *m)
         graph_find_parameter(m->graph, "lm_head.weight") != GRAPH_NONE) {
         return -1;
     }
-    const decoder_config plain = {.family = family};
-    const decoder_place place = family->place(&plain, GRAPH_NONE, "lm_head", "weight");
-    return checkpoint_place_of(m->checkpoint, place.tensor);
+    return checkpoint_place_of(m->checkpoint, decoder_head_place(family).tensor);
 }
 
 grail_status tied_head_compare(grail_model *m, const char *source, int64_t *copy, bool *differs)

@@ -146,24 +146,24 @@ static void judge_class(const tower_names *names, const json_t *config, const to
     }
 }
 
-static const tower_names *find_names(const tower_family *family, const json_t *config)
+static const tower_names *find_names(const architecture *self, const json_t *config)
 {
     const char *key = json_string_value(json_object_get(config, "names"));
-    for (int i = 0; i < family->count; i++) {
-        const tower_names *n = &family->conventions[i];
+    for (const tower_names *n = self->conventions; n->key != NULL; n++) {
         if (key == NULL ? n->configured : strcmp(n->key, key) == 0) {
             return n;
         }
     }
-    return &family->conventions[0];
+    return self->conventions;
 }
 
-grail_status tower_judge_loaders(const tower_family *family, const json_t *config,
+grail_status tower_judge_loaders(const architecture *self, const json_t *config, const graph *dense,
                                  const graph *narrowed, loader_verdict *verdicts)
 {
+    (void)dense;
     tower_widths w;
     CHECK(widths_of(narrowed, &w));
-    const tower_names *names = find_names(family, config);
+    const tower_names *names = find_names(self, config);
     verdicts[0] = (loader_verdict){.loader = names->loader, .loads = w.ffn > 0 && w.heads > 0};
     if (verdicts[0].loads) {
         judge_class(names, config, &w, &verdicts[0]);

@@ -1,7 +1,9 @@
-/* Reads the sizes of a tower from its tensors, and the rest from the configuration. */
+/* Finds the naming convention of a checkpoint, reads the sizes of a tower from its tensors, and the
+ * rest from the configuration. */
 #include "arch/activation_names.h"
 #include "arch/transformer_tower.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,13 +11,15 @@ enum {
     MOST_LAYERS = 1024,
     MOST_SIDE = 1 << 14, /* of an image */
     MOST_WIDTH = 1 << 24,
-    HEAD_DIM = 64,        /* of networks that do not state it, except the largest */
-    CONFIGURED_HEADS = 12 /* of Hugging Face's configuration classes */
+    HEAD_DIM = 64,         /* of networks that do not state it, except the largest */
+    CONFIGURED_HEADS = 12, /* of Hugging Face's configuration classes */
+    NAME_SIZE = TENSOR_LONGEST_NAME + DECODER_NAME_SIZE
 };
 
 const char *const tower_settings[] = {"activation", "normalize", "head_dim", "image_size", NULL};
 
-const json_t *tower_section(const json_t *config)
+/* The object that holds a tower's sizes: "vision_config", or the configuration itself. */
+static const json_t *section_of(const json_t *config)
 {
     const json_t *vision = json_object_get(config, "vision_config");
     return json_is_object(vision) ? vision : config;
@@ -24,23 +28,144 @@ const json_t *tower_section(const json_t *config)
 int64_t tower_image_side(const json_t *config, int64_t fallback)
 {
     const json_t *own = json_object_get(config, "image_size");
-    const json_t *side = own != NULL ? own : json_object_get(tower_section(config), "image_size");
+    const json_t *side = own != NULL ? own : json_object_get(section_of(config), "image_size");
     return json_is_integer(side) ? (int64_t)json_integer_value(side) : fallback;
 }
 
-/* Finds a tensor under the prefix. Every dimension must be at least 1. `suffix` is "" when `part`
- * is the complete name. */
-static grail_status require_tensor(const tower *t, const char *part, const char *suffix, int rank,
-                                   const tensor_view **out)
+/* -- names ------------------------------------------------------------------------------------- */
+
+/* Which of q, k and v it is; -1 for other parts. */
+static int number_in_qkv(const char *part)
 {
-    grail_status status = GRAIL_OK;
+    static const char *const parts[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(parts[i], part) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool is_fused(const tower_names *n, const char *part)
+{
+    return n->qkv != NULL && number_in_qkv(part) >= 0;
+}
+
+bool tower_has(const tower_names *n, const char *part)
+{
+    return is_fused(n, part) || decoder_name_in(n->names, part) != NULL;
+}
+
+static void name_part(const tower_names *n, int layer, const char *part, const char *kind,
+                      char name[DECODER_NAME_SIZE])
+{
+    if (is_fused(n, part)) {
+        snprintf(name, DECODER_NAME_SIZE, "%s%d.%s%s", n->layers, layer, n->qkv, kind);
+    } else {
+        decoder_name_part(n->layers, layer, decoder_name_in(n->names, part), kind, name);
+    }
+}
+
+static decoder_place place(const decoder_config *c, int layer, const char *part, const char *kind)
+{
+    const tower *t = c->tower;
+    const bool is_head = strcmp(part, "lm_head") == 0;
+    decoder_place found = {.prefix = is_head ? t->head_prefix : strlen(c->prefix)};
+    name_part(t->names, layer, part, kind, found.tensor);
+    if (is_fused(t->names, part)) {
+        const int64_t rows = c->layer[layer].heads * c->head_dim;
+        found.map = storage_rows(number_in_qkv(part) * rows, rows);
+    }
+    found.map.transposed = t->names->bare_projection && strcmp(part, "model.projection") == 0;
+    return found;
+}
+
+/* Finds a tensor under the prefix; its whole name goes to `name`. */
+static const tensor_view *find(const tower_names *n, const checkpoint *weights, int layer,
+                               const char *part, const char *kind, char name[NAME_SIZE])
+{
+    char own[DECODER_NAME_SIZE];
+    name_part(n, layer, part, kind, own);
+    snprintf(name, NAME_SIZE, "%s%s", checkpoint_prefix(weights), own);
+    return checkpoint_find(weights, name);
+}
+
+static bool has_tensor(const tower *t, int layer, const char *part, const char *kind)
+{
+    char name[NAME_SIZE];
+    return tower_has(t->names, part) && find(t->names, t->weights, layer, part, kind, name) != NULL;
+}
+
+/* How many of the tensors that a network needs outside the layers and in the first layer are there.
+ */
+static recognition measure(const tower_names *n, const checkpoint *weights)
+{
+    static const struct {
+        int layer;
+        const char *part, *kind;
+    } wanted[] = {{GRAPH_NONE, "model.patches", "weight"},
+                  {GRAPH_NONE, "model.class_token", ""},
+                  {GRAPH_NONE, "model.embed_positions", ""},
+                  {0, "input_layernorm", "weight"},
+                  {0, "self_attn.q_proj", "weight"},
+                  {0, "self_attn.k_proj", "weight"},
+                  {0, "self_attn.v_proj", "weight"},
+                  {0, "self_attn.o_proj", "weight"},
+                  {0, "post_attention_layernorm", "weight"},
+                  {0, "mlp.up_proj", "weight"},
+                  {0, "mlp.down_proj", "weight"},
+                  {GRAPH_NONE, "model.norm", "weight"}};
+    recognition r = {0};
+    char name[NAME_SIZE];
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        const bool counted = is_fused(n, wanted[i].part) && number_in_qkv(wanted[i].part) > 0;
+        if (counted || !tower_has(n, wanted[i].part)) {
+            continue;
+        }
+        r.wanted++;
+        if (find(n, weights, wanted[i].layer, wanted[i].part, wanted[i].kind, name) != NULL) {
+            r.matched++;
+        } else if (r.missing[0] == 0) {
+            snprintf(r.missing, sizeof r.missing, "%.*s", (int)sizeof r.missing - 1, name);
+        }
+    }
+    return r;
+}
+
+/* The convention that fits a checkpoint best. */
+static const tower_names *find_names(const architecture *self, const checkpoint *weights,
+                                     recognition *found)
+{
+    const tower_names *best = NULL;
+    for (const tower_names *n = self->conventions; n->key != NULL; n++) {
+        const recognition r = measure(n, weights);
+        if (best == NULL || r.matched * found->wanted > found->matched * r.wanted) {
+            best = n;
+            *found = r;
+        }
+    }
+    return best;
+}
+
+grail_status tower_match(const architecture *self, const checkpoint *weights, recognition *r)
+{
+    (void)find_names(self, weights, r);
+    return GRAIL_OK;
+}
+
+/* -- sizes ------------------------------------------------------------------------------------- */
+
+/* Every dimension of the tensor must be at least 1. */
+static grail_status require_tensor(const tower *t, int layer, const char *part, const char *kind,
+                                   int rank, const tensor_view **out)
+{
     const char *path = checkpoint_path(t->weights);
-    char *name = NULL;
-    TRY(tower_name(&name, t->match.prefix, "%s%s", part, suffix));
-    const tensor_view *found = checkpoint_find(t->weights, name);
+    char name[NAME_SIZE];
+    const tensor_view *found = find(t->names, t->weights, layer, part, kind, name);
     if (found == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing, but checkpoints of %s have it", path,
-             name, t->match.names->loader);
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: tensor '%s' is missing, but checkpoints of %s have it", path, name,
+                         t->names->loader);
     }
     bool sound = found->rank >= rank;
     for (int i = 0; i < found->rank; i++) {
@@ -50,22 +175,12 @@ static grail_status require_tensor(const tower *t, const char *part, const char 
     }
     if (!sound) {
         char shape[64];
-        FAIL(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has shape %s, expected %d dimensions", path, name,
-             shape_text(found->rank, found->shape, shape, sizeof shape), rank);
+        return error_set(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has shape %s, expected %d dimensions",
+                         path, name, shape_text(found->rank, found->shape, shape, sizeof shape),
+                         rank);
     }
     *out = found;
-out:
-    memory_free(name);
-    return status;
-}
-
-static grail_status has_tensor(const tower *t, bool *out, const char *part, const char *suffix)
-{
-    char *name = NULL;
-    const grail_status status = tower_name(&name, t->match.prefix, "%s%s", part, suffix);
-    *out = status == GRAIL_OK && checkpoint_find(t->weights, name) != NULL;
-    memory_free(name);
-    return status;
+    return GRAIL_OK;
 }
 
 static int64_t square_root(int64_t value)
@@ -81,10 +196,10 @@ static int64_t square_root(int64_t value)
 static grail_status read_patch(tower *t)
 {
     const tensor_view *view = NULL;
-    const bool linear = t->match.names->positions == NULL;
-    CHECK(require_tensor(t, t->match.names->patch, ".weight", linear ? 2 : 4, &view));
-    CHECK(has_tensor(t, &t->patch_bias, t->match.names->patch, ".bias"));
-    t->width = view->shape[0];
+    const bool linear = !tower_has(t->names, "model.embed_positions");
+    CHECK(require_tensor(t, GRAPH_NONE, "model.patches", "weight", linear ? 2 : 4, &view));
+    t->patch_bias = has_tensor(t, GRAPH_NONE, "model.patches", "bias");
+    t->c.hidden = view->shape[0];
     t->patch = linear ? square_root(view->shape[1] / IMAGE_CHANNELS) : view->shape[2];
     const bool sound = linear ? t->patch * t->patch * IMAGE_CHANNELS == view->shape[1]
                               : view->shape[1] == IMAGE_CHANNELS && view->shape[3] == t->patch;
@@ -104,7 +219,7 @@ static grail_status read_patch(tower *t)
 static grail_status read_learned_positions(tower *t)
 {
     const tensor_view *view = NULL;
-    CHECK(require_tensor(t, t->match.names->positions, "", 2, &view));
+    CHECK(require_tensor(t, GRAPH_NONE, "model.embed_positions", "", 2, &view));
     t->positions = view->shape[view->rank - 2];
     const int64_t patches = t->positions - 1; /* one position is that of the class token */
     const int64_t grid = square_root(patches);
@@ -128,7 +243,8 @@ static grail_status check_side(const char *source, const json_t *config, const t
     return error_set(
         GRAIL_ERROR_SHAPE,
         "%s: image_size is %lld, but the positions in '%s' are for images of side %lld", source,
-        (long long)said, t->match.names->positions, (long long)t->side);
+        (long long)said, decoder_name_in(t->names->names, "model.embed_positions"),
+        (long long)t->side);
 }
 
 /* The fixed table fits every side, so the side comes from the configuration. */
@@ -142,12 +258,12 @@ static grail_status read_side(const char *source, const json_t *config, tower *t
             "most %d",
             source, (long long)t->side, (long long)t->patch, MOST_SIDE);
     }
-    if (t->width % 4 != 0 || t->width < 8) {
+    if (t->c.hidden % 4 != 0 || t->c.hidden < 8) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,
             "%s: the width is %lld; sine and cosine positions need a multiple of 4 that is at "
             "least 8",
-            checkpoint_path(t->weights), (long long)t->width);
+            checkpoint_path(t->weights), (long long)t->c.hidden);
     }
     t->positions = (t->side / t->patch) * (t->side / t->patch);
     return GRAIL_OK;
@@ -155,49 +271,43 @@ static grail_status read_side(const char *source, const json_t *config, tower *t
 
 static grail_status count_layers(const char *source, const json_t *config, tower *t)
 {
-    const tower_names *n = t->match.names;
     int64_t count = 0;
-    bool there = true;
-    while (there && count <= MOST_LAYERS) {
-        char part[96];
-        snprintf(part, sizeof part, "%s%lld.%s", n->layer, (long long)count, n->attention_norm);
-        CHECK(has_tensor(t, &there, part, ".weight"));
-        count += there;
+    while (count <= MOST_LAYERS && has_tensor(t, (int)count, "input_layernorm", "weight")) {
+        count++;
     }
-    CHECK(json_get_integer(source, tower_section(config), "num_hidden_layers", count, &count));
+    CHECK(json_get_integer(source, section_of(config), "num_hidden_layers", count, &count));
     if (count < 1 || count > MOST_LAYERS) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: found %lld layers, expected 1 to %d", source,
                          (long long)count, MOST_LAYERS);
     }
-    t->layer_count = (int)count;
+    t->c.layers = count;
     return GRAIL_OK;
 }
 
 static grail_status read_layer(tower *t, int index)
 {
-    const tower_names *n = t->match.names;
     const tensor_view *view = NULL;
-    char part[96];
-    const bool fused = n->fused_weight != NULL;
-    snprintf(part, sizeof part, "%s%d.%s", n->layer, index, fused ? n->fused_weight : n->queries);
-    CHECK(require_tensor(t, part, fused ? "" : ".weight", 2, &view));
+    const bool fused = t->names->qkv != NULL;
+    CHECK(require_tensor(t, index, "self_attn.q_proj", "weight", 2, &view));
     if (fused && view->shape[0] % 3 != 0) {
         return error_set(GRAIL_ERROR_SHAPE,
                          "%s: tensor '%s' has %lld rows; q, k and v together need a multiple of 3",
                          checkpoint_path(t->weights), view->name, (long long)view->shape[0]);
     }
-    t->layers[index].inner = fused ? view->shape[0] / 3 : view->shape[0];
-    if (t->layers[index].inner % t->head_dim != 0) {
+    const int64_t inner = fused ? view->shape[0] / 3 : view->shape[0];
+    if (inner % t->c.head_dim != 0) {
         return error_set(
             GRAIL_ERROR_SHAPE,
             "%s: the %lld rows of '%s' cannot be divided into heads of %lld; give head_dim=N "
             "(width / heads)",
             checkpoint_path(t->weights), (long long)view->shape[0], view->name,
-            (long long)t->head_dim);
+            (long long)t->c.head_dim);
     }
-    snprintf(part, sizeof part, "%s%d.%s", n->layer, index, n->up);
-    CHECK(require_tensor(t, part, ".weight", 2, &view));
-    t->layers[index].ffn = view->shape[0];
+    CHECK(require_tensor(t, index, "mlp.up_proj", "weight", 2, &view));
+    t->c.layer[index] = (decoder_layer){.heads = inner / t->c.head_dim,
+                                        .kv_heads = inner / t->c.head_dim,
+                                        .intermediate = view->shape[0],
+                                        .rotary = ROTARY_NONE};
     return GRAIL_OK;
 }
 
@@ -218,17 +328,17 @@ static int64_t usual_head_dim(int64_t width)
 
 static grail_status read_head_dim(const char *source, const json_t *config, tower *t)
 {
-    const json_t *section = tower_section(config);
-    int64_t fallback = usual_head_dim(t->width);
+    const json_t *section = section_of(config);
+    int64_t fallback = usual_head_dim(t->c.hidden);
     int64_t heads = 0;
     const int64_t guess = json_object_get(config, "names") == NULL ? CONFIGURED_HEADS : 0;
     CHECK(json_get_integer(source, section, "num_attention_heads", guess, &heads));
-    fallback = heads > 0 ? t->width / heads : fallback;
+    fallback = heads > 0 ? t->c.hidden / heads : fallback;
     CHECK(json_get_integer(source, section, "head_dim", fallback, &fallback));
-    CHECK(json_get_integer(source, config, "head_dim", fallback, &t->head_dim));
-    if (t->head_dim < 1 || t->head_dim > MOST_WIDTH) {
+    CHECK(json_get_integer(source, config, "head_dim", fallback, &t->c.head_dim));
+    if (t->c.head_dim < 1 || t->c.head_dim > MOST_WIDTH) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: head_dim is %lld, expected 1 to %d", source,
-                         (long long)t->head_dim, MOST_WIDTH);
+                         (long long)t->c.head_dim, MOST_WIDTH);
     }
     return GRAIL_OK;
 }
@@ -236,149 +346,123 @@ static grail_status read_head_dim(const char *source, const json_t *config, towe
 /* Settings at the top of the configuration take precedence over its vision section. */
 static grail_status read_operators(const char *source, const json_t *config, tower *t)
 {
-    const tower_names *n = t->match.names;
-    const json_t *section = tower_section(config);
-    t->activation = n->activation;
-    CHECK(read_activation(source, section, "hidden_act", t->activation, &t->activation));
-    CHECK(read_activation(source, config, "activation", t->activation, &t->activation));
-    t->epsilon = n->epsilon;
-    if (n->first_norm_epsilon > 0.0) {
-        CHECK(has_tensor(t, &t->first_norm, n->first_norm, ".weight"));
-        t->epsilon = t->first_norm ? n->first_norm_epsilon : n->epsilon;
-    }
-    CHECK(json_get_real(source, section, "layer_norm_eps", t->epsilon, &t->epsilon));
+    const tower_names *n = t->names;
+    const json_t *section = section_of(config);
+    decoder_config *c = &t->c;
+    c->activation = n->activation;
+    CHECK(read_activation(source, section, "hidden_act", c->activation, &c->activation));
+    CHECK(read_activation(source, config, "activation", c->activation, &c->activation));
+    t->first_norm = has_tensor(t, GRAPH_NONE, "model.embed_norm", "weight");
+    c->epsilon = t->first_norm && n->first_norm_epsilon > 0.0 ? n->first_norm_epsilon : n->epsilon;
+    CHECK(json_get_real(source, section, "layer_norm_eps", c->epsilon, &c->epsilon));
     CHECK(json_get_boolean(source, config, "normalize", false, &t->normalize));
-    if (n->fused_weight != NULL) {
-        char part[96];
-        snprintf(part, sizeof part, "%s0.%s", n->layer, n->fused_bias == NULL ? "" : n->fused_bias);
-        CHECK(has_tensor(t, &t->query_bias, part, ""));
-    } else {
-        CHECK(json_get_boolean(source, section, "qkv_bias", true, &t->query_bias));
+    c->output_bias = !n->bare_attention;
+    c->qkv_bias = !n->bare_attention && has_tensor(t, 0, "self_attn.q_proj", "bias");
+    if (n->qkv == NULL) {
+        CHECK(json_get_boolean(source, section, "qkv_bias", true, &c->qkv_bias));
     }
     return GRAIL_OK;
 }
 
-/* Finds the complete name of the head below `prefix`, if there is a head. */
-static grail_status look_for_head(tower *t, int prefix)
+/* Finds the head behind `prefix` characters of the prefix, if there is a head. */
+static bool find_head(tower *t, size_t prefix)
 {
-    grail_status status = GRAIL_OK;
-    char *name = NULL;
-    char *weight = NULL;
-    TRY(memory_format(&name, "%.*s%s", prefix, t->match.prefix, t->match.names->head));
-    TRY(memory_format(&weight, "%s.weight", name));
-    const tensor_view *view = checkpoint_find(t->weights, weight);
-    if (view != NULL && view->rank == 2) {
+    char own[DECODER_NAME_SIZE];
+    char name[NAME_SIZE];
+    name_part(t->names, GRAPH_NONE, "lm_head", "weight", own);
+    snprintf(name, sizeof name, "%.*s%s", (int)prefix, t->c.prefix, own);
+    const tensor_view *view = checkpoint_find(t->weights, name);
+    t->head = view != NULL && view->rank == 2;
+    if (t->head) {
+        t->head_prefix = prefix;
         t->classes = view->shape[0];
-        t->head = name;
-        name = NULL;
-        memory_free(weight);
-        weight = NULL;
-        TRY(memory_format(&weight, "%s.bias", t->head));
-        t->head_bias = checkpoint_find(t->weights, weight) != NULL;
+        name_part(t->names, GRAPH_NONE, "lm_head", "bias", own);
+        snprintf(name, sizeof name, "%.*s%s", (int)prefix, t->c.prefix, own);
+        t->head_bias = checkpoint_find(t->weights, name) != NULL;
     }
-out:
-    memory_free(name);
-    memory_free(weight);
-    return status;
+    return t->head;
 }
 
 /* The name of a head has the tower's prefix, or the prefix without its last component: "vit." and
  * "model." hold only the tower. */
-static grail_status read_head(tower *t)
+static void read_head(tower *t)
 {
-    const int all = (int)strlen(t->match.prefix);
-    int outer = all - 1;
-    while (outer > 0 && t->match.prefix[outer - 1] != '.') {
+    const size_t all = strlen(t->c.prefix);
+    size_t outer = all - (all > 0 ? 1 : 0);
+    while (outer > 0 && t->c.prefix[outer - 1] != '.') {
         outer--;
     }
-    grail_status status = look_for_head(t, all);
-    if (status == GRAIL_OK && t->head == NULL && outer >= 0) {
-        status = look_for_head(t, outer);
+    if (!find_head(t, all) && all > 0) {
+        (void)find_head(t, outer);
     }
-    return status;
 }
 
-static grail_status read_ends(tower *t)
+static grail_status read_projection(tower *t)
 {
-    const tower_names *n = t->match.names;
-    bool there = false;
-    if (n->first_norm != NULL) {
-        CHECK(has_tensor(t, &t->first_norm, n->first_norm, ".weight"));
+    const bool bare = t->names->bare_projection;
+    const char *kind = bare ? "" : "weight";
+    const tensor_view *view = NULL;
+    if (has_tensor(t, GRAPH_NONE, "model.projection", kind)) {
+        CHECK(require_tensor(t, GRAPH_NONE, "model.projection", kind, 2, &view));
+        t->projection = view->shape[bare ? 1 : 0];
     }
-    if (n->projection != NULL) {
-        const char *suffix = n->bare_projection ? "" : ".weight";
-        CHECK(has_tensor(t, &there, n->projection, suffix));
-        if (there) {
-            const tensor_view *view = NULL;
-            CHECK(require_tensor(t, n->projection, suffix, 2, &view));
-            t->projection = view->shape[n->bare_projection ? 1 : 0];
-        }
-    }
-    return read_head(t);
+    return GRAIL_OK;
 }
 
-grail_status tower_recognise(const tower_family *family, const checkpoint *weights, recognition *r,
-                             tower_match *match, json_t **config)
+grail_status tower_recognise(const architecture *self, const checkpoint *weights, recognition *r,
+                             json_t **config)
 {
     grail_status status = GRAIL_OK;
     tower t = {.weights = weights, .side = TOWER_CIFAR_SIDE};
     json_t *made = NULL;
-    TRY(tower_find(family, weights, &t.match));
-    *r = t.match.found;
+    t.names = find_names(self, weights, r);
     if (r->matched < r->wanted) {
-        goto out;
+        return GRAIL_OK;
     }
-    if (t.match.names->positions != NULL) {
-        TRY(read_patch(&t));
-        TRY(read_learned_positions(&t));
+    if (tower_has(t.names, "model.embed_positions")) {
+        CHECK(read_patch(&t));
+        CHECK(read_learned_positions(&t));
     }
     made = json_object();
-    TRY(json_put(made, "model_type", json_text(family->name)));
-    TRY(json_put(made, "names", json_text(t.match.names->key)));
-    TRY(json_put(made, "activation", json_text(activation_name(t.match.names->activation))));
+    TRY(json_put(made, "model_type", json_text(self->name)));
+    TRY(json_put(made, "names", json_text(t.names->key)));
+    TRY(json_put(made, "activation", json_text(activation_name(t.names->activation))));
     TRY(json_put(made, "image_size", json_integer(t.side)));
     *config = made;
     made = NULL;
-    *match = t.match;
-    t.match = (tower_match){0};
 out:
     json_decref(made);
-    tower_fini(&t);
     return status;
 }
 
-grail_status tower_read(const tower_family *family, const char *source, const json_t *config,
-                        const checkpoint *weights, tower *out)
+grail_status tower_read(const architecture *self, const char *source, const json_t *config,
+                        const checkpoint *weights, tower *t)
 {
-    grail_status status = GRAIL_OK;
-    tower t = {.weights = weights};
-    TRY(tower_find(family, weights, &t.match));
-    TRY(read_patch(&t));
-    if (t.match.names->positions != NULL) {
-        TRY(read_learned_positions(&t));
-        TRY(check_side(source, config, &t));
+    recognition found = {0};
+    *t = (tower){.weights = weights,
+                 .names = find_names(self, weights, &found),
+                 .c = {.place = place,
+                       .prefix = checkpoint_prefix(weights),
+                       .mlp_bias = true,
+                       .embedding_scale = 1.0,
+                       .branch_scale = 1.0,
+                       .logit_scale = 1.0}};
+    CHECK(read_patch(t));
+    if (tower_has(t->names, "model.embed_positions")) {
+        CHECK(read_learned_positions(t));
+        CHECK(check_side(source, config, t));
     } else {
-        TRY(read_side(source, config, &t));
+        CHECK(read_side(source, config, t));
     }
-    TRY(read_operators(source, config, &t));
-    TRY(read_head_dim(source, config, &t));
-    TRY(count_layers(source, config, &t));
-    TRY(memory_new(&t.layers, (size_t)t.layer_count, sizeof t.layers[0]));
-    for (int i = 0; i < t.layer_count; i++) {
-        TRY(read_layer(&t, i));
+    CHECK(read_operators(source, config, t));
+    CHECK(read_head_dim(source, config, t));
+    t->c.score_scale = 1.0 / sqrt((double)t->c.head_dim);
+    CHECK(count_layers(source, config, t));
+    CHECK(memory_new(&t->c.layer, (size_t)t->c.layers, sizeof t->c.layer[0]));
+    for (int i = 0; i < (int)t->c.layers; i++) {
+        CHECK(read_layer(t, i));
     }
-    TRY(read_ends(&t));
-    *out = t;
-    t = (tower){0};
-out:
-    tower_fini(&t);
-    return status;
-}
-
-void tower_fini(tower *t)
-{
-    tower_match_fini(&t->match);
-    memory_free(t->head);
-    memory_free(t->layers);
-    *t = (tower){0};
+    CHECK(read_projection(t));
+    read_head(t);
+    return GRAIL_OK;
 }

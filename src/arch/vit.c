@@ -1,107 +1,99 @@
 /* ViT classifiers: timm, torchvision, Hugging Face ViTForImageClassification, vit-pytorch SimpleViT
  * 0.40. Sources of the names: the ViT classes of these libraries. */
-#include "arch/tower_complete.h"
+#include "arch/activation_names.h"
 #include "arch/transformer_tower.h"
 
 #include <string.h>
 
 static const tower_names conventions[] = {
     {.key = "timm",
-     .patch = "patch_embed.proj",
-     .class_token = "cls_token",
-     .positions = "pos_embed",
-     .first_norm = "norm_pre",
-     .layer = "blocks.",
-     .attention_norm = "norm1",
-     .fused_weight = "attn.qkv.weight",
-     .fused_bias = "attn.qkv.bias",
-     .output = "attn.proj",
-     .ffn_norm = "norm2",
-     .up = "mlp.fc1",
-     .down = "mlp.fc2",
-     .last_norm = "norm",
-     .head = "head",
+     .names = {{"model.patches", "patch_embed.proj"},
+               {"model.class_token", "cls_token"},
+               {"model.embed_positions", "pos_embed"},
+               {"model.embed_norm", "norm_pre"},
+               {"input_layernorm", "norm1"},
+               {"self_attn.o_proj", "attn.proj"},
+               {"post_attention_layernorm", "norm2"},
+               {"mlp.up_proj", "mlp.fc1"},
+               {"mlp.down_proj", "mlp.fc2"},
+               {"model.norm", "norm"},
+               {"lm_head", "head"}},
+     .layers = "blocks.",
+     .qkv = "attn.qkv.",
      .activation = ACTIVATION_GELU,
      .epsilon = 1e-6,
      .first_norm_epsilon = 1e-5, /* of its CLIP towers, which alone have norm_pre */
      .loader = "timm"},
     {.key = "huggingface",
-     .patch = "embeddings.patch_embeddings.projection",
-     .class_token = "embeddings.cls_token",
-     .positions = "embeddings.position_embeddings",
-     .layer = "encoder.layer.",
-     .attention_norm = "layernorm_before",
-     .queries = "attention.attention.query",
-     .keys = "attention.attention.key",
-     .values = "attention.attention.value",
-     .output = "attention.output.dense",
-     .ffn_norm = "layernorm_after",
-     .up = "intermediate.dense",
-     .down = "output.dense",
-     .last_norm = "layernorm",
-     .head = "classifier",
+     .names = {{"model.patches", "embeddings.patch_embeddings.projection"},
+               {"model.class_token", "embeddings.cls_token"},
+               {"model.embed_positions", "embeddings.position_embeddings"},
+               {"input_layernorm", "layernorm_before"},
+               {"self_attn.q_proj", "attention.attention.query"},
+               {"self_attn.k_proj", "attention.attention.key"},
+               {"self_attn.v_proj", "attention.attention.value"},
+               {"self_attn.o_proj", "attention.output.dense"},
+               {"post_attention_layernorm", "layernorm_after"},
+               {"mlp.up_proj", "intermediate.dense"},
+               {"mlp.down_proj", "output.dense"},
+               {"model.norm", "layernorm"},
+               {"lm_head", "classifier"}},
+     .layers = "encoder.layer.",
      .configured = true,
      .activation = ACTIVATION_GELU,
      .epsilon = 1e-12,
      .loader = "transformers"},
     {.key = "huggingface", /* the same class in memory, from transformers 5 on */
-     .patch = "embeddings.patch_embeddings.projection",
-     .class_token = "embeddings.cls_token",
-     .positions = "embeddings.position_embeddings",
-     .layer = "layers.",
-     .attention_norm = "layernorm_before",
-     .queries = "attention.q_proj",
-     .keys = "attention.k_proj",
-     .values = "attention.v_proj",
-     .output = "attention.o_proj",
-     .ffn_norm = "layernorm_after",
-     .up = "mlp.fc1",
-     .down = "mlp.fc2",
-     .last_norm = "layernorm",
-     .head = "classifier",
+     .names = {{"model.patches", "embeddings.patch_embeddings.projection"},
+               {"model.class_token", "embeddings.cls_token"},
+               {"model.embed_positions", "embeddings.position_embeddings"},
+               {"input_layernorm", "layernorm_before"},
+               {"self_attn.q_proj", "attention.q_proj"},
+               {"self_attn.k_proj", "attention.k_proj"},
+               {"self_attn.v_proj", "attention.v_proj"},
+               {"self_attn.o_proj", "attention.o_proj"},
+               {"post_attention_layernorm", "layernorm_after"},
+               {"mlp.up_proj", "mlp.fc1"},
+               {"mlp.down_proj", "mlp.fc2"},
+               {"model.norm", "layernorm"},
+               {"lm_head", "classifier"}},
+     .layers = "layers.",
      .configured = true,
      .activation = ACTIVATION_GELU,
      .epsilon = 1e-12,
      .loader = "transformers"},
     {.key = "torchvision",
-     .patch = "conv_proj",
-     .class_token = "class_token",
-     .positions = "encoder.pos_embedding",
-     .layer = "encoder.layers.encoder_layer_",
-     .attention_norm = "ln_1",
-     .fused_weight = "self_attention.in_proj_weight",
-     .fused_bias = "self_attention.in_proj_bias",
-     .output = "self_attention.out_proj",
-     .ffn_norm = "ln_2",
-     .up = "mlp.0",
-     .down = "mlp.3",
-     .last_norm = "encoder.ln",
-     .head = "heads.head",
+     .names = {{"model.patches", "conv_proj"},
+               {"model.class_token", "class_token"},
+               {"model.embed_positions", "encoder.pos_embedding"},
+               {"input_layernorm", "ln_1"},
+               {"self_attn.o_proj", "self_attention.out_proj"},
+               {"post_attention_layernorm", "ln_2"},
+               {"mlp.up_proj", "mlp.0"},
+               {"mlp.down_proj", "mlp.3"},
+               {"model.norm", "encoder.ln"},
+               {"lm_head", "heads.head"}},
+     .layers = "encoder.layers.encoder_layer_",
+     .qkv = "self_attention.in_proj_",
      .activation = ACTIVATION_GELU,
      .epsilon = 1e-6,
      .loader = "torchvision"},
     {.key = "vit-pytorch",
-     .patch = "to_patch_embedding.1",
-     .layer = "transformer.layers.",
-     .attention_norm = "0.norm",
-     .fused_weight = "0.to_qkv.weight",
-     .output = "0.to_out",
-     .ffn_norm = "1.net.0",
-     .up = "1.net.1",
-     .down = "1.net.3",
-     .last_norm = "linear_head.0",
-     .head = "linear_head.1",
-     .bare_output = true,
+     .names = {{"model.patches", "to_patch_embedding.1"},
+               {"input_layernorm", "0.norm"},
+               {"self_attn.o_proj", "0.to_out"},
+               {"post_attention_layernorm", "1.net.0"},
+               {"mlp.up_proj", "1.net.1"},
+               {"mlp.down_proj", "1.net.3"},
+               {"model.norm", "linear_head.0"},
+               {"lm_head", "linear_head.1"}},
+     .layers = "transformer.layers.",
+     .qkv = "0.to_qkv.",
+     .bare_attention = true,
      .activation = ACTIVATION_GELU,
      .epsilon = 1e-5,
      .loader = "vit-pytorch"},
-};
-
-static const tower_family family = {
-    .name = "vit",
-    .conventions = conventions,
-    .count = sizeof conventions / sizeof conventions[0],
-};
+    {0}};
 
 /* The first norm of the first layer, under each convention. */
 static const char *const anchors[] = {"blocks.0.norm1.weight",
@@ -111,28 +103,99 @@ static const char *const anchors[] = {"blocks.0.norm1.weight",
                                       "transformer.layers.0.0.norm.weight",
                                       NULL};
 
-static grail_status match(const architecture *self, const checkpoint *weights, recognition *r)
+/* -- what timm's config.json says of its class VisionTransformer and the tensors do not
+ * ------------- */
+
+enum { MOST_HEADS = 1 << 16 };
+
+/* Architectures whose heads are not 64 wide. */
+static const struct {
+    const char *begin;
+    int heads;
+} odd_heads[] = {{"vit_huge_", 16}, {"vit_giant_", 16}, {"vit_gigantic_", 16}, {"test_vit", 2}};
+
+static int64_t usual_heads(const char *class)
 {
-    (void)self;
-    return tower_measure(&family, weights, r);
+    for (size_t i = 0; i < sizeof odd_heads / sizeof odd_heads[0]; i++) {
+        if (strncmp(class, odd_heads[i].begin, strlen(odd_heads[i].begin)) == 0) {
+            return odd_heads[i].heads;
+        }
+    }
+    return 0;
 }
 
-static grail_status recognise(const architecture *self, const checkpoint *weights, recognition *r,
-                              json_t **config)
+static grail_status complete_heads(const char *source, const json_t *arguments, const char *class,
+                                   json_t *config)
 {
-    (void)self;
-    tower_match match = {0};
-    const grail_status status = tower_recognise(&family, weights, r, &match, config);
-    tower_match_fini(&match);
-    return status;
+    int64_t heads = 0;
+    CHECK(json_get_integer(source, arguments, "num_heads", usual_heads(class), &heads));
+    if (heads < 0 || heads > MOST_HEADS) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"num_heads\" is %lld, expected 1 to %d", source,
+                         (long long)heads, MOST_HEADS);
+    }
+    if (heads > 0) {
+        CHECK(json_put(config, "num_attention_heads", json_integer(heads)));
+    }
+    return GRAIL_OK;
 }
 
-static grail_status build(const architecture *self, const char *source, const json_t *config,
-                          const checkpoint *weights, graph **out)
+static grail_status complete_activation(const char *source, const json_t *arguments,
+                                        const char *class, json_t *config)
 {
-    (void)self;
-    return tower_build_from(&family, source, config, weights, out);
+    activation_kind kind =
+        strstr(class, "quickgelu") == NULL ? ACTIVATION_GELU : ACTIVATION_QUICK_GELU;
+    const char *name = json_string_value(json_object_get(arguments, "act_layer"));
+    if (name != NULL && strcmp(name, "gelu_tanh") == 0) { /* timm's own name */
+        kind = ACTIVATION_GELU_TANH;
+    } else {
+        CHECK(read_activation(source, arguments, "act_layer", kind, &kind));
+    }
+    return json_put(config, "activation", json_text(activation_name(kind)));
 }
+
+/* Its CLIP towers have the norms of torch. */
+static grail_status complete_epsilon(const char *class, json_t *config)
+{
+    return json_put(config, "layer_norm_eps",
+                    json_real(strstr(class, "_clip_") == NULL ? 1e-6 : 1e-5));
+}
+
+/* grail classifies the class token, as timm does unless it is told otherwise. */
+static grail_status check_pool(const char *source, const json_t *document, const json_t *arguments)
+{
+    const char *pool = NULL;
+    CHECK(json_get_string(source, document, "global_pool", "token", &pool));
+    CHECK(json_get_string(source, arguments, "global_pool", pool, &pool));
+    if (pool[0] != 0 && strcmp(pool, "token") != 0) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: \"global_pool\" is \"%s\"; grail has vision transformers that classify the class "
+            "token (\"token\")",
+            source, pool);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status complete(const surroundings *around, json_t *config, char *notice)
+{
+    const char *source = around->source;
+    const char *names = json_string_value(json_object_get(config, "names"));
+    const char *class = json_string_value(json_object_get(around->config, "architecture"));
+    const json_t *arguments = json_object_get(around->config, "model_args");
+    (void)notice;
+    if (class == NULL || names == NULL || strcmp(names, "timm") != 0) {
+        return GRAIL_OK;
+    }
+    if (arguments != NULL && !json_is_null(arguments) && !json_is_object(arguments)) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"model_args\" is not an object", source);
+    }
+    CHECK(check_pool(source, around->config, arguments));
+    CHECK(complete_heads(source, arguments, class, config));
+    CHECK(complete_epsilon(class, config));
+    return complete_activation(source, arguments, class, config);
+}
+
+/* -- the family -------------------------------------------------------------------------------- */
 
 /* Networks for 32 pixels were trained on CIFAR; for the others each library has its usual one. */
 static const char *preset(const json_t *config)
@@ -147,15 +210,6 @@ static const char *preset(const json_t *config)
     return strcmp(names, "torchvision") == 0 ? "imagenet" : "vit";
 }
 
-static grail_status judge_loaders(const architecture *self, const json_t *config,
-                                  const graph *dense, const graph *narrowed,
-                                  loader_verdict *verdicts)
-{
-    (void)dense;
-    (void)self;
-    return tower_judge_loaders(&family, config, narrowed, verdicts);
-}
-
 /* ViTModel has a pooler that classification does not read. */
 static outside_part outside(const char *tensor)
 {
@@ -163,14 +217,15 @@ static outside_part outside(const char *tensor)
 }
 
 const architecture architecture_vit = {.name = "vit",
+                                       .conventions = conventions,
                                        .settings = tower_settings,
-                                       .recognise = recognise,
+                                       .recognise = tower_recognise,
                                        .anchors = anchors,
-                                       .match = match,
-                                       .build = build,
-                                       .complete = vit_complete,
+                                       .match = tower_match,
+                                       .build = tower_build,
+                                       .complete = complete,
                                        .image_processor = "ViT",
                                        .preset = preset,
                                        .describe_narrowed = tower_describe_narrowed,
-                                       .judge_loaders = judge_loaders,
+                                       .judge_loaders = tower_judge_loaders,
                                        .outside = outside};

@@ -112,23 +112,6 @@ grail_status graph_add_parameter(graph *g, const char *name, int rank, const int
     return graph_add_stored(g, name, name, &(storage_map){0}, rank, shape, out);
 }
 
-grail_status graph_add_part(graph *g, const char *tensor, int64_t first_row, int rank,
-                            const int64_t shape[], int *out)
-{
-    char *name = NULL;
-    const storage_map map = storage_rows(first_row, shape[0]);
-    CHECK(memory_format(&name, "%s[%lld]", tensor, (long long)first_row));
-    const grail_status status = graph_add_stored(g, name, tensor, &map, rank, shape, out);
-    memory_free(name);
-    return status;
-}
-
-grail_status graph_add_transposed(graph *g, const char *tensor, const int64_t shape[], int *out)
-{
-    const storage_map map = {.transposed = true};
-    return graph_add_stored(g, tensor, tensor, &map, 2, shape, out);
-}
-
 stored_matrix graph_stored(const graph_parameter *p)
 {
     stored_matrix m = {.map = p->map, .rank = p->rank};

@@ -59,14 +59,6 @@ void graph_free(graph *g); /* NULL is allowed */
 grail_status graph_add_parameter(graph *g, const char *name, int rank, const int64_t shape[],
                                  int *out) GRAIL_MUST_CHECK;
 
-/** Adds shape[0] rows of a tensor from `first_row` on as a parameter; *out is its index. */
-grail_status graph_add_part(graph *g, const char *tensor, int64_t first_row, int rank,
-                            const int64_t shape[], int *out) GRAIL_MUST_CHECK;
-
-/** Adds a matrix W[out, in] = shape[] that is stored transposed, [in, out]; *out is its index. */
-grail_status graph_add_transposed(graph *g, const char *tensor, const int64_t shape[],
-                                  int *out) GRAIL_MUST_CHECK;
-
 /** Adds a parameter that lies in a tensor as `map` says. The name is its own in the graph. */
 grail_status graph_add_stored(graph *g, const char *name, const char *tensor,
                               const storage_map *map, int rank, const int64_t shape[],

@@ -9,16 +9,12 @@
 #include <string.h>
 
 /* q, k and v one after another, and gate before up. */
-static const decoder_family fused = {.place = decoder_place_plain,
-                                     .keys = &decoder_usual_keys,
-                                     .qkv = "attention.qkv",
+static const decoder_family fused = {.qkv = "attention.qkv",
                                      .gate_up = "mlp.gate_up",
                                      .default_context = 64};
 static const decoder_family plain = {
-    .place = decoder_place_plain, .keys = &decoder_usual_keys, .default_context = 64};
-static const decoder_family biased = {.place = decoder_place_plain,
-                                      .keys = &decoder_usual_keys,
-                                      .qkv = "attention.qkv",
+    .default_context = 64};
+static const decoder_family biased = {.qkv = "attention.qkv",
                                       .gate_up = "mlp.gate_up",
                                       .default_context = 64,
                                       .always_qkv_bias = true};

@@ -153,7 +153,9 @@ static void redirect(graph *g, int at, int from, int to)
 static int insert_gate(grail_model *m, int *at, const char *tensor, int64_t width, int x)
 {
     node n = node_of(NODE_LINEAR, m->graph->nodes[*at].block, x, GRAPH_NONE);
-    assert_ok(graph_add_part(m->graph, tensor, 0, 2, (const int64_t[]){1, width}, &n.weight));
+    const storage_map first = storage_rows(0, 1);
+    assert_ok(graph_add_stored(m->graph, "gate", tensor, &first, 2, (const int64_t[]){1, width},
+                               &n.weight));
     assert_ok(memory_resize(&m->tensors, (size_t)m->graph->parameter_count, sizeof m->tensors[0]));
     const int64_t place = checkpoint_index_of(m->checkpoint, tensor);
     assert_true(place >= 0);
