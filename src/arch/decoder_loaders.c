@@ -42,12 +42,6 @@ static bool lists_fit(const json_t *config, const decoder_keys *keys)
                (json_int_t)json_array_size(list);
 }
 
-static void refuse(loader_verdict *v, const char *reason)
-{
-    v->loads = false;
-    snprintf(v->reason, sizeof v->reason, "%s", reason);
-}
-
 /* Whether the loader has a class of the family, which takes as many features for each head. */
 static bool judge_class(const json_t *config, const decoder_family *family, head_rule rule,
                         const graph *narrowed, loader_verdict *v)
@@ -57,17 +51,13 @@ static bool judge_class(const json_t *config, const decoder_family *family, head
         json_integer_value(json_object_get(config, decoder_keys_of(family)->hidden));
     const decoder_widths w = decoder_common_widths(narrowed);
     if (rule == HEADS_UNKNOWN) {
-        v->loads = false;
-        snprintf(v->reason, sizeof v->reason, "it has no class for %s", type);
+        refuse(v, "it has no class for %s", type);
     } else if (rule == HEADS_UNTRIED) {
-        v->loads = false;
-        snprintf(v->reason, sizeof v->reason, "not tried with %s", type);
+        refuse(v, "not tried with %s", type);
     } else if (rule == HEADS_DERIVED && w.heads > 0 &&
                w.heads * decoder_head_dim(narrowed) != hidden) {
-        v->loads = false;
-        snprintf(v->reason, sizeof v->reason,
-                 "its %s class takes head_dim = %s / heads; cut ffn alone for it", type,
-                 decoder_keys_of(family)->hidden);
+        refuse(v, "its %s class takes head_dim = %s / heads; cut ffn alone for it", type,
+               decoder_keys_of(family)->hidden);
     }
     return v->loads;
 }
@@ -76,9 +66,8 @@ static bool judge_class(const json_t *config, const decoder_family *family, head
 static void judge_differing(const decoder_family *family, const graph *narrowed, loader_verdict *v)
 {
     if (family->classes != NULL) {
-        snprintf(v->reason, sizeof v->reason,
-                 "version 4.57 or newer, with trust_remote_code=True: modeling_grail.py beside the "
-                 "weights has the classes");
+        remark(v, "version 4.57 or newer, with trust_remote_code=True: modeling_grail.py beside "
+                  "the weights has the classes");
         loader_lines_trusted("AutoModelForCausalLM", v);
     } else if (decoder_lacks_sublayers(narrowed)) {
         refuse(v, "layers lack their attention or FFN; no stock class supports this");
@@ -104,12 +93,10 @@ static void judge_transformers(const architecture *self, const json_t *config,
         return;
     }
     if (divides && !decoder_heads_fill(config, keys)) {
-        v->loads = false;
-        snprintf(v->reason, sizeof v->reason, "version 5 needs hidden_size %% heads = 0 for %s%s",
-                 type,
-                 decoder_config_is(config, "llama")
-                     ? ", and the biases rule out the mistral class (4.45 to 4.x load it)"
-                     : "; keep a number of heads that divides it");
+        refuse(v, "version 5 needs hidden_size %% heads = 0 for %s%s", type,
+               decoder_config_is(config, "llama")
+                   ? ", and the biases rule out the mistral class (4.45 to 4.x load it)"
+                   : "; keep a number of heads that divides it");
     } else if (self->family->loaders.pairs_behind_rank &&
                decoder_common_widths(narrowed).rank % 2 != 0) {
         refuse(v, "its class turns neighbours as complex numbers, which in F32 needs an even "
@@ -118,18 +105,16 @@ static void judge_transformers(const architecture *self, const json_t *config,
         refuse(v, "Phi3Config checks the lists of longrope with hidden_size / heads for head_dim; "
                   "cut ffn alone for it");
     } else if (decoder_common_widths(narrowed).expert % EXPERTS_ALIGN != 0) {
-        snprintf(v->reason, sizeof v->reason,
-                 "as %s, in version 5 with experts_implementation=\"eager\": its grouped products "
-                 "need experts of a multiple of %d, and these are %lld wide",
-                 type, EXPERTS_ALIGN, (long long)decoder_common_widths(narrowed).expert);
+        remark(v,
+               "as %s, in version 5 with experts_implementation=\"eager\": its grouped products "
+               "need experts of a multiple of %d, and these are %lld wide",
+               type, EXPERTS_ALIGN, (long long)decoder_common_widths(narrowed).expert);
     } else if (decoder_config_is(config, "mistral") && scales_positions(config)) {
-        snprintf(v->reason, sizeof v->reason,
-                 "as mistral, version 4.48 or newer (older ones ignore rope_scaling there)");
+        remark(v, "as mistral, version 4.48 or newer (older ones ignore rope_scaling there)");
     } else if (json_object_get(config, "head_dim") != NULL && !decoder_heads_fill(config, keys)) {
-        snprintf(v->reason, sizeof v->reason, "as %s, version 4.45 or newer (explicit head_dim)",
-                 type);
+        remark(v, "as %s, version 4.45 or newer (explicit head_dim)", type);
     } else {
-        snprintf(v->reason, sizeof v->reason, "as %s", type);
+        remark(v, "as %s", type);
     }
     loader_lines_pretrained(self->family->encoder ? "AutoModel" : "AutoModelForCausalLM", v);
 }
@@ -164,9 +149,8 @@ static void judge_vllm_differing(const decoder_family *family, const json_t *con
 {
     const bool by_deci = fits_deci(family, config, narrowed);
     if (decoder_lacks_sublayers(narrowed) && by_deci) {
-        snprintf(v->reason, sizeof v->reason,
-                 "with trust_remote_code, as DeciLMForCausalLM (chosen by --hf-overrides; read, "
-                 "not tried)");
+        remark(v, "with trust_remote_code, as DeciLMForCausalLM (chosen by --hf-overrides; read, "
+                  "not tried)");
     } else if (decoder_lacks_sublayers(narrowed)) {
         refuse(v, "layers lack their attention or FFN; its stock classes give all layers both");
     } else if (family->classes == NULL) {
@@ -175,10 +159,10 @@ static void judge_vllm_differing(const decoder_family *family, const json_t *con
         refuse(v, "the layers have different numbers of heads, and it takes one for all; FFNs may "
                   "differ");
     } else {
-        snprintf(v->reason, sizeof v->reason,
-                 "with trust_remote_code, by its backend for classes of transformers%s, since FFNs "
-                 "alone differ",
-                 by_deci ? " or as DeciLMForCausalLM" : "");
+        remark(v,
+               "with trust_remote_code, by its backend for classes of transformers%s, since FFNs "
+               "alone differ",
+               by_deci ? " or as DeciLMForCausalLM" : "");
     }
 }
 
@@ -196,21 +180,16 @@ static void judge_vllm(const decoder_family *family, const json_t *config, const
         return;
     }
     if (w.rank > 0 && w.rank != VLLM_RANK) {
-        v->loads = false;
-        snprintf(v->reason, sizeof v->reason,
-                 "its kernels for such attention take a kv_lora_rank of %d, and this one is %lld",
-                 VLLM_RANK, (long long)w.rank);
+        refuse(v, "its kernels for such attention take a kv_lora_rank of %d, and this one is %lld",
+               VLLM_RANK, (long long)w.rank);
         return;
     }
     if (!family->ungated && !is_silu(family, config)) {
-        v->loads = false;
-        snprintf(v->reason, sizeof v->reason,
-                 "its classes support only silu, but this network has %s", act);
+        refuse(v, "its classes support only silu, but this network has %s", act);
     } else {
-        snprintf(v->reason, sizeof v->reason,
-                 "tensor parallelism must divide %lld heads, %lld KV heads and ffn %lld",
-                 (long long)w.heads, (long long)w.kv_heads,
-                 (long long)(w.expert > 0 ? w.expert : w.intermediate));
+        remark(v, "tensor parallelism must divide %lld heads, %lld KV heads and ffn %lld",
+               (long long)w.heads, (long long)w.kv_heads,
+               (long long)(w.expert > 0 ? w.expert : w.intermediate));
     }
 }
 
@@ -270,18 +249,17 @@ static void judge_quantisations(const char *way, const char *k_quants, const gra
     const decoder_widths w =
         odd == GRAPH_NONE ? decoder_common_widths(narrowed) : decoder_widths_of(narrowed, odd);
     if (odd_ffn(&w, 32) != 0) {
-        snprintf(v->reason, sizeof v->reason,
-                 "%s; quantised files keep down projections in F16, since ffn width %lld is not a "
-                 "multiple of 32; older versions fail",
-                 way, (long long)odd_ffn(&w, 32));
+        remark(v,
+               "%s; quantised files keep down projections in F16, since ffn width %lld is not a "
+               "multiple of 32; older versions fail",
+               way, (long long)odd_ffn(&w, 32));
     } else if (odd != GRAPH_NONE) {
-        snprintf(v->reason, sizeof v->reason,
-                 "%s; quantised files keep output projections in F16, since %lld heads of %lld are "
-                 "not a multiple of 32 wide; older versions fail",
-                 way, (long long)w.heads, (long long)value_dim(narrowed, &w));
+        remark(v,
+               "%s; quantised files keep output projections in F16, since %lld heads of %lld are "
+               "not a multiple of 32 wide; older versions fail",
+               way, (long long)w.heads, (long long)value_dim(narrowed, &w));
     } else {
-        snprintf(v->reason, sizeof v->reason, "%s; %s", way,
-                 k_quants[0] == 0 ? "all quantisations" : k_quants);
+        remark(v, "%s; %s", way, k_quants[0] == 0 ? "all quantisations" : k_quants);
     }
 }
 
@@ -308,7 +286,7 @@ static bool lacks_in_llama_cpp(const architecture *self, const json_t *config,
     const bool found = gguf_family_for(self->name, true, true) != NULL &&
                        gguf_family_lacks(narrowed, decoder_context(self, config), lacks);
     if (found) {
-        refuse(v, lacks);
+        refuse(v, "%s", lacks);
     }
     return found;
 }
@@ -347,10 +325,8 @@ static grail_status judge_llama_cpp(const architecture *self, const json_t *conf
     } else if (!judge_class(config, family, family->loaders.llama_cpp, narrowed, v)) {
         v->loads = false; /* which has said why */
     } else if (family->loaders.llama_cpp_multiplies && w.intermediate != 4 * hidden) {
-        v->loads = false;
-        snprintf(v->reason, sizeof v->reason,
-                 "its converter takes the FFN for 4 times as wide as %s; cut heads alone for it",
-                 decoder_keys_of(family)->hidden);
+        refuse(v, "its converter takes the FFN for 4 times as wide as %s; cut heads alone for it",
+               decoder_keys_of(family)->hidden);
     } else {
         judge_quantisations("after convert_hf_to_gguf",
                             find_odd_layer(narrowed, 256) == GRAPH_NONE
@@ -383,7 +359,7 @@ void judge_packed_weights(loader_verdict *verdicts)
         snprintf(transformers->reason + used, sizeof transformers->reason - used,
                  "; with the package compressed-tensors");
     }
-    refuse(llama_cpp, "the weights are quantised for transformers and vLLM; grail quantize writes "
-                      "GGUF files");
+    refuse(llama_cpp,
+           "the weights are quantised for transformers and vLLM; grail quantize writes GGUF files");
     llama_cpp->lines[0] = 0;
 }

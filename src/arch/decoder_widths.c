@@ -3,6 +3,7 @@
 #include "arch/decoder.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Rows (or columns) of a weight of the layer; 0 where it has none. */
 static int64_t width_of_part(const graph *g, int layer, const char *part, int axis)
@@ -72,27 +73,20 @@ bool decoder_widths_are_none(const decoder_widths *w)
     return decoder_widths_lack_ffn(w) && w->heads == 0;
 }
 
+enum { WIDTHS = sizeof(((decoder_widths *)NULL)->all) / sizeof(int64_t) };
+
 bool decoder_widths_are_same(const decoder_widths *a, const decoder_widths *b)
 {
-    return a->intermediate == b->intermediate && a->heads == b->heads &&
-           a->kv_heads == b->kv_heads && a->experts == b->experts && a->expert == b->expert &&
-           a->experts_differ == b->experts_differ && a->shared == b->shared &&
-           a->query_rank == b->query_rank && a->rank == b->rank && a->value == b->value;
-}
-
-static bool is_common(int64_t own, int64_t common)
-{
-    return own == 0 || own == common;
+    return memcmp(a->all, b->all, sizeof a->all) == 0 && a->experts_differ == b->experts_differ;
 }
 
 bool decoder_widths_are_common(const decoder_widths *own, const decoder_widths *common)
 {
-    return is_common(own->intermediate, common->intermediate) &&
-           is_common(own->heads, common->heads) && is_common(own->kv_heads, common->kv_heads) &&
-           is_common(own->experts, common->experts) && is_common(own->expert, common->expert) &&
-           is_common(own->shared, common->shared) &&
-           is_common(own->query_rank, common->query_rank) && is_common(own->rank, common->rank) &&
-           is_common(own->value, common->value) && !own->experts_differ;
+    bool same = !own->experts_differ;
+    for (int i = 0; i < WIDTHS; i++) {
+        same = same && (own->all[i] == 0 || own->all[i] == common->all[i]);
+    }
+    return same;
 }
 
 decoder_widths decoder_common_widths(const graph *g)
@@ -100,15 +94,9 @@ decoder_widths decoder_common_widths(const graph *g)
     decoder_widths common = {0};
     for (int layer = g->block_count - 1; layer >= 0; layer--) {
         const decoder_widths own = decoder_widths_of(g, layer);
-        common.intermediate = own.intermediate > 0 ? own.intermediate : common.intermediate;
-        common.experts = own.experts > 0 ? own.experts : common.experts;
-        common.expert = own.expert > 0 ? own.expert : common.expert;
-        common.shared = own.shared > 0 ? own.shared : common.shared;
-        common.heads = own.heads > 0 ? own.heads : common.heads;
-        common.kv_heads = own.heads > 0 ? own.kv_heads : common.kv_heads;
-        common.query_rank = own.heads > 0 ? own.query_rank : common.query_rank;
-        common.rank = own.heads > 0 ? own.rank : common.rank;
-        common.value = own.heads > 0 ? own.value : common.value;
+        for (int i = 0; i < WIDTHS; i++) {
+            common.all[i] = own.all[i] > 0 ? own.all[i] : common.all[i];
+        }
     }
     return common;
 }

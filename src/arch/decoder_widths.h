@@ -7,11 +7,16 @@
 /** Zeros where the layer lacks its attention or its FFN; a layer that lacks both is left out. A
  * layer with experts has no `intermediate`. */
 typedef struct decoder_widths {
-    int64_t intermediate, heads, kv_heads;
-    int64_t experts, expert;         /* their number, and the width of the first */
-    bool experts_differ;             /* in width */
-    int64_t shared;                  /* width of the expert of all rows */
-    int64_t query_rank, rank, value; /* of attention by decoder_latent */
+    union {
+        struct {
+            int64_t intermediate, heads, kv_heads;
+            int64_t experts, expert;         /* their number, and the width of the first */
+            int64_t shared;                  /* width of the expert of all rows */
+            int64_t query_rank, rank, value; /* of attention by decoder_latent */
+        };
+        int64_t all[9];
+    };
+    bool experts_differ; /* in width */
 } decoder_widths;
 
 decoder_widths decoder_widths_of(const graph *g, int layer);

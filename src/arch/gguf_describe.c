@@ -2,6 +2,7 @@
 #include "arch/decoder_widths.h"
 #include "arch/gguf_family.h"
 #include "arch/gguf_mixture.h"
+#include "arch/loader_lines.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -235,18 +236,11 @@ grail_status gguf_family_of_target(const grail_model *model, const graph *g,
 /* -- loaders
  * ---------------------------------------------------------------------------------------- */
 
-static void refuse(loader_verdict *v, const char *reason)
-{
-    v->loads = false;
-    v->lines[0] = 0;
-    snprintf(v->reason, sizeof v->reason, "%s", reason);
-}
-
 static void judge_file(const gguf_family *family, const graph *narrowed, bool heads_fill,
                        loader_verdict *v)
 {
     v->loads = true;
-    snprintf(v->reason, sizeof v->reason, "the file as it is, as %s", family->name);
+    remark(v, "the file as it is, as %s", family->name);
     if (decoder_lacks_sublayers(narrowed)) {
         refuse(v, "layers lack their attention or FFN; its graphs give all layers both");
     } else if (!decoder_is_uniform(narrowed) && !family->differs_by_layer) {
@@ -266,10 +260,10 @@ void gguf_judge_loaders(const gguf_family *family, const json_t *config, const g
     loader_verdict *transformers = &verdicts[0];
     transformers->loads = true;
     transformers->lines[0] = 0;
-    snprintf(transformers->reason, sizeof transformers->reason, "with gguf_file=, dequantised");
+    remark(transformers, "with gguf_file=, dequantised");
     if (!decoder_is_uniform(narrowed)) {
-        refuse(transformers, "the layers have different widths; its reader of GGUF files has no "
-                             "class for them");
+        refuse(transformers,
+               "the layers have different widths; its reader of GGUF files has no class for them");
     } else if (!heads_fill) {
         refuse(transformers,
                "its reader of GGUF files takes heads of hidden_size / heads features");

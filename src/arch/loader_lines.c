@@ -8,6 +8,24 @@
 #include <stdio.h>
 #include <string.h>
 
+void remark(loader_verdict *v, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(v->reason, sizeof v->reason, format, arguments);
+    va_end(arguments);
+}
+
+void refuse(loader_verdict *v, const char *format, ...)
+{
+    va_list arguments;
+    v->loads = false;
+    v->lines[0] = 0;
+    va_start(arguments, format);
+    vsnprintf(v->reason, sizeof v->reason, format, arguments);
+    va_end(arguments);
+}
+
 static void set_lines(loader_verdict *v, const char *format, ...) GRAIL_PRINTF(2, 3);
 
 /* Lines that do not fit would not work, so there are none then. */

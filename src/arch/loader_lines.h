@@ -1,10 +1,15 @@
-/* The lines of Python with which a stock loader opens a result in the directory DIR. They are
- * printed for people to run, so nothing of a checkpoint gets into them but plain names; where more
- * were needed there are no lines. */
+/* What is said of loaders, and the lines of Python with which a stock loader opens a result in the
+ * directory DIR. They are printed for people to run, so nothing of a checkpoint gets into them but
+ * plain names; where more were needed there are no lines. */
 #ifndef GRAIL_ARCH_LOADER_LINES_H
 #define GRAIL_ARCH_LOADER_LINES_H
 
 #include "arch/architecture.h"
+
+/** Fills the reason, or remark. */
+void remark(loader_verdict *v, const char *format, ...) GRAIL_PRINTF(2, 3);
+/** The same of a loader that does not open the result. */
+void refuse(loader_verdict *v, const char *format, ...) GRAIL_PRINTF(2, 3);
 
 /** from_pretrained of a class of transformers. */
 void loader_lines_pretrained(const char *class_name, loader_verdict *v);

@@ -117,29 +117,27 @@ static void judge_class(const tower_names *names, const json_t *config, const to
     char ratio[40];
     ratio_text(w, ratio, sizeof ratio);
     if (strcmp(names->key, "vit-pytorch") == 0) {
-        snprintf(v->reason, sizeof v->reason, "SimpleViT(mlp_dim=%lld, heads=%lld, dim_head=%lld)",
-                 (long long)w->ffn, (long long)w->heads, (long long)w->head_dim);
+        remark(v, "SimpleViT(mlp_dim=%lld, heads=%lld, dim_head=%lld)", (long long)w->ffn,
+               (long long)w->heads, (long long)w->head_dim);
     } else if (w->heads * w->head_dim != w->width) {
-        v->loads = false;
-        snprintf(v->reason, sizeof v->reason,
-                 "its attention must be as wide as the residual stream, but %lld heads of %lld are "
-                 "not %lld",
-                 (long long)w->heads, (long long)w->head_dim, (long long)w->width);
+        refuse(v,
+               "its attention must be as wide as the residual stream, but %lld heads of %lld are "
+               "not %lld",
+               (long long)w->heads, (long long)w->head_dim, (long long)w->width);
     } else if (names->configured) {
-        snprintf(v->reason, sizeof v->reason, "intermediate_size %lld", (long long)w->ffn);
+        remark(v, "intermediate_size %lld", (long long)w->ffn);
         loader_lines_saved_class(config, v);
     } else if (strcmp(names->key, "torchvision") == 0) {
-        snprintf(v->reason, sizeof v->reason, "VisionTransformer(mlp_dim=%lld)", (long long)w->ffn);
+        remark(v, "VisionTransformer(mlp_dim=%lld)", (long long)w->ffn);
     } else if (is_of_timm(config)) {
-        snprintf(v->reason, sizeof v->reason,
-                 "create_model('local-dir:OUTPUT', pretrained=True); model_args has mlp_ratio %s",
-                 ratio);
+        remark(v, "create_model('local-dir:OUTPUT', pretrained=True); model_args has mlp_ratio %s",
+               ratio);
         loader_lines_timm_directory(v);
     } else if (strcmp(names->key, "timm") == 0) {
-        snprintf(v->reason, sizeof v->reason, "create_model(..., mlp_ratio=%s)", ratio);
+        remark(v, "create_model(..., mlp_ratio=%s)", ratio);
     } else {
-        snprintf(v->reason, sizeof v->reason, "with \"mlp_ratio\": %s in vision_cfg%s", ratio,
-                 w->ffn == 4 * w->width ? "" : "; OpenAI's own class fixes 4");
+        remark(v, "with \"mlp_ratio\": %s in vision_cfg%s", ratio,
+               w->ffn == 4 * w->width ? "" : "; OpenAI's own class fixes 4");
         if (json_is_true(json_object_get(config, TOWER_OPEN_CLIP_ARGUMENTS))) {
             loader_lines_open_clip(ratio, v);
         }
@@ -168,8 +166,8 @@ grail_status tower_judge_loaders(const architecture *self, const json_t *config,
     if (verdicts[0].loads) {
         judge_class(names, config, &w, &verdicts[0]);
     } else {
-        snprintf(verdicts[0].reason, sizeof verdicts[0].reason,
-                 "the layers have different widths; its class gives all layers the same");
+        remark(&verdicts[0],
+               "the layers have different widths; its class gives all layers the same");
     }
     judge_loaders_of_any_width(verdicts);
     return GRAIL_OK;
