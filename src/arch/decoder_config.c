@@ -4,7 +4,6 @@
 #include "arch/decoder_experts.h"
 #include "arch/decoder_latent.h"
 #include "arch/decoder_layers.h"
-#include "arch/decoder_types.h"
 
 #include <math.h>
 #include <stdio.h>

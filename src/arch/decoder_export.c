@@ -4,13 +4,111 @@
 #include "arch/decoder_experts.h"
 #include "arch/decoder_latent.h"
 #include "arch/decoder_layers.h"
-#include "arch/decoder_modelling.h"
-#include "arch/decoder_types.h"
 #include "base/name_list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* -- classes beside the weights ---------------------------------------------------------------- */
+
+/* Made of modeling_grail.py; whoever uses it replaces FAMILY and MODULE in it. */
+extern const unsigned char modeling_grail_py[];
+extern const unsigned long modeling_grail_py_size;
+
+#define MODULE_NAME "modeling_grail"
+static const char auto_map[] = "auto_map";
+
+/* What each key of "auto_map" stands for: MODULE_NAME.Grail + the family's classes + ending. */
+static const struct {
+    const char *key, *ending;
+} classes[] = {
+    {"AutoConfig", "Config"}, {"AutoModel", "Model"}, {"AutoModelForCausalLM", "ForCausalLM"}};
+
+enum { CLASSES = sizeof classes / sizeof classes[0] };
+
+static bool is_ours(const json_t *map, const char *key)
+{
+    static const char begin[] = MODULE_NAME ".";
+    const char *value = json_string_value(json_object_get(map, key));
+    return value != NULL && strncmp(value, begin, sizeof begin - 1) == 0;
+}
+
+static grail_status put_class(const char *prefix, const char *classes_of, json_t *config)
+{
+    char name[96];
+    json_t *list = json_array();
+    CHECK(json_put(config, "architectures", list));
+    snprintf(name, sizeof name, "%s%sForCausalLM", prefix, classes_of);
+    return json_push(list, json_text(name));
+}
+
+static grail_status name_modelling(const decoder_family *family, json_t *config)
+{
+    if (family->classes == NULL) {
+        return GRAIL_OK;
+    }
+    json_t *map = json_object_get(config, auto_map);
+    if (!json_is_object(map)) {
+        map = json_object();
+        CHECK(json_put(config, auto_map, map));
+    }
+    for (int i = 0; i < CLASSES; i++) {
+        char name[96];
+        snprintf(name, sizeof name, MODULE_NAME ".Grail%s%s", family->classes, classes[i].ending);
+        CHECK(json_put(map, classes[i].key, json_text(name)));
+    }
+    return put_class("Grail", family->classes, config);
+}
+
+static grail_status forget_modelling(const decoder_family *family, json_t *config)
+{
+    json_t *map = json_object_get(config, auto_map);
+    if (family->classes == NULL || !is_ours(map, classes[0].key)) {
+        return GRAIL_OK;
+    }
+    for (int i = 0; i < CLASSES; i++) {
+        json_object_del(map, classes[i].key);
+    }
+    if (json_object_size(map) == 0) {
+        json_object_del(config, auto_map);
+    }
+    return put_class("", family->classes, config);
+}
+
+/* Appends a text in which FAMILY is `classes_of` and MODULE `module`. */
+static grail_status append_filled(const char *text, size_t size, const char *classes_of,
+                                  const char *module, buffer *out)
+{
+    static const char family_word[] = "FAMILY";
+    static const char module_word[] = "MODULE";
+    size_t begin = 0;
+    for (size_t i = 0; i < size; i++) {
+        const bool is_family = size - i >= sizeof family_word - 1 &&
+                               memcmp(text + i, family_word, sizeof family_word - 1) == 0;
+        const bool is_module = size - i >= sizeof module_word - 1 &&
+                               memcmp(text + i, module_word, sizeof module_word - 1) == 0;
+        if (is_family || is_module) {
+            CHECK(buffer_append(out, text + begin, i - begin));
+            CHECK(buffer_append_string(out, is_family ? classes_of : module));
+            begin = i + sizeof family_word - 1; /* both words are as long */
+        }
+    }
+    return buffer_append(out, text + begin, size - begin);
+}
+
+grail_status decoder_loader_file(const architecture *self, const json_t *config,
+                                 const graph *narrowed, const char **name, buffer *content)
+{
+    (void)narrowed;
+    const char *classes_of = self->family->classes;
+    if (classes_of == NULL || !is_ours(json_object_get(config, auto_map), classes[0].key)) {
+        return GRAIL_OK;
+    }
+    *name = MODULE_NAME ".py";
+    return append_filled((const char *)modeling_grail_py, modeling_grail_py_size, classes_of,
+                         self->name, content);
+}
 
 /* What no layer has keeps its dense width, which counts for nothing. */
 static grail_status put_common_widths(json_t *config, const decoder_family *family,
@@ -58,7 +156,7 @@ static grail_status relabel_for_odd_heads(json_t *config, const decoder_keys *ke
         says(config, "attention_bias") || says(config, "mlp_bias")) {
         return GRAIL_OK;
     }
-    CHECK(decoder_class_put("", "Mistral", config));
+    CHECK(put_class("", "Mistral", config));
     CHECK(json_put(config, "model_type", json_text("mistral")));
     /* MistralConfig promises more positions when the key is absent */
     CHECK(json_put(config, "max_position_embeddings",
@@ -148,7 +246,7 @@ static grail_status check_stacks(const graph *g, const decoder_family *family)
     return GRAIL_OK;
 }
 
-/* Layers that predict further tokens are left out (surplus_layers.h): loaders build them with the
+/* Layers that predict further tokens are left out (outside_tensors.h): loaders build them with the
  * widths of all layers, which they do not have any more. */
 static grail_status forget_predictions(json_t *config)
 {
@@ -165,7 +263,7 @@ grail_status decoder_describe_narrowed(const architecture *self, const graph *na
     const json_int_t heads = json_integer_value(json_object_get(config, keys->heads));
     CHECK(check_stacks(narrowed, self->family));
     json_object_del(config, "per_layer_config");
-    CHECK(decoder_modelling_forget(self->family, config));
+    CHECK(forget_modelling(self->family, config));
     CHECK(put_common_widths(config, self->family, &common));
     CHECK(forget_predictions(config));
     /* head_dim can no longer be derived from the heads */
@@ -177,7 +275,7 @@ grail_status decoder_describe_narrowed(const architecture *self, const graph *na
         return relabel_for_odd_heads(config, keys);
     }
     CHECK(decoder_layers_put(narrowed, self->family, &common, config));
-    return decoder_modelling_name(self->family, config);
+    return name_modelling(self->family, config);
 }
 
 grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *numbers, char **out)

@@ -1,15 +1,40 @@
-/* Gemma 2. Source: configuration_gemma2.py and modeling_gemma2.py of Hugging Face transformers. */
-#include "arch/decoder_gemma_parts.h"
+/* Gemma 2, and the language models of Gemma 3. Source: configuration_gemma2.py,
+ * configuration_gemma3.py and the modeling files beside them of Hugging Face transformers. */
+#include "arch/decoder.h"
 
-static grail_status read(const char *source, const json_t *json, decoder_config *c)
+#include <math.h>
+
+static const decoder_keys keys = {DECODER_GROUPED_KEYS, .epsilon = "rms_norm_eps",
+                                  .activation = "hidden_activation"};
+
+static const decoder_name names[] = {{"self_attn.branch_norm", "post_attention_layernorm"},
+                                     {"post_attention_layernorm", "pre_feedforward_layernorm"},
+                                     {"mlp.branch_norm", "post_feedforward_layernorm"},
+                                     {NULL, NULL}};
+
+/* Caps of scores and logits that configurations leave out differ. */
+static grail_status read_both(const char *source, const json_t *json, double score_cap,
+                              double logit_cap, decoder_config *c)
 {
-    return gemma_read(source, json, 50.0, 30.0, c);
+    double scalar = 0.0;
+    c->embedding_scale = sqrt((double)c->hidden);
+    CHECK(decoder_read_factor(source, json, "query_pre_attn_scalar", 256.0, &scalar));
+    CHECK(decoder_read_cap(source, json, "attn_logit_softcapping", score_cap, &c->score_cap));
+    CHECK(decoder_read_cap(source, json, "final_logit_softcapping", logit_cap, &c->logit_cap));
+    c->score_scale = 1.0 / sqrt(fabs(scalar));
+    return decoder_refuse(source, json, "use_bidirectional_attention",
+                          "every position sees those behind it");
 }
 
-static const decoder_family family = {
-    .keys = &gemma_keys,
-    .names = gemma_names,
-    .read = read,
+static grail_status read_gemma2(const char *source, const json_t *json, decoder_config *c)
+{
+    return read_both(source, json, 50.0, 30.0, c);
+}
+
+static const decoder_family gemma2 = {
+    .keys = &keys,
+    .names = names,
+    .read = read_gemma2,
     .default_kv_heads = 4,
     .default_head_dim = 256,
     .default_context = 8192,
@@ -23,4 +48,32 @@ static const decoder_family family = {
     .loaders = {.transformers = HEADS_DIVIDE},
 };
 
-DECODER(gemma2, family, decoder_usual_settings);
+DECODER(gemma2, gemma2, decoder_usual_settings);
+
+static grail_status read_gemma3(const char *source, const json_t *json, decoder_config *c)
+{
+    return read_both(source, json, 0.0, 0.0, c);
+}
+
+static const decoder_family gemma3 = {
+    .keys = &keys,
+    .names = names,
+    .read = read_gemma3,
+    .default_kv_heads = 4,
+    .default_head_dim = 256,
+    .default_context = 131072,
+    .default_theta = 1e6,
+    .default_activation = ACTIVATION_GELU_TANH,
+    .reads_attention_bias = true,
+    .norms_add_one = true,
+    .norms = NORM_BEFORE_AND_BEHIND,
+    .query_key_norm = true,
+    .tied_by_default = true,
+    .default_window = 4096,
+    .window_pattern = 6,
+    .window_theta = "rope_local_base_freq",
+    .default_window_theta = 1e4,
+    .loaders = {.transformers = HEADS_DIVIDE},
+};
+
+DECODER(gemma3_text, gemma3, decoder_usual_settings);

@@ -26,4 +26,16 @@ grail_status decoder_experts_put(const decoder_widths *w, const char *count,
 grail_status decoder_layers_put(const graph *narrowed, const decoder_family *family,
                                 const decoder_widths *common, json_t *config) GRAIL_MUST_CHECK;
 
+/* What sets layers of one decoder apart: windows of attention, and rotary positions. */
+
+/** Refuses lists of another length than the layers, and unknown types. */
+grail_status decoder_types_check(const char *source, const json_t *json,
+                                 const decoder_config *c) GRAIL_MUST_CHECK;
+/** Fills window and rotary of layer `index`. */
+grail_status decoder_type_read(const char *source, const json_t *json, int64_t index,
+                               decoder_config *c) GRAIL_MUST_CHECK;
+/** Puts the lists of what a pattern says of each layer into `config`, where it has none. */
+grail_status decoder_types_state(const decoder_family *family, json_t *config,
+                                 int layers) GRAIL_MUST_CHECK;
+
 #endif

@@ -1,11 +1,12 @@
-/* OLMo 2. Source: configuration_olmo2.py and modeling_olmo2.py of Hugging Face transformers. */
+/* OLMo 2 and 3. Source: configuration_olmo2.py, configuration_olmo3.py and the modeling files
+ * beside them of Hugging Face transformers. */
 #include "arch/decoder.h"
 
 static const decoder_name names[] = {{"self_attn.branch_norm", "post_attention_layernorm"},
                                      {"mlp.branch_norm", "post_feedforward_layernorm"},
                                      {NULL, NULL}};
 
-static const decoder_family family = {
+static const decoder_family olmo2 = {
     .names = names,
     .default_context = 2048,
     .default_epsilon = 1e-5,
@@ -15,4 +16,21 @@ static const decoder_family family = {
     .loaders = {.vllm = HEADS_DERIVED, .llama_cpp = HEADS_DERIVED},
 };
 
-DECODER(olmo2, family, decoder_usual_settings);
+DECODER(olmo2, olmo2, decoder_usual_settings);
+
+static const decoder_family olmo3 = {
+    .names = names,
+    .default_context = 2048,
+    .default_epsilon = 1e-5,
+    .default_theta = 5e5,
+    .reads_attention_bias = true,
+    .norms = NORM_BEHIND,
+    .query_key_norm_wide = true,
+    .default_window = 4096,
+    .window_pattern = 4,
+    .window_theta = "rope_theta",
+    .default_window_theta = 5e5,
+    .loaders = {.vllm = HEADS_DERIVED, .llama_cpp = HEADS_DERIVED},
+};
+
+DECODER(olmo3, olmo3, decoder_usual_settings);

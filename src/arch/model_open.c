@@ -2,14 +2,13 @@
  * parameter of the graph to a tensor of the checkpoint. */
 #include "arch/model.h"
 
-#include "arch/foreign_parts.h"
 #include "arch/gguf_family.h"
 #include "arch/model_config.h"
 #include "arch/model_preparation.h"
 #include "arch/network_prefix.h"
 #include "arch/outside_tensors.h"
+#include "arch/refusals.h"
 #include "arch/stored_form.h"
-#include "arch/surplus_layers.h"
 #include "arch/text_tower.h"
 #include "arch/tied_head.h"
 #include "base/file.h"

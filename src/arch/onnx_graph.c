@@ -1,9 +1,194 @@
 #include "arch/onnx_graph.h"
 
-#include "arch/onnx_emit.h"
 #include "graph/operators.h"
 
 #include <math.h>
+#include <stdio.h>
+
+/* The layout of a value in ONNX: images [N, C, H, W], tokens [N, positions, C], vectors [N, C]. */
+typedef enum layout { LAYOUT_IMAGE, LAYOUT_TOKENS, LAYOUT_VECTOR } layout;
+
+/* A name that grail makes; no checkpoint contains one. */
+typedef struct onnx_name {
+    char text[40];
+} onnx_name;
+
+typedef struct translated {
+    onnx_name name;
+    layout layout;
+} translated;
+
+typedef struct translation {
+    const grail_model *model;
+    const graph *g;
+    onnx_writer *w;
+    const int64_t *widths;
+    const extent *extents;
+    onnx_tensors *tensors;
+    translated *values; /* [value_count] */
+    int names;          /* number of names made so far */
+} translation;
+
+/** A parameter as an input: the name of its tensor, or of the rows cut out of it. `text` may point
+ * into the struct, so the struct must not be copied. */
+typedef struct parameter_name {
+    const char *text;
+    onnx_name cut;
+} parameter_name;
+
+/* -- names, single operators, parameters and layouts of values --------------------------------- */
+
+static onnx_name new_name(translation *t)
+{
+    onnx_name name;
+    snprintf(name.text, sizeof name.text, "grail/%d", t->names++);
+    return name;
+}
+
+static grail_status emit_with(translation *t, const char *operator_name, int input_count,
+                              const char *const inputs[], int attribute_count,
+                              const onnx_attribute attributes[], onnx_name *out)
+{
+    const onnx_name name = new_name(t);
+    const grail_status status = onnx_add_node(t->w, &(onnx_node){.operator_name = operator_name,
+                                                                 .input_count = input_count,
+                                                                 .inputs = inputs,
+                                                                 .output = name.text,
+                                                                 .attribute_count = attribute_count,
+                                                                 .attributes = attributes});
+    *out = name;
+    return status;
+}
+
+static grail_status emit_one(translation *t, const char *operator_name, onnx_name x, onnx_name *out)
+{
+    const char *const inputs[] = {x.text};
+    return emit_with(t, operator_name, 1, inputs, 0, NULL, out);
+}
+
+static grail_status emit_two(translation *t, const char *operator_name, onnx_name a, onnx_name b,
+                             onnx_name *out)
+{
+    const char *const inputs[] = {a.text, b.text};
+    return emit_with(t, operator_name, 2, inputs, 0, NULL, out);
+}
+
+static grail_status add_integers(translation *t, int count, const int64_t values[], onnx_name *out)
+{
+    *out = new_name(t);
+    return onnx_add_integers(t->w, out->text, count, values);
+}
+
+/* out = x operator value */
+static grail_status emit_real(translation *t, const char *operator_name, onnx_name x, double value,
+                              onnx_name *out)
+{
+    const onnx_name constant = new_name(t);
+    CHECK(onnx_add_real(t->w, constant.text, value));
+    return emit_two(t, operator_name, x, constant, out);
+}
+
+static grail_status emit_reshape(translation *t, onnx_name x, int rank, const int64_t shape[],
+                                 onnx_name *out)
+{
+    onnx_name constant;
+    CHECK(add_integers(t, rank, shape, &constant));
+    return emit_two(t, "Reshape", x, constant, out);
+}
+
+static grail_status emit_transpose(translation *t, onnx_name x, int rank, const int64_t order[],
+                                   onnx_name *out)
+{
+    const char *const inputs[] = {x.text};
+    const onnx_attribute attribute = {
+        .name = "perm", .kind = ONNX_INTEGERS, .integers = order, .count = rank};
+    return emit_with(t, "Transpose", 1, inputs, 1, &attribute, out);
+}
+
+/* The name of the complete tensor that contains a parameter, as in the checkpoint. */
+static grail_status whole_tensor(translation *t, int parameter, const char **name)
+{
+    const tensor_view *view = t->model->tensors[parameter];
+    const int64_t index = checkpoint_index_of(t->model->checkpoint, view->name);
+    *name = view->name;
+    int *place = &t->tensors->of_checkpoint[index];
+    return *place != GRAPH_NONE ? GRAIL_OK
+                                : onnx_add_tensor(t->w, view->name, view->rank, view->shape, place);
+}
+
+static grail_status name_parameter(translation *t, int parameter, parameter_name *out)
+{
+    const graph_parameter *p = &t->g->parameters[parameter];
+    CHECK(whole_tensor(t, parameter, &out->text));
+    if (!storage_is_run_of_rows(&p->map, p->shape[0])) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "cannot write '%s' as ONNX: it is not a run of rows of tensor '%s', as they are",
+            p->name, p->tensor);
+    }
+    if (!storage_axis_is_whole(&p->map.rows)) {
+        const int64_t first = p->map.rows.first;
+        const int64_t ends[] = {first, first + p->shape[0], p->map.transposed ? 1 : 0};
+        onnx_name range[3]; /* from, to, axis */
+        for (int i = 0; i < 3; i++) {
+            CHECK(add_integers(t, 1, &ends[i], &range[i]));
+        }
+        const char *const inputs[] = {out->text, range[0].text, range[1].text, range[2].text};
+        CHECK(emit_with(t, "Slice", 4, inputs, 0, NULL, &out->cut));
+        out->text = out->cut.text;
+    }
+    return GRAIL_OK;
+}
+
+/* A constant for every channel, for a norm that lacks a parameter. */
+static grail_status add_channels(translation *t, int64_t width, double value, onnx_name *out)
+{
+    const onnx_name scalar = new_name(t);
+    onnx_name shape;
+    CHECK(onnx_add_real(t->w, scalar.text, value));
+    CHECK(add_integers(t, 1, &width, &shape));
+    return emit_two(t, "Expand", scalar, shape, out);
+}
+
+static grail_status name_channels(translation *t, int parameter, int64_t width, double value,
+                                  parameter_name *out)
+{
+    if (parameter != GRAPH_NONE) {
+        return name_parameter(t, parameter, out);
+    }
+    const grail_status status = add_channels(t, width, value, &out->cut);
+    out->text = out->cut.text;
+    return status;
+}
+
+static grail_status value_of(translation *t, const node *n, int i, bool tokens, translated *out)
+{
+    const int value = n->inputs[i];
+    *out = t->values[value];
+    if (tokens && out->layout == LAYOUT_IMAGE) {
+        CHECK(
+            emit_reshape(t, out->name, 3, (const int64_t[]){0, t->widths[value], -1}, &out->name));
+        CHECK(emit_transpose(t, out->name, 3, (const int64_t[]){0, 2, 1}, &out->name));
+        out->layout = LAYOUT_TOKENS;
+    }
+    return GRAIL_OK;
+}
+
+static grail_status refuse(const char *what)
+{
+    return error_set(GRAIL_ERROR_UNSUPPORTED, "cannot translate %s to ONNX", what);
+}
+
+static grail_status image_of(translation *t, const node *n, const char *what, translated *out)
+{
+    const int64_t pixel[] = {0, t->widths[n->inputs[0]], 1, 1};
+    *out = t->values[n->inputs[0]];
+    if (out->layout == LAYOUT_VECTOR) {
+        CHECK(emit_reshape(t, out->name, 4, pixel, &out->name));
+        out->layout = LAYOUT_IMAGE;
+    }
+    return out->layout == LAYOUT_IMAGE ? GRAIL_OK : refuse(what);
+}
 
 static const char position_table[] = "grail/positions";
 
@@ -34,26 +219,26 @@ static grail_status translate_convolution(translation *t, const node *n, transla
     window_attributes window;
     parameter_name weight;
     parameter_name bias = {0};
-    CHECK(onnx_image(t, n, "a convolution", y));
-    CHECK(onnx_parameter(t, n->weight, &weight));
+    CHECK(image_of(t, n, "a convolution", y));
+    CHECK(name_parameter(t, n->weight, &weight));
     if (n->bias != GRAPH_NONE) {
-        CHECK(onnx_parameter(t, n->bias, &bias));
+        CHECK(name_parameter(t, n->bias, &bias));
     }
     describe_window(&n->window, &window);
     window.list[4] =
         (onnx_attribute){.name = "group", .kind = ONNX_INTEGER, .integer = t->widths[n->output]};
     const char *const inputs[] = {y->name.text, weight.text, bias.text};
-    return onnx_emit_with(t, "Conv", n->bias != GRAPH_NONE ? 3 : 2, inputs, node_is_map(n) ? 4 : 5,
-                          window.list, &y->name);
+    return emit_with(t, "Conv", n->bias != GRAPH_NONE ? 3 : 2, inputs, node_is_map(n) ? 4 : 5,
+                     window.list, &y->name);
 }
 
 static grail_status translate_max_pool(translation *t, const node *n, translated *y)
 {
     window_attributes window;
-    CHECK(onnx_image(t, n, "a maximum over a window", y));
+    CHECK(image_of(t, n, "a maximum over a window", y));
     describe_window(&n->window, &window);
     const char *const inputs[] = {y->name.text};
-    return onnx_emit_with(t, "MaxPool", 1, inputs, 4, window.list, &y->name);
+    return emit_with(t, "MaxPool", 1, inputs, 4, window.list, &y->name);
 }
 
 static grail_status translate_batch_norm(translation *t, const node *n, translated *y)
@@ -63,49 +248,49 @@ static grail_status translate_batch_norm(translation *t, const node *n, translat
     parameter_name bias;
     parameter_name mean;
     parameter_name variance;
-    CHECK(onnx_image(t, n, "a batch norm", y));
-    CHECK(onnx_channels(t, n->weight, width, 1.0, &weight));
-    CHECK(onnx_channels(t, n->bias, width, 0.0, &bias));
-    CHECK(onnx_parameter(t, n->mean, &mean));
-    CHECK(onnx_parameter(t, n->variance, &variance));
+    CHECK(image_of(t, n, "a batch norm", y));
+    CHECK(name_channels(t, n->weight, width, 1.0, &weight));
+    CHECK(name_channels(t, n->bias, width, 0.0, &bias));
+    CHECK(name_parameter(t, n->mean, &mean));
+    CHECK(name_parameter(t, n->variance, &variance));
     const char *const inputs[] = {y->name.text, weight.text, bias.text, mean.text, variance.text};
     const onnx_attribute epsilon = {.name = "epsilon", .kind = ONNX_REAL, .real = n->norm.epsilon};
-    return onnx_emit_with(t, "BatchNormalization", 5, inputs, 1, &epsilon, &y->name);
+    return emit_with(t, "BatchNormalization", 5, inputs, 1, &epsilon, &y->name);
 }
 
 static grail_status translate_layer_norm(translation *t, const node *n, translated *y)
 {
     parameter_name weight;
     parameter_name bias;
-    CHECK(onnx_value(t, n, 0, true, y));
-    CHECK(onnx_channels(t, n->weight, t->widths[n->output], 1.0, &weight));
-    CHECK(onnx_channels(t, n->bias, t->widths[n->output], 0.0, &bias));
+    CHECK(value_of(t, n, 0, true, y));
+    CHECK(name_channels(t, n->weight, t->widths[n->output], 1.0, &weight));
+    CHECK(name_channels(t, n->bias, t->widths[n->output], 0.0, &bias));
     const char *const inputs[] = {y->name.text, weight.text, bias.text};
     const onnx_attribute attributes[] = {
         {.name = "axis", .kind = ONNX_INTEGER, .integer = -1},
         {.name = "epsilon", .kind = ONNX_REAL, .real = n->norm.epsilon}};
-    return onnx_emit_with(t, "LayerNormalization", 3, inputs, 2, attributes, &y->name);
+    return emit_with(t, "LayerNormalization", 3, inputs, 2, attributes, &y->name);
 }
 
 static grail_status translate_linear(translation *t, const node *n, translated *y)
 {
     parameter_name weight;
     parameter_name bias;
-    CHECK(onnx_value(t, n, 0, true, y));
-    CHECK(onnx_parameter(t, n->weight, &weight));
+    CHECK(value_of(t, n, 0, true, y));
+    CHECK(name_parameter(t, n->weight, &weight));
     if (!t->g->parameters[n->weight].map.transposed) { /* stored [out, in] */
         const char *const inputs[] = {weight.text};
         const onnx_attribute order = {
             .name = "perm", .kind = ONNX_INTEGERS, .integers = (const int64_t[]){1, 0}, .count = 2};
-        CHECK(onnx_emit_with(t, "Transpose", 1, inputs, 1, &order, &weight.cut));
+        CHECK(emit_with(t, "Transpose", 1, inputs, 1, &order, &weight.cut));
         weight.text = weight.cut.text;
     }
     const char *const factors[] = {y->name.text, weight.text};
-    CHECK(onnx_emit_with(t, "MatMul", 2, factors, 0, NULL, &y->name));
+    CHECK(emit_with(t, "MatMul", 2, factors, 0, NULL, &y->name));
     if (n->bias != GRAPH_NONE) {
-        CHECK(onnx_parameter(t, n->bias, &bias));
+        CHECK(name_parameter(t, n->bias, &bias));
         const char *const terms[] = {y->name.text, bias.text};
-        CHECK(onnx_emit_with(t, "Add", 2, terms, 0, NULL, &y->name));
+        CHECK(emit_with(t, "Add", 2, terms, 0, NULL, &y->name));
     }
     return GRAIL_OK;
 }
@@ -114,56 +299,56 @@ static grail_status translate_linear(translation *t, const node *n, translated *
 static grail_status emit_gelu(translation *t, onnx_name x, onnx_name *y)
 {
     onnx_name gate;
-    CHECK(onnx_emit_real(t, "Mul", x, sqrt(0.5), &gate));
-    CHECK(onnx_emit_one(t, "Erf", gate, &gate));
-    CHECK(onnx_emit_real(t, "Add", gate, 1.0, &gate));
-    CHECK(onnx_emit_real(t, "Mul", gate, 0.5, &gate));
-    return onnx_emit_two(t, "Mul", x, gate, y);
+    CHECK(emit_real(t, "Mul", x, sqrt(0.5), &gate));
+    CHECK(emit_one(t, "Erf", gate, &gate));
+    CHECK(emit_real(t, "Add", gate, 1.0, &gate));
+    CHECK(emit_real(t, "Mul", gate, 0.5, &gate));
+    return emit_two(t, "Mul", x, gate, y);
 }
 
 /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, with x + a x^3 = x (1 + a x^2) */
 static grail_status emit_gelu_tanh(translation *t, onnx_name x, onnx_name *y)
 {
     onnx_name gate;
-    CHECK(onnx_emit_two(t, "Mul", x, x, &gate));
-    CHECK(onnx_emit_real(t, "Mul", gate, 0.044715, &gate));
-    CHECK(onnx_emit_real(t, "Add", gate, 1.0, &gate));
-    CHECK(onnx_emit_two(t, "Mul", gate, x, &gate));
-    CHECK(onnx_emit_real(t, "Mul", gate, sqrt(2.0 / acos(-1.0)), &gate));
-    CHECK(onnx_emit_one(t, "Tanh", gate, &gate));
-    CHECK(onnx_emit_real(t, "Add", gate, 1.0, &gate));
-    CHECK(onnx_emit_real(t, "Mul", gate, 0.5, &gate));
-    return onnx_emit_two(t, "Mul", x, gate, y);
+    CHECK(emit_two(t, "Mul", x, x, &gate));
+    CHECK(emit_real(t, "Mul", gate, 0.044715, &gate));
+    CHECK(emit_real(t, "Add", gate, 1.0, &gate));
+    CHECK(emit_two(t, "Mul", gate, x, &gate));
+    CHECK(emit_real(t, "Mul", gate, sqrt(2.0 / acos(-1.0)), &gate));
+    CHECK(emit_one(t, "Tanh", gate, &gate));
+    CHECK(emit_real(t, "Add", gate, 1.0, &gate));
+    CHECK(emit_real(t, "Mul", gate, 0.5, &gate));
+    return emit_two(t, "Mul", x, gate, y);
 }
 
 /* x sigmoid(factor x) */
 static grail_status emit_sigmoid_gate(translation *t, onnx_name x, double factor, onnx_name *y)
 {
     onnx_name gate;
-    CHECK(onnx_emit_real(t, "Mul", x, factor, &gate));
-    CHECK(onnx_emit_one(t, "Sigmoid", gate, &gate));
-    return onnx_emit_two(t, "Mul", x, gate, y);
+    CHECK(emit_real(t, "Mul", x, factor, &gate));
+    CHECK(emit_one(t, "Sigmoid", gate, &gate));
+    return emit_two(t, "Mul", x, gate, y);
 }
 
 static grail_status emit_relu6(translation *t, onnx_name x, onnx_name *y)
 {
-    CHECK(onnx_emit_one(t, "Relu", x, &x));
-    return onnx_emit_real(t, "Min", x, 6.0, y);
+    CHECK(emit_one(t, "Relu", x, &x));
+    return emit_real(t, "Min", x, 6.0, y);
 }
 
 static grail_status emit_hard_sigmoid(translation *t, onnx_name x, onnx_name *y)
 {
-    CHECK(onnx_emit_real(t, "Add", x, 3.0, &x));
+    CHECK(emit_real(t, "Add", x, 3.0, &x));
     CHECK(emit_relu6(t, x, &x));
-    return onnx_emit_real(t, "Div", x, 6.0, y);
+    return emit_real(t, "Div", x, 6.0, y);
 }
 
 static grail_status translate_activation(translation *t, const node *n, translated *y)
 {
-    CHECK(onnx_value(t, n, 0, false, y));
+    CHECK(value_of(t, n, 0, false, y));
     switch (n->activation) {
     case ACTIVATION_RELU:
-        return onnx_emit_one(t, "Relu", y->name, &y->name);
+        return emit_one(t, "Relu", y->name, &y->name);
     case ACTIVATION_GELU:
         return emit_gelu(t, y->name, &y->name);
     case ACTIVATION_GELU_TANH:
@@ -173,7 +358,7 @@ static grail_status translate_activation(translation *t, const node *n, translat
     case ACTIVATION_SILU:
         return emit_sigmoid_gate(t, y->name, 1.0, &y->name);
     case ACTIVATION_SIGMOID:
-        return onnx_emit_one(t, "Sigmoid", y->name, &y->name);
+        return emit_one(t, "Sigmoid", y->name, &y->name);
     case ACTIVATION_RELU6:
         return emit_relu6(t, y->name, &y->name);
     case ACTIVATION_HARD_SIGMOID:
@@ -181,7 +366,7 @@ static grail_status translate_activation(translation *t, const node *n, translat
     case ACTIVATION_KINDS:
         break;
     }
-    return onnx_refuse("an activation");
+    return refuse("an activation");
 }
 
 /* The second operand in the layout of the first one, where one of them has no axis of positions, or
@@ -194,15 +379,14 @@ static grail_status translate_operands(translation *t, const node *n, translated
     const layout left = t->values[n->inputs[0]].layout;
     const layout right = t->values[n->inputs[1]].layout;
     const bool tokens = left != right && left != LAYOUT_VECTOR && right != LAYOUT_VECTOR;
-    CHECK(onnx_value(t, n, 0, tokens, y));
-    CHECK(onnx_value(t, n, 1, tokens, other));
+    CHECK(value_of(t, n, 0, tokens, y));
+    CHECK(value_of(t, n, 1, tokens, other));
     if (left == LAYOUT_VECTOR && right != LAYOUT_VECTOR) { /* one position, as the first one */
-        CHECK(onnx_emit_reshape(t, other->name, 2, (const int64_t[]){0, width}, &other->name));
+        CHECK(emit_reshape(t, other->name, 2, (const int64_t[]){0, width}, &other->name));
     } else if (left == LAYOUT_IMAGE && right == LAYOUT_VECTOR) {
-        CHECK(
-            onnx_emit_reshape(t, other->name, 4, (const int64_t[]){0, width, 1, 1}, &other->name));
+        CHECK(emit_reshape(t, other->name, 4, (const int64_t[]){0, width, 1, 1}, &other->name));
     } else if (left == LAYOUT_TOKENS && right == LAYOUT_VECTOR) {
-        CHECK(onnx_emit_reshape(t, other->name, 3, (const int64_t[]){0, 1, width}, &other->name));
+        CHECK(emit_reshape(t, other->name, 3, (const int64_t[]){0, 1, width}, &other->name));
     }
     return GRAIL_OK;
 }
@@ -211,12 +395,12 @@ static grail_status translate_elementwise(translation *t, const node *n, transla
 {
     translated other;
     CHECK(translate_operands(t, n, y, &other));
-    return onnx_emit_two(t, n->kind == NODE_ADD ? "Add" : "Mul", y->name, other.name, &y->name);
+    return emit_two(t, n->kind == NODE_ADD ? "Add" : "Mul", y->name, other.name, &y->name);
 }
 
 static grail_status translate_mean(translation *t, const node *n, translated *y)
 {
-    CHECK(onnx_value(t, n, 0, false, y));
+    CHECK(value_of(t, n, 0, false, y));
     const bool image = y->layout == LAYOUT_IMAGE;
     const char *const inputs[] = {y->name.text};
     const onnx_attribute attributes[] = {
@@ -225,7 +409,7 @@ static grail_status translate_mean(translation *t, const node *n, translated *y)
          .integers = image ? (const int64_t[]){2, 3} : (const int64_t[]){1},
          .count = image ? 2 : 1},
         {.name = "keepdims", .kind = ONNX_INTEGER, .integer = 0}};
-    CHECK(onnx_emit_with(t, "ReduceMean", 1, inputs, 2, attributes, &y->name));
+    CHECK(emit_with(t, "ReduceMean", 1, inputs, 2, attributes, &y->name));
     y->layout = LAYOUT_VECTOR;
     return GRAIL_OK;
 }
@@ -237,15 +421,15 @@ static grail_status translate_shortcut(translation *t, const node *n, translated
         {0, 0}, {INT64_MAX, INT64_MAX}, {2, 3}, {n->window.stride, n->window.stride}};
     onnx_name names[4]; /* from, to, axes, steps */
     onnx_name pads;
-    CHECK(onnx_image(t, n, "a shortcut", y));
+    CHECK(image_of(t, n, "a shortcut", y));
     for (int i = 0; i < 4; i++) {
-        CHECK(onnx_integers(t, 2, ranges[i], &names[i]));
+        CHECK(add_integers(t, 2, ranges[i], &names[i]));
     }
     const char *const inputs[] = {y->name.text, names[0].text, names[1].text, names[2].text,
                                   names[3].text};
-    CHECK(onnx_emit_with(t, "Slice", 5, inputs, 0, NULL, &y->name));
-    CHECK(onnx_integers(t, 8, (const int64_t[]){0, n->pad, 0, 0, 0, n->pad, 0, 0}, &pads));
-    return onnx_emit_two(t, "Pad", y->name, pads, &y->name);
+    CHECK(emit_with(t, "Slice", 5, inputs, 0, NULL, &y->name));
+    CHECK(add_integers(t, 8, (const int64_t[]){0, n->pad, 0, 0, 0, n->pad, 0, 0}, &pads));
+    return emit_two(t, "Pad", y->name, pads, &y->name);
 }
 
 /* [N, C, gh p, gw p] -> [N, gh gw, p p C] */
@@ -254,13 +438,12 @@ static grail_status translate_patches(translation *t, const node *n, translated 
     const int64_t p = n->window.stride;
     const extent in = t->extents[n->inputs[0]];
     const int64_t channels = t->widths[n->inputs[0]];
-    CHECK(onnx_image(t, n, "patches", y));
-    CHECK(onnx_emit_reshape(t, y->name, 6,
-                            (const int64_t[]){0, channels, in.height / p, p, in.width / p, p},
-                            &y->name));
-    CHECK(onnx_emit_transpose(t, y->name, 6, (const int64_t[]){0, 2, 4, 3, 5, 1}, &y->name));
-    CHECK(
-        onnx_emit_reshape(t, y->name, 3, (const int64_t[]){0, -1, t->widths[n->output]}, &y->name));
+    CHECK(image_of(t, n, "patches", y));
+    CHECK(emit_reshape(t, y->name, 6,
+                       (const int64_t[]){0, channels, in.height / p, p, in.width / p, p},
+                       &y->name));
+    CHECK(emit_transpose(t, y->name, 6, (const int64_t[]){0, 2, 4, 3, 5, 1}, &y->name));
+    CHECK(emit_reshape(t, y->name, 3, (const int64_t[]){0, -1, t->widths[n->output]}, &y->name));
     y->layout = LAYOUT_TOKENS;
     return GRAIL_OK;
 }
@@ -272,32 +455,32 @@ static grail_status translate_class_token(translation *t, const node *n, transla
     parameter_name token;
     onnx_name tail;
     onnx_name shape;
-    CHECK(onnx_value(t, n, 0, true, y));
-    CHECK(onnx_parameter(t, n->weight, &token));
+    CHECK(value_of(t, n, 0, true, y));
+    CHECK(name_parameter(t, n->weight, &token));
     const char *const x[] = {y->name.text};
     const onnx_attribute first[] = {{.name = "start", .kind = ONNX_INTEGER, .integer = 0},
                                     {.name = "end", .kind = ONNX_INTEGER, .integer = 1}};
-    CHECK(onnx_emit_with(t, "Shape", 1, x, 2, first, &shape)); /* [N] */
-    CHECK(onnx_integers(t, 2, rest, &tail));
+    CHECK(emit_with(t, "Shape", 1, x, 2, first, &shape)); /* [N] */
+    CHECK(add_integers(t, 2, rest, &tail));
     const onnx_attribute sizes = {.name = "axis", .kind = ONNX_INTEGER, .integer = 0};
     const char *const parts[] = {shape.text, tail.text};
-    CHECK(onnx_emit_with(t, "Concat", 2, parts, 1, &sizes, &shape)); /* [N, 1, C] */
+    CHECK(emit_with(t, "Concat", 2, parts, 1, &sizes, &shape)); /* [N, 1, C] */
     const char *const repeated[] = {token.text, shape.text};
-    CHECK(onnx_emit_with(t, "Expand", 2, repeated, 0, NULL, &tail));
+    CHECK(emit_with(t, "Expand", 2, repeated, 0, NULL, &tail));
     const onnx_attribute positions = {.name = "axis", .kind = ONNX_INTEGER, .integer = 1};
     const char *const all[] = {tail.text, y->name.text};
-    return onnx_emit_with(t, "Concat", 2, all, 1, &positions, &y->name);
+    return emit_with(t, "Concat", 2, all, 1, &positions, &y->name);
 }
 
 static grail_status translate_positions(translation *t, const node *n, translated *y)
 {
     parameter_name positions = {.text = position_table};
-    CHECK(onnx_value(t, n, 0, true, y));
+    CHECK(value_of(t, n, 0, true, y));
     if (n->weight != GRAPH_NONE) {
-        CHECK(onnx_parameter(t, n->weight, &positions));
+        CHECK(name_parameter(t, n->weight, &positions));
     } else {
         if (t->tensors->table != GRAPH_NONE) {
-            return onnx_refuse("two tables of positions");
+            return refuse("two tables of positions");
         }
         const int64_t shape[] = {n->positions.count, t->widths[n->output]};
         CHECK(onnx_add_tensor(t->w, positions.text, 2, shape, &t->tensors->table));
@@ -305,7 +488,7 @@ static grail_status translate_positions(translation *t, const node *n, translate
         t->tensors->table_elements = shape[0] * shape[1];
     }
     const char *const terms[] = {y->name.text, positions.text};
-    return onnx_emit_with(t, "Add", 2, terms, 0, NULL, &y->name);
+    return emit_with(t, "Add", 2, terms, 0, NULL, &y->name);
 }
 
 /* [N, T, heads d] -> [N, heads, T, d], or [N, heads, d, T] for keys */
@@ -313,10 +496,9 @@ static grail_status emit_heads(translation *t, const node *n, int input, bool ke
 {
     const int64_t heads = t->widths[n->inputs[input]] / n->attention.head_dim;
     translated x;
-    CHECK(onnx_value(t, n, input, true, &x));
-    CHECK(onnx_emit_reshape(t, x.name, 4, (const int64_t[]){0, 0, heads, n->attention.head_dim},
-                            out));
-    return onnx_emit_transpose(
+    CHECK(value_of(t, n, input, true, &x));
+    CHECK(emit_reshape(t, x.name, 4, (const int64_t[]){0, 0, heads, n->attention.head_dim}, out));
+    return emit_transpose(
         t, *out, 4, keys ? (const int64_t[]){0, 2, 3, 1} : (const int64_t[]){0, 2, 1, 3}, out);
 }
 
@@ -327,17 +509,17 @@ static grail_status translate_attention(translation *t, const node *n, translate
     onnx_name v;
     if (!n->attention.bidirectional || n->attention.window > 0 ||
         t->widths[n->inputs[0]] != t->widths[n->inputs[1]]) {
-        return onnx_refuse("attention that masks positions or shares key/value heads");
+        return refuse("attention that masks positions or shares key/value heads");
     }
     CHECK(emit_heads(t, n, 0, false, &q));
     CHECK(emit_heads(t, n, 1, true, &k));
     CHECK(emit_heads(t, n, 2, false, &v));
-    CHECK(onnx_emit_real(t, "Mul", q, n->attention.scale, &q));
-    CHECK(onnx_emit_two(t, "MatMul", q, k, &q));
-    CHECK(onnx_emit_one(t, "Softmax", q, &q)); /* over the last axis */
-    CHECK(onnx_emit_two(t, "MatMul", q, v, &q));
-    CHECK(onnx_emit_transpose(t, q, 4, (const int64_t[]){0, 2, 1, 3}, &q));
-    CHECK(onnx_emit_reshape(t, q, 3, (const int64_t[]){0, 0, t->widths[n->output]}, &y->name));
+    CHECK(emit_real(t, "Mul", q, n->attention.scale, &q));
+    CHECK(emit_two(t, "MatMul", q, k, &q));
+    CHECK(emit_one(t, "Softmax", q, &q)); /* over the last axis */
+    CHECK(emit_two(t, "MatMul", q, v, &q));
+    CHECK(emit_transpose(t, q, 4, (const int64_t[]){0, 2, 1, 3}, &q));
+    CHECK(emit_reshape(t, q, 3, (const int64_t[]){0, 0, t->widths[n->output]}, &y->name));
     y->layout = LAYOUT_TOKENS;
     return GRAIL_OK;
 }
@@ -346,11 +528,11 @@ static grail_status translate_first_token(translation *t, const node *n, transla
 {
     const int64_t zero = 0;
     onnx_name index;
-    CHECK(onnx_value(t, n, 0, true, y));
-    CHECK(onnx_integers(t, -1, &zero, &index));
+    CHECK(value_of(t, n, 0, true, y));
+    CHECK(add_integers(t, -1, &zero, &index));
     const char *const inputs[] = {y->name.text, index.text};
     const onnx_attribute axis = {.name = "axis", .kind = ONNX_INTEGER, .integer = 1};
-    CHECK(onnx_emit_with(t, "Gather", 2, inputs, 1, &axis, &y->name));
+    CHECK(emit_with(t, "Gather", 2, inputs, 1, &axis, &y->name));
     y->layout = LAYOUT_VECTOR;
     return GRAIL_OK;
 }
@@ -359,13 +541,13 @@ static grail_status translate_first_token(translation *t, const node *n, transla
 static grail_status translate_unit_length(translation *t, const node *n, translated *y)
 {
     onnx_name length;
-    CHECK(onnx_value(t, n, 0, true, y));
+    CHECK(value_of(t, n, 0, true, y));
     const char *const inputs[] = {y->name.text};
     const onnx_attribute axes = {
         .name = "axes", .kind = ONNX_INTEGERS, .integers = (const int64_t[]){-1}, .count = 1};
-    CHECK(onnx_emit_with(t, "ReduceL2", 1, inputs, 1, &axes, &length));
-    CHECK(onnx_emit_real(t, "Max", length, 1e-12, &length));
-    return onnx_emit_two(t, "Div", y->name, length, &y->name);
+    CHECK(emit_with(t, "ReduceL2", 1, inputs, 1, &axes, &length));
+    CHECK(emit_real(t, "Max", length, 1e-12, &length));
+    return emit_two(t, "Div", y->name, length, &y->name);
 }
 
 typedef grail_status (*translator)(translation *t, const node *n, translated *y);
@@ -394,7 +576,7 @@ static grail_status translate_node(translation *t, const node *n)
 {
     const size_t known = sizeof translators / sizeof translators[0];
     const translator translate = (size_t)n->kind < known ? translators[n->kind] : NULL;
-    return translate == NULL ? onnx_refuse("a node of a decoder")
+    return translate == NULL ? refuse("a node of a decoder")
                              : translate(t, n, &t->values[n->output]);
 }
 
@@ -403,7 +585,7 @@ static grail_status declare_output(translation *t)
     const translated *y = &t->values[t->g->output];
     const int64_t shape[] = {ONNX_ANY_SIZE, t->widths[t->g->output]};
     if (y->layout != LAYOUT_VECTOR) {
-        return onnx_refuse("an output per position");
+        return refuse("an output per position");
     }
     const char *const inputs[] = {y->name.text};
     const onnx_node n = {

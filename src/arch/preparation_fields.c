@@ -1,4 +1,4 @@
-#include "arch/preparation_fields.h"
+#include "arch/preparation_read.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* Hugging Face's image processors. Source: transformers 4.57 and 5.23, image_processing_*.py. */
-#include "arch/preparation_fields.h"
 #include "arch/preparation_read.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* open_clip's evaluation transform. Source: open_clip 3.3, transform.py (image_transform). */
-#include "arch/preparation_fields.h"
 #include "arch/preparation_read.h"
 
 #include <string.h>

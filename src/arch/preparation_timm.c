@@ -1,6 +1,5 @@
 /* timm's evaluation transform. Source: timm 1.0.31, data/config.py (resolve_data_config) and
  * data/transforms_factory.py (transforms_imagenet_eval). */
-#include "arch/preparation_fields.h"
 #include "arch/preparation_read.h"
 
 #include <string.h>

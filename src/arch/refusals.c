@@ -1,5 +1,10 @@
 #include "arch/refusals.h"
 
+#include "base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
 extern const unsigned char refusals_json[];
 extern const unsigned long refusals_json_size;
 
@@ -7,4 +12,226 @@ json_t *refusals_read(void)
 {
     return json_loadb((const char *)refusals_json, refusals_json_size, JSON_REJECT_DUPLICATES,
                       NULL);
+}
+
+/* -- families ---------------------------------------------------------------------------------- */
+
+/* A key whose value switches something off says nothing. */
+static bool is_switched_on(const json_t *value)
+{
+    return json_is_true(value) || json_is_object(value) ||
+           (json_is_integer(value) && json_integer_value(value) > 1) ||
+           (json_is_real(value) && json_real_value(value) != 1.0);
+}
+
+static void explain_by_keys(const json_t *refusals, const json_t *config)
+{
+    const char *key = NULL;
+    json_t *reason = NULL;
+    if (json_is_true(json_object_get(config, "is_encoder_decoder"))) {
+        error_append("; \"is_encoder_decoder\" shows that it has an encoder and a decoder");
+        return;
+    }
+    json_object_foreach (json_object_get(refusals, "keys"), key, reason) {
+        if (is_switched_on(json_object_get(config, key))) {
+            error_append("; \"%s\" shows that %s", key, json_string_value(reason));
+            return;
+        }
+    }
+}
+
+void unknown_family_explain(const char *type, const json_t *config)
+{
+    json_t *refusals = refusals_read();
+    const json_t *family = json_object_get(json_object_get(refusals, "families"), type);
+    const char *nearest = json_string_value(json_array_get(family, 0));
+    const char *reason = json_string_value(json_array_get(family, 1));
+    if (family == NULL) {
+        explain_by_keys(refusals, config);
+    } else if (nearest == NULL) {
+        error_append("; none is near: %s %s", type, reason);
+    } else {
+        error_append("; the nearest is %s, but %s %s", nearest, type, reason);
+    }
+    json_decref(refusals);
+}
+
+/* -- parts of image networks ------------------------------------------------------------------- */
+
+enum {
+    NAME_SIZE = 256,
+    MOST_TENSORS = 1 << 13, /* of published image networks; a search takes their square */
+};
+
+static bool has_part(const char *name, const char *part)
+{
+    char dotted[NAME_SIZE];
+    char wanted[NAME_SIZE];
+    snprintf(dotted, sizeof dotted, ".%s.", name);
+    snprintf(wanted, sizeof wanted, ".%s.", part);
+    return strstr(dotted, wanted) != NULL;
+}
+
+/* What the first part says of whose components a tensor is named; NULL: there is none. What sets a
+ * network apart comes before what it shares with others. */
+static const char *find_named(json_t *parts, const checkpoint *weights, const char **tensor)
+{
+    const char *part = NULL;
+    json_t *what = NULL;
+    json_object_foreach (parts, part, what) {
+        for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+            *tensor = checkpoint_plain_name(weights, i);
+            if (has_part(*tensor, part)) {
+                return json_string_value(what);
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool is_convolution(const tensor_view *t)
+{
+    return t->rank == 4 && t->shape[2] == t->shape[3];
+}
+
+/* Several convolutions that read one channel each; a single one may read grey images. */
+static const tensor_view *find_depthwise(const checkpoint *weights)
+{
+    const tensor_view *found = NULL;
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        const tensor_view *t = checkpoint_at(weights, i);
+        if (is_convolution(t) && t->shape[0] > 1 && t->shape[1] == 1 && t->shape[2] > 1) {
+            if (found != NULL) {
+                return found;
+            }
+            found = t;
+        }
+    }
+    return NULL;
+}
+
+/* Whether the component of `length` characters only tells a convolution from its norm: "b.0" is the
+ * convolution of "b", and "conv1.conv" that of "conv1". */
+static bool is_inner(const char *component, size_t length)
+{
+    return strspn(component, "0123456789") == length ||
+           (length == strlen("conv") && strncmp(component, "conv", length) == 0);
+}
+
+/* Length of a name up to the component that has the convolution's place in its block:
+ * "layer1.0.conv2.weight" and "layer1.0.conv2.conv.weight" -> "layer1.0.". */
+static size_t block_length(const char *name)
+{
+    const char *end = strrchr(name, '.');
+    bool inner = true;
+    for (int step = 0; step < 2 && inner && end != NULL; step++) {
+        const char *begin = end;
+        while (begin > name && begin[-1] != '.') {
+            begin--;
+        }
+        inner = begin > name && is_inner(begin, (size_t)(end - begin));
+        end = inner ? begin - 1 : begin;
+    }
+    return end == NULL ? 0 : (size_t)(end - name);
+}
+
+/* Whether the same block has a 1 x 1 convolution of that size in that dimension. */
+static bool has_pointwise(const checkpoint *weights, const tensor_view *t, int dimension,
+                          int64_t size)
+{
+    const size_t length = block_length(t->name);
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        const tensor_view *other = checkpoint_at(weights, i);
+        if (is_convolution(other) && other->shape[2] == 1 && other->shape[dimension] == size &&
+            block_length(other->name) == length && strncmp(other->name, t->name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A convolution between two of 1 x 1 that reads a part of the channels that the first one writes.
+ */
+static const tensor_view *find_grouped(const checkpoint *weights)
+{
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        const tensor_view *t = checkpoint_at(weights, i);
+        const bool divides = is_convolution(t) && t->shape[2] > 1 && t->shape[1] > 1 &&
+                             t->shape[1] < t->shape[0] && t->shape[0] % t->shape[1] == 0;
+        if (divides && has_pointwise(weights, t, 0, t->shape[0]) &&
+            has_pointwise(weights, t, 1, t->shape[0]) &&
+            !has_pointwise(weights, t, 0, t->shape[1])) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+static const tensor_view *find_convolution(const checkpoint *weights)
+{
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        const tensor_view *t = checkpoint_at(weights, i);
+        if (is_convolution(t)) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+static grail_status refuse(const checkpoint *weights, const char *tensor, const char *what)
+{
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "%s: tensor '%s' %s; the known families of image networks lack that: plain "
+                     "residual networks (resnet), transformers with norms before attention and FFN "
+                     "(vit), visual towers of clip",
+                     checkpoint_path(weights), tensor, what);
+}
+
+/* A norm called as in a ResNet where no norm has running statistics. */
+static const char *find_other_norm(const checkpoint *weights)
+{
+    const char *found = NULL;
+    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
+        const char *name = checkpoint_plain_name(weights, i);
+        if (strstr(name, "running_mean") != NULL) {
+            return NULL;
+        }
+        found = strcmp(name, "bn1.weight") == 0 ? name : found;
+    }
+    return found;
+}
+
+static grail_status explain(json_t *parts, const checkpoint *weights, grail_status status)
+{
+    const char *name = NULL;
+    const char *what = find_named(parts, weights, &name);
+    const tensor_view *depthwise = find_depthwise(weights);
+    const tensor_view *grouped = find_grouped(weights);
+    const char *norm = find_other_norm(weights);
+    if (what != NULL) {
+        return refuse(weights, name, what);
+    }
+    if (depthwise != NULL) {
+        return refuse(weights, depthwise->name, "is a depthwise convolution");
+    }
+    if (grouped != NULL) {
+        char text[96];
+        snprintf(text, sizeof text, "reads %lld of %lld channels: it is a grouped convolution",
+                 (long long)grouped->shape[1], (long long)grouped->shape[0]);
+        return refuse(weights, grouped->name, text);
+    }
+    return norm == NULL
+               ? status
+               : refuse(weights, norm, "is of a norm without running statistics (not BatchNorm)");
+}
+
+grail_status foreign_parts_explain(const checkpoint *weights, grail_status status)
+{
+    if (checkpoint_count(weights) > MOST_TENSORS || find_convolution(weights) == NULL) {
+        return status;
+    }
+    json_t *refusals = refusals_read();
+    status = explain(json_object_get(refusals, "parts"), weights, status);
+    json_decref(refusals);
+    return status;
 }

@@ -7,8 +7,20 @@
 #define GRAIL_ARCH_REFUSALS_H
 
 #include "base/json.h"
+#include "format/weights/checkpoint.h"
 
 /** NULL where memory is short: then a refusal gives no reason. Owned: json_decref. */
 json_t *refusals_read(void);
+
+/** Appends to the recorded error why the family `type` is unknown, if that is known: by its
+ * "model_type", otherwise by a key of its configuration. Does nothing for others. */
+void unknown_family_explain(const char *type, const json_t *config);
+
+/**
+ * If an image network did not open with `status`, and its tensors show why: records this reason
+ * instead, and returns GRAIL_ERROR_UNSUPPORTED. Otherwise returns `status` and leaves the message
+ * as it is; so with checkpoints without a tensor of four dimensions, which are no image networks.
+ */
+grail_status foreign_parts_explain(const checkpoint *weights, grail_status status);
 
 #endif

@@ -2,7 +2,7 @@
 #include "arch/architecture.h"
 #include "arch/loader_lines.h"
 #include "arch/network_prefix.h"
-#include "arch/unknown_families.h"
+#include "arch/refusals.h"
 #include "base/names.h"
 
 #include "format/weights/weights_format.h"

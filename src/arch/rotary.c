@@ -1,10 +1,268 @@
 /* Source: transformers modeling_rope_utils.py. */
 #include "arch/rotary.h"
 
-#include "arch/rotary_scaling.h"
 #include "base/memory.h"
 
 #include <math.h>
+#include <string.h>
+
+/* The frequencies of `count` pairs before they are scaled, theta^(-2k/size). */
+typedef struct rotary_base {
+    const char *name; /* of the configuration */
+    const json_t *json;
+    double theta;
+    int64_t size, count, context;
+} rotary_base;
+
+/* -- how frequencies are changed for longer texts ---------------------------------------------- */
+
+enum { MOST_POSITIONS = 1 << 30 };
+
+static const double two_pi = 6.283185307179586477;
+
+/* -- linear ------------------------------------------------------------------------------------ */
+
+static grail_status scale_linear(const rotary_base *b, const json_t *scaling, rotary *r)
+{
+    double factor = 1.0;
+    CHECK(json_get_real(b->name, scaling, "factor", 1.0, &factor));
+    if (!(factor > 0.0)) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: the rotary scaling factor is %g; it must be above 0", b->name,
+                         factor);
+    }
+    for (int64_t k = 0; k < b->count; k++) {
+        r->frequency[k] /= factor;
+    }
+    return GRAIL_OK;
+}
+
+/* -- llama3 ------------------------------------------------------------------------------------ */
+
+typedef struct llama3_scaling {
+    double factor, low, high, original;
+} llama3_scaling;
+
+/* wavelength > original/low: slowed by `factor`; < original/high: kept; between: blended. */
+static double slow(const llama3_scaling *s, double frequency)
+{
+    const double wavelength = two_pi / frequency;
+    if (wavelength > s->original / s->low) {
+        return frequency / s->factor;
+    }
+    if (wavelength < s->original / s->high) {
+        return frequency;
+    }
+    const double blend = (s->original / wavelength - s->low) / (s->high - s->low);
+    return frequency * ((1.0 - blend) / s->factor + blend);
+}
+
+static grail_status scale_llama3(const rotary_base *b, const json_t *scaling, rotary *r)
+{
+    llama3_scaling s = {0};
+    CHECK(json_get_real(b->name, scaling, "factor", 8.0, &s.factor));
+    CHECK(json_get_real(b->name, scaling, "low_freq_factor", 1.0, &s.low));
+    CHECK(json_get_real(b->name, scaling, "high_freq_factor", 4.0, &s.high));
+    CHECK(json_get_real(b->name, scaling, "original_max_position_embeddings", 8192.0, &s.original));
+    if (!(s.factor > 0.0 && s.low > 0.0 && s.high > s.low && s.original > 0.0)) {
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "%s: the llama3 rotary scaling has factor %g, low_freq_factor %g, high_freq_factor %g "
+            "and original_max_position_embeddings %g; all must be above 0, and high_freq_factor "
+            "above low_freq_factor",
+            b->name, s.factor, s.low, s.high, s.original);
+    }
+    for (int64_t k = 0; k < b->count; k++) {
+        r->frequency[k] = slow(&s, r->frequency[k]);
+    }
+    return GRAIL_OK;
+}
+
+/* -- what yarn and longrope share -------------------------------------------------------------- */
+
+/* The length that the network was trained with first, and how much longer texts may be now. Outside
+ * the scaling it counts more. */
+static grail_status read_lengths(const rotary_base *b, const json_t *scaling, double *original,
+                                 double *factor)
+{
+    static const char key[] = "original_max_position_embeddings";
+    CHECK(json_get_real(b->name, scaling, key, (double)b->context, original));
+    CHECK(json_get_real(b->name, b->json, key, *original, original));
+    CHECK(json_get_real(b->name, scaling, "factor", (double)b->context / *original, factor));
+    if (!(*original > 1.0 && *original <= MOST_POSITIONS && *factor > 0.0)) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: the rotary scaling has %s %g and factor %g; expected 2 to %d, and "
+                         "above 0",
+                         b->name, key, *original, *factor, MOST_POSITIONS);
+    }
+    return GRAIL_OK;
+}
+
+/* A stated factor of what is turned takes the place of the one that follows from the lengths. */
+static grail_status read_factor(const rotary_base *b, const json_t *scaling, double derived,
+                                rotary *r)
+{
+    CHECK(json_get_real(b->name, scaling, "attention_factor", derived, &r->factor));
+    if (!(r->factor > 0.0)) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: the rotary scaling has attention_factor %g; it must be above 0",
+                         b->name, r->factor);
+    }
+    return GRAIL_OK;
+}
+
+/* -- yarn -------------------------------------------------------------------------------------- */
+
+static double magnitude(double factor, double scale)
+{
+    return factor <= 1.0 ? 1.0 : 0.1 * scale * log(factor) + 1.0;
+}
+
+static grail_status read_magnitude(const rotary_base *b, const json_t *scaling, double factor,
+                                   rotary *r)
+{
+    double scale = 0.0;
+    double all = 0.0;
+    CHECK(json_get_real(b->name, scaling, "mscale", 0.0, &scale));
+    CHECK(json_get_real(b->name, scaling, "mscale_all_dim", 0.0, &all));
+    const bool stated = scale != 0.0 && all != 0.0;
+    return read_factor(
+        b, scaling,
+        stated ? magnitude(factor, scale) / magnitude(factor, all) : magnitude(factor, 1.0), r);
+}
+
+/* The pair that makes so many turns in the original length. */
+static double pair_of_turns(const rotary_base *b, double turns, double original)
+{
+    return (double)b->size * log(original / (turns * two_pi)) / (2.0 * log(b->theta));
+}
+
+/* Pairs up to `low` keep their frequencies, those from `high` on are slowed by the factor; between
+ * them both are blended. */
+static grail_status read_ramp(const rotary_base *b, const json_t *scaling, double original,
+                              double *low, double *high)
+{
+    double fast = 0.0;
+    double slow_turns = 0.0;
+    bool truncate = true;
+    CHECK(json_get_real(b->name, scaling, "beta_fast", 32.0, &fast));
+    CHECK(json_get_real(b->name, scaling, "beta_slow", 1.0, &slow_turns));
+    CHECK(json_get_boolean(b->name, scaling, "truncate", true, &truncate));
+    if (!(fast >= slow_turns && slow_turns > 0.0)) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: the yarn rotary scaling has beta_fast %g and beta_slow %g; both must "
+                         "be above 0, and beta_fast not below beta_slow",
+                         b->name, fast, slow_turns);
+    }
+    *low = pair_of_turns(b, fast, original);
+    *high = pair_of_turns(b, slow_turns, original);
+    if (truncate) {
+        *low = floor(*low);
+        *high = ceil(*high);
+    }
+    *low = fmax(*low, 0.0);
+    *high = fmin(*high, (double)b->size - 1.0);
+    *high += *high == *low ? 0.001 : 0.0;
+    return GRAIL_OK;
+}
+
+static grail_status scale_yarn(const rotary_base *b, const json_t *scaling, rotary *r)
+{
+    double original = 0.0;
+    double factor = 0.0;
+    double low = 0.0;
+    double high = 0.0;
+    CHECK(read_lengths(b, scaling, &original, &factor));
+    CHECK(read_magnitude(b, scaling, factor, r));
+    CHECK(read_ramp(b, scaling, original, &low, &high));
+    for (int64_t k = 0; k < b->count; k++) {
+        const double slowed = fmin(fmax(((double)k - low) / (high - low), 0.0), 1.0);
+        r->frequency[k] *= slowed / factor + (1.0 - slowed);
+    }
+    return GRAIL_OK;
+}
+
+/* -- longrope ---------------------------------------------------------------------------------- */
+
+/* out[k] = frequency[k] / list[k] */
+static grail_status divide_by_list(const rotary_base *b, const json_t *scaling, const char *key,
+                                   const double *frequency, double *out)
+{
+    const json_t *list = json_object_get(scaling, key);
+    if (!json_is_array(list) || (int64_t)json_array_size(list) != b->count) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: \"%s\" of the rotary scaling has %lld numbers, expected one for each "
+                         "of the %lld pairs of features that are turned",
+                         b->name, key, (long long)json_array_size(list), (long long)b->count);
+    }
+    for (int64_t k = 0; k < b->count; k++) {
+        const double divisor = json_number_value(json_array_get(list, (size_t)k));
+        if (!(divisor > 0.0)) {
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "%s: \"%s\" of the rotary scaling has %g at %lld; expected numbers "
+                             "above 0",
+                             b->name, key, divisor, (long long)k);
+        }
+        out[k] = (double)(float)(frequency[k] / divisor);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status scale_longrope(const rotary_base *b, const json_t *scaling, rotary *r)
+{
+    double original = 0.0;
+    double factor = 0.0;
+    CHECK(read_lengths(b, scaling, &original, &factor));
+    CHECK(
+        read_factor(b, scaling, factor <= 1.0 ? 1.0 : sqrt(1.0 + log(factor) / log(original)), r));
+    r->longest = (int64_t)original;
+    CHECK(memory_new(&r->long_frequency, (size_t)b->count, sizeof r->long_frequency[0]));
+    CHECK(divide_by_list(b, scaling, "long_factor", r->frequency, r->long_frequency));
+    return divide_by_list(b, scaling, "short_factor", r->frequency, r->frequency);
+}
+
+/* -- all --------------------------------------------------------------------------------------- */
+
+/* By default, and "dynamic": that changes them in texts longer than the configuration allows, which
+ * are never run. */
+static grail_status keep(const rotary_base *b, const json_t *scaling, rotary *r)
+{
+    (void)b;
+    (void)scaling;
+    (void)r;
+    return GRAIL_OK;
+}
+
+static const struct {
+    const char *type;
+    grail_status (*scale)(const rotary_base *b, const json_t *scaling, rotary *r);
+} types[] = {{"default", keep},        {"linear", scale_linear}, {"dynamic", keep},
+             {"llama3", scale_llama3}, {"yarn", scale_yarn},     {"longrope", scale_longrope},
+             {"su", scale_longrope}}; /* the older name of longrope */
+
+enum { TYPE_COUNT = sizeof types / sizeof types[0] };
+
+/* Changes r->frequency as `scaling`, an object with "rope_type" or "type", says, and sets the other
+ * fields that follow from it. */
+static grail_status scale(const rotary_base *b, const json_t *scaling, rotary *r)
+{
+    const char *old_name = NULL;
+    const char *type = NULL;
+    CHECK(json_get_string(b->name, scaling, "type", "default", &old_name)); /* before "rope_type" */
+    CHECK(json_get_string(b->name, scaling, "rope_type", old_name, &type));
+    for (int i = 0; i < TYPE_COUNT; i++) {
+        if (strcmp(types[i].type, type) == 0) {
+            return types[i].scale(b, scaling, r);
+        }
+    }
+    const grail_status status = error_set(
+        GRAIL_ERROR_UNSUPPORTED,
+        "%s: rotary scaling \"%s\" is not supported; the supported types are", b->name, type);
+    for (int i = 0; i < TYPE_COUNT; i++) {
+        error_append("%s %s", i == 0 ? "" : ",", types[i].type);
+    }
+    return status;
+}
 
 static grail_status read_base(const char *name, const json_t *json, const json_t *parameters,
                               const rotary_source *from, double *theta, double *partial)
@@ -59,7 +317,7 @@ grail_status rotary_read(const char *name, const json_t *json, const rotary_sour
         r.frequency[k] = pow(b.theta, -2.0 * (double)k / (double)b.size);
     }
     if (json_is_object(scaling)) {
-        TRY(rotary_scale(&b, scaling, &r));
+        TRY(scale(&b, scaling, &r));
     }
     for (int64_t k = 0; k < b.count; k++) {
         r.frequency[k] = (double)(float)r.frequency[k]; /* the reference keeps them in f32 */
