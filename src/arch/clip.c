@@ -175,19 +175,6 @@ out:
     return status;
 }
 
-static void note(char *notice, bool named)
-{
-    snprintf(notice, NOTICE_SIZE,
-             named
-                 ? "the tensors of open_clip do not show whether the activation is gelu or "
-                   "quick_gelu; quick_gelu was taken from the name; the setting activation=gelu or "
-                   "activation=quick_gelu decides"
-                 : "the tensors of open_clip do not show whether the activation is gelu or "
-                   "quick_gelu; gelu is assumed, but networks whose name ends in -quickgelu and "
-                   "weights of the tags openai, metaclip and dfn have quick_gelu; the "
-                   "setting activation=gelu or activation=quick_gelu decides");
-}
-
 /* In this order: what the tensors show of OpenAI's own files, "quick_gelu" of
  * open_clip_config.json, the names of the files, an assumption. Source: open_clip 3.3, factory.py,
  * pretrained.py and the names of its model configurations. */
@@ -211,7 +198,16 @@ static grail_status complete(const surroundings *around, json_t *config, char *n
     }
     if (!found) {
         CHECK(names_quick_gelu(around, &quick));
-        note(notice, quick);
+        snprintf(
+            notice, NOTICE_SIZE,
+            quick
+                ? "the tensors of open_clip do not show whether the activation is gelu or "
+                  "quick_gelu; quick_gelu was taken from the name; the setting activation=gelu or "
+                  "activation=quick_gelu decides"
+                : "the tensors of open_clip do not show whether the activation is gelu or "
+                  "quick_gelu; gelu is assumed, but networks whose name ends in -quickgelu and "
+                  "weights of the tags openai, metaclip and dfn have quick_gelu; the "
+                  "setting activation=gelu or activation=quick_gelu decides");
     }
     return json_put(config, "activation",
                     json_text(activation_name(quick ? ACTIVATION_QUICK_GELU : ACTIVATION_GELU)));

@@ -425,21 +425,6 @@ static grail_status add_head(builder *b, int *h)
     return c->logit_cap == 0.0 ? GRAIL_OK : graph_add_node(b->g, &cap, h);
 }
 
-/* Leaves the tables to the graph. */
-static grail_status own_rotary(builder *b, decoder_config *c)
-{
-    for (int i = 0; i < ROTARY_KINDS; i++) {
-        b->rotary[i] = c->rotary[i];
-        if (c->rotary[i].frequency != NULL) {
-            CHECK(graph_own_table(b->g, &c->rotary[i].frequency));
-        }
-        if (c->rotary[i].long_frequency != NULL) {
-            CHECK(graph_own_table(b->g, &c->rotary[i].long_frequency));
-        }
-    }
-    return GRAIL_OK;
-}
-
 grail_status decoder_graph(const char *source, decoder_config *c, graph **out)
 {
     grail_status status = GRAIL_OK;
@@ -447,7 +432,12 @@ grail_status decoder_graph(const char *source, decoder_config *c, graph **out)
     int h = 0;
     TRY(graph_create(&b.g));
     b.g->one_width = decoder_experts_have_one_width(c->family);
-    TRY(own_rotary(&b, c));
+    for (int i = 0; i < ROTARY_KINDS; i++) { /* whose tables are left to the graph */
+        rotary *r = &c->rotary[i];
+        b.rotary[i] = *r;
+        TRY(r->frequency == NULL ? GRAIL_OK : graph_own_table(b.g, &r->frequency));
+        TRY(r->long_frequency == NULL ? GRAIL_OK : graph_own_table(b.g, &r->long_frequency));
+    }
     TRY((c->family->begin != NULL ? c->family->begin : add_embedding)(&b, &h));
     for (b.layer = 0; b.layer < c->layers; b.layer++) {
         b.block = b.layer;
@@ -469,16 +459,6 @@ out:
 
 /* -- slots of `architecture` that all decoders fill alike -------------------------------------- */
 
-static bool has_old_norms(const checkpoint *weights)
-{
-    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
-        if (name_ends_with(checkpoint_plain_name(weights, i), ".LayerNorm.gamma")) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The configuration of a decoder states all its widths; the tensors show how they are called, and
  * how a GGUF file stores them. */
 grail_status decoder_build(const architecture *self, const char *source, const json_t *config,
@@ -487,7 +467,11 @@ grail_status decoder_build(const architecture *self, const char *source, const j
     grail_status status = GRAIL_OK;
     decoder_config c = {0};
     TRY(decoder_config_read(self->family, source, config, &c));
-    c.old_norm_names = self->family->encoder && weights != NULL && has_old_norms(weights);
+    for (int64_t i = 0; self->family->encoder && weights != NULL && i < checkpoint_count(weights);
+         i++) {
+        c.old_norm_names = c.old_norm_names ||
+                           name_ends_with(checkpoint_plain_name(weights, i), ".LayerNorm.gamma");
+    }
     if (weights != NULL && checkpoint_metadata(weights) != NULL) {
         TRY(gguf_complete_config(weights, &c));
     }

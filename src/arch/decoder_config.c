@@ -22,12 +22,6 @@ static grail_status require_size(const char *source, const json_t *json, const c
     return status;
 }
 
-static grail_status get_size(const char *source, const json_t *json, const char *key,
-                             int64_t fallback, int64_t *out)
-{
-    return decoder_read_size(source, json, key, fallback, 1, out);
-}
-
 static grail_status read_biases(const char *source, const json_t *json, decoder_config *c)
 {
     const decoder_family *family = c->family;
@@ -107,7 +101,8 @@ static grail_status read_intermediate(const char *source, const json_t *json,
         return GRAIL_OK;
     }
     if (c->family->default_intermediate > 0) {
-        return get_size(source, json, keys->intermediate, c->family->default_intermediate, out);
+        return decoder_read_size(source, json, keys->intermediate, c->family->default_intermediate,
+                                 1, out);
     }
     return require_size(source, json, keys->intermediate, DECODER_MOST_WIDTH, out);
 }
@@ -121,15 +116,15 @@ static grail_status read_heads(const char *source, const json_t *json, decoder_c
     CHECK(require_size(source, json, keys->heads, DECODER_MOST_WIDTH, &common->heads));
     common->kv_heads = common->heads;
     if (keys->kv_heads != NULL) {
-        CHECK(get_size(source, json, keys->kv_heads, kv == 0 ? common->heads : kv,
-                       &common->kv_heads));
+        CHECK(decoder_read_size(source, json, keys->kv_heads, kv == 0 ? common->heads : kv, 1,
+                                &common->kv_heads));
     }
     if (family->latent) {
         return decoder_latent_read(source, json, c, common);
     }
     c->head_dim =
         family->default_head_dim == 0 ? c->hidden / common->heads : family->default_head_dim;
-    CHECK(get_size(source, json, keys->head_dim, c->head_dim, &c->head_dim));
+    CHECK(decoder_read_size(source, json, keys->head_dim, c->head_dim, 1, &c->head_dim));
     if (family->loaders.transformers == HEADS_DERIVED && c->hidden % common->heads != 0 &&
         json_object_get(json, keys->head_dim) == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
@@ -153,16 +148,6 @@ static grail_status read_layers(const char *source, const json_t *json, decoder_
 }
 
 /* -- positions --------------------------------------------------------------------------------- */
-
-static bool has_rotary(const decoder_config *c, rotary_kind kind)
-{
-    for (int64_t i = 0; i < c->layers; i++) {
-        if (c->layer[i].rotary == kind) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* Neighbouring pairs are made halves by where q and k lie (storage of decoder.c), which all
  * pairs of a head take part in; those that stay turn by nothing. */
@@ -209,7 +194,11 @@ static grail_status read_rotary(const char *source, const json_t *json, rotary_k
         .partial = family->default_partial == 0.0 ? 1.0 : family->default_partial,
         .unscaled = windows,
     };
-    if (!has_rotary(c, kind)) {
+    bool has_kind = false;
+    for (int64_t i = 0; i < c->layers; i++) {
+        has_kind = has_kind || c->layer[i].rotary == kind;
+    }
+    if (!has_kind) {
         return GRAIL_OK;
     }
     CHECK(rotary_read(source, json, &from, &c->rotary[kind]));
@@ -233,25 +222,18 @@ static grail_status read_activation_of(const char *source, const json_t *json, d
     return read_activation(source, json, key, c->family->default_activation, &c->activation);
 }
 
-/* The positions that a text may have. */
-static grail_status read_context(const char *source, const json_t *json, decoder_config *c)
-{
-    const char *key = decoder_keys_of(c->family)->context;
-    const int64_t spare = c->family->counts_spare ? c->family->spare_positions : 0;
-    CHECK(decoder_read_size(source, json, key, c->family->default_context, spare + 1, &c->context));
-    c->context -= spare;
-    return GRAIL_OK;
-}
-
 static grail_status read_whole(const char *source, const json_t *json, decoder_config *c)
 {
     const decoder_family *family = c->family;
     const decoder_keys *keys = decoder_keys_of(family);
     const double epsilon = family->default_epsilon == 0.0 ? 1e-6 : family->default_epsilon;
+    const int64_t spare = family->counts_spare ? family->spare_positions : 0;
     CHECK(require_size(source, json, keys->hidden, DECODER_MOST_WIDTH, &c->hidden));
     CHECK(require_size(source, json, keys->layers, MOST_LAYERS, &c->layers));
     CHECK(require_size(source, json, "vocab_size", DECODER_MOST_WIDTH, &c->vocabulary));
-    CHECK(read_context(source, json, c));
+    CHECK(decoder_read_size(source, json, keys->context, family->default_context, spare + 1,
+                            &c->context));
+    c->context -= spare;
     c->epsilon = epsilon;
     if (keys->epsilon != NULL) {
         CHECK(json_get_real(source, json, keys->epsilon, epsilon, &c->epsilon));

@@ -107,19 +107,6 @@ static grail_status refuse_other_routers(const char *source, const json_t *json)
                           "windows of attention in some layers beside experts");
 }
 
-/* A configuration that says both names must say the same. */
-static grail_status check_counts(const char *source, const json_t *json)
-{
-    const json_t *one = json_object_get(json, "num_experts");
-    const json_t *other = json_object_get(json, "num_local_experts");
-    if (one == NULL || other == NULL || json_equal(one, other)) {
-        return GRAIL_OK;
-    }
-    return error_set(GRAIL_ERROR_FORMAT,
-                     "%s: \"num_experts\" and \"num_local_experts\" are not the same; remove one",
-                     source);
-}
-
 /* Groups of experts, of which those are chosen from whose `best` ones have the largest scores. */
 static grail_status read_groups(const char *source, const json_t *json, int64_t best,
                                 route_attributes *route)
@@ -167,7 +154,13 @@ grail_status decoder_mixture_read(const char *source, const json_t *json, decode
     if (m == NULL) {
         return GRAIL_OK;
     }
-    CHECK(check_counts(source, json));
+    const json_t *one = json_object_get(json, "num_experts");
+    const json_t *other = json_object_get(json, "num_local_experts");
+    if (one != NULL && other != NULL && !json_equal(one, other)) {
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "%s: \"num_experts\" and \"num_local_experts\" are not the same; remove one", source);
+    }
     CHECK(decoder_read_size(source, json, "num_experts_per_tok", m->default_chosen, 1,
                             &c->route.chosen));
     if (m->chooses_groups) {
@@ -180,16 +173,6 @@ grail_status decoder_mixture_read(const char *source, const json_t *json, decode
 }
 
 /* -- widths ------------------------------------------------------------------------------------ */
-
-static grail_status check_choice(const char *source, int64_t index, const decoder_config *c)
-{
-    if (c->route.chosen <= c->layer[index].experts) {
-        return GRAIL_OK;
-    }
-    return error_set(
-        GRAIL_ERROR_FORMAT, "%s: \"num_experts_per_tok\" is %lld, but layer %lld has %lld experts",
-        source, (long long)c->route.chosen, (long long)index, (long long)c->layer[index].experts);
-}
 
 bool decoder_experts_have_one_width(const decoder_family *family)
 {
@@ -282,7 +265,12 @@ grail_status decoder_experts_read(const char *source, const json_t *json, const 
                          (long long)layer->experts, (long long)(MOST_EXPERTS / c->layers),
                          (long long)c->layers);
     }
-    CHECK(check_choice(source, index, c));
+    if (c->route.chosen > layer->experts) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: \"num_experts_per_tok\" is %lld, but layer %lld has %lld experts",
+                         source, (long long)c->route.chosen, (long long)index,
+                         (long long)layer->experts);
+    }
     CHECK(decoder_read_size(source, json, m->width, m->default_width, 1, &width));
     CHECK(read_widths(source, own, width, index, c));
     if (m->shared_width != NULL) {

@@ -76,27 +76,6 @@ static grail_status forget_modelling(const decoder_family *family, json_t *confi
     return put_class("", family->classes, config);
 }
 
-/* Appends a text in which FAMILY is `classes_of` and MODULE `module`. */
-static grail_status append_filled(const char *text, size_t size, const char *classes_of,
-                                  const char *module, buffer *out)
-{
-    static const char family_word[] = "FAMILY";
-    static const char module_word[] = "MODULE";
-    size_t begin = 0;
-    for (size_t i = 0; i < size; i++) {
-        const bool is_family = size - i >= sizeof family_word - 1 &&
-                               memcmp(text + i, family_word, sizeof family_word - 1) == 0;
-        const bool is_module = size - i >= sizeof module_word - 1 &&
-                               memcmp(text + i, module_word, sizeof module_word - 1) == 0;
-        if (is_family || is_module) {
-            CHECK(buffer_append(out, text + begin, i - begin));
-            CHECK(buffer_append_string(out, is_family ? classes_of : module));
-            begin = i + sizeof family_word - 1; /* both words are as long */
-        }
-    }
-    return buffer_append(out, text + begin, size - begin);
-}
-
 grail_status decoder_loader_file(const architecture *self, const json_t *config,
                                  const graph *narrowed, const char **name, buffer *content)
 {
@@ -105,9 +84,20 @@ grail_status decoder_loader_file(const architecture *self, const json_t *config,
     if (classes_of == NULL || !is_ours(json_object_get(config, auto_map), classes[0].key)) {
         return GRAIL_OK;
     }
+    enum { WORD = sizeof "FAMILY" - 1 }; /* "MODULE" is as long */
+    const char *text = (const char *)modeling_grail_py;
+    const size_t size = modeling_grail_py_size;
+    size_t begin = 0;
+    for (size_t i = 0; i + WORD <= size; i++) {
+        const bool is_family = memcmp(text + i, "FAMILY", WORD) == 0;
+        if (is_family || memcmp(text + i, "MODULE", WORD) == 0) {
+            CHECK(buffer_append(content, text + begin, i - begin));
+            CHECK(buffer_append_string(content, is_family ? classes_of : self->name));
+            begin = i + WORD;
+        }
+    }
     *name = MODULE_NAME ".py";
-    return append_filled((const char *)modeling_grail_py, modeling_grail_py_size, classes_of,
-                         self->name, content);
+    return buffer_append(content, text + begin, size - begin);
 }
 
 /* What no layer has keeps its dense width, which counts for nothing. */

@@ -104,13 +104,6 @@ grail_status decoder_heads_put(const decoder_widths *w, const decoder_keys *keys
     return GRAIL_OK;
 }
 
-static grail_status put_skip(json_t *entry, const char *word)
-{
-    json_t *list = json_array();
-    CHECK(json_put(entry, "skip", list));
-    return json_push(list, json_text(word));
-}
-
 grail_status decoder_experts_put(const decoder_widths *w, const char *count,
                                  const decoder_family *family, json_t *object)
 {
@@ -122,18 +115,6 @@ grail_status decoder_experts_put(const decoder_widths *w, const char *count,
     }
     return m->shared_width == NULL ? GRAIL_OK
                                    : json_put(object, m->shared_width, json_integer(w->shared));
-}
-
-/* One width for each expert. */
-static grail_status put_expert_widths(json_t *entry, const char *key, const graph *g, int layer,
-                                      int64_t experts)
-{
-    json_t *list = json_array();
-    CHECK(json_put(entry, key, list));
-    for (int64_t e = 0; e < experts; e++) {
-        CHECK(json_push(list, json_integer(decoder_expert_width(g, layer, e))));
-    }
-    return GRAIL_OK;
 }
 
 /* A layer that lacks both is left out, so it lacks one thing at most. */
@@ -148,7 +129,11 @@ static grail_status put_layer(json_t *entry, const char *count, const decoder_fa
         CHECK(decoder_experts_put(&w, count, family, entry));
     }
     if (w.experts_differ) {
-        CHECK(put_expert_widths(entry, family->mixture->width, g, layer, w.experts));
+        json_t *list = json_array();
+        CHECK(json_put(entry, family->mixture->width, list));
+        for (int64_t e = 0; e < w.experts; e++) {
+            CHECK(json_push(list, json_integer(decoder_expert_width(g, layer, e))));
+        }
     }
     if (w.heads > 0) {
         CHECK(decoder_heads_put(&w, decoder_keys_of(family), entry));
@@ -156,9 +141,8 @@ static grail_status put_layer(json_t *entry, const char *count, const decoder_fa
     if (w.rank > 0) {
         CHECK(decoder_latent_put(&w, entry));
     }
-    return w.heads == 0                  ? put_skip(entry, "attention")
-           : decoder_widths_lack_ffn(&w) ? put_skip(entry, "mlp")
-                                         : GRAIL_OK;
+    const char *lacks = w.heads == 0 ? "attention" : decoder_widths_lack_ffn(&w) ? "mlp" : NULL;
+    return lacks == NULL ? GRAIL_OK : json_put(entry, "skip", json_pack("[s]", lacks));
 }
 
 grail_status decoder_layers_put(const graph *narrowed, const decoder_family *family,
@@ -321,44 +305,30 @@ grail_status decoder_type_read(const char *source, const json_t *json, int64_t i
     return GRAIL_OK;
 }
 
-/* config[key] = list, which is released also after a failure. */
-static grail_status put_list(json_t *config, const char *key, json_t *list, grail_status status)
+/* The list of what a pattern says of each layer, where there is none. */
+static grail_status state(const decoder_family *family, json_t *config, const char *key, int layers)
 {
-    if (status == GRAIL_OK) {
-        return json_put(config, key, list);
+    grail_status status = GRAIL_OK;
+    const bool windows = strcmp(key, "layer_types") == 0;
+    json_t *list = json_array();
+    for (int i = 0; i < layers; i++) {
+        TRY(json_push(list, !windows
+                                ? json_integer(layer_turns(family, config, i, false))
+                                : json_text(layer_slides(family, config, i) ? "sliding_attention"
+                                                                            : "full_attention")));
     }
+    TRY(json_put(config, key, json_incref(list)));
+out:
     json_decref(list);
     return status;
-}
-
-static grail_status state_windows(const decoder_family *family, json_t *config, int layers)
-{
-    grail_status status = GRAIL_OK;
-    json_t *list = json_array();
-    for (int i = 0; status == GRAIL_OK && i < layers; i++) {
-        const bool slides = layer_slides(family, config, i);
-        status = json_push(list, json_text(slides ? "sliding_attention" : "full_attention"));
-    }
-    return put_list(config, "layer_types", list, status);
-}
-
-static grail_status state_turns(const decoder_family *family, json_t *config, int layers)
-{
-    grail_status status = GRAIL_OK;
-    json_t *list = json_array();
-    for (int i = 0; status == GRAIL_OK && i < layers; i++) {
-        status = json_push(list, json_integer(layer_turns(family, config, i, false)));
-    }
-    return put_list(config, "no_rope_layers", list, status);
 }
 
 grail_status decoder_types_state(const decoder_family *family, json_t *config, int layers)
 {
     if (family->window_pattern > 0 && !json_is_array(json_object_get(config, "layer_types"))) {
-        CHECK(state_windows(family, config, layers));
+        CHECK(state(family, config, "layer_types", layers));
     }
-    if (family->unturned_layers > 0 && !json_is_array(json_object_get(config, "no_rope_layers"))) {
-        CHECK(state_turns(family, config, layers));
-    }
-    return GRAIL_OK;
+    return family->unturned_layers > 0 && !json_is_array(json_object_get(config, "no_rope_layers"))
+               ? state(family, config, "no_rope_layers", layers)
+               : GRAIL_OK;
 }

@@ -17,13 +17,6 @@ enum { EXPERTS_ALIGN = 8 };
  * that are turned. */
 enum { VLLM_RANK = 512 };
 
-static bool scales_positions(const json_t *config)
-{
-    const char *type = NULL;
-    (void)rotary_scaling(config, &type);
-    return strcmp(type, "default") != 0;
-}
-
 /* Lists of longrope have one factor for each pair; Phi3Config takes a head for hidden / heads
  * features when it checks their length. */
 static bool lists_fit(const json_t *config, const decoder_keys *keys)
@@ -83,6 +76,8 @@ static void judge_transformers(const architecture *self, const json_t *config,
 {
     const decoder_keys *keys = decoder_keys_of(self->family);
     const char *type = json_string_value(json_object_get(config, "model_type"));
+    const char *scaling = NULL;
+    (void)rotary_scaling(config, &scaling);
     const bool divides = self->family->loaders.transformers == HEADS_DIVIDE && type != NULL &&
                          strcmp(type, self->name) == 0;
     if (!decoder_is_uniform(narrowed)) {
@@ -109,7 +104,7 @@ static void judge_transformers(const architecture *self, const json_t *config,
                "as %s, in version 5 with experts_implementation=\"eager\": its grouped products "
                "need experts of a multiple of %d, and these are %lld wide",
                type, EXPERTS_ALIGN, (long long)decoder_common_widths(narrowed).expert);
-    } else if (decoder_config_is(config, "mistral") && scales_positions(config)) {
+    } else if (decoder_config_is(config, "mistral") && strcmp(scaling, "default") != 0) {
         remark(v, "as mistral, version 4.48 or newer (older ones ignore rope_scaling there)");
     } else if (json_object_get(config, "head_dim") != NULL && !decoder_heads_fill(config, keys)) {
         remark(v, "as %s, version 4.45 or newer (explicit head_dim)", type);
@@ -278,30 +273,6 @@ static const gguf_family *exported_family(const json_t *config, const graph *nar
     return family != NULL && gguf_family_check_biases(family, narrowed) == GRAIL_OK ? family : NULL;
 }
 
-/* Its graphs of the families that grail writes have no more than these. */
-static bool lacks_in_llama_cpp(const architecture *self, const json_t *config,
-                               const graph *narrowed, loader_verdict *v)
-{
-    char lacks[LOADER_REASON_SIZE];
-    const bool found = gguf_family_for(self->name, true, true) != NULL &&
-                       gguf_family_lacks(narrowed, decoder_context(self, config), lacks);
-    if (found) {
-        refuse(v, "%s", lacks);
-    }
-    return found;
-}
-
-static grail_status judge_exported(const gguf_family *exported, const graph *dense,
-                                   const graph *narrowed, loader_verdict *v)
-{
-    char way[64];
-    char k_quants[GGUF_SHORTFALL_SIZE] = "";
-    CHECK(describe_k_quants(dense, narrowed, k_quants));
-    snprintf(way, sizeof way, "as a GGUF file that grail export writes (%s)", exported->name);
-    judge_quantisations(way, k_quants, narrowed, v);
-    return GRAIL_OK;
-}
-
 static grail_status judge_llama_cpp(const architecture *self, const json_t *config,
                                     const graph *dense, const graph *narrowed, loader_verdict *v)
 {
@@ -310,12 +281,20 @@ static grail_status judge_llama_cpp(const architecture *self, const json_t *conf
         json_integer_value(json_object_get(config, decoder_keys_of(family)->hidden));
     const decoder_widths w = decoder_common_widths(narrowed);
     const gguf_family *exported = exported_family(config, narrowed);
+    char lacks[LOADER_REASON_SIZE];
     v->loads = true;
-    if (lacks_in_llama_cpp(self, config, narrowed, v)) {
+    if (gguf_family_for(self->name, true, true) != NULL && /* whose graphs have no more */
+        gguf_family_lacks(narrowed, decoder_context(self, config), lacks)) {
+        refuse(v, "%s", lacks);
         return GRAIL_OK;
     }
     if (exported != NULL) {
-        return judge_exported(exported, dense, narrowed, v);
+        char way[64];
+        char k_quants[GGUF_SHORTFALL_SIZE] = "";
+        CHECK(describe_k_quants(dense, narrowed, k_quants));
+        snprintf(way, sizeof way, "as a GGUF file that grail export writes (%s)", exported->name);
+        judge_quantisations(way, k_quants, narrowed, v);
+        return GRAIL_OK;
     }
     if (decoder_lacks_sublayers(narrowed)) {
         refuse(v, "layers lack their attention or FFN; its graphs give all layers both");

@@ -3,7 +3,6 @@
 #include "arch/decoder.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* Rows (or columns) of a weight of the layer; 0 where it has none. */
 static int64_t width_of_part(const graph *g, int layer, const char *part, int axis)
@@ -33,33 +32,28 @@ int64_t decoder_expert_width(const graph *g, int layer, int64_t expert)
     return width_of_part(g, layer, down, 1);
 }
 
-static void count_experts(const graph *g, int layer, decoder_widths *w)
-{
-    w->experts = width_of_part(g, layer, "mlp.gate", 0);
-    w->expert = decoder_expert_width(g, layer, 0);
-    for (int64_t e = 1; e < w->experts; e++) {
-        w->experts_differ = w->experts_differ || decoder_expert_width(g, layer, e) != w->expert;
-    }
-}
-
 decoder_widths decoder_widths_of(const graph *g, int layer)
 {
     const int64_t head_dim = decoder_head_dim(g) > 0 ? decoder_head_dim(g) : 1;
     const int64_t turned = width_of_part(g, layer, "self_attn.k_rope_proj", 0);
     decoder_widths w = {
         .intermediate = width_of_part(g, layer, "mlp.down_proj", 1),
-        .heads = turned > 0 ? width_of_part(g, layer, "self_attn.q_rope_proj", 0) / turned
-                            : width_of_part(g, layer, "self_attn.q_proj", 0) / head_dim,
-        .kv_heads = turned > 0 ? width_of_part(g, layer, "self_attn.q_rope_proj", 0) / turned
-                               : width_of_part(g, layer, "self_attn.k_proj", 0) / head_dim,
+        .heads = width_of_part(g, layer, "self_attn.q_proj", 0) / head_dim,
+        .kv_heads = width_of_part(g, layer, "self_attn.k_proj", 0) / head_dim,
+        .experts = width_of_part(g, layer, "mlp.gate", 0),
+        .expert = decoder_expert_width(g, layer, 0),
         .shared = width_of_part(g, layer, "mlp.shared_expert.down_proj", 1),
     };
     if (turned > 0) {
+        w.heads = width_of_part(g, layer, "self_attn.q_rope_proj", 0) / turned;
+        w.kv_heads = w.heads;
         w.query_rank = width_of_part(g, layer, "self_attn.q_a_proj", 0);
         w.rank = width_of_part(g, layer, "self_attn.kv_a_proj", 0);
         w.value = width_of_part(g, layer, "self_attn.v_proj", 0) / w.heads;
     }
-    count_experts(g, layer, &w);
+    for (int64_t e = 1; e < w.experts; e++) {
+        w.experts_differ = w.experts_differ || decoder_expert_width(g, layer, e) != w.expert;
+    }
     return w;
 }
 
@@ -74,11 +68,6 @@ bool decoder_widths_are_none(const decoder_widths *w)
 }
 
 enum { WIDTHS = sizeof(((decoder_widths *)NULL)->all) / sizeof(int64_t) };
-
-bool decoder_widths_are_same(const decoder_widths *a, const decoder_widths *b)
-{
-    return memcmp(a->all, b->all, sizeof a->all) == 0 && a->experts_differ == b->experts_differ;
-}
 
 bool decoder_widths_are_common(const decoder_widths *own, const decoder_widths *common)
 {

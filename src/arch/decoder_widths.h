@@ -21,7 +21,6 @@ typedef struct decoder_widths {
 
 decoder_widths decoder_widths_of(const graph *g, int layer);
 bool decoder_widths_are_none(const decoder_widths *w);
-bool decoder_widths_are_same(const decoder_widths *a, const decoder_widths *b);
 /** Whether the layer has neither an FFN nor experts. */
 bool decoder_widths_lack_ffn(const decoder_widths *w);
 /** The width of an expert of a layer. */

@@ -104,19 +104,6 @@ static grail_status put_widths(json_t *object, const layer_widths *w)
     return json_put(object, "num_key_value_heads", json_integer(w->kv_heads));
 }
 
-static grail_status put_layer(json_t *layers, int64_t layer, const layer_widths *w)
-{
-    grail_status status = GRAIL_OK;
-    char key[24];
-    json_t *object = json_object();
-    TRY(put_widths(object, w));
-    snprintf(key, sizeof key, "%lld", (long long)layer);
-    TRY(json_put(layers, key, json_incref(object)));
-out:
-    json_decref(object);
-    return status;
-}
-
 /* Widths of the first layer for all, and of single layers where they differ. A width that the first
  * layer lacks is 1 for all, so that a layer which has it states it. */
 static grail_status copy_widths(const reading *r, layer_widths *first)
@@ -133,7 +120,11 @@ static grail_status copy_widths(const reading *r, layer_widths *first)
     for (int64_t layer = 0; layer < r->layers; layer++) {
         TRY(read_layer(r, layer, &own));
         if (lacks || memcmp(&own, first, sizeof own) != 0) {
-            TRY(put_layer(layers, layer, &own));
+            char key[24];
+            json_t *object = json_object();
+            snprintf(key, sizeof key, "%lld", (long long)layer);
+            TRY(json_put(layers, key, object));
+            TRY(put_widths(object, &own));
         }
     }
     if (json_object_size(layers) > 0) {
@@ -203,17 +194,6 @@ out:
     return status;
 }
 
-static grail_status copy_vocabulary(const reading *r, const checkpoint *weights)
-{
-    const tensor_view *table = checkpoint_find(weights, "token_embd.weight");
-    if (table == NULL || table->rank != 2) {
-        return error_set(GRAIL_ERROR_FORMAT, "has no matrix 'token_embd.weight'");
-    }
-    const bool tied = checkpoint_find(weights, "output.weight") == NULL;
-    CHECK(json_put(r->config, "vocab_size", json_integer(table->shape[0])));
-    return json_put(r->config, "tie_word_embeddings", json_boolean(tied));
-}
-
 static grail_status read_keys(reading *r, const checkpoint *weights)
 {
     enum { MOST_LAYERS = 1024 };
@@ -234,7 +214,13 @@ static grail_status read_keys(reading *r, const checkpoint *weights)
     CHECK(copy_real(r, GGUF_KEY_EPSILON, 0.0, "rms_norm_eps"));
     CHECK(copy_real(r, GGUF_KEY_THETA, 10000.0, "rope_theta"));
     CHECK(copy_scaling(r));
-    return copy_vocabulary(r, weights);
+    const tensor_view *table = checkpoint_find(weights, "token_embd.weight");
+    if (table == NULL || table->rank != 2) {
+        return error_set(GRAIL_ERROR_FORMAT, "has no matrix 'token_embd.weight'");
+    }
+    const bool tied = checkpoint_find(weights, "output.weight") == NULL;
+    CHECK(json_put(r->config, "vocab_size", json_integer(table->shape[0])));
+    return json_put(r->config, "tie_word_embeddings", json_boolean(tied));
 }
 
 grail_status gguf_read_config(const checkpoint *weights, json_t **out)

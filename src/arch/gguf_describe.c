@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum width_kind { WIDTH_FEED_FORWARD, WIDTH_HEADS, WIDTH_KV_HEADS, WIDTH_KINDS } width_kind;
+enum { WIDTH_FEED_FORWARD, WIDTH_HEADS, WIDTH_KV_HEADS, WIDTH_KINDS };
 
 static const gguf_key_id width_keys[WIDTH_KINDS] = {GGUF_KEY_FEED_FORWARD, GGUF_KEY_HEADS,
                                                     GGUF_KEY_KV_HEADS};
 
-static int64_t width_of(const decoder_widths *w, width_kind kind)
+static int64_t width_of(const decoder_widths *w, int kind)
 {
     return kind == WIDTH_FEED_FORWARD ? w->intermediate
            : kind == WIDTH_HEADS      ? w->heads
@@ -20,8 +20,14 @@ static int64_t width_of(const decoder_widths *w, width_kind kind)
 }
 
 /* Layers without anything are left out of the result. */
-static grail_status put_array(const graph *g, const char *key, width_kind kind, gguf_pairs *out)
+static grail_status put_width(const graph *g, const gguf_family *family, int kind, gguf_pairs *out)
 {
+    char key[GGUF_KEY_SIZE];
+    gguf_key_text(family->name, width_keys[kind], key);
+    if (decoder_is_uniform(g)) {
+        const decoder_widths common = decoder_common_widths(g);
+        return gguf_put_integer(out, key, GGUF_U32, width_of(&common, kind));
+    }
     const int left = decoder_count_layers(g, g->block_count);
     CHECK(gguf_put_array(out, key, GGUF_I32, (uint64_t)left));
     for (int layer = 0; layer < g->block_count; layer++) {
@@ -33,19 +39,10 @@ static grail_status put_array(const graph *g, const char *key, width_kind kind, 
     return GRAIL_OK;
 }
 
-static grail_status put_width(const graph *g, const char *key, width_kind kind, gguf_pairs *out)
-{
-    const decoder_widths common = decoder_common_widths(g);
-    return decoder_is_uniform(g) ? gguf_put_integer(out, key, GGUF_U32, width_of(&common, kind))
-                                 : put_array(g, key, kind, out);
-}
-
 grail_status gguf_put_widths(const graph *g, const gguf_family *family, gguf_pairs *out)
 {
-    char key[GGUF_KEY_SIZE];
     for (int kind = 0; kind < WIDTH_KINDS; kind++) {
-        gguf_key_text(family->name, width_keys[kind], key);
-        CHECK(put_width(g, key, (width_kind)kind, out));
+        CHECK(put_width(g, family, kind, out));
     }
     return GRAIL_OK;
 }
@@ -67,16 +64,10 @@ static bool is_cut(const grail_model *model, const graph *narrowed)
     for (int layer = 0; layer < narrowed->block_count && !cut; layer++) {
         const decoder_widths dense = decoder_widths_of(model->graph, layer);
         const decoder_widths own = decoder_widths_of(narrowed, layer);
-        cut = !decoder_widths_are_same(&dense, &own);
+        cut = memcmp(dense.all, own.all, sizeof own.all) != 0 ||
+              dense.experts_differ != own.experts_differ;
     }
     return cut;
-}
-
-static grail_status put_width_of(const describing *d, width_kind kind, gguf_pairs *out)
-{
-    char key[GGUF_KEY_SIZE];
-    gguf_key_text(d->after->name, width_keys[kind], key);
-    return put_width(d->narrowed, key, kind, out);
 }
 
 static grail_status put_integer(const describing *d, gguf_key_id id, int64_t value, gguf_pairs *out)
@@ -86,44 +77,35 @@ static grail_status put_integer(const describing *d, gguf_key_id id, int64_t val
     return gguf_put_integer(out, key, GGUF_U32, value);
 }
 
-/* Settings may have changed numbers that the file states: *changed. */
-static grail_status put_changed(const describing *d, const gguf_value *value, bool *changed,
-                                gguf_pairs *out)
-{
-    char key[GGUF_KEY_SIZE];
-    int64_t context = 0;
-    double epsilon = 0.0;
-    *changed = false;
-    if (gguf_key_is(d->before->name, GGUF_KEY_CONTEXT, value->key)) {
-        CHECK(gguf_integer_at(value, 0, &context));
-        *changed = context != d->model->context;
-        return *changed ? put_integer(d, GGUF_KEY_CONTEXT, d->model->context, out) : GRAIL_OK;
-    }
-    if (gguf_key_is(d->before->name, GGUF_KEY_EPSILON, value->key)) {
-        CHECK(gguf_real_at(value, 0, &epsilon));
-        *changed = epsilon != gguf_family_epsilon(d->narrowed);
-        gguf_key_text(d->after->name, GGUF_KEY_EPSILON, key);
-        return *changed ? gguf_put_real(out, key, gguf_family_epsilon(d->narrowed)) : GRAIL_OK;
-    }
-    return GRAIL_OK;
-}
-
-/* A key of the family, under the name of the family of the result. */
+/* A key of the family, under the name of the family of the result. Settings may have changed
+ * numbers that the file states. */
 static grail_status put_own(const describing *d, const gguf_value *value, gguf_pairs *out)
 {
     const int left = decoder_count_layers(d->narrowed, d->narrowed->block_count);
-    bool changed = false;
+    const double epsilon = gguf_family_epsilon(d->narrowed);
+    int64_t stated_context = 0;
+    double stated_epsilon = 0.0;
     char *key = NULL;
-    CHECK(put_changed(d, value, &changed, out));
-    if (changed) {
-        return GRAIL_OK;
+    if (gguf_key_is(d->before->name, GGUF_KEY_CONTEXT, value->key)) {
+        CHECK(gguf_integer_at(value, 0, &stated_context));
+        if (stated_context != d->model->context) {
+            return put_integer(d, GGUF_KEY_CONTEXT, d->model->context, out);
+        }
+    }
+    if (gguf_key_is(d->before->name, GGUF_KEY_EPSILON, value->key)) {
+        CHECK(gguf_real_at(value, 0, &stated_epsilon));
+        if (stated_epsilon != epsilon) {
+            char text[GGUF_KEY_SIZE];
+            gguf_key_text(d->after->name, GGUF_KEY_EPSILON, text);
+            return gguf_put_real(out, text, epsilon);
+        }
     }
     if (d->cut && gguf_key_is(d->before->name, GGUF_KEY_BLOCK_COUNT, value->key)) {
         return put_integer(d, GGUF_KEY_BLOCK_COUNT, left, out);
     }
     for (int kind = 0; d->cut && kind < WIDTH_KINDS; kind++) {
         if (gguf_key_is(d->before->name, width_keys[kind], value->key)) {
-            return put_width_of(d, (width_kind)kind, out);
+            return put_width(d->narrowed, d->after, kind, out);
         }
     }
     CHECK(memory_format(&key, "%s%s", d->after->name, value->key + strlen(d->before->name)));
@@ -163,7 +145,7 @@ static grail_status put_missing(const describing *d, gguf_pairs *out)
         CHECK(lacks(d, lengths[i]) ? put_integer(d, lengths[i], head_dim, out) : GRAIL_OK);
     }
     if (d->cut && lacks(d, GGUF_KEY_KV_HEADS)) {
-        CHECK(put_width_of(d, WIDTH_KV_HEADS, out));
+        CHECK(put_width(d->narrowed, d->after, WIDTH_KV_HEADS, out));
     }
     if (d->type != GRAIL_DTYPE_COUNT && lacks(d, GGUF_KEY_FILE_TYPE)) {
         CHECK(put_integer(d, GGUF_KEY_FILE_TYPE, gguf_file_type(d->type), out));
@@ -173,19 +155,13 @@ static grail_status put_missing(const describing *d, gguf_pairs *out)
                : GRAIL_OK;
 }
 
-/* Only one of the families whose rows lie in pairs has layers of different widths. */
-static const gguf_family *family_after(const gguf_family *before, const graph *narrowed)
-{
-    return before->rows_in_pairs && !decoder_is_uniform(narrowed) ? gguf_family_named("deci")
-                                                                  : before;
-}
-
 grail_status gguf_family_of_narrowed(const grail_model *model, const graph *narrowed,
                                      const gguf_family **out)
 {
-    const gguf_family *before = NULL;
-    CHECK(gguf_family_find(model->checkpoint, &before));
-    *out = is_cut(model, narrowed) ? family_after(before, narrowed) : before;
+    CHECK(gguf_family_find(model->checkpoint, out));
+    if ((*out)->rows_in_pairs && is_cut(model, narrowed) && !decoder_is_uniform(narrowed)) {
+        *out = gguf_family_named("deci"); /* the only one of them with layers of different widths */
+    }
     return GRAIL_OK;
 }
 

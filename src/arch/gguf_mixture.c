@@ -250,9 +250,22 @@ static shortfall find_shortfall(const gguf_mixture *m, const graph *dense, const
     return s;
 }
 
-/* "576 and 896 are no multiples of 256" */
-static grail_status put_widths(const shortfall *s, buffer *text)
+/* "15 of 210 matrices are Q4_K, 15 Q6_K, 180 Q5_0, since 576 and 896 are no multiples of 256; use
+ * q5_0", or as much as there is to say where no matrix has the type. */
+static grail_status put_text(const shortfall *s, buffer *text)
 {
+    const grail_dtype type = s->m->type;
+    const char *name = grail_dtype_name(type);
+    const bool is_empty = s->block > 1 && s->counts[type] == 0;
+    CHECK(is_empty
+              ? buffer_format(text, "%s would hold no matrix: ", name)
+              : buffer_format(text, "%d of %d matrices are %s", s->counts[type], s->all, name));
+    for (int i = 0; i < GRAIL_DTYPE_COUNT && !is_empty; i++) {
+        if (s->counts[i] > 0 && i != (int)type) {
+            CHECK(buffer_format(text, ", %d %s", s->counts[i], grail_dtype_name((grail_dtype)i)));
+        }
+    }
+    CHECK(buffer_format(text, "%s", is_empty ? "" : ", since "));
     const int named = s->width_count < WIDTHS_NAMED ? s->width_count : WIDTHS_NAMED;
     const bool more = s->width_count > named;
     for (int i = 0; i < named; i++) {
@@ -262,35 +275,18 @@ static grail_status put_widths(const shortfall *s, buffer *text)
                                                     : " and ",
                             (long long)s->widths[i]));
     }
-    return buffer_format(text, "%s %s of %lld", more ? " and others" : "",
-                         s->width_count == 1 ? "is no multiple" : "are no multiples",
-                         (long long)s->block);
-}
-
-static grail_status put_remedy(const shortfall *s, buffer *text)
-{
+    CHECK(buffer_format(text, "%s %s of %lld", more ? " and others" : "",
+                        s->width_count == 1 ? "is no multiple" : "are no multiples",
+                        (long long)s->block));
     if (s->other_type_fits) {
-        CHECK(buffer_format(text, "; use %s", word_of(fallback(s->m->type))));
-    } else if (s->counts[s->m->type] == 0 && !s->alignment_helps) {
+        CHECK(buffer_format(text, "; use %s", word_of(fallback(type))));
+    } else if (s->counts[type] == 0 && !s->alignment_helps) {
         CHECK(buffer_format(text, "; use f16 (grail export)"));
     }
     return s->alignment_helps
                ? buffer_format(text, "%s align widths to %lld", s->other_type_fits ? ", or" : ";",
                                (long long)s->block)
                : GRAIL_OK;
-}
-
-/* "15 of 210 matrices are Q4_K, 15 Q6_K, 180 Q5_0, since " */
-static grail_status put_counts(const shortfall *s, buffer *text)
-{
-    CHECK(buffer_format(text, "%d of %d matrices are %s", s->counts[s->m->type], s->all,
-                        grail_dtype_name(s->m->type)));
-    for (int i = 0; i < GRAIL_DTYPE_COUNT; i++) {
-        if (s->counts[i] > 0 && i != (int)s->m->type) {
-            CHECK(buffer_format(text, ", %d %s", s->counts[i], grail_dtype_name((grail_dtype)i)));
-        }
-    }
-    return buffer_format(text, ", since ");
 }
 
 grail_status gguf_mixture_judge(const gguf_mixture *m, const graph *dense, const graph *g,
@@ -305,10 +301,7 @@ grail_status gguf_mixture_judge(const gguf_mixture *m, const graph *dense, const
     if (s.others == 0) {
         goto out;
     }
-    TRY(is_empty ? buffer_format(&said, "%s would hold no matrix: ", grail_dtype_name(m->type))
-                 : put_counts(&s, &said));
-    TRY(put_widths(&s, &said));
-    TRY(put_remedy(&s, &said));
+    TRY(put_text(&s, &said));
     if (is_empty) {
         status = error_set(GRAIL_ERROR_SHAPE, "%s", (const char *)said.bytes);
         status = s.alignment_helps ? error_about(status, "cut.align") : status;

@@ -62,15 +62,6 @@ static grail_status choose_family(target_making *e)
                     checkpoint_path(e->m->checkpoint));
 }
 
-static grail_status choose_types(const grail_gguf_options *options, target_making *e)
-{
-    const grail_dtype stored = model_usual_dtype(e->m);
-    const grail_dtype usual = dtype_is_weight(stored)     ? stored
-                              : stored == GRAIL_DTYPE_F64 ? GRAIL_DTYPE_F32
-                                                          : GRAIL_DTYPE_F16;
-    return gguf_mixture_read(options, usual, &e->out->mixture);
-}
-
 /* -- keys -------------------------------------------------------------------------------------- */
 
 static grail_status put_integer(target_making *e, gguf_key_id id, int64_t value)
@@ -94,32 +85,14 @@ static grail_status put_real(target_making *e, gguf_key_id id, double value)
     return gguf_put_real(e->pairs, key, value);
 }
 
-/* The last part of the path. */
-static grail_status put_name(target_making *e)
-{
-    char *path = NULL;
-    CHECK(path_trim(&path, e->m->path));
-    const char *slash = strrchr(path, '/');
-    const grail_status status = put_text(e, GGUF_KEY_NAME, slash == NULL ? path : slash + 1);
-    memory_free(path);
-    return status;
-}
-
-static const double *frequencies_of(const graph *g)
-{
-    for (int n = 0; n < g->node_count; n++) {
-        if (g->nodes[n].kind == NODE_ROPE) {
-            return g->nodes[n].rope.frequency;
-        }
-    }
-    return NULL;
-}
-
 /* The scaling of llama3 is a table: what plain frequencies are divided by. */
 static grail_status make_divisors(target_making *e, double theta)
 {
-    const double *scaled = frequencies_of(e->g);
+    const double *scaled = NULL;
     const int64_t count = e->c.head_dim / 2;
+    for (int n = 0; n < e->g->node_count && scaled == NULL; n++) {
+        scaled = e->g->nodes[n].kind == NODE_ROPE ? e->g->nodes[n].rope.frequency : NULL;
+    }
     CHECK(memory_new(&e->out->divisors, (size_t)count, sizeof e->out->divisors[0]));
     for (int64_t k = 0; k < count; k++) {
         const double plain = pow(theta, -2.0 * (double)k / (double)e->c.head_dim);
@@ -153,39 +126,38 @@ static grail_status put_scaling(target_making *e, double theta)
     return put_real(e, GGUF_KEY_FACTOR, factor);
 }
 
-static grail_status put_widths(target_making *e)
-{
-    const graph *g = e->g;
-    CHECK(put_integer(e, GGUF_KEY_BLOCK_COUNT, g->block_count));
-    CHECK(gguf_put_widths(g, e->out->family, e->pairs));
-    CHECK(put_integer(e, GGUF_KEY_KEY_LENGTH, decoder_head_dim(g)));
-    CHECK(put_integer(e, GGUF_KEY_VALUE_LENGTH, decoder_head_dim(g)));
-    if (e->out->family->rows_in_pairs) {
-        CHECK(put_integer(e, GGUF_KEY_VOCABULARY, g->vocabulary));
-        CHECK(put_integer(e, GGUF_KEY_TURNED, decoder_head_dim(g)));
-    }
-    return GRAIL_OK;
-}
-
 static grail_status put_keys(target_making *e)
 {
+    const graph *g = e->g;
     const json_t *config = e->m->config;
-    double theta = 0.0;
     const json_t *parameters = json_object_get(config, "rope_parameters");
+    double theta = 0.0;
+    char *path = NULL;
     CHECK(json_get_real(e->m->path, config, "rope_theta", 10000.0, &theta));
     CHECK(json_get_real(e->m->path, parameters, "rope_theta", theta, &theta));
     CHECK(put_text(e, GGUF_KEY_ARCHITECTURE, e->out->family->name));
     CHECK(put_text(e, GGUF_KEY_TYPE, "model"));
-    CHECK(put_name(e));
+    CHECK(path_trim(&path, e->m->path));
+    const char *slash = strrchr(path, '/');
+    const grail_status status = put_text(e, GGUF_KEY_NAME, slash == NULL ? path : slash + 1);
+    memory_free(path);
+    CHECK(status);
     CHECK(put_integer(e, GGUF_KEY_CONTEXT, e->m->context));
     CHECK(put_integer(e, GGUF_KEY_HIDDEN,
                       json_integer_value(json_object_get(config, "hidden_size"))));
-    CHECK(put_widths(e));
+    CHECK(put_integer(e, GGUF_KEY_BLOCK_COUNT, g->block_count));
+    CHECK(gguf_put_widths(g, e->out->family, e->pairs));
+    CHECK(put_integer(e, GGUF_KEY_KEY_LENGTH, e->c.head_dim));
+    CHECK(put_integer(e, GGUF_KEY_VALUE_LENGTH, e->c.head_dim));
+    if (e->out->family->rows_in_pairs) {
+        CHECK(put_integer(e, GGUF_KEY_VOCABULARY, g->vocabulary));
+        CHECK(put_integer(e, GGUF_KEY_TURNED, e->c.head_dim));
+    }
     CHECK(put_real(e, GGUF_KEY_THETA, theta));
     CHECK(with_remedy(e, put_scaling(e, theta)));
-    CHECK(put_real(e, GGUF_KEY_EPSILON, gguf_family_epsilon(e->g)));
+    CHECK(put_real(e, GGUF_KEY_EPSILON, gguf_family_epsilon(g)));
     CHECK(put_integer(e, GGUF_KEY_FILE_TYPE, gguf_file_type(e->out->mixture.type)));
-    CHECK(gguf_tokenizer_put(e->m->checkpoint, e->g->vocabulary, e->pairs));
+    CHECK(gguf_tokenizer_put(e->m->checkpoint, g->vocabulary, e->pairs));
     return put_integer(e, GGUF_KEY_QUANTIZATION, GGUF_BLOCKS_VERSION);
 }
 
@@ -204,24 +176,6 @@ static grail_status copy_keys(target_making *e)
 
 /* -- tensors ----------------------------------------------------------------------------------- */
 
-static decoder_place place_of(const target_making *e, const char *name)
-{
-    const gguf_part p = gguf_part_of(name);
-    return e->out->family->rows_in_pairs ? gguf_place_in_pairs(&e->c, p.layer, p.part, p.kind)
-                                         : gguf_place(&e->c, p.layer, p.part, p.kind);
-}
-
-static void list_table(const target_making *e, tensor_view *out)
-{
-    const int64_t count = e->c.head_dim / 2;
-    *out = (tensor_view){.name = GGUF_DIVISORS,
-                         .dtype = GRAIL_DTYPE_F32,
-                         .rank = 1,
-                         .shape = {count},
-                         .data = e->out->divisors,
-                         .bytes = (size_t)count * sizeof e->out->divisors[0]};
-}
-
 static grail_status list_parameter(const target_making *e, int i)
 {
     const graph_parameter *p = &e->g->parameters[i];
@@ -230,7 +184,9 @@ static grail_status list_parameter(const target_making *e, int i)
         return refuse_shape(e->m, "whole layers are dropped, and the others would be numbered "
                                   "anew; write a directory, and round that (grail quantize)");
     }
-    e->out->places[i] = place_of(e, p->name);
+    const gguf_part part = gguf_part_of(p->name);
+    e->out->places[i] = (e->out->family->rows_in_pairs ? gguf_place_in_pairs : gguf_place)(
+        &e->c, part.layer, part.part, part.kind);
     *tensor = (tensor_view){
         .name = e->out->places[i].tensor, .dtype = e->out->dtypes[i], .rank = p->rank};
     memcpy(tensor->shape, p->shape, (size_t)p->rank * sizeof p->shape[0]);
@@ -252,7 +208,13 @@ static grail_status list_tensors(const target_making *e)
         CHECK(list_parameter(e, i));
     }
     if (out->divisors != NULL) {
-        list_table(e, &out->tensors[count - 1]);
+        const int64_t pairs = e->c.head_dim / 2;
+        out->tensors[count - 1] = (tensor_view){.name = GGUF_DIVISORS,
+                                                .dtype = GRAIL_DTYPE_F32,
+                                                .rank = 1,
+                                                .shape = {pairs},
+                                                .data = out->divisors,
+                                                .bytes = (size_t)pairs * sizeof(float)};
     }
     return error_in(gguf_mixture_judge(&out->mixture, e->m->graph, g, out->dtypes, out->shortfall),
                     "%s", checkpoint_path(e->m->checkpoint));
@@ -287,7 +249,11 @@ grail_status gguf_target_init(const grail_model *model, const graph *g,
     e.c.head_dim = decoder_head_dim(g);
     CHECK(check_kind(model));
     CHECK(with_remedy(&e, choose_family(&e)));
-    CHECK(choose_types(options, &e));
+    const grail_dtype stored = model_usual_dtype(model);
+    const grail_dtype usual = dtype_is_weight(stored)     ? stored
+                              : stored == GRAIL_DTYPE_F64 ? GRAIL_DTYPE_F32
+                                                          : GRAIL_DTYPE_F16;
+    CHECK(gguf_mixture_read(options, usual, &out->mixture));
     CHECK(checkpoint_metadata(model->checkpoint) == NULL ? put_keys(&e) : copy_keys(&e));
     return list_tensors(&e);
 }

@@ -32,22 +32,15 @@ static const byte_tokenizer known[] = {
 
 enum { KNOWN = sizeof known / sizeof known[0] };
 
-const byte_tokenizer *gguf_tokenizer_named(const char *name)
-{
-    for (int i = 0; i < KNOWN; i++) {
-        if (strcmp(known[i].name, name) == 0) {
-            return &known[i];
-        }
-    }
-    return NULL;
-}
-
 static grail_status find_pretokenizer(const gguf_metadata *m, const byte_tokenizer **out)
 {
     grail_status status = GRAIL_OK;
     char *name = NULL;
     TRY(gguf_get_text(m, "tokenizer.ggml.pre", &name));
-    *out = name == NULL ? &known[0] : gguf_tokenizer_named(name);
+    *out = name == NULL ? &known[0] : NULL;
+    for (int i = 0; name != NULL && i < KNOWN; i++) {
+        *out = strcmp(known[i].name, name) == 0 ? &known[i] : *out;
+    }
     if (*out == NULL) {
         status = error_set(GRAIL_ERROR_UNSUPPORTED,
                            "its pre-tokenizer \"%s\" is not supported; encode the text with the "
@@ -84,18 +77,16 @@ out:
     return status;
 }
 
-static grail_status open_tokenizer(const checkpoint *weights, tokenizer **out)
-{
-    const gguf_metadata *m = checkpoint_metadata(weights);
-    const byte_tokenizer *how = NULL;
-    CHECK(error_in(find_kind(m, &how), "%s", checkpoint_path(weights)));
-    CHECK(error_in(gguf_keys_check(m, "", true), "%s", checkpoint_path(weights)));
-    return tokenizer_from_gguf(checkpoint_path(weights), m, how, out);
-}
-
 grail_status gguf_tokenizer_open(const checkpoint *weights, tokenizer **out)
 {
-    const grail_status status = open_tokenizer(weights, out);
+    grail_status status = GRAIL_OK;
+    const char *path = checkpoint_path(weights);
+    const gguf_metadata *m = checkpoint_metadata(weights);
+    const byte_tokenizer *how = NULL;
+    TRY(error_in(find_kind(m, &how), "%s", path));
+    TRY(error_in(gguf_keys_check(m, "", true), "%s", path));
+    TRY(tokenizer_from_gguf(path, m, how, out));
+out:
     if (status == GRAIL_ERROR_FORMAT) {
         error_append("; encode the text with the model's own tokenizer and pass the ids as .npy");
     }

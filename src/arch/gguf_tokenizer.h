@@ -12,7 +12,4 @@ grail_status gguf_tokenizer_open(const checkpoint *weights, tokenizer **out) GRA
 grail_status gguf_tokenizer_put(const checkpoint *weights, int64_t vocabulary_size,
                                 gguf_pairs *out) GRAIL_MUST_CHECK;
 
-/** What the name of a pre-tokenizer stands for; NULL for an unknown one. */
-const byte_tokenizer *gguf_tokenizer_named(const char *name);
-
 #endif

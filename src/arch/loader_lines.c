@@ -48,11 +48,6 @@ static bool is_plain(const char *text)
     return text[0] != 0 && text[strspn(text, allowed)] == 0;
 }
 
-static bool is_class_name(const char *text)
-{
-    return is_plain(text) && text[0] >= 'A' && text[0] <= 'Z' && strpbrk(text, ".-+=@ ") == NULL;
-}
-
 void loader_lines_pretrained(const char *class_name, loader_verdict *v)
 {
     set_lines(v, "import transformers\nmodel = transformers.%s.from_pretrained(\"DIR\")\n",
@@ -71,7 +66,8 @@ void loader_lines_saved_class(const json_t *config, loader_verdict *v)
 {
     const json_t *saved_by = json_array_get(json_object_get(config, "architectures"), 0);
     const char *name = json_string_value(saved_by);
-    if (name != NULL && is_class_name(name)) {
+    if (name != NULL && is_plain(name) && name[0] >= 'A' && name[0] <= 'Z' &&
+        strpbrk(name, ".-+=@ ") == NULL) {
         loader_lines_pretrained(name, v);
     }
 }
@@ -99,22 +95,15 @@ void loader_lines_open_clip(const char *mlp_ratio, loader_verdict *v)
               mlp_ratio);
 }
 
-/* Whether some names are those of wrappers, which checkpoint_plain_name removes. */
-static bool has_wrappers(const checkpoint *weights)
-{
-    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
-        if (strcmp(checkpoint_plain_name(weights, i), checkpoint_at(weights, i)->name) != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Gives the tensors the names that their class has, where they have others. */
 static void rename_lines(const checkpoint *weights, char *text, size_t size)
 {
     const char *prefix = checkpoint_prefix(weights);
-    const char *plain = has_wrappers(weights)
+    bool wrapped = false; /* in modules whose names checkpoint_plain_name removes */
+    for (int64_t i = 0; i < checkpoint_count(weights) && !wrapped; i++) {
+        wrapped = strcmp(checkpoint_plain_name(weights, i), checkpoint_at(weights, i)->name) != 0;
+    }
+    const char *plain = wrapped
                             ? "import re\ntensors = {re.sub(r\"(?<![^.])(module|_orig_mod|_module|"
                               "_fsdp_wrapped_module|_checkpoint_wrapped_module|_forward_module)\\."
                               "\", \"\", name): tensor for name, tensor in tensors.items()}\n"

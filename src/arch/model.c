@@ -130,22 +130,6 @@ int64_t model_image_side(const grail_model *model)
     return side > 0 ? side : USUAL_SIDE;
 }
 
-/* The positions of every value for a single token or image. */
-static grail_status unit_extents(const grail_model *model, extent *extents)
-{
-    const bool images = model->graph->input_kind == INPUT_IMAGES;
-    const int64_t side = images ? model_image_side(model) : 1;
-    const extent own = model->graph->image;
-    return graph_extents(model->graph, own.height > 0 ? own : (extent){side, side}, extents);
-}
-
-/* What runs quantised weights keeps keys and values in F16. */
-static size_t bits_of_cache(const grail_model *m)
-{
-    const size_t bits = dtype_bits(m->tensors[0]->dtype);
-    return bits == 0 ? 16 : bits;
-}
-
 grail_dtype model_usual_dtype(const grail_model *m)
 {
     int64_t counts[GRAIL_DTYPE_COUNT + 1] = {0};
@@ -156,34 +140,6 @@ grail_dtype model_usual_dtype(const grail_model *m)
         best = counts[dtype] > counts[best] ? dtype : best;
     }
     return (grail_dtype)best;
-}
-
-/* Bytes of a parameter of `elements`: in the network itself as it is stored, otherwise as a result
- * holds it. */
-static int64_t bytes_of(const grail_model *m, const graph *g, int parameter, int64_t elements)
-{
-    const tensor_view *tensor = m->tensors[parameter];
-    const grail_dtype dtype = g == m->graph ? tensor->dtype : model_written_dtype(m, tensor);
-    size_t bytes = 0;
-    return dtype_bytes(dtype, elements, &bytes) ? (int64_t)bytes : 0;
-}
-
-static void count_node(const grail_model *m, const graph *g, const int64_t *widths,
-                       const extent *extents, const node *n, grail_model_facts *facts)
-{
-    facts->macs_per_token += node_products(g, n, extents[n->output]);
-    if (operator_of(n)->axis == AXIS_HEADS && !n->attention.bidirectional) {
-        facts->kv_bytes_per_token +=
-            (widths[n->inputs[1]] + widths[n->inputs[2]]) * (int64_t)bits_of_cache(m) / 8;
-    }
-}
-
-static void describe_images(const grail_model *m, grail_model_facts *facts)
-{
-    facts->reads_images = 1;
-    facts->image_side = model_image_side(m);
-    facts->preset = m->preparation == NULL ? NULL : m->preparation->what.name;
-    facts->classes = m->graph->classes;
 }
 
 /* All activations of a network are the same function. */
@@ -215,6 +171,7 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         .vocabulary = g->vocabulary,
         .context = model->context,
         .gives_features = graph_gives_features(g) ? 1 : 0,
+        .reads_images = g->input_kind == INPUT_IMAGES ? 1 : 0,
         .parameters = model->outside_parameters,
         .bytes = model->outside_bytes,
         .activation = activation_of(g),
@@ -222,20 +179,36 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         .notices = (const char *const *)model->notices,
         .notice_count = model->notice_count,
     };
+    const int64_t side = facts.reads_images ? model_image_side(model) : 1;
+    const extent own = model->graph->image;
+    const size_t cache_bits = dtype_bits(model->tensors[0]->dtype);
     TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
     TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
     TRY(graph_widths(g, widths));
-    TRY(unit_extents(model, extents));
-    for (int n = 0; n < g->node_count; n++) {
-        count_node(model, g, widths, extents, &g->nodes[n], &facts);
+    TRY(graph_extents(model->graph, own.height > 0 ? own : (extent){side, side}, extents));
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        facts.macs_per_token += node_products(g, n, extents[n->output]);
+        if (operator_of(n)->axis == AXIS_HEADS && !n->attention.bidirectional) {
+            /* What runs quantised weights keeps keys and values in F16. */
+            facts.kv_bytes_per_token += (widths[n->inputs[1]] + widths[n->inputs[2]]) *
+                                        (int64_t)(cache_bits == 0 ? 16 : cache_bits) / 8;
+        }
     }
     for (int p = 0; p < g->parameter_count; p++) {
+        const tensor_view *tensor = model->tensors[p];
         const int64_t elements = elements_of(&g->parameters[p]);
+        size_t bytes =
+            0; /* in the network itself as it is stored, otherwise as a result holds it */
+        (void)dtype_bytes(g == model->graph ? tensor->dtype : model_written_dtype(model, tensor),
+                          elements, &bytes);
         facts.parameters += elements;
-        facts.bytes += bytes_of(model, g, p, elements);
+        facts.bytes += (int64_t)bytes;
     }
-    if (g->input_kind == INPUT_IMAGES) {
-        describe_images(model, &facts);
+    if (facts.reads_images) {
+        facts.image_side = side;
+        facts.preset = model->preparation == NULL ? NULL : model->preparation->what.name;
+        facts.classes = model->graph->classes;
     }
     *out = facts;
 out:

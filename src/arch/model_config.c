@@ -57,12 +57,6 @@ out:
     return status;
 }
 
-static bool names_family(const json_t *config)
-{
-    return json_is_string(json_object_get(config, "model_type")) ||
-           json_is_string(json_object_get(config, "architecture")); /* timm */
-}
-
 static grail_status read_of_file(const char *directory, const char *file, model_config *out)
 {
     grail_status status = GRAIL_OK;
@@ -71,7 +65,8 @@ static grail_status read_of_file(const char *directory, const char *file, model_
     TRY(checkpoint_is_located(directory, file, &located));
     if (located && checkpoint_is_usual_name(file)) {
         TRY(read_named(directory, MODEL_CONFIG_NAME, &found));
-        if (found.document != NULL && !names_family(found.document)) {
+        if (!json_is_string(json_object_get(found.document, "model_type")) &&
+            !json_is_string(json_object_get(found.document, "architecture"))) { /* of timm */
             model_config_fini(&found);
         }
     }
@@ -95,12 +90,6 @@ grail_status model_config_read_beside(const checkpoint *weights, const char *dir
     return directory == NULL ? GRAIL_OK : read_named(directory, name, out);
 }
 
-static bool is_named_by_open_clip(const char *file)
-{
-    return strncmp(file, "open_clip_model.", strlen("open_clip_model.")) == 0 ||
-           strncmp(file, "open_clip_pytorch_model.", strlen("open_clip_pytorch_model.")) == 0;
-}
-
 grail_status model_config_directory(const char *path, char **out)
 {
     grail_status status = GRAIL_OK;
@@ -118,7 +107,8 @@ grail_status model_config_directory(const char *path, char **out)
         TRY(memory_format(&directory, "%.*s", (int)(slash - path + 1), path));
     }
     TRY(checkpoint_is_located(directory, file, &located));
-    if (located || is_named_by_open_clip(file)) {
+    if (located || name_begins_with(file, "open_clip_model.") ||
+        name_begins_with(file, "open_clip_pytorch_model.")) {
         *out = directory;
         directory = NULL;
     }

@@ -31,20 +31,7 @@ static grail_status copy_tensor(const grail_model *m, const tensor_view *view, i
     return GRAIL_OK;
 }
 
-/* Writes the table of fixed positions, if the graph has one. */
-static grail_status copy_table(const onnx_tensors *tensors, onnx_writer *w, float *piece)
-{
-    const int64_t count = tensors->table_elements;
-    for (int64_t first = 0; first < count; first += PIECE) {
-        const int64_t now = count - first < PIECE ? count - first : PIECE;
-        for (int64_t i = 0; i < now; i++) {
-            piece[i] = (float)tensors->values[first + i];
-        }
-        CHECK(onnx_put(w, tensors->table, first, now, piece));
-    }
-    return GRAIL_OK;
-}
-
+/* The tensors, and the table of fixed positions, if the graph has one. */
 static grail_status copy_all(const grail_model *m, const onnx_tensors *tensors, onnx_writer *w,
                              bool *converted)
 {
@@ -58,7 +45,14 @@ static grail_status copy_all(const grail_model *m, const onnx_tensors *tensors, 
             TRY(copy_tensor(m, view, tensors->of_checkpoint[i], w, piece));
         }
     }
-    TRY(copy_table(tensors, w, piece));
+    for (int64_t first = 0; first < tensors->table_elements; first += PIECE) {
+        const int64_t left = tensors->table_elements - first;
+        const int64_t now = left < PIECE ? left : PIECE;
+        for (int64_t i = 0; i < now; i++) {
+            piece[i] = (float)tensors->values[first + i];
+        }
+        TRY(onnx_put(w, tensors->table, first, now, piece));
+    }
 out:
     memory_free(piece);
     return status;

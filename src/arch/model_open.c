@@ -13,6 +13,7 @@
 #include "arch/tied_head.h"
 #include "base/file.h"
 #include "base/name_list.h"
+#include "base/names.h"
 #include "base/option_values.h"
 #include "base/options.h"
 #include "format/weights/checkpoint_locate.h"
@@ -64,27 +65,19 @@ static grail_status explain_gguf(const opening *o, const grail_model_options *op
     return status;
 }
 
-/* The keys of a GGUF file are its configuration. */
-static grail_status read_gguf(opening *o)
+/* What is read of files before the tensors are. The keys of a GGUF file are its configuration. */
+static grail_status open_files(opening *o)
 {
     grail_model *m = o->m;
     bool is_gguf = false;
     CHECK(checkpoint_is_gguf(m->path, &is_gguf));
-    if (!is_gguf) {
-        return GRAIL_OK;
+    if (is_gguf) {
+        CHECK(checkpoint_open(m->path, &m->checkpoint));
+        CHECK(explain_gguf(o, NULL, gguf_read_config(m->checkpoint, &m->config)));
+        CHECK(memory_copy_string(&o->source, m->path));
+        CHECK(memory_copy_string(&o->asker, "the file's metadata"));
     }
-    CHECK(checkpoint_open(m->path, &m->checkpoint));
-    CHECK(explain_gguf(o, NULL, gguf_read_config(m->checkpoint, &m->config)));
-    CHECK(memory_copy_string(&o->source, m->path));
-    return memory_copy_string(&o->asker, "the file's metadata");
-}
-
-/* timm's config.json names a function of timm and has no model_type; then the tensors show the
- * family. */
-static bool says_family(const json_t *config)
-{
-    return config != NULL && (json_object_get(config, "model_type") != NULL ||
-                              !json_is_string(json_object_get(config, "architecture")));
+    return model_config_directory(m->path, &o->directory);
 }
 
 /* Reads the language model of a larger network as one by itself. */
@@ -106,44 +99,37 @@ static grail_status take_text_tower(opening *o)
     return GRAIL_OK;
 }
 
-static grail_status complete(opening *o, json_t *recognised)
+/* Recognises the family by the tensors. They supply what the configuration does not state. */
+static grail_status recognise(opening *o)
 {
-    const grail_model *m = o->m;
+    grail_status status = GRAIL_OK;
+    grail_model *m = o->m;
+    json_t *recognised = NULL;
     const surroundings around = {.path = m->path,
                                  .directory = o->directory,
                                  .source = o->source,
                                  .config = m->config,
                                  .weights = m->checkpoint};
-    grail_status status = GRAIL_OK;
+    TRY(architecture_recognise(m->checkpoint, &m->architecture, &recognised));
+    o->is_recognised = true;
     if (m->architecture->complete != NULL) {
-        status = m->architecture->complete(&around, recognised, o->m->activation_notice);
+        TRY(m->architecture->complete(&around, recognised, m->activation_notice));
     }
     if (json_object_get(m->config, "activation") != NULL) {
-        o->m->activation_notice[0] = 0;
+        m->activation_notice[0] = 0;
     }
-    return status;
-}
-
-/* Recognises the family by the tensors. They supply what the configuration does not state. */
-static grail_status recognise(opening *o)
-{
-    grail_status status = GRAIL_OK;
-    json_t *recognised = NULL;
-    TRY(architecture_recognise(o->m->checkpoint, &o->m->architecture, &recognised));
-    o->is_recognised = true;
-    TRY(complete(o, recognised));
-    if (o->m->config == NULL) {
-        o->m->config = recognised;
+    if (m->config == NULL) {
+        m->config = recognised;
         recognised = NULL;
-    } else if (json_object_update_missing(o->m->config, recognised) != 0) {
+    } else if (json_object_update_missing(m->config, recognised) != 0) {
         FAIL(GRAIL_ERROR_MEMORY, "out of memory while reading %s", o->source);
     }
     if (o->source == NULL) {
-        TRY(memory_copy_string(&o->source, o->m->path));
+        TRY(memory_copy_string(&o->source, m->path));
     }
     memory_free(o->asker);
     o->asker = NULL;
-    TRY(memory_format(&o->asker, "a %s network", o->m->architecture->name));
+    TRY(memory_format(&o->asker, "a %s network", m->architecture->name));
 out:
     json_decref(recognised);
     return status;
@@ -151,50 +137,34 @@ out:
 
 static grail_status check_setting(const architecture *a, const char *key)
 {
-    for (int i = 0; a->settings != NULL && a->settings[i] != NULL; i++) {
+    for (int i = 0; a->settings[i] != NULL; i++) {
         if (strcmp(a->settings[i], key) == 0) {
             return GRAIL_OK;
         }
     }
     const grail_status status = error_set(
         GRAIL_ERROR_ARGUMENT, "a %s network has no setting '%s'; known settings:", a->name, key);
-    for (int i = 0; a->settings != NULL && a->settings[i] != NULL; i++) {
-        error_append("%s %s", i == 0 ? "" : ",", a->settings[i]);
-    }
-    if (a->settings == NULL || a->settings[0] == NULL) {
-        error_append(" none");
-    }
+    error_append_known(NULL, a->settings);
     return status;
 }
 
 /* The value is JSON if it parses as JSON ("64", "true"), otherwise a string ("quick_gelu"). */
-static grail_status parse_value(const char *setting, const char *text, json_t **out)
-{
-    json_error_t error = {0};
-    json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
-    if (value == NULL && json_error_code(&error) == json_error_invalid_utf8) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "setting '%s' is not UTF-8 text", setting);
-    }
-    if (value == NULL) {
-        value = json_text(text);
-    }
-    *out = value; /* NULL means out of memory, which json_put reports */
-    return GRAIL_OK;
-}
-
 static grail_status apply_setting(opening *o, const char *setting)
 {
     grail_status status = GRAIL_OK;
     char *key = NULL;
-    json_t *value = NULL;
+    json_error_t error = {0};
     const char *equals = strchr(setting, '=');
     if (equals == NULL || equals == setting) {
         FAIL(GRAIL_ERROR_ARGUMENT, "setting '%s' is not of the form key=value", setting);
     }
     TRY(memory_format(&key, "%.*s", (int)(equals - setting), setting));
     TRY(check_setting(o->m->architecture, key));
-    TRY(parse_value(setting, equals + 1, &value));
-    TRY(json_put(o->m->config, key, value));
+    json_t *value = json_loads(equals + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
+    if (value == NULL && json_error_code(&error) == json_error_invalid_utf8) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "setting '%s' is not UTF-8 text", setting);
+    }
+    TRY(json_put(o->m->config, key, value == NULL ? json_text(equals + 1) : value));
     if (strcmp(key, "activation") == 0) {
         o->m->activation_notice[0] = 0;
     } else if (strcmp(key, "preset") == 0) {
@@ -261,24 +231,23 @@ static grail_status bind_parameter(opening *o, int index)
     return GRAIL_OK;
 }
 
-static int count_parts(const opening *o, int64_t place)
-{
-    int count = 0;
-    for (int p = o->first_part[place]; p != GRAPH_NONE; p = o->next_part[p]) {
-        count++;
-    }
-    return count;
-}
-
-/* The parameters of a tensor cover it. */
+/* The parameters of a tensor cover it, where it is more, or less, than one of them as it is. */
 static grail_status check_cover(const opening *o, int64_t place)
 {
     grail_status status = GRAIL_OK;
     const graph *g = o->m->graph;
     stored_matrix *parts = NULL;
     const stored_matrix **pointers = NULL;
-    int left = count_parts(o, place);
-    const int count = left;
+    int count = 0;
+    bool plain = true;
+    for (int p = o->first_part[place]; p != GRAPH_NONE; p = o->next_part[p]) {
+        plain = plain && storage_is_plain(&g->parameters[p].map);
+        count++;
+    }
+    if (plain) {
+        return GRAIL_OK;
+    }
+    int left = count;
     TRY(memory_new(&parts, (size_t)count, sizeof parts[0]));
     TRY(memory_new(&pointers, (size_t)count, sizeof pointers[0]));
     for (int p = o->first_part[place]; p != GRAPH_NONE; p = o->next_part[p]) {
@@ -295,16 +264,6 @@ out:
     memory_free(pointers);
     memory_free(parts);
     return status;
-}
-
-/* Whether a tensor is more, or less, than one parameter as it is. */
-static bool has_parts(const opening *o, int64_t place)
-{
-    bool found = false;
-    for (int p = o->first_part[place]; p != GRAPH_NONE; p = o->next_part[p]) {
-        found = found || !storage_is_plain(&o->m->graph->parameters[p].map);
-    }
-    return found;
 }
 
 /* Ignoring a weight would silently change the answer, so a weight that the graph does not read is
@@ -358,17 +317,6 @@ static void count(unread *of, const tensor_view *tensor)
     of->first = of->count++ == 0 ? tensor->name : of->first;
 }
 
-static outside_part part_of(const opening *o, int64_t i, int64_t layer)
-{
-    const grail_model *m = o->m;
-    if (i == o->head_copy) {
-        return OUTSIDE_BUFFER;
-    }
-    return layer >= 0 && surplus_layer_predicts(m->checkpoint, i)
-               ? OUTSIDE_PREDICTIONS
-               : m->architecture->outside(checkpoint_own_name(m->checkpoint, i));
-}
-
 static const char *base_of(const opening *o)
 {
     const architecture *a = o->m->architecture;
@@ -382,7 +330,10 @@ static grail_status count_outside(opening *o, int64_t i, unread_tensors *all)
     const tensor_view *tensor = checkpoint_at(m->checkpoint, i);
     const int kind = outside_kind_of(name, tensor);
     const int64_t layer = surplus_layer(m->graph, base_of(o), name);
-    const outside_part part = kind < 0 || layer >= 0 ? part_of(o, i, layer) : OUTSIDE_BUFFER;
+    const outside_part part = (kind >= 0 && layer < 0) || i == o->head_copy ? OUTSIDE_BUFFER
+                              : layer >= 0 && surplus_layer_predicts(m->checkpoint, i)
+                                  ? OUTSIDE_PREDICTIONS
+                                  : m->architecture->outside(name);
     int64_t elements = 0;
     if (m->is_text_tower && !checkpoint_is_inside(m->checkpoint, i)) {
         if (i != o->head_copy) {
@@ -422,24 +373,20 @@ static grail_status note_unread(grail_model *m, const unread *of, const char *wh
                             what, is_left_out ? "lack them" : "have them as they are");
 }
 
-static grail_status note_larger(grail_model *m, const unread *others)
+/* What gives features is known to have heads behind them, or other towers beside them. */
+static grail_status note_all(grail_model *m, const unread_tensors *all)
 {
+    const unread *others = &all->of_larger;
     char parts[320] = "";
     if (others->count > 0) {
         snprintf(parts, sizeof parts, "; the other %lld tensors, such as '%.200s', are not read",
                  (long long)others->count, others->first);
     }
-    return model_add_notice(m,
-                            "its language model is read as a %s by itself%s, and results are the "
-                            "language model alone",
-                            m->architecture->name, parts);
-}
-
-/* What gives features is known to have heads behind them, or other towers beside them. */
-static grail_status note_all(grail_model *m, const unread_tensors *all)
-{
     if (m->is_text_tower) {
-        CHECK(note_larger(m, &all->of_larger));
+        CHECK(model_add_notice(m,
+                               "its language model is read as a %s by itself%s, and results are "
+                               "the language model alone",
+                               m->architecture->name, parts));
     }
     for (int k = 0; k < OUTSIDE_KINDS; k++) {
         const outside_kind *kind = outside_kind_at(k);
@@ -484,17 +431,9 @@ static grail_status bind_parameters(opening *o)
         CHECK(bind_parameter(o, p));
     }
     for (int64_t i = 0; i < tensors; i++) {
-        if (has_parts(o, i)) {
-            CHECK(check_cover(o, i));
-        }
+        CHECK(check_cover(o, i));
     }
     return take_outside(o);
-}
-
-static grail_status build(opening *o)
-{
-    grail_model *m = o->m;
-    return m->architecture->build(m->architecture, o->source, m->config, m->checkpoint, &m->graph);
 }
 
 /* Builds the graph, finds where its tensors lie, and builds it with a head of its own where the
@@ -502,9 +441,10 @@ static grail_status build(opening *o)
 static grail_status build_network(opening *o)
 {
     grail_model *m = o->m;
+    const architecture *a = m->architecture;
     bool differs = false;
-    CHECK(build(o));
-    if (m->architecture->base != NULL && checkpoint_metadata(m->checkpoint) == NULL) {
+    CHECK(a->build(a, o->source, m->config, m->checkpoint, &m->graph));
+    if (a->base != NULL && checkpoint_metadata(m->checkpoint) == NULL) {
         CHECK(network_prefix_of_graph(m->graph, base_of(o), m->checkpoint));
     }
     CHECK(tied_head_compare(m, o->source, &o->head_copy, &differs));
@@ -513,7 +453,7 @@ static grail_status build_network(opening *o)
     }
     graph_free(m->graph);
     m->graph = NULL;
-    return build(o);
+    return a->build(a, o->source, m->config, m->checkpoint, &m->graph);
 }
 
 /* Finds the family where the configuration does not state it, builds its graph, and binds it. */
@@ -540,10 +480,16 @@ static grail_status fit_network(opening *o, const grail_model_options *options)
     return bind_parameters(o);
 }
 
-/* Most often tensors are missing because a class without the last layer, or with another one, saved
- * the network. */
-static grail_status explain_class(const grail_model *m, grail_status status)
+/* What the tensors of an image network show tells more than the first one that does not fit. Most
+ * often tensors are missing because a class without the last layer, or with another one, saved the
+ * network. */
+static grail_status explain(const grail_model *m, grail_status status)
 {
+    const bool misfits = status == GRAIL_ERROR_FORMAT || status == GRAIL_ERROR_SHAPE ||
+                         status == GRAIL_ERROR_UNSUPPORTED;
+    if (misfits && (m->architecture == NULL || m->architecture->preset != NULL)) {
+        status = foreign_parts_explain(m->checkpoint, status);
+    }
     const char *ending = m->architecture == NULL ? NULL : m->architecture->class_ending;
     const json_t *saved_by = json_array_get(json_object_get(m->config, "architectures"), 0);
     const char *class = json_string_value(saved_by);
@@ -554,16 +500,6 @@ static grail_status explain_class(const grail_model *m, grail_status status)
                      class, ending);
     }
     return status;
-}
-
-/* What the tensors of an image network show tells more than the first one that does not fit. */
-static grail_status explain(const grail_model *m, grail_status status)
-{
-    const bool misfits = status == GRAIL_ERROR_FORMAT || status == GRAIL_ERROR_SHAPE ||
-                         status == GRAIL_ERROR_UNSUPPORTED;
-    const bool may_read_images = m->architecture == NULL || m->architecture->preset != NULL;
-    return explain_class(
-        m, misfits && may_read_images ? foreign_parts_explain(m->checkpoint, status) : status);
 }
 
 /* Says where the network lies, unless all of its class lie there. */
@@ -591,13 +527,6 @@ static grail_status note_place(const opening *o)
         prefix);
 }
 
-/* What is read of files before the tensors are. */
-static grail_status open_files(opening *o)
-{
-    CHECK(read_gguf(o));
-    return model_config_directory(o->m->path, &o->directory);
-}
-
 /* A model in memory has its checkpoint already. */
 static grail_status open_network(opening *o, const grail_model_options *options)
 {
@@ -607,7 +536,10 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     if (json_object_get(m->config, "preset") != NULL) {
         o->preset = m->config_name;
     }
-    if (says_family(m->config)) {
+    /* timm's config.json names a function of timm and has no model_type; then the tensors show the
+     * family. */
+    if (m->config != NULL && (json_object_get(m->config, "model_type") != NULL ||
+                              !json_is_string(json_object_get(m->config, "architecture")))) {
         CHECK(take_text_tower(o));
         CHECK(architecture_find(o->source, m->config, &m->architecture));
     }
@@ -695,11 +627,10 @@ out:
     return status;
 }
 
-/* Types that results may hold weights in which the source stores in blocks. */
-static const char *const type_names[] = {"f32", "f16", "bf16", NULL};
-
+/* The type that results hold weights in which the source stores in blocks. */
 static grail_status read_type(const grail_model_options *options, grail_model *m)
 {
+    static const char *const type_names[] = {"f32", "f16", "bf16", NULL};
     static const grail_dtype types[] = {GRAIL_DTYPE_F32, GRAIL_DTYPE_F16, GRAIL_DTYPE_BF16};
     int found = 0;
     if (options == NULL || options->type == NULL) {

@@ -61,23 +61,6 @@ out:
     return status;
 }
 
-/* The part of a file that describes images, NULL if it has none: processor_config.json also
- * describes text. */
-static const json_t *image_part(const char *name, const json_t *document)
-{
-    return strcmp(name, PROCESSOR_CONFIG_NAME) == 0 ? json_object_get(document, "image_processor")
-                                                    : document;
-}
-
-static grail_status read_part(const grail_model *m, const char *name, const model_config *file,
-                              const json_t *part, image_preparation *out)
-{
-    return strcmp(name, OPEN_CLIP_CONFIG_NAME) == 0
-               ? preparation_of_open_clip(file->path, part, out)
-               : preparation_of_huggingface(file->path, part, m->architecture->image_processor,
-                                            out);
-}
-
 static grail_status use_file(grail_model *m, const char *directory, const char *name)
 {
     grail_status status = GRAIL_OK;
@@ -87,9 +70,17 @@ static grail_status use_file(grail_model *m, const char *directory, const char *
         return GRAIL_OK;
     }
     status = model_config_read_beside(m->checkpoint, directory, name, &file);
-    const json_t *part = image_part(name, file.document);
+    const json_t *part = file.document;
+    if (strcmp(name, PROCESSOR_CONFIG_NAME) == 0) { /* which also describes text */
+        part = json_object_get(part, "image_processor");
+    }
     if (status != GRAIL_OK || json_is_object(part)) {
-        status = status != GRAIL_OK ? status : read_part(m, name, &file, part, &p->what);
+        if (status == GRAIL_OK) {
+            status = strcmp(name, OPEN_CLIP_CONFIG_NAME) == 0
+                         ? preparation_of_open_clip(file.path, part, &p->what)
+                         : preparation_of_huggingface(file.path, part,
+                                                      m->architecture->image_processor, &p->what);
+        }
         p->origin = name;
         p->file = name;
         status = keep_failure(p, status);
@@ -121,26 +112,20 @@ static grail_preprocessing in_words(const grail_model *m)
     return words;
 }
 
-/* "shorter edge to 256, bilinear, crop 224" */
-static void describe(const grail_preprocessing *p, char *text, size_t size)
-{
-    const long long side = (long long)p->crop;
-    if (p->edges == NULL) {
-        snprintf(text, size, "%lld x %lld pixels, not resized", side, side);
-    } else {
-        snprintf(text, size, "%s %lld, %s, crop %lld",
-                 strcmp(p->edges, "both") == 0 ? "both edges to" : "shorter edge to",
-                 (long long)p->resize, p->interpolation, side);
-    }
-}
-
 static void note_assumption(const grail_model *m, model_preparation *p)
 {
-    char steps[96];
+    char steps[96]; /* "shorter edge to 256, bilinear, crop 224" */
     const grail_preprocessing words = in_words(m);
     const double *mean = words.mean;
     const double *deviation = words.deviation;
-    describe(&words, steps, sizeof steps);
+    const long long side = (long long)words.crop;
+    if (words.edges == NULL) {
+        snprintf(steps, sizeof steps, "%lld x %lld pixels, not resized", side, side);
+    } else {
+        snprintf(steps, sizeof steps, "%s %lld, %s, crop %lld",
+                 strcmp(words.edges, "both") == 0 ? "both edges to" : "shorter edge to",
+                 (long long)words.resize, words.interpolation, side);
+    }
     snprintf(p->notice, sizeof p->notice,
              "nothing says how images are prepared for this %s network; assumed is the preset %s "
              "(%s, mean %g %g %g, std %g %g %g); naming a preset chooses another",
@@ -148,24 +133,12 @@ static void note_assumption(const grail_model *m, model_preparation *p)
              deviation[1], deviation[2]);
 }
 
-/* Networks with learned positions take one size. */
-static void note_other_size(const grail_model *m, model_preparation *p)
-{
-    const int64_t side = m->graph->image.height;
-    if (side > 0 && side != p->what.side) {
-        snprintf(p->notice, sizeof p->notice,
-                 "%s is for images of %lld pixels, but the network takes %lld; the resize is "
-                 "scaled in proportion",
-                 p->origin, (long long)p->what.side, (long long)side);
-    }
-}
-
 grail_status model_preparation_find(grail_model *m, const char *directory, bool is_recognised,
                                     const char *preset)
 {
-    model_preparation *p = NULL;
+    const int64_t side = m->graph->image.height; /* of networks with learned positions */
     CHECK(memory_new(&m->preparation, 1, sizeof *m->preparation));
-    p = m->preparation;
+    model_preparation *p = m->preparation;
     if (preset != NULL && strcmp(preset, PREPARATION_BY_SETTING) == 0) {
         CHECK(use_preset(m, preset));
     }
@@ -183,8 +156,11 @@ grail_status model_preparation_find(grail_model *m, const char *directory, bool 
         if (p->what.name != NULL && p->origin == NULL) {
             note_assumption(m, p);
         }
-    } else if (p->failure_text == NULL) {
-        note_other_size(m, p);
+    } else if (p->failure_text == NULL && side > 0 && side != p->what.side) {
+        snprintf(p->notice, sizeof p->notice,
+                 "%s is for images of %lld pixels, but the network takes %lld; the resize is "
+                 "scaled in proportion",
+                 p->origin, (long long)p->what.side, (long long)side);
     }
     return GRAIL_OK;
 }

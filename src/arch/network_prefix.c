@@ -24,13 +24,6 @@ typedef struct search {
     int count;
 } search;
 
-static void search_fini(search *s)
-{
-    for (int i = 0; i < s->count; i++) {
-        memory_free(s->candidates[i]);
-    }
-}
-
 /* A tensor shows the same network, whichever anchors it ends with. */
 static bool is_known(const search *s, int64_t tensor, const char *name, size_t length)
 {
@@ -57,16 +50,6 @@ static grail_status add_candidate(search *s, const char *anchor, int64_t tensor)
     }
     CHECK(memory_format(&s->candidates[s->count], "%.*s", (int)length, name));
     s->shown_by[s->count++] = tensor;
-    return GRAIL_OK;
-}
-
-static grail_status list_candidates(search *s)
-{
-    for (int a = 0; a < s->anchor_count; a++) {
-        for (int64_t i = 0; i < checkpoint_count(s->weights); i++) {
-            CHECK(add_candidate(s, s->anchors[a], i));
-        }
-    }
     return GRAIL_OK;
 }
 
@@ -113,11 +96,17 @@ static grail_status choose(search *s, recognition *found)
 
 static grail_status run(search *s, recognition *found)
 {
-    grail_status status = list_candidates(s);
-    if (status == GRAIL_OK) {
-        status = choose(s, found);
+    grail_status status = GRAIL_OK;
+    for (int a = 0; a < s->anchor_count; a++) {
+        for (int64_t i = 0; i < checkpoint_count(s->weights); i++) {
+            TRY(add_candidate(s, s->anchors[a], i));
+        }
     }
-    search_fini(s);
+    TRY(choose(s, found));
+out:
+    for (int i = 0; i < s->count; i++) {
+        memory_free(s->candidates[i]);
+    }
     return status;
 }
 

@@ -140,25 +140,20 @@ static grail_status name_parameter(translation *t, int parameter, parameter_name
     return GRAIL_OK;
 }
 
-/* A constant for every channel, for a norm that lacks a parameter. */
-static grail_status add_channels(translation *t, int64_t width, double value, onnx_name *out)
-{
-    const onnx_name scalar = new_name(t);
-    onnx_name shape;
-    CHECK(onnx_add_real(t->w, scalar.text, value));
-    CHECK(add_integers(t, 1, &width, &shape));
-    return emit_two(t, "Expand", scalar, shape, out);
-}
-
+/* Without a parameter, as of a norm that lacks it: a constant for every channel. */
 static grail_status name_channels(translation *t, int parameter, int64_t width, double value,
                                   parameter_name *out)
 {
     if (parameter != GRAPH_NONE) {
         return name_parameter(t, parameter, out);
     }
-    const grail_status status = add_channels(t, width, value, &out->cut);
+    const onnx_name scalar = new_name(t);
+    onnx_name shape;
+    CHECK(onnx_add_real(t->w, scalar.text, value));
+    CHECK(add_integers(t, 1, &width, &shape));
+    CHECK(emit_two(t, "Expand", scalar, shape, &out->cut));
     out->text = out->cut.text;
-    return status;
+    return GRAIL_OK;
 }
 
 static grail_status value_of(translation *t, const node *n, int i, bool tokens, translated *out)
@@ -336,13 +331,6 @@ static grail_status emit_relu6(translation *t, onnx_name x, onnx_name *y)
     return emit_real(t, "Min", x, 6.0, y);
 }
 
-static grail_status emit_hard_sigmoid(translation *t, onnx_name x, onnx_name *y)
-{
-    CHECK(emit_real(t, "Add", x, 3.0, &x));
-    CHECK(emit_relu6(t, x, &x));
-    return emit_real(t, "Div", x, 6.0, y);
-}
-
 static grail_status translate_activation(translation *t, const node *n, translated *y)
 {
     CHECK(value_of(t, n, 0, false, y));
@@ -362,7 +350,9 @@ static grail_status translate_activation(translation *t, const node *n, translat
     case ACTIVATION_RELU6:
         return emit_relu6(t, y->name, &y->name);
     case ACTIVATION_HARD_SIGMOID:
-        return emit_hard_sigmoid(t, y->name, &y->name);
+        CHECK(emit_real(t, "Add", y->name, 3.0, &y->name));
+        CHECK(emit_relu6(t, y->name, &y->name));
+        return emit_real(t, "Div", y->name, 6.0, &y->name);
     case ACTIVATION_KINDS:
         break;
     }
@@ -372,29 +362,22 @@ static grail_status translate_activation(translation *t, const node *n, translat
 /* The second operand in the layout of the first one, where one of them has no axis of positions, or
  * where one is an image and the other are tokens: then both become tokens. Axes of one element
  * are repeated by ONNX. */
-static grail_status translate_operands(translation *t, const node *n, translated *y,
-                                       translated *other)
+static grail_status translate_elementwise(translation *t, const node *n, translated *y)
 {
+    translated other;
     const int64_t width = t->widths[n->inputs[1]];
     const layout left = t->values[n->inputs[0]].layout;
     const layout right = t->values[n->inputs[1]].layout;
     const bool tokens = left != right && left != LAYOUT_VECTOR && right != LAYOUT_VECTOR;
     CHECK(value_of(t, n, 0, tokens, y));
-    CHECK(value_of(t, n, 1, tokens, other));
+    CHECK(value_of(t, n, 1, tokens, &other));
     if (left == LAYOUT_VECTOR && right != LAYOUT_VECTOR) { /* one position, as the first one */
-        CHECK(emit_reshape(t, other->name, 2, (const int64_t[]){0, width}, &other->name));
+        CHECK(emit_reshape(t, other.name, 2, (const int64_t[]){0, width}, &other.name));
     } else if (left == LAYOUT_IMAGE && right == LAYOUT_VECTOR) {
-        CHECK(emit_reshape(t, other->name, 4, (const int64_t[]){0, width, 1, 1}, &other->name));
+        CHECK(emit_reshape(t, other.name, 4, (const int64_t[]){0, width, 1, 1}, &other.name));
     } else if (left == LAYOUT_TOKENS && right == LAYOUT_VECTOR) {
-        CHECK(emit_reshape(t, other->name, 3, (const int64_t[]){0, 1, width}, &other->name));
+        CHECK(emit_reshape(t, other.name, 3, (const int64_t[]){0, 1, width}, &other.name));
     }
-    return GRAIL_OK;
-}
-
-static grail_status translate_elementwise(translation *t, const node *n, translated *y)
-{
-    translated other;
-    CHECK(translate_operands(t, n, y, &other));
     return emit_two(t, n->kind == NODE_ADD ? "Add" : "Mul", y->name, other.name, &y->name);
 }
 
@@ -572,16 +555,18 @@ static const translator translators[] = {
     [NODE_UNIT_LENGTH] = translate_unit_length,
 };
 
-static grail_status translate_node(translation *t, const node *n)
+static grail_status declare(translation *t, extent image)
 {
+    const int64_t pixels[] = {ONNX_ANY_SIZE, IMAGE_CHANNELS, image.height, image.width};
     const size_t known = sizeof translators / sizeof translators[0];
-    const translator translate = (size_t)n->kind < known ? translators[n->kind] : NULL;
-    return translate == NULL ? refuse("a node of a decoder")
-                             : translate(t, n, &t->values[n->output]);
-}
-
-static grail_status declare_output(translation *t)
-{
+    CHECK(onnx_add_input(t->w, "pixels", 4, pixels));
+    t->values[t->g->input] = (translated){.name = {"pixels"}, .layout = LAYOUT_IMAGE};
+    for (int i = 0; i < t->g->node_count; i++) {
+        const node *n = &t->g->nodes[i];
+        const translator translate = (size_t)n->kind < known ? translators[n->kind] : NULL;
+        CHECK(translate == NULL ? refuse("a node of a decoder")
+                                : translate(t, n, &t->values[n->output]));
+    }
     const translated *y = &t->values[t->g->output];
     const int64_t shape[] = {ONNX_ANY_SIZE, t->widths[t->g->output]};
     if (y->layout != LAYOUT_VECTOR) {
@@ -594,17 +579,6 @@ static grail_status declare_output(translation *t)
     CHECK(onnx_add_output(t->w, "logits", 2, shape));
     t->tensors->outputs = shape[1];
     return GRAIL_OK;
-}
-
-static grail_status declare(translation *t, extent image)
-{
-    const int64_t shape[] = {ONNX_ANY_SIZE, IMAGE_CHANNELS, image.height, image.width};
-    CHECK(onnx_add_input(t->w, "pixels", 4, shape));
-    t->values[t->g->input] = (translated){.name = {"pixels"}, .layout = LAYOUT_IMAGE};
-    for (int i = 0; i < t->g->node_count; i++) {
-        CHECK(translate_node(t, &t->g->nodes[i]));
-    }
-    return declare_output(t);
 }
 
 grail_status onnx_graph_declare(const grail_model *model, extent image, onnx_writer *w,

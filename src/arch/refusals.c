@@ -17,13 +17,6 @@ json_t *refusals_read(void)
 /* -- families ---------------------------------------------------------------------------------- */
 
 /* A key whose value switches something off says nothing. */
-static bool is_switched_on(const json_t *value)
-{
-    return json_is_true(value) || json_is_object(value) ||
-           (json_is_integer(value) && json_integer_value(value) > 1) ||
-           (json_is_real(value) && json_real_value(value) != 1.0);
-}
-
 static void explain_by_keys(const json_t *refusals, const json_t *config)
 {
     const char *key = NULL;
@@ -33,7 +26,10 @@ static void explain_by_keys(const json_t *refusals, const json_t *config)
         return;
     }
     json_object_foreach (json_object_get(refusals, "keys"), key, reason) {
-        if (is_switched_on(json_object_get(config, key))) {
+        const json_t *value = json_object_get(config, key);
+        if (json_is_true(value) || json_is_object(value) ||
+            (json_is_integer(value) && json_integer_value(value) > 1) ||
+            (json_is_real(value) && json_real_value(value) != 1.0)) {
             error_append("; \"%s\" shows that %s", key, json_string_value(reason));
             return;
         }
@@ -63,25 +59,20 @@ enum {
     MOST_TENSORS = 1 << 13, /* of published image networks; a search takes their square */
 };
 
-static bool has_part(const char *name, const char *part)
-{
-    char dotted[NAME_SIZE];
-    char wanted[NAME_SIZE];
-    snprintf(dotted, sizeof dotted, ".%s.", name);
-    snprintf(wanted, sizeof wanted, ".%s.", part);
-    return strstr(dotted, wanted) != NULL;
-}
-
 /* What the first part says of whose components a tensor is named; NULL: there is none. What sets a
  * network apart comes before what it shares with others. */
 static const char *find_named(json_t *parts, const checkpoint *weights, const char **tensor)
 {
     const char *part = NULL;
     json_t *what = NULL;
+    char dotted[NAME_SIZE];
+    char wanted[NAME_SIZE];
     json_object_foreach (parts, part, what) {
+        snprintf(wanted, sizeof wanted, ".%s.", part);
         for (int64_t i = 0; i < checkpoint_count(weights); i++) {
             *tensor = checkpoint_plain_name(weights, i);
-            if (has_part(*tensor, part)) {
+            snprintf(dotted, sizeof dotted, ".%s.", *tensor);
+            if (strstr(dotted, wanted) != NULL) {
                 return json_string_value(what);
             }
         }
@@ -110,16 +101,10 @@ static const tensor_view *find_depthwise(const checkpoint *weights)
     return NULL;
 }
 
-/* Whether the component of `length` characters only tells a convolution from its norm: "b.0" is the
- * convolution of "b", and "conv1.conv" that of "conv1". */
-static bool is_inner(const char *component, size_t length)
-{
-    return strspn(component, "0123456789") == length ||
-           (length == strlen("conv") && strncmp(component, "conv", length) == 0);
-}
-
 /* Length of a name up to the component that has the convolution's place in its block:
- * "layer1.0.conv2.weight" and "layer1.0.conv2.conv.weight" -> "layer1.0.". */
+ * "layer1.0.conv2.weight" and "layer1.0.conv2.conv.weight" -> "layer1.0.". A component may only
+ * tell a convolution from its norm: "b.0" is the convolution of "b", and "conv1.conv" that of
+ * "conv1". */
 static size_t block_length(const char *name)
 {
     const char *end = strrchr(name, '.');
@@ -129,7 +114,9 @@ static size_t block_length(const char *name)
         while (begin > name && begin[-1] != '.') {
             begin--;
         }
-        inner = begin > name && is_inner(begin, (size_t)(end - begin));
+        const size_t length = (size_t)(end - begin);
+        inner = begin > name && (strspn(begin, "0123456789") == length ||
+                                 (length == strlen("conv") && strncmp(begin, "conv", length) == 0));
         end = inner ? begin - 1 : begin;
     }
     return end == NULL ? 0 : (size_t)(end - name);
@@ -161,17 +148,6 @@ static const tensor_view *find_grouped(const checkpoint *weights)
         if (divides && has_pointwise(weights, t, 0, t->shape[0]) &&
             has_pointwise(weights, t, 1, t->shape[0]) &&
             !has_pointwise(weights, t, 0, t->shape[1])) {
-            return t;
-        }
-    }
-    return NULL;
-}
-
-static const tensor_view *find_convolution(const checkpoint *weights)
-{
-    for (int64_t i = 0; i < checkpoint_count(weights); i++) {
-        const tensor_view *t = checkpoint_at(weights, i);
-        if (is_convolution(t)) {
             return t;
         }
     }
@@ -227,7 +203,11 @@ static grail_status explain(json_t *parts, const checkpoint *weights, grail_stat
 
 grail_status foreign_parts_explain(const checkpoint *weights, grail_status status)
 {
-    if (checkpoint_count(weights) > MOST_TENSORS || find_convolution(weights) == NULL) {
+    bool has_images = false;
+    for (int64_t i = 0; i < checkpoint_count(weights) && !has_images; i++) {
+        has_images = is_convolution(checkpoint_at(weights, i));
+    }
+    if (checkpoint_count(weights) > MOST_TENSORS || !has_images) {
         return status;
     }
     json_t *refusals = refusals_read();

@@ -68,22 +68,11 @@ grail_status architecture_find(const char *source, const json_t *config, const a
 }
 
 /* A family of which hardly any tensor is there explains nothing. */
-static bool is_near(const recognition *r)
-{
-    enum { LEAST_SHARE = 4 };
-    return LEAST_SHARE * r->matched >= r->wanted;
-}
-
-/* whether matched / wanted is larger for a than for b */
-static bool is_nearer(const recognition *a, const recognition *b)
-{
-    return (int64_t)a->matched * b->wanted > (int64_t)b->matched * a->wanted;
-}
-
 static grail_status fits_none(const checkpoint *weights, const architecture *nearest,
                               const recognition *r)
 {
-    if (nearest != NULL && is_near(r)) {
+    enum { LEAST_SHARE = 4 };
+    if (nearest != NULL && LEAST_SHARE * r->matched >= r->wanted) {
         const char *others =
             2 * r->matched < r->wanted ? "; a language model needs its config.json" : "";
         return error_set(GRAIL_ERROR_UNSUPPORTED,
@@ -123,7 +112,7 @@ grail_status architecture_recognise(checkpoint *weights, const architecture **ou
             *out = a;
             return GRAIL_OK;
         }
-        if (is_nearer(&r, &best)) {
+        if ((int64_t)r.matched * best.wanted > (int64_t)best.matched * r.wanted) {
             nearest = a;
             best = r;
         }

@@ -264,9 +264,18 @@ static grail_status scale(const rotary_base *b, const json_t *scaling, rotary *r
     return status;
 }
 
-static grail_status read_base(const char *name, const json_t *json, const json_t *parameters,
-                              const rotary_source *from, double *theta, double *partial)
+/* transformers v5 writes rope_parameters, which holds theta too, or an object with parameters for
+ * each type of layers; v4 rope_theta and rope_scaling. */
+static grail_status read_base(const char *name, const json_t *json, const rotary_source *from,
+                              const json_t **scaling, double *theta, double *partial)
 {
+    const json_t *parameters = json_object_get(json, "rope_parameters");
+    const json_t *own =
+        from->layer_type == NULL ? NULL : json_object_get(parameters, from->layer_type);
+    parameters = json_is_object(own) ? own : parameters;
+    *scaling = json_is_object(parameters) ? parameters
+               : from->unscaled           ? NULL
+                                          : json_object_get(json, "rope_scaling");
     CHECK(json_get_real(name, json, from->theta_key, from->theta, theta));
     CHECK(json_get_real(name, json, from->partial_key, from->partial, partial));
     if (json_is_object(parameters)) {
@@ -282,15 +291,6 @@ static grail_status read_base(const char *name, const json_t *json, const json_t
     return GRAIL_OK;
 }
 
-/* transformers v5 writes rope_parameters, which holds theta too, or an object with parameters for
- * each type of layers; v4 rope_theta and rope_scaling. */
-static const json_t *parameters_of(const json_t *json, const rotary_source *from)
-{
-    const json_t *all = json_object_get(json, "rope_parameters");
-    const json_t *own = from->layer_type == NULL ? NULL : json_object_get(all, from->layer_type);
-    return json_is_object(own) ? own : all;
-}
-
 grail_status rotary_read(const char *name, const json_t *json, const rotary_source *from,
                          rotary *out)
 {
@@ -298,11 +298,8 @@ grail_status rotary_read(const char *name, const json_t *json, const rotary_sour
     rotary r = {.factor = 1.0};
     rotary_base b = {.name = name, .json = json, .context = from->context};
     double partial = 1.0;
-    const json_t *parameters = parameters_of(json, from);
-    const json_t *scaling = json_is_object(parameters) ? parameters
-                            : from->unscaled           ? NULL
-                                                       : json_object_get(json, "rope_scaling");
-    TRY(read_base(name, json, parameters, from, &b.theta, &partial));
+    const json_t *scaling = NULL;
+    TRY(read_base(name, json, from, &scaling, &b.theta, &partial));
     b.size = (int64_t)((double)from->head_dim * partial);
     b.count = (b.size + 1) / 2;
     r.turned = 2 * b.count;

@@ -78,25 +78,18 @@ static const struct {
 };
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
-/* Whether the settings choose this way. The mean is chosen where nothing is said of it. */
-static grail_status is_chosen(const char *path, const json_t *settings, int way, bool *out)
-{
-    const char *word = json_string_value(json_object_get(settings, "pooling_mode"));
-    if (word != NULL) {
-        *out = strcmp(word, ways[way].word) == 0;
-        return GRAIL_OK;
-    }
-    return json_get_boolean(path, settings, ways[way].key, strcmp(ways[way].word, "mean") == 0,
-                            out);
-}
-
+/* The mean is chosen where nothing is said of it. */
 static grail_status read_way(const char *path, const json_t *settings, sentence_pooling *out)
 {
+    const char *word = json_string_value(json_object_get(settings, "pooling_mode"));
     int count = 0;
     int found = 0;
     for (int i = 0; i < WAYS; i++) {
-        bool chosen = false;
-        CHECK(is_chosen(path, settings, i, &chosen));
+        bool chosen = word != NULL && strcmp(word, ways[i].word) == 0;
+        if (word == NULL) {
+            const bool is_mean = strcmp(ways[i].word, "mean") == 0;
+            CHECK(json_get_boolean(path, settings, ways[i].key, is_mean, &chosen));
+        }
         found = chosen ? i : found;
         count += chosen ? 1 : 0;
     }

@@ -35,30 +35,10 @@ static grail_status put_missing(json_t *config, const char *key, json_t *value)
     return json_put(config, key, value);
 }
 
-static grail_status put_usual(const usual_tower *u, json_t *config)
-{
-    CHECK(put_missing(config, "hidden_size", json_integer(u->hidden)));
-    CHECK(put_missing(config, "intermediate_size", json_integer(u->intermediate)));
-    CHECK(put_missing(config, "num_hidden_layers", json_integer(u->layers)));
-    CHECK(put_missing(config, "num_attention_heads", json_integer(u->heads)));
-    CHECK(put_missing(config, "vocab_size", json_integer(u->vocabulary)));
-    return json_put(config, "architectures", json_pack("[s]", u->class));
-}
-
 /* What stands beside "text_config" and is about the language model as well. */
-static grail_status put_shared(const json_t *whole, json_t *config)
-{
-    static const char *const keys[] = {
-        "tie_word_embeddings", "dtype",        "torch_dtype",         "bos_token_id",
-        "eos_token_id",        "pad_token_id", "quantization_config", "transformers_version"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        json_t *value = json_object_get(whole, keys[i]);
-        if (value != NULL) {
-            CHECK(put_missing(config, keys[i], json_deep_copy(value)));
-        }
-    }
-    return GRAIL_OK;
-}
+static const char *const shared_keys[] = {
+    "tie_word_embeddings", "dtype",        "torch_dtype",         "bos_token_id",
+    "eos_token_id",        "pad_token_id", "quantization_config", "transformers_version"};
 
 grail_status text_tower_config(const json_t *config, json_t **out)
 {
@@ -76,9 +56,22 @@ grail_status text_tower_config(const json_t *config, json_t **out)
         return error_set(GRAIL_ERROR_MEMORY, "out of memory while reading \"text_config\"");
     }
     for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) {
-        TRY(strcmp(usual[i].type, a->name) == 0 ? put_usual(&usual[i], copy) : GRAIL_OK);
+        const usual_tower *u = &usual[i];
+        if (strcmp(u->type, a->name) == 0) {
+            TRY(put_missing(copy, "hidden_size", json_integer(u->hidden)));
+            TRY(put_missing(copy, "intermediate_size", json_integer(u->intermediate)));
+            TRY(put_missing(copy, "num_hidden_layers", json_integer(u->layers)));
+            TRY(put_missing(copy, "num_attention_heads", json_integer(u->heads)));
+            TRY(put_missing(copy, "vocab_size", json_integer(u->vocabulary)));
+            TRY(json_put(copy, "architectures", json_pack("[s]", u->class)));
+        }
     }
-    TRY(put_shared(config, copy));
+    for (size_t i = 0; i < sizeof shared_keys / sizeof shared_keys[0]; i++) {
+        json_t *value = json_object_get(config, shared_keys[i]);
+        if (value != NULL) {
+            TRY(put_missing(copy, shared_keys[i], json_deep_copy(value)));
+        }
+    }
     *out = copy;
     copy = NULL;
 out:

@@ -16,24 +16,18 @@ static bool are_same(const tensor_view *a, const tensor_view *b)
     return same && (a->data == b->data || memcmp(a->data, b->data, a->bytes) == 0);
 }
 
-/* The number of the tensor that would be the head; -1 where there is none. A GGUF file ties by the
- * lack of it. */
-static int64_t find_head(const grail_model *m)
-{
-    const decoder_family *family = m->architecture->family;
-    if (family == NULL || family->encoder || checkpoint_metadata(m->checkpoint) != NULL ||
-        graph_find_parameter(m->graph, "lm_head.weight") != GRAPH_NONE) {
-        return -1;
-    }
-    return checkpoint_place_of(m->checkpoint, decoder_head_place(family).tensor);
-}
-
 grail_status tied_head_compare(grail_model *m, const char *source, int64_t *copy, bool *differs)
 {
-    const int64_t place = find_head(m);
+    const decoder_family *family = m->architecture->family;
     const int embeddings = graph_find_parameter(m->graph, "model.embed_tokens.weight");
     *copy = -1;
     *differs = false;
+    /* A GGUF file ties by the lack of a head. */
+    if (family == NULL || family->encoder || checkpoint_metadata(m->checkpoint) != NULL ||
+        graph_find_parameter(m->graph, "lm_head.weight") != GRAPH_NONE) {
+        return GRAIL_OK;
+    }
+    const int64_t place = checkpoint_place_of(m->checkpoint, decoder_head_place(family).tensor);
     if (place < 0) {
         return GRAIL_OK;
     }

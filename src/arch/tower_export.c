@@ -43,12 +43,6 @@ out:
     return status;
 }
 
-/* Whether the configuration is from Hugging Face, not made by recognition. */
-static bool is_configured(const json_t *config)
-{
-    return json_object_get(config, "names") == NULL;
-}
-
 /* The shortest decimal r with (int)(width * r) == ffn, as the classes compute it. */
 static void ratio_text(const tower_widths *w, char *text, size_t size)
 {
@@ -69,22 +63,17 @@ static bool is_of_timm(const json_t *config)
     return names != NULL && strcmp(names, "timm") == 0 && timm_config_is(config);
 }
 
-static grail_status describe_for_timm(const tower_widths *w, json_t *config)
-{
-    char ratio[40];
-    ratio_text(w, ratio, sizeof ratio);
-    return timm_config_set_argument(config, "mlp_ratio", json_real(strtod(ratio, NULL)));
-}
-
 /* What grail itself reads again; and timm, where all layers have one width. */
 static grail_status describe_recognised(const tower_widths *w, json_t *config)
 {
     CHECK(json_put(config, "head_dim", json_integer(w->head_dim)));
     json_object_del(config, "num_attention_heads"); /* head_dim says it for any number of them */
-    if (is_of_timm(config) && w->ffn > 0) {
-        CHECK(describe_for_timm(w, config));
+    if (!is_of_timm(config) || w->ffn == 0) {
+        return GRAIL_OK;
     }
-    return GRAIL_OK;
+    char ratio[40];
+    ratio_text(w, ratio, sizeof ratio);
+    return timm_config_set_argument(config, "mlp_ratio", json_real(strtod(ratio, NULL)));
 }
 
 grail_status tower_describe_narrowed(const architecture *self, const graph *narrowed,
@@ -95,7 +84,7 @@ grail_status tower_describe_narrowed(const architecture *self, const graph *narr
     CHECK(widths_of(narrowed, &w));
     json_t *vision = json_object_get(config, "vision_config");
     json_t *section = json_is_object(vision) ? vision : config;
-    if (!is_configured(config)) {
+    if (json_object_get(config, "names") != NULL) { /* it is not Hugging Face's */
         return describe_recognised(&w, config);
     }
     if (w.ffn > 0) {

@@ -234,19 +234,6 @@ static grail_status read_learned_positions(tower *t)
     return GRAIL_OK;
 }
 
-static grail_status check_side(const char *source, const json_t *config, const tower *t)
-{
-    const int64_t said = tower_image_side(config, t->side);
-    if (said == t->side) {
-        return GRAIL_OK;
-    }
-    return error_set(
-        GRAIL_ERROR_SHAPE,
-        "%s: image_size is %lld, but the positions in '%s' are for images of side %lld", source,
-        (long long)said, decoder_name_in(t->names->names, "model.embed_positions"),
-        (long long)t->side);
-}
-
 /* The fixed table fits every side, so the side comes from the configuration. */
 static grail_status read_side(const char *source, const json_t *config, tower *t)
 {
@@ -450,7 +437,14 @@ grail_status tower_read(const architecture *self, const char *source, const json
     CHECK(read_patch(t));
     if (tower_has(t->names, "model.embed_positions")) {
         CHECK(read_learned_positions(t));
-        CHECK(check_side(source, config, t));
+        const int64_t said = tower_image_side(config, t->side);
+        if (said != t->side) {
+            return error_set(
+                GRAIL_ERROR_SHAPE,
+                "%s: image_size is %lld, but the positions in '%s' are for images of side %lld",
+                source, (long long)said, decoder_name_in(t->names->names, "model.embed_positions"),
+                (long long)t->side);
+        }
     } else {
         CHECK(read_side(source, config, t));
     }

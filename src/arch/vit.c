@@ -114,21 +114,16 @@ static const struct {
     int heads;
 } odd_heads[] = {{"vit_huge_", 16}, {"vit_giant_", 16}, {"vit_gigantic_", 16}, {"test_vit", 2}};
 
-static int64_t usual_heads(const char *class)
-{
-    for (size_t i = 0; i < sizeof odd_heads / sizeof odd_heads[0]; i++) {
-        if (strncmp(class, odd_heads[i].begin, strlen(odd_heads[i].begin)) == 0) {
-            return odd_heads[i].heads;
-        }
-    }
-    return 0;
-}
-
 static grail_status complete_heads(const char *source, const json_t *arguments, const char *class,
                                    json_t *config)
 {
+    int64_t usual = 0;
     int64_t heads = 0;
-    CHECK(json_get_integer(source, arguments, "num_heads", usual_heads(class), &heads));
+    for (size_t i = 0; i < sizeof odd_heads / sizeof odd_heads[0]; i++) {
+        const char *begin = odd_heads[i].begin;
+        usual = strncmp(class, begin, strlen(begin)) == 0 ? odd_heads[i].heads : usual;
+    }
+    CHECK(json_get_integer(source, arguments, "num_heads", usual, &heads));
     if (heads < 0 || heads > MOST_HEADS) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: \"num_heads\" is %lld, expected 1 to %d", source,
                          (long long)heads, MOST_HEADS);
@@ -151,13 +146,6 @@ static grail_status complete_activation(const char *source, const json_t *argume
         CHECK(read_activation(source, arguments, "act_layer", kind, &kind));
     }
     return json_put(config, "activation", json_text(activation_name(kind)));
-}
-
-/* Its CLIP towers have the norms of torch. */
-static grail_status complete_epsilon(const char *class, json_t *config)
-{
-    return json_put(config, "layer_norm_eps",
-                    json_real(strstr(class, "_clip_") == NULL ? 1e-6 : 1e-5));
 }
 
 /* grail classifies the class token, as timm does unless it is told otherwise. */
@@ -191,7 +179,8 @@ static grail_status complete(const surroundings *around, json_t *config, char *n
     }
     CHECK(check_pool(source, around->config, arguments));
     CHECK(complete_heads(source, arguments, class, config));
-    CHECK(complete_epsilon(class, config));
+    const bool clip = strstr(class, "_clip_") != NULL; /* which has the norms of torch */
+    CHECK(json_put(config, "layer_norm_eps", json_real(clip ? 1e-5 : 1e-6)));
     return complete_activation(source, arguments, class, config);
 }
 
