@@ -22,7 +22,9 @@ typedef struct builder {
     activation_kind activation;
     bool strides_first_stage;         /* "downsample_in_first_stage" */
     bool strides_first_conv;          /* "downsample_in_bottleneck": not the 3 x 3 convolution */
-    int block;                        /* of the graph */
+    int block;                        /* of the graph, */
+    int stage, number;                /* which is this one of this stage */
+    char part[RESNET_NAME];           /* of the block, in its checkpoint */
     int64_t width;                    /* of the residual stream */
     int64_t stem, out[RESNET_STAGES]; /* widths behind the stem and each stage */
 } builder;
@@ -118,14 +120,6 @@ static grail_status add_conv(builder *b, const char *part, int64_t in, int64_t k
     return graph_add_node(b->g, &n, value);
 }
 
-static grail_status add_pool(builder *b, int *value)
-{
-    node n = node_of(NODE_MAX_POOL, b->block, *value, GRAPH_NONE);
-    n.window =
-        (window2d){.kernel_height = 3, .kernel_width = 3, .stride = 2, .padding = 1, .dilation = 1};
-    return graph_add_node(b->g, &n, value);
-}
-
 /* A 7 x 7 convolution of stride 2 and a pool for large images; a 3 x 3 convolution for CIFAR. */
 static grail_status add_stem(builder *b, int *value)
 {
@@ -151,95 +145,68 @@ static grail_status add_stem(builder *b, int *value)
         CHECK(add_norm(b, n->stem_norm, b->width, value));
         CHECK(add_activation(b, b->activation, value));
     }
-    if (kernel == 7) {
-        CHECK(add_pool(b, value));
-    }
-    return GRAIL_OK;
+    node pool = node_of(NODE_MAX_POOL, b->block, *value, GRAPH_NONE);
+    pool.window =
+        (window2d){.kernel_height = 3, .kernel_width = 3, .stride = 2, .padding = 1, .dilation = 1};
+    return kernel == 7 ? graph_add_node(b->g, &pool, value) : GRAIL_OK;
 }
 
-static int64_t kernel_of(const builder *b, int conv)
+/* "conv1" -> "layer2.0.conv1" of the block that is being built; valid until the next call. */
+static const char *in_block(builder *b, const char *part)
 {
-    return b->layout.convs == 3 && conv != 1 ? 1 : 3;
+    return resnet_block_name(b->naming, b->stage, b->number, part, "", b->part);
 }
 
-/* The convolution of a block that has its stride. */
-static int striding_conv(const builder *b)
+static bool has_projection(const builder *b)
 {
-    return b->layout.convs == 3 && !b->strides_first_conv ? 1 : 0;
-}
-
-static bool has_projection(const builder *b, int stage, int block)
-{
-    return resnet_block_has(b->weights, b->naming, stage, block, b->naming->shortcut_conv,
+    return resnet_block_has(b->weights, b->naming, b->stage, b->number, b->naming->shortcut_conv,
                             ".weight");
 }
 
 /* Adds the shortcut, which is summed with a block's output of width `out`. */
-static grail_status add_shortcut(builder *b, int stage, int block, int64_t stride, int64_t out,
-                                 int *value)
+static grail_status add_shortcut(builder *b, int64_t stride, int64_t out, int *value)
 {
-    char part[RESNET_NAME];
     const resnet_naming *n = b->naming;
-    if (has_projection(b, stage, block)) {
-        resnet_block_name(n, stage, block, n->shortcut_conv, "", part);
-        CHECK(add_conv(b, part, b->width, 1, stride, &out, value));
-        if (n->shortcut_norm != NULL) {
-            resnet_block_name(n, stage, block, n->shortcut_norm, "", part);
-            CHECK(add_norm(b, part, out, value));
-        }
-    } else if (stride != 1 || out != b->width) {
-        node shortcut = node_of(NODE_SHORTCUT, b->block, *value, GRAPH_NONE);
-        shortcut.window.stride = stride;
-        shortcut.pad = (out - b->width) / 2;
-        if (shortcut.pad < 0 || (out - b->width) % 2 != 0) {
-            return error_set(
-                GRAIL_ERROR_SHAPE,
-                "block %d: a shortcut without a convolution cannot pad %lld channels to %lld: it "
-                "adds the same number of zeros on both sides",
-                b->block, (long long)b->width, (long long)out);
-        }
-        CHECK(graph_add_node(b->g, &shortcut, value));
+    if (has_projection(b)) {
+        CHECK(add_conv(b, in_block(b, n->shortcut_conv), b->width, 1, stride, &out, value));
+        return n->shortcut_norm == NULL ? GRAIL_OK
+                                        : add_norm(b, in_block(b, n->shortcut_norm), out, value);
     }
-    return GRAIL_OK;
-}
-
-/* Number of channels after a block. Only a block that projects or pads changes it. */
-static grail_status block_width(const builder *b, int stage, int block, int64_t *out)
-{
-    char part[RESNET_NAME];
-    const tensor_view *tensor = NULL;
-    if (!b->layout.pads && !has_projection(b, stage, block)) {
-        *out = b->width;
+    if (stride == 1 && out == b->width) {
         return GRAIL_OK;
     }
-    resnet_block_name(b->naming, stage, block, b->naming->conv[b->layout.convs - 1], "", part);
-    CHECK(find_weight(b, part, 4, &tensor));
-    *out = tensor->shape[0];
-    return GRAIL_OK;
+    node shortcut = node_of(NODE_SHORTCUT, b->block, *value, GRAPH_NONE);
+    shortcut.window.stride = stride;
+    shortcut.pad = (out - b->width) / 2;
+    if (shortcut.pad < 0 || (out - b->width) % 2 != 0) {
+        return error_set(
+            GRAIL_ERROR_SHAPE,
+            "block %d: a shortcut without a convolution cannot pad %lld channels to %lld: it adds "
+            "the same number of zeros on both sides",
+            b->block, (long long)b->width, (long long)out);
+    }
+    return graph_add_node(b->g, &shortcut, value);
 }
 
 /* Adds the convolutions of a block; the last one has `out` outputs. */
-static grail_status add_branch(builder *b, int stage, int block, int64_t stride, int64_t out,
-                               int *value)
+static grail_status add_branch(builder *b, int64_t stride, int64_t out, int *value)
 {
     const resnet_naming *n = b->naming;
-    char conv[RESNET_NAME];
-    char norm[RESNET_NAME];
     const activation_kind inside = n->relu_inside ? ACTIVATION_RELU : b->activation;
+    const bool is_bottleneck = b->layout.convs == 3;
+    const int striding = is_bottleneck && !b->strides_first_conv ? 1 : 0;
     int64_t in = b->width;
     for (int c = 0; c < b->layout.convs; c++) {
         const bool is_last = c == b->layout.convs - 1;
         int64_t width = is_last ? out : 0;
-        resnet_block_name(n, stage, block, n->conv[c], "", conv);
-        resnet_block_name(n, stage, block, n->norm[c], "", norm);
         if (n->pre_activation && c > 0) {
-            CHECK(add_norm(b, norm, in, value));
+            CHECK(add_norm(b, in_block(b, n->norm[c]), in, value));
             CHECK(add_activation(b, inside, value));
         }
-        CHECK(add_conv(b, conv, in, kernel_of(b, c), c == striding_conv(b) ? stride : 1, &width,
-                       value));
+        CHECK(add_conv(b, in_block(b, n->conv[c]), in, is_bottleneck && c != 1 ? 1 : 3,
+                       c == striding ? stride : 1, &width, value));
         if (!n->pre_activation) {
-            CHECK(add_norm(b, norm, width, value));
+            CHECK(add_norm(b, in_block(b, n->norm[c]), width, value));
         }
         if (!n->pre_activation && !is_last) {
             CHECK(add_activation(b, inside, value));
@@ -249,24 +216,27 @@ static grail_status add_branch(builder *b, int stage, int block, int64_t stride,
     return GRAIL_OK;
 }
 
-static grail_status add_block(builder *b, int stage, int block, int *h)
+static grail_status add_block(builder *b, int *h)
 {
     const resnet_naming *n = b->naming;
-    const int64_t stride = block == 0 && (stage > 0 || b->strides_first_stage) ? 2 : 1;
-    char norm[RESNET_NAME];
+    const int64_t stride = b->number == 0 && (b->stage > 0 || b->strides_first_stage) ? 2 : 1;
+    const bool projects = has_projection(b);
     int branch = *h;
-    int64_t out = 0;
+    int64_t out = b->width;
     if (n->pre_activation) {
-        resnet_block_name(n, stage, block, n->norm[0], "", norm);
-        CHECK(add_norm(b, norm, b->width, &branch));
+        CHECK(add_norm(b, in_block(b, n->norm[0]), b->width, &branch));
         CHECK(add_activation(b, b->activation, &branch));
-        *h = has_projection(b, stage, block) ? branch : *h;
+        *h = projects ? branch : *h;
+    }
+    if (b->layout.pads || projects) { /* other blocks keep the number of channels */
+        const tensor_view *last = NULL;
+        CHECK(find_weight(b, in_block(b, n->conv[b->layout.convs - 1]), 4, &last));
+        out = last->shape[0];
     }
     /* The shortcut comes first, so that the fit of the branch's last convolution knows what the
      * branch is added to. */
-    CHECK(block_width(b, stage, block, &out));
-    CHECK(add_shortcut(b, stage, block, stride, out, h));
-    CHECK(add_branch(b, stage, block, stride, out, &branch));
+    CHECK(add_shortcut(b, stride, out, h));
+    CHECK(add_branch(b, stride, out, &branch));
     node sum = node_of(NODE_ADD, b->block, *h, branch);
     CHECK(graph_add_node(b->g, &sum, h));
     if (!n->pre_activation) {
@@ -306,25 +276,16 @@ static grail_status build_graph(builder *b)
     b->block = GRAPH_NONE;
     CHECK(add_stem(b, &h));
     b->stem = b->width;
-    for (int stage = 0; stage < b->layout.stages; stage++) {
-        for (int block = 0; block < b->layout.blocks[stage]; block++) {
+    for (b->stage = 0; b->stage < b->layout.stages; b->stage++) {
+        for (b->number = 0; b->number < b->layout.blocks[b->stage]; b->number++) {
             b->block++;
-            CHECK(add_block(b, stage, block, &h));
+            CHECK(add_block(b, &h));
         }
-        b->out[stage] = b->width;
+        b->out[b->stage] = b->width;
     }
     b->block++;
     CHECK(add_head(b, &h));
     return graph_finish(b->g, h);
-}
-
-static grail_status read_options(builder *b, const json_t *config)
-{
-    CHECK(read_activation(b->source, config, "hidden_act", ACTIVATION_RELU, &b->activation));
-    CHECK(json_get_boolean(b->source, config, "downsample_in_first_stage", false,
-                           &b->strides_first_stage));
-    return json_get_boolean(b->source, config, "downsample_in_bottleneck", false,
-                            &b->strides_first_conv);
 }
 
 #define OTHER_NETWORK "; it is of another network: give the config.json of this one"
@@ -394,7 +355,10 @@ static grail_status build(const architecture *self, const char *source, const js
     (void)self;
     grail_status status = GRAIL_OK;
     builder b = {.weights = weights, .source = source};
-    TRY(read_options(&b, config));
+    TRY(read_activation(source, config, "hidden_act", ACTIVATION_RELU, &b.activation));
+    TRY(json_get_boolean(source, config, "downsample_in_first_stage", false,
+                         &b.strides_first_stage));
+    TRY(json_get_boolean(source, config, "downsample_in_bottleneck", false, &b.strides_first_conv));
     resnet_layout_read(weights, &b.layout);
     b.naming = b.layout.naming;
     TRY(resnet_refuse_variants(weights, &b.layout));

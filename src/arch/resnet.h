@@ -75,10 +75,6 @@ grail_status resnet_judge_loaders(const architecture *self, const json_t *config
 /** Whether the classes of torchvision and timm have these widths, all or by one argument. */
 bool resnet_has_class_widths(const graph *narrowed);
 
-/** The function of timm, and perhaps of torchvision, that builds a network of the same modules,
- * whatever their widths; NULL where there is none. */
-const char *resnet_builder(const json_t *config, const graph *g, bool *in_torchvision);
-
 /** The slot `loader_file`: the widths as timm takes them, where no class has them. */
 grail_status resnet_loader_file(const architecture *self, const json_t *config,
                                 const graph *narrowed, const char **name, buffer *content);

@@ -195,6 +195,72 @@ grail_status resnet_describe_narrowed(const architecture *self, const graph *nar
                                            : GRAIL_OK; /* the tensors state all widths */
 }
 
+/* -- functions of torchvision and timm (torchvision.models.resnet, timm.models.resnet)
+ * --------------- */
+
+enum { STAGES = 4 };
+
+typedef struct builder {
+    int blocks[STAGES], convs;
+    const char *name;
+    bool in_torchvision;
+} builder;
+
+static const builder builders[] = {
+    {{2, 2, 2, 2}, 2, "resnet18", true},   {{3, 4, 6, 3}, 2, "resnet34", true},
+    {{2, 2, 2, 2}, 3, "resnet26", false},  {{3, 4, 6, 3}, 3, "resnet50", true},
+    {{3, 4, 23, 3}, 3, "resnet101", true}, {{3, 8, 36, 3}, 3, "resnet152", true},
+};
+
+static bool has_weight(const graph *g, int stage, int block, const char *part)
+{
+    char name[RESNET_NAME];
+    const resnet_naming *n = &resnet_naming_torchvision;
+    return part != NULL &&
+           graph_find_parameter(g, resnet_block_name(n, stage, block, part, ".weight", name)) !=
+               GRAPH_NONE;
+}
+
+/* Whether the blocks have as many convolutions, and a projection where the function builds one: at
+ * the begin of every stage, but not of the first one of basic blocks. */
+static bool builds(const graph *g, const builder *b)
+{
+    const resnet_naming *n = &resnet_naming_torchvision;
+    const bool bottlenecks = b->convs == RESNET_CONVS;
+    bool all = !has_weight(g, STAGES, 0, n->conv[0]);
+    for (int stage = 0; stage < STAGES && all; stage++) {
+        for (int block = 0; block < b->blocks[stage]; block++) {
+            const bool projects = block == 0 && (stage > 0 || bottlenecks);
+            all = all && has_weight(g, stage, block, n->conv[1]) &&
+                  has_weight(g, stage, block, n->conv[2]) == bottlenecks &&
+                  has_weight(g, stage, block, n->shortcut_conv) == projects;
+        }
+        all = all && !has_weight(g, stage, b->blocks[stage], n->conv[0]);
+    }
+    return all;
+}
+
+/* The function of timm, and perhaps of torchvision, that builds a network of the same modules,
+ * whatever their widths; NULL where there is none. */
+static const char *find_builder(const json_t *config, const graph *g, bool *in_torchvision)
+{
+    const char *activation = json_string_value(json_object_get(config, "hidden_act"));
+    const int64_t *stem = find_shape(g, "conv1.weight");
+    if (stem == NULL || stem[2] != IMAGENET_KERNEL || find_shape(g, "fc.weight") == NULL ||
+        (activation != NULL && strcmp(activation, "relu") != 0) ||
+        json_is_true(json_object_get(config, "downsample_in_first_stage")) ||
+        json_is_true(json_object_get(config, "downsample_in_bottleneck"))) {
+        return NULL; /* settings that the functions do not have */
+    }
+    for (size_t i = 0; i < sizeof builders / sizeof builders[0]; i++) {
+        if (builds(g, &builders[i])) {
+            *in_torchvision = builders[i].in_torchvision;
+            return builders[i].name;
+        }
+    }
+    return NULL;
+}
+
 /* "" for the 1000 classes that functions build unless they are told. */
 static void classes_argument(const graph *g, const resnet_naming *n, char *text, size_t size)
 {
@@ -215,25 +281,24 @@ static void name_calls(const json_t *config, const graph *g, const resnet_naming
     char classes[32];
     char call[LOADER_REASON_SIZE];
     bool in_torchvision = false;
-    const char *name = resnet_builder(config, g, &in_torchvision);
+    const char *name = find_builder(config, g, &in_torchvision);
     classes_argument(g, n, classes, sizeof classes);
     if (timm_config_is(config)) {
-        snprintf(v->reason, sizeof v->reason,
-                 "timm.create_model('local-dir:OUTPUT', pretrained=True); model_args has "
-                 "base_width %lld, torchvision's width_per_group",
-                 (long long)inner);
+        remark(v,
+               "timm.create_model('local-dir:OUTPUT', pretrained=True); model_args has base_width "
+               "%lld, torchvision's width_per_group",
+               (long long)inner);
         loader_lines_timm_directory(v);
         return;
     }
     if (name == NULL || !in_torchvision) {
-        snprintf(v->reason, sizeof v->reason,
-                 "with width_per_group (torchvision) or base_width (timm) %lld", (long long)inner);
+        remark(v, "with width_per_group (torchvision) or base_width (timm) %lld", (long long)inner);
         return;
     }
-    snprintf(v->reason, sizeof v->reason,
-             "torchvision.models.%s(width_per_group=%lld%s), timm.create_model('%s', "
-             "base_width=%lld%s)",
-             name, (long long)inner, classes, name, (long long)inner, classes);
+    remark(
+        v,
+        "torchvision.models.%s(width_per_group=%lld%s), timm.create_model('%s', base_width=%lld%s)",
+        name, (long long)inner, classes, name, (long long)inner, classes);
     snprintf(call, sizeof call, "torchvision.models.%s(width_per_group=%lld%s)", name,
              (long long)inner, classes);
     loader_lines_build("torchvision", call, v);
@@ -246,9 +311,8 @@ static void name_adapting(const graph *g, const resnet_naming *n, const char *na
     char classes[32];
     char call[LOADER_REASON_SIZE];
     classes_argument(g, n, classes, sizeof classes);
-    snprintf(v->reason, sizeof v->reason,
-             "timm by adapt_model_from_string and " TIMM_WIDTHS_NAME
-             ", which lies beside the weights; torchvision's class has no such widths");
+    remark(v, "timm by adapt_model_from_string and " TIMM_WIDTHS_NAME
+              ", which lies beside the weights; torchvision's class has no such widths");
     snprintf(call, sizeof call,
              "timm.models.adapt_model_from_string(timm.create_model(\"%s\"%s), "
              "open(\"DIR/" TIMM_WIDTHS_NAME "\").read())",
@@ -262,7 +326,7 @@ static void judge_torchvision(const json_t *config, const graph *g, const resnet
     const int64_t argument = bottleneck_argument(g, n);
     block_widths first = {0};
     bool in_torchvision = false;
-    const char *name = resnet_builder(config, g, &in_torchvision);
+    const char *name = find_builder(config, g, &in_torchvision);
     const bool bottlenecks = read_block(g, n, 0, 0, &first) && first.convs == 3;
     v->loader = "torchvision, timm";
     v->loads = resnet_has_class_widths(g);
@@ -273,10 +337,10 @@ static void judge_torchvision(const json_t *config, const graph *g, const resnet
         name_adapting(g, n, name, v);
     } else if (bottlenecks && blocks_double(g, n, BASE_WIDTH, ANY_WIDTH)) {
         char stem[RESNET_NAME]; /* the site of its channels has the name of its last consumer */
-        snprintf(v->reason, sizeof v->reason,
-                 "only with %d channels in the stem (site %s) and, inside blocks, widths that "
-                 "double from stage to stage (width_per_group), as of a cut by multiples of 1/8",
-                 BASE_WIDTH, resnet_block_name(n, 0, 0, n->shortcut_conv, "", stem));
+        remark(v,
+               "only with %d channels in the stem (site %s) and, inside blocks, widths that double "
+               "from stage to stage (width_per_group), as of a cut by multiples of 1/8",
+               BASE_WIDTH, resnet_block_name(n, 0, 0, n->shortcut_conv, "", stem));
     }
 }
 
@@ -303,9 +367,8 @@ static void judge_class(const json_t *config, const graph *g, const resnet_namin
         v->loads = doubles(g, n, base, free_width(g, n, base));
     }
     if (!v->loads && v->reason[0] == 0) {
-        snprintf(v->reason, sizeof v->reason,
-                 "its class computes the widths inside a block from the width of the stage; build "
-                 "the modules from the shapes of the tensors, or export ONNX");
+        remark(v, "its class computes the widths inside a block from the width of the stage; build "
+                  "the modules from the shapes of the tensors, or export ONNX");
     }
 }
 
@@ -339,7 +402,7 @@ grail_status resnet_loader_file(const architecture *self, const json_t *config,
     (void)self;
     bool in_torchvision = false;
     if (resnet_has_class_widths(narrowed) ||
-        resnet_builder(config, narrowed, &in_torchvision) == NULL) {
+        find_builder(config, narrowed, &in_torchvision) == NULL) {
         return GRAIL_OK;
     }
     for (int p = 0; p < narrowed->parameter_count; p++) {

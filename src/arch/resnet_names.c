@@ -76,30 +76,19 @@ bool resnet_block_has(const checkpoint *weights, const resnet_naming *n, int sta
     return checkpoint_find(weights, resnet_block_name(n, stage, block, part, suffix, name)) != NULL;
 }
 
-static void require(const checkpoint *weights, const char *name, recognition *r)
-{
-    r->wanted++;
-    if (checkpoint_find(weights, name) != NULL) {
-        r->matched++;
-    } else if (r->missing[0] == 0) {
-        snprintf(r->missing, sizeof r->missing, "%s", name);
-    }
-}
-
-static void require_weight(const checkpoint *weights, const char *part, recognition *r)
-{
-    char name[RESNET_TENSOR];
-    snprintf(name, sizeof name, "%s.weight", part);
-    require(weights, name, r);
-}
-
-static void require_norm(const checkpoint *weights, const char *part, recognition *r)
+/* Counts the weight of a part, or all four vectors of a BatchNorm. */
+static void require(const checkpoint *weights, const char *part, bool is_norm, recognition *r)
 {
     static const char *const suffixes[] = {"weight", "bias", "running_mean", "running_var"};
     char name[RESNET_TENSOR];
-    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+    for (int i = 0; i < (is_norm ? 4 : 1); i++) {
         snprintf(name, sizeof name, "%s.%s", part, suffixes[i]);
-        require(weights, name, r);
+        r->wanted++;
+        if (checkpoint_find(weights, name) != NULL) {
+            r->matched++;
+        } else if (r->missing[0] == 0) {
+            snprintf(r->missing, sizeof r->missing, "%s", name);
+        }
     }
 }
 
@@ -117,34 +106,27 @@ static bool changes_width(const checkpoint *weights, const resnet_layout *l, int
            first->shape[1] != last->shape[0];
 }
 
-static void require_shortcut(const checkpoint *weights, resnet_layout *l, int stage, int block)
+static void require_block(const checkpoint *weights, resnet_layout *l, int stage, int block)
 {
     char name[RESNET_NAME];
     const resnet_naming *n = l->naming;
+    for (int c = 0; c < l->convs; c++) {
+        require(weights, resnet_block_name(n, stage, block, n->conv[c], "", name), false,
+                &l->found);
+        require(weights, resnet_block_name(n, stage, block, n->norm[c], "", name), true, &l->found);
+    }
     const bool is_there = resnet_block_has(weights, n, stage, block, n->shortcut_conv, ".weight");
     const bool is_needed =
         !l->pads && block == 0 && (stage > 0 || changes_width(weights, l, stage, block));
     if (!is_there && !is_needed) {
         return;
     }
-    require_weight(weights, resnet_block_name(n, stage, block, n->shortcut_conv, "", name),
-                   &l->found);
+    require(weights, resnet_block_name(n, stage, block, n->shortcut_conv, "", name), false,
+            &l->found);
     if (n->shortcut_norm != NULL) {
-        require_norm(weights, resnet_block_name(n, stage, block, n->shortcut_norm, "", name),
-                     &l->found);
+        require(weights, resnet_block_name(n, stage, block, n->shortcut_norm, "", name), true,
+                &l->found);
     }
-}
-
-static void require_block(const checkpoint *weights, resnet_layout *l, int stage, int block)
-{
-    char name[RESNET_NAME];
-    const resnet_naming *n = l->naming;
-    for (int c = 0; c < l->convs; c++) {
-        require_weight(weights, resnet_block_name(n, stage, block, n->conv[c], "", name),
-                       &l->found);
-        require_norm(weights, resnet_block_name(n, stage, block, n->norm[c], "", name), &l->found);
-    }
-    require_shortcut(weights, l, stage, block);
 }
 
 static bool has_block(const checkpoint *weights, const resnet_naming *n, int stage, int block)
@@ -178,9 +160,9 @@ static void read_naming(const checkpoint *weights, const resnet_naming *n, resne
 {
     *out = (resnet_layout){.naming = n};
     count_blocks(weights, out);
-    require_weight(weights, n->stem_conv, &out->found);
+    require(weights, n->stem_conv, false, &out->found);
     if (n->stem_norm != NULL) {
-        require_norm(weights, n->stem_norm, &out->found);
+        require(weights, n->stem_norm, true, &out->found);
     }
     for (int s = 0; s < out->stages; s++) {
         for (int b = 0; b < out->blocks[s]; b++) {
@@ -188,9 +170,9 @@ static void read_naming(const checkpoint *weights, const resnet_naming *n, resne
         }
     }
     if (n->final_norm != NULL) {
-        require_norm(weights, n->final_norm, &out->found);
+        require(weights, n->final_norm, true, &out->found);
     }
-    require_weight(weights, n->head, &out->found);
+    require(weights, n->head, false, &out->found);
 }
 
 void resnet_layout_read(const checkpoint *weights, resnet_layout *out)
