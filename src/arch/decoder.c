@@ -291,18 +291,17 @@ static grail_status add_expert(builder *b, const decoder_layer *layer, int64_t e
 /* h += sigmoid(gate(n)) ffn(n), or ffn(n) */
 static grail_status add_shared_expert(builder *b, const decoder_layer *layer, int n, int *h)
 {
+    const bool gated = b->c->family->mixture->shared_count == NULL;
     int factor = 0;
     int y = 0;
-    if (b->c->family->mixture->shared_count != NULL) {
-        CHECK(add_feed_forward(b, "mlp.shared_expert", layer->shared, n, &y));
-        return build_plain(b, NODE_ADD, *h, y, h);
+    if (gated) {
+        CHECK(build_linear(b, "mlp.shared_expert_gate", false, b->c->hidden, 1, n, &factor));
+        CHECK(add_activation(b, ACTIVATION_SIGMOID, &factor));
     }
-    CHECK(build_linear(b, "mlp.shared_expert_gate", false, b->c->hidden, 1, n, &factor));
-    CHECK(add_activation(b, ACTIVATION_SIGMOID, &factor));
     CHECK(add_feed_forward(b, "mlp.shared_expert", layer->shared, n, &y));
     node product = node_of(NODE_MULTIPLY, b->block, y, factor);
     product.repeats_second = true;
-    CHECK(graph_add_node(b->g, &product, &y));
+    CHECK(gated ? graph_add_node(b->g, &product, &y) : GRAIL_OK);
     return build_plain(b, NODE_ADD, *h, y, h);
 }
 

@@ -134,19 +134,6 @@ static grail_status read_heads(const char *source, const json_t *json, decoder_c
     return GRAIL_OK;
 }
 
-static grail_status read_layers(const char *source, const json_t *json, decoder_config *c)
-{
-    decoder_layer common = {0};
-    CHECK(read_intermediate(source, json, c, &common.intermediate));
-    CHECK(read_heads(source, json, c, &common));
-    CHECK(decoder_layers_check(source, json, c->layers));
-    CHECK(memory_new(&c->layer, (size_t)c->layers, sizeof c->layer[0]));
-    for (int64_t i = 0; i < c->layers; i++) {
-        CHECK(read_layer(source, json, &common, i, c));
-    }
-    return GRAIL_OK;
-}
-
 /* -- positions --------------------------------------------------------------------------------- */
 
 /* Neighbouring pairs are made halves by where q and k lie (storage of decoder.c), which all
@@ -207,21 +194,6 @@ static grail_status read_rotary(const char *source, const json_t *json, rotary_k
 
 /* -- all --------------------------------------------------------------------------------------- */
 
-/* "relu2" is the square of relu. */
-static grail_status read_activation_of(const char *source, const json_t *json, decoder_config *c)
-{
-    const char *key = decoder_keys_of(c->family)->activation;
-    const json_t *stated = json_object_get(json, key);
-    const char *name = json_string_value(stated);
-    c->squares_activation =
-        name == NULL ? stated == NULL && c->family->squares_by_default : strcmp(name, "relu2") == 0;
-    if (c->squares_activation) {
-        c->activation = ACTIVATION_RELU;
-        return GRAIL_OK;
-    }
-    return read_activation(source, json, key, c->family->default_activation, &c->activation);
-}
-
 static grail_status read_whole(const char *source, const json_t *json, decoder_config *c)
 {
     const decoder_family *family = c->family;
@@ -239,7 +211,15 @@ static grail_status read_whole(const char *source, const json_t *json, decoder_c
         CHECK(json_get_real(source, json, keys->epsilon, epsilon, &c->epsilon));
     }
     CHECK(json_get_boolean(source, json, "tie_word_embeddings", family->tied_by_default, &c->tied));
-    CHECK(read_activation_of(source, json, c));
+    const json_t *stated = json_object_get(json, keys->activation);
+    const char *name = json_string_value(stated);
+    c->squares_activation = /* "relu2" is the square of relu */
+        name == NULL ? stated == NULL && family->squares_by_default : strcmp(name, "relu2") == 0;
+    c->activation = ACTIVATION_RELU;
+    if (!c->squares_activation) {
+        CHECK(read_activation(source, json, keys->activation, family->default_activation,
+                              &c->activation));
+    }
     return read_biases(source, json, c);
 }
 
@@ -247,6 +227,7 @@ grail_status decoder_config_read(const decoder_family *family, const char *sourc
                                  const json_t *json, decoder_config *out)
 {
     grail_status status = GRAIL_OK;
+    decoder_layer common = {0};
     decoder_config c = {.family = family,
                         .place = decoder_place_by(family),
                         .prefix = "",
@@ -258,7 +239,13 @@ grail_status decoder_config_read(const decoder_family *family, const char *sourc
     TRY(read_whole(source, json, &c));
     TRY(decoder_types_check(source, json, &c));
     TRY(decoder_mixture_read(source, json, &c));
-    TRY(read_layers(source, json, &c));
+    TRY(read_intermediate(source, json, &c, &common.intermediate));
+    TRY(read_heads(source, json, &c, &common));
+    TRY(decoder_layers_check(source, json, c.layers));
+    TRY(memory_new(&c.layer, (size_t)c.layers, sizeof c.layer[0]));
+    for (int64_t i = 0; i < c.layers; i++) {
+        TRY(read_layer(source, json, &common, i, &c));
+    }
     c.score_scale = 1.0 / sqrt((double)c.head_dim);
     TRY(read_rotary(source, json, ROTARY_USUAL, &c));
     TRY(read_rotary(source, json, ROTARY_OF_WINDOWS, &c));

@@ -107,23 +107,6 @@ static grail_status refuse_other_routers(const char *source, const json_t *json)
                           "windows of attention in some layers beside experts");
 }
 
-/* Groups of experts, of which those are chosen from whose `best` ones have the largest scores. */
-static grail_status read_groups(const char *source, const json_t *json, int64_t best,
-                                route_attributes *route)
-{
-    const json_t *stated = json_object_get(json, "n_group");
-    route->best = best;
-    if (stated == NULL || json_is_null(stated)) {
-        return GRAIL_OK;
-    }
-    CHECK(decoder_read_size(source, json, "n_group", 1, 1, &route->groups));
-    CHECK(decoder_read_size(source, json, "topk_group", 1, 1, &route->chosen_groups));
-    if (route->groups == 1) {
-        route->groups = 0;
-    }
-    return GRAIL_OK;
-}
-
 /* DeepSeek's routers. */
 static grail_status read_router(const char *source, const json_t *json, const decoder_mixture *m,
                                 route_attributes *route)
@@ -143,8 +126,18 @@ static grail_status read_router(const char *source, const json_t *json, const de
     CHECK(json_get_boolean(source, json, "norm_topk_prob", true, &sums_to_one));
     route->sigmoid = m->sigmoid;
     route->over_all = !m->sigmoid || !sums_to_one;
-    return strcmp(method, "greedy") == 0 ? GRAIL_OK
-                                         : read_groups(source, json, m->sigmoid ? 2 : 1, route);
+    if (strcmp(method, "greedy") == 0) {
+        return GRAIL_OK;
+    }
+    /* Those groups of experts are chosen from whose best ones have the largest scores. */
+    const json_t *groups = json_object_get(json, "n_group");
+    route->best = m->sigmoid ? 2 : 1;
+    if (groups != NULL && !json_is_null(groups)) {
+        CHECK(decoder_read_size(source, json, "n_group", 1, 1, &route->groups));
+        CHECK(decoder_read_size(source, json, "topk_group", 1, 1, &route->chosen_groups));
+        route->groups = route->groups == 1 ? 0 : route->groups;
+    }
+    return GRAIL_OK;
 }
 
 grail_status decoder_mixture_read(const char *source, const json_t *json, decoder_config *c)

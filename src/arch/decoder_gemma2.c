@@ -12,68 +12,35 @@ static const decoder_name names[] = {{"self_attn.branch_norm", "post_attention_l
                                      {"mlp.branch_norm", "post_feedforward_layernorm"},
                                      {NULL, NULL}};
 
-/* Caps of scores and logits that configurations leave out differ. */
-static grail_status read_both(const char *source, const json_t *json, double score_cap,
-                              double logit_cap, decoder_config *c)
+static grail_status read(const char *source, const json_t *json, decoder_config *c)
 {
+    const bool caps = c->family->window_theta == NULL; /* Gemma 2, unless it says otherwise */
     double scalar = 0.0;
     c->embedding_scale = sqrt((double)c->hidden);
     CHECK(decoder_read_factor(source, json, "query_pre_attn_scalar", 256.0, &scalar));
-    CHECK(decoder_read_cap(source, json, "attn_logit_softcapping", score_cap, &c->score_cap));
-    CHECK(decoder_read_cap(source, json, "final_logit_softcapping", logit_cap, &c->logit_cap));
+    CHECK(
+        decoder_read_cap(source, json, "attn_logit_softcapping", caps ? 50.0 : 0.0, &c->score_cap));
+    CHECK(decoder_read_cap(source, json, "final_logit_softcapping", caps ? 30.0 : 0.0,
+                           &c->logit_cap));
     c->score_scale = 1.0 / sqrt(fabs(scalar));
     return decoder_refuse(source, json, "use_bidirectional_attention",
                           "every position sees those behind it");
 }
 
-static grail_status read_gemma2(const char *source, const json_t *json, decoder_config *c)
-{
-    return read_both(source, json, 50.0, 30.0, c);
-}
+#define COMMON                                                                                     \
+    .keys = &keys, .names = names, .read = read, .default_kv_heads = 4, .default_head_dim = 256,   \
+    .default_activation = ACTIVATION_GELU_TANH, .reads_attention_bias = true,                      \
+    .norms_add_one = true, .norms = NORM_BEFORE_AND_BEHIND, .tied_by_default = true,               \
+    .default_window = 4096, .loaders = {.transformers = HEADS_DIVIDE}
 
-static const decoder_family gemma2 = {
-    .keys = &keys,
-    .names = names,
-    .read = read_gemma2,
-    .default_kv_heads = 4,
-    .default_head_dim = 256,
-    .default_context = 8192,
-    .default_activation = ACTIVATION_GELU_TANH,
-    .reads_attention_bias = true,
-    .norms_add_one = true,
-    .norms = NORM_BEFORE_AND_BEHIND,
-    .tied_by_default = true,
-    .default_window = 4096,
-    .window_pattern = 2,
-    .loaders = {.transformers = HEADS_DIVIDE},
-};
+static const decoder_family gemma2 = {COMMON, .default_context = 8192, .window_pattern = 2};
+static const decoder_family gemma3 = {COMMON,
+                                      .default_context = 131072,
+                                      .default_theta = 1e6,
+                                      .query_key_norm = true,
+                                      .window_pattern = 6,
+                                      .window_theta = "rope_local_base_freq",
+                                      .default_window_theta = 1e4};
 
 DECODER(gemma2, gemma2, decoder_usual_settings);
-
-static grail_status read_gemma3(const char *source, const json_t *json, decoder_config *c)
-{
-    return read_both(source, json, 0.0, 0.0, c);
-}
-
-static const decoder_family gemma3 = {
-    .keys = &keys,
-    .names = names,
-    .read = read_gemma3,
-    .default_kv_heads = 4,
-    .default_head_dim = 256,
-    .default_context = 131072,
-    .default_theta = 1e6,
-    .default_activation = ACTIVATION_GELU_TANH,
-    .reads_attention_bias = true,
-    .norms_add_one = true,
-    .norms = NORM_BEFORE_AND_BEHIND,
-    .query_key_norm = true,
-    .tied_by_default = true,
-    .default_window = 4096,
-    .window_pattern = 6,
-    .window_theta = "rope_local_base_freq",
-    .default_window_theta = 1e4,
-    .loaders = {.transformers = HEADS_DIVIDE},
-};
-
 DECODER(gemma3_text, gemma3, decoder_usual_settings);

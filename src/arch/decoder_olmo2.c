@@ -6,31 +6,18 @@ static const decoder_name names[] = {{"self_attn.branch_norm", "post_attention_l
                                      {"mlp.branch_norm", "post_feedforward_layernorm"},
                                      {NULL, NULL}};
 
-static const decoder_family olmo2 = {
-    .names = names,
-    .default_context = 2048,
-    .default_epsilon = 1e-5,
-    .reads_attention_bias = true,
-    .norms = NORM_BEHIND,
-    .query_key_norm_wide = true,
-    .loaders = {.vllm = HEADS_DERIVED, .llama_cpp = HEADS_DERIVED},
-};
+#define COMMON                                                                                     \
+    .names = names, .default_context = 2048, .default_epsilon = 1e-5,                              \
+    .reads_attention_bias = true, .norms = NORM_BEHIND, .query_key_norm_wide = true,               \
+    .loaders = {.vllm = HEADS_DERIVED, .llama_cpp = HEADS_DERIVED}
+
+static const decoder_family olmo2 = {COMMON};
+static const decoder_family olmo3 = {COMMON,
+                                     .default_theta = 5e5,
+                                     .default_window = 4096,
+                                     .window_pattern = 4,
+                                     .window_theta = "rope_theta",
+                                     .default_window_theta = 5e5};
 
 DECODER(olmo2, olmo2, decoder_usual_settings);
-
-static const decoder_family olmo3 = {
-    .names = names,
-    .default_context = 2048,
-    .default_epsilon = 1e-5,
-    .default_theta = 5e5,
-    .reads_attention_bias = true,
-    .norms = NORM_BEHIND,
-    .query_key_norm_wide = true,
-    .default_window = 4096,
-    .window_pattern = 4,
-    .window_theta = "rope_theta",
-    .default_window_theta = 5e5,
-    .loaders = {.vllm = HEADS_DERIVED, .llama_cpp = HEADS_DERIVED},
-};
-
 DECODER(olmo3, olmo3, decoder_usual_settings);

@@ -31,7 +31,7 @@ decoder_place encoder_place(const decoder_config *c, int layer, const char *part
     return decoder_place_plain(c, layer, part, c->old_norm_names && is_norm ? old : kind);
 }
 
-static grail_status check_positions(const char *source, const json_t *json)
+grail_status encoder_read(const char *source, const json_t *json, decoder_config *c)
 {
     const char *type = NULL;
     CHECK(json_get_string(source, json, "position_embedding_type", "absolute", &type));
@@ -41,12 +41,6 @@ static grail_status check_positions(const char *source, const json_t *json)
                          "distance of positions, which grail lacks; it has \"absolute\"",
                          source, type);
     }
-    return GRAIL_OK;
-}
-
-grail_status encoder_read(const char *source, const json_t *json, decoder_config *c)
-{
-    CHECK(check_positions(source, json));
     CHECK(decoder_refuse(source, json, "is_decoder", "each row sees those before it alone"));
     CHECK(decoder_refuse(source, json, "add_cross_attention",
                          "layers also attend to the output of another network"));

@@ -212,21 +212,6 @@ grail_status gguf_family_of_target(const grail_model *model, const graph *g,
 /* -- loaders
  * ---------------------------------------------------------------------------------------- */
 
-static void judge_file(const gguf_family *family, const graph *narrowed, bool heads_fill,
-                       loader_verdict *v)
-{
-    v->loads = true;
-    remark(v, "the file as it is, as %s", family->name);
-    if (decoder_lacks_sublayers(narrowed)) {
-        refuse(v, "layers lack their attention or FFN; its graphs give all layers both");
-    } else if (!decoder_is_uniform(narrowed) && !family->differs_by_layer) {
-        refuse(v, "the layers have different widths; its graph of the family gives all layers the "
-                  "widths of layer 0");
-    } else if (strcmp(family->name, "qwen2") == 0 && !heads_fill) {
-        refuse(v, "its qwen2 graph needs heads * head_dim = hidden_size; cut ffn alone for it");
-    }
-}
-
 void gguf_judge_loaders(const gguf_family *family, const json_t *config, const graph *narrowed,
                         loader_verdict *verdicts)
 {
@@ -245,5 +230,15 @@ void gguf_judge_loaders(const gguf_family *family, const json_t *config, const g
                "its reader of GGUF files takes heads of hidden_size / heads features");
     }
     refuse(&verdicts[1], "it takes GGUF files only as an experiment");
-    judge_file(family, narrowed, heads_fill, &verdicts[2]);
+    loader_verdict *v = &verdicts[2];
+    v->loads = true;
+    remark(v, "the file as it is, as %s", family->name);
+    if (decoder_lacks_sublayers(narrowed)) {
+        refuse(v, "layers lack their attention or FFN; its graphs give all layers both");
+    } else if (!decoder_is_uniform(narrowed) && !family->differs_by_layer) {
+        refuse(v, "the layers have different widths; its graph of the family gives all layers the "
+                  "widths of layer 0");
+    } else if (strcmp(family->name, "qwen2") == 0 && !heads_fill) {
+        refuse(v, "its qwen2 graph needs heads * head_dim = hidden_size; cut ffn alone for it");
+    }
 }

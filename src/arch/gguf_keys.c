@@ -88,12 +88,11 @@ static grail_status value_text(const gguf_value *value, uint64_t i, char text[VA
     return GRAIL_OK;
 }
 
-static bool is_listed(const char *list, const char *text)
+bool gguf_is_listed(const char *list, const char *text, bool whole)
 {
-    const size_t length = strlen(text);
     while (*list != 0) {
         const size_t own = strcspn(list, "|");
-        if (own == length && strncmp(list, text, own) == 0) {
+        if (strncmp(list, text, own) == 0 && (!whole || text[own] == 0)) {
             return true;
         }
         list += own + (list[own] == '|' ? 1 : 0);
@@ -120,7 +119,7 @@ static grail_status check_value(const gguf_key *key, const gguf_value *value)
     const bool checked = key->use == GGUF_REFUSED || key->neutral[0] != 0;
     for (uint64_t i = 0; checked && i < value->count; i++) {
         CHECK(value_text(value, i, text));
-        if (!is_listed(key->neutral, text)) {
+        if (!gguf_is_listed(key->neutral, text, true)) {
             return refuse(key, value, text);
         }
     }

@@ -38,6 +38,9 @@ bool gguf_key_is(const char *architecture, gguf_key_id id, const char *key);
 /** What grail does with a key; there is a line for each. */
 const gguf_key *gguf_key_find(const char *architecture, const char *key);
 
+/** Whether a text, or else its beginning, is in a list with bars between its members. */
+bool gguf_is_listed(const char *list, const char *text, bool whole);
+
 /** Refuses the first key that would make another network, by its name; of the keys of the tokenizer
  * or, without `of_tokenizer`, the others. `architecture` may be "" for those of the tokenizer. */
 grail_status gguf_keys_check(const gguf_metadata *m, const char *architecture,

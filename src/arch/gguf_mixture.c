@@ -222,29 +222,25 @@ static bool is_aligned(const graph *dense, const graph *g, int i, int64_t block)
            g->parameters[i].shape[1] < before->shape[1] && before->shape[1] >= block;
 }
 
-static void count_matrix(const graph *dense, const graph *g, int i, grail_dtype dtype, shortfall *s)
-{
-    const int64_t width = g->parameters[i].shape[1];
-    s->counts[dtype]++;
-    s->all++;
-    if (width % s->block != 0) {
-        const int64_t other = dtype_block(fallback(s->m->type));
-        add_width(s, width);
-        s->others++;
-        s->other_type_fits = s->other_type_fits || (other > 1 && width % other == 0);
-        s->alignment_helps = s->alignment_helps || is_aligned(dense, g, i, s->block);
-    }
-}
-
 static shortfall find_shortfall(const gguf_mixture *m, const graph *dense, const graph *g,
                                 const grail_dtype dtypes[])
 {
     const choosing c = {.m = m, .g = g, .head = gguf_head(g)};
     shortfall s = {.m = m, .block = dtype_block(m->type)};
     for (int i = 0; i < g->parameter_count; i++) {
-        const bool is_matrix = g->parameters[i].rank > 1 && i != c.head;
-        if (is_matrix && (m->table == GRAIL_DTYPE_COUNT || kind_of(&c, i) != MATRIX_TABLE)) {
-            count_matrix(dense, g, i, dtypes[i], &s);
+        const int64_t width = g->parameters[i].shape[1];
+        if (g->parameters[i].rank == 1 || i == c.head ||
+            (m->table != GRAIL_DTYPE_COUNT && kind_of(&c, i) == MATRIX_TABLE)) {
+            continue;
+        }
+        s.counts[dtypes[i]]++;
+        s.all++;
+        if (width % s.block != 0) {
+            const int64_t other = dtype_block(fallback(m->type));
+            add_width(&s, width);
+            s.others++;
+            s.other_type_fits = s.other_type_fits || (other > 1 && width % other == 0);
+            s.alignment_helps = s.alignment_helps || is_aligned(dense, g, i, s.block);
         }
     }
     return s;

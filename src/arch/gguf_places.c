@@ -56,24 +56,11 @@ gguf_part gguf_part_of(const char *parameter)
     return p;
 }
 
-/* Whether a name begins with one of those in the list. */
-static bool is_begun(const char *list, const char *name)
-{
-    while (*list != 0) {
-        const size_t length = strcspn(list, "|");
-        if (strncmp(list, name, length) == 0) {
-            return true;
-        }
-        list += length + (list[length] == '|' ? 1 : 0);
-    }
-    return false;
-}
-
 grail_status gguf_family_check_biases(const gguf_family *family, const graph *g)
 {
     for (int i = 0; i < g->parameter_count; i++) {
         const gguf_part p = gguf_part_of(g->parameters[i].name);
-        if (strcmp(p.kind, "bias") == 0 && !is_begun(family->biases, p.part)) {
+        if (strcmp(p.kind, "bias") == 0 && !gguf_is_listed(family->biases, p.part, false)) {
             return error_set(GRAIL_ERROR_UNSUPPORTED,
                              "the architecture %s of GGUF files has no place for the bias '%s' "
                              "(attention_bias, mlp_bias)",

@@ -38,4 +38,14 @@ void loader_lines_tensors(const checkpoint *weights, loader_verdict *v);
 /** Puts the lines of the weights file before those that need its tensors. */
 void loader_lines_complete(const loader_verdict *weights, loader_verdict *v);
 
+/* timm's config.json, which names a function of timm and the arguments that it gets. Source: timm
+ * 1.0.31, models/_hub.py and _factory.py. */
+
+bool timm_config_is(const json_t *config);
+
+/** An argument that create_model gives to the function when it opens the directory; `value` is
+ * taken, also where this fails. */
+grail_status timm_config_set_argument(json_t *config, const char *name,
+                                      json_t *value) GRAIL_MUST_CHECK;
+
 #endif

@@ -8,7 +8,6 @@
 #include "arch/network_prefix.h"
 #include "arch/outside_tensors.h"
 #include "arch/refusals.h"
-#include "arch/stored_form.h"
 #include "arch/text_tower.h"
 #include "arch/tied_head.h"
 #include "base/file.h"
@@ -402,25 +401,12 @@ static grail_status note_all(grail_model *m, const unread_tensors *all)
                : GRAIL_OK;
 }
 
-static grail_status take_outside(opening *o)
-{
-    grail_model *m = o->m;
-    unread_tensors all = {0};
-    const int64_t tensors = checkpoint_count(m->checkpoint);
-    CHECK(memory_new(&m->left_out, (size_t)tensors, sizeof m->left_out[0]));
-    for (int64_t i = 0; i < tensors; i++) {
-        if (o->first_part[i] == GRAPH_NONE) {
-            CHECK(count_outside(o, i, &all));
-        }
-    }
-    return note_all(m, &all);
-}
-
 static grail_status bind_parameters(opening *o)
 {
     grail_model *m = o->m;
     const int count = m->graph->parameter_count;
     const int64_t tensors = checkpoint_count(m->checkpoint);
+    unread_tensors all = {0};
     CHECK(memory_new(&m->tensors, (size_t)count, sizeof m->tensors[0]));
     CHECK(memory_new(&o->first_part, (size_t)tensors, sizeof o->first_part[0]));
     CHECK(memory_new(&o->next_part, (size_t)count, sizeof o->next_part[0]));
@@ -433,7 +419,13 @@ static grail_status bind_parameters(opening *o)
     for (int64_t i = 0; i < tensors; i++) {
         CHECK(check_cover(o, i));
     }
-    return take_outside(o);
+    CHECK(memory_new(&m->left_out, (size_t)tensors, sizeof m->left_out[0]));
+    for (int64_t i = 0; i < tensors; i++) {
+        if (o->first_part[i] == GRAPH_NONE) {
+            CHECK(count_outside(o, i, &all));
+        }
+    }
+    return note_all(m, &all);
 }
 
 /* Builds the graph, finds where its tensors lie, and builds it with a head of its own where the

@@ -60,15 +60,6 @@ static grail_status check_reads_text(const grail_model *model)
                : error_set(GRAIL_ERROR_ARGUMENT, "the model reads images, not text; give images");
 }
 
-static grail_status check_kind(const grail_model *model, const char *path)
-{
-    CHECK(check_reads_text(model));
-    if (path == NULL) {
-        return error_about(error_set(GRAIL_ERROR_ARGUMENT, "no text was given"), "path");
-    }
-    return windows_check_path(path);
-}
-
 grail_status model_check_next_token(const grail_model *model, const char *what)
 {
     if (!graph_gives_features(model->graph)) {
@@ -186,7 +177,11 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
         .documents = encoder,
         .windows = windows,
     };
-    TRY(check_kind(model, source->path));
+    TRY(check_reads_text(model));
+    if (source->path == NULL) {
+        FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT, "no text was given");
+    }
+    TRY(windows_check_path(source->path));
     TRY(text_source_check(source));
     if (encoder && options.window_bos) {
         FAIL_ABOUT("window_bos", GRAIL_ERROR_ARGUMENT,
@@ -224,25 +219,19 @@ grail_status model_read_windows(const grail_model *model, const grail_text_sourc
     return model_read_first_windows(model, source, 0, out, hash);
 }
 
-static grail_status has_tokenizer(const grail_model *model, bool *out)
-{
-    const gguf_metadata *m = checkpoint_metadata(model->checkpoint);
-    const memory_documents *documents = checkpoint_documents(model->checkpoint);
-    if (documents != NULL) {
-        *out = memory_documents_find(documents, TOKENIZER_NAME) != NULL;
-        return GRAIL_OK;
-    }
-    *out = m != NULL && gguf_find(m, "tokenizer.ggml.model") != NULL;
-    return m != NULL ? GRAIL_OK : tokenizer_exists(checkpoint_directory(model->checkpoint), out);
-}
-
 grail_status model_tokenizer_hash(const grail_model *model, char hash[65])
 {
     grail_status status = GRAIL_OK;
+    const gguf_metadata *m = checkpoint_metadata(model->checkpoint);
+    const memory_documents *documents = checkpoint_documents(model->checkpoint);
     tokenizer *t = NULL;
-    bool exists = false;
+    bool exists = m != NULL && gguf_find(m, "tokenizer.ggml.model") != NULL;
     hash[0] = 0;
-    TRY(has_tokenizer(model, &exists));
+    if (documents != NULL) {
+        exists = memory_documents_find(documents, TOKENIZER_NAME) != NULL;
+    } else if (m == NULL) {
+        TRY(tokenizer_exists(checkpoint_directory(model->checkpoint), &exists));
+    }
     if (exists) {
         TRY(model_tokenizer_open(model, &t));
         snprintf(hash, 65, "%s", tokenizer_hash(t));

@@ -38,6 +38,12 @@ typedef struct parameter_name {
 
 /* -- names, single operators, parameters and layouts of values --------------------------------- */
 
+static onnx_attribute integers(const char *name, int count, const int64_t values[])
+{
+    return (onnx_attribute){
+        .name = name, .kind = ONNX_INTEGERS, .integers = values, .count = count};
+}
+
 static onnx_name new_name(translation *t)
 {
     onnx_name name;
@@ -100,8 +106,7 @@ static grail_status emit_transpose(translation *t, onnx_name x, int rank, const 
                                    onnx_name *out)
 {
     const char *const inputs[] = {x.text};
-    const onnx_attribute attribute = {
-        .name = "perm", .kind = ONNX_INTEGERS, .integers = order, .count = rank};
+    const onnx_attribute attribute = integers("perm", rank, order);
     return emit_with(t, "Transpose", 1, inputs, 1, &attribute, out);
 }
 
@@ -199,14 +204,10 @@ static void describe_window(const window2d *w, window_attributes *a)
                              .strides = {w->stride, w->stride},
                              .pads = {w->padding, w->padding, w->padding, w->padding},
                              .dilations = {w->dilation, w->dilation}};
-    a->list[0] = (onnx_attribute){
-        .name = "kernel_shape", .kind = ONNX_INTEGERS, .integers = a->kernel, .count = 2};
-    a->list[1] = (onnx_attribute){
-        .name = "strides", .kind = ONNX_INTEGERS, .integers = a->strides, .count = 2};
-    a->list[2] =
-        (onnx_attribute){.name = "pads", .kind = ONNX_INTEGERS, .integers = a->pads, .count = 4};
-    a->list[3] = (onnx_attribute){
-        .name = "dilations", .kind = ONNX_INTEGERS, .integers = a->dilations, .count = 2};
+    a->list[0] = integers("kernel_shape", 2, a->kernel);
+    a->list[1] = integers("strides", 2, a->strides);
+    a->list[2] = integers("pads", 4, a->pads);
+    a->list[3] = integers("dilations", 2, a->dilations);
 }
 
 static grail_status translate_convolution(translation *t, const node *n, translated *y)
@@ -239,16 +240,13 @@ static grail_status translate_max_pool(translation *t, const node *n, translated
 static grail_status translate_batch_norm(translation *t, const node *n, translated *y)
 {
     const int64_t width = t->widths[n->output];
-    parameter_name weight;
-    parameter_name bias;
-    parameter_name mean;
-    parameter_name variance;
+    parameter_name p[4]; /* weight, bias, mean, variance */
     CHECK(image_of(t, n, "a batch norm", y));
-    CHECK(name_channels(t, n->weight, width, 1.0, &weight));
-    CHECK(name_channels(t, n->bias, width, 0.0, &bias));
-    CHECK(name_parameter(t, n->mean, &mean));
-    CHECK(name_parameter(t, n->variance, &variance));
-    const char *const inputs[] = {y->name.text, weight.text, bias.text, mean.text, variance.text};
+    CHECK(name_channels(t, n->weight, width, 1.0, &p[0]));
+    CHECK(name_channels(t, n->bias, width, 0.0, &p[1]));
+    CHECK(name_parameter(t, n->mean, &p[2]));
+    CHECK(name_parameter(t, n->variance, &p[3]));
+    const char *const inputs[] = {y->name.text, p[0].text, p[1].text, p[2].text, p[3].text};
     const onnx_attribute epsilon = {.name = "epsilon", .kind = ONNX_REAL, .real = n->norm.epsilon};
     return emit_with(t, "BatchNormalization", 5, inputs, 1, &epsilon, &y->name);
 }
@@ -275,8 +273,7 @@ static grail_status translate_linear(translation *t, const node *n, translated *
     CHECK(name_parameter(t, n->weight, &weight));
     if (!t->g->parameters[n->weight].map.transposed) { /* stored [out, in] */
         const char *const inputs[] = {weight.text};
-        const onnx_attribute order = {
-            .name = "perm", .kind = ONNX_INTEGERS, .integers = (const int64_t[]){1, 0}, .count = 2};
+        const onnx_attribute order = integers("perm", 2, (const int64_t[]){1, 0});
         CHECK(emit_with(t, "Transpose", 1, inputs, 1, &order, &weight.cut));
         weight.text = weight.cut.text;
     }
@@ -387,10 +384,7 @@ static grail_status translate_mean(translation *t, const node *n, translated *y)
     const bool image = y->layout == LAYOUT_IMAGE;
     const char *const inputs[] = {y->name.text};
     const onnx_attribute attributes[] = {
-        {.name = "axes",
-         .kind = ONNX_INTEGERS,
-         .integers = image ? (const int64_t[]){2, 3} : (const int64_t[]){1},
-         .count = image ? 2 : 1},
+        integers("axes", image ? 2 : 1, image ? (const int64_t[]){2, 3} : (const int64_t[]){1}),
         {.name = "keepdims", .kind = ONNX_INTEGER, .integer = 0}};
     CHECK(emit_with(t, "ReduceMean", 1, inputs, 2, attributes, &y->name));
     y->layout = LAYOUT_VECTOR;
@@ -526,8 +520,7 @@ static grail_status translate_unit_length(translation *t, const node *n, transla
     onnx_name length;
     CHECK(value_of(t, n, 0, true, y));
     const char *const inputs[] = {y->name.text};
-    const onnx_attribute axes = {
-        .name = "axes", .kind = ONNX_INTEGERS, .integers = (const int64_t[]){-1}, .count = 1};
+    const onnx_attribute axes = integers("axes", 1, (const int64_t[]){-1});
     CHECK(emit_with(t, "ReduceL2", 1, inputs, 1, &axes, &length));
     CHECK(emit_real(t, "Max", length, 1e-12, &length));
     return emit_two(t, "Div", y->name, length, &y->name);

@@ -67,15 +67,6 @@ static bool is_any(const tensor_view *t)
     return true;
 }
 
-/* Whether the name ends with these complete components. */
-static bool ends_with(const char *name, const char *ending)
-{
-    const size_t all = strlen(name);
-    const size_t own = strlen(ending);
-    return all >= own && strcmp(name + all - own, ending) == 0 &&
-           (all == own || name[all - own - 1] == '.');
-}
-
 static const struct {
     const char *ending;
     bool (*fits)(const tensor_view *t);
@@ -106,7 +97,10 @@ int outside_kind_of(const char *name, const tensor_view *tensor)
     static const char *const losses[] = {"criterion.", "loss.", "loss_fn.", "loss_func.",
                                          "loss_function."};
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        if (ends_with(name, endings[i].ending) && endings[i].fits(tensor)) {
+        const char *ending = endings[i].ending; /* complete components */
+        const size_t before = strlen(name) - (name_ends_with(name, ending) ? strlen(ending) : 0);
+        if (name_ends_with(name, ending) && (before == 0 || name[before - 1] == '.') &&
+            endings[i].fits(tensor)) {
             return (int)endings[i].kind;
         }
     }

@@ -27,7 +27,7 @@ const char *grail_architecture_at(int i)
 static const char *name_at(const void *list, int i)
 {
     (void)list;
-    return i < ARCHITECTURE_COUNT ? architectures[i]->name : NULL;
+    return grail_architecture_at(i);
 }
 
 const architecture *architecture_named(const json_t *name)

@@ -5,7 +5,6 @@
 #include "arch/loader_lines.h"
 #include "arch/model_config.h"
 #include "arch/resnet.h"
-#include "arch/timm_config.h"
 #include "base/name_list.h"
 
 #include <stdio.h>
@@ -88,14 +87,6 @@ static bool blocks_double(const graph *g, const resnet_naming *n, int64_t base, 
 static bool doubles(const graph *g, const resnet_naming *n, int64_t base, int64_t inner)
 {
     return stem_shape(g, n)[0] == base && blocks_double(g, n, base, inner);
-}
-
-/* The width inside the first block of a bottleneck, which its class takes as an argument; otherwise
- * `base`. */
-static int64_t free_width(const graph *g, const resnet_naming *n, int64_t base)
-{
-    block_widths first;
-    return read_block(g, n, 0, 0, &first) && first.convs == 3 ? first.inner : base;
 }
 
 /* The stem of torchvision and timm. */
@@ -349,6 +340,7 @@ static void judge_class(const json_t *config, const graph *g, const resnet_namin
 {
     const bool is_for_imagenet = stem_shape(g, n)[2] == IMAGENET_KERNEL;
     const int64_t stem = stem_shape(g, n)[0];
+    block_widths first; /* of bottlenecks, its class takes the width inside as an argument */
     if (n == &resnet_naming_huggingface) {
         v->loader = "transformers";
         v->loads = fits_hugging_face(g, n);
@@ -364,7 +356,8 @@ static void judge_class(const json_t *config, const graph *g, const resnet_namin
     } else { /* networks of CIFAR collections begin with 16 or 64 channels */
         const int64_t base = n->pre_activation ? stem : (stem == 16 ? 16 : 64);
         v->loader = "its own class";
-        v->loads = doubles(g, n, base, free_width(g, n, base));
+        const bool bottlenecks = read_block(g, n, 0, 0, &first) && first.convs == 3;
+        v->loads = doubles(g, n, base, bottlenecks ? first.inner : base);
     }
     if (!v->loads && v->reason[0] == 0) {
         remark(v, "its class computes the widths inside a block from the width of the stage; build "

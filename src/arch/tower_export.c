@@ -1,7 +1,6 @@
 /* Describes a narrowed vision transformer, and judges which loaders accept it. Source: the classes
  * of the libraries that the verdicts name. */
 #include "arch/loader_lines.h"
-#include "arch/timm_config.h"
 #include "arch/transformer_tower.h"
 
 #include <math.h>

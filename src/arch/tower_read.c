@@ -300,23 +300,16 @@ static grail_status read_layer(tower *t, int index)
 
 /* The published widths whose heads are not of 64. Sources: vision_transformer.py of timm (huge,
  * giant, gigantic), ViT-H-14, ViT-g-14 and ViT-bigG-14 of open_clip. */
-static int64_t usual_head_dim(int64_t width)
+static grail_status read_head_dim(const char *source, const json_t *config, tower *t)
 {
     static const struct {
         int64_t width, head_dim;
     } others[] = {{1280, 80}, {1408, 88}, {1664, 104}};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (others[i].width == width) {
-            return others[i].head_dim;
-        }
-    }
-    return HEAD_DIM;
-}
-
-static grail_status read_head_dim(const char *source, const json_t *config, tower *t)
-{
     const json_t *section = section_of(config);
-    int64_t fallback = usual_head_dim(t->c.hidden);
+    int64_t fallback = HEAD_DIM;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        fallback = others[i].width == t->c.hidden ? others[i].head_dim : fallback;
+    }
     int64_t heads = 0;
     const int64_t guess = json_object_get(config, "names") == NULL ? CONFIGURED_HEADS : 0;
     CHECK(json_get_integer(source, section, "num_attention_heads", guess, &heads));

@@ -5,6 +5,18 @@
 
 #include <string.h>
 
+#define HUGGINGFACE_NAMES                                                                          \
+    {"model.patches", "embeddings.patch_embeddings.projection"},                                   \
+        {"model.class_token", "embeddings.cls_token"},                                             \
+        {"model.embed_positions", "embeddings.position_embeddings"},                               \
+        {"input_layernorm", "layernorm_before"}, {"post_attention_layernorm", "layernorm_after"},  \
+        {"model.norm", "layernorm"},                                                               \
+    {                                                                                              \
+        "lm_head", "classifier"                                                                    \
+    }
+#define HUGGINGFACE_TOWER                                                                          \
+    .configured = true, .activation = ACTIVATION_GELU, .epsilon = 1e-12, .loader = "transformers"
+
 static const tower_names conventions[] = {
     {.key = "timm",
      .names = {{"model.patches", "patch_embed.proj"},
@@ -25,43 +37,25 @@ static const tower_names conventions[] = {
      .first_norm_epsilon = 1e-5, /* of its CLIP towers, which alone have norm_pre */
      .loader = "timm"},
     {.key = "huggingface",
-     .names = {{"model.patches", "embeddings.patch_embeddings.projection"},
-               {"model.class_token", "embeddings.cls_token"},
-               {"model.embed_positions", "embeddings.position_embeddings"},
-               {"input_layernorm", "layernorm_before"},
+     .names = {HUGGINGFACE_NAMES,
                {"self_attn.q_proj", "attention.attention.query"},
                {"self_attn.k_proj", "attention.attention.key"},
                {"self_attn.v_proj", "attention.attention.value"},
                {"self_attn.o_proj", "attention.output.dense"},
-               {"post_attention_layernorm", "layernorm_after"},
                {"mlp.up_proj", "intermediate.dense"},
-               {"mlp.down_proj", "output.dense"},
-               {"model.norm", "layernorm"},
-               {"lm_head", "classifier"}},
+               {"mlp.down_proj", "output.dense"}},
      .layers = "encoder.layer.",
-     .configured = true,
-     .activation = ACTIVATION_GELU,
-     .epsilon = 1e-12,
-     .loader = "transformers"},
+     HUGGINGFACE_TOWER},
     {.key = "huggingface", /* the same class in memory, from transformers 5 on */
-     .names = {{"model.patches", "embeddings.patch_embeddings.projection"},
-               {"model.class_token", "embeddings.cls_token"},
-               {"model.embed_positions", "embeddings.position_embeddings"},
-               {"input_layernorm", "layernorm_before"},
+     .names = {HUGGINGFACE_NAMES,
                {"self_attn.q_proj", "attention.q_proj"},
                {"self_attn.k_proj", "attention.k_proj"},
                {"self_attn.v_proj", "attention.v_proj"},
                {"self_attn.o_proj", "attention.o_proj"},
-               {"post_attention_layernorm", "layernorm_after"},
                {"mlp.up_proj", "mlp.fc1"},
-               {"mlp.down_proj", "mlp.fc2"},
-               {"model.norm", "layernorm"},
-               {"lm_head", "classifier"}},
+               {"mlp.down_proj", "mlp.fc2"}},
      .layers = "layers.",
-     .configured = true,
-     .activation = ACTIVATION_GELU,
-     .epsilon = 1e-12,
-     .loader = "transformers"},
+     HUGGINGFACE_TOWER},
     {.key = "torchvision",
      .names = {{"model.patches", "conv_proj"},
                {"model.class_token", "class_token"},
