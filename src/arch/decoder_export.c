@@ -236,14 +236,6 @@ static grail_status check_stacks(const graph *g, const decoder_family *family)
     return GRAIL_OK;
 }
 
-/* Layers that predict further tokens are left out (outside_tensors.h): loaders build them with the
- * widths of all layers, which they do not have any more. */
-static grail_status forget_predictions(json_t *config)
-{
-    static const char key[] = "num_nextn_predict_layers";
-    return json_object_get(config, key) == NULL ? GRAIL_OK : json_put(config, key, json_integer(0));
-}
-
 grail_status decoder_describe_narrowed(const architecture *self, const graph *narrowed,
                                        json_t *config)
 {
@@ -255,7 +247,11 @@ grail_status decoder_describe_narrowed(const architecture *self, const graph *na
     json_object_del(config, "per_layer_config");
     CHECK(forget_modelling(self->family, config));
     CHECK(put_common_widths(config, self->family, &common));
-    CHECK(forget_predictions(config));
+    /* Layers that predict further tokens are left out (outside_tensors.h): loaders build them with
+     * the widths of all layers, which they do not have any more. */
+    if (json_object_get(config, "num_nextn_predict_layers") != NULL) {
+        CHECK(json_put(config, "num_nextn_predict_layers", json_integer(0)));
+    }
     /* head_dim can no longer be derived from the heads */
     if (!self->family->latent && common.heads > 0 && (common.heads != heads || !uniform)) {
         CHECK(json_put(config, keys->head_dim, json_integer(decoder_head_dim(narrowed))));

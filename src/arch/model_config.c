@@ -16,42 +16,28 @@ void model_config_fini(model_config *config)
     *config = (model_config){0};
 }
 
-static grail_status check_object(const model_config *c)
-{
-    return json_is_object(c->document)
-               ? GRAIL_OK
-               : error_set(GRAIL_ERROR_FORMAT, "%s: not a JSON object", c->path);
-}
-
-/* *out stays empty if the file does not exist. */
-static grail_status read_named(const char *directory, const char *name, model_config *out)
+/* The document of a model in memory, or (NULL) the file of a directory. *out stays empty if there
+ * is none. */
+static grail_status read_named(const checkpoint *memory, const char *directory, const char *name,
+                               model_config *out)
 {
     grail_status status = GRAIL_OK;
     model_config found = {.name = name};
-    TRY(path_join(&found.path, directory, name));
-    if (!file_exists(found.path)) {
+    if (memory != NULL) {
+        TRY(beside_read_json(memory, name, CONFIG_MAXIMUM, &found.path, &found.document));
+    } else {
+        TRY(path_join(&found.path, directory, name));
+        TRY(file_exists(found.path) ? json_read_file(found.path, CONFIG_MAXIMUM, &found.document)
+                                    : GRAIL_OK);
+    }
+    if (found.document == NULL) {
         goto out;
     }
-    TRY(json_read_file(found.path, CONFIG_MAXIMUM, &found.document));
-    TRY(check_object(&found));
+    if (!json_is_object(found.document)) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: not a JSON object", found.path);
+    }
     *out = found;
     found = (model_config){0};
-out:
-    model_config_fini(&found);
-    return status;
-}
-
-/* *out stays empty if there is no such document. */
-static grail_status read_document(const checkpoint *weights, const char *name, model_config *out)
-{
-    grail_status status = GRAIL_OK;
-    model_config found = {.name = name};
-    TRY(beside_read_json(weights, name, CONFIG_MAXIMUM, &found.path, &found.document));
-    if (found.path != NULL) {
-        TRY(check_object(&found));
-        *out = found;
-        found = (model_config){0};
-    }
 out:
     model_config_fini(&found);
     return status;
@@ -64,14 +50,14 @@ static grail_status read_of_file(const char *directory, const char *file, model_
     bool located = false;
     TRY(checkpoint_is_located(directory, file, &located));
     if (located && checkpoint_is_usual_name(file)) {
-        TRY(read_named(directory, MODEL_CONFIG_NAME, &found));
+        TRY(read_named(NULL, directory, MODEL_CONFIG_NAME, &found));
         if (!json_is_string(json_object_get(found.document, "model_type")) &&
             !json_is_string(json_object_get(found.document, "architecture"))) { /* of timm */
             model_config_fini(&found);
         }
     }
     if (located && found.document == NULL) {
-        TRY(read_named(directory, MODEL_GRAIL_NAME, &found));
+        TRY(read_named(NULL, directory, MODEL_GRAIL_NAME, &found));
     }
     *out = found;
     found = (model_config){0};
@@ -85,9 +71,9 @@ grail_status model_config_read_beside(const checkpoint *weights, const char *dir
 {
     *out = (model_config){0};
     if (checkpoint_documents(weights) != NULL) {
-        return read_document(weights, name, out);
+        return read_named(weights, NULL, name, out);
     }
-    return directory == NULL ? GRAIL_OK : read_named(directory, name, out);
+    return directory == NULL ? GRAIL_OK : read_named(NULL, directory, name, out);
 }
 
 grail_status model_config_directory(const char *path, char **out)
@@ -129,9 +115,9 @@ grail_status model_config_read(const char *path, model_config *out)
         goto out;
     }
     if (file_is_directory(path)) {
-        TRY(read_named(path, MODEL_CONFIG_NAME, out));
+        TRY(read_named(NULL, path, MODEL_CONFIG_NAME, out));
         if (out->document == NULL) {
-            TRY(read_named(path, MODEL_GRAIL_NAME, out));
+            TRY(read_named(NULL, path, MODEL_GRAIL_NAME, out));
         }
     } else if (slash == NULL) {
         TRY(read_of_file(".", path, out));
@@ -147,8 +133,8 @@ out:
 grail_status model_config_of_memory(const checkpoint *weights, model_config *out)
 {
     *out = (model_config){0};
-    CHECK(read_document(weights, MODEL_CONFIG_NAME, out));
-    return out->document != NULL ? GRAIL_OK : read_document(weights, MODEL_GRAIL_NAME, out);
+    CHECK(read_named(weights, NULL, MODEL_CONFIG_NAME, out));
+    return out->document != NULL ? GRAIL_OK : read_named(weights, NULL, MODEL_GRAIL_NAME, out);
 }
 
 bool model_config_is_beside(const char *name)

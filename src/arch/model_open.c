@@ -428,31 +428,13 @@ static grail_status bind_parameters(opening *o)
     return note_all(m, &all);
 }
 
-/* Builds the graph, finds where its tensors lie, and builds it with a head of its own where the
- * checkpoint has one. */
-static grail_status build_network(opening *o)
-{
-    grail_model *m = o->m;
-    const architecture *a = m->architecture;
-    bool differs = false;
-    CHECK(a->build(a, o->source, m->config, m->checkpoint, &m->graph));
-    if (a->base != NULL && checkpoint_metadata(m->checkpoint) == NULL) {
-        CHECK(network_prefix_of_graph(m->graph, base_of(o), m->checkpoint));
-    }
-    CHECK(tied_head_compare(m, o->source, &o->head_copy, &differs));
-    if (!differs) {
-        return GRAIL_OK;
-    }
-    graph_free(m->graph);
-    m->graph = NULL;
-    return a->build(a, o->source, m->config, m->checkpoint, &m->graph);
-}
-
-/* Finds the family where the configuration does not state it, builds its graph, and binds it. */
+/* Finds the family where the configuration does not state it, builds its graph - again with a head
+ * of its own where the checkpoint has one -, and binds it. */
 static grail_status fit_network(opening *o, const grail_model_options *options)
 {
     grail_model *m = o->m;
     recognition found = {0};
+    bool differs = false;
     if (m->architecture == NULL) {
         CHECK(recognise(o));
     } else {
@@ -465,10 +447,18 @@ static grail_status fit_network(opening *o, const grail_model_options *options)
         CHECK(option_given("settings", "setting", options->settings[i]));
         CHECK(apply_setting(o, options->settings[i]));
     }
-    CHECK(build_network(o));
-    if (m->architecture->context != NULL) {
-        m->context = m->architecture->context(m->architecture, m->config);
+    const architecture *a = m->architecture;
+    CHECK(a->build(a, o->source, m->config, m->checkpoint, &m->graph));
+    if (a->base != NULL && checkpoint_metadata(m->checkpoint) == NULL) {
+        CHECK(network_prefix_of_graph(m->graph, base_of(o), m->checkpoint));
     }
+    CHECK(tied_head_compare(m, o->source, &o->head_copy, &differs));
+    if (differs) {
+        graph_free(m->graph);
+        m->graph = NULL;
+        CHECK(a->build(a, o->source, m->config, m->checkpoint, &m->graph));
+    }
+    m->context = a->context == NULL ? 0 : a->context(a, m->config);
     return bind_parameters(o);
 }
 

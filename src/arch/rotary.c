@@ -223,20 +223,11 @@ static grail_status scale_longrope(const rotary_base *b, const json_t *scaling, 
 
 /* -- all --------------------------------------------------------------------------------------- */
 
-/* By default, and "dynamic": that changes them in texts longer than the configuration allows, which
- * are never run. */
-static grail_status keep(const rotary_base *b, const json_t *scaling, rotary *r)
-{
-    (void)b;
-    (void)scaling;
-    (void)r;
-    return GRAIL_OK;
-}
-
+/* "dynamic" changes them in texts longer than the configuration allows, which are never run. */
 static const struct {
     const char *type;
     grail_status (*scale)(const rotary_base *b, const json_t *scaling, rotary *r);
-} types[] = {{"default", keep},        {"linear", scale_linear}, {"dynamic", keep},
+} types[] = {{"default", NULL},        {"linear", scale_linear}, {"dynamic", NULL},
              {"llama3", scale_llama3}, {"yarn", scale_yarn},     {"longrope", scale_longrope},
              {"su", scale_longrope}}; /* the older name of longrope */
 
@@ -252,7 +243,7 @@ static grail_status scale(const rotary_base *b, const json_t *scaling, rotary *r
     CHECK(json_get_string(b->name, scaling, "rope_type", old_name, &type));
     for (int i = 0; i < TYPE_COUNT; i++) {
         if (strcmp(types[i].type, type) == 0) {
-            return types[i].scale(b, scaling, r);
+            return types[i].scale == NULL ? GRAIL_OK : types[i].scale(b, scaling, r);
         }
     }
     const grail_status status = error_set(

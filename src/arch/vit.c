@@ -108,11 +108,32 @@ static const struct {
     int heads;
 } odd_heads[] = {{"vit_huge_", 16}, {"vit_giant_", 16}, {"vit_gigantic_", 16}, {"test_vit", 2}};
 
-static grail_status complete_heads(const char *source, const json_t *arguments, const char *class,
-                                   json_t *config)
+static grail_status complete(const surroundings *around, json_t *config, char *notice)
 {
+    const char *source = around->source;
+    const char *names = json_string_value(json_object_get(config, "names"));
+    const char *class = json_string_value(json_object_get(around->config, "architecture"));
+    const json_t *arguments = json_object_get(around->config, "model_args");
+    const char *pool = NULL;
     int64_t usual = 0;
     int64_t heads = 0;
+    (void)notice;
+    if (class == NULL || names == NULL || strcmp(names, "timm") != 0) {
+        return GRAIL_OK;
+    }
+    if (arguments != NULL && !json_is_null(arguments) && !json_is_object(arguments)) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"model_args\" is not an object", source);
+    }
+    /* grail classifies the class token, as timm does unless it is told otherwise. */
+    CHECK(json_get_string(source, around->config, "global_pool", "token", &pool));
+    CHECK(json_get_string(source, arguments, "global_pool", pool, &pool));
+    if (pool[0] != 0 && strcmp(pool, "token") != 0) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: \"global_pool\" is \"%s\"; grail has vision transformers that classify the class "
+            "token (\"token\")",
+            source, pool);
+    }
     for (size_t i = 0; i < sizeof odd_heads / sizeof odd_heads[0]; i++) {
         const char *begin = odd_heads[i].begin;
         usual = strncmp(class, begin, strlen(begin)) == 0 ? odd_heads[i].heads : usual;
@@ -125,12 +146,8 @@ static grail_status complete_heads(const char *source, const json_t *arguments, 
     if (heads > 0) {
         CHECK(json_put(config, "num_attention_heads", json_integer(heads)));
     }
-    return GRAIL_OK;
-}
-
-static grail_status complete_activation(const char *source, const json_t *arguments,
-                                        const char *class, json_t *config)
-{
+    const bool clip = strstr(class, "_clip_") != NULL; /* which has the norms of torch */
+    CHECK(json_put(config, "layer_norm_eps", json_real(clip ? 1e-5 : 1e-6)));
     activation_kind kind =
         strstr(class, "quickgelu") == NULL ? ACTIVATION_GELU : ACTIVATION_QUICK_GELU;
     const char *name = json_string_value(json_object_get(arguments, "act_layer"));
@@ -140,42 +157,6 @@ static grail_status complete_activation(const char *source, const json_t *argume
         CHECK(read_activation(source, arguments, "act_layer", kind, &kind));
     }
     return json_put(config, "activation", json_text(activation_name(kind)));
-}
-
-/* grail classifies the class token, as timm does unless it is told otherwise. */
-static grail_status check_pool(const char *source, const json_t *document, const json_t *arguments)
-{
-    const char *pool = NULL;
-    CHECK(json_get_string(source, document, "global_pool", "token", &pool));
-    CHECK(json_get_string(source, arguments, "global_pool", pool, &pool));
-    if (pool[0] != 0 && strcmp(pool, "token") != 0) {
-        return error_set(
-            GRAIL_ERROR_UNSUPPORTED,
-            "%s: \"global_pool\" is \"%s\"; grail has vision transformers that classify the class "
-            "token (\"token\")",
-            source, pool);
-    }
-    return GRAIL_OK;
-}
-
-static grail_status complete(const surroundings *around, json_t *config, char *notice)
-{
-    const char *source = around->source;
-    const char *names = json_string_value(json_object_get(config, "names"));
-    const char *class = json_string_value(json_object_get(around->config, "architecture"));
-    const json_t *arguments = json_object_get(around->config, "model_args");
-    (void)notice;
-    if (class == NULL || names == NULL || strcmp(names, "timm") != 0) {
-        return GRAIL_OK;
-    }
-    if (arguments != NULL && !json_is_null(arguments) && !json_is_object(arguments)) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"model_args\" is not an object", source);
-    }
-    CHECK(check_pool(source, around->config, arguments));
-    CHECK(complete_heads(source, arguments, class, config));
-    const bool clip = strstr(class, "_clip_") != NULL; /* which has the norms of torch */
-    CHECK(json_put(config, "layer_norm_eps", json_real(clip ? 1e-5 : 1e-6)));
-    return complete_activation(source, arguments, class, config);
 }
 
 /* -- the family -------------------------------------------------------------------------------- */
