@@ -191,22 +191,6 @@ static grail_status refuse_list(const char *source, int64_t index, const decoder
     return GRAIL_OK;
 }
 
-/* The expert of all tokens is as wide as so many of the others, which have one width. */
-static grail_status multiply_shared(const char *source, const decoder_mixture *m, int64_t index,
-                                    int64_t count, decoder_layer *layer)
-{
-    const int64_t most = DECODER_MOST_WIDTH / layer->expert_width[0];
-    if (count > most) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "%s: layer %lld: \"%s\" is %lld, expected 0 to %lld where the other "
-                         "experts are %lld wide",
-                         source, (long long)index, m->shared_count, (long long)count,
-                         (long long)most, (long long)layer->expert_width[0]);
-    }
-    layer->shared = count * layer->expert_width[0];
-    return GRAIL_OK;
-}
-
 /* One width for all experts, or a list. */
 static grail_status read_widths(const char *source, const json_t *object, int64_t common,
                                 int64_t index, decoder_config *c)
@@ -272,7 +256,16 @@ grail_status decoder_experts_read(const char *source, const json_t *json, const 
     } else if (m->shared_count != NULL) {
         CHECK(decoder_read_size(source, json, m->shared_count, m->default_shared, 0, &shared));
         CHECK(decoder_read_size(source, own, m->shared_count, shared, 0, &shared));
-        CHECK(multiply_shared(source, m, index, shared, layer));
+        /* It is as wide as so many of the others, which have one width. */
+        const int64_t most = DECODER_MOST_WIDTH / layer->expert_width[0];
+        if (shared > most) {
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "%s: layer %lld: \"%s\" is %lld, expected 0 to %lld where the other "
+                             "experts are %lld wide",
+                             source, (long long)index, m->shared_count, (long long)shared,
+                             (long long)most, (long long)layer->expert_width[0]);
+        }
+        layer->shared = shared * layer->expert_width[0];
     }
     return GRAIL_OK;
 }

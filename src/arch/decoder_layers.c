@@ -259,25 +259,23 @@ grail_status decoder_types_check(const char *source, const json_t *json, const d
     return GRAIL_OK;
 }
 
-/* The attention window of layer `index`, in positions; 0 = no window. Qwen-like families use a
- * sliding window only if the configuration says so. */
-static grail_status read_window(const char *source, const json_t *json,
-                                const decoder_family *family, int64_t index, int64_t *out)
+/* Qwen-like families use a sliding window only if the configuration says so; null means no window,
+ * a missing key the family's default. */
+grail_status decoder_type_read(const char *source, const json_t *json, int64_t index,
+                               decoder_config *c)
 {
-    int64_t window = 0;
-    bool used = true;
+    decoder_layer *layer = &c->layer[index];
+    const decoder_family *family = c->family;
     const char *key = family->window_key == NULL ? "sliding_window" : family->window_key;
-    *out = 0;
-    if (family->default_window == 0 && !family->reads_window) {
-        return GRAIL_OK;
-    }
-    /* null means no window; a missing key means the family's default */
-    const bool stated = !json_is_null(json_object_get(json, key));
+    const bool has_window = family->default_window > 0 || family->reads_window;
+    const bool stated = has_window && !json_is_null(json_object_get(json, key));
+    int64_t window = 0;
+    int64_t first = 0;
+    bool used = true;
     if (stated) {
         CHECK(json_get_integer(source, json, key, family->default_window, &window));
     }
-    if (family->window_is_optional) {
-        int64_t first = 0;
+    if (has_window && family->window_is_optional) {
         CHECK(json_get_boolean(source, json, "use_sliding_window", false, &used));
         CHECK(json_get_integer(source, json, "max_window_layers", DECODER_FIRST_WINDOW, &first));
     }
@@ -288,16 +286,7 @@ static grail_status read_window(const char *source, const json_t *json,
     if (family->encoder && stated) { /* half of it on each side, and the row itself */
         window = window / 2 + 1;
     }
-    *out = used && layer_slides(family, json, index) ? window : 0;
-    return GRAIL_OK;
-}
-
-grail_status decoder_type_read(const char *source, const json_t *json, int64_t index,
-                               decoder_config *c)
-{
-    decoder_layer *layer = &c->layer[index];
-    const decoder_family *family = c->family;
-    CHECK(read_window(source, json, family, index, &layer->window));
+    layer->window = used && has_window && layer_slides(family, json, index) ? window : 0;
     const bool turns =
         !family->learned_positions && layer_turns(family, json, index, layer->window > 0);
     const bool slides = family->window_theta != NULL && layer_slides(family, json, index);

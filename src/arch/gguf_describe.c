@@ -114,20 +114,6 @@ static grail_status put_own(const describing *d, const gguf_value *value, gguf_p
     return status;
 }
 
-static grail_status put_one(const describing *d, const gguf_value *value, gguf_pairs *out)
-{
-    const size_t length = strlen(d->before->name);
-    if (gguf_key_is("", GGUF_KEY_FILE_TYPE, value->key) && d->type != GRAIL_DTYPE_COUNT) {
-        return put_integer(d, GGUF_KEY_FILE_TYPE, gguf_file_type(d->type), out);
-    }
-    if (gguf_key_is("", GGUF_KEY_ARCHITECTURE, value->key)) {
-        return gguf_put_text(out, value->key, d->after->name);
-    }
-    const bool is_own =
-        strncmp(value->key, d->before->name, length) == 0 && value->key[length] == '.';
-    return is_own ? put_own(d, value, out) : gguf_put_value(out, value->key, value);
-}
-
 static bool lacks(const describing *d, gguf_key_id id)
 {
     char key[GGUF_KEY_SIZE];
@@ -182,8 +168,18 @@ grail_status gguf_describe_as(const grail_model *model, const graph *narrowed,
                          "leave them out, or give the directory that the file was made from",
                          checkpoint_path(model->checkpoint), reason);
     }
+    const size_t length = strlen(d.before->name);
     for (int64_t i = 0; i < m->count; i++) {
-        CHECK(put_one(&d, &m->values[i], out));
+        const gguf_value *value = &m->values[i];
+        if (gguf_key_is("", GGUF_KEY_FILE_TYPE, value->key) && type != GRAIL_DTYPE_COUNT) {
+            CHECK(put_integer(&d, GGUF_KEY_FILE_TYPE, gguf_file_type(type), out));
+        } else if (gguf_key_is("", GGUF_KEY_ARCHITECTURE, value->key)) {
+            CHECK(gguf_put_text(out, value->key, after->name));
+        } else if (strncmp(value->key, d.before->name, length) == 0 && value->key[length] == '.') {
+            CHECK(put_own(&d, value, out));
+        } else {
+            CHECK(gguf_put_value(out, value->key, value));
+        }
     }
     return put_missing(&d, out);
 }

@@ -113,26 +113,25 @@ static grail_status refuse(const gguf_key *key, const gguf_value *value, const c
     return GRAIL_ERROR_UNSUPPORTED;
 }
 
-static grail_status check_value(const gguf_key *key, const gguf_value *value)
-{
-    char text[VALUE_SIZE] = "an empty list";
-    const bool checked = key->use == GGUF_REFUSED || key->neutral[0] != 0;
-    for (uint64_t i = 0; checked && i < value->count; i++) {
-        CHECK(value_text(value, i, text));
-        if (!gguf_is_listed(key->neutral, text, true)) {
-            return refuse(key, value, text);
-        }
-    }
-    return checked && key->neutral[0] == 0 ? refuse(key, value, text) : GRAIL_OK;
-}
-
 grail_status gguf_keys_check(const gguf_metadata *m, const char *architecture, bool of_tokenizer)
 {
     static const char prefix[] = "tokenizer.";
     for (int64_t i = 0; i < m->count; i++) {
         const gguf_value *value = &m->values[i];
-        if ((strncmp(value->key, prefix, sizeof prefix - 1) == 0) == of_tokenizer) {
-            CHECK(check_value(gguf_key_find(architecture, value->key), value));
+        const gguf_key *key = gguf_key_find(architecture, value->key);
+        char text[VALUE_SIZE] = "an empty list";
+        if ((strncmp(value->key, prefix, sizeof prefix - 1) == 0) != of_tokenizer ||
+            (key->use != GGUF_REFUSED && key->neutral[0] == 0)) {
+            continue;
+        }
+        for (uint64_t k = 0; k < value->count; k++) {
+            CHECK(value_text(value, k, text));
+            if (!gguf_is_listed(key->neutral, text, true)) {
+                return refuse(key, value, text);
+            }
+        }
+        if (key->neutral[0] == 0) {
+            return refuse(key, value, text);
         }
     }
     return GRAIL_OK;

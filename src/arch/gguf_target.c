@@ -176,23 +176,6 @@ static grail_status copy_keys(target_making *e)
 
 /* -- tensors ----------------------------------------------------------------------------------- */
 
-static grail_status list_parameter(const target_making *e, int i)
-{
-    const graph_parameter *p = &e->g->parameters[i];
-    tensor_view *tensor = &e->out->tensors[i];
-    if (graph_parameter_is_gone(p)) {
-        return refuse_shape(e->m, "whole layers are dropped, and the others would be numbered "
-                                  "anew; write a directory, and round that (grail quantize)");
-    }
-    const gguf_part part = gguf_part_of(p->name);
-    e->out->places[i] = (e->out->family->rows_in_pairs ? gguf_place_in_pairs : gguf_place)(
-        &e->c, part.layer, part.part, part.kind);
-    *tensor = (tensor_view){
-        .name = e->out->places[i].tensor, .dtype = e->out->dtypes[i], .rank = p->rank};
-    memcpy(tensor->shape, p->shape, (size_t)p->rank * sizeof p->shape[0]);
-    return GRAIL_OK;
-}
-
 static grail_status list_tensors(const target_making *e)
 {
     const graph *g = e->g;
@@ -205,7 +188,18 @@ static grail_status list_tensors(const target_making *e)
     out->parameters = g->parameter_count;
     out->count = count;
     for (int i = 0; i < g->parameter_count; i++) {
-        CHECK(list_parameter(e, i));
+        const graph_parameter *p = &g->parameters[i];
+        const gguf_part part = gguf_part_of(p->name);
+        tensor_view *tensor = &out->tensors[i];
+        if (graph_parameter_is_gone(p)) {
+            return refuse_shape(e->m, "whole layers are dropped, and the others would be numbered "
+                                      "anew; write a directory, and round that (grail quantize)");
+        }
+        out->places[i] = (out->family->rows_in_pairs ? gguf_place_in_pairs : gguf_place)(
+            &e->c, part.layer, part.part, part.kind);
+        *tensor =
+            (tensor_view){.name = out->places[i].tensor, .dtype = out->dtypes[i], .rank = p->rank};
+        memcpy(tensor->shape, p->shape, (size_t)p->rank * sizeof p->shape[0]);
     }
     if (out->divisors != NULL) {
         const int64_t pairs = e->c.head_dim / 2;

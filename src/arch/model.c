@@ -142,17 +142,6 @@ grail_dtype model_usual_dtype(const grail_model *m)
     return (grail_dtype)best;
 }
 
-/* All activations of a network are the same function. */
-static const char *activation_of(const graph *g)
-{
-    for (int n = 0; n < g->node_count; n++) {
-        if (g->nodes[n].kind == NODE_ACTIVATION) {
-            return activation_name(g->nodes[n].activation);
-        }
-    }
-    return NULL;
-}
-
 grail_status grail_model_describe(const grail_model *model, grail_model_facts *out)
 {
     return model_describe_graph(model, model->graph, out);
@@ -174,7 +163,6 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         .reads_images = g->input_kind == INPUT_IMAGES ? 1 : 0,
         .parameters = model->outside_parameters,
         .bytes = model->outside_bytes,
-        .activation = activation_of(g),
         .activation_notice = model->activation_notice[0] == 0 ? NULL : model->activation_notice,
         .notices = (const char *const *)model->notices,
         .notice_count = model->notice_count,
@@ -189,6 +177,9 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         facts.macs_per_token += node_products(g, n, extents[n->output]);
+        if (n->kind == NODE_ACTIVATION && facts.activation == NULL) { /* as all others are */
+            facts.activation = activation_name(n->activation);
+        }
         if (operator_of(n)->axis == AXIS_HEADS && !n->attention.bidirectional) {
             /* What runs quantised weights keeps keys and values in F16. */
             facts.kv_bytes_per_token += (widths[n->inputs[1]] + widths[n->inputs[2]]) *

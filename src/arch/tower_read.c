@@ -344,36 +344,27 @@ static grail_status read_operators(const char *source, const json_t *config, tow
     return GRAIL_OK;
 }
 
-/* Finds the head behind `prefix` characters of the prefix, if there is a head. */
-static bool find_head(tower *t, size_t prefix)
-{
-    char own[DECODER_NAME_SIZE];
-    char name[NAME_SIZE];
-    name_part(t->names, GRAPH_NONE, "lm_head", "weight", own);
-    snprintf(name, sizeof name, "%.*s%s", (int)prefix, t->c.prefix, own);
-    const tensor_view *view = checkpoint_find(t->weights, name);
-    t->head = view != NULL && view->rank == 2;
-    if (t->head) {
-        t->head_prefix = prefix;
-        t->classes = view->shape[0];
-        name_part(t->names, GRAPH_NONE, "lm_head", "bias", own);
-        snprintf(name, sizeof name, "%.*s%s", (int)prefix, t->c.prefix, own);
-        t->head_bias = checkpoint_find(t->weights, name) != NULL;
-    }
-    return t->head;
-}
-
 /* The name of a head has the tower's prefix, or the prefix without its last component: "vit." and
  * "model." hold only the tower. */
 static void read_head(tower *t)
 {
-    const size_t all = strlen(t->c.prefix);
-    size_t outer = all - (all > 0 ? 1 : 0);
-    while (outer > 0 && t->c.prefix[outer - 1] != '.') {
-        outer--;
-    }
-    if (!find_head(t, all) && all > 0) {
-        (void)find_head(t, outer);
+    const char *prefix = t->c.prefix;
+    const char *own = decoder_name_in(t->names->names, "lm_head");
+    char name[NAME_SIZE];
+    size_t length = strlen(prefix);
+    for (int i = 0; i < 2 && !t->head; i++) {
+        snprintf(name, sizeof name, "%.*s%s.weight", (int)length, prefix, own);
+        const tensor_view *view = checkpoint_find(t->weights, name);
+        t->head = view != NULL && view->rank == 2;
+        if (t->head) {
+            t->head_prefix = length;
+            t->classes = view->shape[0];
+            snprintf(name, sizeof name, "%.*s%s.bias", (int)length, prefix, own);
+            t->head_bias = checkpoint_find(t->weights, name) != NULL;
+        }
+        for (length -= length > 0 ? 1 : 0; length > 0 && prefix[length - 1] != '.';) {
+            length--;
+        }
     }
 }
 
