@@ -6,17 +6,20 @@
 #include "base/utf8.h"
 #include "format/tensor_limits.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-static grail_status check_tensor(const tensor_view *tensor)
+static grail_status fill_slot(const tensor_view *tensor, tensor_slot *slot)
 {
+    int64_t elements = 0;
     const size_t length = strlen(tensor->name);
+    const size_t valid = utf8_valid_prefix(tensor->name, length);
     if (length > TENSOR_LONGEST_NAME) {
         return error_set(GRAIL_ERROR_ARGUMENT, "the name has more than %d bytes",
                          TENSOR_LONGEST_NAME);
     }
-    const size_t valid = utf8_valid_prefix(tensor->name, length);
     if (valid != length) {
         return error_set(GRAIL_ERROR_ARGUMENT, "the name is not UTF-8 at byte %zu", valid);
     }
@@ -24,13 +27,6 @@ static grail_status check_tensor(const tensor_view *tensor)
         return error_set(GRAIL_ERROR_ARGUMENT, "rank %d is not in 0 .. %d", tensor->rank,
                          TENSOR_MAX_RANK);
     }
-    return GRAIL_OK;
-}
-
-static grail_status fill_slot(const tensor_view *tensor, tensor_slot *slot)
-{
-    int64_t elements = 0;
-    CHECK(check_tensor(tensor));
     CHECK(memory_copy_string(&slot->name, tensor->name));
     slot->dtype = tensor->dtype;
     slot->rank = tensor->rank;
@@ -47,8 +43,7 @@ static grail_status fill_slot(const tensor_view *tensor, tensor_slot *slot)
     return GRAIL_OK;
 }
 
-grail_status tensor_writer_declare(tensor_writer *writer, int64_t count,
-                                   const tensor_view tensors[])
+static grail_status declare(tensor_writer *writer, int64_t count, const tensor_view tensors[])
 {
     if (count < 0 || count > TENSOR_MOST_IN_FILE) {
         return error_set(GRAIL_ERROR_ARGUMENT, "%lld tensors are not in 0 .. %d", (long long)count,
@@ -62,12 +57,88 @@ grail_status tensor_writer_declare(tensor_writer *writer, int64_t count,
     return GRAIL_OK;
 }
 
-grail_status tensor_writer_index(tensor_writer *writer)
+/* After the layout, which may sort the tensors. */
+static grail_status index_tensors(tensor_writer *writer)
 {
     CHECK(name_index_init(&writer->index, writer->count, writer->items, sizeof writer->items[0]));
     const char *twice = name_index_twice(&writer->index);
     return twice == NULL ? GRAIL_OK
                          : error_set(GRAIL_ERROR_ARGUMENT, "tensor '%s' is given twice", twice);
+}
+
+/* If the file system cannot reserve space, the file only gets its size, and a full disk shows at a
+ * later write. */
+static grail_status reserve_space(int descriptor, const char *path, size_t bytes)
+{
+    int code = 0;
+    do {
+        code = posix_fallocate(descriptor, 0, (off_t)bytes);
+    } while (code == EINTR);
+    if ((code == EOPNOTSUPP || code == EINVAL) && ftruncate(descriptor, (off_t)bytes) == 0) {
+        return GRAIL_OK;
+    }
+    if (code == 0) {
+        return GRAIL_OK;
+    }
+    errno = code;
+    const grail_status status = error_from_errno("cannot reserve space for", path);
+    error_append(" (%zu bytes needed)", bytes);
+    return status;
+}
+
+static grail_status write_piece(const tensor_writer *w, const layout_piece *piece)
+{
+    return file_write_at(w->descriptor, w->path, w->layout.bytes.bytes + piece->at, piece->size,
+                         piece->begin);
+}
+
+static grail_status write_layout(const tensor_writer *w)
+{
+    CHECK(reserve_space(w->descriptor, w->path, w->layout.file_size));
+    for (int64_t i = 0; i < w->layout.piece_count; i++) {
+        CHECK(write_piece(w, &w->layout.pieces[i]));
+    }
+    return file_flush(w->descriptor, w->path);
+}
+
+static grail_status check_layout(const tensor_writer *w)
+{
+    grail_status status = GRAIL_OK;
+    unsigned char *found = NULL;
+    bool same = lseek(w->descriptor, 0, SEEK_END) == (off_t)w->layout.file_size;
+    for (int64_t i = 0; same && i < w->layout.piece_count; i++) {
+        const layout_piece *piece = &w->layout.pieces[i];
+        TRY(memory_resize(&found, piece->size, 1));
+        TRY(file_read_at(w->descriptor, w->path, found, piece->size, piece->begin));
+        same = memcmp(found, w->layout.bytes.bytes + piece->at, piece->size) == 0;
+    }
+    if (!same) {
+        FAIL(GRAIL_ERROR_EXISTS,
+             "cannot continue '%s': it is damaged, or was prepared for other tensors; remove it to "
+             "start anew",
+             w->path);
+    }
+out:
+    memory_free(found);
+    return status;
+}
+
+static grail_status open_file(tensor_writer *w, layout_start start)
+{
+    const int creates = start == LAYOUT_NEW ? O_CREAT | O_EXCL : 0;
+    const int follows = start == LAYOUT_EMPTY ? 0 : O_NOFOLLOW; /* a way to a file without a name */
+    w->descriptor = file_open(AT_FDCWD, w->path, O_RDWR | follows | creates);
+    if (w->descriptor < 0) {
+        return errno == EEXIST
+                   ? error_set(GRAIL_ERROR_EXISTS, "'%s' already exists; remove it first", w->path)
+                   : error_from_errno(start == LAYOUT_NEW ? "cannot create" : "cannot open",
+                                      w->path);
+    }
+    const grail_status status = start == LAYOUT_CONTINUED ? check_layout(w) : write_layout(w);
+    if (status != GRAIL_OK && start == LAYOUT_NEW) {
+        unlink(w->path);
+    }
+    return status;
 }
 
 grail_status tensor_writer_open(const char *path, tensor_layout lay_out, const void *own,
@@ -79,8 +150,10 @@ grail_status tensor_writer_open(const char *path, tensor_layout lay_out, const v
     TRY(memory_new(&writer, 1, sizeof *writer));
     writer->descriptor = -1;
     TRY(memory_copy_string(&writer->path, path));
-    TRY(error_in(lay_out(writer, own, count, tensors), "%s", path));
-    TRY(file_layout_open(&writer->layout, path, start, &writer->descriptor));
+    TRY(error_in(declare(writer, count, tensors), "%s", path));
+    TRY(error_in(lay_out(writer, own), "%s", path));
+    TRY(error_in(index_tensors(writer), "%s", path));
+    TRY(open_file(writer, start));
     *out = writer;
     writer = NULL;
 out:
@@ -106,21 +179,7 @@ static grail_status find(const tensor_writer *writer, const char *name, size_t b
 }
 
 /* The bytes, then their checksum. A run that is interrupted in between writes the tensor again when
- * it is resumed.
- */
-static grail_status write_slot(const tensor_writer *writer, const tensor_slot *slot,
-                               const void *data)
-{
-    CHECK(file_write_at(writer->descriptor, writer->path, data, slot->bytes, slot->place));
-    for (int i = 0; i < 2 && slot->checksums[i] > 0; i++) {
-        unsigned char bytes[4];
-        store_little(bytes, sizeof bytes, checksum_crc32(data, slot->bytes));
-        CHECK(file_write_at(writer->descriptor, writer->path, bytes, sizeof bytes,
-                            slot->checksums[i]));
-    }
-    return GRAIL_OK;
-}
-
+ * it is resumed. */
 grail_status tensor_writer_put(tensor_writer *writer, const char *name, const void *data,
                                size_t bytes)
 {
@@ -130,7 +189,13 @@ grail_status tensor_writer_put(tensor_writer *writer, const char *name, const vo
         return error_set(GRAIL_ERROR_ARGUMENT, "%s: tensor '%s' is written a second time",
                          writer->path, name);
     }
-    CHECK(write_slot(writer, slot, data));
+    CHECK(file_write_at(writer->descriptor, writer->path, data, slot->bytes, slot->place));
+    for (int i = 0; i < 2 && slot->checksums[i] > 0; i++) {
+        unsigned char checksum[4];
+        store_little(checksum, sizeof checksum, checksum_crc32(data, slot->bytes));
+        CHECK(file_write_at(writer->descriptor, writer->path, checksum, sizeof checksum,
+                            slot->checksums[i]));
+    }
     slot->written = true;
     return GRAIL_OK;
 }
@@ -150,7 +215,16 @@ grail_status tensor_writer_flush(const tensor_writer *writer)
 
 grail_status tensor_writer_seal(const tensor_writer *writer)
 {
-    return file_layout_seal(&writer->layout, writer->descriptor, writer->path);
+    CHECK(tensor_writer_flush(writer));
+    CHECK(write_piece(writer, &writer->layout.seal));
+    return tensor_writer_flush(writer);
+}
+
+void file_layout_fini(file_layout *layout)
+{
+    buffer_fini(&layout->bytes);
+    memory_free(layout->pieces);
+    *layout = (file_layout){0};
 }
 
 void tensor_writer_close(tensor_writer *writer)
@@ -166,8 +240,7 @@ void tensor_writer_close(tensor_writer *writer)
     if (writer->descriptor >= 0) {
         close(writer->descriptor);
     }
-    memory_free(writer->pieces);
-    buffer_fini(&writer->bytes);
+    file_layout_fini(&writer->layout);
     memory_free(writer->path);
     memory_free(writer);
 }

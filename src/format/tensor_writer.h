@@ -1,12 +1,36 @@
-/* A file of tensors being written, of any format. The function of a format that opens it declares
- * all tensors, lays the file out and reserves its space (a full disk shows here); then each tensor
- * is written once, completely, in any order. */
+/* A file of tensors being written, of any format. The function of a format that opens it lays the
+ * file out: everything that does not depend on the values of the tensors is written, and the space
+ * of the rest reserved, so that a full disk shows before any work is done. Then each tensor is
+ * written once, completely, in any order, and last the seal: bytes without which no reader opens
+ * the file. */
 #ifndef GRAIL_FORMAT_TENSOR_WRITER_H
 #define GRAIL_FORMAT_TENSOR_WRITER_H
 
-#include "format/file_layout.h"
+#include "base/buffer.h"
 #include "format/name_index.h"
 #include "tensor/tensor.h"
+
+/* Bytes [at, at + size) of the layout are written at `begin` of the file. */
+typedef struct layout_piece {
+    size_t begin;
+    size_t at;
+    size_t size;
+} layout_piece;
+
+typedef struct file_layout {
+    buffer bytes;
+    layout_piece *pieces; /* disjoint, inside the file; owned */
+    int64_t piece_count;
+    layout_piece seal; /* not one of `pieces` */
+    size_t file_size;
+} file_layout;
+
+/* What the path must hold before the call. */
+typedef enum layout_start {
+    LAYOUT_NEW,       /* nothing; anything else is GRAIL_ERROR_EXISTS */
+    LAYOUT_CONTINUED, /* a file of this layout, sealed or not; any other is GRAIL_ERROR_EXISTS */
+    LAYOUT_EMPTY      /* an empty file, to be filled */
+} layout_start;
 
 typedef struct tensor_slot {
     char *name; /* owned */
@@ -26,8 +50,6 @@ typedef struct tensor_writer {
     tensor_slot *items;
     int64_t count;
     name_index index;
-    buffer bytes;         /* what the layout's pieces and seal are taken from */
-    layout_piece *pieces; /* owned */
     file_layout layout;
 } tensor_writer;
 
@@ -39,27 +61,23 @@ grail_status tensor_writer_get(const tensor_writer *writer, const char *name, vo
                                size_t bytes) GRAIL_MUST_CHECK;
 /** Flushes everything to disk. */
 grail_status tensor_writer_flush(const tensor_writer *writer) GRAIL_MUST_CHECK;
-/** Seals the file, so that readers open it. All tensors must have been put. */
+/** Flushes the file, writes the seal, and flushes again. All tensors must have been put. Sealing a
+ * sealed file changes nothing. */
 grail_status tensor_writer_seal(const tensor_writer *writer) GRAIL_MUST_CHECK;
 /** Closes; what was not flushed may be lost. NULL is allowed. */
 void tensor_writer_close(tensor_writer *writer);
 
-/* -- for the formats ---------------------------------------------------------------------------
- */
+/** What a format does with the declared tensors: sorts them where it wants that, gives them places,
+ * and fills the layout. `own` is what its function that opens a file gave. Messages need not name
+ * the file. */
+typedef grail_status (*tensor_layout)(tensor_writer *writer, const void *own);
 
-/** Declares the tensors, sorts them where the format wants it, indexes them, and fills the layout.
- * `own` is what the format's function for it gave. Messages need not name the file. */
-typedef grail_status (*tensor_layout)(tensor_writer *writer, const void *own, int64_t count,
-                                      const tensor_view tensors[]);
-
-/** Declares `count` tensors (name, dtype, rank, shape are read). */
-grail_status tensor_writer_declare(tensor_writer *writer, int64_t count,
-                                   const tensor_view tensors[]) GRAIL_MUST_CHECK;
-/** Ends the declarations and refuses duplicate names. */
-grail_status tensor_writer_index(tensor_writer *writer) GRAIL_MUST_CHECK;
-/** Opens a file as lay_out lays it out; *out is owned: tensor_writer_close. */
+/** Opens a file of `count` tensors (name, dtype, rank, shape are read) as lay_out lays it out; *out
+ * is owned: tensor_writer_close. On failure a new file is removed again. */
 grail_status tensor_writer_open(const char *path, tensor_layout lay_out, const void *own,
                                 int64_t count, const tensor_view tensors[], layout_start start,
                                 tensor_writer **out) GRAIL_MUST_CHECK;
+
+void file_layout_fini(file_layout *layout); /* works on a zeroed one */
 
 #endif

@@ -130,7 +130,7 @@ static bool round_up(size_t *size, size_t alignment)
 /* All before the data, without the first word; the slots get their offsets in the data. */
 static grail_status append_begin(tensor_writer *writer, const gguf_pairs *pairs, size_t *data)
 {
-    buffer *b = &writer->bytes;
+    buffer *b = &writer->layout.bytes;
     CHECK(append_number(b, 4, VERSION));
     CHECK(append_number(b, 8, (uint64_t)writer->count));
     CHECK(append_number(b, 8, pairs->count));
@@ -147,32 +147,27 @@ static grail_status append_begin(tensor_writer *writer, const gguf_pairs *pairs,
     return GRAIL_OK;
 }
 
-static grail_status lay_out(tensor_writer *writer, const void *own, int64_t count,
-                            const tensor_view tensors[])
+static grail_status lay_out(tensor_writer *writer, const void *own)
 {
     const gguf_pairs *pairs = own;
+    file_layout *layout = &writer->layout;
     size_t data = 0;
-    CHECK(tensor_writer_declare(writer, count, tensors));
-    CHECK(tensor_writer_index(writer));
-    buffer_init(&writer->bytes, SIZE_MAX / 4);
+    buffer_init(&layout->bytes, SIZE_MAX / 4);
     CHECK(append_begin(writer, pairs, &data));
-    const size_t described = writer->bytes.size;
+    const size_t described = layout->bytes.size;
     size_t begin_of_data = WORD + described;
     if (!round_up(&begin_of_data, pairs->alignment) ||
-        __builtin_add_overflow(begin_of_data, data, &data)) {
+        __builtin_add_overflow(begin_of_data, data, &layout->file_size)) {
         return error_set(GRAIL_ERROR_ARGUMENT, "the tensors take more than 2^64 bytes");
     }
     for (int64_t i = 0; i < writer->count; i++) {
         writer->items[i].place += begin_of_data;
     }
-    CHECK(buffer_append(&writer->bytes, "GGUF", WORD));
-    CHECK(memory_new(&writer->pieces, 1, sizeof writer->pieces[0]));
-    writer->pieces[0] = (layout_piece){.begin = WORD, .at = 0, .size = described};
-    writer->layout = (file_layout){.bytes = writer->bytes.bytes,
-                                   .pieces = writer->pieces,
-                                   .piece_count = 1,
-                                   .seal = {.begin = 0, .at = described, .size = WORD},
-                                   .file_size = data};
+    CHECK(buffer_append(&layout->bytes, "GGUF", WORD));
+    CHECK(memory_new(&layout->pieces, 1, sizeof layout->pieces[0]));
+    layout->pieces[0] = (layout_piece){.begin = WORD, .size = described};
+    layout->piece_count = 1;
+    layout->seal = (layout_piece){.at = described, .size = WORD};
     return GRAIL_OK;
 }
 

@@ -1,4 +1,5 @@
-/* Opens torch checkpoints and returns their tensors. */
+/* Opens torch checkpoints and returns their tensors. The zip format of torch 1.6 and later has one
+ * folder with data.pkl and the storages as data/<key>. */
 #include "format/torch/torch_internal.h"
 
 #include <string.h>
@@ -24,12 +25,77 @@ static grail_status refuse_other(const void *bytes, size_t size)
     return error_set(GRAIL_ERROR_FORMAT, "is not a torch checkpoint");
 }
 
+enum { LONGEST_ORDER = 64 };
+
+/* Finds the member <root>/data.pkl, where <root> is the name of one folder. */
+static grail_status find_object(torch_file *file, const zip_member **out)
+{
+    const zip_member *found = NULL;
+    for (int64_t i = 0; i < file->zip->count; i++) {
+        const zip_member *member = &file->zip->members[i];
+        const char *slash = strchr(member->name, '/');
+        if (slash == NULL || slash == member->name || strcmp(slash, "/data.pkl") != 0) {
+            continue;
+        }
+        if (found != NULL) {
+            return error_set(GRAIL_ERROR_FORMAT, "holds both '%s' and '%s'", found->name,
+                             member->name);
+        }
+        found = member;
+        file->root = member->name;
+        file->root_length = (size_t)(slash - member->name);
+    }
+    if (found == NULL) {
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "is a zip archive without a data.pkl in a folder, so it is not a torch checkpoint");
+    }
+    *out = found;
+    return GRAIL_OK;
+}
+
+static grail_status check_kind(const torch_file *file)
+{
+    static const char little[] = "little";
+    const zip_member *order = torch_find_member(file, "", (pickle_span){"byteorder", 9});
+    if (torch_find_member(file, "", (pickle_span){"constants.pkl", 13}) != NULL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "is a TorchScript archive, which is not read; save its weights in Python, "
+                         "torch.save(torch.jit.load(PATH, \"cpu\").state_dict(), \"weights.pth\"), "
+                         "or open it with Model.from_torch_file of the Python package");
+    }
+    for (int64_t i = 0; i < file->zip->count; i++) {
+        if (file->zip->members[i].is_compressed) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "member '%s' is compressed, and compressed members are not "
+                             "read" TORCH_REMEDY,
+                             file->zip->members[i].name);
+        }
+    }
+    if (order == NULL ||
+        (order->size <= LONGEST_ORDER && order->size >= sizeof little - 1 &&
+         memcmp(file->list->bytes + order->offset, little, sizeof little - 1) == 0)) {
+        return GRAIL_OK;
+    }
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "is not little-endian; load and save it with torch on this machine");
+}
+
 static grail_status read_file(torch_file *file)
 {
+    const zip_member *object = NULL;
     if (file->list->size < 4 || memcmp(file->list->bytes, "PK\x03\x04", 4) != 0) {
         return refuse_other(file->list->bytes, file->list->size);
     }
-    CHECK(torch_read_zip(file));
+    CHECK(zip_reader_open(file->list->bytes, file->list->size, &file->zip));
+    CHECK(find_object(file, &object));
+    CHECK(check_kind(file));
+    if (object->size > TORCH_LARGEST_PICKLE) {
+        return error_set(GRAIL_ERROR_FORMAT, "member '%s' has %zu bytes, more than the allowed %d",
+                         object->name, object->size, TORCH_LARGEST_PICKLE);
+    }
+    CHECK(error_in(pickle_read(file->list->bytes + object->offset, object->size, &file->object),
+                   "%s", object->name));
     return torch_collect(file);
 }
 
@@ -41,8 +107,6 @@ static void free_parts(void *parts)
     }
     memory_free(file->owned);
     memory_free(file->pending);
-    name_index_fini(&file->storage_index);
-    memory_free(file->storages);
     pickle_close(file->object);
     zip_reader_close(file->zip);
     memory_free(file);

@@ -5,19 +5,12 @@
 
 #include "format/torch/torch_dtypes.h"
 #include "format/torch/torch_file.h"
-#include "format/torch/zip_reader.h"
+#include "format/torch/zip.h"
 
 /** The end of messages about files that torch reads, and this does not. */
 #define TORCH_REMEDY                                                                               \
     "; save it again in Python, torch.save(torch.load(PATH, \"cpu\", weights_only=True), "         \
     "\"checkpoint.pth\"), or open it with Model.from_torch_file of the Python package"
-
-/* Bytes that tensors are views of. */
-typedef struct torch_storage {
-    const char *key;
-    const unsigned char *data;
-    size_t bytes;
-} torch_storage;
 
 /* A reference to a storage, from a persistent value. Counts are in elements of its type. */
 typedef struct torch_reference {
@@ -40,7 +33,7 @@ typedef struct torch_layout {
 /* A tensor that tensor_file_load must gather by its strides. */
 typedef struct torch_pending {
     int64_t tensor;
-    torch_storage *storage;
+    const unsigned char *first; /* of its bytes */
     torch_layout layout;
 } torch_pending;
 
@@ -49,9 +42,8 @@ typedef struct torch_file {
     tensor_file *list; /* that it belongs to */
     zip_reader *zip;
     pickle *object;
-    torch_storage *storages;
-    int64_t storage_count;
-    name_index storage_index;
+    const char *root; /* the name of the folder in the archive, not terminated; borrowed */
+    size_t root_length;
     torch_pending *pending;
     int64_t pending_count;
     void **owned; /* copies of strided tensors and of keys */
@@ -62,8 +54,8 @@ typedef struct torch_file {
 /** Makes `file` the owner of `block`, even on failure. */
 grail_status torch_own(torch_file *file, void *block) GRAIL_MUST_CHECK;
 
-/** Reads the directory and the object of a zip archive: fills object, storages. */
-grail_status torch_read_zip(torch_file *file) GRAIL_MUST_CHECK;
+/** The member <root>/<folder><name>; NULL where there is none. */
+const zip_member *torch_find_member(const torch_file *file, const char *folder, pickle_span name);
 
 /** Finds the tensors of the object and names them: fills tensors and wrapper of the list. */
 grail_status torch_collect(torch_file *file) GRAIL_MUST_CHECK;

@@ -1,54 +1,127 @@
 /* Writes torch checkpoints in the zip format: archive/data.pkl, byteorder and version, then a
- * storage for every tensor. */
+ * storage for every tensor. The pickle has only opcodes that torch 1.13's restricted unpickler
+ * reads, and no memo, which is optional (torch's serialization.py and _weights_only_unpickler.py).
+ */
+#include "base/bytes.h"
+#include "format/torch/torch_dtypes.h"
 #include "format/torch/torch_file.h"
+#include "format/torch/zip.h"
 
-#include "format/torch/torch_internal.h"
-#include "format/torch/torch_pickle.h"
-#include "format/torch/zip_layout.h"
-
+#include <stdio.h>
 #include <string.h>
 
-static grail_status declare(tensor_writer *writer, int64_t count, const tensor_view tensors[])
+static const char empty_ordered_dict[] = "ccollections\nOrderedDict\n)R";
+
+/* BINUNICODE */
+static grail_status append_text(buffer *out, const char *text)
 {
-    CHECK(tensor_writer_declare(writer, count, tensors));
-    for (int64_t i = 0; i < count; i++) {
-        if (torch_dtype_for(tensors[i].dtype) == NULL) {
-            return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "tensor '%s': torch has no dtype for %s; write safetensors",
-                             tensors[i].name, grail_dtype_name(tensors[i].dtype));
-        }
+    const size_t length = strlen(text);
+    unsigned char head[5] = {'X'};
+    store_little(head + 1, 4, length);
+    CHECK(buffer_append(out, head, sizeof head));
+    return buffer_append_string(out, text);
+}
+
+/* BININT1, BININT or LONG1; the value is not negative. */
+static grail_status append_count(buffer *out, int64_t value)
+{
+    unsigned char bytes[10] = {0x8a, 8};
+    if (value < 1 << 8) {
+        return buffer_append(out, (const unsigned char[]){'K', (unsigned char)value}, 2);
     }
-    return tensor_writer_index(writer);
-}
-
-static grail_status add_text(zip_layout *layout, const char *name, const char *text)
-{
-    return zip_layout_add(layout, name, text, strlen(text));
-}
-
-static grail_status add_storage(zip_layout *layout, int64_t key, size_t bytes)
-{
-    char *name = NULL;
-    grail_status status = memory_format(&name, "archive/data/%lld", (long long)key);
-    if (status == GRAIL_OK) {
-        status = zip_layout_add(layout, name, NULL, bytes);
+    store_little(bytes + 2, 8, (uint64_t)value);
+    if (value > INT32_MAX) {
+        return buffer_append(out, bytes, sizeof bytes);
     }
-    memory_free(name);
-    return status;
+    bytes[1] = 'J';
+    return buffer_append(out, bytes + 1, 5);
 }
 
-static grail_status add_members(zip_layout *zip, const tensor_writer *writer, const char *wrapper,
-                                const tensor_view tensors[])
+/* MARK counts TUPLE */
+static grail_status append_counts(buffer *out, int count, const int64_t values[])
+{
+    CHECK(buffer_append_string(out, "("));
+    for (int i = 0; i < count; i++) {
+        CHECK(append_count(out, values[i]));
+    }
+    return buffer_append_string(out, "t");
+}
+
+/* ('storage', class, key, 'cpu', elements), as a persistent reference */
+static grail_status append_storage(buffer *out, const torch_dtype *type, int64_t key,
+                                   int64_t elements)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%lld", (long long)key);
+    CHECK(buffer_append_string(out, "("));
+    CHECK(append_text(out, "storage"));
+    if (type->storage_class != NULL) {
+        CHECK(buffer_format(out, "ctorch\n%s\n", type->storage_class));
+    } else {
+        CHECK(buffer_append_string(out, "ctorch.storage\nUntypedStorage\n"));
+        elements *= (int64_t)type->element_size;
+    }
+    CHECK(append_text(out, digits));
+    CHECK(append_text(out, "cpu"));
+    CHECK(append_count(out, elements));
+    return buffer_append_string(out, "tQ");
+}
+
+/* _rebuild_tensor_v2(storage, 0, shape, strides, requires_grad = False, hooks = OrderedDict()), or
+ * _v3 with the dtype at the end, for dtypes that have no storage class. */
+static grail_status append_tensor(buffer *out, const tensor_slot *tensor, int64_t key)
+{
+    const torch_dtype *type = torch_dtype_for(tensor->dtype);
+    int64_t strides[TENSOR_MAX_RANK];
+    int64_t elements = 1;
+    for (int d = tensor->rank - 1; d >= 0; d--) {
+        strides[d] = elements;
+        elements *= tensor->shape[d];
+    }
+    CHECK(buffer_format(out, "ctorch._utils\n_rebuild_tensor_v%d\n(",
+                        type->storage_class != NULL ? 2 : 3));
+    CHECK(append_storage(out, type, key, elements));
+    CHECK(append_count(out, 0));
+    CHECK(append_counts(out, tensor->rank, tensor->shape));
+    CHECK(append_counts(out, tensor->rank, strides));
+    CHECK(buffer_format(out, "\x89%s", empty_ordered_dict));
+    if (type->storage_class == NULL) {
+        CHECK(buffer_format(out, "ctorch\n%s\n", type->name));
+    }
+    return buffer_append_string(out, "tR");
+}
+
+/* {name: tensor}, under the key `wrapper` of another dictionary unless `wrapper` is "". Tensor i
+ * takes all of storage i. */
+static grail_status append_pickle(const char *wrapper, const tensor_writer *writer, buffer *out)
+{
+    const bool is_wrapped = wrapper[0] != 0;
+    CHECK(buffer_append_string(out, "\x80\x02"));
+    if (is_wrapped) {
+        CHECK(buffer_append_string(out, "}"));
+        CHECK(append_text(out, wrapper));
+    }
+    CHECK(buffer_format(out, "%s(", empty_ordered_dict));
+    for (int64_t i = 0; i < writer->count; i++) {
+        CHECK(append_text(out, writer->items[i].name));
+        CHECK(append_tensor(out, &writer->items[i], i));
+    }
+    return buffer_append_string(out, is_wrapped ? "us." : "u.");
+}
+
+static grail_status add_members(zip_layout *zip, const tensor_writer *writer, const char *wrapper)
 {
     grail_status status = GRAIL_OK;
     buffer object = {0};
+    char name[48];
     buffer_init(&object, TORCH_LARGEST_PICKLE);
-    TRY(torch_pickle_append(wrapper, writer->count, tensors, &object));
+    TRY(append_pickle(wrapper, writer, &object));
     TRY(zip_layout_add(zip, "archive/data.pkl", object.bytes, object.size));
-    TRY(add_text(zip, "archive/byteorder", "little"));
-    TRY(add_text(zip, "archive/version", "3\n"));
+    TRY(zip_layout_add(zip, "archive/byteorder", "little", 6));
+    TRY(zip_layout_add(zip, "archive/version", "3\n", 2));
     for (int64_t i = 0; i < writer->count; i++) {
-        TRY(add_storage(zip, i, writer->items[i].bytes));
+        snprintf(name, sizeof name, "archive/data/%lld", (long long)i);
+        TRY(zip_layout_add(zip, name, NULL, writer->items[i].bytes));
     }
     TRY(zip_layout_finish(zip));
 out:
@@ -57,37 +130,28 @@ out:
 }
 
 /* Tensor i is storage i, and the last members are the storages. */
-static void take_layout(zip_layout *zip, tensor_writer *writer)
+static grail_status lay_out(tensor_writer *writer, const void *wrapper)
 {
+    grail_status status = GRAIL_OK;
+    zip_layout zip;
+    zip_layout_init(&zip);
     for (int64_t i = 0; i < writer->count; i++) {
-        const zip_place *place = &zip->members[zip->count - writer->count + i];
+        if (torch_dtype_for(writer->items[i].dtype) == NULL) {
+            FAIL(GRAIL_ERROR_UNSUPPORTED,
+                 "tensor '%s': torch has no dtype for %s; write safetensors", writer->items[i].name,
+                 grail_dtype_name(writer->items[i].dtype));
+        }
+    }
+    TRY(add_members(&zip, writer, wrapper));
+    for (int64_t i = 0; i < writer->count; i++) {
+        const zip_place *place = &zip.members[zip.count - writer->count + i];
         tensor_slot *slot = &writer->items[i];
         slot->place = place->data;
         slot->checksums[0] = place->header_crc;
         slot->checksums[1] = place->directory_crc;
     }
-    writer->layout = (file_layout){
-        .bytes = zip->bytes.bytes,
-        .pieces = zip->pieces,
-        .piece_count = zip->piece_count,
-        .seal = zip->seal,
-        .file_size = zip->file_size,
-    };
-    writer->bytes = zip->bytes;
-    writer->pieces = zip->pieces;
-    zip->bytes = (buffer){0};
-    zip->pieces = NULL;
-}
-
-static grail_status lay_out(tensor_writer *writer, const void *wrapper, int64_t count,
-                            const tensor_view tensors[])
-{
-    grail_status status = GRAIL_OK;
-    zip_layout zip;
-    zip_layout_init(&zip);
-    TRY(declare(writer, count, tensors));
-    TRY(add_members(&zip, writer, wrapper, tensors));
-    take_layout(&zip, writer);
+    writer->layout = zip.file;
+    zip.file = (file_layout){0};
 out:
     zip_layout_fini(&zip);
     return status;

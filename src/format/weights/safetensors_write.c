@@ -25,21 +25,14 @@ static int compare_slots(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-static grail_status declare(tensor_writer *writer, int64_t count, const tensor_view tensors[])
-{
-    CHECK(tensor_writer_declare(writer, count, tensors));
-    qsort(writer->items, (size_t)count, sizeof *writer->items, compare_slots);
-    CHECK(tensor_writer_index(writer));
-    if (name_index_find(&writer->index, metadata_key) >= 0) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "tensor '%s': the name is reserved", metadata_key);
-    }
-    return GRAIL_OK;
-}
-
 /* Places relative to the data. */
 static grail_status place_tensors(tensor_writer *writer, size_t *data_bytes)
 {
     for (int64_t i = 0; i < writer->count; i++) {
+        if (strcmp(writer->items[i].name, metadata_key) == 0) {
+            return error_set(GRAIL_ERROR_ARGUMENT, "tensor '%s': the name is reserved",
+                             metadata_key);
+        }
         writer->items[i].place = *data_bytes;
         if (!size_add(*data_bytes, writer->items[i].bytes, data_bytes) ||
             *data_bytes > INT64_MAX / 2) {
@@ -90,34 +83,30 @@ static grail_status build_header(tensor_writer *writer)
     for (int64_t i = 0; i < writer->count; i++) {
         TRY(put_entry(header, &writer->items[i]));
     }
-    buffer_init(&writer->bytes, SAFETENSORS_LARGEST_HEADER + LENGTH_SIZE);
-    TRY(append_header(&writer->bytes, header));
+    buffer_init(&writer->layout.bytes, SAFETENSORS_LARGEST_HEADER + LENGTH_SIZE);
+    TRY(append_header(&writer->layout.bytes, header));
 out:
     json_decref(header);
     return status;
 }
 
 /* The length is the seal: every reader refuses a header of length 0. */
-static grail_status lay_out(tensor_writer *writer, const void *nothing, int64_t count,
-                            const tensor_view tensors[])
+static grail_status lay_out(tensor_writer *writer, const void *nothing)
 {
     (void)nothing;
+    file_layout *layout = &writer->layout;
     size_t data_bytes = 0;
-    CHECK(declare(writer, count, tensors));
+    qsort(writer->items, (size_t)writer->count, sizeof *writer->items, compare_slots);
     CHECK(place_tensors(writer, &data_bytes));
     CHECK(build_header(writer));
-    CHECK(memory_new(&writer->pieces, 1, sizeof writer->pieces[0]));
-    const size_t header = writer->bytes.size;
-    writer->pieces[0] =
+    CHECK(memory_new(&layout->pieces, 1, sizeof layout->pieces[0]));
+    const size_t header = layout->bytes.size;
+    layout->pieces[0] =
         (layout_piece){.begin = LENGTH_SIZE, .at = LENGTH_SIZE, .size = header - LENGTH_SIZE};
-    writer->layout = (file_layout){
-        .bytes = writer->bytes.bytes,
-        .pieces = writer->pieces,
-        .piece_count = 1,
-        .seal = {.size = LENGTH_SIZE},
-        .file_size = header + data_bytes,
-    };
-    for (int64_t i = 0; i < count; i++) {
+    layout->piece_count = 1;
+    layout->seal.size = LENGTH_SIZE;
+    layout->file_size = header + data_bytes;
+    for (int64_t i = 0; i < writer->count; i++) {
         writer->items[i].place += header;
     }
     return GRAIL_OK;

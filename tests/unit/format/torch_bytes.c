@@ -2,7 +2,7 @@
 
 #include "support/support.h"
 
-#include "format/torch/zip_layout.h"
+#include "format/torch/zip.h"
 
 #include <string.h>
 
@@ -86,13 +86,14 @@ void torch_bytes_zip(int count, const torch_member members[], buffer *out)
         assert_ok(zip_layout_add(&layout, members[i].name, members[i].data, members[i].size));
     }
     assert_ok(zip_layout_finish(&layout));
-    while (out->size < layout.file_size) {
-        const size_t left = layout.file_size - out->size;
+    while (out->size < layout.file.file_size) {
+        const size_t left = layout.file.file_size - out->size;
         assert_ok(buffer_append(out, zeros, left < sizeof zeros ? left : sizeof zeros));
     }
-    for (int64_t i = 0; i <= layout.piece_count; i++) {
-        const layout_piece *piece = i < layout.piece_count ? &layout.pieces[i] : &layout.seal;
-        memcpy(out->bytes + piece->begin, layout.bytes.bytes + piece->at, piece->size);
+    for (int64_t i = 0; i <= layout.file.piece_count; i++) {
+        const layout_piece *piece =
+            i < layout.file.piece_count ? &layout.file.pieces[i] : &layout.file.seal;
+        memcpy(out->bytes + piece->begin, layout.file.bytes.bytes + piece->at, piece->size);
     }
     zip_layout_fini(&layout);
 }
