@@ -8,8 +8,16 @@
 #ifndef GRAIL_FORMAT_GGUF_GGUF_H
 #define GRAIL_FORMAT_GGUF_GGUF_H
 
-#include "format/gguf/gguf_limits.h"
 #include "format/tensor_file.h"
+
+/* Limits, in addition to those for every file of tensors (format/tensor_limits.h). The table in
+ * docs/formats.md lists them. */
+enum {
+    GGUF_MOST_KEYS = 65536,
+    GGUF_LONGEST_KEY = 65535,
+    GGUF_MOST_DIMENSIONS = 4,
+    GGUF_USUAL_ALIGNMENT = 32
+};
 
 /** Types of values, numbered as in the file. */
 typedef enum gguf_type {
@@ -87,8 +95,14 @@ typedef struct gguf_walk {
 /** The next text, any bytes, borrowed; false at the end. */
 bool gguf_walk_next(gguf_walk *walk, const char **bytes, size_t *size);
 
-/** The name of a type of values. */
-const char *gguf_type_name(gguf_type type);
+typedef struct gguf_type_facts {
+    const char *name;
+    unsigned char width; /* bytes of a value; 0 for texts and arrays */
+    bool is_integer, is_signed;
+} gguf_type_facts;
+
+/** What is known about a type of values. */
+const gguf_type_facts *gguf_facts(gguf_type type);
 
 /* -- types of tensors
  * ------------------------------------------------------------------------------ */

@@ -15,43 +15,22 @@ const gguf_value *gguf_find(const gguf_metadata *m, const char *key)
 static grail_status wrong_type(const gguf_value *value, const char *expected)
 {
     return error_set(GRAIL_ERROR_FORMAT, "key '%s' is %s%s, expected %s", value->key,
-                     value->is_array ? "an array of " : "", gguf_type_name(value->type), expected);
-}
-
-/* Bytes and sign of the types of integers; 0 bytes for others. */
-static size_t integer_width(gguf_type type, bool *is_signed)
-{
-    *is_signed = type == GGUF_I8 || type == GGUF_I16 || type == GGUF_I32 || type == GGUF_I64;
-    switch (type) {
-    case GGUF_U8:
-    case GGUF_I8:
-        return 1;
-    case GGUF_U16:
-    case GGUF_I16:
-        return 2;
-    case GGUF_U32:
-    case GGUF_I32:
-        return 4;
-    case GGUF_U64:
-    case GGUF_I64:
-        return 8;
-    default:
-        return 0;
-    }
+                     value->is_array ? "an array of " : "", gguf_facts(value->type)->name,
+                     expected);
 }
 
 grail_status gguf_integer_at(const gguf_value *value, uint64_t i, int64_t *out)
 {
-    bool is_signed = false;
-    const size_t width = integer_width(value->type, &is_signed);
-    if (width == 0) {
+    const gguf_type_facts *type = gguf_facts(value->type);
+    const size_t width = type->width;
+    if (!type->is_integer) {
         return wrong_type(value, "an integer");
     }
     uint64_t bits = load_little(value->bytes + (size_t)i * width, width);
-    if (is_signed && (bits >> (8 * width - 1) & 1) != 0 && width < 8) {
+    if (type->is_signed && (bits >> (8 * width - 1) & 1) != 0 && width < 8) {
         bits |= UINT64_MAX << (8 * width);
     }
-    if (!is_signed && bits > INT64_MAX) {
+    if (!type->is_signed && bits > INT64_MAX) {
         return error_set(GRAIL_ERROR_FORMAT, "key '%s' is %llu, beyond 2^63 - 1", value->key,
                          (unsigned long long)bits);
     }
@@ -69,8 +48,7 @@ grail_status gguf_real_at(const gguf_value *value, uint64_t i, double *out)
     } else if (value->type == GGUF_F64) {
         memcpy(out, value->bytes + (size_t)i * sizeof *out, sizeof *out);
     } else {
-        bool is_signed = false;
-        if (integer_width(value->type, &is_signed) == 0) {
+        if (!gguf_facts(value->type)->is_integer) {
             return wrong_type(value, "a number");
         }
         CHECK(gguf_integer_at(value, i, &integer));

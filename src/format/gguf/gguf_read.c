@@ -70,16 +70,6 @@ static grail_status take_name(cursor *c, const char *what, size_t longest, char 
 
 /* -- metadata ---------------------------------------------------------------------------------- */
 
-/* Bytes of a value; 0 for texts and arrays. */
-static size_t width_of(gguf_type type)
-{
-    static const unsigned char widths[GGUF_TYPE_COUNT] = {
-        [GGUF_U8] = 1,  [GGUF_I8] = 1,  [GGUF_U16] = 2, [GGUF_I16] = 2,
-        [GGUF_U32] = 4, [GGUF_I32] = 4, [GGUF_F32] = 4, [GGUF_BOOL] = 1,
-        [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8};
-    return widths[type];
-}
-
 static grail_status take_type(cursor *c, gguf_type *out)
 {
     uint64_t number = 0;
@@ -92,23 +82,14 @@ static grail_status take_type(cursor *c, gguf_type *out)
     return GRAIL_OK;
 }
 
-static grail_status take_texts(cursor *c, const gguf_value *value)
-{
-    const unsigned char *text = NULL;
-    size_t size = 0;
-    for (uint64_t i = 0; i < value->count; i++) {
-        CHECK(take_text(c, "a text", &text, &size));
-    }
-    return GRAIL_OK;
-}
-
 static grail_status take_elements(cursor *c, const gguf_value *value)
 {
     const unsigned char *bytes = NULL;
-    const size_t width = width_of(value->type);
+    const size_t width = gguf_facts(value->type)->width;
+    size_t length = 0;
     uint64_t size = 0;
-    if (value->type == GGUF_TEXT) {
-        return take_texts(c, value);
+    for (uint64_t i = 0; value->type == GGUF_TEXT && i < value->count; i++) {
+        CHECK(take_text(c, "a text", &bytes, &length));
     }
     if (__builtin_mul_overflow(value->count, width, &size)) {
         size = UINT64_MAX;
@@ -154,16 +135,6 @@ static void metadata_free(void *parts)
     memory_free(m);
 }
 
-static grail_status read_pair(cursor *c, gguf_metadata *m)
-{
-    CHECK(memory_reserve(&m->values, (size_t)m->count + 1, sizeof m->values[0]));
-    gguf_value *value = &m->values[m->count];
-    *value = (gguf_value){0};
-    m->count++;
-    CHECK(take_name(c, "a key", GGUF_LONGEST_KEY, &value->key));
-    return error_in(take_value(c, value), "key '%.*s'", MOST_CHARACTERS, value->key);
-}
-
 static grail_status read_alignment(gguf_metadata *m)
 {
     const gguf_value *stated = gguf_find(m, "general.alignment");
@@ -184,7 +155,11 @@ static grail_status read_alignment(gguf_metadata *m)
 static grail_status read_metadata(cursor *c, uint64_t count, gguf_metadata *m)
 {
     for (uint64_t i = 0; i < count; i++) {
-        CHECK(read_pair(c, m));
+        CHECK(memory_reserve(&m->values, (size_t)m->count + 1, sizeof m->values[0]));
+        gguf_value *value = &m->values[m->count++];
+        *value = (gguf_value){0};
+        CHECK(take_name(c, "a key", GGUF_LONGEST_KEY, &value->key));
+        CHECK(error_in(take_value(c, value), "key '%.*s'", MOST_CHARACTERS, value->key));
     }
     CHECK(name_index_init(&m->index, m->count, m->values, sizeof m->values[0]));
     const char *twice = name_index_twice(&m->index);
@@ -279,21 +254,23 @@ static grail_status place(cursor *c, size_t alignment, uint64_t *expected, tenso
     return GRAIL_OK;
 }
 
+static grail_status describe(cursor *c, size_t alignment, uint64_t *expected, tensor_view *view)
+{
+    CHECK(take_shape(c, view));
+    CHECK(take_dtype(c, view));
+    CHECK(measure(view));
+    return place(c, alignment, expected, view);
+}
+
 static grail_status read_tensor(tensor_file *file, cursor *c, size_t alignment, uint64_t *expected)
 {
-    grail_status status = GRAIL_OK;
-    char *name = NULL;
     tensor_view *view = NULL;
-    TRY(take_name(c, "the name of a tensor", TENSOR_LONGEST_NAME, &name));
-    TRY(tensor_file_add(file, name, &view));
-    status = take_shape(c, view);
-    status = status == GRAIL_OK ? take_dtype(c, view) : status;
-    status = status == GRAIL_OK ? measure(view) : status;
-    status = status == GRAIL_OK ? place(c, alignment, expected, view) : status;
-    TRY(error_in(status, "tensor '%s'", name));
-out:
+    char *name = NULL;
+    grail_status status = take_name(c, "the name of a tensor", TENSOR_LONGEST_NAME, &name);
+    status = status == GRAIL_OK ? tensor_file_add(file, name, &view) : status;
     memory_free(name);
-    return status;
+    CHECK(status);
+    return error_in(describe(c, alignment, expected, view), "tensor '%s'", view->name);
 }
 
 /* Offsets become addresses. */
@@ -319,8 +296,20 @@ static grail_status find_data(tensor_file *file, const cursor *c, size_t alignme
 
 /* -- the file ---------------------------------------------------------------------------------- */
 
-static grail_status check_version(uint64_t version)
+/* No loop may run far for a count that the file cannot hold: a key takes at least 13 bytes, a
+ * tensor 24. */
+static grail_status read_begin(cursor *c, uint64_t *tensors, uint64_t *keys)
 {
+    enum { SMALLEST_KEY = 13, SMALLEST_TENSOR = 24 };
+    const unsigned char *magic = NULL;
+    uint64_t version = 0;
+    CHECK(take(c, MAGIC_SIZE, "the first word", &magic));
+    if (memcmp(magic, "GGUF", MAGIC_SIZE) != 0) {
+        const bool unfinished = load_little(magic, MAGIC_SIZE) == 0;
+        return error_set(GRAIL_ERROR_FORMAT, unfinished ? "is unfinished: its first word is 0"
+                                                        : "does not begin with \"GGUF\"");
+    }
+    CHECK(take_number(c, 4, "the version", &version));
     if ((version & 0xffff) == 0 && version != 0) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "is a GGUF file of a big-endian machine; convert it with "
@@ -332,56 +321,19 @@ static grail_status check_version(uint64_t version)
                          "the network again with a current converter",
                          (unsigned long long)version, OLDEST_VERSION, NEWEST_VERSION);
     }
-    return GRAIL_OK;
-}
-
-/* So that no loop runs far for a count that the file cannot hold: a key takes at least 13 bytes, a
- * tensor 24. */
-static grail_status check_counts(const cursor *c, uint64_t tensors, uint64_t keys)
-{
-    enum { SMALLEST_KEY = 13, SMALLEST_TENSOR = 24 };
+    CHECK(take_number(c, 8, "the number of tensors", tensors));
+    CHECK(take_number(c, 8, "the number of keys", keys));
     const size_t left = c->size - c->at;
-    if (keys > GGUF_MOST_KEYS || keys > left / SMALLEST_KEY) {
+    if (*keys > GGUF_MOST_KEYS || *keys > left / SMALLEST_KEY) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "claims %llu keys, more than the allowed %d, or than %zu bytes can hold",
-                         (unsigned long long)keys, GGUF_MOST_KEYS, left);
+                         (unsigned long long)*keys, GGUF_MOST_KEYS, left);
     }
-    if (tensors > TENSOR_MOST_IN_FILE || tensors > left / SMALLEST_TENSOR) {
+    if (*tensors > TENSOR_MOST_IN_FILE || *tensors > left / SMALLEST_TENSOR) {
         return error_set(
             GRAIL_ERROR_FORMAT,
             "claims %llu tensors, more than the allowed %d, or than %zu bytes can hold",
-            (unsigned long long)tensors, TENSOR_MOST_IN_FILE, left);
-    }
-    return GRAIL_OK;
-}
-
-static grail_status read_begin(cursor *c, uint64_t *tensors, uint64_t *keys)
-{
-    const unsigned char *magic = NULL;
-    uint64_t version = 0;
-    CHECK(take(c, MAGIC_SIZE, "the first word", &magic));
-    if (memcmp(magic, "GGUF", MAGIC_SIZE) != 0) {
-        const bool unfinished = load_little(magic, MAGIC_SIZE) == 0;
-        return error_set(GRAIL_ERROR_FORMAT, unfinished ? "is unfinished: its first word is 0"
-                                                        : "does not begin with \"GGUF\"");
-    }
-    CHECK(take_number(c, 4, "the version", &version));
-    CHECK(check_version(version));
-    CHECK(take_number(c, 8, "the number of tensors", tensors));
-    CHECK(take_number(c, 8, "the number of keys", keys));
-    return check_counts(c, *tensors, *keys);
-}
-
-/* A network may be split into files, each of which says of how many. */
-static grail_status refuse_part(const gguf_metadata *m)
-{
-    int64_t parts = 0;
-    CHECK(gguf_get_integer(m, "split.count", 1, &parts));
-    if (parts > 1) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "is one of %lld files of a network; join them with gguf-split "
-                         "--merge, and give the result",
-                         (long long)parts);
+            (unsigned long long)*tensors, TENSOR_MOST_IN_FILE, left);
     }
     return GRAIL_OK;
 }
@@ -393,12 +345,19 @@ static grail_status read_file(tensor_file *file)
     uint64_t tensors = 0;
     uint64_t keys = 0;
     uint64_t expected = 0;
+    int64_t parts = 1;
     CHECK(memory_new(&m, 1, sizeof *m));
     file->parts = m;
     file->free_parts = metadata_free;
     CHECK(read_begin(&c, &tensors, &keys));
     CHECK(read_metadata(&c, keys, m));
-    CHECK(refuse_part(m));
+    CHECK(gguf_get_integer(m, "split.count", 1, &parts));
+    if (parts > 1) { /* a network may be split into files, each of which says of how many */
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "is one of %lld files of a network; join them with gguf-split "
+                         "--merge, and give the result",
+                         (long long)parts);
+    }
     for (uint64_t i = 0; i < tensors; i++) {
         CHECK(read_tensor(file, &c, m->alignment, &expected));
     }

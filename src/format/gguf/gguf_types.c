@@ -73,14 +73,17 @@ bool gguf_tensor_number(grail_dtype dtype, uint32_t *out)
     return false;
 }
 
-static const char *const names[GGUF_TYPE_COUNT] = {
-    [GGUF_U8] = "u8",     [GGUF_I8] = "i8",       [GGUF_U16] = "u16", [GGUF_I16] = "i16",
-    [GGUF_U32] = "u32",   [GGUF_I32] = "i32",     [GGUF_F32] = "f32", [GGUF_BOOL] = "boolean",
-    [GGUF_TEXT] = "text", [GGUF_ARRAY] = "array", [GGUF_U64] = "u64", [GGUF_I64] = "i64",
-    [GGUF_F64] = "f64",
+static const gguf_type_facts facts[GGUF_TYPE_COUNT] = {
+    [GGUF_U8] = {"u8", 1, true, false},         [GGUF_I8] = {"i8", 1, true, true},
+    [GGUF_U16] = {"u16", 2, true, false},       [GGUF_I16] = {"i16", 2, true, true},
+    [GGUF_U32] = {"u32", 4, true, false},       [GGUF_I32] = {"i32", 4, true, true},
+    [GGUF_U64] = {"u64", 8, true, false},       [GGUF_I64] = {"i64", 8, true, true},
+    [GGUF_F32] = {"f32", 4, false, true},       [GGUF_F64] = {"f64", 8, false, true},
+    [GGUF_BOOL] = {"boolean", 1, false, false}, [GGUF_TEXT] = {"text", 0, false, false},
+    [GGUF_ARRAY] = {"array", 0, false, false},
 };
 
-const char *gguf_type_name(gguf_type type)
+const gguf_type_facts *gguf_facts(gguf_type type)
 {
-    return (size_t)type < GGUF_TYPE_COUNT ? names[type] : "unknown type";
+    return &facts[type];
 }

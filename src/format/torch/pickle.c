@@ -50,14 +50,6 @@ static grail_status take(machine *m, size_t count, const unsigned char **out)
     return GRAIL_OK;
 }
 
-static grail_status take_operand(machine *m)
-{
-    const unsigned char *bytes = NULL;
-    CHECK(take(m, m->current->width, &bytes));
-    m->operand = load_little(bytes, m->current->width);
-    return GRAIL_OK;
-}
-
 static grail_status push(machine *m, pickle_value *value)
 {
     if (m->stack_count == PICKLE_MOST_VALUES) {
@@ -250,33 +242,30 @@ static grail_status take_line(machine *m, pickle_span *out)
     return GRAIL_OK;
 }
 
-static grail_status push_global(machine *m, pickle_span module, pickle_span name)
-{
-    pickle_value *value = NULL;
-    CHECK(pickle_new_global(m->p, module, name, &value));
-    return push(m, value);
-}
-
 static grail_status read_global(machine *m)
 {
     pickle_span module = {0};
     pickle_span name = {0};
+    pickle_value *value = NULL;
     CHECK(take_line(m, &module));
     CHECK(take_line(m, &name));
-    return push_global(m, module, name);
+    CHECK(pickle_new_global(m->p, module, name, &value));
+    return push(m, value);
 }
 
 static grail_status read_stack_global(machine *m)
 {
     pickle_value *module = NULL;
     pickle_value *name = NULL;
+    pickle_value *value = NULL;
     CHECK(pop(m, &name));
     CHECK(pop(m, &module));
     if (module->kind != PICKLE_TEXT || name->kind != PICKLE_TEXT) {
         return error_set(GRAIL_ERROR_FORMAT, "finds %s and %s, expected two names",
                          pickle_kind_text(module), pickle_kind_text(name));
     }
-    return push_global(m, module->text, name->text);
+    CHECK(pickle_new_global(m->p, module->text, name->text, &value));
+    return push(m, value);
 }
 
 /* REDUCE and NEWOBJ. They differ in how they make an object; this reader makes none. */
@@ -289,14 +278,6 @@ static grail_status read_call(machine *m)
     CHECK(pop(m, &function));
     CHECK(pickle_new_call(m->p, function, arguments, &made));
     return push(m, made);
-}
-
-/* NEWOBJ_EX. The keyword arguments are ignored. */
-static grail_status read_newobj_ex(machine *m)
-{
-    pickle_value *keywords = NULL;
-    CHECK(pop(m, &keywords));
-    return read_call(m);
 }
 
 /* Attributes of dicts (an OrderedDict's _metadata) are dropped. */
@@ -312,6 +293,14 @@ static grail_status read_build(machine *m)
         return error_set(GRAIL_ERROR_FORMAT, "cannot give a state to %s", pickle_kind_text(object));
     }
     return GRAIL_OK;
+}
+
+/* NEWOBJ_EX. The keyword arguments are ignored. */
+static grail_status read_newobj_ex(machine *m)
+{
+    pickle_value *keywords = NULL;
+    CHECK(pop(m, &keywords));
+    return read_call(m);
 }
 
 static grail_status read_binpersid(machine *m)
@@ -441,10 +430,14 @@ static const opcode opcodes[256] = {
     [0x98] = {"READONLY_BUFFER", NULL, PICKLE_NONE, 0, 0},
 };
 
-/* Removes the mark above which the values are that the opcode takes; they stay on the stack. */
-static grail_status find_taken(machine *m)
+/* Reads the operand, and finds the values that the opcode takes, which stay on the stack: the mark
+ * below them goes. */
+static grail_status apply(machine *m)
 {
     const int taken = m->current->taken;
+    const unsigned char *bytes = NULL;
+    CHECK(take(m, m->current->width, &bytes));
+    m->operand = load_little(bytes, m->current->width);
     if (taken == ABOVE_MARK && m->mark_count == 0) {
         return error_set(GRAIL_ERROR_FORMAT, "finds no mark on the stack");
     }
@@ -453,13 +446,6 @@ static grail_status find_taken(machine *m)
         return error_set(GRAIL_ERROR_FORMAT, "finds fewer than %d values on the stack", needed);
     }
     m->begin = taken == ABOVE_MARK ? m->marks[--m->mark_count] : m->stack_count - (size_t)taken;
-    return GRAIL_OK;
-}
-
-static grail_status apply(machine *m)
-{
-    CHECK(take_operand(m));
-    CHECK(find_taken(m));
     return m->current->read(m);
 }
 

@@ -39,24 +39,16 @@ static bool is_among(pickle_span text, size_t count, const char *const list[])
     return false;
 }
 
-static bool is_builtins(pickle_span module)
-{
-    return pickle_span_is(module, "builtins") || pickle_span_is(module, "__builtin__");
-}
-
-/* The part before the first dot. */
-static pickle_span top_of(pickle_span module)
-{
-    const char *dot = memchr(module.data, '.', module.size);
-    return (pickle_span){module.data, dot == NULL ? module.size : (size_t)(dot - module.data)};
-}
-
 static bool acts(pickle_span module, pickle_span name)
 {
     const size_t modules = sizeof acting_modules / sizeof acting_modules[0];
     const size_t builtins = sizeof plain_builtins / sizeof plain_builtins[0];
-    return is_among(top_of(module), modules, acting_modules) &&
-           !(is_builtins(module) && is_among(name, builtins, plain_builtins));
+    const char *dot = memchr(module.data, '.', module.size);
+    const pickle_span top = {module.data, dot == NULL ? module.size : (size_t)(dot - module.data)};
+    const bool is_builtins =
+        pickle_span_is(module, "builtins") || pickle_span_is(module, "__builtin__");
+    return is_among(top, modules, acting_modules) &&
+           !(is_builtins && is_among(name, builtins, plain_builtins));
 }
 
 /* Whether a message can quote the name. */
@@ -115,11 +107,17 @@ static grail_status copy_items(pickle *p, const pickle_value *from, pickle_value
     return GRAIL_OK;
 }
 
-/* dict(), dict(dict) or dict([(key, value), ...]), the last from Python 2. */
-static grail_status fill_dict(pickle *p, const pickle_value *from, pickle_value *dict)
+/* dict(), dict(dict) or dict([(key, value), ...]), the last from Python 2. Also
+ * defaultdict(factory, dict). */
+static grail_status make_dict(pickle *p, const known_call *call, const pickle_value *arguments,
+                              pickle_value **out)
 {
+    const pickle_value *from = pickle_item(arguments, call->from);
+    pickle_value *made = NULL;
+    CHECK(pickle_new(p, call->kind, &made));
+    *out = made;
     if (from != NULL && from->kind == PICKLE_DICT) {
-        return copy_items(p, from, dict);
+        return copy_items(p, from, made);
     }
     if (from != NULL && from->kind != PICKLE_LIST && from->kind != PICKLE_TUPLE) {
         return error_set(GRAIL_ERROR_FORMAT, "cannot make a dict of %s", pickle_kind_text(from));
@@ -129,19 +127,8 @@ static grail_status fill_dict(pickle *p, const pickle_value *from, pickle_value 
         if (!pickle_has_items(pair) || pair->kind == PICKLE_DICT || pickle_count(pair) != 2) {
             return error_set(GRAIL_ERROR_FORMAT, "makes a dict of items that are not pairs");
         }
-        CHECK(copy_items(p, pair, dict));
+        CHECK(copy_items(p, pair, made));
     }
-    return GRAIL_OK;
-}
-
-/* Also defaultdict(factory, dict). */
-static grail_status make_dict(pickle *p, const known_call *call, const pickle_value *arguments,
-                              pickle_value **out)
-{
-    pickle_value *made = NULL;
-    CHECK(pickle_new(p, call->kind, &made));
-    CHECK(fill_dict(p, pickle_item(arguments, call->from), made));
-    *out = made;
     return GRAIL_OK;
 }
 

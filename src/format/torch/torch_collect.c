@@ -25,19 +25,6 @@ static int64_t count_tensors(const pickle_value *dict)
     return count;
 }
 
-static grail_status check_name(pickle_span name)
-{
-    if (name.size > TENSOR_LONGEST_NAME) {
-        return error_set(GRAIL_ERROR_FORMAT, "the name of a tensor has more than %d bytes",
-                         TENSOR_LONGEST_NAME);
-    }
-    if (memchr(name.data, 0, name.size) != NULL ||
-        utf8_valid_prefix(name.data, name.size) != name.size) {
-        return error_set(GRAIL_ERROR_FORMAT, "the name of a tensor is not UTF-8 text");
-    }
-    return GRAIL_OK;
-}
-
 static grail_status read_tensor(torch_file *file, const pickle_value *value, tensor_view *view)
 {
     torch_layout layout = {0};
@@ -45,11 +32,10 @@ static grail_status read_tensor(torch_file *file, const pickle_value *value, ten
     return torch_view(file, &layout, view);
 }
 
-static grail_status add_tensor(torch_file *file, const char *name, const pickle_value *value)
+static bool is_text(pickle_span text)
 {
-    tensor_view *view = NULL;
-    CHECK(tensor_file_add(file->list, name, &view));
-    return error_in(read_tensor(file, value, view), "tensor '%s'", name);
+    return memchr(text.data, 0, text.size) == NULL &&
+           utf8_valid_prefix(text.data, text.size) == text.size;
 }
 
 static grail_status collect_dict(torch_file *file, const pickle_value *dict)
@@ -57,14 +43,22 @@ static grail_status collect_dict(torch_file *file, const pickle_value *dict)
     char name[TENSOR_LONGEST_NAME + 1];
     for (int64_t i = 0; i < pickle_count(dict); i++) {
         pickle_span key = {0};
+        tensor_view *view = NULL;
         const pickle_value *value = pickle_item(dict, i);
         if (!torch_is_tensor(value) || !pickle_text(pickle_key(dict, i), &key)) {
             continue;
         }
-        CHECK(check_name(key));
+        if (key.size > TENSOR_LONGEST_NAME) {
+            return error_set(GRAIL_ERROR_FORMAT, "the name of a tensor has more than %d bytes",
+                             TENSOR_LONGEST_NAME);
+        }
+        if (!is_text(key)) {
+            return error_set(GRAIL_ERROR_FORMAT, "the name of a tensor is not UTF-8 text");
+        }
         memcpy(name, key.data, key.size);
         name[key.size] = 0;
-        CHECK(add_tensor(file, name, value));
+        CHECK(tensor_file_add(file->list, name, &view));
+        CHECK(error_in(read_tensor(file, value, view), "tensor '%s'", name));
     }
     return GRAIL_OK;
 }
@@ -119,15 +113,6 @@ typedef struct holder {
 
 enum { RANK_ITSELF = WRAPPER_COUNT, RANK_OTHER };
 
-static size_t rank_of(pickle_span key)
-{
-    size_t rank = 0;
-    while (rank < WRAPPER_COUNT && !pickle_span_is(key, wrappers[rank])) {
-        rank++;
-    }
-    return rank < WRAPPER_COUNT ? rank : RANK_OTHER;
-}
-
 /* Holder i: those of the keys, then the checkpoint itself. */
 static holder holder_at(const pickle_value *root, int64_t i)
 {
@@ -137,7 +122,10 @@ static holder holder_at(const pickle_value *root, int64_t i)
         if (!pickle_text(pickle_key(root, i), &h.key) || h.key.size == 0) {
             return (holder){.rank = RANK_OTHER};
         }
-        h.rank = rank_of(h.key);
+        for (h.rank = 0; h.rank < WRAPPER_COUNT && !pickle_span_is(h.key, wrappers[h.rank]);) {
+            h.rank++;
+        }
+        h.rank = h.rank < WRAPPER_COUNT ? h.rank : RANK_OTHER;
     }
     h.count = count_tensors(h.dict);
     return h;
@@ -159,18 +147,10 @@ static grail_status find_most(const pickle_value *root, int64_t *most)
     return GRAIL_OK;
 }
 
-/* What holds a state beside the network's, such as the number of steps of an average, has fewer
- * than half as many tensors as the network. */
-static bool is_network(const holder *h, int64_t most)
-{
-    return h->count > 0 && 2 * h->count >= most;
-}
-
 static grail_status copy_key(torch_file *file, pickle_span key, const char **out)
 {
     char *text = NULL;
-    if (key.size > TENSOR_LONGEST_NAME || memchr(key.data, 0, key.size) != NULL ||
-        utf8_valid_prefix(key.data, key.size) != key.size) {
+    if (key.size > TENSOR_LONGEST_NAME || !is_text(key)) {
         return error_set(GRAIL_ERROR_FORMAT, "the key of its tensors is no readable text");
     }
     CHECK(memory_format(&text, "%.*s", (int)key.size, key.data));
@@ -179,29 +159,23 @@ static grail_status copy_key(torch_file *file, pickle_span key, const char **out
     return GRAIL_OK;
 }
 
-static grail_status refuse_several(const holder *one, const holder *other)
-{
-    return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "holds several dictionaries of tensors, '%.*s' and '%.*s' among them, and "
-                     "grail narrows one network; save the one that is wanted by itself",
-                     (int)one->key.size, one->key.data, (int)other->key.size, other->key.data);
-}
-
 /* Takes the first, in the order of `wrappers`, of the dictionaries that are as large as a network;
- * without a usual key the only one. */
-static grail_status collect_state(torch_file *file, const pickle_value *root)
+ * without a usual key the only one. What holds a state beside the network's, such as the number of
+ * steps of an average, has fewer than half as many tensors as the network. */
+grail_status torch_collect(torch_file *file)
 {
-    if (root->kind != PICKLE_DICT) {
-        return refuse_object("its object", root);
-    }
+    const pickle_value *root = pickle_root(file->object);
     int64_t most = 0;
     holder best = {0};
     holder rival = {0};
+    if (root->kind != PICKLE_DICT) {
+        return refuse_object("its object", root);
+    }
     CHECK(find_most(root, &most));
     for (int64_t i = 0; i <= pickle_count(root); i++) {
         const holder h = holder_at(root, i);
         const bool is_better = best.count == 0 || h.rank < best.rank;
-        if (is_network(&h, most)) {
+        if (h.count > 0 && 2 * h.count >= most) {
             rival = is_better ? best : h;
             best = is_better ? h : best;
         }
@@ -210,7 +184,11 @@ static grail_status collect_state(torch_file *file, const pickle_value *root)
         return refuse_dict(root);
     }
     if (rival.count > 0 && best.rank == RANK_OTHER) {
-        return refuse_several(&best, &rival);
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "holds several dictionaries of tensors, '%.*s' and '%.*s' among them, and "
+                         "grail narrows "
+                         "one network; save the one that is wanted by itself",
+                         (int)best.key.size, best.key.data, (int)rival.key.size, rival.key.data);
     }
     if (best.key.size > 0) {
         CHECK(copy_key(file, best.key, &file->list->wrapper));
@@ -219,9 +197,4 @@ static grail_status collect_state(torch_file *file, const pickle_value *root)
         CHECK(copy_key(file, rival.key, &file->list->rival));
     }
     return collect_dict(file, best.dict);
-}
-
-grail_status torch_collect(torch_file *file)
-{
-    return collect_state(file, pickle_root(file->object));
 }

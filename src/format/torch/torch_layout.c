@@ -82,17 +82,6 @@ static grail_status read_lengths(const pickle_value *list, const char *what, int
     return GRAIL_OK;
 }
 
-static grail_status read_dtype(const pickle_value *name, torch_layout *layout)
-{
-    const torch_dtype *type = name == NULL ? layout->storage.type : torch_dtype_of_name(name);
-    if (type == NULL || type->dtype == GRAIL_DTYPE_COUNT) {
-        const char *text = type == NULL || type->name == NULL ? "unknown" : type->name;
-        return error_set(GRAIL_ERROR_UNSUPPORTED, "its dtype (%s) is not supported", text);
-    }
-    layout->dtype = type->dtype;
-    return GRAIL_OK;
-}
-
 /* (storage, offset, shape, stride, ...); item 6 of version 3 is the dtype */
 static grail_status read_arguments(const pickle_value *arguments, const pickle_value *dtype,
                                    torch_layout *out)
@@ -105,7 +94,12 @@ static grail_status read_arguments(const pickle_value *arguments, const pickle_v
         return error_set(GRAIL_ERROR_FORMAT, "its storage is %s", pickle_kind_text(storage));
     }
     CHECK(read_reference(storage->persistent, &layout.storage));
-    CHECK(read_dtype(dtype, &layout));
+    const torch_dtype *type = dtype == NULL ? layout.storage.type : torch_dtype_of_name(dtype);
+    if (type == NULL || type->dtype == GRAIL_DTYPE_COUNT) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "its dtype (%s) is not supported",
+                         type == NULL || type->name == NULL ? "unknown" : type->name);
+    }
+    layout.dtype = type->dtype;
     CHECK(read_count(pickle_item(arguments, 1), "offset", &layout.offset));
     CHECK(read_lengths(pickle_item(arguments, 2), "dimension", &layout.rank, layout.shape));
     CHECK(read_lengths(pickle_item(arguments, 3), "stride", &strides, layout.stride));
