@@ -77,6 +77,18 @@ grail_status tensor_file_add(tensor_file *file, const char *name, tensor_view **
     return GRAIL_OK;
 }
 
+grail_status tensor_measure(tensor_view *view, grail_status fault)
+{
+    char text[128];
+    return shape_bytes(view->dtype, view->rank, view->shape, &view->bytes)
+               ? GRAIL_OK
+               : error_set(
+                     fault,
+                     "%s elements of %s do not fill their last byte, or take 2^61 bytes or more",
+                     shape_text(view->rank, view->shape, text, sizeof text),
+                     grail_dtype_name(view->dtype));
+}
+
 grail_status tensor_file_load(tensor_file *file)
 {
     return file->load == NULL ? GRAIL_OK : file->load(file);

@@ -44,6 +44,9 @@ void tensor_file_close(tensor_file *file); /* NULL is allowed */
 grail_status tensor_file_add(tensor_file *file, const char *name,
                              tensor_view **out) GRAIL_MUST_CHECK;
 
+/** view->bytes <- those of its dtype and shape; `fault` if a file cannot hold them. */
+grail_status tensor_measure(tensor_view *view, grail_status fault) GRAIL_MUST_CHECK;
+
 /** Copies the tensors that cannot be mapped (strided); their data is NULL until then.
  * Messages name the tensor, not the file. */
 grail_status tensor_file_load(tensor_file *file) GRAIL_MUST_CHECK;

@@ -4,7 +4,7 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "base/utf8.h"
-#include "format/tensor_limits.h"
+#include "format/tensor_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,6 @@
 
 static grail_status fill_slot(const tensor_view *tensor, tensor_slot *slot)
 {
-    int64_t elements = 0;
     const size_t length = strlen(tensor->name);
     const size_t valid = utf8_valid_prefix(tensor->name, length);
     if (length > TENSOR_LONGEST_NAME) {
@@ -31,15 +30,9 @@ static grail_status fill_slot(const tensor_view *tensor, tensor_slot *slot)
     slot->dtype = tensor->dtype;
     slot->rank = tensor->rank;
     memcpy(slot->shape, tensor->shape, (size_t)tensor->rank * sizeof tensor->shape[0]);
-    if (!shape_elements(tensor->rank, tensor->shape, &elements) ||
-        !dtype_bytes(tensor->dtype, elements, &slot->bytes)) {
-        char text[128];
-        return error_set(
-            GRAIL_ERROR_ARGUMENT,
-            "%s elements of %s do not fill their last byte, or take 2^61 bytes or more",
-            shape_text(tensor->rank, tensor->shape, text, sizeof text),
-            grail_dtype_name(tensor->dtype));
-    }
+    tensor_view measured = *tensor;
+    CHECK(tensor_measure(&measured, GRAIL_ERROR_ARGUMENT));
+    slot->bytes = measured.bytes;
     return GRAIL_OK;
 }
 

@@ -91,6 +91,12 @@ bool dtype_bytes(grail_dtype dtype, int64_t elements, size_t *out)
     return true;
 }
 
+bool shape_bytes(grail_dtype dtype, int rank, const int64_t shape[], size_t *out)
+{
+    int64_t elements = 0;
+    return shape_elements(rank, shape, &elements) && dtype_bytes(dtype, elements, out);
+}
+
 const char *shape_text(int rank, const int64_t shape[], char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, "[");

@@ -43,6 +43,9 @@ bool shape_elements(int rank, const int64_t shape[], int64_t *out);
  * do not fill blocks. */
 bool dtype_bytes(grail_dtype dtype, int64_t elements, size_t *out);
 
+/** Bytes of a tensor; false as above. */
+bool shape_bytes(grail_dtype dtype, int rank, const int64_t shape[], size_t *out);
+
 /** Writes "[2, 3]" to text, truncated if it does not fit; returns text. */
 const char *shape_text(int rank, const int64_t shape[], char *text, size_t size);
 

@@ -215,7 +215,6 @@ static grail_status take_dtype(cursor *c, tensor_view *view)
 static grail_status measure(tensor_view *view)
 {
     char text[128];
-    int64_t elements = 0;
     const int64_t block = dtype_block(view->dtype);
     const int64_t columns = view->rank == 0 ? 1 : view->shape[view->rank - 1];
     shape_text(view->rank, view->shape, text, sizeof text);
@@ -223,8 +222,7 @@ static grail_status measure(tensor_view *view)
         return error_set(GRAIL_ERROR_FORMAT, "%s elements of %s do not fill its blocks of %lld",
                          text, grail_dtype_name(view->dtype), (long long)block);
     }
-    if (!shape_elements(view->rank, view->shape, &elements) ||
-        !dtype_bytes(view->dtype, elements, &view->bytes)) {
+    if (!shape_bytes(view->dtype, view->rank, view->shape, &view->bytes)) {
         return error_set(GRAIL_ERROR_FORMAT, "%s elements of %s take 2^61 bytes or more", text,
                          grail_dtype_name(view->dtype));
     }

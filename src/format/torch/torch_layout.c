@@ -269,10 +269,8 @@ static grail_status count_copy(torch_file *file, size_t bytes)
 grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_view *view)
 {
     const zip_member *storage = NULL;
-    int64_t elements = 0;
     const size_t element_size = dtype_bits(layout->dtype) / 8;
-    if (!shape_elements(layout->rank, layout->shape, &elements) ||
-        !dtype_bytes(layout->dtype, elements, &view->bytes)) {
+    if (!shape_bytes(layout->dtype, layout->rank, layout->shape, &view->bytes)) {
         return error_set(GRAIL_ERROR_FORMAT, "has more elements than any storage can hold");
     }
     CHECK(find_storage(file, &layout->storage, &storage));
@@ -280,7 +278,7 @@ grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_vie
     view->rank = layout->rank;
     memcpy(view->shape, layout->shape, sizeof view->shape);
     view->data = file->list->bytes; /* not NULL even without elements */
-    if (elements == 0) {
+    if (view->bytes == 0) {
         return GRAIL_OK;
     }
     CHECK(check_bounds(layout, (int64_t)(storage->size / element_size)));

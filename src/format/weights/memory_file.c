@@ -35,40 +35,33 @@ static void free_given(void *parts)
 }
 
 /* The text of the error that the function left, if it left one, comes behind ours. */
-static grail_status load_given(const given_tensors *g, int64_t i, const tensor_view *tensor,
-                               void *data)
-{
-    char before[GRAIL_ERROR_TEXT_SIZE];
-    char after[GRAIL_ERROR_TEXT_SIZE];
-    error_copy(before, sizeof before);
-    const grail_status returned = g->load(g->user, i, data, (int64_t)tensor->bytes);
-    if (returned == GRAIL_OK) {
-        return GRAIL_OK;
-    }
-    const bool is_status = returned > GRAIL_OK && returned <= GRAIL_ERROR_INTERNAL;
-    error_copy(after, sizeof after);
-    const grail_status status = error_set(
-        is_status ? returned : GRAIL_ERROR_IO,
-        "%s: the function that gives tensors gave no '%s' and returned %d (%s)", g->model,
-        tensor->name, (int)returned, is_status ? grail_status_text(returned) : "no status");
-    if (strcmp(before, after) != 0) {
-        error_append(": %s", after);
-    }
-    return status;
-}
-
 static grail_status need_given(const tensor_file *file, int64_t i)
 {
     grail_status status = GRAIL_OK;
     given_tensors *g = file->parts;
     tensor_view *tensor = &file->tensors[i];
     void *data = NULL;
+    char before[GRAIL_ERROR_TEXT_SIZE];
+    char after[GRAIL_ERROR_TEXT_SIZE];
     if (tensor->data != NULL || tensor->bytes == 0) {
         return GRAIL_OK;
     }
     TRY(error_in(memory_new_unset(&data, tensor->bytes, 1), "%s: tensor '%s'", g->model,
                  tensor->name));
-    TRY(load_given(g, i, tensor, data));
+    error_copy(before, sizeof before);
+    const grail_status returned = g->load(g->user, i, data, (int64_t)tensor->bytes);
+    if (returned != GRAIL_OK) {
+        const bool is_status = returned > GRAIL_OK && returned <= GRAIL_ERROR_INTERNAL;
+        error_copy(after, sizeof after);
+        status = error_set(is_status ? returned : GRAIL_ERROR_IO,
+                           "%s: the function that gives tensors gave no '%s' and returned %d (%s)",
+                           g->model, tensor->name, (int)returned,
+                           is_status ? grail_status_text(returned) : "no status");
+        if (strcmp(before, after) != 0) {
+            error_append(": %s", after);
+        }
+        goto out;
+    }
     g->data[i] = data;
     tensor->data = data;
     data = NULL;
@@ -89,40 +82,9 @@ static void drop_given(const tensor_file *file, int64_t i)
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
-static grail_status read_shape(const grail_tensor *t, tensor_view *view)
-{
-    char text[128];
-    int64_t elements = 0;
-    if (t->rank < 0 || t->rank > TENSOR_MAX_RANK) {
-        return error_set(GRAIL_ERROR_SHAPE, "has %d dimensions, expected 0 to %d", t->rank,
-                         TENSOR_MAX_RANK);
-    }
-    if (t->shape == NULL && t->rank > 0) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "has %d dimensions, but no shape", t->rank);
-    }
-    view->rank = t->rank;
-    for (int d = 0; d < t->rank; d++) {
-        view->shape[d] = t->shape[d];
-    }
-    shape_text(view->rank, view->shape, text, sizeof text);
-    for (int d = 0; d < t->rank; d++) {
-        if (t->shape[d] < 0) {
-            return error_set(GRAIL_ERROR_SHAPE, "has the shape %s, expected numbers of 0 or more",
-                             text);
-        }
-    }
-    if (!shape_elements(view->rank, view->shape, &elements) ||
-        !dtype_bytes(view->dtype, elements, &view->bytes)) {
-        return error_set(
-            GRAIL_ERROR_SHAPE,
-            "%s elements of %s do not fill their last byte, or take 2^61 bytes or more", text,
-            grail_dtype_name(view->dtype));
-    }
-    return GRAIL_OK;
-}
-
 static grail_status read_tensor(const grail_tensor *t, bool is_given, tensor_view *view)
 {
+    char text[128];
     if ((int)t->dtype < 0 || t->dtype >= GRAIL_DTYPE_COUNT) {
         return error_set(GRAIL_ERROR_ARGUMENT, "has the dtype %d, which is no grail_dtype",
                          (int)t->dtype);
@@ -133,27 +95,31 @@ static grail_status read_tensor(const grail_tensor *t, bool is_given, tensor_vie
                          "give the values as F32, F16 or BF16",
                          grail_dtype_name(t->dtype));
     }
+    if (t->rank < 0 || t->rank > TENSOR_MAX_RANK) {
+        return error_set(GRAIL_ERROR_SHAPE, "has %d dimensions, expected 0 to %d", t->rank,
+                         TENSOR_MAX_RANK);
+    }
+    if (t->shape == NULL && t->rank > 0) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "has %d dimensions, but no shape", t->rank);
+    }
     view->dtype = t->dtype;
-    CHECK(read_shape(t, view));
     CHECK(OPTION_ROOM_OF(grail_tensor, t));
-    if (t->data == NULL && view->bytes > 0 && !is_given) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "has no data, and the model has no load function that would give it");
-    }
+    view->rank = t->rank;
     view->data = t->data;
-    return GRAIL_OK;
-}
-
-/* safetensors files, which results are written to, have names of UTF-8. */
-static grail_status check_name(const char *name, int64_t i)
-{
-    if (name == NULL) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "tensor %lld has no name", (long long)i);
+    for (int d = 0; d < t->rank; d++) {
+        view->shape[d] = t->shape[d];
     }
-    if (utf8_valid_prefix(name, strlen(name)) != strlen(name)) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "the name of tensor '%s' is not UTF-8", name);
+    for (int d = 0; d < t->rank; d++) {
+        if (t->shape[d] < 0) {
+            return error_set(GRAIL_ERROR_SHAPE, "has the shape %s, expected numbers of 0 or more",
+                             shape_text(view->rank, view->shape, text, sizeof text));
+        }
     }
-    return GRAIL_OK;
+    CHECK(tensor_measure(view, GRAIL_ERROR_SHAPE));
+    return t->data != NULL || view->bytes == 0 || is_given
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_ARGUMENT,
+                           "has no data, and the model has no load function that would give it");
 }
 
 /* The model stands in the place of a file's bytes. */
@@ -168,7 +134,13 @@ static grail_status read_tensors(tensor_file *file)
     for (int64_t i = 0; i < memory->tensor_count; i++) {
         tensor_view *view = NULL;
         const grail_tensor *t = &memory->tensors[i];
-        CHECK(check_name(t->name, i));
+        if (t->name == NULL) {
+            return error_set(GRAIL_ERROR_ARGUMENT, "tensor %lld has no name", (long long)i);
+        }
+        /* safetensors files, which results are written to, have names of UTF-8 */
+        if (utf8_valid_prefix(t->name, strlen(t->name)) != strlen(t->name)) {
+            return error_set(GRAIL_ERROR_ARGUMENT, "the name of tensor '%s' is not UTF-8", t->name);
+        }
         CHECK(tensor_file_add(file, t->name, &view));
         CHECK(error_in(read_tensor(t, memory->load != NULL, view), "tensor '%s'", t->name));
     }
@@ -210,29 +182,6 @@ out:
 
 /* -- documents --------------------------------------------------------------------------------- */
 
-static grail_status check_document(const grail_memory_model *memory, const memory_documents *others,
-                                   const grail_document *d)
-{
-    const char *model = memory_model_name(memory);
-    if (d->name == NULL) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "%s: document %d has no name", model, others->count);
-    }
-    if (d->name[0] == 0 || d->name[0] == '.' || strchr(d->name, '/') != NULL) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "%s: the name of document '%s' is not that of a plain file", model,
-                         d->name);
-    }
-    CHECK(error_in(OPTION_ROOM_OF(grail_document, d), "%s: document '%s'", model, d->name));
-    if (d->size < 0 || (d->bytes == NULL && d->size > 0)) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "%s: document '%s' has %lld bytes%s", model, d->name,
-                         (long long)d->size, d->size < 0 ? "" : ", but none are given");
-    }
-    if (memory_documents_find(others, d->name) != NULL) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "%s: document '%s' occurs twice", model, d->name);
-    }
-    return GRAIL_OK;
-}
-
 grail_status memory_documents_add(memory_documents *documents, const grail_document *from)
 {
     char *name = NULL;
@@ -253,16 +202,35 @@ grail_status memory_documents_add(memory_documents *documents, const grail_docum
 
 grail_status memory_documents_copy(const grail_memory_model *memory, memory_documents *out)
 {
+    const char *model = memory_model_name(memory);
     *out = (memory_documents){0};
     if (memory->document_count < 0 || memory->document_count > MOST_DOCUMENTS ||
         (memory->document_count > 0 && memory->documents == NULL)) {
         return error_set(GRAIL_ERROR_ARGUMENT,
-                         "%s: has %d documents, expected 0 to %d that are given",
-                         memory_model_name(memory), memory->document_count, MOST_DOCUMENTS);
+                         "%s: has %d documents, expected 0 to %d that are given", model,
+                         memory->document_count, MOST_DOCUMENTS);
     }
     for (int i = 0; i < memory->document_count; i++) {
-        CHECK(check_document(memory, out, &memory->documents[i]));
-        CHECK(memory_documents_add(out, &memory->documents[i]));
+        const grail_document *d = &memory->documents[i];
+        if (d->name == NULL) {
+            return error_set(GRAIL_ERROR_ARGUMENT, "%s: document %d has no name", model, i);
+        }
+        if (d->name[0] == 0 || d->name[0] == '.' || strchr(d->name, '/') != NULL) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "%s: the name of document '%s' is not that of a plain file", model,
+                             d->name);
+        }
+        CHECK(error_in(OPTION_ROOM_OF(grail_document, d), "%s: document '%s'", model, d->name));
+        if (d->size < 0 || (d->bytes == NULL && d->size > 0)) {
+            return error_set(GRAIL_ERROR_ARGUMENT, "%s: document '%s' has %lld bytes%s", model,
+                             d->name, (long long)d->size,
+                             d->size < 0 ? "" : ", but none are given");
+        }
+        if (memory_documents_find(out, d->name) != NULL) {
+            return error_set(GRAIL_ERROR_ARGUMENT, "%s: document '%s' occurs twice", model,
+                             d->name);
+        }
+        CHECK(memory_documents_add(out, d));
     }
     return GRAIL_OK;
 }

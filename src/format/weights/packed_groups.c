@@ -18,72 +18,55 @@ static grail_status wrong(const tensor_view *part, const char *wanted)
                      shape_text(part->rank, part->shape, text, sizeof text), wanted);
 }
 
-/* O and I, as NAME_shape says. */
-static grail_status read_shape(const tensor_view *shape, int64_t out[2])
+grail_status packed_groups_describe(const tensor_view parts[PACKED_PARTS], tensor_view *out)
 {
-    if (shape->dtype != GRAIL_DTYPE_I64 || shape->rank != 1 || shape->shape[0] != 2) {
-        return wrong(shape, "two I64, rows and columns of the matrix");
+    const tensor_view *stated = &parts[SHAPE];
+    const tensor_view *codes = &parts[CODES];
+    const tensor_view *scale = &parts[SCALE];
+    int64_t *shape = out->shape; /* O and I */
+    int64_t group = LARGEST_GROUP;
+    int bits = 4;
+    if (stated->dtype != GRAIL_DTYPE_I64 || stated->rank != 1 || stated->shape[0] != 2) {
+        return wrong(stated, "two I64, rows and columns of the matrix");
     }
     for (int d = 0; d < 2; d++) {
-        out[d] = (int64_t)load_little((const unsigned char *)shape->data + 8 * d, 8);
-        if (out[d] <= 0) {
+        shape[d] = (int64_t)load_little((const unsigned char *)stated->data + 8 * d, 8);
+        if (shape[d] <= 0) {
             return error_set(GRAIL_ERROR_FORMAT, "tensor '%s' says that dimension %d is %lld",
-                             shape->name, d, (long long)out[d]);
+                             stated->name, d, (long long)shape[d]);
         }
     }
-    return GRAIL_OK;
-}
-
-/* The bits of a code, from the words of a row. */
-static grail_status read_bits(const tensor_view *codes, const int64_t shape[2], int *bits)
-{
     if (codes->dtype != GRAIL_DTYPE_I32 || codes->rank != 2 || codes->shape[0] != shape[0]) {
         return wrong(codes, "I32 with as many rows as its _shape says");
     }
-    for (*bits = 4; *bits <= 8; *bits += 4) {
-        if (shape[1] % WORD_BITS == 0 && codes->shape[1] == shape[1] / WORD_BITS * *bits) {
-            return GRAIL_OK;
-        }
+    while (bits <= 8 && codes->shape[1] != shape[1] / WORD_BITS * bits) {
+        bits += 4;
     }
-    return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "tensor '%s' has %lld words for rows of %lld weights; grail reads 4 or 8 bits "
-                     "each, of a multiple of %d weights",
-                     codes->name, (long long)codes->shape[1], (long long)shape[1], WORD_BITS);
-}
-
-static grail_status read_group(const tensor_view *scale, const int64_t shape[2], int64_t *group)
-{
+    if (shape[1] % WORD_BITS != 0 || bits > 8) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "tensor '%s' has %lld words for rows of %lld weights; grail reads 4 or 8 "
+                         "bits each, of a multiple of %d weights",
+                         codes->name, (long long)codes->shape[1], (long long)shape[1], WORD_BITS);
+    }
     if (!dtype_is_weight(scale->dtype) || scale->rank != 2 || scale->shape[0] != shape[0] ||
         scale->shape[1] <= 0 || shape[1] % scale->shape[1] != 0) {
         return wrong(scale, "F32, F16 or BF16 of one scale for each group of a row");
     }
-    for (*group = LARGEST_GROUP; *group >= SMALLEST_GROUP; *group /= 2) {
-        if (shape[1] / scale->shape[1] % *group == 0) {
-            return GRAIL_OK;
-        }
+    const int64_t scaled = shape[1] / scale->shape[1];
+    while (group >= SMALLEST_GROUP && scaled % group != 0) {
+        group /= 2;
     }
-    return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "tensor '%s' has a scale for each %lld weights; grail reads multiples of %d",
-                     scale->name, (long long)(shape[1] / scale->shape[1]), SMALLEST_GROUP);
-}
-
-grail_status packed_groups_describe(const tensor_view parts[PACKED_PARTS], tensor_view *out)
-{
-    int64_t shape[2] = {0};
-    int64_t group = 0;
-    int64_t elements = 0;
-    int bits = 0;
-    CHECK(read_shape(&parts[SHAPE], shape));
-    CHECK(read_bits(&parts[CODES], shape, &bits));
-    CHECK(read_group(&parts[SCALE], shape, &group));
+    if (group < SMALLEST_GROUP) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "tensor '%s' has a scale for each %lld weights; grail reads multiples of %d",
+            scale->name, (long long)scaled, SMALLEST_GROUP);
+    }
     out->rank = 2;
-    memcpy(out->shape, shape, sizeof shape);
-    if (!group_dtype(bits, group, &out->dtype) || !shape_elements(2, shape, &elements) ||
-        !dtype_bytes(out->dtype, elements, &out->bytes)) {
-        return error_set(GRAIL_ERROR_FORMAT, "tensor '%s' is too large to address",
-                         parts[CODES].name);
-    }
-    return GRAIL_OK;
+    return group_dtype(bits, group, &out->dtype) &&
+                   shape_bytes(out->dtype, out->rank, shape, &out->bytes)
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_FORMAT, "tensor '%s' is too large to address", codes->name);
 }
 
 static float scale_at(const tensor_view *scale, int64_t i)
@@ -133,9 +116,7 @@ void packed_groups_parts(const tensor_view *whole, grail_dtype scale,
                       .shape = {whole->shape[0], whole->shape[1] / dtype_block(whole->dtype)}};
     parts[SHAPE] = (tensor_view){.dtype = GRAIL_DTYPE_I64, .rank = 1, .shape = {2}};
     for (int i = 0; i < PACKED_PARTS; i++) {
-        int64_t elements = 0;
-        (void)(shape_elements(parts[i].rank, parts[i].shape, &elements) &&
-               dtype_bytes(parts[i].dtype, elements, &parts[i].bytes));
+        (void)shape_bytes(parts[i].dtype, parts[i].rank, parts[i].shape, &parts[i].bytes);
     }
 }
 

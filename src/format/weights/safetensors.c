@@ -1,6 +1,6 @@
-/* Strict reading of safetensors files. Everything is checked before a tensor is handed out: the
- * header's length, its nesting and entry count (before it is parsed), its JSON, each entry's
- * fields, and that the byte ranges cover the data without hole, overlap or rest.
+/* Reads safetensors files strictly, and writes them. Everything is checked before a tensor is
+ * handed out: the header's length, its nesting and entry count (before it is parsed), its JSON,
+ * each entry's fields, and that the byte ranges cover the data without hole, overlap or rest.
  *
  * Rules: huggingface/safetensors, tensor.rs. This reader is stricter: it always refuses a key that
  * occurs twice, entries nest three levels at most, dimensions and offsets are below 2^63, and the
@@ -11,11 +11,12 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_extent.h"
+#include "base/output_file.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH_SIZE = 8 };
+enum { LENGTH_SIZE = 8, HEADER_ALIGNMENT = 8 };
 
 static const char metadata_key[] = "__metadata__";
 
@@ -44,27 +45,19 @@ static grail_status header_length(const unsigned char *bytes, size_t size, size_
     return GRAIL_OK;
 }
 
-/* Limits the nesting and the size of what the parser gets. Malformed JSON passes here; the parser
- * reports it. */
-static grail_status check_extent(const unsigned char *text, size_t size)
-{
-    const json_extent extent = json_measure(text, size);
-    if (extent.depth > SAFETENSORS_DEEPEST) {
-        return error_set(GRAIL_ERROR_FORMAT, "header nests deeper than %d levels",
-                         SAFETENSORS_DEEPEST);
-    }
-    if (extent.members > TENSOR_MOST_IN_FILE) {
-        return error_set(GRAIL_ERROR_FORMAT, "header lists more than %d tensors",
-                         TENSOR_MOST_IN_FILE);
-    }
-    return GRAIL_OK;
-}
-
+/* The nesting and the size of what the parser gets are limited. Malformed JSON passes there; the
+ * parser reports it. */
 static grail_status parse_header(const unsigned char *text, size_t size, json_t **out)
 {
     grail_status status = GRAIL_OK;
     json_t *header = NULL;
-    TRY(check_extent(text, size));
+    const json_extent extent = json_measure(text, size);
+    if (extent.depth > SAFETENSORS_DEEPEST) {
+        FAIL(GRAIL_ERROR_FORMAT, "header nests deeper than %d levels", SAFETENSORS_DEEPEST);
+    }
+    if (extent.members > TENSOR_MOST_IN_FILE) {
+        FAIL(GRAIL_ERROR_FORMAT, "header lists more than %d tensors", TENSOR_MOST_IN_FILE);
+    }
     TRY(json_parse("header", text, size, &header));
     if (!json_is_object(header)) {
         FAIL(GRAIL_ERROR_FORMAT, "header is not a JSON object");
@@ -91,18 +84,6 @@ static grail_status check_metadata(json_t *metadata)
             return error_set(GRAIL_ERROR_FORMAT, "\"%s\": \"%s\" is not a string", metadata_key,
                              key);
         }
-    }
-    return GRAIL_OK;
-}
-
-static grail_status read_dtype(const json_t *entry, grail_dtype *out)
-{
-    const char *name = json_string_value(json_object_get(entry, "dtype"));
-    if (name == NULL) {
-        return error_set(GRAIL_ERROR_FORMAT, "\"dtype\" is missing or not a string");
-    }
-    if (!dtype_from_name(name, out)) {
-        return error_set(GRAIL_ERROR_FORMAT, "dtype \"%s\" is unknown", name);
     }
     return GRAIL_OK;
 }
@@ -137,38 +118,30 @@ static grail_status read_shape(const json_t *entry, tensor_view *view)
     return GRAIL_OK;
 }
 
-static grail_status read_offsets(const json_t *entry, int64_t *begin, int64_t *end)
-{
-    const json_t *offsets = json_object_get(entry, "data_offsets");
-    if (json_array_size(offsets) != 2 || !read_count(json_array_get(offsets, 0), begin) ||
-        !read_count(json_array_get(offsets, 1), end)) {
-        return error_set(GRAIL_ERROR_FORMAT, "\"data_offsets\" is missing or not two byte counts");
-    }
-    return GRAIL_OK;
-}
-
 /* Fills dtype, shape, bytes and data; offsets refer to `data` of `size` bytes. */
 static grail_status read_entry(const json_t *entry, const unsigned char *data, size_t size,
                                tensor_view *view)
 {
     int64_t begin = 0;
     int64_t end = 0;
-    int64_t elements = 0;
     char text[128];
+    const char *dtype = json_string_value(json_object_get(entry, "dtype"));
+    const json_t *offsets = json_object_get(entry, "data_offsets");
     if (!json_is_object(entry)) {
         return error_set(GRAIL_ERROR_FORMAT, "its entry in the header is not a JSON object");
     }
-    CHECK(read_dtype(entry, &view->dtype));
-    CHECK(read_shape(entry, view));
-    CHECK(read_offsets(entry, &begin, &end));
-    shape_text(view->rank, view->shape, text, sizeof text);
-    if (!shape_elements(view->rank, view->shape, &elements) ||
-        !dtype_bytes(view->dtype, elements, &view->bytes)) {
-        return error_set(
-            GRAIL_ERROR_FORMAT,
-            "%s elements of %s do not fill their last byte, or take 2^61 bytes or more", text,
-            grail_dtype_name(view->dtype));
+    if (dtype == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "\"dtype\" is missing or not a string");
     }
+    if (!dtype_from_name(dtype, &view->dtype)) {
+        return error_set(GRAIL_ERROR_FORMAT, "dtype \"%s\" is unknown", dtype);
+    }
+    CHECK(read_shape(entry, view));
+    if (json_array_size(offsets) != 2 || !read_count(json_array_get(offsets, 0), &begin) ||
+        !read_count(json_array_get(offsets, 1), &end)) {
+        return error_set(GRAIL_ERROR_FORMAT, "\"data_offsets\" is missing or not two byte counts");
+    }
+    CHECK(tensor_measure(view, GRAIL_ERROR_FORMAT));
     if (end < begin) {
         return error_set(GRAIL_ERROR_FORMAT, "begins at byte %lld but ends at %lld",
                          (long long)begin, (long long)end);
@@ -181,8 +154,8 @@ static grail_status read_entry(const json_t *entry, const unsigned char *data, s
     if ((size_t)(end - begin) != view->bytes) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "%s elements of %s take %zu bytes, but its data_offsets give it %lld",
-                         text, grail_dtype_name(view->dtype), view->bytes,
-                         (long long)(end - begin));
+                         shape_text(view->rank, view->shape, text, sizeof text),
+                         grail_dtype_name(view->dtype), view->bytes, (long long)(end - begin));
     }
     view->data = data + begin;
     return GRAIL_OK;
@@ -269,4 +242,125 @@ grail_status safetensors_open_bytes(const char *name, const void *bytes, size_t 
 grail_status safetensors_open(const char *path, tensor_file **out)
 {
     return tensor_file_open(path, read_file, out);
+}
+
+/* -- writing. The header depends only on names, dtypes and shapes, so the file is laid out at once.
+ */
+
+/* Descending dtype order, so that each tensor is aligned to its element size; then by name. */
+static int compare_slots(const void *a, const void *b)
+{
+    const tensor_slot *left = a;
+    const tensor_slot *right = b;
+    if (left->dtype != right->dtype) {
+        return left->dtype > right->dtype ? -1 : 1;
+    }
+    return strcmp(left->name, right->name);
+}
+
+/* Places relative to the data. */
+static grail_status place_tensors(tensor_writer *writer, size_t *data_bytes)
+{
+    for (int64_t i = 0; i < writer->count; i++) {
+        if (strcmp(writer->items[i].name, metadata_key) == 0) {
+            return error_set(GRAIL_ERROR_ARGUMENT, "tensor '%s': the name is reserved",
+                             metadata_key);
+        }
+        writer->items[i].place = *data_bytes;
+        if (!size_add(*data_bytes, writer->items[i].bytes, data_bytes) ||
+            *data_bytes > INT64_MAX / 2) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "the tensors take more bytes than a file can hold");
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status put_entry(json_t *header, const tensor_slot *tensor)
+{
+    json_t *entry = json_object();
+    CHECK(json_put(header, tensor->name, entry));
+    CHECK(json_put(entry, "dtype", json_text(grail_dtype_name(tensor->dtype))));
+    json_t *shape = json_array();
+    CHECK(json_put(entry, "shape", shape));
+    for (int d = 0; d < tensor->rank; d++) {
+        CHECK(json_push(shape, json_integer(tensor->shape[d])));
+    }
+    return json_put(entry, "data_offsets",
+                    json_pack("[I, I]", (json_int_t)tensor->place,
+                              (json_int_t)(tensor->place + tensor->bytes)));
+}
+
+/* The length of the JSON, then the padded JSON. */
+static grail_status build_header(tensor_writer *writer)
+{
+    static const unsigned char unknown_length[LENGTH_SIZE];
+    grail_status status = GRAIL_OK;
+    buffer *out = &writer->layout.bytes;
+    json_t *header = json_object();
+    if (header == NULL) {
+        FAIL(GRAIL_ERROR_MEMORY, "out of memory while building the header");
+    }
+    /* transformers refuses files without this entry */
+    TRY(json_put(header, metadata_key, json_pack("{s:o}", "format", json_text("pt"))));
+    for (int64_t i = 0; i < writer->count; i++) {
+        TRY(put_entry(header, &writer->items[i]));
+    }
+    buffer_init(out, SAFETENSORS_LARGEST_HEADER + LENGTH_SIZE);
+    TRY(buffer_append(out, unknown_length, sizeof unknown_length));
+    TRY(json_append_text(header, out));
+    while (out->size % HEADER_ALIGNMENT != 0) {
+        TRY(buffer_append_string(out, " "));
+    }
+    store_little(out->bytes, LENGTH_SIZE, out->size - LENGTH_SIZE);
+out:
+    json_decref(header);
+    return status;
+}
+
+/* The length is the seal: every reader refuses a header of length 0. */
+static grail_status lay_out(tensor_writer *writer, const void *nothing)
+{
+    (void)nothing;
+    file_layout *layout = &writer->layout;
+    size_t data_bytes = 0;
+    qsort(writer->items, (size_t)writer->count, sizeof *writer->items, compare_slots);
+    CHECK(place_tensors(writer, &data_bytes));
+    CHECK(build_header(writer));
+    CHECK(memory_new(&layout->pieces, 1, sizeof layout->pieces[0]));
+    const size_t header = layout->bytes.size;
+    layout->pieces[0] =
+        (layout_piece){.begin = LENGTH_SIZE, .at = LENGTH_SIZE, .size = header - LENGTH_SIZE};
+    layout->piece_count = 1;
+    layout->seal.size = LENGTH_SIZE;
+    layout->file_size = header + data_bytes;
+    for (int64_t i = 0; i < writer->count; i++) {
+        writer->items[i].place += header;
+    }
+    return GRAIL_OK;
+}
+
+grail_status safetensors_writer_open(const char *path, int64_t count, const tensor_view tensors[],
+                                     layout_start start, tensor_writer **out)
+{
+    return tensor_writer_open(path, lay_out, NULL, count, tensors, start, out);
+}
+
+grail_status safetensors_write_file(const char *path, bool replaces, int64_t count,
+                                    const tensor_view tensors[])
+{
+    grail_status status = GRAIL_OK;
+    output_file file = {.descriptor = -1};
+    tensor_writer *writer = NULL;
+    TRY(output_file_open(path, replaces, &file));
+    TRY(safetensors_writer_open(file.temporary, count, tensors, LAYOUT_EMPTY, &writer));
+    for (int64_t i = 0; i < count; i++) {
+        TRY(tensor_writer_put(writer, tensors[i].name, tensors[i].data, tensors[i].bytes));
+    }
+    TRY(tensor_writer_seal(writer));
+    TRY(output_file_commit(&file));
+out:
+    tensor_writer_close(writer);
+    output_file_fini(&file);
+    return status;
 }
