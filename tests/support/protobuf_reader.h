@@ -3,9 +3,16 @@
 #define GRAIL_TESTS_PROTOBUF_READER_H
 
 #include "base/status.h"
-#include "format/protobuf.h"
 
 #include <stddef.h>
+#include <stdint.h>
+
+typedef enum protobuf_wire {
+    WIRE_VARINT = 0,
+    WIRE_FIXED64 = 1,
+    WIRE_BYTES = 2,
+    WIRE_FIXED32 = 5
+} protobuf_wire;
 
 typedef struct protobuf_text {
     const char *bytes;

@@ -6,7 +6,6 @@
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/slot_table.h"
-#include "format/protobuf.h"
 #include "format/text/text_limits.h"
 #include "format/text/tokenizer.h"
 

@@ -6,59 +6,29 @@
 #include "base/json.h"
 #include "base/name_list.h"
 #include "format/torch/torch_file.h"
+#include "format/weights/checkpoint_internal.h"
 #include "format/weights/checkpoint_locate.h"
 #include "format/weights/foreign_file.h"
-#include "format/weights/packed_groups.h"
 #include "format/weights/packed_pairs.h"
-#include "format/weights/tensor_names.h"
 #include "format/weights/weights_format.h"
 
 #include <string.h>
 
 static const char weight_map_key[] = "weight_map";
 
-typedef struct checkpoint_file {
-    char *name; /* base name, owned */
-    tensor_file *tensors;
-} checkpoint_file;
-
-/* A matrix that three tensors hold (packed_groups.h). */
-typedef struct packed_matrix {
-    char *name; /* owned, as are the blocks that `whole` has once they are loaded */
-    tensor_view whole;
-    tensor_view parts[PACKED_PARTS];
-} packed_matrix;
-
-struct checkpoint {
-    char *path;
-    char *directory;
-    char *index_name;       /* base name of the index of shards; NULL for one file */
-    checkpoint_file *files; /* in name order */
-    int file_count;
-    const tensor_view **tensors; /* file by file, in the order of the data */
-    int *file_of;
-    int64_t count;
-    packed_matrix *groups; /* [group_count]; `tensors` has these instead of their parts */
-    int64_t group_count;
-    tensor_names names;
-    packed_pairs packed;
-    memory_documents documents; /* of a model in memory, which has no directory */
-};
-
-static grail_status open_torch(const char *path, tensor_file **out)
+static grail_status open_tensors(const char *path, const char *name, tensor_file **out)
 {
+    if (checkpoint_is_safetensors_name(name)) {
+        return safetensors_open(path, out);
+    }
+    if (checkpoint_is_gguf_name(name)) {
+        return gguf_open(path, out);
+    }
     const grail_status status = torch_file_open(path, out);
     if (status == GRAIL_ERROR_FORMAT && !checkpoint_is_torch_name(path)) {
         error_append(" (the name of a safetensors file must end in .safetensors)");
     }
     return status;
-}
-
-static grail_status open_tensors(const char *path, const char *name, tensor_file **out)
-{
-    return checkpoint_is_safetensors_name(name) ? safetensors_open(path, out)
-           : checkpoint_is_gguf_name(name)      ? gguf_open(path, out)
-                                                : open_torch(path, out);
 }
 
 static grail_status add_file(checkpoint *c, const char *name)
@@ -79,12 +49,6 @@ out:
     return status;
 }
 
-static bool is_base_name(const char *name)
-{
-    return name[0] != 0 && strchr(name, '/') == NULL && strcmp(name, ".") != 0 &&
-           strcmp(name, "..") != 0;
-}
-
 /* File names of the weight map, one per tensor, borrowed from it. */
 static grail_status list_places(json_t *weight_map, const char *places[])
 {
@@ -96,7 +60,8 @@ static grail_status list_places(json_t *weight_map, const char *places[])
         if (file == NULL) {
             return error_set(GRAIL_ERROR_FORMAT, "the file of tensor '%s' is not a string", tensor);
         }
-        if (!is_base_name(file)) {
+        if (file[0] == 0 || strchr(file, '/') != NULL || strcmp(file, ".") == 0 ||
+            strcmp(file, "..") == 0) {
             return error_set(GRAIL_ERROR_FORMAT,
                              "the file of tensor '%s', '%s', is not a plain file name", tensor,
                              file);
@@ -145,17 +110,6 @@ out:
     return status;
 }
 
-static grail_status index_tensors(checkpoint *c)
-{
-    const char **names = NULL;
-    tensor_names_fini(&c->names);
-    CHECK(memory_new(&names, (size_t)c->count, sizeof *names));
-    for (int64_t i = 0; i < c->count; i++) {
-        names[i] = c->tensors[i]->name;
-    }
-    return tensor_names_init(c->count, names, &c->names);
-}
-
 static grail_status gather_tensors(checkpoint *c)
 {
     for (int f = 0; f < c->file_count; f++) {
@@ -171,199 +125,184 @@ static grail_status gather_tensors(checkpoint *c)
             next++;
         }
     }
-    return index_tensors(c);
+    return checkpoint_index_tensors(c);
 }
 
-/* -- groups of integers ---------------------------------------------------------------------------
+/* -- matrices that several tensors hold, which become one tensor each ---------------------------
  */
 
-static const char packed_ending[] = ".weight_packed";
+static const char group_ending[] = ".weight_packed";
+static const char pair_ending[] = "_blocks";
 
-static grail_status find_part(checkpoint *c, const char *base, const char *suffix, bool *is_part,
-                              tensor_view *out)
+/* Files that are not mapped have no data yet. */
+static bool begins_pair(const tensor_view *t)
 {
-    grail_status status = GRAIL_OK;
+    return t->dtype == GRAIL_DTYPE_U8 && t->data != NULL && strlen(t->name) >= sizeof pair_ending &&
+           name_ends_with(t->name, pair_ending);
+}
+
+static bool begins_group(const checkpoint *c, const tensor_view *t)
+{
+    return checkpoint_format(c) == &weights_format_safetensors &&
+           name_ends_with(t->name, group_ending);
+}
+
+static grail_status find_part(const checkpoint *c, const char *base, const char *suffix,
+                              int64_t *out)
+{
     char *name = NULL;
-    TRY(memory_format(&name, "%s%s", base, suffix));
-    const int64_t i = name_index_find(&c->names.stored, name);
-    if (i < 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is missing beside '%s%s'", c->path, name, base,
-             packed_groups_suffixes[0]);
-    }
-    is_part[i] = true;
-    TRY(checkpoint_need(c, c->tensors[i])); /* and it is kept, as it leaves the list */
-    *out = *c->tensors[i];
-out:
+    CHECK(memory_format(&name, "%s%s", base, suffix));
+    *out = name_index_find(&c->stored, name);
     memory_free(name);
-    return status;
+    return GRAIL_OK;
 }
 
-static grail_status refuse_part(const checkpoint *c, const char *base, const char *suffix,
-                                const char *why)
+static grail_status describe_pair(const checkpoint *c, const tensor_view *blocks, bool *is_part,
+                                  joined_tensor *j)
 {
-    grail_status status = GRAIL_OK;
-    char *name = NULL;
-    TRY(memory_format(&name, "%s%s", base, suffix));
-    if (name_index_find(&c->names.stored, name) >= 0) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "%s: tensor '%s' is there, %s", c->path, name, why);
+    static const char scales_ending[] = "_scales";
+    int64_t scales = -1;
+    int64_t plain = -1;
+    CHECK(find_part(c, j->name, scales_ending, &scales));
+    CHECK(find_part(c, j->name, "", &plain));
+    if (scales < 0 || plain >= 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' has weights in MXFP4, but %s '%s%s'",
+                         c->path, blocks->name,
+                         scales < 0 ? "the checkpoint lacks" : "beside it the checkpoint has",
+                         j->name, scales < 0 ? scales_ending : "");
     }
-out:
-    memory_free(name);
-    return status;
+    is_part[scales] = true;
+    return error_in(packed_pair_describe(blocks, c->tensors[scales], &j->whole), "%s", c->path);
 }
 
-static grail_status describe_group(checkpoint *c, const char *codes, bool *is_part,
-                                   packed_matrix *p)
+static grail_status describe_group(checkpoint *c, bool *is_part, joined_tensor *j)
 {
-    const int length = (int)(strlen(codes) - strlen(packed_groups_suffixes[0]));
-    CHECK(memory_format(&p->name, "%.*s", length, codes));
-    CHECK(refuse_part(c, p->name, "", "and its packed form, too"));
-    CHECK(refuse_part(c, p->name, "_zero_point",
-                      "but grail reads groups without zero points (symmetric) alone"));
-    CHECK(refuse_part(c, p->name, "_g_idx", "but grail reads groups of neighbours alone"));
-    for (int i = 0; i < PACKED_PARTS; i++) {
-        CHECK(find_part(c, p->name, packed_groups_suffixes[i], is_part, &p->parts[i]));
-    }
-    p->whole.name = p->name;
-    return error_in(packed_groups_describe(p->parts, &p->whole), "%s", c->path);
-}
-
-/* The matrices take the places of their codes; the other parts go. */
-static void replace_parts(checkpoint *c, const bool *is_part)
-{
-    int64_t left = 0;
-    int64_t next = 0;
-    for (int64_t i = 0; i < c->count; i++) {
-        const bool begins = is_part[i] && name_ends_with(c->tensors[i]->name, packed_ending);
-        if (begins || !is_part[i]) {
-            c->tensors[left] = begins ? &c->groups[next++].whole : c->tensors[i];
-            c->file_of[left++] = c->file_of[i];
+    static const struct {
+        const char *suffix, *why;
+    } refused[] = {
+        {"", "and its packed form, too"},
+        {"_zero_point", "but grail reads groups without zero points (symmetric) alone"},
+        {"_g_idx", "but grail reads groups of neighbours alone"},
+    };
+    int64_t at = -1;
+    for (size_t k = 0; k < sizeof refused / sizeof refused[0]; k++) {
+        CHECK(find_part(c, j->name, refused[k].suffix, &at));
+        if (at >= 0) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: tensor '%s' is there, %s", c->path,
+                             c->tensors[at]->name, refused[k].why);
         }
     }
-    c->count = left;
+    for (int k = 0; k < PACKED_PARTS; k++) {
+        CHECK(find_part(c, j->name, packed_groups_suffixes[k], &at));
+        if (at < 0) {
+            return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s%s' is missing beside '%s%s'",
+                             c->path, j->name, packed_groups_suffixes[k], j->name,
+                             packed_groups_suffixes[0]);
+        }
+        is_part[at] = true;
+        CHECK(checkpoint_need(c, c->tensors[at])); /* and it is kept, as it leaves the list */
+        j->parts[k] = *c->tensors[at];
+    }
+    return error_in(packed_groups_describe(j->parts, &j->whole), "%s", c->path);
 }
 
-static grail_status join_groups(checkpoint *c)
+static grail_status join(checkpoint *c)
 {
     grail_status status = GRAIL_OK;
     bool *is_part = NULL;
     int64_t count = 0;
+    int64_t left = 0;
     for (int64_t i = 0; i < c->count; i++) {
-        count += name_ends_with(c->tensors[i]->name, packed_ending) ? 1 : 0;
+        count += begins_pair(c->tensors[i]) || begins_group(c, c->tensors[i]) ? 1 : 0;
     }
-    if (count == 0 || checkpoint_format(c) != &weights_format_safetensors) {
+    if (count == 0) {
         return GRAIL_OK;
     }
     TRY(memory_new(&is_part, (size_t)c->count, sizeof is_part[0]));
-    TRY(memory_new(&c->groups, (size_t)count, sizeof c->groups[0]));
-    c->group_count = count;
-    for (int64_t i = 0, next = 0; i < c->count; i++) {
-        if (name_ends_with(c->tensors[i]->name, packed_ending)) {
-            TRY(describe_group(c, c->tensors[i]->name, is_part, &c->groups[next++]));
+    TRY(memory_new(&c->joined, (size_t)count, sizeof c->joined[0]));
+    for (int64_t i = 0; i < c->count; i++) {
+        const tensor_view *t = c->tensors[i];
+        const bool is_pair = begins_pair(t);
+        if (is_pair || begins_group(c, t)) {
+            const char *ending = is_pair ? pair_ending : packed_groups_suffixes[0];
+            joined_tensor *j = &c->joined[c->joined_count++];
+            TRY(memory_format(&j->name, "%.*s", (int)(strlen(t->name) - strlen(ending)), t->name));
+            j->whole.name = j->name;
+            TRY(is_pair ? describe_pair(c, t, is_part, j) : describe_group(c, is_part, j));
         }
     }
-    replace_parts(c, is_part);
-    TRY(index_tensors(c));
+    for (int64_t i = 0, next = 0; i < c->count; i++) {
+        const bool begins = begins_pair(c->tensors[i]) || begins_group(c, c->tensors[i]);
+        if (begins || !is_part[i]) {
+            c->tensors[left] = begins ? &c->joined[next++].whole : c->tensors[i];
+            c->file_of[left++] = c->file_of[i];
+        }
+    }
+    c->count = left;
+    TRY(checkpoint_index_tensors(c));
 out:
     memory_free(is_part);
     return status;
 }
 
-static grail_status load_groups(const checkpoint *c)
+static grail_status load_joined(const checkpoint *c)
 {
-    for (int64_t i = 0; i < c->group_count; i++) {
-        packed_matrix *p = &c->groups[i];
-        void *blocks = NULL;
-        if (p->whole.data == NULL) {
-            CHECK(memory_new_unset(&blocks, p->whole.bytes, 1));
-            packed_groups_join(p->parts, &p->whole, blocks);
-            p->whole.data = blocks;
+    for (int64_t i = 0; i < c->joined_count; i++) {
+        joined_tensor *j = &c->joined[i];
+        if (j->whole.data == NULL) {
+            CHECK(memory_new_unset(&j->blocks, j->whole.bytes, 1));
+            packed_groups_join(j->parts, &j->whole, j->blocks);
+            j->whole.data = j->blocks;
         }
     }
     return GRAIL_OK;
 }
 
-static void free_groups(checkpoint *c)
+static void free_joined(checkpoint *c)
 {
-    for (int64_t i = 0; i < c->group_count; i++) {
-        memory_free((void *)(uintptr_t)c->groups[i].whole.data);
-        memory_free(c->groups[i].name);
+    for (int64_t i = 0; i < c->joined_count; i++) {
+        memory_free(c->joined[i].blocks);
+        memory_free(c->joined[i].name);
     }
-    memory_free(c->groups);
+    memory_free(c->joined);
 }
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
-static const char *place_of(const checkpoint *c, int64_t i)
-{
-    return c->files[c->file_of[i]].name;
-}
-
-static grail_status check_single_places(const checkpoint *c)
-{
-    const int64_t twice = name_index_duplicate(&c->names.stored);
-    if (twice < 0) {
-        return GRAIL_OK;
-    }
-    const name_entry *entries = &c->names.stored.entries[twice];
-    return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is in both '%s' and '%s'", c->directory,
-                     entries[0].name, place_of(c, entries[0].item), place_of(c, entries[1].item));
-}
-
-static grail_status check_listed(const checkpoint *c, json_t *weight_map)
+/* The index and the shards list the same tensors, each once. */
+static grail_status check_places(const checkpoint *c, json_t *weight_map)
 {
     const char *tensor = NULL;
     json_t *value = NULL;
+    const int64_t twice = name_index_duplicate(&c->stored);
+    if (twice >= 0) {
+        const name_entry *entries = &c->stored.entries[twice];
+        return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is in both '%s' and '%s'",
+                         c->directory, entries[0].name, c->files[c->file_of[entries[0].item]].name,
+                         c->files[c->file_of[entries[1].item]].name);
+    }
     json_object_foreach (weight_map, tensor, value) {
         const char *listed = json_string_value(value);
-        const int64_t i = name_index_find(&c->names.stored, tensor);
+        const int64_t i = name_index_find(&c->stored, tensor);
         if (i < 0) {
             return error_set(GRAIL_ERROR_FORMAT, "%s: %s lists tensor '%s', but '%s' lacks it",
                              c->directory, c->index_name, tensor, listed);
         }
-        if (strcmp(place_of(c, i), listed) != 0) {
+        const char *place = c->files[c->file_of[i]].name;
+        if (strcmp(place, listed) != 0) {
             return error_set(GRAIL_ERROR_FORMAT,
                              "%s: %s lists tensor '%s' in '%s', but '%s' has it", c->directory,
-                             c->index_name, tensor, listed, place_of(c, i));
+                             c->index_name, tensor, listed, place);
         }
     }
     for (int64_t i = 0; i < c->count; i++) {
         if (json_object_get(weight_map, c->tensors[i]->name) == NULL) {
             return error_set(GRAIL_ERROR_FORMAT,
                              "%s: '%s' has tensor '%s', but %s does not list it", c->directory,
-                             place_of(c, i), c->tensors[i]->name, c->index_name);
+                             c->files[c->file_of[i]].name, c->tensors[i]->name, c->index_name);
         }
     }
     return GRAIL_OK;
-}
-
-static grail_status open_sharded(checkpoint *c)
-{
-    grail_status status = GRAIL_OK;
-    char *path = NULL;
-    json_t *document = NULL;
-    TRY(path_join(&path, c->directory, c->index_name));
-    TRY(read_index(path, &document));
-    json_t *weight_map = json_object_get(document, weight_map_key);
-    TRY(open_shards(c, weight_map));
-    TRY(gather_tensors(c));
-    TRY(check_single_places(c));
-    TRY(check_listed(c, weight_map));
-out:
-    json_decref(document);
-    memory_free(path);
-    return status;
-}
-
-static grail_status join_packed(checkpoint *c)
-{
-    CHECK(
-        error_in(packed_pairs_join(&c->names.stored, c->tensors, c->file_of, &c->count, &c->packed),
-                 "%s", c->path));
-    if (c->packed.count == 0) {
-        return GRAIL_OK;
-    }
-    return index_tensors(c);
 }
 
 static grail_status open_single(checkpoint *c, const char *name)
@@ -377,40 +316,27 @@ static grail_status open_directory(checkpoint *c)
 {
     grail_status status = GRAIL_OK;
     char *name = NULL;
+    char *path = NULL;
+    json_t *document = NULL;
     bool is_index = false;
     TRY(memory_copy_string(&c->directory, c->path));
     TRY(checkpoint_locate(c->directory, &name, &is_index));
     if (is_index) {
         c->index_name = name;
         name = NULL;
-        TRY(open_sharded(c));
+        TRY(path_join(&path, c->directory, c->index_name));
+        TRY(read_index(path, &document));
+        json_t *weight_map = json_object_get(document, weight_map_key);
+        TRY(open_shards(c, weight_map));
+        TRY(gather_tensors(c));
+        TRY(check_places(c, weight_map));
     } else {
         TRY(open_single(c, name));
     }
 out:
-    memory_free(name);
-    return status;
-}
-
-/* Whether an index of the directory, which need not be there, lists the file. */
-static grail_status is_listed(const checkpoint *c, const char *index, const char *name, bool *out)
-{
-    grail_status status = GRAIL_OK;
-    char *path = NULL;
-    json_t *document = NULL;
-    const char *tensor = NULL;
-    json_t *file = NULL;
-    TRY(path_find(&path, c->directory, index));
-    if (path != NULL) {
-        TRY(read_index(path, &document));
-    }
-    json_t *weight_map = json_object_get(document, weight_map_key);
-    json_object_foreach (weight_map, tensor, file) {
-        *out = *out || (json_is_string(file) && strcmp(json_string_value(file), name) == 0);
-    }
-out:
     json_decref(document);
     memory_free(path);
+    memory_free(name);
     return status;
 }
 
@@ -418,26 +344,33 @@ out:
 static grail_status refuse_shard(const checkpoint *c, const char *name)
 {
     static const char *const indexes[] = {CHECKPOINT_INDEX_NAME, CHECKPOINT_TORCH_INDEX_NAME};
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    json_t *document = NULL;
+    const char *tensor = NULL;
+    json_t *file = NULL;
     for (size_t i = 0; i < sizeof indexes / sizeof indexes[0]; i++) {
-        bool listed = false;
-        CHECK(is_listed(c, indexes[i], name, &listed));
-        if (listed) {
-            return error_set(GRAIL_ERROR_ARGUMENT,
-                             "'%s' is one of the shards that %s lists; give the directory '%s'",
-                             c->path, indexes[i], c->directory);
+        memory_free(path);
+        json_decref(document);
+        document = NULL;
+        TRY(path_find(&path, c->directory, indexes[i]));
+        if (path == NULL) {
+            continue;
+        }
+        TRY(read_index(path, &document));
+        json_t *weight_map = json_object_get(document, weight_map_key);
+        json_object_foreach (weight_map, tensor, file) {
+            if (json_is_string(file) && strcmp(json_string_value(file), name) == 0) {
+                FAIL(GRAIL_ERROR_ARGUMENT,
+                     "'%s' is one of the shards that %s lists; give the directory '%s'", c->path,
+                     indexes[i], c->directory);
+            }
         }
     }
-    return GRAIL_OK;
-}
-
-static grail_status check_name(const checkpoint *c, const char *name)
-{
-    if (checkpoint_is_index_name(name)) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "'%s' is an index of shards; give the directory '%s'", c->path,
-                         c->directory);
-    }
-    return checkpoint_is_usual_name(name) ? GRAIL_OK : refuse_shard(c, name);
+out:
+    json_decref(document);
+    memory_free(path);
+    return status;
 }
 
 static grail_status open_file(checkpoint *c)
@@ -450,7 +383,12 @@ static grail_status open_file(checkpoint *c)
         const int length = slash == c->path ? 1 : (int)(slash - c->path);
         CHECK(memory_format(&c->directory, "%.*s", length, c->path));
     }
-    CHECK(check_name(c, name));
+    if (checkpoint_is_index_name(name)) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "'%s' is an index of shards; give the directory '%s'", c->path,
+                         c->directory);
+    }
+    CHECK(checkpoint_is_usual_name(name) ? GRAIL_OK : refuse_shard(c, name));
     return open_single(c, name);
 }
 
@@ -460,42 +398,13 @@ grail_status checkpoint_open(const char *path, checkpoint **out)
     checkpoint *c = NULL;
     TRY(memory_new(&c, 1, sizeof *c));
     TRY(memory_copy_string(&c->path, path));
-    if (file_is_directory(path)) {
-        TRY(open_directory(c));
-    } else {
-        TRY(open_file(c));
-    }
-    TRY(join_packed(c));
-    TRY(join_groups(c));
+    TRY(file_is_directory(path) ? open_directory(c) : open_file(c));
+    TRY(join(c));
     *out = c;
     c = NULL;
 out:
     checkpoint_close(c);
     return status;
-}
-
-/* What may be one of several tensors that hold a matrix (packed_pairs.h). */
-static bool may_be_part(const tensor_view *tensor)
-{
-    return tensor->dtype == GRAIL_DTYPE_U8;
-}
-
-static grail_status open_memory(const grail_memory_model *memory, checkpoint *c)
-{
-    CHECK(memory_new(&c->files, 1, sizeof *c->files));
-    c->file_count = 1;
-    CHECK(memory_copy_string(&c->files[0].name, CHECKPOINT_SINGLE_NAME));
-    CHECK(memory_file_open(memory, &c->files[0].tensors));
-    CHECK(gather_tensors(c));
-    for (int64_t i = 0; i < c->count; i++) {
-        CHECK(may_be_part(c->tensors[i]) ? checkpoint_need(c, c->tensors[i]) : GRAIL_OK);
-    }
-    CHECK(join_packed(c));
-    CHECK(join_groups(c));
-    for (int64_t i = 0; i < c->count; i++) { /* those that are none */
-        checkpoint_release(c, c->tensors[i]);
-    }
-    return GRAIL_OK;
 }
 
 grail_status checkpoint_open_memory(const grail_memory_model *memory, checkpoint **out)
@@ -505,7 +414,18 @@ grail_status checkpoint_open_memory(const grail_memory_model *memory, checkpoint
     TRY(memory_new(&c, 1, sizeof *c));
     TRY(memory_copy_string(&c->path, memory_model_name(memory)));
     TRY(memory_documents_copy(memory, &c->documents));
-    TRY(open_memory(memory, c));
+    TRY(memory_new(&c->files, 1, sizeof *c->files));
+    c->file_count = 1;
+    TRY(memory_copy_string(&c->files[0].name, CHECKPOINT_SINGLE_NAME));
+    TRY(memory_file_open(memory, &c->files[0].tensors));
+    TRY(gather_tensors(c));
+    for (int64_t i = 0; i < c->count; i++) { /* what may be a part of several that are one matrix */
+        TRY(c->tensors[i]->dtype == GRAIL_DTYPE_U8 ? checkpoint_need(c, c->tensors[i]) : GRAIL_OK);
+    }
+    TRY(join(c));
+    for (int64_t i = 0; i < c->count; i++) { /* those that are none */
+        checkpoint_release(c, c->tensors[i]);
+    }
     *out = c;
     c = NULL;
 out:
@@ -519,7 +439,7 @@ grail_status checkpoint_load(checkpoint *c)
         CHECK(error_in(tensor_file_load(c->files[f].tensors), "%s/%s", c->directory,
                        c->files[f].name));
     }
-    return load_groups(c);
+    return load_joined(c);
 }
 
 void checkpoint_close(checkpoint *c)
@@ -531,9 +451,8 @@ void checkpoint_close(checkpoint *c)
         tensor_file_close(c->files[f].tensors);
         memory_free(c->files[f].name);
     }
-    free_groups(c);
-    tensor_names_fini(&c->names);
-    packed_pairs_fini(&c->packed);
+    free_joined(c);
+    checkpoint_free_names(c);
     memory_documents_fini(&c->documents);
     memory_free(c->files);
     memory_free(c->tensors);
@@ -581,51 +500,6 @@ int64_t checkpoint_count(const checkpoint *c)
 const tensor_view *checkpoint_at(const checkpoint *c, int64_t i)
 {
     return i >= 0 && i < c->count ? c->tensors[i] : NULL;
-}
-
-int64_t checkpoint_index_of(const checkpoint *c, const char *name)
-{
-    return tensor_names_index(&c->names, name);
-}
-
-const char *checkpoint_plain_name(const checkpoint *c, int64_t i)
-{
-    return i >= 0 && i < c->count ? tensor_names_plain(&c->names, i) : NULL;
-}
-
-grail_status checkpoint_set_prefix(checkpoint *c, const char *base, const char *prefix)
-{
-    return tensor_names_set_prefix(&c->names, base, prefix);
-}
-
-const char *checkpoint_prefix(const checkpoint *c)
-{
-    return c->names.prefix == NULL ? "" : c->names.prefix;
-}
-
-int64_t checkpoint_place_of(const checkpoint *c, const char *name)
-{
-    return tensor_names_place(&c->names, name);
-}
-
-const tensor_view *checkpoint_find(const checkpoint *c, const char *name)
-{
-    return checkpoint_at(c, checkpoint_place_of(c, name));
-}
-
-const char *checkpoint_own_name(const checkpoint *c, int64_t i)
-{
-    return i >= 0 && i < c->count ? tensor_names_own(&c->names, i) : NULL;
-}
-
-bool checkpoint_is_inside(const checkpoint *c, int64_t i)
-{
-    return tensor_names_is_inside(&c->names, i);
-}
-
-size_t checkpoint_own_begin(const checkpoint *c, int64_t i)
-{
-    return tensor_names_own_begin(&c->names, i);
 }
 
 grail_status checkpoint_need(checkpoint *c, const tensor_view *tensor)
@@ -677,19 +551,12 @@ const char *checkpoint_index_name(const checkpoint *c)
     return c->index_name;
 }
 
-static const tensor_file *file_at(const checkpoint *c, int file)
-{
-    return file >= 0 && file < c->file_count ? c->files[file].tensors : NULL;
-}
-
 const char *checkpoint_wrapper(const checkpoint *c, int file)
 {
-    const tensor_file *found = file_at(c, file);
-    return found == NULL ? "" : found->wrapper;
+    return c->files[file].tensors->wrapper;
 }
 
 const char *checkpoint_rival(const checkpoint *c, int file)
 {
-    const tensor_file *found = file_at(c, file);
-    return found == NULL ? "" : found->rival;
+    return c->files[file].tensors->rival;
 }

@@ -69,20 +69,43 @@ static bool is_weights_name(const char *name)
     return checkpoint_is_safetensors_name(name) || checkpoint_is_torch_name(name);
 }
 
-/* GGUF files count only where there is nothing else: they lie beside the weights that they were
- * made from. */
-static grail_status list_weights(const char *directory, name_list *out)
+/* *usual, owned, is the first usual name that is there, or NULL; then `others`, which
+ * name_list_fini frees, has the other weights files. GGUF files count only where there is nothing
+ * else: they lie beside the weights that they were made from. */
+static grail_status search(const char *directory, char **usual, bool *is_index, name_list *others)
 {
-    CHECK(name_list_read(directory, is_weights_name, out));
-    return out->count > 0 ? GRAIL_OK : name_list_read(directory, checkpoint_is_gguf_name, out);
+    for (size_t i = 0; i < sizeof usual_names / sizeof usual_names[0]; i++) {
+        char *path = NULL;
+        CHECK(path_find(&path, directory, usual_names[i].name));
+        memory_free(path);
+        if (path != NULL) {
+            *is_index = usual_names[i].is_index;
+            return memory_copy_string(usual, usual_names[i].name);
+        }
+    }
+    CHECK(name_list_read(directory, is_weights_name, others));
+    return others->count > 0 ? GRAIL_OK
+                             : name_list_read(directory, checkpoint_is_gguf_name, others);
 }
 
-/* There are no weights. A file of another format is called what it is. */
-static grail_status refuse_none(const char *directory)
+/* There is no single weights file. A file of another format is called what it is. */
+static grail_status refuse(const char *directory, const name_list *list)
 {
     grail_status status = GRAIL_OK;
     name_list foreign = {0};
     char *path = NULL;
+    if (list->count > 0) {
+        status = error_set(GRAIL_ERROR_IO,
+                           "'%s' holds %zu weights files; give the path of one:", directory,
+                           list->count);
+        for (size_t i = 0; i < list->count && i < MOST_SHOWN; i++) {
+            error_append("%s %s", i == 0 ? "" : ",", list->names[i]);
+        }
+        if (list->count > MOST_SHOWN) {
+            error_append(", ...");
+        }
+        return status;
+    }
     TRY(name_list_read(directory, foreign_file_is_name, &foreign));
     if (foreign.count > 0) {
         TRY(path_join(&path, directory, foreign.names[0]));
@@ -98,47 +121,16 @@ out:
     return status;
 }
 
-static grail_status refuse_several(const char *directory, const name_list *list)
-{
-    const grail_status status =
-        error_set(GRAIL_ERROR_IO, "'%s' holds %zu weights files; give the path of one:", directory,
-                  list->count);
-    for (size_t i = 0; i < list->count && i < MOST_SHOWN; i++) {
-        error_append("%s %s", i == 0 ? "" : ",", list->names[i]);
-    }
-    if (list->count > MOST_SHOWN) {
-        error_append(", ...");
-    }
-    return status;
-}
-
-static grail_status find_usual(const char *directory, char **out, bool *is_index)
-{
-    grail_status status = GRAIL_OK;
-    char *path = NULL;
-    for (size_t i = 0; i < sizeof usual_names / sizeof usual_names[0] && path == NULL; i++) {
-        TRY(path_find(&path, directory, usual_names[i].name));
-        if (path != NULL) {
-            TRY(memory_copy_string(out, usual_names[i].name));
-            *is_index = usual_names[i].is_index;
-        }
-    }
-out:
-    memory_free(path);
-    return status;
-}
-
 grail_status checkpoint_locate(const char *directory, char **out, bool *is_index)
 {
     grail_status status = GRAIL_OK;
     name_list list = {0};
     char *name = NULL;
-    TRY(find_usual(directory, &name, is_index));
+    TRY(search(directory, &name, is_index, &list));
+    if (name == NULL && list.count != 1) {
+        TRY(refuse(directory, &list));
+    }
     if (name == NULL) {
-        TRY(list_weights(directory, &list));
-        if (list.count != 1) {
-            TRY(list.count == 0 ? refuse_none(directory) : refuse_several(directory, &list));
-        }
         name = list.names[0];
         list.count = 0;
         *is_index = false;
@@ -151,17 +143,12 @@ out:
 
 grail_status checkpoint_is_located(const char *directory, const char *name, bool *out)
 {
-    grail_status status = GRAIL_OK;
     name_list list = {0};
     char *usual = NULL;
     bool is_index = false;
     *out = checkpoint_is_usual_name(name);
-    if (!*out) {
-        TRY(find_usual(directory, &usual, &is_index));
-        TRY(list_weights(directory, &list));
-        *out = usual == NULL && list.count == 1 && strcmp(list.names[0], name) == 0;
-    }
-out:
+    const grail_status status = *out ? GRAIL_OK : search(directory, &usual, &is_index, &list);
+    *out = *out || (list.count == 1 && strcmp(list.names[0], name) == 0);
     memory_free(usual);
     name_list_fini(&list);
     return status;
@@ -169,7 +156,6 @@ out:
 
 grail_status checkpoint_is_gguf(const char *path, bool *out)
 {
-    grail_status status = GRAIL_OK;
     name_list list = {0};
     char *usual = NULL;
     bool is_index = false;
@@ -177,13 +163,8 @@ grail_status checkpoint_is_gguf(const char *path, bool *out)
         *out = checkpoint_is_gguf_name(path);
         return GRAIL_OK;
     }
-    *out = false;
-    TRY(find_usual(path, &usual, &is_index));
-    if (usual == NULL) {
-        TRY(list_weights(path, &list));
-        *out = list.count > 0 && checkpoint_is_gguf_name(list.names[0]);
-    }
-out:
+    const grail_status status = search(path, &usual, &is_index, &list);
+    *out = list.count > 0 && checkpoint_is_gguf_name(list.names[0]);
     memory_free(usual);
     name_list_fini(&list);
     return status;

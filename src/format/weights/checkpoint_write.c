@@ -45,11 +45,6 @@ static int written_count(const checkpoint *like, const weights_format *format)
     return is_same_format(like, format) ? checkpoint_file_count(like) : 1;
 }
 
-static bool has_index(const checkpoint *like, const weights_format *format)
-{
-    return checkpoint_is_sharded(like) && is_same_format(like, format);
-}
-
 /* The file in which tensor i is written. */
 static int written_place(const checkpoint *like, const weights_format *format, int64_t i)
 {
@@ -61,38 +56,6 @@ static grail_status written_name(const checkpoint *like, const weights_format *f
                                  char **out)
 {
     return resolve(like, format)->file_name(like, file, is_same_format(like, format), out);
-}
-
-static grail_status written_path(const char *directory, const checkpoint *like,
-                                 const weights_format *format, int file, char **out)
-{
-    char *name = NULL;
-    grail_status status = written_name(like, format, file, &name);
-    if (status == GRAIL_OK) {
-        status = path_join(out, directory, name);
-    }
-    memory_free(name);
-    return status;
-}
-
-static grail_status copy_shapes(const tensor_view shapes[], checkpoint_writer *writer)
-{
-    const int64_t count = checkpoint_count(writer->like);
-    CHECK(memory_new(&writer->shapes, (size_t)count, sizeof writer->shapes[0]));
-    for (int64_t i = 0; i < count; i++) {
-        char *name = NULL;
-        if (shapes[i].name != NULL) {
-            CHECK(memory_copy_string(&name, shapes[i].name));
-        }
-        writer->shapes[i] = shapes[i];
-        writer->shapes[i].name = name;
-    }
-    return GRAIL_OK;
-}
-
-static bool is_in_file(const checkpoint_writer *writer, int64_t i, int file)
-{
-    return writer->shapes[i].name != NULL && written_place(writer->like, writer->format, i) == file;
 }
 
 /* The tensors of one file, in the order of `like`. */
@@ -129,7 +92,8 @@ static grail_status select_shapes(const checkpoint_writer *writer, int file, fil
     for (int64_t i = 0; i < checkpoint_count(writer->like); i++) {
         written_parts parts = {0};
         grail_status status = GRAIL_OK;
-        if (is_in_file(writer, i, file)) {
+        if (writer->shapes[i].name != NULL &&
+            written_place(writer->like, writer->format, i) == file) {
             status = written_parts_find(writer->like, i, &writer->shapes[i], &parts);
             status = status == GRAIL_OK ? add_parts(&parts, t) : status;
             written_parts_fini(&parts);
@@ -150,7 +114,9 @@ static grail_status open_one(checkpoint_writer *writer, const char *directory, i
     grail_status status = GRAIL_OK;
     file_tensors t = {0};
     written_file *written = &writer->files[file];
-    TRY(written_path(directory, writer->like, writer->format, file, &written->path));
+    char *name = NULL;
+    TRY(written_name(writer->like, writer->format, file, &name));
+    TRY(path_join(&written->path, directory, name));
     TRY(select_shapes(writer, file, &t));
     TRY(resolve(writer->like, writer->format)
             ->open(written->path, writer->like, file, writer->pairs, (int64_t)t.count, t.shapes,
@@ -160,66 +126,51 @@ static grail_status open_one(checkpoint_writer *writer, const char *directory, i
                               writer->table->bytes));
     }
 out:
-    file_tensors_fini(&t);
-    return status;
-}
-
-static grail_status add_size(const tensor_view *shape, int64_t *total)
-{
-    int64_t elements = 0;
-    size_t bytes = 0;
-    return shape_elements(shape->rank, shape->shape, &elements) &&
-                   dtype_bytes(shape->dtype, elements, &bytes) &&
-                   !__builtin_add_overflow(*total, bytes, total)
-               ? GRAIL_OK
-               : error_set(GRAIL_ERROR_ARGUMENT, "the tensors take more than 2^63 bytes");
-}
-
-/* Lists what holds tensor i in the map, and adds its bytes. */
-static grail_status list_tensor(const checkpoint *like, int64_t i, const tensor_view *shape,
-                                json_t *map, int64_t *total)
-{
-    grail_status status = GRAIL_OK;
-    written_parts parts = {0};
-    char *name = NULL;
-    TRY(written_parts_find(like, i, shape, &parts));
-    TRY(written_name(like, NULL, checkpoint_file_of(like, i), &name));
-    for (int k = 0; k < parts.count; k++) {
-        TRY(json_put(map, parts.of[k].name, json_text(name)));
-        TRY(add_size(&parts.of[k], total));
-    }
-out:
-    written_parts_fini(&parts);
     memory_free(name);
-    return status;
-}
-
-static grail_status fill_index(const checkpoint *like, const tensor_view shapes[], json_t *document)
-{
-    grail_status status = GRAIL_OK;
-    int64_t total = 0;
-    json_t *map = json_object();
-    for (int64_t i = 0; i < checkpoint_count(like); i++) {
-        TRY(shapes[i].name == NULL ? GRAIL_OK : list_tensor(like, i, &shapes[i], map, &total));
-    }
-    TRY(json_put(document, "metadata", json_pack("{s:I}", "total_size", (json_int_t)total)));
-    TRY(json_put(document, "weight_map", json_incref(map)));
-out:
-    json_decref(map);
+    file_tensors_fini(&t);
     return status;
 }
 
 grail_status checkpoint_written_index(const checkpoint *like, const tensor_view shapes[],
                                       json_t **out)
 {
+    grail_status status = GRAIL_OK;
     json_t *document = json_object();
-    const grail_status status = fill_index(like, shapes, document);
-    if (status != GRAIL_OK) {
-        json_decref(document);
-        return status;
+    json_t *metadata = json_object();
+    json_t *map = json_object();
+    written_parts parts = {0};
+    char *name = NULL;
+    int64_t total = 0;
+    TRY(json_put(document, "metadata", json_incref(metadata)));
+    TRY(json_put(document, "weight_map", json_incref(map)));
+    for (int64_t i = 0; i < checkpoint_count(like); i++) {
+        if (shapes[i].name == NULL) {
+            continue;
+        }
+        written_parts_fini(&parts);
+        memory_free(name);
+        name = NULL;
+        TRY(written_parts_find(like, i, &shapes[i], &parts));
+        TRY(written_name(like, NULL, checkpoint_file_of(like, i), &name));
+        for (int k = 0; k < parts.count; k++) {
+            const tensor_view *part = &parts.of[k];
+            size_t bytes = 0;
+            TRY(json_put(map, part->name, json_text(name)));
+            if (!shape_bytes(part->dtype, part->rank, part->shape, &bytes) ||
+                __builtin_add_overflow(total, bytes, &total)) {
+                FAIL(GRAIL_ERROR_ARGUMENT, "the tensors take more than 2^63 bytes");
+            }
+        }
     }
-    *out = document;
-    return GRAIL_OK;
+    TRY(json_put(metadata, "total_size", json_integer((json_int_t)total)));
+    *out = json_incref(document);
+out:
+    written_parts_fini(&parts);
+    memory_free(name);
+    json_decref(map);
+    json_decref(metadata);
+    json_decref(document);
+    return status;
 }
 
 grail_status checkpoint_writer_open(const char *directory, const checkpoint *like,
@@ -234,7 +185,13 @@ grail_status checkpoint_writer_open(const char *directory, const checkpoint *lik
     writer->format = format;
     writer->pairs = form == NULL ? NULL : form->pairs;
     writer->table = form == NULL ? NULL : form->table;
-    TRY(copy_shapes(shapes, writer));
+    TRY(memory_new(&writer->shapes, (size_t)checkpoint_count(like), sizeof writer->shapes[0]));
+    for (int64_t i = 0; i < checkpoint_count(like); i++) {
+        char *name = NULL;
+        TRY(shapes[i].name == NULL ? GRAIL_OK : memory_copy_string(&name, shapes[i].name));
+        writer->shapes[i] = shapes[i];
+        writer->shapes[i].name = name;
+    }
     const int count = written_count(like, format);
     TRY(memory_new(&writer->files, (size_t)count, sizeof *writer->files));
     writer->file_count = count;
@@ -248,89 +205,73 @@ out:
     return status;
 }
 
-static grail_status find_tensor(const checkpoint_writer *writer, const char *name, int64_t *index,
-                                const written_file **file)
+static grail_status find_tensor(const checkpoint_writer *writer, const char *name, size_t bytes,
+                                int64_t *index, tensor_writer **file)
 {
     const int64_t i = checkpoint_index_of(writer->like, name);
+    size_t wanted = 0;
     if (i < 0 || writer->shapes[i].name == NULL) {
         return error_set(GRAIL_ERROR_ARGUMENT, "the checkpoint has no tensor '%s' to write", name);
     }
+    const tensor_view *shape = &writer->shapes[i];
+    if (group_bits(shape->dtype) != 0 &&
+        (!shape_bytes(shape->dtype, shape->rank, shape->shape, &wanted) || wanted != bytes)) {
+        return error_set(GRAIL_ERROR_SHAPE, "tensor '%s' takes other than the %zu bytes given",
+                         shape->name, bytes);
+    }
     *index = i;
-    *file = &writer->files[written_place(writer->like, writer->format, i)];
+    *file = writer->files[written_place(writer->like, writer->format, i)].writer;
     return GRAIL_OK;
-}
-
-static grail_status check_bytes(const tensor_view *shape, size_t bytes)
-{
-    int64_t elements = 0;
-    size_t wanted = 0;
-    return shape_elements(shape->rank, shape->shape, &elements) &&
-                   dtype_bytes(shape->dtype, elements, &wanted) && wanted == bytes
-               ? GRAIL_OK
-               : error_set(GRAIL_ERROR_SHAPE, "tensor '%s' takes other than the %zu bytes given",
-                           shape->name, bytes);
-}
-
-static grail_status put_packed(const checkpoint_writer *writer, int64_t i, const written_file *file,
-                               const void *blocks)
-{
-    grail_status status = GRAIL_OK;
-    written_parts parts = {0};
-    void *data[PACKED_PARTS] = {NULL};
-    TRY(written_parts_find(writer->like, i, &writer->shapes[i], &parts));
-    TRY(written_parts_split(&parts, &writer->shapes[i], blocks, data));
-    for (int k = 0; k < parts.count; k++) {
-        TRY(tensor_writer_put(file->writer, parts.of[k].name, data[k], parts.of[k].bytes));
-    }
-out:
-    written_parts_free(data);
-    written_parts_fini(&parts);
-    return status;
-}
-
-static grail_status get_packed(const checkpoint_writer *writer, int64_t i, const written_file *file,
-                               void *blocks)
-{
-    grail_status status = GRAIL_OK;
-    written_parts parts = {0};
-    void *data[PACKED_PARTS] = {NULL};
-    TRY(written_parts_find(writer->like, i, &writer->shapes[i], &parts));
-    TRY(written_parts_new(&parts, data));
-    for (int k = 0; k < parts.count; k++) {
-        TRY(tensor_writer_get(file->writer, parts.of[k].name, data[k], parts.of[k].bytes));
-        parts.of[k].data = data[k];
-    }
-    packed_groups_join(parts.of, &writer->shapes[i], blocks);
-out:
-    written_parts_free(data);
-    written_parts_fini(&parts);
-    return status;
 }
 
 grail_status checkpoint_writer_put(checkpoint_writer *writer, const char *name, const void *data,
                                    size_t bytes)
 {
-    const written_file *file = NULL;
+    grail_status status = GRAIL_OK;
+    tensor_writer *file = NULL;
     int64_t i = 0;
-    CHECK(find_tensor(writer, name, &i, &file));
-    if (group_bits(writer->shapes[i].dtype) == 0) {
-        return tensor_writer_put(file->writer, writer->shapes[i].name, data, bytes);
+    written_parts parts = {0};
+    void *split[PACKED_PARTS] = {NULL};
+    CHECK(find_tensor(writer, name, bytes, &i, &file));
+    const tensor_view *shape = &writer->shapes[i];
+    if (group_bits(shape->dtype) == 0) {
+        return tensor_writer_put(file, shape->name, data, bytes);
     }
-    CHECK(check_bytes(&writer->shapes[i], bytes));
-    return put_packed(writer, i, file, data);
+    TRY(written_parts_find(writer->like, i, shape, &parts));
+    TRY(written_parts_split(&parts, shape, data, split));
+    for (int k = 0; k < parts.count; k++) {
+        TRY(tensor_writer_put(file, parts.of[k].name, split[k], parts.of[k].bytes));
+    }
+out:
+    written_parts_free(split);
+    written_parts_fini(&parts);
+    return status;
 }
 
 grail_status checkpoint_writer_get(const checkpoint_writer *writer, const char *name, void *data,
                                    size_t bytes)
 {
-    const written_file *file = NULL;
+    grail_status status = GRAIL_OK;
+    tensor_writer *file = NULL;
     int64_t i = 0;
-    CHECK(find_tensor(writer, name, &i, &file));
-    if (group_bits(writer->shapes[i].dtype) == 0) {
-        return tensor_writer_get(file->writer, writer->shapes[i].name, data, bytes);
+    written_parts parts = {0};
+    void *split[PACKED_PARTS] = {NULL};
+    CHECK(find_tensor(writer, name, bytes, &i, &file));
+    const tensor_view *shape = &writer->shapes[i];
+    if (group_bits(shape->dtype) == 0) {
+        return tensor_writer_get(file, shape->name, data, bytes);
     }
-    CHECK(check_bytes(&writer->shapes[i], bytes));
-    return get_packed(writer, i, file, data);
+    TRY(written_parts_find(writer->like, i, shape, &parts));
+    TRY(written_parts_new(&parts, split));
+    for (int k = 0; k < parts.count; k++) {
+        TRY(tensor_writer_get(file, parts.of[k].name, split[k], parts.of[k].bytes));
+        parts.of[k].data = split[k];
+    }
+    packed_groups_join(parts.of, shape, data);
+out:
+    written_parts_free(split);
+    written_parts_fini(&parts);
+    return status;
 }
 
 grail_status checkpoint_writer_flush(const checkpoint_writer *writer)
@@ -368,7 +309,8 @@ void checkpoint_writer_close(checkpoint_writer *writer)
 
 int checkpoint_written_count(const checkpoint *like, const weights_format *format)
 {
-    return written_count(like, format) + (has_index(like, format) ? 1 : 0);
+    const bool has_index = checkpoint_is_sharded(like) && is_same_format(like, format);
+    return written_count(like, format) + (has_index ? 1 : 0);
 }
 
 grail_status checkpoint_written_name(const checkpoint *like, const weights_format *format, int file,

@@ -180,7 +180,6 @@ static void test_a_file_of_either_format_is_opened(void **state)
     c = open_in(*state, "x.weights");
     assert_ptr_equal(checkpoint_format(c), &weights_format_torch);
     assert_string_equal(checkpoint_wrapper(c, 0), "state_dict");
-    assert_string_equal(checkpoint_wrapper(c, 1), "");
     assert_string_equal(checkpoint_file_name(c, 0), "x.weights");
     const tensor_view *b = checkpoint_find(c, "b");
     checkpoint_release(c, b);
