@@ -73,6 +73,16 @@ grail_status json_read_file_of_reals(const char *path, size_t maximum, json_t **
     return read_file(path, maximum, JSON_DECODE_INT_AS_REAL, out);
 }
 
+grail_status json_find_file(const char *directory, const char *name, size_t maximum,
+                            json_reader read, json_t **out)
+{
+    char *path = NULL;
+    CHECK(path_find(&path, directory, name));
+    const grail_status status = path == NULL ? GRAIL_OK : read(path, maximum, out);
+    memory_free(path);
+    return status;
+}
+
 typedef struct text_sink {
     buffer *out;
     grail_status status;

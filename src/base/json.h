@@ -15,6 +15,10 @@ grail_status json_read_file(const char *path, size_t maximum, json_t **out) GRAI
 /** Does the same for a file whose integers may be larger than any type: all numbers are reals. */
 grail_status json_read_file_of_reals(const char *path, size_t maximum,
                                      json_t **out) GRAIL_MUST_CHECK;
+typedef grail_status (*json_reader)(const char *path, size_t maximum, json_t **out);
+/** Reads the file of a directory with one of these; *out stays as it is where there is none. */
+grail_status json_find_file(const char *directory, const char *name, size_t maximum,
+                            json_reader read, json_t **out) GRAIL_MUST_CHECK;
 
 /** Appends compact JSON, keys in insertion order. The text of this function and of the next three
  * holds no control characters and no direction marks (GRAIL_ESCAPE_JSON), so it can be shown on a

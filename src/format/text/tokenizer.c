@@ -9,14 +9,6 @@
 
 #include <string.h>
 
-static grail_status token_list_append(token_list *list, const token_list *more)
-{
-    for (int64_t i = 0; i < more->count; i++) {
-        CHECK(token_list_push(list, more->ids[i]));
-    }
-    return GRAIL_OK;
-}
-
 grail_status tokenizer_new(const char *name, const void *bytes, size_t size, tokenizer **out)
 {
     grail_status status = GRAIL_OK;
@@ -72,12 +64,20 @@ const char *tokenizer_hash(const tokenizer *t)
 
 /* --- added tokens --- */
 
-static grail_status enter_normalized(tokenizer *t, text_span content, int32_t index)
+grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalized,
+                                 added_token token)
 {
     grail_status status = GRAIL_OK;
     buffer buffers[2] = {{0}};
     pattern_workspace patterns = {0};
     text_span text = {0};
+    const int32_t index = (int32_t)t->added_count;
+    CHECK(memory_reserve(&t->added, (size_t)index + 1, sizeof *t->added));
+    t->added[index] = token;
+    t->added_count += 1;
+    if (content.bytes == NULL || !normalized) {
+        return content.bytes == NULL ? GRAIL_OK : piece_trie_add(&t->added_raw, content, index);
+    }
     TRY(pattern_workspace_init(&patterns, content.size));
     TRY(normalizer_run(&t->normalizer, &t->model.whole, &patterns, content, false, buffers, &text));
     if (text.size > 0) {
@@ -88,34 +88,6 @@ out:
     buffer_fini(&buffers[1]);
     pattern_workspace_fini(&patterns);
     return status;
-}
-
-static grail_status list_token(tokenizer *t, added_token token, int32_t *index)
-{
-    *index = (int32_t)t->added_count;
-    CHECK(memory_reserve(&t->added, (size_t)*index + 1, sizeof *t->added));
-    t->added[*index] = token;
-    t->added_count += 1;
-    return GRAIL_OK;
-}
-
-grail_status tokenizer_add_control(tokenizer *t, int32_t id)
-{
-    int32_t index = 0;
-    return list_token(t, (added_token){.id = id}, &index);
-}
-
-grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalized,
-                                 added_token token)
-{
-    int32_t index = 0;
-    CHECK(list_token(t, token, &index));
-    if (normalized) {
-        CHECK(enter_normalized(t, content, index));
-    } else {
-        CHECK(piece_trie_add(&t->added_raw, content, index));
-    }
-    return GRAIL_OK;
 }
 
 static size_t strip_spaces_left(text_span text, size_t end)
@@ -151,19 +123,6 @@ static bool is_single_word(text_span text, size_t begin, size_t end)
 /* Processes the text between two added tokens. */
 typedef grail_status (*section_function)(encoder *e, text_span section, section_edges edges);
 
-/* Processes the text from the last match to `end`. In an open text the spaces at its end wait: an
- * added token that follows may take them. */
-static grail_status cut_rest(encoder *e, text_span text, size_t done, size_t end,
-                             section_edges edges, section_function between)
-{
-    const size_t last = edges.open ? strip_spaces_left(text, end) : text.size;
-    if (done >= last) {
-        return GRAIL_OK;
-    }
-    edges.start = edges.start && done == 0;
-    return between(e, span_from(text, done, last), edges);
-}
-
 /* Appends the ids of the automaton's matches (leftmost, then longest) and hands the text between
  * them to `between`. A match that must be a complete word, but is not, stays text, and no match
  * begins inside it. */
@@ -194,7 +153,10 @@ static grail_status cut_added(encoder *e, const piece_trie *automaton, text_span
         CHECK(token_list_push(e->out, token.id));
         done = token.strip_right ? strip_spaces_right(text, end) : end;
     }
-    return cut_rest(e, text, done, i, edges, between);
+    /* in an open text the spaces at its end wait: an added token that follows may take them */
+    const size_t last = edges.open ? strip_spaces_left(text, i) : text.size;
+    edges.start = edges.start && done == 0;
+    return done >= last ? GRAIL_OK : between(e, span_from(text, done, last), edges);
 }
 
 static grail_status encode_section(encoder *e, text_span section, section_edges edges)
@@ -211,59 +173,33 @@ static grail_status normalize_section(encoder *e, text_span section, section_edg
     return cut_added(e, &t->added_normalized, text, edges, encode_section);
 }
 
-static void encoder_fini(encoder *e)
-{
-    buffer_fini(&e->normalized[0]);
-    buffer_fini(&e->normalized[1]);
-    for (int i = 0; i < TOKENIZER_STEPS_MAX; i++) {
-        buffer_fini(&e->steps[i]);
-    }
-    pattern_workspace_fini(&e->patterns);
-    bpe_workspace_fini(&e->words);
-}
-
-static grail_status encode_text(encoder *e, text_span text, bool special, bool open)
+static grail_status run(encoder *e, text_span text, bool special, bool open)
 {
     const tokenizer *t = e->tokenizer;
     CHECK(pattern_workspace_init(&e->patterns, text.size));
-    if (special) {
-        CHECK(token_list_append(e->out, &t->before));
-    }
+    CHECK(special ? token_list_append(e->out, &t->before) : GRAIL_OK);
     CHECK(cut_added(e, &t->added_raw, text, (section_edges){.start = true, .open = open},
                     normalize_section));
-    if (special && !open) {
-        CHECK(token_list_append(e->out, &t->after));
-    }
-    return GRAIL_OK;
+    return special && !open ? token_list_append(e->out, &t->after) : GRAIL_OK;
 }
 
-/* The most ids that a list may have after the ids of a text of `size` bytes were appended. */
-static int64_t most_ids(const tokenizer *t, const token_list *out, size_t size)
-{
-    const int64_t bytes = size < INT64_MAX / 32 ? (int64_t)size : INT64_MAX / 32;
-    return out->count + t->before.count + t->after.count + TOKENIZER_FREE_IDS +
-           TOKENIZER_MOST_IDS * bytes;
-}
-
-/* What is encoded. */
-typedef struct encoded_text {
-    bool special; /* the post-processor's ids are put around it */
-    bool open;    /* more follows */
-} encoded_text;
-
-static grail_status encode(const tokenizer *t, text_span text, encoded_text what, token_list *out)
+/* `special`: the post-processor's ids are put around the text. `open`: more follows. */
+static grail_status encode(const tokenizer *t, text_span text, bool special, bool open,
+                           token_list *out)
 {
     encoder e = {.tokenizer = t, .out = out};
     const int64_t count = out->count;
     const int64_t asked = out->most;
-    const int64_t natural = most_ids(t, out, text.size);
+    const int64_t bytes = text.size < INT64_MAX / 32 ? (int64_t)text.size : INT64_MAX / 32;
+    const int64_t natural =
+        count + t->before.count + t->after.count + TOKENIZER_FREE_IDS + TOKENIZER_MOST_IDS * bytes;
     const bool is_asked = asked > 0 && asked <= natural;
     const size_t valid = utf8_valid_prefix(text.bytes, text.size);
     if (valid < text.size) {
         return error_set(GRAIL_ERROR_FORMAT, "the text is not valid UTF-8 at byte %zu", valid);
     }
     out->most = is_asked ? asked : natural;
-    grail_status status = encode_text(&e, text, what.special, what.open);
+    grail_status status = run(&e, text, special, open);
     if (status == GRAIL_ERROR_CANCELLED) {
         status =
             is_asked
@@ -279,19 +215,24 @@ static grail_status encode(const tokenizer *t, text_span text, encoded_text what
     if (status != GRAIL_OK && status != GRAIL_ERROR_MEMORY) {
         error_prefix("%s", t->name);
     }
-    encoder_fini(&e);
+    buffer_fini(&e.normalized[0]);
+    buffer_fini(&e.normalized[1]);
+    for (int i = 0; i < TOKENIZER_STEPS_MAX; i++) {
+        buffer_fini(&e.steps[i]);
+    }
+    pattern_workspace_fini(&e.patterns);
+    bpe_workspace_fini(&e.words);
     return status;
 }
 
 grail_status tokenizer_encode(const tokenizer *t, const char *text, size_t size, bool special,
                               token_list *out)
 {
-    return encode(t, (text_span){text, size}, (encoded_text){.special = special}, out);
+    return encode(t, (text_span){text, size}, special, false, out);
 }
 
 grail_status tokenizer_encode_start(const tokenizer *t, const char *text, size_t size, bool special,
                                     token_list *out)
 {
-    return encode(t, (text_span){text, size}, (encoded_text){.special = special, .open = true},
-                  out);
+    return encode(t, (text_span){text, size}, special, true, out);
 }

@@ -20,6 +20,7 @@ typedef struct token_list {
 
 /** A list that already has `most` ids is GRAIL_ERROR_CANCELLED, without a message. */
 grail_status token_list_push(token_list *list, int32_t id) GRAIL_MUST_CHECK;
+grail_status token_list_append(token_list *list, const token_list *more) GRAIL_MUST_CHECK;
 /** GRAIL_ERROR_ARGUMENT for an id from place `first` on that a vocabulary of `count` tokens lacks;
  * the message counts from there. */
 grail_status token_list_check(const token_list *list, int64_t first,

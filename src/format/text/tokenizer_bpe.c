@@ -24,15 +24,6 @@ void bpe_fini(bpe_model *m)
     piece_trie_fini(&m->whole);
 }
 
-static void find_byte_pieces(bpe_model *m)
-{
-    for (int byte = 0; byte < 256; byte++) {
-        char piece[8];
-        snprintf(piece, sizeof piece, "<0x%02X>", (unsigned)byte);
-        m->bytes[byte] = vocabulary_find(&m->pieces, span_of_string(piece));
-    }
-}
-
 static bool is_byte_or_unknown(const bpe_model *m, int32_t id)
 {
     if (id == m->unknown) {
@@ -68,7 +59,11 @@ static grail_status add_join(bpe_model *m, const pair_entry *merge)
  * unknown piece is only a name, so a model that merges them never cuts words. */
 grail_status bpe_prepare(bpe_model *m)
 {
-    find_byte_pieces(m);
+    for (int byte = 0; byte < 256; byte++) {
+        char piece[8];
+        snprintf(piece, sizeof piece, "<0x%02X>", (unsigned)byte);
+        m->bytes[byte] = vocabulary_find(&m->pieces, span_of_string(piece));
+    }
     for (size_t i = 0; i < m->merges.slots.used && m->cuts; i++) {
         const pair_entry *merge = &m->merges.entries[i];
         if (is_byte_or_unknown(m, merge->left) || is_byte_or_unknown(m, merge->right)) {
@@ -171,22 +166,17 @@ static grail_status flush(const bpe_model *m, bpe_workspace *w, token_list *out)
     return GRAIL_OK;
 }
 
-static grail_status reserve_symbol(bpe_workspace *w)
-{
-    if (w->symbol_count == INT32_MAX / 2) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "a word has more than %d characters; split the text",
-                         INT32_MAX / 2);
-    }
-    return memory_reserve(&w->symbols, (size_t)w->symbol_count + 1, sizeof *w->symbols);
-}
-
 static grail_status push_symbol(const bpe_model *m, bpe_workspace *w, int32_t id, token_list *out)
 {
     if (m->cuts && w->symbol_count > 0 &&
         pair_table_find(&m->joins, w->symbols[w->symbol_count - 1].id, id) == NULL) {
         CHECK(flush(m, w, out));
     }
-    CHECK(reserve_symbol(w));
+    if (w->symbol_count == INT32_MAX / 2) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "a word has more than %d characters; split the text",
+                         INT32_MAX / 2);
+    }
+    CHECK(memory_reserve(&w->symbols, (size_t)w->symbol_count + 1, sizeof *w->symbols));
     const int32_t position = (int32_t)w->symbol_count++;
     w->symbols[position] = (bpe_symbol){.id = id, .previous = position - 1, .next = -1};
     if (position > 0) {
@@ -195,32 +185,19 @@ static grail_status push_symbol(const bpe_model *m, bpe_workspace *w, int32_t id
     return GRAIL_OK;
 }
 
-/* Pushes the bytes of a character; *done is false when one of them has no piece. */
-static grail_status push_bytes(const bpe_model *m, bpe_workspace *w, text_span character,
-                               token_list *out, bool *done)
-{
-    for (size_t i = 0; i < character.size; i++) {
-        if (m->bytes[(unsigned char)character.bytes[i]] < 0) {
-            return GRAIL_OK;
-        }
-    }
-    for (size_t i = 0; i < character.size; i++) {
-        CHECK(push_symbol(m, w, m->bytes[(unsigned char)character.bytes[i]], out));
-    }
-    *done = true;
-    return GRAIL_OK;
-}
-
 /* *pending is set while a run of unknown characters waits to become one symbol. As in Hugging Face
  * tokenizers, bytes that are pushed meanwhile come before it. */
 static grail_status push_unknown(const bpe_model *m, bpe_workspace *w, text_span character,
                                  bool *pending, token_list *out)
 {
-    bool done = false;
-    if (m->byte_fallback) {
-        CHECK(push_bytes(m, w, character, out, &done));
+    bool by_bytes = m->byte_fallback; /* and all of them have pieces */
+    for (size_t i = 0; i < character.size; i++) {
+        by_bytes = by_bytes && m->bytes[(unsigned char)character.bytes[i]] >= 0;
     }
-    if (done) {
+    for (size_t i = 0; i < character.size && by_bytes; i++) {
+        CHECK(push_symbol(m, w, m->bytes[(unsigned char)character.bytes[i]], out));
+    }
+    if (by_bytes) {
         return GRAIL_OK;
     }
     if (m->unknown_missing) {
@@ -235,29 +212,14 @@ static grail_status push_unknown(const bpe_model *m, bpe_workspace *w, text_span
     return GRAIL_OK;
 }
 
-static grail_status push_known(const bpe_model *m, bpe_workspace *w, int32_t id, bool *pending,
-                               token_list *out)
-{
-    if (*pending) {
-        CHECK(push_symbol(m, w, m->unknown, out));
-        *pending = false;
-    }
-    return push_symbol(m, w, id, out);
-}
-
-/* With ignore_merges, the id of a word that is a piece itself; otherwise -1. An open word is not
- * looked up: it is longer than every piece, or none of its ids is certain. */
-static int32_t find_whole(const bpe_model *m, text_span word, bool open)
-{
-    return m->ignore_merges && !open ? vocabulary_find(&m->pieces, word) : -1;
-}
-
 grail_status bpe_encode(const bpe_model *m, bpe_workspace *w, text_span word, bool open,
                         token_list *out)
 {
     bool pending = false;
     w->symbol_count = 0;
-    const int32_t found = find_whole(m, word, open);
+    /* an open word is not looked up: it is longer than every piece, or none of its ids is certain
+     */
+    const int32_t found = m->ignore_merges && !open ? vocabulary_find(&m->pieces, word) : -1;
     if (found >= 0 || (open && m->ignore_merges && word.size <= m->pieces.longest)) {
         return found >= 0 ? token_list_push(out, found) : GRAIL_OK;
     }
@@ -271,7 +233,9 @@ grail_status bpe_encode(const bpe_model *m, bpe_workspace *w, text_span word, bo
             id = vocabulary_find(&m->pieces, rest);
         }
         if (id >= 0) {
-            CHECK(push_known(m, w, id, &pending, out));
+            CHECK(pending ? push_symbol(m, w, m->unknown, out) : GRAIL_OK);
+            pending = false;
+            CHECK(push_symbol(m, w, id, out));
         } else {
             CHECK(push_unknown(m, w, rest, &pending, out));
         }

@@ -73,10 +73,6 @@ bool character_is_ideograph(int32_t character);
 
 /* --- vocabulary --- */
 
-/** Refuses an item for which too many slots were tried; `what` says what collides. */
-grail_status tokenizer_check_probes(const slot_table *t, uint64_t hash, const int32_t *slot,
-                                    const char *what) GRAIL_MUST_CHECK;
-
 typedef struct vocabulary {
     buffer text;      /* NUL-terminated pieces */
     size_t *offsets;  /* offsets[id] into text, SIZE_MAX for a hole; owned */
@@ -354,12 +350,10 @@ grail_status pretokenize(encoder *e, int step, text_span section,
 /** An empty tokenizer that tokenizer_close can take at any time. */
 grail_status tokenizer_new(const char *name, const void *bytes, size_t size,
                            tokenizer **out) GRAIL_MUST_CHECK;
-/** Adds the added token to added_normalized or added_raw. */
+/** Adds the added token to added_normalized or added_raw; with a zeroed content, as of a control
+ * piece of SentencePiece, to neither: no text becomes it. */
 grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalized,
                                  added_token token) GRAIL_MUST_CHECK;
-
-/** Lists a control piece of SentencePiece, which no text becomes. */
-grail_status tokenizer_add_control(tokenizer *t, int32_t id) GRAIL_MUST_CHECK;
 
 /* Component readers of tokenizer_json_steps.c. `component` may be JSON null or absent. */
 struct json_t;

@@ -1,6 +1,7 @@
 /* Reads a tokenizer.json: the model, BPE or WordPiece, added tokens and the post-processor; the
  * normalizer and the pre-tokenizer are read by tokenizer_json_steps.c. Truncation, padding and the
  * decoder are not used. */
+#include "base/file.h"
 #include "base/json.h"
 #include "format/text/tokenizer_internal.h"
 
@@ -100,36 +101,6 @@ static grail_status read_merges(const char *name, const json_t *merges, bpe_mode
     return GRAIL_OK;
 }
 
-/* Refuses options of BPE that would change the ids; no decoder's tokenizer uses them. */
-static grail_status refuse_options(const char *name, const json_t *model)
-{
-    static const char *const texts[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    double dropout = 0.0;
-    CHECK(json_get_real(name, model, "dropout", 0.0, &dropout));
-    if (dropout != 0.0) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: BPE dropout %g is not supported; set it to null", name, dropout);
-    }
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        const char *value = NULL;
-        CHECK(json_get_string(name, model, texts[i], "", &value));
-        if (value[0] != '\0') {
-            return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: BPE option %s '%s' is not supported",
-                             name, texts[i], value);
-        }
-    }
-    return GRAIL_OK;
-}
-
-/* Files of early versions have no model type; a model with merges is BPE, and one with a limit of
- * characters WordPiece. */
-static const char *type_of_untyped(const json_t *model)
-{
-    return json_object_get(model, "merges") != NULL                     ? "BPE"
-           : json_object_get(model, "max_input_chars_per_word") != NULL ? "WordPiece"
-                                                                        : "without a type";
-}
-
 static grail_status read_wordpieces(const char *name, const json_t *model, tokenizer *t)
 {
     const char *unknown = NULL;
@@ -144,10 +115,25 @@ static grail_status read_wordpieces(const char *name, const json_t *model, token
                     "%s", name);
 }
 
+/* Options of BPE that would change the ids are refused; no decoder's tokenizer uses them. */
 static grail_status read_merged_pieces(const char *name, const json_t *model, bpe_model *m)
 {
+    static const char *const texts[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const char *unknown = NULL;
-    CHECK(refuse_options(name, model));
+    double dropout = 0.0;
+    CHECK(json_get_real(name, model, "dropout", 0.0, &dropout));
+    if (dropout != 0.0) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: BPE dropout %g is not supported; set it to null", name, dropout);
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const char *value = NULL;
+        CHECK(json_get_string(name, model, texts[i], "", &value));
+        if (value[0] != '\0') {
+            return error_set(GRAIL_ERROR_UNSUPPORTED, "%s: BPE option %s '%s' is not supported",
+                             name, texts[i], value);
+        }
+    }
     CHECK(json_get_boolean(name, model, "fuse_unk", false, &m->fuse_unknown));
     CHECK(json_get_boolean(name, model, "byte_fallback", false, &m->byte_fallback));
     CHECK(json_get_boolean(name, model, "ignore_merges", false, &m->ignore_merges));
@@ -167,7 +153,13 @@ static grail_status read_model(const char *name, const json_t *model, tokenizer 
     if (!json_is_object(model)) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: \"model\" is missing", name);
     }
-    CHECK(json_get_string(name, model, "type", type_of_untyped(model), &type));
+    /* files of early versions have no model type; a model with merges is BPE, and one with a limit
+     * of characters WordPiece */
+    const char *usual = json_object_get(model, "merges") != NULL ? "BPE"
+                        : json_object_get(model, "max_input_chars_per_word") != NULL
+                            ? "WordPiece"
+                            : "without a type";
+    CHECK(json_get_string(name, model, "type", usual, &type));
     if (strcmp(type, "WordPiece") == 0) {
         return read_wordpieces(name, model, t);
     }
@@ -182,23 +174,6 @@ static grail_status read_model(const char *name, const json_t *model, tokenizer 
 }
 
 /* --- added tokens --- */
-
-/* The id must be free, or be the id that the vocabulary gives to this piece. */
-static grail_status place_added(const char *name, tokenizer *t, const char *content, int32_t id)
-{
-    const int32_t known = vocabulary_find(&t->model.pieces, span_of_string(content));
-    if (known >= 0 && known != id) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "%s: added token '%s' has id %d, but the vocabulary gives it id %d", name,
-                         content, id, known);
-    }
-    const char *named = vocabulary_piece(&t->model.pieces, id).bytes;
-    if (named != NULL && strcmp(named, content) == 0) {
-        return GRAIL_OK;
-    }
-    return error_in(vocabulary_name(&t->model.pieces, span_of_string(content), id),
-                    "%s: added token '%s'", name, content);
-}
 
 static grail_status read_added_token(const char *name, const json_t *object, tokenizer *t)
 {
@@ -217,7 +192,18 @@ static grail_status read_added_token(const char *name, const json_t *object, tok
     CHECK(json_get_boolean(name, object, "lstrip", false, &token.strip_left));
     CHECK(json_get_boolean(name, object, "rstrip", false, &token.strip_right));
     CHECK(json_get_boolean(name, object, "normalized", false, &normalized));
-    CHECK(place_added(name, t, content, token.id));
+    /* the id must be free, or be the id that the vocabulary gives to this piece */
+    const int32_t known = vocabulary_find(&t->model.pieces, span_of_string(content));
+    if (known >= 0 && known != token.id) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: added token '%s' has id %d, but the vocabulary gives it id %d", name,
+                         content, token.id, known);
+    }
+    const char *named = vocabulary_piece(&t->model.pieces, token.id).bytes;
+    if (named == NULL || strcmp(named, content) != 0) {
+        CHECK(error_in(vocabulary_name(&t->model.pieces, span_of_string(content), token.id),
+                       "%s: added token '%s'", name, content));
+    }
     return error_in(tokenizer_add_token(t, span_of_string(content), normalized, token), "%s", name);
 }
 
@@ -343,18 +329,89 @@ grail_status tokenizer_read_document(const char *name, const json_t *root, token
     return read_postprocessor(name, json_object_get(root, "post_processor"), t);
 }
 
+/* -- opening that of a directory -----------------------------------------------------------------
+ */
+
+#define JSON_NAME "tokenizer.json"
+#define MERGES_NAME "merges.txt"
+
+static grail_status make(const char *name, const json_t *root, const void *text, size_t size,
+                         tokenizer **out)
+{
+    tokenizer *t = NULL;
+    CHECK(tokenizer_new(name, text, size, &t));
+    const grail_status status = tokenizer_read_document(name, root, t);
+    if (status != GRAIL_OK) {
+        tokenizer_close(t);
+        return status;
+    }
+    *out = t;
+    return GRAIL_OK;
+}
+
 grail_status tokenizer_from_json(const char *name, const void *text, size_t size, tokenizer **out)
 {
-    grail_status status = GRAIL_OK;
-    tokenizer *t = NULL;
     json_t *root = NULL;
-    TRY(json_parse(name, text, size, &root));
-    TRY(tokenizer_new(name, text, size, &t));
-    TRY(tokenizer_read_document(name, root, t));
-    *out = t;
-    t = NULL;
-out:
-    tokenizer_close(t);
+    CHECK(json_parse(name, text, size, &root));
+    const grail_status status = make(name, root, text, size, out);
     json_decref(root);
+    return status;
+}
+
+grail_status tokenizer_exists(const char *directory, bool *out)
+{
+    static const char *const files[] = {JSON_NAME, MERGES_NAME};
+    *out = false;
+    for (size_t i = 0; i < sizeof files / sizeof files[0] && !*out; i++) {
+        char *path = NULL;
+        CHECK(path_find(&path, directory, files[i]));
+        *out = path != NULL;
+        memory_free(path);
+    }
+    return GRAIL_OK;
+}
+
+/* GRAIL_OK where the directory lacks the file. */
+static grail_status refuse_file(const char *directory, const char *name)
+{
+    char *path = NULL;
+    CHECK(path_find(&path, directory, name));
+    const bool exists = path != NULL;
+    memory_free(path);
+    return exists
+               ? error_set(GRAIL_ERROR_UNSUPPORTED,
+                           "%s: has no " JSON_NAME ", and its %s is not read; transformers makes "
+                           "one of it, AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)",
+                           directory, name)
+               : GRAIL_OK;
+}
+
+grail_status tokenizer_open(const char *directory, tokenizer **out)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    json_t *root = NULL;
+    buffer text = {0};
+    buffer_init(&text, 2 * (size_t)TOKENIZER_LARGEST_FILE);
+    TRY(path_find(&path, directory, JSON_NAME));
+    if (path != NULL) {
+        TRY(file_read(path, TOKENIZER_LARGEST_FILE, &text));
+        TRY(tokenizer_from_json(path, text.bytes, text.size, out));
+        goto out;
+    }
+    TRY(refuse_file(directory, "tokenizer.model"));
+    TRY(tokenizer_document_of_merges(directory, &root));
+    if (root == NULL) {
+        TRY(refuse_file(directory, "vocab.txt"));
+        FAIL(GRAIL_ERROR_IO, "%s: has neither " JSON_NAME " nor vocab.json with " MERGES_NAME,
+             directory);
+    }
+    TRY(path_join(&path, directory, MERGES_NAME));
+    TRY(json_append_text(root, &text));
+    TRY(make(path, root, text.bytes, text.size, out));
+out:
+    json_decref(root);
+    buffer_fini(&text);
+    memory_free(path);
     return status;
 }

@@ -200,24 +200,15 @@ static grail_status read_byte_level(const char *name, const json_t *component, s
     return add_step(name, list, (text_step){.kind = PRETOKENIZE_BYTES}, &step);
 }
 
-/* Older files have add_prefix_space alone, newer ones prepend_scheme. */
-static grail_status read_scheme(const char *name, const json_t *component, text_step *step)
+static grail_status read_metaspace(const char *name, const json_t *component, step_list *list)
 {
     static const char *const names[] = {
         [PREPEND_ALWAYS] = "always", [PREPEND_FIRST] = "first", [PREPEND_NEVER] = "never", NULL};
-    int found = 0;
-    bool prefix = true;
-    CHECK(json_get_boolean(name, component, "add_prefix_space", true, &prefix));
-    CHECK(read_word(name, component, "prepend_scheme", prefix ? "always" : "never", names, &found));
-    step->scheme = (prepend_scheme)found;
-    return GRAIL_OK;
-}
-
-static grail_status read_metaspace(const char *name, const json_t *component, step_list *list)
-{
     text_step *step = NULL;
     const char *mark = NULL;
+    int found = 0;
     bool split = true;
+    bool prefix = true;
     CHECK(require_string(name, component, "replacement", &mark));
     if (mark[0] == 0 || strlen(mark) != character_length(mark[0])) {
         return error_set(GRAIL_ERROR_FORMAT,
@@ -227,7 +218,10 @@ static grail_status read_metaspace(const char *name, const json_t *component, st
     CHECK(json_get_boolean(name, component, "split", true, &split));
     CHECK(add_step(name, list, (text_step){.kind = PRETOKENIZE_METASPACE}, &step));
     CHECK(memory_copy_string(&step->content, mark));
-    CHECK(read_scheme(name, component, step));
+    /* older files have add_prefix_space alone, newer ones prepend_scheme */
+    CHECK(json_get_boolean(name, component, "add_prefix_space", true, &prefix));
+    CHECK(read_word(name, component, "prepend_scheme", prefix ? "always" : "never", names, &found));
+    step->scheme = (prepend_scheme)found;
     if (!split) {
         return GRAIL_OK;
     }
@@ -269,35 +263,9 @@ static const component_kind pretokenizers[] = {
 
 /* --- both --- */
 
-static grail_status read_component(const char *name, const component_role *role,
-                                   const json_t *component, step_list *out);
-
-static grail_status read_sequence(const char *name, const component_role *role,
-                                  const json_t *component, step_list *out)
-{
-    const json_t *members = json_object_get(component, role->members);
-    if (!json_is_array(members)) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: a Sequence lacks the array \"%s\"", name,
-                         role->members);
-    }
-    for (size_t i = 0; i < json_array_size(members); i++) {
-        CHECK(read_component(name, role, json_array_get(members, i), out));
-    }
-    return GRAIL_OK;
-}
-
 static const char *type_at(const void *kinds, int i)
 {
     return ((const component_kind *)kinds)[i].type;
-}
-
-static grail_status refuse_type(const char *name, const component_role *role, const char *type)
-{
-    const grail_status status =
-        error_set(GRAIL_ERROR_UNSUPPORTED, "%s: %s '%s' is not supported; the supported ones are",
-                  name, role->name, type);
-    error_append_names(type, type_at, role->kinds);
-    return status;
 }
 
 static grail_status read_component(const char *name, const component_role *role,
@@ -316,10 +284,22 @@ static grail_status read_component(const char *name, const component_role *role,
         kind++;
     }
     if (kind->type == NULL) {
-        return refuse_type(name, role, type);
+        const grail_status status = error_set(
+            GRAIL_ERROR_UNSUPPORTED, "%s: %s '%s' is not supported; the supported ones are", name,
+            role->name, type);
+        error_append_names(type, type_at, role->kinds);
+        return status;
     }
     if (strcmp(type, "Sequence") == 0) {
-        return read_sequence(name, role, component, out);
+        const json_t *members = json_object_get(component, role->members);
+        if (!json_is_array(members)) {
+            return error_set(GRAIL_ERROR_FORMAT, "%s: a Sequence lacks the array \"%s\"", name,
+                             role->members);
+        }
+        for (size_t i = 0; i < json_array_size(members); i++) {
+            CHECK(read_component(name, role, json_array_get(members, i), out));
+        }
+        return GRAIL_OK;
     }
     if (kind->read_all != NULL) {
         return kind->read_all(name, component, out);

@@ -18,22 +18,6 @@ static int32_t byte_character(unsigned char byte)
     return byte == 0xAD ? 0x143 : byte;
 }
 
-static grail_status map_bytes(text_span text, buffer *out)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        CHECK(character_append(out, byte_character((unsigned char)text.bytes[i])));
-    }
-    return GRAIL_OK;
-}
-
-static grail_status prefix_space(text_span text, buffer *out)
-{
-    if (text.bytes[0] != ' ') {
-        CHECK(buffer_append(out, " ", 1));
-    }
-    return buffer_append(out, text.bytes, text.size);
-}
-
 /* Spaces become the replacement, and the scheme decides whether one is put before the text. */
 static grail_status metaspace(const text_step *step, text_span text, bool at_start, buffer *out)
 {
@@ -63,9 +47,12 @@ static grail_status rewrite(encoder *e, int index, text_span section, section_ed
     out->size = 0;
     out->maximum = SIZE_MAX;
     if (step->kind == PRETOKENIZE_BYTES) {
-        CHECK(map_bytes(section, out));
+        for (size_t i = 0; i < section.size; i++) {
+            CHECK(character_append(out, byte_character((unsigned char)section.bytes[i])));
+        }
     } else if (step->kind == PRETOKENIZE_SPACE_PREFIX) {
-        CHECK(prefix_space(section, out));
+        CHECK(section.bytes[0] == ' ' ? GRAIL_OK : buffer_append(out, " ", 1));
+        CHECK(buffer_append(out, section.bytes, section.size));
     } else {
         CHECK(metaspace(step, section, edges.start, out));
     }
@@ -171,4 +158,64 @@ grail_status pretokenize(encoder *e, int step, text_span section, section_edges 
         return split(e, step, section, edges);
     }
     return rewrite(e, step, section, edges);
+}
+
+/* -- from ids to text: byte-level pieces, or pieces whose spaces are U+2581, with tokens for bytes
+ */
+
+static bool is_byte_level(const tokenizer *t)
+{
+    bool found = false;
+    for (int i = 0; i < t->pretokenizer.count; i++) {
+        found = found || t->pretokenizer.steps[i].kind == PRETOKENIZE_BYTES;
+    }
+    return found;
+}
+
+static bool is_added(const tokenizer *t, int32_t id)
+{
+    bool found = false;
+    for (int64_t i = 0; i < t->added_count; i++) {
+        found = found || t->added[i].id == id;
+    }
+    return found;
+}
+
+/* The byte that a character of the byte-level alphabet stands for; -1 for another one. */
+static int byte_of(int32_t character)
+{
+    for (int byte = 0; byte < 256; byte++) {
+        if (byte_character((unsigned char)byte) == character) {
+            return byte;
+        }
+    }
+    return character < 0x100 ? character : -1;
+}
+
+grail_status tokenizer_decode(const tokenizer *t, int32_t id, buffer *out)
+{
+    const text_span piece = vocabulary_piece(&t->model.pieces, id);
+    if (piece.bytes == NULL) { /* padding of the head */
+        return GRAIL_OK;
+    }
+    for (int b = 0; t->model.byte_fallback && b < 256; b++) {
+        if (t->model.bytes[b] == id) {
+            const unsigned char byte = (unsigned char)b;
+            return buffer_append(out, &byte, 1);
+        }
+    }
+    if (is_added(t, id)) {
+        return buffer_append(out, piece.bytes, piece.size);
+    }
+    const bool bytes = is_byte_level(t);
+    for (size_t at = 0; at < piece.size;) {
+        const text_span rest = span_from(piece, at, piece.size);
+        const size_t length = character_length(piece.bytes[at]);
+        const int32_t character = character_at(rest);
+        const int byte = bytes ? byte_of(character) : character == 0x2581 ? ' ' : -1;
+        const unsigned char one = (unsigned char)byte;
+        CHECK(byte < 0 ? buffer_append(out, rest.bytes, length) : buffer_append(out, &one, 1));
+        at += length;
+    }
+    return GRAIL_OK;
 }

@@ -10,28 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static grail_status check_piece(const sentence_model *m, const sentence_piece *piece)
-{
-    const long long id = (long long)m->count;
-    if (piece->text.size == 0 ||
-        utf8_valid_prefix(piece->text.bytes, piece->text.size) != piece->text.size) {
-        return error_set(GRAIL_ERROR_FORMAT, "piece %lld is empty or not valid UTF-8", id);
-    }
-    if (!isfinite(piece->score)) {
-        return error_set(GRAIL_ERROR_FORMAT, "piece %lld has a score that is not finite", id);
-    }
-    if (piece->type < TOKEN_NORMAL || piece->type > TOKEN_BYTE) {
-        return error_set(GRAIL_ERROR_FORMAT, "piece %lld has the unknown type %llu", id,
-                         (unsigned long long)piece->type);
-    }
-    return m->count <= TOKEN_ID_MAX
-               ? GRAIL_OK
-               : error_set(GRAIL_ERROR_FORMAT, "has more than %d pieces", TOKEN_ID_MAX + 1);
-}
-
 grail_status sentence_model_add(sentence_model *m, sentence_piece piece)
 {
-    CHECK(check_piece(m, &piece));
+    const long long id = (long long)m->count;
+    if (piece.text.size == 0 ||
+        utf8_valid_prefix(piece.text.bytes, piece.text.size) != piece.text.size) {
+        return error_set(GRAIL_ERROR_FORMAT, "piece %lld is empty or not valid UTF-8", id);
+    }
+    if (!isfinite(piece.score)) {
+        return error_set(GRAIL_ERROR_FORMAT, "piece %lld has a score that is not finite", id);
+    }
+    if (piece.type < TOKEN_NORMAL || piece.type > TOKEN_BYTE) {
+        return error_set(GRAIL_ERROR_FORMAT, "piece %lld has the unknown type %llu", id,
+                         (unsigned long long)piece.type);
+    }
+    if (m->count > TOKEN_ID_MAX) {
+        return error_set(GRAIL_ERROR_FORMAT, "has more than %d pieces", TOKEN_ID_MAX + 1);
+    }
     CHECK(memory_reserve(&m->pieces, (size_t)m->count + 1, sizeof *m->pieces));
     m->pieces[m->count++] = piece;
     return GRAIL_OK;
@@ -141,24 +136,19 @@ static grail_status add_merges_of(const sentence_model *m, bpe_model *model, int
     return GRAIL_OK;
 }
 
-static grail_status add_controls(const sentence_model *m, tokenizer *t)
+grail_status tokenizer_read_pieces(sentence_model *m, tokenizer *t)
 {
-    for (int64_t i = 0; i < m->count; i++) {
-        if (m->pieces[i].type == TOKEN_CONTROL) {
-            CHECK(tokenizer_add_control(t, (int32_t)i));
-        }
+    if (m->count == 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "its tokenizer holds no pieces");
     }
-    return GRAIL_OK;
-}
-
-static grail_status build(const sentence_model *m, tokenizer *t)
-{
+    CHECK(rank_pieces(m));
     t->model.byte_fallback = true;
     t->model.fuse_unknown = true;
     CHECK(add_pieces(m, &t->model));
-    CHECK(add_controls(m, t));
     for (int64_t i = 0; i < m->count; i++) {
-        if (m->pieces[i].type == TOKEN_NORMAL) {
+        if (m->pieces[i].type == TOKEN_CONTROL) {
+            CHECK(tokenizer_add_token(t, (text_span){0}, false, (added_token){.id = (int32_t)i}));
+        } else if (m->pieces[i].type == TOKEN_NORMAL) {
             CHECK(add_merges_of(m, &t->model, i));
         }
     }
@@ -166,13 +156,4 @@ static grail_status build(const sentence_model *m, tokenizer *t)
     t->normalizer.steps[0] = (text_step){.kind = NORMALIZE_SENTENCEPIECE, .rules = m->rules};
     t->normalizer.count = 1;
     return GRAIL_OK;
-}
-
-grail_status tokenizer_read_pieces(sentence_model *m, tokenizer *t)
-{
-    if (m->count == 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "its tokenizer holds no pieces");
-    }
-    CHECK(rank_pieces(m));
-    return build(m, t);
 }

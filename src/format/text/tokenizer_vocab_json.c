@@ -57,39 +57,6 @@ typedef struct merged_files {
     json_int_t next_id; /* of a token that no file gives an id */
 } merged_files;
 
-static void files_fini(merged_files *f)
-{
-    json_decref(f->vocab);
-    json_decref(f->settings);
-    json_decref(f->specials);
-    json_decref(f->added);
-    json_decref(f->root);
-    json_decref(f->ids);
-    buffer_fini(&f->merges);
-}
-
-static grail_status read_beside(const char *directory, const char *name, json_t **out)
-{
-    char *path = NULL;
-    CHECK(path_find(&path, directory, name));
-    const grail_status status =
-        path == NULL ? GRAIL_OK : json_read_file_of_reals(path, TOKENIZER_LARGEST_FILE, out);
-    memory_free(path);
-    return status;
-}
-
-/* Without "added_tokens_decoder", which later releases write, special_tokens_map.json and
- * added_tokens.json have a say. */
-static grail_status read_settings(const char *directory, merged_files *f)
-{
-    CHECK(read_beside(directory, "tokenizer_config.json", &f->settings));
-    if (json_object_get(f->settings, "added_tokens_decoder") == NULL) {
-        CHECK(read_beside(directory, "special_tokens_map.json", &f->specials));
-        CHECK(read_beside(directory, "added_tokens.json", &f->added));
-    }
-    return GRAIL_OK;
-}
-
 static const json_t *setting(const merged_files *f, const char *key)
 {
     const json_t *value = json_object_get(f->specials, key);
@@ -323,7 +290,15 @@ grail_status tokenizer_document_of_merges(const char *directory, json_t **out)
     }
     TRY(json_read_file(pieces, TOKENIZER_LARGEST_FILE, &f.vocab));
     TRY(file_read(merges, TOKENIZER_LARGEST_FILE, &f.merges));
-    TRY(read_settings(directory, &f));
+    TRY(json_find_file(directory, "tokenizer_config.json", TOKENIZER_LARGEST_FILE,
+                       json_read_file_of_reals, &f.settings));
+    /* without "added_tokens_decoder", which later releases write, two more files have a say */
+    if (json_object_get(f.settings, "added_tokens_decoder") == NULL) {
+        TRY(json_find_file(directory, "special_tokens_map.json", TOKENIZER_LARGEST_FILE,
+                           json_read_file_of_reals, &f.specials));
+        TRY(json_find_file(directory, "added_tokens.json", TOKENIZER_LARGEST_FILE,
+                           json_read_file_of_reals, &f.added));
+    }
     TRY(choose_class(pieces, &f));
     TRY(put_all(pieces, &f));
     *out = f.root;
@@ -331,6 +306,12 @@ grail_status tokenizer_document_of_merges(const char *directory, json_t **out)
 out:
     memory_free(merges);
     memory_free(pieces);
-    files_fini(&f);
+    json_decref(f.vocab);
+    json_decref(f.settings);
+    json_decref(f.specials);
+    json_decref(f.added);
+    json_decref(f.root);
+    json_decref(f.ids);
+    buffer_fini(&f.merges);
     return status;
 }

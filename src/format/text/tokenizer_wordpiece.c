@@ -4,23 +4,6 @@
 
 #include <string.h>
 
-/* Sorts a piece in by whether it begins or continues a word; without a prefix all do both. */
-static grail_status add_piece(wordpiece_model *m, text_span piece, text_span prefix, int32_t id)
-{
-    if (piece.size > TOKENIZER_LONGEST_MERGED) {
-        return error_set(GRAIL_ERROR_FORMAT, "piece %d has %zu bytes; at most %d are supported", id,
-                         piece.size, TOKENIZER_LONGEST_MERGED);
-    }
-    if (piece.size == 0) {
-        return GRAIL_OK;
-    }
-    CHECK(piece_trie_add(&m->begins, piece, id));
-    if (piece.size > prefix.size && span_starts_with(piece, prefix)) {
-        return piece_trie_add(&m->continues, span_from(piece, prefix.size, piece.size), id);
-    }
-    return GRAIL_OK;
-}
-
 grail_status wordpiece_prepare(const vocabulary *pieces, text_span unknown, text_span prefix,
                                int64_t most_characters, wordpiece_model *m)
 {
@@ -38,7 +21,17 @@ grail_status wordpiece_prepare(const vocabulary *pieces, text_span unknown, text
                          (int)unknown.size, unknown.bytes);
     }
     for (int64_t id = 0; id < pieces->count; id++) {
-        CHECK(add_piece(m, vocabulary_piece(pieces, id), prefix, (int32_t)id));
+        const text_span piece = vocabulary_piece(pieces, id);
+        if (piece.size > TOKENIZER_LONGEST_MERGED) {
+            return error_set(GRAIL_ERROR_FORMAT, "piece %d has %zu bytes; at most %d are supported",
+                             (int)id, piece.size, TOKENIZER_LONGEST_MERGED);
+        }
+        /* whether it begins or continues a word; without a prefix all do both */
+        CHECK(piece.size == 0 ? GRAIL_OK : piece_trie_add(&m->begins, piece, (int32_t)id));
+        if (piece.size > prefix.size && span_starts_with(piece, prefix)) {
+            CHECK(piece_trie_add(&m->continues, span_from(piece, prefix.size, piece.size),
+                                 (int32_t)id));
+        }
     }
     return GRAIL_OK;
 }
