@@ -17,10 +17,9 @@
 static grail_status find_texts(const gguf_metadata *m, const char *key, const gguf_value **out)
 {
     *out = gguf_find(m, key);
-    if (*out == NULL || !(*out)->is_array || (*out)->type != GGUF_TEXT) {
-        return error_set(GRAIL_ERROR_FORMAT, "key '%s' is missing, or no array of texts", key);
-    }
-    return GRAIL_OK;
+    return *out != NULL && (*out)->is_array && (*out)->type == GGUF_TEXT
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_FORMAT, "key '%s' is missing, or no array of texts", key);
 }
 
 static grail_status find_tokens(const gguf_metadata *m, const gguf_value **out)
@@ -63,25 +62,16 @@ static grail_status text_of(const char *bytes, size_t size, json_t **out)
 
 /* -- the form of tokenizer.json ---------------------------------------------------------------- */
 
-/* A token that is matched before anything else. */
-static grail_status add_whole(json_t *added, json_t *content, uint64_t id)
-{
-    grail_status status = GRAIL_OK;
-    json_t *object = json_object();
-    TRY(json_put(object, "id", json_integer((json_int_t)id)));
-    TRY(json_put(object, "content", json_incref(content)));
-    TRY(json_push(added, json_incref(object)));
-out:
-    json_decref(object);
-    return status;
-}
-
+/* Control and user-defined tokens are matched before anything else. */
 static grail_status add_token(json_t *pieces, json_t *added, json_t *content, uint64_t id,
                               int64_t type)
 {
     const char *text = json_string_value(content);
     if (type == TOKEN_CONTROL || type == TOKEN_USER_DEFINED) {
-        return add_whole(added, content, id);
+        json_t *object = json_object();
+        CHECK(json_push(added, object));
+        CHECK(json_put(object, "id", json_integer((json_int_t)id)));
+        return json_put(object, "content", json_incref(content));
     }
     if (type == TOKEN_UNUSED) {
         return GRAIL_OK;
@@ -131,41 +121,26 @@ static grail_status put_merges(const gguf_metadata *m, json_t *merges)
     return GRAIL_OK;
 }
 
-static grail_status put_model(const gguf_metadata *m, const byte_tokenizer *how, json_t *root)
+static grail_status put_all(const gguf_metadata *m, const byte_tokenizer *how, json_t *root)
 {
-    grail_status status = GRAIL_OK;
     json_t *model = json_object();
     json_t *pieces = json_object();
     json_t *merges = json_array();
     json_t *added = json_array();
-    TRY(json_put(root, "model", json_incref(model)));
-    TRY(json_put(root, "added_tokens", json_incref(added)));
-    TRY(json_put(model, "type", json_text("BPE")));
-    TRY(json_put(model, "ignore_merges", json_boolean(how->whole_words)));
-    TRY(json_put(model, "vocab", json_incref(pieces)));
-    TRY(json_put(model, "merges", json_incref(merges)));
-    TRY(put_tokens(m, pieces, added));
-    TRY(put_merges(m, merges));
-out:
-    json_decref(added);
-    json_decref(merges);
-    json_decref(pieces);
-    json_decref(model);
-    return status;
-}
-
-static grail_status put_steps(const byte_tokenizer *how, json_t *root)
-{
-    grail_status status = GRAIL_OK;
     json_t *steps = NULL;
-    TRY(json_parse("pre-tokenizer", how->steps, strlen(how->steps), &steps));
-    TRY(json_put(root, "pre_tokenizer", json_incref(steps)));
-    if (how->composes) {
-        TRY(json_put(root, "normalizer", json_pack("{s:o}", "type", json_text("NFC"))));
-    }
-out:
-    json_decref(steps);
-    return status;
+    CHECK(json_put(root, "model", model));
+    CHECK(json_put(root, "added_tokens", added));
+    CHECK(json_put(model, "vocab", pieces));
+    CHECK(json_put(model, "merges", merges));
+    CHECK(json_put(model, "type", json_text("BPE")));
+    CHECK(json_put(model, "ignore_merges", json_boolean(how->whole_words)));
+    CHECK(put_tokens(m, pieces, added));
+    CHECK(put_merges(m, merges));
+    CHECK(json_parse("pre-tokenizer", how->steps, strlen(how->steps), &steps));
+    CHECK(json_put(root, "pre_tokenizer", steps));
+    return how->composes
+               ? json_put(root, "normalizer", json_pack("{s:o}", "type", json_text("NFC")))
+               : GRAIL_OK;
 }
 
 /* -- ids around a text ------------------------------------------------------------------------- */
@@ -202,31 +177,6 @@ static grail_status put_around(const gguf_metadata *m, bool adds_bos, int64_t bo
 
 /* -- both kinds -------------------------------------------------------------------------------- */
 
-static grail_status read_bytes(const gguf_metadata *m, const byte_tokenizer *how, tokenizer *t)
-{
-    grail_status status = GRAIL_OK;
-    json_t *root = json_object();
-    TRY(put_model(m, how, root));
-    TRY(put_steps(how, root));
-    TRY(tokenizer_read_document("its tokenizer", root, t));
-    TRY(put_around(m, how->adds_bos, -1, -1, t));
-out:
-    json_decref(root);
-    return status;
-}
-
-static grail_status add_piece(const gguf_value *scores, const gguf_value *types, text_span text,
-                              sentence_model *model)
-{
-    const uint64_t id = (uint64_t)model->count;
-    double score = 0.0;
-    int64_t type = TOKEN_NORMAL;
-    CHECK(gguf_real_at(scores, id, &score));
-    CHECK(token_type(types, id, &type));
-    return sentence_model_add(
-        model, (sentence_piece){.text = text, .score = (float)score, .type = (uint64_t)type});
-}
-
 static grail_status read_pieces(const gguf_metadata *m, tokenizer *t)
 {
     enum { USUAL_BOS = 1, USUAL_EOS = 2 };
@@ -246,8 +196,13 @@ static grail_status read_pieces(const gguf_metadata *m, tokenizer *t)
         FAIL(GRAIL_ERROR_FORMAT, "key '" KEY("scores") "' is missing");
     }
     gguf_walk walk = {.value = tokens};
-    while (gguf_walk_next(&walk, &text.bytes, &text.size)) {
-        TRY(add_piece(scores, types, text, &model));
+    for (uint64_t id = 0; gguf_walk_next(&walk, &text.bytes, &text.size); id++) {
+        double score = 0.0;
+        int64_t type = TOKEN_NORMAL;
+        TRY(gguf_real_at(scores, id, &score));
+        TRY(token_type(types, id, &type));
+        TRY(sentence_model_add(
+            &model, (sentence_piece){.text = text, .score = (float)score, .type = (uint64_t)type}));
     }
     TRY(tokenizer_read_pieces(&model, t));
     TRY(put_around(m, true, USUAL_BOS, USUAL_EOS, t));
@@ -256,10 +211,26 @@ out:
     return status;
 }
 
-/* Hashes what the ids follow from: all keys of the tokenizer, but for the template of chats. */
-static void hash_keys(const gguf_metadata *m, tokenizer *t)
+static grail_status read_bytes(const gguf_metadata *m, const byte_tokenizer *how, tokenizer *t)
 {
+    grail_status status = GRAIL_OK;
+    json_t *root = json_object();
+    TRY(put_all(m, how, root));
+    TRY(tokenizer_read_document("its tokenizer", root, t));
+    TRY(put_around(m, how->adds_bos, -1, -1, t));
+out:
+    json_decref(root);
+    return status;
+}
+
+grail_status tokenizer_from_gguf(const char *name, const gguf_metadata *m,
+                                 const byte_tokenizer *how, tokenizer **out)
+{
+    grail_status status = GRAIL_OK;
+    tokenizer *t = NULL;
     hash_state state;
+    TRY(tokenizer_new(name, "", 0, &t));
+    /* what the ids follow from: all keys of the tokenizer, but for the template of chats */
     hash_begin(&state);
     for (int64_t i = 0; i < m->count; i++) {
         const gguf_value *value = &m->values[i];
@@ -269,15 +240,6 @@ static void hash_keys(const gguf_metadata *m, tokenizer *t)
         }
     }
     hash_end(&state, t->hash);
-}
-
-grail_status tokenizer_from_gguf(const char *name, const gguf_metadata *m,
-                                 const byte_tokenizer *how, tokenizer **out)
-{
-    grail_status status = GRAIL_OK;
-    tokenizer *t = NULL;
-    TRY(tokenizer_new(name, "", 0, &t));
-    hash_keys(m, t);
     TRY(error_in(how == NULL ? read_pieces(m, t) : read_bytes(m, how, t), "%s", name));
     *out = t;
     t = NULL;

@@ -7,9 +7,10 @@
 #include "base/json.h"
 #include "format/gguf/gguf_write.h"
 #include "format/text/chat_template.h"
-#include "format/text/tokenizer_gguf_pieces.h"
+#include "format/text/tokenizer_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define KEY(name) "tokenizer.ggml." name
@@ -25,38 +26,6 @@ typedef struct documents {
     float *scores;      /* [count]; NULL for byte-level BPE */
     int64_t count;
 } documents;
-
-static void documents_fini(documents *d)
-{
-    json_decref(d->tokenizer);
-    json_decref(d->settings);
-    json_decref(d->config);
-    memory_free(d->texts);
-    memory_free(d->types);
-    memory_free(d->scores);
-}
-
-typedef grail_status (*document_reader)(const char *path, size_t maximum, json_t **out);
-
-static grail_status read_document(const char *directory, const char *name, document_reader read,
-                                  json_t **out)
-{
-    char *path = NULL;
-    CHECK(path_find(&path, directory, name));
-    const grail_status status = path == NULL ? GRAIL_OK : read(path, TOKENIZER_LARGEST_FILE, out);
-    memory_free(path);
-    return status;
-}
-
-static grail_status read_documents(const char *directory, documents *d)
-{
-    CHECK(read_document(directory, "tokenizer.json", json_read_file, &d->tokenizer));
-    if (d->tokenizer == NULL) {
-        CHECK(tokenizer_document_of_merges(directory, &d->tokenizer));
-    }
-    CHECK(read_document(directory, "tokenizer_config.json", json_read_file_of_reals, &d->settings));
-    return read_document(directory, "config.json", json_read_file, &d->config);
-}
 
 /* -- the pre-tokenizer ------------------------------------------------------------------------- */
 
@@ -148,14 +117,6 @@ static grail_status place(documents *d, const char *text, int64_t at, int type)
     return GRAIL_OK;
 }
 
-/* As the converter: tokens that only look special count as such. */
-static bool is_special(const char *text, const json_t *token)
-{
-    const size_t length = strlen(text);
-    return json_is_true(json_object_get(token, "special")) ||
-           (length > 4 && strncmp(text, "<|", 2) == 0 && strcmp(text + length - 2, "|>") == 0);
-}
-
 static int64_t id_in(const json_t *id)
 {
     return json_is_integer(id) ? (int64_t)json_integer_value(id) : -1;
@@ -173,26 +134,14 @@ static grail_status collect_stated(documents *d)
     }
     json_array_foreach (json_object_get(d->tokenizer, "added_tokens"), i, token) {
         text = json_string_value(json_object_get(token, "content"));
-        const int type =
-            text != NULL && is_special(text, token) ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
-        CHECK(place(d, text, id_in(json_object_get(token, "id")), type));
-    }
-    return GRAIL_OK;
-}
-
-static grail_status collect(documents *d, const tokenizer *t, int64_t count)
-{
-    d->count = count;
-    CHECK(memory_new(&d->texts, (size_t)count, sizeof(d->texts[0])));
-    CHECK(memory_new(&d->types, (size_t)count, sizeof d->types[0]));
-    for (int64_t i = 0; i < count; i++) {
-        d->types[i] = TOKEN_UNUSED;
-    }
-    CHECK(collect_stated(d));
-    if (is_of_pieces(d)) {
-        CHECK(memory_new(&d->scores, (size_t)count, sizeof d->scores[0]));
-        pieces_mark(t, d->types, count);
-        CHECK(pieces_score(t, d->texts, d->types, count, d->scores));
+        const size_t length = text == NULL ? 0 : strlen(text);
+        /* as the converter: tokens that only look special count as such */
+        const bool special =
+            text != NULL &&
+            (json_is_true(json_object_get(token, "special")) ||
+             (length > 4 && strncmp(text, "<|", 2) == 0 && strcmp(text + length - 2, "|>") == 0));
+        CHECK(place(d, text, id_in(json_object_get(token, "id")),
+                    special ? TOKEN_CONTROL : TOKEN_USER_DEFINED));
     }
     return GRAIL_OK;
 }
@@ -213,44 +162,178 @@ static grail_status put_tokens(const documents *d, gguf_pairs *out)
     return GRAIL_OK;
 }
 
-static grail_status put_scores(const documents *d, gguf_pairs *out)
-{
-    CHECK(gguf_put_array(out, KEY("scores"), GGUF_F32, (uint64_t)d->count));
-    for (int64_t i = 0; i < d->count; i++) {
-        CHECK(gguf_append_real(out, (double)d->scores[i]));
-    }
-    return GRAIL_OK;
-}
-
 /* "a b", also where the file has a pair. */
-static grail_status put_merge(const json_t *merge, gguf_pairs *out)
-{
-    grail_status status = GRAIL_OK;
-    char *joined = NULL;
-    const char *text = json_string_value(merge);
-    const char *left = json_string_value(json_array_get(merge, 0));
-    const char *right = json_string_value(json_array_get(merge, 1));
-    if (text == NULL && (left == NULL || right == NULL || strchr(left, ' ') != NULL ||
-                         strchr(right, ' ') != NULL)) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "tokenizer.json: a merge is no pair of pieces, or a piece holds a space");
-    }
-    if (text == NULL) {
-        TRY(memory_format(&joined, "%s %s", left, right));
-        text = joined;
-    }
-    TRY(gguf_append_text(out, text, strlen(text)));
-out:
-    memory_free(joined);
-    return status;
-}
-
 static grail_status put_merges(const documents *d, gguf_pairs *out)
 {
     const json_t *merges = json_object_get(json_object_get(d->tokenizer, "model"), "merges");
     CHECK(gguf_put_array(out, KEY("merges"), GGUF_TEXT, json_array_size(merges)));
     for (size_t i = 0; i < json_array_size(merges); i++) {
-        CHECK(put_merge(json_array_get(merges, i), out));
+        const json_t *merge = json_array_get(merges, i);
+        const char *text = json_string_value(merge);
+        const char *left = json_string_value(json_array_get(merge, 0));
+        const char *right = json_string_value(json_array_get(merge, 1));
+        if (text == NULL && (left == NULL || right == NULL || strchr(left, ' ') != NULL ||
+                             strchr(right, ' ') != NULL)) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED, "tokenizer.json: a merge is no pair of "
+                                                      "pieces, or a piece holds a space");
+        }
+        char *joined = NULL;
+        CHECK(text != NULL ? GRAIL_OK : memory_format(&joined, "%s %s", left, right));
+        text = text == NULL ? joined : text;
+        const grail_status status = gguf_append_text(out, text, strlen(text));
+        memory_free(joined);
+        CHECK(status);
+    }
+    return GRAIL_OK;
+}
+
+/* -- pieces with scores. A tokenizer.json states merges in their order, a kind "llama" merges the
+ * neighbours whose piece has the highest score (llama.cpp, llm_tokenizer_spm). Both are the same
+ * where every way to cut a piece into two pieces is a merge, and all of one piece come before all
+ * of the next. */
+
+#define MARK "\xe2\x96\x81" /* what spaces become */
+
+/* *prefix <- whether a space is put before a text. GRAIL_ERROR_UNSUPPORTED where the steps before
+ * the merges, [Prepend,] Replace or Metaspace, or what becomes of unknown characters, are other
+ * than that kind's. */
+static grail_status check_steps(const tokenizer *t, bool *prefix)
+{
+    const step_list *n = &t->normalizer;
+    const step_list *p = &t->pretokenizer;
+    bool is_usual = p->count == 1 && p->steps[0].kind == PRETOKENIZE_METASPACE &&
+                    strcmp(p->steps[0].content, MARK) == 0;
+    *prefix = p->count == 1 && p->steps[0].scheme != PREPEND_NEVER;
+    if (n->count > 0) {
+        const text_step *s = &n->steps[n->count - 1];
+        *prefix = n->count == 2;
+        is_usual = p->count == 0 && n->count <= 2 && s->kind == NORMALIZE_REPLACE &&
+                   s->pattern.string != NULL && s->pattern.size == 1 &&
+                   s->pattern.string[0] == ' ' && strcmp(s->content, MARK) == 0 &&
+                   (n->count == 1 || (n->steps[0].kind == NORMALIZE_PREPEND &&
+                                      strcmp(n->steps[0].content, MARK) == 0));
+    }
+    if (!is_usual) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "its tokenizer changes a text in another way than GGUF files can say: "
+                         "spaces must become '" MARK "', with or without one before the text, and "
+                         "nothing else may be changed or split");
+    }
+    bool all = t->model.byte_fallback && t->model.unknown >= 0;
+    for (int i = 0; i < 256; i++) {
+        all = all && t->model.bytes[i] >= 0;
+    }
+    return all ? GRAIL_OK
+               : error_set(
+                     GRAIL_ERROR_UNSUPPORTED,
+                     "its tokenizer lacks an unknown piece or pieces for all bytes, <0x00> to "
+                     "<0xFF>, which readers of GGUF files put in place of unknown characters");
+}
+
+/* The ranks of the merges that make a piece. */
+typedef struct rank_range {
+    int32_t first, last;
+} rank_range;
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const rank_range *x = a;
+    const rank_range *y = b;
+    return x->first < y->first ? -1 : x->first > y->first ? 1 : 0;
+}
+
+static grail_status refuse_merges(void)
+{
+    return error_set(
+        GRAIL_ERROR_UNSUPPORTED,
+        "the merges of its tokenizer are not those of pieces with scores, which GGUF "
+        "files hold; every way to cut a piece into two pieces must be a merge, and all "
+        "merges of one piece must stand together");
+}
+
+/* A tokenizer of these pieces with every merge that scores can lead to. */
+static grail_status make_all_merges(const char *const texts[], const int types[], int64_t count,
+                                    tokenizer **out)
+{
+    grail_status status = GRAIL_OK;
+    sentence_model m = {0};
+    for (int64_t i = 0; i < count; i++) {
+        const char *text = texts[i] == NULL ? "unused" : texts[i];
+        TRY(sentence_model_add(
+            &m, (sentence_piece){.text = span_of_string(text), .type = (uint64_t)types[i]}));
+    }
+    TRY(tokenizer_new("pieces", "", 0, out));
+    TRY(tokenizer_read_pieces(&m, *out));
+out:
+    memory_free(m.pieces);
+    return status;
+}
+
+/* Makes the scores such that merging the neighbours whose piece has the highest one is what the
+ * merges of `t` say. GRAIL_ERROR_UNSUPPORTED where there are none. */
+static grail_status score_pieces(const tokenizer *t, const documents *d)
+{
+    grail_status status = GRAIL_OK;
+    const pair_table *own = &t->model.merges;
+    tokenizer *made = NULL;
+    rank_range *ranges = NULL;
+    const size_t count = (size_t)d->count;
+    TRY(make_all_merges(d->texts, d->types, d->count, &made));
+    const pair_table *all = &made->model.merges;
+    TRY(memory_new(&ranges, count, sizeof ranges[0]));
+    for (size_t i = 0; i < count; i++) {
+        ranges[i] = (rank_range){-1, -1};
+    }
+    TRY(own->slots.used == all->slots.used ? GRAIL_OK : refuse_merges());
+    for (size_t i = 0; i < all->slots.used; i++) {
+        const pair_entry *one = &all->entries[i];
+        const pair_entry *stated = pair_table_find(own, one->left, one->right);
+        if (stated == NULL || stated->result != one->result) {
+            TRY(refuse_merges());
+        }
+        rank_range *r = &ranges[one->result];
+        r->first = r->first < 0 || stated->rank < r->first ? stated->rank : r->first;
+        r->last = stated->rank > r->last ? stated->rank : r->last;
+    }
+    for (size_t i = 0; i < count; i++) { /* a piece that nothing makes is below all */
+        const int64_t place = ranges[i].first < 0 ? (int64_t)own->slots.used : ranges[i].first;
+        d->scores[i] = -(float)place;
+    }
+    qsort(ranges, count, sizeof ranges[0], compare_ranges);
+    for (size_t i = 1; i < count; i++) { /* no piece has a merge between those of another */
+        if (ranges[i].first < ranges[i - 1].last) {
+            TRY(refuse_merges());
+        }
+    }
+out:
+    memory_free(ranges);
+    tokenizer_close(made);
+    return status;
+}
+
+static void mark(documents *d, int32_t id, int type)
+{
+    if (id >= 0 && id < d->count) {
+        d->types[id] = type;
+    }
+}
+
+static grail_status collect(documents *d, const tokenizer *t, int64_t count)
+{
+    d->count = count;
+    CHECK(memory_new(&d->texts, (size_t)count, sizeof(d->texts[0])));
+    CHECK(memory_new(&d->types, (size_t)count, sizeof d->types[0]));
+    for (int64_t i = 0; i < count; i++) {
+        d->types[i] = TOKEN_UNUSED;
+    }
+    CHECK(collect_stated(d));
+    if (is_of_pieces(d)) {
+        CHECK(memory_new(&d->scores, (size_t)count, sizeof d->scores[0]));
+        for (int i = 0; i < 256; i++) {
+            mark(d, t->model.bytes[i], TOKEN_BYTE);
+        }
+        mark(d, t->model.unknown, TOKEN_UNKNOWN);
+        CHECK(score_pieces(t, d));
     }
     return GRAIL_OK;
 }
@@ -294,40 +377,26 @@ static grail_status put_ids(const documents *d, const tokenizer *t, gguf_pairs *
     return GRAIL_OK;
 }
 
-static grail_status put_chat(const char *directory, gguf_pairs *out)
-{
-    grail_status status = GRAIL_OK;
-    char *text = NULL;
-    char *place = NULL;
-    TRY(chat_template_find(directory, &text, &place));
-    if (text != NULL) {
-        TRY(gguf_put_text(out, "tokenizer.chat_template", text));
-    }
-out:
-    memory_free(text);
-    memory_free(place);
-    return status;
-}
-
 /* -- all --------------------------------------------------------------------------------------- */
 
-static grail_status put_bytes(const documents *d, const byte_tokenizer known[], int count,
-                              gguf_pairs *out)
+static grail_status put_model(const documents *d, const tokenizer *t, const byte_tokenizer known[],
+                              int count, gguf_pairs *out)
 {
     const byte_tokenizer *how = NULL;
-    CHECK(find_name(d, known, count, &how));
-    CHECK(gguf_put_text(out, KEY("pre"), how->name));
-    CHECK(put_tokens(d, out));
-    return put_merges(d, out);
-}
-
-static grail_status put_pieces(const documents *d, const tokenizer *t, gguf_pairs *out)
-{
     bool prefix = false;
-    CHECK(pieces_check_steps(t, &prefix));
+    if (d->scores == NULL) {
+        CHECK(find_name(d, known, count, &how));
+        CHECK(gguf_put_text(out, KEY("pre"), how->name));
+        CHECK(put_tokens(d, out));
+        return put_merges(d, out);
+    }
+    CHECK(check_steps(t, &prefix));
     CHECK(gguf_put_text(out, KEY("pre"), "default"));
     CHECK(put_tokens(d, out));
-    CHECK(put_scores(d, out));
+    CHECK(gguf_put_array(out, KEY("scores"), GGUF_F32, (uint64_t)d->count));
+    for (int64_t i = 0; i < d->count; i++) {
+        CHECK(gguf_append_real(out, (double)d->scores[i]));
+    }
     CHECK(gguf_put_boolean(out, KEY("add_eos_token"), t->after.count > 0));
     return gguf_put_boolean(out, KEY("add_space_prefix"), prefix);
 }
@@ -338,21 +407,39 @@ grail_status tokenizer_write_gguf(const char *directory, const byte_tokenizer kn
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
     documents d = {0};
+    char *chat = NULL;
+    char *place = NULL;
+    const size_t largest = TOKENIZER_LARGEST_FILE;
     TRY(tokenizer_open(directory, &t));
-    TRY(read_documents(directory, &d));
+    TRY(json_find_file(directory, "tokenizer.json", largest, json_read_file, &d.tokenizer));
+    if (d.tokenizer == NULL) {
+        TRY(tokenizer_document_of_merges(directory, &d.tokenizer));
+    }
+    TRY(json_find_file(directory, "tokenizer_config.json", largest, json_read_file_of_reals,
+                       &d.settings));
+    TRY(json_find_file(directory, "config.json", largest, json_read_file, &d.config));
     *of_pieces = is_of_pieces(&d);
     TRY(error_in(collect(&d, t, vocabulary_size), "%s", directory));
-    status = error_in(*of_pieces ? put_pieces(&d, t, out) : put_bytes(&d, known, count, out), "%s",
-                      directory);
+    status = error_in(put_model(&d, t, known, count, out), "%s", directory);
     if (status == GRAIL_ERROR_UNSUPPORTED) {
         error_append("; use the converter that comes with the runtime");
     }
     TRY(status);
     TRY(put_ids(&d, t, out));
     TRY(gguf_put_boolean(out, KEY("add_bos_token"), tokenizer_bos(t) >= 0));
-    TRY(put_chat(directory, out));
+    TRY(chat_template_find(directory, &chat, &place));
+    if (chat != NULL) {
+        TRY(gguf_put_text(out, "tokenizer.chat_template", chat));
+    }
 out:
+    memory_free(chat);
+    memory_free(place);
     tokenizer_close(t);
-    documents_fini(&d);
+    json_decref(d.tokenizer);
+    json_decref(d.settings);
+    json_decref(d.config);
+    memory_free(d.texts);
+    memory_free(d.types);
+    memory_free(d.scores);
     return status;
 }

@@ -301,8 +301,6 @@ typedef struct step_list {
 
 void step_list_fini(step_list *list);
 
-/** Bytes that a step may make of a text. */
-size_t tokenizer_growth_limit(size_t size);
 /** Runs every step of a normalizer. For an open text *out has only the certain output. *out is the
  * input itself or lies in one of the two buffers. */
 grail_status normalizer_run(const step_list *n, const piece_trie *whole, pattern_workspace *w,

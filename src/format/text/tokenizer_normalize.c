@@ -5,15 +5,6 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static grail_status prepend(const text_step *step, text_span in, buffer *out)
-{
-    if (in.size > 0) {
-        CHECK(buffer_append_string(out, step->content));
-        CHECK(buffer_append(out, in.bytes, in.size));
-    }
-    return GRAIL_OK;
-}
-
 static grail_status replace(const text_step *step, pattern_workspace *w, text_span in, bool open,
                             buffer *out)
 {
@@ -98,38 +89,27 @@ static size_t combining_class(int32_t character)
     return (size_t)utf8proc_get_property(character)->combining_class;
 }
 
-/* Sorts a run of combining marks by class, stably, in linear time: a run in a hostile text may have
- * any length. */
-static void sort_run(int32_t *run, size_t count, int32_t *scratch)
-{
-    size_t places[256] = {0};
-    for (size_t i = 0; i < count; i++) {
-        places[combining_class(run[i])] += 1;
-    }
-    size_t before = 0;
-    for (size_t i = 0; i < 256; i++) {
-        const size_t members = places[i];
-        places[i] = before;
-        before += members;
-    }
-    for (size_t i = 0; i < count; i++) {
-        scratch[places[combining_class(run[i])]++] = run[i];
-    }
-    memcpy(run, scratch, count * sizeof *run);
-}
-
-/* Canonical order (Unicode Standard, D109). */
+/* Canonical order (Unicode Standard, D109): sorts each run of combining marks by class, stably, in
+ * linear time: a run in a hostile text may have any length. */
 static void order_marks(int32_t *points, size_t count, int32_t *scratch)
 {
-    for (size_t begin = 0; begin < count;) {
-        size_t end = begin;
-        while (end < count && combining_class(points[end]) > 0) {
-            end += 1;
+    for (size_t begin = 0, end = 0; begin < count; begin = end + 1) {
+        size_t places[256] = {0};
+        for (end = begin; end < count && combining_class(points[end]) > 0; end++) {
+            places[combining_class(points[end])] += 1;
         }
-        if (end - begin > 1) {
-            sort_run(points + begin, end - begin, scratch);
+        if (end - begin < 2) {
+            continue;
         }
-        begin = end + 1;
+        for (size_t i = 0, before = 0; i < 256; i++) {
+            const size_t members = places[i];
+            places[i] = before;
+            before += members;
+        }
+        for (size_t i = begin; i < end; i++) {
+            scratch[places[combining_class(points[i])]++] = points[i];
+        }
+        memcpy(points + begin, scratch, (end - begin) * sizeof *points);
     }
 }
 
@@ -194,109 +174,60 @@ static text_span next_unit(const piece_trie *whole, text_span text)
     return (text_span){text.bytes, piece > 0 ? piece : character_length(text.bytes[0])};
 }
 
-static bool is_one_space(text_span unit)
+/* The identity normalizer of SentencePiece with the whitespace rules that GGUF files state. */
+static grail_status sentencepiece(const sentencepiece_rules *rules, const piece_trie *whole,
+                                  text_span in, bool open, buffer *out)
 {
-    return unit.size == 1 && unit.bytes[0] == ' ';
-}
-
-static grail_status append_escaped(const char *space, text_span unit, buffer *out)
-{
-    for (size_t i = 0; i < unit.size; i++) {
-        if (unit.bytes[i] == ' ') {
-            CHECK(buffer_append_string(out, space));
-        } else {
-            CHECK(buffer_append(out, unit.bytes + i, 1));
-        }
+    static const text_span space = {"\u2581", 3};
+    const bool removes = rules->remove_extra_whitespaces;
+    while (removes && in.size > 0 && in.bytes[0] == ' ' && next_unit(whole, in).size == 1) {
+        in = span_from(in, 1, in.size);
     }
-    return GRAIL_OK;
-}
-
-static text_span skip_leading_spaces(const piece_trie *whole, text_span text)
-{
-    while (text.size > 0 && is_one_space(next_unit(whole, text))) {
-        text = span_from(text, 1, text.size);
+    const size_t certain = piece_trie_certain(whole, in, open);
+    if (certain == 0) {
+        return GRAIL_OK;
     }
-    return text;
-}
-
-static grail_status append_units(const sentencepiece_rules *rules, const piece_trie *whole,
-                                 const char *space, text_span in, size_t certain, buffer *out)
-{
-    bool after_space = rules->remove_extra_whitespaces;
+    CHECK(rules->add_dummy_prefix ? buffer_append(out, space.bytes, space.size) : GRAIL_OK);
+    bool after_space = removes;
     for (size_t i = 0; i < certain;) {
         text_span unit = next_unit(whole, span_from(in, i, in.size));
         i += unit.size;
         while (after_space && unit.size > 0 && unit.bytes[0] == ' ') {
             unit = span_from(unit, 1, unit.size);
         }
-        CHECK(append_escaped(space, unit, out));
-        if (unit.size > 0) {
-            after_space = rules->remove_extra_whitespaces && unit.bytes[unit.size - 1] == ' ';
+        for (size_t k = 0; k < unit.size; k++) {
+            CHECK(unit.bytes[k] == ' ' ? buffer_append(out, space.bytes, space.size)
+                                       : buffer_append(out, unit.bytes + k, 1));
         }
+        after_space = unit.size == 0 ? after_space : removes && unit.bytes[unit.size - 1] == ' ';
     }
-    return GRAIL_OK;
-}
-
-static void remove_trailing(text_span space, buffer *out)
-{
-    while (out->size >= space.size &&
+    while (removes && out->size >= space.size &&
            memcmp(out->bytes + out->size - space.size, space.bytes, space.size) == 0) {
         out->size -= space.size;
-    }
-}
-
-/* The identity normalizer of SentencePiece with the whitespace rules that GGUF files state. */
-static grail_status sentencepiece(const sentencepiece_rules *rules, const piece_trie *whole,
-                                  text_span in, bool open, buffer *out)
-{
-    static const char space[] = "\u2581";
-    if (rules->remove_extra_whitespaces) {
-        in = skip_leading_spaces(whole, in);
-    }
-    const size_t certain = piece_trie_certain(whole, in, open);
-    if (certain == 0) {
-        return GRAIL_OK;
-    }
-    if (rules->add_dummy_prefix) {
-        CHECK(buffer_append_string(out, space));
-    }
-    CHECK(append_units(rules, whole, space, in, certain, out));
-    if (rules->remove_extra_whitespaces) {
-        remove_trailing(span_of_string(space), out);
     }
     return GRAIL_OK;
 }
 
 /* --- BERT --- */
 
-/* What becomes of one character, which `bytes` spell. */
-static grail_status append_rewritten(step_kind kind, int32_t character, text_span bytes,
-                                     buffer *out)
-{
-    const bool goes = kind == NORMALIZE_CLEAN         ? character_is_control(character)
-                      : kind == NORMALIZE_STRIP_MARKS ? character_is_mark(character)
-                                                      : false;
-    const bool blank = kind == NORMALIZE_CLEAN && character_is_space(character);
-    const bool apart = kind == NORMALIZE_IDEOGRAPHS && character_is_ideograph(character);
-    if (goes) {
-        return GRAIL_OK;
-    }
-    if (blank || apart) {
-        CHECK(buffer_append(out, " ", 1));
-    }
-    if (!blank) {
-        CHECK(buffer_append(out, bytes.bytes, bytes.size));
-    }
-    return apart ? buffer_append(out, " ", 1) : GRAIL_OK;
-}
-
+/* Characters go, become spaces, or get spaces around them. */
 static grail_status rewrite_each(step_kind kind, text_span in, buffer *out)
 {
     for (size_t i = 0; i < in.size;) {
         const size_t length = character_length(in.bytes[i]);
         const text_span one = span_from(in, i, i + length);
-        CHECK(append_rewritten(kind, character_at(one), one, out));
+        const int32_t character = character_at(one);
+        const bool goes = (kind == NORMALIZE_CLEAN && character_is_control(character)) ||
+                          (kind == NORMALIZE_STRIP_MARKS && character_is_mark(character));
+        const bool blank = kind == NORMALIZE_CLEAN && character_is_space(character);
+        const bool apart = kind == NORMALIZE_IDEOGRAPHS && character_is_ideograph(character);
         i += length;
+        if (goes) {
+            continue;
+        }
+        CHECK(blank || apart ? buffer_append(out, " ", 1) : GRAIL_OK);
+        CHECK(blank ? GRAIL_OK : buffer_append(out, one.bytes, one.size));
+        CHECK(apart ? buffer_append(out, " ", 1) : GRAIL_OK);
     }
     return GRAIL_OK;
 }
@@ -306,7 +237,8 @@ static grail_status run_step(const text_step *step, const piece_trie *whole, pat
 {
     switch (step->kind) {
     case NORMALIZE_PREPEND:
-        return prepend(step, in, out);
+        CHECK(in.size == 0 ? GRAIL_OK : buffer_append_string(out, step->content));
+        return buffer_append(out, in.bytes, in.size);
     case NORMALIZE_REPLACE:
         return replace(step, w, in, open, out);
     case NORMALIZE_UNICODE:
@@ -333,22 +265,16 @@ static size_t multiple(size_t size, size_t factor, size_t more)
                                                                                       : SIZE_MAX;
 }
 
-size_t tokenizer_growth_limit(size_t size)
-{
-    const size_t small = multiple(size, TOKENIZER_MOST_GROWTH, TOKENIZER_FREE_GROWTH);
-    const size_t large = multiple(size, TOKENIZER_LARGE_GROWTH, TOKENIZER_FREE_LARGE_GROWTH);
-    return small < large ? small : large;
-}
-
 grail_status normalizer_run(const step_list *n, const piece_trie *whole, pattern_workspace *w,
                             text_span text, bool open, buffer buffers[2], text_span *out)
 {
     text_span current = text;
-    const size_t maximum = tokenizer_growth_limit(text.size);
+    const size_t small = multiple(text.size, TOKENIZER_MOST_GROWTH, TOKENIZER_FREE_GROWTH);
+    const size_t large = multiple(text.size, TOKENIZER_LARGE_GROWTH, TOKENIZER_FREE_LARGE_GROWTH);
     for (int i = 0; i < n->count; i++) {
         buffer *target = &buffers[i % 2];
         target->size = 0;
-        target->maximum = maximum;
+        target->maximum = small < large ? small : large;
         const grail_status status = run_step(&n->steps[i], whole, w, current, open, target);
         if (status == GRAIL_ERROR_FORMAT) {
             error_prefix("normalizing %zu bytes", text.size);

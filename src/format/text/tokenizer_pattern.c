@@ -170,43 +170,37 @@ static const char *difference(const translation *t)
                                                           : NULL;
 }
 
-static grail_status translate_character(translation *t)
-{
-    const char *different = difference(t);
-    if (different != NULL) {
-        return refuse(t, different);
-    }
-    const char c = t->source.bytes[t->position];
-    if (c == '[') {
-        t->in_class = true;
-    } else if (c == ']') {
-        t->in_class = false;
-    }
-    t->position += 1;
-    return buffer_append(&t->out, &c, 1);
-}
-
 static grail_status translate(translation *t)
 {
     while (t->position < t->source.size) {
-        if (t->source.bytes[t->position] == '\\') {
+        const char c = t->source.bytes[t->position];
+        if (c == '\\') {
             CHECK(translate_escape(t));
-        } else {
-            CHECK(translate_character(t));
+            continue;
         }
+        const char *different = difference(t);
+        if (different != NULL) {
+            return refuse(t, different);
+        }
+        t->in_class = c == '[' || (t->in_class && c != ']');
+        t->position += 1;
+        CHECK(buffer_append(&t->out, &c, 1));
     }
     return GRAIL_OK;
 }
 
 /* --- compilation --- */
 
-static grail_status compile(text_span source, text_span translated, pcre2_code **out)
+grail_status pattern_from_regex(text_pattern *p, text_span regex)
 {
     grail_status status = GRAIL_OK;
+    translation t = {.source = regex};
     pcre2_general_context *general = NULL;
     pcre2_compile_context *context = NULL;
     int code = 0;
     PCRE2_SIZE offset = 0;
+    buffer_init(&t.out, PATTERN_LONGEST);
+    TRY(translate(&t));
     TRY(new_context(&general));
     context = pcre2_compile_context_create(general);
     if (context == NULL) {
@@ -214,34 +208,24 @@ static grail_status compile(text_span source, text_span translated, pcre2_code *
         goto out;
     }
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    const text_span translated = span_of_buffer(&t.out);
     /* In Ruby, ^ and $ match at every line. */
-    *out = pcre2_compile((PCRE2_SPTR)translated.bytes, translated.size,
-                         PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code,
-                         &offset, context);
-    if (*out == NULL) {
+    p->regex = pcre2_compile((PCRE2_SPTR)translated.bytes, translated.size,
+                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+                             &code, &offset, context);
+    if (p->regex == NULL) {
         PCRE2_UCHAR message[128] = "";
         pcre2_get_error_message(code, message, sizeof message);
         if (code == PCRE2_ERROR_NOMEMORY || code == PCRE2_ERROR_HEAP_FAILED) {
             status = GRAIL_ERROR_MEMORY;
             goto out;
         }
-        FAIL(GRAIL_ERROR_UNSUPPORTED, "pattern '%.*s': %s", (int)source.size, source.bytes,
+        FAIL(GRAIL_ERROR_UNSUPPORTED, "pattern '%.*s': %s", (int)regex.size, regex.bytes,
              (const char *)message);
     }
 out:
     pcre2_compile_context_free(context);
     pcre2_general_context_free(general);
-    return status;
-}
-
-grail_status pattern_from_regex(text_pattern *p, text_span regex)
-{
-    grail_status status = GRAIL_OK;
-    translation t = {.source = regex};
-    buffer_init(&t.out, PATTERN_LONGEST);
-    TRY(translate(&t));
-    TRY(compile(regex, span_of_buffer(&t.out), &p->regex));
-out:
     buffer_fini(&t.out);
     return status;
 }
@@ -299,78 +283,40 @@ pattern_scan pattern_scan_start(const text_pattern *p, pattern_workspace *w, tex
         .pattern = p, .workspace = w, .text = text, .open = open, .last_end = SIZE_MAX};
 }
 
-static grail_status match_failure(const pattern_scan *s, int code)
-{
-    if (code == PCRE2_ERROR_NOMEMORY) {
-        return GRAIL_ERROR_MEMORY;
-    }
-    PCRE2_UCHAR message[128] = "";
-    pcre2_get_error_message(code, message, sizeof message);
-    return error_set(
-        GRAIL_ERROR_UNSUPPORTED,
-        "matching a pattern of the tokenizer stopped at byte %zu of a section of %zu bytes: %s",
-        s->position, s->text.size, (const char *)message);
-}
-
-/* A match is first tried with few steps and on the next few bytes only, which is enough for the
- * words of ordinary patterns; then with more of both until it is decided. Failed tries are
- * subtracted from the allowance for the entire text, so that the time of a pattern grows no faster
- * than the text. */
-typedef struct attempt {
-    uint32_t steps;
-    size_t window;
-} attempt;
-
-enum { FIRST_STEPS = 512, FIRST_WINDOW = 1024, MORE = 8 };
-
-static uint32_t most_steps(size_t size)
-{
-    const size_t most = (UINT32_MAX - PATTERN_FREE_STEPS) / PATTERN_MOST_STEPS;
-    return PATTERN_FREE_STEPS + PATTERN_MOST_STEPS * (uint32_t)(size < most ? size : most);
-}
-
-/* End of the window: between two characters, and not behind the end of the text. */
-static size_t window_end(const pattern_scan *s, size_t window)
-{
-    if (s->text.size - s->position <= window) {
-        return s->text.size;
-    }
-    return character_before(s->text, s->position + window + 1);
-}
-
-static bool spend(pattern_workspace *w, int64_t work)
-{
-    w->work_left -= work;
-    return w->work_left >= 0;
-}
-
-/* The result of pcre2_match on the text up to the end of the window. *all is false when the window
- * ends before the text does. */
-static int match_window(const pattern_scan *s, const attempt *a, bool *all)
-{
-    const size_t end = window_end(s, a->window);
-    const uint32_t cut = end < s->text.size || s->open ? PCRE2_PARTIAL_HARD : 0;
-    pcre2_set_match_limit(s->workspace->context, a->steps);
-    *all = end == s->text.size;
-    return pcre2_match(s->pattern->regex, (PCRE2_SPTR)s->text.bytes, end, s->position,
-                       PCRE2_NO_UTF_CHECK | cut, s->workspace->match, s->workspace->context);
-}
-
-/* Finds the first match from the position on; returns the code of pcre2_match. */
+/* Finds the first match from the position on; returns the code of pcre2_match. A match is first
+ * tried with few steps and on the next few bytes only, which is enough for the words of ordinary
+ * patterns; then with more of both until it is decided. Failed tries are subtracted from the
+ * allowance for the entire text, so that the time of a pattern grows no faster than the text. */
 static int match_here(const pattern_scan *s)
 {
-    attempt a = {.steps = FIRST_STEPS, .window = FIRST_WINDOW};
-    const uint32_t most = most_steps(s->text.size);
+    enum { FIRST_STEPS = 512, FIRST_WINDOW = 1024, MORE = 8 };
+    pattern_workspace *w = s->workspace;
+    const size_t size = s->text.size;
+    const size_t counted = (UINT32_MAX - PATTERN_FREE_STEPS) / PATTERN_MOST_STEPS;
+    const uint32_t most =
+        PATTERN_FREE_STEPS + PATTERN_MOST_STEPS * (uint32_t)(size < counted ? size : counted);
+    uint32_t steps = FIRST_STEPS;
+    size_t window = FIRST_WINDOW;
     for (;;) {
-        bool all = false;
-        const int code = match_window(s, &a, &all);
-        if (code == PCRE2_ERROR_MATCHLIMIT && a.steps < most && spend(s->workspace, a.steps)) {
-            a.steps = a.steps < most / MORE ? a.steps * MORE : most;
-        } else if ((code == PCRE2_ERROR_PARTIAL || code == PCRE2_ERROR_NOMATCH) && !all) {
-            if (!spend(s->workspace, (int64_t)a.window)) {
+        /* the window ends between two characters */
+        const bool all = size - s->position <= window;
+        const size_t end = all ? size : character_before(s->text, s->position + window + 1);
+        const uint32_t cut = end < size || s->open ? PCRE2_PARTIAL_HARD : 0;
+        pcre2_set_match_limit(w->context, steps);
+        const int code = pcre2_match(s->pattern->regex, (PCRE2_SPTR)s->text.bytes, end, s->position,
+                                     PCRE2_NO_UTF_CHECK | cut, w->match, w->context);
+        if (code == PCRE2_ERROR_MATCHLIMIT && steps < most) {
+            w->work_left -= steps;
+            if (w->work_left < 0) {
+                return code;
+            }
+            steps = steps < most / MORE ? steps * MORE : most;
+        } else if ((code == PCRE2_ERROR_PARTIAL || code == PCRE2_ERROR_NOMATCH) && end < size) {
+            w->work_left -= (int64_t)window;
+            if (w->work_left < 0) {
                 return PCRE2_ERROR_MATCHLIMIT;
             }
-            a.window *= MORE;
+            window *= MORE;
         } else {
             return code;
         }
@@ -389,7 +335,14 @@ static grail_status next_regex(pattern_scan *s, bool *found, size_t *begin, size
             return GRAIL_OK;
         }
         if (code < 0) {
-            return match_failure(s, code);
+            PCRE2_UCHAR message[128] = "";
+            pcre2_get_error_message(code, message, sizeof message);
+            return code == PCRE2_ERROR_NOMEMORY
+                       ? GRAIL_ERROR_MEMORY
+                       : error_set(GRAIL_ERROR_UNSUPPORTED,
+                                   "matching a pattern of the tokenizer stopped at byte %zu of a "
+                                   "section of %zu bytes: %s",
+                                   s->position, s->text.size, (const char *)message);
         }
         if (offsets[0] < s->position || offsets[1] < offsets[0]) {
             return error_set(
