@@ -6,41 +6,22 @@
 
 #include <string.h>
 
-/* The JSON of a file; *out stays NULL without it. Its integers may be larger than any type. */
-static grail_status read_settings(const char *directory, const char *name, json_t **out)
-{
-    grail_status status = GRAIL_OK;
-    char *path = NULL;
-    TRY(path_find(&path, directory, name));
-    if (path != NULL) {
-        TRY(json_read_file_of_reals(path, CHAT_TEMPLATE_LARGEST_FILE, out));
-    }
-out:
-    memory_free(path);
-    return status;
-}
-
-/* The named template that is called default. */
-static const char *default_of(const json_t *list)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *one = json_array_get(list, i);
-        const char *name = json_string_value(json_object_get(one, "name"));
-        if (name != NULL && strcmp(name, "default") == 0) {
-            return json_string_value(json_object_get(one, "template"));
-        }
-    }
-    return NULL;
-}
-
 static grail_status find_in_settings(const char *directory, const char *name, char **text,
                                      char **place)
 {
     grail_status status = GRAIL_OK;
     json_t *settings = NULL;
-    TRY(read_settings(directory, name, &settings));
+    TRY(json_find_file(directory, name, CHAT_TEMPLATE_LARGEST_FILE, json_read_file_of_reals,
+                       &settings));
     const json_t *value = json_object_get(settings, "chat_template");
-    const char *found = json_is_array(value) ? default_of(value) : json_string_value(value);
+    const char *found = json_string_value(value);
+    for (size_t i = 0; i < json_array_size(value) && found == NULL; i++) {
+        const json_t *one = json_array_get(value, i);
+        const char *called = json_string_value(json_object_get(one, "name"));
+        if (called != NULL && strcmp(called, "default") == 0) {
+            found = json_string_value(json_object_get(one, "template"));
+        }
+    }
     if (found != NULL) {
         TRY(memory_copy_string(text, found));
         TRY(memory_format(place, "%s/%s: chat_template", directory, name));

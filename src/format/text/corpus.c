@@ -42,26 +42,14 @@ struct corpus {
     int64_t next_id;
 };
 
-static bool is_space(unsigned char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static bool is_blank(const unsigned char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
-        if (!is_space(text[i])) {
+        if (!text_is_blank((char)text[i])) {
             return false;
         }
     }
     return true;
-}
-
-/* Adds text that is handed out to the hash, and notes whether it is blank. */
-static void take_text(corpus *c, const char *text, size_t size)
-{
-    hash_add(&c->hash, text, size);
-    c->has_text = c->has_text || !is_blank((const unsigned char *)text, size);
 }
 
 static grail_status not_utf8(size_t offset, unsigned char byte)
@@ -188,13 +176,33 @@ static grail_status next_plain(corpus *c, corpus_piece *out)
 
 /* --- JSON lines --- */
 
-/* Says that the field is null, or names the string fields that the line has in its place. */
-static grail_status lacks_field(const corpus *c)
+static grail_status read_field(corpus *c, corpus_piece *out)
 {
     enum { MOST_NAMED = 4 };
+    const char *const conversations[] = {c->field, "messages", "conversations"};
+    const char *text = NULL;
     const char *key = NULL;
     json_t *value = NULL;
     int named = 0;
+    for (int i = 0; i < (c->field_is_usual ? 3 : 1); i++) {
+        value = json_object_get(c->document, conversations[i]);
+        if (json_is_array(value)) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "\"%s\" is a conversation, which the model's chat template has to "
+                             "write first; give the token ids that apply_chat_template of "
+                             "transformers makes as .npy, JSON lines of its texts, or "
+                             "Samples.conversations of the Python package",
+                             conversations[i]);
+        }
+        if (value != NULL && !json_is_null(value)) {
+            break;
+        }
+    }
+    CHECK(json_get_string("document", c->document, c->field, NULL, &text));
+    if (text != NULL) {
+        *out = (corpus_piece){.text = text, .size = strlen(text), .ends_document = true};
+        return GRAIL_OK;
+    }
     if (json_is_null(json_object_get(c->document, c->field))) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "its field \"%s\" is null, not a text; leave the line out", c->field);
@@ -210,56 +218,6 @@ static grail_status lacks_field(const corpus *c)
     return error_about(status, "field");
 }
 
-/* The field with the messages of a line that is a conversation, or NULL. */
-static const char *conversation_in(const corpus *c)
-{
-    const char *const keys[] = {c->field, "messages", "conversations"};
-    const int count = c->field_is_usual ? 3 : 1;
-    for (int i = 0; i < count; i++) {
-        const json_t *value = json_object_get(c->document, keys[i]);
-        if (value != NULL && !json_is_null(value)) {
-            return json_is_array(value) ? keys[i] : NULL;
-        }
-    }
-    return NULL;
-}
-
-static grail_status read_field(corpus *c, corpus_piece *out)
-{
-    const char *text = NULL;
-    const char *conversation = conversation_in(c);
-    if (conversation != NULL) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "\"%s\" is a conversation, which the model's chat template has to write "
-                         "first; give the token ids that apply_chat_template of transformers makes "
-                         "as .npy, JSON lines of its texts, or Samples.conversations of the Python "
-                         "package",
-                         conversation);
-    }
-    CHECK(json_get_string("document", c->document, c->field, NULL, &text));
-    if (text == NULL) {
-        return lacks_field(c);
-    }
-    *out = (corpus_piece){.text = text, .size = strlen(text), .ends_document = true};
-    return GRAIL_OK;
-}
-
-static grail_status too_long(const corpus *c)
-{
-    return error_set(GRAIL_ERROR_FORMAT, "line %lld: has more than the allowed %d bytes",
-                     (long long)c->line_number, TEXT_LONGEST_LINE);
-}
-
-/* The length of the rest of the piece up to a line end, or of all of it. */
-static size_t line_length(const corpus *c)
-{
-    size_t length = 0;
-    while (length < c->left && c->at[length] != '\n' && c->at[length] != '\r') {
-        length++;
-    }
-    return length;
-}
-
 /* The next line: in place if one piece holds it, otherwise put together in c->line. *found is false
  * at the end. */
 static grail_status next_line(corpus *c, const unsigned char **line, size_t *size, bool *found)
@@ -271,12 +229,16 @@ static grail_status next_line(corpus *c, const unsigned char **line, size_t *siz
     c->line_begin = c->offset;
     *found = c->left > 0;
     while (c->left > 0 && !complete) {
-        const size_t length = line_length(c);
+        size_t length = 0;
+        while (length < c->left && c->at[length] != '\n' && c->at[length] != '\r') {
+            length++;
+        }
         complete = length < c->left;
         *line = c->at;
         *size = length;
         if (c->line.size + length > TEXT_LONGEST_LINE) {
-            return too_long(c);
+            return error_set(GRAIL_ERROR_FORMAT, "line %lld: has more than the allowed %d bytes",
+                             (long long)c->line_number, TEXT_LONGEST_LINE);
         }
         if (!complete || c->line.size > 0) {
             CHECK(buffer_append(&c->line, c->at, length));
@@ -290,31 +252,27 @@ static grail_status next_line(corpus *c, const unsigned char **line, size_t *siz
     return GRAIL_OK;
 }
 
-/* Parses the next line that is not blank; c->document is NULL at the end. */
-static grail_status next_object(corpus *c)
+/* The next line that is not blank; *found is false at the end. */
+static grail_status next_document(corpus *c, corpus_piece *out, bool *found)
 {
     const unsigned char *line = NULL;
     size_t size = 0;
-    bool found = false;
     json_decref(c->document);
     c->document = NULL;
     do {
-        CHECK(next_line(c, &line, &size, &found));
-        const size_t valid = found ? utf8_valid_prefix(line, size) : 0;
-        if (found && valid != size) {
+        CHECK(next_line(c, &line, &size, found));
+        const size_t valid = *found ? utf8_valid_prefix(line, size) : 0;
+        if (*found && valid != size) {
             return not_utf8(c->line_begin + valid, line[valid]);
         }
-    } while (found && is_blank(line, size));
-    return found ? error_in(json_parse("document", line, size, &c->document), "line %lld",
-                            (long long)c->line_number)
-                 : GRAIL_OK;
-}
-
-static grail_status next_document(corpus *c, corpus_piece *out, bool *found)
-{
-    CHECK(next_object(c));
-    *found = c->document != NULL;
-    return *found ? error_in(read_field(c, out), "line %lld", (long long)c->line_number) : GRAIL_OK;
+    } while (*found && is_blank(line, size));
+    c->ended = !*found;
+    if (!*found) {
+        return GRAIL_OK;
+    }
+    CHECK(error_in(json_parse("document", line, size, &c->document), "line %lld",
+                   (long long)c->line_number));
+    return error_in(read_field(c, out), "line %lld", (long long)c->line_number);
 }
 
 /* --- ids --- */
@@ -334,19 +292,6 @@ static grail_status next_ids(corpus *c, corpus_piece *out)
     return GRAIL_OK;
 }
 
-static grail_status next_piece(corpus *c, corpus_piece *out, bool *found)
-{
-    if (c->ids.data != NULL) {
-        return next_ids(c, out);
-    }
-    if (c->field == NULL) {
-        return next_plain(c, out);
-    }
-    CHECK(next_document(c, out, found));
-    c->ended = !*found;
-    return GRAIL_OK;
-}
-
 grail_status corpus_next(corpus *c, corpus_piece *out, bool *found)
 {
     corpus_piece piece = {0};
@@ -354,9 +299,13 @@ grail_status corpus_next(corpus *c, corpus_piece *out, bool *found)
     if (c->ended) {
         return GRAIL_OK;
     }
-    CHECK(error_in(next_piece(c, &piece, found), "%s", c->path));
+    CHECK(error_in(c->ids.data != NULL ? next_ids(c, &piece)
+                   : c->field == NULL  ? next_plain(c, &piece)
+                                       : next_document(c, &piece, found),
+                   "%s", c->path));
     if (piece.text != NULL) {
-        take_text(c, piece.text, piece.size);
+        hash_add(&c->hash, piece.text, piece.size);
+        c->has_text = c->has_text || !is_blank((const unsigned char *)piece.text, piece.size);
     }
     *out = piece;
     return GRAIL_OK;
@@ -388,12 +337,6 @@ int64_t corpus_row(const corpus *c)
 
 /* --- opening --- */
 
-static grail_status begin_ids(corpus *c)
-{
-    CHECK(error_in(npy_read_header(c->source.bytes, c->source.size, &c->ids), "%s", c->path));
-    return memory_new_unset(&c->converted, IDS_AT_ONCE, sizeof c->converted[0]);
-}
-
 /* Chooses the kind by the ending of the name; the source is open. */
 static grail_status begin(corpus *c, const char *field)
 {
@@ -401,7 +344,8 @@ static grail_status begin(corpus *c, const char *field)
     buffer_init(&c->line, TEXT_LONGEST_LINE);
     c->field_is_usual = field == NULL;
     if (name_is_of_kind(c->path, ".npy")) {
-        CHECK(begin_ids(c));
+        CHECK(error_in(npy_read_header(c->source.bytes, c->source.size, &c->ids), "%s", c->path));
+        CHECK(memory_new_unset(&c->converted, IDS_AT_ONCE, sizeof c->converted[0]));
     } else if (name_is_of_kind(c->path, ".jsonl") || name_is_of_kind(c->path, ".jsonl.gz")) {
         CHECK(memory_copy_string(&c->field, field == NULL ? "text" : field));
     } else if (name_is_of_kind(c->path, ".parquet")) {
@@ -420,16 +364,6 @@ static grail_status begin(corpus *c, const char *field)
 }
 
 /* The bytes of a file, or those of the caller. */
-static grail_status open_source(corpus *c, bool in_memory, const void *bytes, size_t size)
-{
-    if (in_memory) {
-        text_source_of_bytes(&c->source, bytes, size);
-        return GRAIL_OK;
-    }
-    return name_is_of_kind(c->path, ".gz") ? text_source_open_compressed(&c->source, c->path)
-                                           : text_source_open(&c->source, c->path);
-}
-
 static grail_status open_as(const char *path, const char *field, bool in_memory, const void *bytes,
                             size_t size, corpus **out)
 {
@@ -437,7 +371,12 @@ static grail_status open_as(const char *path, const char *field, bool in_memory,
     corpus *c = NULL;
     TRY(memory_new(&c, 1, sizeof *c));
     TRY(memory_copy_string(&c->path, path));
-    TRY(open_source(c, in_memory, bytes, size));
+    if (in_memory) {
+        text_source_of_bytes(&c->source, bytes, size);
+    } else {
+        TRY(name_is_of_kind(path, ".gz") ? text_source_open_compressed(&c->source, path)
+                                         : text_source_open(&c->source, path));
+    }
     TRY(begin(c, field));
     *out = c;
     c = NULL;

@@ -129,27 +129,6 @@ static bool take_field(cursor *c, npy_header *header)
     return false;
 }
 
-static bool parse_dict(const char *text, size_t size, npy_header *header)
-{
-    cursor c = {.at = text, .end = text + size};
-    if (!take(&c, '{')) {
-        return false;
-    }
-    while (!take(&c, '}')) {
-        if (!take_field(&c, header)) {
-            return false;
-        }
-        if (!take(&c, ',')) {
-            if (!take(&c, '}')) {
-                return false;
-            }
-            break;
-        }
-    }
-    (void)take(&c, '\n');
-    return c.at == c.end && header->has_dtype && header->has_order && header->has_shape;
-}
-
 /* A little-endian integer as 64 bits. A signed integer is sign-extended, so a negative one becomes
  * huge. */
 static uint64_t load_integer(const unsigned char *bytes, size_t width, bool is_signed)
@@ -180,71 +159,64 @@ static grail_status read_header(const unsigned char *bytes, size_t size, npy_hea
                          "the header ends at byte %zu, but the file has %zu bytes: truncated?",
                          begin + length, size);
     }
-    if (!parse_dict((const char *)bytes + begin, length, header)) {
+    cursor c = {.at = (const char *)bytes + begin, .end = (const char *)bytes + begin + length};
+    bool parsed = take(&c, '{');
+    bool closed = parsed && take(&c, '}');
+    while (parsed && !closed) {
+        parsed = take_field(&c, header);
+        const bool goes_on = parsed && take(&c, ',');
+        closed = parsed && take(&c, '}');
+        parsed = goes_on || closed;
+    }
+    (void)take(&c, '\n');
+    if (!parsed || c.at != c.end || !header->has_dtype || !header->has_order ||
+        !header->has_shape) {
         return error_set(GRAIL_ERROR_FORMAT, "the header does not have the form that numpy writes");
     }
     *data = begin + length;
     return GRAIL_OK;
 }
 
-/* Texts like "<i4": byte order, kind, bytes. */
-static grail_status check_dtype(const npy_header *header)
+grail_status npy_read_header(const void *bytes, size_t size, npy_ids *out)
 {
-    static const char *const known[] = {"|i1", "|u1", "<i1", "<u1", "<i2",
-                                        "<u2", "<i4", "<u4", "<i8", "<u8"};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(header->dtype, known[i]) == 0) {
-            return GRAIL_OK;
-        }
+    /* byte order, kind, bytes */
+    static const char *const known[] = {"|i1", "|u1", "<i1", "<u1", "<i2", "<u2",
+                                        "<i4", "<u4", "<i8", "<u8", NULL};
+    npy_header header = {0};
+    size_t data = 0;
+    int64_t stored = 0;
+    int dtype = 0;
+    CHECK(read_header(bytes, size, &header, &data));
+    while (known[dtype] != NULL && strcmp(header.dtype, known[dtype]) != 0) {
+        dtype++;
     }
-    return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "has dtype '%s', but token ids are little-endian integers; save them as int32",
-                     header->dtype);
-}
-
-static grail_status check_shape(const npy_header *header)
-{
-    if (header->rank < 1 || header->rank > MOST_DIMENSIONS) {
+    if (known[dtype] == NULL) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "has dtype '%s', but token ids are little-endian integers; save them as int32",
+            header.dtype);
+    }
+    if (header.rank < 1 || header.rank > MOST_DIMENSIONS) {
         return error_set(GRAIL_ERROR_UNSUPPORTED, "has %s dimensions, expected 1 or 2",
-                         header->rank < 1 ? "no" : "more than 2");
+                         header.rank < 1 ? "no" : "more than 2");
     }
-    if (header->rank == 2 && header->fortran_order) {
+    if (header.rank == 2 && header.fortran_order) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "is in Fortran order; save numpy.ascontiguousarray of it");
     }
-    return GRAIL_OK;
-}
-
-static grail_status count_ids(const npy_header *header, size_t element, size_t available,
-                              int64_t *out)
-{
-    int64_t count = header->shape[0];
-    int64_t bytes = 0;
-    if (header->rank == 2 && __builtin_mul_overflow(count, header->shape[1], &count)) {
+    const size_t width = (size_t)(header.dtype[2] - '0');
+    int64_t count = header.shape[0];
+    if (header.rank == 2 && __builtin_mul_overflow(count, header.shape[1], &count)) {
         return error_set(GRAIL_ERROR_FORMAT, "has a shape that is too large for any file");
     }
-    if (__builtin_mul_overflow(count, (int64_t)element, &bytes) || (size_t)bytes != available) {
+    if (__builtin_mul_overflow(count, (int64_t)width, &stored) || (size_t)stored != size - data) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "the header declares %lld ids of %zu bytes, but %zu bytes follow it",
-                         (long long)count, element, available);
+                         (long long)count, width, size - data);
     }
     if (count == 0) {
         return error_set(GRAIL_ERROR_FORMAT, "holds no ids");
     }
-    *out = count;
-    return GRAIL_OK;
-}
-
-grail_status npy_read_header(const void *bytes, size_t size, npy_ids *out)
-{
-    npy_header header = {0};
-    size_t data = 0;
-    int64_t count = 0;
-    CHECK(read_header(bytes, size, &header, &data));
-    CHECK(check_dtype(&header));
-    CHECK(check_shape(&header));
-    const size_t width = (size_t)(header.dtype[2] - '0');
-    CHECK(count_ids(&header, width, size - data, &count));
     *out = (npy_ids){
         .data = (const unsigned char *)bytes + data,
         .width = width,

@@ -5,7 +5,7 @@
 #include "format/text/text_encode.h"
 
 #include "base/buffer.h"
-#include "format/text/text_limits.h"
+#include "format/text/text_source.h"
 
 #include <string.h>
 
@@ -106,14 +106,6 @@ static grail_status end_document(encoding *e)
 
 /* --- documents --- */
 
-static grail_status append_ids(const token_list *more, token_list *ids)
-{
-    for (int64_t i = 0; i < more->count; i++) {
-        CHECK(token_list_push(ids, more->ids[i]));
-    }
-    return GRAIL_OK;
-}
-
 /* A document that is a window: what is around it stays where it is cut. */
 static grail_status encode_document(encoding *e, const char *text, size_t size)
 {
@@ -121,7 +113,7 @@ static grail_status encode_document(encoding *e, const char *text, size_t size)
     const int64_t begin = e->ids->count;
     const int64_t most = begin + w->length - tokenizer_after(e->tokenizer)->count;
     e->ids->most = 0;
-    CHECK(append_ids(tokenizer_before(e->tokenizer), e->ids));
+    CHECK(token_list_append(e->ids, tokenizer_before(e->tokenizer)));
     const int64_t content = e->ids->count;
     e->ids->most = most;
     CHECK(tokenizer_encode(e->tokenizer, text, size, false, e->ids));
@@ -130,7 +122,7 @@ static grail_status encode_document(encoding *e, const char *text, size_t size)
         e->ids->count = begin;
         return GRAIL_OK;
     }
-    CHECK(append_ids(tokenizer_after(e->tokenizer), e->ids));
+    CHECK(token_list_append(e->ids, tokenizer_after(e->tokenizer)));
     CHECK(memory_reserve(&w->starts, (size_t)w->count + 2, sizeof w->starts[0]));
     w->starts[w->count++] = begin;
     w->starts[w->count] = e->ids->count;
@@ -171,51 +163,29 @@ typedef struct line_span {
     size_t size; /* includes the newline, if there is one */
 } line_span;
 
-static bool is_blank_byte(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f';
-}
-
 static line_span strip(line_span line)
 {
-    while (line.size > 0 && is_blank_byte(line.start[0])) {
+    while (line.size > 0 && text_is_blank(line.start[0])) {
         line.start++;
         line.size--;
     }
-    while (line.size > 0 && is_blank_byte(line.start[line.size - 1])) {
+    while (line.size > 0 && text_is_blank(line.start[line.size - 1])) {
         line.size--;
     }
     return line;
 }
 
-/* As "\n\n".join(rows): a row of the dataset keeps its newline, and a blank row is empty. */
-static grail_status add_wikitext2_row(encoding *e, line_span line)
-{
-    if (e->lines > 0) {
-        CHECK(extend_document(e, "\n\n", 2));
-    }
-    if (strip(line).size > 0) {
-        CHECK(extend_document(e, line.start, line.size));
-    }
-    return GRAIL_OK;
-}
-
-static grail_status add_ptb_row(encoding *e, line_span line)
-{
-    const line_span row = strip(line);
-    if (e->lines > 0) {
-        CHECK(extend_document(e, " ", 1));
-    }
-    return extend_document(e, row.start, row.size);
-}
-
 static grail_status add_line(encoding *e, line_span line)
 {
     const line_span row = strip(line);
-    if (e->options->protocol == TEXT_WIKITEXT2) {
-        CHECK(add_wikitext2_row(e, line));
-    } else if (e->options->protocol == TEXT_PTB) {
-        CHECK(add_ptb_row(e, line));
+    const text_protocol protocol = e->options->protocol;
+    if (protocol == TEXT_WIKITEXT2) {
+        /* as "\n\n".join(rows): a row of the dataset keeps its newline, and a blank row is empty */
+        CHECK(e->lines > 0 ? extend_document(e, "\n\n", 2) : GRAIL_OK);
+        CHECK(row.size > 0 ? extend_document(e, line.start, line.size) : GRAIL_OK);
+    } else if (protocol == TEXT_PTB) {
+        CHECK(e->lines > 0 ? extend_document(e, " ", 1) : GRAIL_OK);
+        CHECK(extend_document(e, row.start, row.size));
     } else if (row.size > 0) {
         CHECK(e->options->documents ? encode_document(e, row.start, row.size)
                                     : encode(e, row.start, row.size, false));
@@ -281,21 +251,15 @@ static grail_status take_ids(encoding *e, const corpus_piece *piece)
 
 /* --- all --- */
 
-static piece_function taker(const encoding *e, const corpus *c)
+static grail_status take_pieces(encoding *e, corpus *c)
 {
     static const piece_function takers[] = {
         [TEXT_PLAIN] = take_plain, [TEXT_LINES] = take_lines, [TEXT_WIKITEXT2] = take_lines,
         [TEXT_PTB] = take_lines,   [TEXT_C4] = take_c4,
     };
-    if (corpus_ids(c) >= 0) {
-        return take_ids;
-    }
-    return e->options->documents ? take_document : takers[e->options->protocol];
-}
-
-static grail_status take_pieces(encoding *e, corpus *c)
-{
-    const piece_function take = taker(e, c);
+    const piece_function take = corpus_ids(c) >= 0      ? take_ids
+                                : e->options->documents ? take_document
+                                                        : takers[e->options->protocol];
     bool found = true;
     while (!e->enough && !e->complete) {
         corpus_piece piece = {0};
@@ -305,19 +269,6 @@ static grail_status take_pieces(encoding *e, corpus *c)
         }
         e->read += piece.size + (size_t)piece.count * sizeof piece.ids[0];
         CHECK(take(e, &piece));
-    }
-    return GRAIL_OK;
-}
-
-/* Adds the last line, which may lack its newline, and encodes the joined text as one document. */
-static grail_status end_text(encoding *e)
-{
-    const text_protocol protocol = e->options->protocol;
-    if (e->line.size > 0 && !e->enough) {
-        CHECK(end_line(e, (line_span){"", 0}));
-    }
-    if (protocol == TEXT_WIKITEXT2 || protocol == TEXT_PTB || protocol == TEXT_C4) {
-        CHECK(end_document(e));
     }
     return GRAIL_OK;
 }
@@ -342,8 +293,12 @@ grail_status text_encode(corpus *c, const window_options *options, const tokeniz
         TRY(too_many(&e));
     }
     TRY(take_pieces(&e, c));
-    if (corpus_ids(c) < 0) {
-        TRY(end_text(&e));
+    if (corpus_ids(c) < 0 && e.line.size > 0 && !e.enough) { /* it may lack its newline */
+        TRY(end_line(&e, (line_span){"", 0}));
+    }
+    if (corpus_ids(c) < 0 && (options->protocol == TEXT_WIKITEXT2 ||
+                              options->protocol == TEXT_PTB || options->protocol == TEXT_C4)) {
+        TRY(end_document(&e)); /* the joined text */
     }
     out->most = 0;
     *complete = !e.enough;

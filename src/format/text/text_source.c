@@ -57,42 +57,28 @@ void text_source_close(text_source *source)
     *source = (text_source){0};
 }
 
-static void next_of_bytes(text_source *source, const unsigned char **piece, size_t *size)
+/* A gzip file is compared with the compressed bytes that were needed so far, so that a bad one is
+ * refused early. */
+static grail_status next_of_stream(text_source *source, const unsigned char **piece, size_t *size)
 {
-    if (source->map.data != NULL && source->read > 0) {
-        const size_t last = source->read % PIECE == 0 ? PIECE : source->read % PIECE;
-        file_map_release(&source->map, source->read - last, last);
+    const int got = gzread(source->stream, source->piece, PIECE);
+    if (got < 0) {
+        int code = Z_OK;
+        const char *reason = gzerror(source->stream, &code);
+        return error_set(code == Z_MEM_ERROR ? GRAIL_ERROR_MEMORY : GRAIL_ERROR_FORMAT,
+                         "cannot decompress: %s", reason);
     }
-    const size_t left = source->size - source->read;
-    *piece = source->bytes + source->read;
-    *size = left < PIECE ? left : PIECE;
-    source->read += *size;
-}
-
-/* The error of zlib as a status and a message. */
-static grail_status inflate_failure(gzFile stream)
-{
-    int code = Z_OK;
-    const char *reason = gzerror(stream, &code);
-    return error_set(code == Z_MEM_ERROR ? GRAIL_ERROR_MEMORY : GRAIL_ERROR_FORMAT,
-                     "cannot decompress: %s", reason);
-}
-
-/* gzread reports the end even if the file ends inside a gzip member; only gzclose then fails. */
-static grail_status end_stream(text_source *source)
-{
-    const int closed = gzclose(source->stream);
-    source->stream = NULL;
-    source->ended = true;
-    return closed == Z_OK
-               ? GRAIL_OK
-               : error_set(GRAIL_ERROR_FORMAT, "the compressed data end early: truncated?");
-}
-
-/* Compares with the compressed bytes that were needed so far, so that a bad file is refused early.
- */
-static grail_status check_ratio(const text_source *source)
-{
+    if (got == 0) { /* also if the file ends inside a gzip member; only gzclose then fails */
+        const int closed = gzclose(source->stream);
+        source->stream = NULL;
+        source->ended = true;
+        return closed == Z_OK
+                   ? GRAIL_OK
+                   : error_set(GRAIL_ERROR_FORMAT, "the compressed data end early: truncated?");
+    }
+    *piece = source->piece;
+    *size = (size_t)got;
+    source->read += (size_t)got;
     const size_t needed = (size_t)gzoffset(source->stream);
     const size_t free_bytes = TEXT_FREE_INFLATED;
     if (source->read > free_bytes && (source->read - free_bytes) / TEXT_MOST_RATIO > needed) {
@@ -104,31 +90,20 @@ static grail_status check_ratio(const text_source *source)
     return check_size(source->read);
 }
 
-static grail_status next_of_stream(text_source *source, const unsigned char **piece, size_t *size)
-{
-    if (source->ended) {
-        return GRAIL_OK;
-    }
-    const int got = gzread(source->stream, source->piece, PIECE);
-    if (got < 0) {
-        return inflate_failure(source->stream);
-    }
-    if (got == 0) {
-        return end_stream(source);
-    }
-    *piece = source->piece;
-    *size = (size_t)got;
-    source->read += (size_t)got;
-    return check_ratio(source);
-}
-
 grail_status text_source_next(text_source *source, const unsigned char **piece, size_t *size)
 {
     *piece = NULL;
     *size = 0;
     if (source->stream != NULL || source->ended) {
-        return next_of_stream(source, piece, size);
+        return source->ended ? GRAIL_OK : next_of_stream(source, piece, size);
     }
-    next_of_bytes(source, piece, size);
+    if (source->map.data != NULL && source->read > 0) {
+        const size_t last = source->read % PIECE == 0 ? PIECE : source->read % PIECE;
+        file_map_release(&source->map, source->read - last, last);
+    }
+    const size_t left = source->size - source->read;
+    *piece = source->bytes + source->read;
+    *size = left < PIECE ? left : PIECE;
+    source->read += *size;
     return GRAIL_OK;
 }

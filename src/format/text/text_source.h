@@ -9,6 +9,12 @@
 
 struct gzFile_s;
 
+/* Spaces, tabulators and line ends. */
+static inline bool text_is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
 /* A zeroed one is closed. */
 typedef struct text_source {
     file_map map; /* empty when the bytes are the caller's */

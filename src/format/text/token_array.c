@@ -29,51 +29,6 @@ static int64_t length_of(const grail_tokens *t, int64_t window)
     return t->lengths == NULL ? t->length : t->lengths[window];
 }
 
-static grail_status check_window(const grail_tokens *t, int64_t window, int64_t vocabulary)
-{
-    const int64_t length = length_of(t, window);
-    if (length < 1 || length > t->length) {
-        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                     "window %lld in memory has a length of %lld; expected 1 to "
-                                     "%lld tokens",
-                                     (long long)window, (long long)length, (long long)t->length),
-                           "tokens");
-    }
-    const int32_t *ids = t->ids + window * t->length;
-    for (int64_t i = 0; i < length; i++) {
-        if (ids[i] < 0 || ids[i] >= vocabulary) {
-            return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                         "window %lld in memory has the token id %ld at position "
-                                         "%lld; expected 0 to %lld, the model's vocabulary",
-                                         (long long)window, (long)ids[i], (long long)i,
-                                         (long long)vocabulary - 1),
-                               "tokens");
-        }
-    }
-    return GRAIL_OK;
-}
-
-static grail_status copy_windows(const grail_tokens *t, token_windows *w)
-{
-    int64_t used = 0;
-    CHECK(memory_new_unset(&w->ids, (size_t)(t->windows * t->length), sizeof w->ids[0]));
-    if (t->lengths != NULL) {
-        CHECK(memory_new(&w->starts, (size_t)t->windows + 1, sizeof w->starts[0]));
-    }
-    for (int64_t i = 0; i < t->windows; i++) {
-        const int64_t length = length_of(t, i);
-        memcpy(w->ids + used, t->ids + i * t->length, (size_t)length * sizeof w->ids[0]);
-        used += length;
-        if (w->starts != NULL) {
-            w->starts[i + 1] = used;
-        }
-    }
-    w->count = t->windows;
-    w->length = t->length;
-    w->stream_tokens = used;
-    return GRAIL_OK;
-}
-
 void tokens_hash(const grail_tokens *t, char hash[HASH_TEXT_SIZE])
 {
     hash_state state;
@@ -89,12 +44,37 @@ void tokens_hash(const grail_tokens *t, char hash[HASH_TEXT_SIZE])
 grail_status windows_of_tokens(const grail_tokens *tokens, int64_t vocabulary, token_windows *out)
 {
     grail_status status = GRAIL_OK;
-    token_windows w = {0};
+    token_windows w = {.count = tokens->windows, .length = tokens->length};
+    int64_t used = 0;
     TRY(tokens_check(tokens));
-    for (int64_t i = 0; i < tokens->windows; i++) {
-        TRY(check_window(tokens, i, vocabulary));
+    TRY(memory_new_unset(&w.ids, (size_t)(w.count * w.length), sizeof w.ids[0]));
+    if (tokens->lengths != NULL) {
+        TRY(memory_new(&w.starts, (size_t)w.count + 1, sizeof w.starts[0]));
     }
-    TRY(copy_windows(tokens, &w));
+    for (int64_t i = 0; i < w.count; i++) {
+        const int64_t length = length_of(tokens, i);
+        const int32_t *ids = tokens->ids + i * w.length;
+        if (length < 1 || length > w.length) {
+            FAIL_ABOUT("tokens", GRAIL_ERROR_ARGUMENT,
+                       "window %lld in memory has a length of %lld; expected 1 to %lld tokens",
+                       (long long)i, (long long)length, (long long)w.length);
+        }
+        for (int64_t k = 0; k < length; k++) {
+            if (ids[k] < 0 || ids[k] >= vocabulary) {
+                FAIL_ABOUT(
+                    "tokens", GRAIL_ERROR_ARGUMENT,
+                    "window %lld in memory has the token id %ld at position %lld; expected 0 "
+                    "to %lld, the model's vocabulary",
+                    (long long)i, (long)ids[k], (long long)k, (long long)vocabulary - 1);
+            }
+        }
+        memcpy(w.ids + used, ids, (size_t)length * sizeof w.ids[0]);
+        used += length;
+        if (w.starts != NULL) {
+            w.starts[i + 1] = used;
+        }
+    }
+    w.stream_tokens = used;
     tokens_hash(tokens, w.text_hash);
     *out = w;
     w = (token_windows){0};

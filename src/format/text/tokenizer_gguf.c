@@ -123,14 +123,14 @@ static grail_status put_merges(const gguf_metadata *m, json_t *merges)
 
 static grail_status put_all(const gguf_metadata *m, const byte_tokenizer *how, json_t *root)
 {
-    json_t *model = json_object();
-    json_t *pieces = json_object();
-    json_t *merges = json_array();
-    json_t *added = json_array();
     json_t *steps = NULL;
+    json_t *model = json_object();
     CHECK(json_put(root, "model", model));
+    json_t *added = json_array();
     CHECK(json_put(root, "added_tokens", added));
+    json_t *pieces = json_object();
     CHECK(json_put(model, "vocab", pieces));
+    json_t *merges = json_array();
     CHECK(json_put(model, "merges", merges));
     CHECK(json_put(model, "type", json_text("BPE")));
     CHECK(json_put(model, "ignore_merges", json_boolean(how->whole_words)));

@@ -12,14 +12,6 @@
 
 const char *const text_protocol_names[] = {"plain", "lines", "wikitext2", "ptb", "c4", NULL};
 
-static int64_t window_length(const window_options *options, const corpus *c)
-{
-    if (options->length != 0) {
-        return options->length;
-    }
-    return corpus_row(c) > 0 ? corpus_row(c) : options->default_length;
-}
-
 /* The number of ids in a window that are not of the text. */
 static int64_t ids_around(const window_options *options, const tokenizer *t)
 {
@@ -27,25 +19,6 @@ static int64_t ids_around(const window_options *options, const tokenizer *t)
         return tokenizer_before(t)->count + tokenizer_after(t)->count;
     }
     return t != NULL && options->window_bos && tokenizer_bos(t) >= 0 ? 1 : 0;
-}
-
-/* Without a BOS the list already holds the windows one after another, and they take it over. */
-static grail_status fill_windows(int32_t bos, token_list *list, token_windows *w)
-{
-    const size_t size = (size_t)(w->count * w->length);
-    const int64_t step = w->length - 1;
-    if (bos < 0) {
-        CHECK(memory_resize(&list->ids, size, sizeof list->ids[0]));
-        w->ids = list->ids;
-        *list = (token_list){0};
-        return GRAIL_OK;
-    }
-    CHECK(memory_new_unset(&w->ids, size, sizeof w->ids[0]));
-    for (int64_t i = 0; i < w->count; i++) {
-        w->ids[i * w->length] = bos;
-        memcpy(w->ids + i * w->length + 1, list->ids + i * step, (size_t)step * sizeof w->ids[0]);
-    }
-    return GRAIL_OK;
 }
 
 static grail_status cut_windows(const window_options *options, const tokenizer *t, token_list *list,
@@ -66,22 +39,20 @@ static grail_status cut_windows(const window_options *options, const tokenizer *
                 options->path, (long long)list->count, (long long)w->length),
             "path context");
     }
-    return fill_windows(begins ? tokenizer_bos(t) : -1, list, w);
-}
-
-/* Documents are windows already. */
-static grail_status take_documents(const window_options *options, token_list *list,
-                                   token_windows *w)
-{
-    if (w->count == 0) {
-        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                     "%s: the tokenizer makes no token of any document; give text "
-                                     "that it knows",
-                                     options->path),
-                           "path");
+    const size_t size = (size_t)(w->count * w->length);
+    const int64_t step = w->length - 1;
+    const int32_t bos = begins ? tokenizer_bos(t) : -1;
+    if (bos < 0) { /* the list already holds the windows one after another, and they take it over */
+        CHECK(memory_resize(&list->ids, size, sizeof list->ids[0]));
+        w->ids = list->ids;
+        *list = (token_list){0};
+        return GRAIL_OK;
     }
-    w->ids = list->ids;
-    *list = (token_list){0};
+    CHECK(memory_new_unset(&w->ids, size, sizeof w->ids[0]));
+    for (int64_t i = 0; i < w->count; i++) {
+        w->ids[i * w->length] = bos;
+        memcpy(w->ids + i * w->length + 1, list->ids + i * step, (size_t)step * sizeof w->ids[0]);
+    }
     return GRAIL_OK;
 }
 
@@ -101,18 +72,6 @@ static grail_status check_length(const window_options *options, const tokenizer 
     return GRAIL_OK;
 }
 
-/* The number of ids that the windows need, or that of documents; 0 for all. */
-static int64_t wanted_of(const window_options *options, const tokenizer *t, const corpus *c,
-                         const token_windows *w)
-{
-    int64_t wanted = 0;
-    const int64_t step = w->length - ids_around(options, t);
-    if (options->windows <= 0 || (options->documents && corpus_ids(c) < 0)) {
-        return options->windows;
-    }
-    return !__builtin_mul_overflow(options->windows, step, &wanted) ? wanted : 0;
-}
-
 /* Appends the ids of one file, and hashes it. */
 static grail_status read_file(const window_options *options, const tokenizer *t, token_list *list,
                               token_windows *w)
@@ -121,9 +80,17 @@ static grail_status read_file(const window_options *options, const tokenizer *t,
     corpus *c = NULL;
     bool complete = true;
     TRY(corpus_open(options->path, options->field, &c));
-    w->length = window_length(options, c);
+    w->length = options->length != 0 ? options->length
+                : corpus_row(c) > 0  ? corpus_row(c)
+                                     : options->default_length;
     TRY(check_length(options, t, w));
-    TRY(text_encode(c, options, t, wanted_of(options, t, c, w), list, w, &complete));
+    /* the number of ids that the windows need, or that of documents; 0 for all */
+    int64_t wanted = options->windows;
+    if (wanted > 0 && !(options->documents && corpus_ids(c) < 0) &&
+        __builtin_mul_overflow(wanted, w->length - ids_around(options, t), &wanted)) {
+        wanted = 0;
+    }
+    TRY(text_encode(c, options, t, wanted, list, w, &complete));
     TRY(corpus_finish(c, w->text_hash));
     w->stream_tokens = complete ? list->count : corpus_ids(c); /* -1: a text of unknown length */
 out:
@@ -198,9 +165,16 @@ grail_status windows_read(const window_options *options, const tokenizer *t, int
     TRY(file_is_directory(options->path) ? read_folder(options, t, &list, &w)
                                          : read_file(options, t, &list, &w));
     TRY(error_in(token_list_check(&list, 0, vocabulary), "%s", options->path));
-    TRY(options->documents && (w.starts != NULL || list.count == 0)
-            ? take_documents(options, &list, &w)
-            : cut_windows(options, t, &list, &w));
+    if (!options->documents || (w.starts == NULL && list.count > 0)) {
+        TRY(cut_windows(options, t, &list, &w));
+    } else if (w.count == 0) {
+        FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
+                   "%s: the tokenizer makes no token of any document; give text that it knows",
+                   options->path);
+    } else { /* documents are windows already */
+        w.ids = list.ids;
+        list = (token_list){0};
+    }
     *out = w;
     w = (token_windows){0};
 out:
@@ -306,30 +280,22 @@ out:
     return status;
 }
 
-static grail_status too_few(const token_windows *w, int64_t samples)
-{
-    if (w->starts != NULL) {
-        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                     "%lld samples were requested, but the text holds only %lld "
-                                     "documents; give more text or fewer samples",
-                                     (long long)samples, (long long)w->count),
-                           "path samples");
-    }
-    return error_about(
-        error_set(GRAIL_ERROR_ARGUMENT,
-                  "%lld samples were requested, but the text holds only %lld windows of %lld "
-                  "tokens; give more text, fewer samples or a smaller context",
-                  (long long)samples, (long long)w->count, (long long)w->length),
-        "path samples context");
-}
-
 grail_status windows_sample(token_windows *w, int64_t samples, uint64_t seed)
 {
     grail_status status = GRAIL_OK;
     int64_t *order = NULL;
     int64_t used = 0;
     if (samples < 1 || samples > w->count) {
-        return too_few(w, samples);
+        if (w->starts != NULL) {
+            FAIL_ABOUT("path samples", GRAIL_ERROR_ARGUMENT,
+                       "%lld samples were requested, but the text holds only %lld documents; give "
+                       "more text or fewer samples",
+                       (long long)samples, (long long)w->count);
+        }
+        FAIL_ABOUT("path samples context", GRAIL_ERROR_ARGUMENT,
+                   "%lld samples were requested, but the text holds only %lld windows of %lld "
+                   "tokens; give more text, fewer samples or a smaller context",
+                   (long long)samples, (long long)w->count, (long long)w->length);
     }
     TRY(random_sample(seed, w->count, samples, &order));
     for (int64_t i = 0; i < samples; i++) {
