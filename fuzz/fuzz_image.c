@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "format/images/image_decode.h"
-#include "format/images/image_prepare.h"
+#include "format/images/image_preset.h"
 
 /* Small, so that inputs of many pixels do not slow the search down. */
 enum { MOST_PIXELS = 1 << 16, LARGEST_SIDE = 32 };

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "arch/preparation_read.h"
-#include "format/images/image_prepare.h"
+#include "format/images/image_preset.h"
 
 #include <math.h>
 #include <string.h>

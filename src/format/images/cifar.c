@@ -38,25 +38,6 @@ static grail_status read_binary(cifar_batch *batch, const unsigned char *bytes, 
     return GRAIL_OK;
 }
 
-static grail_status read_labels(cifar_batch *batch, const pickle_value *labels)
-{
-    if (pickle_count(labels) != batch->count) {
-        return error_set(GRAIL_ERROR_FORMAT, "has %lld 'labels' for %lld images",
-                         (long long)pickle_count(labels), (long long)batch->count);
-    }
-    CHECK(memory_new(&batch->labels, (size_t)batch->count, 1));
-    for (int64_t i = 0; i < batch->count; i++) {
-        int64_t label = 0;
-        if (!pickle_integer(pickle_item(labels, i), &label)) {
-            return error_set(GRAIL_ERROR_FORMAT,
-                             "'labels' holds %s at index %lld, expected an integer",
-                             pickle_kind_text(pickle_item(labels, i)), (long long)i);
-        }
-        CHECK(set_label(batch, i, label));
-    }
-    return GRAIL_OK;
-}
-
 /* {"data": uint8 [count, 3072], "labels": [count]}, in the Python version of the data set. */
 static grail_status read_pickled(cifar_batch *batch, const unsigned char *bytes, size_t size)
 {
@@ -78,7 +59,22 @@ static grail_status read_pickled(cifar_batch *batch, const unsigned char *bytes,
     batch->count = data.shape[0];
     batch->pixels = data.data;
     batch->stride = CIFAR_BYTES;
-    return read_labels(batch, pickle_find(root, "labels"));
+    const pickle_value *labels = pickle_find(root, "labels");
+    if (pickle_count(labels) != batch->count) {
+        return error_set(GRAIL_ERROR_FORMAT, "has %lld 'labels' for %lld images",
+                         (long long)pickle_count(labels), (long long)batch->count);
+    }
+    CHECK(memory_new(&batch->labels, (size_t)batch->count, 1));
+    for (int64_t i = 0; i < batch->count; i++) {
+        int64_t label = 0;
+        if (!pickle_integer(pickle_item(labels, i), &label)) {
+            return error_set(GRAIL_ERROR_FORMAT,
+                             "'labels' holds %s at index %lld, expected an integer",
+                             pickle_kind_text(pickle_item(labels, i)), (long long)i);
+        }
+        CHECK(set_label(batch, i, label));
+    }
+    return GRAIL_OK;
 }
 
 grail_status cifar_batch_read(const char *name, const void *bytes, size_t size, cifar_batch *out)
@@ -103,19 +99,6 @@ void cifar_batch_close(cifar_batch *batch)
     pickle_close(batch->document);
     file_map_close(&batch->map);
     *batch = (cifar_batch){0};
-}
-
-static grail_status open_batch(const char *path, cifar_batch *out)
-{
-    grail_status status = GRAIL_OK;
-    file_map map = {0};
-    TRY(file_map_open(&map, path));
-    TRY(cifar_batch_read(path, map.data, map.size, out));
-    out->map = map;
-    map = (file_map){0};
-out:
-    file_map_close(&map);
-    return status;
 }
 
 /* The files of the data set: with the first ending in its binary version, with the second one in
@@ -151,34 +134,32 @@ grail_status cifar_recognise(const char *path, bool *out)
 static grail_status add_batch(cifar_set *set, const char *path)
 {
     cifar_batch *batch = &set->batches[set->batch_count];
-    CHECK(open_batch(path, batch));
+    file_map map = {0};
+    CHECK(file_map_open(&map, path));
+    const grail_status status = cifar_batch_read(path, map.data, map.size, batch);
+    if (status != GRAIL_OK) {
+        file_map_close(&map);
+        return status;
+    }
+    batch->map = map;
     set->batch_count++;
     set->count += batch->count;
     return GRAIL_OK;
-}
-
-static grail_status add_split(cifar_set *set, const char *directory, const char *split,
-                              size_t ending)
-{
-    grail_status status = GRAIL_OK;
-    char *path = NULL;
-    for (size_t i = 0; i < FILES; i++) {
-        if (strcmp(files[i].split, split) == 0) {
-            memory_free(path);
-            TRY(find_file(directory, i, ending, &path));
-            TRY(path == NULL ? GRAIL_OK : add_batch(set, path));
-        }
-    }
-out:
-    memory_free(path);
-    return status;
 }
 
 /* Reads one version of the data set; the binary one if both exist. */
 static grail_status open_split(cifar_set *set, const char *directory, const char *split)
 {
     for (size_t k = 0; set->count == 0 && k < ENDINGS; k++) {
-        CHECK(add_split(set, directory, split, k));
+        for (size_t i = 0; i < FILES; i++) {
+            char *path = NULL;
+            if (strcmp(files[i].split, split) == 0) {
+                CHECK(find_file(directory, i, k, &path));
+            }
+            const grail_status status = path == NULL ? GRAIL_OK : add_batch(set, path);
+            memory_free(path);
+            CHECK(status);
+        }
     }
     return set->count > 0
                ? GRAIL_OK

@@ -9,11 +9,10 @@
 #define GRAIL_FORMAT_IMAGES_IMAGE_DECODE_H
 
 #include "format/images/image.h"
-#include "format/images/image_limits.h"
 
 /**
  * Decodes a file in memory. A file that is truncated or malformed, has no pixels, or exceeds
- * `most_pixels` or the limits of image_limits.h is GRAIL_ERROR_FORMAT; another kind of file is
+ * `most_pixels` or the limits of image.h is GRAIL_ERROR_FORMAT; another kind of file is
  * GRAIL_ERROR_UNSUPPORTED. Messages do not name the file. *out is owned: image_fini.
  */
 grail_status image_decode(const void *bytes, size_t size, int64_t most_pixels,

@@ -2,38 +2,29 @@
 
 #include "base/file.h"
 #include "base/name_list.h"
+#include "format/images/image.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static bool has_ending(const char *name, const char *const endings[])
-{
-    for (size_t i = 0; endings[i] != NULL; i++) {
-        if (name_is_of_kind(name, endings[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* torchvision's ImageFolder also takes the formats in `others`. They are refused, since skipping
- * them would change the data set. */
+/* torchvision's ImageFolder also takes the formats behind the first three. They are refused, since
+ * skipping them would change the data set. */
 static grail_status is_image(const char *path, bool *out)
 {
-    static const char *const read[] = {".jpg", ".jpeg", ".png", NULL};
-    static const char *const others[] = {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", NULL};
-    if (has_ending(path, others)) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: only JPEG and PNG files can be read; convert it", path);
+    static const char *const endings[] = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
+                                          ".pgm", ".tif",  ".tiff", ".webp"};
+    enum { ENDINGS = sizeof endings / sizeof endings[0], READ = 3 };
+    int i = 0;
+    while (i < ENDINGS && !name_is_of_kind(path, endings[i])) {
+        i++;
     }
-    *out = has_ending(path, read);
-    return GRAIL_OK;
-}
-
-static grail_status inspect(const char *path, struct stat *info)
-{
-    return stat(path, info) == 0 ? GRAIL_OK : error_from_errno("cannot inspect", path);
+    *out = i < READ;
+    return i < READ || i == ENDINGS
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_UNSUPPORTED,
+                           "%s: only JPEG and PNG files can be read; convert it", path);
 }
 
 /* Takes *name over, and leaves NULL. */
@@ -56,7 +47,7 @@ static grail_status add_class_file(image_folder *folder, const char *class_name,
     struct stat info;
     TRY(path_join(&relative, class_name, name));
     TRY(path_join(&path, folder->path, relative));
-    TRY(inspect(path, &info));
+    TRY(stat(path, &info) == 0 ? GRAIL_OK : error_from_errno("cannot inspect", path));
     if (S_ISDIR(info.st_mode)) {
         FAIL(GRAIL_ERROR_FORMAT,
              "%s: is a folder inside a class folder; the images of a class must be directly in its "
@@ -103,7 +94,7 @@ static grail_status add_entry(image_folder *folder, const char *name)
     bool wanted = false;
     struct stat info;
     TRY(path_join(&path, folder->path, name));
-    TRY(inspect(path, &info));
+    TRY(stat(path, &info) == 0 ? GRAIL_OK : error_from_errno("cannot inspect", path));
     if (S_ISDIR(info.st_mode)) {
         TRY(add_class(folder, name));
         goto out;
@@ -117,29 +108,6 @@ out:
     memory_free(copy);
     memory_free(path);
     return status;
-}
-
-static grail_status check_kind(const image_folder *folder, const char *labels)
-{
-    if (folder->count == 0) {
-        return error_set(GRAIL_ERROR_IO,
-                         "'%s' holds neither JPEG or PNG files nor CIFAR-10 batches", folder->path);
-    }
-    for (int64_t i = 0; folder->classes > 0 && i < folder->count; i++) {
-        if (folder->files[i].label < 0) {
-            return error_set(GRAIL_ERROR_FORMAT,
-                             "'%s' holds class folders, but also the image '%s' outside them; move "
-                             "it into the folder of its class",
-                             folder->path, folder->files[i].name);
-        }
-    }
-    if (folder->classes > 0 && labels != NULL) {
-        return error_set(
-            GRAIL_ERROR_ARGUMENT,
-            "the folders in '%s' already name the classes; leave out the labels file '%s'",
-            folder->path, labels);
-    }
-    return GRAIL_OK;
 }
 
 /* SHA-256 over the lines "name size label". */
@@ -159,33 +127,20 @@ out:
     return status;
 }
 
-/* The number that the first `length` bytes of a name are, or -1. */
-static int64_t number_of(const char *name, size_t length)
-{
-    enum { MOST_DIGITS = 18 };
-    int64_t number = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (name[i] < '0' || name[i] > '9') {
-            return -1;
-        }
-        number = 10 * number + name[i] - '0';
-    }
-    return length >= 1 && length <= MOST_DIGITS ? number : -1;
-}
-
 /* "10" is before "2" as text; whoever numbers classes may mean the other order. */
 static void note_numbers(image_folder *folder)
 {
+    enum { MOST_DIGITS = 18 };
     int64_t highest = -1;
     const char *after = NULL; /* the folder of the highest number so far */
     const char *early = NULL; /* one that a higher number precedes */
     for (int64_t i = 0; folder->classes > 0 && i < folder->count; i++) {
         const char *name = folder->files[i].name;
-        const char *slash = strchr(name, '/');
-        const int64_t number = slash == NULL ? -1 : number_of(name, (size_t)(slash - name));
-        if (number < 0) {
+        const size_t length = strspn(name, "0123456789");
+        if (length < 1 || length > MOST_DIGITS || name[length] != '/') {
             return;
         }
+        const int64_t number = strtoll(name, NULL, 10);
         early = number < highest && early == NULL ? name : early;
         after = early == NULL ? name : after;
         highest = number > highest ? number : highest;
@@ -199,6 +154,120 @@ static void note_numbers(image_folder *folder)
     }
 }
 
+/* -- the class of each file, from a CSV -------------------------------------------------------- */
+
+enum { LARGEST_CLASS = 999999 };
+
+/* A line split at its last comma, since names may hold commas. Both parts are without surrounding
+ * spaces and quotes. */
+typedef struct label_line {
+    int64_t number;
+    char *file;
+    char *label; /* NULL when there is no comma */
+} label_line;
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static char *trim(char *text)
+{
+    while (is_blank(*text)) {
+        text++;
+    }
+    size_t length = strlen(text);
+    while (length > 0 && is_blank(text[length - 1])) {
+        length--;
+    }
+    if (length >= 2 && text[0] == '"' && text[length - 1] == '"') {
+        text++;
+        length -= 2;
+    }
+    text[length] = 0;
+    return text;
+}
+
+static int compare_file(const void *name, const void *file)
+{
+    return strcmp(name, ((const image_file *)file)->name);
+}
+
+static grail_status apply_line(const label_line *line, image_folder *folder)
+{
+    const char *end = line->label;
+    int64_t label = 0;
+    image_file *file = bsearch(line->file, folder->files, (size_t)folder->count,
+                               sizeof folder->files[0], compare_file);
+    if (line->label == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "line %lld has no comma, expected \"file,class index\"",
+                         (long long)line->number);
+    }
+    for (; *end >= '0' && *end <= '9' && label <= LARGEST_CLASS; end++) {
+        label = label * 10 + (*end - '0');
+    }
+    const bool valid = end > line->label && *end == 0 && label <= LARGEST_CLASS;
+    if (line->number == 1 && file == NULL && !valid) {
+        return GRAIL_OK; /* the header line */
+    }
+    if (file == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT, "line %lld names '%s', which is not in '%s'",
+                         (long long)line->number, line->file, folder->path);
+    }
+    if (!valid) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "line %lld has class '%s', expected an integer from 0 to %d",
+                         (long long)line->number, line->label, LARGEST_CLASS);
+    }
+    if (file->label >= 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "line %lld names '%s' a second time",
+                         (long long)line->number, line->file);
+    }
+    file->label = label;
+    folder->classes = label >= folder->classes ? label + 1 : folder->classes;
+    return GRAIL_OK;
+}
+
+static grail_status read_labels(const char *path, image_folder *folder)
+{
+    static const char byte_order_mark[] = "\xef\xbb\xbf";
+    grail_status status = GRAIL_OK;
+    buffer text = {0};
+    label_line line = {0};
+    TRY(file_read(path, IMAGE_LARGEST_LABELS, &text));
+    TRY(buffer_append(&text, "", 1));
+    char *rest = (char *)text.bytes;
+    if (strlen(rest) + 1 != text.size) {
+        FAIL(GRAIL_ERROR_FORMAT, "%s: holds a zero byte, so it is not a CSV file", path);
+    }
+    rest += strncmp(rest, byte_order_mark, 3) == 0 ? 3 : 0;
+    while (rest != NULL) {
+        char *start = strsep(&rest, "\n");
+        char *comma = strrchr(start, ',');
+        line.number++;
+        line.label = NULL;
+        if (comma != NULL) {
+            *comma = 0;
+            line.label = trim(comma + 1);
+        }
+        line.file = trim(start);
+        if (*line.file != 0 || line.label != NULL) {
+            TRY(error_in(apply_line(&line, folder), "%s", path));
+        }
+    }
+    for (int64_t i = 0; i < folder->count; i++) {
+        if (folder->files[i].label < 0) {
+            FAIL(GRAIL_ERROR_FORMAT, "%s: has no line for '%s'", path, folder->files[i].name);
+        }
+    }
+out:
+    buffer_fini(&text);
+    return status;
+}
+
+/* -- opening ----------------------------------------------------------------------------------- */
+
 grail_status image_folder_open(const char *path, const char *labels, image_folder *out)
 {
     grail_status status = GRAIL_OK;
@@ -209,11 +278,25 @@ grail_status image_folder_open(const char *path, const char *labels, image_folde
     for (size_t i = 0; i < list.count; i++) {
         TRY(add_entry(&folder, list.names[i]));
     }
-    TRY(check_kind(&folder, labels));
-    if (labels != NULL) {
-        TRY(image_labels_read(labels, &folder));
+    if (folder.count == 0) {
+        FAIL(GRAIL_ERROR_IO, "'%s' holds neither JPEG or PNG files nor CIFAR-10 batches", path);
     }
-    if (labels == NULL) {
+    for (int64_t i = 0; folder.classes > 0 && i < folder.count; i++) {
+        if (folder.files[i].label < 0) {
+            FAIL(GRAIL_ERROR_FORMAT,
+                 "'%s' holds class folders, but also the image '%s' outside them; move it into the "
+                 "folder of its class",
+                 path, folder.files[i].name);
+        }
+    }
+    if (folder.classes > 0 && labels != NULL) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "the folders in '%s' already name the classes; leave out the labels file '%s'", path,
+             labels);
+    }
+    if (labels != NULL) {
+        TRY(read_labels(labels, &folder));
+    } else {
         note_numbers(&folder);
     }
     TRY(hash_files(&folder));
@@ -241,16 +324,12 @@ static int64_t class_of_folder(const char *file, const char *const *names, int64
     return found;
 }
 
-/* Where some folders have names of classes, and the one of `stranger` has none. */
-static void note_stranger(image_folder *folder, const char *known, const char *stranger)
+/* How much of the folder's name in a path a notice shows. */
+static int shown_length(const char *path)
 {
     enum { MOST_SHOWN = 40 };
-    const size_t sizes[] = {strcspn(known, "/"), strcspn(stranger, "/")};
-    snprintf(folder->class_notice, sizeof folder->class_notice,
-             "the class folder '%.*s' has the name of one of the network's classes, and '%.*s' of "
-             "none or of several; so all are numbered in the order of their names; rename them",
-             (int)(sizes[0] < MOST_SHOWN ? sizes[0] : MOST_SHOWN), known,
-             (int)(sizes[1] < MOST_SHOWN ? sizes[1] : MOST_SHOWN), stranger);
+    const size_t length = strcspn(path, "/");
+    return length < MOST_SHOWN ? (int)length : MOST_SHOWN;
 }
 
 grail_status image_folder_name_classes(image_folder *folder, const char *const *names,
@@ -273,7 +352,11 @@ grail_status image_folder_name_classes(image_folder *folder, const char *const *
     }
     if (stranger != NULL) {
         if (known != NULL) {
-            note_stranger(folder, known, stranger);
+            snprintf(folder->class_notice, sizeof folder->class_notice,
+                     "the class folder '%.*s' has the name of one of the network's classes, and "
+                     "'%.*s' of none or of several; so all are numbered in the order of their "
+                     "names; rename them",
+                     shown_length(known), known, shown_length(stranger), stranger);
         }
         goto out;
     }

@@ -23,7 +23,8 @@ typedef struct image_folder {
 
 /**
  * Lists a folder. Subfolders are classes, indexed in the order of their names as torchvision's
- * ImageFolder does; without subfolders, `labels` is the path of a CSV or NULL. Names that begin
+ * ImageFolder does; without subfolders, `labels` is NULL or the path of a CSV "file,class index",
+ * with or without a header line, in which every file must have exactly one line. Names that begin
  * with a dot and files with other endings are skipped. Images in formats that grail cannot read are
  * refused.
  */
@@ -35,9 +36,5 @@ grail_status image_folder_open(const char *path, const char *labels,
 grail_status image_folder_name_classes(image_folder *folder, const char *const *names,
                                        int64_t count) GRAIL_MUST_CHECK;
 void image_folder_close(image_folder *folder); /* works on a zeroed one */
-
-/** Sets the labels of a folder without classes from a CSV "file,class index", with or without a
- * header line. Every file must have exactly one line; the error names the wrong line. */
-grail_status image_labels_read(const char *path, image_folder *folder) GRAIL_MUST_CHECK;
 
 #endif

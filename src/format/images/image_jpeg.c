@@ -77,45 +77,6 @@ static grail_status truncated(void)
     return error_set(GRAIL_ERROR_FORMAT, "JPEG ends early: truncated?");
 }
 
-static void start_reader(jpeg_reader *reader, const unsigned char *bytes, size_t size)
-{
-    reader->info.err = jpeg_std_error(&reader->errors);
-    reader->errors.error_exit = leave;
-    reader->errors.output_message = ignore_message;
-    reader->info.client_data = reader;
-    jpeg_create_decompress(&reader->info);
-    reader->source = (struct jpeg_source_mgr){.next_input_byte = bytes,
-                                              .bytes_in_buffer = size,
-                                              .init_source = source_nothing,
-                                              .fill_input_buffer = source_has_no_more,
-                                              .skip_input_data = source_skip,
-                                              .resync_to_restart = jpeg_resync_to_restart,
-                                              .term_source = source_nothing};
-    reader->info.src = &reader->source;
-    reader->progress.progress_monitor = count_scans;
-    reader->info.progress = &reader->progress;
-}
-
-/* The mode and the colour space to decode to. */
-static grail_status choose_mode(jpeg_reader *reader, image_mode *mode)
-{
-    static const struct {
-        int components;
-        image_mode mode;
-        J_COLOR_SPACE space;
-    } kinds[] = {
-        {1, IMAGE_GREY, JCS_GRAYSCALE}, {3, IMAGE_RGB, JCS_RGB}, {4, IMAGE_CMYK, JCS_CMYK}};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (kinds[i].components == reader->info.num_components) {
-            *mode = kinds[i].mode;
-            reader->info.out_color_space = kinds[i].space;
-            return GRAIL_OK;
-        }
-    }
-    return error_set(GRAIL_ERROR_UNSUPPORTED, "JPEG has %d components, expected 1, 3 or 4",
-                     reader->info.num_components);
-}
-
 static grail_status read_header(jpeg_reader *reader)
 {
     image_header header = {.file_size = reader->size};
@@ -126,7 +87,23 @@ static grail_status read_header(jpeg_reader *reader)
     header.width = info->image_width;
     header.height = info->image_height;
     CHECK(image_check_size(header.width, header.height, reader->most_pixels));
-    CHECK(choose_mode(reader, &header.mode));
+    switch (info->num_components) {
+    case 1:
+        header.mode = IMAGE_GREY;
+        reader->info.out_color_space = JCS_GRAYSCALE;
+        break;
+    case 3:
+        header.mode = IMAGE_RGB;
+        reader->info.out_color_space = JCS_RGB;
+        break;
+    case 4:
+        header.mode = IMAGE_CMYK;
+        reader->info.out_color_space = JCS_CMYK;
+        break;
+    default:
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "JPEG has %d components, expected 1, 3 or 4",
+                         info->num_components);
+    }
     CHECK(image_new_checked(&header, reader->most_pixels, &reader->image));
     const int64_t scans = IMAGE_MOST_SCANNED / (header.width * header.height);
     reader->most_scans = scans < IMAGE_MOST_SCANS ? scans : IMAGE_MOST_SCANS;
@@ -160,7 +137,21 @@ static grail_status run_reader(jpeg_reader *reader, const unsigned char *bytes, 
         return error_set(memory ? GRAIL_ERROR_MEMORY : GRAIL_ERROR_FORMAT,
                          "JPEG cannot be decoded: %s", reader->text);
     }
-    start_reader(reader, bytes, size);
+    reader->info.err = jpeg_std_error(&reader->errors);
+    reader->errors.error_exit = leave;
+    reader->errors.output_message = ignore_message;
+    reader->info.client_data = reader;
+    jpeg_create_decompress(&reader->info);
+    reader->source = (struct jpeg_source_mgr){.next_input_byte = bytes,
+                                              .bytes_in_buffer = size,
+                                              .init_source = source_nothing,
+                                              .fill_input_buffer = source_has_no_more,
+                                              .skip_input_data = source_skip,
+                                              .resync_to_restart = jpeg_resync_to_restart,
+                                              .term_source = source_nothing};
+    reader->info.src = &reader->source;
+    reader->progress.progress_monitor = count_scans;
+    reader->info.progress = &reader->progress;
     CHECK(read_header(reader));
     return read_rows(reader);
 }

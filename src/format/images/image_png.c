@@ -80,22 +80,6 @@ static image_mode choose_mode(int depth, int colour)
     }
 }
 
-/* As in Pillow, an index without a colour in the file stays the grey of that value. */
-static void read_palette(png_reader *reader)
-{
-    png_colorp colours = NULL;
-    int count = 0;
-    for (int i = 0; i < IMAGE_PALETTE_COLOURS; i++) {
-        memset(reader->image.palette[i], i, 3);
-    }
-    if (png_get_PLTE(reader->png, reader->info, &colours, &count) == PNG_INFO_PLTE) {
-        for (int i = 0; i < count && i < IMAGE_PALETTE_COLOURS; i++) {
-            const unsigned char colour[3] = {colours[i].red, colours[i].green, colours[i].blue};
-            memcpy(reader->image.palette[i], colour, 3);
-        }
-    }
-}
-
 static grail_status read_header(png_reader *reader)
 {
     png_set_read_fn(reader->png, reader, read_bytes);
@@ -111,40 +95,37 @@ static grail_status read_header(png_reader *reader)
         .file_size = reader->size,
     };
     CHECK(image_new_checked(&header, reader->most_pixels, &reader->image));
-    if (header.mode == IMAGE_PALETTE) {
-        read_palette(reader);
+    /* as in Pillow, an index without a colour in the file stays the grey of that value */
+    for (int i = 0; i < IMAGE_PALETTE_COLOURS && header.mode == IMAGE_PALETTE; i++) {
+        memset(reader->image.palette[i], i, 3);
+    }
+    png_colorp colours = NULL;
+    int count = 0;
+    if (header.mode == IMAGE_PALETTE &&
+        png_get_PLTE(reader->png, reader->info, &colours, &count) == PNG_INFO_PLTE) {
+        for (int i = 0; i < count && i < IMAGE_PALETTE_COLOURS; i++) {
+            const unsigned char colour[3] = {colours[i].red, colours[i].green, colours[i].blue};
+            memcpy(reader->image.palette[i], colour, 3);
+        }
     }
     return GRAIL_OK;
 }
 
 /* A row of wide grey was read into the first half of its memory, two bytes per pixel, high byte
- * first. Spreads it to int32 from the end. */
-static void spread_wide(unsigned char *row, int64_t width)
-{
-    for (int64_t x = width; x-- > 0;) {
-        const int32_t value = row[WIDE_BYTES * x] << 8 | row[WIDE_BYTES * x + 1];
-        memcpy(row + x * (int64_t)sizeof value, &value, sizeof value);
-    }
-}
-
-static void scale_grey(unsigned char *row, int64_t width, int depth)
-{
-    const int factor = 255 / ((1 << depth) - 1);
-    for (int64_t x = 0; x < width; x++) {
-        row[x] = (unsigned char)(row[x] * factor);
-    }
-}
-
+ * first; it is spread to int32 from the end. Grey of few bits is scaled. */
 static void finish_rows(png_reader *reader, size_t row)
 {
     const image *picture = &reader->image;
     const int depth = png_get_bit_depth(reader->png, reader->info);
     for (int64_t y = 0; y < picture->height; y++) {
         unsigned char *at = picture->pixels + (size_t)y * row;
-        if (picture->mode == IMAGE_GREY_WIDE) {
-            spread_wide(at, picture->width);
-        } else if (depth < 8 && picture->mode != IMAGE_PALETTE) {
-            scale_grey(at, picture->width, depth);
+        for (int64_t x = picture->width; x-- > 0 && picture->mode == IMAGE_GREY_WIDE;) {
+            const int32_t value = at[WIDE_BYTES * x] << 8 | at[WIDE_BYTES * x + 1];
+            memcpy(at + x * (int64_t)sizeof value, &value, sizeof value);
+        }
+        for (int64_t x = 0; x < picture->width && depth < 8 && picture->mode != IMAGE_PALETTE;
+             x++) {
+            at[x] = (unsigned char)(at[x] * (255 / ((1 << depth) - 1)));
         }
     }
 }

@@ -62,4 +62,8 @@ typedef struct image_rule {
 grail_status image_rule_make(const grail_image_source *source, const image_preparation *usual,
                              const char *preset, image_rule *out) GRAIL_MUST_CHECK;
 
+/** out[side, side, 3] <- `picture`, prepared as the rule says; `picture` is overwritten. A size
+ * that the rule does not accept is GRAIL_ERROR_SHAPE; messages do not name the file. */
+grail_status image_prepare(const image_rule *rule, image *picture, float *out) GRAIL_MUST_CHECK;
+
 #endif

@@ -6,7 +6,6 @@
 #include "format/images/cifar.h"
 #include "format/images/image_decode.h"
 #include "format/images/image_folder.h"
-#include "format/images/image_prepare.h"
 #include "format/images/pixels.h"
 
 #include <pthread.h>
@@ -29,23 +28,6 @@ struct grail_images {
 static bool in_memory(const image_set *set)
 {
     return set->pixels.values != NULL;
-}
-
-/* SHA-256 over one line per batch, which holds the hash of its file. */
-static grail_status hash_cifar(const cifar_set *cifar, char hash[HASH_TEXT_SIZE])
-{
-    grail_status status = GRAIL_OK;
-    buffer text = {0};
-    buffer_init(&text, (size_t)cifar->batch_count * (HASH_TEXT_SIZE + 1));
-    for (int64_t b = 0; b < cifar->batch_count; b++) {
-        char line[HASH_TEXT_SIZE];
-        hash_bytes(cifar->batches[b].map.data, cifar->batches[b].map.size, line);
-        TRY(buffer_format(&text, "%s\n", line));
-    }
-    hash_bytes(text.bytes, text.size, hash);
-out:
-    buffer_fini(&text);
-    return status;
 }
 
 static grail_status open_cifar(image_set *set, const grail_image_source *source,
@@ -71,7 +53,17 @@ static grail_status open_cifar(image_set *set, const grail_image_source *source,
                 (long long)set->rule.side),
             "preset size");
     }
-    return hash_cifar(&set->cifar, set->hash);
+    /* SHA-256 over one line per batch, which holds the hash of its file */
+    hash_state state;
+    hash_begin(&state);
+    for (int64_t b = 0; b < set->cifar.batch_count; b++) {
+        const file_map *map = &set->cifar.batches[b].map;
+        hash_bytes(map->data, map->size, set->hash);
+        hash_add(&state, set->hash, strlen(set->hash));
+        hash_add(&state, "\n", 1);
+    }
+    hash_end(&state, set->hash);
+    return GRAIL_OK;
 }
 
 static grail_status open_folder(image_set *set, const grail_image_source *source,
@@ -318,17 +310,6 @@ out:
     return status;
 }
 
-static void record_failure(image_job *job, int64_t i, grail_status status)
-{
-    pthread_mutex_lock(&job->mutex);
-    if (job->status == GRAIL_OK || i < job->failed) {
-        job->status = status;
-        job->failed = i;
-        error_copy(job->text, sizeof job->text);
-    }
-    pthread_mutex_unlock(&job->mutex);
-}
-
 static void run_pieces(int64_t begin, int64_t end, void *context)
 {
     image_job *job = context;
@@ -336,7 +317,13 @@ static void run_pieces(int64_t begin, int64_t end, void *context)
         const grail_status status = job->run(job, i);
         if (status != GRAIL_OK) {
             error_prefix("%s", image_set_name(job->set, job->indices[i]));
-            record_failure(job, i, status);
+            pthread_mutex_lock(&job->mutex);
+            if (job->status == GRAIL_OK || i < job->failed) {
+                job->status = status;
+                job->failed = i;
+                error_copy(job->text, sizeof job->text);
+            }
+            pthread_mutex_unlock(&job->mutex);
         }
     }
 }

@@ -42,7 +42,7 @@ static grail_status check_source(const grail_image_source *s)
     return GRAIL_OK;
 }
 
-static grail_status check_shape(const grail_pixels *p, int64_t side)
+static grail_status check(const grail_pixels *p, int64_t side, int64_t *classes)
 {
     size_t all = sizeof(float);
     CHECK(OPTION_ROOM_OF(grail_pixels, p));
@@ -50,53 +50,35 @@ static grail_status check_shape(const grail_pixels *p, int64_t side)
                       size_multiply(all, values_of(p), &all) &&
                       size_multiply(all, (size_t)p->count, &all);
     if (p->values == NULL || !fits) {
-        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                     "%lld images in memory with a side of %lld pixels%s; expected "
-                                     "at least one, with a side of 1 to %d",
-                                     (long long)p->count, (long long)p->side,
-                                     p->values == NULL ? ", and no values" : "",
-                                     IMAGE_LARGEST_SIDE),
-                           "pixels");
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "%lld images in memory with a side of %lld pixels%s; expected at least "
+                         "one, with a side of 1 to %d",
+                         (long long)p->count, (long long)p->side,
+                         p->values == NULL ? ", and no values" : "", IMAGE_LARGEST_SIDE);
     }
     if (side > 0 && p->side != side) {
-        return error_about(error_set(GRAIL_ERROR_SHAPE,
-                                     "the images in memory are %lld x %lld, but the network reads "
-                                     "%lld x %lld",
-                                     (long long)p->side, (long long)p->side, (long long)side,
-                                     (long long)side),
-                           "pixels");
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "the images in memory are %lld x %lld, but the network reads %lld x %lld",
+                         (long long)p->side, (long long)p->side, (long long)side, (long long)side);
     }
-    return GRAIL_OK;
-}
-
-static grail_status check_values(const grail_pixels *p)
-{
-    const size_t each = values_of(p);
     for (int64_t i = 0; i < p->count; i++) {
         const float *values = image_at(p, i);
-        for (size_t v = 0; v < each; v++) {
+        for (size_t v = 0; v < values_of(p); v++) {
             if (!isfinite(values[v])) {
-                return error_about(
-                    error_set(GRAIL_ERROR_NUMERIC, "image %lld in memory holds %s at element %lld",
-                              (long long)i, isnan(values[v]) ? "NaN" : "infinity", (long long)v),
-                    "pixels");
+                return error_set(GRAIL_ERROR_NUMERIC,
+                                 "image %lld in memory holds %s at element %lld", (long long)i,
+                                 isnan(values[v]) ? "NaN" : "infinity", (long long)v);
             }
         }
     }
-    return GRAIL_OK;
-}
-
-static grail_status count_classes(const grail_pixels *p, int64_t *classes)
-{
     *classes = 0;
     for (int64_t i = 0; p->labels != NULL && i < p->count; i++) {
         const int64_t label = p->labels[i];
         if (label < 0 || label > INT32_MAX - 1) {
-            return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                         "image %lld in memory has label %lld; expected the index "
-                                         "of a class, from 0",
-                                         (long long)i, (long long)label),
-                               "pixels");
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "image %lld in memory has label %lld; expected the index of a class, "
+                             "from 0",
+                             (long long)i, (long long)label);
         }
         *classes = label >= *classes ? label + 1 : *classes;
     }
@@ -106,9 +88,8 @@ static grail_status count_classes(const grail_pixels *p, int64_t *classes)
 grail_status pixels_check(const grail_image_source *source, int64_t side, int64_t *classes)
 {
     CHECK(check_source(source));
-    CHECK(check_shape(source->pixels, side));
-    CHECK(check_values(source->pixels));
-    return count_classes(source->pixels, classes);
+    const grail_status status = check(source->pixels, side, classes);
+    return status == GRAIL_OK ? GRAIL_OK : error_about(status, "pixels");
 }
 
 void pixels_hash(const grail_pixels *p, char hash[HASH_TEXT_SIZE])

@@ -2,8 +2,8 @@
  * checks that the bits are Pillow's. */
 #include "support/support.h"
 
-#include "format/images/image_prepare.h"
-#include "format/images/image_weights.h"
+#include "format/images/image_preset.h"
+#include "format/images/image_resize.h"
 
 #include <math.h>
 #include <stdio.h>
