@@ -82,30 +82,11 @@ static grail_status take_type(cursor *c, gguf_type *out)
     return GRAIL_OK;
 }
 
-static grail_status take_elements(cursor *c, const gguf_value *value)
-{
-    const unsigned char *bytes = NULL;
-    const size_t width = gguf_facts(value->type)->width;
-    size_t length = 0;
-    uint64_t size = 0;
-    for (uint64_t i = 0; value->type == GGUF_TEXT && i < value->count; i++) {
-        CHECK(take_text(c, "a text", &bytes, &length));
-    }
-    if (__builtin_mul_overflow(value->count, width, &size)) {
-        size = UINT64_MAX;
-    }
-    CHECK(take(c, size, "the value", &bytes));
-    for (uint64_t i = 0; value->type == GGUF_BOOL && i < value->count; i++) {
-        if (bytes[i] > 1) {
-            return error_set(GRAIL_ERROR_FORMAT, "its boolean is stored as %d, expected 0 or 1",
-                             bytes[i]);
-        }
-    }
-    return GRAIL_OK;
-}
-
 static grail_status take_value(cursor *c, gguf_value *value)
 {
+    const unsigned char *bytes = NULL;
+    size_t length = 0;
+    uint64_t size = 0;
     CHECK(take_type(c, &value->type));
     value->count = 1;
     if (value->type == GGUF_ARRAY) {
@@ -119,7 +100,19 @@ static grail_status take_value(cursor *c, gguf_value *value)
         CHECK(take_number(c, 8, "the length of an array", &value->count));
     }
     value->bytes = c->bytes + c->at;
-    CHECK(take_elements(c, value));
+    for (uint64_t i = 0; value->type == GGUF_TEXT && i < value->count; i++) {
+        CHECK(take_text(c, "a text", &bytes, &length));
+    }
+    if (__builtin_mul_overflow(value->count, gguf_facts(value->type)->width, &size)) {
+        size = UINT64_MAX;
+    }
+    CHECK(take(c, size, "the value", &bytes));
+    for (uint64_t i = 0; value->type == GGUF_BOOL && i < value->count; i++) {
+        if (bytes[i] > 1) {
+            return error_set(GRAIL_ERROR_FORMAT, "its boolean is stored as %d, expected 0 or 1",
+                             bytes[i]);
+        }
+    }
     value->size = (size_t)(c->bytes + c->at - value->bytes);
     return GRAIL_OK;
 }
@@ -133,23 +126,6 @@ static void metadata_free(void *parts)
     memory_free(m->values);
     name_index_fini(&m->index);
     memory_free(m);
-}
-
-static grail_status read_alignment(gguf_metadata *m)
-{
-    const gguf_value *stated = gguf_find(m, "general.alignment");
-    int64_t alignment = GGUF_USUAL_ALIGNMENT;
-    if (stated != NULL && (stated->is_array || stated->type != GGUF_U32)) {
-        return error_set(GRAIL_ERROR_FORMAT, "key 'general.alignment' is not of type u32");
-    }
-    CHECK(gguf_get_integer(m, "general.alignment", alignment, &alignment));
-    if (alignment < 1 || (alignment & (alignment - 1)) != 0) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "key 'general.alignment' is %lld, expected a power of two",
-                         (long long)alignment);
-    }
-    m->alignment = (size_t)alignment;
-    return GRAIL_OK;
 }
 
 static grail_status read_metadata(cursor *c, uint64_t count, gguf_metadata *m)
@@ -166,7 +142,19 @@ static grail_status read_metadata(cursor *c, uint64_t count, gguf_metadata *m)
     if (twice != NULL) {
         return error_set(GRAIL_ERROR_FORMAT, "key '%s' occurs twice", twice);
     }
-    return read_alignment(m);
+    const gguf_value *stated = gguf_find(m, "general.alignment");
+    int64_t alignment = GGUF_USUAL_ALIGNMENT;
+    if (stated != NULL && (stated->is_array || stated->type != GGUF_U32)) {
+        return error_set(GRAIL_ERROR_FORMAT, "key 'general.alignment' is not of type u32");
+    }
+    CHECK(gguf_get_integer(m, "general.alignment", alignment, &alignment));
+    if (alignment < 1 || (alignment & (alignment - 1)) != 0) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "key 'general.alignment' is %lld, expected a power of two",
+                         (long long)alignment);
+    }
+    m->alignment = (size_t)alignment;
+    return GRAIL_OK;
 }
 
 /* -- tensors ----------------------------------------------------------------------------------- */

@@ -69,17 +69,6 @@ static void *run_loader(void *context)
     return NULL;
 }
 
-static grail_status start_loader(image_loader *loader)
-{
-    const int code = pthread_create(&loader->thread, NULL, run_loader, loader);
-    if (code != 0) {
-        return error_set(GRAIL_ERROR_MEMORY, "cannot start a thread that decodes images: %s",
-                         strerrordesc_np(code));
-    }
-    loader->started = true;
-    return GRAIL_OK;
-}
-
 grail_status image_loader_open(const image_set *set, int64_t count, const int64_t *indices,
                                int64_t batch, image_loader **out)
 {
@@ -104,7 +93,12 @@ grail_status image_loader_open(const image_set *set, int64_t count, const int64_
         TRY(memory_new_unset(&loader->pixels[i], (size_t)loader->batch,
                              side * side * 3 * sizeof(float)));
     }
-    TRY(start_loader(loader));
+    const int code = pthread_create(&loader->thread, NULL, run_loader, loader);
+    if (code != 0) {
+        FAIL(GRAIL_ERROR_MEMORY, "cannot start a thread that decodes images: %s",
+             strerrordesc_np(code));
+    }
+    loader->started = true;
     *out = loader;
     loader = NULL;
 out:

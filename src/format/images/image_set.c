@@ -222,19 +222,6 @@ static const unsigned char *cifar_planes(const image_set *set, int64_t i)
     return batch->pixels + (size_t)index * batch->stride;
 }
 
-/* Image i of the batches; channel last. */
-static grail_status decode_cifar(const image_set *set, int64_t i, image *out)
-{
-    const unsigned char *planes = cifar_planes(set, i);
-    const grail_status status = image_new(IMAGE_RGB, CIFAR_SIDE, CIFAR_SIDE, out);
-    for (size_t p = 0; status == GRAIL_OK && p < CIFAR_PLANE; p++) {
-        for (size_t c = 0; c < 3; c++) {
-            out->pixels[3 * p + c] = planes[c * CIFAR_PLANE + p];
-        }
-    }
-    return status;
-}
-
 /* buffer_fini frees *bytes, after an error too. */
 static grail_status read_file(const image_set *set, int64_t i, buffer *bytes)
 {
@@ -244,17 +231,6 @@ static grail_status read_file(const image_set *set, int64_t i, buffer *bytes)
     TRY(file_read(path, IMAGE_LARGEST_FILE, bytes));
 out:
     memory_free(path);
-    return status;
-}
-
-static grail_status decode_file(const image_set *set, int64_t i, image *out)
-{
-    grail_status status = GRAIL_OK;
-    buffer bytes = {0};
-    TRY(read_file(set, i, &bytes));
-    TRY(image_decode(bytes.bytes, bytes.size, IMAGE_MOST_PIXELS, out));
-out:
-    buffer_fini(&bytes);
     return status;
 }
 
@@ -275,19 +251,31 @@ typedef struct image_job {
 
 static grail_status load_image(const image_job *job, int64_t i)
 {
+    grail_status status = GRAIL_OK;
     const image_set *set = job->set;
     const int64_t index = job->indices[i];
-    const size_t size = (size_t)(set->rule.side * set->rule.side * 3);
+    float *out = job->pixels + (size_t)i * (size_t)(set->rule.side * set->rule.side * 3);
     image picture = {0};
+    buffer bytes = {0};
     if (in_memory(set)) {
-        pixels_copy(&set->pixels, index, job->pixels + (size_t)i * size);
+        pixels_copy(&set->pixels, index, out);
         return GRAIL_OK;
     }
-    grail_status status =
-        set->is_cifar ? decode_cifar(set, index, &picture) : decode_file(set, index, &picture);
-    if (status == GRAIL_OK) {
-        status = image_prepare(&set->rule, &picture, job->pixels + (size_t)i * size);
+    if (set->is_cifar) {
+        const unsigned char *planes = cifar_planes(set, index);
+        TRY(image_new(IMAGE_RGB, CIFAR_SIDE, CIFAR_SIDE, &picture));
+        for (size_t p = 0; p < CIFAR_PLANE; p++) {
+            for (size_t c = 0; c < 3; c++) {
+                picture.pixels[3 * p + c] = planes[c * CIFAR_PLANE + p];
+            }
+        }
+    } else {
+        TRY(read_file(set, index, &bytes));
+        TRY(image_decode(bytes.bytes, bytes.size, IMAGE_MOST_PIXELS, &picture));
     }
+    TRY(image_prepare(&set->rule, &picture, out));
+out:
+    buffer_fini(&bytes);
     image_fini(&picture);
     return status;
 }

@@ -37,12 +37,6 @@ static grail_status put_integer(buffer *out, int field, int64_t value)
     return put_varint(out, (uint64_t)value);
 }
 
-static grail_status put_float(buffer *out, int field, float value)
-{
-    CHECK(put_tag(out, field, WIRE_FIXED32));
-    return buffer_append(out, &value, sizeof value);
-}
-
 static grail_status put_header(buffer *out, int field, size_t size)
 {
     CHECK(put_tag(out, field, WIRE_BYTES));
@@ -230,7 +224,9 @@ static grail_status put_attribute(buffer *out, const onnx_attribute *a)
     if (a->kind == ONNX_INTEGER) {
         CHECK(put_integer(out, ATTRIBUTE_INTEGER, a->integer));
     } else if (a->kind == ONNX_REAL) {
-        CHECK(put_float(out, ATTRIBUTE_REAL, (float)a->real));
+        const float real = (float)a->real;
+        CHECK(put_tag(out, ATTRIBUTE_REAL, WIRE_FIXED32));
+        CHECK(buffer_append(out, &real, sizeof real));
     }
     for (int i = 0; a->kind == ONNX_INTEGERS && i < a->count; i++) {
         CHECK(put_integer(out, ATTRIBUTE_INTEGERS, a->integers[i]));
@@ -327,24 +323,20 @@ static grail_status put_location(buffer *out, const onnx_tensor *t, const char *
     return put_integer(out, TENSOR_LOCATION, LOCATION_EXTERNAL);
 }
 
-/* Makes the field of a tensor up to its values. With `file` the values lie in that file. */
-static grail_status make_header(onnx_tensor *t, const char *file)
-{
-    t->header.size = 0;
-    CHECK(put_tensor_header(&t->header, t->name, ELEMENT_FLOAT, t->rank, t->shape));
-    CHECK(file != NULL ? put_location(&t->header, t, file)
-                       : put_header(&t->header, TENSOR_RAW, (size_t)t->bytes));
-    return end_message(&t->header, GRAPH_INITIALIZER, 0, file == NULL ? (size_t)t->bytes : 0);
-}
-
-/* Makes the headers of all tensors. *out is the size of GraphProto: w->graph and the tensors. */
+/* Makes the headers of all tensors, their fields up to their values; with `file` these lie in that
+ * file. *out is the size of GraphProto: w->graph and the tensors. */
 static grail_status make_headers(onnx_writer *w, const char *file, size_t *out)
 {
     size_t size = w->graph.size;
     for (int i = 0; i < w->tensor_count; i++) {
-        CHECK(make_header(&w->tensors[i], file));
-        if (!size_add(size, w->tensors[i].header.size, &size) ||
-            (file == NULL && !size_add(size, (size_t)w->tensors[i].bytes, &size))) {
+        onnx_tensor *t = &w->tensors[i];
+        const size_t bytes = file == NULL ? (size_t)t->bytes : 0;
+        t->header.size = 0;
+        CHECK(put_tensor_header(&t->header, t->name, ELEMENT_FLOAT, t->rank, t->shape));
+        CHECK(file != NULL ? put_location(&t->header, t, file)
+                           : put_header(&t->header, TENSOR_RAW, bytes));
+        CHECK(end_message(&t->header, GRAPH_INITIALIZER, 0, bytes));
+        if (!size_add(size, t->header.size, &size) || !size_add(size, bytes, &size)) {
             return error_set(GRAIL_ERROR_ARGUMENT,
                              "the model takes more bytes than a file can hold");
         }
@@ -362,22 +354,6 @@ static grail_status make_head(size_t graph_size, buffer *out)
     CHECK(put_integer(out, OPSET_VERSION, ONNX_OPSET));
     CHECK(end_message(out, MODEL_OPSET, begin, 0));
     return put_header(out, MODEL_GRAPH, graph_size);
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
-static void place_in_second_file(onnx_writer *w)
-{
-    uint64_t offset = 0;
-    for (int i = 0; i < w->tensor_count; i++) {
-        w->tensors[i].offset = offset;
-        offset += ((uint64_t)w->tensors[i].bytes + PAGE - 1) / PAGE * PAGE;
-        w->bytes += w->tensors[i].bytes;
-    }
 }
 
 /* Writes head, graph and tensor headers to their places; onnx_put writes the values later. */
@@ -414,8 +390,14 @@ grail_status onnx_begin(onnx_writer *w, const char *path, int64_t largest)
     TRY(make_head(size, &head));
     const bool split = size > (uint64_t)largest - head.size || head.size > (uint64_t)largest;
     if (split) {
-        TRY(memory_format(&file, "%s.data", base_name(path)));
-        place_in_second_file(w);
+        const char *slash = strrchr(path, '/');
+        TRY(memory_format(&file, "%s.data", slash == NULL ? path : slash + 1));
+        for (uint64_t i = 0, offset = 0; i < (uint64_t)w->tensor_count; i++) {
+            onnx_tensor *t = &w->tensors[i];
+            t->offset = offset;
+            offset += ((uint64_t)t->bytes + PAGE - 1) / PAGE * PAGE;
+            w->bytes += t->bytes;
+        }
         TRY(make_headers(w, file, &size));
         head.size = 0;
         TRY(make_head(size, &head));

@@ -58,47 +58,31 @@ static grail_status read_halves(const char *name, size_t rank, const json_t *mer
     return GRAIL_OK;
 }
 
-static grail_status find_merged(const char *name, size_t rank, const vocabulary *pieces,
-                                text_span piece, int32_t *out)
-{
-    *out = vocabulary_find(pieces, piece);
-    if (*out < 0) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "%s: merge %zu names the piece '%.*s', which is not in the vocabulary",
-                         name, rank, (int)piece.size, piece.bytes);
-    }
-    return GRAIL_OK;
-}
-
+/* The merge of that rank, of two pieces into a third one, all in the vocabulary. */
 static grail_status read_merge(const char *name, size_t rank, const json_t *merge, bpe_model *m)
 {
     grail_status status = GRAIL_OK;
-    text_span left = {0};
-    text_span right = {0};
-    pair_entry entry = {.rank = (int32_t)rank};
+    text_span spans[3] = {{0}}; /* left, right, and both */
+    int32_t ids[3] = {0};
     buffer joined = {0};
     buffer_init(&joined, PIECE_MAX);
-    TRY(read_halves(name, rank, merge, &left, &right));
-    TRY(buffer_append(&joined, left.bytes, left.size));
-    TRY(buffer_append(&joined, right.bytes, right.size));
-    TRY(find_merged(name, rank, &m->pieces, left, &entry.left));
-    TRY(find_merged(name, rank, &m->pieces, right, &entry.right));
-    TRY(find_merged(name, rank, &m->pieces, span_of_buffer(&joined), &entry.result));
-    TRY(error_in(pair_table_put(&m->merges, entry), "%s", name));
+    TRY(read_halves(name, rank, merge, &spans[0], &spans[1]));
+    TRY(buffer_append(&joined, spans[0].bytes, spans[0].size));
+    TRY(buffer_append(&joined, spans[1].bytes, spans[1].size));
+    spans[2] = span_of_buffer(&joined);
+    for (int i = 0; i < 3; i++) {
+        ids[i] = vocabulary_find(&m->pieces, spans[i]);
+        if (ids[i] < 0) {
+            FAIL(GRAIL_ERROR_FORMAT,
+                 "%s: merge %zu names the piece '%.*s', which is not in the vocabulary", name, rank,
+                 (int)spans[i].size, spans[i].bytes);
+        }
+    }
+    TRY(error_in(pair_table_put(&m->merges, (pair_entry){ids[0], ids[1], (int32_t)rank, ids[2]}),
+                 "%s", name));
 out:
     buffer_fini(&joined);
     return status;
-}
-
-static grail_status read_merges(const char *name, const json_t *merges, bpe_model *m)
-{
-    if (!json_is_array(merges) || json_array_size(merges) > INT32_MAX) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: the model has no \"merges\" array", name);
-    }
-    for (size_t i = 0; i < json_array_size(merges); i++) {
-        CHECK(read_merge(name, i, json_array_get(merges, i), m));
-    }
-    return GRAIL_OK;
 }
 
 static grail_status read_wordpieces(const char *name, const json_t *model, tokenizer *t)
@@ -138,7 +122,13 @@ static grail_status read_merged_pieces(const char *name, const json_t *model, bp
     CHECK(json_get_boolean(name, model, "byte_fallback", false, &m->byte_fallback));
     CHECK(json_get_boolean(name, model, "ignore_merges", false, &m->ignore_merges));
     CHECK(read_vocabulary(name, json_object_get(model, "vocab"), &m->pieces));
-    CHECK(read_merges(name, json_object_get(model, "merges"), m));
+    const json_t *merges = json_object_get(model, "merges");
+    if (!json_is_array(merges) || json_array_size(merges) > INT32_MAX) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: the model has no \"merges\" array", name);
+    }
+    for (size_t i = 0; i < json_array_size(merges); i++) {
+        CHECK(read_merge(name, i, json_array_get(merges, i), m));
+    }
     CHECK(json_get_string(name, model, "unk_token", NULL, &unknown));
     if (unknown != NULL) {
         m->unknown = vocabulary_find(&m->pieces, span_of_string(unknown));
@@ -274,26 +264,6 @@ static grail_status read_template(const char *name, const json_t *template, toke
     return GRAIL_OK;
 }
 
-/* ["[SEP]", 102], the token and its id. */
-static grail_status push_named(const char *name, const json_t *component, const char *key,
-                               token_list *out)
-{
-    const json_t *id = json_array_get(json_object_get(component, key), 1);
-    CHECK(check_id(name, key, json_is_integer(id) ? json_integer_value(id) : -1));
-    return token_list_push(out, (int32_t)json_integer_value(id));
-}
-
-/* BERT's and RoBERTa's: one token before the text, and one behind it. */
-static grail_status read_frame(const char *name, const json_t *component, tokenizer *t)
-{
-    if (t->before.count > 0 || t->after.count > 0) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: more than one post-processor puts tokens around the text", name);
-    }
-    CHECK(push_named(name, component, "cls", &t->before));
-    return push_named(name, component, "sep", &t->after);
-}
-
 static grail_status read_postprocessor(const char *name, const json_t *component, tokenizer *t)
 {
     const char *type = NULL;
@@ -304,7 +274,18 @@ static grail_status read_postprocessor(const char *name, const json_t *component
     if (strcmp(type, "TemplateProcessing") == 0) {
         CHECK(read_template(name, component, t));
     } else if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) {
-        CHECK(read_frame(name, component, t));
+        /* one token before the text, and one behind it, as ["[SEP]", 102] */
+        if (t->before.count > 0 || t->after.count > 0) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "%s: more than one post-processor puts tokens around the text", name);
+        }
+        for (int i = 0; i < 2; i++) {
+            const char *key = i == 0 ? "cls" : "sep";
+            const json_t *id = json_array_get(json_object_get(component, key), 1);
+            CHECK(check_id(name, key, json_is_integer(id) ? json_integer_value(id) : -1));
+            CHECK(
+                token_list_push(i == 0 ? &t->before : &t->after, (int32_t)json_integer_value(id)));
+        }
     } else if (strcmp(type, "Sequence") == 0) {
         const json_t *members = json_object_get(component, "processors");
         for (size_t i = 0; i < json_array_size(members); i++) {

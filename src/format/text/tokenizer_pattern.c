@@ -46,14 +46,6 @@ typedef struct translation {
     buffer out;
 } translation;
 
-static const char *class_members(char letter)
-{
-    return letter == 's'   ? SPACE_MEMBERS
-           : letter == 'w' ? WORD_MEMBERS
-           : letter == 'h' ? HEX_MEMBERS
-                           : NULL;
-}
-
 static grail_status refuse(const translation *t, const char *what)
 {
     return error_set(GRAIL_ERROR_UNSUPPORTED, "pattern '%.*s': %s at byte %zu is not supported",
@@ -98,46 +90,46 @@ static grail_status copy_escape(translation *t)
     return buffer_append(&t->out, rest.bytes, length);
 }
 
-/* The translation of an escape outside brackets, or NULL if it means the same in PCRE2: \b lies
- * between a word character of our kind and another character, or an end. */
-static const char *outside_brackets(char letter)
-{
-    return letter == 'b'   ? "(?:(?<=[" WORD_MEMBERS "])(?![" WORD_MEMBERS "])|"
-                             "(?<![" WORD_MEMBERS "])(?=[" WORD_MEMBERS "]))"
-           : letter == 'B' ? "(?:(?<=[" WORD_MEMBERS "])(?=[" WORD_MEMBERS "])|"
-                             "(?<![" WORD_MEMBERS "])(?![" WORD_MEMBERS "]))"
-                           : NULL;
-}
-
+/* \b lies between a word character of our kind and another character, or an end. An escape without
+ * a translation means the same in PCRE2. */
 static grail_status translate_escape(translation *t)
 {
     if (t->position + 1 == t->source.size) {
         return refuse(t, "a trailing backslash");
     }
     const char letter = t->source.bytes[t->position + 1];
-    if (letter == 'p' || letter == 'P') {
+    const char lower = (char)tolower((unsigned char)letter);
+    const bool negated = letter != lower;
+    const char *members = lower == 's'   ? SPACE_MEMBERS
+                          : lower == 'w' ? WORD_MEMBERS
+                          : lower == 'h' ? HEX_MEMBERS
+                                         : NULL;
+    if (lower == 'p') {
         return translate_property(t);
     }
     if (memchr("vVQE", letter, 4) != NULL) {
         return refuse(t, "an escape \\v, \\V, \\Q or \\E");
     }
-    const char *boundary = t->in_class ? NULL : outside_brackets(letter);
-    if (boundary != NULL) {
+    if (lower == 'b' && !t->in_class) {
         t->position += 2;
-        return buffer_append_string(&t->out, boundary);
+        return buffer_append_string(&t->out,
+                                    negated ? "(?:(?<=[" WORD_MEMBERS "])(?=[" WORD_MEMBERS "])|"
+                                              "(?<![" WORD_MEMBERS "])(?![" WORD_MEMBERS "]))"
+                                            : "(?:(?<=[" WORD_MEMBERS "])(?![" WORD_MEMBERS "])|"
+                                              "(?<![" WORD_MEMBERS "])(?=[" WORD_MEMBERS "]))");
     }
-    const char *members = class_members((char)tolower((unsigned char)letter));
     if (members == NULL) {
         return copy_escape(t);
     }
-    const bool negated = isupper((unsigned char)letter) != 0;
     if (negated && t->in_class) {
         return refuse(t, "a negated class inside brackets");
     }
-    const char *open = t->in_class ? "" : negated ? "[^" : "[";
-    CHECK(buffer_format(&t->out, "%s%s%s", open, members, t->in_class ? "" : "]"));
     t->position += 2;
-    return GRAIL_OK;
+    return buffer_format(&t->out, "%s%s%s",
+                         t->in_class ? ""
+                         : negated   ? "[^"
+                                     : "[",
+                         members, t->in_class ? "" : "]");
 }
 
 /* Whether the text starts a group with the option m or s. The option that lets '.' match a line

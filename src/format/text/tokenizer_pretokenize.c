@@ -76,22 +76,6 @@ typedef struct splitter {
     stretch last;
 } splitter;
 
-static bool joins_last(split_behavior behavior, bool last_match, bool match)
-{
-    switch (behavior) {
-    case SPLIT_MERGED_WITH_PREVIOUS:
-        return match && !last_match;
-    case SPLIT_MERGED_WITH_NEXT:
-        return !match && last_match;
-    case SPLIT_CONTIGUOUS:
-        return match == last_match;
-    case SPLIT_ISOLATED:
-    case SPLIT_REMOVED:
-        break;
-    }
-    return false;
-}
-
 static grail_status emit_last(splitter *s)
 {
     const text_step *step = &s->encoder->tokenizer->pretokenizer.steps[s->index];
@@ -107,7 +91,11 @@ static grail_status accept(splitter *s, stretch next)
 {
     const text_step *step = &s->encoder->tokenizer->pretokenizer.steps[s->index];
     next.match = next.match != step->invert;
-    if (s->waiting && joins_last(step->behavior, s->last.match, next.match)) {
+    const bool joins = step->behavior == SPLIT_MERGED_WITH_PREVIOUS ? next.match && !s->last.match
+                       : step->behavior == SPLIT_MERGED_WITH_NEXT
+                           ? !next.match && s->last.match
+                           : step->behavior == SPLIT_CONTIGUOUS && next.match == s->last.match;
+    if (s->waiting && joins) {
         s->last.end = next.end;
         s->last.match = next.match;
         return GRAIL_OK;
@@ -163,24 +151,6 @@ grail_status pretokenize(encoder *e, int step, text_span section, section_edges 
 /* -- from ids to text: byte-level pieces, or pieces whose spaces are U+2581, with tokens for bytes
  */
 
-static bool is_byte_level(const tokenizer *t)
-{
-    bool found = false;
-    for (int i = 0; i < t->pretokenizer.count; i++) {
-        found = found || t->pretokenizer.steps[i].kind == PRETOKENIZE_BYTES;
-    }
-    return found;
-}
-
-static bool is_added(const tokenizer *t, int32_t id)
-{
-    bool found = false;
-    for (int64_t i = 0; i < t->added_count; i++) {
-        found = found || t->added[i].id == id;
-    }
-    return found;
-}
-
 /* The byte that a character of the byte-level alphabet stands for; -1 for another one. */
 static int byte_of(int32_t character)
 {
@@ -204,10 +174,15 @@ grail_status tokenizer_decode(const tokenizer *t, int32_t id, buffer *out)
             return buffer_append(out, &byte, 1);
         }
     }
-    if (is_added(t, id)) {
-        return buffer_append(out, piece.bytes, piece.size);
+    for (int64_t i = 0; i < t->added_count; i++) {
+        if (t->added[i].id == id) {
+            return buffer_append(out, piece.bytes, piece.size);
+        }
     }
-    const bool bytes = is_byte_level(t);
+    bool bytes = false; /* byte-level */
+    for (int i = 0; i < t->pretokenizer.count; i++) {
+        bytes = bytes || t->pretokenizer.steps[i].kind == PRETOKENIZE_BYTES;
+    }
     for (size_t at = 0; at < piece.size;) {
         const text_span rest = span_from(piece, at, piece.size);
         const size_t length = character_length(piece.bytes[at]);

@@ -56,22 +56,6 @@ static grail_status cut_windows(const window_options *options, const tokenizer *
     return GRAIL_OK;
 }
 
-static grail_status check_length(const window_options *options, const tokenizer *t,
-                                 const token_windows *w)
-{
-    const int64_t around = ids_around(options, t);
-    if (w->length < 2 || w->length <= around) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "a context of %lld tokens is too short; it must be at least %lld",
-                         (long long)w->length, (long long)(around > 1 ? around + 1 : 2));
-    }
-    if (options->window_bos && around == 0) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "the windows cannot begin with a BOS token: this tokenizer has none");
-    }
-    return GRAIL_OK;
-}
-
 /* Appends the ids of one file, and hashes it. */
 static grail_status read_file(const window_options *options, const tokenizer *t, token_list *list,
                               token_windows *w)
@@ -83,11 +67,20 @@ static grail_status read_file(const window_options *options, const tokenizer *t,
     w->length = options->length != 0 ? options->length
                 : corpus_row(c) > 0  ? corpus_row(c)
                                      : options->default_length;
-    TRY(check_length(options, t, w));
+    const int64_t around = ids_around(options, t);
+    if (w->length < 2 || w->length <= around) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "a context of %lld tokens is too short; it must be at least %lld",
+             (long long)w->length, (long long)(around > 1 ? around + 1 : 2));
+    }
+    if (options->window_bos && around == 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "the windows cannot begin with a BOS token: this tokenizer has none");
+    }
     /* the number of ids that the windows need, or that of documents; 0 for all */
     int64_t wanted = options->windows;
     if (wanted > 0 && !(options->documents && corpus_ids(c) < 0) &&
-        __builtin_mul_overflow(wanted, w->length - ids_around(options, t), &wanted)) {
+        __builtin_mul_overflow(wanted, w->length - around, &wanted)) {
         wanted = 0;
     }
     TRY(text_encode(c, options, t, wanted, list, w, &complete));

@@ -16,15 +16,6 @@ static const char *const wrappers[] = {
 
 enum { WRAPPER_COUNT = sizeof wrappers / sizeof wrappers[0] };
 
-static int64_t count_tensors(const pickle_value *dict)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; dict != NULL && dict->kind == PICKLE_DICT && i < pickle_count(dict); i++) {
-        count += torch_is_tensor(pickle_item(dict, i)) ? 1 : 0;
-    }
-    return count;
-}
-
 static grail_status read_tensor(torch_file *file, const pickle_value *value, tensor_view *view)
 {
     torch_layout layout = {0};
@@ -127,24 +118,11 @@ static holder holder_at(const pickle_value *root, int64_t i)
         }
         h.rank = h.rank < WRAPPER_COUNT ? h.rank : RANK_OTHER;
     }
-    h.count = count_tensors(h.dict);
-    return h;
-}
-
-/* Dictionaries may be shared, so the number of steps is limited. */
-static grail_status find_most(const pickle_value *root, int64_t *most)
-{
-    int64_t visits = 0;
-    for (int64_t i = 0; i <= pickle_count(root); i++) {
-        const holder h = holder_at(root, i);
-        visits += h.dict == NULL ? 0 : pickle_count(h.dict);
-        if (visits > TORCH_MOST_VISITS) {
-            return error_set(GRAIL_ERROR_FORMAT, "holds dictionaries with more than %d values",
-                             TORCH_MOST_VISITS);
-        }
-        *most = h.count > *most ? h.count : *most;
+    for (int64_t k = 0; h.dict != NULL && h.dict->kind == PICKLE_DICT && k < pickle_count(h.dict);
+         k++) {
+        h.count += torch_is_tensor(pickle_item(h.dict, k)) ? 1 : 0;
     }
-    return GRAIL_OK;
+    return h;
 }
 
 static grail_status copy_key(torch_file *file, pickle_span key, const char **out)
@@ -166,12 +144,21 @@ grail_status torch_collect(torch_file *file)
 {
     const pickle_value *root = pickle_root(file->object);
     int64_t most = 0;
+    int64_t visits = 0;
     holder best = {0};
     holder rival = {0};
     if (root->kind != PICKLE_DICT) {
         return refuse_object("its object", root);
     }
-    CHECK(find_most(root, &most));
+    for (int64_t i = 0; i <= pickle_count(root); i++) {
+        const holder h = holder_at(root, i);
+        visits += h.dict == NULL ? 0 : pickle_count(h.dict);
+        if (visits > TORCH_MOST_VISITS) { /* dictionaries may be shared */
+            return error_set(GRAIL_ERROR_FORMAT, "holds dictionaries with more than %d values",
+                             TORCH_MOST_VISITS);
+        }
+        most = h.count > most ? h.count : most;
+    }
     for (int64_t i = 0; i <= pickle_count(root); i++) {
         const holder h = holder_at(root, i);
         const bool is_better = best.count == 0 || h.rank < best.rank;

@@ -248,27 +248,10 @@ static void gather(const torch_layout *layout, const unsigned char *in, size_t s
     }
 }
 
-/* Counts the bytes of a copy that torch_load will make. */
-static grail_status count_copy(torch_file *file, size_t bytes)
-{
-    size_t most = 0;
-    if (!size_multiply(file->list->size, TORCH_MOST_COPIES, &most) ||
-        !size_add(most, TORCH_FREE_COPIES, &most)) {
-        most = SIZE_MAX;
-    }
-    if (bytes > most - file->copied) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "is strided, and the contiguous copies of this file's strided tensors "
-                         "would take more than %zu bytes; save it with .contiguous()",
-                         most);
-    }
-    file->copied += bytes;
-    return GRAIL_OK;
-}
-
 grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_view *view)
 {
     const zip_member *storage = NULL;
+    size_t most = 0;
     const size_t element_size = dtype_bits(layout->dtype) / 8;
     if (!shape_bytes(layout->dtype, layout->rank, layout->shape, &view->bytes)) {
         return error_set(GRAIL_ERROR_FORMAT, "has more elements than any storage can hold");
@@ -286,7 +269,17 @@ grail_status torch_view(torch_file *file, const torch_layout *layout, tensor_vie
     if (is_contiguous(layout)) {
         return GRAIL_OK;
     }
-    CHECK(count_copy(file, view->bytes));
+    if (!size_multiply(file->list->size, TORCH_MOST_COPIES, &most) ||
+        !size_add(most, TORCH_FREE_COPIES, &most)) {
+        most = SIZE_MAX;
+    }
+    if (view->bytes > most - file->copied) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "is strided, and the contiguous copies of this file's strided tensors "
+                         "would take more than %zu bytes; save it with .contiguous()",
+                         most);
+    }
+    file->copied += view->bytes;
     CHECK(memory_reserve(&file->pending, (size_t)file->pending_count + 1, sizeof file->pending[0]));
     file->pending[file->pending_count++] =
         (torch_pending){.tensor = file->list->count - 1, .first = view->data, .layout = *layout};

@@ -49,37 +49,31 @@ out:
     return status;
 }
 
-/* File names of the weight map, one per tensor, borrowed from it. */
-static grail_status list_places(json_t *weight_map, const char *places[])
-{
-    int64_t count = 0;
-    const char *tensor = NULL;
-    json_t *value = NULL;
-    json_object_foreach (weight_map, tensor, value) {
-        const char *file = json_string_value(value);
-        if (file == NULL) {
-            return error_set(GRAIL_ERROR_FORMAT, "the file of tensor '%s' is not a string", tensor);
-        }
-        if (file[0] == 0 || strchr(file, '/') != NULL || strcmp(file, ".") == 0 ||
-            strcmp(file, "..") == 0) {
-            return error_set(GRAIL_ERROR_FORMAT,
-                             "the file of tensor '%s', '%s', is not a plain file name", tensor,
-                             file);
-        }
-        places[count++] = file;
-    }
-    return GRAIL_OK;
-}
-
 /* Opens each file named in the weight map once, in name order. */
 static grail_status open_shards(checkpoint *c, json_t *weight_map)
 {
     grail_status status = GRAIL_OK;
-    const char **places = NULL;
+    const char **places = NULL; /* file names of the weight map, one per tensor, borrowed from it */
+    const char *tensor = NULL;
+    json_t *value = NULL;
+    size_t listed = 0;
     name_index sorted = {0};
     const size_t count = json_object_size(weight_map);
     TRY(memory_new(&places, count, sizeof *places));
-    TRY(error_in(list_places(weight_map, places), "%s/%s", c->directory, c->index_name));
+    json_object_foreach (weight_map, tensor, value) {
+        const char *file = json_string_value(value);
+        if (file == NULL) {
+            FAIL(GRAIL_ERROR_FORMAT, "%s/%s: the file of tensor '%s' is not a string", c->directory,
+                 c->index_name, tensor);
+        }
+        if (file[0] == 0 || strchr(file, '/') != NULL || strcmp(file, ".") == 0 ||
+            strcmp(file, "..") == 0) {
+            FAIL(GRAIL_ERROR_FORMAT,
+                 "%s/%s: the file of tensor '%s', '%s', is not a plain file name", c->directory,
+                 c->index_name, tensor, file);
+        }
+        places[listed++] = file;
+    }
     TRY(name_index_init(&sorted, (int64_t)count, places, sizeof places[0]));
     TRY(memory_new(&c->files, count, sizeof *c->files));
     for (size_t i = 0; i < count; i++) {
@@ -243,28 +237,6 @@ static grail_status join(checkpoint *c)
 out:
     memory_free(is_part);
     return status;
-}
-
-static grail_status load_joined(const checkpoint *c)
-{
-    for (int64_t i = 0; i < c->joined_count; i++) {
-        joined_tensor *j = &c->joined[i];
-        if (j->whole.data == NULL) {
-            CHECK(memory_new_unset(&j->blocks, j->whole.bytes, 1));
-            packed_groups_join(j->parts, &j->whole, j->blocks);
-            j->whole.data = j->blocks;
-        }
-    }
-    return GRAIL_OK;
-}
-
-static void free_joined(checkpoint *c)
-{
-    for (int64_t i = 0; i < c->joined_count; i++) {
-        memory_free(c->joined[i].blocks);
-        memory_free(c->joined[i].name);
-    }
-    memory_free(c->joined);
 }
 
 /* -- opening ----------------------------------------------------------------------------------- */
@@ -439,7 +411,15 @@ grail_status checkpoint_load(checkpoint *c)
         CHECK(error_in(tensor_file_load(c->files[f].tensors), "%s/%s", c->directory,
                        c->files[f].name));
     }
-    return load_joined(c);
+    for (int64_t i = 0; i < c->joined_count; i++) {
+        joined_tensor *j = &c->joined[i];
+        if (j->whole.data == NULL) {
+            CHECK(memory_new_unset(&j->blocks, j->whole.bytes, 1));
+            packed_groups_join(j->parts, &j->whole, j->blocks);
+            j->whole.data = j->blocks;
+        }
+    }
+    return GRAIL_OK;
 }
 
 void checkpoint_close(checkpoint *c)
@@ -451,7 +431,11 @@ void checkpoint_close(checkpoint *c)
         tensor_file_close(c->files[f].tensors);
         memory_free(c->files[f].name);
     }
-    free_joined(c);
+    for (int64_t i = 0; i < c->joined_count; i++) {
+        memory_free(c->joined[i].blocks);
+        memory_free(c->joined[i].name);
+    }
+    memory_free(c->joined);
     checkpoint_free_names(c);
     memory_documents_fini(&c->documents);
     memory_free(c->files);

@@ -147,22 +147,6 @@ static grail_status read_tensors(tensor_file *file)
     return GRAIL_OK;
 }
 
-static grail_status take_loader(const grail_memory_model *memory, tensor_file *file)
-{
-    given_tensors *g = NULL;
-    CHECK(memory_new(&g, 1, sizeof *g));
-    file->parts = g;
-    file->free_parts = free_given;
-    g->load = memory->load;
-    g->user = memory->user;
-    CHECK(memory_copy_string(&g->model, memory_model_name(memory)));
-    CHECK(memory_new(&g->data, (size_t)file->count, sizeof g->data[0]));
-    g->count = file->count;
-    file->need = need_given;
-    file->drop = drop_given;
-    return GRAIL_OK;
-}
-
 grail_status memory_file_open(const grail_memory_model *memory, tensor_file **out)
 {
     grail_status status = GRAIL_OK;
@@ -171,7 +155,17 @@ grail_status memory_file_open(const grail_memory_model *memory, tensor_file **ou
     TRY(tensor_file_open_bytes(memory_model_name(memory), memory, sizeof *memory, read_tensors,
                                &file));
     if (memory->load != NULL) {
-        TRY(take_loader(memory, file));
+        given_tensors *g = NULL;
+        TRY(memory_new(&g, 1, sizeof *g));
+        file->parts = g;
+        file->free_parts = free_given;
+        g->load = memory->load;
+        g->user = memory->user;
+        TRY(memory_copy_string(&g->model, memory_model_name(memory)));
+        TRY(memory_new(&g->data, (size_t)file->count, sizeof g->data[0]));
+        g->count = file->count;
+        file->need = need_given;
+        file->drop = drop_given;
     }
     *out = file;
     file = NULL;

@@ -161,21 +161,6 @@ static grail_status read_entry(const json_t *entry, const unsigned char *data, s
     return GRAIL_OK;
 }
 
-static grail_status read_entries(tensor_file *file, json_t *header, const unsigned char *data,
-                                 size_t size)
-{
-    const char *key = NULL;
-    json_t *entry = NULL;
-    tensor_view *view = NULL;
-    json_object_foreach (header, key, entry) {
-        if (strcmp(key, metadata_key) != 0) {
-            CHECK(tensor_file_add(file, key, &view));
-            CHECK(error_in(read_entry(entry, data, size, view), "tensor '%s'", key));
-        }
-    }
-    return GRAIL_OK;
-}
-
 /* Orders by first byte, then by last, so that an empty tensor comes before the tensor that begins
  * at its place. */
 static int compare_places(const void *a, const void *b)
@@ -217,13 +202,21 @@ static grail_status read_file(tensor_file *file)
 {
     grail_status status = GRAIL_OK;
     json_t *header = NULL;
+    const char *key = NULL;
+    json_t *entry = NULL;
     size_t length = 0;
     TRY(header_length(file->bytes, file->size, &length));
     TRY(parse_header(file->bytes + LENGTH_SIZE, length, &header));
     TRY(check_metadata(json_object_get(header, metadata_key)));
     const unsigned char *data = file->bytes + LENGTH_SIZE + length;
     const size_t data_size = file->size - LENGTH_SIZE - length;
-    TRY(read_entries(file, header, data, data_size));
+    json_object_foreach (header, key, entry) {
+        if (strcmp(key, metadata_key) != 0) {
+            tensor_view *view = NULL;
+            TRY(tensor_file_add(file, key, &view));
+            TRY(error_in(read_entry(entry, data, data_size, view), "tensor '%s'", key));
+        }
+    }
     if (file->count > 0) {
         qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, compare_places);
     }
@@ -256,24 +249,6 @@ static int compare_slots(const void *a, const void *b)
         return left->dtype > right->dtype ? -1 : 1;
     }
     return strcmp(left->name, right->name);
-}
-
-/* Places relative to the data. */
-static grail_status place_tensors(tensor_writer *writer, size_t *data_bytes)
-{
-    for (int64_t i = 0; i < writer->count; i++) {
-        if (strcmp(writer->items[i].name, metadata_key) == 0) {
-            return error_set(GRAIL_ERROR_ARGUMENT, "tensor '%s': the name is reserved",
-                             metadata_key);
-        }
-        writer->items[i].place = *data_bytes;
-        if (!size_add(*data_bytes, writer->items[i].bytes, data_bytes) ||
-            *data_bytes > INT64_MAX / 2) {
-            return error_set(GRAIL_ERROR_ARGUMENT,
-                             "the tensors take more bytes than a file can hold");
-        }
-    }
-    return GRAIL_OK;
 }
 
 static grail_status put_entry(json_t *header, const tensor_slot *tensor)
@@ -325,7 +300,18 @@ static grail_status lay_out(tensor_writer *writer, const void *nothing)
     file_layout *layout = &writer->layout;
     size_t data_bytes = 0;
     qsort(writer->items, (size_t)writer->count, sizeof *writer->items, compare_slots);
-    CHECK(place_tensors(writer, &data_bytes));
+    for (int64_t i = 0; i < writer->count; i++) { /* places relative to the data */
+        tensor_slot *slot = &writer->items[i];
+        if (strcmp(slot->name, metadata_key) == 0) {
+            return error_set(GRAIL_ERROR_ARGUMENT, "tensor '%s': the name is reserved",
+                             metadata_key);
+        }
+        slot->place = data_bytes;
+        if (!size_add(data_bytes, slot->bytes, &data_bytes) || data_bytes > INT64_MAX / 2) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "the tensors take more bytes than a file can hold");
+        }
+    }
     CHECK(build_header(writer));
     CHECK(memory_new(&layout->pieces, 1, sizeof layout->pieces[0]));
     const size_t header = layout->bytes.size;
