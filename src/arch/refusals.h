@@ -24,7 +24,7 @@ void unknown_family_explain(const char *type, const json_t *config);
 grail_status foreign_parts_explain(const checkpoint *weights, grail_status status);
 
 /** Refuses a "quantization_config" that says that weights are quantised, but for forms that are
- * read, MXFP4 (format/weights/packed_pairs.h) and pack-quantized ones of compressed-tensors
+ * read, MXFP4 (format/weights/checkpoint.c) and pack-quantized ones of compressed-tensors
  * (packed_groups.h): it is taken out, since what is written is not quantised. `source` names the
  * configuration, which may be NULL. */
 grail_status read_quantisation(const char *source, json_t *config) GRAIL_MUST_CHECK;

@@ -27,39 +27,25 @@ static grail_status is_image(const char *path, bool *out)
                            "%s: only JPEG and PNG files can be read; convert it", path);
 }
 
-/* Takes *name over, and leaves NULL. */
-static grail_status add_file(image_folder *folder, char **name, int64_t size, int64_t label)
-{
-    CHECK(memory_reserve(&folder->files, (size_t)folder->count + 1, sizeof folder->files[0]));
-    folder->files[folder->count++] = (image_file){.name = *name, .size = size, .label = label};
-    *name = NULL;
-    return GRAIL_OK;
-}
-
-/* Adds the file `name` of a class folder. */
-static grail_status add_class_file(image_folder *folder, const char *class_name, const char *name,
-                                   int64_t label)
+/* Adds a file of the folder by its relative path, which is taken over, and leaves NULL, where it is
+ * an image. */
+static grail_status add_file(image_folder *folder, char **relative, int64_t label, bool *is_folder)
 {
     grail_status status = GRAIL_OK;
-    char *relative = NULL;
     char *path = NULL;
     bool wanted = false;
     struct stat info;
-    TRY(path_join(&relative, class_name, name));
-    TRY(path_join(&path, folder->path, relative));
+    TRY(path_join(&path, folder->path, *relative));
     TRY(stat(path, &info) == 0 ? GRAIL_OK : error_from_errno("cannot inspect", path));
-    if (S_ISDIR(info.st_mode)) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "%s: is a folder inside a class folder; the images of a class must be directly in its "
-             "folder (if the data set has splits, give the folder of one split: '%s/%s')",
-             path, folder->path, class_name);
-    }
-    TRY(is_image(path, &wanted));
+    *is_folder = S_ISDIR(info.st_mode);
+    TRY(*is_folder ? GRAIL_OK : is_image(path, &wanted));
     if (wanted) {
-        TRY(add_file(folder, &relative, (int64_t)info.st_size, label));
+        TRY(memory_reserve(&folder->files, (size_t)folder->count + 1, sizeof folder->files[0]));
+        folder->files[folder->count++] =
+            (image_file){.name = *relative, .size = (int64_t)info.st_size, .label = label};
+        *relative = NULL;
     }
 out:
-    memory_free(relative);
     memory_free(path);
     return status;
 }
@@ -69,44 +55,31 @@ static grail_status add_class(image_folder *folder, const char *name)
     grail_status status = GRAIL_OK;
     name_list list = {0};
     char *path = NULL;
+    char *relative = NULL;
     const int64_t before = folder->count;
     TRY(path_join(&path, folder->path, name));
     TRY(name_list_read(path, NULL, &list));
     for (size_t i = 0; i < list.count; i++) {
-        TRY(add_class_file(folder, name, list.names[i], folder->classes));
+        bool is_folder = false;
+        memory_free(relative);
+        TRY(path_join(&relative, name, list.names[i]));
+        TRY(add_file(folder, &relative, folder->classes, &is_folder));
+        if (is_folder) {
+            FAIL(
+                GRAIL_ERROR_FORMAT,
+                "%s/%s: is a folder inside a class folder; the images of a class must be directly "
+                "in its folder (if the data set has splits, give the folder of one split: '%s/%s')",
+                path, list.names[i], folder->path, name);
+        }
     }
     if (folder->count == before) {
         FAIL(GRAIL_ERROR_FORMAT, "%s: this class holds no images", path);
     }
     folder->classes++;
 out:
+    memory_free(relative);
     memory_free(path);
     name_list_fini(&list);
-    return status;
-}
-
-/* Adds an entry of the folder itself: a class or an image. */
-static grail_status add_entry(image_folder *folder, const char *name)
-{
-    grail_status status = GRAIL_OK;
-    char *path = NULL;
-    char *copy = NULL;
-    bool wanted = false;
-    struct stat info;
-    TRY(path_join(&path, folder->path, name));
-    TRY(stat(path, &info) == 0 ? GRAIL_OK : error_from_errno("cannot inspect", path));
-    if (S_ISDIR(info.st_mode)) {
-        TRY(add_class(folder, name));
-        goto out;
-    }
-    TRY(is_image(path, &wanted));
-    if (wanted) {
-        TRY(memory_copy_string(&copy, name));
-        TRY(add_file(folder, &copy, (int64_t)info.st_size, -1));
-    }
-out:
-    memory_free(copy);
-    memory_free(path);
     return status;
 }
 
@@ -273,10 +246,15 @@ grail_status image_folder_open(const char *path, const char *labels, image_folde
     grail_status status = GRAIL_OK;
     image_folder folder = {0};
     name_list list = {0};
+    char *name = NULL;
     TRY(memory_copy_string(&folder.path, path));
     TRY(name_list_read(path, NULL, &list));
     for (size_t i = 0; i < list.count; i++) {
-        TRY(add_entry(&folder, list.names[i]));
+        bool is_folder = false;
+        memory_free(name);
+        TRY(memory_copy_string(&name, list.names[i]));
+        TRY(add_file(&folder, &name, -1, &is_folder));
+        TRY(is_folder ? add_class(&folder, name) : GRAIL_OK);
     }
     if (folder.count == 0) {
         FAIL(GRAIL_ERROR_IO, "'%s' holds neither JPEG or PNG files nor CIFAR-10 batches", path);
@@ -303,6 +281,7 @@ grail_status image_folder_open(const char *path, const char *labels, image_folde
     *out = folder;
     folder = (image_folder){0};
 out:
+    memory_free(name);
     name_list_fini(&list);
     image_folder_close(&folder);
     return status;

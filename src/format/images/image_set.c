@@ -83,15 +83,6 @@ static grail_status open_folder(image_set *set, const grail_image_source *source
     return GRAIL_OK;
 }
 
-static grail_status open_pixels(image_set *set, const grail_image_source *source)
-{
-    CHECK(pixels_check(source, source->size, &set->classes));
-    pixels_hash(source->pixels, set->hash);
-    set->rule = (image_rule){.preset = "none", .side = source->pixels->side};
-    set->pixels = *source->pixels;
-    return GRAIL_OK;
-}
-
 grail_status image_set_open_as(const grail_image_source *source, const image_preparation *usual,
                                image_set **out)
 {
@@ -105,7 +96,10 @@ grail_status image_set_open_as(const grail_image_source *source, const image_pre
         TRY(cifar_recognise(source->path, &set->is_cifar));
     }
     if (source->pixels != NULL) {
-        TRY(open_pixels(set, source));
+        TRY(pixels_check(source, source->size, &set->classes));
+        pixels_hash(source->pixels, set->hash);
+        set->rule = (image_rule){.preset = "none", .side = source->pixels->side};
+        set->pixels = *source->pixels;
     } else if (set->is_cifar) {
         TRY(open_cifar(set, source, usual));
     } else {

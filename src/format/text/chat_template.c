@@ -31,45 +31,31 @@ out:
     return status;
 }
 
-static grail_status find_file(const char *directory, char **text, char **place)
+grail_status chat_template_find(const char *directory, char **text, char **place)
 {
+    static const char *const settings[] = {"tokenizer_config.json", "chat_template.json"};
     grail_status status = GRAIL_OK;
     buffer bytes = {0};
-    char *path = NULL;
+    char *found = NULL;
+    char *path = NULL; /* what it was read from */
     TRY(path_find(&path, directory, "chat_template.jinja"));
     if (path != NULL) {
         TRY(file_read(path, CHAT_TEMPLATE_LARGEST_FILE, &bytes));
         if (memchr(bytes.bytes, 0, bytes.size) != NULL) {
             FAIL(GRAIL_ERROR_FORMAT, "%s: holds a zero byte; it is no template", path);
         }
-        TRY(memory_copy_string(text, bytes.size == 0 ? "" : (const char *)bytes.bytes));
-        *place = path;
-        path = NULL;
+        TRY(memory_copy_string(&found, bytes.size == 0 ? "" : (const char *)bytes.bytes));
     }
-out:
-    memory_free(path);
-    buffer_fini(&bytes);
-    return status;
-}
-
-grail_status chat_template_find(const char *directory, char **text, char **place)
-{
-    grail_status status = GRAIL_OK;
-    char *found = NULL;
-    char *from = NULL;
-    TRY(find_file(directory, &found, &from));
-    if (found == NULL) {
-        TRY(find_in_settings(directory, "tokenizer_config.json", &found, &from));
-    }
-    if (found == NULL) {
-        TRY(find_in_settings(directory, "chat_template.json", &found, &from));
+    for (int i = 0; i < 2 && found == NULL; i++) {
+        TRY(find_in_settings(directory, settings[i], &found, &path));
     }
     *text = found;
-    *place = from;
+    *place = path;
     found = NULL;
-    from = NULL;
+    path = NULL;
 out:
     memory_free(found);
-    memory_free(from);
+    memory_free(path);
+    buffer_fini(&bytes);
     return status;
 }

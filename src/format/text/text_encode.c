@@ -65,19 +65,7 @@ static grail_status encode(encoding *e, const char *text, size_t size, bool spec
     return check_count(e);
 }
 
-/* Encodes the part of the document that was read so far. */
-static grail_status encode_beginning(encoding *e)
-{
-    const int64_t before = e->ids->count;
-    e->ids->most = e->wanted;
-    CHECK(tokenizer_encode_start(e->tokenizer, (const char *)e->document.bytes, e->document.size,
-                                 true, e->ids));
-    e->enough = e->ids->count >= e->wanted;
-    e->ids->count = e->enough ? e->ids->count : before;
-    e->next_try = 2 * e->document.size;
-    return GRAIL_OK;
-}
-
+/* Where enough may have been read, its beginning is encoded. */
 static grail_status extend_document(encoding *e, const char *text, size_t size)
 {
     if (size > TEXT_LARGEST_DOCUMENT - e->document.size) {
@@ -89,7 +77,13 @@ static grail_status extend_document(encoding *e, const char *text, size_t size)
     }
     CHECK(buffer_append(&e->document, text, size));
     if (is_limited(e) && e->document.size >= e->next_try) {
-        CHECK(encode_beginning(e));
+        const int64_t before = e->ids->count;
+        e->ids->most = e->wanted;
+        CHECK(tokenizer_encode_start(e->tokenizer, (const char *)e->document.bytes,
+                                     e->document.size, true, e->ids));
+        e->enough = e->ids->count >= e->wanted;
+        e->ids->count = e->enough ? e->ids->count : before;
+        e->next_try = 2 * e->document.size;
     }
     return GRAIL_OK;
 }

@@ -66,24 +66,6 @@ static grail_status strip(const text_step *step, text_span in, buffer *out)
 /* No character decomposes into more code points per byte than U+FDFA: 18 for 3 bytes. */
 enum { POINTS_PER_BYTE = 6, DECOMPOSITION_MAX = 32 };
 
-static grail_status decompose(text_span in, utf8proc_option_t form, int32_t *points, size_t *count)
-{
-    size_t used = 0;
-    int boundary = UTF8PROC_BOUNDCLASS_START;
-    for (size_t i = 0; i < in.size; i += character_length(in.bytes[i])) {
-        utf8proc_int32_t parts[DECOMPOSITION_MAX];
-        const utf8proc_ssize_t n = utf8proc_decompose_char(
-            character_at(span_from(in, i, in.size)), parts, DECOMPOSITION_MAX, form, &boundary);
-        if (n < 0 || n > DECOMPOSITION_MAX || used + (size_t)n > in.size * POINTS_PER_BYTE) {
-            return error_set(GRAIL_ERROR_INTERNAL, "cannot normalize the character at byte %zu", i);
-        }
-        memcpy(points + used, parts, (size_t)n * sizeof *points);
-        used += (size_t)n;
-    }
-    *count = used;
-    return GRAIL_OK;
-}
-
 static size_t combining_class(int32_t character)
 {
     return (size_t)utf8proc_get_property(character)->combining_class;
@@ -120,8 +102,18 @@ static grail_status convert_form(text_span in, utf8proc_option_t form, buffer *o
     int32_t *points = NULL;
     int32_t *scratch = NULL;
     size_t count = 0;
+    int boundary = UTF8PROC_BOUNDCLASS_START;
     TRY(memory_new_unset(&points, in.size, POINTS_PER_BYTE * sizeof *points));
-    TRY(decompose(in, form, points, &count));
+    for (size_t i = 0; i < in.size; i += character_length(in.bytes[i])) {
+        utf8proc_int32_t parts[DECOMPOSITION_MAX];
+        const utf8proc_ssize_t n = utf8proc_decompose_char(
+            character_at(span_from(in, i, in.size)), parts, DECOMPOSITION_MAX, form, &boundary);
+        if (n < 0 || n > DECOMPOSITION_MAX || count + (size_t)n > in.size * POINTS_PER_BYTE) {
+            FAIL(GRAIL_ERROR_INTERNAL, "cannot normalize the character at byte %zu", i);
+        }
+        memcpy(points + count, parts, (size_t)n * sizeof *points);
+        count += (size_t)n;
+    }
     TRY(memory_new_unset(&scratch, count, sizeof *scratch));
     order_marks(points, count, scratch);
     const utf8proc_ssize_t composed =

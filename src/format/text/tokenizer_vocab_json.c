@@ -177,22 +177,18 @@ static const char *special_of(const merged_files *f, special_kind kind)
     return value == NULL ? f->how->usual[kind] : text_of(value);
 }
 
-static grail_status put_special(merged_files *f, const json_t *token, const char *content)
-{
-    return content == NULL || content[0] == 0 ? GRAIL_OK
-                                              : add_token(f, json_is_object(token) ? token : NULL,
-                                                          content, true, id_of(f, content));
-}
-
+/* The special tokens that have a text, and then the additional ones. */
 static grail_status put_specials(merged_files *f)
 {
     const json_t *more = setting(f, "additional_special_tokens");
-    for (int i = 0; i < SPECIALS; i++) {
-        CHECK(put_special(f, setting(f, special_keys[i]), special_of(f, (special_kind)i)));
-    }
-    for (size_t i = 0; i < json_array_size(more); i++) {
-        const json_t *token = json_array_get(more, i);
-        CHECK(put_special(f, token, text_of(token)));
+    for (size_t i = 0; i < SPECIALS + json_array_size(more); i++) {
+        const json_t *token =
+            i < SPECIALS ? setting(f, special_keys[i]) : json_array_get(more, i - SPECIALS);
+        const char *content = i < SPECIALS ? special_of(f, (special_kind)i) : text_of(token);
+        if (content != NULL && content[0] != 0) {
+            CHECK(add_token(f, json_is_object(token) ? token : NULL, content, true,
+                            id_of(f, content)));
+        }
     }
     return GRAIL_OK;
 }
@@ -240,21 +236,6 @@ static grail_status put_frame(const char *name, const merged_files *f)
     return put_asked(name, f, "add_eos_token", EOS, component);
 }
 
-static grail_status put_steps(const char *name, const merged_files *f)
-{
-    json_t *steps = NULL;
-    bool prefix = false;
-    CHECK(json_parse("pre-tokenizer", f->how->steps, strlen(f->how->steps), &steps));
-    CHECK(json_put(f->root, "pre_tokenizer", steps));
-    CHECK(json_get_boolean(name, f->settings, "add_prefix_space", false, &prefix));
-    json_t *members = json_object_get(steps, "pretokenizers");
-    json_t *bytes = members == NULL ? steps : json_array_get(members, 1);
-    CHECK(json_put(bytes, "add_prefix_space", json_boolean(prefix)));
-    return f->how->composes
-               ? json_put(f->root, "normalizer", json_pack("{s:o}", "type", json_text("NFC")))
-               : GRAIL_OK;
-}
-
 static grail_status put_all(const char *name, merged_files *f)
 {
     const char *piece = NULL;
@@ -273,7 +254,17 @@ static grail_status put_all(const char *name, merged_files *f)
     CHECK(put_merges(name, &f->merges, json_object_get(model, "merges")));
     CHECK(put_stated(name, f));
     CHECK(put_specials(f));
-    CHECK(put_steps(name, f));
+    json_t *steps = NULL;
+    bool prefix = false;
+    CHECK(json_parse("pre-tokenizer", f->how->steps, strlen(f->how->steps), &steps));
+    CHECK(json_put(f->root, "pre_tokenizer", steps));
+    CHECK(json_get_boolean(name, f->settings, "add_prefix_space", false, &prefix));
+    json_t *members = json_object_get(steps, "pretokenizers");
+    json_t *bytes = members == NULL ? steps : json_array_get(members, 1);
+    CHECK(json_put(bytes, "add_prefix_space", json_boolean(prefix)));
+    if (f->how->composes) {
+        CHECK(json_put(f->root, "normalizer", json_pack("{s:o}", "type", json_text("NFC"))));
+    }
     return put_frame(name, f);
 }
 

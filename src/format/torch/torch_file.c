@@ -9,23 +9,7 @@
 static const unsigned char legacy_magic[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
                                              0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, 0x2e};
 
-/* Before that format torch wrote tar archives. */
-static grail_status refuse_other(const void *bytes, size_t size)
-{
-    enum { TAR_MAGIC = 257 };
-    if (size >= sizeof legacy_magic && memcmp(bytes, legacy_magic, sizeof legacy_magic) == 0) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "is in the format of torch before 1.6, which is not read" TORCH_REMEDY);
-    }
-    if (size > TAR_MAGIC + 5 && memcmp((const char *)bytes + TAR_MAGIC, "ustar", 5) == 0) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "is a tar archive, the format of torch before 0.1.10; load it and save it "
-                         "again with a newer torch");
-    }
-    return error_set(GRAIL_ERROR_FORMAT, "is not a torch checkpoint");
-}
-
-enum { LONGEST_ORDER = 64 };
+enum { LONGEST_ORDER = 64, TAR_MAGIC = 257 };
 
 /* Finds the member <root>/data.pkl, where <root> is the name of one folder. */
 static grail_status find_object(torch_file *file, const zip_member **out)
@@ -84,18 +68,32 @@ static grail_status check_kind(const torch_file *file)
 static grail_status read_file(torch_file *file)
 {
     const zip_member *object = NULL;
-    if (file->list->size < 4 || memcmp(file->list->bytes, "PK\x03\x04", 4) != 0) {
-        return refuse_other(file->list->bytes, file->list->size);
+    const unsigned char *bytes = file->list->bytes;
+    const size_t size = file->list->size;
+    if (size < 4 || memcmp(bytes, "PK\x03\x04", 4) != 0) {
+        if (size >= sizeof legacy_magic && memcmp(bytes, legacy_magic, sizeof legacy_magic) == 0) {
+            return error_set(
+                GRAIL_ERROR_UNSUPPORTED,
+                "is in the format of torch before 1.6, which is not read" TORCH_REMEDY);
+        }
+        /* before that format torch wrote tar archives */
+        if (size > TAR_MAGIC + 5 && memcmp(bytes + TAR_MAGIC, "ustar", 5) == 0) {
+            return error_set(
+                GRAIL_ERROR_UNSUPPORTED,
+                "is a tar archive, the format of torch before 0.1.10; load it and save "
+                "it again with a newer torch");
+        }
+        return error_set(GRAIL_ERROR_FORMAT, "is not a torch checkpoint");
     }
-    CHECK(zip_reader_open(file->list->bytes, file->list->size, &file->zip));
+    CHECK(zip_reader_open(bytes, size, &file->zip));
     CHECK(find_object(file, &object));
     CHECK(check_kind(file));
     if (object->size > TORCH_LARGEST_PICKLE) {
         return error_set(GRAIL_ERROR_FORMAT, "member '%s' has %zu bytes, more than the allowed %d",
                          object->name, object->size, TORCH_LARGEST_PICKLE);
     }
-    CHECK(error_in(pickle_read(file->list->bytes + object->offset, object->size, &file->object),
-                   "%s", object->name));
+    CHECK(error_in(pickle_read(bytes + object->offset, object->size, &file->object), "%s",
+                   object->name));
     return torch_collect(file);
 }
 

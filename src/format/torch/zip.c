@@ -469,21 +469,6 @@ static grail_status append_entry(buffer *out, const zip_place *member)
     return GRAIL_OK;
 }
 
-/* Appends the end of the directory, which has `count` entries in [begin, begin + size). The zip64
- * records are written only if the plain record cannot hold a number. */
-static grail_status append_end(buffer *out, size_t count, size_t begin, size_t size)
-{
-
-    if (count >= MOST_ENTRIES || begin >= in_zip64 || size >= in_zip64) {
-        CHECK(APPEND(out, {END64_SIGNATURE, 4}, {44, 8}, {ZIP64_VERSION, 2}, {ZIP64_VERSION, 2},
-                     {0, 4}, {0, 4}, {count, 8}, {count, 8}, {size, 8}, {begin, 8}));
-        CHECK(APPEND(out, {LOCATOR64_SIGNATURE, 4}, {0, 4}, {begin + size, 8}, {1, 4}));
-    }
-    const uint64_t entries = count < MOST_ENTRIES ? count : MOST_ENTRIES;
-    return APPEND(out, {END_SIGNATURE, 4}, {0, 2}, {0, 2}, {entries, 2}, {entries, 2},
-                  {cap(size), 4}, {cap(begin), 4}, {0, 2});
-}
-
 grail_status zip_layout_finish(zip_layout *zip)
 {
     const size_t begin = zip->file.file_size;
@@ -496,7 +481,19 @@ grail_status zip_layout_finish(zip_layout *zip)
         CHECK(add_record(zip, member, begin + (at - first), at, CRC_IN_ENTRY));
     }
     const size_t end = zip->file.bytes.size;
-    CHECK(append_end(&zip->file.bytes, (size_t)zip->count, begin, end - first));
+    /* the zip64 records are written only if the plain record cannot hold a number */
+    const size_t size = end - first;
+    const size_t count = (size_t)zip->count;
+    const uint64_t entries = count < MOST_ENTRIES ? count : MOST_ENTRIES;
+    if (count >= MOST_ENTRIES || begin >= in_zip64 || size >= in_zip64) {
+        CHECK(APPEND(&zip->file.bytes, {END64_SIGNATURE, 4}, {44, 8}, {ZIP64_VERSION, 2},
+                     {ZIP64_VERSION, 2}, {0, 4}, {0, 4}, {count, 8}, {count, 8}, {size, 8},
+                     {begin, 8}));
+        CHECK(
+            APPEND(&zip->file.bytes, {LOCATOR64_SIGNATURE, 4}, {0, 4}, {begin + size, 8}, {1, 4}));
+    }
+    CHECK(APPEND(&zip->file.bytes, {END_SIGNATURE, 4}, {0, 2}, {0, 2}, {entries, 2}, {entries, 2},
+                 {cap(size), 4}, {cap(begin), 4}, {0, 2}));
     zip->file.seal = (layout_piece){
         .begin = begin + (end - first), .at = end, .size = zip->file.bytes.size - end};
     zip->file.file_size = begin + (zip->file.bytes.size - first);

@@ -9,8 +9,8 @@
 #include "format/weights/checkpoint_internal.h"
 #include "format/weights/checkpoint_locate.h"
 #include "format/weights/foreign_file.h"
-#include "format/weights/packed_pairs.h"
 #include "format/weights/weights_format.h"
+#include "tensor/packed.h"
 
 #include <string.h>
 
@@ -151,22 +151,53 @@ static grail_status find_part(const checkpoint *c, const char *base, const char 
     return GRAIL_OK;
 }
 
+/* NAME_blocks U8 [matrices, out, in / 32, 16] and NAME_scales U8 [matrices, out, in / 32] are seen
+ * as one tensor, NAME [matrices, in, out], packed as MXFP4 (tensor/packed.h). */
 static grail_status describe_pair(const checkpoint *c, const tensor_view *blocks, bool *is_part,
                                   joined_tensor *j)
 {
+    enum { BLOCK_BYTES = PACKED_BLOCK / 2, BLOCKS_RANK = 4, SCALES_RANK = 3 };
     static const char scales_ending[] = "_scales";
-    int64_t scales = -1;
+    char of_blocks[64];
+    char of_scales[64];
+    int64_t at = -1;
     int64_t plain = -1;
-    CHECK(find_part(c, j->name, scales_ending, &scales));
+    CHECK(find_part(c, j->name, scales_ending, &at));
     CHECK(find_part(c, j->name, "", &plain));
-    if (scales < 0 || plain >= 0) {
+    if (at < 0 || plain >= 0) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' has weights in MXFP4, but %s '%s%s'",
                          c->path, blocks->name,
-                         scales < 0 ? "the checkpoint lacks" : "beside it the checkpoint has",
-                         j->name, scales < 0 ? scales_ending : "");
+                         at < 0 ? "the checkpoint lacks" : "beside it the checkpoint has", j->name,
+                         at < 0 ? scales_ending : "");
     }
-    is_part[scales] = true;
-    return error_in(packed_pair_describe(blocks, c->tensors[scales], &j->whole), "%s", c->path);
+    is_part[at] = true;
+    const tensor_view *scales = c->tensors[at];
+    if (blocks->rank != BLOCKS_RANK || scales->rank != SCALES_RANK ||
+        blocks->shape[3] != BLOCK_BYTES || scales->dtype != GRAIL_DTYPE_U8 ||
+        memcmp(blocks->shape, scales->shape, SCALES_RANK * sizeof blocks->shape[0]) != 0) {
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "%s: tensors '%s' %s and '%s' %s (%s) do not fit each other as weights in MXFP4: "
+            "expected [n, out, in / 32, 16] and [n, out, in / 32] (U8)",
+            c->path, blocks->name,
+            shape_text(blocks->rank, blocks->shape, of_blocks, sizeof of_blocks), scales->name,
+            shape_text(scales->rank, scales->shape, of_scales, sizeof of_scales),
+            grail_dtype_name(scales->dtype));
+    }
+    if (blocks->shape[2] > INT64_MAX / PACKED_BLOCK) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is too large to address", c->path,
+                         blocks->name);
+    }
+    j->whole = (tensor_view){
+        .name = j->name,
+        .dtype = GRAIL_DTYPE_F4,
+        .rank = SCALES_RANK,
+        .shape = {blocks->shape[0], blocks->shape[2] * PACKED_BLOCK, blocks->shape[1]},
+        .data = blocks->data,
+        .bytes = blocks->bytes,
+        .scales = scales->data,
+    };
+    return GRAIL_OK;
 }
 
 static grail_status describe_group(checkpoint *c, bool *is_part, joined_tensor *j)

@@ -10,7 +10,7 @@ typedef struct checkpoint_file {
     tensor_file *tensors;
 } checkpoint_file;
 
-/* A matrix that several tensors hold (packed_groups.h, packed_pairs.h). */
+/* A matrix that several tensors hold (packed_groups.h; pairs of MXFP4). */
 typedef struct joined_tensor {
     char *name; /* owned */
     tensor_view whole;

@@ -9,28 +9,18 @@
 
 /* -- plain names ------------------------------------------------------------------------------- */
 
-/* What comes behind the component of a wrapper at the begin of a name; NULL where there is none.
- * Sources: DataParallel, DistributedDataParallel and AveragedModel, torch.compile, FSDP and
- * checkpoint_wrapper of torch; Lightning Fabric; Opacus. */
-static const char *behind_wrapper(const char *name)
+/* A name from the first component on that no wrapper added. Sources: DataParallel,
+ * DistributedDataParallel and AveragedModel, torch.compile, FSDP and checkpoint_wrapper of torch;
+ * Lightning Fabric; Opacus. */
+static const char *skip_wrappers(const char *name)
 {
     static const char *const wrappers[] = {
         "module.",          "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.",
         "_forward_module.", "_module."};
-    for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++) {
-        const size_t length = strlen(wrappers[i]);
-        if (strncmp(name, wrappers[i], length) == 0) {
-            return name + length;
-        }
-    }
-    return NULL;
-}
-
-/* A name from the first component on that no wrapper added. */
-static const char *skip_wrappers(const char *name)
-{
-    for (const char *behind = name; behind != NULL; behind = behind_wrapper(name)) {
-        name = behind;
+    for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0];) {
+        const bool is_there = name_begins_with(name, wrappers[i]);
+        name += is_there ? strlen(wrappers[i]) : 0;
+        i = is_there ? 0 : i + 1;
     }
     return name;
 }

@@ -11,17 +11,12 @@
 
 #include <string.h>
 
-typedef struct written_file {
-    char *path;
-    tensor_writer *writer; /* NULL until it is open */
-} written_file;
-
 struct checkpoint_writer {
     const checkpoint *like;       /* borrowed; says which file has which tensor */
     const weights_format *format; /* NULL: that of `like` */
     const gguf_pairs *pairs;      /* borrowed while it opens */
     const tensor_view *table;     /* likewise */
-    written_file *files;          /* in the order of the files of `like`, or one */
+    tensor_writer **files;        /* in the order of the files of `like`, or one */
     int file_count;
     tensor_view *shapes; /* [tensors of `like`], with the names that are written, which are owned;
                             NULL: left out */
@@ -113,19 +108,20 @@ static grail_status open_one(checkpoint_writer *writer, const char *directory, i
 {
     grail_status status = GRAIL_OK;
     file_tensors t = {0};
-    written_file *written = &writer->files[file];
     char *name = NULL;
+    char *path = NULL;
     TRY(written_name(writer->like, writer->format, file, &name));
-    TRY(path_join(&written->path, directory, name));
+    TRY(path_join(&path, directory, name));
     TRY(select_shapes(writer, file, &t));
     TRY(resolve(writer->like, writer->format)
-            ->open(written->path, writer->like, file, writer->pairs, (int64_t)t.count, t.shapes,
-                   start, &written->writer));
+            ->open(path, writer->like, file, writer->pairs, (int64_t)t.count, t.shapes, start,
+                   &writer->files[file]));
     if (writer->table != NULL) {
-        TRY(tensor_writer_put(written->writer, writer->table->name, writer->table->data,
+        TRY(tensor_writer_put(writer->files[file], writer->table->name, writer->table->data,
                               writer->table->bytes));
     }
 out:
+    memory_free(path);
     memory_free(name);
     file_tensors_fini(&t);
     return status;
@@ -220,7 +216,7 @@ static grail_status find_tensor(const checkpoint_writer *writer, const char *nam
                          shape->name, bytes);
     }
     *index = i;
-    *file = writer->files[written_place(writer->like, writer->format, i)].writer;
+    *file = writer->files[written_place(writer->like, writer->format, i)];
     return GRAIL_OK;
 }
 
@@ -277,7 +273,7 @@ out:
 grail_status checkpoint_writer_flush(const checkpoint_writer *writer)
 {
     for (int f = 0; f < writer->file_count; f++) {
-        CHECK(tensor_writer_flush(writer->files[f].writer));
+        CHECK(tensor_writer_flush(writer->files[f]));
     }
     return GRAIL_OK;
 }
@@ -285,7 +281,7 @@ grail_status checkpoint_writer_flush(const checkpoint_writer *writer)
 grail_status checkpoint_writer_seal(const checkpoint_writer *writer)
 {
     for (int f = 0; f < writer->file_count; f++) {
-        CHECK(tensor_writer_seal(writer->files[f].writer));
+        CHECK(tensor_writer_seal(writer->files[f]));
     }
     return GRAIL_OK;
 }
@@ -296,8 +292,7 @@ void checkpoint_writer_close(checkpoint_writer *writer)
         return;
     }
     for (int f = 0; f < writer->file_count; f++) {
-        tensor_writer_close(writer->files[f].writer);
-        memory_free(writer->files[f].path);
+        tensor_writer_close(writer->files[f]);
     }
     for (int64_t i = 0; writer->shapes != NULL && i < checkpoint_count(writer->like); i++) {
         memory_free((char *)(uintptr_t)writer->shapes[i].name);

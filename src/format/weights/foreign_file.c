@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HEAD_SIZE = 64 };
+enum { HEAD_SIZE = 64, IR_VERSION = 0x08, LAST_VERSION = 0x7f, LENGTH_DELIMITED = 2 };
 
 #define ORIGINAL "give the original directory of Hugging Face (config.json and safetensors)"
 
@@ -53,15 +53,6 @@ static grail_status refuse(const char *path, const char *what, const char *remed
                      remedy);
 }
 
-/* onnx.proto: a ModelProto begins with field 1, ir_version, a varint of one byte, and goes on with
- * a field of text, of a message or of a number: opset_import, producer_name, graph ... */
-static bool looks_like_onnx(const unsigned char *head, size_t size)
-{
-    enum { IR_VERSION = 0x08, LAST_VERSION = 0x7f, LENGTH_DELIMITED = 2 };
-    return size > 2 && head[0] == IR_VERSION && head[1] >= 1 && head[1] <= LAST_VERSION &&
-           ((head[2] & 7) == LENGTH_DELIMITED || (head[2] & 7) == 0);
-}
-
 static grail_status refuse_head(const char *path, const unsigned char *head, size_t size)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -76,10 +67,13 @@ static grail_status refuse_head(const char *path, const unsigned char *head, siz
     if (!name_is_of_kind(path, ".onnx")) {
         return GRAIL_OK;
     }
+    /* onnx.proto: a ModelProto begins with field 1, ir_version, a varint of one byte, and goes on
+     * with a field of text, of a message or of a number: opset_import, producer_name, graph ... */
+    const bool is_onnx = size > 2 && head[0] == IR_VERSION && head[1] >= 1 &&
+                         head[1] <= LAST_VERSION &&
+                         ((head[2] & 7) == LENGTH_DELIMITED || (head[2] & 7) == 0);
     return refuse(path,
-                  looks_like_onnx(head, size)
-                      ? "an ONNX file"
-                      : "named like an ONNX file, but does not begin like one",
+                  is_onnx ? "an ONNX file" : "named like an ONNX file, but does not begin like one",
                   "give the checkpoint that it was exported from; grail export writes ONNX");
 }
 
