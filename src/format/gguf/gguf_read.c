@@ -200,23 +200,6 @@ static grail_status take_dtype(cursor *c, tensor_view *view)
                      name);
 }
 
-static grail_status measure(tensor_view *view)
-{
-    char text[128];
-    const int64_t block = dtype_block(view->dtype);
-    const int64_t columns = view->rank == 0 ? 1 : view->shape[view->rank - 1];
-    shape_text(view->rank, view->shape, text, sizeof text);
-    if (columns % block != 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s elements of %s do not fill its blocks of %lld",
-                         text, grail_dtype_name(view->dtype), (long long)block);
-    }
-    if (!shape_bytes(view->dtype, view->rank, view->shape, &view->bytes)) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s elements of %s take 2^61 bytes or more", text,
-                         grail_dtype_name(view->dtype));
-    }
-    return GRAIL_OK;
-}
-
 /* Tensors lie one behind another, in the order of the file, each at the alignment: *expected is
  * where this one does, and then the next one. The data begins only where the last one's description
  * ends, so the view gets its offset in place of its address. */
@@ -242,9 +225,20 @@ static grail_status place(cursor *c, size_t alignment, uint64_t *expected, tenso
 
 static grail_status describe(cursor *c, size_t alignment, uint64_t *expected, tensor_view *view)
 {
+    char text[128];
     CHECK(take_shape(c, view));
     CHECK(take_dtype(c, view));
-    CHECK(measure(view));
+    const int64_t block = dtype_block(view->dtype);
+    const int64_t columns = view->rank == 0 ? 1 : view->shape[view->rank - 1];
+    shape_text(view->rank, view->shape, text, sizeof text);
+    if (columns % block != 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s elements of %s do not fill its blocks of %lld",
+                         text, grail_dtype_name(view->dtype), (long long)block);
+    }
+    if (!shape_bytes(view->dtype, view->rank, view->shape, &view->bytes)) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s elements of %s take 2^61 bytes or more", text,
+                         grail_dtype_name(view->dtype));
+    }
     return place(c, alignment, expected, view);
 }
 

@@ -135,13 +135,6 @@ static float scaled(int byte, double rescale, double mean, double deviation)
     return (value - (float)mean) / (float)deviation;
 }
 
-static bool is_scale(double rescale, double mean, double deviation)
-{
-    return isfinite((float)mean) && (float)deviation > 0.0F && isfinite((float)deviation) &&
-           isfinite(scaled(0, rescale, mean, deviation)) &&
-           isfinite(scaled(TABLE_SIZE - 1, rescale, mean, deviation));
-}
-
 const char *image_preparation_fault(const image_preparation *p)
 {
     if (p->side < 1 || p->side > IMAGE_LARGEST_SIDE) {
@@ -157,31 +150,15 @@ const char *image_preparation_fault(const image_preparation *p)
         return "the rescale factor must be finite and above 0";
     }
     for (int c = 0; c < 3; c++) {
-        if (!is_scale(p->rescale, p->mean[c], p->deviation[c])) {
+        const double mean = p->mean[c];
+        const double deviation = p->deviation[c];
+        if (!isfinite((float)mean) || !((float)deviation > 0.0F) || !isfinite((float)deviation) ||
+            !isfinite(scaled(0, p->rescale, mean, deviation)) ||
+            !isfinite(scaled(TABLE_SIZE - 1, p->rescale, mean, deviation))) {
             return "the mean must be finite and the standard deviation finite and above 0";
         }
     }
     return NULL;
-}
-
-static grail_status fill_table(double rescale, const double mean[3], const double deviation[3],
-                               float table[3][TABLE_SIZE])
-{
-    for (int c = 0; c < 3; c++) {
-        const float centre = (float)mean[c];
-        const float scale = (float)deviation[c];
-        if (!isfinite(centre) || !isfinite(scale) || scale <= 0) {
-            return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                         "the mean is %g and the deviation %g for channel %d; the "
-                                         "mean must be finite and the deviation above 0",
-                                         mean[c], deviation[c], c),
-                               isfinite(centre) ? "deviation" : "mean");
-        }
-        for (int byte = 0; byte < TABLE_SIZE; byte++) {
-            table[c][byte] = scaled(byte, rescale, mean[c], deviation[c]);
-        }
-    }
-    return GRAIL_OK;
 }
 
 const double *image_values(const grail_colour *given, const double *usual)
@@ -205,8 +182,22 @@ grail_status image_rule_make(const grail_image_source *source, const image_prepa
     rule.filter = chosen->filter;
     rule.own_mode = chosen->own_mode;
     rule.crops_down = chosen->crops_down;
-    CHECK(fill_table(chosen->rescale, image_values(&source->mean, chosen->mean),
-                     image_values(&source->deviation, chosen->deviation), rule.table));
+    const double *mean = image_values(&source->mean, chosen->mean);
+    const double *deviation = image_values(&source->deviation, chosen->deviation);
+    for (int c = 0; c < 3; c++) {
+        const float centre = (float)mean[c];
+        const float scale = (float)deviation[c];
+        if (!isfinite(centre) || !isfinite(scale) || scale <= 0) {
+            return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                         "the mean is %g and the deviation %g for channel %d; the "
+                                         "mean must be finite and the deviation above 0",
+                                         mean[c], deviation[c], c),
+                               isfinite(centre) ? "deviation" : "mean");
+        }
+        for (int byte = 0; byte < TABLE_SIZE; byte++) {
+            rule.table[c][byte] = scaled(byte, chosen->rescale, mean[c], deviation[c]);
+        }
+    }
     *out = rule;
     return GRAIL_OK;
 }

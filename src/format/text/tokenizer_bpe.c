@@ -36,25 +36,6 @@ static bool is_byte_or_unknown(const bpe_model *m, int32_t id)
     return found;
 }
 
-/* A merge adds nothing if one of its halves can never arise. */
-static grail_status add_join(bpe_model *m, const pair_entry *merge)
-{
-    const text_span left = vocabulary_piece(&m->pieces, merge->left);
-    const text_span right = vocabulary_piece(&m->pieces, merge->right);
-    if (left.size == 0 || right.size == 0) {
-        m->cuts = false;
-        return GRAIL_OK;
-    }
-    const int32_t before =
-        vocabulary_find(&m->pieces, span_from(left, character_before(left, left.size), left.size));
-    const int32_t after =
-        vocabulary_find(&m->pieces, span_from(right, 0, character_length(right.bytes[0])));
-    if (before < 0 || after < 0) {
-        return GRAIL_OK;
-    }
-    return pair_table_put(&m->joins, (pair_entry){.left = before, .right = after});
-}
-
 /* `joins` describes a symbol by the characters of its piece. The text of byte pieces and of the
  * unknown piece is only a name, so a model that merges them never cuts words. */
 grail_status bpe_prepare(bpe_model *m)
@@ -69,7 +50,19 @@ grail_status bpe_prepare(bpe_model *m)
         if (is_byte_or_unknown(m, merge->left) || is_byte_or_unknown(m, merge->right)) {
             m->cuts = false;
         }
-        CHECK(add_join(m, merge));
+        const text_span left = vocabulary_piece(&m->pieces, merge->left);
+        const text_span right = vocabulary_piece(&m->pieces, merge->right);
+        if (left.size == 0 || right.size == 0) {
+            m->cuts = false;
+            continue;
+        }
+        const int32_t before = vocabulary_find(
+            &m->pieces, span_from(left, character_before(left, left.size), left.size));
+        const int32_t after =
+            vocabulary_find(&m->pieces, span_from(right, 0, character_length(right.bytes[0])));
+        if (before >= 0 && after >= 0) { /* else one of its halves can never arise */
+            CHECK(pair_table_put(&m->joins, (pair_entry){.left = before, .right = after}));
+        }
     }
     return GRAIL_OK;
 }

@@ -122,30 +122,6 @@ static int64_t id_in(const json_t *id)
     return json_is_integer(id) ? (int64_t)json_integer_value(id) : -1;
 }
 
-static grail_status collect_stated(documents *d)
-{
-    const char *text = NULL;
-    json_t *id = NULL;
-    size_t i = 0;
-    json_t *token = NULL;
-    json_object_foreach (json_object_get(json_object_get(d->tokenizer, "model"), "vocab"), text,
-                         id) {
-        CHECK(place(d, text, id_in(id), TOKEN_NORMAL));
-    }
-    json_array_foreach (json_object_get(d->tokenizer, "added_tokens"), i, token) {
-        text = json_string_value(json_object_get(token, "content"));
-        const size_t length = text == NULL ? 0 : strlen(text);
-        /* as the converter: tokens that only look special count as such */
-        const bool special =
-            text != NULL &&
-            (json_is_true(json_object_get(token, "special")) ||
-             (length > 4 && strncmp(text, "<|", 2) == 0 && strcmp(text + length - 2, "|>") == 0));
-        CHECK(place(d, text, id_in(json_object_get(token, "id")),
-                    special ? TOKEN_CONTROL : TOKEN_USER_DEFINED));
-    }
-    return GRAIL_OK;
-}
-
 static grail_status put_tokens(const documents *d, gguf_pairs *out)
 {
     CHECK(gguf_put_array(out, KEY("tokens"), GGUF_TEXT, (uint64_t)d->count));
@@ -320,13 +296,30 @@ static void mark(documents *d, int32_t id, int type)
 
 static grail_status collect(documents *d, const tokenizer *t, int64_t count)
 {
+    json_t *vocab = json_object_get(json_object_get(d->tokenizer, "model"), "vocab");
+    const char *text = NULL;
+    json_t *token = NULL;
+    size_t index = 0;
     d->count = count;
     CHECK(memory_new(&d->texts, (size_t)count, sizeof(d->texts[0])));
     CHECK(memory_new(&d->types, (size_t)count, sizeof d->types[0]));
     for (int64_t i = 0; i < count; i++) {
         d->types[i] = TOKEN_UNUSED;
     }
-    CHECK(collect_stated(d));
+    json_object_foreach (vocab, text, token) {
+        CHECK(place(d, text, id_in(token), TOKEN_NORMAL));
+    }
+    json_array_foreach (json_object_get(d->tokenizer, "added_tokens"), index, token) {
+        text = json_string_value(json_object_get(token, "content"));
+        const size_t length = text == NULL ? 0 : strlen(text);
+        /* as the converter: tokens that only look special count as such */
+        const bool special =
+            text != NULL &&
+            (json_is_true(json_object_get(token, "special")) ||
+             (length > 4 && strncmp(text, "<|", 2) == 0 && strcmp(text + length - 2, "|>") == 0));
+        CHECK(place(d, text, id_in(json_object_get(token, "id")),
+                    special ? TOKEN_CONTROL : TOKEN_USER_DEFINED));
+    }
     if (is_of_pieces(d)) {
         CHECK(memory_new(&d->scores, (size_t)count, sizeof d->scores[0]));
         for (int i = 0; i < 256; i++) {

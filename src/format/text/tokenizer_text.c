@@ -74,13 +74,6 @@ bool character_is_ideograph(int32_t c)
            (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
-/* Symbols that count as letters (Other_Alphabetic): circled and squared Latin letters. */
-static bool is_enclosed_letter(int32_t c)
-{
-    return (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
-           (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
-}
-
 /* UTS 18, annex C: Alphabetic, Mark, Decimal_Number, Connector_Punctuation, Join_Control. */
 bool character_is_word(int32_t c)
 {
@@ -98,6 +91,10 @@ bool character_is_word(int32_t c)
     case UTF8PROC_CATEGORY_PC:
         return true;
     default:
-        return c == 0x200C || c == 0x200D || is_enclosed_letter(c);
+        /* and symbols that count as letters (Other_Alphabetic): circled and squared Latin letters
+         */
+        return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) ||
+               (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
+               (c >= 0x1F170 && c <= 0x1F189);
     }
 }

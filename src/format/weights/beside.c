@@ -1,30 +1,24 @@
 #include "format/weights/beside.h"
 
-static grail_status read_document(const checkpoint *c, const char *name, size_t maximum,
-                                  char **place, buffer *out)
+grail_status beside_read(const checkpoint *c, const char *name, size_t maximum, char **place,
+                         buffer *out)
 {
-    const grail_document *d = memory_documents_find(checkpoint_documents(c), name);
+    const memory_documents *documents = checkpoint_documents(c);
+    buffer_init(out, maximum);
+    *place = NULL;
+    if (documents == NULL) {
+        CHECK(path_find(place, checkpoint_directory(c), name));
+        return *place == NULL ? GRAIL_OK : file_read(*place, maximum, out);
+    }
+    const grail_document *d = memory_documents_find(documents, name);
     if (d == NULL) {
         return GRAIL_OK;
     }
     CHECK(path_join(place, checkpoint_path(c), name));
-    if ((size_t)d->size > maximum) {
-        return error_set(GRAIL_ERROR_FORMAT, "'%s' has %lld bytes, more than the allowed %zu",
-                         *place, (long long)d->size, maximum);
-    }
-    return buffer_append(out, d->bytes, (size_t)d->size);
-}
-
-grail_status beside_read(const checkpoint *c, const char *name, size_t maximum, char **place,
-                         buffer *out)
-{
-    buffer_init(out, maximum);
-    *place = NULL;
-    if (checkpoint_documents(c) != NULL) {
-        return read_document(c, name, maximum, place, out);
-    }
-    CHECK(path_find(place, checkpoint_directory(c), name));
-    return *place == NULL ? GRAIL_OK : file_read(*place, maximum, out);
+    return (size_t)d->size <= maximum
+               ? buffer_append(out, d->bytes, (size_t)d->size)
+               : error_set(GRAIL_ERROR_FORMAT, "'%s' has %lld bytes, more than the allowed %zu",
+                           *place, (long long)d->size, maximum);
 }
 
 grail_status beside_read_json(const checkpoint *c, const char *name, size_t maximum, char **place,

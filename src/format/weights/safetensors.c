@@ -69,25 +69,6 @@ out:
     return status;
 }
 
-static grail_status check_metadata(json_t *metadata)
-{
-    if (metadata == NULL || json_is_null(metadata)) {
-        return GRAIL_OK;
-    }
-    if (!json_is_object(metadata)) {
-        return error_set(GRAIL_ERROR_FORMAT, "\"%s\" is not an object", metadata_key);
-    }
-    const char *key = NULL;
-    json_t *value = NULL;
-    json_object_foreach (metadata, key, value) {
-        if (!json_is_string(value)) {
-            return error_set(GRAIL_ERROR_FORMAT, "\"%s\": \"%s\" is not a string", metadata_key,
-                             key);
-        }
-    }
-    return GRAIL_OK;
-}
-
 /* A count of elements or bytes; jansson itself refuses what does not fit 64 bits with sign. */
 static bool read_count(const json_t *value, int64_t *out)
 {
@@ -207,7 +188,15 @@ static grail_status read_file(tensor_file *file)
     size_t length = 0;
     TRY(header_length(file->bytes, file->size, &length));
     TRY(parse_header(file->bytes + LENGTH_SIZE, length, &header));
-    TRY(check_metadata(json_object_get(header, metadata_key)));
+    json_t *metadata = json_object_get(header, metadata_key);
+    if (metadata != NULL && !json_is_null(metadata) && !json_is_object(metadata)) {
+        FAIL(GRAIL_ERROR_FORMAT, "\"%s\" is not an object", metadata_key);
+    }
+    json_object_foreach (metadata, key, entry) {
+        if (!json_is_string(entry)) {
+            FAIL(GRAIL_ERROR_FORMAT, "\"%s\": \"%s\" is not a string", metadata_key, key);
+        }
+    }
     const unsigned char *data = file->bytes + LENGTH_SIZE + length;
     const size_t data_size = file->size - LENGTH_SIZE - length;
     json_object_foreach (header, key, entry) {
