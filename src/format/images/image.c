@@ -65,8 +65,8 @@ void image_fini(image *picture)
     picture->pixels = NULL;
 }
 
-/* Of CMYK: white minus the black ink, then minus the ink of each colour, w - round(ink * w / 255).
- */
+/* CMYK becomes white minus the black ink, then minus the ink of each colour: w - round(ink w /
+ * 255). */
 static void convert_pixel(const image *from, const unsigned char *pixel, unsigned char *out)
 {
     int32_t value = pixel[0];
