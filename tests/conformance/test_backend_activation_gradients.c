@@ -25,9 +25,8 @@ static void check_activation(backend *b, activation_kind kind, int64_t count, do
     free_matrices(&bx, &bdy, &apart);
 }
 
-static void test_activation_gradients_are_the_slopes(void **state)
+TEST(test_activation_gradients_are_the_slopes)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int i = 0; i < ACTIVATION_KINDS; i++) {
@@ -46,9 +45,8 @@ static void cap_softly(const void *context, const matrix *inputs, matrix y)
     assert_ok(matrix_soft_cap(*(const double *)context, inputs[0], y));
 }
 
-static void test_gradients_of_soft_caps_are_the_slopes(void **state)
+TEST(test_gradients_of_soft_caps_are_the_slopes)
 {
-    (void)state;
     enum { COUNT = 101 };
     static const double cap = 2.0;
     FOR_EACH_BACKEND(b)
@@ -73,9 +71,8 @@ static void clamp_values(const void *context, const matrix *inputs, matrix y)
     assert_ok(matrix_clamp(context, inputs[0], y));
 }
 
-static void test_gradients_of_clamps_are_the_slopes(void **state)
+TEST(test_gradients_of_clamps_are_the_slopes)
 {
-    (void)state;
     enum { COUNT = 101 };
     static const clamp_attributes bounds = {-0.5, 2.0, 1.0};
     FOR_EACH_BACKEND(b)
@@ -102,9 +99,8 @@ static double last_slope(int kind)
                : 1.0;
 }
 
-static void test_activation_gradients_survive_extreme_inputs(void **state)
+TEST(test_activation_gradients_survive_extreme_inputs)
 {
-    (void)state;
     static const float x[] = {-3e38F, -1e30F, -1e13F, -1000.0F, 1000.0F, 1e13F, 1e30F, 3e38F};
     enum { COUNT = sizeof x / sizeof x[0] };
     float dy[COUNT];
@@ -128,9 +124,8 @@ static void test_activation_gradients_survive_extreme_inputs(void **state)
     }
 }
 
-static void test_relu_is_flat_at_zero(void **state)
+TEST(test_relu_is_flat_at_zero)
 {
-    (void)state;
     static const float x[] = {0.0F, -0.0F, 1e-30F, -1e-30F};
     static const float dy[] = {5.0F, 6.0F, 7.0F, 8.0F};
     static const double expected[] = {0.0, 0.0, 7.0, 0.0};
@@ -142,16 +137,4 @@ static void test_relu_is_flat_at_zero(void **state)
         assert_matrix_near("relu", g, expected, 0.0);
         free_matrices(&bx, &g);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_activation_gradients_are_the_slopes),
-        cmocka_unit_test(test_gradients_of_soft_caps_are_the_slopes),
-        cmocka_unit_test(test_gradients_of_clamps_are_the_slopes),
-        cmocka_unit_test(test_activation_gradients_survive_extreme_inputs),
-        cmocka_unit_test(test_relu_is_flat_at_zero),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

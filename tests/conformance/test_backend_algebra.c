@@ -66,18 +66,16 @@ static void check_add_scaled(backend *b, int64_t rows, int64_t columns, int64_t 
     check_add_scaled_of(b, GRAIL_DTYPE_F64, rows, columns, stride);
 }
 
-static void test_a_scaled_matrix_of_either_type_is_added(void **state)
+TEST(test_a_scaled_matrix_of_either_type_is_added)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for_each_shape(b, check_add_scaled);
     }
 }
 
-static void test_a_scaled_row_is_added_to_every_row(void **state)
+TEST(test_a_scaled_row_is_added_to_every_row)
 {
-    (void)state;
     enum { ROWS = 9, COLUMNS = 4 };
     FOR_EACH_BACKEND(b)
     {
@@ -128,9 +126,8 @@ static void check_add_outer_lower(backend *b, int64_t n, int64_t stride)
     check_add_outer_of(b, true, n, n, stride);
 }
 
-static void test_an_outer_product_is_added_to_all_or_to_the_lower_triangle(void **state)
+TEST(test_an_outer_product_is_added_to_all_or_to_the_lower_triangle)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for_each_shape(b, check_add_outer);
@@ -157,9 +154,8 @@ static void check_diagonal(backend *b, int64_t n, int64_t stride)
     free_matrices(&ba, &d);
 }
 
-static void test_a_diagonal_is_read_as_a_row(void **state)
+TEST(test_a_diagonal_is_read_as_a_row)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for_each_order(b, check_diagonal);
@@ -182,9 +178,8 @@ static void check_set_diagonal(backend *b, int64_t n, int64_t stride)
     free_matrices(&ba, &bd);
 }
 
-static void test_a_diagonal_is_set_from_a_row(void **state)
+TEST(test_a_diagonal_is_set_from_a_row)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for_each_order(b, check_set_diagonal);
@@ -206,9 +201,8 @@ static void check_shift_diagonal(backend *b, int64_t n, int64_t stride)
     matrix_free(&ba);
 }
 
-static void test_a_value_is_added_to_the_diagonal_alone(void **state)
+TEST(test_a_value_is_added_to_the_diagonal_alone)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for_each_order(b, check_shift_diagonal);
@@ -244,18 +238,16 @@ static void check_fill_lower(backend *b, int64_t n, int64_t stride)
     check_fill_of(b, false, n, stride);
 }
 
-static void test_the_upper_triangle_is_filled_from_the_lower_one(void **state)
+TEST(test_the_upper_triangle_is_filled_from_the_lower_one)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for_each_order(b, check_fill_upper);
     }
 }
 
-static void test_the_lower_triangle_is_filled_from_the_upper_one(void **state)
+TEST(test_the_lower_triangle_is_filled_from_the_upper_one)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for_each_order(b, check_fill_lower);
@@ -309,9 +301,8 @@ static void check_row_dots(backend *b, int64_t rows, int64_t columns, int64_t st
     }
 }
 
-static void test_row_dots_are_taken_row_by_row_or_with_one_row(void **state)
+TEST(test_row_dots_are_taken_row_by_row_or_with_one_row)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for_each_shape(b, check_row_dots);
@@ -349,9 +340,8 @@ static void check_scale_rows(backend *b, int64_t rows, int64_t columns, int64_t 
     check_scale_rows_of(b, true, rows, columns, stride);
 }
 
-static void test_rows_are_scaled_each_by_its_own_number(void **state)
+TEST(test_rows_are_scaled_each_by_its_own_number)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for_each_shape(b, check_scale_rows);
@@ -379,9 +369,8 @@ static void check_divide_columns(backend *b, int64_t rows, int64_t columns, int6
     free_matrices(&ba, &bd);
 }
 
-static void test_columns_are_divided_each_by_its_own_number(void **state)
+TEST(test_columns_are_divided_each_by_its_own_number)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for_each_shape(b, check_divide_columns);
@@ -444,9 +433,8 @@ static void check_cholesky_multiply(backend *b, int64_t rows, int64_t n, int64_t
     free_matrices(&bl, &bx);
 }
 
-static void test_cholesky_multiply_is_the_product_with_the_factored_matrix(void **state)
+TEST(test_cholesky_multiply_is_the_product_with_the_factored_matrix)
 {
-    (void)state;
     static const int64_t sizes[][2] = {{0, 5}, {1, 1}, {1, 40}, {3, 129}, {61, 64}, {30, 33}};
     FOR_EACH_BACKEND(b)
     {
@@ -458,9 +446,8 @@ static void test_cholesky_multiply_is_the_product_with_the_factored_matrix(void 
 }
 
 /* B (L L^T) (L L^T)^-1 = B */
-static void test_cholesky_solve_undoes_cholesky_multiply(void **state)
+TEST(test_cholesky_solve_undoes_cholesky_multiply)
 {
-    (void)state;
     enum { ROWS = 17, N = 70 };
     FOR_EACH_BACKEND(b)
     {
@@ -477,24 +464,4 @@ static void test_cholesky_solve_undoes_cholesky_multiply(void **state)
         free_blocks(l, x);
         free_matrices(&bl, &bx);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_scaled_matrix_of_either_type_is_added),
-        cmocka_unit_test(test_a_scaled_row_is_added_to_every_row),
-        cmocka_unit_test(test_an_outer_product_is_added_to_all_or_to_the_lower_triangle),
-        cmocka_unit_test(test_a_diagonal_is_read_as_a_row),
-        cmocka_unit_test(test_a_diagonal_is_set_from_a_row),
-        cmocka_unit_test(test_a_value_is_added_to_the_diagonal_alone),
-        cmocka_unit_test(test_the_upper_triangle_is_filled_from_the_lower_one),
-        cmocka_unit_test(test_the_lower_triangle_is_filled_from_the_upper_one),
-        cmocka_unit_test(test_row_dots_are_taken_row_by_row_or_with_one_row),
-        cmocka_unit_test(test_rows_are_scaled_each_by_its_own_number),
-        cmocka_unit_test(test_columns_are_divided_each_by_its_own_number),
-        cmocka_unit_test(test_cholesky_multiply_is_the_product_with_the_factored_matrix),
-        cmocka_unit_test(test_cholesky_solve_undoes_cholesky_multiply),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,9 +116,8 @@ static void check_random(backend *b, attention_shape s, double spread)
 }
 
 /* Their scores are small, or else those of bf16 would say nothing. */
-static void test_operands_may_have_any_digits(void **state)
+TEST(test_operands_may_have_any_digits)
 {
-    (void)state;
     const attention_shape s = {2, 300, 3, 3, 5, 0, false, 0.07, 0.0, 0};
     const int64_t count = s.sequences * s.length * s.query_heads * s.head_dim;
     float *q = normals(count, 5, 1.0);
@@ -131,9 +130,8 @@ static void test_operands_may_have_any_digits(void **state)
     free_blocks(v, k, q);
 }
 
-static void test_attention_is_the_causal_softmax(void **state)
+TEST(test_attention_is_the_causal_softmax)
 {
-    (void)state;
     static const attention_shape shapes[] = {
         {0, 5, 2, 2, 4, 0, false, 0, 0.0, 0},    {1, 0, 2, 2, 4, 0, false, 0, 0.0, 0},
         {1, 5, 0, 0, 4, 0, false, 0, 0.0, 0},    {1, 257, 2, 1, 80, 0, false, 0, 0.0, 0},
@@ -150,9 +148,8 @@ static void test_attention_is_the_causal_softmax(void **state)
     }
 }
 
-static void test_a_row_may_see_those_behind_it(void **state)
+TEST(test_a_row_may_see_those_behind_it)
 {
-    (void)state;
     static const attention_shape shapes[] = {
         {0, 5, 2, 2, 4, 0, true, 0, 0.0, 0},   {1, 0, 2, 2, 4, 0, true, 0, 0.0, 0},
         {1, 1, 1, 1, 1, 0, true, 0, 0.0, 0},   {3, 7, 2, 2, 5, 0, true, 0, 0.0, 0},
@@ -168,9 +165,8 @@ static void test_a_row_may_see_those_behind_it(void **state)
     }
 }
 
-static void test_query_heads_read_their_groups_keys(void **state)
+TEST(test_query_heads_read_their_groups_keys)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_random(b, (attention_shape){2, 19, 6, 2, 8, 0, false, 0, 0.0, 0}, 1.0);
@@ -179,9 +175,8 @@ static void test_query_heads_read_their_groups_keys(void **state)
     }
 }
 
-static void test_a_window_hides_distant_keys(void **state)
+TEST(test_a_window_hides_distant_keys)
 {
-    (void)state;
     static const int64_t windows[] = {1, 2, 63, 128, 129, 300, 512, 699, 700, 5000};
     FOR_EACH_BACKEND(b)
     {
@@ -193,9 +188,8 @@ static void test_a_window_hides_distant_keys(void **state)
 }
 
 /* Causal, within a window, both ways, and of more keys than are taken at once. */
-static void test_scores_are_capped_softly(void **state)
+TEST(test_scores_are_capped_softly)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_random(b, (attention_shape){2, 129, 4, 2, 8, 0, false, 0, 2.0, 0}, 2.0);
@@ -204,9 +198,8 @@ static void test_scores_are_capped_softly(void **state)
     }
 }
 
-static void test_large_scores_neither_overflow_nor_vanish(void **state)
+TEST(test_large_scores_neither_overflow_nor_vanish)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_random(b, (attention_shape){1, 1100, 2, 2, 8, 0, false, 0, 0.0, 0}, 60.0);
@@ -215,9 +208,8 @@ static void test_large_scores_neither_overflow_nor_vanish(void **state)
 
 /* Scores that grow with the position move the running maximum at every block of keys, by more than
  * exp can bridge in f32; falling ones never move it. */
-static void test_the_running_maximum_may_move_or_stay(void **state)
+TEST(test_the_running_maximum_may_move_or_stay)
 {
-    (void)state;
     enum { LENGTH = 1300 };
     float q[LENGTH];
     float k[LENGTH];
@@ -238,9 +230,8 @@ static void test_the_running_maximum_may_move_or_stay(void **state)
 }
 
 /* Below, among and far above the scores, over several blocks of keys. */
-static void test_sinks_take_a_part_of_the_weights(void **state)
+TEST(test_sinks_take_a_part_of_the_weights)
 {
-    (void)state;
     static const float sinks[] = {-3.0F, 0.25F, 40.0F, -200.0F};
     FOR_EACH_BACKEND(b)
     {
@@ -251,9 +242,8 @@ static void test_sinks_take_a_part_of_the_weights(void **state)
     }
 }
 
-static void test_values_may_be_wider_or_narrower_than_keys(void **state)
+TEST(test_values_may_be_wider_or_narrower_than_keys)
 {
-    (void)state;
     static const float sinks[] = {0.5F, -1.0F, 2.0F, 0.0F};
     FOR_EACH_BACKEND(b)
     {
@@ -275,9 +265,8 @@ static grail_status attend_small(void *context)
     return matrix_attention(&s, a->q, a->q, a->q, a->out, no_matrix);
 }
 
-static void test_attention_reports_lack_of_memory(void **state)
+TEST(test_attention_reports_lack_of_memory)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         static const float zeros[2] = {0.0F};
@@ -285,22 +274,4 @@ static void test_attention_reports_lack_of_memory(void **state)
         support_fail_each_allocation(attend_small, &a);
         free_matrices(&a.q, &a.out);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention_is_the_causal_softmax),
-        cmocka_unit_test(test_sinks_take_a_part_of_the_weights),
-        cmocka_unit_test(test_values_may_be_wider_or_narrower_than_keys),
-        cmocka_unit_test(test_operands_may_have_any_digits),
-        cmocka_unit_test(test_a_row_may_see_those_behind_it),
-        cmocka_unit_test(test_query_heads_read_their_groups_keys),
-        cmocka_unit_test(test_a_window_hides_distant_keys),
-        cmocka_unit_test(test_scores_are_capped_softly),
-        cmocka_unit_test(test_large_scores_neither_overflow_nor_vanish),
-        cmocka_unit_test(test_the_running_maximum_may_move_or_stay),
-        cmocka_unit_test(test_attention_reports_lack_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -237,9 +237,8 @@ static void attend(const void *context, const matrix *inputs, matrix y)
 }
 
 /* The shapes have every kind of mask, and shared keys. */
-static void test_attention_gradients_are_the_slopes(void **state)
+TEST(test_attention_gradients_are_the_slopes)
 {
-    (void)state;
     static const attention_shape shapes[] = {{2, 9, 4, 2, 3, 0, false, 0.6, 0.0, 0},
                                              {2, 9, 4, 2, 3, 4, false, 0.6, 0.0, 0},
                                              {2, 9, 4, 2, 3, 0, true, 0.6, 0.0, 0},
@@ -267,9 +266,8 @@ static void test_attention_gradients_are_the_slopes(void **state)
     }
 }
 
-static void test_gradients_of_causal_attention(void **state)
+TEST(test_gradients_of_causal_attention)
 {
-    (void)state;
     static const attention_shape shapes[] = {
         {0, 5, 2, 2, 4, 0, false, 0, 0.0, 0},   {1, 0, 2, 2, 4, 0, false, 0, 0.0, 0},
         {3, 7, 2, 2, 5, 0, false, 0, 0.0, 0},   {2, 129, 3, 3, 17, 0, false, 0, 0.0, 0},
@@ -279,9 +277,8 @@ static void test_gradients_of_causal_attention(void **state)
 }
 
 /* A row that sees itself alone has nothing to weigh. */
-static void test_a_single_row_has_no_slope_but_of_its_value(void **state)
+TEST(test_a_single_row_has_no_slope_but_of_its_value)
 {
-    (void)state;
     const attention_shape s = {3, 1, 2, 1, 4, 0, false, 0.5, 0.0, 0};
     expectation e = expectation_new(&s);
     FOR_EACH_BACKEND(b)
@@ -302,9 +299,8 @@ static void test_a_single_row_has_no_slope_but_of_its_value(void **state)
     expectation_free(&e);
 }
 
-static void test_gradients_of_attention_both_ways(void **state)
+TEST(test_gradients_of_attention_both_ways)
 {
-    (void)state;
     static const attention_shape shapes[] = {{5, 50, 3, 3, 16, 0, true, 0, 0.0, 0},
                                              {2, 197, 2, 1, 12, 0, true, 0, 0.0, 0},
                                              {1, 800, 2, 1, 5, 0, true, 0, 0.0, 0}};
@@ -312,18 +308,16 @@ static void test_gradients_of_attention_both_ways(void **state)
     check(shapes[1], 30.0);
 }
 
-static void test_query_heads_add_to_their_groups_keys(void **state)
+TEST(test_query_heads_add_to_their_groups_keys)
 {
-    (void)state;
     static const attention_shape shapes[] = {{2, 19, 6, 2, 8, 0, false, 0, 0.0, 0},
                                              {1, 210, 9, 3, 4, 0, false, 0, 0.0, 0},
                                              {1, 30, 8, 1, 16, 0, false, 0, 0.0, 0}};
     check_all(sizeof shapes / sizeof shapes[0], shapes);
 }
 
-static void test_a_window_hides_distant_keys_from_gradients(void **state)
+TEST(test_a_window_hides_distant_keys_from_gradients)
 {
-    (void)state;
     static const int64_t windows[] = {1, 2, 63, 192, 193, 384, 699, 700, 5000};
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
         check((attention_shape){1, 700, 2, 1, 4, windows[i], false, 0, 0.0, 0}, 1.0);
@@ -332,39 +326,34 @@ static void test_a_window_hides_distant_keys_from_gradients(void **state)
     check((attention_shape){1, 700, 2, 1, 4, 300, true, 0, 0.0, 0}, 1.0);
 }
 
-static void test_the_slope_of_capped_scores_counts(void **state)
+TEST(test_the_slope_of_capped_scores_counts)
 {
-    (void)state;
     check((attention_shape){2, 129, 4, 2, 8, 0, false, 0, 2.0, 0}, 2.0);
     check((attention_shape){1, 700, 2, 1, 4, 63, false, 0, 0.5, 0}, 1.0);
     check((attention_shape){3, 40, 2, 2, 5, 0, true, 0, 50.0, 0}, 1.0);
 }
 
-static void test_sinks_have_the_gradient_of_what_they_take(void **state)
+TEST(test_sinks_have_the_gradient_of_what_they_take)
 {
-    (void)state;
     check_with((attention_shape){2, 19, 4, 2, 8, 0, false, 0, 0.0, 0}, true, 1.0);
     check_with((attention_shape){1, 700, 2, 1, 4, 63, false, 0, 0.0, 0}, true, 2.0);
     check_with((attention_shape){3, 40, 2, 2, 5, 0, true, 0, 2.0, 0}, true, 1.0);
 }
 
-static void test_gradients_of_values_of_another_width(void **state)
+TEST(test_gradients_of_values_of_another_width)
 {
-    (void)state;
     check((attention_shape){2, 129, 4, 2, 8, 0, false, 0, 0.0, 3}, 1.0);
     check_with((attention_shape){1, 500, 2, 2, 4, 0, false, 0, 0.0, 9}, true, 1.0);
 }
 
-static void test_gradients_of_large_scores_stay_finite(void **state)
+TEST(test_gradients_of_large_scores_stay_finite)
 {
-    (void)state;
     check((attention_shape){1, 500, 2, 2, 8, 0, false, 0, 0.0, 0}, 60.0);
 }
 
 /* A NaN in what no query sees of another sequence stays there. */
-static void test_sequences_do_not_reach_each_other(void **state)
+TEST(test_sequences_do_not_reach_each_other)
 {
-    (void)state;
     attention_shape s = {2, 40, 2, 1, 4, 0, false, 0.5, 0.0, 0};
     expectation whole = expectation_new(&s);
     whole.v[key_count(&s) - 1] = NAN;
@@ -395,9 +384,8 @@ static grail_status run_small(void *context)
     return differentiate(&r->shape, &r->g);
 }
 
-static void test_attention_gradients_report_lack_of_memory(void **state)
+TEST(test_attention_gradients_report_lack_of_memory)
 {
-    (void)state;
     const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0, 0.0, 0};
     expectation e = expectation_new(&s);
     FOR_EACH_BACKEND(b)
@@ -407,23 +395,4 @@ static void test_attention_gradients_report_lack_of_memory(void **state)
         gradients_free(&r.g);
     }
     expectation_free(&e);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention_gradients_are_the_slopes),
-        cmocka_unit_test(test_gradients_of_causal_attention),
-        cmocka_unit_test(test_a_single_row_has_no_slope_but_of_its_value),
-        cmocka_unit_test(test_gradients_of_attention_both_ways),
-        cmocka_unit_test(test_query_heads_add_to_their_groups_keys),
-        cmocka_unit_test(test_a_window_hides_distant_keys_from_gradients),
-        cmocka_unit_test(test_the_slope_of_capped_scores_counts),
-        cmocka_unit_test(test_sinks_have_the_gradient_of_what_they_take),
-        cmocka_unit_test(test_gradients_of_values_of_another_width),
-        cmocka_unit_test(test_gradients_of_large_scores_stay_finite),
-        cmocka_unit_test(test_sequences_do_not_reach_each_other),
-        cmocka_unit_test(test_attention_gradients_report_lack_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,9 +42,8 @@ static matrix ordered_of(backend *b, int64_t rows, int64_t columns, const float 
     return m;
 }
 
-static void a_weight_comes_back_as_it_was(void **state)
+TEST(a_weight_comes_back_as_it_was)
 {
-    (void)state;
     backend *b = open_bf16();
     for (int i = 0; i < SHAPES; i++) {
         const int64_t in = shapes[i][1];
@@ -64,9 +63,8 @@ static void a_weight_comes_back_as_it_was(void **state)
     backend_close(b);
 }
 
-static void a_weight_takes_half_the_memory_of_values(void **state)
+TEST(a_weight_takes_half_the_memory_of_values)
 {
-    (void)state;
     enum { OUT = 1024, IN = 768 };
     backend *b = open_bf16();
     matrix weight = {0};
@@ -81,9 +79,8 @@ static void a_weight_takes_half_the_memory_of_values(void **state)
 }
 
 /* The same bits from both, since products round a weight of values to the same bf16. */
-static void a_product_is_that_with_the_same_values(void **state)
+TEST(a_product_is_that_with_the_same_values)
 {
-    (void)state;
     backend *b = open_bf16();
     for (int i = 0; i < SHAPES; i++) {
         const int64_t rows = shapes[i][0];
@@ -109,9 +106,8 @@ static void a_product_is_that_with_the_same_values(void **state)
     backend_close(b);
 }
 
-static void products_say_what_bf16_cannot_hold(void **state)
+TEST(products_say_what_bf16_cannot_hold)
 {
-    (void)state;
     backend *b = open_bf16();
     const float large[] = {1.0F, 3.4e38F};
     const float odd[] = {NAN, INFINITY};
@@ -129,9 +125,8 @@ static void products_say_what_bf16_cannot_hold(void **state)
     backend_close(b);
 }
 
-static void weights_are_read_by_products_alone(void **state)
+TEST(weights_are_read_by_products_alone)
 {
-    (void)state;
     backend *b = open_bf16();
     float *values = rounded_normals(b, 12, 1);
     matrix weight = ordered_of(b, 3, 4, values);
@@ -169,26 +164,12 @@ out:
     return status;
 }
 
-static void failing_allocations_are_survived(void **state)
+TEST(failing_allocations_are_survived)
 {
-    (void)state;
     backend *b = open_bf16();
     const int64_t before = memory_in_use();
     support_fail_each_allocation(use_a_weight, b);
     assert_int_equal(memory_in_use(), before);
     assert_int_equal(backend_bytes(b), 0);
     backend_close(b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_weight_comes_back_as_it_was),
-        cmocka_unit_test(a_weight_takes_half_the_memory_of_values),
-        cmocka_unit_test(a_product_is_that_with_the_same_values),
-        cmocka_unit_test(products_say_what_bf16_cannot_hold),
-        cmocka_unit_test(weights_are_read_by_products_alone),
-        cmocka_unit_test(failing_allocations_are_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,9 +143,8 @@ static gather_case copy_case(int64_t rows, int64_t columns)
         .in_rows = rows, .in_columns = columns, .out_rows = rows, .out_columns = columns};
 }
 
-static void test_a_copy_has_the_values_in_the_type_of_the_output(void **state)
+TEST(test_a_copy_has_the_values_in_the_type_of_the_output)
 {
-    (void)state;
     static const int64_t shapes[][2] = {{0, 4}, {4, 0}, {1, 1}, {1, 7}, {13, 1}, {5, 6}, {70, 900}};
     FOR_EACH_BACKEND(b)
     {
@@ -155,9 +154,8 @@ static void test_a_copy_has_the_values_in_the_type_of_the_output(void **state)
     }
 }
 
-static void test_a_gather_takes_the_listed_rows_and_columns(void **state)
+TEST(test_a_gather_takes_the_listed_rows_and_columns)
 {
-    (void)state;
     static const int64_t rows[] = {4, 0, 6, 6};
     static const int64_t columns[] = {8, 2, 2, 0, 1};
     enum { ROWS = sizeof rows / sizeof rows[0], COLUMNS = sizeof columns / sizeof columns[0] };
@@ -187,9 +185,8 @@ static void test_a_gather_takes_the_listed_rows_and_columns(void **state)
     }
 }
 
-static void test_a_gather_without_lists_takes_the_first_rows_and_columns(void **state)
+TEST(test_a_gather_without_lists_takes_the_first_rows_and_columns)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_gathers(
@@ -197,9 +194,8 @@ static void test_a_gather_without_lists_takes_the_first_rows_and_columns(void **
     }
 }
 
-static void test_a_gather_may_grow_a_matrix(void **state)
+TEST(test_a_gather_may_grow_a_matrix)
 {
-    (void)state;
     enum { COUNT = 300 };
     int64_t rows[COUNT];
     int64_t columns[COUNT];
@@ -239,9 +235,8 @@ static void check_repeated_copy(backend *b, grail_dtype from, grail_dtype to)
     free_matrices(&row, &out);
 }
 
-static void test_a_copy_spreads_a_repeated_row(void **state)
+TEST(test_a_copy_spreads_a_repeated_row)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int i = 0; i < TYPES * TYPES; i++) {
@@ -272,9 +267,8 @@ static void check_gather_in_place(backend *b, grail_dtype type, const int64_t *r
     matrix_free(&m);
 }
 
-static void test_a_gather_may_narrow_a_matrix_in_place(void **state)
+TEST(test_a_gather_may_narrow_a_matrix_in_place)
 {
-    (void)state;
     static const int64_t rows[] = {0, 1, 5, 6, 7, 20, 38, 39};
     static const int64_t columns[] = {1, 2, 5, 8};
     enum { ALL_ROWS = 40, ALL_COLUMNS = 9, ROWS = 8, COLUMNS = 4 };
@@ -292,9 +286,8 @@ static void test_a_gather_may_narrow_a_matrix_in_place(void **state)
 }
 
 /* Large enough for several threads: they may not overtake each other. */
-static void test_a_large_matrix_is_narrowed_in_place(void **state)
+TEST(test_a_large_matrix_is_narrowed_in_place)
 {
-    (void)state;
     enum { ROWS = 3000, COLUMNS = 100, KEPT = 60 };
     int64_t columns[KEPT];
     for (int64_t j = 0; j < KEPT; j++) {
@@ -393,27 +386,24 @@ static void check_folds(backend *b, bool by_columns)
     }
 }
 
-static void test_folded_columns_add_up_with_their_shares(void **state)
+TEST(test_folded_columns_add_up_with_their_shares)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_folds(b, true);
     }
 }
 
-static void test_folded_rows_add_up_with_their_shares(void **state)
+TEST(test_folded_rows_add_up_with_their_shares)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_folds(b, false);
     }
 }
 
-static void test_zero_reaches_the_view_and_nothing_else(void **state)
+TEST(test_zero_reaches_the_view_and_nothing_else)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int t = 0; t < TYPES; t++) {
@@ -430,21 +420,4 @@ static void test_zero_reaches_the_view_and_nothing_else(void **state)
             free_matrices(&whole);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_zero_reaches_the_view_and_nothing_else),
-        cmocka_unit_test(test_a_copy_has_the_values_in_the_type_of_the_output),
-        cmocka_unit_test(test_a_gather_takes_the_listed_rows_and_columns),
-        cmocka_unit_test(test_a_gather_without_lists_takes_the_first_rows_and_columns),
-        cmocka_unit_test(test_a_gather_may_grow_a_matrix),
-        cmocka_unit_test(test_a_copy_spreads_a_repeated_row),
-        cmocka_unit_test(test_a_gather_may_narrow_a_matrix_in_place),
-        cmocka_unit_test(test_a_large_matrix_is_narrowed_in_place),
-        cmocka_unit_test(test_folded_columns_add_up_with_their_shares),
-        cmocka_unit_test(test_folded_rows_add_up_with_their_shares),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

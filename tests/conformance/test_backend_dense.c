@@ -51,9 +51,8 @@ static void check_gemm(backend *b, bool ta, bool tb, gemm_shape s)
     free_matrices(&bx, &by, &bc);
 }
 
-static void test_gemm_takes_transposes_strides_and_factors(void **state)
+TEST(test_gemm_takes_transposes_strides_and_factors)
 {
-    (void)state;
     static const gemm_shape shapes[] = {
         {0, 3, 4, 1.0, 0.0},     {3, 0, 4, 1.0, 1.0},      {3, 4, 0, 1.0, 0.5},
         {3, 4, 0, 1.0, 0.0},     {1, 1, 1, 2.0, 0.0},      {5, 7, 3, -1.0, 1.0},
@@ -70,9 +69,8 @@ static void test_gemm_takes_transposes_strides_and_factors(void **state)
     }
 }
 
-static void test_gemm_takes_a_repeated_row(void **state)
+TEST(test_gemm_takes_a_repeated_row)
 {
-    (void)state;
     enum { ROWS = 9, INNER = 30, COLUMNS = 4 };
     double *x = normal_doubles(INNER, 7);
     double *y = normal_doubles(INNER * COLUMNS, 8);
@@ -167,9 +165,8 @@ static void check_empty_cholesky(backend *b)
     matrix_free(&nothing);
 }
 
-static void test_cholesky_reproduces_the_matrix_from_its_lower_triangle(void **state)
+TEST(test_cholesky_reproduces_the_matrix_from_its_lower_triangle)
 {
-    (void)state;
     static const int64_t orders[] = {1, 2, 3, 31, 63, 64, 65, 127, 128, 129, 300, 577};
     FOR_EACH_BACKEND(b)
     {
@@ -192,9 +189,8 @@ static int64_t pivot_after(backend *b, int64_t n, int64_t at, double value)
     return pivot;
 }
 
-static void test_cholesky_names_the_pivot_that_fails(void **state)
+TEST(test_cholesky_names_the_pivot_that_fails)
 {
-    (void)state;
     static const int64_t places[] = {0, 1, 63, 64, 150, 299};
     FOR_EACH_BACKEND(b)
     {
@@ -255,9 +251,8 @@ static void check_solve(backend *b, int64_t rows, int64_t n)
     free_matrices(&bl, &bx);
 }
 
-static void test_cholesky_solve_leaves_no_residual(void **state)
+TEST(test_cholesky_solve_leaves_no_residual)
 {
-    (void)state;
     static const int64_t shapes[][2] = {{0, 5},    {1, 1},    {1, 40},  {3, 129},
                                         {131, 64}, {300, 65}, {70, 300}};
     FOR_EACH_BACKEND(b)
@@ -321,9 +316,8 @@ static void check_empty_eigen(backend *b)
     free_matrices(&nothing, &values);
 }
 
-static void test_eigen_diagonalises_with_vectors_in_rows(void **state)
+TEST(test_eigen_diagonalises_with_vectors_in_rows)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_empty_eigen(b);
@@ -346,9 +340,8 @@ static grail_status run_eigen(void *context)
     return matrix_eigen(c->a, c->values);
 }
 
-static void test_eigen_reports_lack_of_memory(void **state)
+TEST(test_eigen_reports_lack_of_memory)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         static const double diagonal[] = {1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 3.0};
@@ -356,18 +349,4 @@ static void test_eigen_reports_lack_of_memory(void **state)
         support_fail_each_allocation(run_eigen, &c);
         free_matrices(&c.a, &c.values);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gemm_takes_transposes_strides_and_factors),
-        cmocka_unit_test(test_gemm_takes_a_repeated_row),
-        cmocka_unit_test(test_cholesky_reproduces_the_matrix_from_its_lower_triangle),
-        cmocka_unit_test(test_cholesky_names_the_pivot_that_fails),
-        cmocka_unit_test(test_cholesky_solve_leaves_no_residual),
-        cmocka_unit_test(test_eigen_diagonalises_with_vectors_in_rows),
-        cmocka_unit_test(test_eigen_reports_lack_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,9 +75,8 @@ static void check_product(backend *b, bool transpose_a, bool transpose_b, produc
     free_matrices(&bx, &bw, &by);
 }
 
-static void test_a_product_takes_either_factor_transposed(void **state)
+TEST(test_a_product_takes_either_factor_transposed)
 {
-    (void)state;
     static const product_shape shapes[] = {
         {0, 3, 2},   {3, 0, 2},     {1, 1, 1},     {5, 7, 0},     {3, 5, 7},    {67, 33, 19},
         {300, 1, 5}, {1, 300, 130}, {261, 70, 50}, {2100, 3, 67}, {67, 3, 2100}};
@@ -93,9 +92,8 @@ static void test_a_product_takes_either_factor_transposed(void **state)
 }
 
 /* Several threads share the sum of the few elements. */
-static void test_a_small_product_may_be_a_long_sum(void **state)
+TEST(test_a_small_product_may_be_a_long_sum)
 {
-    (void)state;
     const int before = parallel_threads();
     FOR_EACH_BACKEND(b)
     {
@@ -263,9 +261,8 @@ static void check_norm(backend *b, const norm_kind *kind, norm_case c)
     free_blocks(x, weight, bias, dy);
 }
 
-static void test_rms_norm_gradients_are_the_slopes(void **state)
+TEST(test_rms_norm_gradients_are_the_slopes)
 {
-    (void)state;
     static const norm_case cases[] = {
         {1, 1, 1, 1.0, 0.0, true, true, true, false, false},
         {7, 13, 13, 1e-5, 0.0, true, true, true, false, false},
@@ -282,9 +279,8 @@ static void test_rms_norm_gradients_are_the_slopes(void **state)
     }
 }
 
-static void test_layer_norm_gradients_are_the_slopes(void **state)
+TEST(test_layer_norm_gradients_are_the_slopes)
 {
-    (void)state;
     static const norm_case cases[] = {
         {7, 13, 13, 1e-5, 0.0, true, true, true, true, false},
         {7, 13, 13, 1e-5, 0.0, true, true, false, true, true},
@@ -304,9 +300,8 @@ static void test_layer_norm_gradients_are_the_slopes(void **state)
     }
 }
 
-static void test_batch_norm_gradients_are_the_slopes(void **state)
+TEST(test_batch_norm_gradients_are_the_slopes)
 {
-    (void)state;
     static const norm_case cases[] = {
         {1, 1, 1, 1e-5, 0.0, true, true, true, true, false},
         {9, 13, 13, 1e-5, 0.0, true, true, true, true, true},
@@ -325,9 +320,8 @@ static void test_batch_norm_gradients_are_the_slopes(void **state)
     }
 }
 
-static void test_unit_length_gradients_are_the_slopes(void **state)
+TEST(test_unit_length_gradients_are_the_slopes)
 {
-    (void)state;
     static const norm_case cases[] = {
         {7, 13, 13, 0.0, 0.0, false, true, false, false, false},
         {7, 33, 33, 0.0, 0.0, false, true, false, false, true},
@@ -343,9 +337,8 @@ static void test_unit_length_gradients_are_the_slopes(void **state)
 }
 
 /* Where the length is below its bound the row is only scaled. */
-static void test_unit_length_scales_a_vanishing_row(void **state)
+TEST(test_unit_length_scales_a_vanishing_row)
 {
-    (void)state;
     static const float x[] = {0.0F, 0.0F, 1e-20F, 0.0F};
     static const float dy[] = {1e-10F, -3e-10F, 2e-10F, 1e-10F};
     FOR_EACH_BACKEND(b)
@@ -363,9 +356,8 @@ static void test_unit_length_scales_a_vanishing_row(void **state)
 }
 
 /* No rows: parameters' gradients stay as they are. */
-static void test_norms_of_nothing_add_nothing(void **state)
+TEST(test_norms_of_nothing_add_nothing)
 {
-    (void)state;
     static const norm_kind *const kinds[] = {&rms, &layer, &batch, &unit};
     FOR_EACH_BACKEND(b)
     {
@@ -382,9 +374,8 @@ static void test_norms_of_nothing_add_nothing(void **state)
 }
 
 /* Sums over so many rows that each part of them is several blocks, and that f32 would not do. */
-static void test_parameters_sum_over_very_many_rows(void **state)
+TEST(test_parameters_sum_over_very_many_rows)
 {
-    (void)state;
     enum { ROWS = 400000, WIDTH = 7, COUNT = ROWS * WIDTH };
     const float mean[WIDTH] = {0.0F, 1.0F, 2.0F};
     const float variance[WIDTH] = {1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F, 7.0F};
@@ -432,9 +423,8 @@ static grail_status run_kernel(void *context)
     return k->kind->gradient(&k->c, &k->r);
 }
 
-static void test_norm_gradients_report_lack_of_memory(void **state)
+TEST(test_norm_gradients_report_lack_of_memory)
 {
-    (void)state;
     static const norm_kind *const kinds[] = {&rms, &layer, &batch};
     const float some[4] = {1.0F, 2.0F, 3.0F, -1.0F};
     FOR_EACH_BACKEND(b)
@@ -452,9 +442,8 @@ static void test_norm_gradients_report_lack_of_memory(void **state)
 /* -- rotations --------------------------------------------------------------------------------- */
 
 /* A rotation's gradient is the rotation back: it undoes it, and (R x) . y = x . (R^T y). */
-static void test_a_rotation_back_undoes_a_rotation(void **state)
+TEST(test_a_rotation_back_undoes_a_rotation)
 {
-    (void)state;
     enum { SEQUENCES = 3, LENGTH = 71, HEADS = 2, HEAD_DIM = 10 };
     enum { ROWS = SEQUENCES * LENGTH, WIDTH = HEADS * HEAD_DIM, COUNT = ROWS * WIDTH };
     static const double frequency[HEAD_DIM / 2] = {1.0, 0.3, 0.1, 0.03, 0.01};
@@ -545,9 +534,8 @@ static void check_divergence(backend *b, int64_t rows, int64_t classes, const fl
     free_matrices(&t, &z, &apart);
 }
 
-static void test_divergence_and_its_gradient(void **state)
+TEST(test_divergence_and_its_gradient)
 {
-    (void)state;
     static const int64_t shapes[][2] = {{0, 5}, {1, 1}, {7, 3}, {13, 67}, {5, 511}, {3, 4099}};
     float *target = normals(3 * 4099, 10, 2.0);
     float *logits = normals(3 * 4099, 11, 3.0);
@@ -564,9 +552,8 @@ static void test_divergence_and_its_gradient(void **state)
 }
 
 /* Probabilities that vanish: the target's add nothing, the other's cost what the logits say. */
-static void test_divergence_survives_extreme_logits(void **state)
+TEST(test_divergence_survives_extreme_logits)
 {
-    (void)state;
     static const float target[] = {0.0F, -2000.0F, -INFINITY, 1.0F, 1e4F,
                                    0.0F, 0.0F,     -1e4F,     1.0F, 2.0F};
     static const float logits[] = {0.0F,  1000.0F, -INFINITY, -500.0F,  2.0F,
@@ -618,9 +605,8 @@ static void check_descent(backend *b, int64_t count, bool has_first)
     free_matrices(&first, &second, &weight);
 }
 
-static void test_descent_follows_its_formula(void **state)
+TEST(test_descent_follows_its_formula)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int has_first = 0; has_first < 2; has_first++) {
@@ -630,25 +616,4 @@ static void test_descent_follows_its_formula(void **state)
             check_descent(b, 70001, has_first != 0);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_product_takes_either_factor_transposed),
-        cmocka_unit_test(test_a_small_product_may_be_a_long_sum),
-        cmocka_unit_test(test_rms_norm_gradients_are_the_slopes),
-        cmocka_unit_test(test_layer_norm_gradients_are_the_slopes),
-        cmocka_unit_test(test_batch_norm_gradients_are_the_slopes),
-        cmocka_unit_test(test_unit_length_gradients_are_the_slopes),
-        cmocka_unit_test(test_unit_length_scales_a_vanishing_row),
-        cmocka_unit_test(test_norms_of_nothing_add_nothing),
-        cmocka_unit_test(test_parameters_sum_over_very_many_rows),
-        cmocka_unit_test(test_norm_gradients_report_lack_of_memory),
-        cmocka_unit_test(test_a_rotation_back_undoes_a_rotation),
-        cmocka_unit_test(test_divergence_and_its_gradient),
-        cmocka_unit_test(test_divergence_survives_extreme_logits),
-        cmocka_unit_test(test_descent_follows_its_formula),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,9 +144,8 @@ static conv_shape case_shape(size_t i)
                     cases[i].window);
 }
 
-static void test_gradients_of_a_convolution_match_naive_sums(void **state)
+TEST(test_gradients_of_a_convolution_match_naive_sums)
 {
-    (void)state;
     for (size_t i = 0; i < CASE_COUNT; i++) {
         const conv_shape s = case_shape(i);
         const convolution c = convolution_of(&s);
@@ -207,9 +206,8 @@ static void check_depthwise_gradients(backend *b, const convolution *c, wanted_g
     free_matrices(&x, &weight, &dy, &dx, &dweight);
 }
 
-static void test_gradients_of_kernels_per_channel_match_naive_sums(void **state)
+TEST(test_gradients_of_kernels_per_channel_match_naive_sums)
 {
-    (void)state;
     for (size_t i = 0; i < CASE_COUNT; i++) {
         conv_shape s = case_shape(i);
         s.channels_in = s.channels_out;
@@ -224,9 +222,8 @@ static void test_gradients_of_kernels_per_channel_match_naive_sums(void **state)
     }
 }
 
-static void test_any_gradient_of_a_convolution_may_be_missing(void **state)
+TEST(test_any_gradient_of_a_convolution_may_be_missing)
 {
-    (void)state;
     static const window2d windows[] = {{3, 3, 2, 1, 1}, {1, 3, 1, 1, 1}};
     enum { SUBSETS = 8, INPUT = 1, WEIGHT = 2, BIAS = 4 };
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
@@ -289,9 +286,8 @@ static void check_differences(backend *ref, const convolution *c, const char *wh
     }
 }
 
-static void test_gradients_of_a_convolution_are_slopes_of_its_loss(void **state)
+TEST(test_gradients_of_a_convolution_are_slopes_of_its_loss)
 {
-    (void)state;
     static const window2d windows[] = {
         {3, 3, 1, 1, 1}, {3, 2, 2, 1, 1}, {2, 3, 1, 2, 2}, {1, 1, 2, 0, 1}, {1, 3, 1, 1, 1}};
     backend *ref = NULL;
@@ -368,9 +364,8 @@ static void check_pool_gradient(backend *b, const conv_shape *s)
     free_matrices(&bx, &bdy, &dx);
 }
 
-static void test_a_maximum_passes_its_gradient_to_the_first_largest(void **state)
+TEST(test_a_maximum_passes_its_gradient_to_the_first_largest)
 {
-    (void)state;
     static const struct {
         int64_t samples;
         extent in;
@@ -429,9 +424,8 @@ static void check_adjoint(backend *b, const position_shape *s, int64_t channels)
     free_matrices(&bx, &by, &made, &back);
 }
 
-static void test_the_gradient_of_a_shortcut_is_its_adjoint(void **state)
+TEST(test_the_gradient_of_a_shortcut_is_its_adjoint)
 {
-    (void)state;
     static const struct {
         int64_t samples;
         extent in;
@@ -471,9 +465,8 @@ static grail_status go_back(void *context)
     return matrix_conv2d_gradient(&i->shape, i->x, i->weight, i->dy, i->dx, i->dweight, i->dbias);
 }
 
-static void test_lack_of_memory_is_reported(void **state)
+TEST(test_lack_of_memory_is_reported)
 {
-    (void)state;
     static const window2d windows[] = {{3, 3, 1, 1, 1}, {1, 3, 1, 1, 1}, {1, 1, 2, 0, 1}};
     for (size_t k = 0; k < sizeof windows / sizeof windows[0]; k++) {
         const conv_shape s = shape_of(1, (extent){5, 5}, 8, 8, windows[k]);
@@ -492,18 +485,4 @@ static void test_lack_of_memory_is_reported(void **state)
         }
         convolution_free(&c);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients_of_a_convolution_match_naive_sums),
-        cmocka_unit_test(test_gradients_of_kernels_per_channel_match_naive_sums),
-        cmocka_unit_test(test_any_gradient_of_a_convolution_may_be_missing),
-        cmocka_unit_test(test_gradients_of_a_convolution_are_slopes_of_its_loss),
-        cmocka_unit_test(test_a_maximum_passes_its_gradient_to_the_first_largest),
-        cmocka_unit_test(test_the_gradient_of_a_shortcut_is_its_adjoint),
-        cmocka_unit_test(test_lack_of_memory_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,9 +101,8 @@ static conv_shape case_shape(size_t i)
                     cases[i].window);
 }
 
-static void test_convolution_matches_its_formula_in_every_shape(void **state)
+TEST(test_convolution_matches_its_formula_in_every_shape)
 {
-    (void)state;
     for (size_t i = 0; i < CASE_COUNT; i++) {
         const conv_shape s = case_shape(i);
         const convolution c = convolution_of(&s);
@@ -146,9 +145,8 @@ static void check_depthwise(backend *b, const conv_shape *s, bool has_bias)
     free_matrices(&bx, &bw, &bb, &by);
 }
 
-static void test_kernels_per_channel_match_their_formula(void **state)
+TEST(test_kernels_per_channel_match_their_formula)
 {
-    (void)state;
     for (size_t i = 0; i < CASE_COUNT; i++) {
         conv_shape s = case_shape(i);
         s.channels_in = s.channels_out;
@@ -160,9 +158,8 @@ static void test_kernels_per_channel_match_their_formula(void **state)
     }
 }
 
-static void test_an_epilogue_adds_a_residual_and_cuts_below_zero(void **state)
+TEST(test_an_epilogue_adds_a_residual_and_cuts_below_zero)
 {
-    (void)state;
     for (size_t i = 0; i < CASE_COUNT; i++) {
         const conv_shape s = case_shape(i);
         const convolution c = convolution_of(&s);
@@ -178,9 +175,8 @@ static void test_an_epilogue_adds_a_residual_and_cuts_below_zero(void **state)
 }
 
 /* A kernel that is 1 at one tap of the same channel moves the image, and brings zeros in. */
-static void test_a_delta_kernel_moves_the_image(void **state)
+TEST(test_a_delta_kernel_moves_the_image)
 {
-    (void)state;
     enum { CHANNELS = 5, TAPS = 9, COUNT = 2 * 7 * 6 * CHANNELS };
     const conv_shape s = shape_of(2, (extent){7, 6}, CHANNELS, CHANNELS, (window2d){3, 3, 1, 1, 1});
     float *x = normals(COUNT, 5, 1.0);
@@ -233,9 +229,8 @@ static void check_patches(backend *b, const conv_shape *s)
     free_matrices(&bx, &bp);
 }
 
-static void test_patches_hold_what_the_window_reads(void **state)
+TEST(test_patches_hold_what_the_window_reads)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (size_t i = 0; i < CASE_COUNT; i++) {
@@ -248,9 +243,8 @@ static void test_patches_hold_what_the_window_reads(void **state)
 }
 
 /* conv2d(X, W) = patches(X) W^T */
-static void test_a_convolution_is_a_product_of_patches(void **state)
+TEST(test_a_convolution_is_a_product_of_patches)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (size_t i = 0; i < CASE_COUNT; i++) {
@@ -300,9 +294,8 @@ static void check_max_pool(backend *b, const conv_shape *s)
     free_matrices(&bx, &by);
 }
 
-static void test_max_pool_takes_the_largest_inside(void **state)
+TEST(test_max_pool_takes_the_largest_inside)
 {
-    (void)state;
     static const struct {
         int64_t samples;
         extent in;
@@ -338,9 +331,8 @@ static void check_mean(backend *b, int64_t samples, int64_t positions, int64_t w
     free_matrices(&bx, &by);
 }
 
-static void test_a_mean_is_taken_over_the_positions_of_a_sample(void **state)
+TEST(test_a_mean_is_taken_over_the_positions_of_a_sample)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_mean(b, 0, 4, 3);
@@ -368,9 +360,8 @@ static grail_status pool_small(void *context)
     return matrix_max_pool(&i->shape, i->x, i->y);
 }
 
-static void test_lack_of_memory_is_reported(void **state)
+TEST(test_lack_of_memory_is_reported)
 {
-    (void)state;
     enum { COUNT = 8 * 8 * 9 };
     float *values = normals(COUNT, 11, 1.0);
     const conv_shape s = shape_of(1, (extent){5, 5}, 8, 8, (window2d){3, 3, 1, 1, 1});
@@ -383,20 +374,4 @@ static void test_lack_of_memory_is_reported(void **state)
         free_matrices(&i.x, &i.weight, &i.y);
     }
     memory_free(values);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_convolution_matches_its_formula_in_every_shape),
-        cmocka_unit_test(test_kernels_per_channel_match_their_formula),
-        cmocka_unit_test(test_an_epilogue_adds_a_residual_and_cuts_below_zero),
-        cmocka_unit_test(test_a_delta_kernel_moves_the_image),
-        cmocka_unit_test(test_patches_hold_what_the_window_reads),
-        cmocka_unit_test(test_a_convolution_is_a_product_of_patches),
-        cmocka_unit_test(test_max_pool_takes_the_largest_inside),
-        cmocka_unit_test(test_a_mean_is_taken_over_the_positions_of_a_sample),
-        cmocka_unit_test(test_lack_of_memory_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

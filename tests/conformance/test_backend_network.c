@@ -3,9 +3,8 @@
 
 #include <string.h>
 
-static void test_conversion_is_exact_both_ways(void **state)
+TEST(test_conversion_is_exact_both_ways)
 {
-    (void)state;
     const float values[] = {0.0F, -0.0F, 1.0F, -3.25F, 1e-40F, 3.4e38F, INFINITY, 0.1F};
     enum { COUNT = sizeof values / sizeof values[0] };
     FOR_EACH_BACKEND(b)
@@ -55,9 +54,8 @@ static void check_linear(backend *b, int64_t rows, int64_t in, int64_t out, bool
     free_matrices(&bx, &bw, &bbias, &by);
 }
 
-static void test_linear_matches_its_formula_in_every_shape(void **state)
+TEST(test_linear_matches_its_formula_in_every_shape)
 {
-    (void)state;
     static const int64_t shapes[][3] = {
         {0, 3, 4},    {3, 4, 0},      {2, 0, 3},     {1, 1, 1},      {1, 7, 5},     {3, 64, 1},
         {17, 31, 13}, {129, 257, 67}, {1, 33, 2100}, {1100, 5, 131}, {300, 16, 700}};
@@ -94,9 +92,8 @@ static void check_rms_norm(backend *b, int64_t rows, int64_t width, int64_t grou
     free_matrices(&bw, &bx, &by);
 }
 
-static void test_rms_norm_scales_groups_by_their_root_mean_square(void **state)
+TEST(test_rms_norm_scales_groups_by_their_root_mean_square)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_rms_norm(b, 0, 8, 8, 1e-5, false);
@@ -139,9 +136,8 @@ static void check_rope(backend *b, int64_t sequences, int64_t length, int64_t he
     matrix_free(&bx);
 }
 
-static void test_rope_rotates_pairs_by_position_within_each_sequence(void **state)
+TEST(test_rope_rotates_pairs_by_position_within_each_sequence)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_rope(b, 0, 5, 2, 4, 1e4);
@@ -153,9 +149,8 @@ static void test_rope_rotates_pairs_by_position_within_each_sequence(void **stat
 }
 
 /* The first 6 of 10 features, times 1.5. */
-static void test_rope_turns_and_scales_the_first_features_of_each_head(void **state)
+TEST(test_rope_turns_and_scales_the_first_features_of_each_head)
 {
-    (void)state;
     enum { LENGTH = 7, HEADS = 2, HEAD_DIM = 10, HALF = 3, COUNT = LENGTH * HEADS * HEAD_DIM };
     static const double frequency[HALF] = {1.0, 0.3, 0.1};
     const rope_shape shape = {.sequences = 1,
@@ -229,9 +224,8 @@ static void check_activation(backend *b, activation_kind kind, bool in_place)
     free_matrices(&bx, &by);
 }
 
-static void test_activations_match_their_formulas(void **state)
+TEST(test_activations_match_their_formulas)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int kind = ACTIVATION_SILU; kind < ACTIVATION_KINDS; kind++) {
@@ -242,9 +236,8 @@ static void test_activations_match_their_formulas(void **state)
 }
 
 /* tanh is bounded by its argument and by 1. */
-static void test_a_soft_cap_bounds_values(void **state)
+TEST(test_a_soft_cap_bounds_values)
 {
-    (void)state;
     enum { SPECIAL = 7, COUNT = 3001 };
     static const float special[SPECIAL] = {0.0F, 1e-20F, -1e-20F, 50.0F, -50.0F, 1e30F, NAN};
     static const double caps[] = {0.5, 30.0};
@@ -274,9 +267,8 @@ static void test_a_soft_cap_bounds_values(void **state)
     }
 }
 
-static void test_a_clamp_bounds_values_and_adds(void **state)
+TEST(test_a_clamp_bounds_values_and_adds)
 {
-    (void)state;
     enum { COUNT = 40001 };
     static const clamp_attributes bounds[] = {{-0.5, 2.0, 1.0}, {-HUGE_VAL, 0.25, 0.0}};
     const float nan = NAN;
@@ -303,9 +295,8 @@ static void test_a_clamp_bounds_values_and_adds(void **state)
     }
 }
 
-static void test_activations_pass_nan_on(void **state)
+TEST(test_activations_pass_nan_on)
 {
-    (void)state;
     const float nan = NAN;
     FOR_EACH_BACKEND(b)
     {
@@ -354,9 +345,8 @@ static void check_arithmetic(backend *b, arithmetic operation, int64_t rows, int
     free_matrices(&bx, &by, &apart);
 }
 
-static void test_arithmetic_may_overwrite_either_operand(void **state)
+TEST(test_arithmetic_may_overwrite_either_operand)
 {
-    (void)state;
     static const int64_t shapes[][2] = {{0, 3}, {1, 1}, {1, 17}, {1, 65539}, {7, 9363}};
     enum { SHAPES = sizeof shapes / sizeof shapes[0], ALIASES = 3 };
     FOR_EACH_BACKEND(b)
@@ -397,9 +387,8 @@ static void check_spread(backend *b, arithmetic operation, int64_t rows, int64_t
 static const int64_t spreads[][2] = {{12, 1}, {4, 300}, {1, 300}, {3, 1}, {1, 1}, {12, 300}};
 enum { SPREADS = sizeof spreads / sizeof spreads[0] };
 
-static void test_products_and_sums_spread_rows_and_columns(void **state)
+TEST(test_products_and_sums_spread_rows_and_columns)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int i = 0; i < SPREADS; i++) {
@@ -439,9 +428,8 @@ static void check_spread_gradient(backend *b, bool multiplies, int64_t rows, int
     free_matrices(&bx, &bdy, &db);
 }
 
-static void test_gradients_sum_what_was_spread(void **state)
+TEST(test_gradients_sum_what_was_spread)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int i = 0; i < SPREADS; i++) {
@@ -523,9 +511,8 @@ static void check_strided_arithmetic(backend *b, arithmetic operation, placement
     free_matrices(&bx, &by, &bz);
 }
 
-static void test_arithmetic_takes_strides_and_a_repeated_row(void **state)
+TEST(test_arithmetic_takes_strides_and_a_repeated_row)
 {
-    (void)state;
     enum { OPERANDS = 4 * 4 * 3 }; /* the output is not repeated */
     FOR_EACH_BACKEND(b)
     {
@@ -585,9 +572,8 @@ static void check_cross_entropy(backend *b, entropy_case c, const float *x)
     matrix_free(&bx);
 }
 
-static void test_cross_entropy_is_the_negative_log_probability_of_the_target(void **state)
+TEST(test_cross_entropy_is_the_negative_log_probability_of_the_target)
 {
-    (void)state;
     static const entropy_case cases[] = {
         {0, 5, 5, 1.0},
         {1, 1, 1, 1.0},
@@ -608,9 +594,8 @@ static void test_cross_entropy_is_the_negative_log_probability_of_the_target(voi
     }
 }
 
-static void test_cross_entropy_takes_panels_whose_maximum_grows_or_falls(void **state)
+TEST(test_cross_entropy_takes_panels_whose_maximum_grows_or_falls)
 {
-    (void)state;
     enum { VOCABULARY = 600 };
     float x[2 * VOCABULARY];
     for (int v = 0; v < VOCABULARY; v++) {
@@ -644,9 +629,8 @@ static int64_t find_at(backend *b, int64_t rows, int64_t columns, int64_t at, fl
     return found;
 }
 
-static void test_find_non_finite_gives_the_first_index(void **state)
+TEST(test_find_non_finite_gives_the_first_index)
 {
-    (void)state;
     enum { ROWS = 11, COLUMNS = 9091, COUNT = ROWS * COLUMNS };
     static const int64_t places[] = {-1, 0, 1, 15, 16, 40000, COUNT - 1};
     FOR_EACH_BACKEND(b)
@@ -691,9 +675,8 @@ static void check_find_in_views(backend *b, grail_dtype type)
     matrix_free(&m);
 }
 
-static void test_find_non_finite_searches_views_of_any_type(void **state)
+TEST(test_find_non_finite_searches_views_of_any_type)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_find_in_views(b, GRAIL_DTYPE_F32);
@@ -718,9 +701,8 @@ static void check_find_in_lower(backend *b, grail_dtype type, int64_t n, int64_t
     }
 }
 
-static void test_find_non_finite_may_search_the_lower_triangle_alone(void **state)
+TEST(test_find_non_finite_may_search_the_lower_triangle_alone)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_find_in_lower(b, GRAIL_DTYPE_F32, 6, 6);
@@ -728,29 +710,4 @@ static void test_find_non_finite_may_search_the_lower_triangle_alone(void **stat
         check_find_in_lower(b, GRAIL_DTYPE_F64, 6, 6);
         check_find_in_lower(b, GRAIL_DTYPE_F64, 5, 8);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conversion_is_exact_both_ways),
-        cmocka_unit_test(test_linear_matches_its_formula_in_every_shape),
-        cmocka_unit_test(test_rms_norm_scales_groups_by_their_root_mean_square),
-        cmocka_unit_test(test_rope_rotates_pairs_by_position_within_each_sequence),
-        cmocka_unit_test(test_rope_turns_and_scales_the_first_features_of_each_head),
-        cmocka_unit_test(test_activations_match_their_formulas),
-        cmocka_unit_test(test_a_soft_cap_bounds_values),
-        cmocka_unit_test(test_a_clamp_bounds_values_and_adds),
-        cmocka_unit_test(test_activations_pass_nan_on),
-        cmocka_unit_test(test_arithmetic_may_overwrite_either_operand),
-        cmocka_unit_test(test_arithmetic_takes_strides_and_a_repeated_row),
-        cmocka_unit_test(test_products_and_sums_spread_rows_and_columns),
-        cmocka_unit_test(test_gradients_sum_what_was_spread),
-        cmocka_unit_test(test_cross_entropy_is_the_negative_log_probability_of_the_target),
-        cmocka_unit_test(test_cross_entropy_takes_panels_whose_maximum_grows_or_falls),
-        cmocka_unit_test(test_find_non_finite_gives_the_first_index),
-        cmocka_unit_test(test_find_non_finite_searches_views_of_any_type),
-        cmocka_unit_test(test_find_non_finite_may_search_the_lower_triangle_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,9 +52,8 @@ static void check_batch_norm(backend *b, int64_t rows, int64_t width, double eps
     free_matrices(&bx, &bm, &bv, &bw, &bb, &apart);
 }
 
-static void test_batch_norm_uses_the_given_moments(void **state)
+TEST(test_batch_norm_uses_the_given_moments)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (size_t i = 0; i < AFFINE_COUNT; i++) {
@@ -68,9 +67,8 @@ static void test_batch_norm_uses_the_given_moments(void **state)
 }
 
 /* With mean 0, variance 1 and no epsilon nothing changes, not by a bit. */
-static void test_batch_norm_of_standard_moments_is_the_identity(void **state)
+TEST(test_batch_norm_of_standard_moments_is_the_identity)
 {
-    (void)state;
     enum { ROWS = 50, WIDTH = 21, COUNT = ROWS * WIDTH };
     float zeros[WIDTH] = {0.0F};
     float ones[WIDTH];
@@ -130,9 +128,8 @@ static void check_layer_norm(backend *b, int64_t rows, int64_t width, double eps
     free_matrices(&bx, &bw, &bb, &apart);
 }
 
-static void test_layer_norm_uses_each_rows_own_moments(void **state)
+TEST(test_layer_norm_uses_each_rows_own_moments)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (size_t i = 0; i < AFFINE_COUNT; i++) {
@@ -168,9 +165,8 @@ static void check_unit_length(backend *b, int64_t rows, int64_t width, bool in_p
     free_matrices(&bx, &apart);
 }
 
-static void test_unit_length_keeps_the_direction(void **state)
+TEST(test_unit_length_keeps_the_direction)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_unit_length(b, 0, 4, false);
@@ -178,15 +174,4 @@ static void test_unit_length_keeps_the_direction(void **state)
         check_unit_length(b, 130, 515, false);
         check_unit_length(b, 130, 515, true);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batch_norm_uses_the_given_moments),
-        cmocka_unit_test(test_batch_norm_of_standard_moments_is_the_identity),
-        cmocka_unit_test(test_layer_norm_uses_each_rows_own_moments),
-        cmocka_unit_test(test_unit_length_keeps_the_direction),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,9 +47,8 @@ static void check_shortcut(backend *b, const position_shape *s, int64_t channels
     free_matrices(&bx, &by);
 }
 
-static void test_a_shortcut_takes_every_stride_th_position_between_zeros(void **state)
+TEST(test_a_shortcut_takes_every_stride_th_position_between_zeros)
 {
-    (void)state;
     static const struct {
         int64_t samples;
         extent in;
@@ -103,9 +102,8 @@ static void check_windows(backend *b, const position_shape *s, int64_t channels)
     free_matrices(&bx, &by, &sequence);
 }
 
-static void test_windows_hold_their_positions_one_after_another(void **state)
+TEST(test_windows_hold_their_positions_one_after_another)
 {
-    (void)state;
     static const struct {
         int64_t samples;
         extent in;
@@ -124,13 +122,4 @@ static void test_windows_hold_their_positions_one_after_another(void **state)
             check_windows(b, &s, cases[i].channels);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_shortcut_takes_every_stride_th_position_between_zeros),
-        cmocka_unit_test(test_windows_hold_their_positions_one_after_another),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,9 +74,8 @@ static void check_gram(backend *b, int64_t rows, int64_t width, int64_t stride)
     free_matrices(&bx, &bg);
 }
 
-static void test_gram_adds_to_the_lower_triangle_alone(void **state)
+TEST(test_gram_adds_to_the_lower_triangle_alone)
 {
-    (void)state;
     static const int64_t shapes[][3] = {
         {0, 5, 5},      {3, 0, 0},      {1, 1, 1},       {1, 7, 9},
         {7, 5, 5},      {13, 31, 40},   {100, 127, 127}, {2049, 3, 3},
@@ -90,9 +89,8 @@ static void test_gram_adds_to_the_lower_triangle_alone(void **state)
     }
 }
 
-static void test_gram_of_many_rows_in_several_tiles(void **state)
+TEST(test_gram_of_many_rows_in_several_tiles)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_gram(b, 4099, 781, 781);
@@ -100,9 +98,8 @@ static void test_gram_of_many_rows_in_several_tiles(void **state)
 }
 
 /* All products are 1.1 * 1.1 or so, the worst case for a running f32 sum, which is off by 1e-6. */
-static void test_gram_totals_are_f64(void **state)
+TEST(test_gram_totals_are_f64)
 {
-    (void)state;
     enum { ROWS = 1000000, WIDTH = 3 };
     FOR_EACH_BACKEND(b)
     {
@@ -148,9 +145,8 @@ static void check_cross(backend *b, int64_t rows, int64_t m, int64_t y_stride, i
     free_matrices(&by, &bx, &bc);
 }
 
-static void test_cross_adds_products_of_columns(void **state)
+TEST(test_cross_adds_products_of_columns)
 {
-    (void)state;
     static const int64_t shapes[][5] = {
         {0, 2, 2, 3, 3},          {4, 0, 1, 3, 3},        {4, 3, 3, 0, 1},
         {1, 1, 1, 1, 1},          {7, 5, 6, 3, 4},        {4099, 11, 11, 2, 7},
@@ -188,9 +184,8 @@ static void check_column_sums(backend *b, int64_t rows, int64_t width, int64_t s
     free_matrices(&bx, &sum, &square);
 }
 
-static void test_column_sums_are_f64_and_optional(void **state)
+TEST(test_column_sums_are_f64_and_optional)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         check_column_sums(b, 0, 3, 3, true, true);
@@ -292,9 +287,8 @@ static double largest_residue(backend *b, int64_t rows, const double *root)
     return largest;
 }
 
-static void test_sums_of_constant_features_agree_within_the_stated_rounding(void **state)
+TEST(test_sums_of_constant_features_agree_within_the_stated_rounding)
 {
-    (void)state;
     static const int64_t rows[] = {3, 1000, 4096, WEIGHTED_ROWS};
     double *root = roots_of(WEIGHTED_ROWS);
     FOR_EACH_BACKEND(b)
@@ -313,9 +307,8 @@ static void test_sums_of_constant_features_agree_within_the_stated_rounding(void
     memory_free(root);
 }
 
-static void test_sums_take_a_repeated_row(void **state)
+TEST(test_sums_take_a_repeated_row)
 {
-    (void)state;
     enum { ROWS = 50, WIDTH = 5 };
     float values[ROWS * WIDTH];
     float *row = normals(WIDTH, 7, 1.0);
@@ -348,9 +341,8 @@ static grail_status run_cross(void *context)
     return matrix_cross(c->x, c->x, c->out);
 }
 
-static void test_sums_report_lack_of_memory(void **state)
+TEST(test_sums_report_lack_of_memory)
 {
-    (void)state;
     static const int64_t widths[] = {5, 900};
     FOR_EACH_BACKEND(b)
     {
@@ -364,19 +356,4 @@ static void test_sums_report_lack_of_memory(void **state)
             memory_free(x);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gram_adds_to_the_lower_triangle_alone),
-        cmocka_unit_test(test_gram_of_many_rows_in_several_tiles),
-        cmocka_unit_test(test_gram_totals_are_f64),
-        cmocka_unit_test(test_cross_adds_products_of_columns),
-        cmocka_unit_test(test_column_sums_are_f64_and_optional),
-        cmocka_unit_test(test_sums_of_constant_features_agree_within_the_stated_rounding),
-        cmocka_unit_test(test_sums_take_a_repeated_row),
-        cmocka_unit_test(test_sums_report_lack_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

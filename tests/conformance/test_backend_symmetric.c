@@ -70,9 +70,8 @@ static void check_inverse(backend *b, int64_t n)
     free_matrices(&padded);
 }
 
-static void test_an_inverse_times_its_matrix_is_the_identity(void **state)
+TEST(test_an_inverse_times_its_matrix_is_the_identity)
 {
-    (void)state;
     static const int64_t orders[] = {0, 1, 2, 63, 64, 65, 130, 401};
     FOR_EACH_BACKEND(b)
     {
@@ -117,9 +116,8 @@ static void check_add_symmetric(backend *b, int64_t n, int64_t k, double alpha)
     free_matrices(&bx, &by, &bc);
 }
 
-static void test_a_symmetric_product_is_added_to_the_lower_triangle(void **state)
+TEST(test_a_symmetric_product_is_added_to_the_lower_triangle)
 {
-    (void)state;
     static const int64_t shapes[][2] = {{0, 3}, {3, 0}, {1, 1}, {5, 9}, {130, 33}, {545, 7}};
     FOR_EACH_BACKEND(b)
     {
@@ -127,13 +125,4 @@ static void test_a_symmetric_product_is_added_to_the_lower_triangle(void **state
             check_add_symmetric(b, shapes[i][0], shapes[i][1], -0.5);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_inverse_times_its_matrix_is_the_identity),
-        cmocka_unit_test(test_a_symmetric_product_is_added_to_the_lower_triangle),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -311,9 +311,8 @@ static double *run_with(backend *b, fixed_run run, int threads, int64_t *count)
     return out;
 }
 
-static void test_thread_counts_agree_but_for_rounding(void **state)
+TEST(test_thread_counts_agree_but_for_rounding)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
@@ -334,9 +333,8 @@ static void test_thread_counts_agree_but_for_rounding(void **state)
     }
 }
 
-static void test_equal_thread_counts_give_equal_bits(void **state)
+TEST(test_equal_thread_counts_give_equal_bits)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
@@ -375,9 +373,8 @@ static void *call_repeatedly(void *context)
 }
 
 /* Each run from all callers at once, and next to other runs. */
-static void test_callers_do_not_disturb_each_other(void **state)
+TEST(test_callers_do_not_disturb_each_other)
 {
-    (void)state;
     enum { CALLERS = 4, RUNS = sizeof runs / sizeof runs[0] };
     FOR_EACH_BACKEND(b)
     {
@@ -422,9 +419,8 @@ static void *multiply_repeatedly(void *context)
     return NULL;
 }
 
-static void test_callers_may_share_operands(void **state)
+TEST(test_callers_may_share_operands)
 {
-    (void)state;
     enum { CALLERS = 4, ROWS = 20, WIDTH = 30 };
     float *values = normals(ROWS * WIDTH, 10, 1.0);
     FOR_EACH_BACKEND(b)
@@ -451,15 +447,4 @@ static void test_callers_may_share_operands(void **state)
         free_matrices(&x, &alone, &together);
     }
     memory_free(values);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_thread_counts_agree_but_for_rounding),
-        cmocka_unit_test(test_equal_thread_counts_give_equal_bits),
-        cmocka_unit_test(test_callers_do_not_disturb_each_other),
-        cmocka_unit_test(test_callers_may_share_operands),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

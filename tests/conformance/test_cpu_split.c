@@ -119,9 +119,8 @@ static void check_gram(int64_t rows, int64_t width, int64_t stride, double mean)
     free_blocks(x, exact, length, split, single);
 }
 
-static void a_gram_is_as_near_as_in_f32(void **state)
+TEST(a_gram_is_as_near_as_in_f32)
 {
-    (void)state;
     static const int64_t shapes[][3] = {{1, 1, 1},         {3, 7, 9},        {33, 40, 40},
                                         {2048, 96, 96},    {2049, 130, 131}, {5000, 65, 65},
                                         {300, 1025, 1030}, {700, 2100, 2100}};
@@ -131,9 +130,8 @@ static void a_gram_is_as_near_as_in_f32(void **state)
     }
 }
 
-static void a_cross_product_is_as_near_as_in_f32(void **state)
+TEST(a_cross_product_is_as_near_as_in_f32)
 {
-    (void)state;
     static const int64_t shapes[][3] = {
         {1, 1, 1}, {5, 3, 11}, {100, 1100, 30}, {2500, 40, 1040}, {4097, 33, 65}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
@@ -160,9 +158,8 @@ static void a_cross_product_is_as_near_as_in_f32(void **state)
     }
 }
 
-static void sums_go_on_and_show_what_is_not_finite(void **state)
+TEST(sums_go_on_and_show_what_is_not_finite)
 {
-    (void)state;
     enum { ROWS = 70, WIDTH = 40 };
     float *x = values_around(0.0, ROWS * WIDTH, 1);
     double *once = doubles(WIDTH * WIDTH, 0.0);
@@ -202,9 +199,8 @@ out:
     return status;
 }
 
-static void failing_allocations_are_survived(void **state)
+TEST(failing_allocations_are_survived)
 {
-    (void)state;
     float *x = values_around(0.0, 600, 1);
     const int64_t before = memory_in_use();
     support_fail_each_allocation(use_split, x);
@@ -214,15 +210,9 @@ static void failing_allocations_are_survived(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_gram_is_as_near_as_in_f32),
-        cmocka_unit_test(a_cross_product_is_as_near_as_in_f32),
-        cmocka_unit_test(sums_go_on_and_show_what_is_not_finite),
-        cmocka_unit_test(failing_allocations_are_survived),
-    };
     if (onednn_bf16_support() == BF16_NONE) {
         print_message("skipped: this processor has no AVX-512\n");
         return TEST_SKIPPED;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return support_run_tests();
 }

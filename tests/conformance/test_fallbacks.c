@@ -5,9 +5,8 @@
 
 #include <string.h>
 
-static void test_operations_have_names_of_their_own(void **state)
+TEST(test_operations_have_names_of_their_own)
 {
-    (void)state;
     assert_int_equal(operation_count(), SLOT_COUNT);
     for (int i = 0; i < operation_count(); i++) {
         assert_non_null(operation_name(i));
@@ -26,9 +25,8 @@ static const backend_kind *kind_of(const char *name)
     return backend_kind_at(i);
 }
 
-static void test_a_backend_says_which_operations_it_leaves_out(void **state)
+TEST(test_a_backend_says_which_operations_it_leaves_out)
 {
-    (void)state;
     for (int i = 0; i < operation_count(); i++) {
         const char *name = operation_name(i);
         const bool guarded_lacks = strcmp(name, "eigen") == 0 || strcmp(name, "fold_rows") == 0 ||
@@ -132,9 +130,8 @@ static void assert_same_bits(const char *name, const char *other, some_operation
     backend_close(like);
 }
 
-static void test_a_left_out_operation_has_the_bits_of_the_host(void **state)
+TEST(test_a_left_out_operation_has_the_bits_of_the_host)
 {
-    (void)state;
     static const some_operations runs[] = {run_eigen, run_fold_rows, run_windows, run_layer_norm,
                                            run_layer_norm_gradient};
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
@@ -160,9 +157,8 @@ static void assert_counts(const backend *b, const char *name, int64_t times)
     }
 }
 
-static void test_fallbacks_are_counted_for_each_instance(void **state)
+TEST(test_fallbacks_are_counted_for_each_instance)
 {
-    (void)state;
     static const struct {
         const char *name;
         some_operations run;
@@ -215,9 +211,8 @@ static double *run_several(backend *b, int64_t *count)
     return take_results(wide, count);
 }
 
-static void test_the_host_takes_repeated_rows_strides_and_missing_matrices(void **state)
+TEST(test_the_host_takes_repeated_rows_strides_and_missing_matrices)
 {
-    (void)state;
     assert_same_bits("bare f32", "cpu", run_several);
     assert_same_bits("bare f64", "ref", run_several);
     assert_same_bits("guarded", "cpu", run_several);
@@ -240,9 +235,8 @@ static int64_t peak_of_gram(backend *b)
     return peak;
 }
 
-static void test_the_host_works_with_the_instances_threads(void **state)
+TEST(test_the_host_works_with_the_instances_threads)
 {
-    (void)state;
     const int before = parallel_threads();
     backend *one = open_with("bare f32", 1);
     backend *two = open_with("bare f32", 2);
@@ -267,9 +261,8 @@ static grail_status fall_back(void *context)
     return status;
 }
 
-static void test_a_fallback_without_memory_leaves_nothing_behind(void **state)
+TEST(test_a_fallback_without_memory_leaves_nothing_behind)
 {
-    (void)state;
     backend *b = open_with("distant", 0);
     matrix m[] = {zeros_in(b, GRAIL_DTYPE_F32, 5, 6), zeros_in(b, GRAIL_DTYPE_F32, 5, 6)};
     const int64_t before = memory_in_use();
@@ -279,9 +272,8 @@ static void test_a_fallback_without_memory_leaves_nothing_behind(void **state)
     backend_close(b);
 }
 
-static void test_a_failing_transfer_is_reported(void **state)
+TEST_IN(test_a_failing_transfer_is_reported, NULL, forget_failures)
 {
-    (void)state;
     static const float values[30] = {0.0F};
     backend *b = open_with("distant", 0);
     matrix m = zeros_in(b, GRAIL_DTYPE_F32, 5, 6);
@@ -306,17 +298,4 @@ static void test_a_failing_transfer_is_reported(void **state)
     backend_close(b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations_have_names_of_their_own),
-        cmocka_unit_test(test_a_backend_says_which_operations_it_leaves_out),
-        cmocka_unit_test(test_a_left_out_operation_has_the_bits_of_the_host),
-        cmocka_unit_test(test_fallbacks_are_counted_for_each_instance),
-        cmocka_unit_test(test_the_host_takes_repeated_rows_strides_and_missing_matrices),
-        cmocka_unit_test(test_the_host_works_with_the_instances_threads),
-        cmocka_unit_test(test_a_fallback_without_memory_leaves_nothing_behind),
-        cmocka_unit_test_teardown(test_a_failing_transfer_is_reported, forget_failures),
-    };
-    return cmocka_run_group_tests(tests, add_odd_backends, NULL);
-}
+CMFixtureFunction support_setup = add_odd_backends;

@@ -84,9 +84,8 @@ static backend *open_guarded(void)
     return b;
 }
 
-static void test_host_code_that_follows_an_address_of_guarded_memory_crashes(void **state)
+TEST(test_host_code_that_follows_an_address_of_guarded_memory_crashes)
 {
-    (void)state;
     backend *b = open_guarded();
     matrix m = zeros_of(b);
     assert_true(crashes(read_first, m));
@@ -98,9 +97,8 @@ static void test_host_code_that_follows_an_address_of_guarded_memory_crashes(voi
     backend_close(b);
 }
 
-static void test_guarded_memory_is_closed_again_after_use(void **state)
+TEST(test_guarded_memory_is_closed_again_after_use)
 {
-    (void)state;
     backend *b = open_guarded();
     float values[30] = {0.0F};
     matrix m = {0};
@@ -119,9 +117,8 @@ static void test_guarded_memory_is_closed_again_after_use(void **state)
     backend_close(b);
 }
 
-static void test_a_run_past_the_end_of_guarded_memory_crashes(void **state)
+TEST(test_a_run_past_the_end_of_guarded_memory_crashes)
 {
-    (void)state;
     backend *b = open_guarded();
     matrix m = {0};
     assert_ok(matrix_new(b, GRAIL_DTYPE_F32, 5, 6, &m));
@@ -142,9 +139,8 @@ static void write_into_the_margin(matrix m)
     matrix_free(&m);
 }
 
-static void test_a_write_behind_guarded_memory_shows_when_it_is_freed(void **state)
+TEST(test_a_write_behind_guarded_memory_shows_when_it_is_freed)
 {
-    (void)state;
     backend *b = open_guarded();
     matrix m = {0};
     assert_ok(matrix_new(b, GRAIL_DTYPE_F32, 5, 6, &m));
@@ -153,9 +149,8 @@ static void test_a_write_behind_guarded_memory_shows_when_it_is_freed(void **sta
     backend_close(b);
 }
 
-static void test_guarded_memory_that_is_not_set_is_nan(void **state)
+TEST(test_guarded_memory_that_is_not_set_is_nan)
 {
-    (void)state;
     backend *b = open_guarded();
     static const grail_dtype types[] = {GRAIL_DTYPE_F32, GRAIL_DTYPE_F64};
     for (int t = 0; t < 2; t++) {
@@ -173,13 +168,6 @@ static void test_guarded_memory_that_is_not_set_is_nan(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_host_code_that_follows_an_address_of_guarded_memory_crashes),
-        cmocka_unit_test(test_guarded_memory_is_closed_again_after_use),
-        cmocka_unit_test(test_a_run_past_the_end_of_guarded_memory_crashes),
-        cmocka_unit_test(test_a_write_behind_guarded_memory_shows_when_it_is_freed),
-        cmocka_unit_test(test_guarded_memory_that_is_not_set_is_nan),
-    };
     guarded_add();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return support_run_tests();
 }

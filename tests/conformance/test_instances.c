@@ -8,9 +8,8 @@
 /* -- opening -------------------------------------------------------------------------------------
  */
 
-static void test_an_instance_is_what_its_kind_says(void **state)
+TEST(test_an_instance_is_what_its_kind_says)
 {
-    (void)state;
     backend *cpu = open_with("cpu", 0);
     backend *ref = open_with("ref", 0);
     assert_string_equal(backend_name(cpu), "cpu");
@@ -28,9 +27,8 @@ static void test_an_instance_is_what_its_kind_says(void **state)
     backend_close(NULL);
 }
 
-static void test_kinds_are_listed_in_their_order(void **state)
+TEST(test_kinds_are_listed_in_their_order)
 {
-    (void)state;
     static const char *const names[] = {"cpu",      "cpu",      "cpu",      "ref",    "guarded",
                                         "recorder", "bare f32", "bare f64", "distant"};
     enum { COUNT = sizeof names / sizeof names[0] };
@@ -49,18 +47,16 @@ static void assert_refused(const char *name, backend_options options, const char
     assert_null(b);
 }
 
-static void test_an_unknown_backend_is_refused_with_those_known(void **state)
+TEST(test_an_unknown_backend_is_refused_with_those_known)
 {
-    (void)state;
     assert_refused("gpu", (backend_options){0},
                    "unknown backend 'gpu'; expected one of cpu, ref, guarded, recorder");
     assert_refused("", (backend_options){0}, "unknown backend ''");
     assert_refused("CPU", (backend_options){0}, "unknown backend 'CPU'");
 }
 
-static void test_a_precision_that_is_not_offered_is_refused(void **state)
+TEST(test_a_precision_that_is_not_offered_is_refused)
 {
-    (void)state;
     assert_refused("cpu", (backend_options){.precision = "f64"},
                    "the backend 'cpu' does not compute in 'f64'; expected 'f32', 'bf16', "
                    "'bf16-gram' or 'auto'");
@@ -69,9 +65,8 @@ static void test_a_precision_that_is_not_offered_is_refused(void **state)
     assert_refused("cpu", (backend_options){.precision = "f16"}, "does not compute in 'f16'");
 }
 
-static void test_the_own_precision_may_be_named(void **state)
+TEST(test_the_own_precision_may_be_named)
 {
-    (void)state;
     static const char *const named[][2] = {
         {"cpu", "f32"}, {"cpu", "bf16"}, {"cpu", "bf16-gram"}, {"ref", "f64"}};
     for (int i = 0; i < 4; i++) {
@@ -88,9 +83,8 @@ static void test_the_own_precision_may_be_named(void **state)
     }
 }
 
-static void test_a_device_that_does_not_exist_is_refused(void **state)
+TEST(test_a_device_that_does_not_exist_is_refused)
 {
-    (void)state;
     backend *b = NULL;
     assert_refused("cpu", (backend_options){.device = 1},
                    "the backend 'cpu' has no device 1; the last one is 0");
@@ -101,9 +95,8 @@ static void test_a_device_that_does_not_exist_is_refused(void **state)
     backend_close(b);
 }
 
-static void test_negative_threads_are_refused(void **state)
+TEST(test_negative_threads_are_refused)
 {
-    (void)state;
     assert_refused("cpu", (backend_options){.threads = -1}, "expected 0 or more threads, found -1");
 }
 
@@ -116,9 +109,8 @@ static grail_status open_and_close(void *context)
     return status;
 }
 
-static void test_opening_without_memory_leaves_nothing_behind(void **state)
+TEST(test_opening_without_memory_leaves_nothing_behind)
 {
-    (void)state;
     static const char *const names[] = {"cpu", "ref", "guarded"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const int64_t before = memory_in_use();
@@ -127,9 +119,8 @@ static void test_opening_without_memory_leaves_nothing_behind(void **state)
     }
 }
 
-static void test_a_kind_of_a_known_name_is_not_added(void **state)
+TEST(test_a_kind_of_a_known_name_is_not_added)
 {
-    (void)state;
     static backend_kind again;
     again = backend_ref;
     assert_fails(backend_add(&again), GRAIL_ERROR_ARGUMENT,
@@ -138,9 +129,8 @@ static void test_a_kind_of_a_known_name_is_not_added(void **state)
 }
 
 /* Fills the list of kinds: the last test. */
-static void test_kinds_beyond_the_last_place_are_not_added(void **state)
+TEST(test_kinds_beyond_the_last_place_are_not_added)
 {
-    (void)state;
     static backend_kind last, too_many;
     last = backend_ref;
     last.name = "last";
@@ -167,9 +157,8 @@ static grail_status run_recorded(backend *b)
     return status;
 }
 
-static void test_each_instance_has_its_own_threads(void **state)
+TEST_IN(test_each_instance_has_its_own_threads, NULL, forget_failures)
 {
-    (void)state;
     const int before = parallel_threads();
     parallel_set_threads(3);
     backend *one = open_with("recorder", 1);
@@ -192,9 +181,8 @@ static void test_each_instance_has_its_own_threads(void **state)
     parallel_set_threads(before);
 }
 
-static void test_an_instance_without_a_number_has_the_callers_threads(void **state)
+TEST_IN(test_an_instance_without_a_number_has_the_callers_threads, NULL, forget_failures)
 {
-    (void)state;
     const int before = parallel_threads();
     backend *b = open_with("recorder", 0);
     for (int threads = 1; threads <= 3; threads++) {
@@ -207,9 +195,8 @@ static void test_an_instance_without_a_number_has_the_callers_threads(void **sta
     parallel_set_threads(before);
 }
 
-static void test_a_failure_gives_the_callers_threads_back(void **state)
+TEST_IN(test_a_failure_gives_the_callers_threads_back, NULL, forget_failures)
 {
-    (void)state;
     const int before = parallel_threads();
     parallel_set_threads(3);
     backend *b = open_with("recorder", 2);
@@ -225,9 +212,8 @@ static void test_a_failure_gives_the_callers_threads_back(void **state)
     parallel_set_threads(before);
 }
 
-static void test_an_instance_that_cannot_be_entered_is_not_opened(void **state)
+TEST_IN(test_an_instance_that_cannot_be_entered_is_not_opened, NULL, forget_failures)
 {
-    (void)state;
     const int before = parallel_threads();
     const int64_t bytes = memory_in_use();
     backend *b = NULL;
@@ -242,9 +228,8 @@ static void test_an_instance_that_cannot_be_entered_is_not_opened(void **state)
 /* -- matrices that an operation does not take ----------------------------------------------------
  */
 
-static void test_matrices_of_another_instance_are_refused(void **state)
+TEST(test_matrices_of_another_instance_are_refused)
 {
-    (void)state;
     backend *one = open_with("cpu", 0);
     backend *other = open_with("cpu", 0);
     matrix here = zeros_in(one, GRAIL_DTYPE_F32, 3, 3);
@@ -260,9 +245,8 @@ static void test_matrices_of_another_instance_are_refused(void **state)
     backend_close(other);
 }
 
-static void test_matrices_of_a_wrong_type_are_refused(void **state)
+TEST(test_matrices_of_a_wrong_type_are_refused)
 {
-    (void)state;
     backend *b = open_with("cpu", 0);
     matrix values = zeros_in(b, GRAIL_DTYPE_F32, 3, 3);
     matrix doubled = zeros_in(b, GRAIL_DTYPE_F64, 3, 3);
@@ -282,9 +266,8 @@ static void test_matrices_of_a_wrong_type_are_refused(void **state)
     backend_close(b);
 }
 
-static void test_strides_that_an_operation_does_not_take_are_refused(void **state)
+TEST(test_strides_that_an_operation_does_not_take_are_refused)
 {
-    (void)state;
     backend *b = open_with("cpu", 0);
     matrix wide = zeros_in(b, GRAIL_DTYPE_F32, 3, 5);
     matrix doubled = zeros_in(b, GRAIL_DTYPE_F64, 3, 5);
@@ -300,9 +283,8 @@ static void test_strides_that_an_operation_does_not_take_are_refused(void **stat
     backend_close(b);
 }
 
-static void test_a_missing_matrix_is_refused(void **state)
+TEST(test_a_missing_matrix_is_refused)
 {
-    (void)state;
     backend *b = open_with("cpu", 0);
     matrix m = zeros_in(b, GRAIL_DTYPE_F32, 3, 3);
     const operation without_weight = {.slot = SLOT_linear, .m = {m, no_matrix, m, m}};
@@ -438,9 +420,8 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
 }
 #undef SHAPES_DISAGREE
 
-static void test_shapes_that_disagree_are_refused(void **state)
+TEST(test_shapes_that_disagree_are_refused)
 {
-    (void)state;
     backend *b = open_with("cpu", 0);
     matrix v = zeros_in(b, GRAIL_DTYPE_F32, 4, 4);
     matrix d = zeros_in(b, GRAIL_DTYPE_F64, 4, 4);
@@ -452,30 +433,4 @@ static void test_shapes_that_disagree_are_refused(void **state)
     backend_close(b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_instance_is_what_its_kind_says),
-        cmocka_unit_test(test_kinds_are_listed_in_their_order),
-        cmocka_unit_test(test_an_unknown_backend_is_refused_with_those_known),
-        cmocka_unit_test(test_a_precision_that_is_not_offered_is_refused),
-        cmocka_unit_test(test_the_own_precision_may_be_named),
-        cmocka_unit_test(test_a_device_that_does_not_exist_is_refused),
-        cmocka_unit_test(test_negative_threads_are_refused),
-        cmocka_unit_test(test_opening_without_memory_leaves_nothing_behind),
-        cmocka_unit_test_teardown(test_each_instance_has_its_own_threads, forget_failures),
-        cmocka_unit_test_teardown(test_an_instance_without_a_number_has_the_callers_threads,
-                                  forget_failures),
-        cmocka_unit_test_teardown(test_a_failure_gives_the_callers_threads_back, forget_failures),
-        cmocka_unit_test_teardown(test_an_instance_that_cannot_be_entered_is_not_opened,
-                                  forget_failures),
-        cmocka_unit_test(test_matrices_of_another_instance_are_refused),
-        cmocka_unit_test(test_matrices_of_a_wrong_type_are_refused),
-        cmocka_unit_test(test_strides_that_an_operation_does_not_take_are_refused),
-        cmocka_unit_test(test_a_missing_matrix_is_refused),
-        cmocka_unit_test(test_shapes_that_disagree_are_refused),
-        cmocka_unit_test(test_a_kind_of_a_known_name_is_not_added),
-        cmocka_unit_test(test_kinds_beyond_the_last_place_are_not_added),
-    };
-    return cmocka_run_group_tests(tests, add_odd_backends, NULL);
-}
+CMFixtureFunction support_setup = add_odd_backends;

@@ -39,9 +39,8 @@ static void assert_holds(matrix m, const double *expected)
 /* -- shapes and views ----------------------------------------------------------------------------
  */
 
-static void test_a_new_matrix_is_packed_and_counted(void **state)
+TEST(test_a_new_matrix_is_packed_and_counted)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int t = 0; t < TYPES; t++) {
@@ -61,9 +60,8 @@ static void test_a_new_matrix_is_packed_and_counted(void **state)
     }
 }
 
-static void test_a_new_matrix_may_hold_zeros(void **state)
+TEST(test_a_new_matrix_may_hold_zeros)
 {
-    (void)state;
     static const double zeros[35] = {0.0};
     FOR_EACH_BACKEND(b)
     {
@@ -79,9 +77,8 @@ static void test_a_new_matrix_may_hold_zeros(void **state)
     }
 }
 
-static void test_a_matrix_may_be_empty(void **state)
+TEST(test_a_matrix_may_be_empty)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         matrix m = {0};
@@ -115,9 +112,8 @@ static void check_views(matrix m)
     assert_int_equal(matrix_every_row(m, 4).rows, 2);
 }
 
-static void test_views_are_the_rows_and_columns_asked_for(void **state)
+TEST(test_views_are_the_rows_and_columns_asked_for)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int t = 0; t < TYPES; t++) {
@@ -132,9 +128,8 @@ static void test_views_are_the_rows_and_columns_asked_for(void **state)
     }
 }
 
-static void test_only_views_of_whole_rows_are_packed(void **state)
+TEST(test_only_views_of_whole_rows_are_packed)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         matrix m = counting_matrix(b, GRAIL_DTYPE_F64, 5, 6);
@@ -148,9 +143,8 @@ static void test_only_views_of_whole_rows_are_packed(void **state)
     }
 }
 
-static void test_a_view_owns_nothing(void **state)
+TEST(test_a_view_owns_nothing)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         matrix m = counting_matrix(b, GRAIL_DTYPE_F64, 5, 6);
@@ -184,9 +178,8 @@ static void fill_hundreds(grail_dtype type, int64_t count, void *values)
     }
 }
 
-static void test_uploads_and_downloads_of_views_leave_the_rest_alone(void **state)
+TEST(test_uploads_and_downloads_of_views_leave_the_rest_alone)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int t = 0; t < TYPES; t++) {
@@ -229,9 +222,8 @@ static void check_f32_of_shape(backend *b, grail_dtype type, int64_t rows, int64
     matrix_free(&m);
 }
 
-static void test_f32_values_are_kept_exactly_in_both_types(void **state)
+TEST(test_f32_values_are_kept_exactly_in_both_types)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int t = 0; t < TYPES; t++) {
@@ -244,9 +236,8 @@ static void test_f32_values_are_kept_exactly_in_both_types(void **state)
     }
 }
 
-static void test_downloads_as_f32_round_to_nearest(void **state)
+TEST(test_downloads_as_f32_round_to_nearest)
 {
-    (void)state;
     const double values[] = {1.0 / 3.0, 0.1, 1.0 + 0x1p-24, 1.0 + 0x1.8p-24, 1e300, -1e-60};
     const float rounded[] = {1.0F / 3.0F, 0.1F, 1.0F, 1.0F + 0x1p-23F, INFINITY, -0.0F};
     FOR_EACH_BACKEND(b)
@@ -306,9 +297,8 @@ static void assert_part(const seen *s, const double *values)
     memory_free(expected);
 }
 
-static void test_a_host_view_reads_a_matrix_in_either_type(void **state)
+TEST(test_a_host_view_reads_a_matrix_in_either_type)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int i = 0; i < SEEN_KINDS; i++) {
@@ -329,9 +319,8 @@ static void test_a_host_view_reads_a_matrix_in_either_type(void **state)
 }
 
 /* What a view for reading writes into its copy stays there. */
-static void test_a_copy_for_reading_is_not_written_back(void **state)
+TEST(test_a_copy_for_reading_is_not_written_back)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int i = 0; i < SEEN_KINDS; i++) {
@@ -350,9 +339,8 @@ static void test_a_copy_for_reading_is_not_written_back(void **state)
     }
 }
 
-static void test_a_host_view_writes_a_matrix_in_either_type(void **state)
+TEST(test_a_host_view_writes_a_matrix_in_either_type)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int i = 0; i < SEEN_KINDS; i++) {
@@ -371,9 +359,8 @@ static void test_a_host_view_writes_a_matrix_in_either_type(void **state)
     }
 }
 
-static void test_a_host_view_updates_a_matrix_in_either_type(void **state)
+TEST(test_a_host_view_updates_a_matrix_in_either_type)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int i = 0; i < SEEN_KINDS; i++) {
@@ -393,9 +380,8 @@ static void test_a_host_view_updates_a_matrix_in_either_type(void **state)
     }
 }
 
-static void test_a_dropped_copy_is_not_written_back(void **state)
+TEST(test_a_dropped_copy_is_not_written_back)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int i = 0; i < SEEN_KINDS; i++) {
@@ -416,9 +402,8 @@ static void test_a_dropped_copy_is_not_written_back(void **state)
     }
 }
 
-static void test_the_host_maps_packed_memory_of_the_type_alone(void **state)
+TEST(test_the_host_maps_packed_memory_of_the_type_alone)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int i = 0; i < SEEN_KINDS; i++) {
@@ -466,9 +451,8 @@ static void check_import(backend *b, grail_dtype type, int64_t rows, int64_t col
     free_blocks(values, expected, narrow, actual);
 }
 
-static void test_host_values_are_borrowed_or_copied(void **state)
+TEST(test_host_values_are_borrowed_or_copied)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int t = 0; t < TYPES; t++) {
@@ -480,9 +464,8 @@ static void test_host_values_are_borrowed_or_copied(void **state)
     }
 }
 
-static void test_an_empty_import_works(void **state)
+TEST(test_an_empty_import_works)
 {
-    (void)state;
     static const float nothing = 0.0F;
     FOR_EACH_BACKEND(b)
     {
@@ -495,9 +478,8 @@ static void test_an_empty_import_works(void **state)
     }
 }
 
-static void test_a_shrunk_matrix_keeps_its_first_elements(void **state)
+TEST(test_a_shrunk_matrix_keeps_its_first_elements)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         for (int t = 0; t < TYPES; t++) {
@@ -526,9 +508,8 @@ static void test_a_shrunk_matrix_keeps_its_first_elements(void **state)
 /* -- failures ------------------------------------------------------------------------------------
  */
 
-static void test_a_matrix_that_no_address_reaches_is_refused(void **state)
+TEST(test_a_matrix_that_no_address_reaches_is_refused)
 {
-    (void)state;
     static const int64_t sizes[][2] = {{INT64_MAX, INT64_MAX},
                                        {INT64_MAX, 2},
                                        {1, INT64_MAX / 2},
@@ -578,9 +559,8 @@ out:
     return status;
 }
 
-static void test_lack_of_memory_leaves_nothing_behind(void **state)
+TEST(test_lack_of_memory_leaves_nothing_behind)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         const int64_t before = memory_in_use();
@@ -609,41 +589,12 @@ static grail_status new_zero_one(backend *b, matrix *m)
     return matrix_new_zero(b, GRAIL_DTYPE_F32, 3, 3, m);
 }
 
-static void test_a_matrix_that_finds_no_memory_does_not_exist(void **state)
+TEST(test_a_matrix_that_finds_no_memory_does_not_exist)
 {
-    (void)state;
     FOR_EACH_BACKEND(b)
     {
         assert_fails(fail_once(b, new_one), GRAIL_ERROR_MEMORY, "out of memory");
         assert_fails(fail_once(b, new_zero_one), GRAIL_ERROR_MEMORY, "out of memory");
         assert_int_equal(backend_bytes(b), 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_new_matrix_is_packed_and_counted),
-        cmocka_unit_test(test_a_new_matrix_may_hold_zeros),
-        cmocka_unit_test(test_a_matrix_may_be_empty),
-        cmocka_unit_test(test_views_are_the_rows_and_columns_asked_for),
-        cmocka_unit_test(test_only_views_of_whole_rows_are_packed),
-        cmocka_unit_test(test_a_view_owns_nothing),
-        cmocka_unit_test(test_uploads_and_downloads_of_views_leave_the_rest_alone),
-        cmocka_unit_test(test_f32_values_are_kept_exactly_in_both_types),
-        cmocka_unit_test(test_downloads_as_f32_round_to_nearest),
-        cmocka_unit_test(test_a_host_view_reads_a_matrix_in_either_type),
-        cmocka_unit_test(test_a_copy_for_reading_is_not_written_back),
-        cmocka_unit_test(test_a_host_view_writes_a_matrix_in_either_type),
-        cmocka_unit_test(test_a_host_view_updates_a_matrix_in_either_type),
-        cmocka_unit_test(test_a_dropped_copy_is_not_written_back),
-        cmocka_unit_test(test_the_host_maps_packed_memory_of_the_type_alone),
-        cmocka_unit_test(test_host_values_are_borrowed_or_copied),
-        cmocka_unit_test(test_an_empty_import_works),
-        cmocka_unit_test(test_a_shrunk_matrix_keeps_its_first_elements),
-        cmocka_unit_test(test_a_matrix_that_no_address_reaches_is_refused),
-        cmocka_unit_test(test_lack_of_memory_leaves_nothing_behind),
-        cmocka_unit_test(test_a_matrix_that_finds_no_memory_does_not_exist),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,9 +15,8 @@ static tensor_file *open_golden(void)
     return file;
 }
 
-static void test_blocks_have_the_values_of_gguf_py(void **state)
+TEST(test_blocks_have_the_values_of_gguf_py)
 {
-    (void)state;
     static const char *const types[] = {"F32",  "F16",  "BF16", "Q4_0", "Q4_1", "Q5_0",
                                         "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"};
     enum { ROWS = 3, COLUMNS = 512 };
@@ -42,9 +41,8 @@ static void test_blocks_have_the_values_of_gguf_py(void **state)
     tensor_file_close(file);
 }
 
-static void values_are_quantised_as_by_ggml(void **state)
+TEST(values_are_quantised_as_by_ggml)
 {
-    (void)state;
     static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
                                         GRAIL_DTYPE_Q4_K, GRAIL_DTYPE_Q6_K};
     static const char *const sources[] = {"F32", "special"};
@@ -66,9 +64,8 @@ static void values_are_quantised_as_by_ggml(void **state)
 }
 
 /* Codes that are taken out of blocks and put into others give the same values. */
-static void blocks_are_made_of_single_codes(void **state)
+TEST(blocks_are_made_of_single_codes)
 {
-    (void)state;
     static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
                                         GRAIL_DTYPE_Q4_K, GRAIL_DTYPE_Q6_K};
     tensor_file *file = open_golden();
@@ -95,11 +92,10 @@ static void blocks_are_made_of_single_codes(void **state)
 
 /* A factor of a block is an F16. */
 /* 1 / d would be infinite, and the code of a zero beside it no number. */
-static void values_whose_factor_has_no_inverse_are_zeros(void **state)
+TEST(values_whose_factor_has_no_inverse_are_zeros)
 {
     static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
                                         GRAIL_DTYPE_Q4_K, GRAIL_DTYPE_Q6_K, GRAIL_DTYPE_W4_G32};
-    (void)state;
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         unsigned char block[512] = {0};
         float values[256] = {0};
@@ -115,9 +111,8 @@ static void values_whose_factor_has_no_inverse_are_zeros(void **state)
     }
 }
 
-static void values_beyond_the_factors_are_refused(void **state)
+TEST(values_beyond_the_factors_are_refused)
 {
-    (void)state;
     static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
                                         GRAIL_DTYPE_Q4_K, GRAIL_DTYPE_Q6_K};
     static float values[2 * 256];
@@ -144,9 +139,8 @@ static void expect_integer(const gguf_metadata *m, const char *key, int64_t expe
     assert_true(real == (double)expected);
 }
 
-static void test_numbers_of_every_type_are_read(void **state)
+TEST(test_numbers_of_every_type_are_read)
 {
-    (void)state;
     tensor_file *file = open_golden();
     const gguf_metadata *m = gguf_metadata_of(file);
     double real = 0;
@@ -171,9 +165,8 @@ static void test_numbers_of_every_type_are_read(void **state)
     tensor_file_close(file);
 }
 
-static void test_texts_and_arrays_are_read(void **state)
+TEST(test_texts_and_arrays_are_read)
 {
-    (void)state;
     static const char *const expected[] = {"a", "", "Ġthe"};
     tensor_file *file = open_golden();
     const gguf_metadata *m = gguf_metadata_of(file);
@@ -200,18 +193,4 @@ static void test_texts_and_arrays_are_read(void **state)
     assert_ok(gguf_real_at(gguf_find(m, "test.reals"), 1, &real));
     assert_true(real == -1.5);
     tensor_file_close(file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_have_the_values_of_gguf_py),
-        cmocka_unit_test(values_are_quantised_as_by_ggml),
-        cmocka_unit_test(blocks_are_made_of_single_codes),
-        cmocka_unit_test(values_whose_factor_has_no_inverse_are_zeros),
-        cmocka_unit_test(values_beyond_the_factors_are_refused),
-        cmocka_unit_test(test_numbers_of_every_type_are_read),
-        cmocka_unit_test(test_texts_and_arrays_are_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

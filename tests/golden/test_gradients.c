@@ -346,33 +346,23 @@ static void assert_resnet(const char *name, const lab_resnet *r, int64_t side)
     X(pre_activation_network, "pre_activation_resnet18", lab_pre_activation(16), 32)
 
 #define DECODER_TEST(symbol, directory)                                                            \
-    static void symbol##_gives_the_reference_gradients(void **state)                               \
+    TEST(symbol##_gives_the_reference_gradients)                                                   \
     {                                                                                              \
-        (void)state;                                                                               \
         assert_decoder(directory);                                                                 \
     }
 DECODERS(DECODER_TEST)
 
 #define TOWER_TEST(symbol, directory, file, settings)                                              \
-    static void symbol##_gives_the_reference_gradients(void **state)                               \
+    TEST(symbol##_gives_the_reference_gradients)                                                   \
     {                                                                                              \
-        (void)state;                                                                               \
         assert_tower(directory, file, settings);                                                   \
     }
 TOWERS(TOWER_TEST)
 
 #define RESNET_TEST(symbol, name, resnet, side)                                                    \
-    static void symbol##_gives_the_reference_gradients(void **state)                               \
+    TEST(symbol##_gives_the_reference_gradients)                                                   \
     {                                                                                              \
-        (void)state;                                                                               \
         const lab_resnet r = resnet;                                                               \
         assert_resnet(name, &r, side);                                                             \
     }
 RESNETS(RESNET_TEST)
-
-int main(void)
-{
-#define ENTRY(symbol, ...) cmocka_unit_test(symbol##_gives_the_reference_gradients),
-    const struct CMUnitTest tests[] = {DECODERS(ENTRY) TOWERS(ENTRY) RESNETS(ENTRY)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -85,30 +85,19 @@ static int expect_all(const char *folder, const char *list)
     return lines;
 }
 
-static void test_every_kind_of_file_is_what_pillow_makes_of_it(void **state)
+TEST(test_every_kind_of_file_is_what_pillow_makes_of_it)
 {
-    (void)state;
     char folder[4096];
     snprintf(folder, sizeof folder, "%s", golden_path(""));
     assert_true(expect_all(folder, "expected.txt") > 200);
 }
 
-static void test_the_imagenet_sample_is_what_torchvision_makes_of_it(void **state)
+TEST(test_the_imagenet_sample_is_what_torchvision_makes_of_it)
 {
-    (void)state;
     const char *folder = support_shared_data("imagenet-sample");
     if (folder == NULL) {
         printf("skipped: test_the_imagenet_sample_is_what_torchvision_makes_of_it\n");
         skip();
     }
     assert_true(expect_all(folder, "sample.txt") > 180);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kind_of_file_is_what_pillow_makes_of_it),
-        cmocka_unit_test(test_the_imagenet_sample_is_what_torchvision_makes_of_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,9 +169,8 @@ static void assert_golden_model(const char *name)
     X(masked_modernbert, "modernbert-masked")
 
 #define GOLDEN_TEST(symbol, directory)                                                             \
-    static void symbol##_gives_the_reference_outputs(void **state)                                 \
+    TEST(symbol##_gives_the_reference_outputs)                                                     \
     {                                                                                              \
-        (void)state;                                                                               \
         assert_golden_model(directory);                                                            \
     }
 GOLDEN_MODELS(GOLDEN_TEST)
@@ -187,18 +186,16 @@ static void assert_golden_gguf(const char *name)
 }
 
 /* make_gguf_golden.py made the files. */
-static void gguf_files_give_the_reference_logits(void **state)
+TEST(gguf_files_give_the_reference_logits)
 {
-    (void)state;
     assert_golden_gguf("llama3");
     assert_golden_gguf("llama-mha");
     assert_golden_gguf("qwen2");
     assert_golden_gguf("qwen3");
 }
 
-static void real_weights_give_the_reference_logits(void **state)
+TEST(real_weights_give_the_reference_logits)
 {
-    (void)state;
     char golden[PATH_SIZE];
     const char *directory = support_shared_data("stories260k");
     if (directory == NULL) {
@@ -208,14 +205,4 @@ static void real_weights_give_the_reference_logits(void **state)
     snprintf(golden, sizeof golden, "%s/tests/golden/models/stories260k.golden.safetensors",
              GRAIL_SOURCE_DIR);
     assert_golden(directory, golden);
-}
-
-int main(void)
-{
-#define GOLDEN_ENTRY(symbol, directory) cmocka_unit_test(symbol##_gives_the_reference_outputs),
-    const struct CMUnitTest tests[] = {
-        GOLDEN_MODELS(GOLDEN_ENTRY) cmocka_unit_test(gguf_files_give_the_reference_logits),
-        cmocka_unit_test(real_weights_give_the_reference_logits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,9 +24,8 @@ static const tensor_view *find(const checkpoint *c, const char *name, const char
     return found;
 }
 
-static void values_are_those_of_compressed_tensors(void **state)
+TEST(values_are_those_of_compressed_tensors)
 {
-    (void)state;
     static float values[ROWS * COLUMNS];
     checkpoint *c = NULL;
     assert_ok(checkpoint_open(path, &c));
@@ -52,9 +51,8 @@ static void the_parts_of(const tensor_file *file, const char *name, tensor_view 
     }
 }
 
-static void what_is_read_is_written_as_the_same_bytes(void **state)
+TEST(what_is_read_is_written_as_the_same_bytes)
 {
-    (void)state;
     static unsigned char blocks[ROWS * COLUMNS * 2];
     static unsigned char data[PACKED_PARTS][ROWS * COLUMNS];
     void *const places[PACKED_PARTS] = {data[0], data[1], data[2]};
@@ -82,9 +80,8 @@ static void what_is_read_is_written_as_the_same_bytes(void **state)
 }
 
 /* Rounds to the nearest of the numbers of a group, with the scale of compressed-tensors. */
-static void values_on_the_grid_stay(void **state)
+TEST(values_on_the_grid_stay)
 {
-    (void)state;
     static const grail_dtype types[] = {GRAIL_DTYPE_W4_G32, GRAIL_DTYPE_W8_G128};
     for (size_t i = 0; i < 2; i++) {
         float values[128];
@@ -110,14 +107,4 @@ static void values_on_the_grid_stay(void **state)
         blocks_to_f32(types[i], block, 1, again);
         assert_memory_equal(again, values, (size_t)n * sizeof values[0]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_of_compressed_tensors),
-        cmocka_unit_test(what_is_read_is_written_as_the_same_bytes),
-        cmocka_unit_test(values_on_the_grid_stay),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

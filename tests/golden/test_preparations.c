@@ -122,9 +122,8 @@ static void compare(const image_preparation *p, const image_set *set, const char
     memory_free(pixels);
 }
 
-static void what_is_read_gives_the_inputs_of_the_libraries(void **state)
+TEST(what_is_read_gives_the_inputs_of_the_libraries)
 {
-    (void)state;
     char folder[PATH_LENGTH];
     int64_t compared = 0;
     snprintf(folder, sizeof folder, "%s", golden_path("%s", "images"));
@@ -144,12 +143,4 @@ static void what_is_read_gives_the_inputs_of_the_libraries(void **state)
         image_set_close(set);
     }
     assert_true(compared > 100);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_read_gives_the_inputs_of_the_libraries),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,38 +108,23 @@ static void assert_as_published(const published *p)
     lab_close(&l);
 }
 
-static void half_of_all_channels_by_l1(void **state)
+TEST(half_of_all_channels_by_l1)
 {
-    (void)state;
     assert_as_published(&(published){"l1_50", 0.5, "magnitude-l1"});
 }
 
-static void a_third_of_all_channels_by_l2(void **state)
+TEST(a_third_of_all_channels_by_l2)
 {
-    (void)state;
     assert_as_published(&(published){"l2_30", 0.3, "magnitude-l2"});
 }
 
-static void four_fifths_of_all_channels_by_l1(void **state)
+TEST(four_fifths_of_all_channels_by_l1)
 {
-    (void)state;
     assert_as_published(&(published){"l1_80", 0.8, "magnitude-l1"});
 }
 
 /* In the later stages conv2 of the first block scores, by what it reads in the dense network. */
-static void half_of_all_channels_by_wanda(void **state)
+TEST(half_of_all_channels_by_wanda)
 {
-    (void)state;
     assert_as_published(&(published){"wanda_50", 0.5, "wanda"});
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(half_of_all_channels_by_l1),
-        cmocka_unit_test(a_third_of_all_channels_by_l2),
-        cmocka_unit_test(four_fifths_of_all_channels_by_l1),
-        cmocka_unit_test(half_of_all_channels_by_wanda),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,35 +56,22 @@ static void assert_case(const struct golden_case *c)
     grail_statistics_free(s);
 }
 
-static void selections_fit_their_own_output_like_numpy(void **state)
+TEST(selections_fit_their_own_output_like_numpy)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         assert_case(&golden_cases[i]);
     }
 }
 
-static void selections_fit_a_given_target_like_numpy(void **state)
+TEST(selections_fit_a_given_target_like_numpy)
 {
-    (void)state;
     assert_case(&golden_cases[3]);
     assert_case(&golden_cases[4]);
 }
 
-static void foldings_fit_a_given_target_like_numpy(void **state)
+TEST(foldings_fit_a_given_target_like_numpy)
 {
-    (void)state;
     assert_int_equal(GOLDEN_CASES, 7);
     assert_case(&golden_cases[5]);
     assert_case(&golden_cases[6]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(selections_fit_their_own_output_like_numpy),
-        cmocka_unit_test(selections_fit_a_given_target_like_numpy),
-        cmocka_unit_test(foldings_fit_a_given_target_like_numpy),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,9 +160,8 @@ static void check_family(const char *name)
     tokenizer_close(t);
 }
 
-static void beginnings_hold_for_byte_level_tokenizers(void **state)
+TEST(beginnings_hold_for_byte_level_tokenizers)
 {
-    (void)state;
     check_family("gpt2");
     check_family("llama3");
     check_family("qwen2");
@@ -170,17 +169,15 @@ static void beginnings_hold_for_byte_level_tokenizers(void **state)
     check_family("roberta");
 }
 
-static void beginnings_hold_for_sentencepiece(void **state)
+TEST(beginnings_hold_for_sentencepiece)
 {
-    (void)state;
     check_family("llama2");
     check_family("llama2-metaspace");
     check_family("sentencepiece");
 }
 
-static void beginnings_hold_for_other_components(void **state)
+TEST(beginnings_hold_for_other_components)
 {
-    (void)state;
     check_family("components-1");
     check_family("components-2");
     check_family("components-3");
@@ -252,23 +249,11 @@ static void check_made(const char *model, const char *beside)
     buffer_fini(&text);
 }
 
-static void beginnings_hold_for_what_looks_far(void **state)
+TEST(beginnings_hold_for_what_looks_far)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
         check_made(MODEL(""), made[i]);
     }
     check_made(MODEL("\"ignore_merges\":true,"), "");
     check_made(MODEL("\"byte_fallback\":true,"), "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(beginnings_hold_for_byte_level_tokenizers),
-        cmocka_unit_test(beginnings_hold_for_sentencepiece),
-        cmocka_unit_test(beginnings_hold_for_other_components),
-        cmocka_unit_test(beginnings_hold_for_what_looks_far),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,77 +139,66 @@ static void check_family(const char *name)
     close_family(&f);
 }
 
-static void llama2_with_prepend_and_byte_fallback_equals_tokenizers(void **state)
+TEST(llama2_with_prepend_and_byte_fallback_equals_tokenizers)
 {
-    (void)state;
     check_family("llama2");
 }
 
-static void llama2_with_metaspace_equals_tokenizers(void **state)
+TEST(llama2_with_metaspace_equals_tokenizers)
 {
-    (void)state;
     check_family("llama2-metaspace");
 }
 
-static void gpt2_equals_tokenizers(void **state)
+TEST(gpt2_equals_tokenizers)
 {
-    (void)state;
     check_family("gpt2");
 }
 
-static void llama3_equals_tokenizers(void **state)
+TEST(llama3_equals_tokenizers)
 {
-    (void)state;
     check_family("llama3");
 }
 
-static void qwen2_equals_tokenizers(void **state)
+TEST(qwen2_equals_tokenizers)
 {
-    (void)state;
     check_family("qwen2");
 }
 
-static void other_components_equal_tokenizers(void **state)
+TEST(other_components_equal_tokenizers)
 {
-    (void)state;
     check_family("components-1");
     check_family("components-2");
     check_family("components-3");
     check_family("components-4");
 }
 
-static void wordpieces_equal_tokenizers(void **state)
+TEST(wordpieces_equal_tokenizers)
 {
-    (void)state;
     check_family("bert");
     check_family("bert-cased");
     check_family("bert-accents");
 }
 
-static void roberta_equals_tokenizers(void **state)
+TEST(roberta_equals_tokenizers)
 {
-    (void)state;
     check_family("roberta");
 }
 
-static void merges_equal_transformers(void **state)
+TEST(merges_equal_transformers)
 {
-    (void)state;
     check_family("merges-gpt2");
     check_family("merges-roberta");
     check_family("merges-qwen2");
 }
 
 /* The pieces of a SentencePiece model, as keys of a GGUF file. */
-static void pieces_of_a_gguf_file_equal_sentencepiece(void **state)
+TEST(pieces_of_a_gguf_file_equal_sentencepiece)
 {
-    (void)state;
     check_family("sentencepiece");
 }
 
-static void stories260k_equals_tokenizers_on_its_text(void **state)
+TEST(stories260k_equals_tokenizers_on_its_text)
 {
-    (void)state;
     static char directory[4096];
     const char *model = support_shared_data("stories260k");
     snprintf(directory, sizeof directory, "%s", model == NULL ? "" : model);
@@ -234,22 +223,4 @@ static void stories260k_equals_tokenizers_on_its_text(void **state)
     json_decref(expected);
     buffer_fini(&text);
     tokenizer_close(t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama2_with_prepend_and_byte_fallback_equals_tokenizers),
-        cmocka_unit_test(llama2_with_metaspace_equals_tokenizers),
-        cmocka_unit_test(gpt2_equals_tokenizers),
-        cmocka_unit_test(llama3_equals_tokenizers),
-        cmocka_unit_test(qwen2_equals_tokenizers),
-        cmocka_unit_test(other_components_equal_tokenizers),
-        cmocka_unit_test(wordpieces_equal_tokenizers),
-        cmocka_unit_test(roberta_equals_tokenizers),
-        cmocka_unit_test(merges_equal_transformers),
-        cmocka_unit_test(pieces_of_a_gguf_file_equal_sentencepiece),
-        cmocka_unit_test(stories260k_equals_tokenizers_on_its_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,44 +39,38 @@ static void assert_random(const char *name, const lab_resnet *r, const char *con
     memory_free(directory);
 }
 
-static void torchvisions_resnet18_gives_the_reference_logits(void **state)
+TEST(torchvisions_resnet18_gives_the_reference_logits)
 {
-    (void)state;
     const lab_resnet r = lab_resnet18();
     assert_random("torchvision_resnet18", &r, NULL, 64);
 }
 
-static void torchvisions_resnet50_gives_the_reference_logits(void **state)
+TEST(torchvisions_resnet50_gives_the_reference_logits)
 {
-    (void)state;
     const lab_resnet r = lab_resnet50();
     assert_random("torchvision_resnet50", &r, NULL, 64);
 }
 
-static void narrowed_bottlenecks_give_the_reference_logits(void **state)
+TEST(narrowed_bottlenecks_give_the_reference_logits)
 {
-    (void)state;
     const lab_resnet r = lab_narrowed_resnet50();
     assert_random("narrowed_resnet50", &r, NULL, 71);
 }
 
-static void padding_shortcuts_give_the_reference_logits(void **state)
+TEST(padding_shortcuts_give_the_reference_logits)
 {
-    (void)state;
     const lab_resnet r = lab_akamaster(2);
     assert_random("akamaster_resnet14", &r, NULL, 32);
 }
 
-static void pre_activation_gives_the_reference_logits(void **state)
+TEST(pre_activation_gives_the_reference_logits)
 {
-    (void)state;
     const lab_resnet r = lab_pre_activation(16);
     assert_random("pre_activation_resnet18", &r, NULL, 32);
 }
 
-static void hugging_faces_basic_blocks_give_the_reference_logits(void **state)
+TEST(hugging_faces_basic_blocks_give_the_reference_logits)
 {
-    (void)state;
     lab_resnet r = lab_hugging_face(false);
     r.strides_first_stage = true;
     assert_random("hugging_face_basic", &r,
@@ -85,9 +79,8 @@ static void hugging_faces_basic_blocks_give_the_reference_logits(void **state)
                   64);
 }
 
-static void hugging_faces_bottlenecks_give_the_reference_logits(void **state)
+TEST(hugging_faces_bottlenecks_give_the_reference_logits)
 {
-    (void)state;
     const lab_resnet r = lab_hugging_face(true);
     assert_random("hugging_face_bottleneck", &r,
                   "{\"model_type\": \"resnet\", \"downsample_in_bottleneck\": true}", 64);
@@ -111,24 +104,7 @@ static void assert_pretrained(const char *test, const char *name, const char *fi
     assert_golden(path, name, 32);
 }
 
-static void the_cifar_resnet18_gives_the_reference_logits(void **state)
+TEST(the_cifar_resnet18_gives_the_reference_logits)
 {
-    (void)state;
     assert_pretrained(__func__, "resnet18_cifar10", "resnet18-cifar10/resnet18_cifar10.pth");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(torchvisions_resnet18_gives_the_reference_logits),
-        cmocka_unit_test(torchvisions_resnet50_gives_the_reference_logits),
-        cmocka_unit_test(narrowed_bottlenecks_give_the_reference_logits),
-        cmocka_unit_test(padding_shortcuts_give_the_reference_logits),
-        cmocka_unit_test(pre_activation_gives_the_reference_logits),
-        cmocka_unit_test(hugging_faces_basic_blocks_give_the_reference_logits),
-        cmocka_unit_test(hugging_faces_bottlenecks_give_the_reference_logits),
-        cmocka_unit_test(directories_of_hugging_face_give_the_reference_logits),
-        cmocka_unit_test(the_cifar_resnet18_gives_the_reference_logits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,17 +18,8 @@
     X(model_soup_with_features_of_unit_length, "model-soup", "", "head_dim=16")
 
 #define GOLDEN_TEST(symbol, directory, file, settings)                                             \
-    static void symbol##_gives_the_reference_outputs(void **state)                                 \
+    TEST(symbol##_gives_the_reference_outputs)                                                     \
     {                                                                                              \
-        (void)state;                                                                               \
         assert_vision_directory(directory, file, settings);                                        \
     }
 GOLDEN_MODELS(GOLDEN_TEST)
-
-int main(void)
-{
-#define GOLDEN_ENTRY(symbol, directory, file, settings)                                            \
-    cmocka_unit_test(symbol##_gives_the_reference_outputs),
-    const struct CMUnitTest tests[] = {GOLDEN_MODELS(GOLDEN_ENTRY)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -7,13 +7,11 @@
 
 /** Instances of `ref` and `cpu` (of `guarded` instead where the environment has GRAIL_TEST_GUARDED,
  * as tests named *_guarded have) that the tests of a program share, from their group setup to their
- * group teardown. */
+ * group teardown. The last test of such a program is that all their matrices were freed. */
 extern backend *on_ref;
 extern backend *on_cpu;
 int open_backends(void **state);
 int close_backends(void **state);
-/** The last test of a group: all matrices of both instances were freed. */
-void no_matrix_is_left(void **state);
 
 /** A packed f64 matrix with these values; matrix_free. */
 matrix support_matrix(backend *b, int64_t rows, int64_t columns, const double *values);

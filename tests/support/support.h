@@ -16,6 +16,27 @@
 /** What a program returns where none of its tests can run: a setup of cmocka's cannot skip. */
 enum { TEST_SKIPPED = 77 };
 
+/**
+ * A test of this program: TEST(what_is_checked) { ... }. The main() of this library runs all of
+ * them in the order of their lines; one of the program's own calls support_run_tests().
+ */
+#define TEST(name) TEST_IN(name, NULL, NULL)
+/** One with a setup and a teardown of cmocka's, each of which may be NULL, and their `state`. */
+#define TEST_IN(name, setup, teardown)                                                             \
+    static void name(void **state);                                                                \
+    __attribute__((constructor)) static void name##_is_a_test(void)                                \
+    {                                                                                              \
+        support_add_test(__LINE__, #name, name, setup, teardown);                                  \
+    }                                                                                              \
+    static void name(__attribute__((unused)) void **state)
+
+void support_add_test(int line, const char *name, CMUnitTestFunction run, CMFixtureFunction setup,
+                      CMFixtureFunction teardown);
+/** What main() returns. */
+int support_run_tests(void);
+/** The setup and teardown around all tests, of a program that defines them. */
+extern CMFixtureFunction support_setup, support_teardown;
+
 /** Succeeds or fails the test with the library's error text. */
 #define assert_ok(expression) support_assert_ok((expression), #expression, __FILE__, __LINE__)
 /** The expression must fail with `code`, and its message must contain `text`. */

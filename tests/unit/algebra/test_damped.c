@@ -62,9 +62,8 @@ static void assert_solves(const damped_gram *d, const double *a)
     matrix_free(&x);
 }
 
-static void factors_solve_the_damped_system_and_sums_come_back(void **state)
+TEST(factors_solve_the_damped_system_and_sums_come_back)
 {
-    (void)state;
     static const double share[N] = {1, 2, 0.5, 3, 1, 0.25};
     backend *const backends[] = {on_ref, on_cpu};
     sums s;
@@ -91,9 +90,8 @@ static void factors_solve_the_damped_system_and_sums_come_back(void **state)
 }
 
 /* What is added to the diagonal in the end belongs to A_c, whose mean diagonal scales it. */
-static void lambda_is_raised_as_far_as_it_must(void **state)
+TEST(lambda_is_raised_as_far_as_it_must)
 {
-    (void)state;
     double equal[N * N] = {0};
     double indefinite[N * N] = {0};
     for (int64_t i = 0; i < N * N; i += N + 1) {
@@ -127,9 +125,8 @@ static void lambda_is_raised_as_far_as_it_must(void **state)
 }
 
 /* The matrix has rank 2, so that all later pivots are rounding errors of either sign. */
-static void pivots_of_rounding_count_as_failed(void **state)
+TEST(pivots_of_rounding_count_as_failed)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
         float rows[2 * N];
         double gram[N * N];
@@ -168,22 +165,11 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     sums s;
     fill(&s);
     support_fail_each_allocation(factor_once, &s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(factors_solve_the_damped_system_and_sums_come_back),
-        cmocka_unit_test(lambda_is_raised_as_far_as_it_must),
-        cmocka_unit_test(pivots_of_rounding_count_as_failed),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

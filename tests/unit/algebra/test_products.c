@@ -17,9 +17,8 @@ static void fill(int64_t count, uint64_t seed, double *out)
     memory_free(values);
 }
 
-static void forms_run_over_all_panels(void **state)
+TEST(forms_run_over_all_panels)
 {
-    (void)state;
     static double a[N * N];
     static double d[ROWS * N];
     double forms[ROWS];
@@ -45,9 +44,8 @@ static void forms_run_over_all_panels(void **state)
     }
 }
 
-static void products_of_rows_take_any_stride(void **state)
+TEST(products_of_rows_take_any_stride)
 {
-    (void)state;
     const double a[] = {1, 2, 9, 3, 4, 9};
     const double x[] = {5, 6};
     double out[2];
@@ -61,9 +59,8 @@ static void products_of_rows_take_any_stride(void **state)
     matrix_free(&m);
 }
 
-static void an_outer_product_leaves_what_lies_above_the_diagonal(void **state)
+TEST(an_outer_product_leaves_what_lies_above_the_diagonal)
 {
-    (void)state;
     const double a[] = {1, 2, 3, 4};
     const double x[] = {1, 2};
     const double y[] = {10, 20};
@@ -76,13 +73,4 @@ static void an_outer_product_leaves_what_lies_above_the_diagonal(void **state)
     matrix_free(&m);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forms_run_over_all_panels),
-        cmocka_unit_test(products_of_rows_take_any_stride),
-        cmocka_unit_test(an_outer_product_leaves_what_lies_above_the_diagonal),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

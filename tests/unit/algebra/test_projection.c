@@ -67,9 +67,8 @@ static void check(backend *b, double tolerance, bool folds, bool has_target)
     projection_fini(&p);
 }
 
-static void projected_sums_are_those_of_projected_rows(void **state)
+TEST(projected_sums_are_those_of_projected_rows)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         check(on_ref, 1e-12, i % 2 == 1, i / 2 == 1);
         check(on_cpu, 1e-4, i % 2 == 1, i / 2 == 1);
@@ -77,9 +76,8 @@ static void projected_sums_are_those_of_projected_rows(void **state)
 }
 
 /* Every feature is kept once or removed once, unit by unit. */
-static void features_are_listed_in_order(void **state)
+TEST(features_are_listed_in_order)
 {
-    (void)state;
     projection p = {0};
     open_projection(false, &p);
     assert_int_equal(p.removed_count, H - K);
@@ -93,9 +91,8 @@ static void features_are_listed_in_order(void **state)
     projection_fini(&p);
 }
 
-static void a_selection_stays_in_the_memory_of_the_sums(void **state)
+TEST(a_selection_stays_in_the_memory_of_the_sums)
 {
-    (void)state;
     float x[T * H];
     projection p = {0};
     support_fill_normal(x, T * H, 5);
@@ -129,23 +126,12 @@ static grail_status project_once(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         bool folds = i == 1;
         support_fail_each_allocation(project_once, &folds);
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(projected_sums_are_those_of_projected_rows),
-        cmocka_unit_test(features_are_listed_in_order),
-        cmocka_unit_test(a_selection_stays_in_the_memory_of_the_sums),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -5,9 +5,8 @@
 
 #include <string.h>
 
-static void test_pieces_are_joined_and_ended_by_a_nul(void **state)
+TEST(test_pieces_are_joined_and_ended_by_a_nul)
 {
-    (void)state;
     buffer b;
     buffer_init(&b, 100);
     assert_null(b.bytes);
@@ -23,18 +22,16 @@ static void test_pieces_are_joined_and_ended_by_a_nul(void **state)
     buffer_fini(&b);
 }
 
-static void test_appending_nothing_makes_an_empty_string(void **state)
+TEST(test_appending_nothing_makes_an_empty_string)
 {
-    (void)state;
     buffer b = {.maximum = 0};
     assert_ok(buffer_append(&b, NULL, 0));
     assert_string_equal((const char *)b.bytes, "");
     buffer_fini(&b);
 }
 
-static void test_growth_keeps_every_byte(void **state)
+TEST(test_growth_keeps_every_byte)
 {
-    (void)state;
     buffer b = {.maximum = 1 << 20};
     for (int i = 0; i < 10000; i++) {
         assert_ok(buffer_append(&b, &(unsigned char){(unsigned char)(i % 251)}, 1));
@@ -47,9 +44,8 @@ static void test_growth_keeps_every_byte(void **state)
     buffer_fini(&b);
 }
 
-static void test_the_maximum_can_be_reached_but_not_passed(void **state)
+TEST(test_the_maximum_can_be_reached_but_not_passed)
 {
-    (void)state;
     buffer b = {.maximum = 5};
     assert_ok(buffer_append(&b, "abc", 3));
     assert_fails(buffer_append(&b, "def", 3), GRAIL_ERROR_FORMAT, "more than the allowed 5 bytes");
@@ -61,9 +57,8 @@ static void test_the_maximum_can_be_reached_but_not_passed(void **state)
     buffer_fini(&b);
 }
 
-static void test_impossible_sizes_are_out_of_memory(void **state)
+TEST(test_impossible_sizes_are_out_of_memory)
 {
-    (void)state;
     buffer b = {.maximum = SIZE_MAX};
     assert_ok(buffer_append(&b, "abc", 3));
     assert_fails(buffer_reserve(&b, SIZE_MAX - 3), GRAIL_ERROR_MEMORY, "out of memory");
@@ -71,9 +66,8 @@ static void test_impossible_sizes_are_out_of_memory(void **state)
     buffer_fini(&b);
 }
 
-static void test_reserved_room_is_there(void **state)
+TEST(test_reserved_room_is_there)
 {
-    (void)state;
     buffer b = {.maximum = 1 << 20};
     assert_ok(buffer_reserve(&b, 1000));
     assert_int_equal(b.size, 0);
@@ -97,22 +91,7 @@ static grail_status fill(void *context)
     return status;
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+TEST(test_every_failing_allocation_is_reported)
 {
-    (void)state;
     support_fail_each_allocation(fill, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces_are_joined_and_ended_by_a_nul),
-        cmocka_unit_test(test_appending_nothing_makes_an_empty_string),
-        cmocka_unit_test(test_growth_keeps_every_byte),
-        cmocka_unit_test(test_the_maximum_can_be_reached_but_not_passed),
-        cmocka_unit_test(test_impossible_sizes_are_out_of_memory),
-        cmocka_unit_test(test_reserved_room_is_there),
-        cmocka_unit_test(test_every_failing_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,16 +25,14 @@ static int echo(void)
     return equal ? 0 : 1;
 }
 
-static void a_program_reads_its_input_and_its_output_is_read(void **state)
+TEST(a_program_reads_its_input_and_its_output_is_read)
 {
-    (void)state;
     assert_int_equal(echo(), 0);
 }
 
 /* The descriptors that this program opens then have the numbers of the child's own. */
-static void a_host_may_lack_any_of_the_three_descriptors(void **state)
+TEST(a_host_may_lack_any_of_the_three_descriptors)
 {
-    (void)state;
     for (int lacking = 1; lacking < 8; lacking++) {
         int end = 0;
         const pid_t host = fork();
@@ -53,23 +51,12 @@ static void a_host_may_lack_any_of_the_three_descriptors(void **state)
     }
 }
 
-static void a_program_that_is_missing_is_named(void **state)
+TEST(a_program_that_is_missing_is_named)
 {
-    (void)state;
     const char *const program[] = {"/nowhere/program", NULL};
     buffer output;
     buffer_init(&output, 64);
     assert_fails(child_output(program, NULL, 30.0, &output), GRAIL_ERROR_UNSUPPORTED,
                  "/nowhere/program cannot be run");
     buffer_fini(&output);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_program_reads_its_input_and_its_output_is_read),
-        cmocka_unit_test(a_host_may_lack_any_of_the_three_descriptors),
-        cmocka_unit_test(a_program_that_is_missing_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,9 +20,8 @@ static void assert_escapes(grail_escape_use use, const char *text, const char *e
     buffer_fini(&appended);
 }
 
-static void test_a_line_holds_nothing_that_acts(void **state)
+TEST(test_a_line_holds_nothing_that_acts)
 {
-    (void)state;
     const grail_escape_use line = GRAIL_ESCAPE_LINE;
     assert_escapes(line, "", "");
     assert_escapes(line, "model.layers.0 'x' \"y\" \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80",
@@ -36,9 +35,8 @@ static void test_a_line_holds_nothing_that_acts(void **state)
                    "\xe2\x81\xa5\\u2066\\u2069\xe2\x81\xaa");
 }
 
-static void test_bytes_that_are_not_utf8_are_shown(void **state)
+TEST(test_bytes_that_are_not_utf8_are_shown)
 {
-    (void)state;
     for (int use = GRAIL_ESCAPE_LINE; use <= GRAIL_ESCAPE_NAME; use++) {
         assert_escapes((grail_escape_use)use, "a\xff\x80z", "a\\xff\\x80z");
         assert_escapes((grail_escape_use)use, "\xc3", "\\xc3");
@@ -49,18 +47,16 @@ static void test_bytes_that_are_not_utf8_are_shown(void **state)
     }
 }
 
-static void test_a_line_escaped_twice_is_the_same(void **state)
+TEST(test_a_line_escaped_twice_is_the_same)
 {
-    (void)state;
     static const char all[] = "\\ \\n \\\\ \\x1b \x1b \xff \n \\u202e \xe2\x80\xae \\xzz";
     char once[200];
     grail_escape(GRAIL_ESCAPE_LINE, all, once, sizeof once);
     assert_escapes(GRAIL_ESCAPE_LINE, once, once);
 }
 
-static void test_names_keep_what_json_can_hold(void **state)
+TEST(test_names_keep_what_json_can_hold)
 {
-    (void)state;
     const grail_escape_use name = GRAIL_ESCAPE_NAME;
     assert_escapes(name, "a\\b\n\x1b\xc2\x9b\xe2\x80\xae", "a\\b\n\x1b\xc2\x9b\xe2\x80\xae");
     assert_escapes(name, "a\\b\xff", "a\\\\b\\xff");
@@ -87,9 +83,8 @@ static void restore(const char *name, char *out)
 }
 
 /* All texts of up to seven of these bytes. */
-static void test_names_can_be_turned_back(void **state)
+TEST(test_names_can_be_turned_back)
 {
-    (void)state;
     static const char bytes[] = {'\\', 'x', 'f', '\xff', '\xc3'};
     enum { KINDS = sizeof bytes, LONGEST = 7 };
     char text[LONGEST + 1] = "";
@@ -113,17 +108,15 @@ static void test_names_can_be_turned_back(void **state)
     }
 }
 
-static void test_documents_keep_their_meaning(void **state)
+TEST(test_documents_keep_their_meaning)
 {
-    (void)state;
     assert_escapes(GRAIL_ESCAPE_JSON,
                    "{\n \"a\\n\": \"\x7f\xc2\x9b\xe2\x80\xae\xe2\x81\xa6\xc3\xa9\"}",
                    "{\n \"a\\n\": \"\\u007f\\u009b\\u202e\\u2066\xc3\xa9\"}");
 }
 
-static void test_cuts_fall_between_characters_and_escapes(void **state)
+TEST(test_cuts_fall_between_characters_and_escapes)
 {
-    (void)state;
     static const char text[] = "a\x1b\xc3\xa9\xe2\x80\xae\\x1b"; /* 1, 4, 2, 6 and 4 bytes */
     static const size_t ends[] = {0, 1, 5, 7, 13, 17};
     char out[32];
@@ -138,18 +131,4 @@ static void test_cuts_fall_between_characters_and_escapes(void **state)
         assert_int_equal(out[size], '#');
     }
     assert_int_equal(grail_escape(GRAIL_ESCAPE_LINE, text, NULL, 0), 17);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_line_holds_nothing_that_acts),
-        cmocka_unit_test(test_bytes_that_are_not_utf8_are_shown),
-        cmocka_unit_test(test_a_line_escaped_twice_is_the_same),
-        cmocka_unit_test(test_names_keep_what_json_can_hold),
-        cmocka_unit_test(test_names_can_be_turned_back),
-        cmocka_unit_test(test_documents_keep_their_meaning),
-        cmocka_unit_test(test_cuts_fall_between_characters_and_escapes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

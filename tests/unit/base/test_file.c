@@ -15,7 +15,7 @@ static int open_place(void **state)
     return support_place_open(state, "file");
 }
 
-static void test_a_map_shows_the_bytes(void **state)
+TEST_IN(test_a_map_shows_the_bytes, open_place, support_place_close)
 {
     const place *p = *state;
     file_map map = {0};
@@ -28,7 +28,7 @@ static void test_a_map_shows_the_bytes(void **state)
     file_map_close(&map);
 }
 
-static void test_an_empty_file_maps_to_nothing(void **state)
+TEST_IN(test_an_empty_file_maps_to_nothing, open_place, support_place_close)
 {
     const place *p = *state;
     file_map map = {0};
@@ -40,7 +40,7 @@ static void test_an_empty_file_maps_to_nothing(void **state)
     file_map_close(&map);
 }
 
-static void test_released_parts_of_a_map_keep_their_bytes(void **state)
+TEST_IN(test_released_parts_of_a_map_keep_their_bytes, open_place, support_place_close)
 {
     const place *p = *state;
     enum { SIZE = 100000 };
@@ -59,7 +59,7 @@ static void test_released_parts_of_a_map_keep_their_bytes(void **state)
     file_map_close(&map);
 }
 
-static void test_what_is_not_a_regular_file_is_refused(void **state)
+TEST_IN(test_what_is_not_a_regular_file_is_refused, open_place, support_place_close)
 {
     const place *p = *state;
     file_map map = {0};
@@ -71,7 +71,7 @@ static void test_what_is_not_a_regular_file_is_refused(void **state)
     assert_fails(file_read(p->path, 100, &bytes), GRAIL_ERROR_IO, "not a regular file");
 }
 
-static void test_reads_append_up_to_the_maximum(void **state)
+TEST_IN(test_reads_append_up_to_the_maximum, open_place, support_place_close)
 {
     const place *p = *state;
     buffer bytes = {.maximum = 100};
@@ -84,9 +84,8 @@ static void test_reads_append_up_to_the_maximum(void **state)
     buffer_fini(&bytes);
 }
 
-static void test_a_full_device_is_no_space(void **state)
+TEST(test_a_full_device_is_no_space)
 {
-    (void)state;
     const int descriptor = open("/dev/full", O_WRONLY);
     if (descriptor < 0) {
         print_message("test_a_full_device_is_no_space needs /dev/full\n");
@@ -97,7 +96,7 @@ static void test_a_full_device_is_no_space(void **state)
     assert_int_equal(close(descriptor), 0);
 }
 
-static void test_writes_go_to_their_offset(void **state)
+TEST_IN(test_writes_go_to_their_offset, open_place, support_place_close)
 {
     const place *p = *state;
     const int descriptor = open(p->path, O_RDWR | O_CREAT, 0600);
@@ -110,7 +109,7 @@ static void test_writes_go_to_their_offset(void **state)
     assert_fails(file_write_at(descriptor, p->path, "x", 1, 0), GRAIL_ERROR_IO, p->path);
 }
 
-static void test_reads_come_from_their_offset(void **state)
+TEST_IN(test_reads_come_from_their_offset, open_place, support_place_close)
 {
     const place *p = *state;
     char bytes[6] = "";
@@ -124,7 +123,7 @@ static void test_reads_come_from_their_offset(void **state)
     assert_fails(file_read_at(descriptor, p->path, bytes, 5, 6), GRAIL_ERROR_IO, "cannot read");
 }
 
-static void test_no_file_is_opened_below_descriptor_3(void **state)
+TEST_IN(test_no_file_is_opened_below_descriptor_3, open_place, support_place_close)
 {
     const place *p = *state;
     for (int closed = 0; closed < 3; closed++) {
@@ -142,7 +141,7 @@ static void test_no_file_is_opened_below_descriptor_3(void **state)
     assert_int_equal(errno, ENOENT);
 }
 
-static void test_an_identity_changes_with_the_file(void **state)
+TEST_IN(test_an_identity_changes_with_the_file, open_place, support_place_close)
 {
     const place *p = *state;
     file_map map = {0};
@@ -161,7 +160,7 @@ static void test_an_identity_changes_with_the_file(void **state)
     assert_fails(file_identify("/nonexistent/x", &now), GRAIL_ERROR_IO, "cannot inspect");
 }
 
-static void test_a_lock_is_held_until_the_descriptor_is_closed(void **state)
+TEST_IN(test_a_lock_is_held_until_the_descriptor_is_closed, open_place, support_place_close)
 {
     const place *p = *state;
     bool taken = true;
@@ -181,7 +180,7 @@ static void test_a_lock_is_held_until_the_descriptor_is_closed(void **state)
     assert_fails(file_lock(descriptors[1], p->path, &taken), GRAIL_ERROR_IO, "cannot lock");
 }
 
-static void test_files_and_directories_are_told_apart(void **state)
+TEST_IN(test_files_and_directories_are_told_apart, open_place, support_place_close)
 {
     const place *p = *state;
     assert_false(file_exists(p->path));
@@ -193,9 +192,8 @@ static void test_files_and_directories_are_told_apart(void **state)
     assert_fails(path_flush_parent("/nonexistent/x"), GRAIL_ERROR_IO, "'/nonexistent'");
 }
 
-static void test_paths_are_joined_with_one_slash(void **state)
+TEST(test_paths_are_joined_with_one_slash)
 {
-    (void)state;
     static const char *const cases[][2] = {{"a", "a/x"}, {"a/", "a/x"}, {"/", "/x"}, {".", "./x"}};
     for (size_t i = 0; i < 4; i++) {
         char *path = NULL;
@@ -205,7 +203,7 @@ static void test_paths_are_joined_with_one_slash(void **state)
     }
 }
 
-static void test_a_path_is_found_where_it_exists(void **state)
+TEST_IN(test_a_path_is_found_where_it_exists, open_place, support_place_close)
 {
     const place *p = *state;
     char *path = NULL;
@@ -217,7 +215,7 @@ static void test_a_path_is_found_where_it_exists(void **state)
     assert_null(path);
 }
 
-static void test_what_cannot_be_looked_at_is_not_missing(void **state)
+TEST_IN(test_what_cannot_be_looked_at_is_not_missing, open_place, support_place_close)
 {
     const place *p = *state;
     char name[4097];
@@ -234,9 +232,8 @@ static void test_what_cannot_be_looked_at_is_not_missing(void **state)
     memory_free(path);
 }
 
-static void test_slashes_at_the_end_are_trimmed(void **state)
+TEST(test_slashes_at_the_end_are_trimmed)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"a", "a"}, {"a//", "a"}, {"/", "/"}, {"//", "/"}, {"", ""}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -247,9 +244,8 @@ static void test_slashes_at_the_end_are_trimmed(void **state)
     }
 }
 
-static void test_a_path_has_a_parent(void **state)
+TEST(test_a_path_has_a_parent)
 {
-    (void)state;
     static const char *const cases[][2] = {{"a", "."},      {"a/b", "a"},  {"/a", "/"},
                                            {"/a/b/", "/a"}, {"a//b", "a"}, {"/", "/"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -260,9 +256,8 @@ static void test_a_path_has_a_parent(void **state)
     }
 }
 
-static void test_the_code_follows_from_errno(void **state)
+TEST(test_the_code_follows_from_errno)
 {
-    (void)state;
     static const struct {
         int number;
         grail_status status;
@@ -289,37 +284,9 @@ out:
     return status;
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+TEST_IN(test_every_failing_allocation_is_reported, open_place, support_place_close)
 {
     const place *p = *state;
     support_write_file(p->directory, "file", "bytes", 5);
     support_fail_each_allocation(use_files, *state);
-}
-
-#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, support_place_close)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        in_place(test_a_map_shows_the_bytes),
-        in_place(test_an_empty_file_maps_to_nothing),
-        in_place(test_released_parts_of_a_map_keep_their_bytes),
-        in_place(test_what_is_not_a_regular_file_is_refused),
-        in_place(test_reads_append_up_to_the_maximum),
-        cmocka_unit_test(test_a_full_device_is_no_space),
-        in_place(test_writes_go_to_their_offset),
-        in_place(test_reads_come_from_their_offset),
-        in_place(test_no_file_is_opened_below_descriptor_3),
-        in_place(test_an_identity_changes_with_the_file),
-        in_place(test_a_lock_is_held_until_the_descriptor_is_closed),
-        in_place(test_files_and_directories_are_told_apart),
-        cmocka_unit_test(test_paths_are_joined_with_one_slash),
-        in_place(test_what_cannot_be_looked_at_is_not_missing),
-        in_place(test_a_path_is_found_where_it_exists),
-        cmocka_unit_test(test_slashes_at_the_end_are_trimmed),
-        cmocka_unit_test(test_a_path_has_a_parent),
-        cmocka_unit_test(test_the_code_follows_from_errno),
-        in_place(test_every_failing_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

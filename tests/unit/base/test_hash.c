@@ -3,9 +3,8 @@
 
 #include "base/hash.h"
 
-static void test_the_published_examples_are_met(void **state)
+TEST(test_the_published_examples_are_met)
 {
-    (void)state;
     char text[HASH_TEXT_SIZE];
     hash_bytes("abc", 3, text);
     assert_string_equal(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -13,9 +12,8 @@ static void test_the_published_examples_are_met(void **state)
     assert_string_equal(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-static void test_pieces_have_the_hash_of_their_whole(void **state)
+TEST(test_pieces_have_the_hash_of_their_whole)
 {
-    (void)state;
     hash_state hash;
     char text[HASH_TEXT_SIZE];
     hash_begin(&hash);
@@ -24,13 +22,4 @@ static void test_pieces_have_the_hash_of_their_whole(void **state)
     hash_add(&hash, "bc", 2);
     hash_end(&hash, text);
     assert_string_equal(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_published_examples_are_met),
-        cmocka_unit_test(test_pieces_have_the_hash_of_their_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

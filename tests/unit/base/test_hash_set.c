@@ -18,9 +18,8 @@ static hash_set set_of(const uint64_t *hashes, int64_t count)
     return set;
 }
 
-static void hashes_are_ordered_and_found_once(void **state)
+TEST(hashes_are_ordered_and_found_once)
 {
-    (void)state;
     static const uint64_t given[] = {7, UINT64_MAX, 0, 7, 1};
     static const uint64_t ordered[] = {0, 1, 7, UINT64_MAX};
     bool marked[HASH_SET_MOST] = {false};
@@ -39,9 +38,8 @@ static void hashes_are_ordered_and_found_once(void **state)
 }
 
 /* Where there are too many, every so many of both stay. */
-static void a_set_takes_the_hashes_of_another(void **state)
+TEST(a_set_takes_the_hashes_of_another)
 {
-    (void)state;
     static const uint64_t some[] = {7, 1};
     static const uint64_t more[] = {9, 7, 0};
     static const uint64_t both[] = {0, 1, 7, 9};
@@ -91,9 +89,9 @@ static grail_status read_file(const void *bytes, size_t size, const void *expect
     return status;
 }
 
-static void a_file_is_read_back_with_its_lowest_bytes_first(void **state)
+TEST_IN(a_file_is_read_back_with_its_lowest_bytes_first, support_open_directory,
+        support_close_directory)
 {
-    (void)state;
     static const uint64_t given[] = {0x0123456789ABCDEFU, 2};
     static const unsigned char file[] = {2,    0,    0,    0,    0,    0,    0,    0,
                                          0xEF, 0xCD, 0xAB, 0x89, 0x67, 0x45, 0x23, 0x01};
@@ -112,9 +110,8 @@ static void a_file_is_read_back_with_its_lowest_bytes_first(void **state)
     buffer_fini(&bytes);
 }
 
-static void other_bytes_than_those_named_are_refused(void **state)
+TEST_IN(other_bytes_than_those_named_are_refused, support_open_directory, support_close_directory)
 {
-    (void)state;
     static const unsigned char file[24] = {1, [8] = 2, [16] = 3};
     hash_set set = {0};
     unsigned char changed[sizeof file];
@@ -131,9 +128,8 @@ static void other_bytes_than_those_named_are_refused(void **state)
 }
 
 /* Its hash is right: one hand may have written both, the file and its hash. */
-static void content_that_is_no_set_is_refused(void **state)
+TEST_IN(content_that_is_no_set_is_refused, support_open_directory, support_close_directory)
 {
-    (void)state;
     static const unsigned char odd[9] = {1};
     static const unsigned char falling[16] = {2, [8] = 1};
     static const unsigned char equal[16] = {2, [8] = 2};
@@ -161,30 +157,12 @@ static grail_status read_once(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST_IN(every_failing_allocation_is_survived, support_open_directory, support_close_directory)
 {
     const uint64_t zero = 0;
     buffer file;
-    (void)state;
     buffer_init(&file, sizeof zero);
     assert_ok(buffer_append(&file, &zero, sizeof zero));
     support_fail_each_allocation(read_once, &file);
     buffer_fini(&file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hashes_are_ordered_and_found_once),
-        cmocka_unit_test(a_set_takes_the_hashes_of_another),
-        cmocka_unit_test_setup_teardown(a_file_is_read_back_with_its_lowest_bytes_first,
-                                        support_open_directory, support_close_directory),
-        cmocka_unit_test_setup_teardown(other_bytes_than_those_named_are_refused,
-                                        support_open_directory, support_close_directory),
-        cmocka_unit_test_setup_teardown(content_that_is_no_set_is_refused, support_open_directory,
-                                        support_close_directory),
-        cmocka_unit_test_setup_teardown(every_failing_allocation_is_survived,
-                                        support_open_directory, support_close_directory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

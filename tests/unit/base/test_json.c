@@ -23,9 +23,8 @@ static grail_status try_parse(const char *text)
     return status;
 }
 
-static void test_malformed_text_is_refused_with_its_place(void **state)
+TEST(test_malformed_text_is_refused_with_its_place)
 {
-    (void)state;
     static const char *const texts[] = {
         "",
         "{",
@@ -59,16 +58,14 @@ static void test_malformed_text_is_refused_with_its_place(void **state)
     assert_fails(try_parse("{\n \"a\": x}"), GRAIL_ERROR_FORMAT, "line 2");
 }
 
-static void test_duplicate_keys_are_refused(void **state)
+TEST(test_duplicate_keys_are_refused)
 {
-    (void)state;
     assert_fails(try_parse("{\"a\":1,\"a\":1}"), GRAIL_ERROR_FORMAT, "duplicate");
     assert_fails(try_parse("{\"a\":{\"b\":1,\"\\u0062\":1}}"), GRAIL_ERROR_FORMAT, "duplicate");
 }
 
-static void test_numbers_and_flags_are_typed(void **state)
+TEST(test_numbers_and_flags_are_typed)
 {
-    (void)state;
     json_t *o = parse("{\"i\":9223372036854775807,\"r\":2.5,\"b\":true,\"n\":null,\"s\":\"x\"}");
     int64_t i = 0;
     double r = 0;
@@ -95,9 +92,8 @@ static void test_numbers_and_flags_are_typed(void **state)
     json_decref(o);
 }
 
-static void test_integers_count_as_reals(void **state)
+TEST(test_integers_count_as_reals)
 {
-    (void)state;
     json_t *o = parse("{\"i\":3}");
     double r = 0;
     assert_ok(json_get_real("doc", o, "i", 0, &r));
@@ -105,9 +101,8 @@ static void test_integers_count_as_reals(void **state)
     json_decref(o);
 }
 
-static void test_strings_are_borrowed(void **state)
+TEST(test_strings_are_borrowed)
 {
-    (void)state;
     json_t *o = parse("{\"s\":\"x\",\"i\":1}");
     const char *s = NULL;
     assert_ok(json_get_string("doc", o, "s", NULL, &s));
@@ -119,9 +114,8 @@ static void test_strings_are_borrowed(void **state)
     json_decref(o);
 }
 
-static void test_required_integers_must_be_there(void **state)
+TEST(test_required_integers_must_be_there)
 {
-    (void)state;
     json_t *o = parse("{\"i\":7,\"n\":null,\"s\":\"\"}");
     int64_t i = 0;
     assert_ok(json_require_integer("doc", o, "i", &i));
@@ -133,9 +127,8 @@ static void test_required_integers_must_be_there(void **state)
     json_decref(o);
 }
 
-static void test_access_to_what_is_not_an_object_finds_nothing(void **state)
+TEST(test_access_to_what_is_not_an_object_finds_nothing)
 {
-    (void)state;
     json_t *a = parse("[1]");
     int64_t i = 0;
     assert_ok(json_get_integer("doc", a, "i", 4, &i));
@@ -143,9 +136,8 @@ static void test_access_to_what_is_not_an_object_finds_nothing(void **state)
     json_decref(a);
 }
 
-static void test_text_is_compact_and_in_order(void **state)
+TEST(test_text_is_compact_and_in_order)
 {
-    (void)state;
     json_t *o = parse("{ \"z\" : [1, 0.1], \"a\" : \"\\u00e9\\n\" }");
     buffer text = {.maximum = 1000};
     assert_ok(buffer_append_string(&text, "> "));
@@ -160,9 +152,8 @@ static void test_text_is_compact_and_in_order(void **state)
 }
 
 /* Read again, a document that is safe to show has the same strings. */
-static void test_text_holds_nothing_that_acts(void **state)
+TEST(test_text_holds_nothing_that_acts)
 {
-    (void)state;
     static const char wild[] = "\x1b[2J\n\x7f\xc2\x9b\u202e\u2066\u2028\u00e9\\\"";
     typedef grail_status (*append)(const json_t *value, buffer *out);
     static const append all[] = {json_append_text, json_append_line, json_append_indented};
@@ -185,9 +176,8 @@ static void test_text_holds_nothing_that_acts(void **state)
     json_decref(o);
 }
 
-static void test_any_bytes_become_a_string(void **state)
+TEST(test_any_bytes_become_a_string)
 {
-    (void)state;
     static const char *const names[][2] = {
         {"", ""},
         {"/tmp/a\\b \u00e9", "/tmp/a\\b \u00e9"},
@@ -204,9 +194,8 @@ static void test_any_bytes_become_a_string(void **state)
     json_decref(o);
 }
 
-static void test_a_key_that_is_not_utf8_is_not_lack_of_memory(void **state)
+TEST(test_a_key_that_is_not_utf8_is_not_lack_of_memory)
 {
-    (void)state;
     json_t *o = json_object();
     assert_fails(json_put(o, "a\xff", json_integer(1)), GRAIL_ERROR_FORMAT,
                  "the name 'a\\xff' is not UTF-8");
@@ -215,9 +204,8 @@ static void test_a_key_that_is_not_utf8_is_not_lack_of_memory(void **state)
     json_decref(o);
 }
 
-static void test_unknown_keys_are_refused_with_the_known_ones(void **state)
+TEST(test_unknown_keys_are_refused_with_the_known_ones)
 {
-    (void)state;
     static const char *const known[] = {"a", "b", NULL};
     json_t *o = parse("{\"a\":1,\"b\":2}");
     assert_ok(json_check_keys("doc", o, known));
@@ -229,9 +217,8 @@ static void test_unknown_keys_are_refused_with_the_known_ones(void **state)
     json_decref(o);
 }
 
-static void test_what_is_written_is_read_back(void **state)
+TEST(test_what_is_written_is_read_back)
 {
-    (void)state;
     char *directory = support_temporary_directory();
     char *path = NULL;
     json_t *again = NULL;
@@ -271,29 +258,9 @@ out:
     return status;
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+TEST(test_every_failing_allocation_is_reported)
 {
-    (void)state;
     support_fail_each_allocation(parse_and_write, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_malformed_text_is_refused_with_its_place),
-        cmocka_unit_test(test_duplicate_keys_are_refused),
-        cmocka_unit_test(test_numbers_and_flags_are_typed),
-        cmocka_unit_test(test_integers_count_as_reals),
-        cmocka_unit_test(test_strings_are_borrowed),
-        cmocka_unit_test(test_required_integers_must_be_there),
-        cmocka_unit_test(test_access_to_what_is_not_an_object_finds_nothing),
-        cmocka_unit_test(test_text_is_compact_and_in_order),
-        cmocka_unit_test(test_text_holds_nothing_that_acts),
-        cmocka_unit_test(test_any_bytes_become_a_string),
-        cmocka_unit_test(test_a_key_that_is_not_utf8_is_not_lack_of_memory),
-        cmocka_unit_test(test_unknown_keys_are_refused_with_the_known_ones),
-        cmocka_unit_test(test_what_is_written_is_read_back),
-        cmocka_unit_test(test_every_failing_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -6,9 +6,8 @@
 
 #include <string.h>
 
-static void test_parts_are_counted_outside_of_strings(void **state)
+TEST(test_parts_are_counted_outside_of_strings)
 {
-    (void)state;
     static const char text[] = "{\"a,[{\\\"\": [1, {\"b\": [[], {}]}], \"c\\\\\": \"]}\"}";
     const json_extent extent = json_measure(text, sizeof text - 1);
     assert_int_equal(extent.depth, 5);
@@ -40,9 +39,8 @@ static void check_repeated(int64_t count, const char *piece, const char *refusal
     buffer_fini(&text);
 }
 
-static void test_what_takes_far_more_than_its_bytes_is_refused(void **state)
+TEST(test_what_takes_far_more_than_its_bytes_is_refused)
 {
-    (void)state;
     enum { FEW = JSON_FREE_PARTS - 2, MANY = 4 * JSON_FREE_PARTS };
     check_repeated(FEW, "{},", NULL);
     check_repeated(FEW, "[],", NULL);
@@ -54,9 +52,8 @@ static void test_what_takes_far_more_than_its_bytes_is_refused(void **state)
     check_repeated(MANY, "0,", "262144 values");
 }
 
-static void test_dense_documents_of_real_kinds_are_read(void **state)
+TEST(test_dense_documents_of_real_kinds_are_read)
 {
-    (void)state;
     enum { MANY = 8 * JSON_FREE_PARTS };
     check_repeated(MANY, "[\"a\",\"b\"],", NULL);
     check_repeated(MANY, "{\"shape\":[1,1,1,1],\"data_offsets\":[0,4]},", NULL);
@@ -83,20 +80,8 @@ static void check_nested(int64_t depth, const char *refusal)
     buffer_fini(&text);
 }
 
-static void test_nesting_is_bounded(void **state)
+TEST(test_nesting_is_bounded)
 {
-    (void)state;
     check_nested(JSON_DEEPEST, NULL);
     check_nested(JSON_DEEPEST + 1, "doc: the JSON nests deeper than 200 levels");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts_are_counted_outside_of_strings),
-        cmocka_unit_test(test_what_takes_far_more_than_its_bytes_is_refused),
-        cmocka_unit_test(test_dense_documents_of_real_kinds_are_read),
-        cmocka_unit_test(test_nesting_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,9 +11,8 @@ static const char *key_of(int i, char key[HASH_TEXT_SIZE])
     return key;
 }
 
-static void numbers_are_found_under_their_keys_alone(void **state)
+TEST(numbers_are_found_under_their_keys_alone)
 {
-    (void)state;
     char key[HASH_TEXT_SIZE];
     kept_numbers k = {0};
     assert_null(kept_numbers_find(&k, key_of(0, key), 1));
@@ -33,9 +32,8 @@ static void numbers_are_found_under_their_keys_alone(void **state)
     assert_null(kept_numbers_find(&k, key_of(0, key), 1));
 }
 
-static void those_that_came_first_go(void **state)
+TEST(those_that_came_first_go)
 {
-    (void)state;
     enum { ARRAYS = 7, COUNT = KEPT_NUMBERS_BYTES / 4 / sizeof(double) };
     char key[HASH_TEXT_SIZE];
     double *numbers = NULL;
@@ -84,18 +82,7 @@ static grail_status add_some(void *context)
     return status;
 }
 
-static void a_failure_changes_nothing(void **state)
+TEST(a_failure_changes_nothing)
 {
-    (void)state;
     support_fail_each_allocation(add_some, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_found_under_their_keys_alone),
-        cmocka_unit_test(those_that_came_first_go),
-        cmocka_unit_test(a_failure_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static line_log_answer open_log(const place *p, int flags, line_log *log)
     return answer;
 }
 
-static void test_lines_are_appended_and_read_back(void **state)
+TEST_IN(test_lines_are_appended_and_read_back, open_place, support_place_close)
 {
     const place *p = *state;
     line_log log;
@@ -39,7 +39,7 @@ static void test_lines_are_appended_and_read_back(void **state)
     buffer_fini(&text);
 }
 
-static void test_the_next_line_takes_the_place_of_a_torn_one(void **state)
+TEST_IN(test_the_next_line_takes_the_place_of_a_torn_one, open_place, support_place_close)
 {
     const place *p = *state;
     line_log log;
@@ -56,7 +56,7 @@ static void test_the_next_line_takes_the_place_of_a_torn_one(void **state)
     buffer_fini(&text);
 }
 
-static void test_a_log_that_is_not_there_is_missing(void **state)
+TEST_IN(test_a_log_that_is_not_there_is_missing, open_place, support_place_close)
 {
     const place *p = *state;
     line_log log;
@@ -65,7 +65,7 @@ static void test_a_log_that_is_not_there_is_missing(void **state)
     assert_false(file_exists(p->path));
 }
 
-static void test_a_second_writer_is_told_that_it_is_taken(void **state)
+TEST_IN(test_a_second_writer_is_told_that_it_is_taken, open_place, support_place_close)
 {
     const place *p = *state;
     line_log first;
@@ -78,7 +78,7 @@ static void test_a_second_writer_is_told_that_it_is_taken(void **state)
     line_log_fini(&second);
 }
 
-static void test_what_is_no_file_is_refused(void **state)
+TEST_IN(test_what_is_no_file_is_refused, open_place, support_place_close)
 {
     const place *p = *state;
     line_log log;
@@ -97,7 +97,7 @@ static void test_what_is_no_file_is_refused(void **state)
     line_log_fini(&log);
 }
 
-static void test_a_log_that_is_too_large_is_refused(void **state)
+TEST_IN(test_a_log_that_is_too_large_is_refused, open_place, support_place_close)
 {
     const place *p = *state;
     line_log log;
@@ -107,19 +107,4 @@ static void test_a_log_that_is_too_large_is_refused(void **state)
     assert_fails(line_log_read(&log, 5, &text), GRAIL_ERROR_FORMAT, "more than the allowed 5");
     line_log_fini(&log);
     buffer_fini(&text);
-}
-
-#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, support_place_close)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        in_place(test_lines_are_appended_and_read_back),
-        in_place(test_the_next_line_takes_the_place_of_a_torn_one),
-        in_place(test_a_log_that_is_not_there_is_missing),
-        in_place(test_a_second_writer_is_told_that_it_is_taken),
-        in_place(test_what_is_no_file_is_refused),
-        in_place(test_a_log_that_is_too_large_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,17 +54,15 @@ static void assert_memory(const machine *m, int64_t total, int64_t available)
 }
 
 /* A warm page cache leaves few free pages, but can be given up. */
-static void the_page_cache_counts_as_available(void **state)
+TEST(the_page_cache_counts_as_available)
 {
-    (void)state;
     machine m = begin();
     assert_memory(&m, 16384000LL * 1024, 8192000LL * 1024);
     end(&m);
 }
 
-static void a_limit_of_a_group_counts(void **state)
+TEST(a_limit_of_a_group_counts)
 {
-    (void)state;
     machine m = begin();
     add(&m, "/proc/self/cgroup", "0::/user/job\n");
     add(&m, "/sys/fs/cgroup/user/job/memory.max", "1073741824\n");
@@ -76,9 +74,8 @@ static void a_limit_of_a_group_counts(void **state)
     end(&m);
 }
 
-static void limits_above_the_own_group_count(void **state)
+TEST(limits_above_the_own_group_count)
 {
-    (void)state;
     machine m = begin();
     add(&m, "/proc/self/cgroup", "0::/user/job\n");
     add(&m, "/sys/fs/cgroup/user/job/memory.max", "max\n");
@@ -90,9 +87,8 @@ static void limits_above_the_own_group_count(void **state)
 }
 
 /* In a container the own group is the root of what is mounted. */
-static void a_container_sees_its_limit_at_the_root(void **state)
+TEST(a_container_sees_its_limit_at_the_root)
 {
-    (void)state;
     machine m = begin();
     add(&m, "/proc/self/cgroup", "0::/\n");
     add(&m, "/sys/fs/cgroup/memory.max", "536870912\n");
@@ -101,9 +97,8 @@ static void a_container_sees_its_limit_at_the_root(void **state)
     end(&m);
 }
 
-static void groups_of_the_first_version_count(void **state)
+TEST(groups_of_the_first_version_count)
 {
-    (void)state;
     machine m = begin();
     add(&m, "/proc/self/cgroup",
         "12:cpu,cpuacct:/x\n5:memory:/docker/0123\n1:name=systemd:/x\n0::/x\n");
@@ -117,9 +112,8 @@ static void groups_of_the_first_version_count(void **state)
     end(&m);
 }
 
-static void what_cannot_be_read_is_unknown(void **state)
+TEST(what_cannot_be_read_is_unknown)
 {
-    (void)state;
     machine m = {.root = support_temporary_directory()};
     assert_memory(&m, -1, -1);
     add(&m, "/proc/meminfo", "MemTotal: many kB\nMemAvailable: -7 kB\n");
@@ -130,27 +124,12 @@ static void what_cannot_be_read_is_unknown(void **state)
     end(&m);
 }
 
-static void this_machine_has_memory(void **state)
+TEST(this_machine_has_memory)
 {
-    (void)state;
     const machine_memory m = machine_memory_read("");
     if (m.total < 0) {
         skip();
     }
     assert_true(m.total > MEBIBYTE);
     assert_true(m.available >= 0 && m.available <= m.total);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_page_cache_counts_as_available),
-        cmocka_unit_test(a_limit_of_a_group_counts),
-        cmocka_unit_test(limits_above_the_own_group_count),
-        cmocka_unit_test(a_container_sees_its_limit_at_the_root),
-        cmocka_unit_test(groups_of_the_first_version_count),
-        cmocka_unit_test(what_cannot_be_read_is_unknown),
-        cmocka_unit_test(this_machine_has_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,9 +13,8 @@ static void number(double values[], int64_t count)
     median_sort(values, count);
 }
 
-static void test_median_lies_in_the_middle(void **state)
+TEST(test_median_lies_in_the_middle)
 {
-    (void)state;
     double values[MOST];
     number(values, 1);
     assert_true(median_of_sorted(values, 1) == 1);
@@ -23,12 +22,4 @@ static void test_median_lies_in_the_middle(void **state)
     assert_true(median_of_sorted(values, 4) == 2.5);
     number(values, 5);
     assert_true(median_of_sorted(values, 5) == 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_median_lies_in_the_middle),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

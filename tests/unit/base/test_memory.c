@@ -15,9 +15,8 @@ static bool is_zero(const unsigned char *bytes, size_t count)
     return true;
 }
 
-static void test_new_blocks_are_aligned_and_zeroed(void **state)
+TEST(test_new_blocks_are_aligned_and_zeroed)
 {
-    (void)state;
     static const size_t sizes[] = {1, 15, 64, 1000, 1 << 20};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         unsigned char *block = NULL;
@@ -29,9 +28,8 @@ static void test_new_blocks_are_aligned_and_zeroed(void **state)
     }
 }
 
-static void test_a_block_of_nothing_can_be_freed_and_grown(void **state)
+TEST(test_a_block_of_nothing_can_be_freed_and_grown)
 {
-    (void)state;
     char *block = NULL;
     assert_ok(memory_new(&block, 0, 8));
     assert_non_null(block);
@@ -58,9 +56,8 @@ static void assert_filled(const unsigned char *block, size_t size)
 }
 
 /* Many blocks of odd sizes, so that moved ones start at another distance from their alignment. */
-static void test_resizing_keeps_the_bytes_and_the_alignment(void **state)
+TEST(test_resizing_keeps_the_bytes_and_the_alignment)
 {
-    (void)state;
     enum { BLOCKS = 50, ROUNDS = 40 };
     unsigned char *blocks[BLOCKS] = {NULL};
     size_t sizes[BLOCKS] = {0};
@@ -83,9 +80,8 @@ static void test_resizing_keeps_the_bytes_and_the_alignment(void **state)
 }
 
 /* Filled one by one, an array is moved a few times only, and keeps what it holds. */
-static void test_a_filled_array_moves_seldom(void **state)
+TEST(test_a_filled_array_moves_seldom)
 {
-    (void)state;
     enum { COUNT = 100000 };
     int *array = NULL;
     memory_fail_after(-1);
@@ -105,9 +101,8 @@ static void test_a_filled_array_moves_seldom(void **state)
     memory_free(array);
 }
 
-static void test_room_for_nothing_is_a_block(void **state)
+TEST(test_room_for_nothing_is_a_block)
 {
-    (void)state;
     char *block = NULL;
     assert_ok(memory_reserve(&block, 0, 8));
     assert_non_null(block);
@@ -120,9 +115,8 @@ static void test_room_for_nothing_is_a_block(void **state)
     assert_null(block);
 }
 
-static void test_sizes_that_overflow_are_refused(void **state)
+TEST(test_sizes_that_overflow_are_refused)
 {
-    (void)state;
     int marker = 0;
     int *block = &marker;
     assert_fails(memory_new(&block, SIZE_MAX, 2), GRAIL_ERROR_MEMORY, "cannot allocate");
@@ -138,9 +132,8 @@ static void test_sizes_that_overflow_are_refused(void **state)
     memory_free(block);
 }
 
-static void test_sums_and_products_of_sizes_are_checked(void **state)
+TEST(test_sums_and_products_of_sizes_are_checked)
 {
-    (void)state;
     size_t out = 0;
     assert_true(size_multiply(3, 5, &out));
     assert_int_equal(out, 15);
@@ -152,9 +145,8 @@ static void test_sums_and_products_of_sizes_are_checked(void **state)
     assert_false(size_add(SIZE_MAX, 1, &out));
 }
 
-static void test_strings_are_copied_and_formatted(void **state)
+TEST(test_strings_are_copied_and_formatted)
 {
-    (void)state;
     char *copy = NULL;
     char *text = NULL;
     assert_ok(memory_copy_string(&copy, "gram"));
@@ -168,9 +160,8 @@ static void test_strings_are_copied_and_formatted(void **state)
     memory_free(copy);
 }
 
-static void test_the_hook_fails_from_the_chosen_allocation_on(void **state)
+TEST(test_the_hook_fails_from_the_chosen_allocation_on)
 {
-    (void)state;
     char *first = NULL;
     char *second = NULL;
     memory_fail_after(1);
@@ -190,9 +181,8 @@ static void test_the_hook_fails_from_the_chosen_allocation_on(void **state)
     memory_free(first);
 }
 
-static void test_bytes_in_use_and_their_peak_are_counted(void **state)
+TEST(test_bytes_in_use_and_their_peak_are_counted)
 {
-    (void)state;
     char *small = NULL;
     char *large = NULL;
     const int64_t before = memory_in_use();
@@ -213,9 +203,8 @@ static void test_bytes_in_use_and_their_peak_are_counted(void **state)
 }
 
 /* Under a limit a large block is refused while 16 MiB are still there, small ones are not. */
-static void test_a_margin_is_left_under_a_limit(void **state)
+TEST(test_a_margin_is_left_under_a_limit)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__)
     skip(); /* its shadow takes all address space */
 #endif
@@ -246,22 +235,4 @@ static void test_a_margin_is_left_under_a_limit(void **state)
     for (int i = 0; i < count; i++) {
         memory_free(blocks[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_new_blocks_are_aligned_and_zeroed),
-        cmocka_unit_test(test_a_block_of_nothing_can_be_freed_and_grown),
-        cmocka_unit_test(test_resizing_keeps_the_bytes_and_the_alignment),
-        cmocka_unit_test(test_a_filled_array_moves_seldom),
-        cmocka_unit_test(test_room_for_nothing_is_a_block),
-        cmocka_unit_test(test_sizes_that_overflow_are_refused),
-        cmocka_unit_test(test_sums_and_products_of_sizes_are_checked),
-        cmocka_unit_test(test_strings_are_copied_and_formatted),
-        cmocka_unit_test(test_the_hook_fails_from_the_chosen_allocation_on),
-        cmocka_unit_test(test_bytes_in_use_and_their_peak_are_counted),
-        cmocka_unit_test(test_a_margin_is_left_under_a_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

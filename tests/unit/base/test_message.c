@@ -26,9 +26,8 @@ static void GRAIL_PRINTF(1, 2) format(const char *format, ...)
         assert_string_equal(text, expected);                                                       \
     } while (0)
 
-static void test_conversions_are_those_of_printf(void **state)
+TEST(test_conversions_are_those_of_printf)
 {
-    (void)state;
     assert_as_printf("plain");
     assert_as_printf("100 %% of %s", "it");
     assert_as_printf("%d %i %u %x %X %o", -3, 4, 4000000000U, 0xabcU, 0xABCU, 8U);
@@ -42,26 +41,23 @@ static void test_conversions_are_those_of_printf(void **state)
     assert_as_printf("%s, %d, %s, %zu, %.1f, %s", "a", 1, "b", (size_t)2, 3.0, "c");
 }
 
-static void test_text_without_an_end_is_read_to_its_precision(void **state)
+TEST(test_text_without_an_end_is_read_to_its_precision)
 {
-    (void)state;
     const char three[3] = {'a', 'b', 'c'};
     format("%.*s|", 3, three);
     assert_string_equal(text, "abc|");
 }
 
-static void test_what_is_inserted_is_escaped(void **state)
+TEST(test_what_is_inserted_is_escaped)
 {
-    (void)state;
     format("tensor '%s' of '%.*s'%c", "a\x1b[31m\n", 3, "\xff\xe2\x80", '\r');
     assert_string_equal(text, "tensor 'a\\x1b[31m\\n' of '\\xff\\xe2\\x80'\\r");
     message_append(text, sizeof text, ": \x07\\x07");
     assert_string_equal(text, "tensor 'a\\x1b[31m\\n' of '\\xff\\xe2\\x80'\\r: \\x07\\x07");
 }
 
-static void test_a_long_name_leaves_room_for_the_reason(void **state)
+TEST(test_a_long_name_leaves_room_for_the_reason)
 {
-    (void)state;
     static char name[100001];
     memset(name, 'x', sizeof name - 1);
     memcpy(name, "begin", 5);
@@ -74,9 +70,8 @@ static void test_a_long_name_leaves_room_for_the_reason(void **state)
     assert_in_range(strlen(text), 2 * 310, 2 * 320 + 40);
 }
 
-static void test_the_longest_name_that_is_shown_whole(void **state)
+TEST(test_the_longest_name_that_is_shown_whole)
 {
-    (void)state;
     char name[330];
     memset(name, 'n', sizeof name);
     name[320] = 0;
@@ -90,9 +85,8 @@ static void test_the_longest_name_that_is_shown_whole(void **state)
 }
 
 /* Whatever is around it, neither a character nor an escape is cut. */
-static void test_middles_are_left_out_between_characters(void **state)
+TEST(test_middles_are_left_out_between_characters)
 {
-    (void)state;
     static const char *const pieces[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\x01",
                                          "\xe2\x80\xae"};
     for (size_t p = 0; p < sizeof pieces / sizeof pieces[0]; p++) {
@@ -111,9 +105,8 @@ static void test_middles_are_left_out_between_characters(void **state)
     }
 }
 
-static void test_the_end_is_cut_between_characters(void **state)
+TEST(test_the_end_is_cut_between_characters)
 {
-    (void)state;
     for (size_t size = 9; size < 60; size++) {
         char small[60];
         memset(small, '#', sizeof small);
@@ -128,18 +121,4 @@ static void test_the_end_is_cut_between_characters(void **state)
         message_append(small, size, "!");
         assert_true(strlen(small) < size);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conversions_are_those_of_printf),
-        cmocka_unit_test(test_text_without_an_end_is_read_to_its_precision),
-        cmocka_unit_test(test_what_is_inserted_is_escaped),
-        cmocka_unit_test(test_a_long_name_leaves_room_for_the_reason),
-        cmocka_unit_test(test_the_longest_name_that_is_shown_whole),
-        cmocka_unit_test(test_middles_are_left_out_between_characters),
-        cmocka_unit_test(test_the_end_is_cut_between_characters),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

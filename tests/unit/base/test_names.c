@@ -20,9 +20,8 @@ static const char *nearest(const char *name)
     return grail_nearest_name(name, at, selectors);
 }
 
-static void test_each_kind_of_edit_is_one(void **state)
+TEST(test_each_kind_of_edit_is_one)
 {
-    (void)state;
     assert_string_equal(nearest("wnda"), "wanda");
     assert_string_equal(nearest("wandda"), "wanda");
     assert_string_equal(nearest("wonda"), "wanda");
@@ -33,9 +32,8 @@ static void test_each_kind_of_edit_is_one(void **state)
     assert_string_equal(nearest("ob"), "obs");
 }
 
-static void test_names_that_are_far_are_not_meant(void **state)
+TEST(test_names_that_are_far_are_not_meant)
 {
-    (void)state;
     char longer[80];
     memset(longer, 'w', sizeof longer);
     longer[sizeof longer - 1] = 0;
@@ -48,9 +46,8 @@ static void test_names_that_are_far_are_not_meant(void **state)
 }
 
 /* A list may hold names that are longer than anything that is compared. */
-static void test_long_known_names_are_passed_over(void **state)
+TEST(test_long_known_names_are_passed_over)
 {
-    (void)state;
     char longer[200];
     memset(longer, 'a', sizeof longer);
     longer[sizeof longer - 1] = 0;
@@ -58,9 +55,8 @@ static void test_long_known_names_are_passed_over(void **state)
     assert_string_equal(grail_nearest_name("aaab", at, names), "aaaa");
 }
 
-static void test_messages_list_the_names_and_the_one_that_was_meant(void **state)
+TEST(test_messages_list_the_names_and_the_one_that_was_meant)
 {
-    (void)state;
     static const char *const names[] = {"none", "grail", "full", NULL};
     (void)error_set(GRAIL_ERROR_ARGUMENT, "unknown repair; expected");
     error_append_known("ful", names);
@@ -71,25 +67,12 @@ static void test_messages_list_the_names_and_the_one_that_was_meant(void **state
     assert_string_equal(grail_error_message(), "unknown repair; expected none, grail, full");
 }
 
-static void test_a_missing_name_is_the_same_as_a_missing_one_alone(void **state)
+TEST(test_a_missing_name_is_the_same_as_a_missing_one_alone)
 {
-    (void)state;
     const char copy[] = "fold";
     assert_true(names_equal("fold", copy));
     assert_false(names_equal("fold", "folds"));
     assert_true(names_equal(NULL, NULL));
     assert_false(names_equal(NULL, ""));
     assert_false(names_equal("", NULL));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_kind_of_edit_is_one),
-        cmocka_unit_test(test_names_that_are_far_are_not_meant),
-        cmocka_unit_test(test_long_known_names_are_passed_over),
-        cmocka_unit_test(test_messages_list_the_names_and_the_one_that_was_meant),
-        cmocka_unit_test(test_a_missing_name_is_the_same_as_a_missing_one_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,9 +68,8 @@ static owner usual(void)
     return o;
 }
 
-static void defaults(void **state)
+TEST(defaults)
 {
-    (void)state;
     const owner o = usual();
     assert_int_equal(o.choice, 1);
     assert_int_equal(o.integer, 3);
@@ -93,9 +92,8 @@ static owner set(const char *name, const char *text)
     return o;
 }
 
-static void texts_that_are_taken(void **state)
+TEST(texts_that_are_taken)
 {
-    (void)state;
     assert_int_equal(set("flag", "").flag, 1);
     assert_true(set("small_flag", "").small_flag);
     assert_int_equal(set("choice", "small").choice, 0);
@@ -119,9 +117,8 @@ static void texts_that_are_taken(void **state)
     assert_string_equal(set("text", "anything").text, "anything");
 }
 
-static void texts_that_are_refused(void **state)
+TEST(texts_that_are_refused)
 {
-    (void)state;
     static const char *const bad[][2] = {
         {"choice", "Small"},
         {"choice", ""},
@@ -181,9 +178,8 @@ static void texts_that_are_refused(void **state)
     }
 }
 
-static void what_is_expected(void **state)
+TEST(what_is_expected)
 {
-    (void)state;
     static const char *const expected[][2] = {
         {"choice", "small or large"},
         {"integer", "an integer from 2 to 9"},
@@ -218,9 +214,8 @@ static void what_is_expected(void **state)
         assert_string_equal(grail_error_fields(), #member);                                        \
     } while (0)
 
-static void values_out_of_range(void **state)
+TEST(values_out_of_range)
 {
-    (void)state;
     static const grail_number no_choice = {(grail_number_choice)3, 0.0};
     static const grail_number unused = {GRAIL_NUMBER_USUAL, 0.5};
     static const grail_number infinite = {GRAIL_NUMBER_GIVEN, (double)INFINITY};
@@ -266,9 +261,8 @@ static void assert_round_trip(const owner *o)
     json_decref(object);
 }
 
-static void documents_keep_values(void **state)
+TEST(documents_keep_values)
 {
-    (void)state;
     owner o = usual();
     assert_round_trip(&o);
     o = (owner){.flag = 1,
@@ -306,9 +300,8 @@ static void read_json(const char *text, grail_status expected, const char *said)
     json_decref(object);
 }
 
-static void documents_are_checked(void **state)
+TEST(documents_are_checked)
 {
-    (void)state;
     read_json("{}", GRAIL_OK, "");
     read_json("{\"integer\": null, \"other\": 1, \"number\": 0}", GRAIL_OK, "");
     read_json("{\"intger\": 3}", GRAIL_ERROR_FORMAT, "intger");
@@ -331,9 +324,8 @@ static void documents_are_checked(void **state)
     read_json("{\"choice\": 1}", GRAIL_ERROR_FORMAT, "choice");
 }
 
-static void only_what_decides_is_recorded(void **state)
+TEST(only_what_decides_is_recorded)
 {
-    (void)state;
     const owner o = usual();
     json_t *object = json_object();
     assert_ok(options_record(fields, &o, object));
@@ -344,9 +336,8 @@ static void only_what_decides_is_recorded(void **state)
 
 /* -- from one struct to another ---------------------------------------------------------------- */
 
-static void words_become_choices_and_back(void **state)
+TEST(words_become_choices_and_back)
 {
-    (void)state;
     static const grail_option words[] = {
         {OPTION_FIELD(owner, word), .type = GRAIL_OPTION_WORD, .words = sizes, .key = "size"},
         {OPTION_FIELD(owner, number), .type = GRAIL_OPTION_NUMBER, .key = "number"},
@@ -370,20 +361,4 @@ static void words_become_choices_and_back(void **state)
     assert_ok(options_transfer(choices, &to, words, &from));
     assert_string_equal(from.word, "large");
     assert_true(from.number.value == 2.0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(texts_that_are_taken),
-        cmocka_unit_test(texts_that_are_refused),
-        cmocka_unit_test(what_is_expected),
-        cmocka_unit_test(values_out_of_range),
-        cmocka_unit_test(documents_keep_values),
-        cmocka_unit_test(documents_are_checked),
-        cmocka_unit_test(only_what_decides_is_recorded),
-        cmocka_unit_test(words_become_choices_and_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,14 +81,14 @@ static void assert_finished(const place *p)
     assert_false(file_exists(in(p, "out.partial")));
 }
 
-static void test_a_directory_appears_with_its_commit(void **state)
+TEST_IN(test_a_directory_appears_with_its_commit, open_place, support_place_close)
 {
     const place *p = *state;
     assert_ok(run_steps(p->path, false, STEPS));
     assert_finished(p);
 }
 
-static void test_a_run_that_ends_at_any_step_is_continued(void **state)
+TEST_IN(test_a_run_that_ends_at_any_step_is_continued, open_place, support_place_close)
 {
     const place *p = *state;
     for (int steps = 1; steps < STEPS; steps++) {
@@ -111,7 +111,7 @@ static void test_a_run_that_ends_at_any_step_is_continued(void **state)
     }
 }
 
-static void test_without_a_beginning_a_run_is_not_refused(void **state)
+TEST_IN(test_without_a_beginning_a_run_is_not_refused, open_place, support_place_close)
 {
     const place *p = *state;
     assert_ok(run_steps(p->path, false, 1));
@@ -161,7 +161,7 @@ static size_t records_seen(const place *p)
     return count;
 }
 
-static void test_the_records_of_an_interrupted_run_can_be_seen(void **state)
+TEST_IN(test_the_records_of_an_interrupted_run_can_be_seen, open_place, support_place_close)
 {
     const place *p = *state;
     assert_int_equal(records_seen(p), 0);
@@ -173,7 +173,8 @@ static void test_the_records_of_an_interrupted_run_can_be_seen(void **state)
     assert_int_equal(records_seen(p), 0);
 }
 
-static void test_a_run_that_ended_behind_its_commit_is_finished_by_resuming(void **state)
+TEST_IN(test_a_run_that_ended_behind_its_commit_is_finished_by_resuming, open_place,
+        support_place_close)
 {
     const place *p = *state;
     leave_behind_the_rename(p);
@@ -182,7 +183,7 @@ static void test_a_run_that_ended_behind_its_commit_is_finished_by_resuming(void
     assert_finished(p);
 }
 
-static void test_the_state_of_a_result_that_has_gone_is_in_nobodys_way(void **state)
+TEST_IN(test_the_state_of_a_result_that_has_gone_is_in_nobodys_way, open_place, support_place_close)
 {
     const place *p = *state;
     leave_behind_the_rename(p);
@@ -199,7 +200,7 @@ static void test_the_state_of_a_result_that_has_gone_is_in_nobodys_way(void **st
 /* -- what is not the output's own ---------------------------------------------------------------
  */
 
-static void test_an_existing_output_is_left_alone(void **state)
+TEST_IN(test_an_existing_output_is_left_alone, open_place, support_place_close)
 {
     const place *p = *state;
     support_write_file(p->directory, "out", "mine", 4);
@@ -214,7 +215,7 @@ static void test_an_existing_output_is_left_alone(void **state)
     assert_fails(run_steps(p->path, false, STEPS), GRAIL_ERROR_EXISTS, "exists already");
 }
 
-static void test_an_output_that_appears_meanwhile_loses_nothing(void **state)
+TEST_IN(test_an_output_that_appears_meanwhile_loses_nothing, open_place, support_place_close)
 {
     const place *p = *state;
     assert_ok(run_steps(p->path, false, STEPS - 1));
@@ -231,7 +232,7 @@ static void test_an_output_that_appears_meanwhile_loses_nothing(void **state)
     assert_finished(p);
 }
 
-static void test_a_partial_that_is_a_link_is_not_followed(void **state)
+TEST_IN(test_a_partial_that_is_a_link_is_not_followed, open_place, support_place_close)
 {
     const place *p = *state;
     char partial[512];
@@ -246,7 +247,7 @@ static void test_a_partial_that_is_a_link_is_not_followed(void **state)
     assert_contents(in(p, "model/weights"), "precious");
 }
 
-static void test_a_directory_that_no_run_left_is_left_alone(void **state)
+TEST_IN(test_a_directory_that_no_run_left_is_left_alone, open_place, support_place_close)
 {
     const place *p = *state;
     assert_int_equal(mkdir(in(p, "out.partial"), 0777), 0);
@@ -261,7 +262,7 @@ static void test_a_directory_that_no_run_left_is_left_alone(void **state)
     assert_contents(in(p, "out.partial/weights"), "precious");
 }
 
-static void test_a_damaged_state_is_named_and_kept(void **state)
+TEST_IN(test_a_damaged_state_is_named_and_kept, open_place, support_place_close)
 {
     const place *p = *state;
     buffer text = {0};
@@ -279,7 +280,7 @@ static void test_a_damaged_state_is_named_and_kept(void **state)
     buffer_fini(&text);
 }
 
-static void test_a_second_run_touches_nothing(void **state)
+TEST_IN(test_a_second_run_touches_nothing, open_place, support_place_close)
 {
     const place *p = *state;
     output_directory *o = NULL;
@@ -300,7 +301,7 @@ static void test_a_second_run_touches_nothing(void **state)
     assert_contents(in(p, "out/weights"), "w");
 }
 
-static void test_an_abandoned_output_is_removed_with_what_was_declared(void **state)
+TEST_IN(test_an_abandoned_output_is_removed_with_what_was_declared, open_place, support_place_close)
 {
     const place *p = *state;
     output_directory *o = NULL;
@@ -320,7 +321,7 @@ static void test_an_abandoned_output_is_removed_with_what_was_declared(void **st
     assert_contents(in(p, "out.partial/result/notes"), "mine");
 }
 
-static void test_only_names_of_files_are_declared(void **state)
+TEST_IN(test_only_names_of_files_are_declared, open_place, support_place_close)
 {
     const place *p = *state;
     static const char *const wrong[] = {"",     ".",   "..", "../x", "/x",   "a/",
@@ -336,7 +337,7 @@ static void test_only_names_of_files_are_declared(void **state)
     assert_false(file_exists(in(p, "out.partial")));
 }
 
-static void test_a_file_may_have_a_folder_of_its_own(void **state)
+TEST_IN(test_a_file_may_have_a_folder_of_its_own, open_place, support_place_close)
 {
     const place *p = *state;
     output_directory *o = NULL;
@@ -368,7 +369,7 @@ static void test_a_file_may_have_a_folder_of_its_own(void **state)
     }
 }
 
-static void test_a_slash_at_the_end_says_nothing(void **state)
+TEST_IN(test_a_slash_at_the_end_says_nothing, open_place, support_place_close)
 {
     const place *p = *state;
     char path[512];
@@ -386,33 +387,9 @@ static grail_status run_until_done(void *context)
     return run_steps(p->path, true, STEPS);
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+TEST_IN(test_every_failing_allocation_is_reported, open_place, support_place_close)
 {
     support_fail_each_allocation(run_until_done, *state);
 }
 
-#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, support_place_close)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        in_place(test_a_directory_appears_with_its_commit),
-        in_place(test_a_run_that_ends_at_any_step_is_continued),
-        in_place(test_without_a_beginning_a_run_is_not_refused),
-        in_place(test_the_records_of_an_interrupted_run_can_be_seen),
-        in_place(test_a_run_that_ended_behind_its_commit_is_finished_by_resuming),
-        in_place(test_the_state_of_a_result_that_has_gone_is_in_nobodys_way),
-        in_place(test_an_existing_output_is_left_alone),
-        in_place(test_an_output_that_appears_meanwhile_loses_nothing),
-        in_place(test_a_partial_that_is_a_link_is_not_followed),
-        in_place(test_a_directory_that_no_run_left_is_left_alone),
-        in_place(test_a_damaged_state_is_named_and_kept),
-        in_place(test_a_second_run_touches_nothing),
-        in_place(test_an_abandoned_output_is_removed_with_what_was_declared),
-        in_place(test_only_names_of_files_are_declared),
-        in_place(test_a_file_may_have_a_folder_of_its_own),
-        in_place(test_a_slash_at_the_end_says_nothing),
-        in_place(test_every_failing_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

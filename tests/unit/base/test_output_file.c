@@ -31,7 +31,7 @@ static int names_in(const char *directory)
     return count - 2;
 }
 
-static void test_a_file_appears_with_its_commit(void **state)
+TEST_IN(test_a_file_appears_with_its_commit, open_place, support_place_close)
 {
     const place *p = *state;
     output_file f;
@@ -45,7 +45,7 @@ static void test_a_file_appears_with_its_commit(void **state)
     assert_int_equal(names_in(p->directory), 1);
 }
 
-static void test_what_is_not_committed_leaves_nothing(void **state)
+TEST_IN(test_what_is_not_committed_leaves_nothing, open_place, support_place_close)
 {
     const place *p = *state;
     output_file f;
@@ -55,7 +55,7 @@ static void test_what_is_not_committed_leaves_nothing(void **state)
     assert_int_equal(names_in(p->directory), 0);
 }
 
-static void test_only_a_replacing_file_takes_the_place_of_another(void **state)
+TEST_IN(test_only_a_replacing_file_takes_the_place_of_another, open_place, support_place_close)
 {
     const place *p = *state;
     output_file f;
@@ -70,7 +70,7 @@ static void test_only_a_replacing_file_takes_the_place_of_another(void **state)
     assert_int_equal(names_in(p->directory), 1);
 }
 
-static void test_what_appears_meanwhile_stays(void **state)
+TEST_IN(test_what_appears_meanwhile_stays, open_place, support_place_close)
 {
     const place *p = *state;
     output_file f;
@@ -82,7 +82,7 @@ static void test_what_appears_meanwhile_stays(void **state)
     assert_int_equal(names_in(p->directory), 1);
 }
 
-static void test_a_link_stays_a_link(void **state)
+TEST_IN(test_a_link_stays_a_link, open_place, support_place_close)
 {
     const place *p = *state;
     struct stat info;
@@ -99,7 +99,7 @@ static void test_a_link_stays_a_link(void **state)
     memory_free(link);
 }
 
-static void test_what_is_not_a_file_is_not_replaced(void **state)
+TEST_IN(test_what_is_not_a_file_is_not_replaced, open_place, support_place_close)
 {
     const place *p = *state;
     struct stat info;
@@ -110,7 +110,7 @@ static void test_what_is_not_a_file_is_not_replaced(void **state)
     assert_fails(output_file_write("/nonexistent/x", "x", 1), GRAIL_ERROR_IO, "/nonexistent/x");
 }
 
-static void test_a_neighbour_of_any_name_is_left_alone(void **state)
+TEST_IN(test_a_neighbour_of_any_name_is_left_alone, open_place, support_place_close)
 {
     const place *p = *state;
     char *neighbour = NULL;
@@ -122,7 +122,7 @@ static void test_a_neighbour_of_any_name_is_left_alone(void **state)
 }
 
 /* 16 digits, as a killed run leaves them: the next one removes those that nobody has locked. */
-static void test_what_a_killed_run_left_is_removed(void **state)
+TEST_IN(test_what_a_killed_run_left_is_removed, open_place, support_place_close)
 {
     const place *p = *state;
     static const char *const names[] = {
@@ -152,7 +152,7 @@ static void test_what_a_killed_run_left_is_removed(void **state)
     }
 }
 
-static void test_a_full_disk_keeps_the_old_contents(void **state)
+TEST_IN(test_a_full_disk_keeps_the_old_contents, open_place, support_place_close)
 {
     const place *p = *state;
     static const char large[1 << 17];
@@ -171,7 +171,7 @@ static void test_a_full_disk_keeps_the_old_contents(void **state)
     assert_int_equal(names_in(p->directory), 1);
 }
 
-static void test_a_directory_is_renamed_to_a_new_name_only(void **state)
+TEST_IN(test_a_directory_is_renamed_to_a_new_name_only, open_place, support_place_close)
 {
     const place *p = *state;
     char *from = NULL;
@@ -194,27 +194,7 @@ static grail_status write_file(void *context)
     return status;
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+TEST_IN(test_every_failing_allocation_is_reported, open_place, support_place_close)
 {
     support_fail_each_allocation(write_file, *state);
-}
-
-#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, support_place_close)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        in_place(test_a_file_appears_with_its_commit),
-        in_place(test_what_is_not_committed_leaves_nothing),
-        in_place(test_only_a_replacing_file_takes_the_place_of_another),
-        in_place(test_what_appears_meanwhile_stays),
-        in_place(test_a_link_stays_a_link),
-        in_place(test_what_is_not_a_file_is_not_replaced),
-        in_place(test_a_neighbour_of_any_name_is_left_alone),
-        in_place(test_what_a_killed_run_left_is_removed),
-        in_place(test_a_full_disk_keeps_the_old_contents),
-        in_place(test_a_directory_is_renamed_to_a_new_name_only),
-        in_place(test_every_failing_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

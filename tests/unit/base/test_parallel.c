@@ -40,9 +40,8 @@ static void check_visits(const record *r, int64_t count)
     }
 }
 
-static void test_every_index_is_visited_once(void **state)
+TEST(test_every_index_is_visited_once)
 {
-    (void)state;
     static const int64_t grains[] = {-1, 1, 7, 1002, 1003, 5000};
     for (size_t g = 0; g < sizeof grains / sizeof grains[0]; g++) {
         for (int64_t count = 0; count <= COUNT; count += COUNT / 3) {
@@ -53,9 +52,8 @@ static void test_every_index_is_visited_once(void **state)
     }
 }
 
-static void test_pieces_depend_on_the_grain_alone(void **state)
+TEST(test_pieces_depend_on_the_grain_alone)
 {
-    (void)state;
     const int before = parallel_threads();
     for (int threads = 1; threads <= 5; threads++) {
         record r = {0};
@@ -78,9 +76,8 @@ static void visit_inside(int64_t begin, int64_t end, void *context)
     }
 }
 
-static void test_a_loop_inside_a_loop_visits_once_too(void **state)
+TEST(test_a_loop_inside_a_loop_visits_once_too)
 {
-    (void)state;
     static record records[8];
     parallel_for(8, 1, visit_inside, records);
     for (int i = 0; i < 8; i++) {
@@ -88,9 +85,8 @@ static void test_a_loop_inside_a_loop_visits_once_too(void **state)
     }
 }
 
-static void test_threads_are_started_or_refused(void **state)
+TEST(test_threads_are_started_or_refused)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__)
     skip(); /* its shadow takes all address space */
 #endif
@@ -166,9 +162,8 @@ static double idle_cost_under(const char *policy)
     return cost;
 }
 
-static void test_waiting_threads_leave_the_processor(void **state)
+TEST(test_waiting_threads_leave_the_processor)
 {
-    (void)state;
     if (parallel_threads() < 2) {
         skip();
     }
@@ -184,12 +179,5 @@ int main(int argc, char **argv)
         const double cost = idle_cost();
         return write(atoi(argv[1]), &cost, sizeof cost) == sizeof cost ? 0 : 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_index_is_visited_once),
-        cmocka_unit_test(test_pieces_depend_on_the_grain_alone),
-        cmocka_unit_test(test_a_loop_inside_a_loop_visits_once_too),
-        cmocka_unit_test(test_threads_are_started_or_refused),
-        cmocka_unit_test(test_waiting_threads_leave_the_processor),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return support_run_tests();
 }

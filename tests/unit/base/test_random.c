@@ -5,9 +5,8 @@
 
 /* Blackman and Vigna's xoshiro256** from the state {1, 2, 3, 4}: the first results that the
  * reference code gives. */
-static void test_the_generator_is_the_published_one(void **state)
+TEST(test_the_generator_is_the_published_one)
 {
-    (void)state;
     static const uint64_t expected[] = {11520U, 0U, 1509978240U, 1215971899390074240U};
     random_state r = {{1, 2, 3, 4}};
     for (size_t i = 0; i < 4; i++) {
@@ -15,9 +14,8 @@ static void test_the_generator_is_the_published_one(void **state)
     }
 }
 
-static void test_the_same_seed_gives_the_same_numbers(void **state)
+TEST(test_the_same_seed_gives_the_same_numbers)
 {
-    (void)state;
     random_state a;
     random_state b;
     random_seed(&a, 42, 7);
@@ -27,9 +25,8 @@ static void test_the_same_seed_gives_the_same_numbers(void **state)
     }
 }
 
-static void test_seeds_and_streams_differ(void **state)
+TEST(test_seeds_and_streams_differ)
 {
-    (void)state;
     random_state r[4];
     random_seed(&r[0], 0, 0);
     random_seed(&r[1], 1, 0);
@@ -49,9 +46,8 @@ static void test_seeds_and_streams_differ(void **state)
 }
 
 /* Each of 7 values expects 10000 of 70000 draws, with a standard deviation of 93. */
-static void test_bounded_numbers_fill_their_range_evenly(void **state)
+TEST(test_bounded_numbers_fill_their_range_evenly)
 {
-    (void)state;
     int counts[7] = {0};
     random_state r;
     random_seed(&r, 3, 0);
@@ -70,9 +66,8 @@ static void test_bounded_numbers_fill_their_range_evenly(void **state)
     }
 }
 
-static void test_uniform_numbers_lie_in_the_unit_interval(void **state)
+TEST(test_uniform_numbers_lie_in_the_unit_interval)
 {
-    (void)state;
     enum { COUNT = 100000 };
     random_state r;
     double sum = 0;
@@ -85,9 +80,8 @@ static void test_uniform_numbers_lie_in_the_unit_interval(void **state)
     assert_near(sum / COUNT, 0.5, 0.006); /* standard error 0.0009 */
 }
 
-static void test_normal_numbers_have_the_normal_moments(void **state)
+TEST(test_normal_numbers_have_the_normal_moments)
 {
-    (void)state;
     enum { COUNT = 100000 };
     random_state r;
     double sum = 0;
@@ -106,9 +100,8 @@ static void test_normal_numbers_have_the_normal_moments(void **state)
     assert_near(fourth / COUNT, 3, 0.2);  /* 0.031 */
 }
 
-static void test_a_permutation_holds_every_value_once(void **state)
+TEST(test_a_permutation_holds_every_value_once)
 {
-    (void)state;
     enum { COUNT = 1000 };
     int64_t values[COUNT];
     bool seen[COUNT] = {false};
@@ -126,9 +119,8 @@ static void test_a_permutation_holds_every_value_once(void **state)
 }
 
 /* Six orders of three values, 1000 expected of each, standard deviation 29. */
-static void test_all_orders_are_equally_likely(void **state)
+TEST(test_all_orders_are_equally_likely)
 {
-    (void)state;
     int counts[27] = {0};
     random_state r;
     random_seed(&r, 9, 0);
@@ -141,19 +133,4 @@ static void test_all_orders_are_equally_likely(void **state)
     for (size_t i = 0; i < 6; i++) {
         assert_near(counts[orders[i]], 1000, 170);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_generator_is_the_published_one),
-        cmocka_unit_test(test_the_same_seed_gives_the_same_numbers),
-        cmocka_unit_test(test_seeds_and_streams_differ),
-        cmocka_unit_test(test_bounded_numbers_fill_their_range_evenly),
-        cmocka_unit_test(test_uniform_numbers_lie_in_the_unit_interval),
-        cmocka_unit_test(test_normal_numbers_have_the_normal_moments),
-        cmocka_unit_test(test_a_permutation_holds_every_value_once),
-        cmocka_unit_test(test_all_orders_are_equally_likely),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,9 +23,8 @@ static grail_status parse(const buffer *text, size_t size, json_t **out)
     return records_parse("state", text->bytes, size, out);
 }
 
-static void test_records_are_read_back(void **state)
+TEST(test_records_are_read_back)
 {
-    (void)state;
     buffer text;
     json_t *records = NULL;
     write_records(&text);
@@ -39,9 +38,8 @@ static void test_records_are_read_back(void **state)
     buffer_fini(&text);
 }
 
-static void test_no_text_is_no_records(void **state)
+TEST(test_no_text_is_no_records)
 {
-    (void)state;
     json_t *records = NULL;
     assert_ok(records_parse("state", "", 0, &records));
     assert_int_equal(json_array_size(records), 0);
@@ -49,9 +47,8 @@ static void test_no_text_is_no_records(void **state)
 }
 
 /* However much of the last line was written, it is left out; the others stay. */
-static void test_a_torn_last_line_is_no_record(void **state)
+TEST(test_a_torn_last_line_is_no_record)
 {
-    (void)state;
     buffer text;
     write_records(&text);
     size_t begin = text.size - 1;
@@ -67,9 +64,8 @@ static void test_a_torn_last_line_is_no_record(void **state)
     buffer_fini(&text);
 }
 
-static void test_every_flipped_bit_is_noticed(void **state)
+TEST(test_every_flipped_bit_is_noticed)
 {
-    (void)state;
     buffer text;
     write_records(&text);
     for (size_t i = 0; i < text.size; i++) {
@@ -85,9 +81,8 @@ static void test_every_flipped_bit_is_noticed(void **state)
     buffer_fini(&text);
 }
 
-static void test_a_line_of_another_kind_is_named(void **state)
+TEST(test_a_line_of_another_kind_is_named)
 {
-    (void)state;
     static const char other[] = "{\"grail_state\":1}\n";
     buffer text;
     json_t *records = NULL;
@@ -120,21 +115,9 @@ out:
     return status;
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+TEST(test_every_failing_allocation_is_reported)
 {
-    (void)state;
     support_fail_each_allocation(write_and_read, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_records_are_read_back),
-        cmocka_unit_test(test_no_text_is_no_records),
-        cmocka_unit_test(test_a_torn_last_line_is_no_record),
-        cmocka_unit_test(test_every_flipped_bit_is_noticed),
-        cmocka_unit_test(test_a_line_of_another_kind_is_named),
-        cmocka_unit_test(test_every_failing_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

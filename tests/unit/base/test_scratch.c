@@ -20,9 +20,8 @@ static int names_in(const char *directory)
     return count - 2;
 }
 
-static void memory_is_zeroed_and_keeps_what_is_written(void **state)
+TEST(memory_is_zeroed_and_keeps_what_is_written)
 {
-    (void)state;
     char *directory = support_temporary_directory();
     void *memory = NULL;
     void *other = NULL;
@@ -41,9 +40,8 @@ static void memory_is_zeroed_and_keeps_what_is_written(void **state)
     memory_free(directory);
 }
 
-static void no_file_is_left(void **state)
+TEST(no_file_is_left)
 {
-    (void)state;
     char *directory = support_temporary_directory();
     void *memory = NULL;
     assert_ok(scratch_map(directory, SIZE, &memory));
@@ -53,17 +51,15 @@ static void no_file_is_left(void **state)
     memory_free(directory);
 }
 
-static void a_directory_that_is_not_there_is_named(void **state)
+TEST(a_directory_that_is_not_there_is_named)
 {
-    (void)state;
     void *memory = NULL;
     assert_fails(scratch_map("/nowhere/at-all", SIZE, &memory), GRAIL_ERROR_IO, "/nowhere/at-all");
     assert_null(memory);
 }
 
-static void too_little_room_is_said_at_once(void **state)
+TEST(too_little_room_is_said_at_once)
 {
-    (void)state;
     char *directory = support_temporary_directory();
     void *memory = NULL;
     assert_true(scratch_map(directory, (size_t)1 << 60, &memory) != GRAIL_OK);
@@ -71,15 +67,4 @@ static void too_little_room_is_said_at_once(void **state)
     assert_non_null(strstr(grail_error_message(), directory));
     support_remove_tree(directory);
     memory_free(directory);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_zeroed_and_keeps_what_is_written),
-        cmocka_unit_test(no_file_is_left),
-        cmocka_unit_test(a_directory_that_is_not_there_is_named),
-        cmocka_unit_test(too_little_room_is_said_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

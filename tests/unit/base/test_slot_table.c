@@ -42,9 +42,8 @@ static grail_status fill(name_list *l, int count)
     return GRAIL_OK;
 }
 
-static void items_are_found_again(void **state)
+TEST(items_are_found_again)
 {
-    (void)state;
     static name_list l;
     l = (name_list){.mask = UINT64_MAX};
     assert_ok(fill(&l, NAMES));
@@ -57,9 +56,8 @@ static void items_are_found_again(void **state)
     slot_table_fini(&l.table);
 }
 
-static void items_of_one_hash_follow_each_other(void **state)
+TEST(items_of_one_hash_follow_each_other)
 {
-    (void)state;
     enum { FEW = 40 };
     static name_list l;
     l = (name_list){.mask = 0};
@@ -83,18 +81,7 @@ static grail_status use_table(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_reported(void **state)
+TEST(every_failing_allocation_is_reported)
 {
-    (void)state;
     support_fail_each_allocation(use_table, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(items_are_found_again),
-        cmocka_unit_test(items_of_one_hash_follow_each_other),
-        cmocka_unit_test(every_failing_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,8 @@
 #include <pthread.h>
 #include <string.h>
 
-static void test_every_status_has_a_text(void **state)
+TEST(test_every_status_has_a_text)
 {
-    (void)state;
     for (int i = GRAIL_OK; i <= GRAIL_ERROR_INTERNAL; i++) {
         assert_true(strlen(grail_status_text((grail_status)i)) > 0);
     }
@@ -16,9 +15,8 @@ static void test_every_status_has_a_text(void **state)
     assert_string_equal(grail_status_text((grail_status)1000), "unknown status");
 }
 
-static void test_text_is_put_before_and_after(void **state)
+TEST(test_text_is_put_before_and_after)
 {
-    (void)state;
     assert_int_equal(error_set(GRAIL_ERROR_SHAPE, "width %d", 3), GRAIL_ERROR_SHAPE);
     error_prefix("tensor '%s'", "w");
     error_prefix("file");
@@ -28,9 +26,8 @@ static void test_text_is_put_before_and_after(void **state)
     assert_string_equal(grail_error_message(), "new");
 }
 
-static void test_long_texts_are_cut_and_stay_strings(void **state)
+TEST(test_long_texts_are_cut_and_stay_strings)
 {
-    (void)state;
     char text[3000];
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = 0;
@@ -46,9 +43,8 @@ static void test_long_texts_are_cut_and_stay_strings(void **state)
 }
 
 /* Text that others wrote must not act on a terminal through a message. */
-static void test_texts_are_escaped_and_keep_their_reason(void **state)
+TEST(test_texts_are_escaped_and_keep_their_reason)
 {
-    (void)state;
     char name[5000];
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = 0;
@@ -63,9 +59,8 @@ static void test_texts_are_escaped_and_keep_their_reason(void **state)
 }
 
 /* The text speaks of fields in words; a command line may know them by other names. */
-static void test_fields_go_with_the_error(void **state)
+TEST(test_fields_go_with_the_error)
 {
-    (void)state;
     assert_int_equal(error_about(error_set(GRAIL_ERROR_ARGUMENT, "too few"), "samples context"),
                      GRAIL_ERROR_ARGUMENT);
     error_prefix("text");
@@ -85,9 +80,8 @@ out:
     return status;
 }
 
-static void test_a_failure_names_its_fields(void **state)
+TEST(test_a_failure_names_its_fields)
 {
-    (void)state;
     assert_int_equal(fail_about(), GRAIL_ERROR_ARGUMENT);
     assert_string_equal(grail_error_message(), "3 samples");
     assert_string_equal(grail_error_fields(), "samples");
@@ -100,9 +94,8 @@ static void *set_elsewhere(void *context)
     return was_empty ? context : NULL;
 }
 
-static void test_each_thread_has_its_own_text(void **state)
+TEST(test_each_thread_has_its_own_text)
 {
-    (void)state;
     pthread_t thread;
     void *result = NULL;
     int token = 0;
@@ -113,9 +106,8 @@ static void test_each_thread_has_its_own_text(void **state)
     assert_string_equal(grail_error_message(), "mine");
 }
 
-static void test_what_another_library_records_is_the_text(void **state)
+TEST(test_what_another_library_records_is_the_text)
 {
-    (void)state;
     (void)error_set(GRAIL_ERROR_IO, "old");
     grail_error_record("new %s");
     assert_string_equal(grail_error_message(), "new %s");
@@ -134,28 +126,11 @@ out:
     return status;
 }
 
-static void test_try_and_fail_leave_with_their_status(void **state)
+TEST(test_try_and_fail_leave_with_their_status)
 {
-    (void)state;
     bool reached = false;
     assert_fails(leave_by(true, &reached), GRAIL_ERROR_IO, "left");
     assert_false(reached);
     assert_fails(leave_by(false, &reached), GRAIL_ERROR_ARGUMENT, "left later");
     assert_true(reached);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_status_has_a_text),
-        cmocka_unit_test(test_text_is_put_before_and_after),
-        cmocka_unit_test(test_long_texts_are_cut_and_stay_strings),
-        cmocka_unit_test(test_texts_are_escaped_and_keep_their_reason),
-        cmocka_unit_test(test_fields_go_with_the_error),
-        cmocka_unit_test(test_a_failure_names_its_fields),
-        cmocka_unit_test(test_each_thread_has_its_own_text),
-        cmocka_unit_test(test_what_another_library_records_is_the_text),
-        cmocka_unit_test(test_try_and_fail_leave_with_their_status),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,9 +3,8 @@
 
 #include "base/wilson.h"
 
-static void the_interval_is_wilsons(void **state)
+TEST(the_interval_is_wilsons)
 {
-    (void)state;
     static const struct {
         double hits, count, low, high;
     } known[] = {
@@ -21,12 +20,4 @@ static void the_interval_is_wilsons(void **state)
         assert_near(low, known[i].low, 5e-5);
         assert_near(high, known[i].high, 5e-5);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_interval_is_wilsons),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

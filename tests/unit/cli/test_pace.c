@@ -5,9 +5,8 @@
 
 #include <math.h>
 
-static void a_log_has_a_line_a_minute(void **state)
+TEST(a_log_has_a_line_a_minute)
 {
-    (void)state;
     pace p = pace_start(1000.0);
     int lines = 0;
     for (int second = 0; second < 59; second++) { /* a short command has none */
@@ -19,9 +18,8 @@ static void a_log_has_a_line_a_minute(void **state)
     assert_int_equal(lines, 10);
 }
 
-static void other_lines_count(void **state)
+TEST(other_lines_count)
 {
-    (void)state;
     pace p = pace_start(0.0);
     pace_note(&p, 50.0);
     assert_false(pace_is_due(&p, 100.0, 60.0));
@@ -29,17 +27,15 @@ static void other_lines_count(void **state)
     assert_false(pace_is_due(&p, 110.0, 60.0));
 }
 
-static void a_rare_word_is_said_at_once(void **state)
+TEST(a_rare_word_is_said_at_once)
 {
-    (void)state;
     pace p = pace_start(0.0);
     assert_true(pace_is_due(&p, 300.0, 60.0));
     assert_true(pace_is_due(&p, 600.0, 60.0));
 }
 
-static void the_time_left_follows_from_the_pace(void **state)
+TEST(the_time_left_follows_from_the_pace)
 {
-    (void)state;
     pace p = pace_start(0.0);
     assert_true(isnan(pace_left(&p, 100.0, 0.2))); /* such as a run that goes on from there */
     assert_true(fabs(pace_left(&p, 110.0, 0.4) - 30.0) < 1e-9);
@@ -48,9 +44,8 @@ static void the_time_left_follows_from_the_pace(void **state)
     assert_true(isnan(pace_left(&p, 160.0, 1.0)));
 }
 
-static void each_part_has_a_pace_of_its_own(void **state)
+TEST(each_part_has_a_pace_of_its_own)
 {
-    (void)state;
     pace p = pace_start(0.0);
     assert_true(isnan(pace_left(&p, 10.0, 0.5)));
     assert_true(isnan(pace_left(&p, 20.0, 1.0)));
@@ -58,16 +53,4 @@ static void each_part_has_a_pace_of_its_own(void **state)
     assert_true(fabs(pace_left(&p, 1001.0, 0.75) - 1.0) < 1e-9);
     assert_true(isnan(pace_left(&p, 2000.0, 0.1))); /* behind one that did not */
     assert_true(fabs(pace_left(&p, 2001.0, 0.2) - 8.0) < 1e-9);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_log_has_a_line_a_minute),
-        cmocka_unit_test(other_lines_count),
-        cmocka_unit_test(a_rare_word_is_said_at_once),
-        cmocka_unit_test(the_time_left_follows_from_the_pace),
-        cmocka_unit_test(each_part_has_a_pace_of_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

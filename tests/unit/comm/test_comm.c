@@ -56,9 +56,8 @@ static int pass_bytes(const grail_comm *comm, void *user)
     return 0;
 }
 
-static void long_messages_arrive_whole(void **state)
+TEST(long_messages_arrive_whole)
 {
-    (void)state;
     run_all(pass_bytes);
 }
 
@@ -75,9 +74,8 @@ static int pass_text(const grail_comm *comm, void *user)
     return 0;
 }
 
-static void text_is_given_to_all(void **state)
+TEST(text_is_given_to_all)
 {
-    (void)state;
     run_all(pass_text);
 }
 
@@ -101,9 +99,8 @@ static int settle(const grail_comm *comm, void *user)
     return 0;
 }
 
-static void all_fail_where_one_does(void **state)
+TEST(all_fail_where_one_does)
 {
-    (void)state;
     run_all(settle);
 }
 
@@ -123,9 +120,8 @@ static int agree(const grail_comm *comm, void *user)
     return 0;
 }
 
-static void other_bytes_than_those_of_rank_0_are_refused(void **state)
+TEST(other_bytes_than_those_of_rank_0_are_refused)
 {
-    (void)state;
     run_all(agree);
 }
 
@@ -146,9 +142,8 @@ static int end_early(const grail_comm *comm, void *user)
     return 0;
 }
 
-static void a_rank_that_ended_is_named(void **state)
+TEST(a_rank_that_ended_is_named)
 {
-    (void)state;
     run_all(end_early);
 }
 
@@ -161,9 +156,8 @@ static int sends(void *context, int to, const void *bytes, size_t size)
     return 0;
 }
 
-static void structs_that_are_not_complete_are_refused(void **state)
+TEST(structs_that_are_not_complete_are_refused)
 {
-    (void)state;
     const grail_comm wrong[] = {{.rank = 0, .size = 0},
                                 {.rank = 1, .size = 1},
                                 {.rank = -1, .size = 2},
@@ -179,9 +173,8 @@ static void structs_that_are_not_complete_are_refused(void **state)
     assert_int_equal(comm_rank(NULL), 0);
 }
 
-static void launchers_are_known_by_their_environment(void **state)
+TEST(launchers_are_known_by_their_environment)
 {
-    (void)state;
     static const struct {
         const char *rank, *size;
     } names[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -210,28 +203,12 @@ static void launchers_are_known_by_their_environment(void **state)
 }
 
 /* Where no module is, the message says what to install. */
-static void a_missing_module_is_named(void **state)
+TEST(a_missing_module_is_named)
 {
-    (void)state;
     const grail_comm *comm = NULL;
     setenv("GRAIL_MPI", "/nowhere/grail-mpi.so", 1);
     assert_int_equal(grail_comm_open_mpi(&comm), GRAIL_ERROR_UNSUPPORTED);
     assert_non_null(strstr(grail_error_message(), "/nowhere/grail-mpi.so"));
     assert_null(comm);
     grail_comm_close(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_messages_arrive_whole),
-        cmocka_unit_test(text_is_given_to_all),
-        cmocka_unit_test(all_fail_where_one_does),
-        cmocka_unit_test(other_bytes_than_those_of_rank_0_are_refused),
-        cmocka_unit_test(a_rank_that_ended_is_named),
-        cmocka_unit_test(structs_that_are_not_complete_are_refused),
-        cmocka_unit_test(launchers_are_known_by_their_environment),
-        cmocka_unit_test(a_missing_module_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,9 +167,8 @@ static void assert_five(const grail_accuracy *a)
     assert_near(a->interval, 0.5 * (a->high - a->low), 1e-15);
 }
 
-static void labels_are_found_among_the_largest_outputs(void **state)
+TEST(labels_are_found_among_the_largest_outputs)
 {
-    (void)state;
     backend *const backends[] = {backend_host(), backend_reference()};
     for (int b = 0; b < 2; b++) {
         for (int64_t batch = 0; batch <= IMAGES; batch++) {
@@ -184,9 +183,8 @@ static void labels_are_found_among_the_largest_outputs(void **state)
     }
 }
 
-static void a_store_of_narrower_shapes_is_run_as_it_is(void **state)
+TEST(a_store_of_narrower_shapes_is_run_as_it_is)
 {
-    (void)state;
     fixture f;
     grail_accuracy a = {0};
     setup(&f, backend_host(), 3, CLASSES);
@@ -196,9 +194,8 @@ static void a_store_of_narrower_shapes_is_run_as_it_is(void **state)
     teardown(&f);
 }
 
-static void five_classes_have_no_top5(void **state)
+TEST(five_classes_have_no_top5)
 {
-    (void)state;
     static const labelled images[] = {{RED, 0}, {BLUE, 2}};
     fixture f;
     grail_accuracy a = {0};
@@ -211,9 +208,8 @@ static void five_classes_have_no_top5(void **state)
 }
 
 /* Three of the five images are red; of the three digests the last belongs to none. */
-static void images_that_were_calibrated_on_are_counted(void **state)
+TEST(images_that_were_calibrated_on_are_counted)
 {
-    (void)state;
     static const int64_t first_two[] = {0, 1};
     fixture f;
     hash_set calibrated = {0};
@@ -238,9 +234,8 @@ static void images_that_were_calibrated_on_are_counted(void **state)
 /* -- fewer images -------------------------------------------------------------------------------
  */
 
-static void fewer_images_are_always_the_same_ones(void **state)
+TEST(fewer_images_are_always_the_same_ones)
 {
-    (void)state;
     fixture f;
     grail_accuracy one = {0};
     grail_accuracy other = {0};
@@ -270,9 +265,8 @@ static int watch(void *user, const grail_eval_progress *p)
     return w->calls == w->stop_at;
 }
 
-static void an_observer_sees_every_batch_and_can_cancel(void **state)
+TEST(an_observer_sees_every_batch_and_can_cancel)
 {
-    (void)state;
     fixture f;
     grail_accuracy a = {0};
     watcher w = {0};
@@ -289,9 +283,8 @@ static void an_observer_sees_every_batch_and_can_cancel(void **state)
 /* -- what cannot be measured --------------------------------------------------------------------
  */
 
-static void a_label_without_an_output_names_the_image(void **state)
+TEST(a_label_without_an_output_names_the_image)
 {
-    (void)state;
     static const labelled images[] = {{RED, 0}, {RED, 9}};
     fixture f;
     grail_accuracy a = {.images = -1};
@@ -303,9 +296,8 @@ static void a_label_without_an_output_names_the_image(void **state)
     teardown(&f);
 }
 
-static void a_model_of_text_is_told_from_one_of_images(void **state)
+TEST(a_model_of_text_is_told_from_one_of_images)
 {
-    (void)state;
     grail_model *model = NULL;
     grail_accuracy a = {0};
     grail_images *images = NULL;
@@ -319,9 +311,8 @@ static void a_model_of_text_is_told_from_one_of_images(void **state)
     grail_model_close(model);
 }
 
-static void features_are_not_classes(void **state)
+TEST(features_are_not_classes)
 {
-    (void)state;
     fixture f;
     setup(&f, backend_host(), HIDDEN, CLASSES);
     assert_ok(accuracy_check_model(&f.model));
@@ -331,9 +322,8 @@ static void features_are_not_classes(void **state)
     teardown(&f);
 }
 
-static void outputs_that_are_no_numbers_are_an_error(void **state)
+TEST(outputs_that_are_no_numbers_are_an_error)
 {
-    (void)state;
     fixture f;
     grail_accuracy a = {0};
     setup(&f, backend_reference(), HIDDEN, CLASSES);
@@ -353,9 +343,8 @@ static grail_status measure(void *context)
     return measure_as(f, (accuracy_task){.batch = 2}, &a);
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     fixture f;
     setup(&f, backend_reference(), HIDDEN, CLASSES);
     open_images(&f, five, IMAGES);
@@ -363,9 +352,8 @@ static void every_failing_allocation_is_survived(void **state)
     teardown(&f);
 }
 
-static void outputs_that_are_no_numbers_are_no_hit(void **state)
+TEST(outputs_that_are_no_numbers_are_no_hit)
 {
-    (void)state;
     const int32_t labels[2] = {0, 1};
     const float outputs[2][3] = {{1.0F, 0.0F, 0.0F}, {0.0F, (float)NAN, 0.0F}};
     accuracy_sums sums = {0};
@@ -374,23 +362,4 @@ static void outputs_that_are_no_numbers_are_no_hit(void **state)
     assert_ok(matrix_import(backend_host(), GRAIL_DTYPE_F32, 2, 3, 3, outputs, &logits));
     assert_fails(accuracy_add(logits, labels, 40, &sums, hits), GRAIL_ERROR_NUMERIC,
                  "the outputs of image 41 are NaN or infinite");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(labels_are_found_among_the_largest_outputs),
-        cmocka_unit_test(a_store_of_narrower_shapes_is_run_as_it_is),
-        cmocka_unit_test(five_classes_have_no_top5),
-        cmocka_unit_test(images_that_were_calibrated_on_are_counted),
-        cmocka_unit_test(fewer_images_are_always_the_same_ones),
-        cmocka_unit_test(an_observer_sees_every_batch_and_can_cancel),
-        cmocka_unit_test(a_label_without_an_output_names_the_image),
-        cmocka_unit_test(a_model_of_text_is_told_from_one_of_images),
-        cmocka_unit_test(features_are_not_classes),
-        cmocka_unit_test(outputs_that_are_no_numbers_are_an_error),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(outputs_that_are_no_numbers_are_no_hit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,9 +30,8 @@ static grail_images *open_images(const vision_lab *v, const char *path)
     return images;
 }
 
-static void what_lies_in_memory_is_as_accurate_as_what_is_written(void **state)
+TEST(what_lies_in_memory_is_as_accurate_as_what_is_written)
 {
-    (void)state;
     static const int64_t counts[] = {0, 11};
     vision_lab v;
     vision_open(&v);
@@ -82,9 +81,8 @@ static int add_results(void *user, const grail_eval_progress *p)
     return 0;
 }
 
-static void its_observer_sees_which_images_are_right(void **state)
+TEST(its_observer_sees_which_images_are_right)
 {
-    (void)state;
     vision_lab v;
     shown s = {0};
     grail_accuracy a = {0};
@@ -103,9 +101,8 @@ static void its_observer_sees_which_images_are_right(void **state)
 }
 
 /* Heads in groups and neurons, cut and folded. */
-static void what_lies_in_memory_has_the_perplexity_of_what_is_written(void **state)
+TEST(what_lies_in_memory_has_the_perplexity_of_what_is_written)
 {
-    (void)state;
     static const char *const selectors[] = {"wanda", "fold"};
     lab l;
     lab_open(&l);
@@ -134,9 +131,8 @@ static void what_lies_in_memory_has_the_perplexity_of_what_is_written(void **sta
     lab_close(&l);
 }
 
-static void its_observer_is_told_and_may_cancel(void **state)
+TEST(its_observer_is_told_and_may_cancel)
 {
-    (void)state;
     vision_lab v;
     int64_t done = 0;
     grail_accuracy a = {.images = -1};
@@ -158,9 +154,8 @@ static void its_observer_is_told_and_may_cancel(void **state)
     vision_close(&v);
 }
 
-static void a_run_that_writes_holds_nothing(void **state)
+TEST(a_run_that_writes_holds_nothing)
 {
-    (void)state;
     vision_lab v;
     grail_compression *c = NULL;
     grail_accuracy a = {.images = -1};
@@ -178,16 +173,4 @@ static void a_run_that_writes_holds_nothing(void **state)
     grail_compression_close(c);
     grail_images_close(images);
     vision_close(&v);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_lies_in_memory_is_as_accurate_as_what_is_written),
-        cmocka_unit_test(its_observer_sees_which_images_are_right),
-        cmocka_unit_test(what_lies_in_memory_has_the_perplexity_of_what_is_written),
-        cmocka_unit_test(its_observer_is_told_and_may_cancel),
-        cmocka_unit_test(a_run_that_writes_holds_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

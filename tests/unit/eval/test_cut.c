@@ -59,9 +59,8 @@ static void close_case(cut_case *c)
     grail_model_close((grail_model *)(uintptr_t)c->narrow);
 }
 
-static void the_cut_of_a_repaired_network_is_the_network_without_repair(void **state)
+TEST(the_cut_of_a_repaired_network_is_the_network_without_repair)
 {
-    (void)state;
     lab l;
     cut_case c;
     char plain[LAB_PATH];
@@ -79,9 +78,8 @@ static void the_cut_of_a_repaired_network_is_the_network_without_repair(void **s
     lab_close(&l);
 }
 
-static void what_was_folded_or_not_narrowed_by_grail_has_no_plain_cut(void **state)
+TEST(what_was_folded_or_not_narrowed_by_grail_has_no_plain_cut)
 {
-    (void)state;
     lab l;
     cut_case c;
     char folded[LAB_PATH];
@@ -96,9 +94,8 @@ static void what_was_folded_or_not_narrowed_by_grail_has_no_plain_cut(void **sta
     lab_close(&l);
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     lab l;
     cut_case c;
     char plain[LAB_PATH];
@@ -110,14 +107,4 @@ static void every_failing_allocation_is_survived(void **state)
     assert_int_equal(memory_in_use(), before);
     close_case(&c);
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_cut_of_a_repaired_network_is_the_network_without_repair),
-        cmocka_unit_test(what_was_folded_or_not_narrowed_by_grail_has_no_plain_cut),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,9 +67,8 @@ static double golden_nll(const tensor_file *golden, int window, int position)
     return log(sum) - logit(golden, window, position, golden_id(golden, window, position + 1));
 }
 
-static void perplexity_is_that_of_the_reference_logits(void **state)
+TEST(perplexity_is_that_of_the_reference_logits)
 {
-    (void)state;
     static const char *const backends[] = {"cpu", "ref"};
     lab l;
     grail_model *model = NULL;
@@ -149,9 +148,8 @@ static int stop_halfway(void *user, const grail_eval_progress *p)
     return p->passed > 0.5 * (double)p->total ? 1 : 0;
 }
 
-static void windows_are_told_of_on_their_way(void **state)
+TEST(windows_are_told_of_on_their_way)
 {
-    (void)state;
     lab l;
     grail_model *model = NULL;
     grail_perplexity one;
@@ -178,9 +176,8 @@ static void windows_are_told_of_on_their_way(void **state)
     lab_close(&l);
 }
 
-static void the_first_windows_can_be_taken_and_a_measurement_stopped(void **state)
+TEST(the_first_windows_can_be_taken_and_a_measurement_stopped)
 {
-    (void)state;
     lab l;
     grail_model *model = NULL;
     grail_perplexity one;
@@ -216,9 +213,8 @@ static void the_first_windows_can_be_taken_and_a_measurement_stopped(void **stat
     lab_close(&l);
 }
 
-static void logits_are_written_as_they_are(void **state)
+TEST(logits_are_written_as_they_are)
 {
-    (void)state;
     lab l;
     grail_model *model = NULL;
     tensor_file *written = NULL;
@@ -244,9 +240,8 @@ static void logits_are_written_as_they_are(void **state)
     lab_close(&l);
 }
 
-static void a_network_does_not_differ_from_itself(void **state)
+TEST(a_network_does_not_differ_from_itself)
 {
-    (void)state;
     const grail_comparison same = compare_models(lab_golden("qwen2"), lab_golden("qwen2"), "cpu");
     assert_true(same.max_abs == 0.0);
     assert_near(same.mean_kl, 0.0, 1e-12);
@@ -257,9 +252,8 @@ static void a_network_does_not_differ_from_itself(void **state)
 }
 
 /* Random tokens are no more than the network has positions. */
-static void a_short_network_is_compared_on_short_windows(void **state)
+TEST(a_short_network_is_compared_on_short_windows)
 {
-    (void)state;
     lab l;
     lab_model m;
     lab_open(&l);
@@ -273,9 +267,8 @@ static void a_short_network_is_compared_on_short_windows(void **state)
 }
 
 /* Two networks whose logits are known: their comparison by hand. */
-static void a_comparison_is_that_of_the_logits(void **state)
+TEST(a_comparison_is_that_of_the_logits)
 {
-    (void)state;
     lab l;
     grail_model *a = NULL;
     grail_model *b = NULL;
@@ -313,9 +306,8 @@ static void a_comparison_is_that_of_the_logits(void **state)
     lab_close(&l);
 }
 
-static void networks_of_different_vocabularies_are_not_compared(void **state)
+TEST(networks_of_different_vocabularies_are_not_compared)
 {
-    (void)state;
     lab l;
     lab_model m;
     grail_model *a = NULL;
@@ -338,9 +330,8 @@ static void networks_of_different_vocabularies_are_not_compared(void **state)
     lab_close(&l);
 }
 
-static void a_text_that_was_calibrated_on_is_recognised(void **state)
+TEST(a_text_that_was_calibrated_on_is_recognised)
 {
-    (void)state;
     lab l;
     grail_model *model = NULL;
     grail_perplexity p;
@@ -397,9 +388,8 @@ static void write_old_report(const char *directory)
     json_decref(report);
 }
 
-static void hashes_lie_beside_the_report(void **state)
+TEST(hashes_lie_beside_the_report)
 {
-    (void)state;
     lab l;
     grail_perplexity p;
     char path[LAB_PATH + 32];
@@ -441,9 +431,8 @@ static void narrow_again(lab *l, grail_compress_options *options, const char *na
 
 /* A result that is narrowed again knows what its model was calibrated on, once with samples of its
  * own and once without any. */
-static void what_the_model_was_calibrated_on_stays_known(void **state)
+TEST(what_the_model_was_calibrated_on_stays_known)
 {
-    (void)state;
     lab l;
     grail_perplexity p;
     int32_t others[4 * LAB_LENGTH];
@@ -476,9 +465,8 @@ static void what_the_model_was_calibrated_on_stays_known(void **state)
     lab_close(&l);
 }
 
-static void chunks_hold_at_least_one_window(void **state)
+TEST(chunks_hold_at_least_one_window)
 {
-    (void)state;
     grail_model *model = NULL;
     assert_ok(grail_model_open(lab_golden("llama3"), &model)); /* 64 wide */
     assert_int_equal(
@@ -509,9 +497,8 @@ static grail_status measure_once(void *context)
                               : status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     lab l;
     grail_model *model = NULL;
     lab_open(&l);
@@ -526,9 +513,8 @@ static void every_failing_allocation_is_survived(void **state)
     lab_close(&l);
 }
 
-static void the_machine_is_described(void **state)
+TEST(the_machine_is_described)
 {
-    (void)state;
     grail_machine m;
     assert_ok(grail_machine_examine(0.0, &m));
     assert_true(m.cores >= 1 && m.threads == grail_threads());
@@ -537,23 +523,4 @@ static void the_machine_is_described(void **state)
     assert_true(strlen(m.cpu) > 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(perplexity_is_that_of_the_reference_logits),
-        cmocka_unit_test(the_first_windows_can_be_taken_and_a_measurement_stopped),
-        cmocka_unit_test(windows_are_told_of_on_their_way),
-        cmocka_unit_test(logits_are_written_as_they_are),
-        cmocka_unit_test(a_network_does_not_differ_from_itself),
-        cmocka_unit_test(a_short_network_is_compared_on_short_windows),
-        cmocka_unit_test(a_comparison_is_that_of_the_logits),
-        cmocka_unit_test(networks_of_different_vocabularies_are_not_compared),
-        cmocka_unit_test(a_text_that_was_calibrated_on_is_recognised),
-        cmocka_unit_test(hashes_lie_beside_the_report),
-        cmocka_unit_test(what_the_model_was_calibrated_on_stays_known),
-        cmocka_unit_test(chunks_hold_at_least_one_window),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(the_machine_is_described),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

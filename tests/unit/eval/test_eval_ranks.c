@@ -164,9 +164,8 @@ static int take_images(const grail_comm *comm, void *user)
     return ended(t, comm, status);
 }
 
-static void any_number_of_ranks_has_the_same_accuracy(void **state)
+TEST(any_number_of_ranks_has_the_same_accuracy)
 {
-    (void)state;
     shared_test *t = open_lab();
     figures alone = {0};
     for (int size = 1; size <= 5; size += size < 3 ? 1 : 2) {
@@ -188,9 +187,8 @@ static void any_number_of_ranks_has_the_same_accuracy(void **state)
     close_lab(t);
 }
 
-static void a_rank_that_measures_otherwise_ends_all(void **state)
+TEST(a_rank_that_measures_otherwise_ends_all)
 {
-    (void)state;
     shared_test *t = open_lab();
     t->victim = 1;
     t->what = "images";
@@ -220,20 +218,9 @@ static void walk(shared_test *t, int (*take)(const grail_comm *comm, void *user)
     }
 }
 
-static void a_rank_that_lacks_memory_ends_all(void **state)
+TEST(a_rank_that_lacks_memory_ends_all)
 {
-    (void)state;
     shared_test *t = open_lab();
     walk(t, take_images);
     close_lab(t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_ranks_has_the_same_accuracy),
-        cmocka_unit_test(a_rank_that_measures_otherwise_ends_all),
-        cmocka_unit_test(a_rank_that_lacks_memory_ends_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

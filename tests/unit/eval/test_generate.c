@@ -55,9 +55,8 @@ static double difference(const grail_model *model, const int32_t *ids, int64_t f
 
 /* Grouped heads, learned positions, windows, caps, heads side by side, partial and long rotations.
  */
-static void tokens_one_by_one_have_the_logits_of_the_whole(void **state)
+TEST(tokens_one_by_one_have_the_logits_of_the_whole)
 {
-    (void)state;
     static const char *const models[] = {
         "llama3", "gpt2",    "opt",    "gemma2", "gemma3", "phi3",       "phi",        "glm4",
         "falcon", "mistral", "cohere", "olmo2",  "qwen3",  "llama-yarn", "phi3-short", "mixtral"};
@@ -77,9 +76,8 @@ static void tokens_one_by_one_have_the_logits_of_the_whole(void **state)
     }
 }
 
-static void more_tokens_than_were_asked_for_are_refused(void **state)
+TEST(more_tokens_than_were_asked_for_are_refused)
 {
-    (void)state;
     const int32_t ids[] = {1, 2, 3};
     grail_model *model = NULL;
     parameter_store *store = NULL;
@@ -112,9 +110,8 @@ static void count_draws(grail_generate_options o, int counts[4])
     }
 }
 
-static void tokens_are_drawn_by_their_probabilities(void **state)
+TEST(tokens_are_drawn_by_their_probabilities)
 {
-    (void)state;
     int counts[4];
     count_draws((grail_generate_options){.temperature = 0.0}, counts);
     assert_int_equal(counts[1], 4000);
@@ -136,9 +133,8 @@ static void tokens_are_drawn_by_their_probabilities(void **state)
 }
 
 /* What a tokenizer makes of a text is put together to that text again. */
-static void tokens_have_the_bytes_of_their_text(void **state)
+TEST(tokens_have_the_bytes_of_their_text)
 {
-    (void)state;
     static const char text[] =
         "Once upon a time, 123 caf\xC3\xA9s\n\tand \xF0\x9F\x98\x80 <end> \x01";
     grail_model *model = NULL;
@@ -176,9 +172,8 @@ static void assert_about(grail_status status, const char *field)
     assert_non_null(strstr(grail_error_fields(), field));
 }
 
-static void wrong_requests_are_about_their_field(void **state)
+TEST(wrong_requests_are_about_their_field)
 {
-    (void)state;
     grail_model *model = NULL;
     grail_generated made = {.tokens = -1};
     grail_generate_options o = {.prompt = "", .tokens = 2};
@@ -201,16 +196,4 @@ static void wrong_requests_are_about_their_field(void **state)
     assert_about(grail_generate(model, &o, NULL, NULL, NULL, &made), "tokens");
     assert_true(made.tokens == -1);
     grail_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tokens_one_by_one_have_the_logits_of_the_whole),
-        cmocka_unit_test(more_tokens_than_were_asked_for_are_refused),
-        cmocka_unit_test(tokens_are_drawn_by_their_probabilities),
-        cmocka_unit_test(tokens_have_the_bytes_of_their_text),
-        cmocka_unit_test(wrong_requests_are_about_their_field),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

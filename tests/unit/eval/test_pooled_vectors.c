@@ -50,9 +50,8 @@ static void states_of(parameter_store *store, const token_windows *w, int64_t fi
     forward_end(&f);
 }
 
-static void a_document_gives_what_it_gives_alone(void **state)
+TEST(a_document_gives_what_it_gives_alone)
 {
-    (void)state;
     static const char *const families[] = {"bert", "roberta", "modernbert"};
     for (int k = 0; k < 3; k++) {
         grail_model *m = open_golden(families[k]);
@@ -113,9 +112,8 @@ static void put(fixture *f, int64_t i, double angle, double other_angle)
     f->p.right[i * f->p.width + 1] = 3.0 * size * sin(other_angle);
 }
 
-static void angles_and_nearest_ones_are_counted(void **state)
+TEST(angles_and_nearest_ones_are_counted)
 {
-    (void)state;
     fixture f;
     grail_comparison c = {0};
     setup(&f, 4);
@@ -139,9 +137,8 @@ static void angles_and_nearest_ones_are_counted(void **state)
 }
 
 /* Two texts that are the same are as near to a third. */
-static void equal_texts_are_one_neighbour(void **state)
+TEST(equal_texts_are_one_neighbour)
 {
-    (void)state;
     fixture f;
     grail_comparison c = {0};
     setup(&f, 3);
@@ -156,9 +153,8 @@ static void equal_texts_are_one_neighbour(void **state)
     teardown(&f);
 }
 
-static void zeros_have_an_angle_of_their_own(void **state)
+TEST(zeros_have_an_angle_of_their_own)
 {
-    (void)state;
     fixture f;
     grail_comparison c = {.cosine_interval = -1.0, .same_nearest = (double)NAN};
     setup(&f, 2);
@@ -176,9 +172,8 @@ static void zeros_have_an_angle_of_their_own(void **state)
     teardown(&f);
 }
 
-static void what_is_not_finite_is_refused(void **state)
+TEST(what_is_not_finite_is_refused)
 {
-    (void)state;
     fixture f;
     grail_comparison c = {.pooled = -7};
     setup(&f, 3);
@@ -205,24 +200,10 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     fixture f;
     setup(&f, 3);
     support_fail_each_allocation(compare_once, &f);
     teardown(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_document_gives_what_it_gives_alone),
-        cmocka_unit_test(angles_and_nearest_ones_are_counted),
-        cmocka_unit_test(equal_texts_are_one_neighbour),
-        cmocka_unit_test(zeros_have_an_angle_of_their_own),
-        cmocka_unit_test(what_is_not_finite_is_refused),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

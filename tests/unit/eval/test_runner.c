@@ -23,9 +23,8 @@ static grail_runner *open_runner(const grail_model *model)
     return runner;
 }
 
-static void ids_in_memory_are_those_of_a_file(void **state)
+TEST(ids_in_memory_are_those_of_a_file)
 {
-    (void)state;
     static int32_t ids[WINDOWS * LENGTH];
     const grail_tokens tokens = {.ids = ids, .windows = WINDOWS, .length = LENGTH};
     const grail_text_source memory = {.tokens = &tokens};
@@ -70,9 +69,8 @@ static void expect_alone(grail_runner *runner, const int32_t *ids, int64_t lengt
     }
 }
 
-static void windows_of_several_lengths_run_as_each_does_alone(void **state)
+TEST(windows_of_several_lengths_run_as_each_does_alone)
 {
-    (void)state;
     static int32_t ids[WINDOWS * LENGTH];
     static double losses[WINDOWS * (LENGTH - 1)];
     static unsigned char largest[WINDOWS * (LENGTH - 1)];
@@ -110,9 +108,8 @@ static void windows_of_several_lengths_run_as_each_does_alone(void **state)
 }
 
 /* The last token is predicted, and not read. */
-static void a_window_may_have_one_token_more_than_the_context(void **state)
+TEST(a_window_may_have_one_token_more_than_the_context)
 {
-    (void)state;
     grail_model *model = NULL;
     grail_model_facts facts;
     int32_t *ids = NULL;
@@ -136,9 +133,8 @@ static void a_window_may_have_one_token_more_than_the_context(void **state)
     memory_free(losses);
 }
 
-static void logits_have_the_losses(void **state)
+TEST(logits_have_the_losses)
 {
-    (void)state;
     enum { FEW = 3 };
     static int32_t ids[WINDOWS * LENGTH];
     static float logits[FEW * LENGTH * VOCABULARY];
@@ -174,9 +170,8 @@ static void logits_have_the_losses(void **state)
     grail_model_close(model);
 }
 
-static void what_is_no_array_of_ids_is_refused(void **state)
+TEST(what_is_no_array_of_ids_is_refused)
 {
-    (void)state;
     int32_t ids[4] = {1, 2, 3, VOCABULARY};
     int64_t lengths[2] = {2, 3};
     double losses[2];
@@ -216,16 +211,4 @@ static void what_is_no_array_of_ids_is_refused(void **state)
                  GRAIL_ERROR_ARGUMENT, "leave out the path");
     grail_runner_close(runner);
     grail_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_in_memory_are_those_of_a_file),
-        cmocka_unit_test(windows_of_several_lengths_run_as_each_does_alone),
-        cmocka_unit_test(a_window_may_have_one_token_more_than_the_context),
-        cmocka_unit_test(logits_have_the_losses),
-        cmocka_unit_test(what_is_no_array_of_ids_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,9 +107,8 @@ static void assert_panels_agree(const char *golden, backend *b, int64_t count, i
     teardown(&f);
 }
 
-static void panels_give_the_losses_of_the_complete_head(void **state)
+TEST(panels_give_the_losses_of_the_complete_head)
 {
-    (void)state;
     backend *backends[] = {backend_host(), backend_reference(), NULL};
     const backend_options in_bf16 = {.precision = "bf16"};
     if (backend_open("cpu", &in_bf16, &backends[2]) != GRAIL_OK) {
@@ -123,15 +122,13 @@ static void panels_give_the_losses_of_the_complete_head(void **state)
     backend_close(backends[2]);
 }
 
-static void panels_take_windows_of_several_slices_and_batches(void **state)
+TEST(panels_take_windows_of_several_slices_and_batches)
 {
-    (void)state;
     assert_panels_agree("qwen2", backend_host(), 10, 300, 1);
 }
 
-static void windows_of_several_batches_are_told_apart(void **state)
+TEST(windows_of_several_batches_are_told_apart)
 {
-    (void)state;
     enum { COUNT = 10, LENGTH = 300, SCORED = LENGTH - 1 }; /* batches of 6 windows */
     fixture f;
     double *all = NULL;
@@ -152,9 +149,8 @@ static void windows_of_several_batches_are_told_apart(void **state)
 }
 
 /* No family has one: a bias is put into the graph, with values in the store. */
-static void a_bias_of_the_head_is_added(void **state)
+TEST(a_bias_of_the_head_is_added)
 {
-    (void)state;
     backend *const backends[] = {backend_host(), backend_reference()};
     const int64_t shape[] = {VOCABULARY};
     float bias[VOCABULARY];
@@ -190,9 +186,8 @@ static void a_bias_of_the_head_is_added(void **state)
 }
 
 /* A thin store's own head is what counts, not the one in the checkpoint. */
-static void a_head_that_is_in_memory_is_used_as_it_is(void **state)
+TEST(a_head_that_is_in_memory_is_used_as_it_is)
 {
-    (void)state;
     fixture f;
     parameter_store *thin = NULL;
     double dense[19];
@@ -240,9 +235,8 @@ static void assert_both_fail(float value, const char *text, char messages[2][ERR
     memory_free(directory);
 }
 
-static void logits_that_are_not_finite_are_named_as_without_panels(void **state)
+TEST(logits_that_are_not_finite_are_named_as_without_panels)
 {
-    (void)state;
     char messages[2][ERROR_TEXT];
     assert_both_fail(
         3e38F, "the output of 'lm_head.weight' is NaN or infinite at row 0, feature 50", messages);
@@ -263,25 +257,10 @@ static grail_status measure_once(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     fixture f;
     setup(&f, lab_golden("llama3"), backend_reference(), 2, 4);
     support_fail_each_allocation(measure_once, &f);
     teardown(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(panels_give_the_losses_of_the_complete_head),
-        cmocka_unit_test(panels_take_windows_of_several_slices_and_batches),
-        cmocka_unit_test(windows_of_several_batches_are_told_apart),
-        cmocka_unit_test(a_bias_of_the_head_is_added),
-        cmocka_unit_test(a_head_that_is_in_memory_is_used_as_it_is),
-        cmocka_unit_test(logits_that_are_not_finite_are_named_as_without_panels),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,9 +71,8 @@ static void prune(const vision_lab *v, const char *model, const char *output)
     assert_ok(lab_compress(&options));
 }
 
-static void a_comparison_is_that_of_the_logits_on_the_images(void **state)
+TEST(a_comparison_is_that_of_the_logits_on_the_images)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     const char *dense = vision_network(&v, VISION_BASIC, "dense");
@@ -94,9 +93,8 @@ static void a_comparison_is_that_of_the_logits_on_the_images(void **state)
     vision_close(&v);
 }
 
-static void as_many_images_are_compared_as_were_asked_for(void **state)
+TEST(as_many_images_are_compared_as_were_asked_for)
 {
-    (void)state;
     vision_lab v;
     grail_comparison c = unset;
     vision_open(&v);
@@ -110,9 +108,8 @@ static void as_many_images_are_compared_as_were_asked_for(void **state)
     vision_close(&v);
 }
 
-static void without_images_random_pixels_are_compared(void **state)
+TEST(without_images_random_pixels_are_compared)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f += VISION_FAMILIES - 1) {
@@ -149,9 +146,8 @@ static const char *write_headless(const vision_lab *v, const char *name, float c
     return path;
 }
 
-static void features_have_a_distance_but_no_classes(void **state)
+TEST(features_have_a_distance_but_no_classes)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     const char *a = write_headless(&v, "a", 0.0F);
@@ -181,9 +177,8 @@ static void assert_identity(vision_family family, const char *selector, const ch
     vision_close(&v);
 }
 
-static void pruning_without_repair_equals_zeroing_the_consumers_columns(void **state)
+TEST(pruning_without_repair_equals_zeroing_the_consumers_columns)
 {
-    (void)state;
     for (int f = 0; f < VISION_FAMILIES; f++) {
         assert_identity((vision_family)f, "magnitude-l1", "cpu");
         assert_identity((vision_family)f, "random", "ref");
@@ -207,9 +202,8 @@ static const char *write_damaged(const vision_lab *v, const char *from, const ch
     return to;
 }
 
-static void the_identity_sees_a_damaged_tensor(void **state)
+TEST(the_identity_sees_a_damaged_tensor)
 {
-    (void)state;
     static const char *const tensors[] = {"conv1.weight",
                                           "bn1.running_mean",
                                           "layer1.0.conv1.weight",
@@ -230,9 +224,8 @@ static void the_identity_sees_a_damaged_tensor(void **state)
     vision_close(&v);
 }
 
-static void the_identity_is_not_claimed_for_what_was_fitted_folded_or_repaired(void **state)
+TEST(the_identity_is_not_claimed_for_what_was_fitted_folded_or_repaired)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "dense");
@@ -252,9 +245,8 @@ static void the_identity_is_not_claimed_for_what_was_fitted_folded_or_repaired(v
 
 /* -- refusals --------------------------------------------------------------------------------- */
 
-static void networks_that_read_or_give_something_else_are_not_compared(void **state)
+TEST(networks_that_read_or_give_something_else_are_not_compared)
 {
-    (void)state;
     vision_lab v;
     grail_model *text = NULL;
     grail_comparison c = unset;
@@ -290,9 +282,8 @@ static grail_status verify_once(void *context)
                : status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     grail_model *dense = vision_model_open(vision_network(&v, VISION_BASIC, "dense"));
@@ -305,18 +296,4 @@ static void every_failing_allocation_is_survived(void **state)
     vision_close(&v);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_comparison_is_that_of_the_logits_on_the_images),
-        cmocka_unit_test(as_many_images_are_compared_as_were_asked_for),
-        cmocka_unit_test(without_images_random_pixels_are_compared),
-        cmocka_unit_test(features_have_a_distance_but_no_classes),
-        cmocka_unit_test(pruning_without_repair_equals_zeroing_the_consumers_columns),
-        cmocka_unit_test(the_identity_sees_a_damaged_tensor),
-        cmocka_unit_test(the_identity_is_not_claimed_for_what_was_fitted_folded_or_repaired),
-        cmocka_unit_test(networks_that_read_or_give_something_else_are_not_compared),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

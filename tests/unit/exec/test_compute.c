@@ -5,9 +5,8 @@
 
 #include <string.h>
 
-static void names_are_taken_as_they_are(void **state)
+TEST(names_are_taken_as_they_are)
 {
-    (void)state;
     grail_model *model = NULL;
     backend *b = NULL;
     assert_ok(grail_model_open(lab_golden("llama3-bf16"), &model));
@@ -30,9 +29,8 @@ static void names_are_taken_as_they_are(void **state)
 }
 
 /* Beside small products the work around them costs more than bf16 saves. */
-static void small_networks_are_computed_in_f32_unless_asked(void **state)
+TEST(small_networks_are_computed_in_f32_unless_asked)
 {
-    (void)state;
     static const char *const models[] = {"llama3-bf16", "llama-mha", "llama3"};
     const grail_compute any = {.precision = "auto"};
     for (int i = 0; i < 3; i++) {
@@ -48,9 +46,8 @@ static void small_networks_are_computed_in_f32_unless_asked(void **state)
 }
 
 /* The same network with shapes of millions of weights; nothing reads them. */
-static void large_networks_of_16_bits_take_what_is_faster(void **state)
+TEST(large_networks_of_16_bits_take_what_is_faster)
 {
-    (void)state;
     static const char *const names[] = {"llama3-bf16", "llama3"};
     const grail_compute any = {.precision = "auto"};
     const bool prefers = backend_prefers_bf16("cpu");
@@ -70,14 +67,4 @@ static void large_networks_of_16_bits_take_what_is_faster(void **state)
         }
         grail_model_close(model);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_taken_as_they_are),
-        cmocka_unit_test(small_networks_are_computed_in_f32_unless_asked),
-        cmocka_unit_test(large_networks_of_16_bits_take_what_is_faster),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

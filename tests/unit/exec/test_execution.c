@@ -71,9 +71,8 @@ static void place_input(machine *m, double *x)
     assert_ok(matrix_upload(place, x));
 }
 
-static void a_buffer_is_taken_over_only_by_its_last_reader(void **state)
+TEST(a_buffer_is_taken_over_only_by_its_last_reader)
 {
-    (void)state;
     graph *g = elementwise_graph();
     machine m;
     double x[COUNT];
@@ -100,9 +99,8 @@ static void a_buffer_is_taken_over_only_by_its_last_reader(void **state)
     graph_free(g);
 }
 
-static void one_range_and_single_nodes_give_the_same(void **state)
+TEST(one_range_and_single_nodes_give_the_same)
 {
-    (void)state;
     graph *g = elementwise_graph();
     machine m;
     double x[COUNT];
@@ -123,9 +121,8 @@ static void one_range_and_single_nodes_give_the_same(void **state)
 }
 
 /* y = (x * m) + m with m = mean(x) of each sample: m stands for all positions of its sample. */
-static void one_position_stands_for_all_of_its_sample(void **state)
+TEST(one_position_stands_for_all_of_its_sample)
 {
-    (void)state;
     enum { SAMPLES = 2 };
     graph *g = NULL;
     machine m;
@@ -160,9 +157,8 @@ static void one_position_stands_for_all_of_its_sample(void **state)
     graph_free(g);
 }
 
-static void an_activation_too_large_to_address_is_refused(void **state)
+TEST(an_activation_too_large_to_address_is_refused)
 {
-    (void)state;
     graph *g = elementwise_graph();
     machine m;
     matrix place = {0};
@@ -194,9 +190,8 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     graph *g = elementwise_graph();
     support_fail_each_allocation(run_elementwise, g);
     graph_free(g);
@@ -223,9 +218,8 @@ out:
     return status;
 }
 
-static void ids_must_be_there_and_in_the_vocabulary(void **state)
+TEST(ids_must_be_there_and_in_the_vocabulary)
 {
-    (void)state;
     const int32_t beyond[] = {1, 2, 96};
     const int32_t negative[] = {1, -1};
     assert_ok(run_model(lab_golden("llama3"), beyond, 2));
@@ -257,9 +251,8 @@ static void assert_overflow(const char *part, float value, const char *text)
     memory_free(directory);
 }
 
-static void an_overflow_names_the_block_and_the_parameter(void **state)
+TEST(an_overflow_names_the_block_and_the_parameter)
 {
-    (void)state;
     assert_overflow("mlp.up_proj.weight", 3e38F,
                     "block 1: the output of 'model.layers.1.mlp.up_proj.weight' is NaN or "
                     "infinite at row 0, feature 0");
@@ -276,9 +269,8 @@ static int count_down(void *user)
 }
 
 /* The observer is asked before the first operation, however short the time since. */
-static void a_call_stops_where_its_thread_is_told_to(void **state)
+TEST(a_call_stops_where_its_thread_is_told_to)
 {
-    (void)state;
     graph *g = elementwise_graph();
     machine m;
     double x[COUNT];
@@ -293,19 +285,4 @@ static void a_call_stops_where_its_thread_is_told_to(void **state)
     assert_ok(execution_run(m.e, NULL, 1, g->node_count));
     stop(&m);
     graph_free(g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_buffer_is_taken_over_only_by_its_last_reader),
-        cmocka_unit_test(one_range_and_single_nodes_give_the_same),
-        cmocka_unit_test(one_position_stands_for_all_of_its_sample),
-        cmocka_unit_test(an_activation_too_large_to_address_is_refused),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(ids_must_be_there_and_in_the_vocabulary),
-        cmocka_unit_test(an_overflow_names_the_block_and_the_parameter),
-        cmocka_unit_test(a_call_stops_where_its_thread_is_told_to),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

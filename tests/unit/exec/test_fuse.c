@@ -113,9 +113,8 @@ static void assert_fused_agrees(hand_network *n)
     memory_free(pixels);
 }
 
-static void a_fused_network_gives_the_same(void **state)
+TEST(a_fused_network_gives_the_same)
 {
-    (void)state;
     static const struct {
         int (*nodes)(hand_network *n);
         int left;
@@ -132,9 +131,8 @@ static void a_fused_network_gives_the_same(void **state)
 }
 
 /* Folded weights are kept in f32 though the checkpoint stores less. */
-static void folded_weights_are_not_rounded_as_stored(void **state)
+TEST(folded_weights_are_not_rounded_as_stored)
 {
-    (void)state;
     hand_network n;
     hand_begin(&n);
     n.view.dtype = GRAIL_DTYPE_BF16;
@@ -143,9 +141,8 @@ static void folded_weights_are_not_rounded_as_stored(void **state)
     hand_fini(&n);
 }
 
-static void what_others_read_is_not_fused_away(void **state)
+TEST(what_others_read_is_not_fused_away)
 {
-    (void)state;
     hand_network n;
     hand_begin(&n);
     const int x = hand_conv(&n, "conv", 3, 4, three, false, n.g->input);
@@ -159,9 +156,8 @@ static void what_others_read_is_not_fused_away(void **state)
 }
 
 /* What is added to a convolution and read again later keeps its own buffer. */
-static void a_residual_that_is_read_again_is_left_alone(void **state)
+TEST(a_residual_that_is_read_again_is_left_alone)
 {
-    (void)state;
     hand_network n;
     hand_begin(&n);
     const int h = relu(&n, conv_norm(&n, "stem", "stem_n", 3, 4, three, n.g->input));
@@ -173,9 +169,8 @@ static void a_residual_that_is_read_again_is_left_alone(void **state)
 }
 
 /* x + conv(x): the sum cannot be made in the buffer that the convolution reads. */
-static void a_convolution_may_add_what_it_reads(void **state)
+TEST(a_convolution_may_add_what_it_reads)
 {
-    (void)state;
     hand_network n;
     hand_begin(&n);
     const int h = hand_activation(&n, ACTIVATION_SILU,
@@ -188,9 +183,8 @@ static void a_convolution_may_add_what_it_reads(void **state)
 }
 
 /* A convolution that adds in place overflows: its buffer has one owner all the same. */
-static void a_residual_that_fails_is_given_back_once(void **state)
+TEST(a_residual_that_fails_is_given_back_once)
 {
-    (void)state;
     enum { VALUES = 8 * 5 * 9 };
     float huge[VALUES];
     hand_network n;
@@ -215,9 +209,8 @@ static void a_residual_that_fails_is_given_back_once(void **state)
     hand_fini(&n); /* frees the buffers of the pool, each of which must be there once */
 }
 
-static void the_output_itself_stays(void **state)
+TEST(the_output_itself_stays)
 {
-    (void)state;
     hand_network n;
     hand_begin(&n);
     const int x = hand_conv(&n, "conv", 3, 4, three, false, n.g->input);
@@ -227,9 +220,8 @@ static void the_output_itself_stays(void **state)
     hand_fini(&n);
 }
 
-static void parameters_with_two_users_are_not_folded(void **state)
+TEST(parameters_with_two_users_are_not_folded)
 {
-    (void)state;
     hand_network n;
     hand_begin(&n);
     int x = hand_conv(&n, "conv", 3, 3, three, false, n.g->input);
@@ -242,9 +234,8 @@ static void parameters_with_two_users_are_not_folded(void **state)
     hand_fini(&n);
 }
 
-static void other_activations_stay_nodes(void **state)
+TEST(other_activations_stay_nodes)
 {
-    (void)state;
     hand_network n;
     hand_begin(&n);
     const int x = conv_norm(&n, "conv", "norm", 3, 4, three, n.g->input);
@@ -266,9 +257,8 @@ static void narrow(hand_network *n, parameter_store *store, const char *name, co
     memory_free(values);
 }
 
-static void a_narrowed_network_is_fused_as_it_is(void **state)
+TEST(a_narrowed_network_is_fused_as_it_is)
 {
-    (void)state;
     const int64_t producer[4] = {2, 8, 3, 3};
     const int64_t consumer[4] = {8, 2, 3, 3};
     const int64_t channels[1] = {2};
@@ -312,9 +302,8 @@ static grail_status fuse_once(void *context)
     return status;
 }
 
-static void a_variance_below_zero_is_named(void **state)
+TEST(a_variance_below_zero_is_named)
 {
-    (void)state;
     const float variance[8] = {1.0F, 1.0F, -0.5F, 1.0F, 1.0F, 1.0F, 1.0F, 1.0F};
     hand_network n;
     hand_begin(&n);
@@ -325,32 +314,12 @@ static void a_variance_below_zero_is_named(void **state)
     hand_fini(&n);
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     hand_network n;
     hand_begin(&n);
     hand_end(&n, backend_host(), residual(&n));
     support_fail_each_allocation(fuse_once, &n);
     fused_network_free(NULL);
     hand_fini(&n);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fused_network_gives_the_same),
-        cmocka_unit_test(folded_weights_are_not_rounded_as_stored),
-        cmocka_unit_test(what_others_read_is_not_fused_away),
-        cmocka_unit_test(a_residual_that_is_read_again_is_left_alone),
-        cmocka_unit_test(a_convolution_may_add_what_it_reads),
-        cmocka_unit_test(a_residual_that_fails_is_given_back_once),
-        cmocka_unit_test(the_output_itself_stays),
-        cmocka_unit_test(parameters_with_two_users_are_not_folded),
-        cmocka_unit_test(other_activations_stay_nodes),
-        cmocka_unit_test(a_narrowed_network_is_fused_as_it_is),
-        cmocka_unit_test(a_variance_below_zero_is_named),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,9 +90,8 @@ static int pass_all(const grail_comm *comm, void *user)
     return wrong;
 }
 
-static void all_elements_arrive(void **state)
+TEST(all_elements_arrive)
 {
-    (void)state;
     static const struct {
         way how;
         int size;
@@ -107,18 +106,8 @@ static void all_elements_arrive(void **state)
     }
 }
 
-static void nothing_passes_where_there_is_nothing(void **state)
+TEST(nothing_passes_where_there_is_nothing)
 {
-    (void)state;
     assert_ok(matrices_share(NULL, 0, NULL, 0));
     assert_ok(matrices_send(NULL, 0, NULL, 0, NULL)); /* without a message there is no one to ask */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_elements_arrive),
-        cmocka_unit_test(nothing_passes_where_there_is_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,9 +35,8 @@ static void teardown(fixture *f)
     grail_model_close(f->model);
 }
 
-static void a_parameter_is_read_from_the_checkpoint_at_its_first_use(void **state)
+TEST(a_parameter_is_read_from_the_checkpoint_at_its_first_use)
 {
-    (void)state;
     fixture f;
     float expected[80 * 64];
     double values[80 * 64];
@@ -64,9 +63,8 @@ static void a_parameter_is_read_from_the_checkpoint_at_its_first_use(void **stat
 
 /* Those of Linears that are stored so; a table that a head shares, vectors and F32 are held as
  * values. */
-static void weights_of_bf16_stay_so_where_products_take_them(void **state)
+TEST(weights_of_bf16_stay_so_where_products_take_them)
 {
-    (void)state;
     backend *b = NULL;
     fixture f;
     float expected[80 * 64];
@@ -106,9 +104,8 @@ static void weights_of_bf16_stay_so_where_products_take_them(void **state)
     backend_close(b);
 }
 
-static void an_own_entry_hides_the_parents_and_is_rounded_as_stored(void **state)
+TEST(an_own_entry_hides_the_parents_and_is_rounded_as_stored)
 {
-    (void)state;
     static const float exact[] = {1.0F, -0.5F, 3.0F};
     const float third = 1.0F / 3.0F;
     const int64_t shape[1] = {3};
@@ -131,9 +128,8 @@ static void an_own_entry_hides_the_parents_and_is_rounded_as_stored(void **state
 
 /* Parameters of 1 + w: read, held as values where w is held as bf16, set as the tensor will give
  * them, and their rows gathered, also as a part of a table. */
-static void an_offset_is_added_to_what_is_stored(void **state)
+TEST(an_offset_is_added_to_what_is_stored)
 {
-    (void)state;
     fixture f;
     backend *b = NULL;
     float stored[80 * 64];
@@ -184,9 +180,8 @@ static void an_offset_is_added_to_what_is_stored(void **state)
     backend_close(b);
 }
 
-static void what_is_released_is_read_again(void **state)
+TEST(what_is_released_is_read_again)
 {
-    (void)state;
     const parameter_entry *entry = NULL;
     fixture f;
     int begin = 0;
@@ -206,9 +201,8 @@ static void what_is_released_is_read_again(void **state)
     teardown(&f);
 }
 
-static void borrowing_copies_only_where_elements_are_not_f32(void **state)
+TEST(borrowing_copies_only_where_elements_are_not_f32)
 {
-    (void)state;
     backend *const backends[] = {backend_host(), backend_reference()};
     for (int i = 0; i < 2; i++) {
         const float *values = NULL;
@@ -225,9 +219,8 @@ static void borrowing_copies_only_where_elements_are_not_f32(void **state)
     }
 }
 
-static void new_values_must_be_finite_and_fit_the_stored_dtype(void **state)
+TEST(new_values_must_be_finite_and_fit_the_stored_dtype)
 {
-    (void)state;
     const int64_t shape[1] = {2};
     const float nan[] = {1.0F, NAN};
     const float large[] = {1.0F, 1e6F};
@@ -242,9 +235,8 @@ static void new_values_must_be_finite_and_fit_the_stored_dtype(void **state)
     teardown(&f);
 }
 
-static void a_damaged_checkpoint_is_named(void **state)
+TEST(a_damaged_checkpoint_is_named)
 {
-    (void)state;
     lab_model m;
     fixture f;
     const parameter_entry *entry = NULL;
@@ -276,9 +268,8 @@ static void a_damaged_checkpoint_is_named(void **state)
     memory_free(directory);
 }
 
-static void so_is_one_whose_weights_stay_as_they_are_stored(void **state)
+TEST(so_is_one_whose_weights_stay_as_they_are_stored)
 {
-    (void)state;
     lab_model m;
     fixture f;
     backend *b = NULL;
@@ -326,28 +317,10 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     grail_model *model = NULL;
     assert_ok(grail_model_open(lab_golden("llama3-bf16"), &model));
     support_fail_each_allocation(use_stores, model);
     grail_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_parameter_is_read_from_the_checkpoint_at_its_first_use),
-        cmocka_unit_test(weights_of_bf16_stay_so_where_products_take_them),
-        cmocka_unit_test(an_own_entry_hides_the_parents_and_is_rounded_as_stored),
-        cmocka_unit_test(an_offset_is_added_to_what_is_stored),
-        cmocka_unit_test(what_is_released_is_read_again),
-        cmocka_unit_test(borrowing_copies_only_where_elements_are_not_f32),
-        cmocka_unit_test(new_values_must_be_finite_and_fit_the_stored_dtype),
-        cmocka_unit_test(a_damaged_checkpoint_is_named),
-        cmocka_unit_test(so_is_one_whose_weights_stay_as_they_are_stored),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,9 +21,8 @@ static matrix take(matrix_pool *pool, int64_t rows, int64_t columns)
     return m;
 }
 
-static void a_matrix_given_back_is_used_again_where_it_fits(void **state)
+TEST(a_matrix_given_back_is_used_again_where_it_fits)
 {
-    (void)state;
     matrix_pool *pool = new_pool();
     matrix large = take(pool, 10, 100);
     matrix small = take(pool, 1, 100);
@@ -50,9 +49,8 @@ static void a_matrix_given_back_is_used_again_where_it_fits(void **state)
     assert_int_equal(backend_bytes(backend_host()), 0);
 }
 
-static void more_matrices_than_it_remembers_are_freed(void **state)
+TEST(more_matrices_than_it_remembers_are_freed)
 {
-    (void)state;
     enum { MANY = 40 };
     matrix_pool *pool = new_pool();
     matrix taken[MANY];
@@ -70,9 +68,8 @@ static void more_matrices_than_it_remembers_are_freed(void **state)
     matrix_pool_free(NULL);
 }
 
-static void an_impossible_size_is_refused(void **state)
+TEST(an_impossible_size_is_refused)
 {
-    (void)state;
     matrix_pool *pool = new_pool();
     matrix m = {0};
     assert_fails(matrix_pool_take(pool, INT64_MAX / 2, 8, &m), GRAIL_ERROR_MEMORY,
@@ -97,19 +94,7 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(use_pool, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_matrix_given_back_is_used_again_where_it_fits),
-        cmocka_unit_test(more_matrices_than_it_remembers_are_freed),
-        cmocka_unit_test(an_impossible_size_is_refused),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,9 +24,8 @@ static void assert_rows(const hand_network *n, int64_t rows, int64_t width)
     assert_int_equal(y.columns, width);
 }
 
-static void pixels_become_the_input_value(void **state)
+TEST(pixels_become_the_input_value)
 {
-    (void)state;
     hand_network n;
     double values[2 * 4 * 6 * 3];
     float *pixels = hand_pixels(2, small, 1);
@@ -44,9 +43,8 @@ static void pixels_become_the_input_value(void **state)
     hand_fini(&n);
 }
 
-static void a_shortcut_keeps_every_second_position_and_pads_channels(void **state)
+TEST(a_shortcut_keeps_every_second_position_and_pads_channels)
 {
-    (void)state;
     hand_network n;
     float *pixels = hand_pixels(2, (extent){5, 4}, 2);
     hand_begin(&n);
@@ -69,9 +67,8 @@ static void a_shortcut_keeps_every_second_position_and_pads_channels(void **stat
     hand_fini(&n);
 }
 
-static void patches_lie_side_by_side_row_column_channel(void **state)
+TEST(patches_lie_side_by_side_row_column_channel)
 {
-    (void)state;
     hand_network n;
     float *pixels = hand_pixels(2, small, 3);
     hand_begin(&n);
@@ -95,9 +92,8 @@ static void patches_lie_side_by_side_row_column_channel(void **state)
 }
 
 /* y = mean(x) per sample, and the first position of [token, x] + positions. */
-static void tokens_are_put_first_and_positions_added_to_every_sample(void **state)
+TEST(tokens_are_put_first_and_positions_added_to_every_sample)
 {
-    (void)state;
     hand_network n;
     const float token[3] = {1.0F, -2.0F, 0.5F};
     float positions[25 * 3];
@@ -121,9 +117,8 @@ static void tokens_are_put_first_and_positions_added_to_every_sample(void **stat
 }
 
 /* 24 of 30 learned positions are there. */
-static void inputs_may_have_the_first_positions_alone(void **state)
+TEST(inputs_may_have_the_first_positions_alone)
 {
-    (void)state;
     hand_network n;
     float positions[30 * 3];
     float *pixels = hand_pixels(2, small, 4);
@@ -147,9 +142,8 @@ static void inputs_may_have_the_first_positions_alone(void **state)
 }
 
 /* The first of three rows is added to all positions, of however many there are. */
-static void one_row_may_be_added_to_all_positions(void **state)
+TEST(one_row_may_be_added_to_all_positions)
 {
-    (void)state;
     hand_network n;
     float rows[3 * 3];
     float *pixels = hand_pixels(2, small, 4);
@@ -186,9 +180,8 @@ static int add_table(hand_network *n, double step, int x)
     return made;
 }
 
-static void every_node_may_have_a_table_of_positions_of_its_own(void **state)
+TEST(every_node_may_have_a_table_of_positions_of_its_own)
 {
-    (void)state;
     hand_network n;
     float *pixels = hand_pixels(2, small, 6);
     hand_begin(&n);
@@ -201,9 +194,8 @@ static void every_node_may_have_a_table_of_positions_of_its_own(void **state)
     hand_fini(&n);
 }
 
-static void the_first_position_and_the_mean_leave_one_row_per_sample(void **state)
+TEST(the_first_position_and_the_mean_leave_one_row_per_sample)
 {
-    (void)state;
     static const node_kind kinds[] = {NODE_FIRST_TOKEN, NODE_MEAN};
     for (int k = 0; k < 2; k++) {
         hand_network n;
@@ -281,9 +273,8 @@ static const network_case networks[] = {{residual_nodes, {9, 7}, 7},
 enum { NETWORK_COUNT = sizeof networks / sizeof networks[0] };
 
 /* Every sample alone gives what it gives among others: no row of one reaches another. */
-static void samples_do_not_touch_each_other(void **state)
+TEST(samples_do_not_touch_each_other)
 {
-    (void)state;
     enum { SAMPLES = 5 };
     for (size_t k = 0; k < NETWORK_COUNT; k++) {
         const network_case *c = &networks[k];
@@ -308,9 +299,8 @@ static void samples_do_not_touch_each_other(void **state)
     }
 }
 
-static void both_backends_agree_on_whole_networks(void **state)
+TEST(both_backends_agree_on_whole_networks)
 {
-    (void)state;
     enum { SAMPLES = 6 };
     for (size_t k = 0; k < NETWORK_COUNT; k++) {
         const network_case *c = &networks[k];
@@ -334,9 +324,8 @@ static void both_backends_agree_on_whole_networks(void **state)
     }
 }
 
-static void nodes_one_by_one_give_the_same_as_a_range(void **state)
+TEST(nodes_one_by_one_give_the_same_as_a_range)
 {
-    (void)state;
     const network_case *c = &networks[0];
     hand_network n;
     hand_begin(&n);
@@ -360,9 +349,8 @@ static void nodes_one_by_one_give_the_same_as_a_range(void **state)
 
 /* Values that live at one place have different rows; a sample stream keeps them all, batch by
  * batch. The input is given again where it is still read. */
-static void a_stream_may_stop_before_every_node(void **state)
+TEST(a_stream_may_stop_before_every_node)
 {
-    (void)state;
     enum { BATCHES = 2, SAMPLES = 2 };
     const network_case *c = &networks[0];
     const int64_t pixels_in_batch = SAMPLES * c->image.height * c->image.width * 3;
@@ -398,9 +386,8 @@ static void a_stream_may_stop_before_every_node(void **state)
     hand_fini(&n);
 }
 
-static void a_shape_that_does_not_fit_is_refused_before_anything_runs(void **state)
+TEST(a_shape_that_does_not_fit_is_refused_before_anything_runs)
 {
-    (void)state;
     const float pixel[3] = {0.0F};
     hand_network n;
     hand_begin(&n);
@@ -421,9 +408,8 @@ static void a_shape_that_does_not_fit_is_refused_before_anything_runs(void **sta
     hand_fini(&n);
 }
 
-static void pixels_must_be_there(void **state)
+TEST(pixels_must_be_there)
 {
-    (void)state;
     hand_network n;
     hand_begin(&n);
     hand_end(&n, backend_reference(), residual_nodes(&n));
@@ -433,9 +419,8 @@ static void pixels_must_be_there(void **state)
     hand_fini(&n);
 }
 
-static void no_samples_forget_the_batch(void **state)
+TEST(no_samples_forget_the_batch)
 {
-    (void)state;
     hand_network n;
     float *pixels = hand_pixels(1, (extent){6, 8}, 11);
     hand_begin(&n);
@@ -448,9 +433,8 @@ static void no_samples_forget_the_batch(void **state)
     hand_fini(&n);
 }
 
-static void an_overflowing_convolution_is_named(void **state)
+TEST(an_overflowing_convolution_is_named)
 {
-    (void)state;
     hand_network n;
     float weight[8 * 3 * 9];
     float *pixels = hand_pixels(1, (extent){8, 8}, 12);
@@ -489,9 +473,8 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     for (size_t k = 0; k < NETWORK_COUNT; k++) {
         hand_network n;
         hand_begin(&n);
@@ -502,28 +485,4 @@ static void every_failing_allocation_is_survived(void **state)
         memory_free(pixels);
         hand_fini(&n);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pixels_become_the_input_value),
-        cmocka_unit_test(a_shortcut_keeps_every_second_position_and_pads_channels),
-        cmocka_unit_test(patches_lie_side_by_side_row_column_channel),
-        cmocka_unit_test(tokens_are_put_first_and_positions_added_to_every_sample),
-        cmocka_unit_test(inputs_may_have_the_first_positions_alone),
-        cmocka_unit_test(one_row_may_be_added_to_all_positions),
-        cmocka_unit_test(every_node_may_have_a_table_of_positions_of_its_own),
-        cmocka_unit_test(the_first_position_and_the_mean_leave_one_row_per_sample),
-        cmocka_unit_test(samples_do_not_touch_each_other),
-        cmocka_unit_test(both_backends_agree_on_whole_networks),
-        cmocka_unit_test(nodes_one_by_one_give_the_same_as_a_range),
-        cmocka_unit_test(a_stream_may_stop_before_every_node),
-        cmocka_unit_test(a_shape_that_does_not_fit_is_refused_before_anything_runs),
-        cmocka_unit_test(pixels_must_be_there),
-        cmocka_unit_test(no_samples_forget_the_batch),
-        cmocka_unit_test(an_overflowing_convolution_is_named),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -212,9 +212,8 @@ static void assert_as_by_hand(layer *l, bool over_all, by_hand *o)
     memory_free(y);
 }
 
-static void experts_see_the_rows_that_are_routed_to_them(void **state)
+TEST(experts_see_the_rows_that_are_routed_to_them)
 {
-    (void)state;
     backend *const backends[] = {on_ref, on_cpu};
     for (int i = 0; i < 4; i++) {
         const bool over_all = i > 1;
@@ -233,9 +232,8 @@ static void experts_see_the_rows_that_are_routed_to_them(void **state)
 }
 
 /* A sample stream that waits between an expert's ends holds the rows of that expert. */
-static void a_sample_stream_holds_routed_rows(void **state)
+TEST(a_sample_stream_holds_routed_rows)
 {
-    (void)state;
     layer l;
     sample_stream s = {0};
     open_layer(&l, on_cpu, false);
@@ -304,9 +302,8 @@ static void assert_shares(const float *found, const double expected[6])
 }
 
 /* Sigmoids 0.9, 0.1 | 0.5, 0.5 | 0.6, 0.4; of groups with equal sums the first is chosen from. */
-static void choices_may_be_by_groups_and_by_more_than_scores(void **state)
+TEST(choices_may_be_by_groups_and_by_more_than_scores)
 {
-    (void)state;
     static const double sigmoids[] = {0.9, 0.1, 0.5, 0.5, 0.6, 0.4};
     static const float added[] = {0.0F, 0.0F, 0.0F, 0.3F, 0.0F, 0.0F};
     float scores[6];
@@ -366,9 +363,8 @@ static void choose_by_hand(const route_attributes *how, const float *scores, boo
 }
 
 /* Scores of five values, so that many are equal. */
-static void the_largest_are_chosen_and_of_equal_ones_the_first(void **state)
+TEST(the_largest_are_chosen_and_of_equal_ones_the_first)
 {
-    (void)state;
     for (uint32_t trial = 0; trial < 60; trial++) {
         const route_attributes how = {.chosen = 1 + trial % OF_GROUP,
                                       .over_all = true,
@@ -389,9 +385,8 @@ static void the_largest_are_chosen_and_of_equal_ones_the_first(void **state)
     }
 }
 
-static void scores_that_are_no_numbers_are_refused(void **state)
+TEST(scores_that_are_no_numbers_are_refused)
 {
-    (void)state;
     hand_network n;
     float *pixels = hand_pixels(1, image, 6);
     hand_begin(&n);
@@ -407,15 +402,4 @@ static void scores_that_are_no_numbers_are_refused(void **state)
     hand_fini(&n);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(experts_see_the_rows_that_are_routed_to_them),
-        cmocka_unit_test(a_sample_stream_holds_routed_rows),
-        cmocka_unit_test(choices_may_be_by_groups_and_by_more_than_scores),
-        cmocka_unit_test(the_largest_are_chosen_and_of_equal_ones_the_first),
-        cmocka_unit_test(scores_that_are_no_numbers_are_refused),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -91,9 +91,8 @@ static void assert_filled(const execution *e, int value, double first)
     }
 }
 
-static void peeking_leaves_the_stream_as_it_is(void **state)
+TEST(peeking_leaves_the_stream_as_it_is)
 {
-    (void)state;
     fixture f;
     setup(&f);
     assert_int_equal(f.s.position, 1);
@@ -109,9 +108,8 @@ static void peeking_leaves_the_stream_as_it_is(void **state)
     teardown(&f);
 }
 
-static void a_stream_moves_with_all_that_lives(void **state)
+TEST(a_stream_moves_with_all_that_lives)
 {
-    (void)state;
     fixture f;
     setup(&f);
     assert_ok(sample_stream_move_begin(&f.s, 2));
@@ -136,9 +134,8 @@ static void a_stream_moves_with_all_that_lives(void **state)
 }
 
 /* The copy stays where it is when the first one moves, and has what it needs of its own. */
-static void a_copy_does_not_move(void **state)
+TEST(a_copy_does_not_move)
 {
-    (void)state;
     fixture f;
     sample_stream copy = {0};
     setup(&f);
@@ -158,9 +155,8 @@ static void a_copy_does_not_move(void **state)
 }
 
 /* A sample stream that moved without a write holds nothing, and is filled batch by batch. */
-static void batches_may_be_kept_in_any_order(void **state)
+TEST(batches_may_be_kept_in_any_order)
 {
-    (void)state;
     fixture f;
     setup(&f);
     assert_ok(sample_stream_move_begin(&f.s, 2));
@@ -225,9 +221,8 @@ static int pick_from_all(const grail_comm *comm, void *user)
     return wrong;
 }
 
-static void samples_are_picked_from_all_ranks(void **state)
+TEST(samples_are_picked_from_all_ranks)
 {
-    (void)state;
     int ended[RANKS_MOST];
     ranks_run(BATCHES, pick_from_all, NULL, ended);
     for (int rank = 0; rank < BATCHES; rank++) {
@@ -235,9 +230,8 @@ static void samples_are_picked_from_all_ranks(void **state)
     }
 }
 
-static void a_held_value_keeps_some_columns_in_every_batch(void **state)
+TEST(a_held_value_keeps_some_columns_in_every_batch)
 {
-    (void)state;
     const int64_t kept[] = {1, 3};
     double values[ROWS * 2];
     fixture f;
@@ -257,9 +251,8 @@ static void a_held_value_keeps_some_columns_in_every_batch(void **state)
     teardown(&f);
 }
 
-static void a_value_that_was_not_computed_is_missed(void **state)
+TEST(a_value_that_was_not_computed_is_missed)
 {
-    (void)state;
     fixture f;
     setup(&f);
     assert_ok(sample_stream_move_begin(&f.s, 2));
@@ -300,25 +293,9 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     graph *g = chain();
     support_fail_each_allocation(move_once, g);
     graph_free(g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(peeking_leaves_the_stream_as_it_is),
-        cmocka_unit_test(a_stream_moves_with_all_that_lives),
-        cmocka_unit_test(a_copy_does_not_move),
-        cmocka_unit_test(batches_may_be_kept_in_any_order),
-        cmocka_unit_test(samples_are_picked_from_all_ranks),
-        cmocka_unit_test(a_held_value_keeps_some_columns_in_every_batch),
-        cmocka_unit_test(a_value_that_was_not_computed_is_missed),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

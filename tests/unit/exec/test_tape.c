@@ -194,9 +194,8 @@ static int max_pool(hand_network *n, window2d window, int x)
     return made;
 }
 
-static void residual_networks_have_the_gradients_of_finite_differences(void **state)
+TEST(residual_networks_have_the_gradients_of_finite_differences)
 {
-    (void)state;
     const extent image = {9, 8};
     const window2d same = {3, 3, 1, 1, 1};
     const window2d half = {3, 3, 2, 1, 1};
@@ -236,9 +235,8 @@ static int depthwise(hand_network *n, const char *name, int64_t channels, window
     return made;
 }
 
-static void kernels_per_channel_have_the_gradients_of_finite_differences(void **state)
+TEST(kernels_per_channel_have_the_gradients_of_finite_differences)
 {
-    (void)state;
     const extent image = {9, 8};
     const window2d half = {3, 3, 2, 1, 1};
     hand_network n;
@@ -268,9 +266,8 @@ static int repeated(hand_network *n, node_kind kind, int left, int right)
     return made;
 }
 
-static void repeated_operands_have_the_gradients_of_finite_differences(void **state)
+TEST(repeated_operands_have_the_gradients_of_finite_differences)
 {
-    (void)state;
     const extent image = {5, 4};
     const window2d same = {3, 3, 1, 1, 1};
     hand_network n;
@@ -324,16 +321,14 @@ static void assert_gradients_of_routes(bool over_all)
     hand_fini(&n);
 }
 
-static void routed_rows_have_the_gradients_of_finite_differences(void **state)
+TEST(routed_rows_have_the_gradients_of_finite_differences)
 {
-    (void)state;
     assert_gradients_of_routes(false);
     assert_gradients_of_routes(true);
 }
 
-static void towers_have_the_gradients_of_finite_differences(void **state)
+TEST(towers_have_the_gradients_of_finite_differences)
 {
-    (void)state;
     const extent image = {6, 6};
     const window2d patch = {3, 3, 3, 0, 1};
     hand_network n;
@@ -383,9 +378,8 @@ static void assert_decoder(const char *name)
     grail_model_close(model);
 }
 
-static void decoders_have_the_gradients_of_finite_differences(void **state)
+TEST(decoders_have_the_gradients_of_finite_differences)
 {
-    (void)state;
     assert_decoder("llama3");
     assert_decoder("llama-mqa");
     assert_decoder("mistral");
@@ -414,9 +408,8 @@ static void assert_tower(const char *name)
     grail_model_close(model);
 }
 
-static void families_of_towers_have_the_gradients_of_finite_differences(void **state)
+TEST(families_of_towers_have_the_gradients_of_finite_differences)
 {
-    (void)state;
     assert_tower("hf-vit");
     assert_tower("hf-clip-vision");
     assert_tower("simple-vit");
@@ -466,9 +459,8 @@ static gradient_store *gradients_by_pieces(const probe *p, int middle)
 }
 
 /* The first and the last piece of this network both read the table of its tokens. */
-static void pieces_give_the_gradients_of_the_network_at_once(void **state)
+TEST(pieces_give_the_gradients_of_the_network_at_once)
 {
-    (void)state;
     enum { SEQUENCES = 2, LENGTH = 7 };
     int32_t ids[SEQUENCES * LENGTH];
     grail_model *model = NULL;
@@ -499,19 +491,4 @@ static void pieces_give_the_gradients_of_the_network_at_once(void **state)
     matrix_pool_free(p.pool);
     parameter_store_free(p.store);
     grail_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(residual_networks_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(kernels_per_channel_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(repeated_operands_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(routed_rows_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(towers_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(decoders_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(families_of_towers_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(pieces_give_the_gradients_of_the_network_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,19 +123,19 @@ static void every_failing_allocation_is_survived(void **state)
     }
 }
 
-#define TEST(function)                                                                             \
+#define IN_PLACE(function)                                                                             \
     cmocka_unit_test_setup_teardown(function, support_open_directory, support_close_directory)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_file_is_told_by_its_first_bytes),
-        TEST(other_files_are_left_to_their_readers),
-        TEST(a_directory_with_nothing_else_names_the_file),
-        TEST(a_directory_with_files_of_no_kind_lacks_weights),
-        TEST(weights_come_first),
-        TEST(a_pipe_is_refused),
-        TEST(every_failing_allocation_is_survived),
+        IN_PLACE(a_file_is_told_by_its_first_bytes),
+        IN_PLACE(other_files_are_left_to_their_readers),
+        IN_PLACE(a_directory_with_nothing_else_names_the_file),
+        IN_PLACE(a_directory_with_files_of_no_kind_lacks_weights),
+        IN_PLACE(weights_come_first),
+        IN_PLACE(a_pipe_is_refused),
+        IN_PLACE(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, json_memory_use, NULL);
 }

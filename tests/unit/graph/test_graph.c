@@ -12,9 +12,8 @@ static graph *new_graph(void)
     return g;
 }
 
-static void a_parameter_used_twice_is_one(void **state)
+TEST(a_parameter_used_twice_is_one)
 {
-    (void)state;
     graph *g = new_graph();
     const int64_t shape[2] = {3, 4};
     const int64_t other[2] = {4, 3};
@@ -33,9 +32,8 @@ static void a_parameter_used_twice_is_one(void **state)
     graph_free(g);
 }
 
-static void many_parameters_are_found_by_name(void **state)
+TEST(many_parameters_are_found_by_name)
 {
-    (void)state;
     enum { MANY = 1000 };
     graph *g = new_graph();
     char name[32];
@@ -75,9 +73,8 @@ static int last_value(const graph *g)
     return g->nodes[g->node_count - 1].output;
 }
 
-static void widths_follow_from_the_shapes(void **state)
+TEST(widths_follow_from_the_shapes)
 {
-    (void)state;
     graph *g = residual_graph(6);
     int64_t widths[16];
     const int64_t expected[] = {1, 4, 6, 6, 4, 4, 4, 10};
@@ -94,9 +91,8 @@ static void widths_follow_from_the_shapes(void **state)
     graph_free(g);
 }
 
-static void blocks_are_stretches_of_nodes(void **state)
+TEST(blocks_are_stretches_of_nodes)
 {
-    (void)state;
     graph *g = residual_graph(6);
     int begin = -1;
     int end = -1;
@@ -121,9 +117,8 @@ static void assert_live(const graph *g, int position, int count, int first, int 
     }
 }
 
-static void a_value_lives_until_its_last_reader(void **state)
+TEST(a_value_lives_until_its_last_reader)
 {
-    (void)state;
     graph *g = residual_graph(6);
     assert_ok(graph_finish(g, last_value(g)));
     assert_live(g, 0, 1, 0, 0); /* the ids */
@@ -147,15 +142,13 @@ static void assert_misfit(graph *g, const char *text)
     graph_free(g);
 }
 
-static void a_linear_of_another_width_is_named(void **state)
+TEST(a_linear_of_another_width_is_named)
 {
-    (void)state;
     assert_misfit(residual_graph(7), "block 0: b.weight expects 7 features, but its input has 6");
 }
 
-static void a_norm_of_another_width_is_named(void **state)
+TEST(a_norm_of_another_width_is_named)
 {
-    (void)state;
     graph *g = new_graph();
     add_norm(g, 0, "n", 5, 0, add_embedding(g, "e", 10, 4));
     assert_misfit(g, "n.weight expects 5 features, but its input has 4");
@@ -164,9 +157,8 @@ static void a_norm_of_another_width_is_named(void **state)
     assert_misfit(g, "n.weight expects 2 features");
 }
 
-static void operands_of_different_widths_are_refused(void **state)
+TEST(operands_of_different_widths_are_refused)
 {
-    (void)state;
     static const node_kind kinds[] = {NODE_ADD, NODE_MULTIPLY};
     for (int i = 0; i < 2; i++) {
         graph *g = new_graph();
@@ -187,9 +179,8 @@ static void assert_refused(const node *n, const char *text)
     graph_free(g);
 }
 
-static void a_node_reads_as_many_values_as_its_kind(void **state)
+TEST(a_node_reads_as_many_values_as_its_kind)
 {
-    (void)state;
     const node few = node_of(NODE_MULTIPLY, 0, 0, GRAPH_NONE);
     const node many = node_of(NODE_ACTIVATION, 0, 0, 0);
     const node none = node_of(NODE_MEAN, 0, GRAPH_NONE, GRAPH_NONE);
@@ -226,9 +217,8 @@ static graph *routed_graph(int64_t output, bool own_shares, bool puts)
     return g;
 }
 
-static void routed_rows_go_alone_until_they_are_put_back(void **state)
+TEST(routed_rows_go_alone_until_they_are_put_back)
 {
-    (void)state;
     graph *g = routed_graph(1, true, true);
     assert_ok(graph_finish(g, last_value(g)));
     assert_int_equal(g->routes[6], 6); /* what is taken, and what is made of it */
@@ -278,9 +268,8 @@ static graph *attention_graph(int64_t head_dim, int64_t q_width, int64_t k_width
     return g;
 }
 
-static void heads_that_do_not_fit_are_refused(void **state)
+TEST(heads_that_do_not_fit_are_refused)
 {
-    (void)state;
     assert_misfit(attention_graph(4, 10, 8, 8),
                   "attention expects 12 features, but its input has 10");
     assert_misfit(attention_graph(4, 8, 6, 6), "attention expects 8 features, but its input has 6");
@@ -314,27 +303,7 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(build, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_parameter_used_twice_is_one),
-        cmocka_unit_test(many_parameters_are_found_by_name),
-        cmocka_unit_test(widths_follow_from_the_shapes),
-        cmocka_unit_test(blocks_are_stretches_of_nodes),
-        cmocka_unit_test(a_value_lives_until_its_last_reader),
-        cmocka_unit_test(a_linear_of_another_width_is_named),
-        cmocka_unit_test(a_norm_of_another_width_is_named),
-        cmocka_unit_test(operands_of_different_widths_are_refused),
-        cmocka_unit_test(a_node_reads_as_many_values_as_its_kind),
-        cmocka_unit_test(routed_rows_go_alone_until_they_are_put_back),
-        cmocka_unit_test(heads_that_do_not_fit_are_refused),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

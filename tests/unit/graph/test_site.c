@@ -42,9 +42,8 @@ static void assert_end(const graph *g, const site_end *end, const char *name, in
     assert_int_equal(end->exchangeable, exchangeable);
 }
 
-static void a_plain_mlp_is_a_site_of_its_neurons(void **state)
+TEST(a_plain_mlp_is_a_site_of_its_neurons)
 {
-    (void)state;
     int h = 0;
     int n = 0;
     graph *g = begin_graph(&h, &n);
@@ -70,9 +69,8 @@ static void a_plain_mlp_is_a_site_of_its_neurons(void **state)
     graph_free(g);
 }
 
-static void a_gated_ffn_has_two_producers(void **state)
+TEST(a_gated_ffn_has_two_producers)
 {
-    (void)state;
     int h = 0;
     int n = 0;
     graph *g = begin_graph(&h, &n);
@@ -94,9 +92,8 @@ static void a_gated_ffn_has_two_producers(void **state)
 }
 
 /* Each expert is a site of its own; the scores are cut nowhere. */
-static void the_width_of_an_expert_is_a_site(void **state)
+TEST(the_width_of_an_expert_is_a_site)
 {
-    (void)state;
     int h = 0;
     int n = 0;
     graph *g = begin_graph(&h, &n);
@@ -139,9 +136,8 @@ static graph *experts_graph(int count, int chosen, int64_t odd)
     return g;
 }
 
-static void experts_of_one_router_are_units(void **state)
+TEST(experts_of_one_router_are_units)
 {
-    (void)state;
     graph *g = experts_graph(4, 2, INNER);
     site_list sites = derive(g, GQA_KV_GROUPS);
     assert_int_equal(sites.count, 5);
@@ -165,9 +161,8 @@ static void experts_of_one_router_are_units(void **state)
 }
 
 /* Experts of different widths cannot take each other's places. */
-static void experts_that_differ_are_no_units(void **state)
+TEST(experts_that_differ_are_no_units)
 {
-    (void)state;
     graph *g = experts_graph(4, 2, INNER - 1);
     site_list sites = derive(g, GQA_KV_GROUPS);
     assert_int_equal(sites.count, 4);
@@ -200,9 +195,8 @@ static graph *attention_graph(int64_t heads, int64_t kv, int64_t norm_group, boo
     return g;
 }
 
-static void heads_of_their_own_are_units_of_all_four_projections(void **state)
+TEST(heads_of_their_own_are_units_of_all_four_projections)
 {
-    (void)state;
     graph *g = attention_graph(6, 6, -1, true);
     site_list sites = derive(g, GQA_KV_GROUPS);
     assert_int_equal(sites.count, 1);
@@ -222,9 +216,8 @@ static void heads_of_their_own_are_units_of_all_four_projections(void **state)
     graph_free(g);
 }
 
-static void grouped_heads_are_cut_with_their_query_heads(void **state)
+TEST(grouped_heads_are_cut_with_their_query_heads)
 {
-    (void)state;
     graph *g = attention_graph(6, 2, -1, false);
     site_list sites = derive(g, GQA_KV_GROUPS);
     assert_int_equal(sites.count, 1);
@@ -242,9 +235,8 @@ static void grouped_heads_are_cut_with_their_query_heads(void **state)
     graph_free(g);
 }
 
-static void or_query_heads_alone_equally_many_of_each_group(void **state)
+TEST(or_query_heads_alone_equally_many_of_each_group)
 {
-    (void)state;
     graph *g = attention_graph(6, 2, -1, false);
     site_list sites = derive(g, GQA_QUERY_PER_GROUP);
     assert_int_equal(sites.count, 1);
@@ -261,9 +253,8 @@ static void or_query_heads_alone_equally_many_of_each_group(void **state)
 }
 
 /* A sink for each query head is cut with it, alone or with its group. */
-static void sinks_belong_to_query_heads(void **state)
+TEST(sinks_belong_to_query_heads)
 {
-    (void)state;
     graph *g = attention_graph(6, 2, -1, false);
     const int64_t heads = 6;
     int n = 0;
@@ -289,9 +280,8 @@ static void sinks_belong_to_query_heads(void **state)
     graph_free(g);
 }
 
-static void a_norm_of_each_head_leaves_the_heads_free(void **state)
+TEST(a_norm_of_each_head_leaves_the_heads_free)
 {
-    (void)state;
     graph *g = attention_graph(6, 2, DIM, false);
     site_list sites = derive(g, GQA_KV_GROUPS);
     const site *s = find_site(&sites, "o");
@@ -303,9 +293,8 @@ static void a_norm_of_each_head_leaves_the_heads_free(void **state)
 }
 
 /* Its weight is cut with them: of queries in groups, of keys one head at a time. */
-static void a_norm_of_all_heads_is_cut_with_them(void **state)
+TEST(a_norm_of_all_heads_is_cut_with_them)
 {
-    (void)state;
     graph *g = attention_graph(6, 2, 0, false);
     site_list sites = derive(g, GQA_KV_GROUPS);
     assert_int_equal(sites.count, 1);
@@ -326,9 +315,8 @@ static void a_norm_of_all_heads_is_cut_with_them(void **state)
     graph_free(g);
 }
 
-static void a_norm_without_a_weight_pins_its_width(void **state)
+TEST(a_norm_without_a_weight_pins_its_width)
 {
-    (void)state;
     graph *g = attention_graph(6, 2, 0, false);
     for (int n = 0; n < g->node_count; n++) {
         if (g->nodes[n].kind == NODE_RMS_NORM && g->nodes[n].block == 0) {
@@ -360,9 +348,8 @@ static graph *latent_graph(int64_t heads, bool states_value_width)
     return g;
 }
 
-static void a_vector_behind_a_norm_is_a_site(void **state)
+TEST(a_vector_behind_a_norm_is_a_site)
 {
-    (void)state;
     graph *g = latent_graph(4, false);
     site_list sites = derive(g, GQA_KV_GROUPS);
     assert_int_equal(sites.count, 2); /* heads besides */
@@ -386,9 +373,8 @@ static void a_vector_behind_a_norm_is_a_site(void **state)
     graph_free(g);
 }
 
-static void channels_of_values_are_a_site_where_their_width_is_stated(void **state)
+TEST(channels_of_values_are_a_site_where_their_width_is_stated)
 {
-    (void)state;
     graph *g = latent_graph(4, true);
     site_list sites = derive(g, GQA_KV_GROUPS);
     assert_int_equal(sites.count, 3);
@@ -412,9 +398,8 @@ static void channels_of_values_are_a_site_where_their_width_is_stated(void **sta
     graph_free(g);
 }
 
-static void producers_joined_by_an_add_are_cut_together(void **state)
+TEST(producers_joined_by_an_add_are_cut_together)
 {
-    (void)state;
     int h = 0;
     int n = 0;
     graph *g = begin_graph(&h, &n);
@@ -449,9 +434,8 @@ static int add_repeated(graph *g, int left, int right)
 
 /* What is multiplied by a gate for each sample is cut with the gate, but not with a factor for each
  * position, which has one channel. */
-static void a_repeated_factor_joins_by_channels(void **state)
+TEST(a_repeated_factor_joins_by_channels)
 {
-    (void)state;
     int h = 0;
     int n = 0;
     graph *g = begin_graph(&h, &n);
@@ -479,9 +463,8 @@ static void a_repeated_factor_joins_by_channels(void **state)
 
 /* Kernels per channel are cut with the site that they stand on, and neither end it nor begin one.
  */
-static void kernels_per_channel_are_cut_with_the_channels(void **state)
+TEST(kernels_per_channel_are_cut_with_the_channels)
 {
-    (void)state;
     const int64_t shape[] = {8, 1, 3, 3};
     int h = 0;
     int n = 0;
@@ -506,9 +489,8 @@ static void kernels_per_channel_are_cut_with_the_channels(void **state)
     graph_free(g);
 }
 
-static void what_is_added_to_the_residual_stream_is_pinned(void **state)
+TEST(what_is_added_to_the_residual_stream_is_pinned)
 {
-    (void)state;
     int h = 0;
     int n = 0;
     graph *g = begin_graph(&h, &n);
@@ -521,9 +503,8 @@ static void what_is_added_to_the_residual_stream_is_pinned(void **state)
     graph_free(g);
 }
 
-static void embeddings_and_the_output_are_pinned(void **state)
+TEST(embeddings_and_the_output_are_pinned)
 {
-    (void)state;
     graph *g = NULL;
     assert_ok(graph_create(&g));
     const int h = add_embedding(g, "embed", VOCABULARY, WIDTH);
@@ -537,9 +518,8 @@ static void embeddings_and_the_output_are_pinned(void **state)
     graph_free(g);
 }
 
-static void what_the_network_gives_out_is_pinned(void **state)
+TEST(what_the_network_gives_out_is_pinned)
 {
-    (void)state;
     int h = 0;
     int n = 0;
     graph *g = begin_graph(&h, &n);
@@ -552,9 +532,8 @@ static void what_the_network_gives_out_is_pinned(void **state)
     graph_free(g);
 }
 
-static void keys_and_values_stay_where_query_heads_are_cut_alone(void **state)
+TEST(keys_and_values_stay_where_query_heads_are_cut_alone)
 {
-    (void)state;
     int h = 0;
     int n = 0;
     graph *g = begin_graph(&h, &n);
@@ -574,9 +553,8 @@ static void keys_and_values_stay_where_query_heads_are_cut_alone(void **state)
     graph_free(g);
 }
 
-static void attentions_that_cut_one_axis_differently_pin_it(void **state)
+TEST(attentions_that_cut_one_axis_differently_pin_it)
 {
-    (void)state;
     int h = 0;
     int n = 0;
     graph *g = begin_graph(&h, &n);
@@ -594,9 +572,8 @@ static void attentions_that_cut_one_axis_differently_pin_it(void **state)
     graph_free(g);
 }
 
-static void sites_are_listed_in_the_order_of_their_consumers(void **state)
+TEST(sites_are_listed_in_the_order_of_their_consumers)
 {
-    (void)state;
     static const char *const names[] = {"0.fc2", "1.fc2", "2.fc2"};
     static const char *const inner[] = {"0.fc1", "1.fc1", "2.fc1"};
     static const char *const norms[] = {"0.norm", "1.norm", "2.norm"};
@@ -634,41 +611,9 @@ static grail_status derive_once(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     graph *g = attention_graph(6, 2, DIM, true);
     support_fail_each_allocation(derive_once, g);
     graph_free(g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plain_mlp_is_a_site_of_its_neurons),
-        cmocka_unit_test(a_gated_ffn_has_two_producers),
-        cmocka_unit_test(the_width_of_an_expert_is_a_site),
-        cmocka_unit_test(experts_of_one_router_are_units),
-        cmocka_unit_test(experts_that_differ_are_no_units),
-        cmocka_unit_test(heads_of_their_own_are_units_of_all_four_projections),
-        cmocka_unit_test(grouped_heads_are_cut_with_their_query_heads),
-        cmocka_unit_test(or_query_heads_alone_equally_many_of_each_group),
-        cmocka_unit_test(sinks_belong_to_query_heads),
-        cmocka_unit_test(a_norm_of_each_head_leaves_the_heads_free),
-        cmocka_unit_test(a_norm_of_all_heads_is_cut_with_them),
-        cmocka_unit_test(a_norm_without_a_weight_pins_its_width),
-        cmocka_unit_test(a_vector_behind_a_norm_is_a_site),
-        cmocka_unit_test(channels_of_values_are_a_site_where_their_width_is_stated),
-        cmocka_unit_test(producers_joined_by_an_add_are_cut_together),
-        cmocka_unit_test(a_repeated_factor_joins_by_channels),
-        cmocka_unit_test(kernels_per_channel_are_cut_with_the_channels),
-        cmocka_unit_test(what_is_added_to_the_residual_stream_is_pinned),
-        cmocka_unit_test(embeddings_and_the_output_are_pinned),
-        cmocka_unit_test(what_the_network_gives_out_is_pinned),
-        cmocka_unit_test(keys_and_values_stay_where_query_heads_are_cut_alone),
-        cmocka_unit_test(attentions_that_cut_one_axis_differently_pin_it),
-        cmocka_unit_test(sites_are_listed_in_the_order_of_their_consumers),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,9 +84,8 @@ static void assert_channels(const graph *g, const site *s, const char *names)
     assert_string_equal(found, names);
 }
 
-static void channels_between_convolutions_are_a_site(void **state)
+TEST(channels_between_convolutions_are_a_site)
 {
-    (void)state;
     graph *g = residual_graph();
     site_list sites = derive(g);
     const site *s = find_site(&sites, "a.conv2");
@@ -105,9 +104,8 @@ static void channels_between_convolutions_are_a_site(void **state)
 }
 
 /* A kernel for each channel, as a depthwise convolution has: [channels, 1, 3, 3]. */
-static void kernels_per_channel_count_with_all_their_elements(void **state)
+TEST(kernels_per_channel_count_with_all_their_elements)
 {
-    (void)state;
     const extent positions = {.height = 5, .width = 4};
     graph *g = residual_graph();
     site_list sites = derive(g);
@@ -128,9 +126,8 @@ static void kernels_per_channel_count_with_all_their_elements(void **state)
     graph_free(g);
 }
 
-static void a_residual_stream_is_one_site_of_all_that_add_to_it_and_read_it(void **state)
+TEST(a_residual_stream_is_one_site_of_all_that_add_to_it_and_read_it)
 {
-    (void)state;
     graph *g = residual_graph();
     site_list sites = derive(g);
     assert_int_equal(sites.count, 4);
@@ -158,9 +155,8 @@ static void a_residual_stream_is_one_site_of_all_that_add_to_it_and_read_it(void
     graph_free(g);
 }
 
-static void streams_are_listed_before_the_channels_of_their_blocks(void **state)
+TEST(streams_are_listed_before_the_channels_of_their_blocks)
 {
-    (void)state;
     static const char *const names[] = {"a.conv1", "a.conv2", "b.conv2", "head"};
     graph *g = residual_graph();
     site_list sites = derive(g);
@@ -185,9 +181,8 @@ static graph *shortcut_graph(int64_t pad)
     return g;
 }
 
-static void a_shortcut_that_pads_pins_the_streams_it_joins(void **state)
+TEST(a_shortcut_that_pads_pins_the_streams_it_joins)
 {
-    (void)state;
     graph *g = shortcut_graph(2);
     site_list sites = derive(g);
     assert_int_equal(sites.count, 1);
@@ -196,9 +191,8 @@ static void a_shortcut_that_pads_pins_the_streams_it_joins(void **state)
     graph_free(g);
 }
 
-static void a_shortcut_that_only_strides_joins_them(void **state)
+TEST(a_shortcut_that_only_strides_joins_them)
 {
-    (void)state;
     graph *g = shortcut_graph(0);
     site_list sites = derive(g);
     assert_int_equal(sites.count, 2);
@@ -211,9 +205,8 @@ static void a_shortcut_that_only_strides_joins_them(void **state)
 }
 
 /* norm and relu on the residual stream, then the convolution: the norms are cut with the stream. */
-static void norms_on_a_stream_are_channels_of_it(void **state)
+TEST(norms_on_a_stream_are_channels_of_it)
 {
-    (void)state;
     graph *g = begin_images();
     int h = add_conv(g, GRAPH_NONE, "stem", COLOURS, WIDTH, 3, 1, g->input);
     int y = relu(g, 0, add_batch_norm(g, 0, "bn1", WIDTH, h));
@@ -235,9 +228,8 @@ static void norms_on_a_stream_are_channels_of_it(void **state)
     graph_free(g);
 }
 
-static void pools_carry_channels_on(void **state)
+TEST(pools_carry_channels_on)
 {
-    (void)state;
     graph *g = begin_images();
     int h = add_conv(g, GRAPH_NONE, "stem", COLOURS, WIDTH, 3, 1, g->input);
     node pool = node_of(NODE_MAX_POOL, GRAPH_NONE, h, GRAPH_NONE);
@@ -259,9 +251,8 @@ static void pools_carry_channels_on(void **state)
 
 /* Patches mix channels with positions, a class token and positions are added to all channels, and
  * layer norms look at all of them: only neurons and heads are left. */
-static void a_transformers_stream_is_pinned(void **state)
+TEST(a_transformers_stream_is_pinned)
 {
-    (void)state;
     enum { DIM = 4, PATCH = 2 * 2 * COLOURS };
     graph *g = begin_images();
     const int64_t one[1] = {WIDTH};
@@ -303,27 +294,9 @@ static grail_status derive_once(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     graph *g = residual_graph();
     support_fail_each_allocation(derive_once, g);
     graph_free(g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(channels_between_convolutions_are_a_site),
-        cmocka_unit_test(kernels_per_channel_count_with_all_their_elements),
-        cmocka_unit_test(a_residual_stream_is_one_site_of_all_that_add_to_it_and_read_it),
-        cmocka_unit_test(streams_are_listed_before_the_channels_of_their_blocks),
-        cmocka_unit_test(a_shortcut_that_pads_pins_the_streams_it_joins),
-        cmocka_unit_test(a_shortcut_that_only_strides_joins_them),
-        cmocka_unit_test(norms_on_a_stream_are_channels_of_it),
-        cmocka_unit_test(pools_carry_channels_on),
-        cmocka_unit_test(a_transformers_stream_is_pinned),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

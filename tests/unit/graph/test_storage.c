@@ -170,9 +170,8 @@ static float read_at(const fixture *f, int p, int64_t r, int64_t c)
     return values[r * m->shape[1] + c];
 }
 
-static void parameters_are_read_from_their_places(void **state)
+TEST(parameters_are_read_from_their_places)
 {
-    (void)state;
     fixture f;
     fuse_qkv(&f);
     assert_near((double)read_at(&f, 1, 2, 3), (4 + 2) * 5 + 3, 0);
@@ -194,9 +193,8 @@ static void parameters_are_read_from_their_places(void **state)
 }
 
 /* Rows that are read one by one are those that are read together. */
-static void rows_are_read_alone(void **state)
+TEST(rows_are_read_alone)
 {
-    (void)state;
     for (int k = 0; k < KINDS; k++) {
         fixture f;
         kinds[k](&f);
@@ -215,9 +213,8 @@ static void rows_are_read_alone(void **state)
 }
 
 /* storage_element says where a parameter's elements are. */
-static void elements_are_found_in_the_tensor(void **state)
+TEST(elements_are_found_in_the_tensor)
 {
-    (void)state;
     for (int k = 0; k < KINDS; k++) {
         fixture f;
         kinds[k](&f);
@@ -233,9 +230,8 @@ static void elements_are_found_in_the_tensor(void **state)
     }
 }
 
-static void all_kinds_cover_their_tensors(void **state)
+TEST(all_kinds_cover_their_tensors)
 {
-    (void)state;
     for (int k = 0; k < KINDS; k++) {
         fixture f;
         kinds[k](&f);
@@ -322,9 +318,8 @@ static const int64_t outer_heads[] = {0, 1, 4, 5};
 static const int64_t outer_of_three[] = {0, 1, 4, 5, 6, 7, 10, 11}; /* in two groups */
 static const int64_t first_of_three[] = {0, 3};                     /* likewise */
 
-static void what_is_left_keeps_its_order(void **state)
+TEST(what_is_left_keeps_its_order)
 {
-    (void)state;
     fixture f;
     leave_alone(&f);
     keep_rows(&f, 0, 2, second_and_last);
@@ -357,9 +352,8 @@ static void what_is_left_keeps_its_order(void **state)
     assert_narrowed(&f, 2, (const int64_t[]){2, 8});
 }
 
-static void stacked_matrices_are_cut_alike(void **state)
+TEST(stacked_matrices_are_cut_alike)
 {
-    (void)state;
     fixture f;
     stack_experts(&f);
     keep_rows(&f, 0, 2, second_and_last);
@@ -386,9 +380,8 @@ static void stacked_matrices_are_cut_alike(void **state)
 }
 
 /* The matrices of an expert that goes are no longer there; whatever is cut in the others. */
-static void stacked_matrices_go_as_a_whole(void **state)
+TEST(stacked_matrices_go_as_a_whole)
 {
-    (void)state;
     fixture f;
     stack_experts(&f);
     f.pieces[1].rows = f.pieces[1].columns = 0;
@@ -400,9 +393,8 @@ static void stacked_matrices_go_as_a_whole(void **state)
     assert_narrowed(&f, 3, (const int64_t[]){1, 2, 5});
 }
 
-static void gaps_and_overlaps_are_told(void **state)
+TEST(gaps_and_overlaps_are_told)
 {
-    (void)state;
     fixture f;
     fuse_qkv(&f);
     assert_fails(storage_check_cover(2, f.parameters, &f.tensor), GRAIL_ERROR_SHAPE,
@@ -420,9 +412,8 @@ static void gaps_and_overlaps_are_told(void **state)
                  "a part of tensor 'fused' is read by 2 parameters, expected 1");
 }
 
-static void what_does_not_fit_is_refused(void **state)
+TEST(what_does_not_fit_is_refused)
 {
-    (void)state;
     fixture f;
     stack_experts(&f); /* a matrix of 12 rows is not told apart from three of 4 */
     const stored_matrix all = {.rank = 2, .shape = {12, 5}};
@@ -470,9 +461,8 @@ static void fill_with_small_numbers(fixture *f, grail_dtype dtype, void *stored)
 
 /* What is left of 1 + w, or scaled by a third, gives the bits of w again; what was changed gives
  * its own value. */
-static void unchanged_numbers_keep_their_bits(void **state)
+TEST(unchanged_numbers_keep_their_bits)
 {
-    (void)state;
     static const grail_dtype dtypes[] = {GRAIL_DTYPE_F32, GRAIL_DTYPE_F16, GRAIL_DTYPE_BF16};
     static const storage_map maps[] = {{.offset = 1.0},
                                        {.scale = 1.0 / 3.0, .offset = -0.5, .transposed = true}};
@@ -520,9 +510,8 @@ static void unchanged_numbers_keep_their_bits(void **state)
 
 /* A tensor of a narrow dtype cannot hold every number of 1 + w: values are rounded to what it
  * gives, and refused where it gives none. */
-static void values_are_rounded_to_what_the_tensor_gives(void **state)
+TEST(values_are_rounded_to_what_the_tensor_gives)
 {
-    (void)state;
     const storage_map map = {.offset = 1.0};
     float values[] = {1.00390625F + 0x1p-20F, 1.0F / 3.0F};
     assert_ok(storage_round(&map, GRAIL_DTYPE_BF16, 2, values));
@@ -548,27 +537,7 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(read_check_and_lay_out, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters_are_read_from_their_places),
-        cmocka_unit_test(elements_are_found_in_the_tensor),
-        cmocka_unit_test(all_kinds_cover_their_tensors),
-        cmocka_unit_test(what_is_left_keeps_its_order),
-        cmocka_unit_test(stacked_matrices_are_cut_alike),
-        cmocka_unit_test(stacked_matrices_go_as_a_whole),
-        cmocka_unit_test(gaps_and_overlaps_are_told),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(rows_are_read_alone),
-        cmocka_unit_test(unchanged_numbers_keep_their_bits),
-        cmocka_unit_test(values_are_rounded_to_what_the_tensor_gives),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

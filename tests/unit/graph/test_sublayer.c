@@ -51,9 +51,8 @@ static bool is_sublayer(const graph *g, gqa_mode mode, const char *name, sublaye
     return found;
 }
 
-static void a_sublayer_reaches_from_its_norm_to_its_add(void **state)
+TEST(a_sublayer_reaches_from_its_norm_to_its_add)
 {
-    (void)state;
     graph *g = two_sublayers();
     sublayer s = {0};
     assert_true(is_sublayer(g, GQA_KV_GROUPS, "o", &s));
@@ -69,9 +68,8 @@ static void a_sublayer_reaches_from_its_norm_to_its_add(void **state)
     graph_free(g);
 }
 
-static void a_graph_without_a_sublayer_passes_the_stream_by(void **state)
+TEST(a_graph_without_a_sublayer_passes_the_stream_by)
 {
-    (void)state;
     graph *g = two_sublayers();
     sublayer first = {0};
     sublayer second = {0};
@@ -98,9 +96,8 @@ static void a_graph_without_a_sublayer_passes_the_stream_by(void **state)
     graph_free(g);
 }
 
-static void what_is_read_elsewhere_is_no_sublayer(void **state)
+TEST(what_is_read_elsewhere_is_no_sublayer)
 {
-    (void)state;
     sublayer s = {0};
     graph *g = NULL;
     assert_ok(graph_create(&g)); /* the consumer's output is read twice */
@@ -130,9 +127,8 @@ static void what_is_read_elsewhere_is_no_sublayer(void **state)
     graph_free(g);
 }
 
-static void a_batch_norm_before_the_add_makes_it_none(void **state)
+TEST(a_batch_norm_before_the_add_makes_it_none)
 {
-    (void)state;
     sublayer s = {0};
     graph *g = NULL;
     assert_ok(graph_create(&g));
@@ -141,15 +137,4 @@ static void a_batch_norm_before_the_add_makes_it_none(void **state)
     finish(g, add_plain(g, 0, NODE_ADD, h, add_batch_norm(g, 0, "bn", WIDTH, y)));
     assert_false(is_sublayer(g, GQA_KV_GROUPS, "down", &s));
     graph_free(g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sublayer_reaches_from_its_norm_to_its_add),
-        cmocka_unit_test(a_graph_without_a_sublayer_passes_the_stream_by),
-        cmocka_unit_test(what_is_read_elsewhere_is_no_sublayer),
-        cmocka_unit_test(a_batch_norm_before_the_add_makes_it_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

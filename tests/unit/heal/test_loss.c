@@ -85,9 +85,8 @@ static double loss_of(loss_function loss, const double *y, const double *target,
     return sum - 0.5;
 }
 
-static void values_are_those_of_the_definition(void **state)
+TEST(values_are_those_of_the_definition)
 {
-    (void)state;
     double y[COUNT];
     double target[COUNT];
     fill(y, target);
@@ -119,17 +118,15 @@ static void assert_gradient(loss_function loss)
     }
 }
 
-static void gradients_are_those_of_finite_differences(void **state)
+TEST(gradients_are_those_of_finite_differences)
 {
-    (void)state;
     assert_gradient(distance_add);
     assert_gradient(divergence_add);
 }
 
 /* The gradient may take the place of the values. */
-static void the_gradient_may_be_made_in_place(void **state)
+TEST(the_gradient_may_be_made_in_place)
 {
-    (void)state;
     static const loss_function losses[] = {distance_add, divergence_add};
     double y[COUNT];
     double target[COUNT];
@@ -150,9 +147,8 @@ static void the_gradient_may_be_made_in_place(void **state)
     }
 }
 
-static void rows_without_a_target_have_a_bound(void **state)
+TEST(rows_without_a_target_have_a_bound)
 {
-    (void)state;
     double y[COUNT];
     double target[COUNT];
     double gradient[COUNT];
@@ -173,9 +169,8 @@ static void rows_without_a_target_have_a_bound(void **state)
 }
 
 /* Rows that one of the two lacks are refused before anything is written. */
-static void other_shapes_are_refused(void **state)
+TEST(other_shapes_are_refused)
 {
-    (void)state;
     static const loss_function losses[] = {distance_add, divergence_add};
     static const int64_t rows[] = {1, ROWS - 1, ROWS + 1, 40 * ROWS};
     double values[40 * COUNT] = {0.0};
@@ -194,15 +189,4 @@ static void other_shapes_are_refused(void **state)
     matrix_free(&y);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_of_the_definition),
-        cmocka_unit_test(gradients_are_those_of_finite_differences),
-        cmocka_unit_test(the_gradient_may_be_made_in_place),
-        cmocka_unit_test(rows_without_a_target_have_a_bound),
-        cmocka_unit_test(other_shapes_are_refused),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

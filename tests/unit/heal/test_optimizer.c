@@ -52,9 +52,8 @@ static double adam(double weight, double size, int steps, int parameter, int64_t
     return weight;
 }
 
-static void steps_are_those_of_adam(void **state)
+TEST(steps_are_those_of_adam)
 {
-    (void)state;
     static const double rates[] = {0.01, 0.02, 0.015, 0.005};
     hand_training h;
     double before[HAND_PARAMETERS][HAND_MOST];
@@ -76,9 +75,8 @@ static void steps_are_those_of_adam(void **state)
     hand_training_fini(&h);
 }
 
-static void sizes_are_root_mean_squares(void **state)
+TEST(sizes_are_root_mean_squares)
 {
-    (void)state;
     hand_training h;
     double values[HAND_MOST];
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
@@ -90,9 +88,8 @@ static void sizes_are_root_mean_squares(void **state)
 }
 
 /* A bias that begins at zero has the size of a tenth of the weight that it stands by. */
-static void a_bias_of_zero_can_move(void **state)
+TEST(a_bias_of_zero_can_move)
 {
-    (void)state;
     static const float zeros[HAND_MOST];
     const bool trained[HAND_PARAMETERS] = {false, true, false, true};
     hand_training h;
@@ -113,9 +110,8 @@ static void a_bias_of_zero_can_move(void **state)
 }
 
 /* The dense store stays as it is; what is not trained has no entry of its own. */
-static void the_dense_parameters_stay(void **state)
+TEST(the_dense_parameters_stay)
 {
-    (void)state;
     hand_training h;
     double before[HAND_MOST];
     double now[HAND_MOST];
@@ -145,9 +141,8 @@ static void the_dense_parameters_stay(void **state)
 }
 
 /* A store without a parent trains its own entries. */
-static void a_store_of_its_own_can_be_trained(void **state)
+TEST(a_store_of_its_own_can_be_trained)
 {
-    (void)state;
     const bool all[HAND_PARAMETERS] = {true, true, true, true};
     hand_training h;
     optimizer *o = NULL;
@@ -170,9 +165,8 @@ static float rounded(double value)
 }
 
 /* Between judgements the weights are finer than bf16; what is judged and kept is not. */
-static void what_is_kept_was_rounded_as_it_was_judged(void **state)
+TEST(what_is_kept_was_rounded_as_it_was_judged)
 {
-    (void)state;
     hand_training h;
     double start[HAND_MOST];
     double weights[HAND_MOST];
@@ -210,9 +204,8 @@ static void what_is_kept_was_rounded_as_it_was_judged(void **state)
     hand_training_fini(&h);
 }
 
-static void a_judgement_leaves_no_gradient_behind(void **state)
+TEST(a_judgement_leaves_no_gradient_behind)
 {
-    (void)state;
     hand_training h;
     double gradient[HAND_MOST];
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
@@ -227,9 +220,8 @@ static void a_judgement_leaves_no_gradient_behind(void **state)
     hand_training_fini(&h);
 }
 
-static void without_a_better_state_the_start_comes_back(void **state)
+TEST(without_a_better_state_the_start_comes_back)
 {
-    (void)state;
     hand_training h;
     double start[HAND_PARAMETERS][HAND_MOST];
     double now[HAND_MOST];
@@ -248,9 +240,8 @@ static void without_a_better_state_the_start_comes_back(void **state)
 }
 
 /* The moments of a BatchNorm and the table of an embedding are not trained. */
-static void what_can_be_trained(void **state)
+TEST(what_can_be_trained)
 {
-    (void)state;
     hand_network n;
     hand_begin(&n);
     const int y = hand_norm(&n, NODE_BATCH_NORM, "bn", 3, n.g->input);
@@ -288,9 +279,8 @@ static grail_status create(void *context)
     return status;
 }
 
-static void failing_allocations_are_survived(void **state)
+TEST(failing_allocations_are_survived)
 {
-    (void)state;
     hand_training h;
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_BF16);
     support_fail_each_allocation(create, &h);
@@ -330,9 +320,8 @@ static int step_in_parts(const grail_comm *comm, void *user)
     return 0;
 }
 
-static void any_number_of_ranks_takes_the_same_steps(void **state)
+TEST(any_number_of_ranks_takes_the_same_steps)
 {
-    (void)state;
     gathered *one = ranks_shared(sizeof *one);
     gathered *many = ranks_shared(sizeof *many);
     int ended[RANKS_MOST];
@@ -348,9 +337,8 @@ static void any_number_of_ranks_takes_the_same_steps(void **state)
 }
 
 /* The sum of the parts, and no trace of a step that failed half-way. */
-static void parts_add_up(void **state)
+TEST(parts_add_up)
 {
-    (void)state;
     hand_training h;
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
     add_gradients(&h, 7);
@@ -371,23 +359,4 @@ static void parts_add_up(void **state)
         }
     }
     hand_training_fini(&h);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_those_of_adam),
-        cmocka_unit_test(sizes_are_root_mean_squares),
-        cmocka_unit_test(a_bias_of_zero_can_move),
-        cmocka_unit_test(the_dense_parameters_stay),
-        cmocka_unit_test(a_store_of_its_own_can_be_trained),
-        cmocka_unit_test(what_is_kept_was_rounded_as_it_was_judged),
-        cmocka_unit_test(a_judgement_leaves_no_gradient_behind),
-        cmocka_unit_test(without_a_better_state_the_start_comes_back),
-        cmocka_unit_test(what_can_be_trained),
-        cmocka_unit_test(failing_allocations_are_survived),
-        cmocka_unit_test(parts_add_up),
-        cmocka_unit_test(any_number_of_ranks_takes_the_same_steps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,18 +6,16 @@
 #include <math.h>
 #include <string.h>
 
-static void the_rate_rises_evenly_over_the_first_tenth(void **state)
+TEST(the_rate_rises_evenly_over_the_first_tenth)
 {
-    (void)state;
     assert_true(rate_share(0.0) == 0.0);
     assert_near(rate_share(0.025), 0.25, 1e-12);
     assert_near(rate_share(0.05), 0.5, 1e-12);
     assert_near(rate_share(0.1), 1.0, 1e-12);
 }
 
-static void then_it_falls_along_half_a_cosine_to_0(void **state)
+TEST(then_it_falls_along_half_a_cosine_to_0)
 {
-    (void)state;
     double before = 1.0;
     assert_near(rate_share(0.55), 0.5, 1e-12); /* halfway */
     assert_near(rate_share(0.325), 0.5 + 0.25 * sqrt(2.0), 1e-12);
@@ -45,9 +43,8 @@ static void draw(uint64_t seed, int64_t steps, int64_t count, int64_t *out)
 }
 
 /* Steps of 4 go three times through 10 samples in 7.5 steps. */
-static void every_sample_is_taken_once_in_each_round(void **state)
+TEST(every_sample_is_taken_once_in_each_round)
 {
-    (void)state;
     int64_t drawn[MOST];
     draw(5, 15, 4, drawn);
     for (int round = 0; round < 6; round++) {
@@ -63,9 +60,8 @@ static void every_sample_is_taken_once_in_each_round(void **state)
     }
 }
 
-static void the_order_follows_from_the_seed_and_differs_in_each_round(void **state)
+TEST(the_order_follows_from_the_seed_and_differs_in_each_round)
 {
-    (void)state;
     int64_t a[MOST];
     int64_t b[MOST];
     const size_t round = SAMPLES * sizeof a[0];
@@ -85,21 +81,8 @@ static grail_status draw_once(void *context)
     return samples_of_step(1, 1, SAMPLES, context, 7, out);
 }
 
-static void failing_allocations_are_survived(void **state)
+TEST(failing_allocations_are_survived)
 {
-    (void)state;
     int64_t samples[SAMPLES] = {0};
     support_fail_each_allocation(draw_once, samples);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_rate_rises_evenly_over_the_first_tenth),
-        cmocka_unit_test(then_it_falls_along_half_a_cosine_to_0),
-        cmocka_unit_test(every_sample_is_taken_once_in_each_round),
-        cmocka_unit_test(the_order_follows_from_the_seed_and_differs_in_each_round),
-        cmocka_unit_test(failing_allocations_are_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,9 +129,8 @@ static void assert_weights(const game *g, const double *expected)
     assert_memory_equal(now, expected, 12 * sizeof now[0]);
 }
 
-static void it_judges_at_even_steps_and_keeps_the_best(void **state)
+TEST(it_judges_at_even_steps_and_keeps_the_best)
 {
-    (void)state;
     game g;
     training_state s = {0};
     game_init(&g, GRAIL_DTYPE_F32);
@@ -155,9 +154,8 @@ static void it_judges_at_even_steps_and_keeps_the_best(void **state)
 
 /* Judgements of many samples are made rarely, so that steps take most of the time, but four times
  * at least. */
-static void what_is_dear_is_judged_rarely(void **state)
+TEST(what_is_dear_is_judged_rarely)
 {
-    (void)state;
     static const int64_t cases[][2] = {/* samples judged, steps between; a step costs 12 */
                                        {1, 2}, {3, 2}, {4, 3},  {6, 4},
                                        {8, 6}, {9, 6}, {12, 8}, {500, 8}};
@@ -176,9 +174,8 @@ static void what_is_dear_is_judged_rarely(void **state)
 }
 
 /* Half of the judgements that there are. */
-static void patience_falls_with_the_judgements(void **state)
+TEST(patience_falls_with_the_judgements)
 {
-    (void)state;
     game g;
     training_state s = {0};
     game_init(&g, GRAIL_DTYPE_F32);
@@ -192,9 +189,8 @@ static void patience_falls_with_the_judgements(void **state)
     game_fini(&g);
 }
 
-static void it_ends_after_eight_judgements_that_are_not_better(void **state)
+TEST(it_ends_after_eight_judgements_that_are_not_better)
 {
-    (void)state;
     static const double losses[] = {1.0, 0.9, 0.95, 0.5, 0.6, 0.5, (double)NAN,
                                     0.7, 0.8, 0.6,  0.5, 0.9, 0.1};
     game g;
@@ -209,9 +205,8 @@ static void it_ends_after_eight_judgements_that_are_not_better(void **state)
     game_fini(&g);
 }
 
-static void where_nothing_is_better_the_start_stays(void **state)
+TEST(where_nothing_is_better_the_start_stays)
 {
-    (void)state;
     game g;
     training_state s = {0};
     double start[HAND_MOST];
@@ -230,9 +225,8 @@ static void where_nothing_is_better_the_start_stays(void **state)
 }
 
 /* A rate that is too large for any gain is lowered, from the start. */
-static void it_begins_again_where_the_rate_is_too_large(void **state)
+TEST(it_begins_again_where_the_rate_is_too_large)
 {
-    (void)state;
     for (int breaks_at = 0; breaks_at <= 2; breaks_at++) { /* 0: it does not */
         game g;
         training_state s = {0};
@@ -247,9 +241,8 @@ static void it_begins_again_where_the_rate_is_too_large(void **state)
     }
 }
 
-static void a_loss_at_the_start_that_is_no_number_is_an_error(void **state)
+TEST(a_loss_at_the_start_that_is_no_number_is_an_error)
 {
-    (void)state;
     static const double losses[] = {(double)NAN, (double)INFINITY};
     for (int i = 0; i < 2; i++) {
         game g;
@@ -269,9 +262,8 @@ static void a_loss_at_the_start_that_is_no_number_is_an_error(void **state)
 }
 
 /* Neither a step nor a judgement that fails takes away what was won before. */
-static void what_was_best_stays_when_it_diverges(void **state)
+TEST(what_was_best_stays_when_it_diverges)
 {
-    (void)state;
     for (int way = 0; way < 2; way++) {
         game g;
         training_state s = {0};
@@ -305,9 +297,8 @@ static void copy_training(const game *from, game *to)
     to->h.o->steps = from->last.steps;
 }
 
-static void one_that_was_saved_goes_on_to_the_same_values(void **state)
+TEST(one_that_was_saved_goes_on_to_the_same_values)
 {
-    (void)state;
     double whole[HAND_MOST];
     game g;
     training_state complete = {0};
@@ -336,9 +327,8 @@ static void one_that_was_saved_goes_on_to_the_same_values(void **state)
     }
 }
 
-static void no_time_means_no_step(void **state)
+TEST(no_time_means_no_step)
 {
-    (void)state;
     static const int64_t samples[SAMPLES] = {0};
     game g;
     training_state s = {0};
@@ -363,9 +353,8 @@ static void no_time_means_no_step(void **state)
 
 /* Whatever a step and a judgement take, no step is begun that would not end in the time, nor a
  * judgement behind it. On a busy machine they take longer, so there are fewer of them. */
-static void steps_that_would_not_fit_are_not_begun(void **state)
+TEST(steps_that_would_not_fit_are_not_begun)
 {
-    (void)state;
     static const int64_t samples[SAMPLES] = {0, 1, 2, 3, 4, 5, 6, 7};
     static const double each[][2] = {{0.020, 0.010}, {0.002, 0.030}, {0.040, 0.001}, {0.2, 0.05}};
     for (size_t i = 0; i < sizeof each / sizeof each[0]; i++) {
@@ -389,22 +378,4 @@ static void steps_that_would_not_fit_are_not_begun(void **state)
         assert_int_equal(g.told_steps[g.told - 1], g.stepped); /* none is left unjudged */
         game_fini(&g);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_judges_at_even_steps_and_keeps_the_best),
-        cmocka_unit_test(what_is_dear_is_judged_rarely),
-        cmocka_unit_test(patience_falls_with_the_judgements),
-        cmocka_unit_test(it_ends_after_eight_judgements_that_are_not_better),
-        cmocka_unit_test(where_nothing_is_better_the_start_stays),
-        cmocka_unit_test(it_begins_again_where_the_rate_is_too_large),
-        cmocka_unit_test(a_loss_at_the_start_that_is_no_number_is_an_error),
-        cmocka_unit_test(what_was_best_stays_when_it_diverges),
-        cmocka_unit_test(one_that_was_saved_goes_on_to_the_same_values),
-        cmocka_unit_test(no_time_means_no_step),
-        cmocka_unit_test(steps_that_would_not_fit_are_not_begun),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

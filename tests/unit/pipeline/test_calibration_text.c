@@ -66,9 +66,8 @@ static void assert_order(const calibration *c, const char *expected)
     }
 }
 
-static void shares_give_windows_that_stand_evenly(void **state)
+TEST(shares_give_windows_that_stand_evenly)
 {
-    (void)state;
     texts t;
     open_texts(&t);
     calibration *c = read_texts(&t, 2, (const double[]){0.75, 0.0}, 8);
@@ -84,9 +83,8 @@ static void shares_give_windows_that_stand_evenly(void **state)
 }
 
 /* As many as the scarcer text allows. */
-static void without_a_number_of_samples_shares_hold(void **state)
+TEST(without_a_number_of_samples_shares_hold)
 {
-    (void)state;
     texts t;
     open_texts(&t);
     calibration *c = read_texts(&t, 2, (const double[]){0.8, 0.2}, 0);
@@ -98,9 +96,8 @@ static void without_a_number_of_samples_shares_hold(void **state)
     close_texts(&t);
 }
 
-static void each_text_is_drawn_from_as_if_alone(void **state)
+TEST(each_text_is_drawn_from_as_if_alone)
 {
-    (void)state;
     const size_t bytes = LAB_LENGTH * sizeof(int32_t);
     texts t;
     open_texts(&t);
@@ -129,9 +126,8 @@ static void each_text_is_drawn_from_as_if_alone(void **state)
     close_texts(&t);
 }
 
-static void every_text_is_recorded(void **state)
+TEST(every_text_is_recorded)
 {
-    (void)state;
     texts t;
     open_texts(&t);
     calibration *c = read_texts(&t, 2, (const double[]){0.0, 0.0}, 8);
@@ -159,9 +155,8 @@ static void assert_refused(texts *t, int count, const double *shares, const char
     assert_fails(lab_compress(&t->options), GRAIL_ERROR_ARGUMENT, message);
 }
 
-static void shares_that_do_not_fit_are_refused(void **state)
+TEST(shares_that_do_not_fit_are_refused)
 {
-    (void)state;
     texts t;
     open_texts(&t);
     t.options.read.samples = 8;
@@ -199,26 +194,12 @@ static grail_status read_once(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     texts t;
     open_texts(&t);
     t.options.read.part_count = TEXTS;
     t.options.read.samples = 8;
     support_fail_each_allocation(read_once, &t);
     close_texts(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_give_windows_that_stand_evenly),
-        cmocka_unit_test(without_a_number_of_samples_shares_hold),
-        cmocka_unit_test(each_text_is_drawn_from_as_if_alone),
-        cmocka_unit_test(every_text_is_recorded),
-        cmocka_unit_test(shares_that_do_not_fit_are_refused),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,9 +33,8 @@ static void assert_identity(const char *dense, const char *narrow)
     assert_true(c.max_abs > 1e-3); /* something was lost */
 }
 
-static void the_result_is_the_network_whose_consumer_gives_zeros(void **state)
+TEST(the_result_is_the_network_whose_consumer_gives_zeros)
 {
-    (void)state;
     static const char *const cases[][3] = {{"0.self_attn.o_proj"},
                                            {"1.mlp.down_proj"},
                                            {"1.self_attn.o_proj", "0.mlp.down_proj"},
@@ -58,9 +57,8 @@ static void the_result_is_the_network_whose_consumer_gives_zeros(void **state)
     lab_close(&l);
 }
 
-static void biases_go_with_their_sublayer(void **state)
+TEST(biases_go_with_their_sublayer)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_with_biases(&l, "llama3", "model");
@@ -72,9 +70,8 @@ static void biases_go_with_their_sublayer(void **state)
     lab_close(&l);
 }
 
-static void a_sublayer_that_gives_nothing_is_no_loss(void **state)
+TEST(a_sublayer_that_gives_nothing_is_no_loss)
 {
-    (void)state;
     lab l;
     lab_model m;
     lab_open(&l);
@@ -92,9 +89,8 @@ static void a_sublayer_that_gives_nothing_is_no_loss(void **state)
 }
 
 /* Layer 1 becomes layer 0, bit by bit. */
-static void a_block_without_sublayers_goes_and_later_ones_move_up(void **state)
+TEST(a_block_without_sublayers_goes_and_later_ones_move_up)
 {
-    (void)state;
     static const char *const models[] = {"llama3", "llama3-sharded", "qwen2"};
     lab l;
     lab_open(&l);
@@ -124,9 +120,8 @@ static void a_block_without_sublayers_goes_and_later_ones_move_up(void **state)
     lab_close(&l);
 }
 
-static void reports_and_totals_tell_of_it(void **state)
+TEST(reports_and_totals_tell_of_it)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compression *c = NULL;
@@ -159,9 +154,8 @@ static void reports_and_totals_tell_of_it(void **state)
     lab_close(&l);
 }
 
-static void the_result_can_be_narrowed_again(void **state)
+TEST(the_result_can_be_narrowed_again)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options =
@@ -245,9 +239,8 @@ static void assert_resumes(const lab *l, grail_compress_options options)
     }
 }
 
-static void an_interrupted_run_goes_on_to_the_same_bytes(void **state)
+TEST(an_interrupted_run_goes_on_to_the_same_bytes)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     assert_resumes(&l, mixed_run(&l, lab_f32(&l, "qwen2", "model"), NULL));
@@ -268,9 +261,8 @@ static grail_compress_options leaving_out(const lab *l, const char *output)
 }
 
 /* Tensors under other names are found again. */
-static void so_does_one_that_leaves_out_a_block(void **state)
+TEST(so_does_one_that_leaves_out_a_block)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     assert_resumes(&l, leaving_out(&l, NULL));
@@ -291,9 +283,8 @@ static void damage(const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
-static void a_changed_bit_is_found_under_another_name(void **state)
+TEST(a_changed_bit_is_found_under_another_name)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     interruption i = {.cancel_at = 6}; /* all blocks are finished */
@@ -308,9 +299,8 @@ static void a_changed_bit_is_found_under_another_name(void **state)
     lab_close(&l);
 }
 
-static void what_cannot_be_dropped_is_refused(void **state)
+TEST(what_cannot_be_dropped_is_refused)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options all =
@@ -322,9 +312,8 @@ static void what_cannot_be_dropped_is_refused(void **state)
     lab_close(&l);
 }
 
-static void image_networks_are_refused(void **state)
+TEST(image_networks_are_refused)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     grail_compress_options options = vision_options(
@@ -341,9 +330,8 @@ static void image_networks_are_refused(void **state)
     vision_close(&v);
 }
 
-static void failing_allocations_are_survived(void **state)
+TEST(failing_allocations_are_survived)
 {
-    (void)state;
     if (!support_walks_failures()) {
         skip();
     }
@@ -396,9 +384,8 @@ static void assert_made_up(const char *const dropped[], const char *refitted, in
     lab_close(&l);
 }
 
-static void the_consumer_before_makes_up_for_what_a_sublayer_added(void **state)
+TEST(the_consumer_before_makes_up_for_what_a_sublayer_added)
 {
-    (void)state;
     for (int64_t memory = 0; memory < 2; memory++) { /* 1: activations do not fit */
         assert_made_up((const char *const[]){"1.self_attn.o_proj", NULL},
                        "model.layers.0.mlp.down_proj.weight", memory);
@@ -412,9 +399,8 @@ static void the_consumer_before_makes_up_for_what_a_sublayer_added(void **state)
 }
 
 /* Half of the neurons that are left are dead, so cutting them loses nothing either. */
-static void so_does_a_consumer_that_is_cut(void **state)
+TEST(so_does_a_consumer_that_is_cut)
 {
-    (void)state;
     lab l;
     lab_model m;
     lab_open(&l);
@@ -459,9 +445,8 @@ static double divergence(const lab *l, const char *model, const char *target, co
     return compare_models(model, options.output.path, "cpu").mean_kl;
 }
 
-static void refits_bring_a_network_without_a_sublayer_nearer_to_the_dense_one(void **state)
+TEST(refits_bring_a_network_without_a_sublayer_nearer_to_the_dense_one)
 {
-    (void)state;
     static const char *const models[] = {"llama3", "qwen2", "llama-mha", "qwen3"};
     for (int i = 0; i < 4; i++) {
         lab l;
@@ -475,9 +460,8 @@ static void refits_bring_a_network_without_a_sublayer_nearer_to_the_dense_one(vo
 }
 
 /* With a local target nothing is refitted, and no samples are needed. */
-static void a_local_target_leaves_the_rest_alone(void **state)
+TEST(a_local_target_leaves_the_rest_alone)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_f32(&l, "llama3", "model");
@@ -489,27 +473,4 @@ static void a_local_target_leaves_the_rest_alone(void **state)
     assert_true(same_tensor(model, options.output.path, "model.layers.0.mlp.down_proj.weight"));
     assert_true(same_tensor(model, options.output.path, "model.layers.1.mlp.up_proj.weight"));
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_result_is_the_network_whose_consumer_gives_zeros),
-        cmocka_unit_test(biases_go_with_their_sublayer),
-        cmocka_unit_test(a_sublayer_that_gives_nothing_is_no_loss),
-        cmocka_unit_test(a_block_without_sublayers_goes_and_later_ones_move_up),
-        cmocka_unit_test(reports_and_totals_tell_of_it),
-        cmocka_unit_test(the_result_can_be_narrowed_again),
-        cmocka_unit_test(an_interrupted_run_goes_on_to_the_same_bytes),
-        cmocka_unit_test(so_does_one_that_leaves_out_a_block),
-        cmocka_unit_test(a_changed_bit_is_found_under_another_name),
-        cmocka_unit_test(failing_allocations_are_survived),
-        cmocka_unit_test(the_consumer_before_makes_up_for_what_a_sublayer_added),
-        cmocka_unit_test(so_does_a_consumer_that_is_cut),
-        cmocka_unit_test(refits_bring_a_network_without_a_sublayer_nearer_to_the_dense_one),
-        cmocka_unit_test(a_local_target_leaves_the_rest_alone),
-        cmocka_unit_test(what_cannot_be_dropped_is_refused),
-        cmocka_unit_test(image_networks_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,9 +48,8 @@ static void assert_same_rows(const lab_tensor *dense, int64_t row, const lab_ten
 }
 
 /* Tensors of experts, rows of routers. */
-static void those_that_stay_move_up_as_they_are(void **state)
+TEST(those_that_stay_move_up_as_they_are)
 {
-    (void)state;
     lab l;
     lab_model dense;
     lab_model narrow;
@@ -84,9 +83,8 @@ static void those_that_stay_move_up_as_they_are(void **state)
 }
 
 /* The layers may differ in their number. grail opens that, and no stock class. */
-static void stacked_ones_move_up_in_their_tensor(void **state)
+TEST(stacked_ones_move_up_in_their_tensor)
 {
-    (void)state;
     lab l;
     lab_model dense;
     lab_model narrow;
@@ -144,9 +142,8 @@ static void assert_lists(const json_t *entry, const char *key, int64_t only)
 }
 
 /* And nothing changes by that. */
-static void an_expert_that_no_token_reaches_goes_first_and_is_named(void **state)
+TEST(an_expert_that_no_token_reaches_goes_first_and_is_named)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = write_unreached(&l);
@@ -176,9 +173,8 @@ static void an_expert_that_no_token_reaches_goes_first_and_is_named(void **state
 }
 
 /* Scaling what an expert makes scales its score, and leaves the others theirs. */
-static void the_one_that_adds_least_goes(void **state)
+TEST(the_one_that_adds_least_goes)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     for (int least = 0; least < 4; least++) {
@@ -235,9 +231,8 @@ static const char *write_twins(const lab *l)
     return lab_path(l, "twins");
 }
 
-static void fits_of_those_that_stay_take_the_loss_back(void **state)
+TEST(fits_of_those_that_stay_take_the_loss_back)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     double loss[3];
@@ -272,9 +267,8 @@ static void fits_of_those_that_stay_take_the_loss_back(void **state)
 }
 
 /* Width and number of experts in one run. */
-static void those_that_stay_can_be_narrowed_too(void **state)
+TEST(those_that_stay_can_be_narrowed_too)
 {
-    (void)state;
     static const char *const models[] = {"mixtral",    "qwen2-moe", "qwen3-moe",
                                          "granitemoe", "gpt-oss",   "deepseek-v3-free"};
     lab l;
@@ -294,9 +288,8 @@ static void those_that_stay_can_be_narrowed_too(void **state)
     lab_close(&l);
 }
 
-static void healing_goes_on_from_them(void **state)
+TEST(healing_goes_on_from_them)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options =
@@ -324,9 +317,8 @@ static int observe(void *user, const grail_site_report *report, int block, int b
     return ++i->calls == i->cancel_at;
 }
 
-static void an_interrupted_run_goes_on_to_the_same_bytes(void **state)
+TEST(an_interrupted_run_goes_on_to_the_same_bytes)
 {
-    (void)state;
     static const char *const models[] = {"mixtral", "granitemoe", "gpt-oss-mxfp4"};
     lab l;
     lab_open(&l);
@@ -359,9 +351,8 @@ static void an_interrupted_run_goes_on_to_the_same_bytes(void **state)
 
 /* -- refusals ---------------------------------------------------------------------------------- */
 
-static void what_cannot_be_dropped_is_refused(void **state)
+TEST(what_cannot_be_dropped_is_refused)
 {
-    (void)state;
     static const char two_widths[] =
         "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.1.mlp.gate\", \"kept\": 3},"
         " {\"site\": \"model.layers.1.mlp.experts.1.down_proj\", \"kept\": 5}]}";
@@ -396,9 +387,8 @@ static void what_cannot_be_dropped_is_refused(void **state)
     lab_close(&l);
 }
 
-static void a_router_with_nan_is_named(void **state)
+TEST(a_router_with_nan_is_named)
 {
-    (void)state;
     lab l;
     lab_model m;
     lab_open(&l);
@@ -411,21 +401,4 @@ static void a_router_with_nan_is_named(void **state)
     assert_fails(lab_compress(&options), GRAIL_ERROR_NUMERIC,
                  "model.layers.1.block_sparse_moe.gate.weight");
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(those_that_stay_move_up_as_they_are),
-        cmocka_unit_test(stacked_ones_move_up_in_their_tensor),
-        cmocka_unit_test(an_expert_that_no_token_reaches_goes_first_and_is_named),
-        cmocka_unit_test(the_one_that_adds_least_goes),
-        cmocka_unit_test(fits_of_those_that_stay_take_the_loss_back),
-        cmocka_unit_test(those_that_stay_can_be_narrowed_too),
-        cmocka_unit_test(healing_goes_on_from_them),
-        cmocka_unit_test(an_interrupted_run_goes_on_to_the_same_bytes),
-        cmocka_unit_test(what_cannot_be_dropped_is_refused),
-        cmocka_unit_test(a_router_with_nan_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,9 +75,8 @@ static matrix scores_of(const probe *p, int consumer)
 }
 
 /* In the golden mixtral the softmax over two scores is that of their difference. */
-static void rows_of_an_expert_count_by_their_shares(void **state)
+TEST(rows_of_an_expert_count_by_their_shares)
 {
-    (void)state;
     static bool pinned[4096];
     enum { EXPERTS = 4, ROWS = 16 };
     probe p;
@@ -108,9 +107,8 @@ static void rows_of_an_expert_count_by_their_shares(void **state)
     probe_close(&p);
 }
 
-static void rows_of_the_shared_expert_count_by_its_gate(void **state)
+TEST(rows_of_the_shared_expert_count_by_its_gate)
 {
-    (void)state;
     static bool pinned[4096];
     probe p;
     double *root = NULL;
@@ -166,9 +164,8 @@ static void assert_some_columns(const lab_tensor *dense, const lab_tensor *narro
     }
 }
 
-static void an_expert_that_no_token_reaches_is_cut_plainly_and_named(void **state)
+TEST(an_expert_that_no_token_reaches_is_cut_plainly_and_named)
 {
-    (void)state;
     static const char unreached[] = "model.layers.1.mlp.experts.3.down_proj";
     static const char *const modes[] = {"none", "grail", "full"};
     lab l;
@@ -219,9 +216,8 @@ static void write_plan(const lab *l, const char *name, const char *format)
 }
 
 /* grail opens what it wrote; of stacked experts it is refused before anything runs. */
-static void experts_may_have_different_widths(void **state)
+TEST(experts_may_have_different_widths)
 {
-    (void)state;
     static const char format[] =
         "%s{\"site\": \"model.layers.1.mlp.experts.%d.down_proj\", \"kept\": %d}";
     lab l;
@@ -247,9 +243,8 @@ static void experts_may_have_different_widths(void **state)
 }
 
 /* The dense and the narrowed network choose experts apart, but fits are of the same rows. */
-static void fits_are_of_the_rows_that_the_narrowed_network_chooses(void **state)
+TEST(fits_are_of_the_rows_that_the_narrowed_network_chooses)
 {
-    (void)state;
     static const char *const models[] = {"mixtral", "qwen2-moe", "granitemoe"};
     lab l;
     lab_open(&l);
@@ -267,9 +262,8 @@ static void fits_are_of_the_rows_that_the_narrowed_network_chooses(void **state)
     lab_close(&l);
 }
 
-static void files_of_statistics_are_refused(void **state)
+TEST(files_of_statistics_are_refused)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_gram_options where = {.path = lab_path(&l, "statistics.gguf")};
@@ -279,9 +273,8 @@ static void files_of_statistics_are_refused(void **state)
     lab_close(&l);
 }
 
-static void a_router_that_overflows_is_named(void **state)
+TEST(a_router_that_overflows_is_named)
 {
-    (void)state;
     lab l;
     lab_model m;
     lab_open(&l);
@@ -303,18 +296,4 @@ static void a_router_that_overflows_is_named(void **state)
     assert_fails(lab_compress(&options), GRAIL_ERROR_NUMERIC,
                  "model.layers.1.block_sparse_moe.gate.weight");
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_an_expert_count_by_their_shares),
-        cmocka_unit_test(rows_of_the_shared_expert_count_by_its_gate),
-        cmocka_unit_test(an_expert_that_no_token_reaches_is_cut_plainly_and_named),
-        cmocka_unit_test(experts_may_have_different_widths),
-        cmocka_unit_test(fits_are_of_the_rows_that_the_narrowed_network_chooses),
-        cmocka_unit_test(files_of_statistics_are_refused),
-        cmocka_unit_test(a_router_that_overflows_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

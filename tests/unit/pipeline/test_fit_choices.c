@@ -12,9 +12,8 @@ static const char *run(const lab *l, grail_compress_options options, const char 
     return options.output.path;
 }
 
-static void the_choices_that_were_left_open_are_those_of_the_preset(void **state)
+TEST(the_choices_that_were_left_open_are_those_of_the_preset)
 {
-    (void)state;
     static const char *const presets[] = {"grail", "full"};
     lab l;
     lab_open(&l);
@@ -52,9 +51,8 @@ static const char *scale_neurons(const lab *l, const char *dense)
     return path;
 }
 
-static void by_the_diagonal_the_scale_of_neurons_does_not_matter(void **state)
+TEST(by_the_diagonal_the_scale_of_neurons_does_not_matter)
 {
-    (void)state;
     static const char *const scales[] = {"diagonal", "mean"};
     double difference[2];
     lab l;
@@ -75,13 +73,4 @@ static void by_the_diagonal_the_scale_of_neurons_does_not_matter(void **state)
     assert_true(difference[0] < 1e-5);
     assert_true(difference[1] > 1e-3);
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_choices_that_were_left_open_are_those_of_the_preset),
-        cmocka_unit_test(by_the_diagonal_the_scale_of_neurons_does_not_matter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

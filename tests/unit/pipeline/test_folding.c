@@ -135,9 +135,8 @@ static grail_compress_options fold_options(const lab *l, const char *model, cons
 static const char *const models[] = {"llama3", "llama-mha", "mistral", "qwen2", "qwen3"};
 enum { MODEL_COUNT = sizeof models / sizeof models[0] };
 
-static void doubled_units_fold_without_loss(void **state)
+TEST(doubled_units_fold_without_loss)
 {
-    (void)state;
     lab l;
     char model[LAB_PATH];
     char output[LAB_PATH];
@@ -156,9 +155,8 @@ static void doubled_units_fold_without_loss(void **state)
     lab_close(&l);
 }
 
-static void repair_leaves_a_lossless_folding_lossless(void **state)
+TEST(repair_leaves_a_lossless_folding_lossless)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_path(&l, "doubled");
@@ -176,9 +174,8 @@ static void repair_leaves_a_lossless_folding_lossless(void **state)
     lab_close(&l);
 }
 
-static void folding_lowers_the_error_that_repair_is_measured_by(void **state)
+TEST(folding_lowers_the_error_that_repair_is_measured_by)
 {
-    (void)state;
     static const char *const modes[] = {"grail", "full"};
     lab l;
     lab_open(&l);
@@ -203,9 +200,8 @@ static void folding_lowers_the_error_that_repair_is_measured_by(void **state)
     lab_close(&l);
 }
 
-static void units_fold_at_random_too(void **state)
+TEST(units_fold_at_random_too)
 {
-    (void)state;
     lab l;
     grail_site_report sites[8];
     lab_open(&l);
@@ -224,9 +220,8 @@ static void units_fold_at_random_too(void **state)
     lab_close(&l);
 }
 
-static void query_heads_of_a_group_cannot_be_folded_alone(void **state)
+TEST(query_heads_of_a_group_cannot_be_folded_alone)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
@@ -234,16 +229,4 @@ static void query_heads_of_a_group_cannot_be_folded_alone(void **state)
     options.cut.gqa = GRAIL_GQA_QUERY_PER_GROUP;
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED, "complete KV groups");
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(doubled_units_fold_without_loss),
-        cmocka_unit_test(repair_leaves_a_lossless_folding_lossless),
-        cmocka_unit_test(folding_lowers_the_error_that_repair_is_measured_by),
-        cmocka_unit_test(units_fold_at_random_too),
-        cmocka_unit_test(query_heads_of_a_group_cannot_be_folded_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

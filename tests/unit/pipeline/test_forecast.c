@@ -31,9 +31,8 @@ static grail_compress_options options_of(const lab *l, const char *selector, con
     return o;
 }
 
-static void a_run_without_data_takes_no_time(void **state)
+TEST(a_run_without_data_takes_no_time)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options o = options_of(&l, "magnitude-l1", "none");
@@ -45,9 +44,8 @@ static void a_run_without_data_takes_no_time(void **state)
 }
 
 /* One pass: 2 operations for each multiply-accumulate of each token, at 0.8 of the rate. */
-static void a_plain_cut_by_activations_takes_one_pass(void **state)
+TEST(a_plain_cut_by_activations_takes_one_pass)
 {
-    (void)state;
     lab l;
     grail_model *model = NULL;
     grail_model_facts facts = {0};
@@ -64,9 +62,8 @@ static void a_plain_cut_by_activations_takes_one_pass(void **state)
     lab_close(&l);
 }
 
-static void more_samples_and_more_repair_take_longer(void **state)
+TEST(more_samples_and_more_repair_take_longer)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options o = options_of(&l, "wanda", "none");
@@ -89,9 +86,8 @@ static void more_samples_and_more_repair_take_longer(void **state)
 }
 
 /* Trainings come on top, those of blocks and of the network add up, and a limit is one. */
-static void healing_takes_time_of_its_own(void **state)
+TEST(healing_takes_time_of_its_own)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options o = options_of(&l, "magnitude-l1", "none");
@@ -120,15 +116,4 @@ static void healing_takes_time_of_its_own(void **state)
     assert_near(repaired.seconds / (plain.seconds + repaired.heal_seconds), 1.0, 1e-9);
     assert_true(plain.heal_seconds == 0.0);
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_without_data_takes_no_time),
-        cmocka_unit_test(a_plain_cut_by_activations_takes_one_pass),
-        cmocka_unit_test(more_samples_and_more_repair_take_longer),
-        cmocka_unit_test(healing_takes_time_of_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

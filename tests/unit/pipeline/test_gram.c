@@ -38,9 +38,8 @@ static void take_no_samples(grail_compress_options *o)
 
 /* -- what runs take ---------------------------------------------------------------------------- */
 
-static void an_open_loop_takes_the_fits_of_a_pass(void **state)
+TEST(an_open_loop_takes_the_fits_of_a_pass)
 {
-    (void)state;
     static const char *const selectors[] = {"wanda", "obs", "flap"};
     lab l;
     lab_open(&l);
@@ -63,9 +62,8 @@ static void an_open_loop_takes_the_fits_of_a_pass(void **state)
 }
 
 /* Residual streams, channels, norms of inputs; convolutions by channel and by kernel position. */
-static void image_networks_take_them_too(void **state)
+TEST(image_networks_take_them_too)
 {
-    (void)state;
     static const char *const fits[] = {"channel", "kernel"};
     vision_lab v;
     vision_open(&v);
@@ -92,9 +90,8 @@ static void image_networks_take_them_too(void **state)
 }
 
 /* A diagonal is enough for these, and a closed loop reads samples for the fits alone. */
-static void units_are_chosen_by_diagonals(void **state)
+TEST(units_are_chosen_by_diagonals)
 {
-    (void)state;
     static const char *const selectors[] = {"wanda", "flap"};
     lab l;
     lab_open(&l);
@@ -152,9 +149,8 @@ static const char *as_foreign(const lab *l, const char *file, const char *name)
     return path;
 }
 
-static void files_of_other_tools_have_diagonals(void **state)
+TEST(files_of_other_tools_have_diagonals)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
@@ -192,9 +188,8 @@ static grail_plan *planned(grail_compress_options run, const char *budget)
     return p;
 }
 
-static void plans_take_them_instead_of_samples(void **state)
+TEST(plans_take_them_instead_of_samples)
 {
-    (void)state;
     static const char *const budgets[] = {"error", "flap"};
     lab l;
     lab_open(&l);
@@ -254,9 +249,8 @@ static const char *count_rows(const lab *l, grail_compress_options o, const char
 
 /* The rows that are held out are the same ones: batches of 32 rows, of which both halves have
  * four. */
-static void halves_add_up_to_the_whole(void **state)
+TEST(halves_add_up_to_the_whole)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     write_rows(&l, "first.npy", 0, HALF_ROWS);
@@ -300,9 +294,8 @@ static void assert_adds_not(const lab *l, const char *a, const char *b, const ch
     assert_int_equal(access(sum, F_OK), -1);
 }
 
-static void other_statistics_do_not_add_up(void **state)
+TEST(other_statistics_do_not_add_up)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
@@ -322,9 +315,8 @@ static void other_statistics_do_not_add_up(void **state)
 
 /* -- what is recorded -------------------------------------------------------------------------- */
 
-static void a_result_remembers_what_its_statistics_saw(void **state)
+TEST(a_result_remembers_what_its_statistics_saw)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_f32(&l, "llama3", "model");
@@ -344,9 +336,8 @@ static void a_result_remembers_what_its_statistics_saw(void **state)
     lab_close(&l);
 }
 
-static void a_continued_run_wants_the_same_file(void **state)
+TEST(a_continued_run_wants_the_same_file)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
@@ -371,9 +362,8 @@ static void a_continued_run_wants_the_same_file(void **state)
 
 /* -- refusals ---------------------------------------------------------------------------------- */
 
-static void statistics_of_another_model_are_refused(void **state)
+TEST(statistics_of_another_model_are_refused)
 {
-    (void)state;
     lab l;
     lab_model m;
     lab_open(&l);
@@ -406,9 +396,8 @@ static int stop(void *user, int block, int blocks, double done)
     return ++*(int *)user > 1 && block == 1;
 }
 
-static void a_pass_that_was_stopped_leaves_no_file(void **state)
+TEST(a_pass_that_was_stopped_leaves_no_file)
 {
-    (void)state;
     int calls = 0;
     lab l;
     lab_model m;
@@ -436,22 +425,4 @@ static void a_pass_that_was_stopped_leaves_no_file(void **state)
     o.read.text.path = NULL;
     assert_int_equal(grail_gram_write(&o, &other, NULL), GRAIL_ERROR_ARGUMENT);
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_open_loop_takes_the_fits_of_a_pass),
-        cmocka_unit_test(image_networks_take_them_too),
-        cmocka_unit_test(units_are_chosen_by_diagonals),
-        cmocka_unit_test(files_of_other_tools_have_diagonals),
-        cmocka_unit_test(plans_take_them_instead_of_samples),
-        cmocka_unit_test(halves_add_up_to_the_whole),
-        cmocka_unit_test(other_statistics_do_not_add_up),
-        cmocka_unit_test(a_result_remembers_what_its_statistics_saw),
-        cmocka_unit_test(a_continued_run_wants_the_same_file),
-        cmocka_unit_test(statistics_of_another_model_are_refused),
-        cmocka_unit_test(a_pass_that_was_stopped_leaves_no_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,9 +32,8 @@ static void assert_same_run(grail_compress_options *options, const char *host, c
     json_decref(report);
 }
 
-static void decoders_are_compressed_without_a_touch(void **state)
+TEST(decoders_are_compressed_without_a_touch)
 {
-    (void)state;
     static const char *const golden[] = {"llama3", "qwen3", "mistral"};
     static const char *const selectors[] = {"wanda", "fold", "magnitude-l2"};
     lab l;
@@ -59,9 +58,8 @@ static void decoders_are_compressed_without_a_touch(void **state)
 }
 
 /* Every family of networks that read images, cut in all its kinds of sites. */
-static void image_networks_are_compressed_without_a_touch(void **state)
+TEST(image_networks_are_compressed_without_a_touch)
 {
-    (void)state;
     static const char *const selectors[] = {"wanda", "fold", "magnitude-l1"};
     vision_lab v;
     for (int f = 0; f < VISION_FAMILIES; f++) {
@@ -85,9 +83,8 @@ static void image_networks_are_compressed_without_a_touch(void **state)
     }
 }
 
-static void what_is_left_to_the_host_is_in_the_report(void **state)
+TEST(what_is_left_to_the_host_is_in_the_report)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
@@ -106,11 +103,6 @@ static void what_is_left_to_the_host_is_in_the_report(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decoders_are_compressed_without_a_touch),
-        cmocka_unit_test(image_networks_are_compressed_without_a_touch),
-        cmocka_unit_test(what_is_left_to_the_host_is_in_the_report),
-    };
     guarded_add();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return support_run_tests();
 }

@@ -45,9 +45,8 @@ static void assert_is_healed(const lab *l, const char *model, const char *name, 
     }
 }
 
-static void healing_brings_a_network_nearer_to_the_dense_one(void **state)
+TEST(healing_brings_a_network_nearer_to_the_dense_one)
 {
-    (void)state;
     static const char *const models[] = {"llama3-bf16", "llama3-sharded", "qwen2", "qwen3",
                                          "mistral"};
     lab l;
@@ -82,9 +81,8 @@ static void assert_trained(const char *plain, const char *healed, const reach *e
 
 /* Gradients reach the first block through all others, and the table of tokens where it is the
  * matrix of the head, too. */
-static void all_that_was_asked_for_is_trained(void **state)
+TEST(all_that_was_asked_for_is_trained)
 {
-    (void)state;
     static const struct {
         const char *model, *kind;
         reach trained;
@@ -112,9 +110,8 @@ static void all_that_was_asked_for_is_trained(void **state)
     lab_close(&l);
 }
 
-static void the_reference_heals_as_cpu_does(void **state)
+TEST(the_reference_heals_as_cpu_does)
 {
-    (void)state;
     static const char *const backends[] = {"cpu", "ref"};
     lab l;
     heal_watch w[2] = {{0}};
@@ -138,9 +135,8 @@ static void the_reference_heals_as_cpu_does(void **state)
 }
 
 /* Without memory blocks are run again on the way back, and the dense network in every step. */
-static void what_does_not_fit_is_computed_again(void **state)
+TEST(what_does_not_fit_is_computed_again)
 {
-    (void)state;
     lab l;
     heal_watch w[2] = {{0}};
     lab_open(&l);
@@ -159,9 +155,8 @@ static void what_does_not_fit_is_computed_again(void **state)
 }
 
 /* All that changes how the closed form is reached, and when blocks are healed. */
-static void every_way_to_the_closed_form_is_healed(void **state)
+TEST(every_way_to_the_closed_form_is_healed)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *const models[] = {lab_f32(&l, "llama3", "dense"),
@@ -193,9 +188,8 @@ static void every_way_to_the_closed_form_is_healed(void **state)
 }
 
 /* A sublayer that is dropped stays dropped, and what stands before it is healed. */
-static void dropped_sublayers_stay_dropped(void **state)
+TEST(dropped_sublayers_stay_dropped)
 {
-    (void)state;
     static const char *const plans[] = {
         "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.0.mlp.down_proj\", \"kept\": 0},"
         " {\"site\": \"model.layers.0.self_attn.o_proj\", \"kept\": 1},"
@@ -236,9 +230,8 @@ static void dropped_sublayers_stay_dropped(void **state)
 }
 
 /* Samples that make one batch of one, and batches of which the last is shorter. */
-static void any_number_of_samples_will_do(void **state)
+TEST(any_number_of_samples_will_do)
 {
-    (void)state;
     static const int64_t counts[] = {1, 2, 3, 5, 13};
     lab l;
     lab_open(&l);
@@ -263,9 +256,8 @@ static void any_number_of_samples_will_do(void **state)
 
 /* -- what stays ------------------------------------------------------------------------------- */
 
-static void nothing_is_healed_where_nothing_is_cut(void **state)
+TEST(nothing_is_healed_where_nothing_is_cut)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     heal_watch w = {0};
@@ -284,9 +276,8 @@ static void nothing_is_healed_where_nothing_is_cut(void **state)
 
 /* Steps so large that nothing they lead to is better, or can be computed at all: those that are
  * left begin again where the closed form was. */
-static void steps_that_are_too_large_begin_again(void **state)
+TEST(steps_that_are_too_large_begin_again)
 {
-    (void)state;
     static const char *const models[] = {"llama3-bf16", "llama3-sharded"};
     lab l;
     lab_open(&l);
@@ -318,9 +309,8 @@ static void steps_that_are_too_large_begin_again(void **state)
 }
 
 /* Weights that steps double leave f16. */
-static void steps_that_diverge_only_end_the_training(void **state)
+TEST(steps_that_diverge_only_end_the_training)
 {
-    (void)state;
     lab l;
     lab_model m;
     lab_open(&l);
@@ -355,9 +345,8 @@ static void steps_that_diverge_only_end_the_training(void **state)
 }
 
 /* A limit that suffices for nothing leaves all as the closed form made it, and says so. */
-static void a_time_limit_ends_the_healing(void **state)
+TEST(a_time_limit_ends_the_healing)
 {
-    (void)state;
     static const double limits[] = {1e-9, 0.05, 0.5};
     lab l;
     lab_open(&l);
@@ -392,9 +381,8 @@ static void a_time_limit_ends_the_healing(void **state)
 /* -- a network that was narrowed earlier ------------------------------------------------------- */
 
 /* The same network, so the same loss before, and from there the same way. */
-static void a_network_narrowed_earlier_is_healed_as_in_one_run(void **state)
+TEST(a_network_narrowed_earlier_is_healed_as_in_one_run)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_f32(&l, "llama3", "dense");
@@ -429,9 +417,8 @@ static void a_network_narrowed_earlier_is_healed_as_in_one_run(void **state)
 }
 
 /* A network that lost a sublayer of each block, and one that lost a block. */
-static void a_network_with_fewer_sublayers_is_healed_later(void **state)
+TEST(a_network_with_fewer_sublayers_is_healed_later)
 {
-    (void)state;
     static const char *const plans[] = {
         "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.0.mlp.down_proj\", \"kept\": 0},"
         " {\"site\": \"model.layers.1.self_attn.o_proj\", \"kept\": 0}]}",
@@ -482,9 +469,8 @@ static const char *with_vocabulary(const lab *l, int64_t tokens)
     return path;
 }
 
-static void teachers_that_do_not_fit_are_refused(void **state)
+TEST(teachers_that_do_not_fit_are_refused)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_golden("llama3");
@@ -502,9 +488,8 @@ static void teachers_that_do_not_fit_are_refused(void **state)
     lab_close(&l);
 }
 
-static void wrong_options_are_refused(void **state)
+TEST(wrong_options_are_refused)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options good =
@@ -542,9 +527,8 @@ static grail_compress_options stopped(const lab *l, int at)
     return options;
 }
 
-static void other_options_of_healing_are_refused_by_name(void **state)
+TEST(other_options_of_healing_are_refused_by_name)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options options = stopped(&l, 14);
@@ -567,9 +551,8 @@ static void other_options_of_healing_are_refused_by_name(void **state)
     lab_close(&l);
 }
 
-static void another_teacher_is_refused(void **state)
+TEST(another_teacher_is_refused)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     heal_watch w = {.cancel_at = 2};
@@ -609,9 +592,8 @@ static int last_saved_file(const lab *l)
 }
 
 /* A run that died while it wrote a file had not yet said that the file counts. */
-static void a_run_that_died_while_it_saved_goes_on_from_the_state_before(void **state)
+TEST(a_run_that_died_while_it_saved_goes_on_from_the_state_before)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     heal_watch w = {0};
@@ -632,9 +614,8 @@ static void a_run_that_died_while_it_saved_goes_on_from_the_state_before(void **
     lab_close(&l);
 }
 
-static void a_damaged_state_is_named(void **state)
+TEST(a_damaged_state_is_named)
 {
-    (void)state;
     lab l;
     char name[64];
     lab_open(&l);
@@ -657,9 +638,8 @@ static void a_damaged_state_is_named(void **state)
 
 /* A run that died when the healed tensors had taken the place of the fitted ones, but were not yet
  * recorded: only the report tells what was before. */
-static void a_run_that_died_while_it_wrote_the_healed_network_goes_on(void **state)
+TEST(a_run_that_died_while_it_wrote_the_healed_network_goes_on)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compression *c = NULL;
@@ -686,9 +666,8 @@ static void a_run_that_died_while_it_wrote_the_healed_network_goes_on(void **sta
 
 /* -- memory ----------------------------------------------------------------------------------- */
 
-static void failing_allocations_of_a_healed_run_are_survived(void **state)
+TEST(failing_allocations_of_a_healed_run_are_survived)
 {
-    (void)state;
     if (!support_walks_failures()) {
         skip();
     }
@@ -702,30 +681,4 @@ static void failing_allocations_of_a_healed_run_are_survived(void **state)
     lab_close(&l);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(healing_brings_a_network_nearer_to_the_dense_one),
-        cmocka_unit_test(all_that_was_asked_for_is_trained),
-        cmocka_unit_test(the_reference_heals_as_cpu_does),
-        cmocka_unit_test(what_does_not_fit_is_computed_again),
-        cmocka_unit_test(every_way_to_the_closed_form_is_healed),
-        cmocka_unit_test(dropped_sublayers_stay_dropped),
-        cmocka_unit_test(any_number_of_samples_will_do),
-        cmocka_unit_test(nothing_is_healed_where_nothing_is_cut),
-        cmocka_unit_test(steps_that_are_too_large_begin_again),
-        cmocka_unit_test(steps_that_diverge_only_end_the_training),
-        cmocka_unit_test(a_time_limit_ends_the_healing),
-        cmocka_unit_test(a_network_narrowed_earlier_is_healed_as_in_one_run),
-        cmocka_unit_test(a_network_with_fewer_sublayers_is_healed_later),
-        cmocka_unit_test(teachers_that_do_not_fit_are_refused),
-        cmocka_unit_test(wrong_options_are_refused),
-        cmocka_unit_test(other_options_of_healing_are_refused_by_name),
-        cmocka_unit_test(another_teacher_is_refused),
-        cmocka_unit_test(a_run_that_died_while_it_saved_goes_on_from_the_state_before),
-        cmocka_unit_test(a_damaged_state_is_named),
-        cmocka_unit_test(a_run_that_died_while_it_wrote_the_healed_network_goes_on),
-        cmocka_unit_test(failing_allocations_of_a_healed_run_are_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

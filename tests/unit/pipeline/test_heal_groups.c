@@ -18,9 +18,8 @@ static grail_compress_options together(const lab *l, const char *model, const ch
     return options;
 }
 
-static void a_group_is_one_training(void **state)
+TEST(a_group_is_one_training)
 {
-    (void)state;
     static const char *const models[] = {"llama3-bf16", "qwen2"};
     lab l;
     lab_open(&l);
@@ -50,9 +49,8 @@ static void a_group_is_one_training(void **state)
 }
 
 /* No number is one block, and a number beyond the blocks is all of them. */
-static void a_group_has_one_block_to_all(void **state)
+TEST(a_group_has_one_block_to_all)
 {
-    (void)state;
     static const int64_t same[][2] = {{0, 1}, {BLOCKS, 1000000007}};
     lab l;
     lab_open(&l);
@@ -72,9 +70,8 @@ static void a_group_has_one_block_to_all(void **state)
 }
 
 /* The blocks are narrowed as they are without healing, and then trained. */
-static void a_group_begins_with_the_closed_form(void **state)
+TEST(a_group_begins_with_the_closed_form)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options =
@@ -97,9 +94,8 @@ static void a_group_begins_with_the_closed_form(void **state)
     lab_close(&l);
 }
 
-static void a_run_that_stopped_goes_on_to_the_same_bytes(void **state)
+TEST(a_run_that_stopped_goes_on_to_the_same_bytes)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options =
@@ -123,9 +119,8 @@ static void a_run_that_stopped_goes_on_to_the_same_bytes(void **state)
 
 /* A run that died when only the first block of a group was recorded makes the whole group again:
  * the second one cannot be fitted behind the first one healed. */
-static void a_run_that_died_within_a_group_makes_it_again(void **state)
+TEST(a_run_that_died_within_a_group_makes_it_again)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     heal_watch w = {0};
@@ -144,9 +139,8 @@ static void a_run_that_died_within_a_group_makes_it_again(void **state)
     lab_close(&l);
 }
 
-static void another_group_is_refused(void **state)
+TEST(another_group_is_refused)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     heal_watch w = {.cancel_at = 3};
@@ -165,9 +159,8 @@ static void another_group_is_refused(void **state)
     lab_close(&l);
 }
 
-static void failing_allocations_are_survived(void **state)
+TEST(failing_allocations_are_survived)
 {
-    (void)state;
     if (!support_walks_failures()) {
         skip();
     }
@@ -182,16 +175,4 @@ static void failing_allocations_are_survived(void **state)
     lab_close(&l);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_group_is_one_training),
-        cmocka_unit_test(a_group_has_one_block_to_all),
-        cmocka_unit_test(a_group_begins_with_the_closed_form),
-        cmocka_unit_test(a_run_that_stopped_goes_on_to_the_same_bytes),
-        cmocka_unit_test(a_run_that_died_within_a_group_makes_it_again),
-        cmocka_unit_test(another_group_is_refused),
-        cmocka_unit_test(failing_allocations_are_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -28,9 +28,8 @@ static heal_options read(input_kind input, int64_t width, double rate)
     return out;
 }
 
-static void rates_of_text_fall_with_the_width(void **state)
+TEST(rates_of_text_fall_with_the_width)
 {
-    (void)state;
     const heal_options usual = read(INPUT_TOKENS, 64, 0.0);
     assert_true(usual.block_rate == 0.06 && usual.network_rate == 0.02);
     const heal_options narrow = read(INPUT_TOKENS, 8, 0.0);
@@ -46,9 +45,8 @@ static void rates_of_text_fall_with_the_width(void **state)
     }
 }
 
-static void rates_of_images_do_not(void **state)
+TEST(rates_of_images_do_not)
 {
-    (void)state;
     static const int64_t widths[] = {8, 4096};
     for (int i = 0; i < 2; i++) {
         const heal_options o = read(INPUT_IMAGES, widths[i], 0.0);
@@ -56,16 +54,14 @@ static void rates_of_images_do_not(void **state)
     }
 }
 
-static void a_rate_that_is_given_is_taken(void **state)
+TEST(a_rate_that_is_given_is_taken)
 {
-    (void)state;
     const heal_options o = read(INPUT_TOKENS, 4096, 0.01);
     assert_true(o.block_rate == 0.01 && o.network_rate == 0.01);
 }
 
-static void a_step_of_text_has_about_as_many_tokens_whatever_its_windows(void **state)
+TEST(a_step_of_text_has_about_as_many_tokens_whatever_its_windows)
 {
-    (void)state;
     static const int64_t cases[][3] = {/* length, windows that are seen, windows of a step */
                                        {1, 100, 8},    {256, 100, 8},  {257, 100, 7},
                                        {512, 100, 4},  {1024, 100, 2}, {2048, 100, 1},
@@ -75,15 +71,4 @@ static void a_step_of_text_has_about_as_many_tokens_whatever_its_windows(void **
     }
     assert_int_equal(heal_step_samples(INPUT_IMAGES, 1, 1000), 64);
     assert_int_equal(heal_step_samples(INPUT_IMAGES, 1, 10), 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rates_of_text_fall_with_the_width),
-        cmocka_unit_test(rates_of_images_do_not),
-        cmocka_unit_test(a_rate_that_is_given_is_taken),
-        cmocka_unit_test(a_step_of_text_has_about_as_many_tokens_whatever_its_windows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

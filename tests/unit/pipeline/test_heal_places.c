@@ -3,9 +3,8 @@
 
 #include "support/json_memory.h"
 
-static void a_run_that_stopped_heals_on_to_the_same_bytes(void **state)
+TEST(a_run_that_stopped_heals_on_to_the_same_bytes)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     /* the sites and the end of each block, and the start, some steps and the end of each training
@@ -20,9 +19,8 @@ static void a_run_that_stopped_heals_on_to_the_same_bytes(void **state)
     lab_close(&l);
 }
 
-static void so_does_one_whose_blocks_are_finished_at_once(void **state)
+TEST(so_does_one_whose_blocks_are_finished_at_once)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options =
@@ -32,9 +30,8 @@ static void so_does_one_whose_blocks_are_finished_at_once(void **state)
     lab_close(&l);
 }
 
-static void so_do_foldings_and_dropped_sublayers(void **state)
+TEST(so_do_foldings_and_dropped_sublayers)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options =
@@ -51,9 +48,8 @@ static void so_do_foldings_and_dropped_sublayers(void **state)
     lab_close(&l);
 }
 
-static void so_does_a_network_narrowed_earlier(void **state)
+TEST(so_does_a_network_narrowed_earlier)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_f32(&l, "llama3", "dense");
@@ -66,13 +62,4 @@ static void so_does_a_network_narrowed_earlier(void **state)
     lab_close(&l);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_that_stopped_heals_on_to_the_same_bytes),
-        cmocka_unit_test(so_does_one_whose_blocks_are_finished_at_once),
-        cmocka_unit_test(so_do_foldings_and_dropped_sublayers),
-        cmocka_unit_test(so_does_a_network_narrowed_earlier),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

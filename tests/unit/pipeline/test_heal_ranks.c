@@ -99,17 +99,15 @@ static void same_bytes(const char *what, int64_t memory, int64_t group, int leas
     lab_close(&run.l);
 }
 
-static void any_number_of_ranks_heals_to_the_same_bytes(void **state)
+TEST(any_number_of_ranks_heals_to_the_same_bytes)
 {
-    (void)state;
     same_bytes("block,model", 0, 0, 2, 5);
     same_bytes("model", 1, 0, 3, 3); /* teacher's values and tapes are computed again */
     same_bytes("block", 0, 2, 3, 3); /* both blocks together */
 }
 
-static void a_taught_network_has_the_same_bytes(void **state)
+TEST(a_taught_network_has_the_same_bytes)
 {
-    (void)state;
     shared_run run = {.what = "none", .victim = -1};
     char path[LAB_PATH];
     lab_open(&run.l);
@@ -124,9 +122,8 @@ static void a_taught_network_has_the_same_bytes(void **state)
 
 /* Wherever one rank asks to stop, all stop, and another number of them goes on to the same bytes.
  */
-static void a_cancelled_training_goes_on_with_other_ranks(void **state)
+TEST(a_cancelled_training_goes_on_with_other_ranks)
 {
-    (void)state;
     shared_run run = {.what = "block,model", .victim = -1};
     char alone[LAB_PATH];
     lab_open(&run.l);
@@ -183,9 +180,8 @@ static int train_without_memory(const grail_comm *comm, void *user)
 }
 
 /* Whatever allocation of one rank fails, all end, with its error. */
-static void a_rank_without_memory_ends_all(void **state)
+TEST(a_rank_without_memory_ends_all)
 {
-    (void)state;
     shared_run run = {
         .what = "block,model", .cancel_at = -1, .made = ranks_shared(sizeof *run.made)};
     int ended[RANKS_MOST] = {0};
@@ -202,13 +198,4 @@ static void a_rank_without_memory_ends_all(void **state)
     lab_close(&run.l);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_ranks_heals_to_the_same_bytes),
-        cmocka_unit_test(a_taught_network_has_the_same_bytes),
-        cmocka_unit_test(a_cancelled_training_goes_on_with_other_ranks),
-        cmocka_unit_test(a_rank_without_memory_ends_all),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -16,9 +16,8 @@ static const char *const modes[] = {"none", "grail", "full"};
 enum { MODE_COUNT = sizeof modes / sizeof modes[0] };
 
 /* The selector's turn `i` takes another family and stored dtype each time. */
-static void a_sparsity_of_zero_changes_no_byte(void **state)
+TEST(a_sparsity_of_zero_changes_no_byte)
 {
-    (void)state;
     lab l;
     char output[LAB_PATH];
     lab_open(&l);
@@ -38,9 +37,8 @@ static void a_sparsity_of_zero_changes_no_byte(void **state)
     lab_close(&l);
 }
 
-static void nothing_cut_needs_no_data_and_keeps_the_configuration(void **state)
+TEST(nothing_cut_needs_no_data_and_keeps_the_configuration)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_golden("llama3-sharded");
@@ -58,9 +56,8 @@ static void nothing_cut_needs_no_data_and_keeps_the_configuration(void **state)
     lab_close(&l);
 }
 
-static void a_site_that_is_not_cut_keeps_its_bytes(void **state)
+TEST(a_site_that_is_not_cut_keeps_its_bytes)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_golden("qwen2");
@@ -100,9 +97,8 @@ static grail_comparison prune_plainly(const lab *l, const char *golden, const ch
     return compare_models(model, path, "cpu");
 }
 
-static void pruning_without_repair_equals_zeroing_the_consumers_columns(void **state)
+TEST(pruning_without_repair_equals_zeroing_the_consumers_columns)
 {
-    (void)state;
     static const char *const models[] = {
         "llama3",    "llama-mha",  "mistral",  "qwen2",       "qwen3",      "gemma",
         "phi3",      "gpt2",       "gemma2",   "granite",     "glm",        "gpt-neox",
@@ -123,9 +119,8 @@ static void pruning_without_repair_equals_zeroing_the_consumers_columns(void **s
 }
 
 /* One family for each selector that keeps units. */
-static void every_selection_equals_zeroing_the_consumers_columns(void **state)
+TEST(every_selection_equals_zeroing_the_consumers_columns)
 {
-    (void)state;
     static const char *const models[] = {"llama3", "llama-mha", "mistral", "qwen2", "qwen3"};
     lab l;
     lab_open(&l);
@@ -152,9 +147,8 @@ static void every_selection_equals_zeroing_the_consumers_columns(void **state)
     lab_close(&l);
 }
 
-static void query_heads_of_every_group_can_be_pruned_alone(void **state)
+TEST(query_heads_of_every_group_can_be_pruned_alone)
 {
-    (void)state;
     static const char *const models[] = {"llama3", "llama-mqa", "qwen2", "qwen3"};
     lab l;
     lab_open(&l);
@@ -195,9 +189,8 @@ static void write_damaged(const lab *l, const char *from, const char *to, const 
     json_decref(report);
 }
 
-static void the_identity_sees_a_damaged_tensor(void **state)
+TEST(the_identity_sees_a_damaged_tensor)
 {
-    (void)state;
     static const char *const parts[] = {"self_attn.q_proj.weight", "self_attn.k_proj.weight",
                                         "self_attn.v_proj.weight", "self_attn.o_proj.weight",
                                         "mlp.gate_proj.weight",    "mlp.up_proj.weight",
@@ -216,9 +209,8 @@ static void the_identity_sees_a_damaged_tensor(void **state)
     lab_close(&l);
 }
 
-static void the_identity_is_not_claimed_for_repaired_or_folded_models(void **state)
+TEST(the_identity_is_not_claimed_for_repaired_or_folded_models)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_f32(&l, "llama3", "dense");
@@ -245,9 +237,8 @@ static void read_with_offset(const grail_compression *c)
 }
 
 /* Rows of 1 + w that stay are stored as they were, although 1 + w lacks some of their bits. */
-static void rows_that_stay_keep_the_bits_behind_an_offset(void **state)
+TEST(rows_that_stay_keep_the_bits_behind_an_offset)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     lab_model dense;
@@ -274,20 +265,4 @@ static void rows_that_stay_keep_the_bits_behind_an_offset(void **state)
     lab_fini(&dense);
     lab_fini(&narrow);
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sparsity_of_zero_changes_no_byte),
-        cmocka_unit_test(nothing_cut_needs_no_data_and_keeps_the_configuration),
-        cmocka_unit_test(a_site_that_is_not_cut_keeps_its_bytes),
-        cmocka_unit_test(rows_that_stay_keep_the_bits_behind_an_offset),
-        cmocka_unit_test(pruning_without_repair_equals_zeroing_the_consumers_columns),
-        cmocka_unit_test(every_selection_equals_zeroing_the_consumers_columns),
-        cmocka_unit_test(query_heads_of_every_group_can_be_pruned_alone),
-        cmocka_unit_test(the_identity_sees_a_damaged_tensor),
-        cmocka_unit_test(the_identity_is_not_claimed_for_repaired_or_folded_models),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,9 +55,8 @@ static void assert_repeated(grail_compress_options options, const char *named, c
 /* A selection, how it is repaired, and the selector that the plan names beside its units: one that
  * decides at the same place where maps before it are refitted, one of the same update with `own`.
  */
-static void the_units_of_a_selector_give_its_bytes_in_a_decoder(void **state)
+TEST(the_units_of_a_selector_give_its_bytes_in_a_decoder)
 {
-    (void)state;
     static const struct {
         const char *selector, *compensate, *named, *select;
     } runs[] = {{"wanda", "none", "random", NULL},       {"wanda", "grail", "random", NULL},
@@ -85,9 +84,8 @@ static void the_units_of_a_selector_give_its_bytes_in_a_decoder(void **state)
     lab_close(&l);
 }
 
-static void the_units_of_a_selector_give_its_bytes_in_a_network_of_images(void **state)
+TEST(the_units_of_a_selector_give_its_bytes_in_a_network_of_images)
 {
-    (void)state;
     static const struct {
         const char *selector, *compensate, *named;
         bool open, repair;
@@ -115,9 +113,8 @@ static void the_units_of_a_selector_give_its_bytes_in_a_network_of_images(void *
 }
 
 /* Any units, cut plainly and without calibration data: the dense network without them. */
-static void other_units_are_kept_without_data(void **state)
+TEST(other_units_are_kept_without_data)
 {
-    (void)state;
     static const char text[] =
         "{\"grail_plan\": 1, \"compensation\": {\"enabled\": false}, \"sites\": ["
         "{\"site\": \"layer1.0.conv1\", \"selector\": \"wanda\", \"kept_units\": [1, 2, 7]},"
@@ -143,9 +140,8 @@ static void other_units_are_kept_without_data(void **state)
     vision_close(&v);
 }
 
-static void a_run_goes_on_with_its_own_units_alone(void **state)
+TEST(a_run_goes_on_with_its_own_units_alone)
 {
-    (void)state;
     static const char text[] =
         "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.1.mlp.down_proj\","
         " \"selector\": \"wanda\", \"kept_units\": [%d, 8, 9]}]}";
@@ -170,15 +166,4 @@ static void a_run_goes_on_with_its_own_units_alone(void **state)
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(lab_path(&l, "whole"), lab_path(&l, "parts"));
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_units_of_a_selector_give_its_bytes_in_a_decoder),
-        cmocka_unit_test(the_units_of_a_selector_give_its_bytes_in_a_network_of_images),
-        cmocka_unit_test(other_units_are_kept_without_data),
-        cmocka_unit_test(a_run_goes_on_with_its_own_units_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,10 +55,9 @@ static void assert_decoder_is_the_same(const lab *l, const char *golden, const c
     memory_lab_close(&m);
 }
 
-static void language_models_in_memory_give_the_same_bytes(void **state)
+TEST(language_models_in_memory_give_the_same_bytes)
 {
     static const char *const golden[] = {"llama3", "gpt2"};
-    (void)state;
     lab l;
     lab_open(&l);
     for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++) {
@@ -68,9 +67,8 @@ static void language_models_in_memory_give_the_same_bytes(void **state)
 }
 
 /* With the tokenizer and the settings of generation that lie beside the demo's model. */
-static void a_text_is_read_with_the_tokenizer_among_the_documents(void **state)
+TEST(a_text_is_read_with_the_tokenizer_among_the_documents)
 {
-    (void)state;
     lab l;
     memory_lab m;
     char model[LAB_PATH];
@@ -91,9 +89,8 @@ static void a_text_is_read_with_the_tokenizer_among_the_documents(void **state)
     lab_close(&l);
 }
 
-static void rounded_ones_too(void **state)
+TEST(rounded_ones_too)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     assert_decoder_is_the_same(&l, "llama3", "w4a16");
@@ -116,9 +113,8 @@ static void assert_is_prepared_so(const memory_lab *m)
     grail_model_close(model);
 }
 
-static void image_networks_in_memory_give_the_same_bytes(void **state)
+TEST(image_networks_in_memory_give_the_same_bytes)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f++) {
@@ -150,9 +146,8 @@ static void image_networks_in_memory_give_the_same_bytes(void **state)
     vision_close(&v);
 }
 
-static void image_networks_become_the_same_onnx_file(void **state)
+TEST(image_networks_become_the_same_onnx_file)
 {
-    (void)state;
     vision_lab v;
     memory_lab m;
     vision_open(&v);
@@ -174,9 +169,8 @@ static void image_networks_become_the_same_onnx_file(void **state)
 
 /* -- the way round ----------------------------------------------------------------------------- */
 
-static void a_result_in_memory_is_a_model_in_memory(void **state)
+TEST(a_result_in_memory_is_a_model_in_memory)
 {
-    (void)state;
     lab l;
     memory_lab m;
     grail_session *session = NULL;
@@ -224,17 +218,4 @@ static void a_result_in_memory_is_a_model_in_memory(void **state)
     grail_session_close(session);
     memory_lab_close(&m);
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(language_models_in_memory_give_the_same_bytes),
-        cmocka_unit_test(a_text_is_read_with_the_tokenizer_among_the_documents),
-        cmocka_unit_test(rounded_ones_too),
-        cmocka_unit_test(image_networks_in_memory_give_the_same_bytes),
-        cmocka_unit_test(image_networks_become_the_same_onnx_file),
-        cmocka_unit_test(a_result_in_memory_is_a_model_in_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,9 +34,8 @@ static void assert_not_opened(const memory_lab *m, grail_status code, const char
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
-static void configurations_that_do_not_fit_are_refused(void **state)
+TEST(configurations_that_do_not_fit_are_refused)
 {
-    (void)state;
     memory_lab m;
     grail_model *model = NULL;
     memory_lab_open(&m, lab_golden("llama3"));
@@ -67,9 +66,8 @@ static void configurations_that_do_not_fit_are_refused(void **state)
     memory_lab_close(&m);
 }
 
-static void tensors_of_other_shapes_are_named(void **state)
+TEST(tensors_of_other_shapes_are_named)
 {
-    (void)state;
     memory_lab m;
     const int64_t shape[] = {1};
     memory_lab_open(&m, lab_golden("llama3"));
@@ -100,9 +98,8 @@ static void assert_run_fails(const lab *l, const memory_lab *m, bool with_path, 
     assert_false(file_exists(output));
 }
 
-static void nan_is_found_before_the_run_also_where_nothing_computes_with_it(void **state)
+TEST(nan_is_found_before_the_run_also_where_nothing_computes_with_it)
 {
-    (void)state;
     static const float head[] = {1, NAN, 2};
     static const int64_t shape[] = {1, 3};
     lab l;
@@ -145,9 +142,8 @@ static void nan_is_found_before_the_run_also_where_nothing_computes_with_it(void
 
 /* -- data of any alignment --------------------------------------------------------------------- */
 
-static void data_may_lie_at_odd_addresses(void **state)
+TEST(data_may_lie_at_odd_addresses)
 {
-    (void)state;
     lab l;
     memory_lab m;
     grail_session *session = NULL;
@@ -186,9 +182,8 @@ static void data_may_lie_at_odd_addresses(void **state)
 /* -- a function that stops giving tensors ------------------------------------------------------ */
 
 /* At each of its calls in turn; `calls` of a run that succeeds. */
-static void every_failing_call_is_an_error_that_names_the_tensor(void **state)
+TEST(every_failing_call_is_an_error_that_names_the_tensor)
 {
-    (void)state;
     lab l;
     memory_lab m;
     lab_open(&l);
@@ -241,9 +236,8 @@ static void assert_goes_on(const memory_lab *m, grail_compress_options options, 
     grail_session_close(session);
 }
 
-static void an_interrupted_run_goes_on_with_the_same_tensors_alone(void **state)
+TEST(an_interrupted_run_goes_on_with_the_same_tensors_alone)
 {
-    (void)state;
     lab l;
     memory_lab m;
     grail_session *session = NULL;
@@ -277,9 +271,8 @@ static void an_interrupted_run_goes_on_with_the_same_tensors_alone(void **state)
 
 /* -- results that are not there ---------------------------------------------------------------- */
 
-static void a_result_is_there_after_the_run_alone(void **state)
+TEST(a_result_is_there_after_the_run_alone)
 {
-    (void)state;
     lab l;
     grail_compression *c = NULL;
     grail_memory_model result = {0};
@@ -327,9 +320,8 @@ static grail_status take_once(void *context)
     return status;
 }
 
-static void every_failing_allocation_of_taking_a_result_is_survived(void **state)
+TEST(every_failing_allocation_of_taking_a_result_is_survived)
 {
-    (void)state;
     lab l;
     grail_compression *c = NULL;
     lab_open(&l);
@@ -343,9 +335,8 @@ static void every_failing_allocation_of_taking_a_result_is_survived(void **state
 
 /* -- what else reads a model ------------------------------------------------------------------- */
 
-static void statistics_and_digest_are_those_of_the_files(void **state)
+TEST(statistics_and_digest_are_those_of_the_files)
 {
-    (void)state;
     lab l;
     memory_lab m;
     grail_session *session = NULL;
@@ -374,9 +365,8 @@ static void statistics_and_digest_are_those_of_the_files(void **state)
     lab_close(&l);
 }
 
-static void files_that_need_a_tokenizer_say_so(void **state)
+TEST(files_that_need_a_tokenizer_say_so)
 {
-    (void)state;
     lab l;
     memory_lab m;
     grail_model *model = NULL;
@@ -419,9 +409,8 @@ static void *work(void *user)
     return NULL;
 }
 
-static void two_models_run_on_two_threads(void **state)
+TEST(two_models_run_on_two_threads)
 {
-    (void)state;
     lab l;
     worker workers[2] = {{.golden = "llama3"}, {.golden = "gpt2"}};
     pthread_t threads[2];
@@ -449,22 +438,4 @@ static void two_models_run_on_two_threads(void **state)
         memory_lab_close(&w->m);
     }
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configurations_that_do_not_fit_are_refused),
-        cmocka_unit_test(tensors_of_other_shapes_are_named),
-        cmocka_unit_test(nan_is_found_before_the_run_also_where_nothing_computes_with_it),
-        cmocka_unit_test(data_may_lie_at_odd_addresses),
-        cmocka_unit_test(every_failing_call_is_an_error_that_names_the_tensor),
-        cmocka_unit_test(an_interrupted_run_goes_on_with_the_same_tensors_alone),
-        cmocka_unit_test(a_result_is_there_after_the_run_alone),
-        cmocka_unit_test(every_failing_allocation_of_taking_a_result_is_survived),
-        cmocka_unit_test(statistics_and_digest_are_those_of_the_files),
-        cmocka_unit_test(files_that_need_a_tokenizer_say_so),
-        cmocka_unit_test(two_models_run_on_two_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,9 +29,8 @@ static void assert_no_result(const misuse *m, grail_compression *c, const char *
     assert_true(file_exists(m->partial));
 }
 
-static void what_has_not_run_has_no_result(void **state)
+TEST(what_has_not_run_has_no_result)
 {
-    (void)state;
     misuse m;
     grail_compression *c = NULL;
     setup(&m);
@@ -44,9 +43,8 @@ static void what_has_not_run_has_no_result(void **state)
     lab_close(&m.l);
 }
 
-static void what_was_described_cannot_be_run(void **state)
+TEST(what_was_described_cannot_be_run)
 {
-    (void)state;
     misuse m;
     grail_compression *c = NULL;
     setup(&m);
@@ -59,9 +57,8 @@ static void what_was_described_cannot_be_run(void **state)
     lab_close(&m.l);
 }
 
-static void a_run_is_done_and_finished_once(void **state)
+TEST(a_run_is_done_and_finished_once)
 {
-    (void)state;
     misuse m;
     grail_compression *c = NULL;
     setup(&m);
@@ -108,9 +105,8 @@ static void assert_cancelled(misuse *m, const char *text)
     assert_ok(lab_compress(&m->options));
 }
 
-static void a_cancelled_run_has_no_result_and_names_its_block(void **state)
+TEST(a_cancelled_run_has_no_result_and_names_its_block)
 {
-    (void)state;
     static const char *const texts[] = {"cancelled after block 1 of 2",
                                         "cancelled after block 2 of 2"};
     for (int block = 0; block < 2; block++) {
@@ -123,9 +119,8 @@ static void a_cancelled_run_has_no_result_and_names_its_block(void **state)
     }
 }
 
-static void a_cancelled_healing_has_no_result_and_names_its_block(void **state)
+TEST(a_cancelled_healing_has_no_result_and_names_its_block)
 {
-    (void)state;
     static const char *const texts[] = {"cancelled after 0 steps of healing",
                                         "cancelled in block 1 of 2", "cancelled in block 2 of 2"};
     for (int block = -1; block < 2; block++) {
@@ -138,16 +133,4 @@ static void a_cancelled_healing_has_no_result_and_names_its_block(void **state)
         assert_cancelled(&m, texts[block + 1]);
         lab_close(&m.l);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_has_not_run_has_no_result),
-        cmocka_unit_test(what_was_described_cannot_be_run),
-        cmocka_unit_test(a_run_is_done_and_finished_once),
-        cmocka_unit_test(a_cancelled_run_has_no_result_and_names_its_block),
-        cmocka_unit_test(a_cancelled_healing_has_no_result_and_names_its_block),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,9 +30,8 @@ static double share_of(const char *output, int place)
 }
 
 /* With a single cut the compressed network computes what the dense one does up to the cut. */
-static void without_drift_all_targets_are_one(void **state)
+TEST(without_drift_all_targets_are_one)
 {
-    (void)state;
     static const grail_site_sparsity cut = {.site = "model.layers.1.mlp.down_proj",
                                             .sparsity = 0.5};
     static const char *const selectors[] = {"wanda", "fold"};
@@ -53,9 +52,8 @@ static void without_drift_all_targets_are_one(void **state)
 }
 
 /* Consumers of the second layer, and where the sums behind them are found. */
-static void a_norm_may_stand_between_a_consumer_and_its_sum(void **state)
+TEST(a_norm_may_stand_between_a_consumer_and_its_sum)
 {
-    (void)state;
     static const struct {
         const char *model;
         bool norms;
@@ -83,9 +81,8 @@ static void a_norm_may_stand_between_a_consumer_and_its_sum(void **state)
 
 /* Half of the heads and 0.4 of the neurons of a network whose branches are normed. The dense target
  * of a fit with drift and weights stays finite, also where the norm's weight is small. */
-static void fits_through_a_norm_are_finite_and_no_worse_than_none(void **state)
+TEST(fits_through_a_norm_are_finite_and_no_worse_than_none)
 {
-    (void)state;
     static const char *const models[] = {"gemma2", "gemma3", "glm4", "olmo2"};
     for (int i = 0; i < 4; i++) {
         lab l;
@@ -105,9 +102,8 @@ static void fits_through_a_norm_are_finite_and_no_worse_than_none(void **state)
     }
 }
 
-static void behind_cuts_the_target_lies_between_the_others(void **state)
+TEST(behind_cuts_the_target_lies_between_the_others)
 {
-    (void)state;
     static const char *const selectors[] = {"wanda", "fold"};
     for (int i = 0; i < 2; i++) {
         lab l;
@@ -131,9 +127,8 @@ static void behind_cuts_the_target_lies_between_the_others(void **state)
 }
 
 /* Convolutions of both fits, strided ones too: a network that is not cut before has no drift. */
-static void convolutions_without_drift_have_one_target(void **state)
+TEST(convolutions_without_drift_have_one_target)
 {
-    (void)state;
     static const char *const fits[] = {"channel", "kernel"};
     for (int i = 0; i < 4; i++) {
         vision_lab v;
@@ -184,9 +179,8 @@ static void write_mixed(const double *local, const double *root, const float *y,
     }
 }
 
-static void rows_are_mixed_by_the_share_of_their_batch(void **state)
+TEST(rows_are_mixed_by_the_share_of_their_batch)
 {
-    (void)state;
     static const double root[ROWS] = {0.1, 1.0, 2.0, 0.0, 0.5, 3.0};
     float in[ROWS * (WIDE + REDUCED)];
     float weight[OUTPUTS * (WIDE + REDUCED)];
@@ -232,16 +226,4 @@ static void rows_are_mixed_by_the_share_of_their_batch(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_drift_all_targets_are_one),
-        cmocka_unit_test(a_norm_may_stand_between_a_consumer_and_its_sum),
-        cmocka_unit_test(fits_through_a_norm_are_finite_and_no_worse_than_none),
-        cmocka_unit_test(behind_cuts_the_target_lies_between_the_others),
-        cmocka_unit_test(convolutions_without_drift_have_one_target),
-        cmocka_unit_test(rows_are_mixed_by_the_share_of_their_batch),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

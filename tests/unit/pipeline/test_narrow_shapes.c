@@ -80,9 +80,8 @@ static int check_shapes(const grail_compression *c)
     return count;
 }
 
-static void the_sites_of_a_decoder_are_narrow(void **state)
+TEST(the_sites_of_a_decoder_are_narrow)
 {
-    (void)state;
     static const char *const selectors[] = {"wanda", "fold", "magnitude-l2"};
     static const char *const ways[] = {"full", "grail", "none"};
     lab l;
@@ -100,9 +99,8 @@ static void the_sites_of_a_decoder_are_narrow(void **state)
     lab_close(&l);
 }
 
-static void streams_that_span_blocks_stay_wide(void **state)
+TEST(streams_that_span_blocks_stay_wide)
 {
-    (void)state;
     static const char *const selectors[] = {"wanda", "fold", "magnitude-l1"};
     vision_lab v;
     vision_open(&v);
@@ -123,13 +121,4 @@ static void streams_that_span_blocks_stay_wide(void **state)
         }
     }
     vision_close(&v);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_sites_of_a_decoder_are_narrow),
-        cmocka_unit_test(streams_that_span_blocks_stay_wide),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,9 +53,8 @@ static void remove_heads(lab_model *m, int layer)
 
 /* Without channels that are always 0 the mean square of the others is n / K of what it was, in
  * every row: with the norm's weight times sqrt(n / K) nothing is lost. */
-static void units_that_are_always_zero_go_without_loss(void **state)
+TEST(units_that_are_always_zero_go_without_loss)
 {
-    (void)state;
     static const struct {
         const char *model, *norm;
         void (*remove)(lab_model *m, int layer);
@@ -111,9 +110,8 @@ static const char first_half[] =
 
 /* Channels that are there twice have the mean square of one set, so the norm stays; the fit adds up
  * what read them. */
-static void duplicates_go_without_loss_once_fitted(void **state)
+TEST(duplicates_go_without_loss_once_fitted)
 {
-    (void)state;
     static const char *const modes[] = {"grail", "full"};
     lab l;
     lab_model m;
@@ -171,9 +169,8 @@ static void assert_shape(lab_model *m, const char *part, int64_t rows, int64_t c
 }
 
 /* deepseek-v3: 6 heads of 10 + 6 features and values of 8, ranks 24 and 20, hidden width 48. */
-static void both_ranks_and_the_width_of_values_are_stated(void **state)
+TEST(both_ranks_and_the_width_of_values_are_stated)
 {
-    (void)state;
     lab l;
     lab_model m;
     lab_open(&l);
@@ -196,9 +193,8 @@ static void both_ranks_and_the_width_of_values_are_stated(void **state)
 }
 
 /* Each head keeps its own channels, as many as the others. */
-static void values_alone_keep_the_identity(void **state)
+TEST(values_alone_keep_the_identity)
 {
-    (void)state;
     static const char *const selectors[] = {"obs", "wanda", "magnitude-l1", "flap", "random"};
     lab l;
     lab_open(&l);
@@ -239,9 +235,8 @@ static void values_alone_keep_the_identity(void **state)
 }
 
 /* Every selector that has a rule, with every repair. */
-static void latents_and_heads_are_cut_by_all_selectors(void **state)
+TEST(latents_and_heads_are_cut_by_all_selectors)
 {
-    (void)state;
     static const char *const modes[] = {"none", "grail", "full"};
     static const char *const models[] = {"deepseek-v3", "olmo2", "olmo3", "olmoe"};
     lab l;
@@ -278,9 +273,8 @@ static void latents_and_heads_are_cut_by_all_selectors(void **state)
 }
 
 /* With a small memory every pass begins at the block, and computes the same. */
-static void what_is_kept_in_memory_changes_no_byte(void **state)
+TEST(what_is_kept_in_memory_changes_no_byte)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     for (int i = 0; i < 2; i++) {
@@ -302,9 +296,8 @@ static void what_is_kept_in_memory_changes_no_byte(void **state)
 }
 
 /* All kinds that go together, and one after another. */
-static void kinds_are_cut_together_and_one_after_another(void **state)
+TEST(kinds_are_cut_together_and_one_after_another)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options = attention_options(&l, "deepseek-v3", "first", 0.5, 0.0);
@@ -327,9 +320,8 @@ static void kinds_are_cut_together_and_one_after_another(void **state)
 }
 
 /* Layers of their own widths, which per_layer_config states and grail reads again. */
-static void layers_may_differ(void **state)
+TEST(layers_may_differ)
 {
-    (void)state;
     static const char plan[] =
         "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.0.self_attn.kv_a_proj\","
         " \"kept\": 7}, {\"site\": \"model.layers.1.self_attn.v_proj\", \"kept\": 30}]}";
@@ -360,9 +352,8 @@ static grail_status with_plan(const lab *l, const char *model, const char *plan)
     return lab_compress(&options);
 }
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options = attention_options(&l, "deepseek-v2", "refused", 0.5, 0.0);
@@ -390,9 +381,8 @@ static void what_cannot_be_is_refused(void **state)
     lab_close(&l);
 }
 
-static void plans_that_do_not_fit_are_refused(void **state)
+TEST(plans_that_do_not_fit_are_refused)
 {
-    (void)state;
     static const struct {
         const char *site, *message;
     } wrong[] = {
@@ -417,9 +407,8 @@ static void plans_that_do_not_fit_are_refused(void **state)
     lab_close(&l);
 }
 
-static void configurations_that_do_not_fit_are_refused(void **state)
+TEST(configurations_that_do_not_fit_are_refused)
 {
-    (void)state;
     static const struct {
         const char *key;
         int64_t value;
@@ -445,9 +434,8 @@ static void configurations_that_do_not_fit_are_refused(void **state)
     lab_close(&l);
 }
 
-static void a_norm_that_is_not_finite_is_refused(void **state)
+TEST(a_norm_that_is_not_finite_is_refused)
 {
-    (void)state;
     lab l;
     lab_model m;
     lab_open(&l);
@@ -459,23 +447,4 @@ static void a_norm_that_is_not_finite_is_refused(void **state)
     options.read.model = lab_path(&l, "model");
     assert_fails(lab_compress(&options), GRAIL_ERROR_NUMERIC, "kv_a_layernorm");
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(units_that_are_always_zero_go_without_loss),
-        cmocka_unit_test(duplicates_go_without_loss_once_fitted),
-        cmocka_unit_test(both_ranks_and_the_width_of_values_are_stated),
-        cmocka_unit_test(values_alone_keep_the_identity),
-        cmocka_unit_test(latents_and_heads_are_cut_by_all_selectors),
-        cmocka_unit_test(what_is_kept_in_memory_changes_no_byte),
-        cmocka_unit_test(kinds_are_cut_together_and_one_after_another),
-        cmocka_unit_test(layers_may_differ),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(plans_that_do_not_fit_are_refused),
-        cmocka_unit_test(configurations_that_do_not_fit_are_refused),
-        cmocka_unit_test(a_norm_that_is_not_finite_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

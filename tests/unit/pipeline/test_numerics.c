@@ -502,9 +502,8 @@ static void run(const grail_compress_options *options)
     grail_compression_close(c);
 }
 
-static void every_selector_chooses_as_in_a_run_on_text(void **state)
+TEST(every_selector_chooses_as_in_a_run_on_text)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     memset(&seen, 0, sizeof seen);
@@ -525,9 +524,8 @@ static void every_selector_chooses_as_in_a_run_on_text(void **state)
     lab_close(&l);
 }
 
-static void every_selector_chooses_as_in_a_run_on_images(void **state)
+TEST(every_selector_chooses_as_in_a_run_on_images)
 {
-    (void)state;
     static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
     vision_lab l;
     vision_open(&l);
@@ -556,9 +554,8 @@ static void every_selector_chooses_as_in_a_run_on_images(void **state)
     vision_close(&l);
 }
 
-static void every_choice_of_the_fit_gives_the_weights_of_a_run(void **state)
+TEST(every_choice_of_the_fit_gives_the_weights_of_a_run)
 {
-    (void)state;
     static const struct {
         const char *compensate, *target, *ridge_scale, *refit, *token_weights;
         double alpha;
@@ -599,9 +596,8 @@ static void every_choice_of_the_fit_gives_the_weights_of_a_run(void **state)
     lab_close(&l);
 }
 
-static void convolutions_are_fitted_as_in_a_run(void **state)
+TEST(convolutions_are_fitted_as_in_a_run)
 {
-    (void)state;
     static const char *const fits[] = {"kernel", "channel"};
     static const char *const selectors[] = {"obs", "fold"};
     vision_lab l;
@@ -617,15 +613,4 @@ static void convolutions_are_fitted_as_in_a_run(void **state)
     }
     assert_true(seen.fits > 10);
     vision_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_selector_chooses_as_in_a_run_on_text),
-        cmocka_unit_test(every_selector_chooses_as_in_a_run_on_images),
-        cmocka_unit_test(every_choice_of_the_fit_gives_the_weights_of_a_run),
-        cmocka_unit_test(convolutions_are_fitted_as_in_a_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

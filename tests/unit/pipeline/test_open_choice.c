@@ -68,9 +68,8 @@ static bool assert_units_of_an_open_loop(const lab *l, grail_compress_options op
     return differs;
 }
 
-static void units_are_those_of_an_open_loop(void **state)
+TEST(units_are_those_of_an_open_loop)
 {
-    (void)state;
     static const char *const selectors[] = {"wanda", "obs", "flap"};
     int different = 0;
     lab l;
@@ -88,9 +87,8 @@ static void units_are_those_of_an_open_loop(void **state)
 }
 
 /* Residual streams, which end behind the blocks, and channels, whose norms know earlier cuts. */
-static void channels_are_those_of_an_open_loop(void **state)
+TEST(channels_are_those_of_an_open_loop)
 {
-    (void)state;
     static const char *const selectors[] = {"wanda", "gram-css", "obs"};
     vision_lab v;
     vision_open(&v);
@@ -105,9 +103,8 @@ static void channels_are_those_of_an_open_loop(void **state)
     vision_close(&v);
 }
 
-static void rules_without_statistics_are_not_changed(void **state)
+TEST(rules_without_statistics_are_not_changed)
 {
-    (void)state;
     static const char *const selectors[] = {"random", "fold", "magnitude-l2"};
     lab l;
     lab_open(&l);
@@ -133,9 +130,8 @@ static int stop_in_second_block(void *user, int block, int blocks, double done)
 }
 
 /* Stopped while the dense network runs, and behind the first block. */
-static void a_run_that_was_stopped_gives_the_same_bytes(void **state)
+TEST(a_run_that_was_stopped_gives_the_same_bytes)
 {
-    (void)state;
     int calls = 0;
     lab l;
     lab_open(&l);
@@ -163,9 +159,8 @@ static void a_run_that_was_stopped_gives_the_same_bytes(void **state)
     lab_close(&l);
 }
 
-static void what_has_no_meaning_is_refused(void **state)
+TEST(what_has_no_meaning_is_refused)
 {
-    (void)state;
     lab l;
     lab_model m;
     lab_open(&l);
@@ -191,16 +186,4 @@ static void what_has_no_meaning_is_refused(void **state)
     assert_fails(lab_compress(&options), GRAIL_ERROR_NUMERIC,
                  "tensor 'model.layers.1.mlp.up_proj.weight' holds a NaN or infinity at element 3");
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(units_are_those_of_an_open_loop),
-        cmocka_unit_test(channels_are_those_of_an_open_loop),
-        cmocka_unit_test(rules_without_statistics_are_not_changed),
-        cmocka_unit_test(a_run_that_was_stopped_gives_the_same_bytes),
-        cmocka_unit_test(what_has_no_meaning_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,9 +5,8 @@
 
 #include <string.h>
 
-static void kinds_of_sites_have_their_ratio_in_the_options(void **state)
+TEST(kinds_of_sites_have_their_ratio_in_the_options)
 {
-    (void)state;
     grail_compress_options o;
     int kinds = 0;
     grail_compress_options_init(&o);
@@ -30,9 +29,8 @@ static void kinds_of_sites_have_their_ratio_in_the_options(void **state)
     assert_null(grail_site_kind_at(-1));
 }
 
-static void a_selector_says_what_it_does(void **state)
+TEST(a_selector_says_what_it_does)
 {
-    (void)state;
     grail_selector_facts f = {0};
     assert_ok(grail_selector_describe("wanda", &f));
     assert_true(f.folds == 0 && f.draws == 0 && f.needs_statistics == 1);
@@ -66,9 +64,8 @@ static int64_t estimate(const grail_model *model, const grail_compress_options *
     return bytes;
 }
 
-static void the_estimate_grows_with_what_takes_memory(void **state)
+TEST(the_estimate_grows_with_what_takes_memory)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     const char *path = vision_network(&v, VISION_BASIC, "dense");
@@ -132,9 +129,8 @@ static int64_t estimate_of_samples(const grail_model *model, grail_compress_opti
     return more - estimate(model, &o);
 }
 
-static void a_training_takes_copies_of_parameters_and_a_second_stream(void **state)
+TEST(a_training_takes_copies_of_parameters_and_a_second_stream)
 {
-    (void)state;
     vision_lab v;
     grail_model_facts facts = {0};
     vision_open(&v);
@@ -159,9 +155,8 @@ static void a_training_takes_copies_of_parameters_and_a_second_stream(void **sta
     vision_close(&v);
 }
 
-static void nothing_cut_takes_no_calibration(void **state)
+TEST(nothing_cut_takes_no_calibration)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     const char *path = vision_network(&v, VISION_BASIC, "dense");
@@ -180,9 +175,8 @@ static void nothing_cut_takes_no_calibration(void **state)
     vision_close(&v);
 }
 
-static void a_run_and_its_accuracy_stay_below_the_estimate(void **state)
+TEST(a_run_and_its_accuracy_stay_below_the_estimate)
 {
-    (void)state;
     static const struct {
         const char *selector, *heal;
     } runs[] = {{"wanda", NULL},    {"fold", NULL},     {"leverage", NULL},
@@ -220,9 +214,8 @@ static void a_run_and_its_accuracy_stay_below_the_estimate(void **state)
 }
 
 /* Networks of text, with longer and shorter windows, refitted, folded and healed. */
-static void a_run_on_text_and_its_perplexity_stay_below_the_estimate(void **state)
+TEST(a_run_on_text_and_its_perplexity_stay_below_the_estimate)
 {
-    (void)state;
     static const struct {
         const char *selector, *heal, *refit;
         int64_t context;
@@ -253,9 +246,8 @@ static void a_run_on_text_and_its_perplexity_stay_below_the_estimate(void **stat
     lab_close(&l);
 }
 
-static void what_cannot_be_estimated_is_refused(void **state)
+TEST(what_cannot_be_estimated_is_refused)
 {
-    (void)state;
     vision_lab v;
     int64_t bytes = -1;
     const grail_site_sparsity single = {.site = "conv1", .sparsity = 0.5};
@@ -278,19 +270,4 @@ static void what_cannot_be_estimated_is_refused(void **state)
     assert_true(bytes == -1);
     grail_model_close(model);
     vision_close(&v);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_of_sites_have_their_ratio_in_the_options),
-        cmocka_unit_test(a_selector_says_what_it_does),
-        cmocka_unit_test(the_estimate_grows_with_what_takes_memory),
-        cmocka_unit_test(a_training_takes_copies_of_parameters_and_a_second_stream),
-        cmocka_unit_test(nothing_cut_takes_no_calibration),
-        cmocka_unit_test(a_run_and_its_accuracy_stay_below_the_estimate),
-        cmocka_unit_test(a_run_on_text_and_its_perplexity_stay_below_the_estimate),
-        cmocka_unit_test(what_cannot_be_estimated_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

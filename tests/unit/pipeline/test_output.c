@@ -59,9 +59,8 @@ static void assert_refused_before_the_first_block(const lab *l, const char *mode
     assert_false(file_exists(lab_path(l, "out.partial")));
 }
 
-static void what_cannot_be_copied_is_refused_before_the_first_block(void **state)
+TEST(what_cannot_be_copied_is_refused_before_the_first_block)
 {
-    (void)state;
     lab l;
     char model[LAB_PATH];
     lab_open(&l);
@@ -92,9 +91,8 @@ static void assert_copied(const lab *l, const char *name, const char *expected)
     buffer_fini(&bytes);
 }
 
-static void links_inside_the_model_are_copied_as_files(void **state)
+TEST(links_inside_the_model_are_copied_as_files)
 {
-    (void)state;
     lab l;
     char model[LAB_PATH];
     struct stat info;
@@ -113,9 +111,8 @@ static void links_inside_the_model_are_copied_as_files(void **state)
 }
 
 /* REPOSITORY/snapshots/REVISION/notes.txt -> ../../blobs/HASH */
-static void links_of_a_hugging_face_cache_are_followed(void **state)
+TEST(links_of_a_hugging_face_cache_are_followed)
 {
-    (void)state;
     lab l;
     char model[LAB_PATH];
     lab_open(&l);
@@ -152,9 +149,8 @@ static void make_module(const lab *l, const char *folder)
 
 /* Those of the folders beside the weights are copied that modules.json names, as far as they are
  * JSON. */
-static void settings_of_other_modules_are_copied(void **state)
+TEST(settings_of_other_modules_are_copied)
 {
-    (void)state;
     lab l;
     char model[LAB_PATH];
     lab_open(&l);
@@ -185,9 +181,8 @@ static void settings_of_other_modules_are_copied(void **state)
     lab_close(&l);
 }
 
-static void a_list_of_modules_that_lies_is_refused(void **state)
+TEST(a_list_of_modules_that_lies_is_refused)
 {
-    (void)state;
     static const char *const wrong[] = {"..",   ".",      "/etc",       "../model",   "a/b",
                                         ".git", "a\\\\b", "1_Pooling/", "./1_Pooling"};
     lab l;
@@ -242,9 +237,8 @@ static void replace_config(const lab *l)
     support_write_file(lab_path(l, "model"), "config.json", "{}", 2);
 }
 
-static void a_model_that_changes_during_the_run_is_noticed(void **state)
+TEST(a_model_that_changes_during_the_run_is_noticed)
 {
-    (void)state;
     static void (*const changes[])(const lab *) = {touch_weights, replace_config};
     static const char *const texts[] = {"model.safetensors' changed during the run: it was "
                                         "modified or replaced",
@@ -270,9 +264,8 @@ static void make_output(const lab *l)
 }
 
 /* Runs whose blocks finish one by one, and only all together. */
-static void weights_that_are_complete_stay_when_the_output_appears_meanwhile(void **state)
+TEST(weights_that_are_complete_stay_when_the_output_appears_meanwhile)
 {
-    (void)state;
     for (int open_loop = 0; open_loop < 2; open_loop++) {
         lab l;
         lab_open(&l);
@@ -306,9 +299,8 @@ static void weights_that_are_complete_stay_when_the_output_appears_meanwhile(voi
     }
 }
 
-static void unfinished_weights_do_not_open_as_a_model(void **state)
+TEST(unfinished_weights_do_not_open_as_a_model)
 {
-    (void)state;
     lab l;
     grail_compression *c = NULL;
     grail_model *m = NULL;
@@ -326,19 +318,4 @@ static void unfinished_weights_do_not_open_as_a_model(void **state)
     assert_ok(grail_model_open(lab_path(&l, "out"), &m));
     grail_model_close(m);
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_cannot_be_copied_is_refused_before_the_first_block),
-        cmocka_unit_test(links_inside_the_model_are_copied_as_files),
-        cmocka_unit_test(links_of_a_hugging_face_cache_are_followed),
-        cmocka_unit_test(settings_of_other_modules_are_copied),
-        cmocka_unit_test(a_list_of_modules_that_lies_is_refused),
-        cmocka_unit_test(a_model_that_changes_during_the_run_is_noticed),
-        cmocka_unit_test(weights_that_are_complete_stay_when_the_output_appears_meanwhile),
-        cmocka_unit_test(unfinished_weights_do_not_open_as_a_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,9 +87,8 @@ static double mean_difference(const vision_lab *v, const char *model, const char
     return largest;
 }
 
-static void flap_moves_the_bias_by_the_means_of_what_it_removed(void **state)
+TEST(flap_moves_the_bias_by_the_means_of_what_it_removed)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
@@ -144,9 +143,8 @@ static void second_order_update(const vision_tensor *w, const double *h, int64_t
     oracle_divide(features, inner, w->shape.shape[0], out);
 }
 
-static void ziplm_makes_the_second_order_update_of_all_features(void **state)
+TEST(ziplm_makes_the_second_order_update_of_all_features)
 {
-    (void)state;
     static double h[MOST * MOST];
     static double expected[MOST * MOST];
     vision_lab v;
@@ -185,9 +183,8 @@ static void ziplm_makes_the_second_order_update_of_all_features(void **state)
 /* -- decoders -----------------------------------------------------------------------------------
  */
 
-static void a_decoder_with_biases_gets_new_ones(void **state)
+TEST(a_decoder_with_biases_gets_new_ones)
 {
-    (void)state;
     static const char *const selectors[] = {"flap", "flap-ifv", "flap-wifn"};
     lab l;
     grail_site_report reports[2 * LAYERS];
@@ -217,9 +214,8 @@ static void a_decoder_with_biases_gets_new_ones(void **state)
 }
 
 /* The choice is in the plan, whatever the options of the next run say. */
-static void a_plan_repeats_it(void **state)
+TEST(a_plan_repeats_it)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_with_biases(&l, "llama3", "biased");
@@ -247,9 +243,8 @@ static void write_plan(const lab *l, const char *first, const char *second)
 }
 
 /* The plan's selectors decide, not the one that the options name beside it. */
-static void it_is_that_of_the_selectors_of_the_plan(void **state)
+TEST(it_is_that_of_the_selectors_of_the_plan)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_with_biases(&l, "llama3", "biased");
@@ -273,9 +268,8 @@ static void it_is_that_of_the_selectors_of_the_plan(void **state)
     lab_close(&l);
 }
 
-static void a_bias_needs_a_place(void **state)
+TEST(a_bias_needs_a_place)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compression *c = NULL;
@@ -297,9 +291,8 @@ static void a_bias_needs_a_place(void **state)
     lab_close(&l);
 }
 
-static void nothing_cut_changes_nothing(void **state)
+TEST(nothing_cut_changes_nothing)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options =
@@ -309,18 +302,4 @@ static void nothing_cut_changes_nothing(void **state)
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(options.read.model, options.output.path);
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flap_moves_the_bias_by_the_means_of_what_it_removed),
-        cmocka_unit_test(ziplm_makes_the_second_order_update_of_all_features),
-        cmocka_unit_test(a_decoder_with_biases_gets_new_ones),
-        cmocka_unit_test(a_plan_repeats_it),
-        cmocka_unit_test(it_is_that_of_the_selectors_of_the_plan),
-        cmocka_unit_test(a_bias_needs_a_place),
-        cmocka_unit_test(nothing_cut_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,9 +33,8 @@ static double divergence(const char *model, const char *narrow)
 
 /* The divergence from the dense network, whose golden models are random, is as in f32 but for what
  * bf16 rounds. */
-static void results_are_close_to_those_in_f32(void **state)
+TEST(results_are_close_to_those_in_f32)
 {
-    (void)state;
     static const char *const models[] = {"llama3-bf16", "llama3-sharded", "llama-mha", "qwen3"};
     static const char *const repairs[] = {"none", "grail", "full"};
     lab l;
@@ -65,9 +64,8 @@ static void results_are_close_to_those_in_f32(void **state)
     lab_close(&l);
 }
 
-static void what_is_not_cut_stays_as_it_was(void **state)
+TEST(what_is_not_cut_stays_as_it_was)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options = in_bf16(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"));
@@ -77,9 +75,8 @@ static void what_is_not_cut_stays_as_it_was(void **state)
     lab_close(&l);
 }
 
-static void a_second_run_gives_the_same_bytes(void **state)
+TEST(a_second_run_gives_the_same_bytes)
 {
-    (void)state;
     static const char *const models[] = {"llama3-bf16", "qwen2"};
     lab l;
     lab_open(&l);
@@ -108,9 +105,8 @@ static int stop_at_second_block(void *user, const grail_site_report *site, int b
     return block >= 1 ? 1 : 0;
 }
 
-static void a_run_goes_on_in_its_own_precision(void **state)
+TEST(a_run_goes_on_in_its_own_precision)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options = in_bf16(&l, lab_golden("llama3-bf16"), lab_path(&l, "whole"));
@@ -130,9 +126,8 @@ static void a_run_goes_on_in_its_own_precision(void **state)
 }
 
 /* Weights that are trained are held as values, and their gradients are those of f32. */
-static void blocks_and_the_network_are_healed(void **state)
+TEST(blocks_and_the_network_are_healed)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_golden("llama3-bf16");
@@ -150,9 +145,8 @@ static void blocks_and_the_network_are_healed(void **state)
 }
 
 /* This selector runs blocks back whose weights are not trained. */
-static void regional_gradients_are_those_of_f32(void **state)
+TEST(regional_gradients_are_those_of_f32)
 {
-    (void)state;
     static const char *const repairs[] = {"own", "full"};
     lab l;
     lab_open(&l);
@@ -176,9 +170,8 @@ static void regional_gradients_are_those_of_f32(void **state)
     lab_close(&l);
 }
 
-static void failing_allocations_are_survived(void **state)
+TEST(failing_allocations_are_survived)
 {
-    (void)state;
     if (!support_walks_failures()) {
         skip();
     }
@@ -190,16 +183,9 @@ static void failing_allocations_are_survived(void **state)
     lab_close(&l);
 }
 
+CMFixtureFunction support_setup = json_memory_use;
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_are_close_to_those_in_f32),
-        cmocka_unit_test(what_is_not_cut_stays_as_it_was),
-        cmocka_unit_test(a_second_run_gives_the_same_bytes),
-        cmocka_unit_test(a_run_goes_on_in_its_own_precision),
-        cmocka_unit_test(blocks_and_the_network_are_healed),
-        cmocka_unit_test(regional_gradients_are_those_of_f32),
-        cmocka_unit_test(failing_allocations_are_survived),
-    };
-    return multiplies_bf16() ? cmocka_run_group_tests(tests, json_memory_use, NULL) : TEST_SKIPPED;
+    return multiplies_bf16() ? support_run_tests() : TEST_SKIPPED;
 }

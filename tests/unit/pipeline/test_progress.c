@@ -35,9 +35,8 @@ static grail_status run_watched(grail_compress_options options, int cancel_at, s
     return lab_compress(&options);
 }
 
-static void progress_moves_within_a_block(void **state)
+TEST(progress_moves_within_a_block)
 {
-    (void)state;
     lab l;
     steps s;
     lab_open(&l);
@@ -56,9 +55,8 @@ static void progress_moves_within_a_block(void **state)
     lab_close(&l);
 }
 
-static void a_run_that_is_cancelled_within_a_block_continues_to_the_same_bytes(void **state)
+TEST(a_run_that_is_cancelled_within_a_block_continues_to_the_same_bytes)
 {
-    (void)state;
     lab l;
     steps s;
     char whole[LAB_PATH];
@@ -79,13 +77,4 @@ static void a_run_that_is_cancelled_within_a_block_continues_to_the_same_bytes(v
         assert_same_checkpoint(whole, output);
     }
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(progress_moves_within_a_block),
-        cmocka_unit_test(a_run_that_is_cancelled_within_a_block_continues_to_the_same_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

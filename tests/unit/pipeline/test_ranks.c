@@ -78,9 +78,8 @@ static void same_bytes(const char *model, const char *selector, int64_t memory)
     lab_close(&run.l);
 }
 
-static void any_number_of_ranks_writes_the_same_bytes(void **state)
+TEST(any_number_of_ranks_writes_the_same_bytes)
 {
-    (void)state;
     same_bytes(NULL, "obs", 0);
     same_bytes(NULL, "obs", 1);
     same_bytes(NULL, "wanda", 0);
@@ -88,9 +87,8 @@ static void any_number_of_ranks_writes_the_same_bytes(void **state)
     same_bytes("olmo2", "obs", 0); /* whose norms are rescaled */
 }
 
-static void a_cancelled_run_goes_on_with_other_ranks(void **state)
+TEST(a_cancelled_run_goes_on_with_other_ranks)
 {
-    (void)state;
     shared_run run = {.selector = "obs", .alone = true};
     char alone[LAB_PATH];
     lab_open(&run.l);
@@ -107,9 +105,8 @@ static void a_cancelled_run_goes_on_with_other_ranks(void **state)
     lab_close(&run.l);
 }
 
-static void ranks_that_differ_write_nothing(void **state)
+TEST(ranks_that_differ_write_nothing)
 {
-    (void)state;
     shared_run run = {.selector = "obs", .differs = true};
     char partial[LAB_PATH];
     lab_open(&run.l);
@@ -220,23 +217,20 @@ static void walk_failures(failing_run *f)
     lab_close(&f->run.l);
 }
 
-static void a_rank_that_cannot_open_ends_all(void **state)
+TEST(a_rank_that_cannot_open_ends_all)
 {
-    (void)state;
     failing_run f = {.work = open_only};
     walk_failures(&f);
 }
 
-static void a_rank_that_cannot_go_on_ends_all(void **state)
+TEST(a_rank_that_cannot_go_on_ends_all)
 {
-    (void)state;
     failing_run f = {.work = compress_all, .few = true};
     walk_failures(&f);
 }
 
-static void a_rank_that_cannot_measure_ends_all(void **state)
+TEST(a_rank_that_cannot_measure_ends_all)
 {
-    (void)state;
     failing_run f = {.work = measure_text};
     walk_failures(&f);
 }
@@ -293,9 +287,8 @@ static int break_in_turn(const grail_comm *comm, void *user)
     return status == GRAIL_ERROR_IO && !named ? 200 : (int)status;
 }
 
-static void a_broken_connection_ends_all(void **state)
+TEST(a_broken_connection_ends_all)
 {
-    (void)state;
     failing_run f = {.run.selector = "obs", .made = ranks_shared(sizeof *f.made)};
     const int size = 3;
     int ended[RANKS_MOST];
@@ -337,9 +330,8 @@ static int measure_until_cancelled(const grail_comm *comm, void *user)
     return (int)status;
 }
 
-static void a_rank_that_is_cancelled_ends_all(void **state)
+TEST(a_rank_that_is_cancelled_ends_all)
 {
-    (void)state;
     failing_run f = {0};
     int ended[RANKS_MOST];
     lab_open(&f.run.l);
@@ -349,17 +341,4 @@ static void a_rank_that_is_cancelled_ends_all(void **state)
     lab_close(&f.run.l);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_ranks_writes_the_same_bytes),
-        cmocka_unit_test(a_cancelled_run_goes_on_with_other_ranks),
-        cmocka_unit_test(ranks_that_differ_write_nothing),
-        cmocka_unit_test(a_rank_that_cannot_open_ends_all),
-        cmocka_unit_test(a_rank_that_cannot_go_on_ends_all),
-        cmocka_unit_test(a_rank_that_cannot_measure_ends_all),
-        cmocka_unit_test(a_rank_that_is_cancelled_ends_all),
-        cmocka_unit_test(a_broken_connection_ends_all),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

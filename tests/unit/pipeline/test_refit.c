@@ -26,9 +26,8 @@ static const json_t *refit_of(const json_t *report, const char *map)
     return NULL;
 }
 
-static void maps_behind_a_cut_are_refitted_and_no_others(void **state)
+TEST(maps_behind_a_cut_are_refitted_and_no_others)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options = refitting(&l, lab_golden("llama3"), lab_path(&l, "out"));
@@ -54,9 +53,8 @@ static void maps_behind_a_cut_are_refitted_and_no_others(void **state)
 }
 
 /* The first block's q, k and v read no drift, so their kept rows keep their bytes. */
-static void maps_before_the_first_cut_keep_their_bytes(void **state)
+TEST(maps_before_the_first_cut_keep_their_bytes)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_f32(&l, "llama3", "model");
@@ -77,9 +75,8 @@ static void maps_before_the_first_cut_keep_their_bytes(void **state)
     lab_close(&l);
 }
 
-static void a_network_that_is_not_cut_is_not_changed(void **state)
+TEST(a_network_that_is_not_cut_is_not_changed)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_f32(&l, "qwen2", "model");
@@ -102,9 +99,8 @@ static double divergence(const lab *l, const char *model, const char *selector, 
     return c.mean_kl;
 }
 
-static void refits_bring_the_network_nearer_to_the_dense_one(void **state)
+TEST(refits_bring_the_network_nearer_to_the_dense_one)
 {
-    (void)state;
     static const char *const models[] = {"llama3", "qwen2", "llama-mha"};
     for (int i = 0; i < 3; i++) {
         lab l;
@@ -188,9 +184,8 @@ static void assert_refitted(const vision_lab *v, const char *model, const char *
     memory_free(y.data);
 }
 
-static void maps_of_one_input_get_their_own_least_squares(void **state)
+TEST(maps_of_one_input_get_their_own_least_squares)
 {
-    (void)state;
     static const char *const parts[] = {"query", "key", "value"};
     static const double alpha = 0.01;
     vision_lab v;
@@ -211,9 +206,8 @@ static void maps_of_one_input_get_their_own_least_squares(void **state)
     vision_close(&v);
 }
 
-static void a_refit_needs_the_dense_target_in_a_closed_loop(void **state)
+TEST(a_refit_needs_the_dense_target_in_a_closed_loop)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options = refitting(&l, lab_golden("llama3"), lab_path(&l, "out"));
@@ -228,17 +222,4 @@ static void a_refit_needs_the_dense_target_in_a_closed_loop(void **state)
     options.fit.refit = "some";
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "unknown refit 'some'");
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(maps_behind_a_cut_are_refitted_and_no_others),
-        cmocka_unit_test(maps_before_the_first_cut_keep_their_bytes),
-        cmocka_unit_test(a_network_that_is_not_cut_is_not_changed),
-        cmocka_unit_test(refits_bring_the_network_nearer_to_the_dense_one),
-        cmocka_unit_test(maps_of_one_input_get_their_own_least_squares),
-        cmocka_unit_test(a_refit_needs_the_dense_target_in_a_closed_loop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

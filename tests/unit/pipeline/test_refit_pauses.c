@@ -25,9 +25,8 @@ static refit_list list_of_gains(const double *gains, int count)
     return list;
 }
 
-static void refits_pause_where_they_gain_little(void **state)
+TEST(refits_pause_where_they_gain_little)
 {
-    (void)state;
     /* Two blocks without a gain, a pause of two blocks, one block more, and a pause of four. */
     static const double little[] = {0.01, 0.0, -1.0, -1.0, 0.01, -1.0, -1.0, -1.0, -1.0};
     static const bool due[] = {true, true, false, false, true, false, false, false, false, true};
@@ -46,9 +45,8 @@ static void refits_pause_where_they_gain_little(void **state)
     }
 }
 
-static void a_gain_ends_the_pauses(void **state)
+TEST(a_gain_ends_the_pauses)
 {
-    (void)state;
     static const double gains[] = {0.01, 0.01, -1.0, -1.0, 0.03, 0.01, 0.01};
     for (int known = 5; known <= 7; known++) {
         refit_list list = list_of_gains(gains, known);
@@ -57,9 +55,8 @@ static void a_gain_ends_the_pauses(void **state)
     }
 }
 
-static void refits_without_held_out_samples_never_pause(void **state)
+TEST(refits_without_held_out_samples_never_pause)
 {
-    (void)state;
     refit_list list = list_of_gains((const double[]){0.5}, 1);
     for (int block = 2; block < 9; block++) {
         const grail_fit made = {.held_before = (double)NAN, .held_after = (double)NAN};
@@ -69,14 +66,4 @@ static void refits_without_held_out_samples_never_pause(void **state)
     list.wanted[0] = false;
     assert_false(refits_due(&list, 0, 9));
     refits_fini(&list);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refits_pause_where_they_gain_little),
-        cmocka_unit_test(a_gain_ends_the_pauses),
-        cmocka_unit_test(refits_without_held_out_samples_never_pause),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

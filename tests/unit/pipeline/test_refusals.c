@@ -32,9 +32,8 @@ static void teardown(refusal *r)
     lab_close(&r->l);
 }
 
-static void a_sparsity_outside_zero_to_one_is_refused(void **state)
+TEST(a_sparsity_outside_zero_to_one_is_refused)
 {
-    (void)state;
     static const double bad[] = {-0.1, 1.0, 1.5};
     refusal r;
     setup(&r);
@@ -55,9 +54,8 @@ static void a_sparsity_outside_zero_to_one_is_refused(void **state)
     teardown(&r);
 }
 
-static void a_site_may_not_lose_every_unit(void **state)
+TEST(a_site_may_not_lose_every_unit)
 {
-    (void)state;
     refusal r;
     setup(&r);
     r.options.read.model = lab_golden("llama-mqa");
@@ -67,9 +65,8 @@ static void a_site_may_not_lose_every_unit(void **state)
     teardown(&r);
 }
 
-static void unknown_names_are_answered_with_the_known_ones(void **state)
+TEST(unknown_names_are_answered_with_the_known_ones)
 {
-    (void)state;
     refusal r;
     setup(&r);
     r.options.cut.selector = "wandr";
@@ -105,9 +102,8 @@ static void unknown_names_are_answered_with_the_known_ones(void **state)
     teardown(&r);
 }
 
-static void numbers_that_make_no_sense_are_refused(void **state)
+TEST(numbers_that_make_no_sense_are_refused)
 {
-    (void)state;
     refusal r;
     setup(&r);
     r.options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, -1e-3};
@@ -125,9 +121,8 @@ static void numbers_that_make_no_sense_are_refused(void **state)
     teardown(&r);
 }
 
-static void an_output_that_exists_is_left_alone(void **state)
+TEST(an_output_that_exists_is_left_alone)
 {
-    (void)state;
     refusal r;
     setup(&r);
     assert_int_equal(mkdir(r.options.output.path, 0777), 0);
@@ -135,9 +130,8 @@ static void an_output_that_exists_is_left_alone(void **state)
     teardown(&r);
 }
 
-static void a_directory_of_somebody_else_is_left_alone(void **state)
+TEST(a_directory_of_somebody_else_is_left_alone)
 {
-    (void)state;
     refusal r;
     setup(&r);
     assert_int_equal(mkdir(lab_path(&r.l, "out.partial"), 0777), 0);
@@ -151,9 +145,8 @@ static void a_directory_of_somebody_else_is_left_alone(void **state)
     teardown(&r);
 }
 
-static void an_output_inside_the_model_is_refused(void **state)
+TEST(an_output_inside_the_model_is_refused)
 {
-    (void)state;
     refusal r;
     char inside[LAB_PATH];
     setup(&r);
@@ -166,9 +159,8 @@ static void an_output_inside_the_model_is_refused(void **state)
     teardown(&r);
 }
 
-static void an_output_that_cannot_be_made_is_refused(void **state)
+TEST(an_output_that_cannot_be_made_is_refused)
 {
-    (void)state;
     refusal r;
     setup(&r);
     r.options.output.path = "/proc/grail-out";
@@ -182,9 +174,8 @@ static void an_output_that_cannot_be_made_is_refused(void **state)
     teardown(&r);
 }
 
-static void a_slash_behind_the_output_means_nothing(void **state)
+TEST(a_slash_behind_the_output_means_nothing)
 {
-    (void)state;
     refusal r;
     char output[LAB_PATH];
     setup(&r);
@@ -196,9 +187,8 @@ static void a_slash_behind_the_output_means_nothing(void **state)
     teardown(&r);
 }
 
-static void a_model_that_is_not_there_is_named(void **state)
+TEST(a_model_that_is_not_there_is_named)
 {
-    (void)state;
     refusal r;
     setup(&r);
     r.options.read.model = NULL;
@@ -208,9 +198,8 @@ static void a_model_that_is_not_there_is_named(void **state)
     teardown(&r);
 }
 
-static void calibration_must_be_there_where_it_is_needed(void **state)
+TEST(calibration_must_be_there_where_it_is_needed)
 {
-    (void)state;
     refusal r;
     setup(&r);
     r.options.read.text.path = NULL;
@@ -222,9 +211,8 @@ static void calibration_must_be_there_where_it_is_needed(void **state)
     teardown(&r);
 }
 
-static void more_samples_than_the_text_holds_are_refused(void **state)
+TEST(more_samples_than_the_text_holds_are_refused)
 {
-    (void)state;
     refusal r;
     setup(&r);
     r.options.read.samples = LAB_SAMPLES + 1;
@@ -233,9 +221,8 @@ static void more_samples_than_the_text_holds_are_refused(void **state)
     teardown(&r);
 }
 
-static void ids_outside_the_vocabulary_are_refused(void **state)
+TEST(ids_outside_the_vocabulary_are_refused)
 {
-    (void)state;
     refusal r;
     lab_model m;
     setup(&r);
@@ -254,9 +241,8 @@ static void ids_outside_the_vocabulary_are_refused(void **state)
     teardown(&r);
 }
 
-static void a_weight_that_is_not_a_number_is_named(void **state)
+TEST(a_weight_that_is_not_a_number_is_named)
 {
-    (void)state;
     refusal r;
     lab_model m;
     setup(&r);
@@ -270,9 +256,8 @@ static void a_weight_that_is_not_a_number_is_named(void **state)
     teardown(&r);
 }
 
-static void a_plan_that_does_not_fit_is_refused(void **state)
+TEST(a_plan_that_does_not_fit_is_refused)
 {
-    (void)state;
     static const char text[] = "{\"grail_plan\": 1, \"sites\": [{\"site\": \"lm_head\"}]}";
     refusal r;
     setup(&r);
@@ -282,9 +267,8 @@ static void a_plan_that_does_not_fit_is_refused(void **state)
     teardown(&r);
 }
 
-static void what_was_chosen_beside_a_plan_that_states_it_is_refused(void **state)
+TEST(what_was_chosen_beside_a_plan_that_states_it_is_refused)
 {
-    (void)state;
     refusal r;
     grail_compression *c = NULL;
     setup(&r);
@@ -304,9 +288,8 @@ static void what_was_chosen_beside_a_plan_that_states_it_is_refused(void **state
     teardown(&r);
 }
 
-static void a_dry_run_writes_nothing_and_needs_no_data(void **state)
+TEST(a_dry_run_writes_nothing_and_needs_no_data)
 {
-    (void)state;
     refusal r;
     grail_compression *c = NULL;
     setup(&r);
@@ -319,28 +302,4 @@ static void a_dry_run_writes_nothing_and_needs_no_data(void **state)
     grail_compression_close(c);
     assert_false(file_exists(lab_path(&r.l, "out.partial")));
     teardown(&r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sparsity_outside_zero_to_one_is_refused),
-        cmocka_unit_test(a_site_may_not_lose_every_unit),
-        cmocka_unit_test(unknown_names_are_answered_with_the_known_ones),
-        cmocka_unit_test(numbers_that_make_no_sense_are_refused),
-        cmocka_unit_test(an_output_that_exists_is_left_alone),
-        cmocka_unit_test(a_directory_of_somebody_else_is_left_alone),
-        cmocka_unit_test(an_output_inside_the_model_is_refused),
-        cmocka_unit_test(an_output_that_cannot_be_made_is_refused),
-        cmocka_unit_test(a_slash_behind_the_output_means_nothing),
-        cmocka_unit_test(a_model_that_is_not_there_is_named),
-        cmocka_unit_test(calibration_must_be_there_where_it_is_needed),
-        cmocka_unit_test(more_samples_than_the_text_holds_are_refused),
-        cmocka_unit_test(ids_outside_the_vocabulary_are_refused),
-        cmocka_unit_test(a_weight_that_is_not_a_number_is_named),
-        cmocka_unit_test(a_plan_that_does_not_fit_is_refused),
-        cmocka_unit_test(what_was_chosen_beside_a_plan_that_states_it_is_refused),
-        cmocka_unit_test(a_dry_run_writes_nothing_and_needs_no_data),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

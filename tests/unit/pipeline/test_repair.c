@@ -25,9 +25,8 @@ static void fit_errors(const lab *l, const char *compensate, const char *output,
     }
 }
 
-static void a_fit_towards_the_plain_consumer_is_at_least_as_close(void **state)
+TEST(a_fit_towards_the_plain_consumer_is_at_least_as_close)
 {
-    (void)state;
     lab l;
     double before[2][SITES];
     double after[2][SITES];
@@ -44,9 +43,8 @@ static void a_fit_towards_the_plain_consumer_is_at_least_as_close(void **state)
     lab_close(&l);
 }
 
-static void repair_brings_the_logits_closer(void **state)
+TEST(repair_brings_the_logits_closer)
 {
-    (void)state;
     static const char *const models[] = {"llama3",  "llama-mha", "llama-mqa",
                                          "mistral", "qwen2",     "qwen3"};
     lab l;
@@ -91,9 +89,8 @@ static grail_compress_options cut_only(const lab *l, const char *model, const ch
 /* Cutting one site after the other, each in the checkpoint that the run before wrote, is what one
  * run must do by itself: a later site sees the sample stream through the compressed sites before
  * it. */
-static void sites_are_fitted_in_order_on_the_compressed_stream(void **state)
+TEST(sites_are_fitted_in_order_on_the_compressed_stream)
 {
-    (void)state;
     static const double sparsity[SITES] = {0.5, 0.3, 0.25, 0.6};
     lab l;
     grail_site_sparsity sites[SITES];
@@ -117,9 +114,8 @@ static void sites_are_fitted_in_order_on_the_compressed_stream(void **state)
     lab_close(&l);
 }
 
-static void a_later_site_depends_on_an_earlier_one_and_not_the_reverse(void **state)
+TEST(a_later_site_depends_on_an_earlier_one_and_not_the_reverse)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model = lab_golden("llama3");
@@ -168,9 +164,8 @@ static void assert_recomputing_changes_little(const lab *l, const char *selector
     }
 }
 
-static void recomputing_what_was_not_kept_gives_the_same_answer(void **state)
+TEST(recomputing_what_was_not_kept_gives_the_same_answer)
 {
-    (void)state;
     static const char *const selectors[] = {"wanda", "fold"};
     static const char *const modes[] = {"grail", "full"};
     lab l;
@@ -196,9 +191,8 @@ static grail_compress_options attention_options(const lab *l, const char *model,
     return options;
 }
 
-static void a_bias_is_fitted_where_there_is_one_and_when_asked(void **state)
+TEST(a_bias_is_fitted_where_there_is_one_and_when_asked)
 {
-    (void)state;
     static const char *const name = "model.layers.0.self_attn.o_proj.bias";
     lab l;
     grail_site_report sites[SITES];
@@ -219,9 +213,8 @@ static void a_bias_is_fitted_where_there_is_one_and_when_asked(void **state)
     lab_close(&l);
 }
 
-static void a_bias_is_not_invented(void **state)
+TEST(a_bias_is_not_invented)
 {
-    (void)state;
     lab l;
     grail_site_report sites[SITES];
     lab_open(&l);
@@ -272,9 +265,8 @@ static void mean_output(const lab *l, const char *directory, const char *part, d
     grail_model_close(m);
 }
 
-static void with_a_bias_the_mean_output_is_that_of_the_target(void **state)
+TEST(with_a_bias_the_mean_output_is_that_of_the_target)
 {
-    (void)state;
     enum { OUTPUTS = 64 };
     static const char *const targets[] = {"local", "dense"};
     lab l;
@@ -294,19 +286,4 @@ static void with_a_bias_the_mean_output_is_that_of_the_target(void **state)
         }
     }
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fit_towards_the_plain_consumer_is_at_least_as_close),
-        cmocka_unit_test(repair_brings_the_logits_closer),
-        cmocka_unit_test(sites_are_fitted_in_order_on_the_compressed_stream),
-        cmocka_unit_test(a_later_site_depends_on_an_earlier_one_and_not_the_reverse),
-        cmocka_unit_test(recomputing_what_was_not_kept_gives_the_same_answer),
-        cmocka_unit_test(a_bias_is_fitted_where_there_is_one_and_when_asked),
-        cmocka_unit_test(a_bias_is_not_invented),
-        cmocka_unit_test(with_a_bias_the_mean_output_is_that_of_the_target),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

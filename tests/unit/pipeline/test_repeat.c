@@ -21,9 +21,8 @@ static void run_with_threads(const lab *l, int threads, const char *output)
     grail_set_threads(before);
 }
 
-static void equal_threads_give_equal_bytes_and_others_nearly(void **state)
+TEST(equal_threads_give_equal_bytes_and_others_nearly)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     run_with_threads(&l, 1, "one");
@@ -55,17 +54,15 @@ static bool seeds_agree(const char *selector, const char *name)
     return same;
 }
 
-static void another_seed_takes_other_samples_and_random_units(void **state)
+TEST(another_seed_takes_other_samples_and_random_units)
 {
-    (void)state;
     assert_false(seeds_agree("random", "model.layers.0.mlp.up_proj.weight"));
     assert_true(seeds_agree("magnitude-l2", "model.layers.0.mlp.up_proj.weight"));
     assert_false(seeds_agree("magnitude-l2", "model.layers.0.mlp.down_proj.weight"));
 }
 
-static void both_backends_agree_in_every_family(void **state)
+TEST(both_backends_agree_in_every_family)
 {
-    (void)state;
     static const char *const selectors[] = {"wanda", "magnitude-l2", "fold", "random-fold"};
     lab l;
     char outputs[2][LAB_PATH];
@@ -85,9 +82,8 @@ static void both_backends_agree_in_every_family(void **state)
     lab_close(&l);
 }
 
-static void every_selector_and_family_gives_a_model_that_opens(void **state)
+TEST(every_selector_and_family_gives_a_model_that_opens)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     for (int f = 0; f < FAMILY_COUNT; f++) {
@@ -107,9 +103,8 @@ static void every_selector_and_family_gives_a_model_that_opens(void **state)
     lab_close(&l);
 }
 
-static void the_result_keeps_dtypes_and_says_its_widths(void **state)
+TEST(the_result_keeps_dtypes_and_says_its_widths)
 {
-    (void)state;
     static const char *const models[] = {"llama3", "llama-mha", "llama3-bf16"};
     static const grail_dtype dtypes[] = {GRAIL_DTYPE_F32, GRAIL_DTYPE_F16, GRAIL_DTYPE_BF16};
     lab l;
@@ -133,9 +128,8 @@ static void the_result_keeps_dtypes_and_says_its_widths(void **state)
     lab_close(&l);
 }
 
-static void shards_stay_shards(void **state)
+TEST(shards_stay_shards)
 {
-    (void)state;
     lab l;
     checkpoint *dense = NULL;
     checkpoint *narrow = NULL;
@@ -160,9 +154,8 @@ static void shards_stay_shards(void **state)
     lab_close(&l);
 }
 
-static void a_plan_that_was_written_can_be_read_and_gives_the_same_bytes(void **state)
+TEST(a_plan_that_was_written_can_be_read_and_gives_the_same_bytes)
 {
-    (void)state;
     lab l;
     char plan[LAB_PATH];
     lab_open(&l);
@@ -194,9 +187,8 @@ static void a_plan_that_was_written_can_be_read_and_gives_the_same_bytes(void **
     lab_close(&l);
 }
 
-static void a_plan_may_mix_selectors(void **state)
+TEST(a_plan_may_mix_selectors)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     static const char text[] =
@@ -219,9 +211,8 @@ static void a_plan_may_mix_selectors(void **state)
     lab_close(&l);
 }
 
-static void totals_count_what_is_left(void **state)
+TEST(totals_count_what_is_left)
 {
-    (void)state;
     lab l;
     grail_compression *c = NULL;
     grail_model *narrow = NULL;
@@ -243,20 +234,4 @@ static void totals_count_what_is_left(void **state)
     assert_int_equal(totals.calibration_tokens, LAB_SAMPLES * LAB_LENGTH);
     grail_model_close(narrow);
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_threads_give_equal_bytes_and_others_nearly),
-        cmocka_unit_test(another_seed_takes_other_samples_and_random_units),
-        cmocka_unit_test(both_backends_agree_in_every_family),
-        cmocka_unit_test(every_selector_and_family_gives_a_model_that_opens),
-        cmocka_unit_test(the_result_keeps_dtypes_and_says_its_widths),
-        cmocka_unit_test(shards_stay_shards),
-        cmocka_unit_test(a_plan_that_was_written_can_be_read_and_gives_the_same_bytes),
-        cmocka_unit_test(a_plan_may_mix_selectors),
-        cmocka_unit_test(totals_count_what_is_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

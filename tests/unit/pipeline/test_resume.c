@@ -114,9 +114,8 @@ static void assert_resumes(const lab *l, const char *model, const char *selector
     }
 }
 
-static void a_pruning_continues_to_the_same_bytes(void **state)
+TEST(a_pruning_continues_to_the_same_bytes)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     assert_resumes(&l, lab_golden("llama3-sharded"), "wanda", "full", NULL, 0);
@@ -128,9 +127,8 @@ static void a_pruning_continues_to_the_same_bytes(void **state)
 }
 
 /* Its weights are those of the records, its decisions are made before the walk meets the sites. */
-static void a_trained_block_continues_to_the_same_bytes(void **state)
+TEST(a_trained_block_continues_to_the_same_bytes)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     assert_resumes(&l, lab_golden("llama3"), "wanda++", "own", NULL, 0);
@@ -139,9 +137,8 @@ static void a_trained_block_continues_to_the_same_bytes(void **state)
 }
 
 /* Neurons of the first layer that never fire; how the units were chosen is remembered. */
-static void a_tie_is_remembered(void **state)
+TEST(a_tie_is_remembered)
 {
-    (void)state;
     lab l;
     lab_model m;
     grail_site_report reports[4];
@@ -162,9 +159,8 @@ static void a_tie_is_remembered(void **state)
     lab_close(&l);
 }
 
-static void a_folding_continues_to_the_same_bytes(void **state)
+TEST(a_folding_continues_to_the_same_bytes)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     assert_resumes(&l, lab_golden("llama3"), "fold", "full", NULL, 0);
@@ -173,9 +169,8 @@ static void a_folding_continues_to_the_same_bytes(void **state)
     lab_close(&l);
 }
 
-static void a_run_that_recomputes_continues_to_the_same_bytes(void **state)
+TEST(a_run_that_recomputes_continues_to_the_same_bytes)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     assert_resumes(&l, lab_golden("llama3"), "wanda", "full", NULL, 1);
@@ -183,9 +178,8 @@ static void a_run_that_recomputes_continues_to_the_same_bytes(void **state)
     lab_close(&l);
 }
 
-static void a_run_with_refits_continues_to_the_same_bytes(void **state)
+TEST(a_run_with_refits_continues_to_the_same_bytes)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     assert_resumes(&l, lab_golden("qwen2"), "wanda", "full", "all", 0);
@@ -197,9 +191,8 @@ static void a_run_with_refits_continues_to_the_same_bytes(void **state)
 }
 
 /* Norms over all heads are rescaled, and of finished blocks read back. */
-static void a_cut_norm_continues_to_the_same_bytes(void **state)
+TEST(a_cut_norm_continues_to_the_same_bytes)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     assert_resumes(&l, lab_golden("olmo2"), "wanda", "full", "all", 0);
@@ -207,9 +200,8 @@ static void a_cut_norm_continues_to_the_same_bytes(void **state)
     lab_close(&l);
 }
 
-static void resume_without_a_beginning_begins(void **state)
+TEST(resume_without_a_beginning_begins)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
@@ -317,9 +309,8 @@ static grail_status open_only(const grail_compress_options *options)
     return status;
 }
 
-static void every_option_that_decides_is_compared(void **state)
+TEST(every_option_that_decides_is_compared)
 {
-    (void)state;
     lab l;
     interruption i;
     lab_open(&l);
@@ -358,9 +349,8 @@ static void every_option_that_decides_is_compared(void **state)
     lab_close(&l);
 }
 
-static void what_a_default_stands_for_is_no_difference(void **state)
+TEST(what_a_default_stands_for_is_no_difference)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options = interrupted(&l, lab_golden("llama3"));
@@ -373,9 +363,8 @@ static void what_a_default_stands_for_is_no_difference(void **state)
     lab_close(&l);
 }
 
-static void other_data_and_threads_are_refused_by_name(void **state)
+TEST(other_data_and_threads_are_refused_by_name)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options options = interrupted(&l, lab_golden("llama3"));
@@ -394,9 +383,8 @@ static void other_data_and_threads_are_refused_by_name(void **state)
     lab_close(&l);
 }
 
-static void a_model_that_changed_is_refused(void **state)
+TEST(a_model_that_changed_is_refused)
 {
-    (void)state;
     lab l;
     char weights[LAB_PATH];
     lab_open(&l);
@@ -421,9 +409,8 @@ static void write_state(const lab *l, const void *bytes, size_t size)
 }
 
 /* An earlier release did not record them. */
-static void a_state_without_options_continues(void **state)
+TEST(a_state_without_options_continues)
 {
-    (void)state;
     lab l;
     buffer text;
     buffer older;
@@ -477,9 +464,8 @@ static void damage_tensor(const lab *l, const char *finished, const char *unfini
     checkpoint_close(c);
 }
 
-static void a_torn_last_line_is_done_again(void **state)
+TEST(a_torn_last_line_is_done_again)
 {
-    (void)state;
     static const char torn[] = "{\"record\":{\"block\":1,\"sites\":[{\"site\":\"model.layers.1.sel";
     lab l;
     buffer text;
@@ -502,9 +488,8 @@ static void a_torn_last_line_is_done_again(void **state)
     lab_close(&l);
 }
 
-static void a_record_cut_short_is_done_again(void **state)
+TEST(a_record_cut_short_is_done_again)
 {
-    (void)state;
     lab l;
     buffer text;
     interruption i;
@@ -522,9 +507,8 @@ static void a_record_cut_short_is_done_again(void **state)
 }
 
 /* The first record is on disk before anything else is made. */
-static void a_state_that_lost_its_first_record_is_refused(void **state)
+TEST(a_state_that_lost_its_first_record_is_refused)
 {
-    (void)state;
     lab l;
     buffer text;
     lab_open(&l);
@@ -540,9 +524,8 @@ static void a_state_that_lost_its_first_record_is_refused(void **state)
 }
 
 /* Records with correct checksums, one of which does not belong there. */
-static void a_record_without_its_sites_is_refused(void **state)
+TEST(a_record_without_its_sites_is_refused)
 {
-    (void)state;
     lab l;
     buffer text;
     lab_open(&l);
@@ -558,9 +541,8 @@ static void a_record_without_its_sites_is_refused(void **state)
     lab_close(&l);
 }
 
-static void a_changed_bit_in_the_state_is_named(void **state)
+TEST(a_changed_bit_in_the_state_is_named)
 {
-    (void)state;
     lab l;
     buffer text;
     lab_open(&l);
@@ -585,9 +567,8 @@ static void a_changed_bit_in_the_state_is_named(void **state)
     lab_close(&l);
 }
 
-static void a_changed_bit_in_a_finished_tensor_is_named(void **state)
+TEST(a_changed_bit_in_a_finished_tensor_is_named)
 {
-    (void)state;
     static const char name[] = "model.layers.0.mlp.down_proj.weight";
     static const char *const models[] = {"llama3", "llama3-sharded"};
     for (int m = 0; m < 2; m++) {
@@ -609,9 +590,8 @@ static void a_changed_bit_in_a_finished_tensor_is_named(void **state)
     }
 }
 
-static void a_run_in_the_same_output_is_refused_while_one_goes_on(void **state)
+TEST(a_run_in_the_same_output_is_refused_while_one_goes_on)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
@@ -643,9 +623,8 @@ static grail_status open_dry(void *context)
     return status;
 }
 
-static void every_failing_allocation_of_opening_is_survived(void **state)
+TEST(every_failing_allocation_of_opening_is_survived)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("qwen2"), lab_path(&l, "out"));
@@ -654,9 +633,8 @@ static void every_failing_allocation_of_opening_is_survived(void **state)
 }
 
 /* A complete run allocates too often to fail each time: every tenth or so, more sparsely later. */
-static void failing_allocations_of_a_run_are_survived(void **state)
+TEST(failing_allocations_of_a_run_are_survived)
 {
-    (void)state;
     if (!support_walks_failures()) {
         skip();
     }
@@ -684,31 +662,4 @@ static void failing_allocations_of_a_run_are_survived(void **state)
     lab_close(&l);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pruning_continues_to_the_same_bytes),
-        cmocka_unit_test(a_trained_block_continues_to_the_same_bytes),
-        cmocka_unit_test(a_tie_is_remembered),
-        cmocka_unit_test(a_folding_continues_to_the_same_bytes),
-        cmocka_unit_test(a_run_that_recomputes_continues_to_the_same_bytes),
-        cmocka_unit_test(a_run_with_refits_continues_to_the_same_bytes),
-        cmocka_unit_test(a_cut_norm_continues_to_the_same_bytes),
-        cmocka_unit_test(resume_without_a_beginning_begins),
-        cmocka_unit_test(every_option_that_decides_is_compared),
-        cmocka_unit_test(what_a_default_stands_for_is_no_difference),
-        cmocka_unit_test(other_data_and_threads_are_refused_by_name),
-        cmocka_unit_test(a_state_without_options_continues),
-        cmocka_unit_test(a_model_that_changed_is_refused),
-        cmocka_unit_test(a_torn_last_line_is_done_again),
-        cmocka_unit_test(a_record_cut_short_is_done_again),
-        cmocka_unit_test(a_state_that_lost_its_first_record_is_refused),
-        cmocka_unit_test(a_record_without_its_sites_is_refused),
-        cmocka_unit_test(a_changed_bit_in_the_state_is_named),
-        cmocka_unit_test(a_changed_bit_in_a_finished_tensor_is_named),
-        cmocka_unit_test(a_run_in_the_same_output_is_refused_while_one_goes_on),
-        cmocka_unit_test(every_failing_allocation_of_opening_is_survived),
-        cmocka_unit_test(failing_allocations_of_a_run_are_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

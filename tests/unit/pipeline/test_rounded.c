@@ -82,9 +82,8 @@ static int stop_at(void *user, const grail_site_report *site, int block, int blo
     return --*calls == 0;
 }
 
-static void a_rounded_run_continues_to_the_same_bytes(void **state)
+TEST(a_rounded_run_continues_to_the_same_bytes)
 {
-    (void)state;
     lab l;
     char model[LAB_PATH];
     char whole[LAB_PATH];
@@ -128,9 +127,8 @@ static grail_status open_result(void *context)
     return status;
 }
 
-static void failing_allocations_of_a_rounded_run_are_survived(void **state)
+TEST(failing_allocations_of_a_rounded_run_are_survived)
 {
-    (void)state;
     lab l;
     char model[LAB_PATH];
     char output[LAB_PATH];
@@ -157,9 +155,8 @@ static void failing_allocations_of_a_rounded_run_are_survived(void **state)
 
 /* -- what cannot be meant ---------------------------------------------------------------------- */
 
-static void what_cannot_be_rounded_is_refused(void **state)
+TEST(what_cannot_be_rounded_is_refused)
 {
-    (void)state;
     lab l;
     char model[LAB_PATH];
     open_model(&l, model);
@@ -185,12 +182,4 @@ static void what_cannot_be_rounded_is_refused(void **state)
     lab_close(&l);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rounded_run_continues_to_the_same_bytes),
-        cmocka_unit_test(failing_allocations_of_a_rounded_run_are_survived),
-        cmocka_unit_test(what_cannot_be_rounded_is_refused),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

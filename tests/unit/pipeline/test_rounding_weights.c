@@ -41,23 +41,12 @@ static void check_roots(int first, double first_of_window)
     memory_free(roots);
 }
 
-static void the_first_of_a_window_counts_more_where_attention_reads_it(void **state)
+TEST(the_first_of_a_window_counts_more_where_attention_reads_it)
 {
-    (void)state;
     check_roots(0, 2.0);
 }
 
-static void elsewhere_it_counts_as_others(void **state)
+TEST(elsewhere_it_counts_as_others)
 {
-    (void)state;
     check_roots(3, 1.0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_of_a_window_counts_more_where_attention_reads_it),
-        cmocka_unit_test(elsewhere_it_counts_as_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,9 +114,8 @@ static const unsigned sets[] = {
 };
 enum { SETS = sizeof sets / sizeof sets[0] };
 
-static void heads_and_gated_neurons_get_what_is_declared(void **state)
+TEST(heads_and_gated_neurons_get_what_is_declared)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     for (int i = 0; i < 3 * SETS; i++) {
@@ -128,9 +127,8 @@ static void heads_and_gated_neurons_get_what_is_declared(void **state)
     lab_close(&l);
 }
 
-static void channels_streams_and_plain_neurons_get_what_is_declared(void **state)
+TEST(channels_streams_and_plain_neurons_get_what_is_declared)
 {
-    (void)state;
     static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
     vision_lab l;
     vision_open(&l);
@@ -148,9 +146,8 @@ static void channels_streams_and_plain_neurons_get_what_is_declared(void **state
 }
 
 /* Before the first cut the narrowed network is the dense one, so both say the same of its site. */
-static void dense_statistics_are_those_before_the_first_cut(void **state)
+TEST(dense_statistics_are_those_before_the_first_cut)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
@@ -165,9 +162,8 @@ static void dense_statistics_are_those_before_the_first_cut(void **state)
 }
 
 /* The projection that begins the next stage included. */
-static void a_stream_is_seen_by_all_its_readers_in_the_dense_network(void **state)
+TEST(a_stream_is_seen_by_all_its_readers_in_the_dense_network)
 {
-    (void)state;
     static const char *const readers[] = {"layer1.0.conv1.weight", "layer1.1.conv1.weight",
                                           "layer2.0.conv1.weight", "layer2.0.downsample.0.weight"};
     vision_lab v;
@@ -192,15 +188,4 @@ static void a_stream_is_seen_by_all_its_readers_in_the_dense_network(void **stat
         memory_free(x.data);
     }
     vision_close(&v);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heads_and_gated_neurons_get_what_is_declared),
-        cmocka_unit_test(channels_streams_and_plain_neurons_get_what_is_declared),
-        cmocka_unit_test(dense_statistics_are_those_before_the_first_cut),
-        cmocka_unit_test(a_stream_is_seen_by_all_its_readers_in_the_dense_network),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -293,9 +293,8 @@ static void open_both(vision_lab *v, networks *texts, networks *images)
     make_images(images, v);
 }
 
-static void every_pair_is_healed_or_refused_in_words(void **state)
+TEST(every_pair_is_healed_or_refused_in_words)
 {
-    (void)state;
     vision_lab v;
     networks texts = {.count = 0};
     networks images = {.count = 0};
@@ -332,9 +331,8 @@ static void assert_pair(vision_lab *v, const networks *n, bool images, const exp
     }
 }
 
-static void refusals_name_both_values(void **state)
+TEST(refusals_name_both_values)
 {
-    (void)state;
     static const expected_pair of_text[] = {
         {"llama", "half", "block,model", NULL},
         {"half", "llama", "block,model", NULL},
@@ -387,9 +385,8 @@ static void write_tokenizer(const char *directory, const char *vocabulary)
 }
 
 /* Ids do not depend on tokenizers; text does, but not on how their files are written. */
-static void a_teacher_with_another_tokenizer_is_refused(void **state)
+TEST(a_teacher_with_another_tokenizer_is_refused)
 {
-    (void)state;
     static const char *const same = "\"a\":3,\"b\":4,\"c\":5,\"d\":6";
     static const char *const other = "\"a\":4,\"b\":3,\"c\":5,\"d\":6";
     char words[1024];
@@ -436,9 +433,8 @@ static void write_preparation(const char *directory, double mean)
 }
 
 /* What nothing says is no contradiction, and a preset that is named holds for both. */
-static void a_teacher_whose_images_are_prepared_otherwise_is_refused(void **state)
+TEST(a_teacher_whose_images_are_prepared_otherwise_is_refused)
 {
-    (void)state;
     char text[GRAIL_ERROR_TEXT_SIZE];
     vision_lab v;
     networks n = {.count = 0};
@@ -460,15 +456,4 @@ static void a_teacher_whose_images_are_prepared_otherwise_is_refused(void **stat
     v.images.preset = "cifar";
     assert_ok(heal_pair(options, text));
     vision_close(&v);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_pair_is_healed_or_refused_in_words),
-        cmocka_unit_test(refusals_name_both_values),
-        cmocka_unit_test(a_teacher_with_another_tokenizer_is_refused),
-        cmocka_unit_test(a_teacher_whose_images_are_prepared_otherwise_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

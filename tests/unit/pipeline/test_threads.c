@@ -57,9 +57,8 @@ static void *run_numerics(void *context)
     return NULL;
 }
 
-static void numerics_on_several_threads_give_the_same_bytes(void **state)
+TEST(numerics_on_several_threads_give_the_same_bytes)
 {
-    (void)state;
     numerics *alone = NULL;
     numerics *together = NULL;
     pthread_t threads[JOBS];
@@ -140,9 +139,8 @@ static grail_compress_options fully(grail_compress_options options)
     return options;
 }
 
-static void two_models_on_two_threads_give_the_same_bytes(void **state)
+TEST(two_models_on_two_threads_give_the_same_bytes)
 {
-    (void)state;
     vision_lab l;
     vision_open(&l);
     lab text;
@@ -156,9 +154,8 @@ static void two_models_on_two_threads_give_the_same_bytes(void **state)
 }
 
 /* grail_set_threads is of the thread that calls it. */
-static void each_thread_has_its_own_number_of_threads(void **state)
+TEST(each_thread_has_its_own_number_of_threads)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     job jobs[2] = {{.options = fully(lab_options(&l, lab_golden("llama3"), NULL)), .threads = 1},
@@ -168,9 +165,8 @@ static void each_thread_has_its_own_number_of_threads(void **state)
 }
 
 /* What went wrong on one thread is not said on another. */
-static void an_error_is_told_on_its_own_thread(void **state)
+TEST(an_error_is_told_on_its_own_thread)
 {
-    (void)state;
     lab l;
     pthread_t thread;
     lab_open(&l);
@@ -184,15 +180,4 @@ static void an_error_is_told_on_its_own_thread(void **state)
     assert_non_null(strstr(wrong.message, "no-such-model"));
     assert_non_null(strstr(grail_error_message(), "4 of 3 units"));
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numerics_on_several_threads_give_the_same_bytes),
-        cmocka_unit_test(two_models_on_two_threads_give_the_same_bytes),
-        cmocka_unit_test(each_thread_has_its_own_number_of_threads),
-        cmocka_unit_test(an_error_is_told_on_its_own_thread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

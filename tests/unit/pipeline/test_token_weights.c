@@ -21,9 +21,8 @@ static const char *run(const lab *l, grail_compress_options options, const char 
 
 /* -- decoders --------------------------------------------------------------------------------- */
 
-static void weights_change_the_fit_and_it_still_repairs(void **state)
+TEST(weights_change_the_fit_and_it_still_repairs)
 {
-    (void)state;
     grail_site_report sites[2 * LAYERS];
     lab l;
     lab_open(&l);
@@ -68,9 +67,8 @@ static const char *write_equal_norms(const lab *l)
     return path;
 }
 
-static void rows_of_equal_norm_count_alike(void **state)
+TEST(rows_of_equal_norm_count_alike)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options options = lab_options(&l, write_equal_norms(&l), NULL);
@@ -99,9 +97,8 @@ static const char *write_first_token(const lab *l, float scale, const char *name
     return path;
 }
 
-static void rows_of_almost_nothing_decide_nothing(void **state)
+TEST(rows_of_almost_nothing_decide_nothing)
 {
-    (void)state;
     int32_t ids[LAB_SAMPLES * LAB_LENGTH];
     lab l;
     lab_open(&l);
@@ -120,9 +117,8 @@ static void rows_of_almost_nothing_decide_nothing(void **state)
 }
 
 /* Two of the windows have other tokens than 5, so that the median is 0. */
-static void rows_of_zeros_have_no_weight(void **state)
+TEST(rows_of_zeros_have_no_weight)
 {
-    (void)state;
     int32_t ids[LAB_SAMPLES * LAB_LENGTH];
     grail_site_report sites[2 * LAYERS];
     lab l;
@@ -231,9 +227,8 @@ static void assert_weighted_means_are_kept(const vision_lab *v, const char *mode
     }
 }
 
-static void a_fitted_bias_keeps_the_weighted_mean_of_the_stream(void **state)
+TEST(a_fitted_bias_keeps_the_weighted_mean_of_the_stream)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     assert_weighted_means_are_kept(&v, vision_network(&v, VISION_TIMM_VIT, "model"), 1e-5);
@@ -255,9 +250,8 @@ static const char *write_massive(const vision_lab *v, const char *model)
     return path;
 }
 
-static void massive_rows_count_as_sixteen_times_as_long_as_others(void **state)
+TEST(massive_rows_count_as_sixteen_times_as_long_as_others)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     const char *model = write_massive(&v, vision_network(&v, VISION_TIMM_VIT, "model"));
@@ -339,9 +333,8 @@ static void solve_out(const written_out *w, double alpha, double *fit)
     oracle_divide(n, a, w->y.width, fit);
 }
 
-static void the_fit_is_the_weighted_least_squares_answer(void **state)
+TEST(the_fit_is_the_weighted_least_squares_answer)
 {
-    (void)state;
     static const grail_site_sparsity cut = {.site = "blocks.1.mlp.fc2", .sparsity = 0.5};
     static const double alpha = 0.01;
     double fit[OUTPUTS * (MOST + 1)];
@@ -396,27 +389,11 @@ static bool weights_matter(vision_family family, const char *target, int open_lo
     return difference > 0.0;
 }
 
-static void rows_count_alike_without_a_dense_stream_or_behind_a_batch_norm(void **state)
+TEST(rows_count_alike_without_a_dense_stream_or_behind_a_batch_norm)
 {
-    (void)state;
     assert_true(weights_matter(VISION_TIMM_VIT, "dense", 0));
     assert_false(weights_matter(VISION_TIMM_VIT, "local", 0));
     assert_false(weights_matter(VISION_TIMM_VIT, "dense", 1));
     assert_true(weights_matter(VISION_PRE_ACTIVATION, "dense", 0));
     assert_false(weights_matter(VISION_BASIC, "dense", 0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_change_the_fit_and_it_still_repairs),
-        cmocka_unit_test(rows_of_equal_norm_count_alike),
-        cmocka_unit_test(rows_of_almost_nothing_decide_nothing),
-        cmocka_unit_test(rows_of_zeros_have_no_weight),
-        cmocka_unit_test(a_fitted_bias_keeps_the_weighted_mean_of_the_stream),
-        cmocka_unit_test(massive_rows_count_as_sixteen_times_as_long_as_others),
-        cmocka_unit_test(the_fit_is_the_weighted_least_squares_answer),
-        cmocka_unit_test(rows_count_alike_without_a_dense_stream_or_behind_a_batch_norm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

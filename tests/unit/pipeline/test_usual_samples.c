@@ -15,9 +15,8 @@ static int64_t usual(const char *golden, int64_t length)
 }
 
 /* llama3 has 80 neurons and a hidden width of 64: 64 * 80 = 5120 tokens. */
-static void wide_networks_get_tokens_for_each_feature(void **state)
+TEST(wide_networks_get_tokens_for_each_feature)
 {
-    (void)state;
     assert_int_equal(usual("llama3", 1), 5120);
     assert_int_equal(usual("llama3", 3), 1707);
     assert_int_equal(usual("llama3", 39), 132);
@@ -27,9 +26,8 @@ static void wide_networks_get_tokens_for_each_feature(void **state)
 
 /* olmoe has a hidden width of 48 and 5 experts, of which 2 read a token: 64 * 48 tokens for what
  * all tokens reach, 16 * 48 * 5 / 2 for the experts. Where they read 1 of 5, these ask for more. */
-static void experts_get_tokens_by_what_reaches_them(void **state)
+TEST(experts_get_tokens_by_what_reaches_them)
 {
-    (void)state;
     grail_model *model = NULL;
     assert_ok(grail_model_open(lab_golden("olmoe"), &model));
     assert_int_equal(usual_samples(model->graph, 1), 3072);
@@ -42,9 +40,8 @@ static void experts_get_tokens_by_what_reaches_them(void **state)
     grail_model_close(model);
 }
 
-static void the_rule_decides_what_a_run_reads(void **state)
+TEST(the_rule_decides_what_a_run_reads)
 {
-    (void)state;
     lab l;
     int32_t ids[LAB_SAMPLES * LAB_LENGTH];
     lab_open(&l);
@@ -63,14 +60,4 @@ static void the_rule_decides_what_a_run_reads(void **state)
     assert_int_equal(json_integer_value(json_object_get(calibration, "samples")), 256);
     json_decref(report);
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wide_networks_get_tokens_for_each_feature),
-        cmocka_unit_test(experts_get_tokens_by_what_reaches_them),
-        cmocka_unit_test(the_rule_decides_what_a_run_reads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,9 +33,8 @@ static grail_compress_options halve_exactly(const vision_lab *v, const char *mod
     return options;
 }
 
-static void removed_multiples_of_what_is_kept_cost_nothing(void **state)
+TEST(removed_multiples_of_what_is_kept_cost_nothing)
 {
-    (void)state;
     vision_lab v;
     for (int f = 0; f < VISION_FAMILIES; f++) {
         vision_open(&v);
@@ -79,9 +78,8 @@ static void assert_kept_columns(const vision_lab *v, const char *model, const ch
     memory_free(narrow.data);
 }
 
-static void kept_channels_of_a_stream_are_the_dense_ones_where_nothing_is_lost(void **state)
+TEST(kept_channels_of_a_stream_are_the_dense_ones_where_nothing_is_lost)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     const char *model = write_scaled(&v, VISION_BASIC);
@@ -140,9 +138,8 @@ static const char *write_affine(const vision_lab *v)
     return vision_path(v, "affine");
 }
 
-static void removed_affine_features_cost_nothing_with_a_bias(void **state)
+TEST(removed_affine_features_cost_nothing_with_a_bias)
 {
-    (void)state;
     static const grail_site_sparsity inner = {.site = "layer1.0.conv3", .sparsity = 0.5};
     vision_lab v;
     grail_site_report sites[MOST_SITES];
@@ -194,9 +191,8 @@ static bool is_border(int64_t row)
 
 /* For each kernel position the constant is the same everywhere, so the shares of all kernel
  * positions add up where the patch lies inside the image. */
-static void a_bias_fitted_by_channel_is_that_of_all_taps(void **state)
+TEST(a_bias_fitted_by_channel_is_that_of_all_taps)
 {
-    (void)state;
     static const grail_site_sparsity inner = {.site = "layer1.0.conv2", .sparsity = 0.5};
     vision_lab v;
     vision_open(&v);
@@ -249,9 +245,8 @@ static grail_compress_options with_bias(const vision_lab *v, const char *model, 
 }
 
 /* One site alone: everything before it is the dense network. */
-static void with_a_bias_the_mean_of_every_output_is_the_dense_one(void **state)
+TEST(with_a_bias_the_mean_of_every_output_is_the_dense_one)
 {
-    (void)state;
     static const grail_site_sparsity cuts[] = {
         {.site = "layer1.0.conv2", .sparsity = 0.5},
         {.site = "layer2.0.conv2", .sparsity = 0.5},
@@ -286,9 +281,8 @@ static void with_a_bias_the_mean_of_every_output_is_the_dense_one(void **state)
 
 /* With the dense target and its drift the means of the sums are the dense ones even behind blocks
  * that lost something. */
-static void and_that_of_every_sum_on_a_stream_with_the_dense_target(void **state)
+TEST(and_that_of_every_sum_on_a_stream_with_the_dense_target)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "model");
@@ -457,9 +451,8 @@ static void assert_is_the_regression(const char *ridge, bool prior)
     vision_close(&v);
 }
 
-static void a_fitted_kernel_is_the_least_squares_answer_on_patches(void **state)
+TEST(a_fitted_kernel_is_the_least_squares_answer_on_patches)
 {
-    (void)state;
     assert_is_the_regression("zero", false);
     assert_is_the_regression("prior", true);
 }
@@ -538,9 +531,8 @@ static void assert_is_fitted(const vision_lab *v, const char *model, const grail
     }
 }
 
-static void every_geometry_is_fitted_and_kernels_at_least_as_well_as_channels(void **state)
+TEST(every_geometry_is_fitted_and_kernels_at_least_as_well_as_channels)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f++) {
@@ -558,19 +550,4 @@ static void every_geometry_is_fitted_and_kernels_at_least_as_well_as_channels(vo
         grail_model_close(m);
     }
     vision_close(&v);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(removed_multiples_of_what_is_kept_cost_nothing),
-        cmocka_unit_test(kept_channels_of_a_stream_are_the_dense_ones_where_nothing_is_lost),
-        cmocka_unit_test(removed_affine_features_cost_nothing_with_a_bias),
-        cmocka_unit_test(a_bias_fitted_by_channel_is_that_of_all_taps),
-        cmocka_unit_test(with_a_bias_the_mean_of_every_output_is_the_dense_one),
-        cmocka_unit_test(and_that_of_every_sum_on_a_stream_with_the_dense_target),
-        cmocka_unit_test(a_fitted_kernel_is_the_least_squares_answer_on_patches),
-        cmocka_unit_test(every_geometry_is_fitted_and_kernels_at_least_as_well_as_channels),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,25 +53,22 @@ static void assert_lossless(vision_family family, bool repair, bool open)
     vision_close(&v);
 }
 
-static void doubled_units_fold_without_loss(void **state)
+TEST(doubled_units_fold_without_loss)
 {
-    (void)state;
     for (int f = 0; f < VISION_FAMILIES; f++) {
         assert_lossless((vision_family)f, false, false);
     }
 }
 
-static void also_on_the_statistics_of_the_dense_network(void **state)
+TEST(also_on_the_statistics_of_the_dense_network)
 {
-    (void)state;
     for (int f = 0; f < VISION_FAMILIES; f++) {
         assert_lossless((vision_family)f, false, true);
     }
 }
 
-static void also_with_norms_repaired(void **state)
+TEST(also_with_norms_repaired)
 {
-    (void)state;
     for (int f = 0; f < VISION_HUGGING_FACE_VIT; f++) {
         for (int open = 0; open < 2; open++) {
             if (support_takes(f + open, 2)) {
@@ -83,9 +80,8 @@ static void also_with_norms_repaired(void **state)
 
 /* All rows and columns of a site become those of its first unit; only the BatchNorm tells the pairs
  * apart. */
-static void units_are_told_apart_by_their_norm_too(void **state)
+TEST(units_are_told_apart_by_their_norm_too)
 {
-    (void)state;
     static const grail_site_sparsity inner = {.site = "layer1.0.conv2", .sparsity = 0.5};
     vision_lab v;
     vision_model m;
@@ -119,9 +115,8 @@ static void units_are_told_apart_by_their_norm_too(void **state)
     vision_close(&v);
 }
 
-static void units_fold_at_random_too(void **state)
+TEST(units_fold_at_random_too)
 {
-    (void)state;
     vision_lab v;
     grail_site_report sites[16];
     char output[LAB_PATH];
@@ -142,16 +137,4 @@ static void units_fold_at_random_too(void **state)
         }
     }
     vision_close(&v);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(doubled_units_fold_without_loss),
-        cmocka_unit_test(also_on_the_statistics_of_the_dense_network),
-        cmocka_unit_test(also_with_norms_repaired),
-        cmocka_unit_test(units_are_told_apart_by_their_norm_too),
-        cmocka_unit_test(units_fold_at_random_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

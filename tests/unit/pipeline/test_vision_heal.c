@@ -70,9 +70,8 @@ static void assert_is_healed(const vision_lab *v, vision_family family, const ch
 }
 
 /* With a stream that is cut, blocks are healed after the walk: until then it has its wide form. */
-static void healing_brings_networks_nearer_to_the_dense_ones(void **state)
+TEST(healing_brings_networks_nearer_to_the_dense_ones)
 {
-    (void)state;
     for (int f = 0; f < VISION_FAMILIES; f++) {
         vision_lab v;
         vision_open(&v);
@@ -92,9 +91,8 @@ static void healing_brings_networks_nearer_to_the_dense_ones(void **state)
 }
 
 /* Gradients reach the first layer through all others; the moments of a BatchNorm stay. */
-static void every_parameter_but_moments_is_trained(void **state)
+TEST(every_parameter_but_moments_is_trained)
 {
-    (void)state;
     for (int f = 0; f < VISION_FAMILIES; f++) {
         vision_lab v;
         vision_model before;
@@ -124,9 +122,8 @@ static void every_parameter_but_moments_is_trained(void **state)
     }
 }
 
-static void every_way_to_the_closed_form_is_healed(void **state)
+TEST(every_way_to_the_closed_form_is_healed)
 {
-    (void)state;
     static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
     for (int f = 0; f < 2; f++) {
         vision_lab v;
@@ -157,9 +154,8 @@ static void every_way_to_the_closed_form_is_healed(void **state)
     }
 }
 
-static void nothing_is_healed_where_nothing_is_cut(void **state)
+TEST(nothing_is_healed_where_nothing_is_cut)
 {
-    (void)state;
     for (int f = 0; f < VISION_FAMILIES; f++) {
         vision_lab v;
         vision_open(&v);
@@ -175,9 +171,8 @@ static void nothing_is_healed_where_nothing_is_cut(void **state)
     }
 }
 
-static void steps_that_are_too_large_change_nothing(void **state)
+TEST(steps_that_are_too_large_change_nothing)
 {
-    (void)state;
     static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
     for (int f = 0; f < 2; f++) {
         vision_lab v;
@@ -215,9 +210,8 @@ static grail_compress_options taught(const vision_lab *v, const char *narrow, co
     return options;
 }
 
-static void a_network_narrowed_earlier_is_healed_as_in_one_run(void **state)
+TEST(a_network_narrowed_earlier_is_healed_as_in_one_run)
 {
-    (void)state;
     static const vision_family families[] = {VISION_BASIC, VISION_PADDED, VISION_HUGGING_FACE_VIT};
     for (int f = 0; f < 3; f++) {
         vision_lab v;
@@ -249,9 +243,8 @@ static void a_network_narrowed_earlier_is_healed_as_in_one_run(void **state)
     }
 }
 
-static void teachers_that_do_not_fit_are_refused(void **state)
+TEST(teachers_that_do_not_fit_are_refused)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "model");
@@ -280,9 +273,8 @@ static void teachers_that_do_not_fit_are_refused(void **state)
 
 /* -- runs that stop and go on ------------------------------------------------------------------ */
 
-static void a_run_that_stopped_heals_on_to_the_same_bytes(void **state)
+TEST(a_run_that_stopped_heals_on_to_the_same_bytes)
 {
-    (void)state;
     static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
     for (int f = 0; f < 2; f++) {
         vision_lab v;
@@ -297,9 +289,8 @@ static void a_run_that_stopped_heals_on_to_the_same_bytes(void **state)
     }
 }
 
-static void so_does_one_with_a_cut_stream_stored_for_torch(void **state)
+TEST(so_does_one_with_a_cut_stream_stored_for_torch)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     vision_write_torch(vision_network(&v, VISION_BASIC, "model"), vision_path(&v, "torch"));
@@ -328,9 +319,8 @@ static void assert_same_run(grail_compress_options *options, const char *host, c
     assert_same_trainings(host, guarded);
 }
 
-static void networks_are_healed_without_a_touch(void **state)
+TEST(networks_are_healed_without_a_touch)
 {
-    (void)state;
     vision_lab v;
     lab l;
     for (int f = 0; f < VISION_FAMILIES; f++) {
@@ -352,18 +342,6 @@ static void networks_are_healed_without_a_touch(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(healing_brings_networks_nearer_to_the_dense_ones),
-        cmocka_unit_test(every_parameter_but_moments_is_trained),
-        cmocka_unit_test(every_way_to_the_closed_form_is_healed),
-        cmocka_unit_test(nothing_is_healed_where_nothing_is_cut),
-        cmocka_unit_test(steps_that_are_too_large_change_nothing),
-        cmocka_unit_test(a_network_narrowed_earlier_is_healed_as_in_one_run),
-        cmocka_unit_test(teachers_that_do_not_fit_are_refused),
-        cmocka_unit_test(a_run_that_stopped_heals_on_to_the_same_bytes),
-        cmocka_unit_test(so_does_one_with_a_cut_stream_stored_for_torch),
-        cmocka_unit_test(networks_are_healed_without_a_touch),
-    };
     guarded_add();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return support_run_tests();
 }

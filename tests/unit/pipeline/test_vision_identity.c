@@ -9,9 +9,8 @@
 static const char *const modes[] = {"none", "grail", "full"};
 enum { MODES = sizeof modes / sizeof modes[0] };
 
-static void a_sparsity_of_zero_changes_no_byte(void **state)
+TEST(a_sparsity_of_zero_changes_no_byte)
 {
-    (void)state;
     vision_lab v;
     char output[LAB_PATH];
     vision_open(&v);
@@ -31,9 +30,8 @@ static void a_sparsity_of_zero_changes_no_byte(void **state)
     vision_close(&v);
 }
 
-static void nor_does_it_in_a_torch_file(void **state)
+TEST(nor_does_it_in_a_torch_file)
 {
-    (void)state;
     vision_lab v;
     char model[LAB_PATH];
     vision_open(&v);
@@ -49,9 +47,8 @@ static void nor_does_it_in_a_torch_file(void **state)
     vision_close(&v);
 }
 
-static void a_torch_file_is_narrowed_like_a_safetensors_file(void **state)
+TEST(a_torch_file_is_narrowed_like_a_safetensors_file)
 {
-    (void)state;
     vision_lab v;
     char model[LAB_PATH];
     vision_open(&v);
@@ -92,9 +89,8 @@ static void assert_pruning_is_zeroing(vision_family family, const char *selector
     vision_close(&v);
 }
 
-static void pruning_without_repair_equals_zeroing_the_consumers_columns(void **state)
+TEST(pruning_without_repair_equals_zeroing_the_consumers_columns)
 {
-    (void)state;
     for (int f = 0; f < VISION_FAMILIES; f++) {
         assert_pruning_is_zeroing((vision_family)f, "magnitude-l1");
         assert_pruning_is_zeroing((vision_family)f, "wanda");
@@ -123,9 +119,8 @@ static void prune_half(const vision_lab *v, vision_family family, vision_model *
     vision_read(narrow, options.output.path);
 }
 
-static void streams_and_inner_channels_have_the_planned_shapes(void **state)
+TEST(streams_and_inner_channels_have_the_planned_shapes)
 {
-    (void)state;
     vision_lab v;
     vision_model m;
     vision_open(&v);
@@ -144,9 +139,8 @@ static void streams_and_inner_channels_have_the_planned_shapes(void **state)
     vision_close(&v);
 }
 
-static void padded_streams_stay_and_inner_channels_are_cut(void **state)
+TEST(padded_streams_stay_and_inner_channels_are_cut)
 {
-    (void)state;
     vision_lab v;
     vision_model m;
     vision_open(&v);
@@ -160,9 +154,8 @@ static void padded_streams_stay_and_inner_channels_are_cut(void **state)
 }
 
 /* One of three heads is kept: rows 0..7 of each of q, k and v, one after another. */
-static void a_fused_tensor_holds_three_narrowed_parts(void **state)
+TEST(a_fused_tensor_holds_three_narrowed_parts)
 {
-    (void)state;
     enum { D = VISION_HEAD_DIM, WIDTH = 3 * D };
     vision_lab v;
     vision_model dense;
@@ -206,9 +199,8 @@ static void a_fused_tensor_holds_three_narrowed_parts(void **state)
     vision_close(&v);
 }
 
-static void a_configuration_says_the_new_widths(void **state)
+TEST(a_configuration_says_the_new_widths)
 {
-    (void)state;
     vision_lab v;
     vision_model m;
     vision_open(&v);
@@ -225,9 +217,8 @@ static void a_configuration_says_the_new_widths(void **state)
     vision_close(&v);
 }
 
-static void widths_can_be_multiples(void **state)
+TEST(widths_can_be_multiples)
 {
-    (void)state;
     vision_lab v;
     grail_compression *c = NULL;
     vision_open(&v);
@@ -252,20 +243,4 @@ static void widths_can_be_multiples(void **state)
     }
     grail_compression_close(c);
     vision_close(&v);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sparsity_of_zero_changes_no_byte),
-        cmocka_unit_test(nor_does_it_in_a_torch_file),
-        cmocka_unit_test(a_torch_file_is_narrowed_like_a_safetensors_file),
-        cmocka_unit_test(pruning_without_repair_equals_zeroing_the_consumers_columns),
-        cmocka_unit_test(streams_and_inner_channels_have_the_planned_shapes),
-        cmocka_unit_test(padded_streams_stay_and_inner_channels_are_cut),
-        cmocka_unit_test(a_fused_tensor_holds_three_narrowed_parts),
-        cmocka_unit_test(a_configuration_says_the_new_widths),
-        cmocka_unit_test(widths_can_be_multiples),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

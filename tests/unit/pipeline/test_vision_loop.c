@@ -25,9 +25,8 @@ static void run_open(const vision_lab *v, const char *model, grail_session *sess
     assert_ok(lab_compress(&options));
 }
 
-static void a_session_of_several_ratios_gives_the_bytes_of_separate_runs(void **state)
+TEST(a_session_of_several_ratios_gives_the_bytes_of_separate_runs)
 {
-    (void)state;
     static const double ratios[] = {0.25, 0.5, 0.75};
     static const char *const selectors[] = {"wanda", "fold", "magnitude-l1"};
     vision_lab v;
@@ -83,9 +82,8 @@ static grail_pixels pixels_of(const vision_lab *v, const grail_model *model, boo
                           .labels = labels};
 }
 
-static void images_in_memory_give_the_bytes_of_files(void **state)
+TEST(images_in_memory_give_the_bytes_of_files)
 {
-    (void)state;
     for (int f = 0; f < 2; f++) {
         vision_lab v;
         char model[LAB_PATH];
@@ -110,9 +108,8 @@ static void images_in_memory_give_the_bytes_of_files(void **state)
     }
 }
 
-static void images_in_memory_are_measured_as_files_are(void **state)
+TEST(images_in_memory_are_measured_as_files_are)
 {
-    (void)state;
     vision_lab v;
     grail_model *model = NULL;
     grail_images *of_files = NULL;
@@ -153,9 +150,8 @@ static int64_t counted(const grail_session *session, const grail_statistics **fi
     return rows;
 }
 
-static void the_dense_network_is_run_once(void **state)
+TEST(the_dense_network_is_run_once)
 {
-    (void)state;
     /* conv2 of three blocks, conv1 and downsample behind residual streams, fc */
     static const int64_t rows = 4 * 32 * 32 + 3 * 16 * 16 + 1;
     vision_lab v;
@@ -191,9 +187,8 @@ static void the_dense_network_is_run_once(void **state)
     vision_close(&v);
 }
 
-static void the_samples_are_read_once(void **state)
+TEST(the_samples_are_read_once)
 {
-    (void)state;
     vision_lab v;
     grail_session *session = NULL;
     calibration *c[5] = {NULL};
@@ -223,9 +218,8 @@ static void the_samples_are_read_once(void **state)
 }
 
 /* Held-out batches show the same kinds of images as the others, whatever the order of the set. */
-static void the_samples_are_mixed(void **state)
+TEST(the_samples_are_mixed)
 {
-    (void)state;
     enum { IMAGE = VISION_SIDE * VISION_SIDE * 3 };
     vision_lab v;
     image_set *set = NULL;
@@ -289,9 +283,8 @@ static void assert_runs_apart(grail_compress_options left, grail_compress_option
     grail_session_close(session);
 }
 
-static void runs_of_a_session_keep_their_statistics_apart(void **state)
+TEST(runs_of_a_session_keep_their_statistics_apart)
 {
-    (void)state;
     vision_lab v;
     char outputs[4][LAB_PATH];
     vision_open(&v);
@@ -314,9 +307,8 @@ static void runs_of_a_session_keep_their_statistics_apart(void **state)
     vision_close(&v);
 }
 
-static void the_open_loop_sees_the_dense_network_upstream(void **state)
+TEST(the_open_loop_sees_the_dense_network_upstream)
 {
-    (void)state;
     static const grail_site_sparsity late = {.site = "layer2.0.conv2", .sparsity = 0.5};
     vision_lab v;
     vision_open(&v);
@@ -345,9 +337,8 @@ static void the_open_loop_sees_the_dense_network_upstream(void **state)
 
 /* -- repeating -------------------------------------------------------------------------------- */
 
-static void equal_threads_give_equal_bytes(void **state)
+TEST(equal_threads_give_equal_bytes)
 {
-    (void)state;
     static const char *const outputs[] = {"one", "one-again", "two", "two-again"};
     vision_lab v;
     const int before = grail_threads();
@@ -375,9 +366,8 @@ static void equal_threads_give_equal_bytes(void **state)
     }
 }
 
-static void both_backends_agree(void **state)
+TEST(both_backends_agree)
 {
-    (void)state;
     static const char *const selectors[] = {"wanda", "fold", "magnitude-l2", "random-fold"};
     static const char *const backends[] = {"cpu", "ref"};
     vision_lab v;
@@ -402,9 +392,8 @@ static void both_backends_agree(void **state)
     }
 }
 
-static void recomputing_what_was_not_kept_gives_the_same_answer(void **state)
+TEST(recomputing_what_was_not_kept_gives_the_same_answer)
 {
-    (void)state;
     vision_lab v;
     for (int f = 0; f < VISION_FAMILIES; f++) {
         vision_open(&v);
@@ -457,9 +446,8 @@ static void assert_resumed(vision_family family, const char *selector, const cha
     vision_close(&v);
 }
 
-static void an_interrupted_run_is_continued_to_the_same_bytes(void **state)
+TEST(an_interrupted_run_is_continued_to_the_same_bytes)
 {
-    (void)state;
     static const char *const selectors[] = {"magnitude-l1", "fold"};
     static const char *const modes[] = {"grail", "full"};
     for (int f = 0; f < VISION_FAMILIES; f++) {
@@ -471,23 +459,4 @@ static void an_interrupted_run_is_continued_to_the_same_bytes(void **state)
             assert_resumed((vision_family)f, "magnitude-l1", "full", false, true);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_session_of_several_ratios_gives_the_bytes_of_separate_runs),
-        cmocka_unit_test(images_in_memory_give_the_bytes_of_files),
-        cmocka_unit_test(images_in_memory_are_measured_as_files_are),
-        cmocka_unit_test(the_dense_network_is_run_once),
-        cmocka_unit_test(the_samples_are_read_once),
-        cmocka_unit_test(the_samples_are_mixed),
-        cmocka_unit_test(runs_of_a_session_keep_their_statistics_apart),
-        cmocka_unit_test(the_open_loop_sees_the_dense_network_upstream),
-        cmocka_unit_test(equal_threads_give_equal_bytes),
-        cmocka_unit_test(both_backends_agree),
-        cmocka_unit_test(recomputing_what_was_not_kept_gives_the_same_answer),
-        cmocka_unit_test(an_interrupted_run_is_continued_to_the_same_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,9 +39,8 @@ static void assert_repaired(const vision_lab *v, const char *output)
     vision_fini(&expected);
 }
 
-static void statistics_are_those_of_the_narrow_network(void **state)
+TEST(statistics_are_those_of_the_narrow_network)
 {
-    (void)state;
     static const char *const modes[] = {"none", "grail", "full"};
     static const char *const selectors[] = {"magnitude-l1", "fold", "wanda"};
     vision_lab v;
@@ -90,9 +89,8 @@ static void assert_finite(const vision_lab *v, const char *output)
     memory_free(y.data);
 }
 
-static void a_channel_that_does_not_vary_keeps_its_variance(void **state)
+TEST(a_channel_that_does_not_vary_keeps_its_variance)
 {
-    (void)state;
     vision_lab v;
     vision_model dense;
     vision_model narrow;
@@ -117,9 +115,8 @@ static void a_channel_that_does_not_vary_keeps_its_variance(void **state)
     vision_close(&v);
 }
 
-static void dead_and_silent_channels_make_no_nan(void **state)
+TEST(dead_and_silent_channels_make_no_nan)
 {
-    (void)state;
     static const char *const modes[] = {"none", "grail", "full"};
     static const char *const fits[] = {"kernel", "channel"};
     vision_lab v;
@@ -148,9 +145,8 @@ static void dead_and_silent_channels_make_no_nan(void **state)
 
 /* A BatchNorm that switches a channel off cannot bring the drift there back: the fit does not try,
  * however large the drift becomes in its units. */
-static void the_drift_behind_a_silent_norm_is_left_alone(void **state)
+TEST(the_drift_behind_a_silent_norm_is_left_alone)
 {
-    (void)state;
     vision_lab v;
     vision_model narrow;
     vision_open(&v);
@@ -167,15 +163,4 @@ static void the_drift_behind_a_silent_norm_is_left_alone(void **state)
     }
     vision_fini(&narrow);
     vision_close(&v);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(statistics_are_those_of_the_narrow_network),
-        cmocka_unit_test(a_channel_that_does_not_vary_keeps_its_variance),
-        cmocka_unit_test(dead_and_silent_channels_make_no_nan),
-        cmocka_unit_test(the_drift_behind_a_silent_norm_is_left_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,9 +34,8 @@ static void assert_refused(refusal *r, grail_status code, const char *text)
     assert_nothing_left(&r->v);
 }
 
-static void a_bias_needs_a_place(void **state)
+TEST(a_bias_needs_a_place)
 {
-    (void)state;
     refusal r;
     setup(&r, VISION_PRE_ACTIVATION);
     r.options.amount.sparsity_stream = 0.0;
@@ -48,9 +47,8 @@ static void a_bias_needs_a_place(void **state)
     vision_close(&r.v);
 }
 
-static void a_batch_norm_behind_is_a_place(void **state)
+TEST(a_batch_norm_behind_is_a_place)
 {
-    (void)state;
     refusal r;
     setup(&r, VISION_BASIC);
     r.options.fit.bias = "on";
@@ -58,9 +56,8 @@ static void a_batch_norm_behind_is_a_place(void **state)
     vision_close(&r.v);
 }
 
-static void statistics_of_later_producers_are_not_there_yet(void **state)
+TEST(statistics_of_later_producers_are_not_there_yet)
 {
-    (void)state;
     refusal r;
     setup(&r, VISION_BASIC);
     r.options.cut.selector = "wanda";
@@ -85,9 +82,8 @@ static void statistics_of_later_producers_are_not_there_yet(void **state)
 }
 
 /* When the run is opened, not at the site; sites that keep all units do not matter. */
-static void a_selector_without_a_rule_for_channels_is_refused(void **state)
+TEST(a_selector_without_a_rule_for_channels_is_refused)
 {
-    (void)state;
     refusal r;
     setup(&r, VISION_BASIC);
     grail_compression *c = NULL;
@@ -108,9 +104,8 @@ static void a_selector_without_a_rule_for_channels_is_refused(void **state)
     vision_close(&r.v);
 }
 
-static void folded_heads_cannot_be_guessed_from_the_dense_ones(void **state)
+TEST(folded_heads_cannot_be_guessed_from_the_dense_ones)
 {
-    (void)state;
     refusal r;
     setup(&r, VISION_TIMM_VIT);
     r.options.cut.selector = "fold";
@@ -122,9 +117,8 @@ static void folded_heads_cannot_be_guessed_from_the_dense_ones(void **state)
     vision_close(&r.v);
 }
 
-static void calibration_must_be_of_the_kind_that_the_network_reads(void **state)
+TEST(calibration_must_be_of_the_kind_that_the_network_reads)
 {
-    (void)state;
     refusal r;
     setup(&r, VISION_BASIC);
     r.options.read.images = NULL;
@@ -139,9 +133,8 @@ static void calibration_must_be_of_the_kind_that_the_network_reads(void **state)
     vision_close(&r.v);
 }
 
-static void images_must_be_enough_and_of_the_networks_size(void **state)
+TEST(images_must_be_enough_and_of_the_networks_size)
 {
-    (void)state;
     refusal r;
     setup(&r, VISION_BASIC);
     r.options.read.samples = VISION_IMAGES + 1;
@@ -155,9 +148,8 @@ static void images_must_be_enough_and_of_the_networks_size(void **state)
     vision_close(&r.v);
 }
 
-static void a_weight_that_is_not_a_number_is_named(void **state)
+TEST(a_weight_that_is_not_a_number_is_named)
 {
-    (void)state;
     refusal r;
     vision_model m;
     vision_open(&r.v);
@@ -171,9 +163,8 @@ static void a_weight_that_is_not_a_number_is_named(void **state)
     vision_close(&r.v);
 }
 
-static void nothing_cut_needs_no_images(void **state)
+TEST(nothing_cut_needs_no_images)
 {
-    (void)state;
     refusal r;
     setup(&r, VISION_BASIC);
     vision_cut(&r.options, 0.0);
@@ -203,9 +194,8 @@ static void assert_survives(refusal *r)
     }
 }
 
-static void failing_allocations_of_a_run_are_survived(void **state)
+TEST(failing_allocations_of_a_run_are_survived)
 {
-    (void)state;
     if (!support_walks_failures()) {
         skip();
     }
@@ -237,9 +227,8 @@ out:
 }
 
 /* The smallest run there is: every one of its allocations fails in turn. */
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     static const grail_site_sparsity inner = {.site = "layer1.0.conv2", .sparsity = 0.5};
     refusal r;
     setup(&r, VISION_PADDED);
@@ -254,20 +243,4 @@ static void every_failing_allocation_is_survived(void **state)
     vision_close(&r.v);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_bias_needs_a_place),
-        cmocka_unit_test(a_batch_norm_behind_is_a_place),
-        cmocka_unit_test(statistics_of_later_producers_are_not_there_yet),
-        cmocka_unit_test(a_selector_without_a_rule_for_channels_is_refused),
-        cmocka_unit_test(folded_heads_cannot_be_guessed_from_the_dense_ones),
-        cmocka_unit_test(calibration_must_be_of_the_kind_that_the_network_reads),
-        cmocka_unit_test(images_must_be_enough_and_of_the_networks_size),
-        cmocka_unit_test(a_weight_that_is_not_a_number_is_named),
-        cmocka_unit_test(nothing_cut_needs_no_images),
-        cmocka_unit_test(failing_allocations_of_a_run_are_survived),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

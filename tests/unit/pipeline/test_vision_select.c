@@ -97,9 +97,8 @@ static void write_misleading(const vision_lab *v, vision_model *m, const int64_t
 
 /* The stem reads pixels; the block's first convolution reads the residual stream that the stem
  * makes, of which only the kept channels count. */
-static void wanda_weighs_rows_by_the_input_that_is_left(void **state)
+TEST(wanda_weighs_rows_by_the_input_that_is_left)
 {
-    (void)state;
     static const char *const outputs[] = {"closed", "open"};
     vision_lab v;
     vision_model m;
@@ -151,9 +150,8 @@ static void assert_scored_by_weighted(const vision_lab *v, vision_model *m, cons
 
 /* As the paper's code does it: in the dense network the last convolution of a stage's first block
  * has run. */
-static void wanda_scores_the_branch_by_the_dense_network(void **state)
+TEST(wanda_scores_the_branch_by_the_dense_network)
 {
-    (void)state;
     vision_lab v;
     vision_model m;
     vision_open(&v);
@@ -190,9 +188,8 @@ static void add_rows(const vision_tensor *w, double power, double *scores)
     }
 }
 
-static void a_stream_is_scored_by_its_first_producer_or_by_all(void **state)
+TEST(a_stream_is_scored_by_its_first_producer_or_by_all)
 {
-    (void)state;
     static const char *const producers[] = {"conv1.weight", "layer1.0.conv2.weight",
                                             "layer1.1.conv2.weight"};
     static const char *const selectors[] = {"magnitude-l1", "magnitude-l2"};
@@ -238,9 +235,8 @@ static void assert_scored_by(const vision_lab *v, vision_model *m, const char *o
     assert_best_are_kept(scores, (int)w->shape.shape[0], kept, count);
 }
 
-static void the_branch_scores_where_a_projection_begins_a_stream(void **state)
+TEST(the_branch_scores_where_a_projection_begins_a_stream)
 {
-    (void)state;
     static const char *const outputs[] = {"first", "branch"};
     static const char *const producers[] = {"layer2.0.downsample.0.weight",
                                             "layer2.0.conv2.weight"};
@@ -264,9 +260,8 @@ static void the_branch_scores_where_a_projection_begins_a_stream(void **state)
     vision_close(&v);
 }
 
-static void neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them(void **state)
+TEST(neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them)
 {
-    (void)state;
     vision_lab v;
     vision_model m;
     double squares[MOST];
@@ -302,9 +297,8 @@ static void neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them(voi
 }
 
 /* One draw per stage, others at other sites, and others for another seed. */
-static void random_channels_are_drawn_for_every_site(void **state)
+TEST(random_channels_are_drawn_for_every_site)
 {
-    (void)state;
     vision_lab v;
     int64_t kept[3][MOST];
     vision_open(&v);
@@ -327,17 +321,4 @@ static void random_channels_are_drawn_for_every_site(void **state)
                      3);
     assert_memory_not_equal(kept[0], kept[1], 3 * sizeof kept[0][0]);
     vision_close(&v);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wanda_weighs_rows_by_the_input_that_is_left),
-        cmocka_unit_test(a_stream_is_scored_by_its_first_producer_or_by_all),
-        cmocka_unit_test(wanda_scores_the_branch_by_the_dense_network),
-        cmocka_unit_test(the_branch_scores_where_a_projection_begins_a_stream),
-        cmocka_unit_test(neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them),
-        cmocka_unit_test(random_channels_are_drawn_for_every_site),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

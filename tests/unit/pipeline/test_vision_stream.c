@@ -21,9 +21,8 @@ static bool weights_differ(const char *a, const char *b, const char *name)
     return differ;
 }
 
-static void every_consumer_of_a_stream_is_fitted(void **state)
+TEST(every_consumer_of_a_stream_is_fitted)
 {
-    (void)state;
     static const char *const consumers[] = {"layer1.0.conv1.weight", "layer1.1.conv1.weight",
                                             "layer2.0.conv1.weight", "layer2.0.downsample.0.weight",
                                             "fc.weight"};
@@ -66,9 +65,8 @@ static int remember(void *user, const grail_site_report *site_report, int block,
     return 0;
 }
 
-static void a_stream_is_reported_once(void **state)
+TEST(a_stream_is_reported_once)
 {
-    (void)state;
     vision_lab v;
     double told[2] = {0.0, 0.0};
     grail_site_report sites[16];
@@ -93,9 +91,8 @@ static void a_stream_is_reported_once(void **state)
     vision_close(&v);
 }
 
-static void a_stream_reports_every_consumer(void **state)
+TEST(a_stream_reports_every_consumer)
 {
-    (void)state;
     static const char *const consumers[] = {"layer1.0.conv1.weight", "layer1.1.conv1.weight",
                                             "layer2.0.downsample.0.weight",
                                             "layer2.0.conv1.weight"};
@@ -131,9 +128,8 @@ static double fit_error_before(const char *output, const char *name)
 
 /* The rows of layer1.0.conv2 that the residual stream loses are made large; the error of the fit
  * counts only the others. */
-static void errors_are_those_of_outputs_that_stay(void **state)
+TEST(errors_are_those_of_outputs_that_stay)
 {
-    (void)state;
     static const char *const name = "layer1.0.conv2.weight";
     vision_lab v;
     vision_model m;
@@ -172,9 +168,8 @@ static void errors_are_those_of_outputs_that_stay(void **state)
 
 /* Narrowing residual streams and inner channels in one run: later sites see the earlier ones
  * compressed. */
-static void all_sites_together_leave_a_better_network_fitted_than_not(void **state)
+TEST(all_sites_together_leave_a_better_network_fitted_than_not)
 {
-    (void)state;
     static const char *const modes[] = {"none", "grail", "full"};
     vision_lab v;
     for (int f = 0; f < VISION_FAMILIES; f++) {
@@ -200,16 +195,4 @@ static void all_sites_together_leave_a_better_network_fitted_than_not(void **sta
         memory_free(dense.data);
         vision_close(&v);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_consumer_of_a_stream_is_fitted),
-        cmocka_unit_test(a_stream_is_reported_once),
-        cmocka_unit_test(a_stream_reports_every_consumer),
-        cmocka_unit_test(errors_are_those_of_outputs_that_stay),
-        cmocka_unit_test(all_sites_together_leave_a_better_network_fitted_than_not),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,9 +46,8 @@ static void assert_sums_are_nearer(vision_family family, const char *const *name
     vision_close(&v);
 }
 
-static void the_dense_target_brings_the_sum_behind_a_block_nearer_to_the_dense_one(void **state)
+TEST(the_dense_target_brings_the_sum_behind_a_block_nearer_to_the_dense_one)
 {
-    (void)state;
     static const char *const basic[] = {"layer1.0.conv2.weight", "layer1.1.conv2.weight",
                                         "layer2.0.conv2.weight"};
     static const char *const bottleneck[] = {"layer1.0.conv3.weight", "layer1.1.conv3.weight",
@@ -59,12 +58,4 @@ static void the_dense_target_brings_the_sum_behind_a_block_nearer_to_the_dense_o
     assert_sums_are_nearer(VISION_BOTTLENECK, bottleneck, 3, 2);
     assert_sums_are_nearer(VISION_PRE_ACTIVATION, basic, 3, 1);
     assert_sums_are_nearer(VISION_TIMM_VIT, tower, 2, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_dense_target_brings_the_sum_behind_a_block_nearer_to_the_dense_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,9 +105,8 @@ static bool read_line(FILE *file, char name[NAME_SIZE], int *units, double *scor
     return true;
 }
 
-static void scores_are_those_of_torch(void **state)
+TEST(scores_are_those_of_torch)
 {
-    (void)state;
     static const double tolerance = 1e-4;
     char name[NAME_SIZE];
     double expected[MOST_UNITS];
@@ -211,9 +210,8 @@ static void assert_differences(const calibration_network *n, const region *r, in
 }
 
 /* They are those of the second block, behind a narrowed one. */
-static void gradients_are_those_of_finite_differences(void **state)
+TEST(gradients_are_those_of_finite_differences)
 {
-    (void)state;
     enum { BLOCK = 1 };
     lab l;
     region r;
@@ -277,9 +275,8 @@ static void assert_silent(const regional_training *t, int index)
     host_view_drop(&v);
 }
 
-static void every_round_lowers_the_loss(void **state)
+TEST(every_round_lowers_the_loss)
 {
-    (void)state;
     lab l;
     regional_training t;
     double loss = 0.0;
@@ -335,9 +332,8 @@ static double element_of(matrix m, int64_t element)
 
 /* With one sample a round is one step. The moments are 0.01 g^2, then 0.0199 g^2, as g hardly
  * changes. */
-static void steps_are_those_of_rmsprop(void **state)
+TEST(steps_are_those_of_rmsprop)
 {
-    (void)state;
     int32_t ids[LAB_LENGTH];
     lab l;
     regional_training t;
@@ -395,9 +391,8 @@ static json_t *kept_units(const char *output, size_t index)
 
 /* Both keep the same units of the first block, which has the same input for both; the weights
  * differ by no more than all steps together. */
-static void own_keeps_the_trained_weights(void **state)
+TEST(own_keeps_the_trained_weights)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "none"));
@@ -441,9 +436,8 @@ static void own_keeps_the_trained_weights(void **state)
 
 /* The training is most of what such a run takes, so a run that forgot it would tell less than half.
  */
-static void seconds_tell_of_the_training(void **state)
+TEST(seconds_tell_of_the_training)
 {
-    (void)state;
     grail_compression *c = NULL;
     lab l;
     lab_open(&l);
@@ -463,9 +457,8 @@ static void seconds_tell_of_the_training(void **state)
     lab_close(&l);
 }
 
-static void towers_are_trained_too(void **state)
+TEST(towers_are_trained_too)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
@@ -502,9 +495,8 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     int32_t ids[LAB_LENGTH] = {0};
     lab l;
     lab_open(&l);
@@ -519,9 +511,8 @@ static void every_failing_allocation_is_survived(void **state)
 
 /* -- refusals ---------------------------------------------------------------------------------- */
 
-static void an_open_loop_has_no_gradients(void **state)
+TEST(an_open_loop_has_no_gradients)
 {
-    (void)state;
     grail_compression *c = NULL;
     lab l;
     lab_open(&l);
@@ -535,9 +526,8 @@ static void an_open_loop_has_no_gradients(void **state)
     lab_close(&l);
 }
 
-static void training_goes_with_gradients_and_without_a_fit(void **state)
+TEST(training_goes_with_gradients_and_without_a_fit)
 {
-    (void)state;
     grail_compression *c = NULL;
     lab l;
     lab_open(&l);
@@ -557,21 +547,4 @@ static void training_goes_with_gradients_and_without_a_fit(void **state)
                  "site 'model.layers.0.mlp.down_proj': regional training goes with a selector that "
                  "scores units by regional gradients, wanda++, but this site has 'wanda'");
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_are_those_of_torch),
-        cmocka_unit_test(gradients_are_those_of_finite_differences),
-        cmocka_unit_test(every_round_lowers_the_loss),
-        cmocka_unit_test(steps_are_those_of_rmsprop),
-        cmocka_unit_test(own_keeps_the_trained_weights),
-        cmocka_unit_test(seconds_tell_of_the_training),
-        cmocka_unit_test(towers_are_trained_too),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(training_goes_with_gradients_and_without_a_fit),
-        cmocka_unit_test(an_open_loop_has_no_gradients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

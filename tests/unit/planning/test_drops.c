@@ -52,9 +52,8 @@ static const char *scaled(const lab *l, const char *name, const char *const part
     return path;
 }
 
-static void what_adds_little_goes_as_a_whole(void **state)
+TEST(what_adds_little_goes_as_a_whole)
 {
-    (void)state;
     static const char *const budgets[] = {"error", "search"};
     lab l;
     lab_open(&l);
@@ -77,9 +76,8 @@ static void what_adds_little_goes_as_a_whole(void **state)
 
 /* What a sublayer leaves goes to the others where errors want it: as if it had always been worth
  * nothing. */
-static void the_others_share_what_it_leaves(void **state)
+TEST(the_others_share_what_it_leaves)
 {
-    (void)state;
     lab l;
     int64_t without[SITES];
     int64_t with[SITES];
@@ -104,9 +102,8 @@ static void the_others_share_what_it_leaves(void **state)
 }
 
 /* The run that takes the plan has the parameters and the divergence that it promises. */
-static void a_run_keeps_what_the_plan_promises(void **state)
+TEST(a_run_keeps_what_the_plan_promises)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const char *model =
@@ -125,9 +122,8 @@ static void a_run_keeps_what_the_plan_promises(void **state)
     lab_close(&l);
 }
 
-static void a_search_that_may_drop_is_never_worse(void **state)
+TEST(a_search_that_may_drop_is_never_worse)
 {
-    (void)state;
     enum { OPENINGS = 10 };
     static const char *const models[] = {"llama3", "qwen2", "mistral"};
     lab l;
@@ -187,9 +183,8 @@ static int note_costs(void *user, const grail_plan_trial *t)
     return note_drops(user, t);
 }
 
-static void sublayers_are_tried_without_and_taken_back(void **state)
+TEST(sublayers_are_tried_without_and_taken_back)
 {
-    (void)state;
     lab l;
     trials n = {0};
     lab_open(&l);
@@ -224,9 +219,8 @@ static void sublayers_are_tried_without_and_taken_back(void **state)
 }
 
 /* What heads of one width cost together is not what the heads of a layer cost. */
-static void a_sublayer_costs_its_part_of_a_width_that_is_shared(void **state)
+TEST(a_sublayer_costs_its_part_of_a_width_that_is_shared)
 {
-    (void)state;
     lab l;
     spaced s, again;
     drop_space alone = {0};
@@ -253,9 +247,8 @@ static void a_sublayer_costs_its_part_of_a_width_that_is_shared(void **state)
     lab_close(&l);
 }
 
-static void what_costs_nothing_stays(void **state)
+TEST(what_costs_nothing_stays)
 {
-    (void)state;
     lab l;
     trials n = {0};
     lab_open(&l);
@@ -274,9 +267,8 @@ static void what_costs_nothing_stays(void **state)
 }
 
 /* Then what is left is a network of fewer layers, which stock loaders open. */
-static void with_uniform_widths_whole_layers_go(void **state)
+TEST(with_uniform_widths_whole_layers_go)
 {
-    (void)state;
     static const char *const parts[] = {"self_attn.o_proj.weight", "mlp.down_proj.weight", NULL};
     lab l;
     int64_t kept[SITES];
@@ -311,9 +303,8 @@ static void with_uniform_widths_whole_layers_go(void **state)
     lab_close(&l);
 }
 
-static void what_cannot_drop_is_refused(void **state)
+TEST(what_cannot_drop_is_refused)
 {
-    (void)state;
     static const char *const budgets[] = {"uniform", "flap", "slimgpt"};
     lab l;
     vision_lab v;
@@ -335,9 +326,8 @@ static void what_cannot_drop_is_refused(void **state)
     vision_close(&v);
 }
 
-static void failing_allocations_are_survived(void **state)
+TEST(failing_allocations_are_survived)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     char model[LAB_PATH];
@@ -356,21 +346,4 @@ static void failing_allocations_are_survived(void **state)
         grail_plan_free(p);
     }
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_adds_little_goes_as_a_whole),
-        cmocka_unit_test(the_others_share_what_it_leaves),
-        cmocka_unit_test(a_run_keeps_what_the_plan_promises),
-        cmocka_unit_test(a_search_that_may_drop_is_never_worse),
-        cmocka_unit_test(a_sublayer_costs_its_part_of_a_width_that_is_shared),
-        cmocka_unit_test(what_costs_nothing_stays),
-        cmocka_unit_test(sublayers_are_tried_without_and_taken_back),
-        cmocka_unit_test(with_uniform_widths_whole_layers_go),
-        cmocka_unit_test(what_cannot_drop_is_refused),
-        cmocka_unit_test(failing_allocations_are_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

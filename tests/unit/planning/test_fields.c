@@ -221,9 +221,8 @@ static void assert_texts_refused(grail_option_at at, const void *good, size_t si
     }
 }
 
-static void fields_of_a_compression(void **state)
+TEST(fields_of_a_compression)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options good = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
@@ -243,9 +242,8 @@ static grail_status use_plan(const void *options)
     return status;
 }
 
-static void fields_of_a_plan(void **state)
+TEST(fields_of_a_plan)
 {
-    (void)state;
     static const bad_field fields[] = {
         REAL(grail_plan_options, ratio, 2.0),
         NAME(grail_plan_options, kinds, "ffn,legs"),
@@ -277,9 +275,8 @@ static grail_status use_model(const void *options)
     return status;
 }
 
-static void fields_of_settings(void **state)
+TEST(fields_of_settings)
 {
-    (void)state;
     static const bad_field fields[] = {
         WHOLE(grail_model_options, setting_count, -1),
         {"settings", offsetof(grail_model_options, setting_count), INTEGER, 1, NULL},
@@ -313,9 +310,8 @@ static grail_status use_images(const void *source)
     return status;
 }
 
-static void fields_of_image_networks(void **state)
+TEST(fields_of_image_networks)
 {
-    (void)state;
     static const bad_field source_fields[] = {
         NAME(grail_image_source, path, NULL),
         NAME(grail_image_source, labels, "labels.csv"),
@@ -349,9 +345,8 @@ static void fields_of_image_networks(void **state)
 
 /* -- counts of measurements -------------------------------------------------------------------- */
 
-static void counts_of_windows(void **state)
+TEST(counts_of_windows)
 {
-    (void)state;
     lab l;
     grail_model *m = NULL;
     grail_perplexity p = {.windows = -7};
@@ -370,9 +365,8 @@ static void counts_of_windows(void **state)
     lab_close(&l);
 }
 
-static void counts_of_images(void **state)
+TEST(counts_of_images)
 {
-    (void)state;
     vision_lab v;
     grail_images *images = NULL;
     grail_accuracy a = {.images = -7};
@@ -441,9 +435,8 @@ static grail_status run_in_memory(const grail_compress_options *options)
     return status;
 }
 
-static void every_answer_but_zero_cancels(void **state)
+TEST(every_answer_but_zero_cancels)
 {
-    (void)state;
     static const int answers[] = {1, -1, INT_MIN, 1 << 8};
     lab l;
     grail_model *m = NULL;
@@ -470,18 +463,4 @@ static void every_answer_but_zero_cancels(void **state)
     }
     grail_model_close(m);
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_of_a_compression),
-        cmocka_unit_test(fields_of_a_plan),
-        cmocka_unit_test(fields_of_settings),
-        cmocka_unit_test(fields_of_image_networks),
-        cmocka_unit_test(counts_of_windows),
-        cmocka_unit_test(counts_of_images),
-        cmocka_unit_test(every_answer_but_zero_cancels),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,9 +176,8 @@ static void assert_sees_none_that_judge(const place *p, const reader *r)
     }
 }
 
-static void no_reader_sees_the_samples_that_judge(void **state)
+TEST(no_reader_sees_the_samples_that_judge)
 {
-    (void)state;
     place p;
     place_open(&p);
     for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
@@ -190,9 +189,8 @@ static void no_reader_sees_the_samples_that_judge(void **state)
 }
 
 /* Statistics that a session keeps are of a run that judges, or of one that does not. */
-static void a_session_keeps_apart_what_was_counted(void **state)
+TEST(a_session_keeps_apart_what_was_counted)
 {
-    (void)state;
     place p;
     char hashes[3][HASH_TEXT_SIZE];
     place_open(&p);
@@ -243,9 +241,8 @@ static void hash_curves(const grail_compress_options *o, bool judges, bool chang
     request_close(request);
 }
 
-static void loss_curves_are_without_the_samples_that_judge(void **state)
+TEST(loss_curves_are_without_the_samples_that_judge)
 {
-    (void)state;
     place p;
     place_open(&p);
     for (int of_text = 0; of_text < 2; of_text++) {
@@ -301,9 +298,8 @@ static trials search(const grail_compress_options *run, bool changed)
 }
 
 /* Units of different convolutions cost differently, so other widths have another cost. */
-static void a_search_judges_by_samples_that_its_curves_do_not_know(void **state)
+TEST(a_search_judges_by_samples_that_its_curves_do_not_know)
 {
-    (void)state;
     place p;
     place_open(&p);
     const grail_compress_options run = vision_options(&p.images, p.network, NULL);
@@ -341,9 +337,8 @@ static void assert_holds_every_batch(const sample_stream *s)
 }
 
 /* No visitor sees them, and the sample streams carry them on for the judgement. */
-static void samples_that_judge_are_carried_without_a_visit(void **state)
+TEST(samples_that_judge_are_carried_without_a_visit)
 {
-    (void)state;
     place p;
     place_open(&p);
     for (int keeps = 0; keeps < 2; keeps++) {
@@ -384,16 +379,4 @@ static void samples_that_judge_are_carried_without_a_visit(void **state)
         grail_compression_close(c);
     }
     place_close(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_reader_sees_the_samples_that_judge),
-        cmocka_unit_test(a_session_keeps_apart_what_was_counted),
-        cmocka_unit_test(loss_curves_are_without_the_samples_that_judge),
-        cmocka_unit_test(a_search_judges_by_samples_that_its_curves_do_not_know),
-        cmocka_unit_test(samples_that_judge_are_carried_without_a_visit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

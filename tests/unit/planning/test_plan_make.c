@@ -22,9 +22,8 @@ static int64_t kept_of(const json_t *document, size_t i)
     return json_integer_value(json_object_get(one, "kept"));
 }
 
-static void every_budget_stays_below_every_limit(void **state)
+TEST(every_budget_stays_below_every_limit)
 {
-    (void)state;
     static const char *const models[] = {"llama3", "qwen2"};
     lab l;
     lab_open(&l);
@@ -53,9 +52,8 @@ static void every_budget_stays_below_every_limit(void **state)
 }
 
 /* A selector without losses of its own, and a folding. */
-static void every_selector_can_be_planned_for(void **state)
+TEST(every_selector_can_be_planned_for)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
@@ -74,9 +72,8 @@ static void every_selector_can_be_planned_for(void **state)
 }
 
 /* The run has exactly the parameters that the plan promises. */
-static void a_run_takes_the_widths_of_a_plan(void **state)
+TEST(a_run_takes_the_widths_of_a_plan)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     grail_compress_options run = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
@@ -122,9 +119,8 @@ static void removed_shares(const grail_plan *p, double *heads, double *neurons)
 }
 
 /* FLAP's structures with a split by hand: UL-MM and AL-MM. */
-static void the_share_of_heads_can_be_given(void **state)
+TEST(the_share_of_heads_can_be_given)
 {
-    (void)state;
     static const char *const budgets[] = {"uniform", "flap", "error"};
     static const double shares[] = {0.0, 0.25, 0.5};
     lab l;
@@ -148,9 +144,8 @@ static void the_share_of_heads_can_be_given(void **state)
     lab_close(&l);
 }
 
-static void a_share_of_heads_is_refused_where_the_budget_chooses_it(void **state)
+TEST(a_share_of_heads_is_refused_where_the_budget_chooses_it)
 {
-    (void)state;
     lab l;
     grail_plan *p = NULL;
     lab_open(&l);
@@ -190,9 +185,8 @@ static int note(void *user, const grail_plan_trial *t)
     return n->count == n->stop_at;
 }
 
-static void a_search_keeps_the_best_of_its_trials(void **state)
+TEST(a_search_keeps_the_best_of_its_trials)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
@@ -219,9 +213,8 @@ static int never_heals(void *user, const grail_healing *now)
 }
 
 /* Widths are judged by the closed form, also where the run will heal it. */
-static void a_search_heals_no_trial(void **state)
+TEST(a_search_heals_no_trial)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
@@ -240,9 +233,8 @@ static void a_search_heals_no_trial(void **state)
     lab_close(&l);
 }
 
-static void a_search_repeats_and_ends_when_told(void **state)
+TEST(a_search_repeats_and_ends_when_told)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options run = lab_options(&l, lab_golden("qwen2"), NULL);
@@ -267,9 +259,8 @@ static void a_search_repeats_and_ends_when_told(void **state)
     lab_close(&l);
 }
 
-static void uniform_widths_are_one_for_each_kind(void **state)
+TEST(uniform_widths_are_one_for_each_kind)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
@@ -288,9 +279,8 @@ static void uniform_widths_are_one_for_each_kind(void **state)
     lab_close(&l);
 }
 
-static void uniform_heads_let_ffns_alone_differ(void **state)
+TEST(uniform_heads_let_ffns_alone_differ)
 {
-    (void)state;
     lab l;
     lab_open(&l);
     const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
@@ -327,9 +317,8 @@ static double step_cost(const grail_site_list *sites, const json_t *document, co
 }
 
 /* As near below the limit as steps of the widths allow: one more would be beyond it. */
-static void uniform_widths_are_as_near_to_the_limit_as_their_steps_allow(void **state)
+TEST(uniform_widths_are_as_near_to_the_limit_as_their_steps_allow)
 {
-    (void)state;
     static const double ratios[] = {0.95, 0.8, 0.7, 0.66, 0.6};
     lab l;
     lab_open(&l);
@@ -359,9 +348,8 @@ static void uniform_widths_are_as_near_to_the_limit_as_their_steps_allow(void **
 }
 
 /* A site that is worth nothing loses its units first. */
-static void the_least_error_spares_what_matters(void **state)
+TEST(the_least_error_spares_what_matters)
 {
-    (void)state;
     lab l;
     lab_model m;
     lab_open(&l);
@@ -385,9 +373,8 @@ static void the_least_error_spares_what_matters(void **state)
 
 /* The head reads a stream, so it is fitted to the dense network's output, which has run to its end
  * when the widths are judged. */
-static void widths_of_streams_are_judged_behind_a_fitted_head(void **state)
+TEST(widths_of_streams_are_judged_behind_a_fitted_head)
 {
-    (void)state;
     vision_lab v;
     vision_open(&v);
     const char *model = vision_network(&v, VISION_BASIC, "resnet");
@@ -402,9 +389,8 @@ static void widths_of_streams_are_judged_behind_a_fitted_head(void **state)
     vision_close(&v);
 }
 
-static void image_networks_have_plans_too(void **state)
+TEST(image_networks_have_plans_too)
 {
-    (void)state;
     vision_lab v;
     static const vision_family families[] = {VISION_PADDED, VISION_TIMM_VIT};
     vision_open(&v);
@@ -428,9 +414,8 @@ static void image_networks_have_plans_too(void **state)
     vision_close(&v);
 }
 
-static void what_cannot_be_met_is_refused_with_the_least(void **state)
+TEST(what_cannot_be_met_is_refused_with_the_least)
 {
-    (void)state;
     lab l;
     grail_plan *p = NULL;
     lab_open(&l);
@@ -467,26 +452,4 @@ static void what_cannot_be_met_is_refused_with_the_least(void **state)
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "needs a closed loop");
     assert_null(p);
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_budget_stays_below_every_limit),
-        cmocka_unit_test(every_selector_can_be_planned_for),
-        cmocka_unit_test(a_run_takes_the_widths_of_a_plan),
-        cmocka_unit_test(the_share_of_heads_can_be_given),
-        cmocka_unit_test(a_share_of_heads_is_refused_where_the_budget_chooses_it),
-        cmocka_unit_test(widths_of_streams_are_judged_behind_a_fitted_head),
-        cmocka_unit_test(a_search_keeps_the_best_of_its_trials),
-        cmocka_unit_test(a_search_heals_no_trial),
-        cmocka_unit_test(a_search_repeats_and_ends_when_told),
-        cmocka_unit_test(uniform_widths_are_one_for_each_kind),
-        cmocka_unit_test(uniform_heads_let_ffns_alone_differ),
-        cmocka_unit_test(uniform_widths_are_as_near_to_the_limit_as_their_steps_allow),
-        cmocka_unit_test(the_least_error_spares_what_matters),
-        cmocka_unit_test(image_networks_have_plans_too),
-        cmocka_unit_test(what_cannot_be_met_is_refused_with_the_least),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

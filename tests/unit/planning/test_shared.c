@@ -287,9 +287,8 @@ static grail_compress_options image_options(const place *p)
     return o;
 }
 
-static void curves_are_shared_where_they_follow_from_the_same(void **state)
+TEST(curves_are_shared_where_they_follow_from_the_same)
 {
-    (void)state;
     place p;
     place_open(&p);
     const grail_compress_options text = text_options(&p);
@@ -299,9 +298,8 @@ static void curves_are_shared_where_they_follow_from_the_same(void **state)
     place_close(&p);
 }
 
-static void curves_of_other_threads_are_others(void **state)
+TEST(curves_of_other_threads_are_others)
 {
-    (void)state;
     place p;
     char hash[HASH_TEXT_SIZE];
     bool shared = false;
@@ -366,9 +364,8 @@ static void walk_plans(const place *p, const grail_compress_options *base, const
     }
 }
 
-static void trials_are_shared_where_they_follow_from_the_same(void **state)
+TEST(trials_are_shared_where_they_follow_from_the_same)
 {
-    (void)state;
     place p;
     place_open(&p);
     const grail_compress_options text = text_options(&p);
@@ -387,9 +384,8 @@ static grail_plan_options in_session(const place *p, const char *budget, double 
     return o;
 }
 
-static void ratios_and_budgets_share_one_pass(void **state)
+TEST(ratios_and_budgets_share_one_pass)
 {
-    (void)state;
     static const char *const budgets[] = {"error", "divergence"};
     static const double ratios[] = {0.9, 0.8, 0.7};
     place p;
@@ -415,9 +411,8 @@ static void ratios_and_budgets_share_one_pass(void **state)
 
 /* The trials of single slots are the same for a search and for weights alone, and the openings are
  * those of a longer search. */
-static void a_search_goes_on_where_others_were(void **state)
+TEST(a_search_goes_on_where_others_were)
 {
-    (void)state;
     place p;
     place_open(&p);
     grail_plan_options o = in_session(&p, "divergence", 0.8);
@@ -453,9 +448,8 @@ static void change_text(const place *p)
 }
 
 /* A file that has changed when it is read again gives other samples under the same options. */
-static void samples_are_told_apart_by_what_they_hold(void **state)
+TEST(samples_are_told_apart_by_what_they_hold)
 {
-    (void)state;
     place p;
     place_open(&p);
     grail_plan_options o = in_session(&p, "search", 0.8);
@@ -478,9 +472,8 @@ static int stop(void *user, const grail_plan_trial *t)
     return t->tried >= *at;
 }
 
-static void a_plan_that_was_stopped_leaves_what_it_measured(void **state)
+TEST(a_plan_that_was_stopped_leaves_what_it_measured)
 {
-    (void)state;
     place p;
     int at = 2;
     place_open(&p);
@@ -497,9 +490,8 @@ static void a_plan_that_was_stopped_leaves_what_it_measured(void **state)
 }
 
 /* A session in which allocations have failed at any place gives the plan of a new one. */
-static void failures_leave_nothing_half_made(void **state)
+TEST(failures_leave_nothing_half_made)
 {
-    (void)state;
     place p;
     place_open(&p);
     grail_plan_options o = in_session(&p, "search", 0.8);
@@ -527,9 +519,8 @@ static void failures_leave_nothing_half_made(void **state)
 }
 
 /* What is cut in the options is no part of a plan, and of a network with a teacher nothing is. */
-static void curves_are_of_the_whole_network(void **state)
+TEST(curves_are_of_the_whole_network)
 {
-    (void)state;
     place p;
     grail_plan *again = NULL;
     place_open(&p);
@@ -546,20 +537,4 @@ static void curves_are_of_the_whole_network(void **state)
     assert_fails(grail_plan_make(&o, &again), GRAIL_ERROR_ARGUMENT, "leave out the teacher");
     assert_string_equal(grail_error_fields(), "heal.teacher");
     place_close(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(curves_are_shared_where_they_follow_from_the_same),
-        cmocka_unit_test(curves_of_other_threads_are_others),
-        cmocka_unit_test(trials_are_shared_where_they_follow_from_the_same),
-        cmocka_unit_test(ratios_and_budgets_share_one_pass),
-        cmocka_unit_test(a_search_goes_on_where_others_were),
-        cmocka_unit_test(samples_are_told_apart_by_what_they_hold),
-        cmocka_unit_test(a_plan_that_was_stopped_leaves_what_it_measured),
-        cmocka_unit_test(failures_leave_nothing_half_made),
-        cmocka_unit_test(curves_are_of_the_whole_network),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,9 +35,8 @@ static grail_status measure(const grail_compress_options *run, const spaced *s, 
 }
 
 /* weights[slot] e(K) is the divergence of the network in which that slot alone has K units. */
-static void a_weight_is_the_divergence_of_a_single_cut(void **state)
+TEST(a_weight_is_the_divergence_of_a_single_cut)
 {
-    (void)state;
     lab l;
     vision_lab v;
     lab_open(&l);
@@ -122,9 +121,8 @@ static int begin_of(const grail_model *model, int block)
 
 /* Trials in the order of the blocks begin before theirs; others, and those that need the dense
  * network's statistics first, before node 0. */
-static void a_trial_begins_before_the_block_that_it_cuts(void **state)
+TEST(a_trial_begins_before_the_block_that_it_cuts)
 {
-    (void)state;
     lab l;
     int64_t units[64] = {0};
     grail_session *session = NULL;
@@ -156,9 +154,8 @@ static void a_trial_begins_before_the_block_that_it_cuts(void **state)
     lab_close(&l);
 }
 
-static void slots_after_a_stop_get_the_mean(void **state)
+TEST(slots_after_a_stop_get_the_mean)
 {
-    (void)state;
     lab l;
     spaced s = {0};
     trials n = {.stop_at = 2};
@@ -180,9 +177,8 @@ static void slots_after_a_stop_get_the_mean(void **state)
 }
 
 /* One trial for all sites of a kind that get the same width. */
-static void sites_of_one_width_are_cut_together(void **state)
+TEST(sites_of_one_width_are_cut_together)
 {
-    (void)state;
     lab l;
     spaced s = {0};
     trials n = {0};
@@ -198,9 +194,8 @@ static void sites_of_one_width_are_cut_together(void **state)
     lab_close(&l);
 }
 
-static void a_plan_repeats_and_counts_its_trials(void **state)
+TEST(a_plan_repeats_and_counts_its_trials)
 {
-    (void)state;
     lab l;
     trials n = {0};
     lab_open(&l);
@@ -241,9 +236,8 @@ static int hear(void *user, const grail_plan_trial *t)
 }
 
 /* A search whose trials are many beside those of single slots weighs the slots. */
-static void a_search_weighs_slots_where_that_costs_little(void **state)
+TEST(a_search_weighs_slots_where_that_costs_little)
 {
-    (void)state;
     lab l;
     /* 60 slots by 12 of 32 windows take as long as 2.8 trials. */
     assert_true(width_search_weighs(12, slot_weights_compressions(60, 12.0 / 32.0)));
@@ -265,9 +259,8 @@ static void a_search_weighs_slots_where_that_costs_little(void **state)
     lab_close(&l);
 }
 
-static void what_cannot_be_judged_is_refused(void **state)
+TEST(what_cannot_be_judged_is_refused)
 {
-    (void)state;
     lab l;
     grail_plan *p = NULL;
     lab_open(&l);
@@ -287,18 +280,4 @@ static void what_cannot_be_judged_is_refused(void **state)
                  "sublayers are dropped by the budgets search and error");
     assert_null(p);
     lab_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_weight_is_the_divergence_of_a_single_cut),
-        cmocka_unit_test(a_trial_begins_before_the_block_that_it_cuts),
-        cmocka_unit_test(slots_after_a_stop_get_the_mean),
-        cmocka_unit_test(sites_of_one_width_are_cut_together),
-        cmocka_unit_test(a_search_weighs_slots_where_that_costs_little),
-        cmocka_unit_test(a_plan_repeats_and_counts_its_trials),
-        cmocka_unit_test(what_cannot_be_judged_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,8 @@
 enum { UNITS = 4, SUBUNITS = 3, BLOCK = 2, COLUMNS = 5, U = SUBUNITS * BLOCK };
 enum { BLOCK_VALUES = BLOCK * COLUMNS, VALUES = UNITS * SUBUNITS * BLOCK_VALUES };
 
-static void blocks_are_ordered_by_falling_norm(void **state)
+TEST(blocks_are_ordered_by_falling_norm)
 {
-    (void)state;
     /* two units of three blocks of one feature and two columns; equal norms keep their order */
     const float in[] = {1, 0, 3, 4, 0, -2, 0, 1, 1, 0, -1, 0};
     const int64_t expected[] = {1, 2, 0, 0, 1, 2};
@@ -41,9 +40,8 @@ static void assert_units_equal(const float *values)
     }
 }
 
-static void units_that_are_permutations_become_equal(void **state)
+TEST(units_that_are_permutations_become_equal)
 {
-    (void)state;
     float values[VALUES];
     float ordered[VALUES];
     int64_t order[UNITS * SUBUNITS];
@@ -53,9 +51,8 @@ static void units_that_are_permutations_become_equal(void **state)
     assert_units_equal(ordered);
 }
 
-static void columns_move_like_rows(void **state)
+TEST(columns_move_like_rows)
 {
-    (void)state;
     enum { ROWS = COLUMNS, WIDTH = UNITS * U };
     float rows[VALUES];
     float columns[VALUES];
@@ -80,9 +77,8 @@ static void columns_move_like_rows(void **state)
 
 /* One feature a block: unit 1 is unit 0 with small noise and two blocks of nearly equal norm
  * exchanged, so that the norms alone misplace them. */
-static void members_are_assigned_to_their_clusters_centroid(void **state)
+TEST(members_are_assigned_to_their_clusters_centroid)
 {
-    (void)state;
     enum { TWO = 2, PAIR = 2, WIDE = 2 };
     const float in[] = {1.00F, 0.00F, 0.00F, 0.99F,  /* unit 0: e1, then e2 */
                         1.00F, 0.02F, 0.00F, 1.01F,  /* unit 1: the same, by norm the reverse */
@@ -97,9 +93,8 @@ static void members_are_assigned_to_their_clusters_centroid(void **state)
     assert_memory_equal(order, straight, sizeof straight);
 }
 
-static void clusters_are_aligned_by_themselves(void **state)
+TEST(clusters_are_aligned_by_themselves)
 {
-    (void)state;
     /* units 0 and 2 form one cluster, 1 and 3 another with the blocks the other way round */
     const float in[] = {1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0};
     const int64_t labels[] = {0, 1, 0, 1};
@@ -109,9 +104,8 @@ static void clusters_are_aligned_by_themselves(void **state)
     assert_memory_equal(order, expected, sizeof expected);
 }
 
-static void every_order_is_a_permutation(void **state)
+TEST(every_order_is_a_permutation)
 {
-    (void)state;
     enum { MANY = 20, EIGHT = 8, CLUSTERS = 6 };
     float in[MANY * EIGHT * BLOCK_VALUES];
     int64_t order[MANY * EIGHT];
@@ -142,22 +136,7 @@ static grail_status align(void *context)
     return subunits_to_centroid(2, 2, 1, labels, 2, 1, in, order);
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(align, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_ordered_by_falling_norm),
-        cmocka_unit_test(units_that_are_permutations_become_equal),
-        cmocka_unit_test(columns_move_like_rows),
-        cmocka_unit_test(members_are_assigned_to_their_clusters_centroid),
-        cmocka_unit_test(clusters_are_aligned_by_themselves),
-        cmocka_unit_test(every_order_is_a_permutation),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,9 +89,8 @@ static double even_limit(double share, double least, double full)
     return limit < least ? least : limit;
 }
 
-static void errors_are_the_least_of_all_combinations(void **state)
+TEST(errors_are_the_least_of_all_combinations)
 {
-    (void)state;
     random_state random;
     random_seed(&random, 7, 0);
     for (int round = 0; round < 200; round++) {
@@ -110,9 +109,8 @@ static void errors_are_the_least_of_all_combinations(void **state)
 }
 
 /* With all widths allowed, everything that the limit pays for is kept. */
-static void a_limit_that_pays_for_everything_keeps_everything(void **state)
+TEST(a_limit_that_pays_for_everything_keeps_everything)
 {
-    (void)state;
     random_state random;
     problem p;
     int64_t kept[MOST_SITES];
@@ -125,9 +123,8 @@ static void a_limit_that_pays_for_everything_keeps_everything(void **state)
 }
 
 /* Sites that may lose everything do so when nothing may be spent, or hardly anything. */
-static void a_limit_of_nothing_keeps_nothing(void **state)
+TEST(a_limit_of_nothing_keeps_nothing)
 {
-    (void)state;
     static const double limits[] = {0.0, -0.0, 4.9e-324};
     for (int i = 0; i < 3; i++) {
         problem p;
@@ -143,9 +140,8 @@ static void a_limit_of_nothing_keeps_nothing(void **state)
     }
 }
 
-static void a_limit_below_the_least_is_an_error_that_names_it(void **state)
+TEST(a_limit_below_the_least_is_an_error_that_names_it)
 {
-    (void)state;
     random_state random;
     problem p;
     int64_t kept[MOST_SITES];
@@ -160,9 +156,8 @@ static void a_limit_below_the_least_is_an_error_that_names_it(void **state)
                  expected);
 }
 
-static void a_curve_that_rises_or_is_not_a_number_is_an_error(void **state)
+TEST(a_curve_that_rises_or_is_not_a_number_is_an_error)
 {
-    (void)state;
     random_state random;
     problem p;
     int64_t kept[MOST_SITES];
@@ -182,9 +177,8 @@ static void a_curve_that_rises_or_is_not_a_number_is_an_error(void **state)
 
 /* FLAP, AL-AM: heads {0.5, -0.3} that cost 2, neurons {1.0, 0.2, -0.1, -0.9}, half of the cost:
  * kept are 1.0, 0.5 and 0.2. */
-static void scores_keep_the_best_units_of_all_sites(void **state)
+TEST(scores_keep_the_best_units_of_all_sites)
 {
-    (void)state;
     const double heads[] = {0.5, -0.3};
     const double neurons[] = {-0.1, 1.0, -0.9, 0.2};
     const allocation_site sites[] = {
@@ -200,9 +194,8 @@ static void scores_keep_the_best_units_of_all_sites(void **state)
     assert_int_equal(kept[1], 4);
 }
 
-static void depth_has_the_mean_that_was_asked_for(void **state)
+TEST(depth_has_the_mean_that_was_asked_for)
 {
-    (void)state;
     static const int layers[] = {1, 2, 5, 12, 32, 80};
     for (int l = 0; l < 6; l++) {
         for (int percent = 0; percent <= 90; percent += 5) {
@@ -222,9 +215,8 @@ static void depth_has_the_mean_that_was_asked_for(void **state)
 }
 
 /* SlimGPT's own table: 32 layers from 0.0625. */
-static void depth_ends_where_the_published_code_ends(void **state)
+TEST(depth_ends_where_the_published_code_ends)
 {
-    (void)state;
     static const double means[] = {0.1, 0.2, 0.3, 0.5, 0.7};
     static const double last[] = {0.1135, 0.2495, 0.3855, 0.6574, 0.9294};
     for (int i = 0; i < 5; i++) {
@@ -233,19 +225,4 @@ static void depth_ends_where_the_published_code_ends(void **state)
         assert_true(fabs(ratios[0] - 0.0625) < 1e-15);
         assert_true(fabs(ratios[31] - last[i]) < 1e-4);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_are_the_least_of_all_combinations),
-        cmocka_unit_test(a_limit_that_pays_for_everything_keeps_everything),
-        cmocka_unit_test(a_limit_of_nothing_keeps_nothing),
-        cmocka_unit_test(a_limit_below_the_least_is_an_error_that_names_it),
-        cmocka_unit_test(a_curve_that_rises_or_is_not_a_number_is_an_error),
-        cmocka_unit_test(scores_keep_the_best_units_of_all_sites),
-        cmocka_unit_test(depth_has_the_mean_that_was_asked_for),
-        cmocka_unit_test(depth_ends_where_the_published_code_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,8 @@
 #include <string.h>
 
 /* K = n - floor(r n) in exact arithmetic: r is tenths. */
-static void counts_do_not_suffer_from_binary_fractions(void **state)
+TEST(counts_do_not_suffer_from_binary_fractions)
 {
-    (void)state;
     static const int64_t units[] = {10, 20, 40, 64, 100, 512, 640, 1000};
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         for (int64_t tenths = 1; tenths <= 9; tenths++) {
@@ -23,9 +22,8 @@ static void counts_do_not_suffer_from_binary_fractions(void **state)
     }
 }
 
-static void every_group_keeps_equally_many(void **state)
+TEST(every_group_keeps_equally_many)
 {
-    (void)state;
     const site s = {.name = "s", .units = 12, .groups = 3};
     int64_t kept = 0;
     assert_ok(budget_kept_units(&s, 0.0, &kept));
@@ -36,9 +34,8 @@ static void every_group_keeps_equally_many(void **state)
     assert_int_equal(kept, 3);
 }
 
-static void impossible_fractions_are_refused(void **state)
+TEST(impossible_fractions_are_refused)
 {
-    (void)state;
     const site s = {.name = "a.b", .units = 4, .groups = 1};
     int64_t kept = 0;
     assert_fails(budget_kept_units(&s, 1.0, &kept), GRAIL_ERROR_ARGUMENT,
@@ -52,9 +49,8 @@ static void impossible_fractions_are_refused(void **state)
 }
 
 /* K = max(1, floor(n (1 - r))), as the paper's vision code counts channels. */
-static void channels_round_down_and_keep_one(void **state)
+TEST(channels_round_down_and_keep_one)
 {
-    (void)state;
     static const int64_t units[] = {10, 20, 40, 64, 100, 512, 640, 1000};
     static const site_kind kinds[] = {SITE_CONV, SITE_STREAM};
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
@@ -131,17 +127,15 @@ static int64_t ffn_kept(int64_t inner, double sparsity, int64_t align)
     return ffn_kept_in_blocks(inner, sparsity, align, 1);
 }
 
-static void nothing_asked_keeps_everything(void **state)
+TEST(nothing_asked_keeps_everything)
 {
-    (void)state;
     assert_int_equal(ffn_kept(100, 0.0, ALIGN_AUTO), 100);
     assert_int_equal(ffn_kept(100, 0.0, 32), 100);
     assert_int_equal(ffn_kept(100, 0.0, 1), 100);
 }
 
-static void widths_are_multiples_of_what_is_asked(void **state)
+TEST(widths_are_multiples_of_what_is_asked)
 {
-    (void)state;
     assert_int_equal(ffn_kept(100, 0.5, 1), 50);
     assert_int_equal(ffn_kept(100, 0.55, 1), 45);
     assert_int_equal(ffn_kept(100, 0.5, 8), 48);  /* 48 and 56 around 50 */
@@ -151,9 +145,8 @@ static void widths_are_multiples_of_what_is_asked(void **state)
     assert_int_equal(ffn_kept(100, 0.5, 128), 100); /* no multiple fits: the site stays */
 }
 
-static void auto_takes_the_largest_multiple_that_changes_little(void **state)
+TEST(auto_takes_the_largest_multiple_that_changes_little)
 {
-    (void)state;
     assert_int_equal(ffn_kept(1000, 0.5, ALIGN_AUTO), 512);   /* 128: 12 off, of 50 allowed */
     assert_int_equal(ffn_kept(640, 0.5, ALIGN_AUTO), 320);    /* 64: 384 is 64 off, of 32 */
     assert_int_equal(ffn_kept(11008, 0.3, ALIGN_AUTO), 7680); /* 128 */
@@ -164,9 +157,8 @@ static void auto_takes_the_largest_multiple_that_changes_little(void **state)
     assert_int_equal(ffn_kept(1000, 0.02, ALIGN_AUTO), 984); /* 8, though 4 off, of 2 */
 }
 
-static void a_few_units_are_aligned_where_that_changes_little(void **state)
+TEST(a_few_units_are_aligned_where_that_changes_little)
 {
-    (void)state;
     assert_int_equal(ffn_kept(31, 0.5, ALIGN_AUTO), 16); /* 15.5 */
     assert_int_equal(ffn_kept(30, 0.5, ALIGN_AUTO), 16); /* 15 */
     assert_int_equal(ffn_kept(20, 0.5, ALIGN_AUTO), 10); /* 8 is 2 off, of 1 */
@@ -175,9 +167,8 @@ static void a_few_units_are_aligned_where_that_changes_little(void **state)
     assert_int_equal(ffn_kept(40, 0.99, ALIGN_AUTO), 8);
 }
 
-static void auto_takes_a_multiple_of_8_in_every_larger_site(void **state)
+TEST(auto_takes_a_multiple_of_8_in_every_larger_site)
 {
-    (void)state;
     for (int64_t units = 32; units < 600; units += 7) {
         for (int percent = 1; percent < 100; percent += 3) {
             const int64_t kept = ffn_kept(units, percent / 100.0, ALIGN_AUTO);
@@ -186,9 +177,8 @@ static void auto_takes_a_multiple_of_8_in_every_larger_site(void **state)
     }
 }
 
-static void auto_keeps_whole_blocks_where_a_site_has_two_of_them(void **state)
+TEST(auto_keeps_whole_blocks_where_a_site_has_two_of_them)
 {
-    (void)state;
     assert_int_equal(ffn_kept_in_blocks(1536, 0.3, ALIGN_AUTO, 256), 1024);
     assert_int_equal(ffn_kept_in_blocks(512, 0.3, ALIGN_AUTO, 256), 256);
     assert_int_equal(ffn_kept_in_blocks(500, 0.3, ALIGN_AUTO, 256), 352); /* two of 32 */
@@ -198,9 +188,8 @@ static void auto_keeps_whole_blocks_where_a_site_has_two_of_them(void **state)
 }
 
 /* 3 heads, of which 0.3 is 0.9: one goes. For 1.5 one goes, and for 2.7 two: one stays. */
-static void each_kind_gets_its_own_nearest_count(void **state)
+TEST(each_kind_gets_its_own_nearest_count)
 {
-    (void)state;
     static const struct {
         double sparsity;
         int64_t heads, ffn;
@@ -221,9 +210,8 @@ static void each_kind_gets_its_own_nearest_count(void **state)
 }
 
 /* As published: of 2.7 heads two, of 0.9 none. */
-static void without_alignment_all_is_counted_as_published(void **state)
+TEST(without_alignment_all_is_counted_as_published)
 {
-    (void)state;
     network n;
     setup(&n, 3, 96);
     budget b = {.sparsity = {0.3, 0.3}, .align = {.step = 1}};
@@ -233,9 +221,8 @@ static void without_alignment_all_is_counted_as_published(void **state)
     teardown(&n);
 }
 
-static void a_site_may_be_given_a_fraction_of_its_own(void **state)
+TEST(a_site_may_be_given_a_fraction_of_its_own)
 {
-    (void)state;
     network n;
     setup(&n, 4, 100);
     const grail_site_sparsity own[] = {{.site = "o", .sparsity = 0.75},
@@ -276,9 +263,8 @@ static void setup_measured(network *n, int64_t inner, int64_t times)
     assert_ok(plan_init(&n->p, &n->sites, &selector_wanda));
 }
 
-static void a_measured_site_keeps_a_multiple(void **state)
+TEST(a_measured_site_keeps_a_multiple)
 {
-    (void)state;
     static const int64_t sizes[][2] = {{51, 2}, {51, 5}, {16, 2}, {17, 1}, {1408, 2}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (int64_t step = 0; step < 17; step += step < 2 ? 1 : 7) {
@@ -294,9 +280,8 @@ static void a_measured_site_keeps_a_multiple(void **state)
     }
 }
 
-static void a_fraction_of_a_measured_site_gives_the_nearest_multiple(void **state)
+TEST(a_fraction_of_a_measured_site_gives_the_nearest_multiple)
 {
-    (void)state;
     network n;
     setup_measured(&n, 51, 5);
     const grail_site_sparsity own[] = {{.site = "down2", .sparsity = 0.45},
@@ -311,9 +296,8 @@ static void a_fraction_of_a_measured_site_gives_the_nearest_multiple(void **stat
     teardown(&n);
 }
 
-static void what_makes_no_sense_is_refused(void **state)
+TEST(what_makes_no_sense_is_refused)
 {
-    (void)state;
     network n;
     setup(&n, 4, 100);
     const grail_site_sparsity own = {.site = "nowhere", .sparsity = 0.5};
@@ -368,9 +352,8 @@ static void assert_channels_kept(const budget *b, int64_t stream, int64_t conv)
     assert_kept_of(24, 40, b, stream, conv);
 }
 
-static void channels_are_cut_by_their_own_kinds_and_aligned_on_request(void **state)
+TEST(channels_are_cut_by_their_own_kinds_and_aligned_on_request)
 {
-    (void)state;
     const budget conv = {.sparsity = {[SITE_CONV] = 0.5, [SITE_FFN] = 0.9}};
     assert_channels_kept(&conv, 24, 24); /* 20 lies between: up */
     const budget stream = {.sparsity = {[SITE_STREAM] = 0.3, [SITE_HEADS] = 0.9}};
@@ -385,9 +368,8 @@ static void channels_are_cut_by_their_own_kinds_and_aligned_on_request(void **st
     assert_channels_kept(&by_sixteen, 16, 16); /* never none */
 }
 
-static void auto_rounds_channels_where_that_changes_little(void **state)
+TEST(auto_rounds_channels_where_that_changes_little)
 {
-    (void)state;
     const budget third = {.sparsity = {[SITE_STREAM] = 0.3, [SITE_CONV] = 0.3}};
     assert_kept_of(64, 128, &third, 48, 96);    /* 44 and 89 */
     assert_kept_of(256, 512, &third, 192, 352); /* 179 and 358 */
@@ -397,9 +379,8 @@ static void auto_rounds_channels_where_that_changes_little(void **state)
     assert_kept_of(24, 16, &little, 23, 15); /* 8 would leave them uncut */
 }
 
-static void a_channel_site_may_be_given_a_fraction_of_its_own(void **state)
+TEST(a_channel_site_may_be_given_a_fraction_of_its_own)
 {
-    (void)state;
     const grail_site_sparsity own = {.site = "conv2", .sparsity = 0.7};
     budget b = {.overrides = &own, .override_count = 1, .sparsity = {[SITE_STREAM] = 0.5}};
     assert_channels_kept(&b, 12, 16); /* 12 of 24, which are few, and 12 of 40: up */
@@ -408,9 +389,8 @@ static void a_channel_site_may_be_given_a_fraction_of_its_own(void **state)
 }
 
 /* What is a step for any width is one for every width, and nothing larger is. */
-static void one_step_suits_all_widths_of_a_site(void **state)
+TEST(one_step_suits_all_widths_of_a_site)
 {
-    (void)state;
     static const site_kind kinds[] = {SITE_FFN, SITE_CONV};
     for (int64_t i = 0; i < 2 * 129; i++) {
         const site s = {.name = "s", .kind = kinds[i % 2], .units = 8 * (i / 2 + 1), .groups = 1};
@@ -425,9 +405,8 @@ static void one_step_suits_all_widths_of_a_site(void **state)
     }
 }
 
-static void a_request_that_no_site_answers_is_refused(void **state)
+TEST(a_request_that_no_site_answers_is_refused)
 {
-    (void)state;
     network n;
     setup_images(&n, 24, 40);
     budget b = {.sparsity = {[SITE_FFN] = 0.5, [SITE_HEADS] = 0.5}};
@@ -437,32 +416,4 @@ static void a_request_that_no_site_answers_is_refused(void **state)
     b = (budget){.overrides = &own, .override_count = 1};
     assert_ok(budget_apply(&b, &n.sites, &n.p));
     teardown(&n);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_do_not_suffer_from_binary_fractions),
-        cmocka_unit_test(every_group_keeps_equally_many),
-        cmocka_unit_test(channels_round_down_and_keep_one),
-        cmocka_unit_test(impossible_fractions_are_refused),
-        cmocka_unit_test(nothing_asked_keeps_everything),
-        cmocka_unit_test(widths_are_multiples_of_what_is_asked),
-        cmocka_unit_test(auto_takes_the_largest_multiple_that_changes_little),
-        cmocka_unit_test(a_few_units_are_aligned_where_that_changes_little),
-        cmocka_unit_test(auto_takes_a_multiple_of_8_in_every_larger_site),
-        cmocka_unit_test(auto_keeps_whole_blocks_where_a_site_has_two_of_them),
-        cmocka_unit_test(each_kind_gets_its_own_nearest_count),
-        cmocka_unit_test(without_alignment_all_is_counted_as_published),
-        cmocka_unit_test(a_site_may_be_given_a_fraction_of_its_own),
-        cmocka_unit_test(a_measured_site_keeps_a_multiple),
-        cmocka_unit_test(a_fraction_of_a_measured_site_gives_the_nearest_multiple),
-        cmocka_unit_test(what_makes_no_sense_is_refused),
-        cmocka_unit_test(channels_are_cut_by_their_own_kinds_and_aligned_on_request),
-        cmocka_unit_test(auto_rounds_channels_where_that_changes_little),
-        cmocka_unit_test(one_step_suits_all_widths_of_a_site),
-        cmocka_unit_test(a_channel_site_may_be_given_a_fraction_of_its_own),
-        cmocka_unit_test(a_request_that_no_site_answers_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

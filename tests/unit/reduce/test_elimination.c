@@ -239,9 +239,8 @@ static void check_site(backend *b, unit_value kind, int64_t units, int64_t featu
 
 /* 400 and 70 units fill the panels several times, and are stored anew several times; so do five
  * units of 40 features. A unit of 70 features fills a panel alone. */
-static void values_are_the_costs_of_the_best_refit(void **state)
+TEST(values_are_the_costs_of_the_best_refit)
 {
-    (void)state;
     backend *const instances[] = {on_ref, on_cpu};
     for (int i = 0; i < 2; i++) {
         check_site(instances[i], VALUE_EXACT, 400, 1, 0.0, 37);
@@ -252,9 +251,8 @@ static void values_are_the_costs_of_the_best_refit(void **state)
     }
 }
 
-static void values_on_the_factor_follow_their_formula(void **state)
+TEST(values_on_the_factor_follow_their_formula)
 {
-    (void)state;
     backend *const instances[] = {on_ref, on_cpu};
     for (int i = 0; i < 2; i++) {
         check_site(instances[i], VALUE_CHOLESKY, 150, 1, 0.0, 0);
@@ -264,9 +262,8 @@ static void values_on_the_factor_follow_their_formula(void **state)
 }
 
 /* [1 2; 2 1] has no factor. */
-static void an_indefinite_block_has_no_value(void **state)
+TEST(an_indefinite_block_has_no_value)
 {
-    (void)state;
     const double indefinite[] = {1.0, 0.0, 2.0, 1.0};
     const double ones[] = {1.0, 0.0, 1.0, 1.0};
     for (int kind = VALUE_EXACT; kind <= VALUE_CHOLESKY; kind++) {
@@ -281,9 +278,8 @@ static void an_indefinite_block_has_no_value(void **state)
 }
 
 /* About the size of the inverse's diagonal. */
-static void the_jitter_is_added_wherever_a_block_is_inverted(void **state)
+TEST(the_jitter_is_added_wherever_a_block_is_inverted)
 {
-    (void)state;
     const double jitter = 1e-3;
     for (int kind = VALUE_EXACT; kind <= VALUE_CHOLESKY; kind++) {
         check_site(on_cpu, (unit_value)kind, 150, 1, jitter, 0);
@@ -353,9 +349,8 @@ static void check_gains(backend *b, int64_t units, int64_t features)
 
 /* A Gram matrix of fewer rows than a few units have features: these explain all others. A negative
  * jitter makes sure that what is left is not positive definite. */
-static void units_without_anything_left_are_spent(void **state)
+TEST(units_without_anything_left_are_spent)
 {
-    (void)state;
     enum { UNITS = 9, FEATURES = 4, WIDTH = UNITS * FEATURES, ROWS = 10 };
     double *x = plain_normal(ROWS * WIDTH, 8);
     double *weights = plain_normal(OUTPUTS * WIDTH, 9);
@@ -388,9 +383,8 @@ static void units_without_anything_left_are_spent(void **state)
     memory_free(gains);
 }
 
-static void from_a_gram_matrix_values_are_gains_of_keeping(void **state)
+TEST(from_a_gram_matrix_values_are_gains_of_keeping)
 {
-    (void)state;
     backend *const instances[] = {on_ref, on_cpu};
     for (int i = 0; i < 2; i++) {
         check_gains(instances[i], 20, 1);
@@ -399,9 +393,8 @@ static void from_a_gram_matrix_values_are_gains_of_keeping(void **state)
 }
 
 /* The last unit fills a panel and leaves nothing to update. */
-static void all_units_can_be_taken(void **state)
+TEST(all_units_can_be_taken)
 {
-    (void)state;
     plain_site s = site_of(128, 1, 0.0);
     elimination *e = start(on_cpu, &s, VALUE_EXACT);
     for (int64_t j = 0; j < s.units; j++) {
@@ -417,9 +410,8 @@ static void all_units_can_be_taken(void **state)
 }
 
 /* Unit 2 has an indefinite block. */
-static void an_indefinite_block_names_its_unit(void **state)
+TEST(an_indefinite_block_names_its_unit)
 {
-    (void)state;
     static const int64_t features[] = {1, 2};
     for (int i = 0; i < 2; i++) {
         plain_site s = site_of(4, features[i], 0.0);
@@ -437,9 +429,8 @@ static void an_indefinite_block_names_its_unit(void **state)
 }
 
 /* Rounding may make a value negative, but what is not a number must be seen. */
-static void a_value_that_is_not_a_number_stays_one(void **state)
+TEST(a_value_that_is_not_a_number_stays_one)
 {
-    (void)state;
     static const int64_t features[] = {1, 2};
     for (int i = 0; i < 2; i++) {
         plain_site s = site_of(3, features[i], 0.0);
@@ -489,29 +480,12 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     walk wide = {on_cpu, 6, 50};
     walk thin = {on_cpu, 3, 1};
     support_fail_each_allocation(take_all_but_one, &wide);
     support_fail_each_allocation(take_all_but_one, &thin);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_the_costs_of_the_best_refit),
-        cmocka_unit_test(values_on_the_factor_follow_their_formula),
-        cmocka_unit_test(an_indefinite_block_has_no_value),
-        cmocka_unit_test(the_jitter_is_added_wherever_a_block_is_inverted),
-        cmocka_unit_test(from_a_gram_matrix_values_are_gains_of_keeping),
-        cmocka_unit_test(units_without_anything_left_are_spent),
-        cmocka_unit_test(all_units_can_be_taken),
-        cmocka_unit_test(an_indefinite_block_names_its_unit),
-        cmocka_unit_test(a_value_that_is_not_a_number_stays_one),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

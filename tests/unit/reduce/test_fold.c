@@ -49,9 +49,8 @@ static double inertia_of(int64_t n, int64_t d, int64_t clusters, const float *po
     return inertia;
 }
 
-static void the_inertia_is_that_of_the_points_and_no_cluster_is_empty(void **state)
+TEST(the_inertia_is_that_of_the_points_and_no_cluster_is_empty)
 {
-    (void)state;
     enum { N = 60, D = 3 };
     float points[N * D];
     support_fill_normal(points, N * D, 5);
@@ -65,9 +64,8 @@ static void the_inertia_is_that_of_the_points_and_no_cluster_is_empty(void **sta
     }
 }
 
-static void the_inertia_never_increases_from_sweep_to_sweep(void **state)
+TEST(the_inertia_never_increases_from_sweep_to_sweep)
 {
-    (void)state;
     enum { N = 120, D = 4, SWEEPS = 20 };
     float points[N * D];
     for (uint64_t seed = 0; seed < 10; seed++) {
@@ -108,9 +106,8 @@ static void assert_no_move_improves(const float *points, int64_t *labels, double
     }
 }
 
-static void no_single_move_improves_the_result(void **state)
+TEST(no_single_move_improves_the_result)
 {
-    (void)state;
     float points[MOVED * MOVED_COLUMNS];
     for (uint64_t seed = 0; seed < 10; seed++) {
         support_fill_normal(points, MOVED * MOVED_COLUMNS, seed);
@@ -124,9 +121,8 @@ static void no_single_move_improves_the_result(void **state)
     }
 }
 
-static void separate_groups_are_found_and_numbered_by_their_first_member(void **state)
+TEST(separate_groups_are_found_and_numbered_by_their_first_member)
 {
-    (void)state;
     enum { N = 12 };
     const int64_t group[N] = {2, 0, 1, 1, 2, 0, 0, 2, 1, 2, 0, 1};
     const int64_t expected[N] = {0, 1, 2, 2, 0, 1, 1, 0, 2, 0, 1, 2};
@@ -143,9 +139,8 @@ static void separate_groups_are_found_and_numbered_by_their_first_member(void **
     matrix_free(&products);
 }
 
-static void duplicated_points_share_a_cluster(void **state)
+TEST(duplicated_points_share_a_cluster)
 {
-    (void)state;
     enum { N = 200, D = 8 };
     float points[N * D];
     support_fill_normal(points, N * D, 6);
@@ -159,9 +154,8 @@ static void duplicated_points_share_a_cluster(void **state)
     matrix_free(&products);
 }
 
-static void more_clusters_than_different_points_leave_none_empty(void **state)
+TEST(more_clusters_than_different_points_leave_none_empty)
 {
-    (void)state;
     const float points[] = {3, 3, 3, 5, 5, 3};
     int64_t labels[6];
     double inertia = 1.0;
@@ -233,9 +227,8 @@ static void check_nasty(matrix products, int64_t clusters, uint64_t seed)
     assert_true(inertia[1] <= inertia[0] + 1e-12 * squares);
 }
 
-static void no_input_empties_a_cluster_or_ends_worse_than_it_began(void **state)
+TEST(no_input_empties_a_cluster_or_ends_worse_than_it_began)
 {
-    (void)state;
     static const int64_t counts[] = {1, 2, NASTY / 2, NASTY - 1, NASTY};
     backend *const instances[] = {on_ref, on_cpu};
     for (int run = 0; run < 20 * NASTY_KINDS; run++) {
@@ -252,9 +245,8 @@ static void no_input_empties_a_cluster_or_ends_worse_than_it_began(void **state)
     }
 }
 
-static void the_answer_repeats_and_does_not_depend_on_the_threads(void **state)
+TEST(the_answer_repeats_and_does_not_depend_on_the_threads)
 {
-    (void)state;
     enum { N = 80, D = 5, CLUSTERS = 30 };
     float points[N * D];
     int64_t labels[3][N];
@@ -273,9 +265,8 @@ static void the_answer_repeats_and_does_not_depend_on_the_threads(void **state)
     assert_true(inertia[0] == inertia[1] && inertia[0] == inertia[2]);
 }
 
-static void more_restarts_never_end_worse(void **state)
+TEST(more_restarts_never_end_worse)
 {
-    (void)state;
     enum { N = 50, D = 3 };
     float points[N * D];
     support_fill_normal(points, N * D, 2);
@@ -292,9 +283,8 @@ static void more_restarts_never_end_worse(void **state)
     }
 }
 
-static void as_many_clusters_as_points_is_the_identity(void **state)
+TEST(as_many_clusters_as_points_is_the_identity)
 {
-    (void)state;
     const float points[] = {1, 1, 2};
     const int64_t expected[] = {0, 1, 2};
     int64_t labels[3];
@@ -306,9 +296,8 @@ static void as_many_clusters_as_points_is_the_identity(void **state)
     matrix_free(&products);
 }
 
-static void impossible_counts_and_nan_are_refused(void **state)
+TEST(impossible_counts_and_nan_are_refused)
 {
-    (void)state;
     const double values[] = {1, 0, NAN, 1};
     matrix products = support_matrix(backend_host(), 2, 2, values);
     int64_t labels[2];
@@ -360,24 +349,21 @@ static void assert_products(backend *b, bool by_rows, double tolerance)
     matrix_free(&products);
 }
 
-static void row_blocks_give_their_inner_products(void **state)
+TEST(row_blocks_give_their_inner_products)
 {
-    (void)state;
     assert_products(on_ref, true, 1e-10);
     assert_products(on_cpu, true, 1e-3);
 }
 
-static void column_blocks_give_their_inner_products(void **state)
+TEST(column_blocks_give_their_inner_products)
 {
-    (void)state;
     assert_products(on_ref, false, 1e-10);
     assert_products(on_cpu, false, 1e-3);
 }
 
 /* Longer than one panel: 2 units of 2^20 components. */
-static void long_units_are_added_panel_by_panel(void **state)
+TEST(long_units_are_added_panel_by_panel)
 {
-    (void)state;
     enum { LENGTH = 1 << 20 };
     float *in = NULL;
     matrix products = no_matrix;
@@ -411,31 +397,9 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(cluster_rows, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_inertia_is_that_of_the_points_and_no_cluster_is_empty),
-        cmocka_unit_test(the_inertia_never_increases_from_sweep_to_sweep),
-        cmocka_unit_test(no_single_move_improves_the_result),
-        cmocka_unit_test(separate_groups_are_found_and_numbered_by_their_first_member),
-        cmocka_unit_test(duplicated_points_share_a_cluster),
-        cmocka_unit_test(more_clusters_than_different_points_leave_none_empty),
-        cmocka_unit_test(no_input_empties_a_cluster_or_ends_worse_than_it_began),
-        cmocka_unit_test(the_answer_repeats_and_does_not_depend_on_the_threads),
-        cmocka_unit_test(more_restarts_never_end_worse),
-        cmocka_unit_test(as_many_clusters_as_points_is_the_identity),
-        cmocka_unit_test(impossible_counts_and_nan_are_refused),
-        cmocka_unit_test(row_blocks_give_their_inner_products),
-        cmocka_unit_test(column_blocks_give_their_inner_products),
-        cmocka_unit_test(long_units_are_added_panel_by_panel),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -38,9 +38,8 @@ static grail_status read_text(const char *text, plan *p)
     return status;
 }
 
-static void presets_are_those_of_the_design(void **state)
+TEST(presets_are_those_of_the_design)
 {
-    (void)state;
     const selector *any = &selector_wanda;
     compensation c;
     assert_ok(compensation_from_name("none", any, &c));
@@ -59,9 +58,8 @@ static void presets_are_those_of_the_design(void **state)
                  "unknown compensation 'paper'; expected one of none, own, grail, full");
 }
 
-static void own_is_that_of_the_selector(void **state)
+TEST(own_is_that_of_the_selector)
 {
-    (void)state;
     compensation c;
     assert_ok(compensation_from_name("own", &selector_flap, &c));
     assert_true(c.enabled && c.target == TARGET_LOCAL && c.bias == BIAS_ON);
@@ -108,9 +106,8 @@ static void assert_words(const grail_option *list, void *owner)
     }
 }
 
-static void choices_are_known_by_name(void **state)
+TEST(choices_are_known_by_name)
 {
-    (void)state;
     plan p = {0};
     assert_words(plan_fields, &p);
     assert_words(compensation_fields, &p.compensation);
@@ -120,9 +117,8 @@ static void choices_are_known_by_name(void **state)
                  "p.json: \"ridge_scale\" is \"x\", expected one of mean, diagonal");
 }
 
-static void a_new_plan_keeps_everything(void **state)
+TEST(a_new_plan_keeps_everything)
 {
-    (void)state;
     plan p = new_plan();
     assert_int_equal(p.count, 2);
     assert_string_equal(p.sites[0].name, "a.o");
@@ -134,9 +130,8 @@ static void a_new_plan_keeps_everything(void **state)
     plan_fini(&p);
 }
 
-static void a_document_sets_what_it_names(void **state)
+TEST(a_document_sets_what_it_names)
 {
-    (void)state;
     plan p = new_plan();
     assert_ok(read_text("{\"grail_plan\": 1, \"seed\": 9, \"gqa\": \"query-per-group\","
                         " \"compensation\": {\"enabled\": true, \"target\": \"local\","
@@ -159,9 +154,8 @@ static void a_document_sets_what_it_names(void **state)
     plan_fini(&p);
 }
 
-static void a_document_says_how_a_network_of_images_is_run(void **state)
+TEST(a_document_says_how_a_network_of_images_is_run)
 {
-    (void)state;
     plan p = new_plan();
     assert_true(p.select == LOOP_CLOSED && !plan_selects_openly(&p));
     assert_true(p.loop == LOOP_CLOSED && p.stream_score == STREAM_SCORE_FIRST && !p.repair);
@@ -175,9 +169,8 @@ static void a_document_says_how_a_network_of_images_is_run(void **state)
     plan_fini(&p);
 }
 
-static void what_a_document_leaves_out_stays(void **state)
+TEST(what_a_document_leaves_out_stays)
 {
-    (void)state;
     plan p = new_plan();
     assert_ok(read_text("{\"grail_plan\": 1, \"sites\": []}", &p));
     assert_int_equal(p.seed, 5);
@@ -220,9 +213,8 @@ static void assert_round_trip(plan *p)
     plan_fini(&q);
 }
 
-static void what_is_written_reads_back_the_same(void **state)
+TEST(what_is_written_reads_back_the_same)
 {
-    (void)state;
     plan p = new_plan();
     assert_round_trip(&p);
     p.seed = UINT64_MAX;
@@ -257,9 +249,8 @@ static void what_is_written_reads_back_the_same(void **state)
 #define HEADS(fields) SITES("{\"site\": \"a.o\", " fields "}")
 #define SITES(entry) "{\"grail_plan\": 1, \"sites\": [" entry "]}"
 
-static void a_document_can_name_the_units_that_stay(void **state)
+TEST(a_document_can_name_the_units_that_stay)
 {
-    (void)state;
     static const int64_t heads[] = {0, 3, 4, 5, 9, 10};
     plan p = new_plan();
     assert_ok(read_text(HEADS("\"kept\": 6, \"kept_units\": [0, 3, 4, 5, 9, 10]"), &p));
@@ -288,9 +279,8 @@ static void assert_refused(const char *text, grail_status code, const char *mess
     plan_fini(&p);
 }
 
-static void a_document_of_another_kind_is_refused(void **state)
+TEST(a_document_of_another_kind_is_refused)
 {
-    (void)state;
     assert_refused("[]", GRAIL_ERROR_FORMAT, "p.json: not a JSON object");
     assert_refused("{}", GRAIL_ERROR_FORMAT, "p.json: not a plan, expected \"grail_plan\": 1");
     assert_refused("{\"grail_plan\": 2}", GRAIL_ERROR_FORMAT, "is 2, expected 1");
@@ -299,9 +289,8 @@ static void a_document_of_another_kind_is_refused(void **state)
                    "\"seed\" is not an integer");
 }
 
-static void a_site_that_does_not_fit_is_named(void **state)
+TEST(a_site_that_does_not_fit_is_named)
 {
-    (void)state;
     assert_refused(SITES("7"), GRAIL_ERROR_FORMAT, "p.json: sites[0]: not a JSON object");
     assert_refused(SITES("{}"), GRAIL_ERROR_FORMAT, "an entry of \"sites\" has no \"site\"");
     assert_refused(SITES("{\"site\": \"b\"}"), GRAIL_ERROR_FORMAT,
@@ -322,9 +311,8 @@ static void a_site_that_does_not_fit_is_named(void **state)
                    "\"kept\" is not an integer");
 }
 
-static void units_that_do_not_fit_are_refused(void **state)
+TEST(units_that_do_not_fit_are_refused)
 {
-    (void)state;
     const grail_status code = GRAIL_ERROR_FORMAT;
     assert_refused(HEADS("\"kept_units\": 3"), code,
                    "p.json: site 'a.o': \"kept_units\" is not an array of units; give the "
@@ -363,9 +351,8 @@ static void units_that_do_not_fit_are_refused(void **state)
                    "they are; name a selector that keeps units");
 }
 
-static void names_that_are_not_known_are_refused(void **state)
+TEST(names_that_are_not_known_are_refused)
 {
-    (void)state;
     plan p = new_plan();
     assert_true(read_text(SITES("{\"site\": \"a.o\", \"kept\": 3, \"selector\": \"finest\"}"),
                           &p) != GRAIL_OK);
@@ -392,9 +379,8 @@ static void names_that_are_not_known_are_refused(void **state)
                    GRAIL_ERROR_FORMAT, "\"alpha\" is not a number");
 }
 
-static void keys_that_are_not_known_are_refused(void **state)
+TEST(keys_that_are_not_known_are_refused)
 {
-    (void)state;
     assert_refused("{\"grail_plan\": 1, \"sits\": [], \"sites\": []}", GRAIL_ERROR_FORMAT,
                    "p.json: unknown key \"sits\"; the known keys are gqa, seed, loop, select,");
     assert_refused(
@@ -430,30 +416,9 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(read_and_write, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(presets_are_those_of_the_design),
-        cmocka_unit_test(own_is_that_of_the_selector),
-        cmocka_unit_test(choices_are_known_by_name),
-        cmocka_unit_test(a_new_plan_keeps_everything),
-        cmocka_unit_test(a_document_sets_what_it_names),
-        cmocka_unit_test(a_document_says_how_a_network_of_images_is_run),
-        cmocka_unit_test(what_a_document_leaves_out_stays),
-        cmocka_unit_test(what_is_written_reads_back_the_same),
-        cmocka_unit_test(a_document_can_name_the_units_that_stay),
-        cmocka_unit_test(units_that_do_not_fit_are_refused),
-        cmocka_unit_test(a_document_of_another_kind_is_refused),
-        cmocka_unit_test(a_site_that_does_not_fit_is_named),
-        cmocka_unit_test(names_that_are_not_known_are_refused),
-        cmocka_unit_test(keys_that_are_not_known_are_refused),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

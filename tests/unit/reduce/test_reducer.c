@@ -22,9 +22,8 @@ static grail_reducer *folding(int64_t units, int64_t clusters, const int64_t *la
 static const int64_t kept_1_3[] = {1, 3};
 static const int64_t labels_0102[] = {0, 1, 0, 1};
 
-static void a_selection_labels_the_kept_in_order_and_the_rest_minus_one(void **state)
+TEST(a_selection_labels_the_kept_in_order_and_the_rest_minus_one)
 {
-    (void)state;
     grail_reducer *r = selection(4, 2, kept_1_3);
     assert_int_equal(grail_reducer_units(r), 4);
     assert_int_equal(grail_reducer_kept(r), 2);
@@ -36,9 +35,8 @@ static void a_selection_labels_the_kept_in_order_and_the_rest_minus_one(void **s
     grail_reducer_free(r);
 }
 
-static void kept_indices_must_ascend_and_lie_inside(void **state)
+TEST(kept_indices_must_ascend_and_lie_inside)
 {
-    (void)state;
     grail_reducer *r = NULL;
     const int64_t twice[] = {1, 1};
     const int64_t beyond[] = {1, 4};
@@ -50,18 +48,16 @@ static void kept_indices_must_ascend_and_lie_inside(void **state)
     assert_null(r);
 }
 
-static void at_least_one_unit_is_kept_and_at_most_all(void **state)
+TEST(at_least_one_unit_is_kept_and_at_most_all)
 {
-    (void)state;
     grail_reducer *r = NULL;
     const int64_t indices[] = {0, 1, 2};
     assert_fails(grail_reducer_from_selection(2, 0, indices, &r), GRAIL_ERROR_ARGUMENT, "0 of 2");
     assert_fails(grail_reducer_from_selection(2, 3, indices, &r), GRAIL_ERROR_ARGUMENT, "3 of 2");
 }
 
-static void an_empty_cluster_or_a_label_outside_is_refused(void **state)
+TEST(an_empty_cluster_or_a_label_outside_is_refused)
 {
-    (void)state;
     grail_reducer *r = NULL;
     const int64_t empty[] = {0, 2, 0};
     const int64_t beyond[] = {0, 1, 2};
@@ -72,9 +68,8 @@ static void an_empty_cluster_or_a_label_outside_is_refused(void **state)
     assert_null(r);
 }
 
-static void narrowing_a_selection_copies_the_kept_rows_bit_for_bit(void **state)
+TEST(narrowing_a_selection_copies_the_kept_rows_bit_for_bit)
 {
-    (void)state;
     const float in[] = {1, 2, 3, 4, -0.0F, 1e-45F, 7, 8, 9, 10, 11, 12, 13, 14, 0.1F, 3e38F};
     float out[8];
     grail_reducer *r = selection(4, 2, kept_1_3);
@@ -84,9 +79,8 @@ static void narrowing_a_selection_copies_the_kept_rows_bit_for_bit(void **state)
     grail_reducer_free(r);
 }
 
-static void merging_a_selection_copies_the_kept_columns_bit_for_bit(void **state)
+TEST(merging_a_selection_copies_the_kept_columns_bit_for_bit)
 {
-    (void)state;
     const float in[] = {1, -0.0F, 3, 0.1F, 5, 6, 7, -8};
     const float expected[] = {-0.0F, 0.1F, 6, -8};
     float out[4];
@@ -96,9 +90,8 @@ static void merging_a_selection_copies_the_kept_columns_bit_for_bit(void **state
     grail_reducer_free(r);
 }
 
-static void folding_takes_the_mean_of_rows_and_the_sum_of_columns(void **state)
+TEST(folding_takes_the_mean_of_rows_and_the_sum_of_columns)
 {
-    (void)state;
     const float rows[] = {1, 10, 2, 20, 3, 30, 6, 40};
     const float mean[] = {2, 20, 4, 30};
     const float columns[] = {1, 2, 3, 6, -1, -2, -3, -6};
@@ -114,9 +107,8 @@ static void folding_takes_the_mean_of_rows_and_the_sum_of_columns(void **state)
 }
 
 /* 3 x 2^24 + 1 needs more digits than f32 has: an f32 running sum would lose the 1s. */
-static void means_are_taken_in_f64(void **state)
+TEST(means_are_taken_in_f64)
 {
-    (void)state;
     const int64_t one_cluster[] = {0, 0, 0, 0};
     const float in[] = {16777216.0F, 1.0F, 1.0F, 1.0F};
     float out = 0.0F;
@@ -126,9 +118,8 @@ static void means_are_taken_in_f64(void **state)
     grail_reducer_free(r);
 }
 
-static void units_of_several_features_move_as_a_whole(void **state)
+TEST(units_of_several_features_move_as_a_whole)
 {
-    (void)state;
     const float in[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
     const float kept[] = {3, 4, 5, 9, 10, 11};
     const float summed[] = {6, 8, 10, 12, 14, 16};
@@ -145,9 +136,8 @@ static void units_of_several_features_move_as_a_whole(void **state)
     grail_reducer_free(fold);
 }
 
-static void long_rows_are_summed_in_every_chunk(void **state)
+TEST(long_rows_are_summed_in_every_chunk)
 {
-    (void)state;
     enum { UNITS = 6, FEATURES = 700, KEPT = 4, COLUMNS = 2500 };
     const int64_t labels[UNITS] = {0, 1, 2, 0, 3, 2};
     float *in = NULL;
@@ -176,9 +166,8 @@ static void long_rows_are_summed_in_every_chunk(void **state)
     memory_free(out);
 }
 
-static void only_keeping_every_unit_in_place_is_the_identity(void **state)
+TEST(only_keeping_every_unit_in_place_is_the_identity)
 {
-    (void)state;
     const int64_t all[] = {0, 1};
     const int64_t swapped[] = {1, 0};
     const int64_t same_order[] = {0, 1, 0, 1};
@@ -198,9 +187,8 @@ static void only_keeping_every_unit_in_place_is_the_identity(void **state)
     grail_reducer_free(exchanged);
 }
 
-static void kept_features_ascend(void **state)
+TEST(kept_features_ascend)
 {
-    (void)state;
     const int64_t expected[] = {2, 3, 6, 7};
     int64_t found[4];
     grail_reducer *r = selection(4, 2, kept_1_3);
@@ -210,9 +198,8 @@ static void kept_features_ascend(void **state)
 }
 
 /* Two units of two heads; the second unit's heads are in the other order. */
-static void exchangeable_blocks_are_aligned_before_they_are_merged(void **state)
+TEST(exchangeable_blocks_are_aligned_before_they_are_merged)
 {
-    (void)state;
     const int64_t together[] = {0, 0};
     const int64_t order[] = {0, 1, 1, 0};
     const float rows[] = {1, 2, 3, 4, 3, 4, 1, 2};
@@ -231,9 +218,8 @@ static void exchangeable_blocks_are_aligned_before_they_are_merged(void **state)
     grail_reducer_free(r);
 }
 
-static void an_order_that_is_no_permutation_is_refused(void **state)
+TEST(an_order_that_is_no_permutation_is_refused)
 {
-    (void)state;
     const int64_t together[] = {0, 0};
     const int64_t twice[] = {0, 1, 1, 1};
     const int64_t beyond[] = {0, 1, 2, 0};
@@ -263,9 +249,8 @@ static double hidden_layer(int64_t units, const float *producer, const float *co
 }
 
 /* W relu(V x) is the same when exactly duplicated hidden units are folded. */
-static void duplicated_units_fold_without_loss(void **state)
+TEST(duplicated_units_fold_without_loss)
 {
-    (void)state;
     const int64_t labels[DENSE] = {0, 1, 2, 1, 0, 1};
     float distinct[CLUSTERS * INPUTS];
     float producer[DENSE * INPUTS];
@@ -308,31 +293,7 @@ static grail_status build_both(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(build_both, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_selection_labels_the_kept_in_order_and_the_rest_minus_one),
-        cmocka_unit_test(kept_indices_must_ascend_and_lie_inside),
-        cmocka_unit_test(at_least_one_unit_is_kept_and_at_most_all),
-        cmocka_unit_test(an_empty_cluster_or_a_label_outside_is_refused),
-        cmocka_unit_test(narrowing_a_selection_copies_the_kept_rows_bit_for_bit),
-        cmocka_unit_test(merging_a_selection_copies_the_kept_columns_bit_for_bit),
-        cmocka_unit_test(folding_takes_the_mean_of_rows_and_the_sum_of_columns),
-        cmocka_unit_test(means_are_taken_in_f64),
-        cmocka_unit_test(units_of_several_features_move_as_a_whole),
-        cmocka_unit_test(long_rows_are_summed_in_every_chunk),
-        cmocka_unit_test(only_keeping_every_unit_in_place_is_the_identity),
-        cmocka_unit_test(kept_features_ascend),
-        cmocka_unit_test(exchangeable_blocks_are_aligned_before_they_are_merged),
-        cmocka_unit_test(an_order_that_is_no_permutation_is_refused),
-        cmocka_unit_test(duplicated_units_fold_without_loss),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

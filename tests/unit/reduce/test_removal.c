@@ -37,9 +37,8 @@ static void assert_values(removal *r, double first, double second, double third)
 
 /* The inverse has the diagonal 3/4, 1, 3/4. Without unit 1 the weights become 3/2 and 3/2, and the
  * inverse 1/2 I: both cost 9/2, so the first goes. */
-static void the_worked_example_of_three_units(void **state)
+TEST(the_worked_example_of_three_units)
 {
-    (void)state;
     backend *const instances[] = {on_ref, on_cpu};
     for (int i = 0; i < 2; i++) {
         hand_site f;
@@ -62,9 +61,8 @@ static void the_worked_example_of_three_units(void **state)
 }
 
 /* H = G + 0.2 I; without unit 1 the weights become 1 + 1 / 2.2, each at 2.2. */
-static void damping_is_relative_to_the_mean_diagonal(void **state)
+TEST(damping_is_relative_to_the_mean_diagonal)
 {
-    (void)state;
     hand_site f;
     removal r = {0};
     const removal_options damped = {.kind = VALUE_EXACT, .damping = 0.1};
@@ -81,9 +79,8 @@ static void damping_is_relative_to_the_mean_diagonal(void **state)
 
 /* W G = [3 4 3]: a unit explains 9/2, 8, 9/2 of 10. After unit 1 each of the others explains what
  * is left, 2: the residual of G is [3/2 -1/2; -1/2 3/2], that of W G is [1 1], 1 / (3/2). */
-static void gains_of_keeping_by_hand(void **state)
+TEST(gains_of_keeping_by_hand)
 {
-    (void)state;
     backend *const instances[] = {on_ref, on_cpu};
     for (int i = 0; i < 2; i++) {
         hand_site f;
@@ -119,9 +116,8 @@ static void assert_batches(int64_t wanted, int count, const int64_t *expected)
 }
 
 /* 0.2 and 0.5 of 11008 */
-static void batches_shrink_as_published(void **state)
+TEST(batches_shrink_as_published)
 {
-    (void)state;
     static const int64_t of_2202[] = {845, 166, 64};
     static const int64_t of_5504[] = {1024, 992, 240, 64};
     assert_batches(2202, 3, of_2202);
@@ -172,35 +168,31 @@ static void check_taking(int64_t groups, int64_t count, bool largest, batch_rule
     forget_inputs(&f);
 }
 
-static void the_least_or_largest_values_are_taken(void **state)
+TEST(the_least_or_largest_values_are_taken)
 {
-    (void)state;
     check_taking(1, 3, false, batch_of_one, "11100000");
     check_taking(1, 3, true, batch_of_one, "00001101");
     check_taking(1, 3, false, batch_shrinking, "11100000");
     check_taking(1, 8, false, batch_of_one, "11111111");
 }
 
-static void of_equal_values_the_lower_index_goes_first(void **state)
+TEST(of_equal_values_the_lower_index_goes_first)
 {
-    (void)state;
     check_taking(1, 2, false, batch_of_one, "11000000");
     check_taking(1, 2, false, batch_shrinking, "11000000");
     check_taking(1, 5, false, batch_shrinking, "11111000");
     check_taking(1, 3, true, batch_shrinking, "00001101");
 }
 
-static void groups_lose_equally_many(void **state)
+TEST(groups_lose_equally_many)
 {
-    (void)state;
     check_taking(2, 4, false, batch_of_one, "11001010");
     check_taking(2, 4, false, batch_shrinking, "11001010");
     check_taking(4, 4, true, batch_of_one, "01010101");
 }
 
-static void a_count_that_does_not_fit_the_groups_is_refused(void **state)
+TEST(a_count_that_does_not_fit_the_groups_is_refused)
 {
-    (void)state;
     hand_site f;
     removal r = {0};
     three_units(on_cpu, &f);
@@ -214,9 +206,8 @@ static void a_count_that_does_not_fit_the_groups_is_refused(void **state)
 }
 
 /* Features 1 and 4 are always 0; their weights are the largest. */
-static void dead_features_cost_nothing_and_go_first(void **state)
+TEST(dead_features_cost_nothing_and_go_first)
 {
-    (void)state;
     backend *const instances[] = {on_ref, on_cpu};
     for (int i = 0; i < 2; i++) {
         const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = i == 1};
@@ -246,9 +237,8 @@ static void dead_features_cost_nothing_and_go_first(void **state)
 }
 
 /* A bias replaces a feature that is always 7, but no other. */
-static void constant_features_cost_nothing_beside_a_bias(void **state)
+TEST(constant_features_cost_nothing_beside_a_bias)
 {
-    (void)state;
     for (int biased = 0; biased < 2; biased++) {
         const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = true};
         double values[5];
@@ -339,18 +329,16 @@ static void check_constant(float constant)
 }
 
 /* Rounding leaves more than nothing of some of these, and less of others. */
-static void a_constant_of_inexact_sums_goes_first_and_moves_nothing(void **state)
+TEST(a_constant_of_inexact_sums_goes_first_and_moves_nothing)
 {
-    (void)state;
     static const float constants[] = {1.0F, 1.1F, 1.3F, 1.7F, 1000.1F, 777.7F, 1333.3F, 12345.6F};
     for (int i = 0; i < 8; i++) {
         check_constant(constants[i]);
     }
 }
 
-static void a_bias_leaves_nothing_of_constant_features(void **state)
+TEST(a_bias_leaves_nothing_of_constant_features)
 {
-    (void)state;
     const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = true};
     hand_site f;
     removal r = {0};
@@ -390,9 +378,8 @@ static void check_gram_is_refused(int64_t n, const double *gram, const char *tex
     forget_inputs(&f);
 }
 
-static void gram_matrices_without_sense_are_refused(void **state)
+TEST(gram_matrices_without_sense_are_refused)
 {
-    (void)state;
     static const double zero[4] = {0};
     static const double indefinite[] = {1, 0, 2, 1};
     static const double negative[] = {2, 0, 0, -1};
@@ -409,9 +396,8 @@ static void gram_matrices_without_sense_are_refused(void **state)
 }
 
 /* Dependent features: the factorisation succeeds once lambda is raised to 1e-8 of the mean. */
-static void a_singular_gram_matrix_raises_lambda(void **state)
+TEST(a_singular_gram_matrix_raises_lambda)
 {
-    (void)state;
     static const double gram[] = {1, 0, 1, 1};
     static const float weights[] = {1, 1};
     hand_site f;
@@ -429,9 +415,8 @@ static void a_singular_gram_matrix_raises_lambda(void **state)
     forget_inputs(&f);
 }
 
-static void weights_that_are_not_numbers_are_refused(void **state)
+TEST(weights_that_are_not_numbers_are_refused)
 {
-    (void)state;
     static const float broken[] = {1, 1, (float)NAN};
     for (int gains = 0; gains < 2; gains++) {
         hand_site f;
@@ -448,9 +433,8 @@ static void weights_that_are_not_numbers_are_refused(void **state)
     }
 }
 
-static void statistics_of_another_width_are_refused(void **state)
+TEST(statistics_of_another_width_are_refused)
 {
-    (void)state;
     hand_site f;
     removal r = {0};
     three_units(on_cpu, &f);
@@ -504,9 +488,8 @@ static void check_refits(backend *b, int64_t u, int64_t outputs, bool with_targe
     observed_free(&o);
 }
 
-static void costs_are_those_of_weights_refitted_to_the_target(void **state)
+TEST(costs_are_those_of_weights_refitted_to_the_target)
 {
-    (void)state;
     backend *const instances[] = {on_ref, on_cpu};
     for (int i = 0; i < 2; i++) {
         for (int64_t u = 1; u <= 3; u += 2) {
@@ -516,26 +499,23 @@ static void costs_are_those_of_weights_refitted_to_the_target(void **state)
     }
 }
 
-static void without_a_target_the_dense_weights_are_the_fit(void **state)
+TEST(without_a_target_the_dense_weights_are_the_fit)
 {
-    (void)state;
     check_refits(on_cpu, 1, OUTPUTS, false, false);
     check_refits(on_cpu, 1, OUTPUTS, false, true);
     check_refits(on_ref, 3, OUTPUTS, false, true);
 }
 
 /* More outputs than a panel has, and no multiple of it. */
-static void weights_are_added_panel_by_panel(void **state)
+TEST(weights_are_added_panel_by_panel)
 {
-    (void)state;
     check_refits(on_cpu, 1, 2100, true, true);
     check_refits(on_cpu, 1, 2100, false, false);
 }
 
 /* Units that cost 1, 4, 4, 9, 16, 25, 16 and 81, alone and in two runs of four. */
-static void losses_add_up_the_costs(void **state)
+TEST(losses_add_up_the_costs)
 {
-    (void)state;
     static const float weights[] = {1, 2, 2, 3, 4, 5, 4, 9};
     static const double alone[] = {156, 75, 50, 34, 18, 9, 5, 1, 0};
     static const double paired[] = {156, 156, 66, 66, 37, 37, 17, 17, 0};
@@ -589,39 +569,11 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     observed o = observe(ROWS, UNITS, OUTPUTS, 1, 2);
     support_fail_each_allocation(decide, &o);
     observed_free(&o);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_worked_example_of_three_units),
-        cmocka_unit_test(damping_is_relative_to_the_mean_diagonal),
-        cmocka_unit_test(gains_of_keeping_by_hand),
-        cmocka_unit_test(batches_shrink_as_published),
-        cmocka_unit_test(the_least_or_largest_values_are_taken),
-        cmocka_unit_test(of_equal_values_the_lower_index_goes_first),
-        cmocka_unit_test(groups_lose_equally_many),
-        cmocka_unit_test(a_count_that_does_not_fit_the_groups_is_refused),
-        cmocka_unit_test(dead_features_cost_nothing_and_go_first),
-        cmocka_unit_test(constant_features_cost_nothing_beside_a_bias),
-        cmocka_unit_test(a_constant_of_inexact_sums_goes_first_and_moves_nothing),
-        cmocka_unit_test(a_bias_leaves_nothing_of_constant_features),
-        cmocka_unit_test(gram_matrices_without_sense_are_refused),
-        cmocka_unit_test(a_singular_gram_matrix_raises_lambda),
-        cmocka_unit_test(weights_that_are_not_numbers_are_refused),
-        cmocka_unit_test(statistics_of_another_width_are_refused),
-        cmocka_unit_test(costs_are_those_of_weights_refitted_to_the_target),
-        cmocka_unit_test(without_a_target_the_dense_weights_are_the_fit),
-        cmocka_unit_test(weights_are_added_panel_by_panel),
-        cmocka_unit_test(losses_add_up_the_costs),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

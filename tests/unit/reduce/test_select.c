@@ -20,9 +20,8 @@ static void two_heads(hand_site *f)
     f->inputs[0].diagonal = gram_diagonal;
 }
 
-static void every_selector_is_found_by_its_name(void **state)
+TEST(every_selector_is_found_by_its_name)
 {
-    (void)state;
     int count = 0;
     for (; selector_at(count) != NULL; count++) {
         const selector *s = NULL;
@@ -35,9 +34,8 @@ static void every_selector_is_found_by_its_name(void **state)
     assert_null(selector_at(-1));
 }
 
-static void an_unknown_selector_lists_the_known_ones(void **state)
+TEST(an_unknown_selector_lists_the_known_ones)
 {
-    (void)state;
     const selector *s = NULL;
     assert_fails(selector_from_name("Wanda", &s), GRAIL_ERROR_ARGUMENT,
                  "unknown selector 'Wanda'; expected one of random, magnitude-l1, magnitude-l2, "
@@ -45,9 +43,8 @@ static void an_unknown_selector_lists_the_known_ones(void **state)
 }
 
 /* uses_data says what needs() says of some kind of site. */
-static void needs_are_declared(void **state)
+TEST(needs_are_declared)
 {
-    (void)state;
     for (int i = 0; selector_at(i) != NULL; i++) {
         unsigned all = 0;
         for (int kind = 0; kind < SITE_KINDS; kind++) {
@@ -64,9 +61,8 @@ static void needs_are_declared(void **state)
 }
 
 /* Sums over columns: magnitudes 7 7 2 2, squares 25 25 4 2. */
-static void columns_are_summed(void **state)
+TEST(columns_are_summed)
 {
-    (void)state;
     static const double expected[2][4] = {{7, 7, 2, 2}, {25, 25, 4, 2}};
     hand_site f;
     two_heads(&f);
@@ -84,9 +80,8 @@ static void columns_are_summed(void **state)
 
 /* A unit's features: one column of 4, four of 2.2 each. L1: 4 against 8.8; L2: 4 against 4.4 as the
  * sum of norms, though the norm of all together, 4 * 1.1 = 4.4, agrees; with 1.9 it keeps 4. */
-static void magnitude_sums_the_norms_of_a_units_columns(void **state)
+TEST(magnitude_sums_the_norms_of_a_units_columns)
 {
-    (void)state;
     static const float weak[] = {4, 0, 2.2F, 2.2F}; /* one output */
     static const float long_column[] = {3, 0, 2, 2, 3, 0, 2, 2};
     hand_site f;
@@ -102,9 +97,8 @@ static void magnitude_sums_the_norms_of_a_units_columns(void **state)
 }
 
 /* 7/2 * 2 + 7/2 * 1 = 10.5 and 2/2 * 3 + 2/2 * 0.5 = 3.5; with the norms turned around 2/2 * 12. */
-static void wanda_weighs_columns_by_the_norms_of_their_activations(void **state)
+TEST(wanda_weighs_columns_by_the_norms_of_their_activations)
 {
-    (void)state;
     static const double turned[] = {1, 1, 36, 36};
     hand_site f;
     two_heads(&f);
@@ -115,9 +109,8 @@ static void wanda_weighs_columns_by_the_norms_of_their_activations(void **state)
 
 /* Without gradients as wanda, 10.5 and 3.5. Those of the second head's weights of 1, 1 and -2 add
  * 100 (0.04 + 0.04 + 0.08) / 2; that of its weight of 0 adds nothing. */
-static void wanda_plus_adds_a_hundred_times_the_gradients(void **state)
+TEST(wanda_plus_adds_a_hundred_times_the_gradients)
 {
-    (void)state;
     static const float none[8] = {0};
     static const float gradients[] = {0, 0, 0.5F, 0.04F, 0, 0, 0.04F, 0.04F};
     hand_site f;
@@ -138,9 +131,8 @@ static void wanda_plus_adds_a_hundred_times_the_gradients(void **state)
 }
 
 /* Rows of gradients have no weights, so nothing depends on those of the norms beside them. */
-static void wanda_plus_does_not_see_how_heavy_rows_are(void **state)
+TEST(wanda_plus_does_not_see_how_heavy_rows_are)
 {
-    (void)state;
     static const float gradients[] = {0, 0, 0.5F, 0.04F, 0, 0, 0.04F, 0.04F};
     hand_site f;
     double lighter[4];
@@ -163,9 +155,8 @@ static void wanda_plus_does_not_see_how_heavy_rows_are(void **state)
     assert_near(scores[1], 8.0, 1e-6);
 }
 
-static void silent_features_are_told_apart_by_their_weights(void **state)
+TEST(silent_features_are_told_apart_by_their_weights)
 {
-    (void)state;
     static const double silent[] = {0, 0, 0, 0};
     static const float second[] = {0, 1, 3, -4, -2, 1, 4, 3};
     hand_site f;
@@ -181,9 +172,8 @@ static void silent_features_are_told_apart_by_their_weights(void **state)
 static const float wide_rows[] = {3, -4, 0, 3, 1, 1, -1, 0};
 static const float narrow_rows[] = {2, 3, 0, 1};
 
-static void rows_of_all_producers_score_a_unit_together(void **state)
+TEST(rows_of_all_producers_score_a_unit_together)
 {
-    (void)state;
     hand_site f;
     double scores[2];
     hand_begin(&f, SITE_STREAM, 2, 1);
@@ -204,9 +194,8 @@ static void rows_of_all_producers_score_a_unit_together(void **state)
     assert_decides(&f, &selector_magnitude_l2, "10");
 }
 
-static void wanda_weighs_rows_by_the_norms_of_their_inputs(void **state)
+TEST(wanda_weighs_rows_by_the_norms_of_their_inputs)
 {
-    (void)state;
     static const double norms[] = {2.0, 0.5};
     static const double silent[] = {0.0, 1.0};
     static const float rows[] = {5, 1, 1, 2};
@@ -227,9 +216,8 @@ static void wanda_weighs_rows_by_the_norms_of_their_inputs(void **state)
 }
 
 /* A convolution's row has every input channel's taps one after the other. */
-static void a_norm_serves_all_taps_of_its_channel(void **state)
+TEST(a_norm_serves_all_taps_of_its_channel)
 {
-    (void)state;
     static const double norms[] = {1.0, 10.0};
     static const float rows[] = {1, 1, 0, 0, 0, 0, 0, 1};
     hand_site f;
@@ -243,9 +231,8 @@ static void a_norm_serves_all_taps_of_its_channel(void **state)
     assert_near(scores[1], 10.0, 0.0);
 }
 
-static void a_nan_score_names_its_unit(void **state)
+TEST(a_nan_score_names_its_unit)
 {
-    (void)state;
     static const double broken[] = {1, 1, NAN, 1};
     static const float bad_rows[] = {1, 2, 3, (float)NAN};
     const double nan_scores[] = {1, NAN};
@@ -279,9 +266,8 @@ static bool same_labels(const grail_reducer *a, const grail_reducer *b)
     return memcmp(a->labels, b->labels, (size_t)a->units * sizeof a->labels[0]) == 0;
 }
 
-static void draws_repeat_and_depend_on_seed_and_stream(void **state)
+TEST(draws_repeat_and_depend_on_seed_and_stream)
 {
-    (void)state;
     const selector *const selectors[] = {&selector_random, &selector_random_fold};
     for (int i = 0; i < 2; i++) {
         grail_reducer *first = drawn(selectors[i], 40, 13, 7, 1);
@@ -299,9 +285,8 @@ static void draws_repeat_and_depend_on_seed_and_stream(void **state)
 }
 
 /* Every unit is kept about equally often. */
-static void random_selection_is_even(void **state)
+TEST(random_selection_is_even)
 {
-    (void)state;
     enum { UNITS = 10, KEPT = 4, DRAWS = 2000 };
     int times[UNITS] = {0};
     for (uint64_t seed = 0; seed < DRAWS; seed++) {
@@ -316,9 +301,8 @@ static void random_selection_is_even(void **state)
     }
 }
 
-static void random_folding_fills_every_cluster(void **state)
+TEST(random_folding_fills_every_cluster)
 {
-    (void)state;
     enum { UNITS = 30 };
     for (int64_t kept = 1; kept <= UNITS; kept++) {
         grail_reducer *r = drawn(&selector_random_fold, UNITS, kept, 7, 1);
@@ -334,9 +318,8 @@ static void random_folding_fills_every_cluster(void **state)
                  "3 units into 0");
 }
 
-static void the_best_units_are_kept_in_their_old_order(void **state)
+TEST(the_best_units_are_kept_in_their_old_order)
 {
-    (void)state;
     const double scores[] = {1, 5, 3, -2, 4};
     grail_reducer *r = NULL;
     assert_ok(select_best(5, 3, 1, scores, &r));
@@ -346,9 +329,8 @@ static void the_best_units_are_kept_in_their_old_order(void **state)
     grail_reducer_free(r);
 }
 
-static void ties_go_to_the_lower_index(void **state)
+TEST(ties_go_to_the_lower_index)
 {
-    (void)state;
     const double scores[] = {1, 2, 1, 2, 1, 1};
     grail_reducer *r = NULL;
     assert_ok(select_best(6, 4, 1, scores, &r));
@@ -366,9 +348,8 @@ static bool is_tied(int64_t units, int64_t kept, int64_t groups, const double *s
 }
 
 /* A tie of some units is usual; a tie of all means that the selector knows nothing. */
-static void equal_scores_of_all_units_are_marked(void **state)
+TEST(equal_scores_of_all_units_are_marked)
 {
-    (void)state;
     const double equal[] = {2, 2, 2, 2};
     const double last[] = {2, 2, 2, 3};
     const double second_group[] = {1, 2, 3, 3};
@@ -383,9 +364,8 @@ static void equal_scores_of_all_units_are_marked(void **state)
     assert_false(is_tied(4, 4, 2, groups));
 }
 
-static void groups_keep_equally_many(void **state)
+TEST(groups_keep_equally_many)
 {
-    (void)state;
     const double scores[] = {9, 8, 7, 1, 3, 2};
     grail_reducer *r = NULL;
     assert_ok(select_best(6, 4, 2, scores, &r));
@@ -393,9 +373,8 @@ static void groups_keep_equally_many(void **state)
     grail_reducer_free(r);
 }
 
-static void a_count_that_does_not_fit_the_groups_is_refused(void **state)
+TEST(a_count_that_does_not_fit_the_groups_is_refused)
 {
-    (void)state;
     const double scores[] = {1, 2, 3, 4};
     grail_reducer *r = NULL;
     assert_fails(select_best(4, 3, 2, scores, &r), GRAIL_ERROR_ARGUMENT, "3 of 4 units evenly");
@@ -419,37 +398,7 @@ static grail_status decide_with_each(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(decide_with_each, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_selector_is_found_by_its_name),
-        cmocka_unit_test(an_unknown_selector_lists_the_known_ones),
-        cmocka_unit_test(needs_are_declared),
-        cmocka_unit_test(columns_are_summed),
-        cmocka_unit_test(magnitude_sums_the_norms_of_a_units_columns),
-        cmocka_unit_test(wanda_weighs_columns_by_the_norms_of_their_activations),
-        cmocka_unit_test(wanda_plus_adds_a_hundred_times_the_gradients),
-        cmocka_unit_test(wanda_plus_does_not_see_how_heavy_rows_are),
-        cmocka_unit_test(silent_features_are_told_apart_by_their_weights),
-        cmocka_unit_test(rows_of_all_producers_score_a_unit_together),
-        cmocka_unit_test(wanda_weighs_rows_by_the_norms_of_their_inputs),
-        cmocka_unit_test(a_norm_serves_all_taps_of_its_channel),
-        cmocka_unit_test(a_nan_score_names_its_unit),
-        cmocka_unit_test(draws_repeat_and_depend_on_seed_and_stream),
-        cmocka_unit_test(random_selection_is_even),
-        cmocka_unit_test(random_folding_fills_every_cluster),
-        cmocka_unit_test(the_best_units_are_kept_in_their_old_order),
-        cmocka_unit_test(ties_go_to_the_lower_index),
-        cmocka_unit_test(equal_scores_of_all_units_are_marked),
-        cmocka_unit_test(groups_keep_equally_many),
-        cmocka_unit_test(a_count_that_does_not_fit_the_groups_is_refused),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,18 +152,16 @@ static void check_greedy(backend *b, const sample *of, const selector *rule, boo
     }
 }
 
-static void ziplm_removes_what_costs_least(void **state)
+TEST(ziplm_removes_what_costs_least)
 {
-    (void)state;
     for (int i = 0; i < SAMPLES; i++) {
         check_greedy(on_ref, samples[i], &selector_ziplm, false);
         check_greedy(on_cpu, samples[i], &selector_ziplm, false);
     }
 }
 
-static void obs_removes_what_the_fit_misses_least(void **state)
+TEST(obs_removes_what_the_fit_misses_least)
 {
-    (void)state;
     for (int i = 0; i < SAMPLES; i++) {
         for (int choice = 0; choice < 4; choice++) {
             sample s = *samples[i];
@@ -174,9 +172,8 @@ static void obs_removes_what_the_fit_misses_least(void **state)
     }
 }
 
-static void gram_css_keeps_what_explains_most(void **state)
+TEST(gram_css_keeps_what_explains_most)
 {
-    (void)state;
     for (int i = 0; i < SAMPLES; i++) {
         check_greedy(on_ref, samples[i], &selector_gram_css, true);
         check_greedy(on_cpu, samples[i], &selector_gram_css, true);
@@ -184,9 +181,8 @@ static void gram_css_keeps_what_explains_most(void **state)
 }
 
 /* The target decides: the dense weights of a site whose target is another's. */
-static void obs_follows_the_target_and_ziplm_does_not(void **state)
+TEST(obs_follows_the_target_and_ziplm_does_not)
 {
-    (void)state;
     int differ = 0;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         bool dense[MOST_UNITS];
@@ -242,9 +238,8 @@ static void keep_best(const sample *of, const double *scores, bool *units)
     }
 }
 
-static void leverage_is_the_diagonal_of_the_ridge_projection(void **state)
+TEST(leverage_is_the_diagonal_of_the_ridge_projection)
 {
-    (void)state;
     for (int i = 0; i < 2 * SAMPLES; i++) {
         double scores[MOST_UNITS];
         bool units[MOST_UNITS];
@@ -395,9 +390,8 @@ static bool check_slim(backend *b, const sample *of, uint64_t seed)
 }
 
 /* 64 and 16 neurons, head after head, 64 and 2 channels of two positions. */
-static void slimgpt_removes_batches_by_its_score(void **state)
+TEST(slimgpt_removes_batches_by_its_score)
 {
-    (void)state;
     static const sample wide = {SITE_FFN, 110, 1, 30, 1, 5, 1, false, 1, false, false};
     static const sample kernels = {SITE_CONV, 70, 1, 4, 1, 2, 2, true, 1, false, false};
     static const sample more_heads = {SITE_HEADS, 16, 4, 6, 1, 5, 1, false, 1, false, false};
@@ -438,9 +432,8 @@ static void published_once(const scene *s, double jitter, bool *units)
 }
 
 /* ||W_:j||^2 / (Hi_jj + 1e-6) for neurons; for heads nothing is added. */
-static void slimgpt_paper_scores_once(void **state)
+TEST(slimgpt_paper_scores_once)
 {
-    (void)state;
     int matters = 0;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         for (int of_heads = 0; of_heads < 2; of_heads++) {
@@ -460,9 +453,8 @@ static void slimgpt_paper_scores_once(void **state)
     assert_true(matters > 3);
 }
 
-static void needs_follow_the_kind_of_site(void **state)
+TEST(needs_follow_the_kind_of_site)
 {
-    (void)state;
     const selector *const rules[] = {&selector_ziplm,         &selector_slimgpt,
                                      &selector_slimgpt_paper, &selector_gram_css,
                                      &selector_leverage,      &selector_obs};
@@ -479,18 +471,4 @@ static void needs_follow_the_kind_of_site(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ziplm_removes_what_costs_least),
-        cmocka_unit_test(obs_removes_what_the_fit_misses_least),
-        cmocka_unit_test(gram_css_keeps_what_explains_most),
-        cmocka_unit_test(obs_follows_the_target_and_ziplm_does_not),
-        cmocka_unit_test(leverage_is_the_diagonal_of_the_ridge_projection),
-        cmocka_unit_test(slimgpt_removes_batches_by_its_score),
-        cmocka_unit_test(slimgpt_paper_scores_once),
-        cmocka_unit_test(needs_follow_the_kind_of_site),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -128,9 +128,8 @@ static double metric(const selector *rule, const measured *s, const float *w, in
 static const selector *const flaps[] = {&selector_flap, &selector_flap_ifv, &selector_flap_wifn};
 
 /* Squared per feature in attention, plain in an FFN. */
-static void flap_adds_its_metrics_over_a_unit(void **state)
+TEST(flap_adds_its_metrics_over_a_unit)
 {
-    (void)state;
     static const site_kind kinds[] = {SITE_HEADS, SITE_FFN};
     float w[MOST_OUTPUTS * MOST_WIDTH];
     support_fill_normal(w, MOST_OUTPUTS * MOST_WIDTH, 8);
@@ -154,9 +153,8 @@ static void flap_adds_its_metrics_over_a_unit(void **state)
 /* Features of two sequences of two rows: {1, 3}, {5, 7} fluctuates by 20 / 3, {0, 4}, {0, 0} by
  * 12 / 3. The update that FLAP published says 5 and 1, and with twice the squared weight behind the
  * second feature it would keep the first. */
-static void the_fluctuation_is_the_exact_variance(void **state)
+TEST(the_fluctuation_is_the_exact_variance)
 {
-    (void)state;
     static const double diagonal[] = {1 + 9 + 25 + 49, 16};
     static const double means[] = {4, 1};
     static const float w[] = {1, 1.4142F};
@@ -170,9 +168,8 @@ static void the_fluctuation_is_the_exact_variance(void **state)
 }
 
 /* Rows that weigh less than one together, as tokens behind large residual streams do. */
-static void small_weights_of_rows_change_no_rank(void **state)
+TEST(small_weights_of_rows_change_no_rank)
 {
-    (void)state;
     static const double diagonal[] = {0.01 * (1 + 9 + 25 + 49), 0.01 * 16};
     static const double means[] = {4, 1};
     static const float w[] = {1, 2};
@@ -187,9 +184,8 @@ static void small_weights_of_rows_change_no_rank(void **state)
 
 /* What centring leaves of a constant may have either sign, and counts as nothing; a share above the
  * rounding of the sums is fluctuation. */
-static void rounding_errors_are_no_fluctuation(void **state)
+TEST(rounding_errors_are_no_fluctuation)
 {
-    (void)state;
     static const double diagonal[] = {1e6 + 1.0, 1e6 - 1.0, 1.0 + 2e-5};
     static const double means[] = {5e2, 5e2, 0.5};
     static const float w[] = {1e3F, 1e3F, 1};
@@ -205,9 +201,8 @@ static void rounding_errors_are_no_fluctuation(void **state)
     assert_decides(&f, &selector_flap_ifv, "001");
 }
 
-static void a_statistic_that_is_not_a_number_is_not_hidden(void **state)
+TEST(a_statistic_that_is_not_a_number_is_not_hidden)
 {
-    (void)state;
     static const double diagonal[] = {1, NAN};
     static const double means[] = {0.5, 0.5};
     static const float w[] = {1, 1};
@@ -221,9 +216,8 @@ static void a_statistic_that_is_not_a_number_is_not_hidden(void **state)
     }
 }
 
-static void flap_has_no_rule_for_channels(void **state)
+TEST(flap_has_no_rule_for_channels)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         assert_true(selector_decides(flaps[i], SITE_HEADS) && selector_decides(flaps[i], SITE_FFN));
         assert_false(selector_decides(flaps[i], SITE_CONV));
@@ -241,9 +235,8 @@ static void flap_has_no_rule_for_channels(void **state)
 /* -- all ----------------------------------------------------------------------------------------
  */
 
-static void needs_follow_from_the_kind(void **state)
+TEST(needs_follow_from_the_kind)
 {
-    (void)state;
     const site ffn = {.kind = SITE_FFN};
     const site heads = {.kind = SITE_HEADS};
     assert_int_equal(selector_needs(&selector_flap, &ffn), NEEDS_DIAGONAL | NEEDS_MEANS);
@@ -259,9 +252,8 @@ static grail_status decide_once(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     float w[MOST_OUTPUTS * MOST_WIDTH];
     hand_site f;
     measured s;
@@ -276,9 +268,8 @@ static void every_failing_allocation_is_survived(void **state)
 }
 
 /* What makes and reads the units is the same for all, so the kernels alone say which are alike. */
-static void units_with_similar_kernels_are_folded(void **state)
+TEST(units_with_similar_kernels_are_folded)
 {
-    (void)state;
     static const float ones[4] = {1.0F, 1.0F, 1.0F, 1.0F};
     static const float kernels[4 * 2] = {1.0F, 2.0F, -3.0F, 0.5F, 1.0F, 2.125F, -3.0F, 0.25F};
     hand_site f;
@@ -294,19 +285,4 @@ static void units_with_similar_kernels_are_folded(void **state)
     grail_reducer_free(f.reducer);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flap_adds_its_metrics_over_a_unit),
-        cmocka_unit_test(the_fluctuation_is_the_exact_variance),
-        cmocka_unit_test(small_weights_of_rows_change_no_rank),
-        cmocka_unit_test(rounding_errors_are_no_fluctuation),
-        cmocka_unit_test(a_statistic_that_is_not_a_number_is_not_hidden),
-        cmocka_unit_test(flap_has_no_rule_for_channels),
-        cmocka_unit_test(needs_follow_from_the_kind),
-        cmocka_unit_test(units_with_similar_kernels_are_folded),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -46,9 +46,8 @@ static void assert_map(const float *weight, const double *expected, double toler
     }
 }
 
-static void the_defaults_are_the_choices_of_the_paper(void **state)
+TEST(the_defaults_are_the_choices_of_the_paper)
 {
-    (void)state;
     grail_compensate_options options;
     grail_compensate_options_init(&options);
     assert_int_equal(options.prior, 0);
@@ -57,9 +56,8 @@ static void the_defaults_are_the_choices_of_the_paper(void **state)
     assert_near(options.alpha, 1e-3, 0.0);
 }
 
-static void the_example_without_ridge_splits_the_removed_unit_in_halves(void **state)
+TEST(the_example_without_ridge_splits_the_removed_unit_in_halves)
 {
-    (void)state;
     float weight[6];
     const double expected[] = {1, 0, 0.5, 0.5, 0, 1};
     const grail_compensate_result result = fit_selection(0, 0.0, weight);
@@ -73,9 +71,8 @@ static void the_example_without_ridge_splits_the_removed_unit_in_halves(void **s
 }
 
 /* The example with its last unit doubled: G[:, P] = [[2, 0], [1, 2], [0, 8]]. */
-static void a_penalty_by_the_diagonal_shrinks_all_kept_units_alike(void **state)
+TEST(a_penalty_by_the_diagonal_shrinks_all_kept_units_alike)
 {
-    (void)state;
     float doubled[ROWS * UNITS];
     float weight[6];
     const double expected[] = {1 / 1.1, 0, 0.5 / 1.1, 0.25 / 1.1, 0, 1 / 1.1};
@@ -95,9 +92,8 @@ static void a_penalty_by_the_diagonal_shrinks_all_kept_units_alike(void **state)
     grail_statistics_free(s);
 }
 
-static void the_zero_ridge_shrinks_the_kept_units_too(void **state)
+TEST(the_zero_ridge_shrinks_the_kept_units_too)
 {
-    (void)state;
     float weight[6];
     const double expected[] = {1 / 1.1, 0, 0.5 / 1.1, 0.5 / 1.1, 0, 1 / 1.1};
     const grail_compensate_result result = fit_selection(0, 0.1, weight);
@@ -105,9 +101,8 @@ static void the_zero_ridge_shrinks_the_kept_units_too(void **state)
     assert_near(result.lambda, 0.2, 1e-12);
 }
 
-static void the_prior_ridge_shrinks_only_what_is_added(void **state)
+TEST(the_prior_ridge_shrinks_only_what_is_added)
 {
-    (void)state;
     float weight[6];
     const double expected[] = {1, 0, 0.5 / 1.1, 0.5 / 1.1, 0, 1};
     fit_selection(1, 0.1, weight);
@@ -115,9 +110,8 @@ static void the_prior_ridge_shrinks_only_what_is_added(void **state)
 }
 
 /* The folded producer emits the mean of units 0 and 1; A = [[1.5, 0.5], [0.5, 2]]. */
-static void a_folding_is_fitted_on_what_the_folded_producer_emits(void **state)
+TEST(a_folding_is_fitted_on_what_the_folded_producer_emits)
 {
-    (void)state;
     float z[ROWS * 2];
     float weight[6];
     for (int t = 0; t < ROWS; t++) {
@@ -139,9 +133,8 @@ static void a_folding_is_fitted_on_what_the_folded_producer_emits(void **state)
 }
 
 /* As an expert that no row was routed to. */
-static void without_rows_the_consumer_is_cut_and_no_more(void **state)
+TEST(without_rows_the_consumer_is_cut_and_no_more)
 {
-    (void)state;
     static const float consumer[UNITS * UNITS] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     const double cut[] = {1, 3, 4, 6, 7, 9};
     for (int i = 0; i < 4; i++) {
@@ -169,9 +162,8 @@ static void without_rows_the_consumer_is_cut_and_no_more(void **state)
     }
 }
 
-static void statistics_are_not_changed(void **state)
+TEST(statistics_are_not_changed)
 {
-    (void)state;
     grail_statistics *s = statistics_of(UNITS, x, x);
     grail_reducer *reducer = NULL;
     float weight[2][6];
@@ -192,9 +184,8 @@ static void statistics_are_not_changed(void **state)
 }
 
 /* The target is its own mean plus what unit 1 adds: 1, whatever the kept units do. */
-static void a_bias_change_is_computed_when_asked_for(void **state)
+TEST(a_bias_change_is_computed_when_asked_for)
 {
-    (void)state;
     const float z[ROWS * UNITS] = {1, 3, 0, -1, 3, 0, 1, 3, 0, -1, 3, 0};
     grail_statistics *s = statistics_of(UNITS, z, NULL);
     grail_reducer *reducer = NULL;
@@ -212,9 +203,8 @@ static void a_bias_change_is_computed_when_asked_for(void **state)
     grail_statistics_free(s);
 }
 
-static void keeping_every_unit_returns_the_consumer_bit_for_bit(void **state)
+TEST(keeping_every_unit_returns_the_consumer_bit_for_bit)
 {
-    (void)state;
     const int64_t all[] = {0, 1, 2};
     const float consumer[] = {0.1F, -0.0F, 3e-41F, 7, -8, 9e30F};
     float weight[6];
@@ -231,9 +221,8 @@ static void keeping_every_unit_returns_the_consumer_bit_for_bit(void **state)
     grail_statistics_free(s);
 }
 
-static void shapes_and_options_that_do_not_fit_are_refused(void **state)
+TEST(shapes_and_options_that_do_not_fit_are_refused)
 {
-    (void)state;
     float weight[6];
     double change[UNITS];
     grail_statistics *s = statistics_of(UNITS, x, NULL);
@@ -264,9 +253,8 @@ static void shapes_and_options_that_do_not_fit_are_refused(void **state)
     grail_statistics_free(s);
 }
 
-static void a_weight_that_does_not_fit_f32_is_an_error(void **state)
+TEST(a_weight_that_does_not_fit_f32_is_an_error)
 {
-    (void)state;
     const float tiny[ROWS * UNITS] = {1e-3F, 1, 0, 1e-3F, 1, 0, 1e-3F, 1, 0, 1e-3F, 1, 0};
     const float huge[UNITS] = {0, 3e38F, 0};
     float weight[2];
@@ -306,29 +294,9 @@ static grail_status compensate_example(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(compensate_example, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_defaults_are_the_choices_of_the_paper),
-        cmocka_unit_test(the_example_without_ridge_splits_the_removed_unit_in_halves),
-        cmocka_unit_test(the_zero_ridge_shrinks_the_kept_units_too),
-        cmocka_unit_test(a_penalty_by_the_diagonal_shrinks_all_kept_units_alike),
-        cmocka_unit_test(the_prior_ridge_shrinks_only_what_is_added),
-        cmocka_unit_test(a_folding_is_fitted_on_what_the_folded_producer_emits),
-        cmocka_unit_test(without_rows_the_consumer_is_cut_and_no_more),
-        cmocka_unit_test(statistics_are_not_changed),
-        cmocka_unit_test(a_bias_change_is_computed_when_asked_for),
-        cmocka_unit_test(keeping_every_unit_returns_the_consumer_bit_for_bit),
-        cmocka_unit_test(shapes_and_options_that_do_not_fit_are_refused),
-        cmocka_unit_test(a_weight_that_does_not_fit_f32_is_an_error),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -152,9 +152,8 @@ static void compare(const rows *r, bool mixes, ridge_options options)
     }
 }
 
-static void the_fit_is_that_of_all_outputs(void **state)
+TEST(the_fit_is_that_of_all_outputs)
 {
-    (void)state;
     static rows r;
     static bool judged[O];
     fill(&r, 11, 0.3F);
@@ -176,9 +175,8 @@ static void the_fit_is_that_of_all_outputs(void **state)
     }
 }
 
-static void a_bias_alone_is_fitted_beside_the_same_weights(void **state)
+TEST(a_bias_alone_is_fitted_beside_the_same_weights)
 {
-    (void)state;
     static rows r;
     static answer found;
     fill(&r, 12, 0.3F);
@@ -192,9 +190,8 @@ static void a_bias_alone_is_fitted_beside_the_same_weights(void **state)
 }
 
 /* Without a drift nothing is missing, and the weights keep their bits. */
-static void a_value_without_drift_leaves_the_map_as_it_is(void **state)
+TEST(a_value_without_drift_leaves_the_map_as_it_is)
 {
-    (void)state;
     static rows r;
     static answer found;
     fill(&r, 13, 0.0F);
@@ -211,9 +208,8 @@ static void a_value_without_drift_leaves_the_map_as_it_is(void **state)
 }
 
 /* Where the drift of held-out rows has nothing to do with that of the others. */
-static void a_map_that_no_fit_helps_keeps_its_bits(void **state)
+TEST(a_map_that_no_fit_helps_keeps_its_bits)
 {
-    (void)state;
     static rows r;
     static answer found;
     fill(&r, 14, 0.3F);
@@ -232,9 +228,8 @@ static void a_map_that_no_fit_helps_keeps_its_bits(void **state)
     }
 }
 
-static void parts_of_chunks_add_up(void **state)
+TEST(parts_of_chunks_add_up)
 {
-    (void)state;
     static rows r;
     fill(&r, 15, 0.3F);
     drift_sums whole = drift_of(on_ref, &r, 0, T);
@@ -266,9 +261,8 @@ static void parts_of_chunks_add_up(void **state)
     drift_sums_fini(&part);
 }
 
-static void rows_that_are_not_finite_are_named(void **state)
+TEST(rows_that_are_not_finite_are_named)
 {
-    (void)state;
     static rows r;
     drift_sums s = {0};
     fill(&r, 16, 0.3F);
@@ -283,16 +277,4 @@ static void rows_that_are_not_finite_are_named(void **state)
     drift_sums_fini(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fit_is_that_of_all_outputs),
-        cmocka_unit_test(a_bias_alone_is_fitted_beside_the_same_weights),
-        cmocka_unit_test(a_value_without_drift_leaves_the_map_as_it_is),
-        cmocka_unit_test(a_map_that_no_fit_helps_keeps_its_bits),
-        cmocka_unit_test(parts_of_chunks_add_up),
-        cmocka_unit_test(rows_that_are_not_finite_are_named),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -79,9 +79,8 @@ static double error_of(const lab *l, const float *weights)
     return error;
 }
 
-static void outputs_are_nearer_than_without_it(void **state)
+TEST(outputs_are_nearer_than_without_it)
 {
-    (void)state;
     static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0,    GRAIL_DTYPE_Q5_0,   GRAIL_DTYPE_Q8_0,
                                         GRAIL_DTYPE_Q4_K,    GRAIL_DTYPE_Q6_K,   GRAIL_DTYPE_W4_G32,
                                         GRAIL_DTYPE_W4_G128, GRAIL_DTYPE_W8_G128};
@@ -172,9 +171,8 @@ static void damped_inverse_of(const lab *l, double *inverse)
     oracle_divide(n, gram, n, inverse);
 }
 
-static void it_is_what_elimination_gives(void **state)
+TEST(it_is_what_elimination_gives)
 {
-    (void)state;
     static double inverse[LARGEST * LARGEST]; /* a whole panel, and a part of one */
     static float expected[LARGEST];
     double w[LARGEST];
@@ -209,9 +207,8 @@ static double weighted_error_of(grail_dtype dtype, const unsigned char *block, c
     return error;
 }
 
-static void factors_cost_no_more_than_the_usual_ones(void **state)
+TEST(factors_cost_no_more_than_the_usual_ones)
 {
-    (void)state;
     static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q8_0, GRAIL_DTYPE_Q4_K,
                                         GRAIL_DTYPE_Q6_K, GRAIL_DTYPE_W4_G128};
     const lab *l = lab_of(WIDTH);
@@ -237,9 +234,8 @@ static void factors_cost_no_more_than_the_usual_ones(void **state)
     }
 }
 
-static void what_cannot_be_rounded_is_refused(void **state)
+TEST(what_cannot_be_rounded_is_refused)
 {
-    (void)state;
     feedback f = {.columns = 40};
     lab *l = lab_of(64);
     assert_fails(feedback_round(&f, GRAIL_DTYPE_Q4_0, 1, l->rounded, l->stored), GRAIL_ERROR_SHAPE,
@@ -256,21 +252,9 @@ static grail_status round_once(void *context)
     return round_on(on_cpu, GRAIL_DTYPE_Q4_0, context);
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(round_once, lab_of(64));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(outputs_are_nearer_than_without_it),
-        cmocka_unit_test(it_is_what_elimination_gives),
-        cmocka_unit_test(factors_cost_no_more_than_the_usual_ones),
-        cmocka_unit_test(what_cannot_be_rounded_is_refused),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -48,9 +48,8 @@ static void assert_sums_of(const oracle *o, const grail_statistics *s)
     }
 }
 
-static void the_gap_equals_its_definition_and_parts_add_up(void **state)
+TEST(the_gap_equals_its_definition_and_parts_add_up)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 3);
     const target_gap expected = gap_of(&o);
@@ -65,9 +64,8 @@ static void the_gap_equals_its_definition_and_parts_add_up(void **state)
     grail_statistics_free(second);
 }
 
-static void the_sums_become_those_of_mixed_rows(void **state)
+TEST(the_sums_become_those_of_mixed_rows)
 {
-    (void)state;
     static const double shares[] = {0.0, 0.3, 1.0};
     for (int i = 0; i < 3; i++) {
         oracle o;
@@ -81,9 +79,8 @@ static void the_sums_become_those_of_mixed_rows(void **state)
     }
 }
 
-static void the_share_falls_from_one_to_zero_as_the_targets_part(void **state)
+TEST(the_share_falls_from_one_to_zero_as_the_targets_part)
 {
-    (void)state;
     assert_true(target_gap_share(&(target_gap){.gap = 0.0, .target = 2.0}) == 1.0);
     assert_near(target_gap_share(&(target_gap){.gap = 0.5, .target = 2.0}), 0.75, 0.0);
     assert_true(target_gap_share(&(target_gap){.gap = 2.0, .target = 2.0}) == 0.0);
@@ -94,9 +91,8 @@ static void the_share_falls_from_one_to_zero_as_the_targets_part(void **state)
 }
 
 /* What the dense weights give on the input itself: sums in f32 leave a gap on either side of 0. */
-static void the_share_of_a_target_without_a_gap_is_never_above_one(void **state)
+TEST(the_share_of_a_target_without_a_gap_is_never_above_one)
 {
-    (void)state;
     int above = 0;
     for (uint64_t seed = 0; seed < 8; seed++) {
         oracle o;
@@ -116,9 +112,8 @@ static void the_share_of_a_target_without_a_gap_is_never_above_one(void **state)
 }
 
 /* More outputs than are measured: every second one decides, and panels of 256 are all mixed. */
-static void many_outputs_are_mixed_in_panels(void **state)
+TEST(many_outputs_are_mixed_in_panels)
 {
-    (void)state;
     enum { ROWS = 8, WIDTH = 3, OUTPUTS = REGRESSION_MEASURED + 88 };
     static float x[ROWS * WIDTH];
     static float y[ROWS * OUTPUTS];
@@ -157,15 +152,4 @@ static void many_outputs_are_mixed_in_panels(void **state)
     matrix_free(&targets);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_gap_equals_its_definition_and_parts_add_up),
-        cmocka_unit_test(the_sums_become_those_of_mixed_rows),
-        cmocka_unit_test(the_share_falls_from_one_to_zero_as_the_targets_part),
-        cmocka_unit_test(the_share_of_a_target_without_a_gap_is_never_above_one),
-        cmocka_unit_test(many_outputs_are_mixed_in_panels),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -90,9 +90,8 @@ static double error_of(const float *target, const float *weight, const double *b
 
 /* The gradient of the fit's objective vanishes: (Y - Z W'^T - 1 d^T)^T Z = (W' - P) diag(penalty),
  * and with a bias the residuals sum to 0. */
-static void the_fit_solves_its_normal_equations(void **state)
+TEST(the_fit_solves_its_normal_equations)
 {
-    (void)state;
     float own[ROWS * O];
     multiply(ROWS, x, w, own);
     for (int i = 0; i < 32; i++) {
@@ -145,9 +144,8 @@ static void the_fit_solves_its_normal_equations(void **state)
 }
 
 /* Each candidate by itself, judged on the held-out rows in plain loops. */
-static void alpha_is_the_candidate_that_does_best_on_held_out_rows(void **state)
+TEST(alpha_is_the_candidate_that_does_best_on_held_out_rows)
 {
-    (void)state;
     static const double candidates[] = {3.0, 1e-4, 0.1, 1e-2};
     grail_statistics *fit = sums_of(x, y, 0, ROWS);
     grail_statistics *held = sums_of(x, y, ROWS, HELD);
@@ -189,9 +187,8 @@ static void alpha_is_the_candidate_that_does_best_on_held_out_rows(void **state)
 
 /* Without rows to judge by the usual candidate is taken, and the result says that nothing was
  * measured. */
-static void without_a_held_out_part_alpha_is_the_candidate_next_to_the_usual_one(void **state)
+TEST(without_a_held_out_part_alpha_is_the_candidate_next_to_the_usual_one)
 {
-    (void)state;
     grail_statistics *fit = sums_of(x, y, 0, ROWS);
     grail_statistics *none = sums_of(x, y, 0, 0);
     grail_reducer *r = selection();
@@ -212,9 +209,8 @@ static void without_a_held_out_part_alpha_is_the_candidate_next_to_the_usual_one
     grail_reducer_free(r);
 }
 
-static void a_cut_of_nothing_with_the_prior_ridge_changes_nothing(void **state)
+TEST(a_cut_of_nothing_with_the_prior_ridge_changes_nothing)
 {
-    (void)state;
     float own[ROWS * O];
     float weight[O * H];
     const int64_t all[H] = {0, 1, 2, 3, 4, 5};
@@ -234,9 +230,8 @@ static void a_cut_of_nothing_with_the_prior_ridge_changes_nothing(void **state)
 }
 
 /* x_2 = x_0 + x_1 and x_4 = 2 x_3 - x_5 */
-static void linearly_dependent_units_are_pruned_without_loss(void **state)
+TEST(linearly_dependent_units_are_pruned_without_loss)
 {
-    (void)state;
     float z[ROWS * H];
     float weight[O * K];
     memcpy(z, x, sizeof z);
@@ -264,9 +259,8 @@ static void linearly_dependent_units_are_pruned_without_loss(void **state)
 }
 
 /* Sums of f32 products leave a residue of a constant beside its mean, which would be fitted to. */
-static void a_constant_unit_goes_into_the_bias_without_loss(void **state)
+TEST(a_constant_unit_goes_into_the_bias_without_loss)
 {
-    (void)state;
     float z[ROWS * H];
     float weight[O * K];
     double bias[O];
@@ -308,9 +302,8 @@ static double share_of(int rows, const float *own)
     return 1.0 - gap / square;
 }
 
-static void the_mixed_target_of_sums_is_that_of_its_rows(void **state)
+TEST(the_mixed_target_of_sums_is_that_of_its_rows)
 {
-    (void)state;
     float own[ROWS * O];
     float mixed[ROWS * O];
     float weights[2][O * K];
@@ -352,9 +345,8 @@ static void the_mixed_target_of_sums_is_that_of_its_rows(void **state)
  */
 
 /* From sums of its own target, and from the drift of its input; Y = D W^T. */
-static void a_map_that_was_not_cut_is_refitted_to_the_dense_output(void **state)
+TEST(a_map_that_was_not_cut_is_refitted_to_the_dense_output)
 {
-    (void)state;
     for (int mixed = 0; mixed < 2; mixed++) {
         float weights[2][O * H];
         double biases[2][O];
@@ -398,9 +390,8 @@ static void a_map_that_was_not_cut_is_refitted_to_the_dense_output(void **state)
     }
 }
 
-static void an_output_that_is_not_judged_does_not_choose(void **state)
+TEST(an_output_that_is_not_judged_does_not_choose)
 {
-    (void)state;
     static const unsigned char first[O] = {1, 0, 0};
     static const unsigned char none[O] = {0, 0, 0};
     grail_statistics *s = sums_of(x, y, 0, ROWS);
@@ -428,9 +419,8 @@ static void an_output_that_is_not_judged_does_not_choose(void **state)
 /* -- presets ------------------------------------------------------------------------------------
  */
 
-static void presets_are_those_of_runs(void **state)
+TEST(presets_are_those_of_runs)
 {
-    (void)state;
     grail_compensate_options o;
     assert_ok(grail_compensate_options_named("grail", NULL, 1, &o));
     assert_true(o.target == GRAIL_FIT_LOCAL && o.prior == 0 && o.bias == 0 && o.alpha == 1e-3 &&
@@ -459,9 +449,8 @@ static void presets_are_those_of_runs(void **state)
 /* -- hostile calls ------------------------------------------------------------------------------
  */
 
-static void the_result_may_lie_where_the_consumer_does(void **state)
+TEST(the_result_may_lie_where_the_consumer_does)
 {
-    (void)state;
     float apart[O * K];
     float same[O * H];
     grail_statistics *s = sums_of(x, y, 0, ROWS);
@@ -477,9 +466,8 @@ static void the_result_may_lie_where_the_consumer_does(void **state)
     grail_statistics_free(s);
 }
 
-static void fits_that_mean_nothing_are_refused(void **state)
+TEST(fits_that_mean_nothing_are_refused)
 {
-    (void)state;
     static const double negative[] = {1e-3, -1.0};
     const float nan[O * H] = {[4] = (float)NAN};
     float weight[O * H];
@@ -594,28 +582,9 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(fit_all, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fit_solves_its_normal_equations),
-        cmocka_unit_test(alpha_is_the_candidate_that_does_best_on_held_out_rows),
-        cmocka_unit_test(without_a_held_out_part_alpha_is_the_candidate_next_to_the_usual_one),
-        cmocka_unit_test(a_cut_of_nothing_with_the_prior_ridge_changes_nothing),
-        cmocka_unit_test(linearly_dependent_units_are_pruned_without_loss),
-        cmocka_unit_test(a_constant_unit_goes_into_the_bias_without_loss),
-        cmocka_unit_test(the_mixed_target_of_sums_is_that_of_its_rows),
-        cmocka_unit_test(a_map_that_was_not_cut_is_refitted_to_the_dense_output),
-        cmocka_unit_test(an_output_that_is_not_judged_does_not_choose),
-        cmocka_unit_test(presets_are_those_of_runs),
-        cmocka_unit_test(the_result_may_lie_where_the_consumer_does),
-        cmocka_unit_test(fits_that_mean_nothing_are_refused),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, fill, NULL);
-}
+CMFixtureFunction support_setup = fill;

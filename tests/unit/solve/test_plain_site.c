@@ -81,9 +81,8 @@ static const char *kind_for(const char *name)
     return strcmp(name, "reap") == 0 ? "experts" : "ffn";
 }
 
-static void every_selector_keeps_as_many_units_as_asked_for(void **state)
+TEST(every_selector_keeps_as_many_units_as_asked_for)
 {
-    (void)state;
     for (int i = 0; grail_selector_at(i) != NULL; i++) {
         const char *name = grail_selector_at(i);
         for (int64_t kept = 1; kept <= N; kept++) {
@@ -109,9 +108,8 @@ static void every_selector_keeps_as_many_units_as_asked_for(void **state)
     }
 }
 
-static void the_same_call_chooses_the_same_units(void **state)
+TEST(the_same_call_chooses_the_same_units)
 {
-    (void)state;
     for (int i = 0; grail_selector_at(i) != NULL; i++) {
         const char *name = grail_selector_at(i);
         int64_t labels[2][N];
@@ -125,9 +123,8 @@ static void the_same_call_chooses_the_same_units(void **state)
 }
 
 /* Units 2 i and 2 i + 1 have the same rows and columns, and so the same activations. */
-static void duplicated_units_fold_without_loss(void **state)
+TEST(duplicated_units_fold_without_loss)
 {
-    (void)state;
     float twice[N * IN];
     float reads[O * N];
     float z[ROWS * N];
@@ -172,9 +169,8 @@ static void duplicated_units_fold_without_loss(void **state)
 }
 
 /* One of three units is the sum of the others, so obs takes one away at no cost. */
-static void a_dependent_unit_costs_obs_nothing(void **state)
+TEST(a_dependent_unit_costs_obs_nothing)
 {
-    (void)state;
     float z[ROWS * N];
     double losses[N + 1];
     plain p;
@@ -197,9 +193,8 @@ static void a_dependent_unit_costs_obs_nothing(void **state)
     grail_statistics_free(p.sums);
 }
 
-static void the_best_scores_are_kept(void **state)
+TEST(the_best_scores_are_kept)
 {
-    (void)state;
     double scores[N];
     plain p;
     grail_reducer *r = NULL;
@@ -227,9 +222,8 @@ static void the_best_scores_are_kept(void **state)
     grail_statistics_free(p.sums);
 }
 
-static void every_group_keeps_as_many(void **state)
+TEST(every_group_keeps_as_many)
 {
-    (void)state;
     plain p;
     plain_init(&p, x);
     p.site.kind = "heads";
@@ -253,9 +247,8 @@ static void every_group_keeps_as_many(void **state)
 }
 
 /* As of an expert that no row was routed to. */
-static void without_rows_units_stay_by_their_weights(void **state)
+TEST(without_rows_units_stay_by_their_weights)
 {
-    (void)state;
     static const char *const names[] = {"obs", "wanda", "gram-css", "leverage"};
     plain p;
     grail_reducer *expected = NULL;
@@ -274,9 +267,8 @@ static void without_rows_units_stay_by_their_weights(void **state)
 }
 
 /* Held-out rows count for a choice as the others do, whatever part they are in. */
-static void both_parts_of_the_rows_count(void **state)
+TEST(both_parts_of_the_rows_count)
 {
-    (void)state;
     static const char *const names[] = {"obs", "wanda", "flap", "slimgpt", "gram-css"};
     plain p;
     grail_statistics *fit = NULL;
@@ -305,9 +297,8 @@ static void both_parts_of_the_rows_count(void **state)
     grail_statistics_free(p.sums);
 }
 
-static void statistics_are_not_changed(void **state)
+TEST(statistics_are_not_changed)
 {
-    (void)state;
     double before[N * N];
     double after[N * N];
     plain p;
@@ -336,9 +327,8 @@ static grail_status select_with(const plain *p, const char *name, int64_t kept)
     return status;
 }
 
-static void what_is_missing_is_named(void **state)
+TEST(what_is_missing_is_named)
 {
-    (void)state;
     plain p;
     plain_init(&p, x);
     p.columns.fit = NULL;
@@ -365,9 +355,8 @@ static void what_is_missing_is_named(void **state)
     grail_statistics_free(p.sums);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+TEST(what_does_not_fit_is_refused)
 {
-    (void)state;
     float nan[N * IN];
     plain p;
     grail_statistics *wide = NULL;
@@ -434,9 +423,8 @@ static void what_does_not_fit_is_refused(void **state)
     grail_statistics_free(p.sums);
 }
 
-static void reducers_check_their_arrays(void **state)
+TEST(reducers_check_their_arrays)
 {
-    (void)state;
     float buffer[N * IN];
     grail_reducer *r = choose("magnitude-l1", "ffn", KEPT);
     memcpy(buffer, producer, sizeof buffer);
@@ -470,31 +458,12 @@ static grail_status select_all(void *context)
     return grail_select_losses("obs", &p->site, losses);
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     plain p;
     plain_init(&p, x);
     support_fail_each_allocation(select_all, &p);
     grail_statistics_free(p.sums);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_selector_keeps_as_many_units_as_asked_for),
-        cmocka_unit_test(the_same_call_chooses_the_same_units),
-        cmocka_unit_test(duplicated_units_fold_without_loss),
-        cmocka_unit_test(a_dependent_unit_costs_obs_nothing),
-        cmocka_unit_test(the_best_scores_are_kept),
-        cmocka_unit_test(every_group_keeps_as_many),
-        cmocka_unit_test(without_rows_units_stay_by_their_weights),
-        cmocka_unit_test(both_parts_of_the_rows_count),
-        cmocka_unit_test(statistics_are_not_changed),
-        cmocka_unit_test(what_is_missing_is_named),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(reducers_check_their_arrays),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, fill, NULL);
-}
+CMFixtureFunction support_setup = fill;

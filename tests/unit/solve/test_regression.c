@@ -56,9 +56,8 @@ static void assert_sums(const oracle *o, const double *target, const regression 
     }
 }
 
-static void the_residual_of_the_own_output_equals_its_definition(void **state)
+TEST(the_residual_of_the_own_output_equals_its_definition)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 1);
     regression r = oracle_regression(on_ref, &o, 0, T, false);
@@ -66,9 +65,8 @@ static void the_residual_of_the_own_output_equals_its_definition(void **state)
     regression_fini(&r);
 }
 
-static void the_residual_of_a_given_target_equals_its_definition(void **state)
+TEST(the_residual_of_a_given_target_equals_its_definition)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 2);
     regression r = oracle_regression(on_ref, &o, 0, T, true);
@@ -76,9 +74,8 @@ static void the_residual_of_a_given_target_equals_its_definition(void **state)
     regression_fini(&r);
 }
 
-static void the_cpu_backend_agrees_with_the_definition(void **state)
+TEST(the_cpu_backend_agrees_with_the_definition)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 3);
     regression own = oracle_regression(on_cpu, &o, 0, T, false);
@@ -89,9 +86,8 @@ static void the_cpu_backend_agrees_with_the_definition(void **state)
     regression_fini(&given);
 }
 
-static void measured_statistics_of_the_narrow_input_give_the_same_sums(void **state)
+TEST(measured_statistics_of_the_narrow_input_give_the_same_sums)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 4);
     grail_statistics *s = NULL;
@@ -109,9 +105,8 @@ static void measured_statistics_of_the_narrow_input_give_the_same_sums(void **st
     regression_fini(&r);
 }
 
-static void parts_add_up_to_the_whole(void **state)
+TEST(parts_add_up_to_the_whole)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 5);
     for (int64_t split = 0; split <= T; split += 20) {
@@ -124,9 +119,8 @@ static void parts_add_up_to_the_whole(void **state)
     }
 }
 
-static void parts_of_different_shapes_do_not_add(void **state)
+TEST(parts_of_different_shapes_do_not_add)
 {
-    (void)state;
     regression a = {.width = 2, .outputs = 3};
     const regression b = {.width = 3, .outputs = 3};
     assert_fails(regression_add(&a, &b), GRAIL_ERROR_SHAPE, "cannot add 3 x 3 sums to 3 x 2");
@@ -189,9 +183,8 @@ static double weighted_row(const grail_reducer *reducer, bool kept, const float 
 }
 
 /* G[P, P] must be the plain gather. */
-static void compaction_in_place_equals_the_plain_gather(void **state)
+TEST(compaction_in_place_equals_the_plain_gather)
 {
-    (void)state;
     int64_t features[NARROW];
     float weight[WIDE];
     support_fill_normal(weight, WIDE, 1);
@@ -222,9 +215,8 @@ static void compaction_in_place_equals_the_plain_gather(void **state)
 }
 
 /* With C = 0, t = 0 and q = 0: E = -W0 A, the residual sum is -W0 s and its square W0 A W0^T. */
-static void the_residual_of_a_target_is_summed_over_all_panels(void **state)
+TEST(the_residual_of_a_target_is_summed_over_all_panels)
 {
-    (void)state;
     int64_t features[NARROW];
     float weight[WIDE];
     support_fill_normal(weight, WIDE, 2);
@@ -252,9 +244,8 @@ static void the_residual_of_a_target_is_summed_over_all_panels(void **state)
     grail_reducer_free(reducer);
 }
 
-static void no_second_gram_matrix_is_held(void **state)
+TEST(no_second_gram_matrix_is_held)
 {
-    (void)state;
     const int64_t gram = (int64_t)sizeof(double) * WIDE * WIDE;
     float weight[WIDE] = {0};
     double *zeros = NULL;
@@ -274,9 +265,8 @@ static void no_second_gram_matrix_is_held(void **state)
     grail_reducer_free(reducer);
 }
 
-static void errors_are_measured_on_at_most_512_outputs(void **state)
+TEST(errors_are_measured_on_at_most_512_outputs)
 {
-    (void)state;
     assert_int_equal(regression_measured_stride(1), 1);
     assert_int_equal(regression_measured_stride(512), 1);
     assert_int_equal(regression_measured_stride(513), 2);
@@ -286,9 +276,8 @@ static void errors_are_measured_on_at_most_512_outputs(void **state)
 enum { MANY = 1100 };
 
 /* G = I: the residual square of output o is the square of its removed weight, here o. */
-static void measured_outputs_are_every_stride_th(void **state)
+TEST(measured_outputs_are_every_stride_th)
 {
-    (void)state;
     const int64_t kept[] = {0};
     float weight[2 * MANY];
     for (int64_t i = 0; i < MANY; i++) {
@@ -318,9 +307,8 @@ static void measured_outputs_are_every_stride_th(void **state)
 
 /* A = 4, w0 = 1: the residual square of output o is q - 2 C + A, here (o - 2)^2, and its residual
  * sum t - s, here 10 o. */
-static void many_outputs_of_a_target_are_measured_likewise(void **state)
+TEST(many_outputs_of_a_target_are_measured_likewise)
 {
-    (void)state;
     float prior[MANY];
     double cross[MANY];
     double sum[MANY];
@@ -352,9 +340,8 @@ static void many_outputs_of_a_target_are_measured_likewise(void **state)
     grail_statistics_free(s);
 }
 
-static void keeping_everything_leaves_no_residual(void **state)
+TEST(keeping_everything_leaves_no_residual)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 6);
     int64_t all[H];
@@ -375,9 +362,8 @@ static void keeping_everything_leaves_no_residual(void **state)
     grail_reducer_free(reducer);
 }
 
-static void shapes_that_do_not_fit_leave_the_statistics_alone(void **state)
+TEST(shapes_that_do_not_fit_leave_the_statistics_alone)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 7);
     grail_reducer *reducer = oracle_reducer();
@@ -418,34 +404,12 @@ static grail_status build_regression(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     bool target = false;
     support_fail_each_allocation(build_regression, &target);
     target = true;
     support_fail_each_allocation(build_regression, &target);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_residual_of_the_own_output_equals_its_definition),
-        cmocka_unit_test(the_residual_of_a_given_target_equals_its_definition),
-        cmocka_unit_test(the_cpu_backend_agrees_with_the_definition),
-        cmocka_unit_test(measured_statistics_of_the_narrow_input_give_the_same_sums),
-        cmocka_unit_test(parts_add_up_to_the_whole),
-        cmocka_unit_test(parts_of_different_shapes_do_not_add),
-        cmocka_unit_test(compaction_in_place_equals_the_plain_gather),
-        cmocka_unit_test(the_residual_of_a_target_is_summed_over_all_panels),
-        cmocka_unit_test(no_second_gram_matrix_is_held),
-        cmocka_unit_test(errors_are_measured_on_at_most_512_outputs),
-        cmocka_unit_test(measured_outputs_are_every_stride_th),
-        cmocka_unit_test(many_outputs_of_a_target_are_measured_likewise),
-        cmocka_unit_test(keeping_everything_leaves_no_residual),
-        cmocka_unit_test(shapes_that_do_not_fit_leave_the_statistics_alone),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -78,9 +78,8 @@ static void assert_sums(const folded *f, const regression *r, double tolerance)
     }
 }
 
-static void every_sum_equals_its_definition_on_the_rows(void **state)
+TEST(every_sum_equals_its_definition_on_the_rows)
 {
-    (void)state;
     folded f;
     static const double tolerances[] = {1e-9, 5e-3};
     backend *const backends[] = {on_ref, on_cpu};
@@ -96,9 +95,8 @@ static void every_sum_equals_its_definition_on_the_rows(void **state)
     }
 }
 
-static void equal_units_leave_no_residual(void **state)
+TEST(equal_units_leave_no_residual)
 {
-    (void)state;
     folded f;
     regression r = {0};
     oracle_fill(&f.o, 23);
@@ -138,22 +136,12 @@ static grail_status fold_once(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     folded f;
     setup(&f, 24);
     support_fail_each_allocation(fold_once, &f);
     grail_reducer_free(f.reducer);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_sum_equals_its_definition_on_the_rows),
-        cmocka_unit_test(equal_units_leave_no_residual),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

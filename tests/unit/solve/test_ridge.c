@@ -41,9 +41,8 @@ static void assert_equals_oracle(backend *b, ridge_kind kind, bool bias, bool ta
     assert_int_equal(result.fallback, RIDGE_FALLBACK_NONE);
 }
 
-static void every_choice_equals_the_normal_equations_on_the_rows(void **state)
+TEST(every_choice_equals_the_normal_equations_on_the_rows)
 {
-    (void)state;
     const double alphas[] = {0.0, 1e-3, 0.5};
     for (int choice = 0; choice < 8; choice++) {
         for (int a = 0; a < 3; a++) {
@@ -53,17 +52,15 @@ static void every_choice_equals_the_normal_equations_on_the_rows(void **state)
     }
 }
 
-static void the_cpu_backend_agrees_within_the_rounding_of_its_statistics(void **state)
+TEST(the_cpu_backend_agrees_within_the_rounding_of_its_statistics)
 {
-    (void)state;
     assert_equals_oracle(on_cpu, RIDGE_ZERO, false, false, 1e-3, 1e-4);
     assert_equals_oracle(on_cpu, RIDGE_PRIOR, true, true, 1e-3, 1e-4);
 }
 
 /* Both solves from the same f64 sums: only the order of operations differs. */
-static void both_backends_solve_the_same_sums_alike(void **state)
+TEST(both_backends_solve_the_same_sums_alike)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 12);
     double weight[2][O * K];
@@ -90,9 +87,8 @@ static void both_backends_solve_the_same_sums_alike(void **state)
 }
 
 /* W' = W G[:, P] (A + lambda I)^-1: the paper's formula from the full Gram matrix. */
-static void the_zero_ridge_equals_the_formula_of_the_paper(void **state)
+TEST(the_zero_ridge_equals_the_formula_of_the_paper)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 13);
     double weight[O * K];
@@ -158,9 +154,8 @@ static void remove_one_by_one(const oracle *o, const double *h, double *weight)
 }
 
 /* Sequential OBS = joint OBS W H[:,P] H[P,P]^-1 = prior ridge. */
-static void the_prior_ridge_equals_sequential_and_joint_brain_surgery(void **state)
+TEST(the_prior_ridge_equals_sequential_and_joint_brain_surgery)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 14);
     const double alpha = 1e-2;
@@ -188,9 +183,8 @@ static void the_prior_ridge_equals_sequential_and_joint_brain_surgery(void **sta
     }
 }
 
-static void a_strong_prior_gives_the_plainly_narrowed_consumer(void **state)
+TEST(a_strong_prior_gives_the_plainly_narrowed_consumer)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 15);
     double weight[O * K];
@@ -216,9 +210,8 @@ static void make_dependent(oracle *o, float shift)
     oracle_derive(o);
 }
 
-static void linearly_dependent_features_prune_without_loss(void **state)
+TEST(linearly_dependent_features_prune_without_loss)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 16);
     make_dependent(&o, 0.0F);
@@ -229,9 +222,8 @@ static void linearly_dependent_features_prune_without_loss(void **state)
     assert_true(oracle_error(&o, 0, T, o.own, weight, NULL) < 1e-13);
 }
 
-static void affinely_dependent_features_prune_without_loss_with_a_bias(void **state)
+TEST(affinely_dependent_features_prune_without_loss_with_a_bias)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 17);
     make_dependent(&o, 3.0F);
@@ -246,9 +238,8 @@ static void affinely_dependent_features_prune_without_loss_with_a_bias(void **st
 }
 
 /* With a bias the mean output over the calibration rows is the target's. */
-static void a_bias_keeps_the_mean_of_the_target_exactly(void **state)
+TEST(a_bias_keeps_the_mean_of_the_target_exactly)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 18);
     double weight[O * K];
@@ -270,9 +261,8 @@ static void a_bias_keeps_the_mean_of_the_target_exactly(void **state)
 }
 
 /* Nothing is wrong, so nothing changes: E = 0 gives W0 bit for bit, negative zeros included. */
-static void no_residual_leaves_every_bit_of_the_prior(void **state)
+TEST(no_residual_leaves_every_bit_of_the_prior)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 19);
     grail_reducer *reducer = oracle_reducer();
@@ -295,20 +285,4 @@ static void no_residual_leaves_every_bit_of_the_prior(void **state)
     grail_reducer_free(reducer);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_choice_equals_the_normal_equations_on_the_rows),
-        cmocka_unit_test(the_cpu_backend_agrees_within_the_rounding_of_its_statistics),
-        cmocka_unit_test(both_backends_solve_the_same_sums_alike),
-        cmocka_unit_test(the_zero_ridge_equals_the_formula_of_the_paper),
-        cmocka_unit_test(the_prior_ridge_equals_sequential_and_joint_brain_surgery),
-        cmocka_unit_test(a_strong_prior_gives_the_plainly_narrowed_consumer),
-        cmocka_unit_test(linearly_dependent_features_prune_without_loss),
-        cmocka_unit_test(affinely_dependent_features_prune_without_loss_with_a_bias),
-        cmocka_unit_test(a_bias_keeps_the_mean_of_the_target_exactly),
-        cmocka_unit_test(no_residual_leaves_every_bit_of_the_prior),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -91,9 +91,8 @@ static void check_constant(float constant, ridge_kind kind)
 }
 
 /* Rounding leaves more than nothing of some of these, and less of others. */
-static void the_fit_is_that_without_the_feature_and_the_bias_has_its_mean(void **state)
+TEST(the_fit_is_that_without_the_feature_and_the_bias_has_its_mean)
 {
-    (void)state;
     static const float constants[] = {1.0F, 1.1F, 1.3F, 1.7F, 1000.1F, -777.7F, 1333.3F, 12345.6F};
     for (int i = 0; i < 8; i++) {
         check_constant(constants[i], RIDGE_PRIOR);
@@ -101,11 +100,4 @@ static void the_fit_is_that_without_the_feature_and_the_bias_has_its_mean(void *
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fit_is_that_without_the_feature_and_the_bias_has_its_mean),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -41,9 +41,8 @@ static void assert_keeps_weights(const oracle *o, const double *weight)
 
 /* With a held-out part the errors are those of the bias of the other rows; the bias itself is that
  * of all rows. */
-static void the_bias_is_the_mean_of_what_is_missing(void **state)
+TEST(the_bias_is_the_mean_of_what_is_missing)
 {
-    (void)state;
     const double alphas[] = {1e-5, 1e-3};
     oracle o;
     oracle_fill(&o, 31);
@@ -80,9 +79,8 @@ static void the_bias_is_the_mean_of_what_is_missing(void **state)
 }
 
 /* The consumer's own output lacks the removed features: b' = b + W_R mean(X_R). */
-static void it_is_what_the_removed_features_gave_on_average(void **state)
+TEST(it_is_what_the_removed_features_gave_on_average)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 32);
     grail_reducer *reducer = oracle_reducer();
@@ -134,9 +132,8 @@ static double square_of(int64_t count, const double *values)
     return sum;
 }
 
-static void where_no_fit_of_the_weights_helps_the_bias_is_still_free(void **state)
+TEST(where_no_fit_of_the_weights_helps_the_bias_is_still_free)
 {
-    (void)state;
     oracle o;
     make_shifted(&o, 1.0F, 1.0F);
     double prior[O * K];
@@ -159,9 +156,8 @@ static void where_no_fit_of_the_weights_helps_the_bias_is_still_free(void **stat
 }
 
 /* It is the fit that keeps the weights by wish. */
-static void the_bias_that_is_chosen_is_that_of_the_bias_alone(void **state)
+TEST(the_bias_that_is_chosen_is_that_of_the_bias_alone)
 {
-    (void)state;
     ridge_result results[2];
     double weights[2][O * K];
     double changes[2][O];
@@ -179,9 +175,8 @@ static void the_bias_that_is_chosen_is_that_of_the_bias_alone(void **state)
 }
 
 /* A map that was not cut. */
-static void a_prior_that_must_not_move_keeps_its_bias(void **state)
+TEST(a_prior_that_must_not_move_keeps_its_bias)
 {
-    (void)state;
     oracle o;
     double weight[O * K];
     double change[O];
@@ -195,9 +190,8 @@ static void a_prior_that_must_not_move_keeps_its_bias(void **state)
 }
 
 /* The mean of the held-out part lies on the other side, so the bias does worse there, too. */
-static void where_not_even_a_bias_helps_the_plain_consumer_stays(void **state)
+TEST(where_not_even_a_bias_helps_the_plain_consumer_stays)
 {
-    (void)state;
     oracle o;
     double weight[O * K];
     double change[O];
@@ -210,9 +204,8 @@ static void where_not_even_a_bias_helps_the_plain_consumer_stays(void **state)
     assert_near(r.held_after, r.held_before, 0.0);
 }
 
-static void without_a_place_for_it_nothing_changes(void **state)
+TEST(without_a_place_for_it_nothing_changes)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 33);
     const ridge_options options = {.ridge = RIDGE_PRIOR, .keeps_weights = true};
@@ -248,9 +241,8 @@ static void damped_gram(const oracle *o, double lambda, double *h)
 }
 
 /* Removed features are as large as kept ones, so the kept ones alone give another lambda. */
-static void the_update_is_that_of_optimal_brain_surgery(void **state)
+TEST(the_update_is_that_of_optimal_brain_surgery)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 34);
     const double alpha = 0.01;
@@ -280,9 +272,8 @@ static void the_update_is_that_of_optimal_brain_surgery(void **state)
 }
 
 /* The errors on a part of the rows are those of the fit to the other part, with its own lambda. */
-static void every_ridge_and_target_can_be_related_to_all(void **state)
+TEST(every_ridge_and_target_can_be_related_to_all)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 35);
     for (int i = 0; i < 8; i++) {
@@ -308,9 +299,8 @@ static void every_ridge_and_target_can_be_related_to_all(void **state)
 }
 
 /* X with X^T X = [2 1 0; 1 2 1; 0 1 2]; of three neurons the outer ones stay. */
-static void the_worked_example(void **state)
+TEST(the_worked_example)
 {
-    (void)state;
     static const float x[] = {1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1};
     /* the sum of the neurons, and each of them, which gives the rows of B */
     static const float w[] = {1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1};
@@ -342,9 +332,8 @@ static void the_worked_example(void **state)
 }
 
 /* What is merged already has no other features. */
-static void a_folding_is_its_own_whole(void **state)
+TEST(a_folding_is_its_own_whole)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 36);
     regression r = {0};
@@ -355,21 +344,4 @@ static void a_folding_is_its_own_whole(void **state)
     grail_statistics_free(s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_bias_is_the_mean_of_what_is_missing),
-        cmocka_unit_test(it_is_what_the_removed_features_gave_on_average),
-        cmocka_unit_test(where_no_fit_of_the_weights_helps_the_bias_is_still_free),
-        cmocka_unit_test(the_bias_that_is_chosen_is_that_of_the_bias_alone),
-        cmocka_unit_test(a_prior_that_must_not_move_keeps_its_bias),
-        cmocka_unit_test(where_not_even_a_bias_helps_the_plain_consumer_stays),
-        cmocka_unit_test(without_a_place_for_it_nothing_changes),
-        cmocka_unit_test(the_update_is_that_of_optimal_brain_surgery),
-        cmocka_unit_test(every_ridge_and_target_can_be_related_to_all),
-        cmocka_unit_test(the_worked_example),
-        cmocka_unit_test(a_folding_is_its_own_whole),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -41,9 +41,8 @@ static void assert_equals_oracle(ridge_kind kind, bool bias, bool target, double
     assert_int_equal(result.fallback, RIDGE_FALLBACK_NONE);
 }
 
-static void every_choice_equals_the_normal_equations_on_the_rows(void **state)
+TEST(every_choice_equals_the_normal_equations_on_the_rows)
 {
-    (void)state;
     const double alphas[] = {0.0, 1e-3, 0.5};
     for (int choice = 0; choice < 8; choice++) {
         for (int a = 0; a < 3; a++) {
@@ -101,9 +100,8 @@ static void fit_sums(const own_sums *s, const float *prior, const ridge_options 
 
 /* Features of unit variance have the same penalty with either choice; then they are scaled by
  * powers of two, and the weights by the inverse, which is exact. */
-static void it_is_the_mean_penalty_of_features_scaled_to_unit_diagonal(void **state)
+TEST(it_is_the_mean_penalty_of_features_scaled_to_unit_diagonal)
 {
-    (void)state;
     const double scale[K] = {1, 0.25, 8, 1, 64, 0.5, 2};
     oracle o;
     oracle_fill(&o, 32);
@@ -170,9 +168,8 @@ static double change_by_scaling(ridge_scale penalty, bool bias)
     return largest;
 }
 
-static void the_fitted_outputs_do_not_depend_on_the_scale_of_features(void **state)
+TEST(the_fitted_outputs_do_not_depend_on_the_scale_of_features)
 {
-    (void)state;
     for (int bias = 0; bias < 2; bias++) {
         assert_true(change_by_scaling(RIDGE_SCALE_DIAGONAL, bias != 0) < 1e-12);
         assert_true(change_by_scaling(RIDGE_SCALE_MEAN, bias != 0) > 1e-2);
@@ -211,9 +208,8 @@ static ridge_result solve_small(const double gram[N * N], const double cross[N],
 static const double no_sum[N] = {0};
 
 /* Feature 1 never fires: it keeps its weight, and the others their own penalty. */
-static void a_dead_feature_has_the_mean_penalty(void **state)
+TEST(a_dead_feature_has_the_mean_penalty)
 {
-    (void)state;
     const double gram[] = {2, 0, 0, 0, 0, 0, 0, 0, 4};
     const double cross[] = {3, 0, 6};
     double weight[N];
@@ -236,9 +232,8 @@ static void a_dead_feature_has_the_mean_penalty(void **state)
 
 /* Features 1 and 2 are 1 in each of the 100 rows, up to errors of their sums as products in f32
  * leave them, which would make A indefinite. */
-static void constant_features_up_to_rounding_do_not_spoil_the_factorisation(void **state)
+TEST(constant_features_up_to_rounding_do_not_spoil_the_factorisation)
 {
-    (void)state;
     const double gram[] = {100, 0, 0, 0, 100 + 2e-6, 0, 0, 100 + 3e-6, 100 + 1e-6};
     const double cross[] = {50, 1e-6, -1e-6};
     const double sum[] = {0, 100, 100};
@@ -253,9 +248,8 @@ static void constant_features_up_to_rounding_do_not_spoil_the_factorisation(void
 }
 
 /* Feature 1 is ten times feature 0. The change is shared so that each contributes as much. */
-static void raising_multiplies_the_whole_penalty(void **state)
+TEST(raising_multiplies_the_whole_penalty)
 {
-    (void)state;
     const double gram[] = {1, 0, 0, 10, 100, 0, 0, 0, 1};
     const double cross[] = {1, 10, 0};
     double weight[N];
@@ -271,9 +265,8 @@ static void raising_multiplies_the_whole_penalty(void **state)
 }
 
 /* Eigenvalues 3, -1 of the first two features and 4 of the third; lambda = 1e-7 * mean diag. */
-static void eigenvalues_go_with_the_mean_penalty(void **state)
+TEST(eigenvalues_go_with_the_mean_penalty)
 {
-    (void)state;
     const double gram[] = {1, 0, 0, 2, 1, 0, 0, 0, 4};
     const double cross[] = {3, 1, 5};
     const double lambda = 2e-7;
@@ -308,24 +301,9 @@ static grail_status solve_with_shares(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(solve_with_shares, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_choice_equals_the_normal_equations_on_the_rows),
-        cmocka_unit_test(it_is_the_mean_penalty_of_features_scaled_to_unit_diagonal),
-        cmocka_unit_test(the_fitted_outputs_do_not_depend_on_the_scale_of_features),
-        cmocka_unit_test(a_dead_feature_has_the_mean_penalty),
-        cmocka_unit_test(constant_features_up_to_rounding_do_not_spoil_the_factorisation),
-        cmocka_unit_test(raising_multiplies_the_whole_penalty),
-        cmocka_unit_test(eigenvalues_go_with_the_mean_penalty),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

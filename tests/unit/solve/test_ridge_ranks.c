@@ -156,10 +156,9 @@ static int solve_together(const grail_comm *comm, void *user)
     return 0;
 }
 
-static void all_numbers_of_ranks_give_the_same_bits(void **state)
+TEST(all_numbers_of_ranks_give_the_same_bits)
 {
     answers *a = ranks_shared(sizeof *a);
-    (void)state;
     for (a->choice = 0; a->choice <= CONSUMERS; a->choice++) {
         ranks_run(1, solve_alone, a, NULL);
         assert_true(a->expected.result.held_after < a->expected.result.held_before);
@@ -174,10 +173,4 @@ static void all_numbers_of_ranks_give_the_same_bits(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_numbers_of_ranks_give_the_same_bits),
-    };
-    return cmocka_run_group_tests(tests, fill, NULL);
-}
+CMFixtureFunction support_setup = fill;

@@ -52,9 +52,8 @@ out:
 
 static const double nothing[K * K] = {0};
 
-static void no_activation_at_all_gives_the_prior(void **state)
+TEST(no_activation_at_all_gives_the_prior)
 {
-    (void)state;
     small_problem p = problem_of(nothing, nothing);
     assert_ok(solve(on_cpu, &p, (ridge_options){.ridge = RIDGE_PRIOR, .alpha = 1e-3}));
     for (int64_t k = 0; k < K; k++) {
@@ -66,9 +65,8 @@ static void no_activation_at_all_gives_the_prior(void **state)
     assert_near(p.result.fit_after, 0.5, 0.0);
 }
 
-static void no_activation_at_all_gives_zero_for_the_zero_ridge(void **state)
+TEST(no_activation_at_all_gives_zero_for_the_zero_ridge)
 {
-    (void)state;
     small_problem p = problem_of(nothing, nothing);
     assert_ok(solve(on_cpu, &p, (ridge_options){.ridge = RIDGE_ZERO, .alpha = 1e-3}));
     for (int64_t k = 0; k < K; k++) {
@@ -77,9 +75,8 @@ static void no_activation_at_all_gives_zero_for_the_zero_ridge(void **state)
 }
 
 /* Every row is (1, 2, 3): nothing varies, only the bias can help. mean(residual) = 5. */
-static void constant_features_leave_the_fit_to_the_bias(void **state)
+TEST(constant_features_leave_the_fit_to_the_bias)
 {
-    (void)state;
     const double gram[] = {4, 8, 12, 8, 16, 24, 12, 24, 36};
     const double cross[] = {20, 40, 60};
     small_problem p = problem_of(gram, cross);
@@ -95,9 +92,8 @@ static void constant_features_leave_the_fit_to_the_bias(void **state)
 }
 
 /* Feature 1 never fires. lambda = 1e-8 of the mean diagonal although alpha is 0. */
-static void a_dead_feature_raises_lambda_to_its_floor_and_keeps_its_weight(void **state)
+TEST(a_dead_feature_raises_lambda_to_its_floor_and_keeps_its_weight)
 {
-    (void)state;
     const double gram[] = {2, 0, 0, 0, 0, 0, 0, 0, 4};
     const double cross[] = {2, 0, 8};
     small_problem p = problem_of(gram, cross);
@@ -111,9 +107,8 @@ static void a_dead_feature_raises_lambda_to_its_floor_and_keeps_its_weight(void 
 }
 
 /* Two equal features: A is singular. Raised to 1e-8 mean diag the change is shared evenly. */
-static void dependent_features_raise_lambda_and_say_so(void **state)
+TEST(dependent_features_raise_lambda_and_say_so)
 {
-    (void)state;
     const double gram[] = {1, 0, 0, 1, 1, 0, 0, 0, 1};
     const double cross[] = {1, 1, 0};
     backend *const backends[] = {on_ref, on_cpu};
@@ -130,9 +125,8 @@ static void dependent_features_raise_lambda_and_say_so(void **state)
 }
 
 /* Matrices of rank 2: the last pivot is 0 but for rounding, of either sign. */
-static void a_pivot_of_rounding_counts_as_failed(void **state)
+TEST(a_pivot_of_rounding_counts_as_failed)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
         float rows[2 * K];
         double gram[K * K];
@@ -149,9 +143,8 @@ static void a_pivot_of_rounding_counts_as_failed(void **state)
 
 /* Eigenvalues 3, -1 of the first two features and 1 of the third: no lambda up to 1e-3 helps. Along
  * (1, 1) the change is 2 / 3 of the residual's (1, 1); along (1, -1) there is none. */
-static void an_indefinite_matrix_is_solved_by_its_positive_eigenvalues(void **state)
+TEST(an_indefinite_matrix_is_solved_by_its_positive_eigenvalues)
 {
-    (void)state;
     const double gram[] = {1, 0, 0, 2, 1, 0, 0, 0, 1};
     const double cross[] = {3, 1, 5};
     backend *const backends[] = {on_ref, on_cpu};
@@ -172,9 +165,8 @@ static void an_indefinite_matrix_is_solved_by_its_positive_eigenvalues(void **st
     }
 }
 
-static void an_eigenvalue_below_1e_10_of_the_largest_is_dropped(void **state)
+TEST(an_eigenvalue_below_1e_10_of_the_largest_is_dropped)
 {
-    (void)state;
     const double gram[] = {1, 0, 0, 2, 1, 0, 0, 0, 2.9e-10};
     const double cross[] = {0, 0, 1};
     small_problem p = problem_of(gram, cross);
@@ -195,9 +187,8 @@ static void assert_nan_named(double *where, small_problem *p, const char *text)
     *where = before;
 }
 
-static void a_nan_among_the_sums_is_named(void **state)
+TEST(a_nan_among_the_sums_is_named)
 {
-    (void)state;
     const double gram[] = {2, 0, 0, 0, 3, 0, 0, 0, 4};
     small_problem p = problem_of(gram, nothing);
     assert_nan_named(&p.gram[K + 1], &p, "gram sum of feature 1");
@@ -209,9 +200,8 @@ static void a_nan_among_the_sums_is_named(void **state)
 }
 
 /* The upper triangle of the sums is not read. */
-static void the_upper_triangle_may_hold_anything(void **state)
+TEST(the_upper_triangle_may_hold_anything)
 {
-    (void)state;
     const double gram[] = {2, NAN, NAN, 0, 3, NAN, 0, 0, 4};
     const double cross[] = {2, 3, 4};
     small_problem p = problem_of(gram, cross);
@@ -228,27 +218,9 @@ static grail_status solve_indefinite(void *context)
     return solve(on_ref, &p, (ridge_options){.ridge = RIDGE_ZERO, .alpha = 0.0});
 }
 
-static void every_failing_allocation_of_the_fallback_is_survived(void **state)
+TEST(every_failing_allocation_of_the_fallback_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(solve_indefinite, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_activation_at_all_gives_the_prior),
-        cmocka_unit_test(no_activation_at_all_gives_zero_for_the_zero_ridge),
-        cmocka_unit_test(constant_features_leave_the_fit_to_the_bias),
-        cmocka_unit_test(a_dead_feature_raises_lambda_to_its_floor_and_keeps_its_weight),
-        cmocka_unit_test(dependent_features_raise_lambda_and_say_so),
-        cmocka_unit_test(a_pivot_of_rounding_counts_as_failed),
-        cmocka_unit_test(an_indefinite_matrix_is_solved_by_its_positive_eigenvalues),
-        cmocka_unit_test(an_eigenvalue_below_1e_10_of_the_largest_is_dropped),
-        cmocka_unit_test(a_nan_among_the_sums_is_named),
-        cmocka_unit_test(the_upper_triangle_may_hold_anything),
-        cmocka_unit_test(every_failing_allocation_of_the_fallback_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -58,9 +58,8 @@ static void assert_choice(float distance, float noise, ridge_kind kind, bool bia
     *chosen = result.alpha;
 }
 
-static void the_alpha_of_least_held_out_error_is_chosen(void **state)
+TEST(the_alpha_of_least_held_out_error_is_chosen)
 {
-    (void)state;
     double clean = 0.0;
     double middle = 0.0;
     double noisy = 0.0;
@@ -74,9 +73,8 @@ static void the_alpha_of_least_held_out_error_is_chosen(void **state)
 }
 
 /* An output that is not judged changes neither the choice nor the errors. */
-static void only_judged_outputs_count(void **state)
+TEST(only_judged_outputs_count)
 {
-    (void)state;
     bool judged[O];
     ridge_result results[3];
     double weights[3][O * K];
@@ -107,9 +105,8 @@ static void only_judged_outputs_count(void **state)
 }
 
 /* E = 0: every candidate gives W0, and its error. */
-static void equal_candidates_go_to_the_larger_alpha(void **state)
+TEST(equal_candidates_go_to_the_larger_alpha)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 22);
     memset(o.consumer, 0, sizeof o.consumer);
@@ -122,9 +119,8 @@ static void equal_candidates_go_to_the_larger_alpha(void **state)
 }
 
 /* Pure noise on few rows: weak ridges fit the noise and do worse on the held-out rows than W0. */
-static void where_no_candidate_helps_the_plain_consumer_stays(void **state)
+TEST(where_no_candidate_helps_the_plain_consumer_stays)
 {
-    (void)state;
     const double weak[] = {1e-5, 1e-4};
     oracle o;
     oracle_fill(&o, 21);
@@ -139,9 +135,8 @@ static void where_no_candidate_helps_the_plain_consumer_stays(void **state)
     }
 }
 
-static void errors_are_those_of_the_fit_on_the_fit_part_alone(void **state)
+TEST(errors_are_those_of_the_fit_on_the_fit_part_alone)
 {
-    (void)state;
     for (int bias = 0; bias < 2; bias++) {
         oracle o;
         oracle_fill(&o, 23);
@@ -163,9 +158,8 @@ static void errors_are_those_of_the_fit_on_the_fit_part_alone(void **state)
     }
 }
 
-static void the_answer_is_refitted_on_both_parts(void **state)
+TEST(the_answer_is_refitted_on_both_parts)
 {
-    (void)state;
     for (int bias = 0; bias < 2; bias++) {
         oracle o;
         oracle_fill(&o, 24);
@@ -190,9 +184,8 @@ static void the_answer_is_refitted_on_both_parts(void **state)
     }
 }
 
-static void without_a_held_out_part_the_candidate_nearest_1e_3_is_used(void **state)
+TEST(without_a_held_out_part_the_candidate_nearest_1e_3_is_used)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 25);
     double weight[O * K];
@@ -203,9 +196,8 @@ static void without_a_held_out_part_the_candidate_nearest_1e_3_is_used(void **st
     assert_true(isnan(result.held_before) && isnan(result.held_after));
 }
 
-static void a_negative_or_nan_alpha_is_refused(void **state)
+TEST(a_negative_or_nan_alpha_is_refused)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 26);
     double weight[O * K];
@@ -221,9 +213,8 @@ static void a_negative_or_nan_alpha_is_refused(void **state)
     regression_fini(&r);
 }
 
-static void parts_of_different_shapes_are_refused(void **state)
+TEST(parts_of_different_shapes_are_refused)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 27);
     double weight[O * K];
@@ -237,9 +228,8 @@ static void parts_of_different_shapes_are_refused(void **state)
 }
 
 /* A = diag(1, 4, 100), so cond_2 = 100. */
-static void the_condition_estimate_finds_the_extreme_eigenvalues(void **state)
+TEST(the_condition_estimate_finds_the_extreme_eigenvalues)
 {
-    (void)state;
     const double gram[] = {1, 0, 0, 0, 4, 0, 0, 0, 100};
     const double zeros[3] = {0};
     const double cross[3] = {1, 1, 1};
@@ -315,9 +305,8 @@ static double error_of_output(const many_outputs *m, int64_t o, double alpha)
            ROWS * bias * bias;
 }
 
-static void many_outputs_are_measured_by_every_stride_th(void **state)
+TEST(many_outputs_are_measured_by_every_stride_th)
 {
-    (void)state;
     static many_outputs m;
     static double weight[MANY * 2];
     static double change[MANY];
@@ -401,9 +390,8 @@ static grail_status build_and_solve(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     oracle o;
     oracle_fill(&o, 28);
     solve_context context = {.o = &o, .validate = false};
@@ -412,22 +400,4 @@ static void every_failing_allocation_is_survived(void **state)
     support_fail_each_allocation(build_and_solve, &context);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_alpha_of_least_held_out_error_is_chosen),
-        cmocka_unit_test(only_judged_outputs_count),
-        cmocka_unit_test(equal_candidates_go_to_the_larger_alpha),
-        cmocka_unit_test(where_no_candidate_helps_the_plain_consumer_stays),
-        cmocka_unit_test(errors_are_those_of_the_fit_on_the_fit_part_alone),
-        cmocka_unit_test(the_answer_is_refitted_on_both_parts),
-        cmocka_unit_test(without_a_held_out_part_the_candidate_nearest_1e_3_is_used),
-        cmocka_unit_test(a_negative_or_nan_alpha_is_refused),
-        cmocka_unit_test(parts_of_different_shapes_are_refused),
-        cmocka_unit_test(the_condition_estimate_finds_the_extreme_eigenvalues),
-        cmocka_unit_test(many_outputs_are_measured_by_every_stride_th),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

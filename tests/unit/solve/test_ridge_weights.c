@@ -96,9 +96,8 @@ static void assert_same_fit(const oracle *distinct, bool bias, bool target)
     regression_fini(&held);
 }
 
-static void the_fit_is_that_of_repeated_rows(void **state)
+TEST(the_fit_is_that_of_repeated_rows)
 {
-    (void)state;
     oracle distinct;
     oracle_fill(&distinct, 51);
     for (int choice = 0; choice < 4; choice++) {
@@ -106,11 +105,4 @@ static void the_fit_is_that_of_repeated_rows(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fit_is_that_of_repeated_rows),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

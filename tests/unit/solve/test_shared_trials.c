@@ -43,9 +43,8 @@ static int walk(const grail_comm *comm, void *user)
     return (int)status;
 }
 
-static void a_trial_that_nobody_asked_for_may_fail(void **state)
+TEST(a_trial_that_nobody_asked_for_may_fail)
 {
-    (void)state;
     for (int size = 2; size <= 5; size++) {
         for (int failing = 0; failing < COUNT; failing++) {
             for (int last = 1; last < COUNT; last++) {
@@ -55,12 +54,4 @@ static void a_trial_that_nobody_asked_for_may_fail(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_trial_that_nobody_asked_for_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,9 +120,8 @@ static int add_in_chunks(const grail_comm *comm, void *user)
     return 0;
 }
 
-static void all_numbers_of_ranks_give_the_same_bits(void **state)
+TEST(all_numbers_of_ranks_give_the_same_bits)
 {
-    (void)state;
     results *r = ranks_shared(sizeof *r);
     ranks_run(1, add_plainly, r, NULL);
     assert_int_equal(r->expected.count, (CHUNKS - 1) * ROWS);
@@ -153,20 +152,12 @@ static int sum_all(const grail_comm *comm, void *user)
     return 0;
 }
 
-static void the_order_of_chunks_matters(void **state)
+TEST(the_order_of_chunks_matters)
 {
-    (void)state;
     results *r = ranks_shared(sizeof *r);
     ranks_run(1, add_plainly, r, NULL);
     ranks_run(1, sum_all, r, NULL);
     assert_memory_not_equal(r->of[0].gram, r->expected.gram, sizeof r->expected.gram);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_numbers_of_ranks_give_the_same_bits),
-        cmocka_unit_test(the_order_of_chunks_matters),
-    };
-    return cmocka_run_group_tests(tests, fill, NULL);
-}
+CMFixtureFunction support_setup = fill;

@@ -90,7 +90,7 @@ static void damage(const char *path, const char *tensor, const void *bytes, size
 
 /* -- reading ----------------------------------------------------------------------------------- */
 
-static void reading_gives_what_was_written(void **state)
+TEST(reading_gives_what_was_written)
 {
     double squares[WIDTH];
     double sums[WIDTH];
@@ -151,7 +151,7 @@ static grail_status read_grams(const network_statistics *s)
     return status;
 }
 
-static void what_is_no_sum_is_refused(void **state)
+TEST(what_is_no_sum_is_refused)
 {
     const float nan_single = (float)NAN;
     const float negative = -1.0F;
@@ -189,7 +189,7 @@ static void what_is_no_sum_is_refused(void **state)
     memory_free(path);
 }
 
-static void a_truncated_file_is_refused_at_every_length(void **state)
+TEST(a_truncated_file_is_refused_at_every_length)
 {
     buffer bytes = {0};
     network_statistics *s = NULL;
@@ -260,7 +260,7 @@ static grail_status open_claimed(const char *directory, const claims *c)
         .name = (of), .dtype = GRAIL_DTYPE_##type, .rank = 2, .shape = { rows, columns }           \
     }
 
-static void tensors_that_do_not_fit_are_refused(void **state)
+TEST(tensors_that_do_not_fit_are_refused)
 {
     static const struct {
         claims of;
@@ -359,7 +359,7 @@ static void put_many_hashes(gguf_pairs *p)
     }
 }
 
-static void keys_that_do_not_fit_are_refused(void **state)
+TEST(keys_that_do_not_fit_are_refused)
 {
     static const struct {
         void (*put)(gguf_pairs *p);
@@ -383,7 +383,7 @@ static void keys_that_do_not_fit_are_refused(void **state)
 
 /* -- adding ------------------------------------------------------------------------------------ */
 
-static void sums_are_added(void **state)
+TEST(sums_are_added)
 {
     double squares[WIDTH];
     double sums[WIDTH];
@@ -412,7 +412,7 @@ static void sums_are_added(void **state)
     }
 }
 
-static void damaged_sums_are_not_added(void **state)
+TEST(damaged_sums_are_not_added)
 {
     const double nan_value = (double)NAN;
     const int64_t most = INT64_MAX;
@@ -459,7 +459,7 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
     char *paths[] = {path_in(*state, "f.gguf"), path_in(*state, "g.gguf"),
                      path_in(*state, "f+g.gguf")};
@@ -471,17 +471,5 @@ static void every_failing_allocation_is_survived(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reading_gives_what_was_written),
-        cmocka_unit_test(what_is_no_sum_is_refused),
-        cmocka_unit_test(a_truncated_file_is_refused_at_every_length),
-        cmocka_unit_test(tensors_that_do_not_fit_are_refused),
-        cmocka_unit_test(keys_that_do_not_fit_are_refused),
-        cmocka_unit_test(sums_are_added),
-        cmocka_unit_test(damaged_sums_are_not_added),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, support_open_directory, support_close_directory);
-}
+CMFixtureFunction support_setup = support_open_directory,
+                        support_teardown = support_close_directory;

@@ -34,9 +34,8 @@ static double product(const float *a, int64_t a_stride, const float *b, int64_t 
     return sum;
 }
 
-static void sums_equal_their_definitions(void **state)
+TEST(sums_equal_their_definitions)
 {
-    (void)state;
     const float one = 1.0F;
     grail_statistics *s = accumulated(0, ROWS);
     assert_int_equal(grail_statistics_width(s), WIDTH);
@@ -81,9 +80,8 @@ static void assert_same_sums(const grail_statistics *a, const grail_statistics *
     assert_same_matrix(false, a->target_square, b->target_square, tolerance);
 }
 
-static void sums_add_over_any_split_of_the_rows(void **state)
+TEST(sums_add_over_any_split_of_the_rows)
 {
-    (void)state;
     grail_statistics *whole = accumulated(0, ROWS);
     for (int64_t split = 0; split <= ROWS; split += 10) {
         grail_statistics *first = accumulated(0, split);
@@ -108,9 +106,8 @@ static grail_statistics *accumulated_on(backend *b)
     return s;
 }
 
-static void the_cpu_backend_agrees_with_the_reference(void **state)
+TEST(the_cpu_backend_agrees_with_the_reference)
 {
-    (void)state;
     grail_statistics *reference = accumulated_on(on_ref);
     grail_statistics *cpu = accumulated_on(on_cpu);
     assert_ptr_equal(reference->owner, on_ref);
@@ -120,9 +117,8 @@ static void the_cpu_backend_agrees_with_the_reference(void **state)
     grail_statistics_free(cpu);
 }
 
-static void rows_of_the_caller_give_the_sums_of_rows_on_an_instance(void **state)
+TEST(rows_of_the_caller_give_the_sums_of_rows_on_an_instance)
 {
-    (void)state;
     grail_statistics *given = accumulated(0, ROWS);
     grail_statistics *cpu = accumulated_on(on_cpu);
     assert_same_sums(given, cpu, 0.0);
@@ -130,9 +126,8 @@ static void rows_of_the_caller_give_the_sums_of_rows_on_an_instance(void **state
     grail_statistics_free(cpu);
 }
 
-static void a_nan_in_strided_rows_of_an_instance_is_named(void **state)
+TEST(a_nan_in_strided_rows_of_an_instance_is_named)
 {
-    (void)state;
     const float z[] = {1, NAN, 2, 3, 4, 5, 6, INFINITY, 8};
     backend *const backends[] = {on_ref, on_cpu};
     for (int b = 0; b < 2; b++) {
@@ -152,9 +147,8 @@ static void a_nan_in_strided_rows_of_an_instance_is_named(void **state)
     }
 }
 
-static void statistics_of_different_shapes_do_not_add(void **state)
+TEST(statistics_of_different_shapes_do_not_add)
 {
-    (void)state;
     grail_statistics *a = NULL;
     grail_statistics *b = NULL;
     assert_ok(grail_statistics_create(4, 2, &a));
@@ -164,9 +158,8 @@ static void statistics_of_different_shapes_do_not_add(void **state)
     grail_statistics_free(b);
 }
 
-static void a_nan_is_named_and_nothing_is_added(void **state)
+TEST(a_nan_is_named_and_nothing_is_added)
 {
-    (void)state;
     float z[] = {1, 2, 3, 4, NAN, 6};
     grail_statistics *s = NULL;
     assert_ok(grail_statistics_create(3, 0, &s));
@@ -177,9 +170,8 @@ static void a_nan_is_named_and_nothing_is_added(void **state)
     grail_statistics_free(s);
 }
 
-static void an_infinite_target_is_named(void **state)
+TEST(an_infinite_target_is_named)
 {
-    (void)state;
     const float z[] = {1, 2};
     const float y[] = {1, INFINITY};
     grail_statistics *s = NULL;
@@ -190,9 +182,8 @@ static void an_infinite_target_is_named(void **state)
     grail_statistics_free(s);
 }
 
-static void what_lies_between_rows_is_not_read(void **state)
+TEST(what_lies_between_rows_is_not_read)
 {
-    (void)state;
     const float z[] = {1, NAN, 2, NAN};
     grail_statistics *s = NULL;
     assert_ok(grail_statistics_create(1, 0, &s));
@@ -201,9 +192,8 @@ static void what_lies_between_rows_is_not_read(void **state)
     grail_statistics_free(s);
 }
 
-static void a_target_is_required_exactly_when_there_are_outputs(void **state)
+TEST(a_target_is_required_exactly_when_there_are_outputs)
 {
-    (void)state;
     const float z[] = {1, 2};
     grail_statistics *with = NULL;
     grail_statistics *without = NULL;
@@ -219,9 +209,8 @@ static void a_target_is_required_exactly_when_there_are_outputs(void **state)
     grail_statistics_free(without);
 }
 
-static void impossible_shapes_are_refused(void **state)
+TEST(impossible_shapes_are_refused)
 {
-    (void)state;
     grail_statistics *s = NULL;
     assert_fails(grail_statistics_create(0, 0, &s), GRAIL_ERROR_ARGUMENT,
                  "expected 1 or more features");
@@ -230,9 +219,8 @@ static void impossible_shapes_are_refused(void **state)
     assert_null(s);
 }
 
-static void a_non_finite_sum_names_its_feature(void **state)
+TEST(a_non_finite_sum_names_its_feature)
 {
-    (void)state;
     grail_statistics *s = accumulated(0, ROWS);
     assert_ok(statistics_check_finite(s));
     support_set_element(s->target_square, 0, 2, NAN);
@@ -260,29 +248,9 @@ static grail_status create_and_accumulate(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(create_and_accumulate, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_equal_their_definitions),
-        cmocka_unit_test(sums_add_over_any_split_of_the_rows),
-        cmocka_unit_test(the_cpu_backend_agrees_with_the_reference),
-        cmocka_unit_test(rows_of_the_caller_give_the_sums_of_rows_on_an_instance),
-        cmocka_unit_test(a_nan_in_strided_rows_of_an_instance_is_named),
-        cmocka_unit_test(statistics_of_different_shapes_do_not_add),
-        cmocka_unit_test(a_nan_is_named_and_nothing_is_added),
-        cmocka_unit_test(an_infinite_target_is_named),
-        cmocka_unit_test(what_lies_between_rows_is_not_read),
-        cmocka_unit_test(a_target_is_required_exactly_when_there_are_outputs),
-        cmocka_unit_test(impossible_shapes_are_refused),
-        cmocka_unit_test(a_non_finite_sum_names_its_feature),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, fill, close_backends);
-}
+CMFixtureFunction support_setup = fill, support_teardown = close_backends;

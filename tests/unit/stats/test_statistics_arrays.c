@@ -95,9 +95,8 @@ static void assert_same(const sums *a, const sums *b, double tolerance)
     }
 }
 
-static void all_sums_are_those_of_the_rows(void **state)
+TEST(all_sums_are_those_of_the_rows)
 {
-    (void)state;
     for (int weighted = 0; weighted < 2; weighted++) {
         const double *root = weighted ? roots : NULL;
         grail_statistics *s = statistics_of(root);
@@ -116,9 +115,8 @@ static void all_sums_are_those_of_the_rows(void **state)
     }
 }
 
-static void rows_are_only_read(void **state)
+TEST(rows_are_only_read)
 {
-    (void)state;
     float before[ROWS * STRIDE];
     memcpy(before, z, sizeof z);
     grail_statistics_free(statistics_of(roots));
@@ -126,9 +124,8 @@ static void rows_are_only_read(void **state)
 }
 
 /* One array as the input and the target. */
-static void the_target_may_be_the_input(void **state)
+TEST(the_target_may_be_the_input)
 {
-    (void)state;
     grail_statistics *s = NULL;
     double gram[H * H];
     double cross[H * H];
@@ -142,9 +139,8 @@ static void the_target_may_be_the_input(void **state)
     grail_statistics_free(s);
 }
 
-static void a_bias_is_taken_from_the_target(void **state)
+TEST(a_bias_is_taken_from_the_target)
 {
-    (void)state;
     static const double bias[O] = {0.5, -1.25};
     grail_statistics *s = statistics_of(roots);
     const sums plain = plain_sums(roots, bias);
@@ -159,9 +155,8 @@ static void a_bias_is_taken_from_the_target(void **state)
     grail_statistics_free(s);
 }
 
-static void sums_go_out_and_come_in_unchanged(void **state)
+TEST(sums_go_out_and_come_in_unchanged)
 {
-    (void)state;
     grail_statistics *s = statistics_of(roots);
     grail_statistics *copy = NULL;
     sums out = sums_of(s);
@@ -182,9 +177,8 @@ static void sums_go_out_and_come_in_unchanged(void **state)
     grail_statistics_free(copy);
 }
 
-static void adding_statistics_to_themselves_doubles_them(void **state)
+TEST(adding_statistics_to_themselves_doubles_them)
 {
-    (void)state;
     grail_statistics *s = statistics_of(NULL);
     const sums once = sums_of(s);
     assert_ok(grail_statistics_add(s, s));
@@ -199,7 +193,7 @@ static void adding_statistics_to_themselves_doubles_them(void **state)
 }
 
 /* Without the weight the means would be others, and so would every fit with a bias. */
-static void a_file_keeps_the_weight_of_weighted_rows(void **state)
+TEST_IN(a_file_keeps_the_weight_of_weighted_rows, support_open_directory, support_close_directory)
 {
     const char *directory = *state;
     char path[512];
@@ -220,9 +214,8 @@ static void a_file_keeps_the_weight_of_weighted_rows(void **state)
 }
 
 /* 1 / |x_t|, where |x_t|^2 counts as at most 256 times and at least 1e-4 times the median. */
-static void rows_count_by_their_length_within_bounds(void **state)
+TEST(rows_count_by_their_length_within_bounds)
 {
-    (void)state;
     static const float x[] = {3, 4, 0, 0, 0, 5, 400, 300, 0, 5};
     static const double expected[] = {0.2, 20.0, 0.2, 1.0 / 80.0, 0.2};
     double found[5];
@@ -243,9 +236,8 @@ static void rows_count_by_their_length_within_bounds(void **state)
     assert_ok(grail_row_roots(0, 2, NULL, 2, &median, NULL));
 }
 
-static void what_cannot_be_added_is_refused_and_adds_nothing(void **state)
+TEST(what_cannot_be_added_is_refused_and_adds_nothing)
 {
-    (void)state;
     grail_statistics *s = statistics_of(roots);
     const sums before = sums_of(s);
     sums given = before;
@@ -285,9 +277,8 @@ static void what_cannot_be_added_is_refused_and_adds_nothing(void **state)
     grail_statistics_free(s);
 }
 
-static void arrays_of_a_target_need_a_target(void **state)
+TEST(arrays_of_a_target_need_a_target)
 {
-    (void)state;
     grail_statistics *s = NULL;
     double values[H * H];
     const grail_sums gram = {.gram = values};
@@ -322,27 +313,9 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(add_and_copy, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_sums_are_those_of_the_rows),
-        cmocka_unit_test(rows_are_only_read),
-        cmocka_unit_test(the_target_may_be_the_input),
-        cmocka_unit_test(a_bias_is_taken_from_the_target),
-        cmocka_unit_test(sums_go_out_and_come_in_unchanged),
-        cmocka_unit_test(adding_statistics_to_themselves_doubles_them),
-        cmocka_unit_test_setup_teardown(a_file_keeps_the_weight_of_weighted_rows,
-                                        support_open_directory, support_close_directory),
-        cmocka_unit_test(rows_count_by_their_length_within_bounds),
-        cmocka_unit_test(what_cannot_be_added_is_refused_and_adds_nothing),
-        cmocka_unit_test(arrays_of_a_target_need_a_target),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, fill, NULL);
-}
+CMFixtureFunction support_setup = fill;

@@ -67,21 +67,18 @@ static void assert_round_trip(int64_t outputs)
     memory_free(directory);
 }
 
-static void loading_gives_what_was_saved(void **state)
+TEST(loading_gives_what_was_saved)
 {
-    (void)state;
     assert_round_trip(OUTPUTS);
 }
 
-static void statistics_without_a_target_load_without_one(void **state)
+TEST(statistics_without_a_target_load_without_one)
 {
-    (void)state;
     assert_round_trip(0);
 }
 
-static void saving_replaces_the_file_and_leaves_no_other(void **state)
+TEST(saving_replaces_the_file_and_leaves_no_other)
 {
-    (void)state;
     char *directory = support_temporary_directory();
     char *path = path_in(directory, "s.safetensors");
     support_write_file(directory, "s.safetensors", "old", 3);
@@ -136,49 +133,43 @@ static const tensor_view sum3 = {
     .name = "sum", .dtype = GRAIL_DTYPE_F64, .rank = 1, .shape = {3}, .bytes = 24};
 static const tensor_view count0 = {.name = "count", .dtype = GRAIL_DTYPE_I64, .bytes = 8};
 
-static void a_file_of_other_tensors_is_refused(void **state)
+TEST(a_file_of_other_tensors_is_refused)
 {
-    (void)state;
     const double zeros[4] = {0};
     assert_load_fails(1, &sum2, zeros, GRAIL_ERROR_FORMAT, "tensor 'gram' is missing");
 }
 
-static void a_missing_tensor_is_named(void **state)
+TEST(a_missing_tensor_is_named)
 {
-    (void)state;
     const double zeros[4] = {0};
     const tensor_view tensors[] = {gram2, count0};
     assert_load_fails(2, tensors, zeros, GRAIL_ERROR_FORMAT, "tensor 'sum' is missing");
 }
 
-static void a_wrong_shape_is_named_with_what_was_expected(void **state)
+TEST(a_wrong_shape_is_named_with_what_was_expected)
 {
-    (void)state;
     const double zeros[4] = {0};
     const tensor_view tensors[] = {gram2, sum3, count0};
     assert_load_fails(3, tensors, zeros, GRAIL_ERROR_FORMAT,
                       "tensor 'sum' is F64 [3], expected F64 [2]");
 }
 
-static void a_negative_count_is_refused(void **state)
+TEST(a_negative_count_is_refused)
 {
-    (void)state;
     const int64_t negative = -1;
     const tensor_view tensors[] = {count0, gram2, sum2};
     assert_load_fails(3, tensors, &negative, GRAIL_ERROR_FORMAT, "'count' holds -1");
 }
 
-static void a_nan_in_a_file_is_named(void **state)
+TEST(a_nan_in_a_file_is_named)
 {
-    (void)state;
     const double gram[4] = {1.0, 0.0, NAN, 1.0};
     const tensor_view tensors[] = {gram2, sum2, count0};
     assert_load_fails(3, tensors, gram, GRAIL_ERROR_NUMERIC, "feature 1 and feature 0");
 }
 
-static void a_missing_file_is_named(void **state)
+TEST(a_missing_file_is_named)
 {
-    (void)state;
     grail_statistics *loaded = NULL;
     assert_fails(grail_statistics_load("/nonexistent/s.safetensors", &loaded), GRAIL_ERROR_IO,
                  "/nonexistent/s.safetensors");
@@ -188,9 +179,8 @@ static void a_missing_file_is_named(void **state)
     grail_statistics_free(s);
 }
 
-static void statistics_of_another_instance_are_saved_too(void **state)
+TEST(statistics_of_another_instance_are_saved_too)
 {
-    (void)state;
     char *directory = support_temporary_directory();
     char *path = path_in(directory, "s.safetensors");
     grail_statistics *s = NULL;
@@ -227,9 +217,8 @@ static grail_status save_and_load(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     char *directory = support_temporary_directory();
     char *path = path_in(directory, "s.safetensors");
     support_fail_each_allocation(save_and_load, path);
@@ -238,21 +227,4 @@ static void every_failing_allocation_is_survived(void **state)
     memory_free(directory);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loading_gives_what_was_saved),
-        cmocka_unit_test(statistics_without_a_target_load_without_one),
-        cmocka_unit_test(saving_replaces_the_file_and_leaves_no_other),
-        cmocka_unit_test(a_file_of_other_tensors_is_refused),
-        cmocka_unit_test(a_missing_tensor_is_named),
-        cmocka_unit_test(a_wrong_shape_is_named_with_what_was_expected),
-        cmocka_unit_test(a_negative_count_is_refused),
-        cmocka_unit_test(a_nan_in_a_file_is_named),
-        cmocka_unit_test(a_missing_file_is_named),
-        cmocka_unit_test(statistics_of_another_instance_are_saved_too),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, open_backends, close_backends);
-}
+CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

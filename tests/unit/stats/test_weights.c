@@ -90,9 +90,8 @@ static void assert_sums(const grail_statistics *s, double tolerance)
     }
 }
 
-static void sums_equal_their_definitions(void **state)
+TEST(sums_equal_their_definitions)
 {
-    (void)state;
     grail_statistics *reference = empty_on(on_ref);
     grail_statistics *cpu = empty_on(on_cpu);
     add_weighted(reference, 0, ROWS, roots);
@@ -103,9 +102,8 @@ static void sums_equal_their_definitions(void **state)
     grail_statistics_free(cpu);
 }
 
-static void sums_add_over_batches_and_statistics(void **state)
+TEST(sums_add_over_batches_and_statistics)
 {
-    (void)state;
     grail_statistics *s = empty_on(on_ref);
     grail_statistics *more = empty_on(on_ref);
     add_weighted(s, 0, 11, roots);
@@ -127,9 +125,8 @@ static void assert_same_matrix(bool lower, matrix a, matrix b)
 }
 
 /* Row 3 counts four times, row 5 not at all, every other row once. */
-static void a_weight_is_a_number_of_rows(void **state)
+TEST(a_weight_is_a_number_of_rows)
 {
-    (void)state;
     double root[ROWS];
     grail_statistics *weighted = empty_on(on_ref);
     grail_statistics *repeated = empty_on(on_ref);
@@ -150,9 +147,8 @@ static void a_weight_is_a_number_of_rows(void **state)
     grail_statistics_free(repeated);
 }
 
-static void without_a_target_only_the_input_is_weighted(void **state)
+TEST(without_a_target_only_the_input_is_weighted)
 {
-    (void)state;
     grail_statistics *s = NULL;
     matrix z = support_rows(on_cpu, ROWS, WIDTH, WIDTH, inputs);
     matrix y = support_rows(on_cpu, ROWS, OUTPUTS, OUTPUTS, targets);
@@ -166,9 +162,8 @@ static void without_a_target_only_the_input_is_weighted(void **state)
     matrix_free(&y);
 }
 
-static void a_nan_is_named_before_anything_is_added(void **state)
+TEST(a_nan_is_named_before_anything_is_added)
 {
-    (void)state;
     const float bad[] = {1, 2, 3, NAN};
     const double root[] = {0.0, 0.0};
     grail_statistics *s = NULL;
@@ -181,15 +176,4 @@ static void a_nan_is_named_before_anything_is_added(void **state)
     matrix_free(&z);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_equal_their_definitions),
-        cmocka_unit_test(sums_add_over_batches_and_statistics),
-        cmocka_unit_test(a_weight_is_a_number_of_rows),
-        cmocka_unit_test(without_a_target_only_the_input_is_weighted),
-        cmocka_unit_test(a_nan_is_named_before_anything_is_added),
-        cmocka_unit_test(no_matrix_is_left),
-    };
-    return cmocka_run_group_tests(tests, fill, close_backends);
-}
+CMFixtureFunction support_setup = fill, support_teardown = close_backends;

@@ -55,9 +55,8 @@ static unsigned narrow(const format *f, float value)
     return pattern;
 }
 
-static void test_every_pattern_widens_to_its_value(void **state)
+TEST(test_every_pattern_widens_to_its_value)
 {
-    (void)state;
     static uint16_t patterns[PATTERNS];
     static float values[PATTERNS];
     for (unsigned i = 0; i < PATTERNS; i++) {
@@ -77,9 +76,8 @@ static void test_every_pattern_widens_to_its_value(void **state)
     }
 }
 
-static void test_every_pattern_survives_the_round_trip(void **state)
+TEST(test_every_pattern_survives_the_round_trip)
 {
-    (void)state;
     static uint16_t patterns[PATTERNS];
     static uint16_t again[PATTERNS];
     static float values[PATTERNS];
@@ -94,9 +92,8 @@ static void test_every_pattern_survives_the_round_trip(void **state)
 }
 
 /* Halfway between two neighbours lies in f32 for both formats; just beside it, the nearer wins. */
-static void test_rounding_is_to_nearest_even_at_every_boundary(void **state)
+TEST(test_rounding_is_to_nearest_even_at_every_boundary)
 {
-    (void)state;
     for (int k = 0; k < 2; k++) {
         const format *f = &formats[k];
         for (unsigned low = 0; low + 1 < infinity_of(f); low++) {
@@ -110,9 +107,8 @@ static void test_rounding_is_to_nearest_even_at_every_boundary(void **state)
     }
 }
 
-static void test_overflow_begins_half_a_unit_above_the_largest_value(void **state)
+TEST(test_overflow_begins_half_a_unit_above_the_largest_value)
 {
-    (void)state;
     for (int k = 0; k < 2; k++) {
         const format *f = &formats[k];
         const unsigned largest = infinity_of(f) - 1;
@@ -127,18 +123,16 @@ static void test_overflow_begins_half_a_unit_above_the_largest_value(void **stat
     }
 }
 
-static void test_infinity_is_kept_without_error(void **state)
+TEST(test_infinity_is_kept_without_error)
 {
-    (void)state;
     for (int k = 0; k < 2; k++) {
         assert_int_equal(narrow(&formats[k], INFINITY), infinity_of(&formats[k]));
         assert_int_equal(narrow(&formats[k], -INFINITY), infinity_of(&formats[k]) | 0x8000U);
     }
 }
 
-static void test_a_nan_whose_payload_is_lost_stays_a_nan(void **state)
+TEST(test_a_nan_whose_payload_is_lost_stays_a_nan)
 {
-    (void)state;
     const uint32_t bits = 0xff800001U;
     float value = 0;
     memcpy(&value, &bits, sizeof value);
@@ -148,9 +142,8 @@ static void test_a_nan_whose_payload_is_lost_stays_a_nan(void **state)
     }
 }
 
-static void test_f32_subnormals_round_to_the_nearest_pattern(void **state)
+TEST(test_f32_subnormals_round_to_the_nearest_pattern)
 {
-    (void)state;
     assert_int_equal(narrow(&formats[0], 0x1p-149F), 0);
     assert_int_equal(narrow(&formats[0], -0x1p-130F), 0x8000);
     assert_int_equal(narrow(&formats[1], 0x1p-133F), 1);
@@ -158,9 +151,8 @@ static void test_f32_subnormals_round_to_the_nearest_pattern(void **state)
     assert_int_equal(narrow(&formats[1], 0x1p-134F), 0);
 }
 
-static void test_f32_is_copied_bit_by_bit(void **state)
+TEST(test_f32_is_copied_bit_by_bit)
 {
-    (void)state;
     const uint32_t bits[] = {0x7f800001U, 0xffc12345U, 0x00000001U, 0x80000000U, 0x3f800000U};
     float values[5];
     uint32_t again[5];
@@ -169,9 +161,8 @@ static void test_f32_is_copied_bit_by_bit(void **state)
     assert_memory_equal(bits, again, sizeof bits);
 }
 
-static void test_stored_bytes_need_no_alignment(void **state)
+TEST(test_stored_bytes_need_no_alignment)
 {
-    (void)state;
     const grail_dtype dtypes[] = {GRAIL_DTYPE_F32, GRAIL_DTYPE_F16, GRAIL_DTYPE_BF16};
     enum { COUNT = 67 };
     float values[COUNT];
@@ -191,9 +182,8 @@ static void test_stored_bytes_need_no_alignment(void **state)
     }
 }
 
-static void test_other_dtypes_are_refused(void **state)
+TEST(test_other_dtypes_are_refused)
 {
-    (void)state;
     float value = 0;
     int64_t stored = 0;
     for (int i = 0; i <= GRAIL_DTYPE_COUNT; i++) {
@@ -207,9 +197,8 @@ static void test_other_dtypes_are_refused(void **state)
     }
 }
 
-static void test_nothing_is_converted_for_a_count_of_zero(void **state)
+TEST(test_nothing_is_converted_for_a_count_of_zero)
 {
-    (void)state;
     float value = 7;
     assert_ok(convert_to_f32(GRAIL_DTYPE_F16, NULL, 0, &value));
     assert_ok(convert_from_f32(GRAIL_DTYPE_BF16, NULL, 0, &value));
@@ -235,9 +224,8 @@ static bool is_special_8(grail_dtype dtype, unsigned pattern)
     }
 }
 
-static void test_special_values_are_found_as_they_are_stored(void **state)
+TEST(test_special_values_are_found_as_they_are_stored)
 {
-    (void)state;
     const double doubles[] = {1.0, -1.7976931348623157e308, 4.9e-324, -INFINITY, NAN};
     const float pairs[] = {1, 2, 3, -4, 5, NAN};
     unsigned char bytes[256];
@@ -269,9 +257,8 @@ static void test_special_values_are_found_as_they_are_stored(void **state)
 /* Long enough for several pieces and a ragged end. */
 enum { LONG_COUNT = 5 * 65536 + 13 };
 
-static void test_long_arrays_do_not_depend_on_the_thread_count(void **state)
+TEST(test_long_arrays_do_not_depend_on_the_thread_count)
 {
-    (void)state;
     float *values = NULL;
     uint16_t *one = NULL;
     uint16_t *two = NULL;
@@ -295,9 +282,8 @@ static void test_long_arrays_do_not_depend_on_the_thread_count(void **state)
     memory_free(two);
 }
 
-static void test_the_first_bad_index_of_a_long_array_is_named(void **state)
+TEST(test_the_first_bad_index_of_a_long_array_is_named)
 {
-    (void)state;
     float *values = NULL;
     uint16_t *out = NULL;
     assert_ok(memory_new(&values, LONG_COUNT, sizeof *values));
@@ -317,9 +303,8 @@ static void test_the_first_bad_index_of_a_long_array_is_named(void **state)
     memory_free(out);
 }
 
-static void test_f64_is_rounded_and_extended(void **state)
+TEST(test_f64_is_rounded_and_extended)
 {
-    (void)state;
     const double stored[] = {0.1, -3.0, 1e300, 0x1.000001p0, 1e-300};
     const float rounded[] = {0.1F, -3.0F, (float)INFINITY, 1.0F, 0.0F};
     float values[5];
@@ -332,26 +317,4 @@ static void test_f64_is_rounded_and_extended(void **state)
     }
     assert_true(dtype_is_readable(GRAIL_DTYPE_F64));
     assert_false(dtype_is_weight(GRAIL_DTYPE_F64));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_pattern_widens_to_its_value),
-        cmocka_unit_test(test_f64_is_rounded_and_extended),
-        cmocka_unit_test(test_every_pattern_survives_the_round_trip),
-        cmocka_unit_test(test_rounding_is_to_nearest_even_at_every_boundary),
-        cmocka_unit_test(test_overflow_begins_half_a_unit_above_the_largest_value),
-        cmocka_unit_test(test_infinity_is_kept_without_error),
-        cmocka_unit_test(test_a_nan_whose_payload_is_lost_stays_a_nan),
-        cmocka_unit_test(test_f32_subnormals_round_to_the_nearest_pattern),
-        cmocka_unit_test(test_f32_is_copied_bit_by_bit),
-        cmocka_unit_test(test_stored_bytes_need_no_alignment),
-        cmocka_unit_test(test_other_dtypes_are_refused),
-        cmocka_unit_test(test_nothing_is_converted_for_a_count_of_zero),
-        cmocka_unit_test(test_special_values_are_found_as_they_are_stored),
-        cmocka_unit_test(test_long_arrays_do_not_depend_on_the_thread_count),
-        cmocka_unit_test(test_the_first_bad_index_of_a_long_array_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

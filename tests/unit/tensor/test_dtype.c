@@ -5,9 +5,8 @@
 
 #include <string.h>
 
-static void test_every_name_is_found_again(void **state)
+TEST(test_every_name_is_found_again)
 {
-    (void)state;
     for (int i = 0; i < GRAIL_DTYPE_Q4_0; i++) {
         grail_dtype found = GRAIL_DTYPE_COUNT;
         assert_true(dtype_from_name(grail_dtype_name((grail_dtype)i), &found));
@@ -16,9 +15,8 @@ static void test_every_name_is_found_again(void **state)
     }
 }
 
-static void test_safetensors_has_no_names_of_blocks(void **state)
+TEST(test_safetensors_has_no_names_of_blocks)
 {
-    (void)state;
     grail_dtype found = GRAIL_DTYPE_COUNT;
     for (int i = GRAIL_DTYPE_Q4_0; i < GRAIL_DTYPE_COUNT; i++) {
         assert_false(dtype_from_name(grail_dtype_name((grail_dtype)i), &found));
@@ -27,9 +25,8 @@ static void test_safetensors_has_no_names_of_blocks(void **state)
     }
 }
 
-static void test_blocks_are_complete(void **state)
+TEST(test_blocks_are_complete)
 {
-    (void)state;
     size_t bytes = 0;
     assert_int_equal(dtype_block(GRAIL_DTYPE_Q6_K), 256);
     assert_int_equal(dtype_block(GRAIL_DTYPE_F16), 1);
@@ -39,9 +36,8 @@ static void test_blocks_are_complete(void **state)
     assert_false(dtype_bytes(GRAIL_DTYPE_Q8_0, INT64_MAX - 31, &bytes));
 }
 
-static void test_names_are_case_sensitive_and_whole(void **state)
+TEST(test_names_are_case_sensitive_and_whole)
 {
-    (void)state;
     grail_dtype found = GRAIL_DTYPE_COUNT;
     assert_false(dtype_from_name("f32", &found));
     assert_false(dtype_from_name("F3", &found));
@@ -49,18 +45,16 @@ static void test_names_are_case_sensitive_and_whole(void **state)
     assert_int_equal(found, GRAIL_DTYPE_COUNT);
 }
 
-static void test_an_unknown_dtype_has_a_name_and_no_size(void **state)
+TEST(test_an_unknown_dtype_has_a_name_and_no_size)
 {
-    (void)state;
     size_t bytes = 0;
     assert_non_null(grail_dtype_name(GRAIL_DTYPE_COUNT));
     assert_int_equal(dtype_bits(GRAIL_DTYPE_COUNT), 0);
     assert_false(dtype_bytes(GRAIL_DTYPE_COUNT, 1, &bytes));
 }
 
-static void test_weights_are_the_three_float_types(void **state)
+TEST(test_weights_are_the_three_float_types)
 {
-    (void)state;
     int weights = 0;
     for (int i = 0; i < GRAIL_DTYPE_COUNT; i++) {
         weights += dtype_is_weight((grail_dtype)i) ? 1 : 0;
@@ -71,17 +65,15 @@ static void test_weights_are_the_three_float_types(void **state)
     assert_true(dtype_is_weight(GRAIL_DTYPE_BF16));
 }
 
-static void test_a_scalar_has_one_element(void **state)
+TEST(test_a_scalar_has_one_element)
 {
-    (void)state;
     int64_t count = 0;
     assert_true(shape_elements(0, NULL, &count));
     assert_int_equal(count, 1);
 }
 
-static void test_shape_products_are_checked(void **state)
+TEST(test_shape_products_are_checked)
 {
-    (void)state;
     int64_t count = -7;
     assert_true(shape_elements(3, (const int64_t[]){2, 3, 4}, &count));
     assert_int_equal(count, 24);
@@ -93,9 +85,8 @@ static void test_shape_products_are_checked(void **state)
     assert_int_equal(count, 0);
 }
 
-static void test_bytes_are_checked(void **state)
+TEST(test_bytes_are_checked)
 {
-    (void)state;
     size_t bytes = 0;
     assert_true(dtype_bytes(GRAIL_DTYPE_F16, 3, &bytes));
     assert_int_equal(bytes, 6);
@@ -107,9 +98,8 @@ static void test_bytes_are_checked(void **state)
     assert_int_equal(bytes, 2);
 }
 
-static void test_shapes_print_within_their_buffer(void **state)
+TEST(test_shapes_print_within_their_buffer)
 {
-    (void)state;
     char text[32];
     const int64_t shape[] = {2, 30, 4};
     assert_string_equal(shape_text(3, shape, text, sizeof text), "[2, 30, 4]");
@@ -120,21 +110,4 @@ static void test_shapes_print_within_their_buffer(void **state)
         assert_int_equal(strlen(text), size - 1);
         assert_int_equal(text[size], '#');
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_name_is_found_again),
-        cmocka_unit_test(test_safetensors_has_no_names_of_blocks),
-        cmocka_unit_test(test_blocks_are_complete),
-        cmocka_unit_test(test_names_are_case_sensitive_and_whole),
-        cmocka_unit_test(test_an_unknown_dtype_has_a_name_and_no_size),
-        cmocka_unit_test(test_weights_are_the_three_float_types),
-        cmocka_unit_test(test_a_scalar_has_one_element),
-        cmocka_unit_test(test_shape_products_are_checked),
-        cmocka_unit_test(test_bytes_are_checked),
-        cmocka_unit_test(test_shapes_print_within_their_buffer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

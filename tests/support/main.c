@@ -1,0 +1,6 @@
+#include "support/support.h"
+
+int main(void)
+{
+    return support_run_tests();
+}
