@@ -8,7 +8,6 @@
 #include "format/images/image_set.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *golden_path(const char *file)

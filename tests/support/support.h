@@ -28,7 +28,37 @@ enum { TEST_SKIPPED = 77 };
     {                                                                                              \
         support_add_test(__LINE__, #name, name, setup, teardown);                                  \
     }                                                                                              \
-    static void name(__attribute__((unused)) void **state)
+    static void name(void **state)
+
+/** One whose state is a `type *variable`. */
+#define TEST_GIVEN(type, variable, setup, teardown, name)                                          \
+    static void name##_given(type *variable);                                                      \
+    TEST_IN(name, setup, teardown)                                                                 \
+    {                                                                                              \
+        name##_given(*state);                                                                      \
+    }                                                                                              \
+    static void name##_given(type *variable)
+/** One with a fresh directory, `char *directory`. */
+#define DIRECTORY_TEST(name)                                                                       \
+    TEST_GIVEN(char, directory, support_open_directory, support_close_directory, name)
+/**
+ * One of a `type *variable` of its own, which `begin` fills and `end` empties, also behind a
+ * failure.
+ */
+#define TEST_OF(type, variable, begin, end, name)                                                  \
+    static int name##_begin(void **state)                                                          \
+    {                                                                                              \
+        static type made;                                                                          \
+        begin(&made);                                                                              \
+        *state = &made;                                                                            \
+        return 0;                                                                                  \
+    }                                                                                              \
+    static int name##_end(void **state)                                                            \
+    {                                                                                              \
+        end(*state);                                                                               \
+        return 0;                                                                                  \
+    }                                                                                              \
+    TEST_GIVEN(type, variable, name##_begin, name##_end, name)
 
 void support_add_test(int line, const char *name, CMUnitTestFunction run, CMFixtureFunction setup,
                       CMFixtureFunction teardown);

@@ -4,8 +4,6 @@
 #include "base/memory.h"
 #include "support/matrices.h"
 
-#include <math.h>
-
 enum { T = 40, N = 6, CONSTANT = 4 };
 
 /* Sums of T rows of N features with means that are not 0, one of which does not vary but for the

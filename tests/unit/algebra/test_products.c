@@ -2,8 +2,6 @@
 
 #include "support/matrices.h"
 
-#include <math.h>
-
 enum { ROWS = 3, N = 2 * FEATURE_PANEL + 7 };
 
 static void fill(int64_t count, uint64_t seed, double *out)

@@ -81,7 +81,6 @@ TEST(test_reserved_room_is_there)
 
 static grail_status fill(void *context)
 {
-    (void)context;
     buffer b = {.maximum = 1 << 20};
     grail_status status = buffer_append_string(&b, "first");
     for (int i = 0; i < 500 && status == GRAIL_OK; i++) {

@@ -15,9 +15,10 @@ static int open_place(void **state)
     return support_place_open(state, "file");
 }
 
-TEST_IN(test_a_map_shows_the_bytes, open_place, support_place_close)
+#define PLACE_TEST(name) TEST_GIVEN(place, p, open_place, support_place_close, name)
+
+PLACE_TEST(test_a_map_shows_the_bytes)
 {
-    const place *p = *state;
     file_map map = {0};
     support_write_file(p->directory, "file", "contents", 8);
     assert_ok(file_map_open(&map, p->path));
@@ -28,9 +29,8 @@ TEST_IN(test_a_map_shows_the_bytes, open_place, support_place_close)
     file_map_close(&map);
 }
 
-TEST_IN(test_an_empty_file_maps_to_nothing, open_place, support_place_close)
+PLACE_TEST(test_an_empty_file_maps_to_nothing)
 {
-    const place *p = *state;
     file_map map = {0};
     support_write_file(p->directory, "file", "", 0);
     assert_ok(file_map_open(&map, p->path));
@@ -40,9 +40,8 @@ TEST_IN(test_an_empty_file_maps_to_nothing, open_place, support_place_close)
     file_map_close(&map);
 }
 
-TEST_IN(test_released_parts_of_a_map_keep_their_bytes, open_place, support_place_close)
+PLACE_TEST(test_released_parts_of_a_map_keep_their_bytes)
 {
-    const place *p = *state;
     enum { SIZE = 100000 };
     static unsigned char bytes[SIZE];
     for (size_t i = 0; i < SIZE; i++) {
@@ -59,9 +58,8 @@ TEST_IN(test_released_parts_of_a_map_keep_their_bytes, open_place, support_place
     file_map_close(&map);
 }
 
-TEST_IN(test_what_is_not_a_regular_file_is_refused, open_place, support_place_close)
+PLACE_TEST(test_what_is_not_a_regular_file_is_refused)
 {
-    const place *p = *state;
     file_map map = {0};
     buffer bytes = {0};
     assert_fails(file_map_open(&map, p->path), GRAIL_ERROR_IO, p->path);
@@ -71,9 +69,8 @@ TEST_IN(test_what_is_not_a_regular_file_is_refused, open_place, support_place_cl
     assert_fails(file_read(p->path, 100, &bytes), GRAIL_ERROR_IO, "not a regular file");
 }
 
-TEST_IN(test_reads_append_up_to_the_maximum, open_place, support_place_close)
+PLACE_TEST(test_reads_append_up_to_the_maximum)
 {
-    const place *p = *state;
     buffer bytes = {.maximum = 100};
     support_write_file(p->directory, "file", "12345", 5);
     assert_ok(buffer_append_string(&bytes, "> "));
@@ -96,9 +93,8 @@ TEST(test_a_full_device_is_no_space)
     assert_int_equal(close(descriptor), 0);
 }
 
-TEST_IN(test_writes_go_to_their_offset, open_place, support_place_close)
+PLACE_TEST(test_writes_go_to_their_offset)
 {
-    const place *p = *state;
     const int descriptor = open(p->path, O_RDWR | O_CREAT, 0600);
     assert_true(descriptor >= 0);
     assert_ok(file_write_at(descriptor, p->path, "world", 5, 6));
@@ -109,9 +105,8 @@ TEST_IN(test_writes_go_to_their_offset, open_place, support_place_close)
     assert_fails(file_write_at(descriptor, p->path, "x", 1, 0), GRAIL_ERROR_IO, p->path);
 }
 
-TEST_IN(test_reads_come_from_their_offset, open_place, support_place_close)
+PLACE_TEST(test_reads_come_from_their_offset)
 {
-    const place *p = *state;
     char bytes[6] = "";
     support_write_file(p->directory, "file", "hello world", 11);
     const int descriptor = file_open(AT_FDCWD, p->path, O_RDONLY);
@@ -123,9 +118,8 @@ TEST_IN(test_reads_come_from_their_offset, open_place, support_place_close)
     assert_fails(file_read_at(descriptor, p->path, bytes, 5, 6), GRAIL_ERROR_IO, "cannot read");
 }
 
-TEST_IN(test_no_file_is_opened_below_descriptor_3, open_place, support_place_close)
+PLACE_TEST(test_no_file_is_opened_below_descriptor_3)
 {
-    const place *p = *state;
     for (int closed = 0; closed < 3; closed++) {
         const int kept = fcntl(closed, F_DUPFD_CLOEXEC, 10);
         close(closed);
@@ -141,9 +135,8 @@ TEST_IN(test_no_file_is_opened_below_descriptor_3, open_place, support_place_clo
     assert_int_equal(errno, ENOENT);
 }
 
-TEST_IN(test_an_identity_changes_with_the_file, open_place, support_place_close)
+PLACE_TEST(test_an_identity_changes_with_the_file)
 {
-    const place *p = *state;
     file_map map = {0};
     file_identity now = {0};
     support_write_file(p->directory, "file", "contents", 8);
@@ -160,9 +153,8 @@ TEST_IN(test_an_identity_changes_with_the_file, open_place, support_place_close)
     assert_fails(file_identify("/nonexistent/x", &now), GRAIL_ERROR_IO, "cannot inspect");
 }
 
-TEST_IN(test_a_lock_is_held_until_the_descriptor_is_closed, open_place, support_place_close)
+PLACE_TEST(test_a_lock_is_held_until_the_descriptor_is_closed)
 {
-    const place *p = *state;
     bool taken = true;
     int descriptors[2];
     for (int i = 0; i < 2; i++) {
@@ -180,9 +172,8 @@ TEST_IN(test_a_lock_is_held_until_the_descriptor_is_closed, open_place, support_
     assert_fails(file_lock(descriptors[1], p->path, &taken), GRAIL_ERROR_IO, "cannot lock");
 }
 
-TEST_IN(test_files_and_directories_are_told_apart, open_place, support_place_close)
+PLACE_TEST(test_files_and_directories_are_told_apart)
 {
-    const place *p = *state;
     assert_false(file_exists(p->path));
     support_write_file(p->directory, "file", "", 0);
     assert_true(file_exists(p->path));
@@ -203,9 +194,8 @@ TEST(test_paths_are_joined_with_one_slash)
     }
 }
 
-TEST_IN(test_a_path_is_found_where_it_exists, open_place, support_place_close)
+PLACE_TEST(test_a_path_is_found_where_it_exists)
 {
-    const place *p = *state;
     char *path = NULL;
     support_write_file(p->directory, "file", "", 0);
     assert_ok(path_find(&path, p->directory, "file"));
@@ -215,9 +205,8 @@ TEST_IN(test_a_path_is_found_where_it_exists, open_place, support_place_close)
     assert_null(path);
 }
 
-TEST_IN(test_what_cannot_be_looked_at_is_not_missing, open_place, support_place_close)
+PLACE_TEST(test_what_cannot_be_looked_at_is_not_missing)
 {
-    const place *p = *state;
     char name[4097];
     char *path = NULL;
     memset(name, 'x', sizeof name - 1);
@@ -284,9 +273,8 @@ out:
     return status;
 }
 
-TEST_IN(test_every_failing_allocation_is_reported, open_place, support_place_close)
+PLACE_TEST(test_every_failing_allocation_is_reported)
 {
-    const place *p = *state;
     support_write_file(p->directory, "file", "bytes", 5);
-    support_fail_each_allocation(use_files, *state);
+    support_fail_each_allocation(use_files, p);
 }

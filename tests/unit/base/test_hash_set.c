@@ -3,7 +3,6 @@
 
 #include "base/hash_set.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { PATH_SIZE = 256 };
@@ -89,8 +88,7 @@ static grail_status read_file(const void *bytes, size_t size, const void *expect
     return status;
 }
 
-TEST_IN(a_file_is_read_back_with_its_lowest_bytes_first, support_open_directory,
-        support_close_directory)
+DIRECTORY_TEST(a_file_is_read_back_with_its_lowest_bytes_first)
 {
     static const uint64_t given[] = {0x0123456789ABCDEFU, 2};
     static const unsigned char file[] = {2,    0,    0,    0,    0,    0,    0,    0,
@@ -110,7 +108,7 @@ TEST_IN(a_file_is_read_back_with_its_lowest_bytes_first, support_open_directory,
     buffer_fini(&bytes);
 }
 
-TEST_IN(other_bytes_than_those_named_are_refused, support_open_directory, support_close_directory)
+DIRECTORY_TEST(other_bytes_than_those_named_are_refused)
 {
     static const unsigned char file[24] = {1, [8] = 2, [16] = 3};
     hash_set set = {0};
@@ -128,7 +126,7 @@ TEST_IN(other_bytes_than_those_named_are_refused, support_open_directory, suppor
 }
 
 /* Its hash is right: one hand may have written both, the file and its hash. */
-TEST_IN(content_that_is_no_set_is_refused, support_open_directory, support_close_directory)
+DIRECTORY_TEST(content_that_is_no_set_is_refused)
 {
     static const unsigned char odd[9] = {1};
     static const unsigned char falling[16] = {2, [8] = 1};
@@ -157,7 +155,7 @@ static grail_status read_once(void *context)
     return status;
 }
 
-TEST_IN(every_failing_allocation_is_survived, support_open_directory, support_close_directory)
+DIRECTORY_TEST(every_failing_allocation_is_survived)
 {
     const uint64_t zero = 0;
     buffer file;

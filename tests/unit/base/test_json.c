@@ -217,9 +217,8 @@ TEST(test_unknown_keys_are_refused_with_the_known_ones)
     json_decref(o);
 }
 
-TEST(test_what_is_written_is_read_back)
+DIRECTORY_TEST(test_what_is_written_is_read_back)
 {
-    char *directory = support_temporary_directory();
     char *path = NULL;
     json_t *again = NULL;
     buffer text = {.maximum = 1000};
@@ -234,8 +233,6 @@ TEST(test_what_is_written_is_read_back)
     json_decref(o);
     buffer_fini(&text);
     memory_free(path);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
 static grail_status parse_and_write(void *context)
@@ -246,7 +243,6 @@ static grail_status parse_and_write(void *context)
     grail_status status = GRAIL_OK;
     json_t *value = NULL;
     buffer out = {.maximum = 10000};
-    (void)context;
     TRY(json_parse("doc", text, sizeof text - 1, &value));
     TRY(json_put(value, "new", json_array()));
     TRY(json_push(json_object_get(value, "new"), json_text("pushed\xff")));

@@ -4,8 +4,6 @@
 #include "base/json.h"
 #include "base/json_extent.h"
 
-#include <string.h>
-
 TEST(test_parts_are_counted_outside_of_strings)
 {
     static const char text[] = "{\"a,[{\\\"\": [1, {\"b\": [[], {}]}], \"c\\\\\": \"]}\"}";

@@ -3,8 +3,6 @@
 
 #include "support/support.h"
 
-#include <stdio.h>
-
 static const char *key_of(int i, char key[HASH_TEXT_SIZE])
 {
     hash_bytes(&i, sizeof i, key);
@@ -68,7 +66,6 @@ static grail_status add_some(void *context)
     char key[HASH_TEXT_SIZE];
     kept_numbers k = {0};
     size_t added = 0;
-    (void)context;
     for (int i = 0; i < 9 && status == GRAIL_OK; i++) {
         const double number = i;
         status = kept_numbers_add(&k, key_of(i, key), &number, 1);

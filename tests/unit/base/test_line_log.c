@@ -7,7 +7,6 @@
 #include "base/line_log.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +15,8 @@ static int open_place(void **state)
     return support_place_open(state, "log");
 }
 
+#define PLACE_TEST(name) TEST_GIVEN(place, p, open_place, support_place_close, name)
+
 static line_log_answer open_log(const place *p, int flags, line_log *log)
 {
     line_log_answer answer = LINE_LOG_TAKEN;
@@ -23,9 +24,8 @@ static line_log_answer open_log(const place *p, int flags, line_log *log)
     return answer;
 }
 
-TEST_IN(test_lines_are_appended_and_read_back, open_place, support_place_close)
+PLACE_TEST(test_lines_are_appended_and_read_back)
 {
-    const place *p = *state;
     line_log log;
     buffer text = {0};
     assert_int_equal(open_log(p, O_CREAT, &log), LINE_LOG_OPEN);
@@ -39,9 +39,8 @@ TEST_IN(test_lines_are_appended_and_read_back, open_place, support_place_close)
     buffer_fini(&text);
 }
 
-TEST_IN(test_the_next_line_takes_the_place_of_a_torn_one, open_place, support_place_close)
+PLACE_TEST(test_the_next_line_takes_the_place_of_a_torn_one)
 {
-    const place *p = *state;
     line_log log;
     buffer text = {0};
     support_write_file(p->directory, "log", "one\nhalf of a line", 18);
@@ -56,18 +55,16 @@ TEST_IN(test_the_next_line_takes_the_place_of_a_torn_one, open_place, support_pl
     buffer_fini(&text);
 }
 
-TEST_IN(test_a_log_that_is_not_there_is_missing, open_place, support_place_close)
+PLACE_TEST(test_a_log_that_is_not_there_is_missing)
 {
-    const place *p = *state;
     line_log log;
     assert_int_equal(open_log(p, 0, &log), LINE_LOG_MISSING);
     line_log_fini(&log);
     assert_false(file_exists(p->path));
 }
 
-TEST_IN(test_a_second_writer_is_told_that_it_is_taken, open_place, support_place_close)
+PLACE_TEST(test_a_second_writer_is_told_that_it_is_taken)
 {
-    const place *p = *state;
     line_log first;
     line_log second;
     assert_int_equal(open_log(p, O_CREAT, &first), LINE_LOG_OPEN);
@@ -78,9 +75,8 @@ TEST_IN(test_a_second_writer_is_told_that_it_is_taken, open_place, support_place
     line_log_fini(&second);
 }
 
-TEST_IN(test_what_is_no_file_is_refused, open_place, support_place_close)
+PLACE_TEST(test_what_is_no_file_is_refused)
 {
-    const place *p = *state;
     line_log log;
     line_log_answer answer = LINE_LOG_TAKEN;
     assert_int_equal(mkfifo(p->path, 0600), 0);
@@ -97,9 +93,8 @@ TEST_IN(test_what_is_no_file_is_refused, open_place, support_place_close)
     line_log_fini(&log);
 }
 
-TEST_IN(test_a_log_that_is_too_large_is_refused, open_place, support_place_close)
+PLACE_TEST(test_a_log_that_is_too_large_is_refused)
 {
-    const place *p = *state;
     line_log log;
     buffer text = {0};
     support_write_file(p->directory, "log", "12345\n", 6);

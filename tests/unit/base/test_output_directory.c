@@ -20,6 +20,8 @@ static int open_place(void **state)
     return support_place_open(state, "out");
 }
 
+#define PLACE_TEST(name) TEST_GIVEN(place, p, open_place, support_place_close, name)
+
 /* A path below the place; the string is static. */
 static const char *in(const place *p, const char *name)
 {
@@ -81,16 +83,14 @@ static void assert_finished(const place *p)
     assert_false(file_exists(in(p, "out.partial")));
 }
 
-TEST_IN(test_a_directory_appears_with_its_commit, open_place, support_place_close)
+PLACE_TEST(test_a_directory_appears_with_its_commit)
 {
-    const place *p = *state;
     assert_ok(run_steps(p->path, false, STEPS));
     assert_finished(p);
 }
 
-TEST_IN(test_a_run_that_ends_at_any_step_is_continued, open_place, support_place_close)
+PLACE_TEST(test_a_run_that_ends_at_any_step_is_continued)
 {
-    const place *p = *state;
     for (int steps = 1; steps < STEPS; steps++) {
         const pid_t child = fork();
         assert_true(child >= 0);
@@ -111,9 +111,8 @@ TEST_IN(test_a_run_that_ends_at_any_step_is_continued, open_place, support_place
     }
 }
 
-TEST_IN(test_without_a_beginning_a_run_is_not_refused, open_place, support_place_close)
+PLACE_TEST(test_without_a_beginning_a_run_is_not_refused)
 {
-    const place *p = *state;
     assert_ok(run_steps(p->path, false, 1));
     assert_true(file_exists(in(p, "out.partial/grail-state.jsonl")));
     assert_ok(run_steps(p->path, false, STEPS));
@@ -161,9 +160,8 @@ static size_t records_seen(const place *p)
     return count;
 }
 
-TEST_IN(test_the_records_of_an_interrupted_run_can_be_seen, open_place, support_place_close)
+PLACE_TEST(test_the_records_of_an_interrupted_run_can_be_seen)
 {
-    const place *p = *state;
     assert_int_equal(records_seen(p), 0);
     assert_ok(run_steps(p->path, false, 1));
     assert_int_equal(records_seen(p), 0);
@@ -173,19 +171,16 @@ TEST_IN(test_the_records_of_an_interrupted_run_can_be_seen, open_place, support_
     assert_int_equal(records_seen(p), 0);
 }
 
-TEST_IN(test_a_run_that_ended_behind_its_commit_is_finished_by_resuming, open_place,
-        support_place_close)
+PLACE_TEST(test_a_run_that_ended_behind_its_commit_is_finished_by_resuming)
 {
-    const place *p = *state;
     leave_behind_the_rename(p);
     assert_fails(run_steps(p->path, false, STEPS), GRAIL_ERROR_EXISTS, "exists already");
     assert_ok(run_steps(p->path, true, STEPS));
     assert_finished(p);
 }
 
-TEST_IN(test_the_state_of_a_result_that_has_gone_is_in_nobodys_way, open_place, support_place_close)
+PLACE_TEST(test_the_state_of_a_result_that_has_gone_is_in_nobodys_way)
 {
-    const place *p = *state;
     leave_behind_the_rename(p);
     support_remove_tree(p->path);
     assert_ok(run_steps(p->path, false, STEPS));
@@ -200,9 +195,8 @@ TEST_IN(test_the_state_of_a_result_that_has_gone_is_in_nobodys_way, open_place, 
 /* -- what is not the output's own ---------------------------------------------------------------
  */
 
-TEST_IN(test_an_existing_output_is_left_alone, open_place, support_place_close)
+PLACE_TEST(test_an_existing_output_is_left_alone)
 {
-    const place *p = *state;
     support_write_file(p->directory, "out", "mine", 4);
     for (int resume = 0; resume < 2; resume++) {
         assert_fails(run_steps(p->path, resume == 1, STEPS), GRAIL_ERROR_EXISTS,
@@ -215,9 +209,8 @@ TEST_IN(test_an_existing_output_is_left_alone, open_place, support_place_close)
     assert_fails(run_steps(p->path, false, STEPS), GRAIL_ERROR_EXISTS, "exists already");
 }
 
-TEST_IN(test_an_output_that_appears_meanwhile_loses_nothing, open_place, support_place_close)
+PLACE_TEST(test_an_output_that_appears_meanwhile_loses_nothing)
 {
-    const place *p = *state;
     assert_ok(run_steps(p->path, false, STEPS - 1));
     output_directory *o = NULL;
     assert_ok(output_directory_open(p->path, true, &o));
@@ -232,9 +225,8 @@ TEST_IN(test_an_output_that_appears_meanwhile_loses_nothing, open_place, support
     assert_finished(p);
 }
 
-TEST_IN(test_a_partial_that_is_a_link_is_not_followed, open_place, support_place_close)
+PLACE_TEST(test_a_partial_that_is_a_link_is_not_followed)
 {
-    const place *p = *state;
     char partial[512];
     snprintf(partial, sizeof partial, "%s", in(p, "out.partial"));
     assert_int_equal(mkdir(in(p, "model"), 0777), 0);
@@ -247,9 +239,8 @@ TEST_IN(test_a_partial_that_is_a_link_is_not_followed, open_place, support_place
     assert_contents(in(p, "model/weights"), "precious");
 }
 
-TEST_IN(test_a_directory_that_no_run_left_is_left_alone, open_place, support_place_close)
+PLACE_TEST(test_a_directory_that_no_run_left_is_left_alone)
 {
-    const place *p = *state;
     assert_int_equal(mkdir(in(p, "out.partial"), 0777), 0);
     support_write_file(in(p, "out.partial"), "weights", "precious", 8);
     for (int resume = 0; resume < 2; resume++) {
@@ -262,9 +253,8 @@ TEST_IN(test_a_directory_that_no_run_left_is_left_alone, open_place, support_pla
     assert_contents(in(p, "out.partial/weights"), "precious");
 }
 
-TEST_IN(test_a_damaged_state_is_named_and_kept, open_place, support_place_close)
+PLACE_TEST(test_a_damaged_state_is_named_and_kept)
 {
-    const place *p = *state;
     buffer text = {0};
     assert_ok(run_steps(p->path, false, STEPS - 1));
     assert_ok(file_read(in(p, "out.partial/grail-state.jsonl"), 1 << 20, &text));
@@ -280,9 +270,8 @@ TEST_IN(test_a_damaged_state_is_named_and_kept, open_place, support_place_close)
     buffer_fini(&text);
 }
 
-TEST_IN(test_a_second_run_touches_nothing, open_place, support_place_close)
+PLACE_TEST(test_a_second_run_touches_nothing)
 {
-    const place *p = *state;
     output_directory *o = NULL;
     assert_ok(output_directory_open(p->path, false, &o));
     for (int resume = 0; resume < 2; resume++) {
@@ -301,9 +290,8 @@ TEST_IN(test_a_second_run_touches_nothing, open_place, support_place_close)
     assert_contents(in(p, "out/weights"), "w");
 }
 
-TEST_IN(test_an_abandoned_output_is_removed_with_what_was_declared, open_place, support_place_close)
+PLACE_TEST(test_an_abandoned_output_is_removed_with_what_was_declared)
 {
-    const place *p = *state;
     output_directory *o = NULL;
     for (int foreign = 0; foreign < 2; foreign++) {
         assert_ok(output_directory_open(p->path, false, &o));
@@ -321,9 +309,8 @@ TEST_IN(test_an_abandoned_output_is_removed_with_what_was_declared, open_place, 
     assert_contents(in(p, "out.partial/result/notes"), "mine");
 }
 
-TEST_IN(test_only_names_of_files_are_declared, open_place, support_place_close)
+PLACE_TEST(test_only_names_of_files_are_declared)
 {
-    const place *p = *state;
     static const char *const wrong[] = {"",     ".",   "..", "../x", "/x",   "a/",
                                         "a/..", "./b", "//", "a//b", "a/b/c"};
     output_directory *o = NULL;
@@ -337,9 +324,8 @@ TEST_IN(test_only_names_of_files_are_declared, open_place, support_place_close)
     assert_false(file_exists(in(p, "out.partial")));
 }
 
-TEST_IN(test_a_file_may_have_a_folder_of_its_own, open_place, support_place_close)
+PLACE_TEST(test_a_file_may_have_a_folder_of_its_own)
 {
-    const place *p = *state;
     output_directory *o = NULL;
     for (int ends = 0; ends < 3; ends++) { /* abandoned, laid out again, committed */
         assert_ok(output_directory_open(p->path, false, &o));
@@ -369,9 +355,8 @@ TEST_IN(test_a_file_may_have_a_folder_of_its_own, open_place, support_place_clos
     }
 }
 
-TEST_IN(test_a_slash_at_the_end_says_nothing, open_place, support_place_close)
+PLACE_TEST(test_a_slash_at_the_end_says_nothing)
 {
-    const place *p = *state;
     char path[512];
     snprintf(path, sizeof path, "%s//", p->path);
     assert_ok(run_steps(path, false, STEPS));
@@ -387,9 +372,9 @@ static grail_status run_until_done(void *context)
     return run_steps(p->path, true, STEPS);
 }
 
-TEST_IN(test_every_failing_allocation_is_reported, open_place, support_place_close)
+PLACE_TEST(test_every_failing_allocation_is_reported)
 {
-    support_fail_each_allocation(run_until_done, *state);
+    support_fail_each_allocation(run_until_done, p);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

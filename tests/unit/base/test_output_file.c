@@ -19,6 +19,8 @@ static int open_place(void **state)
     return support_place_open(state, "file");
 }
 
+#define PLACE_TEST(name) TEST_GIVEN(place, p, open_place, support_place_close, name)
+
 static int names_in(const char *directory)
 {
     int count = 0;
@@ -31,9 +33,8 @@ static int names_in(const char *directory)
     return count - 2;
 }
 
-TEST_IN(test_a_file_appears_with_its_commit, open_place, support_place_close)
+PLACE_TEST(test_a_file_appears_with_its_commit)
 {
-    const place *p = *state;
     output_file f;
     assert_ok(output_file_open(p->path, false, &f));
     assert_ok(file_write_at(f.descriptor, f.path, "whole", 5, 0));
@@ -45,9 +46,8 @@ TEST_IN(test_a_file_appears_with_its_commit, open_place, support_place_close)
     assert_int_equal(names_in(p->directory), 1);
 }
 
-TEST_IN(test_what_is_not_committed_leaves_nothing, open_place, support_place_close)
+PLACE_TEST(test_what_is_not_committed_leaves_nothing)
 {
-    const place *p = *state;
     output_file f;
     assert_ok(output_file_open(p->path, false, &f));
     assert_ok(file_write_at(f.descriptor, f.path, "half", 4, 0));
@@ -55,9 +55,8 @@ TEST_IN(test_what_is_not_committed_leaves_nothing, open_place, support_place_clo
     assert_int_equal(names_in(p->directory), 0);
 }
 
-TEST_IN(test_only_a_replacing_file_takes_the_place_of_another, open_place, support_place_close)
+PLACE_TEST(test_only_a_replacing_file_takes_the_place_of_another)
 {
-    const place *p = *state;
     output_file f;
     support_write_file(p->directory, "file", "old", 3);
     assert_fails(output_file_open(p->path, false, &f), GRAIL_ERROR_EXISTS, "remove it or give");
@@ -70,9 +69,8 @@ TEST_IN(test_only_a_replacing_file_takes_the_place_of_another, open_place, suppo
     assert_int_equal(names_in(p->directory), 1);
 }
 
-TEST_IN(test_what_appears_meanwhile_stays, open_place, support_place_close)
+PLACE_TEST(test_what_appears_meanwhile_stays)
 {
-    const place *p = *state;
     output_file f;
     assert_ok(output_file_open(p->path, false, &f));
     support_write_file(p->directory, "file", "theirs", 6);
@@ -82,9 +80,8 @@ TEST_IN(test_what_appears_meanwhile_stays, open_place, support_place_close)
     assert_int_equal(names_in(p->directory), 1);
 }
 
-TEST_IN(test_a_link_stays_a_link, open_place, support_place_close)
+PLACE_TEST(test_a_link_stays_a_link)
 {
-    const place *p = *state;
     struct stat info;
     char *link = NULL;
     assert_ok(path_join(&link, p->directory, "link"));
@@ -99,9 +96,8 @@ TEST_IN(test_a_link_stays_a_link, open_place, support_place_close)
     memory_free(link);
 }
 
-TEST_IN(test_what_is_not_a_file_is_not_replaced, open_place, support_place_close)
+PLACE_TEST(test_what_is_not_a_file_is_not_replaced)
 {
-    const place *p = *state;
     struct stat info;
     assert_fails(output_file_write(p->directory, "x", 1), GRAIL_ERROR_EXISTS, "not a regular file");
     assert_fails(output_file_write("/dev/null", "x", 1), GRAIL_ERROR_EXISTS, "not a regular file");
@@ -110,9 +106,8 @@ TEST_IN(test_what_is_not_a_file_is_not_replaced, open_place, support_place_close
     assert_fails(output_file_write("/nonexistent/x", "x", 1), GRAIL_ERROR_IO, "/nonexistent/x");
 }
 
-TEST_IN(test_a_neighbour_of_any_name_is_left_alone, open_place, support_place_close)
+PLACE_TEST(test_a_neighbour_of_any_name_is_left_alone)
 {
-    const place *p = *state;
     char *neighbour = NULL;
     assert_ok(path_join(&neighbour, p->directory, "file.tmp"));
     support_write_file(p->directory, "file.tmp", "mine", 4);
@@ -122,9 +117,8 @@ TEST_IN(test_a_neighbour_of_any_name_is_left_alone, open_place, support_place_cl
 }
 
 /* 16 digits, as a killed run leaves them: the next one removes those that nobody has locked. */
-TEST_IN(test_what_a_killed_run_left_is_removed, open_place, support_place_close)
+PLACE_TEST(test_what_a_killed_run_left_is_removed)
 {
-    const place *p = *state;
     static const char *const names[] = {
         ".grail-0123456789abcdef.tmp", ".grail-00000000000000aa.tmp", ".grail-mine.tmp",
         "grail-0123456789abcdef.tmp", ".grail-0123456789abcdef0.tmp"};
@@ -152,9 +146,8 @@ TEST_IN(test_what_a_killed_run_left_is_removed, open_place, support_place_close)
     }
 }
 
-TEST_IN(test_a_full_disk_keeps_the_old_contents, open_place, support_place_close)
+PLACE_TEST(test_a_full_disk_keeps_the_old_contents)
 {
-    const place *p = *state;
     static const char large[1 << 17];
     struct rlimit before;
     assert_ok(output_file_write(p->path, "old", 3));
@@ -171,9 +164,8 @@ TEST_IN(test_a_full_disk_keeps_the_old_contents, open_place, support_place_close
     assert_int_equal(names_in(p->directory), 1);
 }
 
-TEST_IN(test_a_directory_is_renamed_to_a_new_name_only, open_place, support_place_close)
+PLACE_TEST(test_a_directory_is_renamed_to_a_new_name_only)
 {
-    const place *p = *state;
     char *from = NULL;
     assert_ok(path_join(&from, p->directory, "from"));
     assert_int_equal(mkdir(from, 0777), 0);
@@ -194,7 +186,7 @@ static grail_status write_file(void *context)
     return status;
 }
 
-TEST_IN(test_every_failing_allocation_is_reported, open_place, support_place_close)
+PLACE_TEST(test_every_failing_allocation_is_reported)
 {
-    support_fail_each_allocation(write_file, *state);
+    support_fail_each_allocation(write_file, p);
 }

@@ -4,8 +4,6 @@
 #include "base/records.h"
 #include "support/json_memory.h"
 
-#include <string.h>
-
 enum { RECORDS = 3 };
 
 static void write_records(buffer *text)
@@ -100,7 +98,6 @@ static grail_status write_and_read(void *context)
     json_t *records = NULL;
     json_t *record = NULL;
     buffer text;
-    (void)context;
     buffer_init(&text, 1000);
     record = json_pack("{s:i}", "block", 1);
     if (record == NULL) {

@@ -20,9 +20,8 @@ static int names_in(const char *directory)
     return count - 2;
 }
 
-TEST(memory_is_zeroed_and_keeps_what_is_written)
+DIRECTORY_TEST(memory_is_zeroed_and_keeps_what_is_written)
 {
-    char *directory = support_temporary_directory();
     void *memory = NULL;
     void *other = NULL;
     assert_ok(scratch_map(directory, SIZE, &memory));
@@ -36,19 +35,14 @@ TEST(memory_is_zeroed_and_keeps_what_is_written)
     scratch_unmap(memory, SIZE);
     scratch_unmap(other, SIZE);
     scratch_unmap(NULL, 0);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
-TEST(no_file_is_left)
+DIRECTORY_TEST(no_file_is_left)
 {
-    char *directory = support_temporary_directory();
     void *memory = NULL;
     assert_ok(scratch_map(directory, SIZE, &memory));
     assert_int_equal(names_in(directory), 0);
     scratch_unmap(memory, SIZE);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
 TEST(a_directory_that_is_not_there_is_named)
@@ -58,13 +52,10 @@ TEST(a_directory_that_is_not_there_is_named)
     assert_null(memory);
 }
 
-TEST(too_little_room_is_said_at_once)
+DIRECTORY_TEST(too_little_room_is_said_at_once)
 {
-    char *directory = support_temporary_directory();
     void *memory = NULL;
     assert_true(scratch_map(directory, (size_t)1 << 60, &memory) != GRAIL_OK);
     assert_null(memory);
     assert_non_null(strstr(grail_error_message(), directory));
-    support_remove_tree(directory);
-    memory_free(directory);
 }

@@ -74,7 +74,6 @@ TEST(items_of_one_hash_follow_each_other)
 static grail_status use_table(void *context)
 {
     static name_list l;
-    (void)context;
     l = (name_list){.mask = UINT64_MAX};
     const grail_status status = fill(&l, NAMES);
     slot_table_fini(&l.table);

@@ -36,7 +36,6 @@ static int pass_bytes(const grail_comm *comm, void *user)
 {
     const size_t size = ((size_t)1 << 26) + 5;
     char *bytes = NULL;
-    (void)user;
     EXPECT(memory_new(&bytes, size, 1) == GRAIL_OK);
     if (comm->rank == 0) {
         memset(bytes, 'a', size);
@@ -64,7 +63,6 @@ TEST(long_messages_arrive_whole)
 static int pass_text(const grail_comm *comm, void *user)
 {
     char *text = NULL;
-    (void)user;
     if (comm->rank == 0) {
         EXPECT(memory_copy_string(&text, "what rank 0 tells") == GRAIL_OK);
     }
@@ -83,7 +81,6 @@ TEST(text_is_given_to_all)
 static int settle(const grail_comm *comm, void *user)
 {
     const bool fails = comm->rank == 1;
-    (void)user;
     EXPECT(comm_settle(comm, GRAIL_OK) == GRAIL_OK);
     const grail_status status =
         fails ? error_set(GRAIL_ERROR_FORMAT, "'a.txt' is no text") : GRAIL_OK;
@@ -110,7 +107,6 @@ static int agree(const grail_comm *comm, void *user)
 {
     const int32_t own = comm->rank == 2 ? 7 : 5;
     const int32_t same = 5;
-    (void)user;
     EXPECT(comm_agree(comm, "seeds", "give all the same", &same, sizeof same) == GRAIL_OK);
     const grail_status status = comm_agree(comm, "seeds", "give all the same", &own, sizeof own);
     EXPECT(status == (comm->size > 2 ? GRAIL_ERROR_ARGUMENT : GRAIL_OK));
@@ -130,7 +126,6 @@ static int end_early(const grail_comm *comm, void *user)
 {
     char byte = 0;
     const int last = comm->size - 1;
-    (void)user;
     if (comm->rank == last) {
         return 0;
     }
@@ -149,10 +144,6 @@ TEST(a_rank_that_ended_is_named)
 
 static int sends(void *context, int to, const void *bytes, size_t size)
 {
-    (void)context;
-    (void)to;
-    (void)bytes;
-    (void)size;
     return 0;
 }
 

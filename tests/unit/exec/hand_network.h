@@ -21,6 +21,7 @@ void hand_begin(hand_network *n);
 /** Ends the graph at `output`, draws the parameters and makes an execution. */
 void hand_end(hand_network *n, backend *b, int output);
 void hand_fini(hand_network *n);
+#define HAND_TEST(name) TEST_OF(hand_network, n, hand_begin, hand_fini, name)
 
 /* Nodes; each returns the value it makes. */
 int hand_conv(hand_network *n, const char *name, int64_t in, int64_t out, window2d window,

@@ -6,7 +6,6 @@
 
 #include <grail/machine.h>
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -131,55 +131,43 @@ TEST(a_fused_network_gives_the_same)
 }
 
 /* Folded weights are kept in f32 though the checkpoint stores less. */
-TEST(folded_weights_are_not_rounded_as_stored)
+HAND_TEST(folded_weights_are_not_rounded_as_stored)
 {
-    hand_network n;
-    hand_begin(&n);
-    n.view.dtype = GRAIL_DTYPE_BF16;
-    hand_end(&n, backend_host(), residual(&n));
-    assert_fused_agrees(&n);
-    hand_fini(&n);
+    n->view.dtype = GRAIL_DTYPE_BF16;
+    hand_end(n, backend_host(), residual(n));
+    assert_fused_agrees(n);
 }
 
-TEST(what_others_read_is_not_fused_away)
+HAND_TEST(what_others_read_is_not_fused_away)
 {
-    hand_network n;
-    hand_begin(&n);
-    const int x = hand_conv(&n, "conv", 3, 4, three, false, n.g->input);
-    const int y = hand_norm(&n, NODE_BATCH_NORM, "norm", 4, x);
-    const int z = relu(&n, y);
-    const int sum = hand_plain(&n, NODE_ADD, hand_plain(&n, NODE_ADD, x, y), z);
-    hand_end(&n, backend_host(), sum);
-    assert_int_equal(fused_nodes(&n), n.g->node_count);
-    assert_fused_agrees(&n);
-    hand_fini(&n);
+    const int x = hand_conv(n, "conv", 3, 4, three, false, n->g->input);
+    const int y = hand_norm(n, NODE_BATCH_NORM, "norm", 4, x);
+    const int z = relu(n, y);
+    const int sum = hand_plain(n, NODE_ADD, hand_plain(n, NODE_ADD, x, y), z);
+    hand_end(n, backend_host(), sum);
+    assert_int_equal(fused_nodes(n), n->g->node_count);
+    assert_fused_agrees(n);
 }
 
 /* What is added to a convolution and read again later keeps its own buffer. */
-TEST(a_residual_that_is_read_again_is_left_alone)
+HAND_TEST(a_residual_that_is_read_again_is_left_alone)
 {
-    hand_network n;
-    hand_begin(&n);
-    const int h = relu(&n, conv_norm(&n, "stem", "stem_n", 3, 4, three, n.g->input));
-    const int x = hand_plain(&n, NODE_ADD, h, conv_norm(&n, "a", "a_n", 4, 4, three, h));
-    hand_end(&n, backend_host(), hand_plain(&n, NODE_MULTIPLY, x, h));
-    assert_int_equal(fused_nodes(&n), 3);
-    assert_fused_agrees(&n);
-    hand_fini(&n);
+    const int h = relu(n, conv_norm(n, "stem", "stem_n", 3, 4, three, n->g->input));
+    const int x = hand_plain(n, NODE_ADD, h, conv_norm(n, "a", "a_n", 4, 4, three, h));
+    hand_end(n, backend_host(), hand_plain(n, NODE_MULTIPLY, x, h));
+    assert_int_equal(fused_nodes(n), 3);
+    assert_fused_agrees(n);
 }
 
 /* x + conv(x): the sum cannot be made in the buffer that the convolution reads. */
-TEST(a_convolution_may_add_what_it_reads)
+HAND_TEST(a_convolution_may_add_what_it_reads)
 {
-    hand_network n;
-    hand_begin(&n);
-    const int h = hand_activation(&n, ACTIVATION_SILU,
-                                  conv_norm(&n, "stem", "stem_n", 3, 4, three, n.g->input));
-    const int x = hand_plain(&n, NODE_ADD, h, hand_conv(&n, "a", 4, 4, three, false, h));
-    hand_end(&n, backend_host(), x);
-    assert_int_equal(fused_nodes(&n), 3);
-    assert_fused_agrees(&n);
-    hand_fini(&n);
+    const int h = hand_activation(n, ACTIVATION_SILU,
+                                  conv_norm(n, "stem", "stem_n", 3, 4, three, n->g->input));
+    const int x = hand_plain(n, NODE_ADD, h, hand_conv(n, "a", 4, 4, three, false, h));
+    hand_end(n, backend_host(), x);
+    assert_int_equal(fused_nodes(n), 3);
+    assert_fused_agrees(n);
 }
 
 /* A convolution that adds in place overflows: its buffer has one owner all the same. */
@@ -209,40 +197,31 @@ TEST(a_residual_that_fails_is_given_back_once)
     hand_fini(&n); /* frees the buffers of the pool, each of which must be there once */
 }
 
-TEST(the_output_itself_stays)
+HAND_TEST(the_output_itself_stays)
 {
-    hand_network n;
-    hand_begin(&n);
-    const int x = hand_conv(&n, "conv", 3, 4, three, false, n.g->input);
-    relu(&n, hand_norm(&n, NODE_BATCH_NORM, "norm", 4, x)); /* nothing reads the result */
-    hand_end(&n, backend_host(), x);
-    assert_int_equal(fused_nodes(&n), n.g->node_count);
-    hand_fini(&n);
+    const int x = hand_conv(n, "conv", 3, 4, three, false, n->g->input);
+    relu(n, hand_norm(n, NODE_BATCH_NORM, "norm", 4, x)); /* nothing reads the result */
+    hand_end(n, backend_host(), x);
+    assert_int_equal(fused_nodes(n), n->g->node_count);
 }
 
-TEST(parameters_with_two_users_are_not_folded)
+HAND_TEST(parameters_with_two_users_are_not_folded)
 {
-    hand_network n;
-    hand_begin(&n);
-    int x = hand_conv(&n, "conv", 3, 3, three, false, n.g->input);
-    x = hand_norm(&n, NODE_BATCH_NORM, "norm_a", 3, x);
-    x = hand_conv(&n, "conv", 3, 3, three, false, x);
-    x = relu(&n, hand_norm(&n, NODE_BATCH_NORM, "norm_b", 3, x));
-    hand_end(&n, backend_host(), x);
-    assert_int_equal(fused_nodes(&n), n.g->node_count);
-    assert_fused_agrees(&n);
-    hand_fini(&n);
+    int x = hand_conv(n, "conv", 3, 3, three, false, n->g->input);
+    x = hand_norm(n, NODE_BATCH_NORM, "norm_a", 3, x);
+    x = hand_conv(n, "conv", 3, 3, three, false, x);
+    x = relu(n, hand_norm(n, NODE_BATCH_NORM, "norm_b", 3, x));
+    hand_end(n, backend_host(), x);
+    assert_int_equal(fused_nodes(n), n->g->node_count);
+    assert_fused_agrees(n);
 }
 
-TEST(other_activations_stay_nodes)
+HAND_TEST(other_activations_stay_nodes)
 {
-    hand_network n;
-    hand_begin(&n);
-    const int x = conv_norm(&n, "conv", "norm", 3, 4, three, n.g->input);
-    hand_end(&n, backend_host(), hand_activation(&n, ACTIVATION_SILU, x));
-    assert_int_equal(fused_nodes(&n), 2);
-    assert_fused_agrees(&n);
-    hand_fini(&n);
+    const int x = conv_norm(n, "conv", "norm", 3, 4, three, n->g->input);
+    hand_end(n, backend_host(), hand_activation(n, ACTIVATION_SILU, x));
+    assert_int_equal(fused_nodes(n), 2);
+    assert_fused_agrees(n);
 }
 
 /* Sets parameter `name` in the store to its first values in a narrower shape. */
@@ -257,30 +236,28 @@ static void narrow(hand_network *n, parameter_store *store, const char *name, co
     memory_free(values);
 }
 
-TEST(a_narrowed_network_is_fused_as_it_is)
+HAND_TEST(a_narrowed_network_is_fused_as_it_is)
 {
     const int64_t producer[4] = {2, 8, 3, 3};
     const int64_t consumer[4] = {8, 2, 3, 3};
     const int64_t channels[1] = {2};
-    hand_network n;
     int64_t count = 0;
     parameter_store *thin = NULL;
-    hand_begin(&n);
-    hand_end(&n, backend_host(), residual(&n));
-    assert_ok(parameter_store_create(&n.model, backend_host(), n.store, &thin));
-    narrow(&n, thin, "a1.weight", producer);
-    narrow(&n, thin, "a1_n.weight", channels);
-    narrow(&n, thin, "a1_n.bias", channels);
-    narrow(&n, thin, "a1_n.mean", channels);
-    narrow(&n, thin, "a1_n.variance", channels);
-    narrow(&n, thin, "a2.weight", consumer);
+    hand_end(n, backend_host(), residual(n));
+    assert_ok(parameter_store_create(&n->model, backend_host(), n->store, &thin));
+    narrow(n, thin, "a1.weight", producer);
+    narrow(n, thin, "a1_n.weight", channels);
+    narrow(n, thin, "a1_n.bias", channels);
+    narrow(n, thin, "a1_n.mean", channels);
+    narrow(n, thin, "a1_n.variance", channels);
+    narrow(n, thin, "a2.weight", consumer);
     float *pixels = hand_pixels(SAMPLES, image, 2);
-    float *dense = run_fused(&n, n.store, pixels, &count);
-    float *fused = run_fused(&n, thin, pixels, &count);
-    parameter_store *whole = n.store;
-    n.store = thin;
-    float *plain = hand_run(&n, SAMPLES, image, pixels);
-    n.store = whole;
+    float *dense = run_fused(n, n->store, pixels, &count);
+    float *fused = run_fused(n, thin, pixels, &count);
+    parameter_store *whole = n->store;
+    n->store = thin;
+    float *plain = hand_run(n, SAMPLES, image, pixels);
+    n->store = whole;
     for (int64_t i = 0; i < count; i++) {
         assert_near(fused[i], plain[i], 1e-5);
     }
@@ -290,7 +267,6 @@ TEST(a_narrowed_network_is_fused_as_it_is)
     memory_free(dense);
     memory_free(pixels);
     parameter_store_free(thin);
-    hand_fini(&n);
 }
 
 static grail_status fuse_once(void *context)
@@ -302,24 +278,18 @@ static grail_status fuse_once(void *context)
     return status;
 }
 
-TEST(a_variance_below_zero_is_named)
+HAND_TEST(a_variance_below_zero_is_named)
 {
     const float variance[8] = {1.0F, 1.0F, -0.5F, 1.0F, 1.0F, 1.0F, 1.0F, 1.0F};
-    hand_network n;
-    hand_begin(&n);
-    hand_end(&n, backend_host(), residual(&n));
-    hand_set(&n, "a1_n.variance", variance);
-    assert_fails(fuse_once(&n), GRAIL_ERROR_NUMERIC,
+    hand_end(n, backend_host(), residual(n));
+    hand_set(n, "a1_n.variance", variance);
+    assert_fails(fuse_once(n), GRAIL_ERROR_NUMERIC,
                  "tensor 'a1_n.variance' holds the variance -0.5 for channel 2");
-    hand_fini(&n);
 }
 
-TEST(every_failing_allocation_is_survived)
+HAND_TEST(every_failing_allocation_is_survived)
 {
-    hand_network n;
-    hand_begin(&n);
-    hand_end(&n, backend_host(), residual(&n));
-    support_fail_each_allocation(fuse_once, &n);
+    hand_end(n, backend_host(), residual(n));
+    support_fail_each_allocation(fuse_once, n);
     fused_network_free(NULL);
-    hand_fini(&n);
 }

@@ -235,14 +235,13 @@ TEST(new_values_must_be_finite_and_fit_the_stored_dtype)
     teardown(&f);
 }
 
-TEST(a_damaged_checkpoint_is_named)
+DIRECTORY_TEST(a_damaged_checkpoint_is_named)
 {
     lab_model m;
     fixture f;
     const parameter_entry *entry = NULL;
     char path[LAB_PATH];
     matrix row = {0};
-    char *directory = support_temporary_directory();
     snprintf(path, sizeof path, "%s/model", directory);
     lab_read(&m, lab_golden("llama3"));
     lab_find(&m, 0, "mlp.up_proj.weight")->values[4] = NAN;
@@ -264,11 +263,9 @@ TEST(a_damaged_checkpoint_is_named)
                  "tensor 'model.embed_tokens.weight' holds a NaN or infinity in row 5");
     matrix_free(&row);
     teardown(&f);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
-TEST(so_is_one_whose_weights_stay_as_they_are_stored)
+DIRECTORY_TEST(so_is_one_whose_weights_stay_as_they_are_stored)
 {
     lab_model m;
     fixture f;
@@ -279,7 +276,6 @@ TEST(so_is_one_whose_weights_stay_as_they_are_stored)
         print_message("skipped: %s\n", grail_error_message());
         skip();
     }
-    char *directory = support_temporary_directory();
     snprintf(path, sizeof path, "%s/model", directory);
     lab_read(&m, lab_golden("llama3"));
     lab_find(&m, 0, "mlp.up_proj.weight")->values[70] = INFINITY;
@@ -291,8 +287,6 @@ TEST(so_is_one_whose_weights_stay_as_they_are_stored)
         "tensor 'model.layers.0.mlp.up_proj.weight' holds a NaN or infinity at element 70");
     teardown(&f);
     backend_close(b);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
 static grail_status use_stores(void *context)

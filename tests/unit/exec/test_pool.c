@@ -80,7 +80,6 @@ TEST(an_impossible_size_is_refused)
 
 static grail_status use_pool(void *context)
 {
-    (void)context;
     grail_status status = GRAIL_OK;
     matrix_pool *pool = NULL;
     matrix m = {0};

@@ -24,15 +24,13 @@ static void assert_rows(const hand_network *n, int64_t rows, int64_t width)
     assert_int_equal(y.columns, width);
 }
 
-TEST(pixels_become_the_input_value)
+HAND_TEST(pixels_become_the_input_value)
 {
-    hand_network n;
     double values[2 * 4 * 6 * 3];
     float *pixels = hand_pixels(2, small, 1);
-    hand_begin(&n);
-    hand_end(&n, backend_reference(), hand_activation(&n, ACTIVATION_RELU, n.g->input));
-    assert_ok(execution_begin(n.e, (batch_shape){2, small}, (batch_input){.pixels = pixels}));
-    const matrix x = execution_value(n.e, n.g->input);
+    hand_end(n, backend_reference(), hand_activation(n, ACTIVATION_RELU, n->g->input));
+    assert_ok(execution_begin(n->e, (batch_shape){2, small}, (batch_input){.pixels = pixels}));
+    const matrix x = execution_value(n->e, n->g->input);
     assert_int_equal(x.rows, 2 * 4 * 6);
     assert_int_equal(x.columns, 3);
     assert_ok(matrix_download(x, values));
@@ -40,21 +38,18 @@ TEST(pixels_become_the_input_value)
         assert_true(values[i] == (double)pixels[i]);
     }
     memory_free(pixels);
-    hand_fini(&n);
 }
 
-TEST(a_shortcut_keeps_every_second_position_and_pads_channels)
+HAND_TEST(a_shortcut_keeps_every_second_position_and_pads_channels)
 {
-    hand_network n;
     float *pixels = hand_pixels(2, (extent){5, 4}, 2);
-    hand_begin(&n);
-    node s = node_of(NODE_SHORTCUT, 0, n.g->input, GRAPH_NONE);
+    node s = node_of(NODE_SHORTCUT, 0, n->g->input, GRAPH_NONE);
     s.window.stride = 2;
     s.pad = 2;
     int output = 0;
-    assert_ok(graph_add_node(n.g, &s, &output));
-    float *y = run_one(&n, output, 2, (extent){5, 4}, pixels);
-    assert_rows(&n, 2 * 3 * 2, 7);
+    assert_ok(graph_add_node(n->g, &s, &output));
+    float *y = run_one(n, output, 2, (extent){5, 4}, pixels);
+    assert_rows(n, 2 * 3 * 2, 7);
     for (int row = 0; row < 12; row++) {
         const int from = row / 6 * 20 + row % 6 / 2 * 2 * 4 + row % 2 * 2;
         for (int c = 0; c < 7; c++) {
@@ -64,20 +59,17 @@ TEST(a_shortcut_keeps_every_second_position_and_pads_channels)
     }
     memory_free(y);
     memory_free(pixels);
-    hand_fini(&n);
 }
 
-TEST(patches_lie_side_by_side_row_column_channel)
+HAND_TEST(patches_lie_side_by_side_row_column_channel)
 {
-    hand_network n;
     float *pixels = hand_pixels(2, small, 3);
-    hand_begin(&n);
-    node p = node_of(NODE_PATCHES, 0, n.g->input, GRAPH_NONE);
+    node p = node_of(NODE_PATCHES, 0, n->g->input, GRAPH_NONE);
     p.window = (window2d){2, 2, 2, 0, 1};
     int output = 0;
-    assert_ok(graph_add_node(n.g, &p, &output));
-    float *y = run_one(&n, output, 2, small, pixels);
-    assert_rows(&n, 2 * 6, 12);
+    assert_ok(graph_add_node(n->g, &p, &output));
+    float *y = run_one(n, output, 2, small, pixels);
+    assert_rows(n, 2 * 6, 12);
     for (int i = 0; i < 12 * 12; i++) {
         const int patch = i / 12 % 6;
         const int tap = i % 12 / 3;
@@ -88,24 +80,21 @@ TEST(patches_lie_side_by_side_row_column_channel)
     }
     memory_free(y);
     memory_free(pixels);
-    hand_fini(&n);
 }
 
 /* y = mean(x) per sample, and the first position of [token, x] + positions. */
-TEST(tokens_are_put_first_and_positions_added_to_every_sample)
+HAND_TEST(tokens_are_put_first_and_positions_added_to_every_sample)
 {
-    hand_network n;
     const float token[3] = {1.0F, -2.0F, 0.5F};
     float positions[25 * 3];
     float *pixels = hand_pixels(2, small, 4);
     support_fill_normal(positions, 25 * 3, 5);
-    hand_begin(&n);
-    const int with_token = hand_token(&n, NODE_CLASS_TOKEN, "class", 1, 3, n.g->input);
-    hand_end(&n, backend_reference(), hand_token(&n, NODE_POSITIONS, "learned", 25, 3, with_token));
-    hand_set(&n, "class.token", token);
-    hand_set(&n, "learned.positions", positions);
-    float *y = hand_run(&n, 2, small, pixels);
-    assert_rows(&n, 2 * 25, 3);
+    const int with_token = hand_token(n, NODE_CLASS_TOKEN, "class", 1, 3, n->g->input);
+    hand_end(n, backend_reference(), hand_token(n, NODE_POSITIONS, "learned", 25, 3, with_token));
+    hand_set(n, "class.token", token);
+    hand_set(n, "learned.positions", positions);
+    float *y = hand_run(n, 2, small, pixels);
+    assert_rows(n, 2 * 25, 3);
     for (int i = 0; i < 2 * 25 * 3; i++) {
         const int row = i / 3 % 25;
         const float before = row == 0 ? token[i % 3] : pixels[i / 75 * 72 + (row - 1) * 3 + i % 3];
@@ -113,54 +102,47 @@ TEST(tokens_are_put_first_and_positions_added_to_every_sample)
     }
     memory_free(y);
     memory_free(pixels);
-    hand_fini(&n);
 }
 
 /* 24 of 30 learned positions are there. */
-TEST(inputs_may_have_the_first_positions_alone)
+HAND_TEST(inputs_may_have_the_first_positions_alone)
 {
-    hand_network n;
     float positions[30 * 3];
     float *pixels = hand_pixels(2, small, 4);
     support_fill_normal(positions, 30 * 3, 5);
-    hand_begin(&n);
-    const int placed = hand_token(&n, NODE_POSITIONS, "learned", 30, 3, n.g->input);
-    n.g->nodes[n.g->node_count - 1].positions.may_be_fewer = true;
-    hand_end(&n, backend_reference(), placed);
-    hand_set(&n, "learned.positions", positions);
-    float *y = hand_run(&n, 2, small, pixels);
-    assert_rows(&n, 2 * 24, 3);
+    const int placed = hand_token(n, NODE_POSITIONS, "learned", 30, 3, n->g->input);
+    n->g->nodes[n->g->node_count - 1].positions.may_be_fewer = true;
+    hand_end(n, backend_reference(), placed);
+    hand_set(n, "learned.positions", positions);
+    float *y = hand_run(n, 2, small, pixels);
+    assert_rows(n, 2 * 24, 3);
     for (int i = 0; i < 2 * 24 * 3; i++) {
         assert_near(y[i], (double)pixels[i] + (double)positions[i % 72], 1e-6);
     }
-    assert_fails(execution_begin(n.e, (batch_shape){2, {4, 8}}, (batch_input){.pixels = pixels}),
+    assert_fails(execution_begin(n->e, (batch_shape){2, {4, 8}}, (batch_input){.pixels = pixels}),
                  GRAIL_ERROR_SHAPE,
                  "learned.positions has 30 positions, but the input makes 32; use shorter samples");
     memory_free(y);
     memory_free(pixels);
-    hand_fini(&n);
 }
 
 /* The first of three rows is added to all positions, of however many there are. */
-TEST(one_row_may_be_added_to_all_positions)
+HAND_TEST(one_row_may_be_added_to_all_positions)
 {
-    hand_network n;
     float rows[3 * 3];
     float *pixels = hand_pixels(2, small, 4);
     support_fill_normal(rows, 3 * 3, 6);
-    hand_begin(&n);
-    const int placed = hand_token(&n, NODE_POSITIONS, "types", 3, 3, n.g->input);
-    n.g->nodes[n.g->node_count - 1].positions.one_for_all = true;
-    hand_end(&n, backend_reference(), placed);
-    hand_set(&n, "types.positions", rows);
-    float *y = hand_run(&n, 2, small, pixels);
-    assert_rows(&n, 2 * 24, 3);
+    const int placed = hand_token(n, NODE_POSITIONS, "types", 3, 3, n->g->input);
+    n->g->nodes[n->g->node_count - 1].positions.one_for_all = true;
+    hand_end(n, backend_reference(), placed);
+    hand_set(n, "types.positions", rows);
+    float *y = hand_run(n, 2, small, pixels);
+    assert_rows(n, 2 * 24, 3);
     for (int i = 0; i < 2 * 24 * 3; i++) {
         assert_near(y[i], (double)pixels[i] + (double)rows[i % 3], 1e-6);
     }
     memory_free(y);
     memory_free(pixels);
-    hand_fini(&n);
 }
 
 /* Adds a table of step * i to the positions of x. */
@@ -180,18 +162,15 @@ static int add_table(hand_network *n, double step, int x)
     return made;
 }
 
-TEST(every_node_may_have_a_table_of_positions_of_its_own)
+HAND_TEST(every_node_may_have_a_table_of_positions_of_its_own)
 {
-    hand_network n;
     float *pixels = hand_pixels(2, small, 6);
-    hand_begin(&n);
-    float *y = run_one(&n, add_table(&n, 0.5, add_table(&n, -0.25, n.g->input)), 2, small, pixels);
+    float *y = run_one(n, add_table(n, 0.5, add_table(n, -0.25, n->g->input)), 2, small, pixels);
     for (int i = 0; i < 2 * 24 * 3; i++) {
         assert_near(y[i], (double)pixels[i] + 0.25 * (i % 72), 1e-5);
     }
     memory_free(y);
     memory_free(pixels);
-    hand_fini(&n);
 }
 
 TEST(the_first_position_and_the_mean_leave_one_row_per_sample)
@@ -324,57 +303,52 @@ TEST(both_backends_agree_on_whole_networks)
     }
 }
 
-TEST(nodes_one_by_one_give_the_same_as_a_range)
+HAND_TEST(nodes_one_by_one_give_the_same_as_a_range)
 {
     const network_case *c = &networks[0];
-    hand_network n;
-    hand_begin(&n);
-    hand_end(&n, backend_host(), c->nodes(&n));
+    hand_end(n, backend_host(), c->nodes(n));
     float *pixels = hand_pixels(2, c->image, 10);
-    float *y = hand_run(&n, 2, c->image, pixels);
-    assert_ok(execution_begin(n.e, (batch_shape){2, c->image}, (batch_input){.pixels = pixels}));
-    for (int i = 0; i < n.g->node_count; i++) {
-        assert_ok(execution_run(n.e, n.store, i, i + 1));
+    float *y = hand_run(n, 2, c->image, pixels);
+    assert_ok(execution_begin(n->e, (batch_shape){2, c->image}, (batch_input){.pixels = pixels}));
+    for (int i = 0; i < n->g->node_count; i++) {
+        assert_ok(execution_run(n->e, n->store, i, i + 1));
     }
     float singly[2 * 7];
-    assert_ok(matrix_download(execution_value(n.e, n.g->output), singly));
+    assert_ok(matrix_download(execution_value(n->e, n->g->output), singly));
     assert_memory_equal(y, singly, sizeof singly);
-    for (int v = 0; v < n.g->output; v++) {
-        assert_false(matrix_exists(execution_value(n.e, v))); /* read for the last time, dropped */
+    for (int v = 0; v < n->g->output; v++) {
+        assert_false(matrix_exists(execution_value(n->e, v))); /* read for the last time, dropped */
     }
     memory_free(y);
     memory_free(pixels);
-    hand_fini(&n);
 }
 
 /* Values that live at one place have different rows; a sample stream keeps them all, batch by
  * batch. The input is given again where it is still read. */
-TEST(a_stream_may_stop_before_every_node)
+HAND_TEST(a_stream_may_stop_before_every_node)
 {
     enum { BATCHES = 2, SAMPLES = 2 };
     const network_case *c = &networks[0];
     const int64_t pixels_in_batch = SAMPLES * c->image.height * c->image.width * 3;
-    hand_network n;
     sample_stream s;
-    hand_begin(&n);
-    hand_end(&n, backend_host(), c->nodes(&n));
+    hand_end(n, backend_host(), c->nodes(n));
     float *pixels = hand_pixels(BATCHES * SAMPLES, c->image, 14);
-    assert_ok(sample_stream_init(&s, n.g, backend_host(), BATCHES));
-    for (int position = 0; position < n.g->node_count; position++) {
+    assert_ok(sample_stream_init(&s, n->g, backend_host(), BATCHES));
+    for (int position = 0; position < n->g->node_count; position++) {
         assert_ok(sample_stream_move_begin(&s, position + 1));
         for (int64_t batch = 0; batch < BATCHES; batch++) {
-            const bool reads_input = n.g->last_use[n.g->input] >= position;
+            const bool reads_input = n->g->last_use[n->g->input] >= position;
             const batch_input input = {.pixels =
                                            reads_input ? pixels + batch * pixels_in_batch : NULL};
-            assert_ok(execution_begin(n.e, (batch_shape){SAMPLES, c->image}, input));
-            assert_ok(sample_stream_read(&s, batch, n.e));
-            assert_ok(execution_run(n.e, n.store, position, position + 1));
-            assert_ok(sample_stream_write(&s, batch, n.e));
+            assert_ok(execution_begin(n->e, (batch_shape){SAMPLES, c->image}, input));
+            assert_ok(sample_stream_read(&s, batch, n->e));
+            assert_ok(execution_run(n->e, n->store, position, position + 1));
+            assert_ok(sample_stream_write(&s, batch, n->e));
         }
         sample_stream_move_end(&s);
     }
     for (int64_t batch = 0; batch < BATCHES; batch++) {
-        float *y = hand_run(&n, SAMPLES, c->image, pixels + batch * pixels_in_batch);
+        float *y = hand_run(n, SAMPLES, c->image, pixels + batch * pixels_in_batch);
         assert_int_equal(s.held[batch].rows, SAMPLES);
         float held[SAMPLES * 7];
         assert_ok(matrix_download(s.held[batch], held));
@@ -383,7 +357,6 @@ TEST(a_stream_may_stop_before_every_node)
     }
     sample_stream_fini(&s);
     memory_free(pixels);
-    hand_fini(&n);
 }
 
 TEST(a_shape_that_does_not_fit_is_refused_before_anything_runs)
@@ -408,47 +381,38 @@ TEST(a_shape_that_does_not_fit_is_refused_before_anything_runs)
     hand_fini(&n);
 }
 
-TEST(pixels_must_be_there)
+HAND_TEST(pixels_must_be_there)
 {
-    hand_network n;
-    hand_begin(&n);
-    hand_end(&n, backend_reference(), residual_nodes(&n));
-    assert_ok(execution_begin(n.e, (batch_shape){1, {8, 8}}, (batch_input){0}));
-    assert_fails(execution_run(n.e, n.store, 0, n.g->node_count), GRAIL_ERROR_INTERNAL,
+    hand_end(n, backend_reference(), residual_nodes(n));
+    assert_ok(execution_begin(n->e, (batch_shape){1, {8, 8}}, (batch_input){0}));
+    assert_fails(execution_run(n->e, n->store, 0, n->g->node_count), GRAIL_ERROR_INTERNAL,
                  "node 0 was run without its input 0");
-    hand_fini(&n);
 }
 
-TEST(no_samples_forget_the_batch)
+HAND_TEST(no_samples_forget_the_batch)
 {
-    hand_network n;
     float *pixels = hand_pixels(1, (extent){6, 8}, 11);
-    hand_begin(&n);
-    hand_end(&n, backend_reference(), transformer_nodes(&n));
-    memory_free(hand_run(&n, 1, (extent){6, 8}, pixels));
-    assert_ok(execution_begin(n.e, (batch_shape){0}, (batch_input){0}));
-    assert_false(matrix_exists(execution_value(n.e, n.g->output)));
-    assert_int_equal(execution_rows(n.e, n.g->output), 0);
+    hand_end(n, backend_reference(), transformer_nodes(n));
+    memory_free(hand_run(n, 1, (extent){6, 8}, pixels));
+    assert_ok(execution_begin(n->e, (batch_shape){0}, (batch_input){0}));
+    assert_false(matrix_exists(execution_value(n->e, n->g->output)));
+    assert_int_equal(execution_rows(n->e, n->g->output), 0);
     memory_free(pixels);
-    hand_fini(&n);
 }
 
-TEST(an_overflowing_convolution_is_named)
+HAND_TEST(an_overflowing_convolution_is_named)
 {
-    hand_network n;
     float weight[8 * 3 * 9];
     float *pixels = hand_pixels(1, (extent){8, 8}, 12);
-    hand_begin(&n);
-    hand_end(&n, backend_host(), residual_nodes(&n));
+    hand_end(n, backend_host(), residual_nodes(n));
     for (size_t i = 0; i < sizeof weight / sizeof weight[0]; i++) {
         weight[i] = 3e38F;
     }
-    hand_set(&n, "stem.weight", weight);
-    assert_ok(execution_begin(n.e, (batch_shape){1, {8, 8}}, (batch_input){.pixels = pixels}));
-    assert_fails(execution_run(n.e, n.store, 0, n.g->node_count), GRAIL_ERROR_NUMERIC,
+    hand_set(n, "stem.weight", weight);
+    assert_ok(execution_begin(n->e, (batch_shape){1, {8, 8}}, (batch_input){.pixels = pixels}));
+    assert_fails(execution_run(n->e, n->store, 0, n->g->node_count), GRAIL_ERROR_NUMERIC,
                  "the output of 'stem.weight' is NaN or infinite at row 0, feature 0");
     memory_free(pixels);
-    hand_fini(&n);
 }
 
 typedef struct run_case {

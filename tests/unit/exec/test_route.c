@@ -385,21 +385,18 @@ TEST(the_largest_are_chosen_and_of_equal_ones_the_first)
     }
 }
 
-TEST(scores_that_are_no_numbers_are_refused)
+HAND_TEST(scores_that_are_no_numbers_are_refused)
 {
-    hand_network n;
     float *pixels = hand_pixels(1, image, 6);
-    hand_begin(&n);
-    const int shares = hand_route(&n, 1, false, n.g->input);
-    const int taken = hand_take_rows(&n, 0, shares, n.g->input);
-    hand_end(&n, on_cpu, hand_put_rows(&n, 0, shares, taken, n.g->input));
-    memory_free(hand_run(&n, 1, image, pixels));
+    const int shares = hand_route(n, 1, false, n->g->input);
+    const int taken = hand_take_rows(n, 0, shares, n->g->input);
+    hand_end(n, on_cpu, hand_put_rows(n, 0, shares, taken, n->g->input));
+    memory_free(hand_run(n, 1, image, pixels));
     pixels[7 * 3 + 2] = NAN;
-    assert_ok(execution_begin(n.e, (batch_shape){1, image}, (batch_input){.pixels = pixels}));
-    assert_fails(execution_run(n.e, n.store, 0, n.g->node_count), GRAIL_ERROR_NUMERIC,
+    assert_ok(execution_begin(n->e, (batch_shape){1, image}, (batch_input){.pixels = pixels}));
+    assert_fails(execution_run(n->e, n->store, 0, n->g->node_count), GRAIL_ERROR_NUMERIC,
                  "the score of a router is NaN or infinite at row 7, output 2");
     memory_free(pixels);
-    hand_fini(&n);
 }
 
 CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -78,6 +78,8 @@ static void teardown(fixture *f)
     graph_free(f->g);
 }
 
+#define FIXTURE_TEST(name) TEST_OF(fixture, f, setup, teardown, name)
+
 static void assert_filled(const execution *e, int value, double first)
 {
     double values[COUNT];
@@ -91,96 +93,84 @@ static void assert_filled(const execution *e, int value, double first)
     }
 }
 
-TEST(peeking_leaves_the_stream_as_it_is)
+FIXTURE_TEST(peeking_leaves_the_stream_as_it_is)
 {
-    fixture f;
-    setup(&f);
-    assert_int_equal(f.s.position, 1);
-    assert_int_equal(f.s.live_count, 1); /* the ids are not a value of the sample stream */
-    assert_int_equal(f.s.live[0], 1);
+    assert_int_equal(f->s.position, 1);
+    assert_int_equal(f->s.live_count, 1); /* the ids are not a value of the sample stream */
+    assert_int_equal(f->s.live[0], 1);
     for (int pass = 0; pass < 2; pass++) {
         for (int64_t batch = 0; batch < BATCHES; batch++) {
-            begin_batch(&f);
-            assert_ok(sample_stream_peek(&f.s, batch, f.e));
-            assert_filled(f.e, 1, 100.0 * (double)batch);
+            begin_batch(f);
+            assert_ok(sample_stream_peek(&f->s, batch, f->e));
+            assert_filled(f->e, 1, 100.0 * (double)batch);
         }
     }
-    teardown(&f);
 }
 
-TEST(a_stream_moves_with_all_that_lives)
+FIXTURE_TEST(a_stream_moves_with_all_that_lives)
 {
-    fixture f;
-    setup(&f);
-    assert_ok(sample_stream_move_begin(&f.s, 2));
+    assert_ok(sample_stream_move_begin(&f->s, 2));
     for (int64_t batch = 0; batch < BATCHES; batch++) {
-        begin_batch(&f);
-        assert_ok(sample_stream_read(&f.s, batch, f.e));
-        assert_false(matrix_exists(f.s.held[batch])); /* memory goes as it is read */
-        assert_filled(f.e, 1, 100.0 * (double)batch);
-        fill(f.e, 2, 7.0 + (double)batch);
-        assert_ok(sample_stream_write(&f.s, batch, f.e));
+        begin_batch(f);
+        assert_ok(sample_stream_read(&f->s, batch, f->e));
+        assert_false(matrix_exists(f->s.held[batch])); /* memory goes as it is read */
+        assert_filled(f->e, 1, 100.0 * (double)batch);
+        fill(f->e, 2, 7.0 + (double)batch);
+        assert_ok(sample_stream_write(&f->s, batch, f->e));
     }
-    sample_stream_move_end(&f.s);
-    assert_int_equal(f.s.position, 2);
-    assert_int_equal(f.s.live_count, 2);
+    sample_stream_move_end(&f->s);
+    assert_int_equal(f->s.position, 2);
+    assert_int_equal(f->s.live_count, 2);
     for (int64_t batch = BATCHES - 1; batch >= 0; batch--) {
-        begin_batch(&f);
-        assert_ok(sample_stream_peek(&f.s, batch, f.e));
-        assert_filled(f.e, 1, 100.0 * (double)batch);
-        assert_filled(f.e, 2, 7.0 + (double)batch);
+        begin_batch(f);
+        assert_ok(sample_stream_peek(&f->s, batch, f->e));
+        assert_filled(f->e, 1, 100.0 * (double)batch);
+        assert_filled(f->e, 2, 7.0 + (double)batch);
     }
-    teardown(&f);
 }
 
 /* The copy stays where it is when the first one moves, and has what it needs of its own. */
-TEST(a_copy_does_not_move)
+FIXTURE_TEST(a_copy_does_not_move)
 {
-    fixture f;
     sample_stream copy = {0};
-    setup(&f);
-    sample_stream_drop(&f.s, 1); /* as where another rank holds it */
-    assert_ok(sample_stream_copy(&f.s, &copy));
-    sample_stream_drop(&f.s, 0);
-    sample_stream_fini(&f.s);
+    sample_stream_drop(&f->s, 1); /* as where another rank holds it */
+    assert_ok(sample_stream_copy(&f->s, &copy));
+    sample_stream_drop(&f->s, 0);
+    sample_stream_fini(&f->s);
     assert_int_equal(copy.position, 1);
     assert_false(sample_stream_holds(&copy, 1));
     for (int64_t batch = 0; batch < BATCHES; batch += 2) {
-        begin_batch(&f);
-        assert_ok(sample_stream_peek(&copy, batch, f.e));
-        assert_filled(f.e, 1, 100.0 * (double)batch);
+        begin_batch(f);
+        assert_ok(sample_stream_peek(&copy, batch, f->e));
+        assert_filled(f->e, 1, 100.0 * (double)batch);
     }
     sample_stream_fini(&copy);
-    teardown(&f);
 }
 
 /* A sample stream that moved without a write holds nothing, and is filled batch by batch. */
-TEST(batches_may_be_kept_in_any_order)
+FIXTURE_TEST(batches_may_be_kept_in_any_order)
 {
-    fixture f;
-    setup(&f);
-    assert_ok(sample_stream_move_begin(&f.s, 2));
-    sample_stream_move_end(&f.s);
+    assert_ok(sample_stream_move_begin(&f->s, 2));
+    sample_stream_move_end(&f->s);
     for (int64_t batch = BATCHES - 1; batch >= 1; batch--) {
-        assert_false(sample_stream_holds(&f.s, batch));
-        begin_batch(&f);
-        fill(f.e, 1, 100.0 * (double)batch);
-        fill(f.e, 2, 7.0 + (double)batch);
-        assert_ok(sample_stream_keep(&f.s, batch, f.e));
-        assert_true(sample_stream_holds(&f.s, batch));
+        assert_false(sample_stream_holds(&f->s, batch));
+        begin_batch(f);
+        fill(f->e, 1, 100.0 * (double)batch);
+        fill(f->e, 2, 7.0 + (double)batch);
+        assert_ok(sample_stream_keep(&f->s, batch, f->e));
+        assert_true(sample_stream_holds(&f->s, batch));
     }
-    assert_false(sample_stream_holds(&f.s, 0));
-    sample_stream_drop(&f.s, 0); /* which holds nothing */
+    assert_false(sample_stream_holds(&f->s, 0));
+    sample_stream_drop(&f->s, 0); /* which holds nothing */
     for (int64_t batch = 1; batch < BATCHES; batch++) {
-        begin_batch(&f);
+        begin_batch(f);
         const sample_pick pick = {.samples = &batch, .count = 1};
-        assert_ok(sample_stream_pick(&f.s, &pick, f.e));
-        assert_filled(f.e, 1, 100.0 * (double)batch);
-        assert_filled(f.e, 2, 7.0 + (double)batch);
-        sample_stream_drop(&f.s, batch);
-        assert_false(sample_stream_holds(&f.s, batch));
+        assert_ok(sample_stream_pick(&f->s, &pick, f->e));
+        assert_filled(f->e, 1, 100.0 * (double)batch);
+        assert_filled(f->e, 2, 7.0 + (double)batch);
+        sample_stream_drop(&f->s, batch);
+        assert_false(sample_stream_holds(&f->s, batch));
     }
-    teardown(&f);
 }
 
 /* Rank b holds batch b; rank 1 gets batches 2, 0 and 1, in this order. */
@@ -198,7 +188,6 @@ static int pick_from_all(const grail_comm *comm, void *user)
     double values[BATCHES * COUNT];
     int wrong = 0;
     fixture f;
-    (void)user;
     setup(&f);
     for (int64_t batch = 0; batch < BATCHES; batch++) {
         if (batch != comm->rank) {
@@ -230,25 +219,22 @@ TEST(samples_are_picked_from_all_ranks)
     }
 }
 
-TEST(a_held_value_keeps_some_columns_in_every_batch)
+FIXTURE_TEST(a_held_value_keeps_some_columns_in_every_batch)
 {
     const int64_t kept[] = {1, 3};
     double values[ROWS * 2];
-    fixture f;
-    setup(&f);
-    assert_ok(sample_stream_gather(&f.s, 1, 2, kept));
-    assert_ok(sample_stream_gather(&f.s, 2, 2, kept)); /* is not held */
+    assert_ok(sample_stream_gather(&f->s, 1, 2, kept));
+    assert_ok(sample_stream_gather(&f->s, 2, 2, kept)); /* is not held */
     for (int64_t batch = 0; batch < BATCHES; batch++) {
-        begin_batch(&f);
-        assert_ok(sample_stream_peek(&f.s, batch, f.e));
-        const matrix m = execution_value(f.e, 1);
+        begin_batch(f);
+        assert_ok(sample_stream_peek(&f->s, batch, f->e));
+        const matrix m = execution_value(f->e, 1);
         assert_int_equal(m.columns, 2);
         assert_ok(matrix_download(m, values));
         for (int i = 0; i < ROWS * 2; i++) {
             assert_true(values[i] == 100.0 * (double)batch + i / 2 * WIDTH + (double)kept[i % 2]);
         }
     }
-    teardown(&f);
 }
 
 TEST(a_value_that_was_not_computed_is_missed)

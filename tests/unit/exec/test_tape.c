@@ -194,29 +194,26 @@ static int max_pool(hand_network *n, window2d window, int x)
     return made;
 }
 
-TEST(residual_networks_have_the_gradients_of_finite_differences)
+HAND_TEST(residual_networks_have_the_gradients_of_finite_differences)
 {
     const extent image = {9, 8};
     const window2d same = {3, 3, 1, 1, 1};
     const window2d half = {3, 3, 2, 1, 1};
-    hand_network n;
     float *pixels = hand_pixels(2, image, 1);
-    hand_begin(&n);
     const int stem =
-        hand_norm(&n, NODE_BATCH_NORM, "n0", 6, hand_conv(&n, "c0", 3, 6, same, true, n.g->input));
-    const int pooled = max_pool(&n, half, hand_activation(&n, ACTIVATION_GELU, stem));
+        hand_norm(n, NODE_BATCH_NORM, "n0", 6, hand_conv(n, "c0", 3, 6, same, true, n->g->input));
+    const int pooled = max_pool(n, half, hand_activation(n, ACTIVATION_GELU, stem));
     const int inner = hand_activation(
-        &n, ACTIVATION_SILU,
-        hand_norm(&n, NODE_BATCH_NORM, "n1", 5, hand_conv(&n, "c1", 6, 5, half, false, pooled)));
-    const int left = hand_conv(&n, "c2", 5, 10, same, false, inner);
-    const int sum = hand_plain(&n, NODE_ADD, left, shortcut(&n, 2, 2, pooled));
+        n, ACTIVATION_SILU,
+        hand_norm(n, NODE_BATCH_NORM, "n1", 5, hand_conv(n, "c1", 6, 5, half, false, pooled)));
+    const int left = hand_conv(n, "c2", 5, 10, same, false, inner);
+    const int sum = hand_plain(n, NODE_ADD, left, shortcut(n, 2, 2, pooled));
     const int mean =
-        hand_plain(&n, NODE_MEAN, hand_activation(&n, ACTIVATION_GELU_TANH, sum), GRAPH_NONE);
-    hand_end(&n, backend_reference(), hand_linear(&n, "head", 10, 4, mean));
-    const probe p = probe_of(&n, 2, image, pixels);
+        hand_plain(n, NODE_MEAN, hand_activation(n, ACTIVATION_GELU_TANH, sum), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 10, 4, mean));
+    const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "residual network");
     memory_free(pixels);
-    hand_fini(&n);
 }
 
 /* Kernels per channel on half of the positions, behind a map and before a norm. */
@@ -235,25 +232,22 @@ static int depthwise(hand_network *n, const char *name, int64_t channels, window
     return made;
 }
 
-TEST(kernels_per_channel_have_the_gradients_of_finite_differences)
+HAND_TEST(kernels_per_channel_have_the_gradients_of_finite_differences)
 {
     const extent image = {9, 8};
     const window2d half = {3, 3, 2, 1, 1};
-    hand_network n;
     float *pixels = hand_pixels(2, image, 1);
-    hand_begin(&n);
     const int stem =
-        hand_activation(&n, ACTIVATION_SIGMOID,
-                        hand_conv(&n, "c", 3, 5, (window2d){1, 1, 1, 0, 1}, true, n.g->input));
-    const int first = depthwise(&n, "d0", 5, half, true, stem);
-    const int second = depthwise(&n, "d1", 5, (window2d){2, 3, 1, 1, 1}, false,
-                                 hand_norm(&n, NODE_BATCH_NORM, "n", 5, first));
-    const int mean = hand_plain(&n, NODE_MEAN, second, GRAPH_NONE);
-    hand_end(&n, backend_reference(), hand_linear(&n, "head", 5, 4, mean));
-    const probe p = probe_of(&n, 2, image, pixels);
+        hand_activation(n, ACTIVATION_SIGMOID,
+                        hand_conv(n, "c", 3, 5, (window2d){1, 1, 1, 0, 1}, true, n->g->input));
+    const int first = depthwise(n, "d0", 5, half, true, stem);
+    const int second = depthwise(n, "d1", 5, (window2d){2, 3, 1, 1, 1}, false,
+                                 hand_norm(n, NODE_BATCH_NORM, "n", 5, first));
+    const int mean = hand_plain(n, NODE_MEAN, second, GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, mean));
+    const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "kernels per channel");
     memory_free(pixels);
-    hand_fini(&n);
 }
 
 /* A product or sum whose second operand is repeated. */
@@ -266,28 +260,25 @@ static int repeated(hand_network *n, node_kind kind, int left, int right)
     return made;
 }
 
-TEST(repeated_operands_have_the_gradients_of_finite_differences)
+HAND_TEST(repeated_operands_have_the_gradients_of_finite_differences)
 {
     const extent image = {5, 4};
     const window2d same = {3, 3, 1, 1, 1};
-    hand_network n;
     float *pixels = hand_pixels(2, image, 3);
-    hand_begin(&n);
-    int h = hand_conv(&n, "c0", 3, 6, same, true, n.g->input);
-    const int mean = hand_plain(&n, NODE_MEAN, h, GRAPH_NONE);
-    const int gate = hand_activation(&n, ACTIVATION_GELU, hand_linear(&n, "gate", 6, 6, mean));
-    const int map = hand_conv(&n, "map", 6, 1, same, true, h);
-    h = repeated(&n, NODE_MULTIPLY, h, gate);                            /* by sample */
-    h = repeated(&n, NODE_MULTIPLY, h, map);                             /* by position */
-    h = repeated(&n, NODE_ADD, h, hand_linear(&n, "shift", 6, 6, mean)); /* by sample */
-    h = repeated(&n, NODE_ADD, h, hand_conv(&n, "bump", 3, 1, same, true, n.g->input));
-    h = repeated(&n, NODE_MULTIPLY, h, hand_linear(&n, "factor", 6, 1, mean)); /* by both */
-    h = hand_plain(&n, NODE_MEAN, hand_activation(&n, ACTIVATION_SILU, h), GRAPH_NONE);
-    hand_end(&n, backend_reference(), hand_linear(&n, "head", 6, 4, h));
-    const probe p = probe_of(&n, 2, image, pixels);
+    int h = hand_conv(n, "c0", 3, 6, same, true, n->g->input);
+    const int mean = hand_plain(n, NODE_MEAN, h, GRAPH_NONE);
+    const int gate = hand_activation(n, ACTIVATION_GELU, hand_linear(n, "gate", 6, 6, mean));
+    const int map = hand_conv(n, "map", 6, 1, same, true, h);
+    h = repeated(n, NODE_MULTIPLY, h, gate);                           /* by sample */
+    h = repeated(n, NODE_MULTIPLY, h, map);                            /* by position */
+    h = repeated(n, NODE_ADD, h, hand_linear(n, "shift", 6, 6, mean)); /* by sample */
+    h = repeated(n, NODE_ADD, h, hand_conv(n, "bump", 3, 1, same, true, n->g->input));
+    h = repeated(n, NODE_MULTIPLY, h, hand_linear(n, "factor", 6, 1, mean)); /* by both */
+    h = hand_plain(n, NODE_MEAN, hand_activation(n, ACTIVATION_SILU, h), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 6, 4, h));
+    const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "repeated operands");
     memory_free(pixels);
-    hand_fini(&n);
 }
 
 /* A layer of experts, of which the last one has no rows. */
@@ -327,32 +318,28 @@ TEST(routed_rows_have_the_gradients_of_finite_differences)
     assert_gradients_of_routes(true);
 }
 
-TEST(towers_have_the_gradients_of_finite_differences)
+HAND_TEST(towers_have_the_gradients_of_finite_differences)
 {
     const extent image = {6, 6};
     const window2d patch = {3, 3, 3, 0, 1};
-    hand_network n;
     float *pixels = hand_pixels(2, image, 2);
-    hand_begin(&n);
-    const int tokens = hand_conv(&n, "patch", 3, 8, patch, true, n.g->input);
-    const int with_class = hand_token(&n, NODE_CLASS_TOKEN, "class", 1, 8, tokens);
-    const int placed = hand_token(&n, NODE_POSITIONS, "position", 7, 8, with_class);
-    n.g->nodes[n.g->node_count - 1].positions.may_be_fewer = true; /* 5 of 7 */
-    const int typed = hand_token(&n, NODE_POSITIONS, "type", 2, 8, placed);
-    n.g->nodes[n.g->node_count - 1].positions.one_for_all = true;
-    const int normal = hand_norm(&n, NODE_LAYER_NORM, "n0", 8, typed);
-    const int wide =
-        hand_activation(&n, ACTIVATION_QUICK_GELU, hand_linear(&n, "up", 8, 11, normal));
-    const int gate = hand_linear(&n, "gate", 8, 11, normal);
-    const int product = hand_plain(&n, NODE_MULTIPLY, wide, gate);
-    const int sum = hand_plain(&n, NODE_ADD, placed, hand_linear(&n, "down", 11, 8, product));
-    const int first = hand_plain(&n, NODE_FIRST_TOKEN, sum, GRAPH_NONE);
-    hand_end(&n, backend_reference(),
-             hand_plain(&n, NODE_UNIT_LENGTH, hand_linear(&n, "head", 8, 5, first), GRAPH_NONE));
-    const probe p = probe_of(&n, 2, image, pixels);
+    const int tokens = hand_conv(n, "patch", 3, 8, patch, true, n->g->input);
+    const int with_class = hand_token(n, NODE_CLASS_TOKEN, "class", 1, 8, tokens);
+    const int placed = hand_token(n, NODE_POSITIONS, "position", 7, 8, with_class);
+    n->g->nodes[n->g->node_count - 1].positions.may_be_fewer = true; /* 5 of 7 */
+    const int typed = hand_token(n, NODE_POSITIONS, "type", 2, 8, placed);
+    n->g->nodes[n->g->node_count - 1].positions.one_for_all = true;
+    const int normal = hand_norm(n, NODE_LAYER_NORM, "n0", 8, typed);
+    const int wide = hand_activation(n, ACTIVATION_QUICK_GELU, hand_linear(n, "up", 8, 11, normal));
+    const int gate = hand_linear(n, "gate", 8, 11, normal);
+    const int product = hand_plain(n, NODE_MULTIPLY, wide, gate);
+    const int sum = hand_plain(n, NODE_ADD, placed, hand_linear(n, "down", 11, 8, product));
+    const int first = hand_plain(n, NODE_FIRST_TOKEN, sum, GRAPH_NONE);
+    hand_end(n, backend_reference(),
+             hand_plain(n, NODE_UNIT_LENGTH, hand_linear(n, "head", 8, 5, first), GRAPH_NONE));
+    const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "tower");
     memory_free(pixels);
-    hand_fini(&n);
 }
 
 /* -- families ---------------------------------------------------------------------------------- */

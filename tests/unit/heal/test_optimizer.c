@@ -5,7 +5,6 @@
 #include "support/ranks.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { WEIGHT, BIAS, NORM_WEIGHT, NORM_BIAS };
@@ -240,27 +239,24 @@ TEST(without_a_better_state_the_start_comes_back)
 }
 
 /* The moments of a BatchNorm and the table of an embedding are not trained. */
-TEST(what_can_be_trained)
+HAND_TEST(what_can_be_trained)
 {
-    hand_network n;
-    hand_begin(&n);
-    const int y = hand_norm(&n, NODE_BATCH_NORM, "bn", 3, n.g->input);
-    hand_end(&n, backend_reference(), hand_linear(&n, "linear", 3, 4, y));
+    const int y = hand_norm(n, NODE_BATCH_NORM, "bn", 3, n->g->input);
+    hand_end(n, backend_reference(), hand_linear(n, "linear", 3, 4, y));
     bool trained[8] = {false};
-    assert_true(n.g->parameter_count <= 8);
-    optimizer_mark_trainable(n.g, 0, 1, trained);
-    for (int p = 0; p < n.g->parameter_count; p++) {
-        const char *name = n.g->parameters[p].name;
+    assert_true(n->g->parameter_count <= 8);
+    optimizer_mark_trainable(n->g, 0, 1, trained);
+    for (int p = 0; p < n->g->parameter_count; p++) {
+        const char *name = n->g->parameters[p].name;
         assert_int_equal(trained[p],
                          strcmp(name, "bn.weight") == 0 || strcmp(name, "bn.bias") == 0);
     }
-    optimizer_mark_trainable(n.g, 0, 2, trained);
-    assert_true(trained[n.g->nodes[1].weight] && trained[n.g->nodes[1].bias]);
-    assert_false(trained[n.g->nodes[0].mean] || trained[n.g->nodes[0].variance]);
-    n.g->nodes[1].kind = NODE_EMBEDDING; /* as where a head is tied to its table */
-    optimizer_mark_trainable(n.g, 0, 2, trained);
-    assert_false(trained[n.g->nodes[1].weight]);
-    hand_fini(&n);
+    optimizer_mark_trainable(n->g, 0, 2, trained);
+    assert_true(trained[n->g->nodes[1].weight] && trained[n->g->nodes[1].bias]);
+    assert_false(trained[n->g->nodes[0].mean] || trained[n->g->nodes[0].variance]);
+    n->g->nodes[1].kind = NODE_EMBEDDING; /* as where a head is tied to its table */
+    optimizer_mark_trainable(n->g, 0, 2, trained);
+    assert_false(trained[n->g->nodes[1].weight]);
 }
 
 static grail_status create(void *context)

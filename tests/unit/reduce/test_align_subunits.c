@@ -128,7 +128,6 @@ TEST(every_order_is_a_permutation)
 
 static grail_status align(void *context)
 {
-    (void)context;
     const float in[] = {1, 2, 2, 1};
     const int64_t labels[] = {0, 0};
     int64_t order[4];

@@ -383,7 +383,6 @@ TEST(long_units_are_added_panel_by_panel)
 
 static grail_status cluster_rows(void *context)
 {
-    (void)context;
     grail_status status = GRAIL_OK;
     const float in[] = {1, 2, 3, 5};
     matrix products = no_matrix;

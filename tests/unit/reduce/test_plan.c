@@ -400,7 +400,6 @@ static grail_status read_and_write(void *context)
         "{\"grail_plan\": 1, \"compensation\": {\"alpha\": 1},"
         " \"sites\": [{\"site\": \"a.o\", \"selector\": \"fold\", \"kept\": 3},"
         " {\"site\": \"a.down\", \"kept_units\": [4, 8]}]}";
-    (void)context;
     grail_status status = GRAIL_OK;
     json_t *document = NULL;
     json_t *written = json_object();

@@ -277,7 +277,6 @@ TEST(duplicated_units_fold_without_loss)
 
 static grail_status build_both(void *context)
 {
-    (void)context;
     const int64_t order[] = {1, 0, 0, 1, 0, 1, 0, 1};
     grail_reducer *selected = NULL;
     grail_reducer *folded = NULL;

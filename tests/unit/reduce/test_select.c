@@ -385,7 +385,6 @@ TEST(a_count_that_does_not_fit_the_groups_is_refused)
 
 static grail_status decide_with_each(void *context)
 {
-    (void)context;
     grail_status status = GRAIL_OK;
     const selector *const tried[] = {&selector_random, &selector_wanda, &selector_magnitude_l1,
                                      &selector_random_fold};

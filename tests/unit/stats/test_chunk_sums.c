@@ -27,7 +27,6 @@ static float scale_of(int chunk)
 
 static int fill(void **state)
 {
-    (void)state;
     support_fill_normal(inputs, CHUNKS * ROWS * WIDTH, 1);
     support_fill_normal(targets, CHUNKS * ROWS * OUTPUTS, 2);
     for (int i = 0; i < CHUNKS * ROWS; i++) {
@@ -76,7 +75,6 @@ static int add_plainly(const grail_comm *comm, void *user)
     results *r = user;
     grail_statistics *total = NULL;
     double number = 0.0;
-    (void)comm;
     assert_ok(grail_statistics_create(WIDTH, OUTPUTS, &total));
     for (int chunk = 0; chunk < CHUNKS; chunk++) {
         grail_statistics *part = NULL;
@@ -142,7 +140,6 @@ static int sum_all(const grail_comm *comm, void *user)
     results *r = user;
     grail_statistics *total = NULL;
     double number = 0.0;
-    (void)comm;
     assert_ok(grail_statistics_create(WIDTH, OUTPUTS, &total));
     for (int chunk = CHUNKS - 1; chunk >= 0; chunk--) {
         add_chunk(chunk, total, &number);

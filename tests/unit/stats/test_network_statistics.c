@@ -2,9 +2,8 @@
  * tests/unit/pipeline/test_gram.c has what runs take from them. */
 #include "stats/network_statistics_write.h"
 
-#include "base/bytes.h"
 #include "base/file.h"
-#include "support/matrices.h"
+#include "support/support.h"
 
 #include <math.h>
 #include <string.h>
@@ -472,4 +471,4 @@ TEST(every_failing_allocation_is_survived)
 }
 
 CMFixtureFunction support_setup = support_open_directory,
-                        support_teardown = support_close_directory;
+                  support_teardown = support_close_directory;

@@ -238,7 +238,6 @@ TEST(a_non_finite_sum_names_its_feature)
 
 static grail_status create_and_accumulate(void *context)
 {
-    (void)context;
     grail_statistics *s = NULL;
     grail_status status = grail_statistics_create(WIDTH, OUTPUTS, &s);
     if (status == GRAIL_OK) {

@@ -29,7 +29,6 @@ static double roots[ROWS];
 /* Eighths, of which sums are exact in f64, and products in f32. */
 static int fill(void **state)
 {
-    (void)state;
     support_fill_normal(z, ROWS * STRIDE, 1);
     support_fill_normal(y, ROWS * O, 2);
     for (int i = 0; i < ROWS * STRIDE; i++) {
@@ -193,9 +192,8 @@ TEST(adding_statistics_to_themselves_doubles_them)
 }
 
 /* Without the weight the means would be others, and so would every fit with a bias. */
-TEST_IN(a_file_keeps_the_weight_of_weighted_rows, support_open_directory, support_close_directory)
+DIRECTORY_TEST(a_file_keeps_the_weight_of_weighted_rows)
 {
-    const char *directory = *state;
     char path[512];
     for (int i = 0; i < 2; i++) {
         grail_statistics *read = NULL;
@@ -296,7 +294,6 @@ TEST(arrays_of_a_target_need_a_target)
 
 static grail_status add_and_copy(void *context)
 {
-    (void)context;
     grail_status status = GRAIL_OK;
     grail_statistics *s = NULL;
     sums out = {{0}, {0}, {0}, {0}, {0}};

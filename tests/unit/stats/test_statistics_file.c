@@ -179,9 +179,8 @@ TEST(a_missing_file_is_named)
     grail_statistics_free(s);
 }
 
-TEST(statistics_of_another_instance_are_saved_too)
+DIRECTORY_TEST(statistics_of_another_instance_are_saved_too)
 {
-    char *directory = support_temporary_directory();
     char *path = path_in(directory, "s.safetensors");
     grail_statistics *s = NULL;
     grail_statistics *loaded = NULL;
@@ -195,9 +194,7 @@ TEST(statistics_of_another_instance_are_saved_too)
     assert_near(support_element(loaded->cross, 0, 1), -5.0, 0.0);
     grail_statistics_free(s);
     grail_statistics_free(loaded);
-    support_remove_tree(directory);
     memory_free(path);
-    memory_free(directory);
 }
 
 static grail_status save_and_load(void *context)
@@ -217,14 +214,11 @@ static grail_status save_and_load(void *context)
     return status;
 }
 
-TEST(every_failing_allocation_is_survived)
+DIRECTORY_TEST(every_failing_allocation_is_survived)
 {
-    char *directory = support_temporary_directory();
     char *path = path_in(directory, "s.safetensors");
     support_fail_each_allocation(save_and_load, path);
-    support_remove_tree(directory);
     memory_free(path);
-    memory_free(directory);
 }
 
 CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;
