@@ -6,9 +6,8 @@
 
 static const char *const heads = "head_dim=16";
 
-static void parts_cover_their_tensor_to_its_end(void **state)
+TEST(parts_cover_their_tensor_to_its_end)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "timm-vit");
     tensor_view *bias = tower_tensor(&lab, "blocks.0.attn.qkv.bias");
@@ -23,9 +22,8 @@ static void parts_cover_their_tensor_to_its_end(void **state)
     tower_close(&lab);
 }
 
-static void a_matrix_stored_by_columns_is_named_as_it_is_stored(void **state)
+TEST(a_matrix_stored_by_columns_is_named_as_it_is_stored)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "open-clip");
     tower_tensor(&lab, "visual.proj")->shape[0] = 31;
@@ -35,9 +33,8 @@ static void a_matrix_stored_by_columns_is_named_as_it_is_stored(void **state)
     tower_close(&lab);
 }
 
-static void totals_are_of_all_tensors(void **state)
+TEST(totals_are_of_all_tensors)
 {
-    (void)state;
     tower_lab lab;
     grail_model_facts tower;
     grail_model_facts whole;
@@ -56,12 +53,4 @@ static void totals_are_of_all_tensors(void **state)
     tower_close(&lab);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_cover_their_tensor_to_its_end),
-        cmocka_unit_test(totals_are_of_all_tensors),
-        cmocka_unit_test(a_matrix_stored_by_columns_is_named_as_it_is_stored),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

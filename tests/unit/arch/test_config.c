@@ -1,13 +1,11 @@
 /* Reading config.json: what each family makes of it, and what is refused in which words. */
 #include "config.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static void unknown_families_are_answered_with_the_known_ones(void **state)
+TEST(unknown_families_are_answered_with_the_known_ones)
 {
-    (void)state;
     assert_fails(try_config("bloom", NULL), GRAIL_ERROR_UNSUPPORTED,
                  "config.json: unknown model_type \"bloom\"; expected one of llama, mistral, "
                  "qwen2, qwen3");
@@ -17,9 +15,8 @@ static void unknown_families_are_answered_with_the_known_ones(void **state)
                  "\"model_type\" is not a string");
 }
 
-static void sizes_must_be_there_and_in_range(void **state)
+TEST(sizes_must_be_there_and_in_range)
 {
-    (void)state;
     static const char *const keys[] = {"hidden_size", "num_hidden_layers", "vocab_size",
                                        "intermediate_size", "num_attention_heads"};
     static const struct {
@@ -40,9 +37,8 @@ static void sizes_must_be_there_and_in_range(void **state)
                  "expected 1 to 1024");
 }
 
-static void optional_sizes_are_checked_where_they_are_given(void **state)
+TEST(optional_sizes_are_checked_where_they_are_given)
 {
-    (void)state;
     assert_fails(try_config("llama", "\"num_key_value_heads\": 0"), GRAIL_ERROR_FORMAT,
                  "\"num_key_value_heads\" is 0, expected 1 to");
     assert_fails(try_config("llama", "\"head_dim\": -1"), GRAIL_ERROR_FORMAT, "\"head_dim\" is -1");
@@ -62,9 +58,8 @@ static void optional_sizes_are_checked_where_they_are_given(void **state)
                  "\"use_sliding_window\" is not true or false");
 }
 
-static void heads_must_divide(void **state)
+TEST(heads_must_divide)
 {
-    (void)state;
     assert_fails(try_config("llama", "\"num_key_value_heads\": 3"), GRAIL_ERROR_FORMAT,
                  "layer 0: 4 attention heads are not divisible by 3 key/value heads");
     assert_fails(try_config("llama", "\"head_dim\": 5"), GRAIL_ERROR_FORMAT,
@@ -74,9 +69,8 @@ static void heads_must_divide(void **state)
                  "layer 1: 3 attention heads are not divisible by 2 key/value heads");
 }
 
-static void activations_are_known_by_name(void **state)
+TEST(activations_are_known_by_name)
 {
-    (void)state;
     static const struct {
         const char *name;
         activation_kind kind;
@@ -106,9 +100,8 @@ static void assert_shape(const graph *g, const char *name, int64_t rows, int64_t
     assert_int_equal(shape[1], columns);
 }
 
-static void the_network_has_the_parameters_of_its_sizes(void **state)
+TEST(the_network_has_the_parameters_of_its_sizes)
 {
-    (void)state;
     graph *g = built("llama", "\"rms_norm_eps\": 0.01");
     assert_int_equal(g->block_count, 2);
     assert_int_equal(g->vocabulary, 10);
@@ -129,9 +122,8 @@ static void the_network_has_the_parameters_of_its_sizes(void **state)
     graph_free(g);
 }
 
-static void tied_embeddings_are_one_parameter(void **state)
+TEST(tied_embeddings_are_one_parameter)
 {
-    (void)state;
     graph *g = built("llama", "\"tie_word_embeddings\": true");
     assert_int_equal(graph_find_parameter(g, "lm_head.weight"), GRAPH_NONE);
     assert_int_equal(g->nodes[0].weight, g->nodes[g->node_count - 1].weight);
@@ -158,9 +150,8 @@ static int biases(const char *type, const char *changes)
     return found;
 }
 
-static void every_family_has_the_biases_it_reads(void **state)
+TEST(every_family_has_the_biases_it_reads)
 {
-    (void)state;
     static const char both[] = "\"attention_bias\": true, \"mlp_bias\": true";
     assert_int_equal(biases("llama", NULL), 0);
     assert_int_equal(biases("llama", both), 111);
@@ -172,9 +163,8 @@ static void every_family_has_the_biases_it_reads(void **state)
     assert_int_equal(biases("qwen3", both), 110);
 }
 
-static void only_qwen3_norms_queries_and_keys(void **state)
+TEST(only_qwen3_norms_queries_and_keys)
 {
-    (void)state;
     graph *g = built("qwen3", "\"head_dim\": 6");
     assert_int_equal(shape_of(g, "model.layers.0.self_attn.q_norm.weight")[0], 6);
     assert_int_equal(shape_of(g, "model.layers.0.self_attn.k_norm.weight")[0], 6);
@@ -185,9 +175,8 @@ static void only_qwen3_norms_queries_and_keys(void **state)
     graph_free(g);
 }
 
-static void missing_sizes_take_the_familys_defaults(void **state)
+TEST(missing_sizes_take_the_familys_defaults)
 {
-    (void)state;
     static const char none[] = "\"num_key_value_heads\": null, \"num_attention_heads\": 32,"
                                " \"hidden_size\": 64";
     static const struct {
@@ -221,9 +210,8 @@ static int64_t window(const char *type, const char *changes, int block)
     return found;
 }
 
-static void windows_slide_where_the_family_says(void **state)
+TEST(windows_slide_where_the_family_says)
 {
-    (void)state;
     static const char used[] = "\"use_sliding_window\": true, \"sliding_window\": 6,"
                                " \"max_window_layers\": 1";
     assert_int_equal(window("llama", "\"sliding_window\": 6", 0), 0);
@@ -245,9 +233,8 @@ static void windows_slide_where_the_family_says(void **state)
                      0);
 }
 
-static void layers_may_have_widths_of_their_own(void **state)
+TEST(layers_may_have_widths_of_their_own)
 {
-    (void)state;
     graph *g = built("llama", "\"per_layer_config\": {\"1\": {\"intermediate_size\": 6,"
                               " \"num_attention_heads\": 2, \"num_key_value_heads\": 1}}");
     assert_shape(g, "model.layers.0.mlp.up_proj.weight", 24, 16);
@@ -262,9 +249,8 @@ static void layers_may_have_widths_of_their_own(void **state)
         GRAIL_ERROR_FORMAT, "\"intermediate_size\" is not an integer");
 }
 
-static void layers_may_lack_their_attention_or_ffn(void **state)
+TEST(layers_may_lack_their_attention_or_ffn)
 {
-    (void)state;
     graph *g = built("llama", "\"per_layer_config\": {\"0\": {\"num_attention_heads\": 0,"
                               " \"num_key_value_heads\": 0}, \"1\": {\"intermediate_size\": 0}}");
     assert_int_equal(graph_find_parameter(g, "model.layers.0.self_attn.q_proj.weight"), GRAPH_NONE);
@@ -289,9 +275,8 @@ static void layers_may_lack_their_attention_or_ffn(void **state)
                  "\"intermediate_size\" is 0, expected 1 to");
 }
 
-static void layers_that_are_not_described_as_they_should_be_are_refused(void **state)
+TEST(layers_that_are_not_described_as_they_should_be_are_refused)
 {
-    (void)state;
     static const struct {
         const char *layers, *message;
     } cases[] = {
@@ -323,32 +308,9 @@ static grail_status build_once(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     json_t *config = small_config("qwen3", NULL);
     support_fail_each_allocation(build_once, config);
     json_decref(config);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unknown_families_are_answered_with_the_known_ones),
-        cmocka_unit_test(sizes_must_be_there_and_in_range),
-        cmocka_unit_test(optional_sizes_are_checked_where_they_are_given),
-        cmocka_unit_test(heads_must_divide),
-        cmocka_unit_test(activations_are_known_by_name),
-        cmocka_unit_test(the_network_has_the_parameters_of_its_sizes),
-        cmocka_unit_test(tied_embeddings_are_one_parameter),
-        cmocka_unit_test(every_family_has_the_biases_it_reads),
-        cmocka_unit_test(only_qwen3_norms_queries_and_keys),
-        cmocka_unit_test(missing_sizes_take_the_familys_defaults),
-        cmocka_unit_test(windows_slide_where_the_family_says),
-        cmocka_unit_test(layers_may_have_widths_of_their_own),
-        cmocka_unit_test(layers_may_lack_their_attention_or_ffn),
-        cmocka_unit_test(layers_that_are_not_described_as_they_should_be_are_refused),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

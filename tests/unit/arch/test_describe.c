@@ -72,9 +72,8 @@ static bool builds_itself(const description *d)
     return same;
 }
 
-static void a_narrow_ffn_is_one_number(void **state)
+TEST(a_narrow_ffn_is_one_number)
 {
-    (void)state;
     description d;
     const int64_t widths[] = {9, 4, 2};
     describe("llama", NULL, widths, widths, &d);
@@ -88,9 +87,8 @@ static void a_narrow_ffn_is_one_number(void **state)
     description_fini(&d);
 }
 
-static void fewer_heads_need_head_dim(void **state)
+TEST(fewer_heads_need_head_dim)
 {
-    (void)state;
     description d;
     const int64_t widths[] = {24, 2, 1};
     describe("llama", NULL, widths, widths, &d);
@@ -102,9 +100,8 @@ static void fewer_heads_need_head_dim(void **state)
     description_fini(&d);
 }
 
-static void a_head_count_that_llama_refuses_makes_it_a_mistral(void **state)
+TEST(a_head_count_that_llama_refuses_makes_it_a_mistral)
 {
-    (void)state;
     description d;
     const int64_t widths[] = {24, 3, 3};
     describe("llama", "\"architectures\": [\"LlamaForCausalLM\"]", widths, widths, &d);
@@ -121,9 +118,8 @@ static void a_head_count_that_llama_refuses_makes_it_a_mistral(void **state)
 }
 
 /* Older Mistral classes ignore the scaling and give other logits. */
-static void a_mistral_with_scaled_positions_needs_a_newer_loader(void **state)
+TEST(a_mistral_with_scaled_positions_needs_a_newer_loader)
 {
-    (void)state;
     static const char *const changes[] = {
         "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}",
         "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}"};
@@ -137,9 +133,8 @@ static void a_mistral_with_scaled_positions_needs_a_newer_loader(void **state)
     }
 }
 
-static void but_not_where_biases_or_the_family_forbid_it(void **state)
+TEST(but_not_where_biases_or_the_family_forbid_it)
 {
-    (void)state;
     static const struct {
         const char *type, *changes;
         bool loads;
@@ -162,9 +157,8 @@ static void but_not_where_biases_or_the_family_forbid_it(void **state)
     }
 }
 
-static void different_layers_are_listed(void **state)
+TEST(different_layers_are_listed)
 {
-    (void)state;
     description d;
     const int64_t first[] = {24, 4, 2};
     const int64_t second[] = {9, 2, 1};
@@ -227,9 +221,8 @@ static buffer file_of(const description *d)
     return text;
 }
 
-static void different_layers_come_with_their_classes(void **state)
+TEST(different_layers_come_with_their_classes)
 {
-    (void)state;
     static const char *const types[] = {"llama", "mistral", "qwen2", "qwen3"};
     static const char *const classes[] = {"Llama", "Mistral", "Qwen2", "Qwen3"};
     for (size_t i = 0; i < 4; i++) {
@@ -254,9 +247,8 @@ static void different_layers_come_with_their_classes(void **state)
 }
 
 /* Narrowed once more, to equal layers, it is a network of the stock class again. */
-static void equal_layers_need_no_classes_of_their_own(void **state)
+TEST(equal_layers_need_no_classes_of_their_own)
 {
-    (void)state;
     static const char dense[] =
         "\"architectures\": [\"GrailLlamaForCausalLM\"], \"auto_map\": {\"AutoConfig\": "
         "\"modeling_grail.GrailLlamaConfig\", \"AutoModel\": \"modeling_grail.GrailLlamaModel\", "
@@ -279,9 +271,8 @@ static void equal_layers_need_no_classes_of_their_own(void **state)
     description_fini(&d);
 }
 
-static void layers_that_become_equal_are_listed_no_more(void **state)
+TEST(layers_that_become_equal_are_listed_no_more)
 {
-    (void)state;
     description d;
     const int64_t widths[] = {9, 2, 1};
     describe("llama",
@@ -342,9 +333,8 @@ static const char *skip_of(const json_t *layers, const char *layer)
     return json_string_value(json_array_get(list, 0));
 }
 
-static void a_missing_sublayer_is_skipped(void **state)
+TEST(a_missing_sublayer_is_skipped)
 {
-    (void)state;
     description d;
     describe_without("llama", NULL,
                      (const char *const[]){"model.layers.1.self_attn.o_proj",
@@ -372,9 +362,8 @@ static void a_missing_sublayer_is_skipped(void **state)
 
 /* The class of vLLM begins the residual stream with an attention, and has no windows and no norms
  * of heads. */
-static void not_every_missing_sublayer_opens_in_vllm(void **state)
+TEST(not_every_missing_sublayer_opens_in_vllm)
 {
-    (void)state;
     static const struct {
         const char *family, *changes, *without;
         bool loads;
@@ -395,9 +384,8 @@ static void not_every_missing_sublayer_opens_in_vllm(void **state)
     }
 }
 
-static void a_network_may_have_no_attention_at_all(void **state)
+TEST(a_network_may_have_no_attention_at_all)
 {
-    (void)state;
     description d;
     describe_without("llama", NULL,
                      (const char *const[]){"model.layers.1.self_attn.o_proj",
@@ -411,9 +399,8 @@ static void a_network_may_have_no_attention_at_all(void **state)
     description_fini(&d);
 }
 
-static void a_layer_without_both_is_left_out(void **state)
+TEST(a_layer_without_both_is_left_out)
 {
-    (void)state;
     description d;
     static const char *const first[] = {"model.layers.0.mlp.down_proj",
                                         "model.layers.0.self_attn.o_proj", NULL};
@@ -438,9 +425,8 @@ static void a_layer_without_both_is_left_out(void **state)
     description_fini(&d);
 }
 
-static void tensors_of_later_layers_get_other_numbers(void **state)
+TEST(tensors_of_later_layers_get_other_numbers)
 {
-    (void)state;
     static const struct {
         const char *before, *after;
     } cases[] = {{"model.layers.0.mlp.up_proj.weight", "model.layers.0.mlp.up_proj.weight"},
@@ -466,9 +452,8 @@ static void tensors_of_later_layers_get_other_numbers(void **state)
     }
 }
 
-static void loaders_are_judged_by_what_they_check(void **state)
+TEST(loaders_are_judged_by_what_they_check)
 {
-    (void)state;
     description d;
     const int64_t heads[] = {32, 2, 1};
     const int64_t ffn[] = {32, 4, 2};
@@ -509,9 +494,8 @@ static void assert_llama_cpp_says(const char *type, const char *biases, int64_t 
     description_fini(&d);
 }
 
-static void what_grail_exports_is_told_of_types_as_it_would_have_them(void **state)
+TEST(what_grail_exports_is_told_of_types_as_it_would_have_them)
 {
-    (void)state;
     const char *const way = "as a GGUF file that grail export writes ";
     char said[256];
     snprintf(said, sizeof said, "%s(llama); all quantisations", way);
@@ -528,27 +512,4 @@ static void what_grail_exports_is_told_of_types_as_it_would_have_them(void **sta
     assert_llama_cpp_says("gemma", "", 320,
                           "after convert_hf_to_gguf; K-quants give other types to matrices whose "
                           "rows are no multiples of 256");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_narrow_ffn_is_one_number),
-        cmocka_unit_test(fewer_heads_need_head_dim),
-        cmocka_unit_test(a_head_count_that_llama_refuses_makes_it_a_mistral),
-        cmocka_unit_test(a_mistral_with_scaled_positions_needs_a_newer_loader),
-        cmocka_unit_test(but_not_where_biases_or_the_family_forbid_it),
-        cmocka_unit_test(different_layers_are_listed),
-        cmocka_unit_test(different_layers_come_with_their_classes),
-        cmocka_unit_test(equal_layers_need_no_classes_of_their_own),
-        cmocka_unit_test(layers_that_become_equal_are_listed_no_more),
-        cmocka_unit_test(a_missing_sublayer_is_skipped),
-        cmocka_unit_test(not_every_missing_sublayer_opens_in_vllm),
-        cmocka_unit_test(a_network_may_have_no_attention_at_all),
-        cmocka_unit_test(a_layer_without_both_is_left_out),
-        cmocka_unit_test(tensors_of_later_layers_get_other_numbers),
-        cmocka_unit_test(loaders_are_judged_by_what_they_check),
-        cmocka_unit_test(what_grail_exports_is_told_of_types_as_it_would_have_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

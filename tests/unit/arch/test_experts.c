@@ -13,9 +13,8 @@
     "\"moe_intermediate_size\": 8, \"first_k_dense_replace\": 1"
 #define FOUR TWO_OF_FOUR ", \"moe_intermediate_size\": 8"
 
-static void what_does_not_fit_is_refused(void **state)
+TEST(what_does_not_fit_is_refused)
 {
-    (void)state;
     static const struct {
         const char *type, *changes;
         grail_status status;
@@ -91,9 +90,8 @@ static void what_does_not_fit_is_refused(void **state)
     assert_ok(try_config("mixtral", "\"n_group\": 1, \"routed_scaling_factor\": 1.0"));
 }
 
-static void layers_may_have_a_plain_ffn(void **state)
+TEST(layers_may_have_a_plain_ffn)
 {
-    (void)state;
     graph *g = built("qwen2_moe", FOUR ", \"num_hidden_layers\": 5, \"decoder_sparse_step\": 2,"
                                        " \"mlp_only_layers\": [3],"
                                        " \"shared_expert_intermediate_size\": 12");
@@ -112,9 +110,8 @@ static void layers_may_have_a_plain_ffn(void **state)
     graph_free(g);
 }
 
-static void shares_are_as_the_family_says(void **state)
+TEST(shares_are_as_the_family_says)
 {
-    (void)state;
     static const struct {
         const char *type, *changes;
         int64_t chosen;
@@ -164,9 +161,8 @@ static json_t *described(const char *type, const char *changes, const int64_t wi
     return config;
 }
 
-static void one_width_is_one_number(void **state)
+TEST(one_width_is_one_number)
 {
-    (void)state;
     static const int64_t widths[2][4] = {{6, 6, 6, 6}, {6, 6, 6, 6}};
     loader_verdict verdicts[LOADER_COUNT];
     json_t *config = described("qwen3_moe", FOUR, widths, verdicts);
@@ -186,9 +182,8 @@ static void one_width_is_one_number(void **state)
 }
 
 /* grail itself builds the network again. */
-static void different_widths_are_lists(void **state)
+TEST(different_widths_are_lists)
 {
-    (void)state;
     static const int64_t widths[2][4] = {{6, 6, 6, 6}, {6, 2, 6, 4}};
     loader_verdict verdicts[LOADER_COUNT];
     graph *g = NULL;
@@ -207,9 +202,8 @@ static void different_widths_are_lists(void **state)
 }
 
 /* The expert of all tokens is as wide as so many of the others. */
-static void shared_widths_are_multiples(void **state)
+TEST(shared_widths_are_multiples)
 {
-    (void)state;
     const architecture *a = NULL;
     graph *g = NULL;
     json_t *config = small_config("deepseek_v3", LATENT ", \"n_shared_experts\": 3");
@@ -240,9 +234,8 @@ static void shared_widths_are_multiples(void **state)
     json_decref(config);
 }
 
-static void experts_in_one_tensor_cannot_differ(void **state)
+TEST(experts_in_one_tensor_cannot_differ)
 {
-    (void)state;
     const architecture *a = NULL;
     graph *g = NULL;
     json_t *config = small_config("granitemoe", "\"num_local_experts\": 4");
@@ -253,18 +246,4 @@ static void experts_in_one_tensor_cannot_differ(void **state)
                  "layer 1: its experts lie in one tensor and cannot have different widths");
     graph_free(g);
     json_decref(config);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(layers_may_have_a_plain_ffn),
-        cmocka_unit_test(shares_are_as_the_family_says),
-        cmocka_unit_test(one_width_is_one_number),
-        cmocka_unit_test(different_widths_are_lists),
-        cmocka_unit_test(shared_widths_are_multiples),
-        cmocka_unit_test(experts_in_one_tensor_cannot_differ),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

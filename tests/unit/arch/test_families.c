@@ -6,7 +6,6 @@
 #include "arch/model.h"
 #include "support/json_memory.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,9 +14,8 @@
 #define GPT2 "\"n_embd\": 16, \"n_layer\": 2, \"n_head\": 4"
 #define GPT2_OF_3_HEADS "\"n_embd\": 16, \"n_layer\": 2, \"n_head\": 3"
 
-static void what_a_family_can_switch_on_beyond_is_refused(void **state)
+TEST(what_a_family_can_switch_on_beyond_is_refused)
 {
-    (void)state;
     static const struct {
         const char *type, *changes;
         grail_status status;
@@ -106,9 +104,8 @@ static void assert_layers(const char *type, const char *changes, const char *exp
     graph_free(g);
 }
 
-static void windows_and_rotary_positions_follow_the_familys_pattern(void **state)
+TEST(windows_and_rotary_positions_follow_the_familys_pattern)
 {
-    (void)state;
     assert_layers("gemma", "", "FFFFFFFF");
     assert_layers("phi3", "", "WWWWWWWW");
     assert_layers("starcoder2", "", "WWWWWWWW");
@@ -125,9 +122,8 @@ static void windows_and_rotary_positions_follow_the_familys_pattern(void **state
 }
 
 /* Half of it on each side, and the row itself: 8 / 2 + 1 = 5. */
-static void the_first_layers_of_runs_see_all_in_modernbert(void **state)
+TEST(the_first_layers_of_runs_see_all_in_modernbert)
 {
-    (void)state;
     assert_layers("modernbert", ", \"local_attention\": 8", "FWWFWWFW");
     assert_layers("modernbert", ", \"local_attention\": 9, \"global_attn_every_n_layers\": 4",
                   "FWWWFWWW");
@@ -135,9 +131,8 @@ static void the_first_layers_of_runs_see_all_in_modernbert(void **state)
 }
 
 /* Norms of sums; the last one is behind all blocks, as a last norm is elsewhere. */
-static void encoders_norm_sums_and_see_both_sides(void **state)
+TEST(encoders_norm_sums_and_see_both_sides)
 {
-    (void)state;
     graph *g = built("bert", NULL);
     assert_true(g->gives_hidden);
     assert_true(graph_gives_features(g));
@@ -158,9 +153,8 @@ static void encoders_norm_sums_and_see_both_sides(void **state)
 }
 
 /* A head or a pooler is carried along; a part of layers that is not known would not be. */
-static void what_reads_hidden_states_is_outside(void **state)
+TEST(what_reads_hidden_states_is_outside)
 {
-    (void)state;
     assert_int_equal(encoder_outside("bert.pooler.dense.weight"), OUTSIDE_WEIGHTS);
     assert_int_equal(encoder_outside("cls.predictions.transform.LayerNorm.gamma"), OUTSIDE_WEIGHTS);
     assert_int_equal(encoder_outside("lm_head.layer_norm.weight"), OUTSIDE_WEIGHTS);
@@ -172,9 +166,8 @@ static void what_reads_hidden_states_is_outside(void **state)
 }
 
 /* Layers with a window have a base of their own, which no scaling touches. */
-static void gemma3_turns_layers_with_a_window_by_another_base(void **state)
+TEST(gemma3_turns_layers_with_a_window_by_another_base)
 {
-    (void)state;
     static const char *const changes[] = {
         "\"head_dim\": 4, \"sliding_window_pattern\": 2, \"rope_theta\": 16.0,"
         " \"rope_local_base_freq\": 81.0, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}",
@@ -194,9 +187,8 @@ static void gemma3_turns_layers_with_a_window_by_another_base(void **state)
 }
 
 /* The pairs that stay have the frequency 0. */
-static void neighbouring_pairs_are_made_halves_by_their_places(void **state)
+TEST(neighbouring_pairs_are_made_halves_by_their_places)
 {
-    (void)state;
     graph *g = built("glm", "\"head_dim\": 8");
     const rope_attributes *rope = &find_node(g, NODE_ROPE, 0)->rope;
     const int q = graph_find_parameter(g, "model.layers.0.self_attn.q_proj.weight");
@@ -220,9 +212,8 @@ static double scale_of(const graph *g, const char *name)
 }
 
 /* A tied head is scaled with the embeddings, so that the last norm takes that back. */
-static void factors_of_values_are_those_of_weights(void **state)
+TEST(factors_of_values_are_those_of_weights)
 {
-    (void)state;
     static const char multipliers[] = "\"embedding_multiplier\": 8, \"residual_multiplier\": 0.25,"
                                       " \"attention_multiplier\": 0.125, \"logits_scaling\": 4";
     char text[256];
@@ -240,9 +231,8 @@ static void factors_of_values_are_those_of_weights(void **state)
     }
 }
 
-static void caps_may_be_null(void **state)
+TEST(caps_may_be_null)
 {
-    (void)state;
     graph *g = built("gemma2", NULL);
     assert_near(find_node(g, NODE_ATTENTION, 0)->attention.cap, 50.0, 0.0);
     assert_int_equal(g->nodes[g->node_count - 1].kind, NODE_SOFT_CAP);
@@ -257,11 +247,9 @@ static void caps_may_be_null(void **state)
 /* -- files ------------------------------------------------------------------------------------- */
 
 /* Older files lack what is before "h." and have the masks of attention. */
-static void gpt2_may_lack_its_prefix_and_have_masks(void **state)
+DIRECTORY_TEST(gpt2_may_lack_its_prefix_and_have_masks)
 {
-    (void)state;
     static const char prefix[] = "transformer.";
-    char *directory = support_temporary_directory();
     char path[LAB_PATH];
     lab_model m;
     grail_model *model = NULL;
@@ -284,23 +272,6 @@ static void gpt2_may_lack_its_prefix_and_have_masks(void **state)
     assert_fails(grail_model_open(path, &model), GRAIL_ERROR_UNSUPPORTED,
                  "tensor 'h.0.attn.other' is not part of the gpt2 network");
     lab_fini(&m);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_family_can_switch_on_beyond_is_refused),
-        cmocka_unit_test(windows_and_rotary_positions_follow_the_familys_pattern),
-        cmocka_unit_test(the_first_layers_of_runs_see_all_in_modernbert),
-        cmocka_unit_test(encoders_norm_sums_and_see_both_sides),
-        cmocka_unit_test(what_reads_hidden_states_is_outside),
-        cmocka_unit_test(gemma3_turns_layers_with_a_window_by_another_base),
-        cmocka_unit_test(neighbouring_pairs_are_made_halves_by_their_places),
-        cmocka_unit_test(factors_of_values_are_those_of_weights),
-        cmocka_unit_test(caps_may_be_null),
-        cmocka_unit_test(gpt2_may_lack_its_prefix_and_have_masks),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -10,9 +10,8 @@ static void add(network_fixture *f, const char *name, int rank, int64_t a, int64
     lab_network_add(&f->n, name, rank, (const int64_t[]){a, b, c, c});
 }
 
-static void parts_are_told_by_their_names(void **state)
+TEST(parts_are_told_by_their_names)
 {
-    (void)state;
     static const struct {
         const char *tensor, *text;
     } cases[] = {{"layer1.0.se.fc1.weight",
@@ -40,9 +39,8 @@ static void parts_are_told_by_their_names(void **state)
     }
 }
 
-static void a_part_that_shares_letters_is_another(void **state)
+TEST(a_part_that_shares_letters_is_another)
 {
-    (void)state;
     const lab_resnet r = lab_akamaster(1);
     network_fixture *f = network_setup(&r);
     add(f, "layer1.0.sel.weight", 1, 16, 1, 1);
@@ -51,9 +49,8 @@ static void a_part_that_shares_letters_is_another(void **state)
     network_teardown(f);
 }
 
-static void depthwise_convolutions_are_told_by_their_shapes(void **state)
+TEST(depthwise_convolutions_are_told_by_their_shapes)
 {
-    (void)state;
     const lab_resnet r = lab_akamaster(1);
     network_fixture *f = network_setup(&r);
     add(f, "body.0.weight", 4, 16, 1, 3);
@@ -64,9 +61,8 @@ static void depthwise_convolutions_are_told_by_their_shapes(void **state)
     network_teardown(f);
 }
 
-static void grouped_convolutions_are_told_by_their_shapes(void **state)
+TEST(grouped_convolutions_are_told_by_their_shapes)
 {
-    (void)state;
     static const char *const names[][3] = {
         {"s1.b1.conv1.conv.weight", "s1.b1.conv2.conv.weight", "s1.b1.conv3.conv.weight"},
         {"trunk.b1.f.a.0.weight", "trunk.b1.f.b.0.weight", "trunk.b1.f.c.weight"}};
@@ -85,9 +81,8 @@ static void grouped_convolutions_are_told_by_their_shapes(void **state)
     }
 }
 
-static void a_resnext_is_told_by_its_groups(void **state)
+TEST(a_resnext_is_told_by_its_groups)
 {
-    (void)state;
     const lab_resnet r = lab_resnet50();
     network_fixture *f = network_setup(&r);
     lab_network_find(&f->n, "layer1.0.conv2.weight")->shape[1] = 4;
@@ -98,9 +93,8 @@ static void a_resnext_is_told_by_its_groups(void **state)
 }
 
 /* A projection writes as many channels as the convolution beside it, which reads half of them. */
-static void a_damaged_plain_network_is_not_called_grouped(void **state)
+TEST(a_damaged_plain_network_is_not_called_grouped)
 {
-    (void)state;
     const lab_resnet networks[] = {lab_resnet18(), lab_resnet50(), lab_narrowed_resnet50()};
     for (int i = 0; i < 3; i++) {
         network_fixture *f = network_setup(&networks[i]);
@@ -112,9 +106,8 @@ static void a_damaged_plain_network_is_not_called_grouped(void **state)
 }
 
 /* The last convolution of such a stem reads half of the channels that it writes. */
-static void a_stem_of_several_convolutions_is_not_called_grouped(void **state)
+TEST(a_stem_of_several_convolutions_is_not_called_grouped)
 {
-    (void)state;
     const lab_resnet r = lab_resnet50();
     network_fixture *f = network_setup(&r);
     lab_network_remove(&f->n, "conv1.weight");
@@ -126,9 +119,8 @@ static void a_stem_of_several_convolutions_is_not_called_grouped(void **state)
     network_teardown(f);
 }
 
-static void norms_without_statistics_are_named(void **state)
+TEST(norms_without_statistics_are_named)
 {
-    (void)state;
     const lab_resnet r = lab_resnet18();
     network_fixture *f = network_setup(&r);
     lab_network kept = {.count = 0};
@@ -143,9 +135,8 @@ static void norms_without_statistics_are_named(void **state)
     network_teardown(f);
 }
 
-static void a_language_model_is_no_image_network(void **state)
+TEST(a_language_model_is_no_image_network)
 {
-    (void)state;
     const lab_resnet r = lab_akamaster(1);
     network_fixture *f = network_setup(&r);
     f->n.count = 0;
@@ -156,18 +147,4 @@ static void a_language_model_is_no_image_network(void **state)
     network_teardown(f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_are_told_by_their_names),
-        cmocka_unit_test(a_part_that_shares_letters_is_another),
-        cmocka_unit_test(depthwise_convolutions_are_told_by_their_shapes),
-        cmocka_unit_test(grouped_convolutions_are_told_by_their_shapes),
-        cmocka_unit_test(a_resnext_is_told_by_its_groups),
-        cmocka_unit_test(a_damaged_plain_network_is_not_called_grouped),
-        cmocka_unit_test(a_stem_of_several_convolutions_is_not_called_grouped),
-        cmocka_unit_test(norms_without_statistics_are_named),
-        cmocka_unit_test(a_language_model_is_no_image_network),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -163,10 +163,10 @@ static grail_status open_network(const char *directory, const changes *c, grail_
     return status;
 }
 
-static void keys_and_tensors_make_the_network(void **state)
+DIRECTORY_TEST(keys_and_tensors_make_the_network)
 {
     grail_model *m = NULL;
-    assert_ok(open_network(*state, &(changes){.without_head = true}, &m));
+    assert_ok(open_network(directory, &(changes){.without_head = true}, &m));
     assert_string_equal(m->architecture->name, "llama");
     assert_int_equal(m->graph->block_count, LAYERS);
     assert_int_equal(m->graph->vocabulary, WORDS);
@@ -177,12 +177,12 @@ static void keys_and_tensors_make_the_network(void **state)
 }
 
 /* Row h WIDTH + s WIDTH / 2 + k of the network is row h WIDTH + 2 k + s of the file. */
-static void rows_of_q_lie_in_pairs(void **state)
+DIRECTORY_TEST(rows_of_q_lie_in_pairs)
 {
     static float values[HEADS * WIDTH * HIDDEN];
     static float stored[HEADS * WIDTH * HIDDEN];
     grail_model *m = NULL;
-    assert_ok(open_network(*state, &(changes){0}, &m));
+    assert_ok(open_network(directory, &(changes){0}, &m));
     const int q = graph_find_parameter(m->graph, "model.layers.1.self_attn.q_proj.weight");
     const tensor_view *tensor = checkpoint_find(m->checkpoint, "blk.1.attn_q.weight");
     assert_ptr_equal(m->tensors[q], tensor);
@@ -198,11 +198,11 @@ static void rows_of_q_lie_in_pairs(void **state)
     grail_model_close(m);
 }
 
-static void layers_may_differ(void **state)
+DIRECTORY_TEST(layers_may_differ)
 {
     grail_model *m = NULL;
     const changes c = {.architecture = "deci", .inner = {32, 64}, .heads = {4, 2}};
-    assert_ok(open_network(*state, &c, &m));
+    assert_ok(open_network(directory, &c, &m));
     const int down = graph_find_parameter(m->graph, "model.layers.1.mlp.down_proj.weight");
     const int q = graph_find_parameter(m->graph, "model.layers.1.self_attn.q_proj.weight");
     assert_int_equal(m->graph->parameters[down].shape[1], 64);
@@ -220,31 +220,30 @@ static double first_frequency(const grail_model *m)
     return 0.0;
 }
 
-static void a_table_divides_the_frequencies(void **state)
+DIRECTORY_TEST(a_table_divides_the_frequencies)
 {
     grail_model *m = NULL;
-    assert_ok(open_network(*state, &(changes){.with_divisors = true}, &m));
+    assert_ok(open_network(directory, &(changes){.with_divisors = true}, &m));
     assert_near(first_frequency(m), 0.5, 0.0);
     grail_model_close(m);
 }
 
 /* The frequency is 1, theta^0, with a factor of 2 or 0, which is none. */
-static void a_factor_without_a_type_is_linear(void **state)
+DIRECTORY_TEST(a_factor_without_a_type_is_linear)
 {
     static const char *const keys[] = {"rope.scaling.factor", "rope.scale_linear"};
     for (int i = 0; i < 4; i++) {
         grail_model *m = NULL;
         const changes c = {.key = keys[i / 2], .value = i % 2 == 0 ? 2 : 0};
-        assert_ok(open_network(*state, &c, &m));
+        assert_ok(open_network(directory, &c, &m));
         assert_near(first_frequency(m), i % 2 == 0 ? 0.5 : 1.0, 0.0);
         grail_model_close(m);
     }
 }
 
 /* tests/golden/make_gguf_keys.py lists them. Only what belongs to no network may be unknown. */
-static void every_listed_key_has_a_line(void **state)
+TEST(every_listed_key_has_a_line)
 {
-    (void)state;
     char key[GGUF_KEY_SIZE];
     int count = 0;
     FILE *file = fopen(GRAIL_SOURCE_DIR "/tests/golden/gguf/keys.txt", "r");
@@ -324,27 +323,27 @@ static void names_a_remedy(void)
     }
 }
 
-static void what_cannot_be_read_is_refused(void **state)
+DIRECTORY_TEST(what_cannot_be_read_is_refused)
 {
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         grail_model *m = NULL;
-        assert_fails(open_network(*state, &refusals[i].changes, &m), refusals[i].status,
+        assert_fails(open_network(directory, &refusals[i].changes, &m), refusals[i].status,
                      refusals[i].text);
         names_a_remedy();
     }
 }
 
-static void quantised_weights_need_a_type_to_be_written(void **state)
+DIRECTORY_TEST(quantised_weights_need_a_type_to_be_written)
 {
     grail_model *m = NULL;
     char *path = NULL;
-    assert_ok(open_network(*state, &(changes){0}, &m));
+    assert_ok(open_network(directory, &(changes){0}, &m));
     assert_fails(model_check_written(m), GRAIL_ERROR_ARGUMENT,
                  "tensor 'token_embd.weight' is quantised (Q8_0); choose the type that weights of "
                  "the result have");
     assert_string_equal(grail_error_fields(), "type");
     grail_model_close(m);
-    assert_ok(path_join(&path, *state, "m.gguf"));
+    assert_ok(path_join(&path, directory, "m.gguf"));
     grail_model_options options = {.type = "f16"};
     assert_ok(grail_model_open_with(path, &options, &m));
     assert_ok(model_check_written(m));
@@ -366,10 +365,10 @@ static grail_status open_once(void *path)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+DIRECTORY_TEST(every_failing_allocation_is_survived)
 {
     char *path = NULL;
-    assert_ok(path_join(&path, *state, "m.gguf"));
+    assert_ok(path_join(&path, directory, "m.gguf"));
     write_network(path, &(changes){.architecture = "deci", .inner = {32, 64}});
     support_fail_each_allocation(open_once, path);
     memory_free(path);
@@ -456,20 +455,20 @@ static const words bytes_words = {.kind = "gpt2",
                                   .count = 10,
                                   .merges = {"a b", "\xc4\xa0 ab", "1 2", "a b"}};
 
-static void bytes_are_merged_as_the_name_says(void **state)
+DIRECTORY_TEST(bytes_are_merged_as_the_name_says)
 {
     tokenizer *t = NULL;
     words w = bytes_words;
-    assert_ok(open_words(*state, &w, &t));
+    assert_ok(open_words(directory, &w, &t));
     assert_ids(t, "ab ab<s>12", (const int32_t[]){6, 7, 0, 4, 5}, 5); /* digits stand alone */
     tokenizer_close(t);
     w.pre = "gpt-2";
-    assert_ok(open_words(*state, &w, &t));
+    assert_ok(open_words(directory, &w, &t));
     assert_ids(t, "12 ab", (const int32_t[]){8, 7}, 2);
     tokenizer_close(t);
 }
 
-static void pieces_are_merged_by_their_scores(void **state)
+DIRECTORY_TEST(pieces_are_merged_by_their_scores)
 {
     static const char *const texts[] = {"<unk>",
                                         "<s>",
@@ -489,59 +488,31 @@ static void pieces_are_merged_by_their_scores(void **state)
                      .scores = scores,
                      .count = 8};
     tokenizer *t = NULL;
-    assert_ok(open_words(*state, &w, &t));
+    assert_ok(open_words(directory, &w, &t));
     assert_ids(t, "ab", (const int32_t[]){1, 3, 6}, 3); /* BOS is usual */
     tokenizer_close(t);
 }
 
-static void other_tokenizers_are_refused(void **state)
+DIRECTORY_TEST(other_tokenizers_are_refused)
 {
     tokenizer *t = NULL;
     words w = bytes_words;
     w.pre = "tekken";
-    assert_fails(open_words(*state, &w, &t), GRAIL_ERROR_UNSUPPORTED,
+    assert_fails(open_words(directory, &w, &t), GRAIL_ERROR_UNSUPPORTED,
                  "its pre-tokenizer \"tekken\" is not supported");
     names_a_remedy();
     w.pre = "gpt-2";
     w.kind = "bert";
-    assert_fails(open_words(*state, &w, &t), GRAIL_ERROR_UNSUPPORTED, "its tokenizer \"bert\"");
+    assert_fails(open_words(directory, &w, &t), GRAIL_ERROR_UNSUPPORTED, "its tokenizer \"bert\"");
     names_a_remedy();
     w.kind = "llama";
-    assert_fails(open_words(*state, &w, &t), GRAIL_ERROR_FORMAT,
+    assert_fails(open_words(directory, &w, &t), GRAIL_ERROR_FORMAT,
                  "'tokenizer.ggml.scores' is missing");
     names_a_remedy();
     w.kind = "gpt2";
     w.merges[0] = "a c";
-    assert_fails(open_words(*state, &w, &t), GRAIL_ERROR_FORMAT, "names the piece 'c'");
+    assert_fails(open_words(directory, &w, &t), GRAIL_ERROR_FORMAT, "names the piece 'c'");
     names_a_remedy();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(keys_and_tensors_make_the_network, support_open_directory,
-                                        support_close_directory),
-        cmocka_unit_test_setup_teardown(a_factor_without_a_type_is_linear, support_open_directory,
-                                        support_close_directory),
-        cmocka_unit_test(every_listed_key_has_a_line),
-        cmocka_unit_test_setup_teardown(rows_of_q_lie_in_pairs, support_open_directory,
-                                        support_close_directory),
-        cmocka_unit_test_setup_teardown(layers_may_differ, support_open_directory,
-                                        support_close_directory),
-        cmocka_unit_test_setup_teardown(a_table_divides_the_frequencies, support_open_directory,
-                                        support_close_directory),
-        cmocka_unit_test_setup_teardown(what_cannot_be_read_is_refused, support_open_directory,
-                                        support_close_directory),
-        cmocka_unit_test_setup_teardown(quantised_weights_need_a_type_to_be_written,
-                                        support_open_directory, support_close_directory),
-        cmocka_unit_test_setup_teardown(every_failing_allocation_is_survived,
-                                        support_open_directory, support_close_directory),
-        cmocka_unit_test_setup_teardown(bytes_are_merged_as_the_name_says, support_open_directory,
-                                        support_close_directory),
-        cmocka_unit_test_setup_teardown(pieces_are_merged_by_their_scores, support_open_directory,
-                                        support_close_directory),
-        cmocka_unit_test_setup_teardown(other_tokenizers_are_refused, support_open_directory,
-                                        support_close_directory),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -37,9 +37,8 @@ static grail_dtype of(const graph *g, const grail_dtype *dtypes, const char *nam
     return dtypes[graph_find_parameter(g, name)];
 }
 
-static void the_head_has_more_bits(void **state)
+TEST(the_head_has_more_bits)
 {
-    (void)state;
     static const struct {
         const char *type;
         grail_dtype matrices, head;
@@ -69,9 +68,8 @@ static void the_head_has_more_bits(void **state)
     graph_free(tied);
 }
 
-static void some_layers_have_more_bits(void **state)
+TEST(some_layers_have_more_bits)
 {
-    (void)state;
     static const bool more[LAYERS] = {true, false, false, true, false, false,
                                       true, false, false, true, true,  true};
     grail_dtype dtypes[256];
@@ -90,9 +88,8 @@ static void some_layers_have_more_bits(void **state)
     graph_free(g);
 }
 
-static void rows_that_do_not_fill_blocks_have_others(void **state)
+TEST(rows_that_do_not_fill_blocks_have_others)
 {
-    (void)state;
     grail_dtype dtypes[256];
     int others = 0;
     graph *g = network_of("288", ", \"tie_word_embeddings\": false");
@@ -106,9 +103,8 @@ static void rows_that_do_not_fill_blocks_have_others(void **state)
     graph_free(g);
 }
 
-static void the_table_takes_what_is_asked_for(void **state)
+TEST(the_table_takes_what_is_asked_for)
 {
-    (void)state;
     grail_dtype dtypes[256];
     int others = 0;
     gguf_mixture m = {.type = GRAIL_DTYPE_Q4_0, .table = GRAIL_DTYPE_Q6_K};
@@ -145,9 +141,8 @@ static graph *narrow(const char *hidden, const char *ffn)
     return network_with(hidden, ffn, "");
 }
 
-static void what_falls_short_is_said(void **state)
+TEST(what_falls_short_is_said)
 {
-    (void)state;
     char text[GGUF_SHORTFALL_SIZE];
     assert_ok(judge(narrow("256", "512"), narrow("256", "512"), "q4_k", text));
     assert_string_equal(text, "");
@@ -160,9 +155,8 @@ static void what_falls_short_is_said(void **state)
     assert_string_equal(text, "73 of 85 matrices are Q4_0, 12 F16, since 300 is no multiple of 32");
 }
 
-static void a_type_that_no_matrix_has_is_refused(void **state)
+TEST(a_type_that_no_matrix_has_is_refused)
 {
-    (void)state;
     char text[GGUF_SHORTFALL_SIZE];
     assert_fails(
         judge(narrow("288", "480"), narrow("288", "288"), "q4_k", text), GRAIL_ERROR_SHAPE,
@@ -174,17 +168,4 @@ static void a_type_that_no_matrix_has_is_refused(void **state)
                         "256; use q8_0"); /* an alignment makes no dense width */
     assert_fails(judge(narrow("72", "100"), narrow("72", "100"), "q4_0", text), GRAIL_ERROR_SHAPE,
                  "are no multiples of 32; use f16 (grail export)");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_head_has_more_bits),
-        cmocka_unit_test(some_layers_have_more_bits),
-        cmocka_unit_test(rows_that_do_not_fill_blocks_have_others),
-        cmocka_unit_test(the_table_takes_what_is_asked_for),
-        cmocka_unit_test(what_falls_short_is_said),
-        cmocka_unit_test(a_type_that_no_matrix_has_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,9 +46,8 @@ static void assert_refused(fixture *f, grail_status code, const char *text)
     assert_fails(try_open(f->path), code, text);
 }
 
-static void facts_are_counted_from_the_tensors(void **state)
+TEST(facts_are_counted_from_the_tensors)
 {
-    (void)state;
     grail_model *m = NULL;
     grail_model_facts facts;
     assert_ok(grail_model_open(lab_golden("llama3"), &m));
@@ -67,9 +66,8 @@ static void facts_are_counted_from_the_tensors(void **state)
     grail_model_close(m);
 }
 
-static void sites_are_listed_with_their_facts(void **state)
+TEST(sites_are_listed_with_their_facts)
 {
-    (void)state;
     grail_model *m = NULL;
     grail_site_list *sites = NULL;
     assert_ok(grail_model_open(lab_golden("llama3"), &m));
@@ -99,9 +97,8 @@ static void sites_are_listed_with_their_facts(void **state)
     grail_model_close(m);
 }
 
-static void known_architectures_are_listed(void **state)
+TEST(known_architectures_are_listed)
 {
-    (void)state;
     static const char *const names[] = {"llama",
                                         "mistral",
                                         "qwen2",
@@ -153,9 +150,8 @@ static void known_architectures_are_listed(void **state)
     assert_null(grail_architecture_at(-1));
 }
 
-static void a_missing_tensor_is_named(void **state)
+TEST(a_missing_tensor_is_named)
 {
-    (void)state;
     fixture f;
     setup(&f, "llama3");
     snprintf(lab_find(&f.m, 1, "mlp.up_proj.weight")->name, 96, "%s", "model.layers.1.other");
@@ -165,9 +161,8 @@ static void a_missing_tensor_is_named(void **state)
     teardown(&f);
 }
 
-static void a_network_without_its_head_is_told_by_its_class(void **state)
+TEST(a_network_without_its_head_is_told_by_its_class)
 {
-    (void)state;
     fixture f;
     setup(&f, "llama3");
     snprintf(lab_find(&f.m, 1, "mlp.up_proj.weight")->name, 96, "%s",
@@ -181,9 +176,8 @@ static void a_network_without_its_head_is_told_by_its_class(void **state)
     teardown(&f);
 }
 
-static void a_tensor_of_another_shape_is_named_with_both(void **state)
+TEST(a_tensor_of_another_shape_is_named_with_both)
 {
-    (void)state;
     fixture f;
     setup(&f, "llama3");
     lab_set_integer(&f.m, "intermediate_size", 76);
@@ -193,9 +187,8 @@ static void a_tensor_of_another_shape_is_named_with_both(void **state)
     teardown(&f);
 }
 
-static void a_tensor_that_the_network_does_not_read_is_refused(void **state)
+TEST(a_tensor_that_the_network_does_not_read_is_refused)
 {
-    (void)state;
     fixture f;
     setup(&f, "llama-mha");
     assert_int_equal(json_object_set_new(f.m.config, "attention_bias", json_false()), 0);
@@ -246,9 +239,8 @@ static lab_tensor *tensor_of(lab_model *m, const char *name)
 
 /* Equal bytes are a copy, which nothing reads; others are the head, whatever the configuration
  * says, also in shape. */
-static void a_head_beside_tied_embeddings_is_read_where_it_differs(void **state)
+TEST(a_head_beside_tied_embeddings_is_read_where_it_differs)
 {
-    (void)state;
     static const char said[] = "tensor 'lm_head.weight' differs from 'model.embed_tokens.weight'";
     fixture f;
     setup(&f, "qwen2");
@@ -275,9 +267,8 @@ static void a_head_beside_tied_embeddings_is_read_where_it_differs(void **state)
     teardown(&f);
 }
 
-static void a_layer_beyond_the_number_is_refused_by_its_number(void **state)
+TEST(a_layer_beyond_the_number_is_refused_by_its_number)
 {
-    (void)state;
     fixture f;
     setup(&f, "llama3");
     lab_set_integer(&f.m, "num_hidden_layers", 1);
@@ -289,9 +280,8 @@ static void a_layer_beyond_the_number_is_refused_by_its_number(void **state)
 }
 
 /* Names of DeepSeek-V3, and of qwen3_next. A layer without the parts of such a one is another. */
-static void layers_that_predict_further_tokens_are_left_out(void **state)
+TEST(layers_that_predict_further_tokens_are_left_out)
 {
-    (void)state;
     fixture f;
     setup(&f, "llama3");
     lab_set_integer(&f.m, "num_nextn_predict_layers", 1);
@@ -314,9 +304,8 @@ static void layers_that_predict_further_tokens_are_left_out(void **state)
     teardown(&f);
 }
 
-static void a_head_of_values_is_named_and_copied(void **state)
+TEST(a_head_of_values_is_named_and_copied)
 {
-    (void)state;
     fixture f;
     setup(&f, "llama3");
     add_tensor(&f.m, "v_head.summary.weight", 1, 64);
@@ -349,9 +338,8 @@ static void write_odd_dtype(const fixture *f, grail_dtype dtype)
     tensor_writer_close(writer);
 }
 
-static void a_quantised_tensor_is_refused(void **state)
+TEST(a_quantised_tensor_is_refused)
 {
-    (void)state;
     static const grail_dtype dtypes[] = {GRAIL_DTYPE_I8, GRAIL_DTYPE_F8_E4M3, GRAIL_DTYPE_C64};
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         fixture f;
@@ -368,9 +356,8 @@ static void a_quantised_tensor_is_refused(void **state)
     }
 }
 
-static void a_folder_of_the_hubs_cache_names_its_snapshot(void **state)
+TEST(a_folder_of_the_hubs_cache_names_its_snapshot)
 {
-    (void)state;
     fixture f;
     char path[1024];
     char expected[1100];
@@ -385,9 +372,8 @@ static void a_folder_of_the_hubs_cache_names_its_snapshot(void **state)
     teardown(&f);
 }
 
-static void a_weight_that_is_not_a_number_is_named_when_it_is_read(void **state)
+TEST(a_weight_that_is_not_a_number_is_named_when_it_is_read)
 {
-    (void)state;
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 3; i++) {
         fixture f;
@@ -407,9 +393,8 @@ static void a_weight_that_is_not_a_number_is_named_when_it_is_read(void **state)
     }
 }
 
-static void what_is_not_a_model_directory_is_named(void **state)
+TEST(what_is_not_a_model_directory_is_named)
 {
-    (void)state;
     fixture f;
     setup(&f, "llama3");
     assert_fails(try_open(f.path), GRAIL_ERROR_IO, "neither a model directory nor a weights file");
@@ -430,9 +415,8 @@ static grail_status open_once(void *path)
     return try_open(path);
 }
 
-static void every_failing_allocation_of_opening_is_survived(void **state)
+TEST(every_failing_allocation_of_opening_is_survived)
 {
-    (void)state;
     char path[LAB_PATH];
     snprintf(path, sizeof path, "%s", lab_golden("llama3-sharded"));
     support_fail_each_allocation(open_once, path);
@@ -450,35 +434,12 @@ out:
     return status;
 }
 
-static void every_failing_allocation_of_listing_sites_is_survived(void **state)
+TEST(every_failing_allocation_of_listing_sites_is_survived)
 {
-    (void)state;
     grail_model *m = NULL;
     assert_ok(grail_model_open(lab_golden("qwen3"), &m));
     support_fail_each_allocation(list_sites, m);
     grail_model_close(m);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(facts_are_counted_from_the_tensors),
-        cmocka_unit_test(sites_are_listed_with_their_facts),
-        cmocka_unit_test(known_architectures_are_listed),
-        cmocka_unit_test(a_missing_tensor_is_named),
-        cmocka_unit_test(a_network_without_its_head_is_told_by_its_class),
-        cmocka_unit_test(a_tensor_of_another_shape_is_named_with_both),
-        cmocka_unit_test(a_tensor_that_the_network_does_not_read_is_refused),
-        cmocka_unit_test(a_head_beside_tied_embeddings_is_read_where_it_differs),
-        cmocka_unit_test(a_layer_beyond_the_number_is_refused_by_its_number),
-        cmocka_unit_test(layers_that_predict_further_tokens_are_left_out),
-        cmocka_unit_test(a_head_of_values_is_named_and_copied),
-        cmocka_unit_test(a_quantised_tensor_is_refused),
-        cmocka_unit_test(a_folder_of_the_hubs_cache_names_its_snapshot),
-        cmocka_unit_test(a_weight_that_is_not_a_number_is_named_when_it_is_read),
-        cmocka_unit_test(what_is_not_a_model_directory_is_named),
-        cmocka_unit_test(every_failing_allocation_of_opening_is_survived),
-        cmocka_unit_test(every_failing_allocation_of_listing_sites_is_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

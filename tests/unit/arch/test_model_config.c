@@ -31,60 +31,60 @@ static const char *config_of(const char *directory, const char *file)
     return name;
 }
 
-static void a_weights_file_has_the_configuration_beside_it(void **state)
+DIRECTORY_TEST(a_weights_file_has_the_configuration_beside_it)
 {
-    write_text(*state, "config.json", "{\"model_type\": \"vit\"}");
-    write_text(*state, "pytorch_model.bin", "");
-    assert_string_equal(config_of(*state, "model.safetensors"), "config.json");
-    assert_string_equal(config_of(*state, "pytorch_model.bin"), "config.json");
-    write_text(*state, "config.json", "{\"architecture\": \"vit_tiny_patch16_224\"}");
-    assert_string_equal(config_of(*state, "model.safetensors"), "config.json");
+    write_text(directory, "config.json", "{\"model_type\": \"vit\"}");
+    write_text(directory, "pytorch_model.bin", "");
+    assert_string_equal(config_of(directory, "model.safetensors"), "config.json");
+    assert_string_equal(config_of(directory, "pytorch_model.bin"), "config.json");
+    write_text(directory, "config.json", "{\"architecture\": \"vit_tiny_patch16_224\"}");
+    assert_string_equal(config_of(directory, "model.safetensors"), "config.json");
 }
 
-static void a_file_of_another_name_has_no_config_json(void **state)
+DIRECTORY_TEST(a_file_of_another_name_has_no_config_json)
 {
-    write_text(*state, "config.json", "{\"model_type\": \"vit\"}");
-    write_text(*state, "epoch_3.pth", "");
-    assert_null(config_of(*state, "epoch_3.pth"));
+    write_text(directory, "config.json", "{\"model_type\": \"vit\"}");
+    write_text(directory, "epoch_3.pth", "");
+    assert_null(config_of(directory, "epoch_3.pth"));
 }
 
-static void another_programs_config_json_is_passed_over(void **state)
+DIRECTORY_TEST(another_programs_config_json_is_passed_over)
 {
-    write_text(*state, "config.json", "{\"learning_rate\": 0.1}");
-    assert_null(config_of(*state, "model.safetensors"));
-    assert_string_equal(config_of(*state, ""), "config.json");
+    write_text(directory, "config.json", "{\"learning_rate\": 0.1}");
+    assert_null(config_of(directory, "model.safetensors"));
+    assert_string_equal(config_of(directory, ""), "config.json");
 }
 
-static void what_a_narrowing_wrote_is_read_with_the_only_weights(void **state)
+DIRECTORY_TEST(what_a_narrowing_wrote_is_read_with_the_only_weights)
 {
-    write_text(*state, "grail.json", "{}");
-    write_text(*state, "net.pth", "");
-    assert_string_equal(config_of(*state, "net.pth"), "grail.json");
-    assert_string_equal(config_of(*state, ""), "grail.json");
-    write_text(*state, "other.pth", "");
-    assert_null(config_of(*state, "net.pth"));
+    write_text(directory, "grail.json", "{}");
+    write_text(directory, "net.pth", "");
+    assert_string_equal(config_of(directory, "net.pth"), "grail.json");
+    assert_string_equal(config_of(directory, ""), "grail.json");
+    write_text(directory, "other.pth", "");
+    assert_null(config_of(directory, "net.pth"));
 }
 
-static void a_file_beside_the_directorys_weights_is_its_own_network(void **state)
+DIRECTORY_TEST(a_file_beside_the_directorys_weights_is_its_own_network)
 {
-    write_text(*state, "grail.json", "{}");
-    write_text(*state, "model.safetensors.index.json", "{}");
-    write_text(*state, "net.pth", "");
-    assert_null(config_of(*state, "net.pth"));
+    write_text(directory, "grail.json", "{}");
+    write_text(directory, "model.safetensors.index.json", "{}");
+    write_text(directory, "net.pth", "");
+    assert_null(config_of(directory, "net.pth"));
 }
 
-static void a_directory_without_configuration_has_none(void **state)
+DIRECTORY_TEST(a_directory_without_configuration_has_none)
 {
-    assert_null(config_of(*state, ""));
-    assert_null(config_of(*state, "model.safetensors"));
+    assert_null(config_of(directory, ""));
+    assert_null(config_of(directory, "model.safetensors"));
 }
 
-static void a_configuration_that_is_no_object_is_refused(void **state)
+DIRECTORY_TEST(a_configuration_that_is_no_object_is_refused)
 {
     char *path = NULL;
     model_config config = {0};
-    write_text(*state, "config.json", "[]");
-    assert_ok(path_join(&path, *state, "model.safetensors"));
+    write_text(directory, "config.json", "[]");
+    assert_ok(path_join(&path, directory, "model.safetensors"));
     assert_fails(model_config_read(path, &config), GRAIL_ERROR_FORMAT,
                  "config.json: not a JSON object");
     memory_free(path);
@@ -98,30 +98,14 @@ static grail_status read_once(void *path)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+DIRECTORY_TEST(every_failing_allocation_is_survived)
 {
     char *path = NULL;
-    write_text(*state, "grail.json", "{}");
-    write_text(*state, "net.pth", "");
-    assert_ok(path_join(&path, *state, "net.pth"));
+    write_text(directory, "grail.json", "{}");
+    write_text(directory, "net.pth", "");
+    assert_ok(path_join(&path, directory, "net.pth"));
     support_fail_each_allocation(read_once, path);
     memory_free(path);
 }
 
-#define in_directory(test)                                                                         \
-    cmocka_unit_test_setup_teardown(test, support_open_directory, support_close_directory)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        in_directory(a_weights_file_has_the_configuration_beside_it),
-        in_directory(a_file_of_another_name_has_no_config_json),
-        in_directory(another_programs_config_json_is_passed_over),
-        in_directory(what_a_narrowing_wrote_is_read_with_the_only_weights),
-        in_directory(a_file_beside_the_directorys_weights_is_its_own_network),
-        in_directory(a_directory_without_configuration_has_none),
-        in_directory(a_configuration_that_is_no_object_is_refused),
-        in_directory(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -22,9 +22,8 @@ static void assert_notice(const grail_model *m, int i, const char *text)
     assert_non_null(strstr(facts.notices[i], text));
 }
 
-static void a_residual_network_may_lie_behind_any_prefix(void **state)
+TEST(a_residual_network_may_lie_behind_any_prefix)
 {
-    (void)state;
     static const struct {
         const char *prefix, *named;
     } cases[] = {
@@ -53,9 +52,8 @@ static void a_residual_network_may_lie_behind_any_prefix(void **state)
     }
 }
 
-static void wrappers_may_stand_inside_of_names(void **state)
+TEST(wrappers_may_stand_inside_of_names)
 {
-    (void)state;
     const lab_resnet r = lab_akamaster(1);
     network_fixture *f = network_setup(&r);
     for (int i = 0; i < f->n.count; i++) {
@@ -70,9 +68,8 @@ static void wrappers_may_stand_inside_of_names(void **state)
     network_teardown(f);
 }
 
-static void a_head_may_lie_outside_of_the_prefix(void **state)
+TEST(a_head_may_lie_outside_of_the_prefix)
 {
-    (void)state;
     const lab_resnet r = lab_akamaster(1);
     network_fixture *f = network_setup(&r);
     lab_network_put_behind(&f->n, 0, "model.backbone.");
@@ -88,9 +85,8 @@ static void a_head_may_lie_outside_of_the_prefix(void **state)
     network_teardown(f);
 }
 
-static void two_networks_are_both_named(void **state)
+TEST(two_networks_are_both_named)
 {
-    (void)state;
     static const char *const others[] = {"teacher.", "student.model.", ""};
     static const char *const texts[] = {"begin with 'student.', those of the other with 'teacher.'",
                                         "those of the other with 'student.model.'",
@@ -110,9 +106,8 @@ static void two_networks_are_both_named(void **state)
     }
 }
 
-static void what_is_no_weight_is_left_alone_and_named(void **state)
+TEST(what_is_no_weight_is_left_alone_and_named)
 {
-    (void)state;
     static const struct {
         const char *name;
         bool is_left_out;
@@ -141,9 +136,8 @@ static void what_is_no_weight_is_left_alone_and_named(void **state)
     }
 }
 
-static void what_may_be_a_weight_is_refused_with_its_reason(void **state)
+TEST(what_may_be_a_weight_is_refused_with_its_reason)
 {
-    (void)state;
     static const struct {
         const char *name, *text;
     } cases[] = {
@@ -192,9 +186,8 @@ static void assert_decoder(const char *begin, const char *head, const char *noti
     memory_free(directory);
 }
 
-static void a_decoder_may_lack_its_base_or_lie_in_another_network(void **state)
+TEST(a_decoder_may_lack_its_base_or_lie_in_another_network)
 {
-    (void)state;
     assert_decoder("model.", "", NULL);
     assert_decoder("", "", NULL);
     assert_decoder("language_model.model.", "language_model.", "'language_model.model.'");
@@ -253,9 +246,8 @@ static void assert_result_name(const grail_model *m, const char *stored, const c
     memory_free(name);
 }
 
-static void a_language_model_of_a_larger_network_is_read_by_itself(void **state)
+TEST(a_language_model_of_a_larger_network_is_read_by_itself)
 {
-    (void)state;
     static const char *const begins[] = {"language_model.model.", "model.language_model."};
     static const char *const heads[] = {"language_model.", ""};
     for (int i = 0; i < 2; i++) {
@@ -281,9 +273,8 @@ static void a_language_model_of_a_larger_network_is_read_by_itself(void **state)
     }
 }
 
-static void what_is_unknown_in_a_language_model_is_refused(void **state)
+TEST(what_is_unknown_in_a_language_model_is_refused)
 {
-    (void)state;
     static const struct {
         const char *whole, *type, *add, *text;
     } cases[] = {
@@ -307,9 +298,8 @@ static void what_is_unknown_in_a_language_model_is_refused(void **state)
 }
 
 /* Published configurations leave out what their class has by default. */
-static void sizes_that_are_left_out_are_those_of_the_class(void **state)
+TEST(sizes_that_are_left_out_are_those_of_the_class)
 {
-    (void)state;
     json_t *out = NULL;
     json_t *config = json_pack("{s:s, s:{s:s, s:i}}", "model_type", "gemma3", "text_config",
                                "model_type", "gemma3_text", "hidden_size", 2560);
@@ -323,19 +313,4 @@ static void sizes_that_are_left_out_are_those_of_the_class(void **state)
     json_decref(config);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_residual_network_may_lie_behind_any_prefix),
-        cmocka_unit_test(wrappers_may_stand_inside_of_names),
-        cmocka_unit_test(a_head_may_lie_outside_of_the_prefix),
-        cmocka_unit_test(two_networks_are_both_named),
-        cmocka_unit_test(what_is_no_weight_is_left_alone_and_named),
-        cmocka_unit_test(what_may_be_a_weight_is_refused_with_its_reason),
-        cmocka_unit_test(a_decoder_may_lack_its_base_or_lie_in_another_network),
-        cmocka_unit_test(a_language_model_of_a_larger_network_is_read_by_itself),
-        cmocka_unit_test(what_is_unknown_in_a_language_model_is_refused),
-        cmocka_unit_test(sizes_that_are_left_out_are_those_of_the_class),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

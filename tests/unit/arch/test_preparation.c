@@ -60,9 +60,8 @@ static void assert_scale(const image_preparation *p, double rescale, double mean
     assert_near(p->deviation[0], deviation, 0);
 }
 
-static void image_processors_have_their_own_defaults(void **state)
+TEST(image_processors_have_their_own_defaults)
 {
-    (void)state;
     image_preparation p = of_huggingface("{}", "ViT");
     assert_steps(&p, IMAGE_BOTH_EDGES, 224, IMAGE_BILINEAR, 224);
     assert_scale(&p, 1.0 / 255.0, 0.5, 0.5);
@@ -79,9 +78,8 @@ static void image_processors_have_their_own_defaults(void **state)
     assert_steps(&p, IMAGE_BOTH_EDGES, 384, IMAGE_BICUBIC, 384);
 }
 
-static void sizes_are_read_in_all_their_forms(void **state)
+TEST(sizes_are_read_in_all_their_forms)
 {
-    (void)state;
     static const struct {
         const char *text, *usual;
         image_edges edges;
@@ -111,9 +109,8 @@ static void sizes_are_read_in_all_their_forms(void **state)
     }
 }
 
-static void filters_and_scales_are_read(void **state)
+TEST(filters_and_scales_are_read)
 {
-    (void)state;
     static const image_filter filters[] = {IMAGE_NEAREST, IMAGE_LANCZOS, IMAGE_BILINEAR,
                                            IMAGE_BICUBIC, IMAGE_BOX,     IMAGE_HAMMING};
     char text[] = "{\"resample\": 0}";
@@ -133,9 +130,8 @@ static void filters_and_scales_are_read(void **state)
     assert_scale(&p, 1.0 / 255.0, 0, 1);
 }
 
-static void timm_states_a_share_of_the_crop(void **state)
+TEST(timm_states_a_share_of_the_crop)
 {
-    (void)state;
     image_preparation p = of_timm("{\"architecture\": \"x\", \"pretrained_cfg\": {}}");
     assert_steps(&p, IMAGE_SHORTER_EDGE, 256, IMAGE_BICUBIC, 224);
     assert_scale(&p, 1.0 / 255.0, 0.485, 0.229);
@@ -155,9 +151,8 @@ static void timm_states_a_share_of_the_crop(void **state)
     json_decref(document);
 }
 
-static void open_clip_resizes_in_the_mode_of_the_file(void **state)
+TEST(open_clip_resizes_in_the_mode_of_the_file)
 {
-    (void)state;
     image_preparation p = of_open_clip("{}");
     assert_steps(&p, IMAGE_SHORTER_EDGE, 224, IMAGE_BICUBIC, 224);
     assert_scale(&p, 1.0 / 255.0, 0.48145466, 0.26862954);
@@ -188,9 +183,8 @@ static grail_status read_as(library l, const json_t *document)
 #define TIMM_CFG(text) "{\"pretrained_cfg\": {" text "}}"
 #define CLIP_CFG(text) "{\"preprocess_cfg\": {" text "}}"
 
-static void what_cannot_be_followed_is_refused_by_its_key(void **state)
+TEST(what_cannot_be_followed_is_refused_by_its_key)
 {
-    (void)state;
     static const struct {
         library from;
         const char *text;
@@ -284,15 +278,4 @@ static void what_cannot_be_followed_is_refused_by_its_key(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(image_processors_have_their_own_defaults),
-        cmocka_unit_test(sizes_are_read_in_all_their_forms),
-        cmocka_unit_test(filters_and_scales_are_read),
-        cmocka_unit_test(timm_states_a_share_of_the_crop),
-        cmocka_unit_test(open_clip_resizes_in_the_mode_of_the_file),
-        cmocka_unit_test(what_cannot_be_followed_is_refused_by_its_key),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -51,9 +51,8 @@ static found find(tower_lab *lab, const char *setting)
     return f;
 }
 
-static void a_file_of_the_directory_says_how_images_are_prepared(void **state)
+TEST(a_file_of_the_directory_says_how_images_are_prepared)
 {
-    (void)state;
     tower_lab *lab = lab_of("hf-vit", PROCESSOR, "{\"size\": 24, \"resample\": 3}");
     const found f = find(lab, NULL);
     assert_string_equal(f.preset, "checkpoint");
@@ -67,9 +66,8 @@ static void a_file_of_the_directory_says_how_images_are_prepared(void **state)
     tower_close(lab);
 }
 
-static void the_file_of_a_processor_of_images_and_text_has_a_part_for_images(void **state)
+TEST(the_file_of_a_processor_of_images_and_text_has_a_part_for_images)
 {
-    (void)state;
     tower_lab *lab =
         lab_of("hf-clip", "processor_config.json",
                "{\"image_processor\": {\"size\": 30, \"crop_size\": 24}, \"tokenizer\": {}}");
@@ -82,9 +80,8 @@ static void the_file_of_a_processor_of_images_and_text_has_a_part_for_images(voi
     tower_close(lab);
 }
 
-static void another_size_than_the_network_takes_is_scaled_and_told(void **state)
+TEST(another_size_than_the_network_takes_is_scaled_and_told)
 {
-    (void)state;
     tower_lab *lab = lab_of("hf-clip", PROCESSOR, "{\"size\": 256}");
     const found f = find(lab, NULL);
     assert_int_equal(f.p.resize, 27); /* 24 * 256 / 224 = 27.4 */
@@ -95,9 +92,8 @@ static void another_size_than_the_network_takes_is_scaled_and_told(void **state)
 }
 
 /* The notice names the size that the preparation has, which is the network's, not the preset's. */
-static void nothing_said_is_told_with_what_is_assumed(void **state)
+TEST(nothing_said_is_told_with_what_is_assumed)
 {
-    (void)state;
     char crop[64];
     static const struct {
         const char *golden, *preset;
@@ -121,9 +117,8 @@ static void nothing_said_is_told_with_what_is_assumed(void **state)
     }
 }
 
-static void timm_goes_before_another_file(void **state)
+TEST(timm_goes_before_another_file)
 {
-    (void)state;
     tower_lab *lab = lab_of("timm-vit-hub", PROCESSOR, "{\"size\": 24}");
     found f = find(lab, NULL);
     assert_string_equal(f.origin, "config.json");
@@ -135,9 +130,8 @@ static void timm_goes_before_another_file(void **state)
     tower_close(lab);
 }
 
-static void what_cannot_be_followed_is_an_error_without_a_preset(void **state)
+TEST(what_cannot_be_followed_is_an_error_without_a_preset)
 {
-    (void)state;
     static const char *const texts[] = {"{\"size\": 0}", "[]", "{\"size\": NaN}", "{\"size\": 24"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         tower_lab *lab = lab_of("hf-vit", PROCESSOR, texts[i]);
@@ -158,9 +152,8 @@ static void what_cannot_be_followed_is_an_error_without_a_preset(void **state)
     }
 }
 
-static void a_weights_file_that_is_one_of_several_has_no_files_beside_it(void **state)
+TEST(a_weights_file_that_is_one_of_several_has_no_files_beside_it)
 {
-    (void)state;
     char path[1200];
     grail_model *m = NULL;
     grail_preprocessing p;
@@ -182,9 +175,8 @@ static void a_weights_file_that_is_one_of_several_has_no_files_beside_it(void **
     tower_close(lab);
 }
 
-static void open_clip_tells_its_activation_in_its_file(void **state)
+TEST(open_clip_tells_its_activation_in_its_file)
 {
-    (void)state;
     static const struct {
         const char *beside, *text, *activation;
         bool doubted;
@@ -208,9 +200,8 @@ static void open_clip_tells_its_activation_in_its_file(void **state)
     tower_close(lab);
 }
 
-static void names_of_quick_gelu_are_heeded_and_told(void **state)
+TEST(names_of_quick_gelu_are_heeded_and_told)
 {
-    (void)state;
     static const struct {
         const char *weights;
         bool quick;
@@ -229,9 +220,8 @@ static void names_of_quick_gelu_are_heeded_and_told(void **state)
     }
 }
 
-static void a_setting_ends_the_doubt(void **state)
+TEST(a_setting_ends_the_doubt)
 {
-    (void)state;
     tower_lab *lab = lab_of("open-clip", CLIP_CONFIG, "{\"preprocess_cfg\": {}}");
     lab->config = json_pack("{s:s, s:i}", "architecture", "x", "head_dim", 16);
     const found f = find(lab, "activation=quick_gelu");
@@ -249,9 +239,8 @@ static json_t *timm_config(const char *class, const char *arguments)
     return config;
 }
 
-static void timm_tells_heads_activation_and_epsilon(void **state)
+TEST(timm_tells_heads_activation_and_epsilon)
 {
-    (void)state;
     static const struct {
         const char *class, *arguments;
         int64_t head_dim;
@@ -278,9 +267,8 @@ static void timm_tells_heads_activation_and_epsilon(void **state)
     }
 }
 
-static void what_timm_says_and_grail_lacks_is_refused(void **state)
+TEST(what_timm_says_and_grail_lacks_is_refused)
 {
-    (void)state;
     static const struct {
         const char *arguments;
         grail_status code;
@@ -299,9 +287,8 @@ static void what_timm_says_and_grail_lacks_is_refused(void **state)
     }
 }
 
-static void timm_gets_the_ratio_of_the_narrowed_width(void **state)
+TEST(timm_gets_the_ratio_of_the_narrowed_width)
 {
-    (void)state;
     loader_verdict verdicts[LOADER_COUNT];
     tower_lab *lab = lab_of("timm-vit", NULL, NULL);
     lab->config = timm_config("vit_tiny_patch16_224", "{\"num_heads\": 2, \"depth\": 2}");
@@ -321,9 +308,8 @@ static void timm_gets_the_ratio_of_the_narrowed_width(void **state)
     tower_close(lab);
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     static const struct {
         const char *golden, *beside, *text;
     } cases[] = {{"hf-vit", PROCESSOR, "{\"size\": 24}"},
@@ -339,23 +325,4 @@ static void every_failing_allocation_is_survived(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_of_the_directory_says_how_images_are_prepared),
-        cmocka_unit_test(the_file_of_a_processor_of_images_and_text_has_a_part_for_images),
-        cmocka_unit_test(another_size_than_the_network_takes_is_scaled_and_told),
-        cmocka_unit_test(nothing_said_is_told_with_what_is_assumed),
-        cmocka_unit_test(timm_goes_before_another_file),
-        cmocka_unit_test(what_cannot_be_followed_is_an_error_without_a_preset),
-        cmocka_unit_test(a_weights_file_that_is_one_of_several_has_no_files_beside_it),
-        cmocka_unit_test(open_clip_tells_its_activation_in_its_file),
-        cmocka_unit_test(names_of_quick_gelu_are_heeded_and_told),
-        cmocka_unit_test(a_setting_ends_the_doubt),
-        cmocka_unit_test(timm_tells_heads_activation_and_epsilon),
-        cmocka_unit_test(what_timm_says_and_grail_lacks_is_refused),
-        cmocka_unit_test(timm_gets_the_ratio_of_the_narrowed_width),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -8,9 +8,8 @@
 
 /* -- configuration ---------------------------------------------------------------------------- */
 
-static void settings_fill_in_what_the_tensors_do_not_say(void **state)
+TEST(settings_fill_in_what_the_tensors_do_not_say)
 {
-    (void)state;
     static const char *const settings[] = {"preset=cifar", "downsample_in_bottleneck=true",
                                            "hidden_act=silu"};
     const lab_resnet r = lab_resnet50();
@@ -26,9 +25,8 @@ static void settings_fill_in_what_the_tensors_do_not_say(void **state)
     network_teardown(f);
 }
 
-static void a_setting_that_is_not_one_is_refused(void **state)
+TEST(a_setting_that_is_not_one_is_refused)
 {
-    (void)state;
     static const struct {
         const char *setting, *text;
     } bad[] = {{"head_dim=64",
@@ -66,9 +64,8 @@ static const char *preset_of(const network_fixture *f)
     return text;
 }
 
-static void what_an_earlier_run_wrote_stands_for_the_configuration(void **state)
+TEST(what_an_earlier_run_wrote_stands_for_the_configuration)
 {
-    (void)state;
     const lab_resnet r = lab_akamaster(1);
     network_fixture *f = network_setup(&r);
     assert_string_equal(preset_of(f), "cifar-imagenet");
@@ -82,9 +79,8 @@ static void what_an_earlier_run_wrote_stands_for_the_configuration(void **state)
     network_teardown(f);
 }
 
-static void filters_that_no_tensor_shows_are_refused_by_name(void **state)
+TEST(filters_that_no_tensor_shows_are_refused_by_name)
 {
-    (void)state;
     static const char *const refused[] = {
         "{\"architecture\": \"resnetblur50\"}", "{\"architecture\": \"resnetaa50d\"}",
         "{\"architecture\": \"resnet50\", \"model_args\": {\"aa_layer\": \"avg\"}}"};
@@ -100,9 +96,8 @@ static void filters_that_no_tensor_shows_are_refused_by_name(void **state)
     network_teardown(f);
 }
 
-static void a_weights_file_is_opened_with_the_configuration_beside_it(void **state)
+TEST(a_weights_file_is_opened_with_the_configuration_beside_it)
 {
-    (void)state;
     const lab_resnet r = lab_akamaster(1);
     network_fixture *f = network_setup(&r);
     char path[1024];
@@ -119,9 +114,8 @@ static void a_weights_file_is_opened_with_the_configuration_beside_it(void **sta
     network_teardown(f);
 }
 
-static void a_weights_file_that_fits_nothing_names_what_comes_nearest(void **state)
+TEST(a_weights_file_that_fits_nothing_names_what_comes_nearest)
 {
-    (void)state;
     const lab_resnet r = lab_akamaster(1);
     network_fixture *f = network_setup(&r);
     char path[1024];
@@ -135,9 +129,8 @@ static void a_weights_file_that_fits_nothing_names_what_comes_nearest(void **sta
     network_teardown(f);
 }
 
-static void prefixes_of_torchs_wrappers_do_not_matter(void **state)
+TEST(prefixes_of_torchs_wrappers_do_not_matter)
 {
-    (void)state;
     const lab_resnet r = lab_akamaster(1);
     network_fixture *f = network_setup(&r);
     lab_network_put_behind(&f->n, 0, "module.");
@@ -148,9 +141,8 @@ static void prefixes_of_torchs_wrappers_do_not_matter(void **state)
     network_teardown(f);
 }
 
-static void timms_configuration_leaves_the_family_to_the_tensors(void **state)
+TEST(timms_configuration_leaves_the_family_to_the_tensors)
 {
-    (void)state;
     const lab_resnet r = lab_akamaster(1);
     network_fixture *f = network_setup(&r);
     network_write_config(f, "config.json", "{\"architecture\": \"resnet20\", \"num_classes\": 10}");
@@ -216,9 +208,8 @@ static buffer widths_of(const lab_resnet *r, const char *config)
     return text;
 }
 
-static void timm_is_told_widths_that_no_class_has(void **state)
+TEST(timm_is_told_widths_that_no_class_has)
 {
-    (void)state;
     lab_resnet r = lab_resnet50();
     buffer text = widths_of(&r, NULL);
     assert_int_equal(text.size, 0); /* the class has them */
@@ -245,9 +236,8 @@ static void timm_is_told_widths_that_no_class_has(void **state)
     assert_non_null(strstr(v.lines, "(timm.create_model(\"resnet18\"), open"));
 }
 
-static void but_only_of_networks_that_it_builds(void **state)
+TEST(but_only_of_networks_that_it_builds)
 {
-    (void)state;
     lab_resnet r = lab_resnet53();
     r.inner[3] = 100;
     assert_false(class_verdict(&r).loads);
@@ -265,9 +255,8 @@ static void but_only_of_networks_that_it_builds(void **state)
     assert_int_equal(text.size, 0);
 }
 
-static void stock_classes_load_only_their_own_widths(void **state)
+TEST(stock_classes_load_only_their_own_widths)
 {
-    (void)state;
     lab_resnet r = lab_resnet50();
     assert_string_equal(class_verdict(&r).loader, "torchvision, timm");
     assert_true(class_verdict(&r).loads);
@@ -292,9 +281,8 @@ static void stock_classes_load_only_their_own_widths(void **state)
 }
 
 /* torchvision: width_per_group, timm: base_width. */
-static void bottlenecks_of_doubling_widths_name_the_call_that_builds_them(void **state)
+TEST(bottlenecks_of_doubling_widths_name_the_call_that_builds_them)
 {
-    (void)state;
     lab_resnet r = lab_resnet50();
     for (int s = 0; s < 4; s++) {
         r.inner[s] = 48LL << s;
@@ -320,9 +308,8 @@ static void bottlenecks_of_doubling_widths_name_the_call_that_builds_them(void *
 
 /* The function that config.json names gets the width as an argument, beside what it gets already.
  */
-static void timms_directory_says_the_width_of_bottlenecks(void **state)
+TEST(timms_directory_says_the_width_of_bottlenecks)
 {
-    (void)state;
     lab_resnet r = lab_resnet50();
     for (int s = 0; s < 4; s++) {
         r.inner[s] = 48LL << s;
@@ -350,9 +337,8 @@ static void timms_directory_says_the_width_of_bottlenecks(void **state)
     }
 }
 
-static void hugging_face_loads_equal_widths_in_a_stage(void **state)
+TEST(hugging_face_loads_equal_widths_in_a_stage)
 {
-    (void)state;
     lab_resnet r = lab_hugging_face(false);
     assert_string_equal(class_verdict(&r).loader, "transformers");
     assert_true(class_verdict(&r).loads);
@@ -365,9 +351,8 @@ static void hugging_face_loads_equal_widths_in_a_stage(void **state)
 }
 
 /* Where its class sees no reason for a projection, it builds none. */
-static void hugging_face_loads_no_projection_between_equal_widths(void **state)
+TEST(hugging_face_loads_no_projection_between_equal_widths)
 {
-    (void)state;
     const int64_t width = 12;
     lab_resnet r = lab_hugging_face(true);
     char name[LAB_NETWORK_NAME];
@@ -386,9 +371,8 @@ static void hugging_face_loads_no_projection_between_equal_widths(void **state)
     network_teardown(f);
 }
 
-static void hugging_faces_configuration_is_given_the_new_widths(void **state)
+TEST(hugging_faces_configuration_is_given_the_new_widths)
 {
-    (void)state;
     lab_resnet r = lab_hugging_face(false);
     network_fixture *f = network_setup(&r);
     grail_model *m = network_open(f);
@@ -419,9 +403,8 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     const lab_resnet networks[] = {lab_akamaster(1), lab_hugging_face(true)};
     for (int i = 0; i < 2; i++) {
         network_fixture *f = network_setup(&networks[i]);
@@ -431,26 +414,4 @@ static void every_failing_allocation_is_survived(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings_fill_in_what_the_tensors_do_not_say),
-        cmocka_unit_test(a_setting_that_is_not_one_is_refused),
-        cmocka_unit_test(what_an_earlier_run_wrote_stands_for_the_configuration),
-        cmocka_unit_test(filters_that_no_tensor_shows_are_refused_by_name),
-        cmocka_unit_test(a_weights_file_is_opened_with_the_configuration_beside_it),
-        cmocka_unit_test(a_weights_file_that_fits_nothing_names_what_comes_nearest),
-        cmocka_unit_test(prefixes_of_torchs_wrappers_do_not_matter),
-        cmocka_unit_test(timms_configuration_leaves_the_family_to_the_tensors),
-        cmocka_unit_test(stock_classes_load_only_their_own_widths),
-        cmocka_unit_test(timm_is_told_widths_that_no_class_has),
-        cmocka_unit_test(but_only_of_networks_that_it_builds),
-        cmocka_unit_test(bottlenecks_of_doubling_widths_name_the_call_that_builds_them),
-        cmocka_unit_test(timms_directory_says_the_width_of_bottlenecks),
-        cmocka_unit_test(hugging_face_loads_equal_widths_in_a_stage),
-        cmocka_unit_test(hugging_face_loads_no_projection_between_equal_widths),
-        cmocka_unit_test(hugging_faces_configuration_is_given_the_new_widths),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -51,9 +51,8 @@ static void assert_frequencies(const char *text, const double expected[COUNT])
     rotary_fini(&r);
 }
 
-static void frequencies_fall_by_powers_of_theta(void **state)
+TEST(frequencies_fall_by_powers_of_theta)
 {
-    (void)state;
     assert_frequencies("{}", (double[]){1.0, 0.1, 0.01, 0.001}); /* 10000^(-2k/8) */
     assert_frequencies("{\"rope_theta\": 16}", (double[]){1.0, 0.5, 0.25, 0.125});
     assert_frequencies("{\"rope_theta\": 16.0, \"rope_scaling\": null}",
@@ -64,9 +63,8 @@ static void frequencies_fall_by_powers_of_theta(void **state)
                        (double[]){1.0, 0.5, 0.25, 0.125});
 }
 
-static void linear_scaling_divides_them(void **state)
+TEST(linear_scaling_divides_them)
 {
-    (void)state;
     const double expected[] = {0.25, 0.125, 0.0625, 0.03125};
     assert_frequencies("{\"rope_theta\": 16, \"rope_scaling\": {\"type\": \"linear\","
                        " \"factor\": 4}}",
@@ -80,9 +78,8 @@ static void linear_scaling_divides_them(void **state)
  * high 4 the bounds are 2000 and 500: two are kept, the third is blended with
  * s = (2000 / 628.3185 - 1) / 3 = 0.7276996: 0.01 (0.2723004 / 8 + 0.7276996) = 0.007617371,
  * the last is divided by 8. */
-static void llama3_scaling_slows_long_waves_and_blends_between(void **state)
+TEST(llama3_scaling_slows_long_waves_and_blends_between)
 {
-    (void)state;
     const double expected[] = {1.0, 0.1, 0.0076173715, 0.000125};
     assert_frequencies("{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0,"
                        " \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0,"
@@ -99,9 +96,8 @@ static void llama3_scaling_slows_long_waves_and_blends_between(void **state)
 }
 
 /* size = int(8 partial) of 8 features are turned, by theta^(-2k/size). */
-static void a_part_of_each_head_is_turned(void **state)
+TEST(a_part_of_each_head_is_turned)
 {
-    (void)state;
     static const char *const texts[] = {
         "{\"partial_rotary_factor\": 0.5}",
         "{\"partial_rotary_factor\": 1, \"rope_parameters\": {\"partial_rotary_factor\": 0.5}}"};
@@ -122,9 +118,8 @@ static void a_part_of_each_head_is_turned(void **state)
 /* theta 10000, 64 positions, factor 4: 32 turns are made by pair 8 ln(64 / (32 2 pi)) / (2 ln
  * theta) = -0.5, one by 1.008; so the ramp runs from pair 0 to 2, and pair 1 is blended half and
  * half: 0.1 (0.5 / 4 + 0.5). Without truncation it runs from 0 to 1.00805. */
-static void yarn_slows_long_waves(void **state)
+TEST(yarn_slows_long_waves)
 {
-    (void)state;
     rotary r = {0};
     assert_ok(read_from(&usual,
                         "{\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4,"
@@ -146,9 +141,8 @@ static void yarn_slows_long_waves(void **state)
     rotary_fini(&r);
 }
 
-static void longrope_has_a_list_for_short_and_one_for_long_texts(void **state)
+TEST(longrope_has_a_list_for_short_and_one_for_long_texts)
 {
-    (void)state;
     static const char *const texts[] = {
         "{\"original_max_position_embeddings\": 64, \"rope_scaling\": {\"type\": \"su\","
         " \"short_factor\": [1, 2, 4, 8], \"long_factor\": [2, 2, 2, 5]}}",
@@ -167,16 +161,14 @@ static void longrope_has_a_list_for_short_and_one_for_long_texts(void **state)
 }
 
 /* It scales in texts longer than max_position_embeddings alone. */
-static void dynamic_scaling_keeps_them(void **state)
+TEST(dynamic_scaling_keeps_them)
 {
-    (void)state;
     assert_frequencies("{\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 4}}",
                        (double[]){1.0, 0.1, 0.01, 0.001});
 }
 
-static void types_of_layers_have_parameters_of_their_own(void **state)
+TEST(types_of_layers_have_parameters_of_their_own)
 {
-    (void)state;
     static const char nested[] = "{\"rope_parameters\": {\"a\": {\"rope_theta\": 16},"
                                  " \"b\": {\"rope_theta\": 81}}}";
     static const char flat[] = "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2},"
@@ -197,9 +189,8 @@ static void types_of_layers_have_parameters_of_their_own(void **state)
     rotary_fini(&r);
 }
 
-static void they_are_those_of_single_precision(void **state)
+TEST(they_are_those_of_single_precision)
 {
-    (void)state;
     rotary r = {0};
     assert_ok(read_from(&usual, "{}", &r));
     for (int k = 0; k < COUNT; k++) {
@@ -210,9 +201,8 @@ static void they_are_those_of_single_precision(void **state)
 
 #define SCALING(members) "{\"rope_scaling\": {" members "}}"
 
-static void what_is_not_supported_is_named(void **state)
+TEST(what_is_not_supported_is_named)
 {
-    (void)state;
     static const struct {
         const char *config;
         grail_status status;
@@ -256,21 +246,4 @@ static void what_is_not_supported_is_named(void **state)
     odd.head_dim = 7;
     assert_fails(read_from(&odd, "{}", &r), GRAIL_ERROR_FORMAT,
                  "1 of head_dim 7 are turned by rotary positions, which need an even number");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frequencies_fall_by_powers_of_theta),
-        cmocka_unit_test(linear_scaling_divides_them),
-        cmocka_unit_test(llama3_scaling_slows_long_waves_and_blends_between),
-        cmocka_unit_test(a_part_of_each_head_is_turned),
-        cmocka_unit_test(yarn_slows_long_waves),
-        cmocka_unit_test(longrope_has_a_list_for_short_and_one_for_long_texts),
-        cmocka_unit_test(dynamic_scaling_keeps_them),
-        cmocka_unit_test(types_of_layers_have_parameters_of_their_own),
-        cmocka_unit_test(they_are_those_of_single_precision),
-        cmocka_unit_test(what_is_not_supported_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

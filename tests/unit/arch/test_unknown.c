@@ -13,9 +13,8 @@
 
 /* -- families --------------------------------------------------------------------------------- */
 
-static void a_common_family_is_told_from_the_nearest_one(void **state)
+TEST(a_common_family_is_told_from_the_nearest_one)
 {
-    (void)state;
     static const struct {
         const char *type, *text;
     } known[] = {
@@ -45,9 +44,8 @@ static void a_common_family_is_told_from_the_nearest_one(void **state)
 }
 
 /* Each row is quoted as it stands, so none may lack a part, or name a family that is not there. */
-static void every_row_of_the_refusals_is_complete(void **state)
+TEST(every_row_of_the_refusals_is_complete)
 {
-    (void)state;
     const char *key = NULL;
     json_t *row = NULL;
     json_t *refusals = refusals_read();
@@ -73,9 +71,8 @@ static void every_row_of_the_refusals_is_complete(void **state)
     json_decref(refusals);
 }
 
-static void a_family_that_nobody_described_is_told_by_its_keys(void **state)
+TEST(a_family_that_nobody_described_is_told_by_its_keys)
 {
-    (void)state;
     assert_fails(try_config("newmoe", "\"num_experts\": 8"), GRAIL_ERROR_UNSUPPORTED,
                  "clip_vision_model; \"num_experts\" shows that its FFN has experts");
     assert_fails(try_config("newt5", "\"is_encoder_decoder\": true"), GRAIL_ERROR_UNSUPPORTED,
@@ -84,9 +81,8 @@ static void a_family_that_nobody_described_is_told_by_its_keys(void **state)
                  GRAIL_ERROR_UNSUPPORTED, "\"final_logit_softcapping\" shows");
 }
 
-static void a_key_that_switches_nothing_on_says_nothing(void **state)
+TEST(a_key_that_switches_nothing_on_says_nothing)
 {
-    (void)state;
     static const char *const off[] = {"\"num_experts\": 1",
                                       "\"num_experts\": null",
                                       "\"alibi\": false",
@@ -121,6 +117,8 @@ static void teardown(fixture *f)
     memory_free(f->directory);
 }
 
+#define FIXTURE_TEST(name) TEST_OF(fixture, f, setup, teardown, name)
+
 static grail_status try_open(const fixture *f)
 {
     grail_model *m = NULL;
@@ -145,9 +143,8 @@ static grail_status try_quantisation(const char *text)
     return status;
 }
 
-static void a_quantised_configuration_is_refused(void **state)
+TEST(a_quantised_configuration_is_refused)
 {
-    (void)state;
     assert_fails(try_quantisation("{\"q\": {\"quant_method\": \"gptq\", \"bits\": 4}}"),
                  GRAIL_ERROR_UNSUPPORTED,
                  "config.json: \"quantization_config\" says that its weights are quantised (gptq, "
@@ -160,9 +157,8 @@ static void a_quantised_configuration_is_refused(void **state)
     assert_fails(try_quantisation("{\"q\": [1]}"), GRAIL_ERROR_UNSUPPORTED, "quantised, but");
 }
 
-static void a_configuration_that_quantises_nothing_is_let_be(void **state)
+TEST(a_configuration_that_quantises_nothing_is_let_be)
 {
-    (void)state;
     assert_ok(try_quantisation("{\"q\": null}"));
     assert_ok(try_quantisation("{\"q\": {}}"));
     assert_ok(try_quantisation("{\"q\": {\"quant_method\": \"bitsandbytes\", \"load_in_8bit\": "
@@ -173,9 +169,8 @@ static void a_configuration_that_quantises_nothing_is_let_be(void **state)
     assert_ok(try_quantisation("{\"q\": {\"quant_method\": \"mxfp4\"}}"));
 }
 
-static void tensors_of_quantised_checkpoints_name_who_made_them(void **state)
+TEST(tensors_of_quantised_checkpoints_name_who_made_them)
 {
-    (void)state;
     static const struct {
         const char *tensor, *text;
     } cases[] = {
@@ -198,28 +193,11 @@ static void tensors_of_quantised_checkpoints_name_who_made_them(void **state)
     }
 }
 
-static void names_that_only_resemble_those_are_let_be(void **state)
+FIXTURE_TEST(names_that_only_resemble_those_are_let_be)
 {
-    (void)state;
-    fixture f;
-    setup(&f);
-    snprintf(lab_find(&f.m, 0, "mlp.up_proj.weight")->name, 96, "%s",
+    snprintf(lab_find(&f->m, 0, "mlp.up_proj.weight")->name, 96, "%s",
              "model.layers.0.mlp.up_proj.qweights");
-    assert_fails(try_open(&f), GRAIL_ERROR_FORMAT, "mlp.up_proj.weight' is missing");
-    teardown(&f);
+    assert_fails(try_open(f), GRAIL_ERROR_FORMAT, "mlp.up_proj.weight' is missing");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_common_family_is_told_from_the_nearest_one),
-        cmocka_unit_test(every_row_of_the_refusals_is_complete),
-        cmocka_unit_test(a_family_that_nobody_described_is_told_by_its_keys),
-        cmocka_unit_test(a_key_that_switches_nothing_on_says_nothing),
-        cmocka_unit_test(a_quantised_configuration_is_refused),
-        cmocka_unit_test(a_configuration_that_quantises_nothing_is_let_be),
-        cmocka_unit_test(tensors_of_quantised_checkpoints_name_who_made_them),
-        cmocka_unit_test(names_that_only_resemble_those_are_let_be),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -57,9 +57,8 @@ static void assert_built(const golden *g, const grail_model *m)
     assert_int_equal(tower_node(m, NODE_UNIT_LENGTH) != NULL, g->normalize);
 }
 
-static void every_convention_of_names_is_recognised_and_built(void **state)
+TEST(every_convention_of_names_is_recognised_and_built)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof goldens / sizeof goldens[0]; i++) {
         const golden *g = &goldens[i];
         grail_model *m = NULL;
@@ -71,9 +70,8 @@ static void every_convention_of_names_is_recognised_and_built(void **state)
     }
 }
 
-static void a_file_is_read_with_the_configuration_beside_it(void **state)
+TEST(a_file_is_read_with_the_configuration_beside_it)
 {
-    (void)state;
     grail_model *m = NULL;
     assert_ok(grail_model_open(tower_golden("hf-vit/model.safetensors"), &m));
     assert_int_equal(tower_node(m, NODE_ATTENTION)->attention.head_dim, 16);
@@ -81,9 +79,8 @@ static void a_file_is_read_with_the_configuration_beside_it(void **state)
     grail_model_close(m);
 }
 
-static void names_of_hugging_face_are_known_without_a_configuration(void **state)
+TEST(names_of_hugging_face_are_known_without_a_configuration)
 {
-    (void)state;
     static const char *const names[] = {"hf-vit", "hf-clip"};
     for (int i = 0; i < 2; i++) {
         tower_lab lab;
@@ -128,9 +125,8 @@ static void rename_as_in_memory(tower_lab *lab)
     }
 }
 
-static void names_of_the_class_in_memory_are_those_of_files(void **state)
+TEST(names_of_the_class_in_memory_are_those_of_files)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "hf-vit");
     grail_model *stored = tower_model(&lab, NULL);
@@ -149,9 +145,8 @@ static void names_of_the_class_in_memory_are_those_of_files(void **state)
     tower_close(&lab);
 }
 
-static void what_wraps_the_names_does_not_matter(void **state)
+TEST(what_wraps_the_names_does_not_matter)
 {
-    (void)state;
     static const struct {
         const char *stored, *named;
     } prefixes[] = {{"module.", ""},
@@ -171,9 +166,8 @@ static void what_wraps_the_names_does_not_matter(void **state)
     }
 }
 
-static void names_begin_at_a_dot(void **state)
+TEST(names_begin_at_a_dot)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "timm-vit");
     tower_wrap(&lab, "", "net");
@@ -181,9 +175,8 @@ static void names_begin_at_a_dot(void **state)
     tower_close(&lab);
 }
 
-static void a_missing_tensor_is_named(void **state)
+TEST(a_missing_tensor_is_named)
 {
-    (void)state;
     static const struct {
         const char *golden, *tensor;
         grail_status code;
@@ -209,9 +202,8 @@ static void a_missing_tensor_is_named(void **state)
     }
 }
 
-static void a_layer_that_is_not_there_is_missed(void **state)
+TEST(a_layer_that_is_not_there_is_missed)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "hf-vit");
     assert_ok(json_put(lab.config, "num_hidden_layers", json_integer(3)));
@@ -223,9 +215,8 @@ static void a_layer_that_is_not_there_is_missed(void **state)
     tower_close(&lab);
 }
 
-static void a_tensor_that_the_network_does_not_read_is_refused(void **state)
+TEST(a_tensor_that_the_network_does_not_read_is_refused)
 {
-    (void)state;
     static const char *const others[] = {"blocks.0.ls1.gamma", "fc_norm.weight",
                                          "head_dist.weight"};
     for (int i = 0; i < 3; i++) {
@@ -237,9 +228,8 @@ static void a_tensor_that_the_network_does_not_read_is_refused(void **state)
     }
 }
 
-static void a_head_dim_that_divides_no_layer_is_asked_for(void **state)
+TEST(a_head_dim_that_divides_no_layer_is_asked_for)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "timm-vit");
     tower_refuses(&lab, NULL, GRAIL_ERROR_SHAPE,
@@ -252,9 +242,8 @@ static void a_head_dim_that_divides_no_layer_is_asked_for(void **state)
 }
 
 /* 1280 is divisible by 64 as well, so no message would tell of the wrong heads. */
-static void the_largest_published_networks_have_wider_heads(void **state)
+TEST(the_largest_published_networks_have_wider_heads)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "timm-vit-hub");
     for (int i = 0; i < lab.count; i++) {
@@ -274,9 +263,8 @@ static void the_largest_published_networks_have_wider_heads(void **state)
 
 /* timm's norms have an epsilon of 1e-6, but those of CLIP's towers, which norm before all layers.
  */
-static void timms_towers_of_clip_have_their_own_epsilon(void **state)
+TEST(timms_towers_of_clip_have_their_own_epsilon)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "timm-vit");
     grail_model *m = tower_model(&lab, HEADS_OF_16);
@@ -290,9 +278,8 @@ static void timms_towers_of_clip_have_their_own_epsilon(void **state)
     tower_close(&lab);
 }
 
-static void a_tensor_of_another_shape_is_refused(void **state)
+TEST(a_tensor_of_another_shape_is_refused)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "timm-vit");
     tower_tensor(&lab, "pos_embed")->shape[1] = 12;
@@ -324,9 +311,8 @@ static void a_tensor_of_another_shape_is_refused(void **state)
     tower_close(&lab);
 }
 
-static void a_side_that_the_positions_contradict_is_refused(void **state)
+TEST(a_side_that_the_positions_contradict_is_refused)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "hf-clip");
     json_t *vision = json_object_get(lab.config, "vision_config");
@@ -337,9 +323,8 @@ static void a_side_that_the_positions_contradict_is_refused(void **state)
     tower_close(&lab);
 }
 
-static void settings_choose_what_tensors_do_not_say(void **state)
+TEST(settings_choose_what_tensors_do_not_say)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "open-clip");
     for (int i = 0; i < lab.count; i++) { /* heads of the default size */
@@ -367,9 +352,8 @@ static void settings_choose_what_tensors_do_not_say(void **state)
     tower_close(&lab);
 }
 
-static void settings_go_before_a_configuration(void **state)
+TEST(settings_go_before_a_configuration)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "hf-clip");
     grail_model *m = tower_model(&lab, "activation=gelu");
@@ -381,9 +365,8 @@ static void settings_go_before_a_configuration(void **state)
     tower_close(&lab);
 }
 
-static void a_configuration_tells_epsilon_and_activation(void **state)
+TEST(a_configuration_tells_epsilon_and_activation)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "hf-vit");
     assert_ok(json_put(lab.config, "hidden_act", json_string("gelu_new")));
@@ -396,9 +379,8 @@ static void a_configuration_tells_epsilon_and_activation(void **state)
 }
 
 /* As transformers 5 saves CLIPVisionModel. */
-static void a_tower_alone_may_lack_its_prefix(void **state)
+TEST(a_tower_alone_may_lack_its_prefix)
 {
-    (void)state;
     static const char prefix[] = "vision_model.";
     tower_lab lab;
     tower_open(&lab, "hf-clip-vision");
@@ -418,9 +400,8 @@ static void a_tower_alone_may_lack_its_prefix(void **state)
     tower_close(&lab);
 }
 
-static void files_of_openai_have_quick_gelu(void **state)
+TEST(files_of_openai_have_quick_gelu)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "open-clip");
     for (int i = 0; i < lab.count; i++) { /* as convert_weights leaves them */
@@ -442,9 +423,8 @@ static void files_of_openai_have_quick_gelu(void **state)
     tower_close(&lab);
 }
 
-static void a_head_beside_a_plain_tower_leaves_features_as_they_are(void **state)
+TEST(a_head_beside_a_plain_tower_leaves_features_as_they_are)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "open-clip");
     tower_add(&lab, "classification_head.weight", 7, 20);
@@ -456,9 +436,8 @@ static void a_head_beside_a_plain_tower_leaves_features_as_they_are(void **state
     tower_close(&lab);
 }
 
-static void towers_without_head_give_features(void **state)
+TEST(towers_without_head_give_features)
 {
-    (void)state;
     int64_t widths[64];
     tower_lab lab;
     tower_open(&lab, "timm-vit");
@@ -485,9 +464,8 @@ static void narrow_layer(tower_lab *lab, const char *up, const char *up_bias, co
     tower_tensor(lab, output)->shape[1] /= 2;
 }
 
-static void narrowed_checkpoints_open_by_their_shapes(void **state)
+TEST(narrowed_checkpoints_open_by_their_shapes)
 {
-    (void)state;
     int64_t widths[64];
     tower_lab lab;
     tower_open(&lab, "timm-vit");
@@ -513,9 +491,8 @@ static void narrowed_checkpoints_open_by_their_shapes(void **state)
     tower_close(&lab);
 }
 
-static void sites_are_the_neurons_and_the_heads(void **state)
+TEST(sites_are_the_neurons_and_the_heads)
 {
-    (void)state;
     grail_model *m = NULL;
     grail_site_list *sites = NULL;
     assert_ok(grail_model_open(tower_golden("simple-vit"), &m));
@@ -536,9 +513,8 @@ static void sites_are_the_neurons_and_the_heads(void **state)
     grail_model_close(m);
 }
 
-static void fixed_positions_are_sines_and_cosines_of_both_axes(void **state)
+TEST(fixed_positions_are_sines_and_cosines_of_both_axes)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "simple-vit");
     grail_model *m = tower_model(&lab, "image_size=24"); /* 3 x 3 patches */
@@ -574,9 +550,8 @@ static void assert_verdict(const grail_model *m, const char *loader, bool loads,
     json_decref(config);
 }
 
-static void loaders_are_judged_by_what_their_classes_build(void **state)
+TEST(loaders_are_judged_by_what_their_classes_build)
 {
-    (void)state;
     static const struct {
         const char *golden, *setting, *loader, *text;
     } cases[] = {{"timm-vit", HEADS_OF_16, "timm", "mlp_ratio=1.5)"},
@@ -595,9 +570,8 @@ static void loaders_are_judged_by_what_their_classes_build(void **state)
     }
 }
 
-static void narrow_heads_or_uneven_layers_load_in_no_class(void **state)
+TEST(narrow_heads_or_uneven_layers_load_in_no_class)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "timm-vit");
     for (int layer = 0; layer < 2; layer++) {
@@ -625,9 +599,8 @@ static void narrow_heads_or_uneven_layers_load_in_no_class(void **state)
 }
 
 /* 23 of 32 neurons: 23 / 32 = 0.71875, but two decimals do. */
-static void the_ratio_is_the_shortest_that_gives_the_width(void **state)
+TEST(the_ratio_is_the_shortest_that_gives_the_width)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "timm-vit");
     for (int layer = 0; layer < 2; layer++) {
@@ -645,9 +618,8 @@ static void the_ratio_is_the_shortest_that_gives_the_width(void **state)
     tower_close(&lab);
 }
 
-static void a_narrowed_tower_is_described_in_the_configuration_it_had(void **state)
+TEST(a_narrowed_tower_is_described_in_the_configuration_it_had)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "hf-clip");
     grail_model *m = tower_model(&lab, NULL);
@@ -675,9 +647,8 @@ static void a_narrowed_tower_is_described_in_the_configuration_it_had(void **sta
     tower_close(&lab);
 }
 
-static void a_tower_that_was_recognised_is_described_so_that_it_opens_again(void **state)
+TEST(a_tower_that_was_recognised_is_described_so_that_it_opens_again)
 {
-    (void)state;
     tower_lab lab;
     tower_open(&lab, "model-soup");
     grail_model *m = tower_model(&lab, HEADS_OF_16);
@@ -693,9 +664,8 @@ static void a_tower_that_was_recognised_is_described_so_that_it_opens_again(void
 }
 
 /* simple-vit assumes heads of 64 where nothing else is said. A narrowed one states the size. */
-static void the_size_of_heads_is_written_where_it_was_taken_for_granted(void **state)
+TEST(the_size_of_heads_is_written_where_it_was_taken_for_granted)
 {
-    (void)state;
     grail_model *m = NULL;
     assert_ok(grail_model_open(tower_golden("simple-vit"), &m));
     assert_null(json_object_get(m->config, "head_dim"));
@@ -704,9 +674,8 @@ static void the_size_of_heads_is_written_where_it_was_taken_for_granted(void **s
     grail_model_close(m);
 }
 
-static void every_failing_allocation_of_opening_is_survived(void **state)
+TEST(every_failing_allocation_of_opening_is_survived)
 {
-    (void)state;
     static const char *const names[] = {"model-soup", "hf-vit", "simple-vit"};
     for (int i = 0; i < 3; i++) {
         char path[1024];
@@ -715,40 +684,4 @@ static void every_failing_allocation_of_opening_is_survived(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_convention_of_names_is_recognised_and_built),
-        cmocka_unit_test(a_file_is_read_with_the_configuration_beside_it),
-        cmocka_unit_test(names_of_hugging_face_are_known_without_a_configuration),
-        cmocka_unit_test(names_of_the_class_in_memory_are_those_of_files),
-        cmocka_unit_test(what_wraps_the_names_does_not_matter),
-        cmocka_unit_test(names_begin_at_a_dot),
-        cmocka_unit_test(a_missing_tensor_is_named),
-        cmocka_unit_test(a_layer_that_is_not_there_is_missed),
-        cmocka_unit_test(a_tensor_that_the_network_does_not_read_is_refused),
-        cmocka_unit_test(a_head_dim_that_divides_no_layer_is_asked_for),
-        cmocka_unit_test(the_largest_published_networks_have_wider_heads),
-        cmocka_unit_test(timms_towers_of_clip_have_their_own_epsilon),
-        cmocka_unit_test(a_tensor_of_another_shape_is_refused),
-        cmocka_unit_test(a_side_that_the_positions_contradict_is_refused),
-        cmocka_unit_test(settings_choose_what_tensors_do_not_say),
-        cmocka_unit_test(settings_go_before_a_configuration),
-        cmocka_unit_test(a_configuration_tells_epsilon_and_activation),
-        cmocka_unit_test(a_tower_alone_may_lack_its_prefix),
-        cmocka_unit_test(files_of_openai_have_quick_gelu),
-        cmocka_unit_test(a_head_beside_a_plain_tower_leaves_features_as_they_are),
-        cmocka_unit_test(towers_without_head_give_features),
-        cmocka_unit_test(narrowed_checkpoints_open_by_their_shapes),
-        cmocka_unit_test(sites_are_the_neurons_and_the_heads),
-        cmocka_unit_test(fixed_positions_are_sines_and_cosines_of_both_axes),
-        cmocka_unit_test(loaders_are_judged_by_what_their_classes_build),
-        cmocka_unit_test(narrow_heads_or_uneven_layers_load_in_no_class),
-        cmocka_unit_test(the_ratio_is_the_shortest_that_gives_the_width),
-        cmocka_unit_test(a_narrowed_tower_is_described_in_the_configuration_it_had),
-        cmocka_unit_test(a_tower_that_was_recognised_is_described_so_that_it_opens_again),
-        cmocka_unit_test(the_size_of_heads_is_written_where_it_was_taken_for_granted),
-        cmocka_unit_test(every_failing_allocation_of_opening_is_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

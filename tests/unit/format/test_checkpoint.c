@@ -87,12 +87,12 @@ static grail_status open_only(void *directory)
     return status;
 }
 
-static void test_a_single_file_is_opened(void **state)
+DIRECTORY_TEST(test_a_single_file_is_opened)
 {
     checkpoint *c = NULL;
-    write_shard(*state, "model.safetensors", 2, (const char *[]){"a", "b"});
-    assert_ok(checkpoint_open(*state, &c));
-    assert_string_equal(checkpoint_directory(c), *state);
+    write_shard(directory, "model.safetensors", 2, (const char *[]){"a", "b"});
+    assert_ok(checkpoint_open(directory, &c));
+    assert_string_equal(checkpoint_directory(c), directory);
     assert_false(checkpoint_is_sharded(c));
     assert_int_equal(checkpoint_count(c), 2);
     assert_int_equal(checkpoint_file_count(c), 1);
@@ -106,12 +106,12 @@ static void test_a_single_file_is_opened(void **state)
     checkpoint_close(c);
 }
 
-static void test_shards_are_opened_in_name_order(void **state)
+DIRECTORY_TEST(test_shards_are_opened_in_name_order)
 {
     static const char *const names[] = {"a", "b", "c"};
     checkpoint *c = NULL;
-    write_two_shards(*state);
-    assert_ok(checkpoint_open(*state, &c));
+    write_two_shards(directory);
+    assert_ok(checkpoint_open(directory, &c));
     assert_true(checkpoint_is_sharded(c));
     assert_int_equal(checkpoint_file_count(c), 2);
     assert_string_equal(checkpoint_file_name(c, 1), "model-00002-of-00002.safetensors");
@@ -128,32 +128,33 @@ static void test_shards_are_opened_in_name_order(void **state)
     checkpoint_close(c);
 }
 
-static void test_a_single_file_comes_before_an_index(void **state)
+DIRECTORY_TEST(test_a_single_file_comes_before_an_index)
 {
     checkpoint *c = NULL;
-    write_two_shards(*state);
-    write_shard(*state, "model.safetensors", 1, (const char *[]){"z"});
-    assert_ok(checkpoint_open(*state, &c));
+    write_two_shards(directory);
+    write_shard(directory, "model.safetensors", 1, (const char *[]){"z"});
+    assert_ok(checkpoint_open(directory, &c));
     assert_int_equal(checkpoint_count(c), 1);
     checkpoint_close(c);
 }
 
-static void test_a_missing_shard_is_named(void **state)
+DIRECTORY_TEST(test_a_missing_shard_is_named)
 {
     char *path = NULL;
-    write_two_shards(*state);
-    assert_ok(path_join(&path, *state, "model-00002-of-00002.safetensors"));
+    write_two_shards(directory);
+    assert_ok(path_join(&path, directory, "model-00002-of-00002.safetensors"));
     assert_int_equal(unlink(path), 0);
-    assert_fails(open_only(*state), GRAIL_ERROR_FORMAT,
+    assert_fails(open_only(directory), GRAIL_ERROR_FORMAT,
                  "shard 'model-00002-of-00002.safetensors' is missing");
     memory_free(path);
 }
 
-static void test_a_broken_shard_is_named(void **state)
+DIRECTORY_TEST(test_a_broken_shard_is_named)
 {
-    write_two_shards(*state);
-    write_text(*state, "model-00001-of-00002.safetensors", "torn");
-    assert_fails(open_only(*state), GRAIL_ERROR_FORMAT, "model-00001-of-00002.safetensors: has 4");
+    write_two_shards(directory);
+    write_text(directory, "model-00001-of-00002.safetensors", "torn");
+    assert_fails(open_only(directory), GRAIL_ERROR_FORMAT,
+                 "model-00001-of-00002.safetensors: has 4");
 }
 
 static checkpoint *open_in(const char *directory, const char *file)
@@ -168,16 +169,16 @@ static checkpoint *open_in(const char *directory, const char *file)
     return c;
 }
 
-static void test_a_file_of_either_format_is_opened(void **state)
+DIRECTORY_TEST(test_a_file_of_either_format_is_opened)
 {
-    write_shard(*state, "x.safetensors", 1, (const char *[]){"a"});
-    write_torch(*state, "x.weights", "state_dict", 1, (const char *[]){"b"});
-    checkpoint *c = open_in(*state, "x.safetensors");
+    write_shard(directory, "x.safetensors", 1, (const char *[]){"a"});
+    write_torch(directory, "x.weights", "state_dict", 1, (const char *[]){"b"});
+    checkpoint *c = open_in(directory, "x.safetensors");
     assert_ptr_equal(checkpoint_format(c), &weights_format_safetensors);
     assert_string_equal(checkpoint_wrapper(c, 0), "");
     assert_non_null(checkpoint_find(c, "a"));
     checkpoint_close(c);
-    c = open_in(*state, "x.weights");
+    c = open_in(directory, "x.weights");
     assert_ptr_equal(checkpoint_format(c), &weights_format_torch);
     assert_string_equal(checkpoint_wrapper(c, 0), "state_dict");
     assert_string_equal(checkpoint_file_name(c, 0), "x.weights");
@@ -187,13 +188,13 @@ static void test_a_file_of_either_format_is_opened(void **state)
     checkpoint_close(c);
 }
 
-static void test_a_file_in_the_working_directory_is_opened(void **state)
+DIRECTORY_TEST(test_a_file_in_the_working_directory_is_opened)
 {
     char before[4096];
     checkpoint *c = NULL;
-    write_torch(*state, "x.pth", "", 1, (const char *[]){"a"});
+    write_torch(directory, "x.pth", "", 1, (const char *[]){"a"});
     assert_non_null(getcwd(before, sizeof before));
-    assert_int_equal(chdir(*state), 0);
+    assert_int_equal(chdir(directory), 0);
     const grail_status status = checkpoint_open("x.pth", &c);
     assert_int_equal(chdir(before), 0);
     assert_ok(status);
@@ -201,11 +202,11 @@ static void test_a_file_in_the_working_directory_is_opened(void **state)
     checkpoint_close(c);
 }
 
-static void test_a_file_of_another_kind_is_refused(void **state)
+DIRECTORY_TEST(test_a_file_of_another_kind_is_refused)
 {
     char *path = NULL;
-    write_text(*state, "x.weights", "another kind");
-    assert_ok(path_join(&path, *state, "x.weights"));
+    write_text(directory, "x.weights", "another kind");
+    assert_ok(path_join(&path, directory, "x.weights"));
     assert_fails(open_only(path), GRAIL_ERROR_FORMAT,
                  "x.weights: is not a torch checkpoint (the name of a safetensors file must end in "
                  ".safetensors)");
@@ -213,47 +214,47 @@ static void test_a_file_of_another_kind_is_refused(void **state)
 }
 
 /* Each file that is added comes before those that were there. */
-static void test_the_usual_names_come_first(void **state)
+DIRECTORY_TEST(test_the_usual_names_come_first)
 {
     static const char torch_index[] =
         "{\"weight_map\":{\"c\":\"pytorch_model-1.bin\",\"d\":\"pytorch_model-2.bin\"}}";
     checkpoint *c = NULL;
-    write_torch(*state, "any.pth", "", 1, (const char *[]){"a"});
-    assert_ok(checkpoint_open(*state, &c));
+    write_torch(directory, "any.pth", "", 1, (const char *[]){"a"});
+    assert_ok(checkpoint_open(directory, &c));
     assert_non_null(checkpoint_find(c, "a"));
     checkpoint_close(c);
-    write_torch(*state, "pytorch_model-1.bin", "", 1, (const char *[]){"c"});
-    write_torch(*state, "pytorch_model-2.bin", "", 1, (const char *[]){"d"});
-    write_text(*state, CHECKPOINT_TORCH_INDEX_NAME, torch_index);
-    assert_ok(checkpoint_open(*state, &c));
+    write_torch(directory, "pytorch_model-1.bin", "", 1, (const char *[]){"c"});
+    write_torch(directory, "pytorch_model-2.bin", "", 1, (const char *[]){"d"});
+    write_text(directory, CHECKPOINT_TORCH_INDEX_NAME, torch_index);
+    assert_ok(checkpoint_open(directory, &c));
     assert_int_equal(checkpoint_count(c), 2);
     assert_string_equal(checkpoint_index_name(c), CHECKPOINT_TORCH_INDEX_NAME);
     checkpoint_close(c);
-    write_torch(*state, CHECKPOINT_TORCH_SINGLE_NAME, "", 1, (const char *[]){"b"});
-    assert_ok(checkpoint_open(*state, &c));
+    write_torch(directory, CHECKPOINT_TORCH_SINGLE_NAME, "", 1, (const char *[]){"b"});
+    assert_ok(checkpoint_open(directory, &c));
     assert_non_null(checkpoint_find(c, "b"));
     assert_null(checkpoint_index_name(c));
     checkpoint_close(c);
-    write_two_shards(*state);
-    assert_ok(checkpoint_open(*state, &c));
+    write_two_shards(directory);
+    assert_ok(checkpoint_open(directory, &c));
     assert_int_equal(checkpoint_count(c), 3);
     checkpoint_close(c);
 }
 
-static void test_several_weights_files_are_named(void **state)
+DIRECTORY_TEST(test_several_weights_files_are_named)
 {
-    write_torch(*state, "b.th", "", 1, (const char *[]){"b"});
-    write_torch(*state, "a.pt", "", 1, (const char *[]){"a"});
-    assert_fails(open_only(*state), GRAIL_ERROR_IO,
+    write_torch(directory, "b.th", "", 1, (const char *[]){"b"});
+    write_torch(directory, "a.pt", "", 1, (const char *[]){"a"});
+    assert_fails(open_only(directory), GRAIL_ERROR_IO,
                  "holds 2 weights files; give the path of one: a.pt, b.th");
 }
 
-static void test_prefixes_of_wrapped_modules_are_left_out(void **state)
+DIRECTORY_TEST(test_prefixes_of_wrapped_modules_are_left_out)
 {
     static const char *const names[] = {"module.a", "_orig_mod.module.b", "module.c", "c"};
     checkpoint *c = NULL;
-    write_torch(*state, "x.pth", "", 4, names);
-    assert_ok(checkpoint_open(*state, &c));
+    write_torch(directory, "x.pth", "", 4, names);
+    assert_ok(checkpoint_open(directory, &c));
     assert_string_equal(checkpoint_at(c, 0)->name, "module.a");
     assert_string_equal(checkpoint_plain_name(c, 0), "a");
     assert_string_equal(checkpoint_plain_name(c, 1), "b");
@@ -267,15 +268,15 @@ static void test_prefixes_of_wrapped_modules_are_left_out(void **state)
     checkpoint_close(c);
 }
 
-static void test_a_plain_name_of_two_tensors_finds_neither(void **state)
+DIRECTORY_TEST(test_a_plain_name_of_two_tensors_finds_neither)
 {
     /* A third name before or after the two, so that a search meets either of them first. */
     static const char *const files[] = {"x.pth", "y.pth"};
     static const char *const others[] = {"A", "b"};
     for (int i = 0; i < 2; i++) {
-        write_torch(*state, files[i], "", 3,
+        write_torch(directory, files[i], "", 3,
                     (const char *[]){"module.a", "_orig_mod.a", others[i]});
-        checkpoint *c = open_in(*state, files[i]);
+        checkpoint *c = open_in(directory, files[i]);
         assert_null(checkpoint_find(c, "a"));
         assert_non_null(checkpoint_find(c, "_orig_mod.a"));
         assert_non_null(checkpoint_find(c, others[i]));
@@ -309,38 +310,38 @@ static const bad_index bad_indices[] = {
     {"{", "not valid JSON"},
 };
 
-static void test_an_index_that_does_not_fit_is_refused(void **state)
+DIRECTORY_TEST(test_an_index_that_does_not_fit_is_refused)
 {
-    write_two_shards(*state);
+    write_two_shards(directory);
     for (size_t i = 0; i < sizeof bad_indices / sizeof bad_indices[0]; i++) {
-        write_text(*state, CHECKPOINT_INDEX_NAME, bad_indices[i].index);
-        assert_fails(open_only(*state), GRAIL_ERROR_FORMAT, bad_indices[i].text);
+        write_text(directory, CHECKPOINT_INDEX_NAME, bad_indices[i].index);
+        assert_fails(open_only(directory), GRAIL_ERROR_FORMAT, bad_indices[i].text);
     }
 }
 
-static void test_a_tensor_in_two_shards_is_refused(void **state)
+DIRECTORY_TEST(test_a_tensor_in_two_shards_is_refused)
 {
-    write_shard(*state, "one.safetensors", 2, (const char *[]){"a", "b"});
-    write_shard(*state, "two.safetensors", 2, (const char *[]){"b", "c"});
-    write_text(*state, CHECKPOINT_INDEX_NAME,
+    write_shard(directory, "one.safetensors", 2, (const char *[]){"a", "b"});
+    write_shard(directory, "two.safetensors", 2, (const char *[]){"b", "c"});
+    write_text(directory, CHECKPOINT_INDEX_NAME,
                "{\"weight_map\":{\"a\":\"one.safetensors\",\"b\":\"one.safetensors\","
                "\"c\":\"two.safetensors\"}}");
-    assert_fails(open_only(*state), GRAIL_ERROR_FORMAT,
+    assert_fails(open_only(directory), GRAIL_ERROR_FORMAT,
                  "tensor 'b' is in both 'one.safetensors' and 'two.safetensors'");
 }
 
-static void test_a_directory_without_weights_says_what_was_looked_for(void **state)
+DIRECTORY_TEST(test_a_directory_without_weights_says_what_was_looked_for)
 {
-    assert_fails(open_only(*state), GRAIL_ERROR_IO,
+    assert_fails(open_only(directory), GRAIL_ERROR_IO,
                  "holds neither model.safetensors nor model.safetensors.index.json");
     char missing[] = "/nonexistent/model";
     assert_fails(open_only(missing), GRAIL_ERROR_IO, "cannot open '/nonexistent/model'");
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+DIRECTORY_TEST(test_every_failing_allocation_is_reported)
 {
-    write_two_shards(*state);
-    support_fail_each_allocation(open_only, *state);
+    write_two_shards(directory);
+    support_fail_each_allocation(open_only, directory);
 }
 
 /* A dense checkpoint of two shards, and the narrowed shapes for it. */
@@ -390,14 +391,14 @@ static grail_status write_narrow(void *context)
     return status;
 }
 
-static void test_a_checkpoint_like_another_is_written_and_read_back(void **state)
+DIRECTORY_TEST(test_a_checkpoint_like_another_is_written_and_read_back)
 {
     narrowing n = {0};
     checkpoint_writer *writer = NULL;
     checkpoint *narrow = NULL;
     json_t *index = NULL;
     char *path = NULL;
-    open_narrowing(*state, &n);
+    open_narrowing(directory, &n);
     assert_ok(checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_NEW, &writer));
     assert_ok(checkpoint_writer_put(writer, "c", "ccc", 3));
     assert_ok(checkpoint_writer_put(writer, "a", "a", 1));
@@ -424,12 +425,12 @@ static void test_a_checkpoint_like_another_is_written_and_read_back(void **state
     close_narrowing(&n);
 }
 
-static void test_the_index_states_the_total_size(void **state)
+DIRECTORY_TEST(test_the_index_states_the_total_size)
 {
     narrowing n = {0};
     json_t *index = NULL;
     int64_t total = 0;
-    open_narrowing(*state, &n);
+    open_narrowing(directory, &n);
     assert_ok(checkpoint_written_index(n.dense, n.shapes, &index));
     assert_ok(
         json_require_integer("index", json_object_get(index, "metadata"), "total_size", &total));
@@ -439,26 +440,26 @@ static void test_the_index_states_the_total_size(void **state)
     close_narrowing(&n);
 }
 
-static void test_a_single_file_gets_no_index(void **state)
+DIRECTORY_TEST(test_a_single_file_gets_no_index)
 {
     checkpoint *dense = NULL;
     checkpoint_writer *writer = NULL;
-    char *directory = NULL;
+    char *narrow = NULL;
     char *path = NULL;
-    write_shard(*state, "model.safetensors", 1, (const char *[]){"a"});
-    assert_ok(checkpoint_open(*state, &dense));
-    assert_ok(path_join(&directory, *state, "narrow"));
-    assert_int_equal(mkdir(directory, 0777), 0);
-    assert_ok(checkpoint_writer_open(directory, dense, NULL, checkpoint_at(dense, 0), LAYOUT_NEW,
-                                     &writer));
+    write_shard(directory, "model.safetensors", 1, (const char *[]){"a"});
+    assert_ok(checkpoint_open(directory, &dense));
+    assert_ok(path_join(&narrow, directory, "narrow"));
+    assert_int_equal(mkdir(narrow, 0777), 0);
+    assert_ok(
+        checkpoint_writer_open(narrow, dense, NULL, checkpoint_at(dense, 0), LAYOUT_NEW, &writer));
     checkpoint_writer_close(writer);
-    assert_ok(path_join(&path, directory, CHECKPOINT_INDEX_NAME));
+    assert_ok(path_join(&path, narrow, CHECKPOINT_INDEX_NAME));
     assert_false(file_exists(path));
     memory_free(path);
-    assert_ok(path_join(&path, directory, CHECKPOINT_SINGLE_NAME));
+    assert_ok(path_join(&path, narrow, CHECKPOINT_SINGLE_NAME));
     assert_true(file_exists(path));
     memory_free(path);
-    memory_free(directory);
+    memory_free(narrow);
     checkpoint_close(dense);
 }
 
@@ -494,11 +495,11 @@ static checkpoint *rewrite(const char *directory, const checkpoint *like,
     return c;
 }
 
-static void test_a_torch_file_is_written_like_one(void **state)
+DIRECTORY_TEST(test_a_torch_file_is_written_like_one)
 {
-    write_torch(*state, "x.th", "state_dict", 2, (const char *[]){"module.a", "module.b"});
-    checkpoint *dense = open_in(*state, "x.th");
-    checkpoint *narrow = rewrite(*state, dense, NULL, "x.th");
+    write_torch(directory, "x.th", "state_dict", 2, (const char *[]){"module.a", "module.b"});
+    checkpoint *dense = open_in(directory, "x.th");
+    checkpoint *narrow = rewrite(directory, dense, NULL, "x.th");
     assert_ptr_equal(checkpoint_format(narrow), &weights_format_torch);
     assert_string_equal(checkpoint_wrapper(narrow, 0), "state_dict");
     assert_string_equal(checkpoint_at(narrow, 0)->name, "module.a");
@@ -506,31 +507,31 @@ static void test_a_torch_file_is_written_like_one(void **state)
     checkpoint_close(dense);
 }
 
-static void test_a_torch_file_of_an_unusual_name_gets_a_usual_one(void **state)
+DIRECTORY_TEST(test_a_torch_file_of_an_unusual_name_gets_a_usual_one)
 {
-    write_torch(*state, "x.weights", "", 1, (const char *[]){"a"});
-    checkpoint *dense = open_in(*state, "x.weights");
-    checkpoint_close(rewrite(*state, dense, NULL, "x.pth"));
+    write_torch(directory, "x.weights", "", 1, (const char *[]){"a"});
+    checkpoint *dense = open_in(directory, "x.weights");
+    checkpoint_close(rewrite(directory, dense, NULL, "x.pth"));
     checkpoint_close(dense);
 }
 
-static void test_a_torch_file_becomes_safetensors(void **state)
+DIRECTORY_TEST(test_a_torch_file_becomes_safetensors)
 {
-    write_torch(*state, "x.pth", "model", 2, (const char *[]){"a", "b"});
-    checkpoint *dense = open_in(*state, "x.pth");
+    write_torch(directory, "x.pth", "model", 2, (const char *[]){"a", "b"});
+    checkpoint *dense = open_in(directory, "x.pth");
     checkpoint *narrow =
-        rewrite(*state, dense, &weights_format_safetensors, CHECKPOINT_SINGLE_NAME);
+        rewrite(directory, dense, &weights_format_safetensors, CHECKPOINT_SINGLE_NAME);
     assert_ptr_equal(checkpoint_format(narrow), &weights_format_safetensors);
     checkpoint_close(narrow);
     checkpoint_close(dense);
 }
 
-static void test_shards_become_one_torch_file(void **state)
+DIRECTORY_TEST(test_shards_become_one_torch_file)
 {
     checkpoint *dense = NULL;
-    write_two_shards(*state);
-    assert_ok(checkpoint_open(*state, &dense));
-    checkpoint *narrow = rewrite(*state, dense, &weights_format_torch, "model.pth");
+    write_two_shards(directory);
+    assert_ok(checkpoint_open(directory, &dense));
+    checkpoint *narrow = rewrite(directory, dense, &weights_format_torch, "model.pth");
     assert_ptr_equal(checkpoint_format(narrow), &weights_format_torch);
     assert_false(checkpoint_is_sharded(narrow));
     checkpoint_close(narrow);
@@ -549,16 +550,16 @@ static void assert_written(const checkpoint *like, const weights_format *format,
     }
 }
 
-static void test_the_names_of_what_is_written_are_known(void **state)
+DIRECTORY_TEST(test_the_names_of_what_is_written_are_known)
 {
     narrowing n = {0};
-    open_narrowing(*state, &n);
+    open_narrowing(directory, &n);
     assert_written(n.dense, NULL, 3, narrow_names);
     assert_written(n.dense, &weights_format_torch, 1, (const char *[]){"model.pth"});
     close_narrowing(&n);
 }
 
-static void test_tensors_may_be_left_out_or_get_other_names(void **state)
+DIRECTORY_TEST(test_tensors_may_be_left_out_or_get_other_names)
 {
     narrowing n = {0};
     checkpoint_writer *writer = NULL;
@@ -567,7 +568,7 @@ static void test_tensors_may_be_left_out_or_get_other_names(void **state)
     char *path = NULL;
     char found[2] = "";
     int64_t total = 0;
-    open_narrowing(*state, &n);
+    open_narrowing(directory, &n);
     n.shapes[0].name = NULL;
     n.shapes[1].name = "a";
     n.shapes[2].name = NULL; /* its file has no tensor left */
@@ -594,12 +595,12 @@ static void test_tensors_may_be_left_out_or_get_other_names(void **state)
     close_narrowing(&n);
 }
 
-static void test_existing_output_is_left_alone(void **state)
+DIRECTORY_TEST(test_existing_output_is_left_alone)
 {
     narrowing n = {0};
     checkpoint_writer *writer = NULL;
     char *path = NULL;
-    open_narrowing(*state, &n);
+    open_narrowing(directory, &n);
     write_text(n.directory, "model-00002-of-00002.safetensors", "precious");
     assert_fails(checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_NEW, &writer),
                  GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors' already exists");
@@ -610,12 +611,12 @@ static void test_existing_output_is_left_alone(void **state)
     close_narrowing(&n);
 }
 
-static void test_what_is_continued_is_read_back_and_left_alone_where_it_differs(void **state)
+DIRECTORY_TEST(test_what_is_continued_is_read_back_and_left_alone_where_it_differs)
 {
     narrowing n = {0};
     checkpoint_writer *writer = NULL;
     char found[3] = "";
-    open_narrowing(*state, &n);
+    open_narrowing(directory, &n);
     assert_ok(write_narrow(&n));
     assert_ok(
         checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_CONTINUED, &writer));
@@ -632,11 +633,11 @@ static void test_what_is_continued_is_read_back_and_left_alone_where_it_differs(
     close_narrowing(&n);
 }
 
-static void test_a_full_disk_shows_when_it_is_laid_out(void **state)
+DIRECTORY_TEST(test_a_full_disk_shows_when_it_is_laid_out)
 {
     narrowing n = {0};
     struct rlimit before;
-    open_narrowing(*state, &n);
+    open_narrowing(directory, &n);
     n.shapes[2].shape[0] = 1 << 20;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     struct rlimit small = before;
@@ -650,16 +651,13 @@ static void test_a_full_disk_shows_when_it_is_laid_out(void **state)
     close_narrowing(&n);
 }
 
-static void test_every_failing_allocation_while_writing_is_reported(void **state)
+DIRECTORY_TEST(test_every_failing_allocation_while_writing_is_reported)
 {
     narrowing n = {0};
-    open_narrowing(*state, &n);
+    open_narrowing(directory, &n);
     support_fail_each_allocation(write_narrow, &n);
     close_narrowing(&n);
 }
-
-#define in_directory(test)                                                                         \
-    cmocka_unit_test_setup_teardown(test, support_open_directory, support_close_directory)
 
 static void refuses_file(const char *directory, const char *file, const char *text)
 {
@@ -670,65 +668,31 @@ static void refuses_file(const char *directory, const char *file, const char *te
     memory_free(path);
 }
 
-static void a_shard_alone_is_refused_with_the_directory_to_give(void **state)
+DIRECTORY_TEST(a_shard_alone_is_refused_with_the_directory_to_give)
 {
     static const char *const names[] = {"one", "two"};
-    write_shard(*state, "first.safetensors", 2, names);
-    write_text(*state, CHECKPOINT_INDEX_NAME, "{\"weight_map\": {\"one\": \"first.safetensors\"}}");
+    write_shard(directory, "first.safetensors", 2, names);
+    write_text(directory, CHECKPOINT_INDEX_NAME,
+               "{\"weight_map\": {\"one\": \"first.safetensors\"}}");
     refuses_file(
-        *state, "first.safetensors",
+        directory, "first.safetensors",
         "is one of the shards that model.safetensors.index.json lists; give the directory");
-    refuses_file(*state, CHECKPOINT_INDEX_NAME, "is an index of shards; give the directory");
+    refuses_file(directory, CHECKPOINT_INDEX_NAME, "is an index of shards; give the directory");
 }
 
-static void a_file_that_no_index_lists_is_opened(void **state)
+DIRECTORY_TEST(a_file_that_no_index_lists_is_opened)
 {
     static const char *const names[] = {"one", "two"};
     char *path = NULL;
     checkpoint *c = NULL;
-    write_shard(*state, "other.safetensors", 2, names);
-    write_text(*state, CHECKPOINT_INDEX_NAME, "{\"weight_map\": {\"one\": \"first.safetensors\"}}");
-    assert_ok(path_join(&path, *state, "other.safetensors"));
+    write_shard(directory, "other.safetensors", 2, names);
+    write_text(directory, CHECKPOINT_INDEX_NAME,
+               "{\"weight_map\": {\"one\": \"first.safetensors\"}}");
+    assert_ok(path_join(&path, directory, "other.safetensors"));
     assert_ok(checkpoint_open(path, &c));
     assert_int_equal(checkpoint_count(c), 2);
     checkpoint_close(c);
     memory_free(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        in_directory(test_a_single_file_is_opened),
-        in_directory(test_shards_are_opened_in_name_order),
-        in_directory(test_a_single_file_comes_before_an_index),
-        in_directory(test_a_file_of_either_format_is_opened),
-        in_directory(test_a_file_in_the_working_directory_is_opened),
-        in_directory(test_a_file_of_another_kind_is_refused),
-        in_directory(test_the_usual_names_come_first),
-        in_directory(test_several_weights_files_are_named),
-        in_directory(test_prefixes_of_wrapped_modules_are_left_out),
-        in_directory(test_a_plain_name_of_two_tensors_finds_neither),
-        in_directory(test_a_missing_shard_is_named),
-        in_directory(test_a_broken_shard_is_named),
-        in_directory(test_an_index_that_does_not_fit_is_refused),
-        in_directory(test_a_tensor_in_two_shards_is_refused),
-        in_directory(test_a_directory_without_weights_says_what_was_looked_for),
-        in_directory(a_shard_alone_is_refused_with_the_directory_to_give),
-        in_directory(a_file_that_no_index_lists_is_opened),
-        in_directory(test_every_failing_allocation_is_reported),
-        in_directory(test_a_checkpoint_like_another_is_written_and_read_back),
-        in_directory(test_the_index_states_the_total_size),
-        in_directory(test_a_single_file_gets_no_index),
-        in_directory(test_a_torch_file_is_written_like_one),
-        in_directory(test_a_torch_file_of_an_unusual_name_gets_a_usual_one),
-        in_directory(test_a_torch_file_becomes_safetensors),
-        in_directory(test_shards_become_one_torch_file),
-        in_directory(test_the_names_of_what_is_written_are_known),
-        in_directory(test_tensors_may_be_left_out_or_get_other_names),
-        in_directory(test_existing_output_is_left_alone),
-        in_directory(test_what_is_continued_is_read_back_and_left_alone_where_it_differs),
-        in_directory(test_a_full_disk_shows_when_it_is_laid_out),
-        in_directory(test_every_failing_allocation_while_writing_is_reported),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -37,9 +37,8 @@ static bool recognised(const char *path)
     return found;
 }
 
-static void test_records_become_labels_and_planes(void **state)
+TEST(test_records_become_labels_and_planes)
 {
-    (void)state;
     unsigned char *bytes = make_records(12);
     cifar_batch batch = {0};
     assert_ok(cifar_batch_read("b.bin", bytes, 12 * RECORD, &batch));
@@ -53,9 +52,8 @@ static void test_records_become_labels_and_planes(void **state)
     memory_free(bytes);
 }
 
-static void test_a_size_that_is_not_whole_records_is_refused(void **state)
+TEST(test_a_size_that_is_not_whole_records_is_refused)
 {
-    (void)state;
     unsigned char *bytes = make_records(2);
     cifar_batch batch = {0};
     assert_fails(cifar_batch_read("b.bin", bytes, 2 * RECORD - 1, &batch), GRAIL_ERROR_FORMAT,
@@ -64,9 +62,8 @@ static void test_a_size_that_is_not_whole_records_is_refused(void **state)
     memory_free(bytes);
 }
 
-static void test_a_label_above_9_is_refused_by_record(void **state)
+TEST(test_a_label_above_9_is_refused_by_record)
 {
-    (void)state;
     unsigned char *bytes = make_records(5);
     cifar_batch batch = {0};
     bytes[3 * RECORD] = 10;
@@ -75,10 +72,8 @@ static void test_a_label_above_9_is_refused_by_record(void **state)
     memory_free(bytes);
 }
 
-static void test_a_directory_gives_the_batches_of_a_split_in_order(void **state)
+DIRECTORY_TEST(test_a_directory_gives_the_batches_of_a_split_in_order)
 {
-    (void)state;
-    char *directory = support_temporary_directory();
     write_batch(directory, "data_batch_1.bin", 3);
     write_batch(directory, "data_batch_2.bin", 2);
     write_batch(directory, "test_batch.bin", 4);
@@ -94,14 +89,10 @@ static void test_a_directory_gives_the_batches_of_a_split_in_order(void **state)
     assert_ok(cifar_open(directory, NULL, &set));
     assert_int_equal(set.count, 4);
     cifar_close(&set);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
-static void test_one_file_is_opened_alone(void **state)
+DIRECTORY_TEST(test_one_file_is_opened_alone)
 {
-    (void)state;
-    char *directory = support_temporary_directory();
     char *path = NULL;
     write_batch(directory, "any.bin", 3);
     assert_ok(path_join(&path, directory, "any.bin"));
@@ -112,21 +103,15 @@ static void test_one_file_is_opened_alone(void **state)
     cifar_close(&set);
     assert_fails(cifar_open(path, "test", &set), GRAIL_ERROR_ARGUMENT, "has no split 'test'");
     memory_free(path);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
-static void test_a_split_that_is_absent_or_unknown_is_refused(void **state)
+DIRECTORY_TEST(test_a_split_that_is_absent_or_unknown_is_refused)
 {
-    (void)state;
-    char *directory = support_temporary_directory();
     cifar_set set = {0};
     assert_false(recognised(directory));
     write_batch(directory, "test_batch.bin", 1);
     assert_fails(cifar_open(directory, "train", &set), GRAIL_ERROR_IO,
                  "holds no batch of the split 'train'; try the split");
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
 static void append(buffer *out, const char *bytes, size_t size)
@@ -171,9 +156,8 @@ static buffer make_pickle(const char *labels, size_t labels_size)
     return make_array_pickle(labels, labels_size, 2, "u1", 2 * CIFAR_BYTES);
 }
 
-static void test_a_python_batch_is_read_in_place(void **state)
+TEST(test_a_python_batch_is_read_in_place)
 {
-    (void)state;
     buffer bytes = make_pickle("K\x09K\x02", 4);
     cifar_batch batch = {0};
     assert_ok(cifar_batch_read("test_batch", bytes.bytes, bytes.size, &batch));
@@ -201,9 +185,8 @@ static void refuse_pickle(const char *labels, size_t size, const char *text)
     refuse_bytes(make_pickle(labels, size), text);
 }
 
-static void test_arrays_that_are_not_images_of_bytes_are_refused(void **state)
+TEST(test_arrays_that_are_not_images_of_bytes_are_refused)
 {
-    (void)state;
     static const char text[] =
         "test_batch: 'data' is not an array of bytes with the shape [images, 3072]";
     refuse_bytes(make_array_pickle("K\x01", 2, 1, "i1", CIFAR_BYTES), text);
@@ -211,9 +194,8 @@ static void test_arrays_that_are_not_images_of_bytes_are_refused(void **state)
     refuse_bytes(make_array_pickle("", 0, 0, "u1", 0), text);
 }
 
-static void test_python_batches_with_wrong_labels_are_refused(void **state)
+TEST(test_python_batches_with_wrong_labels_are_refused)
 {
-    (void)state;
     refuse_pickle("K\x01K\x0a", 4, "test_batch: record 1 has label 10");
     refuse_pickle("K\x01J\xff\xff\xff\xff", 7, "record 1 has label -1, expected 0 to 9");
     refuse_pickle("K\x01M\x01\x01", 5, "record 1 has label 257");
@@ -223,9 +205,8 @@ static void test_python_batches_with_wrong_labels_are_refused(void **state)
                   5, "'labels' holds");
 }
 
-static void test_a_pickle_of_something_else_is_refused(void **state)
+TEST(test_a_pickle_of_something_else_is_refused)
 {
-    (void)state;
     static const char empty[] = "\x80\x02}.";
     static const char wrong[] = "\x80\x02}(U\x06labels]U\x04"
                                 "data]u.";
@@ -237,10 +218,8 @@ static void test_a_pickle_of_something_else_is_refused(void **state)
     assert_fails(cifar_batch_read("b", cut, sizeof cut - 1, &batch), GRAIL_ERROR_FORMAT, "b: ");
 }
 
-static void test_the_python_version_is_found_by_its_names(void **state)
+DIRECTORY_TEST(test_the_python_version_is_found_by_its_names)
 {
-    (void)state;
-    char *directory = support_temporary_directory();
     buffer bytes = make_pickle("K\x09K\x02", 4);
     cifar_set set = {0};
     support_write_file(directory, "data_batch_1", bytes.bytes, bytes.size);
@@ -250,8 +229,6 @@ static void test_the_python_version_is_found_by_its_names(void **state)
     assert_int_equal(set.count, 4);
     cifar_close(&set);
     buffer_fini(&bytes);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
 static grail_status open_and_close(void *context)
@@ -262,9 +239,8 @@ static grail_status open_and_close(void *context)
     return status;
 }
 
-static void test_failed_allocations_leave_nothing_behind(void **state)
+TEST(test_failed_allocations_leave_nothing_behind)
 {
-    (void)state;
     char *directory = support_temporary_directory();
     write_batch(directory, "data_batch_1.bin", 1);
     write_batch(directory, "data_batch_2.bin", 1);
@@ -280,9 +256,8 @@ static void test_failed_allocations_leave_nothing_behind(void **state)
     memory_free(directory);
 }
 
-static void test_the_shared_batches_are_whole(void **state)
+TEST(test_the_shared_batches_are_whole)
 {
-    (void)state;
     const char *directory = support_shared_data("cifar-10-batches-bin");
     if (directory == NULL) {
         printf("skipped: test_the_shared_batches_are_whole\n");
@@ -299,24 +274,4 @@ static void test_the_shared_batches_are_whole(void **state)
         assert_int_equal(counts[c], 1000);
     }
     cifar_close(&set);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_records_become_labels_and_planes),
-        cmocka_unit_test(test_a_size_that_is_not_whole_records_is_refused),
-        cmocka_unit_test(test_a_label_above_9_is_refused_by_record),
-        cmocka_unit_test(test_a_directory_gives_the_batches_of_a_split_in_order),
-        cmocka_unit_test(test_one_file_is_opened_alone),
-        cmocka_unit_test(test_a_split_that_is_absent_or_unknown_is_refused),
-        cmocka_unit_test(test_a_python_batch_is_read_in_place),
-        cmocka_unit_test(test_arrays_that_are_not_images_of_bytes_are_refused),
-        cmocka_unit_test(test_python_batches_with_wrong_labels_are_refused),
-        cmocka_unit_test(test_a_pickle_of_something_else_is_refused),
-        cmocka_unit_test(test_the_python_version_is_found_by_its_names),
-        cmocka_unit_test(test_failed_allocations_leave_nothing_behind),
-        cmocka_unit_test(test_the_shared_batches_are_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,9 +94,8 @@ static void assert_document(const contents *read, int64_t i, const char *expecte
     assert_memory_equal(read->text.bytes + read->starts[i], expected, size);
 }
 
-static void test_a_text_file_is_one_document(void **state)
+TEST(test_a_text_file_is_one_document)
 {
-    (void)state;
     static const char text[] = "one\n\ntw\u00f6\n";
     contents read;
     char hash[HASH_TEXT_SIZE];
@@ -110,9 +109,8 @@ static void test_a_text_file_is_one_document(void **state)
     corpus_close(NULL);
 }
 
-static void test_each_line_of_json_is_a_document(void **state)
+TEST(test_each_line_of_json_is_a_document)
 {
-    (void)state;
     static const char text[] = "{\"text\":\"one\\ntwo\",\"other\":1}\n"
                                "\n \t\r\n"
                                "{\"text\":\"\"}\r\n"
@@ -126,9 +124,8 @@ static void test_each_line_of_json_is_a_document(void **state)
     contents_fini(&read);
 }
 
-static void test_another_field_can_be_named(void **state)
+TEST(test_another_field_can_be_named)
 {
-    (void)state;
     static const char text[] = "{\"content\":\"x\",\"text\":\"y\"}\n";
     contents read;
     assert_ok(read_bytes("a.jsonl", "content", text, sizeof text - 1, &read));
@@ -136,9 +133,8 @@ static void test_another_field_can_be_named(void **state)
     contents_fini(&read);
 }
 
-static void test_conversations_are_refused_by_their_field(void **state)
+TEST(test_conversations_are_refused_by_their_field)
 {
-    (void)state;
     static const char remedy[] = " is a conversation, which the model's chat template has to write "
                                  "first; give the token ids that apply_chat_template";
     static const struct {
@@ -160,9 +156,8 @@ static void test_conversations_are_refused_by_their_field(void **state)
                  "has no string field \"body\"");
 }
 
-static void test_a_line_that_does_not_fit_is_named(void **state)
+TEST(test_a_line_that_does_not_fit_is_named)
 {
-    (void)state;
     assert_fails(open_text("a.jsonl", NULL, "{\"text\":\"x\"}\n\n{\"txt\":\"x\"}\n"),
                  GRAIL_ERROR_FORMAT, "a.jsonl: line 3: has no string field \"text\"");
     assert_fails(open_text("a.jsonl", "body", "{\"text\":\"x\"}"), GRAIL_ERROR_FORMAT,
@@ -176,18 +171,16 @@ static void test_a_line_that_does_not_fit_is_named(void **state)
     assert_fails(open_text("a.jsonl", NULL, "[1]"), GRAIL_ERROR_FORMAT, "line 1: has no string");
 }
 
-static void test_text_that_is_not_utf8_is_refused_with_the_offset(void **state)
+TEST(test_text_that_is_not_utf8_is_refused_with_the_offset)
 {
-    (void)state;
     assert_fails(open_text("a.txt", NULL, "abc\xe9 def"), GRAIL_ERROR_FORMAT,
                  "a.txt: is not UTF-8 at byte 3 (0xe9)");
     assert_fails(open_text("a.jsonl", NULL, "{\"text\":\"x\"}\n{\"text\":\"\xff\"}"),
                  GRAIL_ERROR_FORMAT, "not UTF-8 at byte 22");
 }
 
-static void test_line_ends_are_read_as_python_reads_them(void **state)
+TEST(test_line_ends_are_read_as_python_reads_them)
 {
-    (void)state;
     static const char text[] = "a\r\n\r\nb\rc\r\r\nd\v\f\x1c\xc2\x85\u2028\0e\n\r";
     static const char read_as[] = "a\n\nb\nc\n\nd\v\f\x1c\xc2\x85\u2028\0e\n\n";
     contents read;
@@ -208,9 +201,8 @@ static void test_line_ends_are_read_as_python_reads_them(void **state)
 }
 
 /* The second byte of CR LF is the first one of a piece. */
-static void test_a_line_end_may_be_cut_by_a_piece(void **state)
+TEST(test_a_line_end_may_be_cut_by_a_piece)
 {
-    (void)state;
     enum { PIECE = 1 << 20 };
     contents read;
     buffer text = {.maximum = 2 * PIECE};
@@ -243,9 +235,8 @@ static void refuse_encoding(const void *text, size_t size, const char *message)
     contents_fini(&read);
 }
 
-static void test_utf16_and_utf32_are_refused(void **state)
+TEST(test_utf16_and_utf32_are_refused)
 {
-    (void)state;
     static const char marked[] = "begins with their byte order mark";
     static const char unmarked[] = "seems to be UTF-16 or UTF-32: ";
     static const char cyrillic[] = "\x1f\x04\x40\x04 \0\x38\x04\n"; /* one word, a space */
@@ -261,9 +252,8 @@ static void test_utf16_and_utf32_are_refused(void **state)
     refuse_encoding(cyrillic, sizeof cyrillic, unmarked);
 }
 
-static void test_a_byte_order_mark_is_read_as_python_reads_it(void **state)
+TEST(test_a_byte_order_mark_is_read_as_python_reads_it)
 {
-    (void)state;
     contents read;
     assert_ok(read_bytes("a.txt", NULL, "\xef\xbb\xbfx", 4, &read));
     assert_document(&read, 0, "\ufeffx");
@@ -271,9 +261,8 @@ static void test_a_byte_order_mark_is_read_as_python_reads_it(void **state)
     assert_ok(open_text("a.jsonl", NULL, "\xef\xbb\xbf{\"text\":\"x\"}"));
 }
 
-static void test_files_without_text_are_refused(void **state)
+TEST(test_files_without_text_are_refused)
 {
-    (void)state;
     assert_fails(open_text("a.txt", NULL, ""), GRAIL_ERROR_FORMAT, "a.txt: is empty");
     assert_fails(open_text("a.txt", NULL, " \n\t\r\v\f"), GRAIL_ERROR_FORMAT, "holds no text");
     assert_fails(open_text("a.jsonl", NULL, "\n\n"), GRAIL_ERROR_FORMAT, "holds no text");
@@ -281,9 +270,8 @@ static void test_files_without_text_are_refused(void **state)
                  GRAIL_ERROR_FORMAT, "holds no text");
 }
 
-static void test_the_ending_tells_the_kind(void **state)
+TEST(test_the_ending_tells_the_kind)
 {
-    (void)state;
     assert_fails(open_text("a.json", NULL, "{}"), GRAIL_ERROR_UNSUPPORTED,
                  "expected .txt, .jsonl, .jsonl.gz or .npy");
     assert_ok(open_text("A.TXT", NULL, "x"));
@@ -299,9 +287,8 @@ static const char ids_file[] = "\x93NUMPY\x01\x00\x3e\x00"
                                "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }  \n"
                                "\x01\x02\x03\x04\x05\x06";
 
-static void test_ids_are_read_with_their_rows(void **state)
+TEST(test_ids_are_read_with_their_rows)
 {
-    (void)state;
     const int32_t expected[] = {1, 2, 3, 4, 5, 6};
     char hash[HASH_TEXT_SIZE];
     contents read;
@@ -344,9 +331,8 @@ static void write_compressed(const char *path, const char *mode, const char *tex
     assert_int_equal(gzclose(file), Z_OK);
 }
 
-static void test_compressed_lines_are_read_through_all_members(void **state)
+TEST(test_compressed_lines_are_read_through_all_members)
 {
-    (void)state;
     place p = open_place("a.jsonl.gz");
     contents read;
     write_compressed(p.path, "wb", "{\"text\":\"one\"}\n");
@@ -358,9 +344,8 @@ static void test_compressed_lines_are_read_through_all_members(void **state)
     close_place(&p);
 }
 
-static void test_torn_compressed_files_are_refused(void **state)
+TEST(test_torn_compressed_files_are_refused)
 {
-    (void)state;
     place p = open_place("a.jsonl.gz");
     buffer whole = {0};
     contents read;
@@ -378,9 +363,8 @@ static void test_torn_compressed_files_are_refused(void **state)
     close_place(&p);
 }
 
-static void test_files_are_read_by_path(void **state)
+TEST(test_files_are_read_by_path)
 {
-    (void)state;
     place p = open_place("a.txt");
     contents read;
     assert_fails(read_path(p.path, &read), GRAIL_ERROR_IO, "a.txt");
@@ -410,9 +394,8 @@ static buffer long_text(size_t size)
 
 enum { LONG = 3 << 20 };
 
-static void test_characters_are_kept_whole_across_pieces(void **state)
+TEST(test_characters_are_kept_whole_across_pieces)
 {
-    (void)state;
     contents read;
     buffer text = long_text(LONG);
     char hash[HASH_TEXT_SIZE];
@@ -433,9 +416,8 @@ static void test_characters_are_kept_whole_across_pieces(void **state)
     buffer_fini(&text);
 }
 
-static void test_a_line_may_be_longer_than_a_piece(void **state)
+TEST(test_a_line_may_be_longer_than_a_piece)
 {
-    (void)state;
     contents read;
     buffer text = long_text(LONG);
     buffer lines = {.maximum = 1 << 24};
@@ -458,9 +440,8 @@ static void test_a_line_may_be_longer_than_a_piece(void **state)
     buffer_fini(&text);
 }
 
-static void test_a_line_beyond_the_ceiling_is_refused(void **state)
+TEST(test_a_line_beyond_the_ceiling_is_refused)
 {
-    (void)state;
     contents read;
     buffer line = {.maximum = 1 << 26};
     assert_ok(buffer_append_string(&line, "{\"text\":\"a\"}\n{\"text\":\""));
@@ -474,9 +455,8 @@ static void test_a_line_beyond_the_ceiling_is_refused(void **state)
 }
 
 /* 80 MiB of the same line, of which less than half is read. */
-static void test_lines_that_inflate_without_end_are_refused(void **state)
+TEST(test_lines_that_inflate_without_end_are_refused)
 {
-    (void)state;
     place p = open_place("a.jsonl.gz");
     contents read;
     const gzFile file = gzopen(p.path, "wb9");
@@ -495,9 +475,8 @@ static void test_lines_that_inflate_without_end_are_refused(void **state)
     close_place(&p);
 }
 
-static void test_real_text_is_read(void **state)
+TEST(test_real_text_is_read)
 {
-    (void)state;
     const char *path = support_shared_data("text/wikitext2-test.txt");
     if (path == NULL) {
         print_message("test_real_text_is_read needs text/wikitext2-test.txt\n");
@@ -509,9 +488,8 @@ static void test_real_text_is_read(void **state)
     contents_fini(&read);
 }
 
-static void test_utf8_is_checked_byte_by_byte(void **state)
+TEST(test_utf8_is_checked_byte_by_byte)
 {
-    (void)state;
     static const char *const good[] = {"",
                                        "a",
                                        "\xc2\x80",
@@ -580,9 +558,8 @@ static grail_status open_path(void *context)
     return status == GRAIL_OK ? drain(c) : status;
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+TEST(test_every_failing_allocation_is_reported)
 {
-    (void)state;
     static const char lines[] = "{\"text\":\"a document of more than sixteen bytes\"}\n"
                                 "{\"text\":\"b\"}\n{\"text\":\"c\"}\n{\"text\":\"d\"}\n";
     source sources[] = {{"a.jsonl", lines, sizeof lines - 1},
@@ -597,32 +574,4 @@ static void test_every_failing_allocation_is_reported(void **state)
     close_place(&p);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_text_file_is_one_document),
-        cmocka_unit_test(test_each_line_of_json_is_a_document),
-        cmocka_unit_test(test_another_field_can_be_named),
-        cmocka_unit_test(test_conversations_are_refused_by_their_field),
-        cmocka_unit_test(test_a_line_that_does_not_fit_is_named),
-        cmocka_unit_test(test_text_that_is_not_utf8_is_refused_with_the_offset),
-        cmocka_unit_test(test_line_ends_are_read_as_python_reads_them),
-        cmocka_unit_test(test_a_line_end_may_be_cut_by_a_piece),
-        cmocka_unit_test(test_utf16_and_utf32_are_refused),
-        cmocka_unit_test(test_a_byte_order_mark_is_read_as_python_reads_it),
-        cmocka_unit_test(test_files_without_text_are_refused),
-        cmocka_unit_test(test_the_ending_tells_the_kind),
-        cmocka_unit_test(test_ids_are_read_with_their_rows),
-        cmocka_unit_test(test_compressed_lines_are_read_through_all_members),
-        cmocka_unit_test(test_torn_compressed_files_are_refused),
-        cmocka_unit_test(test_files_are_read_by_path),
-        cmocka_unit_test(test_characters_are_kept_whole_across_pieces),
-        cmocka_unit_test(test_a_line_may_be_longer_than_a_piece),
-        cmocka_unit_test(test_a_line_beyond_the_ceiling_is_refused),
-        cmocka_unit_test(test_lines_that_inflate_without_end_are_refused),
-        cmocka_unit_test(test_real_text_is_read),
-        cmocka_unit_test(test_utf8_is_checked_byte_by_byte),
-        cmocka_unit_test(test_every_failing_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -28,7 +28,7 @@ static grail_status try_file(const char *directory, const char *name, const void
     return status;
 }
 
-static void a_file_is_told_by_its_first_bytes(void **state)
+DIRECTORY_TEST(a_file_is_told_by_its_first_bytes)
 {
     static const struct {
         const char *name, *bytes;
@@ -52,56 +52,56 @@ static void a_file_is_told_by_its_first_bytes(void **state)
         {"b.onnx", "\x08\x0a:\x10graph", 9, "is an ONNX file"},
         {"c.onnx", "PK\3\4", 4, "is named like an ONNX file, but does not begin like one"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_fails(try_file(*state, cases[i].name, cases[i].bytes, cases[i].size),
+        assert_fails(try_file(directory, cases[i].name, cases[i].bytes, cases[i].size),
                      GRAIL_ERROR_UNSUPPORTED, cases[i].text);
     }
 }
 
-static void other_files_are_left_to_their_readers(void **state)
+DIRECTORY_TEST(other_files_are_left_to_their_readers)
 {
-    assert_fails(try_file(*state, "a.pth", "\x08\x08\x12\x07pytorch", 11), GRAIL_ERROR_FORMAT,
+    assert_fails(try_file(directory, "a.pth", "\x08\x08\x12\x07pytorch", 11), GRAIL_ERROR_FORMAT,
                  "a.pth: is not a torch checkpoint");
-    assert_fails(try_file(*state, "b.pth", "GGU", 3), GRAIL_ERROR_FORMAT,
+    assert_fails(try_file(directory, "b.pth", "GGU", 3), GRAIL_ERROR_FORMAT,
                  "b.pth: is not a torch checkpoint");
-    assert_fails(try_file(*state, "c.safetensors", "", 0), GRAIL_ERROR_FORMAT, "has 0 bytes");
+    assert_fails(try_file(directory, "c.safetensors", "", 0), GRAIL_ERROR_FORMAT, "has 0 bytes");
 }
 
-static void a_directory_with_nothing_else_names_the_file(void **state)
+DIRECTORY_TEST(a_directory_with_nothing_else_names_the_file)
 {
-    support_write_file(*state, "z.ggml", "lmgg", 4);
-    support_write_file(*state, "m-Q4.ggml", "lmgg", 4);
-    assert_fails(try_open(*state), GRAIL_ERROR_UNSUPPORTED, "m-Q4.ggml: is a GGML file");
+    support_write_file(directory, "z.ggml", "lmgg", 4);
+    support_write_file(directory, "m-Q4.ggml", "lmgg", 4);
+    assert_fails(try_open(directory), GRAIL_ERROR_UNSUPPORTED, "m-Q4.ggml: is a GGML file");
 }
 
-static void a_directory_with_files_of_no_kind_lacks_weights(void **state)
+DIRECTORY_TEST(a_directory_with_files_of_no_kind_lacks_weights)
 {
-    support_write_file(*state, "a.ggml", "what", 4);
-    assert_fails(try_open(*state), GRAIL_ERROR_IO, "holds neither model.safetensors nor");
+    support_write_file(directory, "a.ggml", "what", 4);
+    assert_fails(try_open(directory), GRAIL_ERROR_IO, "holds neither model.safetensors nor");
 }
 
 /* Weights beside a file of another format are opened. */
-static void weights_come_first(void **state)
+DIRECTORY_TEST(weights_come_first)
 {
     checkpoint *c = NULL;
     char *path = NULL;
     const tensor_view tensor = {.name = "a", .dtype = GRAIL_DTYPE_U8, .rank = 1, .shape = {4}};
     tensor_writer *writer = NULL;
-    support_write_file(*state, "a.gguf", "GGUF", 4);
-    assert_ok(path_join(&path, *state, "model.safetensors"));
+    support_write_file(directory, "a.gguf", "GGUF", 4);
+    assert_ok(path_join(&path, directory, "model.safetensors"));
     assert_ok(safetensors_writer_open(path, 1, &tensor, LAYOUT_NEW, &writer));
     assert_ok(tensor_writer_put(writer, "a", "abcd", 4));
     assert_ok(tensor_writer_seal(writer));
     tensor_writer_close(writer);
-    assert_ok(checkpoint_open(*state, &c));
+    assert_ok(checkpoint_open(directory, &c));
     checkpoint_close(c);
     memory_free(path);
 }
 
 /* A pipe that nobody writes to must not be waited for. */
-static void a_pipe_is_refused(void **state)
+DIRECTORY_TEST(a_pipe_is_refused)
 {
     char *path = NULL;
-    assert_ok(path_join(&path, *state, "a.pth"));
+    assert_ok(path_join(&path, directory, "a.pth"));
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_fails(try_open(path), GRAIL_ERROR_IO, "a.pth");
     memory_free(path);
@@ -112,30 +112,15 @@ static grail_status open_once(void *path)
     return try_open(path);
 }
 
-static void every_failing_allocation_is_survived(void **state)
+DIRECTORY_TEST(every_failing_allocation_is_survived)
 {
-    support_write_file(*state, "a.ggml", "what", 4);
+    support_write_file(directory, "a.ggml", "what", 4);
     for (int i = 0; i < 8; i++) {
         memory_fail_after(i);
-        const grail_status status = open_once(*state);
+        const grail_status status = open_once(directory);
         memory_fail_after(-1);
         assert_true(status == GRAIL_ERROR_MEMORY || status == GRAIL_ERROR_IO);
     }
 }
 
-#define IN_PLACE(function)                                                                             \
-    cmocka_unit_test_setup_teardown(function, support_open_directory, support_close_directory)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_PLACE(a_file_is_told_by_its_first_bytes),
-        IN_PLACE(other_files_are_left_to_their_readers),
-        IN_PLACE(a_directory_with_nothing_else_names_the_file),
-        IN_PLACE(a_directory_with_files_of_no_kind_lacks_weights),
-        IN_PLACE(weights_come_first),
-        IN_PLACE(a_pipe_is_refused),
-        IN_PLACE(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -100,9 +100,8 @@ static grail_status open_image(const image *file)
     return status;
 }
 
-static void test_tensors_lie_where_the_file_says(void **state)
+TEST(test_tensors_lie_where_the_file_says)
 {
-    (void)state;
     for (uint64_t version = 2; version <= 3; version++) {
         const image file = make(&(claims){.version = version});
         tensor_file *opened = NULL;
@@ -122,9 +121,8 @@ static void test_tensors_lie_where_the_file_says(void **state)
     }
 }
 
-static void test_a_value_of_another_type_is_refused(void **state)
+TEST(test_a_value_of_another_type_is_refused)
 {
-    (void)state;
     const image file = make(&(claims){0});
     tensor_file *opened = NULL;
     int64_t integer = 0;
@@ -197,9 +195,8 @@ static const refusal refusals[] = {
     {{.rows = 1U << 20}, GRAIL_ERROR_FORMAT, "truncated?"},
 };
 
-static void test_what_the_rules_forbid_is_refused(void **state)
+TEST(test_what_the_rules_forbid_is_refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const image file = make(&refusals[i].claims);
         assert_fails(open_image(&file), refusals[i].status, refusals[i].text);
@@ -209,9 +206,8 @@ static void test_what_the_rules_forbid_is_refused(void **state)
     }
 }
 
-static void test_a_file_cut_anywhere_is_refused(void **state)
+TEST(test_a_file_cut_anywhere_is_refused)
 {
-    (void)state;
     const image whole = make(&(claims){0});
     assert_ok(open_image(&whole));
     for (size_t size = 0; size < whole.size; size++) {
@@ -223,9 +219,8 @@ static void test_a_file_cut_anywhere_is_refused(void **state)
 }
 
 /* 2^61 + 1 numbers of 8 bytes would take 8 bytes, modulo 2^64. */
-static void test_lengths_of_arrays_are_checked(void **state)
+TEST(test_lengths_of_arrays_are_checked)
 {
-    (void)state;
     static const uint64_t counts[] = {(UINT64_C(1) << 61) + 1, UINT64_MAX, 1000};
     enum { COUNT_AT = 24 + 8 + 17 + 4 + 4 }; /* behind the key, its type and that of the elements */
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -237,9 +232,8 @@ static void test_lengths_of_arrays_are_checked(void **state)
     }
 }
 
-static void test_a_part_of_a_network_is_refused(void **state)
+TEST(test_a_part_of_a_network_is_refused)
 {
-    (void)state;
     image file = make(&(claims){.key = "split.count", .alignment = 3});
     assert_fails(open_image(&file), GRAIL_ERROR_UNSUPPORTED,
                  "is one of 3 files of a network; join them with gguf-split --merge");
@@ -250,23 +244,8 @@ static grail_status open_for_allocation_test(void *context)
     return open_image(context);
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+TEST(test_every_failing_allocation_is_reported)
 {
-    (void)state;
     image file = make(&(claims){0});
     support_fail_each_allocation(open_for_allocation_test, &file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tensors_lie_where_the_file_says),
-        cmocka_unit_test(test_a_value_of_another_type_is_refused),
-        cmocka_unit_test(test_what_the_rules_forbid_is_refused),
-        cmocka_unit_test(test_a_file_cut_anywhere_is_refused),
-        cmocka_unit_test(test_lengths_of_arrays_are_checked),
-        cmocka_unit_test(test_a_part_of_a_network_is_refused),
-        cmocka_unit_test(test_every_failing_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

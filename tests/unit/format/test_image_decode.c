@@ -60,9 +60,8 @@ static void expect_mode(const char *name, image_mode mode, int64_t width, int64_
     buffer_fini(&bytes);
 }
 
-static void test_files_keep_their_mode_and_size(void **state)
+TEST(test_files_keep_their_mode_and_size)
 {
-    (void)state;
     expect_mode("rgb-420.jpg", IMAGE_RGB, 61, 45);
     expect_mode("grey.jpg", IMAGE_GREY, 58, 41);
     expect_mode("ycck.jpg", IMAGE_CMYK, 36, 49);
@@ -73,15 +72,13 @@ static void test_files_keep_their_mode_and_size(void **state)
     expect_mode("palette-2.png", IMAGE_PALETTE, 38, 31);
 }
 
-static void test_an_exif_orientation_is_not_applied(void **state)
+TEST(test_an_exif_orientation_is_not_applied)
 {
-    (void)state;
     expect_mode("rgb-turned.jpg", IMAGE_RGB, 44, 30);
 }
 
-static void test_wide_grey_keeps_16_bits(void **state)
+TEST(test_wide_grey_keeps_16_bits)
 {
-    (void)state;
     buffer bytes = read_golden("grey-16.png");
     image picture = {0};
     int32_t largest = 0;
@@ -97,9 +94,8 @@ static void test_wide_grey_keeps_16_bits(void **state)
     buffer_fini(&bytes);
 }
 
-static void test_every_cut_file_is_refused(void **state)
+TEST(test_every_cut_file_is_refused)
 {
-    (void)state;
     for (int f = 0; f < FILE_COUNT; f++) {
         buffer bytes = read_golden(files[f]);
         /* The pixels are complete before the last marker (2 bytes) or chunk (12) and checksum. */
@@ -118,9 +114,8 @@ static void test_every_cut_file_is_refused(void **state)
     }
 }
 
-static void test_a_cut_file_is_said_to_be_truncated(void **state)
+TEST(test_a_cut_file_is_said_to_be_truncated)
 {
-    (void)state;
     buffer photo = read_golden("rgb-420.jpg");
     buffer drawing = read_golden("rgb-8.png");
     refuse(photo.bytes, photo.size / 2, GRAIL_ERROR_FORMAT, "truncated");
@@ -130,9 +125,8 @@ static void test_a_cut_file_is_said_to_be_truncated(void **state)
     buffer_fini(&drawing);
 }
 
-static void test_other_files_are_refused(void **state)
+TEST(test_other_files_are_refused)
 {
-    (void)state;
     refuse("", 0, GRAIL_ERROR_FORMAT, "is empty");
     refuse("GIF89a", 6, GRAIL_ERROR_UNSUPPORTED,
            "does not begin like a JPEG or PNG file; convert it");
@@ -141,9 +135,8 @@ static void test_other_files_are_refused(void **state)
     refuse("\xff\xd8\xff\xd9", 4, GRAIL_ERROR_FORMAT, "JPEG cannot be decoded");
 }
 
-static void test_the_most_pixels_hold_for_both_kinds(void **state)
+TEST(test_the_most_pixels_hold_for_both_kinds)
 {
-    (void)state;
     static const char *const names[] = {"rgb-420.jpg", "rgb-8.png"};
     static const int64_t pixels[] = {61 * 45, 26 * 21};
     for (int k = 0; k < 2; k++) {
@@ -175,9 +168,8 @@ static void set_size(buffer *bytes, uint32_t width, uint32_t height)
     memcpy(bytes->bytes + 29, &sum, sizeof sum);
 }
 
-static void test_a_huge_jpeg_is_refused_by_its_size(void **state)
+TEST(test_a_huge_jpeg_is_refused_by_its_size)
 {
-    (void)state;
     buffer bytes = read_golden("rgb-420.jpg");
     unsigned char *frame = find_frame(&bytes, 0xC0);
     memcpy(frame + 5, "\xff\x00\xff\x00", 4);
@@ -189,9 +181,8 @@ static void test_a_huge_jpeg_is_refused_by_its_size(void **state)
 }
 
 /* Before anything is decoded: the golden files have no pixels for these sizes. */
-static void test_long_sides_and_far_too_many_pixels_for_a_file_are_refused(void **state)
+TEST(test_long_sides_and_far_too_many_pixels_for_a_file_are_refused)
 {
-    (void)state;
     buffer drawing = read_golden("rgb-8.png");
     buffer photo = read_golden("rgb-420.jpg");
     unsigned char *frame = find_frame(&photo, 0xC0);
@@ -212,9 +203,8 @@ static void test_long_sides_and_far_too_many_pixels_for_a_file_are_refused(void 
     buffer_fini(&photo);
 }
 
-static void test_a_jpeg_of_two_components_is_refused(void **state)
+TEST(test_a_jpeg_of_two_components_is_refused)
 {
-    (void)state;
     buffer bytes = read_golden("grey.jpg");
     const size_t at = (size_t)(find_frame(&bytes, 0xC0) - bytes.bytes);
     buffer changed = {.maximum = 1 << 20};
@@ -245,9 +235,8 @@ static buffer repeat_scan(const buffer *bytes, int count)
     return out;
 }
 
-static void test_scans_without_end_are_refused(void **state)
+TEST(test_scans_without_end_are_refused)
 {
-    (void)state;
     buffer bytes = read_golden("grey-progressive.jpg");
     buffer some = repeat_scan(&bytes, 300);
     buffer many = repeat_scan(&bytes, 600);
@@ -263,9 +252,8 @@ static void test_scans_without_end_are_refused(void **state)
     buffer_fini(&bytes);
 }
 
-static void test_pngs_of_absurd_size_are_refused(void **state)
+TEST(test_pngs_of_absurd_size_are_refused)
 {
-    (void)state;
     buffer bytes = read_golden("rgb-8.png");
     set_size(&bytes, 2000000000, 2000000000);
     refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT,
@@ -311,9 +299,8 @@ static int64_t allocations_to_decode(const buffer *bytes)
     return memory_allocation_count();
 }
 
-static void test_texts_in_a_png_are_not_unpacked(void **state)
+TEST(test_texts_in_a_png_are_not_unpacked)
 {
-    (void)state;
     buffer plain = read_golden("rgb-16.png");
     buffer text = with_text(&plain);
     assert_int_equal(allocations_to_decode(&plain), allocations_to_decode(&text));
@@ -321,9 +308,8 @@ static void test_texts_in_a_png_are_not_unpacked(void **state)
     buffer_fini(&text);
 }
 
-static void test_a_damaged_png_is_refused(void **state)
+TEST(test_a_damaged_png_is_refused)
 {
-    (void)state;
     buffer bytes = read_golden("rgb-8.png");
     bytes.bytes[20] ^= 1;
     refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT, "PNG cannot be decoded");
@@ -346,34 +332,11 @@ out:
     return status;
 }
 
-static void test_failed_allocations_leave_nothing_behind(void **state)
+TEST(test_failed_allocations_leave_nothing_behind)
 {
-    (void)state;
     for (int f = 0; f < FILE_COUNT; f++) {
         decode_case c = {.bytes = read_golden(files[f])};
         support_fail_each_allocation(decode_and_convert, &c);
         buffer_fini(&c.bytes);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files_keep_their_mode_and_size),
-        cmocka_unit_test(test_an_exif_orientation_is_not_applied),
-        cmocka_unit_test(test_wide_grey_keeps_16_bits),
-        cmocka_unit_test(test_every_cut_file_is_refused),
-        cmocka_unit_test(test_a_cut_file_is_said_to_be_truncated),
-        cmocka_unit_test(test_other_files_are_refused),
-        cmocka_unit_test(test_the_most_pixels_hold_for_both_kinds),
-        cmocka_unit_test(test_a_huge_jpeg_is_refused_by_its_size),
-        cmocka_unit_test(test_long_sides_and_far_too_many_pixels_for_a_file_are_refused),
-        cmocka_unit_test(test_a_jpeg_of_two_components_is_refused),
-        cmocka_unit_test(test_scans_without_end_are_refused),
-        cmocka_unit_test(test_pngs_of_absurd_size_are_refused),
-        cmocka_unit_test(test_texts_in_a_png_are_not_unpacked),
-        cmocka_unit_test(test_a_damaged_png_is_refused),
-        cmocka_unit_test(test_failed_allocations_leave_nothing_behind),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,9 +76,8 @@ static void expect_file(const image_folder *folder, int64_t i, const char *name,
     assert_int_equal(folder->files[i].label, label);
 }
 
-static void test_subfolders_are_classes_in_the_order_of_their_names(void **state)
+TEST(test_subfolders_are_classes_in_the_order_of_their_names)
 {
-    (void)state;
     char *directory = make_classes();
     image_folder folder = {0};
     assert_ok(image_folder_open(directory, NULL, &folder));
@@ -114,9 +113,8 @@ static void expect_notice(const char *const classes[3], const char *const known[
     discard(directory);
 }
 
-static void test_an_order_that_may_be_another_is_noticed(void **state)
+TEST(test_an_order_that_may_be_another_is_noticed)
 {
-    (void)state;
     static const char *const no_names[3] = {NULL, NULL, NULL};
     static const char *const numbers[3] = {"1", "2", "10"};
     expect_notice(numbers, no_names, "'10' stands before '2'");
@@ -130,9 +128,8 @@ static void test_an_order_that_may_be_another_is_noticed(void **state)
                   "'hen' has the name of one of the network's classes, and 'cat' of none");
 }
 
-static void test_a_flat_folder_has_no_labels(void **state)
+TEST(test_a_flat_folder_has_no_labels)
 {
-    (void)state;
     char *directory = make_flat();
     image_folder folder = {0};
     assert_ok(image_folder_open(directory, NULL, &folder));
@@ -151,9 +148,8 @@ static void refuse(const char *directory, const char *labels, grail_status code,
     assert_null(folder.files);
 }
 
-static void test_folders_that_are_neither_are_refused(void **state)
+TEST(test_folders_that_are_neither_are_refused)
 {
-    (void)state;
     char *directory = make_classes();
     refuse(directory, "labels.csv", GRAIL_ERROR_ARGUMENT,
            "already name the classes; leave out the labels file");
@@ -200,9 +196,8 @@ static void expect_labels(const char *csv, int64_t a, int64_t b, int64_t c)
     discard(directory);
 }
 
-static void test_a_csv_gives_the_labels(void **state)
+TEST(test_a_csv_gives_the_labels)
 {
-    (void)state;
     expect_labels("b.jpg,9\na.jpg,0\nc,d.jpg,4\n", 0, 9, 4);
     expect_labels("file,class index\r\nb.jpg, 9\r\n\r\n a.jpg ,000\r\n\"c,d.jpg\",\"4\"", 0, 9, 4);
     expect_labels("\xef\xbb\xbf"
@@ -220,9 +215,8 @@ static void refuse_labels(const char *csv, size_t size, const char *text)
     discard(directory);
 }
 
-static void test_wrong_labels_are_refused_by_line(void **state)
+TEST(test_wrong_labels_are_refused_by_line)
 {
-    (void)state;
     static const struct {
         const char *csv;
         const char *text;
@@ -253,9 +247,8 @@ static image_set *open_set(const char *path, const char *preset)
     return set;
 }
 
-static void test_a_set_of_a_folder_says_what_it_holds(void **state)
+TEST(test_a_set_of_a_folder_says_what_it_holds)
 {
-    (void)state;
     char *directory = make_classes();
     image_set *set = open_set(directory, NULL);
     assert_string_equal(image_set_preset(set), "imagenet");
@@ -286,9 +279,8 @@ static void holds_labels(const char *const *names, int64_t count, int64_t ant, i
     discard(directory);
 }
 
-static void test_folders_named_after_classes_have_their_indices(void **state)
+TEST(test_folders_named_after_classes_have_their_indices)
 {
-    (void)state;
     static const char *const turned[] = {"zebra", NULL, "Ant", "Anteater"};
     static const char *const some[] = {"zebra", NULL, "ant", "An"};
     static const char *const twice[] = {"zebra", "Ant", "zebra"};
@@ -298,9 +290,8 @@ static void test_folders_named_after_classes_have_their_indices(void **state)
     holds_labels(NULL, 0, 0, 1);
 }
 
-static void test_class_names_leave_the_labels_of_a_csv(void **state)
+TEST(test_class_names_leave_the_labels_of_a_csv)
 {
-    (void)state;
     static const char *const names[] = {"b.jpg", "a.jpg"};
     char *directory = make_flat();
     char csv[4200];
@@ -316,9 +307,8 @@ static void test_class_names_leave_the_labels_of_a_csv(void **state)
     discard(directory);
 }
 
-static void test_the_hash_follows_names_sizes_and_labels(void **state)
+TEST(test_the_hash_follows_names_sizes_and_labels)
 {
-    (void)state;
     char *directory = make_classes();
     image_set *first = open_set(directory, "cifar");
     image_set *same = open_set(directory, "clip");
@@ -332,9 +322,8 @@ static void test_the_hash_follows_names_sizes_and_labels(void **state)
     discard(directory);
 }
 
-static void test_digests_are_of_files_whatever_their_names(void **state)
+TEST(test_digests_are_of_files_whatever_their_names)
 {
-    (void)state;
     static const int64_t indices[] = {0, 1, 2};
     uint64_t digests[3];
     char *directory = make_flat();
@@ -352,9 +341,8 @@ static void test_digests_are_of_files_whatever_their_names(void **state)
     discard(directory);
 }
 
-static void test_a_folder_takes_no_split(void **state)
+TEST(test_a_folder_takes_no_split)
 {
-    (void)state;
     char *directory = make_classes();
     const grail_image_source source = {.path = directory, .split = "train"};
     image_set *set = NULL;
@@ -395,9 +383,8 @@ static void expect_load_fails(const char *directory, grail_status code, const ch
     image_set_close(set);
 }
 
-static void test_images_that_cannot_be_decoded_are_named(void **state)
+TEST(test_images_that_cannot_be_decoded_are_named)
 {
-    (void)state;
     char *directory = make_classes();
     buffer bytes = square();
     support_write_file(directory, "zebra/b.jpg", bytes.bytes, bytes.size / 2);
@@ -411,9 +398,8 @@ static void test_images_that_cannot_be_decoded_are_named(void **state)
     discard(directory);
 }
 
-static void test_a_failed_loader_keeps_failing(void **state)
+TEST(test_a_failed_loader_keeps_failing)
 {
-    (void)state;
     char *directory = make_classes();
     const int64_t indices[] = {0, 1, 2};
     image_loader *loader = NULL;
@@ -456,9 +442,8 @@ out:
     return status;
 }
 
-static void test_failed_allocations_leave_nothing_behind(void **state)
+TEST(test_failed_allocations_leave_nothing_behind)
 {
-    (void)state;
     char *directory = make_classes();
     open_case classes = {.directory = directory};
     support_fail_each_allocation(open_and_load, &classes);
@@ -470,26 +455,4 @@ static void test_failed_allocations_leave_nothing_behind(void **state)
     support_fail_each_allocation(open_and_load, &labelled);
     discard(directory);
     discard(flat);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_subfolders_are_classes_in_the_order_of_their_names),
-        cmocka_unit_test(test_an_order_that_may_be_another_is_noticed),
-        cmocka_unit_test(test_a_flat_folder_has_no_labels),
-        cmocka_unit_test(test_folders_that_are_neither_are_refused),
-        cmocka_unit_test(test_a_csv_gives_the_labels),
-        cmocka_unit_test(test_wrong_labels_are_refused_by_line),
-        cmocka_unit_test(test_a_set_of_a_folder_says_what_it_holds),
-        cmocka_unit_test(test_folders_named_after_classes_have_their_indices),
-        cmocka_unit_test(test_class_names_leave_the_labels_of_a_csv),
-        cmocka_unit_test(test_the_hash_follows_names_sizes_and_labels),
-        cmocka_unit_test(test_digests_are_of_files_whatever_their_names),
-        cmocka_unit_test(test_a_folder_takes_no_split),
-        cmocka_unit_test(test_images_that_cannot_be_decoded_are_named),
-        cmocka_unit_test(test_a_failed_loader_keeps_failing),
-        cmocka_unit_test(test_failed_allocations_leave_nothing_behind),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

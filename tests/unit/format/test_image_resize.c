@@ -6,7 +6,6 @@
 #include "format/images/image_resize.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const image_mode modes[] = {IMAGE_GREY, IMAGE_GREY_ALPHA, IMAGE_GREY_WIDE, IMAGE_PALETTE,
@@ -53,9 +52,8 @@ static void expect_part(const image *all, const image *part, image_window window
     }
 }
 
-static void test_a_window_is_a_part_of_the_whole(void **state)
+TEST(test_a_window_is_a_part_of_the_whole)
 {
-    (void)state;
     static const int64_t sizes[][2] = {{31, 23}, {7, 9}, {19, 23}, {31, 5}, {19, 26}, {40, 26}};
     const image_window window = {.left = 2, .top = 1, .width = 4, .height = 3};
     for (int m = 0; m < MODE_COUNT; m++) {
@@ -73,9 +71,8 @@ static void test_a_window_is_a_part_of_the_whole(void **state)
     }
 }
 
-static void test_the_same_size_changes_nothing(void **state)
+TEST(test_the_same_size_changes_nothing)
 {
-    (void)state;
     for (int m = 0; m < MODE_COUNT; m++) {
         image source = noise(modes[m], 11, 6);
         image same = resized(&source, 11, 6, IMAGE_BICUBIC);
@@ -85,9 +82,8 @@ static void test_the_same_size_changes_nothing(void **state)
     }
 }
 
-static void test_an_even_image_stays_even(void **state)
+TEST(test_an_even_image_stays_even)
 {
-    (void)state;
     for (int f = IMAGE_BILINEAR; f <= IMAGE_BICUBIC; f++) {
         image source = noise(IMAGE_RGB, 17, 13);
         memset(source.pixels, 201, 17 * 13 * 3);
@@ -100,9 +96,8 @@ static void test_an_even_image_stays_even(void **state)
     }
 }
 
-static void test_weights_of_a_pixel_add_up_to_one(void **state)
+TEST(test_weights_of_a_pixel_add_up_to_one)
 {
-    (void)state;
     static const int64_t sizes[][2] = {{1, 9}, {9, 1}, {224, 500}, {500, 224}, {255, 256}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         image_weights w = {0};
@@ -128,9 +123,8 @@ static void test_weights_of_a_pixel_add_up_to_one(void **state)
 
 /* Four pixels become two: centres 1 and 3, triangles of width 2 over 0 .. 2 and 1 .. 3:
  * weights 3/8 of the near two, 1/8 of the next, over their sum. */
-static void test_halving_by_triangles(void **state)
+TEST(test_halving_by_triangles)
 {
-    (void)state;
     image source = noise(IMAGE_GREY, 4, 1);
     memcpy(source.pixels, "\x00\x46\x8c\xd2", 4); /* 0 70 140 210 */
     image out = resized(&source, 2, 1, IMAGE_BILINEAR);
@@ -140,9 +134,8 @@ static void test_halving_by_triangles(void **state)
     image_fini(&out);
 }
 
-static void test_the_nearest_pixel_is_that_of_the_centre(void **state)
+TEST(test_the_nearest_pixel_is_that_of_the_centre)
 {
-    (void)state;
     image source = noise(IMAGE_PALETTE, 5, 1);
     memcpy(source.pixels, "abcde", 5);
     source.palette['c'][1] = 77;
@@ -156,9 +149,8 @@ static void test_the_nearest_pixel_is_that_of_the_centre(void **state)
     image_fini(&more);
 }
 
-static void test_invisible_colours_do_not_bleed(void **state)
+TEST(test_invisible_colours_do_not_bleed)
 {
-    (void)state;
     image source = noise(IMAGE_RGBA, 2, 1);
     memcpy(source.pixels, "\x0a\x14\x1e\xff\xff\xff\xff\x00", 8);
     image out = resized(&source, 1, 1, IMAGE_BILINEAR);
@@ -170,9 +162,8 @@ static void test_invisible_colours_do_not_bleed(void **state)
     image_fini(&out);
 }
 
-static void test_wide_grey_overshoots_and_is_cut_at_last(void **state)
+TEST(test_wide_grey_overshoots_and_is_cut_at_last)
 {
-    (void)state;
     image source = noise(IMAGE_GREY_WIDE, 4, 1);
     const int32_t values[] = {0, 0, 60000, 60000};
     memcpy(source.pixels, values, sizeof values);
@@ -195,9 +186,8 @@ static image_rule rule_of(const char *preset, int64_t size)
     return rule;
 }
 
-static void test_presets_scale_the_resize_with_the_size(void **state)
+TEST(test_presets_scale_the_resize_with_the_size)
 {
-    (void)state;
     assert_int_equal(rule_of("imagenet", 0).resize, 256);
     assert_int_equal(rule_of("imagenet", 384).resize, 438);
     assert_int_equal(rule_of("clip", 0).resize, 224);
@@ -221,9 +211,8 @@ static void prepare_fails(const char *preset, int64_t width, int64_t height, gra
     image_fini(&source);
 }
 
-static void test_a_size_that_a_preset_does_not_take_is_refused(void **state)
+TEST(test_a_size_that_a_preset_does_not_take_is_refused)
 {
-    (void)state;
     prepare_fails("cifar", 33, 32, GRAIL_ERROR_SHAPE,
                   "is 33 x 32 pixels, but the preset cifar does not resize and needs 32 x 32; "
                   "choose a preset that resizes, or another size");
@@ -254,9 +243,8 @@ static float first_pixel(const image_preparation *p)
     return out[0];
 }
 
-static void test_the_edges_and_the_place_of_the_crop_are_what_a_preparation_says(void **state)
+TEST(test_the_edges_and_the_place_of_the_crop_are_what_a_preparation_says)
 {
-    (void)state;
     image_preparation p = {.name = IMAGE_OF_CHECKPOINT,
                            .side = 2,
                            .edges = IMAGE_SHORTER_EDGE,
@@ -280,9 +268,8 @@ static void test_the_edges_and_the_place_of_the_crop_are_what_a_preparation_says
     assert_near(first_pixel(&p), 0, 0);
 }
 
-static void test_what_is_wrong_with_a_preparation_is_told(void **state)
+TEST(test_what_is_wrong_with_a_preparation_is_told)
 {
-    (void)state;
     const image_preparation sound = {.side = 8,
                                      .edges = IMAGE_SHORTER_EDGE,
                                      .numerator = 9,
@@ -329,33 +316,12 @@ out:
     return status;
 }
 
-static void test_failed_allocations_leave_nothing_behind(void **state)
+TEST(test_failed_allocations_leave_nothing_behind)
 {
-    (void)state;
     static const char *const presets[] = {"imagenet", "clip"};
     float out[8 * 8 * 3];
     for (int k = 0; k < 2 * MODE_COUNT; k++) {
         prepare_case c = {.rule = rule_of(presets[k % 2], 8), .mode = modes[k / 2], .out = out};
         support_fail_each_allocation(prepare_noise, &c);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_window_is_a_part_of_the_whole),
-        cmocka_unit_test(test_the_same_size_changes_nothing),
-        cmocka_unit_test(test_an_even_image_stays_even),
-        cmocka_unit_test(test_weights_of_a_pixel_add_up_to_one),
-        cmocka_unit_test(test_halving_by_triangles),
-        cmocka_unit_test(test_the_nearest_pixel_is_that_of_the_centre),
-        cmocka_unit_test(test_invisible_colours_do_not_bleed),
-        cmocka_unit_test(test_wide_grey_overshoots_and_is_cut_at_last),
-        cmocka_unit_test(test_presets_scale_the_resize_with_the_size),
-        cmocka_unit_test(test_a_size_that_a_preset_does_not_take_is_refused),
-        cmocka_unit_test(test_the_edges_and_the_place_of_the_crop_are_what_a_preparation_says),
-        cmocka_unit_test(test_what_is_wrong_with_a_preparation_is_told),
-        cmocka_unit_test(test_failed_allocations_leave_nothing_behind),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

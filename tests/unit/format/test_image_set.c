@@ -6,7 +6,6 @@
 #include "format/images/image_set.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -45,9 +44,8 @@ static image_set *open_set(const char *path)
     return set;
 }
 
-static void test_a_cifar_set_says_what_it_holds(void **state)
+TEST(test_a_cifar_set_says_what_it_holds)
 {
-    (void)state;
     char *directory = make_cifar(23);
     image_set *set = open_set(directory);
     assert_int_equal(image_set_count(set), 23);
@@ -60,9 +58,8 @@ static void test_a_cifar_set_says_what_it_holds(void **state)
     discard(directory);
 }
 
-static void test_cifar_pixels_are_normalised_channel_last(void **state)
+TEST(test_cifar_pixels_are_normalised_channel_last)
 {
-    (void)state;
     char *directory = make_cifar(5);
     image_set *set = open_set(directory);
     const int64_t indices[] = {4, 1};
@@ -85,9 +82,8 @@ static void test_cifar_pixels_are_normalised_channel_last(void **state)
     discard(directory);
 }
 
-static void test_a_source_replaces_mean_and_deviation(void **state)
+TEST(test_a_source_replaces_mean_and_deviation)
 {
-    (void)state;
     char *directory = make_cifar(1);
     const int64_t index = 0;
     grail_image_source source;
@@ -106,9 +102,8 @@ static void test_a_source_replaces_mean_and_deviation(void **state)
     discard(directory);
 }
 
-static void test_cifar_images_can_be_resized(void **state)
+TEST(test_cifar_images_can_be_resized)
 {
-    (void)state;
     enum { NARROW = 24, RESIZED = NARROW * NARROW * 3 };
     char *directory = make_cifar(1);
     const int64_t index = 0;
@@ -136,9 +131,8 @@ static void expect_refused(grail_image_source source, grail_status code, const c
     assert_null(set);
 }
 
-static void test_sources_that_do_not_fit_are_refused(void **state)
+TEST(test_sources_that_do_not_fit_are_refused)
 {
-    (void)state;
     char *directory = make_cifar(1);
     grail_image_source source;
     grail_image_source_init(&source);
@@ -172,9 +166,8 @@ static void test_sources_that_do_not_fit_are_refused(void **state)
     discard(directory);
 }
 
-static void test_pixels_in_memory_are_taken_as_they_are(void **state)
+TEST(test_pixels_in_memory_are_taken_as_they_are)
 {
-    (void)state;
     float values[2 * 12];
     float out[12];
     const int64_t labels[] = {3, 1};
@@ -207,9 +200,8 @@ static void test_pixels_in_memory_are_taken_as_they_are(void **state)
     image_set_close(set);
 }
 
-static void test_pixels_that_do_not_fit_are_refused(void **state)
+TEST(test_pixels_that_do_not_fit_are_refused)
 {
-    (void)state;
     float values[12] = {0};
     const int64_t labels[] = {-2};
     grail_pixels pixels = {.values = values, .count = 1, .side = 2};
@@ -239,9 +231,8 @@ static void test_pixels_that_do_not_fit_are_refused(void **state)
     expect_refused(source, GRAIL_ERROR_NUMERIC, "holds infinity at element 7");
 }
 
-static void test_the_hash_follows_the_bytes(void **state)
+TEST(test_the_hash_follows_the_bytes)
 {
-    (void)state;
     char *three = make_cifar(3);
     char *same = make_cifar(3);
     char *four = make_cifar(4);
@@ -258,9 +249,8 @@ static void test_the_hash_follows_the_bytes(void **state)
 }
 
 /* Image i and image i + 256 have the same bytes, and labels of their own. */
-static void test_digests_are_of_an_image_s_own_bytes(void **state)
+TEST(test_digests_are_of_an_image_s_own_bytes)
 {
-    (void)state;
     static const int64_t indices[] = {258, 2, 3};
     uint64_t digests[3];
     uint64_t alone = 0;
@@ -275,9 +265,8 @@ static void test_digests_are_of_an_image_s_own_bytes(void **state)
     discard(directory);
 }
 
-static void test_a_sample_is_ascending_distinct_and_seeded(void **state)
+TEST(test_a_sample_is_ascending_distinct_and_seeded)
 {
-    (void)state;
     enum { COUNT = 200, SAMPLE = 60 };
     char *directory = make_cifar(COUNT);
     image_set *set = open_set(directory);
@@ -335,9 +324,8 @@ static void expect_batches(const image_set *set, int64_t count, int64_t batch)
     memory_free(expected);
 }
 
-static void test_a_loader_gives_every_batch_in_order(void **state)
+TEST(test_a_loader_gives_every_batch_in_order)
 {
-    (void)state;
     char *directory = make_cifar(21);
     image_set *set = open_set(directory);
     expect_batches(set, 21, 7);
@@ -349,9 +337,8 @@ static void test_a_loader_gives_every_batch_in_order(void **state)
     discard(directory);
 }
 
-static void test_a_loader_can_be_closed_at_any_time(void **state)
+TEST(test_a_loader_can_be_closed_at_any_time)
 {
-    (void)state;
     char *directory = make_cifar(21);
     image_set *set = open_set(directory);
     const int64_t indices[] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -370,9 +357,8 @@ static void test_a_loader_can_be_closed_at_any_time(void **state)
     discard(directory);
 }
 
-static void test_a_loader_can_be_closed_while_it_decodes(void **state)
+TEST(test_a_loader_can_be_closed_while_it_decodes)
 {
-    (void)state;
     enum { COUNT = 2000 };
     char *directory = make_cifar(COUNT);
     image_set *set = open_set(directory);
@@ -393,9 +379,8 @@ static void test_a_loader_can_be_closed_while_it_decodes(void **state)
     discard(directory);
 }
 
-static void test_a_loader_refuses_empty_batches(void **state)
+TEST(test_a_loader_refuses_empty_batches)
 {
-    (void)state;
     char *directory = make_cifar(1);
     image_set *set = open_set(directory);
     const int64_t index = 0;
@@ -426,17 +411,15 @@ out:
     return status;
 }
 
-static void test_failed_allocations_leave_nothing_behind(void **state)
+TEST(test_failed_allocations_leave_nothing_behind)
 {
-    (void)state;
     char *directory = make_cifar(5);
     support_fail_each_allocation(use_set, directory);
     discard(directory);
 }
 
-static void test_presets_are_listed(void **state)
+TEST(test_presets_are_listed)
 {
-    (void)state;
     static const char *const names[] = {
         "cifar", "cifar-imagenet", "cifar-plain", "imagenet", "clip", "vit", "vit-square"};
     for (int i = 0; i < 7; i++) {
@@ -444,27 +427,4 @@ static void test_presets_are_listed(void **state)
     }
     assert_null(grail_image_preset_at(7));
     assert_null(grail_image_preset_at(-1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_cifar_set_says_what_it_holds),
-        cmocka_unit_test(test_cifar_pixels_are_normalised_channel_last),
-        cmocka_unit_test(test_cifar_images_can_be_resized),
-        cmocka_unit_test(test_a_source_replaces_mean_and_deviation),
-        cmocka_unit_test(test_sources_that_do_not_fit_are_refused),
-        cmocka_unit_test(test_the_hash_follows_the_bytes),
-        cmocka_unit_test(test_pixels_in_memory_are_taken_as_they_are),
-        cmocka_unit_test(test_pixels_that_do_not_fit_are_refused),
-        cmocka_unit_test(test_digests_are_of_an_image_s_own_bytes),
-        cmocka_unit_test(test_a_sample_is_ascending_distinct_and_seeded),
-        cmocka_unit_test(test_a_loader_gives_every_batch_in_order),
-        cmocka_unit_test(test_a_loader_can_be_closed_at_any_time),
-        cmocka_unit_test(test_a_loader_can_be_closed_while_it_decodes),
-        cmocka_unit_test(test_a_loader_refuses_empty_batches),
-        cmocka_unit_test(test_failed_allocations_leave_nothing_behind),
-        cmocka_unit_test(test_presets_are_listed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,9 +51,8 @@ static void check_first_windows(const char *ending, const char *text, text_proto
     windows_teardown(&f);
 }
 
-static void no_more_of_a_large_text_is_encoded_than_its_windows_need(void **state)
+TEST(no_more_of_a_large_text_is_encoded_than_its_windows_need)
 {
-    (void)state;
     static const char lines[] = " ab cd\n\nef  \nfed cba a b c d e f \n";
     static const char documents[] =
         "{\"text\": \"ab cd\\nf a b c d e f a b c d e f a b c d e f a b c d e f a b c d e f a b c "
@@ -71,9 +70,8 @@ static void no_more_of_a_large_text_is_encoded_than_its_windows_need(void **stat
 }
 
 /* The rest of a text is read and checked even when no window needs it. */
-static void the_rest_of_a_large_text_is_checked(void **state)
+TEST(the_rest_of_a_large_text_is_checked)
 {
-    (void)state;
     fixture f;
     char hash[HASH_TEXT_SIZE];
     windows_setup(&f, "a.txt", "a");
@@ -104,9 +102,8 @@ static void assert_copies(const token_windows *w)
 
 /* Windows that reach a little beyond the part that is encoded at first, and all windows up to the
  * last one, which only the end of the text completes. The tokenizer appends an id to a text. */
-static void windows_at_every_end_of_a_large_text_are_right(void **state)
+TEST(windows_at_every_end_of_a_large_text_are_right)
 {
-    (void)state;
     fixture f;
     char *text = NULL;
     windows_setup(&f, "a.txt", "a");
@@ -133,14 +130,4 @@ static void windows_at_every_end_of_a_large_text_are_right(void **state)
     assert_int_equal(f.windows.stream_tokens, size + 2);
     memory_free(text);
     windows_teardown(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_more_of_a_large_text_is_encoded_than_its_windows_need),
-        cmocka_unit_test(the_rest_of_a_large_text_is_checked),
-        cmocka_unit_test(windows_at_every_end_of_a_large_text_are_right),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,6 @@
 
 #include "format/weights/beside.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const float values[6] = {1, 2, 3, 4, 5, 6};
@@ -33,9 +31,8 @@ static void assert_refused(const grail_tensor *tensor, grail_status code, const 
     assert_null(c);
 }
 
-static void shapes_that_no_tensor_has_are_refused(void **state)
+TEST(shapes_that_no_tensor_has_are_refused)
 {
-    (void)state;
     static const int64_t negative[] = {2, -3};
     static const int64_t huge[] = {INT64_MAX, 3};
     static const int64_t large[] = {INT64_MAX / 8};
@@ -61,9 +58,8 @@ static void shapes_that_no_tensor_has_are_refused(void **state)
     assert_refused(&t, GRAIL_ERROR_SHAPE, "has -1 dimensions");
 }
 
-static void dtypes_that_are_none_are_refused(void **state)
+TEST(dtypes_that_are_none_are_refused)
 {
-    (void)state;
     grail_tensor t = matrix_of("t");
     t.dtype = GRAIL_DTYPE_COUNT;
     assert_refused(&t, GRAIL_ERROR_ARGUMENT, "m: tensor 't': has the dtype ");
@@ -75,9 +71,8 @@ static void dtypes_that_are_none_are_refused(void **state)
                    "the values as F32, F16 or BF16");
 }
 
-static void names_and_data_that_are_missing_or_twice_are_refused(void **state)
+TEST(names_and_data_that_are_missing_or_twice_are_refused)
 {
-    (void)state;
     checkpoint *c = NULL;
     grail_tensor t = matrix_of("first");
     assert_refused(&t, GRAIL_ERROR_FORMAT, "m: tensor 'first' occurs twice");
@@ -106,9 +101,8 @@ static grail_status open_documents(const grail_document documents[], int count)
     return status;
 }
 
-static void documents_that_are_no_files_are_refused(void **state)
+TEST(documents_that_are_no_files_are_refused)
 {
-    (void)state;
     static const char *const names[] = {"", "..", "../config.json", "a/b.json", ".hidden", NULL};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const grail_document d = {.name = names[i], .bytes = "{}", .size = 2};
@@ -129,9 +123,8 @@ static void documents_that_are_no_files_are_refused(void **state)
 
 /* -- what is read ------------------------------------------------------------------------------ */
 
-static void data_is_the_callers_and_the_rest_is_copied(void **state)
+TEST(data_is_the_callers_and_the_rest_is_copied)
 {
-    (void)state;
     char name[] = "t";
     char text[] = "{\"a\": 1}";
     int64_t shape[] = {2, 3};
@@ -206,9 +199,8 @@ static checkpoint *open_given(giver *g)
     return c;
 }
 
-static void a_tensor_is_asked_for_when_it_is_needed_and_dropped_again(void **state)
+TEST(a_tensor_is_asked_for_when_it_is_needed_and_dropped_again)
 {
-    (void)state;
     giver g = {0};
     checkpoint *c = open_given(&g);
     const tensor_view *given = checkpoint_find(c, "given");
@@ -232,9 +224,8 @@ static void a_tensor_is_asked_for_when_it_is_needed_and_dropped_again(void **sta
     checkpoint_close(c);
 }
 
-static void a_function_that_fails_is_an_error_that_names_the_tensor(void **state)
+TEST(a_function_that_fails_is_an_error_that_names_the_tensor)
 {
-    (void)state;
     giver g = {.answer = GRAIL_ERROR_CANCELLED};
     checkpoint *c = open_given(&g);
     const tensor_view *given = checkpoint_find(c, "given");
@@ -265,9 +256,8 @@ static grail_status give_blocks(void *user, int64_t tensor, void *bytes, int64_t
     return GRAIL_OK;
 }
 
-static void pairs_are_joined_also_where_a_function_gives_them(void **state)
+TEST(pairs_are_joined_also_where_a_function_gives_them)
 {
-    (void)state;
     static const int64_t blocks[] = {2, 3, 1, 16};
     static const int64_t scales[] = {2, 3, 1};
     const grail_tensor tensors[] = {
@@ -302,9 +292,8 @@ static grail_status open_once(void *context)
     return needed;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     giver g = {0};
     grail_tensor t = matrix_of("t");
     t.data = NULL;
@@ -316,20 +305,4 @@ static void every_failing_allocation_is_survived(void **state)
                                  .load = give,
                                  .user = &g};
     support_fail_each_allocation(open_once, &memory);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_that_no_tensor_has_are_refused),
-        cmocka_unit_test(dtypes_that_are_none_are_refused),
-        cmocka_unit_test(names_and_data_that_are_missing_or_twice_are_refused),
-        cmocka_unit_test(documents_that_are_no_files_are_refused),
-        cmocka_unit_test(data_is_the_callers_and_the_rest_is_copied),
-        cmocka_unit_test(a_tensor_is_asked_for_when_it_is_needed_and_dropped_again),
-        cmocka_unit_test(a_function_that_fails_is_an_error_that_names_the_tensor),
-        cmocka_unit_test(pairs_are_joined_also_where_a_function_gives_them),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,6 @@
 #include "format/text/npy.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* A version-1 file: numpy pads so that the elements begin at a multiple of 64. */
 static buffer make_file(const char *dict, const void *data, size_t size)
@@ -62,9 +61,8 @@ static void expect(buffer *file, int64_t count, const int32_t values[], int64_t 
     memory_free(read);
 }
 
-static void test_every_integer_width_is_read(void **state)
+TEST(test_every_integer_width_is_read)
 {
-    (void)state;
     static const char *const dtypes[] = {"|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8"};
     const int32_t values[] = {1, 0, 127};
     for (size_t k = 0; k < 8; k++) {
@@ -82,9 +80,8 @@ static void test_every_integer_width_is_read(void **state)
     }
 }
 
-static void test_rows_of_a_matrix_are_kept_apart(void **state)
+TEST(test_rows_of_a_matrix_are_kept_apart)
 {
-    (void)state;
     const int32_t values[] = {1, 2, 3, 4, 5, INT32_MAX};
     buffer file = make_file("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }", values,
                             sizeof values);
@@ -92,9 +89,8 @@ static void test_rows_of_a_matrix_are_kept_apart(void **state)
     buffer_fini(&file);
 }
 
-static void test_fields_come_in_any_order_and_quotes(void **state)
+TEST(test_fields_come_in_any_order_and_quotes)
 {
-    (void)state;
     const int32_t values[] = {7, 8, 9};
     buffer file = make_file("{\"shape\": (3,),'fortran_order':True,  \"descr\":'<i4'}", values,
                             sizeof values);
@@ -102,9 +98,8 @@ static void test_fields_come_in_any_order_and_quotes(void **state)
     buffer_fini(&file);
 }
 
-static void test_versions_two_and_three_have_a_longer_length(void **state)
+TEST(test_versions_two_and_three_have_a_longer_length)
 {
-    (void)state;
     const int32_t values[] = {7, 8, 9};
     for (int version = 2; version <= 3; version++) {
         buffer file = {.maximum = 1 << 16};
@@ -118,9 +113,8 @@ static void test_versions_two_and_three_have_a_longer_length(void **state)
     }
 }
 
-static void test_other_versions_are_refused(void **state)
+TEST(test_other_versions_are_refused)
 {
-    (void)state;
     buffer file = make_file(plain_dict, "abcdefghijkl", 12);
     file.bytes[6] = 4;
     assert_fails(read_file(&file), GRAIL_ERROR_UNSUPPORTED, "version 4");
@@ -129,9 +123,8 @@ static void test_other_versions_are_refused(void **state)
     buffer_fini(&file);
 }
 
-static void test_every_truncation_is_refused(void **state)
+TEST(test_every_truncation_is_refused)
 {
-    (void)state;
     buffer file = make_file(plain_dict, "\1\0\0\0\2\0\0\0\3\0\0\0", 12);
     const size_t whole = file.size;
     for (file.size = 0; file.size < whole; file.size++) {
@@ -147,9 +140,8 @@ static void test_every_truncation_is_refused(void **state)
     buffer_fini(&file);
 }
 
-static void test_malformed_headers_are_refused(void **state)
+TEST(test_malformed_headers_are_refused)
 {
-    (void)state;
     static const char *const dicts[] = {
         "",
         "{}",
@@ -175,9 +167,8 @@ static void test_malformed_headers_are_refused(void **state)
     }
 }
 
-static void test_other_dtypes_are_refused_with_the_remedy(void **state)
+TEST(test_other_dtypes_are_refused_with_the_remedy)
 {
-    (void)state;
     static const char *const dtypes[] = {"<f4", ">i4", "|b1", "<U3", "<i16", "<c8", "=i4", "", "<"};
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         char dict[128];
@@ -188,9 +179,8 @@ static void test_other_dtypes_are_refused_with_the_remedy(void **state)
     }
 }
 
-static void test_other_shapes_are_refused(void **state)
+TEST(test_other_shapes_are_refused)
 {
-    (void)state;
     assert_fails(read_made("{'descr': '<i4', 'fortran_order': False, 'shape': ()}", "abcd", 4),
                  GRAIL_ERROR_UNSUPPORTED, "no dimensions");
     assert_fails(
@@ -210,9 +200,8 @@ static void test_other_shapes_are_refused(void **state)
         GRAIL_ERROR_FORMAT, "the header declares");
 }
 
-static void test_ids_that_are_not_tokens_are_named(void **state)
+TEST(test_ids_that_are_not_tokens_are_named)
 {
-    (void)state;
     const int32_t negative[] = {1, 2, -3};
     assert_fails(read_made(plain_dict, negative, sizeof negative), GRAIL_ERROR_FORMAT,
                  "id -3 at index 2");
@@ -227,21 +216,4 @@ static void test_ids_that_are_not_tokens_are_named(void **state)
     assert_fails(read_made("{'descr': '|i1', 'fortran_order': False, 'shape': (1,)}", "\xff", 1),
                  GRAIL_ERROR_FORMAT, "id -1 at index 0");
     assert_ok(read_made("{'descr': '|u1', 'fortran_order': False, 'shape': (1,)}", "\xff", 1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_integer_width_is_read),
-        cmocka_unit_test(test_rows_of_a_matrix_are_kept_apart),
-        cmocka_unit_test(test_fields_come_in_any_order_and_quotes),
-        cmocka_unit_test(test_versions_two_and_three_have_a_longer_length),
-        cmocka_unit_test(test_other_versions_are_refused),
-        cmocka_unit_test(test_every_truncation_is_refused),
-        cmocka_unit_test(test_malformed_headers_are_refused),
-        cmocka_unit_test(test_other_dtypes_are_refused_with_the_remedy),
-        cmocka_unit_test(test_other_shapes_are_refused),
-        cmocka_unit_test(test_ids_that_are_not_tokens_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,8 @@ static void teardown(fixture *f)
     memory_free(f->directory);
 }
 
+#define FIXTURE_TEST(name) TEST_OF(fixture, f, setup, teardown, name)
+
 static const float weight[6] = {1.0F, -2.0F, 3.0F, -4.0F, 5.0F, -6.0F};
 static const float bias[2] = {0.5F, 0.25F};
 
@@ -92,13 +94,10 @@ static void assert_declared(const onnx_file_read *r)
     assert_int_equal(r->tensor_count, 5);
 }
 
-static void a_model_comes_back_as_it_was_declared(void **state)
+FIXTURE_TEST(a_model_comes_back_as_it_was_declared)
 {
-    (void)state;
-    fixture f;
-    setup(&f);
-    assert_ok(write_file(f.path, ONNX_LARGEST_FILE));
-    const onnx_file_read *r = onnx_read(f.path);
+    assert_ok(write_file(f->path, ONNX_LARGEST_FILE));
+    const onnx_file_read *r = onnx_read(f->path);
     assert_declared(r);
     const onnx_read_tensor *t = onnx_find_tensor(r, "fc.weight");
     assert_int_equal(t->type, 1);
@@ -108,20 +107,16 @@ static void a_model_comes_back_as_it_was_declared(void **state)
     assert_int_equal(t->bytes, sizeof weight);
     assert_memory_equal(t->raw, weight, sizeof weight);
     assert_memory_equal(onnx_find_tensor(r, "fc.bias")->raw, bias, sizeof bias);
-    assert_int_equal(access(f.data, F_OK), -1);
-    teardown(&f);
+    assert_int_equal(access(f->data, F_OK), -1);
 }
 
-static void constants_come_back(void **state)
+FIXTURE_TEST(constants_come_back)
 {
-    (void)state;
-    fixture f;
     const int64_t shape[] = {-1, INT64_MAX};
     const int64_t zero = 0;
     const float half = 0.5F;
-    setup(&f);
-    assert_ok(write_file(f.path, ONNX_LARGEST_FILE));
-    const onnx_file_read *r = onnx_read(f.path);
+    assert_ok(write_file(f->path, ONNX_LARGEST_FILE));
+    const onnx_file_read *r = onnx_read(f->path);
     const onnx_read_tensor *t = onnx_find_tensor(r, "shape");
     assert_int_equal(t->type, 7);
     assert_int_equal(t->rank, 1);
@@ -134,19 +129,15 @@ static void constants_come_back(void **state)
     assert_int_equal(t->type, 1);
     assert_int_equal(t->rank, 0);
     assert_memory_equal(t->raw, &half, sizeof half);
-    teardown(&f);
 }
 
-static void a_large_model_has_its_tensors_in_a_second_file(void **state)
+FIXTURE_TEST(a_large_model_has_its_tensors_in_a_second_file)
 {
-    (void)state;
-    fixture f;
     file_map data = {0};
-    setup(&f);
-    assert_ok(write_file(f.path, 100));
-    const onnx_file_read *r = onnx_read(f.path);
+    assert_ok(write_file(f->path, 100));
+    const onnx_file_read *r = onnx_read(f->path);
     assert_declared(r);
-    assert_ok(file_map_open(&data, f.data));
+    assert_ok(file_map_open(&data, f->data));
     const onnx_read_tensor *t = onnx_find_tensor(r, "fc.weight");
     assert_null(t->raw);
     assert_string_equal(t->location, "net.onnx.data");
@@ -157,43 +148,33 @@ static void a_large_model_has_its_tensors_in_a_second_file(void **state)
     assert_memory_equal(data.data + t->offset, bias, sizeof bias);
     assert_non_null(onnx_find_tensor(r, "shape")->raw);
     file_map_close(&data);
-    teardown(&f);
 }
 
 /* The file of the first test has a size; one byte less does not hold it. */
-static void the_limit_is_that_of_the_whole_file(void **state)
+FIXTURE_TEST(the_limit_is_that_of_the_whole_file)
 {
-    (void)state;
-    fixture f;
-    setup(&f);
-    assert_ok(write_file(f.path, ONNX_LARGEST_FILE));
-    const int64_t size = (int64_t)onnx_read(f.path)->map.size;
-    assert_int_equal(remove(f.path), 0);
-    assert_ok(write_file(f.path, size));
-    assert_int_equal(access(f.data, F_OK), -1);
-    assert_int_equal(remove(f.path), 0);
-    assert_ok(write_file(f.path, size - 1));
-    assert_int_equal(access(f.data, F_OK), 0);
-    teardown(&f);
+    assert_ok(write_file(f->path, ONNX_LARGEST_FILE));
+    const int64_t size = (int64_t)onnx_read(f->path)->map.size;
+    assert_int_equal(remove(f->path), 0);
+    assert_ok(write_file(f->path, size));
+    assert_int_equal(access(f->data, F_OK), -1);
+    assert_int_equal(remove(f->path), 0);
+    assert_ok(write_file(f->path, size - 1));
+    assert_int_equal(access(f->data, F_OK), 0);
 }
 
-static void an_existing_file_is_left_alone(void **state)
+FIXTURE_TEST(an_existing_file_is_left_alone)
 {
-    (void)state;
-    fixture f;
-    setup(&f);
-    support_write_file(f.directory, "net.onnx", "x", 1);
-    assert_fails(write_file(f.path, ONNX_LARGEST_FILE), GRAIL_ERROR_EXISTS, "net.onnx' exists");
-    assert_int_equal(remove(f.path), 0);
-    support_write_file(f.directory, "net.onnx.data", "x", 1);
-    assert_fails(write_file(f.path, 100), GRAIL_ERROR_EXISTS, "net.onnx.data' exists");
-    assert_int_equal(access(f.path, F_OK), -1);
-    teardown(&f);
+    support_write_file(f->directory, "net.onnx", "x", 1);
+    assert_fails(write_file(f->path, ONNX_LARGEST_FILE), GRAIL_ERROR_EXISTS, "net.onnx' exists");
+    assert_int_equal(remove(f->path), 0);
+    support_write_file(f->directory, "net.onnx.data", "x", 1);
+    assert_fails(write_file(f->path, 100), GRAIL_ERROR_EXISTS, "net.onnx.data' exists");
+    assert_int_equal(access(f->path, F_OK), -1);
 }
 
-static void what_was_not_finished_leaves_nothing(void **state)
+TEST(what_was_not_finished_leaves_nothing)
 {
-    (void)state;
     fixture f;
     for (int split = 0; split < 2; split++) {
         onnx_writer *w = NULL;
@@ -210,24 +191,19 @@ static void what_was_not_finished_leaves_nothing(void **state)
     }
 }
 
-static void values_beyond_a_tensor_are_refused(void **state)
+FIXTURE_TEST(values_beyond_a_tensor_are_refused)
 {
-    (void)state;
-    fixture f;
     onnx_writer *w = NULL;
     int tensors[2];
-    setup(&f);
     assert_ok(onnx_writer_create(&w));
     assert_ok(declare(w, tensors));
-    assert_ok(onnx_begin(w, f.path, ONNX_LARGEST_FILE));
+    assert_ok(onnx_begin(w, f->path, ONNX_LARGEST_FILE));
     assert_fails(onnx_put(w, tensors[1], 1, 2, bias), GRAIL_ERROR_INTERNAL, "'fc.bias'");
     onnx_writer_free(w);
-    teardown(&f);
 }
 
-static void a_directory_that_is_missing_is_named(void **state)
+TEST(a_directory_that_is_missing_is_named)
 {
-    (void)state;
     assert_fails(write_file("/nonexistent/net.onnx", ONNX_LARGEST_FILE), GRAIL_ERROR_IO,
                  "cannot create '/nonexistent/net.onnx'");
 }
@@ -238,27 +214,7 @@ static grail_status write_once(void *path)
     return write_file(path, ONNX_LARGEST_FILE);
 }
 
-static void every_failing_allocation_is_survived(void **state)
+FIXTURE_TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
-    fixture f;
-    setup(&f);
-    support_fail_each_allocation(write_once, f.path);
-    teardown(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_model_comes_back_as_it_was_declared),
-        cmocka_unit_test(constants_come_back),
-        cmocka_unit_test(a_large_model_has_its_tensors_in_a_second_file),
-        cmocka_unit_test(the_limit_is_that_of_the_whole_file),
-        cmocka_unit_test(an_existing_file_is_left_alone),
-        cmocka_unit_test(what_was_not_finished_leaves_nothing),
-        cmocka_unit_test(values_beyond_a_tensor_are_refused),
-        cmocka_unit_test(a_directory_that_is_missing_is_named),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    support_fail_each_allocation(write_once, f->path);
 }

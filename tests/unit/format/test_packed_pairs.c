@@ -58,13 +58,11 @@ static grail_status try_halves(int count, const half *halves)
 #define BLOCKS "x_blocks", 4, {2, 3, 1, 16}, 0x5A /* codes 10 and 5: -1 and 3 */
 #define SCALES "x_scales", 3, {2, 3, 1}, 128
 
-static void a_pair_is_seen_as_one_tensor(void **state)
+DIRECTORY_TEST(a_pair_is_seen_as_one_tensor)
 {
-    (void)state;
     static const half halves[] = {{"a", 1, {4}, 7}, {BLOCKS}, {SCALES}, {"y_scales", 1, {3}, 1}};
     checkpoint *c = NULL;
     float values[8];
-    char *directory = support_temporary_directory();
     write_halves(directory, CHECKPOINT_SINGLE_NAME, 4, halves);
     assert_ok(checkpoint_open(directory, &c));
     assert_int_equal(checkpoint_count(c), 3);
@@ -83,14 +81,11 @@ static void a_pair_is_seen_as_one_tensor(void **state)
     }
     checkpoint_release(c, x);
     checkpoint_close(c);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
 /* Every code with every exponent, where an own byte lies at each place. */
-static void elements_lie_where_the_format_says(void **state)
+TEST(elements_lie_where_the_format_says)
 {
-    (void)state;
     static const double codes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
     unsigned char blocks[2 * 2 * 2 * 16]; /* [matrices, out, blocks, 16] */
     unsigned char scales[2 * 2 * 2] = {0, 1, 126, 127, 128, 200, 253, 255};
@@ -122,9 +117,8 @@ static void elements_lie_where_the_format_says(void **state)
     }
 }
 
-static void halves_that_do_not_fit_are_refused(void **state)
+TEST(halves_that_do_not_fit_are_refused)
 {
-    (void)state;
     static const struct {
         int count;
         half halves[3];
@@ -147,15 +141,13 @@ static void halves_that_do_not_fit_are_refused(void **state)
     assert_ok(try_halves(1, &alone));
 }
 
-static void halves_may_lie_in_two_shards(void **state)
+DIRECTORY_TEST(halves_may_lie_in_two_shards)
 {
-    (void)state;
     static const char index[] = "{\"weight_map\":{\"x_scales\":\"model-1.safetensors\","
                                 "\"x_blocks\":\"model-2.safetensors\"}}";
     static const half blocks = {BLOCKS};
     static const half scales = {SCALES};
     checkpoint *c = NULL;
-    char *directory = support_temporary_directory();
     write_halves(directory, "model-1.safetensors", 1, &scales);
     write_halves(directory, "model-2.safetensors", 1, &blocks);
     support_write_file(directory, CHECKPOINT_INDEX_NAME, index, strlen(index));
@@ -163,8 +155,6 @@ static void halves_may_lie_in_two_shards(void **state)
     assert_int_equal(checkpoint_count(c), 1);
     assert_string_equal(checkpoint_file_name(c, checkpoint_file_of(c, 0)), "model-2.safetensors");
     checkpoint_close(c);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
 static grail_status open_pair(void *context)
@@ -175,25 +165,9 @@ static grail_status open_pair(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_reported(void **state)
+DIRECTORY_TEST(every_failing_allocation_is_reported)
 {
-    (void)state;
     static const half halves[] = {{BLOCKS}, {SCALES}};
-    char *directory = support_temporary_directory();
     write_halves(directory, CHECKPOINT_SINGLE_NAME, 2, halves);
     support_fail_each_allocation(open_pair, directory);
-    support_remove_tree(directory);
-    memory_free(directory);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pair_is_seen_as_one_tensor),
-        cmocka_unit_test(elements_lie_where_the_format_says),
-        cmocka_unit_test(halves_that_do_not_fit_are_refused),
-        cmocka_unit_test(halves_may_lie_in_two_shards),
-        cmocka_unit_test(every_failing_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,9 +26,8 @@ static grail_status read_only(const void *bytes, size_t size)
 }
 
 /* (None, True, False, 5, 1000, -2, 1 << 40, -1, 1.5) */
-static void test_plain_values_are_read(void **state)
+TEST(test_plain_values_are_read)
 {
-    (void)state;
     static const int64_t integers[] = {1, 0, 5, 1000, -2, 1LL << 40, -1, 0};
     pickle *p = read_all(BYTES("\x80\x02(N\x88\x89K\x05M\xe8\x03J\xfe\xff\xff\xff"
                                "\x8a\x06\x00\x00\x00\x00\x00\x01\x8a\x01\xff\x8a\x00"
@@ -50,9 +49,8 @@ static void test_plain_values_are_read(void **state)
     pickle_close(p);
 }
 
-static void test_an_int_beyond_64_bits_is_told_apart(void **state)
+TEST(test_an_int_beyond_64_bits_is_told_apart)
 {
-    (void)state;
     int64_t value = 0;
     pickle *p = read_all(BYTES("\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01."));
     assert_int_equal(pickle_root(p)->kind, PICKLE_LARGE_INTEGER);
@@ -61,9 +59,8 @@ static void test_an_int_beyond_64_bits_is_told_apart(void **state)
 }
 
 /* {"a": 1, b"b": 2, "a": 3}: texts of both kinds are keys, and the last value counts */
-static void test_a_dict_is_found_in_by_text_and_byte_string(void **state)
+TEST(test_a_dict_is_found_in_by_text_and_byte_string)
 {
-    (void)state;
     int64_t value = 0;
     pickle *p = read_all(BYTES("}(X\x01\x00\x00\x00"
                                "aK\x01U\x01"
@@ -81,9 +78,8 @@ static void test_a_dict_is_found_in_by_text_and_byte_string(void **state)
     pickle_close(p);
 }
 
-static void test_nothing_answers_like_a_value_of_the_wrong_kind(void **state)
+TEST(test_nothing_answers_like_a_value_of_the_wrong_kind)
 {
-    (void)state;
     int64_t value = 0;
     pickle_span span = {0};
     assert_int_equal(pickle_count(NULL), 0);
@@ -98,9 +94,8 @@ static void test_nothing_answers_like_a_value_of_the_wrong_kind(void **state)
 }
 
 /* [{1, 2}, frozenset({3}), b"xy", module.thing()], with frame, memo and a stack global */
-static void test_protocol_4_is_read(void **state)
+TEST(test_protocol_4_is_read)
 {
-    (void)state;
     pickle *p = read_all(BYTES("\x80\x04\x95\x30\0\0\0\0\0\0\0]\x94("
                                "\x8f(K\x01K\x02\x90"
                                "(K\x03\x91\x94"
@@ -122,9 +117,8 @@ static void test_protocol_4_is_read(void **state)
     pickle_close(p);
 }
 
-static void test_a_call_keeps_its_arguments_and_state(void **state)
+TEST(test_a_call_keeps_its_arguments_and_state)
 {
-    (void)state;
     pickle *p = read_all(BYTES("cargparse\nNamespace\nK\x01\x85R}U\x01"
                                "aK\x02sb."));
     const pickle_value *root = pickle_root(p);
@@ -137,9 +131,8 @@ static void test_a_call_keeps_its_arguments_and_state(void **state)
     pickle_close(p);
 }
 
-static void test_what_is_put_into_an_opaque_object_is_dropped(void **state)
+TEST(test_what_is_put_into_an_opaque_object_is_dropped)
 {
-    (void)state;
     pickle *p = read_all(BYTES("cmmcv\nConfigDict\n)\x81U\x01"
                                "aK\x02s(K\x01K\x02uK\x05"
                                "a."));
@@ -164,9 +157,8 @@ static const dict_writing dicts[] = {
     {BYTES("ccollections\nOrderedDict\n)RU\x01kK\x07s}U\x09_metadataNsb.")},
 };
 
-static void test_every_writing_of_a_dict_is_one(void **state)
+TEST(test_every_writing_of_a_dict_is_one)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof dicts / sizeof dicts[0]; i++) {
         pickle *p = read_all(dicts[i].bytes, dicts[i].size);
         int64_t value = 0;
@@ -179,16 +171,14 @@ static void test_every_writing_of_a_dict_is_one(void **state)
 }
 
 /* Checkpoints keep metrics and types beside their tensors. */
-static void test_functions_that_call_nothing_are_read(void **state)
+TEST(test_functions_that_call_nothing_are_read)
 {
-    (void)state;
     pickle_close(read_all(BYTES("c__builtin__\nlen\n.")));
     pickle_close(read_all(BYTES("cbuiltins\nmax\n.")));
 }
 
-static void test_latin1_text_becomes_bytes(void **state)
+TEST(test_latin1_text_becomes_bytes)
 {
-    (void)state;
     pickle_span span = {0};
     pickle *p = read_all(BYTES("\x80\x02"
                                "c_codecs\nencode\nX\x05\0\0\0a\xc3\xbf\xc2\x80X\x06\0\0\0latin1"
@@ -204,9 +194,8 @@ static void test_latin1_text_becomes_bytes(void **state)
     pickle_close(p);
 }
 
-static void test_bytes_behind_the_pickle_are_refused(void **state)
+TEST(test_bytes_behind_the_pickle_are_refused)
 {
-    (void)state;
     assert_fails(read_only(BYTES("K\x01.rest")), GRAIL_ERROR_FORMAT,
                  "the pickle ends at byte 3, but 7 bytes were given");
 }
@@ -243,9 +232,8 @@ static const refusal forbidden[] = {
     {BYTES("cm\x1b\nname\n."), "is empty, unreadable"},
 };
 
-static void test_what_could_execute_is_refused_by_name(void **state)
+TEST(test_what_could_execute_is_refused_by_name)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof forbidden / sizeof forbidden[0]; i++) {
         assert_fails(read_only(forbidden[i].bytes, forbidden[i].size), GRAIL_ERROR_FORMAT,
                      forbidden[i].text);
@@ -298,9 +286,8 @@ static const refusal malformed[] = {
      "a tuple contains itself"},
 };
 
-static void test_malformed_bytes_are_refused(void **state)
+TEST(test_malformed_bytes_are_refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) {
         assert_fails(read_only(malformed[i].bytes, malformed[i].size), GRAIL_ERROR_FORMAT,
                      malformed[i].text);
@@ -309,9 +296,8 @@ static void test_malformed_bytes_are_refused(void **state)
 }
 
 /* The object refers to itself through its state, as configurations do to their parents. */
-static void test_an_opaque_object_that_refers_to_itself_loses_its_state(void **state)
+TEST(test_an_opaque_object_that_refers_to_itself_loses_its_state)
 {
-    (void)state;
     pickle *p = read_all(BYTES("}U\x01"
                                "acm\nC\n)\x81q\x00}U\x01ph\x00sbs."));
     assert_null(pickle_find(pickle_root(p), "a")->call.state);
@@ -328,18 +314,16 @@ static grail_status read_nested(int levels)
     return read_only(bytes, 2 * (size_t)levels);
 }
 
-static void test_nesting_is_bounded(void **state)
+TEST(test_nesting_is_bounded)
 {
-    (void)state;
     assert_ok(read_nested(200));
     assert_fails(read_nested(201), GRAIL_ERROR_FORMAT, "nests deeper than 200 levels");
 }
 
 /* A value of 150 levels is met first near the root, then again 100 levels down, with a flat one
  * beside it. */
-static void test_nesting_counts_values_that_were_seen_before(void **state)
+TEST(test_nesting_counts_values_that_were_seen_before)
 {
-    (void)state;
     buffer text = {0};
     buffer_init(&text, 1024);
     assert_ok(buffer_append_string(&text, "]"));
@@ -363,9 +347,8 @@ static void test_nesting_counts_values_that_were_seen_before(void **state)
 }
 
 /* A list of 5000 Nones, copied into a new set by every five bytes that follow. */
-static void test_copies_cannot_multiply_memory(void **state)
+TEST(test_copies_cannot_multiply_memory)
 {
-    (void)state;
     enum { NONES = 5000, COPIES = 5000 };
     static const char begin[] = "c__builtin__\nset\nq\x01(";
     static const char copy[] = "h\x01h\x02R";
@@ -398,9 +381,8 @@ static void refuse_repeated(const char *start, const char *piece, int64_t count,
     memory_free(bytes);
 }
 
-static void test_what_piles_up_is_bounded(void **state)
+TEST(test_what_piles_up_is_bounded)
 {
-    (void)state;
     refuse_repeated("", "N", PICKLE_MOST_VALUES + 1, "has more than 4194304 values");
     refuse_repeated("Nq\x01", "h\x01", PICKLE_MOST_VALUES,
                     "puts more than 4194304 values on the stack");
@@ -452,9 +434,8 @@ static void check_array(const char *bytes, size_t size)
     pickle_close(p);
 }
 
-static void test_numpy_arrays_of_all_protocols_are_read(void **state)
+TEST(test_numpy_arrays_of_all_protocols_are_read)
 {
-    (void)state;
     check_array(BYTES(python2_array));
     check_array(BYTES(python3_array));
     check_array(BYTES(frombuffer_array));
@@ -476,9 +457,8 @@ static grail_status read_changed_array(const char *from, const char *to)
     return status;
 }
 
-static void test_arrays_that_are_not_plain_are_refused(void **state)
+TEST(test_arrays_that_are_not_plain_are_refused)
 {
-    (void)state;
     assert_fails(read_changed_array("u1", "O8"), GRAIL_ERROR_FORMAT,
                  "the array's dtype 'O8' is not a plain number type");
     assert_fails(read_changed_array("u1", "u2"), GRAIL_ERROR_FORMAT,
@@ -496,40 +476,10 @@ static void test_arrays_that_are_not_plain_are_refused(void **state)
 
 static grail_status read_python3_array(void *context)
 {
-    (void)context;
     return read_only(BYTES(python3_array));
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+TEST(test_every_failing_allocation_is_reported)
 {
-    (void)state;
     support_fail_each_allocation(read_python3_array, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_values_are_read),
-        cmocka_unit_test(test_an_int_beyond_64_bits_is_told_apart),
-        cmocka_unit_test(test_a_dict_is_found_in_by_text_and_byte_string),
-        cmocka_unit_test(test_nothing_answers_like_a_value_of_the_wrong_kind),
-        cmocka_unit_test(test_protocol_4_is_read),
-        cmocka_unit_test(test_a_call_keeps_its_arguments_and_state),
-        cmocka_unit_test(test_what_is_put_into_an_opaque_object_is_dropped),
-        cmocka_unit_test(test_every_writing_of_a_dict_is_one),
-        cmocka_unit_test(test_functions_that_call_nothing_are_read),
-        cmocka_unit_test(test_latin1_text_becomes_bytes),
-        cmocka_unit_test(test_bytes_behind_the_pickle_are_refused),
-        cmocka_unit_test(test_what_could_execute_is_refused_by_name),
-        cmocka_unit_test(test_malformed_bytes_are_refused),
-        cmocka_unit_test(test_an_opaque_object_that_refers_to_itself_loses_its_state),
-        cmocka_unit_test(test_nesting_is_bounded),
-        cmocka_unit_test(test_nesting_counts_values_that_were_seen_before),
-        cmocka_unit_test(test_copies_cannot_multiply_memory),
-        cmocka_unit_test(test_what_piles_up_is_bounded),
-        cmocka_unit_test(test_numpy_arrays_of_all_protocols_are_read),
-        cmocka_unit_test(test_arrays_that_are_not_plain_are_refused),
-        cmocka_unit_test(test_every_failing_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,9 +50,8 @@ static grail_status open_header(const char *header, size_t data_size)
     return open_image(&file);
 }
 
-static void test_two_tensors_are_read_in_the_order_of_the_data(void **state)
+TEST(test_two_tensors_are_read_in_the_order_of_the_data)
 {
-    (void)state;
     static const char header[] =
         "{\"b\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[3,11]},"
         "\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}";
@@ -76,9 +75,8 @@ static void test_two_tensors_are_read_in_the_order_of_the_data(void **state)
     tensor_file_close(opened);
 }
 
-static void test_lengths_of_the_header_are_checked(void **state)
+TEST(test_lengths_of_the_header_are_checked)
 {
-    (void)state;
     image file = make_sized("{}", 2, 0);
     for (size_t size = 0; size < 8; size++) {
         file.size = size;
@@ -135,9 +133,8 @@ static const accepted accepted_rows[] = {
     {"eight dimensions", "{" U8_AT("a", "1,1,1,1,1,1,1,2", "0", "2") "}", 2, 1},
 };
 
-static void test_what_the_reference_accepts_is_accepted(void **state)
+TEST(test_what_the_reference_accepts_is_accepted)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof accepted_rows / sizeof accepted_rows[0]; i++) {
         const accepted *row = &accepted_rows[i];
         const image file = make_sized(row->header, strlen(row->header), row->data_size);
@@ -154,9 +151,8 @@ static void test_what_the_reference_accepts_is_accepted(void **state)
     }
 }
 
-static void test_names_are_compared_after_unescaping(void **state)
+TEST(test_names_are_compared_after_unescaping)
 {
-    (void)state;
     static const char header[] = "{" U8_AT("\\u0061\\u00e9\\ud83d\\ude00", "1", "0", "1") "}";
     const image file = make_sized(header, sizeof header - 1, 1);
     tensor_file *opened = NULL;
@@ -237,9 +233,8 @@ static const refused refused_rows[] = {
      "do not fill their last byte, or take 2^61 bytes or more"},
 };
 
-static void test_what_the_rules_forbid_is_refused(void **state)
+TEST(test_what_the_rules_forbid_is_refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof refused_rows / sizeof refused_rows[0]; i++) {
         const refused *row = &refused_rows[i];
         assert_fails(open_header(row->header, row->data_size), GRAIL_ERROR_FORMAT, row->text);
@@ -247,16 +242,14 @@ static void test_what_the_rules_forbid_is_refused(void **state)
     }
 }
 
-static void test_nine_dimensions_are_not_supported(void **state)
+TEST(test_nine_dimensions_are_not_supported)
 {
-    (void)state;
     assert_fails(open_header("{" U8_AT("a", "1,1,1,1,1,1,1,1,1", "0", "1") "}", 1),
                  GRAIL_ERROR_UNSUPPORTED, "has 9 dimensions, more than the supported 8");
 }
 
-static void test_nul_bytes_after_the_header_are_refused(void **state)
+TEST(test_nul_bytes_after_the_header_are_refused)
 {
-    (void)state;
     const image file = make_sized("{}\0\0\0\0\0\0", 8, 0);
     assert_fails(open_image(&file), GRAIL_ERROR_FORMAT, "not valid JSON");
 }
@@ -278,11 +271,9 @@ static bool is_mapped(const char *path)
     return found;
 }
 
-static void test_a_refused_file_does_not_stay_mapped(void **state)
+DIRECTORY_TEST(test_a_refused_file_does_not_stay_mapped)
 {
-    (void)state;
     static const char nothing[] = "\x08\0\0\0\0\0\0\0{}      ";
-    char *directory = support_temporary_directory();
     char *path = NULL;
     tensor_file *opened = NULL;
     support_write_file(directory, "some.safetensors", "contents", 8);
@@ -294,14 +285,10 @@ static void test_a_refused_file_does_not_stay_mapped(void **state)
     assert_true(is_mapped(path));
     tensor_file_close(opened);
     memory_free(path);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
-static void test_an_empty_file_is_refused_by_path(void **state)
+DIRECTORY_TEST(test_an_empty_file_is_refused_by_path)
 {
-    (void)state;
-    char *directory = support_temporary_directory();
     char *path = NULL;
     tensor_file *opened = NULL;
     support_write_file(directory, "empty.safetensors", "", 0);
@@ -312,15 +299,12 @@ static void test_an_empty_file_is_refused_by_path(void **state)
     assert_fails(safetensors_open(path, &opened), GRAIL_ERROR_IO, "missing.safetensors");
     assert_fails(safetensors_open(directory, &opened), GRAIL_ERROR_IO, "not a regular file");
     memory_free(path);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
 /* 16 bytes of name and entry each, all over the cap: only the walk before parsing can refuse this
  * without building a tree of it. */
-static void test_too_many_tensors_are_refused_before_parsing(void **state)
+TEST(test_too_many_tensors_are_refused_before_parsing)
 {
-    (void)state;
     buffer bytes = {.maximum = 1 << 26};
     assert_ok(buffer_append(&bytes, "\0\0\0\0\0\0\0\0{", 9));
     for (int i = 0; i <= TENSOR_MOST_IN_FILE + 1; i++) {
@@ -337,9 +321,8 @@ static void test_too_many_tensors_are_refused_before_parsing(void **state)
     buffer_fini(&bytes);
 }
 
-static void test_an_overlong_name_is_refused(void **state)
+TEST(test_an_overlong_name_is_refused)
 {
-    (void)state;
     buffer bytes = {.maximum = 1 << 16};
     assert_ok(buffer_append(&bytes, "\0\0\0\0\0\0\0\0{\"", 10));
     for (int i = 0; i <= TENSOR_LONGEST_NAME; i++) {
@@ -355,9 +338,8 @@ static void test_an_overlong_name_is_refused(void **state)
     buffer_fini(&bytes);
 }
 
-static void test_forty_thousand_tensors_are_found_by_name(void **state)
+TEST(test_forty_thousand_tensors_are_found_by_name)
 {
-    (void)state;
     enum { COUNT = 40000 };
     buffer bytes = {.maximum = 1 << 24};
     assert_ok(buffer_append(&bytes, "\0\0\0\0\0\0\0\0{", 9));
@@ -386,9 +368,8 @@ static void test_forty_thousand_tensors_are_found_by_name(void **state)
     buffer_fini(&bytes);
 }
 
-static void test_released_pages_can_be_read_again(void **state)
+TEST(test_released_pages_can_be_read_again)
 {
-    (void)state;
     const char *path = support_shared_data("stories260k/model.safetensors");
     if (path == NULL) {
         print_message("test_released_pages_can_be_read_again needs stories260k\n");
@@ -411,32 +392,12 @@ static grail_status open_for_allocation_test(void *context)
     return open_image(context);
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+TEST(test_every_failing_allocation_is_reported)
 {
-    (void)state;
     static const char header[] = "{\"__metadata__\":{\"format\":\"pt\"}," U8_AT(
         "a name of more than sixteen bytes", "1", "0", "1") "," U8_AT("b", "1,2", "1", "3") "}";
     image file = make_sized(header, sizeof header - 1, 3);
     support_fail_each_allocation(open_for_allocation_test, &file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_tensors_are_read_in_the_order_of_the_data),
-        cmocka_unit_test(test_lengths_of_the_header_are_checked),
-        cmocka_unit_test(test_what_the_reference_accepts_is_accepted),
-        cmocka_unit_test(test_names_are_compared_after_unescaping),
-        cmocka_unit_test(test_what_the_rules_forbid_is_refused),
-        cmocka_unit_test(test_nine_dimensions_are_not_supported),
-        cmocka_unit_test(test_nul_bytes_after_the_header_are_refused),
-        cmocka_unit_test(test_an_empty_file_is_refused_by_path),
-        cmocka_unit_test(test_a_refused_file_does_not_stay_mapped),
-        cmocka_unit_test(test_too_many_tensors_are_refused_before_parsing),
-        cmocka_unit_test(test_an_overlong_name_is_refused),
-        cmocka_unit_test(test_forty_thousand_tensors_are_found_by_name),
-        cmocka_unit_test(test_released_pages_can_be_read_again),
-        cmocka_unit_test(test_every_failing_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

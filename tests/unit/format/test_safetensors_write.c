@@ -18,6 +18,8 @@ static int open_place(void **state)
     return support_place_open(state, "model.safetensors");
 }
 
+#define PLACE_TEST(name) TEST_GIVEN(place, p, open_place, support_place_close, name)
+
 static tensor_view declare(const char *name, grail_dtype dtype, int rank, int64_t a, int64_t b)
 {
     return (tensor_view){.name = name, .dtype = dtype, .rank = rank, .shape = {a, b}};
@@ -42,9 +44,8 @@ static bool directory_is_empty(const place *p)
     return rmdir(p->directory) == 0;
 }
 
-static void test_what_is_written_is_read_back(void **state)
+PLACE_TEST(test_what_is_written_is_read_back)
 {
-    const place *p = *state;
     const tensor_view tensors[] = {
         declare("small", GRAIL_DTYPE_U8, 1, 3, 0),
         declare("z \"quoted\" \\ \u00e9\n", GRAIL_DTYPE_F32, 2, 2, 3),
@@ -81,9 +82,8 @@ static void test_what_is_written_is_read_back(void **state)
     tensor_file_close(file);
 }
 
-static void test_the_header_is_what_the_reference_writes(void **state)
+PLACE_TEST(test_the_header_is_what_the_reference_writes)
 {
-    const place *p = *state;
     static const char expected[] =
         "{\"__metadata__\":{\"format\":\"pt\"},"
         "\"w\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"
@@ -104,9 +104,8 @@ static void test_the_header_is_what_the_reference_writes(void **state)
     buffer_fini(&bytes);
 }
 
-static void test_no_tensors_make_a_valid_file(void **state)
+PLACE_TEST(test_no_tensors_make_a_valid_file)
 {
-    const place *p = *state;
     assert_ok(open_writer(p, 0, NULL, LAYOUT_NEW));
     tensor_file *file = NULL;
     assert_ok(safetensors_open(p->path, &file));
@@ -114,9 +113,8 @@ static void test_no_tensors_make_a_valid_file(void **state)
     tensor_file_close(file);
 }
 
-static void test_wrong_puts_are_refused(void **state)
+PLACE_TEST(test_wrong_puts_are_refused)
 {
-    const place *p = *state;
     const tensor_view tensors[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0)};
     tensor_writer *writer = NULL;
     assert_ok(safetensors_writer_open(p->path, 1, tensors, LAYOUT_NEW, &writer));
@@ -129,9 +127,8 @@ static void test_wrong_puts_are_refused(void **state)
     tensor_writer_close(writer);
 }
 
-static void test_impossible_declarations_leave_no_file(void **state)
+PLACE_TEST(test_impossible_declarations_leave_no_file)
 {
-    const place *p = *state;
     const tensor_view twice[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0),
                                  declare("b", GRAIL_DTYPE_U8, 1, 4, 0),
                                  declare("a", GRAIL_DTYPE_F32, 1, 4, 0)};
@@ -164,9 +161,8 @@ static void test_impossible_declarations_leave_no_file(void **state)
     assert_true(directory_is_empty(p));
 }
 
-static void test_an_existing_file_is_left_alone(void **state)
+PLACE_TEST(test_an_existing_file_is_left_alone)
 {
-    const place *p = *state;
     const tensor_view tensor = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
     support_write_file(p->directory, "model.safetensors", "precious", 8);
     assert_fails(open_writer(p, 1, &tensor, LAYOUT_NEW), GRAIL_ERROR_EXISTS, "already exists");
@@ -177,9 +173,8 @@ static void test_an_existing_file_is_left_alone(void **state)
     buffer_fini(&bytes);
 }
 
-static void test_a_file_with_the_same_header_is_continued(void **state)
+PLACE_TEST(test_a_file_with_the_same_header_is_continued)
 {
-    const place *p = *state;
     const tensor_view tensors[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0),
                                    declare("b", GRAIL_DTYPE_U8, 1, 4, 0)};
     tensor_writer *writer = NULL;
@@ -203,9 +198,8 @@ static void test_a_file_with_the_same_header_is_continued(void **state)
     tensor_file_close(file);
 }
 
-static void test_no_reader_opens_what_is_not_sealed(void **state)
+PLACE_TEST(test_no_reader_opens_what_is_not_sealed)
 {
-    const place *p = *state;
     const tensor_view tensor = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
     tensor_writer *writer = NULL;
     tensor_file *file = NULL;
@@ -220,9 +214,8 @@ static void test_no_reader_opens_what_is_not_sealed(void **state)
     tensor_writer_close(writer);
 }
 
-static void test_a_whole_file_appears_when_it_is_complete(void **state)
+PLACE_TEST(test_a_whole_file_appears_when_it_is_complete)
 {
-    const place *p = *state;
     tensor_view tensor = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
     tensor_file *file = NULL;
     tensor.data = "1234";
@@ -241,9 +234,8 @@ static void test_a_whole_file_appears_when_it_is_complete(void **state)
     assert_true(directory_is_empty(p));
 }
 
-static void test_a_file_of_other_shapes_or_size_is_not_continued(void **state)
+PLACE_TEST(test_a_file_of_other_shapes_or_size_is_not_continued)
 {
-    const place *p = *state;
     const tensor_view four = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
     const tensor_view square = declare("a", GRAIL_DTYPE_U8, 2, 2, 2);
     assert_ok(open_writer(p, 1, &four, LAYOUT_NEW));
@@ -255,17 +247,15 @@ static void test_a_file_of_other_shapes_or_size_is_not_continued(void **state)
     assert_fails(open_writer(p, 1, &four, LAYOUT_CONTINUED), GRAIL_ERROR_EXISTS, "remove it");
 }
 
-static void test_a_missing_directory_is_named(void **state)
+PLACE_TEST(test_a_missing_directory_is_named)
 {
-    const place *p = *state;
     assert_int_equal(rmdir(p->directory), 0);
     assert_fails(open_writer(p, 0, NULL, LAYOUT_NEW), GRAIL_ERROR_IO, p->path);
 }
 
 /* A file-size limit stands for the full disk: both show when the space is reserved. */
-static void test_a_full_disk_shows_at_open_and_leaves_nothing(void **state)
+PLACE_TEST(test_a_full_disk_shows_at_open_and_leaves_nothing)
 {
-    const place *p = *state;
     const tensor_view tensor = declare("a", GRAIL_DTYPE_U8, 1, 1 << 20, 0);
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -297,29 +287,9 @@ static grail_status write_for_allocation_test(void *context)
     return status;
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+PLACE_TEST(test_every_failing_allocation_is_reported)
 {
-    support_fail_each_allocation(write_for_allocation_test, *state);
+    support_fail_each_allocation(write_for_allocation_test, p);
 }
 
-#define in_place(test) cmocka_unit_test_setup_teardown(test, open_place, support_place_close)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        in_place(test_what_is_written_is_read_back),
-        in_place(test_the_header_is_what_the_reference_writes),
-        in_place(test_no_tensors_make_a_valid_file),
-        in_place(test_wrong_puts_are_refused),
-        in_place(test_impossible_declarations_leave_no_file),
-        in_place(test_an_existing_file_is_left_alone),
-        in_place(test_a_file_with_the_same_header_is_continued),
-        in_place(test_no_reader_opens_what_is_not_sealed),
-        in_place(test_a_whole_file_appears_when_it_is_complete),
-        in_place(test_a_file_of_other_shapes_or_size_is_not_continued),
-        in_place(test_a_missing_directory_is_named),
-        in_place(test_a_full_disk_shows_at_open_and_leaves_nothing),
-        in_place(test_every_failing_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -10,17 +10,15 @@
 
 #include <string.h>
 
-static void a_model_of_early_files_has_no_type(void **state)
+TEST(a_model_of_early_files_has_no_type)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer("\"vocab\":" VOCAB ",\"merges\":[]", "");
     ASSERT_ENCODES(t, "ab", false, 1, 2);
     tokenizer_close(t);
 }
 
-static void merges_apply_by_rank_and_then_leftmost(void **state)
+TEST(merges_apply_by_rank_and_then_leftmost)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer(PLAIN, "");
     ASSERT_ENCODES(t, "aaa", false, 4, 1);
     ASSERT_ENCODES(t, "aab", false, 4, 2);
@@ -28,9 +26,8 @@ static void merges_apply_by_rank_and_then_leftmost(void **state)
     tokenizer_close(t);
 }
 
-static void merges_may_be_arrays(void **state)
+TEST(merges_may_be_arrays)
 {
-    (void)state;
     tokenizer *t =
         must_open_tokenizer("\"type\":\"BPE\",\"vocab\":{\"x \":0,\"y\":1,\"x y\":2,\"x\":3,"
                             "\" \":4},\"merges\":[[\"x\",\" \"],[\"x \",\"y\"]]",
@@ -39,9 +36,8 @@ static void merges_may_be_arrays(void **state)
     tokenizer_close(t);
 }
 
-static void ignore_merges_takes_whole_words(void **state)
+TEST(ignore_merges_takes_whole_words)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer(PLAIN ",\"ignore_merges\":true", "");
     ASSERT_ENCODES(t, "x y", false, 6);
     tokenizer_close(t);
@@ -50,9 +46,8 @@ static void ignore_merges_takes_whole_words(void **state)
     tokenizer_close(t);
 }
 
-static void unknown_characters_follow_the_models_options(void **state)
+TEST(unknown_characters_follow_the_models_options)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer(PLAIN, "");
     ASSERT_ENCODES(t, "a??b", false, 5); /* they vanish before merging */
     tokenizer_close(t);
@@ -64,9 +59,8 @@ static void unknown_characters_follow_the_models_options(void **state)
     tokenizer_close(t);
 }
 
-static void an_unknown_token_without_an_id_fails_only_when_needed(void **state)
+TEST(an_unknown_token_without_an_id_fails_only_when_needed)
 {
-    (void)state;
     token_list ids = {0};
     tokenizer *t = must_open_tokenizer(PLAIN ",\"unk_token\":\"<none>\"", "");
     ASSERT_ENCODES(t, "ab", false, 5);
@@ -77,9 +71,8 @@ static void an_unknown_token_without_an_id_fails_only_when_needed(void **state)
     tokenizer_close(t);
 }
 
-static void byte_fallback_needs_every_byte_of_the_character(void **state)
+TEST(byte_fallback_needs_every_byte_of_the_character)
 {
-    (void)state;
     tokenizer *t =
         must_open_tokenizer("\"vocab\":{\"<unk>\":0,\"<0xC3>\":1,\"<0xA9>\":2,\"a\":3},"
                             "\"merges\":[],\"unk_token\":\"<unk>\",\"byte_fallback\":true",
@@ -89,9 +82,8 @@ static void byte_fallback_needs_every_byte_of_the_character(void **state)
     tokenizer_close(t);
 }
 
-static void merges_of_byte_pieces_apply(void **state)
+TEST(merges_of_byte_pieces_apply)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer("\"vocab\":{\"<0xC3>\":1,\"<0xA9>\":2,\"<0xC3><0xA9>\":3},"
                                        "\"merges\":[\"<0xC3> <0xA9>\"],\"byte_fallback\":true",
                                        "");
@@ -99,9 +91,8 @@ static void merges_of_byte_pieces_apply(void **state)
     tokenizer_close(t);
 }
 
-static void invalid_utf8_is_named_by_its_offset(void **state)
+TEST(invalid_utf8_is_named_by_its_offset)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *message;
@@ -122,9 +113,8 @@ static void invalid_utf8_is_named_by_its_offset(void **state)
     tokenizer_close(t);
 }
 
-static void encoding_appends(void **state)
+TEST(encoding_appends)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer(PLAIN, "");
     token_list ids = {0};
     assert_ok(tokenizer_encode(t, "ab", 2, false, &ids));
@@ -148,9 +138,8 @@ static void assert_cuts(const char *split, const char *text, bool cuts)
     tokenizer_close(t);
 }
 
-static void patterns_have_the_meaning_of_oniguruma(void **state)
+TEST(patterns_have_the_meaning_of_oniguruma)
 {
-    (void)state;
     assert_cuts(SPLIT("\\\\s"), "a\u2003a", true);
     assert_cuts(SPLIT("\\\\s"), "a\u180ea", false);    /* no White_Space since Unicode 6.3 */
     assert_cuts(SPLIT("\\\\W"), "a\u0301a", false);    /* marks are word characters */
@@ -169,9 +158,8 @@ static void patterns_have_the_meaning_of_oniguruma(void **state)
     assert_cuts(SPLIT("\\\\p{Latin}++"), "aa", false);
 }
 
-static void a_pattern_that_backtracks_without_end_gives_up(void **state)
+TEST(a_pattern_that_backtracks_without_end_gives_up)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer(PLAIN, SPLIT("(?:a|a|aa)+(?=c)"));
     char text[64];
     token_list ids = {0};
@@ -193,9 +181,8 @@ static buffer many(int64_t count)
 }
 
 /* Each match looks at the rest of the text: step by step, or in one go. */
-static void a_pattern_that_looks_through_the_text_at_every_place_gives_up(void **state)
+TEST(a_pattern_that_looks_through_the_text_at_every_place_gives_up)
 {
-    (void)state;
     static const char *const splits[] = {SPLIT("(?=[^b]*b)|a"), SPLIT("(?=[^b]*+b)|a")};
     enum { SHORT = 1000, LONG = 1000000 };
     for (int i = 0; i < 2; i++) {
@@ -216,9 +203,8 @@ static void a_pattern_that_looks_through_the_text_at_every_place_gives_up(void *
 }
 
 /* A word, or a gap, of any length is ordinary. */
-static void long_words_and_gaps_are_split_like_short_ones(void **state)
+TEST(long_words_and_gaps_are_split_like_short_ones)
 {
-    (void)state;
     enum { LONG = 1000000 };
     tokenizer *t = must_open_tokenizer(PLAIN, SPLIT("[a-z]*b|[a-z]+|\\\\s+(?!\\\\S)"));
     token_list ids = {0};
@@ -236,9 +222,8 @@ static void long_words_and_gaps_are_split_like_short_ones(void **state)
 }
 
 /* Every pair of steps puts another mark before every piece and cuts it off again. */
-static void a_tokenizer_that_makes_more_and_more_of_a_word_is_stopped(void **state)
+TEST(a_tokenizer_that_makes_more_and_more_of_a_word_is_stopped)
 {
-    (void)state;
     buffer text = {.maximum = 1 << 20};
     token_list ids = {0};
     assert_ok(buffer_append_string(
@@ -260,9 +245,8 @@ static void a_tokenizer_that_makes_more_and_more_of_a_word_is_stopped(void **sta
     buffer_fini(&text);
 }
 
-static void a_normalizer_that_multiplies_the_text_is_stopped(void **state)
+TEST(a_normalizer_that_multiplies_the_text_is_stopped)
 {
-    (void)state;
     buffer text = {.maximum = 1 << 20};
     token_list ids = {0};
     assert_ok(buffer_append_string(&text, ",\"normalizer\":{\"type\":\"Sequence\","
@@ -282,9 +266,8 @@ static void a_normalizer_that_multiplies_the_text_is_stopped(void **state)
     buffer_fini(&text);
 }
 
-static void added_tokens_are_matched_before_the_model(void **state)
+TEST(added_tokens_are_matched_before_the_model)
 {
-    (void)state;
     tokenizer *t =
         must_open_tokenizer(PLAIN, ",\"added_tokens\":[{\"id\":10,\"content\":\"ca\"},"
                                    "{\"id\":11,\"content\":\"cab\",\"single_word\":true},"
@@ -300,9 +283,8 @@ static void added_tokens_are_matched_before_the_model(void **state)
     tokenizer_close(t);
 }
 
-static void the_post_processor_frames_the_text(void **state)
+TEST(the_post_processor_frames_the_text)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer(
         PLAIN, TEMPLATE("{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\":{\"id\":\"A\"}},"
                         "{\"SpecialToken\":{\"id\":\"<s>\"}}"));
@@ -316,9 +298,8 @@ static void the_post_processor_frames_the_text(void **state)
     tokenizer_close(t);
 }
 
-static void holes_have_no_piece(void **state)
+TEST(holes_have_no_piece)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer("\"vocab\":{\"a\":2,\"b\":7},\"merges\":[]", "");
     assert_int_equal(t->model.pieces.count, 8);
     assert_string_equal(vocabulary_piece(&t->model.pieces, 2).bytes, "a");
@@ -330,9 +311,8 @@ static void holes_have_no_piece(void **state)
     tokenizer_close(t);
 }
 
-static void the_hash_is_that_of_the_file(void **state)
+TEST(the_hash_is_that_of_the_file)
 {
-    (void)state;
     static const char text[] = "{\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}";
     char hash[HASH_TEXT_SIZE];
     tokenizer *t = NULL;
@@ -369,18 +349,16 @@ static grail_status open_and_encode_json(void *context)
     return status;
 }
 
-static void every_failed_allocation_of_json_is_survived(void **state)
+TEST(every_failed_allocation_of_json_is_survived)
 {
-    (void)state;
     static char text[] =
         "aabaab zz<x>  ba \u00e9\u0301\u00fc aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     support_fail_each_allocation(open_and_encode_json, text);
 }
 
-static void ids_that_a_vocabulary_lacks_are_named_by_their_place(void **state)
+TEST(ids_that_a_vocabulary_lacks_are_named_by_their_place)
 {
-    (void)state;
     int32_t ids[] = {7, 0, 4, 5, -1};
     const token_list list = {.ids = ids, .count = 4};
     const token_list negative = {.ids = ids, .count = 5};
@@ -391,31 +369,4 @@ static void ids_that_a_vocabulary_lacks_are_named_by_their_place(void **state)
     assert_fails(token_list_check(&negative, 1, 6), GRAIL_ERROR_ARGUMENT, "token 3 has id -1");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_model_of_early_files_has_no_type),
-        cmocka_unit_test(merges_apply_by_rank_and_then_leftmost),
-        cmocka_unit_test(merges_may_be_arrays),
-        cmocka_unit_test(ignore_merges_takes_whole_words),
-        cmocka_unit_test(unknown_characters_follow_the_models_options),
-        cmocka_unit_test(an_unknown_token_without_an_id_fails_only_when_needed),
-        cmocka_unit_test(byte_fallback_needs_every_byte_of_the_character),
-        cmocka_unit_test(merges_of_byte_pieces_apply),
-        cmocka_unit_test(invalid_utf8_is_named_by_its_offset),
-        cmocka_unit_test(encoding_appends),
-        cmocka_unit_test(patterns_have_the_meaning_of_oniguruma),
-        cmocka_unit_test(a_pattern_that_backtracks_without_end_gives_up),
-        cmocka_unit_test(a_pattern_that_looks_through_the_text_at_every_place_gives_up),
-        cmocka_unit_test(long_words_and_gaps_are_split_like_short_ones),
-        cmocka_unit_test(a_tokenizer_that_makes_more_and_more_of_a_word_is_stopped),
-        cmocka_unit_test(a_normalizer_that_multiplies_the_text_is_stopped),
-        cmocka_unit_test(added_tokens_are_matched_before_the_model),
-        cmocka_unit_test(the_post_processor_frames_the_text),
-        cmocka_unit_test(holes_have_no_piece),
-        cmocka_unit_test(ids_that_a_vocabulary_lacks_are_named_by_their_place),
-        cmocka_unit_test(the_hash_is_that_of_the_file),
-        cmocka_unit_test(every_failed_allocation_of_json_is_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -92,16 +92,16 @@ static void assert_same_ids(const tokenizer *a, const tokenizer *b)
     }
 }
 
-static void what_is_written_encodes_like_its_source(void **state)
+DIRECTORY_TEST(what_is_written_encodes_like_its_source)
 {
     static const char *const steps[] = {USUAL, METASPACE("always", "false"),
                                         METASPACE("never", "false")};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         tokenizer *own = NULL;
         tokenizer *other = NULL;
-        write_json(*state, steps[i], MERGES, "\"byte_fallback\":true");
-        assert_ok(tokenizer_open(*state, &own));
-        assert_ok(write_and_open(*state, &other));
+        write_json(directory, steps[i], MERGES, "\"byte_fallback\":true");
+        assert_ok(tokenizer_open(directory, &own));
+        assert_ok(write_and_open(directory, &other));
         assert_same_ids(own, other);
         assert_int_equal(tokenizer_bos(other), 1);
         tokenizer_close(own);
@@ -118,20 +118,21 @@ static void refuses(const char *directory, const char *steps, const char *merges
     assert_null(t);
 }
 
-static void what_scores_cannot_say_is_refused(void **state)
+DIRECTORY_TEST(what_scores_cannot_say_is_refused)
 {
     static const char bytes[] = "\"byte_fallback\":true";
     static const char merges[] = "the merges of its tokenizer are not those of pieces with scores";
     static const char other_steps[] = "changes a text in another way than GGUF files can say";
-    refuses(*state, USUAL, "\"b c\",\"a b\"", bytes, merges); /* \u2581 and a make a piece, too */
-    refuses(*state, USUAL,
+    refuses(directory, USUAL, "\"b c\",\"a b\"", bytes,
+            merges); /* \u2581 and a make a piece, too */
+    refuses(directory, USUAL,
             "\"b c\",\"a b\",\"\u2581 ab\",\"\u2581 a\",\"\u2581a b\",\"a bc\",\"ab c\"", bytes,
             merges); /* one piece between the merges of another */
-    refuses(*state, METASPACE("always", "true"), MERGES, bytes, other_steps);
-    refuses(*state, "\"normalizer\":{\"type\":\"NFC\"}", MERGES, bytes, other_steps);
-    refuses(*state, "\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"\u2581\"}", MERGES, bytes,
-            other_steps);
-    refuses(*state, USUAL, MERGES, "\"byte_fallback\":false", "GGUF files have names for");
+    refuses(directory, METASPACE("always", "true"), MERGES, bytes, other_steps);
+    refuses(directory, "\"normalizer\":{\"type\":\"NFC\"}", MERGES, bytes, other_steps);
+    refuses(directory, "\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"\u2581\"}", MERGES,
+            bytes, other_steps);
+    refuses(directory, USUAL, MERGES, "\"byte_fallback\":false", "GGUF files have names for");
 }
 
 static grail_status write_once(void *context)
@@ -142,21 +143,10 @@ static grail_status write_once(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+DIRECTORY_TEST(every_failing_allocation_is_survived)
 {
-    write_json(*state, USUAL, MERGES, "\"byte_fallback\":true");
-    support_fail_each_allocation(write_once, *state);
+    write_json(directory, USUAL, MERGES, "\"byte_fallback\":true");
+    support_fail_each_allocation(write_once, directory);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_written_encodes_like_its_source,
-                                        support_open_directory, support_close_directory),
-        cmocka_unit_test_setup_teardown(what_scores_cannot_say_is_refused, support_open_directory,
-                                        support_close_directory),
-        cmocka_unit_test_setup_teardown(every_failing_allocation_is_survived,
-                                        support_open_directory, support_close_directory),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

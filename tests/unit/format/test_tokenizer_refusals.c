@@ -27,9 +27,8 @@ static void refuses_beside(const char *beside, grail_status code, const char *me
     refuses(PLAIN, beside, code, message);
 }
 
-static void bad_json_is_named_with_its_line(void **state)
+TEST(bad_json_is_named_with_its_line)
 {
-    (void)state;
     tokenizer *t = NULL;
     assert_fails(open_tokenizer_text("{\n\"model\": }", &t), GRAIL_ERROR_FORMAT,
                  "t.json: not valid JSON");
@@ -38,43 +37,38 @@ static void bad_json_is_named_with_its_line(void **state)
     assert_null(t);
 }
 
-static void a_missing_model_is_refused(void **state)
+TEST(a_missing_model_is_refused)
 {
-    (void)state;
     tokenizer *t = NULL;
     assert_fails(open_tokenizer_text("{}", &t), GRAIL_ERROR_FORMAT, "\"model\" is missing");
     assert_fails(open_tokenizer_text("[1]", &t), GRAIL_ERROR_FORMAT, "\"model\" is missing");
 }
 
-static void other_model_types_are_refused_by_name(void **state)
+TEST(other_model_types_are_refused_by_name)
 {
-    (void)state;
     refuses_model("\"type\":\"Unigram\",\"vocab\":[]", GRAIL_ERROR_UNSUPPORTED,
                   "model type 'Unigram' is not supported, only BPE");
     refuses_model("\"vocab\":{}", GRAIL_ERROR_UNSUPPORTED, "without a type");
 }
 
-static void options_that_would_change_ids_are_refused(void **state)
+TEST(options_that_would_change_ids_are_refused)
 {
-    (void)state;
     refuses_model(PLAIN ",\"dropout\":0.1", GRAIL_ERROR_UNSUPPORTED, "dropout 0.1");
     refuses_model(PLAIN ",\"end_of_word_suffix\":\"</w>\"", GRAIL_ERROR_UNSUPPORTED,
                   "end_of_word_suffix '</w>'");
     refuses_model(PLAIN ",\"continuing_subword_prefix\":\"##\"", GRAIL_ERROR_UNSUPPORTED, "'##'");
 }
 
-static void a_merge_of_an_unknown_piece_is_refused(void **state)
+TEST(a_merge_of_an_unknown_piece_is_refused)
 {
-    (void)state;
     refuses_model("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a z\"]", GRAIL_ERROR_FORMAT,
                   "merge 0 names the piece 'z', which is not in the vocabulary");
     refuses_model("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]", GRAIL_ERROR_FORMAT,
                   "merge 0 names the piece 'ab'");
 }
 
-static void a_merge_that_is_no_pair_is_refused(void **state)
+TEST(a_merge_that_is_no_pair_is_refused)
 {
-    (void)state;
     static const char *const merges[] = {"\"ab\"",    "\"a b c\"", "[\"a\"]", "[\"a\",\"b\",\"c\"]",
                                          "[\"a\",1]", "7"};
     for (size_t i = 0; i < sizeof merges / sizeof merges[0]; i++) {
@@ -86,9 +80,8 @@ static void a_merge_that_is_no_pair_is_refused(void **state)
     refuses_model("\"type\":\"BPE\",\"vocab\":" VOCAB, GRAIL_ERROR_FORMAT, "no \"merges\" array");
 }
 
-static void ids_out_of_range_are_refused(void **state)
+TEST(ids_out_of_range_are_refused)
 {
-    (void)state;
     refuses_model("\"vocab\":{\"a\":-1},\"merges\":[]", GRAIL_ERROR_FORMAT, "piece 'a' has id -1");
     refuses_model("\"vocab\":{\"a\":4294967296},\"merges\":[]", GRAIL_ERROR_FORMAT,
                   "has id 4294967296; ids must be 0 to 16777215");
@@ -96,17 +89,15 @@ static void ids_out_of_range_are_refused(void **state)
     refuses_model("\"vocab\":[],\"merges\":[]", GRAIL_ERROR_FORMAT, "no \"vocab\" object");
 }
 
-static void one_id_for_two_pieces_is_refused(void **state)
+TEST(one_id_for_two_pieces_is_refused)
 {
-    (void)state;
     refuses_model("\"vocab\":{\"a\":3,\"b\":3},\"merges\":[]", GRAIL_ERROR_FORMAT,
                   "id 3 belongs to both 'a' and 'b'");
     refuses_model("\"vocab\":{\"a\":3,\"a\":4},\"merges\":[]", GRAIL_ERROR_FORMAT, "duplicate");
 }
 
-static void added_tokens_must_agree_with_the_vocabulary(void **state)
+TEST(added_tokens_must_agree_with_the_vocabulary)
 {
-    (void)state;
     refuses_beside(",\"added_tokens\":[{\"id\":9,\"content\":\"a\"}]", GRAIL_ERROR_FORMAT,
                    "added token 'a' has id 9, but the vocabulary gives it id 1");
     refuses_beside(",\"added_tokens\":[{\"id\":1,\"content\":\"z\"}]", GRAIL_ERROR_FORMAT,
@@ -117,9 +108,8 @@ static void added_tokens_must_agree_with_the_vocabulary(void **state)
     refuses_beside(",\"added_tokens\":{}", GRAIL_ERROR_FORMAT, "not an array");
 }
 
-static void unknown_components_are_refused_with_what_is_supported(void **state)
+TEST(unknown_components_are_refused_with_what_is_supported)
 {
-    (void)state;
     refuses_beside(",\"normalizer\":{\"type\":\"Nmt\"}", GRAIL_ERROR_UNSUPPORTED,
                    "normalizer 'Nmt' is not supported; the supported ones are Prepend, Replace, "
                    "NFC, NFD, NFKC, NFKD, Strip, Lowercase, BertNormalizer, Sequence");
@@ -136,9 +126,8 @@ static void unknown_components_are_refused_with_what_is_supported(void **state)
     refuses_beside(",\"pre_tokenizer\":7", GRAIL_ERROR_FORMAT, "a pre-tokenizer has no \"type\"");
 }
 
-static void malformed_components_are_refused(void **state)
+TEST(malformed_components_are_refused)
 {
-    (void)state;
     refuses_beside(",\"normalizer\":{\"type\":\"Prepend\"}", GRAIL_ERROR_FORMAT, "\"prepend\"");
     refuses_beside(",\"normalizer\":{\"type\":\"Replace\",\"content\":\"\"}", GRAIL_ERROR_FORMAT,
                    "neither a String nor a Regex");
@@ -158,9 +147,8 @@ static void malformed_components_are_refused(void **state)
                    GRAIL_ERROR_FORMAT, "\"individual_digits\" is not true or false");
 }
 
-static void patterns_that_would_mean_something_else_are_refused(void **state)
+TEST(patterns_that_would_mean_something_else_are_refused)
 {
-    (void)state;
     refuses_beside(SPLIT("[[:punct:]]"), GRAIL_ERROR_UNSUPPORTED, "a bracket inside brackets");
     refuses_beside(SPLIT("[a&&b]"), GRAIL_ERROR_UNSUPPORTED, "an intersection of classes");
     refuses_beside(SPLIT("\\\\p{N}{1,3}+"), GRAIL_ERROR_UNSUPPORTED, "interval followed by '+'");
@@ -174,9 +162,8 @@ static void patterns_that_would_mean_something_else_are_refused(void **state)
     refuses_beside(SPLIT("(a"), GRAIL_ERROR_UNSUPPORTED, "pattern '(a': missing closing");
 }
 
-static void too_many_steps_are_refused(void **state)
+TEST(too_many_steps_are_refused)
 {
-    (void)state;
     buffer text = {.maximum = 1 << 20};
     assert_ok(buffer_append_string(&text, ",\"normalizer\":{\"type\":\"Sequence\","
                                           "\"normalizers\":["));
@@ -190,18 +177,16 @@ static void too_many_steps_are_refused(void **state)
 
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"use_regex\":false}"
 
-static void two_byte_levels_are_refused(void **state)
+TEST(two_byte_levels_are_refused)
 {
-    (void)state;
     refuses_beside(",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[" BYTE_LEVEL
                    "," BYTE_LEVEL "]}",
                    GRAIL_ERROR_UNSUPPORTED,
                    "t.json: the pre-tokenizer has more than one ByteLevel");
 }
 
-static void an_overlong_added_token_is_refused(void **state)
+TEST(an_overlong_added_token_is_refused)
 {
-    (void)state;
     char content[TOKENIZER_LONGEST_ADDED + 2];
     char *beside = NULL;
     memset(content, 'a', sizeof content);
@@ -216,9 +201,8 @@ static void an_overlong_added_token_is_refused(void **state)
 
 /* The table has 4096 slots by then; half a million pieces that are not chosen reach no such number.
  */
-static void pieces_that_are_made_to_collide_are_refused(void **state)
+TEST(pieces_that_are_made_to_collide_are_refused)
 {
-    (void)state;
     vocabulary v;
     int32_t id = 0;
     grail_status status = GRAIL_OK;
@@ -245,9 +229,8 @@ static void pieces_that_are_made_to_collide_are_refused(void **state)
     vocabulary_fini(&v);
 }
 
-static void merges_that_are_made_to_collide_are_refused(void **state)
+TEST(merges_that_are_made_to_collide_are_refused)
 {
-    (void)state;
     pair_table t = {0};
     grail_status status = GRAIL_OK;
     for (int32_t left = 0; left < 4096 && status == GRAIL_OK; left++) {
@@ -267,9 +250,8 @@ static void merges_that_are_made_to_collide_are_refused(void **state)
     pair_table_fini(&t);
 }
 
-static void templates_without_ids_or_text_are_refused(void **state)
+TEST(templates_without_ids_or_text_are_refused)
 {
-    (void)state;
     refuses_beside(TEMPLATE("{\"SpecialToken\":{\"id\":\"<s>\"}}"), GRAIL_ERROR_FORMAT,
                    "no place for the text");
     refuses_beside(TEMPLATE("{\"SpecialToken\":{\"id\":\"<x>\"}}"), GRAIL_ERROR_FORMAT,
@@ -291,9 +273,8 @@ static grail_status open_merges(const char *directory, const char *vocab, const 
     return tokenizer_open(directory, out);
 }
 
-static void merges_that_do_not_fit_are_refused(void **state)
+DIRECTORY_TEST(merges_that_do_not_fit_are_refused)
 {
-    (void)state;
     static const struct {
         const char *vocab, *merges, *settings;
         grail_status code;
@@ -315,7 +296,6 @@ static void merges_that_do_not_fit_are_refused(void **state)
         {"{\"a\":0}", "", "{\"tokenizer_class\":\"BartTokenizer\",\"cls_token\":null}",
          GRAIL_ERROR_FORMAT, "cls"},
     };
-    char *directory = support_temporary_directory();
     tokenizer *t = NULL;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_fails(open_merges(directory, cases[i].vocab, cases[i].merges, cases[i].settings, &t),
@@ -326,32 +306,6 @@ static void merges_that_do_not_fit_are_refused(void **state)
                           "{\"add_bos_token\":true,\"model_max_length\":1e30}", &t));
     assert_int_equal(tokenizer_bos(t), 3); /* <|endoftext|>, behind the pieces */
     tokenizer_close(t);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(merges_that_do_not_fit_are_refused),
-        cmocka_unit_test(bad_json_is_named_with_its_line),
-        cmocka_unit_test(a_missing_model_is_refused),
-        cmocka_unit_test(other_model_types_are_refused_by_name),
-        cmocka_unit_test(options_that_would_change_ids_are_refused),
-        cmocka_unit_test(a_merge_of_an_unknown_piece_is_refused),
-        cmocka_unit_test(a_merge_that_is_no_pair_is_refused),
-        cmocka_unit_test(ids_out_of_range_are_refused),
-        cmocka_unit_test(one_id_for_two_pieces_is_refused),
-        cmocka_unit_test(added_tokens_must_agree_with_the_vocabulary),
-        cmocka_unit_test(unknown_components_are_refused_with_what_is_supported),
-        cmocka_unit_test(malformed_components_are_refused),
-        cmocka_unit_test(patterns_that_would_mean_something_else_are_refused),
-        cmocka_unit_test(too_many_steps_are_refused),
-        cmocka_unit_test(two_byte_levels_are_refused),
-        cmocka_unit_test(an_overlong_added_token_is_refused),
-        cmocka_unit_test(pieces_that_are_made_to_collide_are_refused),
-        cmocka_unit_test(merges_that_are_made_to_collide_are_refused),
-        cmocka_unit_test(templates_without_ids_or_text_are_refused),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

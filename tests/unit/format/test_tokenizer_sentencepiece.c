@@ -45,9 +45,8 @@ static tokenizer *must_open(sentence_model *m)
 }
 
 /* A control piece is text, which is what SentencePiece makes of it. */
-static void control_pieces_are_text(void **state)
+TEST(control_pieces_are_text)
 {
-    (void)state;
     static const char text[] = "<s>ab<s><s>a";
     sentence_model m = {0};
     token_list ids = {0};
@@ -61,9 +60,8 @@ static void control_pieces_are_text(void **state)
     tokenizer_close(t);
 }
 
-static void pieces_merge_by_score(void **state)
+TEST(pieces_merge_by_score)
 {
-    (void)state;
     sentence_model m = {0};
     assert_ok(add_usual(&m));
     tokenizer *t = must_open(&m);
@@ -73,9 +71,8 @@ static void pieces_merge_by_score(void **state)
     tokenizer_close(t);
 }
 
-static void pieces_of_equal_score_merge_leftmost(void **state)
+TEST(pieces_of_equal_score_merge_leftmost)
 {
-    (void)state;
     sentence_model m = {0};
     assert_ok(add_usual(&m));
     assert_ok(add(&m, "c", -9.0f, TOKEN_NORMAL));
@@ -101,9 +98,8 @@ static void refuses_piece(const char *piece, float score, uint64_t type, grail_s
     memory_free(m.pieces);
 }
 
-static void bad_pieces_are_refused(void **state)
+TEST(bad_pieces_are_refused)
 {
-    (void)state;
     sentence_model none = {0};
     tokenizer *t = NULL;
     refuses_piece("c", 0.0f, 9, GRAIL_ERROR_FORMAT, "piece 7 has the unknown type 9");
@@ -118,9 +114,8 @@ static void bad_pieces_are_refused(void **state)
     tokenizer_close(t);
 }
 
-static void user_defined_pieces_come_first_and_never_merge(void **state)
+TEST(user_defined_pieces_come_first_and_never_merge)
 {
-    (void)state;
     sentence_model m = {0};
     assert_ok(add_usual(&m));
     assert_ok(add(&m, "aab", 0.0f, TOKEN_USER_DEFINED));
@@ -132,27 +127,27 @@ static void user_defined_pieces_come_first_and_never_merge(void **state)
     tokenizer_close(t);
 }
 
-static void other_files_of_a_directory_are_refused_by_name(void **state)
+DIRECTORY_TEST(other_files_of_a_directory_are_refused_by_name)
 {
     static const char json[] = "{\"model\":{\"vocab\":{\"a\":5},\"merges\":[]}}";
     static const char *const files[] = {"vocab.txt", "tokenizer.model"};
     tokenizer *t = NULL;
     bool exists = true;
-    assert_fails(tokenizer_open(*state, &t), GRAIL_ERROR_IO,
+    assert_fails(tokenizer_open(directory, &t), GRAIL_ERROR_IO,
                  "has neither tokenizer.json nor vocab.json with merges.txt");
     for (int i = 0; i < 2; i++) {
         char message[256];
-        support_write_file(*state, files[i], "x", 1);
+        support_write_file(directory, files[i], "x", 1);
         snprintf(message, sizeof message,
                  ": has no tokenizer.json, and its %s is not read; transformers makes one of it, "
                  "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)",
                  files[i]);
-        assert_fails(tokenizer_open(*state, &t), GRAIL_ERROR_UNSUPPORTED, message);
-        assert_ok(tokenizer_exists(*state, &exists));
+        assert_fails(tokenizer_open(directory, &t), GRAIL_ERROR_UNSUPPORTED, message);
+        assert_ok(tokenizer_exists(directory, &exists));
         assert_false(exists);
     }
-    support_write_file(*state, "tokenizer.json", json, sizeof json - 1);
-    assert_ok(tokenizer_open(*state, &t));
+    support_write_file(directory, "tokenizer.json", json, sizeof json - 1);
+    assert_ok(tokenizer_open(directory, &t));
     assert_int_equal(t->model.pieces.count, 6);
     tokenizer_close(t);
 }
@@ -163,7 +158,6 @@ static grail_status open_and_encode(void *context)
     token_list ids = {0};
     sentence_model m = {0};
     grail_status status = GRAIL_OK;
-    (void)context;
     TRY(add_usual(&m));
     TRY(add(&m, "aab", 0.0f, TOKEN_USER_DEFINED));
     TRY(open_pieces(&m, &t));
@@ -175,23 +169,9 @@ out:
     return status;
 }
 
-static void every_failed_allocation_is_survived(void **state)
+TEST(every_failed_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(open_and_encode, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(control_pieces_are_text),
-        cmocka_unit_test(pieces_merge_by_score),
-        cmocka_unit_test(pieces_of_equal_score_merge_leftmost),
-        cmocka_unit_test(bad_pieces_are_refused),
-        cmocka_unit_test(user_defined_pieces_come_first_and_never_merge),
-        cmocka_unit_test_setup_teardown(other_files_of_a_directory_are_refused_by_name,
-                                        support_open_directory, support_close_directory),
-        cmocka_unit_test(every_failed_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -16,9 +16,8 @@
     ",\"normalizer\":{\"type\":\"BertNormalizer\"},\"pre_tokenizer\":{\"type\":"                   \
     "\"BertPreTokenizer\"}"
 
-static void the_longest_piece_comes_first(void **state)
+TEST(the_longest_piece_comes_first)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer(WORDS, BERT);
     ASSERT_ENCODES(t, "ab", false, 2);
     ASSERT_ENCODES(t, "abcd", false, 3, 6); /* not ab ##cd */
@@ -28,9 +27,8 @@ static void the_longest_piece_comes_first(void **state)
 }
 
 /* No piece goes on with "b", so the word is unknown although it begins with pieces. */
-static void a_word_is_known_as_a_whole_or_not_at_all(void **state)
+TEST(a_word_is_known_as_a_whole_or_not_at_all)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer(WORDS, BERT);
     token_list ids = {.most = 2};
     ASSERT_ENCODES(t, "abcdb ab", false, 0, 2);
@@ -41,18 +39,16 @@ static void a_word_is_known_as_a_whole_or_not_at_all(void **state)
     tokenizer_close(t);
 }
 
-static void a_long_word_is_unknown(void **state)
+TEST(a_long_word_is_unknown)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer(WORDS ",\"max_input_chars_per_word\":3", BERT);
     ASSERT_ENCODES(t, "abc abcd a", false, 3, 0, 1);
     ASSERT_ENCODES(t, "\u6f22\u6f22", false, 7, 7); /* characters, not bytes, each a word */
     tokenizer_close(t);
 }
 
-static void text_is_cleaned_and_cut_as_bert_does(void **state)
+TEST(text_is_cleaned_and_cut_as_bert_does)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer(WORDS, BERT);
     ASSERT_ENCODES(t, "A\u0301B\u00c1!a\u6f22\ta\u200bb\x01 \ufffd", false, 0, 10, 1, 7, 2);
     ASSERT_ENCODES(t, "\u0130", false, 12); /* its dot is a mark */
@@ -64,9 +60,8 @@ static void text_is_cleaned_and_cut_as_bert_does(void **state)
     tokenizer_close(t);
 }
 
-static void frames_are_put_around_a_text(void **state)
+TEST(frames_are_put_around_a_text)
 {
-    (void)state;
     static const char frame[] =
         ",\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",9],\"cls\":[\"[CLS]\","
         "8]}";
@@ -79,9 +74,8 @@ static void frames_are_put_around_a_text(void **state)
 }
 
 /* What follows may make another word of the last one. */
-static void an_open_word_waits(void **state)
+TEST(an_open_word_waits)
 {
-    (void)state;
     tokenizer *t = must_open_tokenizer(WORDS, BERT);
     token_list ids = {0};
     assert_ok(tokenizer_encode_start(t, "ab abc abcdcdcdcdcd", 19, false, &ids));
@@ -91,9 +85,8 @@ static void an_open_word_waits(void **state)
     tokenizer_close(t);
 }
 
-static void files_without_a_type_are_known_by_their_keys(void **state)
+TEST(files_without_a_type_are_known_by_their_keys)
 {
-    (void)state;
     tokenizer *t =
         must_open_tokenizer("\"vocab\":" PIECES ",\"max_input_chars_per_word\":100", BERT);
     ASSERT_ENCODES(t, "abcd", false, 3, 6);
@@ -107,9 +100,8 @@ static void refuses(const char *model, const char *beside, const char *message)
     assert_null(t);
 }
 
-static void vocabularies_that_lie_are_refused(void **state)
+TEST(vocabularies_that_lie_are_refused)
 {
-    (void)state;
     char *model = NULL;
     char piece[600];
     refuses("\"type\":\"WordPiece\",\"vocab\":{\"a\":0,\"b\":0}", "",
@@ -132,7 +124,6 @@ static void vocabularies_that_lie_are_refused(void **state)
 
 static grail_status open_and_encode(void *context)
 {
-    (void)context;
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
     token_list ids = {0};
@@ -144,24 +135,9 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     support_fail_each_allocation(open_and_encode, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_longest_piece_comes_first),
-        cmocka_unit_test(a_word_is_known_as_a_whole_or_not_at_all),
-        cmocka_unit_test(a_long_word_is_unknown),
-        cmocka_unit_test(text_is_cleaned_and_cut_as_bert_does),
-        cmocka_unit_test(frames_are_put_around_a_text),
-        cmocka_unit_test(an_open_word_waits),
-        cmocka_unit_test(files_without_a_type_are_known_by_their_keys),
-        cmocka_unit_test(vocabularies_that_lie_are_refused),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

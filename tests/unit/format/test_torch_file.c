@@ -24,9 +24,8 @@ static void put(torch_fixture *c, const char *text)
     assert_ok(buffer_append_string(&c->object, text));
 }
 
-static void test_contiguous_tensors_are_views_of_the_file(void **state)
+TEST(test_contiguous_tensors_are_views_of_the_file)
 {
-    (void)state;
     torch_fixture c = torch_fixture_begin();
     torch_tensor_bytes tensors[] = {torch_fixture_plain("whole"), torch_fixture_plain("part"),
                                     torch_fixture_plain("scalar")};
@@ -62,9 +61,8 @@ static void test_contiguous_tensors_are_views_of_the_file(void **state)
 
 /* [2, 3, 4] read as [4, 3, 2]; every second element; one row three times; a size of 1 may have any
  * stride */
-static void test_strided_tensors_are_made_contiguous(void **state)
+TEST(test_strided_tensors_are_made_contiguous)
 {
-    (void)state;
     torch_fixture c = torch_fixture_begin();
     torch_tensor_bytes tensors[] = {
         {.name = "turned", .rank = 3, .shape = {4, 3, 2}, .stride = {1, 4, 12}},
@@ -104,9 +102,8 @@ static void test_strided_tensors_are_made_contiguous(void **state)
     torch_fixture_end(&c);
 }
 
-static void test_an_empty_tensor_has_no_bytes(void **state)
+TEST(test_an_empty_tensor_has_no_bytes)
 {
-    (void)state;
     torch_fixture c = torch_fixture_begin();
     torch_tensor_bytes tensor = torch_fixture_plain("none");
     tensor.rank = 2;
@@ -142,9 +139,8 @@ static const dtype_case dtype_cases[] = {
     {"UntypedStorage", "float32", GRAIL_DTYPE_F32, 24},
 };
 
-static void test_every_storage_class_has_its_dtype(void **state)
+TEST(test_every_storage_class_has_its_dtype)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof dtype_cases / sizeof dtype_cases[0]; i++) {
         const dtype_case *d = &dtype_cases[i];
         torch_fixture c = torch_fixture_begin();
@@ -167,9 +163,8 @@ static void test_every_storage_class_has_its_dtype(void **state)
 }
 
 /* Parameter(tensor), _rebuild_parameter(tensor, True, ...), a subclass of Tensor */
-static void test_parameters_and_subclasses_are_unwrapped(void **state)
+TEST(test_parameters_and_subclasses_are_unwrapped)
 {
-    (void)state;
     torch_fixture c = torch_fixture_begin();
     const torch_tensor_bytes tensor = torch_fixture_plain("x");
     put(&c, "}(U\x01"
@@ -196,9 +191,8 @@ static void test_parameters_and_subclasses_are_unwrapped(void **state)
 
 /* {"epoch": 3, "lr": 0.5, "args": Namespace(), "model": {"m": ...}, "state_dict": {"s": ...},
  *  "state_dict_ema": None} */
-static void test_the_first_usual_key_with_tensors_is_taken(void **state)
+TEST(test_the_first_usual_key_with_tensors_is_taken)
 {
-    (void)state;
     torch_fixture c = torch_fixture_begin();
     const torch_tensor_bytes m = torch_fixture_plain("m");
     const torch_tensor_bytes s = torch_fixture_plain("module.s");
@@ -235,9 +229,8 @@ static void put_tensors(torch_fixture *c, const char *key, const char *name, int
     put(c, "u");
 }
 
-static void test_a_dictionary_as_large_as_a_network_is_taken(void **state)
+TEST(test_a_dictionary_as_large_as_a_network_is_taken)
 {
-    (void)state;
     static const struct {
         const char *one, *other;
         int count, other_count;
@@ -268,9 +261,8 @@ static void test_a_dictionary_as_large_as_a_network_is_taken(void **state)
 }
 
 /* {"epoch": 3, KEY: {"w": ...}} */
-static void test_the_keys_of_tutorials_and_collections_are_known(void **state)
+TEST(test_the_keys_of_tutorials_and_collections_are_known)
 {
-    (void)state;
     static const char *const keys[] = {"model_state_dict", "net", "module", "any"};
     for (int i = 0; i < 4; i++) {
         torch_fixture c = torch_fixture_begin();
@@ -291,9 +283,8 @@ static void test_the_keys_of_tutorials_and_collections_are_known(void **state)
 }
 
 /* A tensor called "model" is no wrapper. */
-static void test_a_bare_dictionary_may_use_a_usual_key(void **state)
+TEST(test_a_bare_dictionary_may_use_a_usual_key)
 {
-    (void)state;
     torch_fixture c = torch_fixture_begin();
     const torch_tensor_bytes tensors[] = {torch_fixture_plain("model"),
                                           torch_fixture_plain("last")};
@@ -320,9 +311,8 @@ static void compress_second(const buffer *file)
     at[10] = 8;
 }
 
-static void test_what_is_left_to_torch_is_refused_with_the_remedy(void **state)
+TEST(test_what_is_left_to_torch_is_refused_with_the_remedy)
 {
-    (void)state;
     static const char legacy[] = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.";
     torch_fixture c = torch_fixture_begin();
     assert_fails(torch_file_open_bytes("x.th", BYTES(legacy), &c.torch), GRAIL_ERROR_UNSUPPORTED,
@@ -422,9 +412,8 @@ static const tensor_lie tensor_lies[] = {
      "is made by '_rebuild_sparse_tensor', which is not supported"},
 };
 
-static void test_a_tensor_that_lies_is_refused_by_name(void **state)
+TEST(test_a_tensor_that_lies_is_refused_by_name)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof tensor_lies / sizeof tensor_lies[0]; i++) {
         torch_fixture c = torch_fixture_begin();
         torch_tensor_bytes tensor = tensor_lies[i].tensor;
@@ -474,9 +463,8 @@ static const bad_object bad_objects[] = {
     {BYTES("}q\x00U\x01xh\x00s."), GRAIL_ERROR_FORMAT, "a dict contains itself"},
 };
 
-static void test_an_object_without_usable_tensors_is_refused(void **state)
+TEST(test_an_object_without_usable_tensors_is_refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof bad_objects / sizeof bad_objects[0]; i++) {
         torch_fixture c = torch_fixture_begin();
         assert_ok(buffer_append(&c.object, bad_objects[i].bytes, bad_objects[i].size));
@@ -494,9 +482,8 @@ static void refuse_names(const char *first, const char *second, const char *text
     torch_fixture_end(&c);
 }
 
-static void test_names_that_cannot_be_told_apart_are_refused(void **state)
+TEST(test_names_that_cannot_be_told_apart_are_refused)
 {
-    (void)state;
     refuse_names("a", "a", "tensor 'a' occurs twice");
     refuse_names("a", "\xff", "the name of a tensor is not UTF-8 text");
 }
@@ -511,9 +498,8 @@ static void refuse_members(int count, const torch_member members[], grail_status
     torch_fixture_end(&c);
 }
 
-static void test_archives_that_are_no_checkpoints_are_refused(void **state)
+TEST(test_archives_that_are_no_checkpoints_are_refused)
 {
-    (void)state;
     static const torch_member bare[] = {{"data.pkl", "}.", 2}};
     static const torch_member two[] = {{"a/data.pkl", "}.", 2}, {"b/data.pkl", "}.", 2}};
     static const torch_member big[] = {{"a/data.pkl", "}.", 2}, {"a/byteorder", "big", 3}};
@@ -526,9 +512,8 @@ static void test_archives_that_are_no_checkpoints_are_refused(void **state)
     refuse_members(2, other, GRAIL_ERROR_UNSUPPORTED, "is not little-endian");
 }
 
-static void test_other_files_are_refused(void **state)
+TEST(test_other_files_are_refused)
 {
-    (void)state;
     char tar[512] = {0};
     tensor_file *torch = NULL;
     memcpy(tar + 257, "ustar", 5);
@@ -538,9 +523,8 @@ static void test_other_files_are_refused(void **state)
                  "x: is not a torch checkpoint");
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+TEST(test_every_failing_allocation_is_reported)
 {
-    (void)state;
     torch_fixture zip = torch_fixture_begin();
     torch_tensor_bytes tensors[] = {torch_fixture_plain("a"), torch_fixture_plain("b")};
     tensors[1].shape[0] = 12;
@@ -552,9 +536,8 @@ static void test_every_failing_allocation_is_reported(void **state)
 }
 
 /* Its sum by torch 1.13.1, in float64. */
-static void test_a_real_zip_checkpoint_is_read(void **state)
+TEST(test_a_real_zip_checkpoint_is_read)
 {
-    (void)state;
     tensor_file *torch = NULL;
     assert_ok(
         torch_file_open(torch_fixture_shared("resnet18-cifar10/resnet18_cifar10.pth"), &torch));
@@ -567,26 +550,4 @@ static void test_a_real_zip_checkpoint_is_read(void **state)
     tensor_file_close(torch);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contiguous_tensors_are_views_of_the_file),
-        cmocka_unit_test(test_strided_tensors_are_made_contiguous),
-        cmocka_unit_test(test_an_empty_tensor_has_no_bytes),
-        cmocka_unit_test(test_every_storage_class_has_its_dtype),
-        cmocka_unit_test(test_parameters_and_subclasses_are_unwrapped),
-        cmocka_unit_test(test_the_first_usual_key_with_tensors_is_taken),
-        cmocka_unit_test(test_the_keys_of_tutorials_and_collections_are_known),
-        cmocka_unit_test(test_a_dictionary_as_large_as_a_network_is_taken),
-        cmocka_unit_test(test_a_bare_dictionary_may_use_a_usual_key),
-        cmocka_unit_test(test_what_is_left_to_torch_is_refused_with_the_remedy),
-        cmocka_unit_test(test_a_tensor_that_lies_is_refused_by_name),
-        cmocka_unit_test(test_an_object_without_usable_tensors_is_refused),
-        cmocka_unit_test(test_names_that_cannot_be_told_apart_are_refused),
-        cmocka_unit_test(test_archives_that_are_no_checkpoints_are_refused),
-        cmocka_unit_test(test_other_files_are_refused),
-        cmocka_unit_test(test_every_failing_allocation_is_reported),
-        cmocka_unit_test(test_a_real_zip_checkpoint_is_read),
-    };
-    return cmocka_run_group_tests(tests, torch_fixture_fill, NULL);
-}
+CMFixtureFunction support_setup = torch_fixture_fill;

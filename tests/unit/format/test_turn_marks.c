@@ -100,9 +100,8 @@ static turns_found find(const char *text)
 
 static const char plain[] = "Robert <b> is an English actor [1]. Role: 'user'. He said: <i>no</i>.";
 
-static void two_added_tokens_tell(void **state)
+TEST(two_added_tokens_tell)
 {
-    (void)state;
     assert_int_equal(find(plain), TURNS_MISSING);
     assert_int_equal(find("<|im_start|>user\nHi<|im_end|>\n"), TURNS_THERE);
     assert_int_equal(find("<｜User｜>Hi<｜Assistant｜>Yes"), TURNS_THERE);
@@ -110,51 +109,33 @@ static void two_added_tokens_tell(void **state)
 }
 
 /* One of them may end each document. */
-static void one_of_several_does_not(void **state)
+TEST(one_of_several_does_not)
 {
-    (void)state;
     assert_int_equal(find("A text.<|im_end|>Another text.<|im_end|>"), TURNS_MISSING);
 }
 
-static void what_stands_around_every_text_does_not(void **state)
+TEST(what_stands_around_every_text_does_not)
 {
-    (void)state;
     assert_int_equal(find("A text.</s><s>Another.</s>"), TURNS_MISSING);
 }
 
-static void the_only_one_is_enough(void **state)
+TEST(the_only_one_is_enough)
 {
-    (void)state;
     static const char one[] = ",\"added_tokens\":[" ADDED(94, "<|end|>") "]";
     assert_int_equal(find_with(one, plain), TURNS_MISSING);
     assert_int_equal(find_with(one, "Hi<|end|>"), TURNS_THERE);
 }
 
-static void a_tokenizer_without_any_says_nothing(void **state)
+TEST(a_tokenizer_without_any_says_nothing)
 {
-    (void)state;
     assert_int_equal(find_with("", plain), TURNS_UNKNOWN);
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     tokenizer *t = open_ascii(added);
     search s = search_of(t, plain);
     support_fail_each_allocation(look, &s);
     token_windows_fini(&s.windows);
     tokenizer_close(t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_added_tokens_tell),
-        cmocka_unit_test(one_of_several_does_not),
-        cmocka_unit_test(what_stands_around_every_text_does_not),
-        cmocka_unit_test(the_only_one_is_enough),
-        cmocka_unit_test(a_tokenizer_without_any_says_nothing),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

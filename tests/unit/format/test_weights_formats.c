@@ -89,9 +89,8 @@ static void assert_holds(const rewriting *r, const tensor_writer *writer)
     }
 }
 
-static void names_are_unique(void **state)
+TEST(names_are_unique)
 {
-    (void)state;
     for (int i = 0; i < FORMATS; i++) {
         for (int j = 0; j < i; j++) {
             assert_string_not_equal(formats[i]->name, formats[j]->name);
@@ -99,9 +98,8 @@ static void names_are_unique(void **state)
     }
 }
 
-static void what_was_put_is_read_back(void **state)
+TEST(what_was_put_is_read_back)
 {
-    (void)state;
     for (int i = 0; i < FORMATS; i++) {
         rewriting r;
         tensor_writer *writer = NULL;
@@ -116,9 +114,8 @@ static void what_was_put_is_read_back(void **state)
     }
 }
 
-static void a_later_writer_continues(void **state)
+TEST(a_later_writer_continues)
 {
-    (void)state;
     for (int i = 0; i < FORMATS; i++) {
         rewriting r;
         tensor_writer *writer = NULL;
@@ -134,9 +131,8 @@ static void a_later_writer_continues(void **state)
     }
 }
 
-static void what_does_not_fit_is_refused(void **state)
+TEST(what_does_not_fit_is_refused)
 {
-    (void)state;
     for (int i = 0; i < FORMATS; i++) {
         rewriting r;
         tensor_writer *writer = NULL;
@@ -169,9 +165,8 @@ static grail_status write_once(void *context)
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     for (int i = 0; i < FORMATS; i++) {
         rewriting r;
         setup(&r, formats[i]);
@@ -180,14 +175,4 @@ static void every_failing_allocation_is_survived(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_unique),
-        cmocka_unit_test(what_was_put_is_read_back),
-        cmocka_unit_test(a_later_writer_continues),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -38,46 +38,40 @@ static void read_lines(const char *name, const char *text, text_protocol protoco
     windows_teardown(&f);
 }
 
-static void plain_text_is_encoded_as_it_stands(void **state)
+TEST(plain_text_is_encoded_as_it_stands)
 {
-    (void)state;
     read_lines("a.txt", "ab\n\n cd\n", TEXT_PLAIN, 9, "^ab\n\n cd\n");
     /* every document begins with BOS, and windows run across documents */
     read_lines("a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"cde\"}\n", TEXT_PLAIN, 7, "^ab^cde");
 }
 
-static void lines_are_stripped_and_blank_ones_skipped(void **state)
+TEST(lines_are_stripped_and_blank_ones_skipped)
 {
-    (void)state;
     read_lines("a.txt", " ab \n\n \t \ncd\r\nef", TEXT_LINES, 6, "abcdef");
 }
 
 /* "\n\n".join(rows); a row keeps its newline, a blank one is empty. */
-static void wikitext_rows_are_joined_by_a_blank_line(void **state)
+TEST(wikitext_rows_are_joined_by_a_blank_line)
 {
-    (void)state;
     read_lines("a.txt", " a\n \nb\n", TEXT_WIKITEXT2, 10, "^ a\n\n\n\n\nb\n");
     read_lines("a.txt", "\n\nb", TEXT_WIKITEXT2, 6, "^\n\n\n\nb");
 }
 
 /* " ".join(row.strip() for row in rows) */
-static void ptb_rows_are_joined_by_a_space(void **state)
+TEST(ptb_rows_are_joined_by_a_space)
 {
-    (void)state;
     read_lines("a.txt", " ab \n cd\nef", TEXT_PTB, 9, "^ab cd ef");
     read_lines("a.txt", "\nab\n\ncd\n", TEXT_PTB, 8, "^ ab  cd");
 }
 
-static void c4_documents_are_joined_by_a_space(void **state)
+TEST(c4_documents_are_joined_by_a_space)
 {
-    (void)state;
     read_lines("a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"c\\n\"}\n{\"text\": \"d\"}\n", TEXT_C4,
                8, "^ab c\n d");
 }
 
-static void c4_stops_after_1100_documents_and_256_windows(void **state)
+TEST(c4_stops_after_1100_documents_and_256_windows)
 {
-    (void)state;
     static const char line[] = "{\"text\": \"ab\"}\n";
     enum { DOCUMENTS = 1200 };
     static char text[DOCUMENTS * (sizeof line - 1) + 1];
@@ -96,9 +90,8 @@ static void c4_stops_after_1100_documents_and_256_windows(void **state)
     windows_teardown(&f);
 }
 
-static void the_incomplete_last_window_is_dropped(void **state)
+TEST(the_incomplete_last_window_is_dropped)
 {
-    (void)state;
     fixture f;
     char hash[HASH_TEXT_SIZE];
     windows_setup(&f, "a.txt", "abcdefab");
@@ -112,9 +105,8 @@ static void the_incomplete_last_window_is_dropped(void **state)
     windows_teardown(&f);
 }
 
-static void windows_may_begin_with_bos_each(void **state)
+TEST(windows_may_begin_with_bos_each)
 {
-    (void)state;
     fixture f;
     windows_setup(&f, "a.txt", "abcdef\n");
     f.options.window_bos = true;
@@ -133,9 +125,8 @@ static void setup_documents(fixture *f, const char *name, const char *text)
     f->options.documents = true;
 }
 
-static void a_document_is_a_line_of_text_or_what_a_line_of_json_holds(void **state)
+TEST(a_document_is_a_line_of_text_or_what_a_line_of_json_holds)
 {
-    (void)state;
     fixture f;
     setup_documents(&f, "a.txt", " ab\n\n \t \nc\r\ndef ab");
     read_windows(&f, TEXT_PLAIN, 9);
@@ -156,9 +147,8 @@ static void a_document_is_a_line_of_text_or_what_a_line_of_json_holds(void **sta
 }
 
 /* What the tokenizer puts around a text stays around a part of it. */
-static void a_document_is_cut_to_the_context(void **state)
+TEST(a_document_is_cut_to_the_context)
 {
-    (void)state;
     fixture f;
     setup_documents(&f, "a.txt", "abc\nabcdef\nabcd\nz\n");
     read_windows(&f, TEXT_PLAIN, 5);
@@ -174,9 +164,8 @@ static void a_document_is_cut_to_the_context(void **state)
     windows_teardown(&f);
 }
 
-static void the_documents_of_a_folder_stay_apart(void **state)
+TEST(the_documents_of_a_folder_stay_apart)
 {
-    (void)state;
     fixture f;
     setup_documents(&f, "b.txt", "cd\ne");
     support_write_file(f.directory, "a.jsonl", "{\"text\": \"ab\"}", 14);
@@ -186,9 +175,8 @@ static void the_documents_of_a_folder_stay_apart(void **state)
     windows_teardown(&f);
 }
 
-static void samples_of_documents_are_documents(void **state)
+TEST(samples_of_documents_are_documents)
 {
-    (void)state;
     fixture f;
     setup_documents(&f, "a.txt", "abcd\na\nef\nb\nabc\nd\n");
     read_windows(&f, TEXT_PLAIN, 6);
@@ -215,9 +203,8 @@ static void samples_of_documents_are_documents(void **state)
     windows_teardown(&f);
 }
 
-static void sorted_documents_of_one_size_are_in_order(void **state)
+TEST(sorted_documents_of_one_size_are_in_order)
 {
-    (void)state;
     fixture f;
     fixture g;
     setup_documents(&f, "a.txt", "abc\nb\nef\na\nab\n");
@@ -237,9 +224,8 @@ static void sorted_documents_of_one_size_are_in_order(void **state)
     windows_teardown(&g);
 }
 
-static void protocols_are_known_by_name(void **state)
+TEST(protocols_are_known_by_name)
 {
-    (void)state;
     static const char *const names[] = {"plain", "lines", "wikitext2", "ptb", "c4"};
     int protocol = TEXT_PLAIN;
     for (int i = 0; i < 5; i++) {
@@ -272,9 +258,8 @@ static void write_ids(fixture *f, int rows)
     snprintf(f->path, sizeof f->path, "%s/ids.npy", f->directory);
 }
 
-static void ids_need_no_tokenizer_and_rows_are_windows(void **state)
+TEST(ids_need_no_tokenizer_and_rows_are_windows)
 {
-    (void)state;
     fixture f;
     windows_setup(&f, "a.txt", "a");
     write_ids(&f, 3);
@@ -293,9 +278,8 @@ static void ids_need_no_tokenizer_and_rows_are_windows(void **state)
     windows_teardown(&f);
 }
 
-static void ids_outside_the_vocabulary_are_refused(void **state)
+TEST(ids_outside_the_vocabulary_are_refused)
 {
-    (void)state;
     fixture f;
     windows_setup(&f, "a.txt", "abcf");
     write_ids(&f, 3);
@@ -307,9 +291,8 @@ static void ids_outside_the_vocabulary_are_refused(void **state)
     windows_teardown(&f);
 }
 
-static void what_cannot_be_cut_is_refused(void **state)
+TEST(what_cannot_be_cut_is_refused)
 {
-    (void)state;
     fixture f;
     windows_setup(&f, "a.txt", "abc");
     f.options.length = 5;
@@ -343,9 +326,8 @@ static token_windows numbered(void)
     return w;
 }
 
-static void samples_are_different_windows_in_order(void **state)
+TEST(samples_are_different_windows_in_order)
 {
-    (void)state;
     token_windows w = numbered();
     assert_ok(windows_sample(&w, 20, 5));
     assert_int_equal(w.count, 20);
@@ -357,9 +339,8 @@ static void samples_are_different_windows_in_order(void **state)
     token_windows_fini(&w);
 }
 
-static void a_seed_decides_which(void **state)
+TEST(a_seed_decides_which)
 {
-    (void)state;
     token_windows w[3] = {numbered(), numbered(), numbered()};
     assert_ok(windows_sample(&w[0], 20, 5));
     assert_ok(windows_sample(&w[1], 20, 5));
@@ -371,9 +352,8 @@ static void a_seed_decides_which(void **state)
     }
 }
 
-static void all_windows_can_be_taken_and_no_more(void **state)
+TEST(all_windows_can_be_taken_and_no_more)
 {
-    (void)state;
     token_windows w = numbered();
     assert_fails(windows_sample(&w, 61, 1), GRAIL_ERROR_ARGUMENT,
                  "61 samples were requested, but the text holds only 60 windows of 2 tokens; give "
@@ -404,9 +384,8 @@ static token_windows rising(int32_t first, int32_t start)
     return w;
 }
 
-static void runs_are_found_wherever_they_stand(void **state)
+TEST(runs_are_found_wherever_they_stand)
 {
-    (void)state;
     token_windows calibration = rising(0, 100);
     token_windows shifted = rising(0, 90); /* the first run now begins ten tokens later */
     token_windows other = rising(0, 1000);
@@ -427,9 +406,8 @@ static void runs_are_found_wherever_they_stand(void **state)
     token_windows_fini(&other);
 }
 
-static void a_run_counts_once_however_often_it_occurs(void **state)
+TEST(a_run_counts_once_however_often_it_occurs)
 {
-    (void)state;
     token_windows repeating = {.count = 4, .length = LONG};
     assert_ok(memory_new(&repeating.ids, (size_t)4 * LONG, sizeof repeating.ids[0])); /* zeros */
     hash_set set = {0};
@@ -440,9 +418,8 @@ static void a_run_counts_once_however_often_it_occurs(void **state)
     token_windows_fini(&repeating);
 }
 
-static void long_texts_give_a_limited_number_of_runs(void **state)
+TEST(long_texts_give_a_limited_number_of_runs)
 {
-    (void)state;
     enum { WINDOWS = 3000 };
     token_windows w = {.count = WINDOWS, .length = LONG};
     hash_set set = {0};
@@ -459,9 +436,8 @@ static void long_texts_give_a_limited_number_of_runs(void **state)
 }
 
 /* A short document between others changes nothing. */
-static void runs_are_hashed_within_documents(void **state)
+TEST(runs_are_hashed_within_documents)
 {
-    (void)state;
     token_windows one = rising(0, 100);
     token_windows three = {.count = 3, .length = LONG};
     hash_set set = {0};
@@ -484,9 +460,8 @@ static void runs_are_hashed_within_documents(void **state)
     token_windows_fini(&three);
 }
 
-static void windows_shorter_than_a_run_give_none(void **state)
+TEST(windows_shorter_than_a_run_give_none)
 {
-    (void)state;
     token_windows w = numbered();
     hash_set set = {0};
     assert_ok(shingles_of_windows(&w, &set));
@@ -512,9 +487,8 @@ out:
     return status;
 }
 
-static void every_failing_allocation_is_survived(void **state)
+TEST(every_failing_allocation_is_survived)
 {
-    (void)state;
     for (int protocol = TEXT_PLAIN; protocol <= TEXT_C4; protocol++) {
         fixture f;
         windows_setup(&f, "a.jsonl", "{\"text\": \"abcdef\"}\n{\"text\": \"fedcba\"}\n");
@@ -527,9 +501,8 @@ static void every_failing_allocation_is_survived(void **state)
 }
 
 /* Texts of a folder in the order of their names; other files and folders in it do not count. */
-static void a_folder_is_its_texts_behind_each_other(void **state)
+TEST(a_folder_is_its_texts_behind_each_other)
 {
-    (void)state;
     fixture f;
     fixture alone;
     windows_setup(&f, "b.txt", "cd");
@@ -563,36 +536,4 @@ static void a_folder_is_its_texts_behind_each_other(void **state)
     windows_teardown(&alone);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_text_is_encoded_as_it_stands),
-        cmocka_unit_test(lines_are_stripped_and_blank_ones_skipped),
-        cmocka_unit_test(wikitext_rows_are_joined_by_a_blank_line),
-        cmocka_unit_test(ptb_rows_are_joined_by_a_space),
-        cmocka_unit_test(c4_documents_are_joined_by_a_space),
-        cmocka_unit_test(c4_stops_after_1100_documents_and_256_windows),
-        cmocka_unit_test(the_incomplete_last_window_is_dropped),
-        cmocka_unit_test(windows_may_begin_with_bos_each),
-        cmocka_unit_test(a_document_is_a_line_of_text_or_what_a_line_of_json_holds),
-        cmocka_unit_test(a_document_is_cut_to_the_context),
-        cmocka_unit_test(the_documents_of_a_folder_stay_apart),
-        cmocka_unit_test(samples_of_documents_are_documents),
-        cmocka_unit_test(sorted_documents_of_one_size_are_in_order),
-        cmocka_unit_test(runs_are_hashed_within_documents),
-        cmocka_unit_test(protocols_are_known_by_name),
-        cmocka_unit_test(ids_need_no_tokenizer_and_rows_are_windows),
-        cmocka_unit_test(ids_outside_the_vocabulary_are_refused),
-        cmocka_unit_test(what_cannot_be_cut_is_refused),
-        cmocka_unit_test(samples_are_different_windows_in_order),
-        cmocka_unit_test(a_seed_decides_which),
-        cmocka_unit_test(all_windows_can_be_taken_and_no_more),
-        cmocka_unit_test(runs_are_found_wherever_they_stand),
-        cmocka_unit_test(a_run_counts_once_however_often_it_occurs),
-        cmocka_unit_test(long_texts_give_a_limited_number_of_runs),
-        cmocka_unit_test(windows_shorter_than_a_run_give_none),
-        cmocka_unit_test(every_failing_allocation_is_survived),
-        cmocka_unit_test(a_folder_is_its_texts_behind_each_other),
-    };
-    return cmocka_run_group_tests(tests, json_memory_use, NULL);
-}
+CMFixtureFunction support_setup = json_memory_use;

@@ -9,7 +9,6 @@ float torch_fixture_values[TORCH_FIXTURE_VALUES];
 
 int torch_fixture_fill(void **state)
 {
-    (void)state;
     for (int i = 0; i < TORCH_FIXTURE_VALUES; i++) {
         torch_fixture_values[i] = (float)i;
     }
