@@ -1,6 +1,8 @@
 #include "build.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static int add_parameter(graph *g, const char *name, const char *suffix, int rank, int64_t rows,
                          int64_t columns)
@@ -117,7 +119,54 @@ const site *find_site(const site_list *sites, const char *name)
     return &sites->sites[index];
 }
 
-const char *end_name(const graph *g, const site_end *end)
+static void write_ends(FILE *out, const graph *g, const site_end *ends, int count, int marked)
 {
-    return g->parameters[g->nodes[end->node].weight].name;
+    for (int i = 0; i < count; i++) {
+        const char *name = g->parameters[g->nodes[ends[i].node].weight].name;
+        const char *suffix = strstr(name, ".weight");
+        fprintf(out, " %.*s", (int)(suffix == NULL ? strlen(name) : (size_t)(suffix - name)), name);
+        if (ends[i].features_per_unit > 1) {
+            fprintf(out, "*%d", (int)ends[i].features_per_unit);
+        }
+        fprintf(out, "%s%s", ends[i].exchangeable ? "~" : "", i == marked ? "!" : "");
+    }
+}
+
+static void write_site(FILE *out, const graph *g, const site *s)
+{
+    const int marked = s->kind == SITE_STREAM ? site_branch_producer(g, s) : GRAPH_NONE;
+    fprintf(out, "%s %s %d, %d units", s->name, site_kind_name(s->kind), s->block, (int)s->units);
+    if (s->groups > 1) {
+        fprintf(out, " in %d groups", (int)s->groups);
+    }
+    if (s->subunits > 1) {
+        fprintf(out, " of %d", (int)s->subunits);
+    }
+    fprintf(out, "%s%s, %d each:", s->normed ? " behind a norm" : "",
+            site_spans_blocks(g, s) ? " across blocks" : "", (int)site_parameters_per_unit(g, s));
+    write_ends(out, g, s->producers, s->producer_count, marked);
+    fprintf(out, " >");
+    write_ends(out, g, s->consumers, s->consumer_count, GRAPH_NONE);
+    if (s->channel_count > 0) {
+        fprintf(out, " with");
+        write_ends(out, g, s->channels, s->channel_count, GRAPH_NONE);
+    }
+    fprintf(out, "\n");
+}
+
+void assert_sites(const graph *g, gqa_mode mode, const char *expected)
+{
+    char *text = NULL;
+    size_t size = 0;
+    site_list sites = {0};
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    assert_ok(sites_derive(g, mode, &sites));
+    for (int i = 0; i < sites.count; i++) {
+        write_site(out, g, &sites.sites[i]);
+    }
+    assert_int_equal(fclose(out), 0);
+    assert_string_equal(text, expected);
+    free(text);
+    site_list_fini(&sites);
 }

@@ -30,7 +30,13 @@ int add_shortcut(graph *g, int block, int64_t pad, int x);
 
 /** The site of that name; the test fails without it. */
 const site *find_site(const site_list *sites, const char *name);
-/** Name of the weight of one end of a site. */
-const char *end_name(const graph *g, const site_end *end);
+/**
+ * The sites of a graph are those of `expected`, one a line:
+ *   NAME KIND BLOCK, UNITS units[ in GROUPS groups][ of SUBUNITS][ behind a norm], N each: ENDS >
+ * ENDS[ with ENDS] whose ends are producers, consumers and channels: names of weights without
+ * ".weight", with "*F" for F features a unit, "~" where these can be reordered. A stream's producer
+ * on the branch has "!".
+ */
+void assert_sites(const graph *g, gqa_mode mode, const char *expected);
 
 #endif

@@ -284,7 +284,6 @@ TEST(heads_that_do_not_fit_are_refused)
 
 static grail_status build(void *context)
 {
-    (void)context;
     grail_status status = GRAIL_OK;
     graph *g = NULL;
     const int64_t shape[2] = {10, 4};

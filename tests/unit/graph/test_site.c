@@ -5,7 +5,6 @@
 #include "graph/sublayer.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { WIDTH = 8, INNER = 12, VOCABULARY = 20 };
 
@@ -34,14 +33,6 @@ static site_list derive(const graph *g, gqa_mode mode)
     return sites;
 }
 
-static void assert_end(const graph *g, const site_end *end, const char *name, int64_t features,
-                       bool exchangeable)
-{
-    assert_string_equal(end_name(g, end), name);
-    assert_int_equal(end->features_per_unit, features);
-    assert_int_equal(end->exchangeable, exchangeable);
-}
-
 TEST(a_plain_mlp_is_a_site_of_its_neurons)
 {
     int h = 0;
@@ -50,22 +41,7 @@ TEST(a_plain_mlp_is_a_site_of_its_neurons)
     const int a = add_linear(g, 0, "fc1", WIDTH, INNER, true, n);
     const int r = add_plain(g, 0, NODE_ACTIVATION, a, GRAPH_NONE);
     end_graph(g, h, add_linear(g, 0, "fc2", INNER, WIDTH, true, r));
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 1); /* the residual stream, pinned by its norms, is none */
-    const site *s = &sites.sites[0];
-    assert_string_equal(s->name, "fc2");
-    assert_int_equal(s->kind, SITE_FFN);
-    assert_int_equal(s->block, 0);
-    assert_int_equal(s->units, INNER);
-    assert_int_equal(s->groups, 1);
-    assert_int_equal(s->subunits, 1);
-    assert_int_equal(s->producer_count, 1);
-    assert_int_equal(s->consumer_count, 1);
-    assert_end(g, &s->producers[0], "fc1.weight", 1, false);
-    assert_end(g, &s->consumers[0], "fc2.weight", 1, false);
-    /* a row of fc1, its bias, a column of fc2 */
-    assert_int_equal(site_parameters_per_unit(g, s), WIDTH + 1 + WIDTH);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS, "fc2 ffn 0, 12 units, 17 each: fc1 > fc2\n");
     graph_free(g);
 }
 
@@ -79,15 +55,7 @@ TEST(a_gated_ffn_has_two_producers)
     const int a = add_plain(g, 0, NODE_ACTIVATION, gate, GRAPH_NONE);
     const int x = add_plain(g, 0, NODE_MULTIPLY, a, up);
     end_graph(g, h, add_linear(g, 0, "down", INNER, WIDTH, false, x));
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 1);
-    const site *s = find_site(&sites, "down");
-    assert_int_equal(s->units, INNER);
-    assert_int_equal(s->producer_count, 2);
-    assert_end(g, &s->producers[0], "gate.weight", 1, false);
-    assert_end(g, &s->producers[1], "up.weight", 1, false);
-    assert_int_equal(site_parameters_per_unit(g, s), 3 * WIDTH);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS, "down ffn 0, 12 units, 24 each: gate up > down\n");
     graph_free(g);
 }
 
@@ -104,12 +72,7 @@ TEST(the_width_of_an_expert_is_a_site)
     const int a = add_plain(g, 0, NODE_ACTIVATION, up, GRAPH_NONE);
     const int down = add_linear(g, 0, "down", INNER, WIDTH, false, a);
     end_graph(g, h, add_put_rows(g, 0, 1, shares, down, h));
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 1);
-    assert_string_equal(sites.sites[0].name, "down");
-    assert_int_equal(sites.sites[0].units, INNER);
-    assert_end(g, &sites.sites[0].producers[0], "up.weight", 1, false);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS, "down ffn 0, 12 units, 16 each: up > down\n");
     graph_free(g);
 }
 
@@ -139,15 +102,14 @@ static graph *experts_graph(int count, int chosen, int64_t odd)
 TEST(experts_of_one_router_are_units)
 {
     graph *g = experts_graph(4, 2, INNER);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "router experts 0, 4 units, 201 each: router >\n"
+                 "down0 ffn 0, 12 units, 16 each: up0 > down0\n"
+                 "down1 ffn 0, 12 units, 16 each: up1 > down1\n"
+                 "down2 ffn 0, 12 units, 16 each: up2 > down2\n"
+                 "down3 ffn 0, 12 units, 16 each: up3 > down3\n");
     site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 5);
-    const site *s = find_site(&sites, "router");
-    assert_int_equal(s->kind, SITE_EXPERTS);
-    assert_int_equal(s->units, 4);
-    assert_int_equal(s->consumer_count, 0);
-    assert_end(g, &s->producers[0], "router.weight", 1, false);
-    assert_int_equal(site_parameters_per_unit(g, s), WIDTH + 1 + 2 * WIDTH * INNER);
-    const branch_list b = site_branches(g, s);
+    const branch_list b = site_branches(g, find_site(&sites, "router"));
     assert_int_equal(branch_at(&b, branch_put(&b, 2)), 2);
     assert_int_equal(branch_at(&b, b.router), GRAPH_NONE);
     assert_int_equal(branch_last(g, &b, 3), sites.sites[4].consumers[0].node);
@@ -164,12 +126,11 @@ TEST(experts_of_one_router_are_units)
 TEST(experts_that_differ_are_no_units)
 {
     graph *g = experts_graph(4, 2, INNER - 1);
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 4);
-    for (int i = 0; i < sites.count; i++) {
-        assert_int_equal(sites.sites[i].kind, SITE_FFN);
-    }
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "down0 ffn 0, 12 units, 16 each: up0 > down0\n"
+                 "down1 ffn 0, 12 units, 16 each: up1 > down1\n"
+                 "down2 ffn 0, 12 units, 16 each: up2 > down2\n"
+                 "down3 ffn 0, 11 units, 16 each: up3 > down3\n");
     graph_free(g);
 }
 
@@ -198,57 +159,21 @@ static graph *attention_graph(int64_t heads, int64_t kv, int64_t norm_group, boo
 TEST(heads_of_their_own_are_units_of_all_four_projections)
 {
     graph *g = attention_graph(6, 6, -1, true);
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 1);
-    const site *s = find_site(&sites, "o");
-    assert_int_equal(s->kind, SITE_HEADS);
-    assert_int_equal(s->units, 6);
-    assert_int_equal(s->groups, 1);
-    assert_int_equal(s->subunits, 1);
-    assert_int_equal(s->producer_count, 3);
-    assert_end(g, &s->producers[0], "q.weight", DIM, false);
-    assert_end(g, &s->producers[1], "k.weight", DIM, false);
-    assert_end(g, &s->producers[2], "v.weight", DIM, false);
-    assert_int_equal(s->consumer_count, 1);
-    assert_end(g, &s->consumers[0], "o.weight", DIM, false);
-    assert_int_equal(site_parameters_per_unit(g, s), 3 * DIM * (WIDTH + 1) + DIM * WIDTH);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS, "o heads 0, 6 units, 140 each: q*4 k*4 v*4 > o*4\n");
     graph_free(g);
 }
 
 TEST(grouped_heads_are_cut_with_their_query_heads)
 {
     graph *g = attention_graph(6, 2, -1, false);
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 1);
-    const site *s = find_site(&sites, "o");
-    assert_int_equal(s->units, 2);
-    assert_int_equal(s->groups, 1);
-    assert_int_equal(s->subunits, 3);
-    assert_int_equal(s->producer_count, 3);
-    assert_end(g, &s->producers[0], "q.weight", 3 * DIM, true);
-    assert_end(g, &s->producers[1], "k.weight", DIM, false);
-    assert_end(g, &s->producers[2], "v.weight", DIM, false);
-    assert_end(g, &s->consumers[0], "o.weight", 3 * DIM, true);
-    assert_int_equal(site_parameters_per_unit(g, s), (3 + 1 + 1) * DIM * WIDTH + 3 * DIM * WIDTH);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS, "o heads 0, 2 units of 3, 256 each: q*12~ k*4 v*4 > o*12~\n");
     graph_free(g);
 }
 
 TEST(or_query_heads_alone_equally_many_of_each_group)
 {
     graph *g = attention_graph(6, 2, -1, false);
-    site_list sites = derive(g, GQA_QUERY_PER_GROUP);
-    assert_int_equal(sites.count, 1);
-    const site *s = find_site(&sites, "o");
-    assert_int_equal(s->kind, SITE_HEADS);
-    assert_int_equal(s->units, 6);
-    assert_int_equal(s->groups, 2);
-    assert_int_equal(s->subunits, 1);
-    assert_int_equal(s->producer_count, 1);
-    assert_end(g, &s->producers[0], "q.weight", DIM, false);
-    assert_end(g, &s->consumers[0], "o.weight", DIM, false);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_QUERY_PER_GROUP, "o heads 0, 6 units in 2 groups, 64 each: q*4 > o*4\n");
     graph_free(g);
 }
 
@@ -257,24 +182,17 @@ TEST(sinks_belong_to_query_heads)
 {
     graph *g = attention_graph(6, 2, -1, false);
     const int64_t heads = 6;
+    int64_t widths[32];
     int n = 0;
     while (g->nodes[n].kind != NODE_ATTENTION) {
         n++;
     }
     assert_ok(graph_add_parameter(g, "sinks", 1, &heads, &g->nodes[n].weight));
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    const site *s = find_site(&sites, "o");
-    assert_int_equal(s->channel_count, 1);
-    assert_end(g, &s->channels[0], "sinks", 3, true);
-    assert_int_equal(site_parameters_per_unit(g, s), 8 * DIM * WIDTH + 3);
-    site_list_fini(&sites);
-    sites = derive(g, GQA_QUERY_PER_GROUP);
-    s = find_site(&sites, "o");
-    assert_end(g, &s->channels[0], "sinks", 1, false);
-    assert_int_equal(site_parameters_per_unit(g, s), 2 * DIM * WIDTH + 1);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "o heads 0, 2 units of 3, 259 each: q*12~ k*4 v*4 > o*12~ with sinks*3~\n");
+    assert_sites(g, GQA_QUERY_PER_GROUP,
+                 "o heads 0, 6 units in 2 groups, 65 each: q*4 > o*4 with sinks\n");
     g->parameters[g->nodes[n].weight].shape[0] = 5;
-    int64_t widths[32];
     assert_fails(graph_widths(g, widths), GRAIL_ERROR_SHAPE,
                  "sinks expects 5 features, but its input has 6");
     graph_free(g);
@@ -283,12 +201,7 @@ TEST(sinks_belong_to_query_heads)
 TEST(a_norm_of_each_head_leaves_the_heads_free)
 {
     graph *g = attention_graph(6, 2, DIM, false);
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    const site *s = find_site(&sites, "o");
-    assert_int_equal(s->units, 2);
-    assert_int_equal(s->producer_count, 3); /* the norm's weight belongs to every head: no end */
-    assert_end(g, &s->producers[0], "q.weight", 3 * DIM, true);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS, "o heads 0, 2 units of 3, 256 each: q*12~ k*4 v*4 > o*12~\n");
     graph_free(g);
 }
 
@@ -296,22 +209,12 @@ TEST(a_norm_of_each_head_leaves_the_heads_free)
 TEST(a_norm_of_all_heads_is_cut_with_them)
 {
     graph *g = attention_graph(6, 2, 0, false);
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 1);
-    const site *s = find_site(&sites, "o");
-    assert_int_equal(s->kind, SITE_HEADS);
-    assert_true(s->normed);
-    assert_int_equal(s->channel_count, 2);
-    assert_end(g, &s->channels[0], "q_norm.weight", 3 * DIM, true);
-    assert_end(g, &s->channels[1], "k_norm.weight", DIM, false);
-    assert_int_equal(site_parameters_per_unit(g, s), 8 * DIM * WIDTH + 4 * DIM);
-    site_list_fini(&sites);
-    sites = derive(g, GQA_QUERY_PER_GROUP); /* keys stay, and so does their norm */
-    s = find_site(&sites, "o");
-    assert_true(s->normed);
-    assert_int_equal(s->channel_count, 1);
-    assert_end(g, &s->channels[0], "q_norm.weight", DIM, false);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "o heads 0, 2 units of 3 behind a norm, 272 each: q*12~ k*4 v*4 > o*12~ with "
+                 "q_norm*12~ k_norm*4\n");
+    assert_sites(
+        g, GQA_QUERY_PER_GROUP,
+        "o heads 0, 6 units in 2 groups behind a norm, 68 each: q*4 > o*4 with q_norm*4\n");
     graph_free(g);
 }
 
@@ -323,9 +226,7 @@ TEST(a_norm_without_a_weight_pins_its_width)
             g->nodes[n].weight = GRAPH_NONE;
         }
     }
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 0);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS, "");
     graph_free(g);
 }
 
@@ -351,49 +252,22 @@ static graph *latent_graph(int64_t heads, bool states_value_width)
 TEST(a_vector_behind_a_norm_is_a_site)
 {
     graph *g = latent_graph(4, false);
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 2); /* heads besides */
-    const site *s = find_site(&sites, "a");
-    assert_ptr_equal(s, &sites.sites[0]);
-    assert_int_equal(s->kind, SITE_LATENT);
-    assert_string_equal(site_kind_name(s->kind), "latent");
-    assert_true(s->normed);
-    assert_int_equal(s->units, RANK);
-    assert_int_equal(s->groups, 1);
-    assert_int_equal(s->producer_count, 1);
-    assert_end(g, &s->producers[0], "a.weight", 1, false);
-    assert_int_equal(s->channel_count, 1);
-    assert_end(g, &s->channels[0], "a_norm.weight", 1, false);
-    assert_int_equal(s->consumer_count, 2);
-    assert_end(g, &s->consumers[0], "k.weight", 1, false);
-    assert_end(g, &s->consumers[1], "v.weight", 1, false);
-    assert_int_equal(site_parameters_per_unit(g, s), WIDTH + 1 + 1 + 4 * (DIM + VALUE));
-    assert_false(find_site(&sites, "o")->normed);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "a latent 0, 10 units behind a norm, 38 each: a > k v with a_norm\n"
+                 "o heads 0, 4 units, 126 each: q*4 k*4 v*3 > o*3\n");
     graph_free(g);
 }
 
 TEST(channels_of_values_are_a_site_where_their_width_is_stated)
 {
     graph *g = latent_graph(4, true);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "a latent 0, 10 units behind a norm, 38 each: a > k v with a_norm\n"
+                 "o heads 0, 4 units, 126 each: q*4 k*4 v*3 > o*3\n"
+                 "v values 0, 12 units in 4 groups, 18 each: v > o\n");
     site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 3);
-    assert_string_equal(sites.sites[1].name, "o");
-    const site *s = &sites.sites[2];
-    assert_string_equal(s->name, "v");
-    assert_int_equal(s->kind, SITE_VALUES);
-    assert_string_equal(site_kind_name(s->kind), "values");
-    assert_false(s->normed);
-    assert_int_equal(s->units, 4 * VALUE);
-    assert_int_equal(s->groups, 4);
-    assert_int_equal(s->subunits, 1);
-    assert_int_equal(s->producer_count, 1);
-    assert_end(g, &s->producers[0], "v.weight", 1, false);
-    assert_int_equal(s->consumer_count, 1);
-    assert_end(g, &s->consumers[0], "o.weight", 1, false);
-    assert_int_equal(site_parameters_per_unit(g, s), RANK + WIDTH);
     sublayer found;
-    assert_false(sublayer_of(g, s, &found)); /* the heads stand for it */
+    assert_false(sublayer_of(g, &sites.sites[2], &found)); /* the heads stand for it */
     site_list_fini(&sites);
     graph_free(g);
 }
@@ -409,17 +283,7 @@ TEST(producers_joined_by_an_add_are_cut_together)
     const int one = add_linear(g, 0, "one", INNER, WIDTH, false, sum);
     const int two = add_linear(g, 0, "two", INNER, WIDTH, false, a);
     end_graph(g, h, add_plain(g, 0, NODE_ADD, one, two));
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 1); /* listed once, at its first consumer */
-    const site *s = &sites.sites[0];
-    assert_string_equal(s->name, "one");
-    assert_int_equal(s->producer_count, 2);
-    assert_end(g, &s->producers[0], "a.weight", 1, false);
-    assert_end(g, &s->producers[1], "b.weight", 1, false);
-    assert_int_equal(s->consumer_count, 2);
-    assert_end(g, &s->consumers[0], "one.weight", 1, false);
-    assert_end(g, &s->consumers[1], "two.weight", 1, false);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS, "one stream 0, 12 units, 32 each: a b! > one two\n");
     graph_free(g);
 }
 
@@ -446,18 +310,9 @@ TEST(a_repeated_factor_joins_by_channels)
     const int map = add_linear(g, 0, "map", WIDTH, 1, false, n);
     const int product = add_repeated(g, add_repeated(g, a, gate), map);
     end_graph(g, h, add_linear(g, 0, "o", 8, WIDTH, false, product));
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 2);
-    const site *s = &sites.sites[0];
-    assert_string_equal(s->name, "inner");
-    assert_int_equal(s->producer_count, 2);
-    assert_end(g, &s->producers[0], "a.weight", 1, false);
-    assert_end(g, &s->producers[1], "gate.weight", 1, false);
-    assert_int_equal(s->consumer_count, 2);
-    assert_end(g, &s->consumers[0], "inner.weight", 1, false);
-    assert_end(g, &s->consumers[1], "o.weight", 1, false);
-    assert_string_equal(sites.sites[1].name, "gate");
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "inner ffn 0, 8 units, 20 each: a gate > inner o\n"
+                 "gate ffn 0, 2 units, 16 each: inner > gate\n");
     graph_free(g);
 }
 
@@ -474,18 +329,10 @@ TEST(kernels_per_channel_are_cut_with_the_channels)
     d.window = (window2d){3, 3, 1, 1, 1};
     assert_ok(graph_add_parameter(g, "kernels", 4, shape, &d.weight));
     assert_ok(graph_add_node(g, &d, &made));
+    const int kernels = g->node_count - 1;
     end_graph(g, h, add_linear(g, 0, "o", 8, WIDTH, false, made));
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 1);
-    const site *s = &sites.sites[0];
-    assert_string_equal(s->name, "o");
-    assert_int_equal(s->producer_count, 1);
-    assert_int_equal(s->consumer_count, 1);
-    assert_int_equal(s->channel_count, 1);
-    assert_int_equal(g->nodes[s->channels[0].node].weight, d.weight);
-    assert_int_equal(site_parameters_per_unit(g, s), WIDTH + 9 + WIDTH);
-    assert_int_equal(node_products(g, &g->nodes[s->channels[0].node], (extent){5, 2}), 8 * 9 * 10);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS, "o ffn 0, 8 units, 25 each: a > o with kernels\n");
+    assert_int_equal(node_products(g, &g->nodes[kernels], (extent){5, 2}), 8 * 9 * 10);
     graph_free(g);
 }
 
@@ -497,9 +344,7 @@ TEST(what_is_added_to_the_residual_stream_is_pinned)
     const int a = add_linear(g, 0, "a", WIDTH, WIDTH, false, n);
     const int sum = add_plain(g, 0, NODE_ADD, h, a);
     end_graph(g, h, add_linear(g, 0, "b", WIDTH, WIDTH, false, sum));
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 0);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS, "");
     graph_free(g);
 }
 
@@ -510,11 +355,7 @@ TEST(embeddings_and_the_output_are_pinned)
     const int h = add_embedding(g, "embed", VOCABULARY, WIDTH);
     const int a = add_linear(g, 0, "a", WIDTH, INNER, false, h);
     assert_ok(graph_finish(g, add_linear(g, 1, "head", INNER, VOCABULARY, false, a)));
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 1);
-    assert_string_equal(sites.sites[0].name, "head");
-    assert_int_equal(sites.sites[0].producer_count, 1);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS, "head ffn 1, 12 units across blocks, 28 each: a > head\n");
     graph_free(g);
 }
 
@@ -526,9 +367,7 @@ TEST(what_the_network_gives_out_is_pinned)
     const int a = add_linear(g, 0, "a", WIDTH, INNER, false, n);
     add_linear(g, 0, "b", INNER, WIDTH, false, a);
     assert_ok(graph_finish(g, a));
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 0);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS, "");
     graph_free(g);
 }
 
@@ -546,10 +385,7 @@ TEST(keys_and_values_stay_where_query_heads_are_cut_alone)
     const int reads_v = add_linear(g, 0, "reads_v", 2 * DIM, WIDTH, false, v);
     const int sum = add_plain(g, 0, NODE_ADD, reads_k, reads_v);
     end_graph(g, h, add_plain(g, 0, NODE_ADD, o, sum));
-    site_list sites = derive(g, GQA_QUERY_PER_GROUP);
-    assert_int_equal(sites.count, 1);
-    assert_string_equal(sites.sites[0].name, "o");
-    site_list_fini(&sites);
+    assert_sites(g, GQA_QUERY_PER_GROUP, "o heads 0, 6 units in 2 groups, 64 each: q*4 > o*4\n");
     graph_free(g);
 }
 
@@ -566,9 +402,7 @@ TEST(attentions_that_cut_one_axis_differently_pin_it)
     const int o = add_linear(g, 0, "o", 16, WIDTH, false, x);
     const int p = add_linear(g, 0, "p", 16, WIDTH, false, y);
     end_graph(g, h, add_plain(g, 0, NODE_ADD, o, p));
-    site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 0);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS, "");
     graph_free(g);
 }
 
@@ -588,17 +422,13 @@ TEST(sites_are_listed_in_the_order_of_their_consumers)
     }
     const int n = add_norm(g, 3, "final", WIDTH, 0, h);
     assert_ok(graph_finish(g, add_linear(g, 3, "head", WIDTH, VOCABULARY, false, n)));
+    assert_sites(g, GQA_KV_GROUPS,
+                 "0.fc2 ffn 0, 12 units, 16 each: 0.fc1 > 0.fc2\n"
+                 "1.fc2 ffn 1, 13 units, 16 each: 1.fc1 > 1.fc2\n"
+                 "2.fc2 ffn 2, 14 units, 16 each: 2.fc1 > 2.fc2\n");
     site_list sites = derive(g, GQA_KV_GROUPS);
-    assert_int_equal(sites.count, 3);
-    for (int i = 0; i < 3; i++) {
-        assert_string_equal(sites.sites[i].name, names[i]);
-        assert_int_equal(sites.sites[i].block, i);
-        assert_int_equal(sites.sites[i].units, INNER + i);
-        assert_int_equal(site_list_find(&sites, names[i]), i);
-    }
+    assert_int_equal(site_list_find(&sites, "2.fc2"), 2);
     assert_int_equal(site_list_find(&sites, "fc2"), -1);
-    assert_string_equal(site_kind_name(SITE_FFN), "ffn");
-    assert_string_equal(site_kind_name(SITE_HEADS), "heads");
     site_list_fini(&sites);
     graph_free(g);
 }

@@ -61,48 +61,6 @@ static site_list derive(const graph *g)
     return sites;
 }
 
-static void assert_ends(const graph *g, const site_end *ends, int count, const char *names)
-{
-    char found[256] = "";
-    for (int i = 0; i < count; i++) {
-        strncat(found, i > 0 ? " " : "", sizeof found - strlen(found) - 1);
-        strncat(found, end_name(g, &ends[i]), sizeof found - strlen(found) - 1);
-        assert_int_equal(ends[i].features_per_unit, 1);
-        assert_false(ends[i].exchangeable);
-    }
-    assert_string_equal(found, names);
-}
-
-static void assert_channels(const graph *g, const site *s, const char *names)
-{
-    char found[256] = "";
-    for (int i = 0; i < s->channel_count; i++) {
-        strncat(found, i > 0 ? " " : "", sizeof found - strlen(found) - 1);
-        strncat(found, g->parameters[g->nodes[s->channels[i].node].weight].name,
-                sizeof found - strlen(found) - 1);
-    }
-    assert_string_equal(found, names);
-}
-
-TEST(channels_between_convolutions_are_a_site)
-{
-    graph *g = residual_graph();
-    site_list sites = derive(g);
-    const site *s = find_site(&sites, "a.conv2");
-    assert_int_equal(s->kind, SITE_CONV);
-    assert_int_equal(s->units, INNER);
-    assert_int_equal(s->block, 0);
-    assert_ends(g, s->producers, s->producer_count, "a.conv1.weight");
-    assert_ends(g, s->consumers, s->consumer_count, "a.conv2.weight");
-    assert_channels(g, s, "a.bn1.weight");
-    assert_false(site_spans_blocks(g, s));
-    /* a row and a column of 3 x 3 kernels, four of the norm */
-    assert_int_equal(site_parameters_per_unit(g, s), 9 * WIDTH + 9 * WIDTH + 4);
-    assert_string_equal(site_kind_name(s->kind), "conv");
-    site_list_fini(&sites);
-    graph_free(g);
-}
-
 /* A kernel for each channel, as a depthwise convolution has: [channels, 1, 3, 3]. */
 TEST(kernels_per_channel_count_with_all_their_elements)
 {
@@ -129,41 +87,13 @@ TEST(kernels_per_channel_count_with_all_their_elements)
 TEST(a_residual_stream_is_one_site_of_all_that_add_to_it_and_read_it)
 {
     graph *g = residual_graph();
-    site_list sites = derive(g);
-    assert_int_equal(sites.count, 4);
-    const site *first = find_site(&sites, "a.conv1");
-    assert_int_equal(first->kind, SITE_STREAM);
-    assert_int_equal(first->units, WIDTH);
-    assert_ends(g, first->producers, first->producer_count, "stem.weight a.conv2.weight");
-    assert_ends(g, first->consumers, first->consumer_count,
-                "a.conv1.weight project.weight b.conv1.weight");
-    assert_channels(g, first, "stem.bn.weight a.bn2.weight");
-    assert_true(site_spans_blocks(g, first));
-    assert_int_equal(site_branch_producer(g, first),
-                     0); /* the stem, not the first block's branch */
-    assert_int_equal(site_parameters_per_unit(g, first),
-                     9 * COLOURS + 9 * INNER + 9 * INNER + NEXT + 9 * INNER + 8);
-    const site *second = find_site(&sites, "head");
-    assert_int_equal(second->kind, SITE_STREAM);
-    assert_ends(g, second->producers, second->producer_count, "project.weight b.conv2.weight");
-    assert_ends(g, second->consumers, second->consumer_count, "head.weight");
-    assert_channels(g, second, "project.bn.weight b.bn2.weight");
-    assert_true(site_spans_blocks(g, second));
-    assert_int_equal(site_branch_producer(g, second), 1); /* b.conv2, not the projection */
-    assert_string_equal(site_kind_name(second->kind), "stream");
-    site_list_fini(&sites);
-    graph_free(g);
-}
-
-TEST(streams_are_listed_before_the_channels_of_their_blocks)
-{
-    static const char *const names[] = {"a.conv1", "a.conv2", "b.conv2", "head"};
-    graph *g = residual_graph();
-    site_list sites = derive(g);
-    for (int i = 0; i < 4; i++) {
-        assert_string_equal(sites.sites[i].name, names[i]);
-    }
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "a.conv1 stream 0, 8 units across blocks, 209 each: stem! a.conv2 > a.conv1 "
+                 "project b.conv1 with stem.bn a.bn2\n"
+                 "a.conv2 conv 0, 6 units, 148 each: a.conv1 > a.conv2 with a.bn1\n"
+                 "b.conv2 conv 1, 6 units, 184 each: b.conv1 > b.conv2 with b.bn1\n"
+                 "head stream 2, 12 units across blocks, 75 each: project b.conv2! > head with "
+                 "project.bn b.bn2\n");
     graph_free(g);
 }
 
@@ -184,23 +114,18 @@ static graph *shortcut_graph(int64_t pad)
 TEST(a_shortcut_that_pads_pins_the_streams_it_joins)
 {
     graph *g = shortcut_graph(2);
-    site_list sites = derive(g);
-    assert_int_equal(sites.count, 1);
-    assert_string_equal(sites.sites[0].name, "a.conv2");
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "a.conv2 conv 0, 6 units, 184 each: a.conv1 > a.conv2 with a.bn1\n");
     graph_free(g);
 }
 
 TEST(a_shortcut_that_only_strides_joins_them)
 {
     graph *g = shortcut_graph(0);
-    site_list sites = derive(g);
-    assert_int_equal(sites.count, 2);
-    const site *s = find_site(&sites, "a.conv1");
-    assert_int_equal(s->kind, SITE_STREAM);
-    assert_ends(g, s->producers, s->producer_count, "stem.weight a.conv2.weight");
-    assert_ends(g, s->consumers, s->consumer_count, "a.conv1.weight head.weight");
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "a.conv1 stream 0, 8 units across blocks, 144 each: stem! a.conv2 > a.conv1 head "
+                 "with a.bn2\n"
+                 "a.conv2 conv 0, 6 units, 148 each: a.conv1 > a.conv2 with a.bn1\n");
     graph_free(g);
 }
 
@@ -217,14 +142,10 @@ TEST(norms_on_a_stream_are_channels_of_it)
     h = relu(g, 1, add_batch_norm(g, 1, "last", WIDTH, h));
     h = add_plain(g, 1, NODE_MEAN, h, GRAPH_NONE);
     assert_ok(graph_finish(g, add_linear(g, 1, "head", WIDTH, CLASSES, false, h)));
-    site_list sites = derive(g);
-    assert_int_equal(sites.count, 2);
-    const site *s = find_site(&sites, "conv1");
-    assert_ends(g, s->producers, s->producer_count, "stem.weight conv2.weight");
-    assert_ends(g, s->consumers, s->consumer_count, "conv1.weight head.weight");
-    assert_channels(g, s, "bn1.weight last.weight");
-    assert_channels(g, find_site(&sites, "conv2"), "bn2.weight");
-    site_list_fini(&sites);
+    assert_sites(
+        g, GQA_KV_GROUPS,
+        "conv1 stream 0, 8 units across blocks, 148 each: stem! conv2 > conv1 head with bn1 last\n"
+        "conv2 conv 0, 6 units, 148 each: conv1 > conv2 with bn2\n");
     graph_free(g);
 }
 
@@ -238,14 +159,9 @@ TEST(pools_carry_channels_on)
     h = add_conv(g, 0, "conv", WIDTH, INNER, 1, 1, h);
     h = add_plain(g, 1, NODE_MEAN, h, GRAPH_NONE);
     assert_ok(graph_finish(g, add_linear(g, 1, "head", INNER, CLASSES, false, h)));
-    site_list sites = derive(g);
-    assert_int_equal(sites.count, 2);
-    const site *s = find_site(&sites, "conv");
-    assert_int_equal(s->kind, SITE_CONV);
-    assert_ends(g, s->producers, s->producer_count, "stem.weight");
-    /* what a Linear reads behind the mean is no convolution's channel */
-    assert_int_equal(find_site(&sites, "head")->kind, SITE_FFN);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "conv conv 0, 8 units across blocks, 33 each: stem > conv\n"
+                 "head ffn 1, 6 units across blocks, 13 each: conv > head\n");
     graph_free(g);
 }
 
@@ -277,12 +193,9 @@ TEST(a_transformers_stream_is_pinned)
     h = add_plain(g, 0, NODE_ADD, h, add_linear(g, 0, "down", INNER, WIDTH, true, y));
     h = add_plain(g, 1, NODE_FIRST_TOKEN, h, GRAPH_NONE);
     assert_ok(graph_finish(g, add_linear(g, 1, "head", WIDTH, CLASSES, true, h)));
-    site_list sites = derive(g);
-    assert_int_equal(sites.count, 2);
-    assert_int_equal(find_site(&sites, "o")->kind, SITE_HEADS);
-    assert_int_equal(find_site(&sites, "o")->units, 2);
-    assert_int_equal(find_site(&sites, "down")->kind, SITE_FFN);
-    site_list_fini(&sites);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "o heads 0, 2 units, 140 each: q*4 k*4 v*4 > o*4\n"
+                 "down ffn 0, 6 units, 17 each: up > down\n");
     graph_free(g);
 }
 

@@ -524,7 +524,6 @@ TEST(values_are_rounded_to_what_the_tensor_gives)
 static grail_status read_check_and_lay_out(void *context)
 {
     grail_status status = GRAIL_OK;
-    (void)context;
     fixture f;
     storage_layout l = {0};
     float values[LARGEST];
