@@ -157,6 +157,13 @@ static void eliminate(int64_t n, double *a, int64_t m, double *x, int64_t pivot)
     }
 }
 
+void assert_all_near(int64_t count, const double *a, const double *b, double tolerance)
+{
+    for (int64_t i = 0; i < count; i++) {
+        assert_near(a[i], b[i], tolerance);
+    }
+}
+
 void oracle_divide(int64_t n, const double *a, int64_t m, double *x)
 {
     double *copy = NULL;

@@ -57,6 +57,8 @@ grail_status oracle_fit(regression *fit, regression *held, const float *prior,
 /** out[count] in f64 */
 void oracle_widen(int64_t count, const float *in, double *out);
 
+void assert_all_near(int64_t count, const double *a, const double *b, double tolerance);
+
 /** X[m, n] <- X A^-1 by Gaussian elimination with pivoting on a copy of A[n, n]. */
 void oracle_divide(int64_t n, const double *a, int64_t m, double *x);
 

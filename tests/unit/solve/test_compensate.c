@@ -4,7 +4,6 @@
 #include "support/matrices.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { ROWS = 4, UNITS = 3 };
 
@@ -271,7 +270,6 @@ TEST(a_weight_that_does_not_fit_f32_is_an_error)
 
 static grail_status compensate_example(void *context)
 {
-    (void)context;
     grail_statistics *s = NULL;
     grail_reducer *reducer = NULL;
     float weight[6];

@@ -3,7 +3,6 @@
 
 #include "solve/feedback.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { SAMPLES = 600, WIDTH = 256, LARGEST = 320, OUTPUTS = 8 };

@@ -2,8 +2,6 @@
 #include "oracle.h"
 #include "solve/mixed_target.h"
 
-#include <math.h>
-
 enum { T = ORACLE_ROWS, H = ORACLE_WIDTH, O = ORACLE_OUTPUTS };
 
 /* |Y - X W^T|^2 and |Y|^2 of the given target. */

@@ -30,7 +30,6 @@ static void multiply(int rows, const float *in, const float *weight, float *out)
 
 static int fill(void **state)
 {
-    (void)state;
     support_fill_normal(x, (ROWS + HELD) * H, 1);
     support_fill_normal(w, O * H, 2);
     support_fill_normal(d, (ROWS + HELD) * H, 3);
@@ -552,7 +551,6 @@ TEST(fits_that_mean_nothing_are_refused)
 
 static grail_status fit_all(void *context)
 {
-    (void)context;
     grail_status status = GRAIL_OK;
     grail_statistics *s = NULL;
     grail_drift *drift = NULL;

@@ -16,7 +16,6 @@ static float x[ROWS * N];
 
 static int fill(void **state)
 {
-    (void)state;
     support_fill_normal(producer, N * IN, 1);
     support_fill_normal(consumer, O * N, 2);
     support_fill_normal(x, ROWS * N, 3);

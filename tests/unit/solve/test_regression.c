@@ -1,7 +1,6 @@
 #include "oracle.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { T = ORACLE_ROWS, H = ORACLE_WIDTH, K = ORACLE_KEPT, O = ORACLE_OUTPUTS };
 

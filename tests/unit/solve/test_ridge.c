@@ -4,58 +4,94 @@
 #include <math.h>
 #include <string.h>
 
-enum { T = ORACLE_ROWS, H = ORACLE_WIDTH, K = ORACLE_KEPT, R = H - K, O = ORACLE_OUTPUTS };
+enum { T = ORACLE_ROWS, H = ORACLE_WIDTH, K = ORACLE_KEPT, O = ORACLE_OUTPUTS, SPLIT = 40 };
 
-static void assert_all_near(int64_t count, const double *a, const double *b, double tolerance)
+/* alpha * mean diag G of all features, over rows 0 .. end-1. */
+static double lambda_of_all(const oracle *o, int64_t end, double alpha)
 {
-    for (int64_t i = 0; i < count; i++) {
-        assert_near(a[i], b[i], tolerance);
+    double total = 0.0;
+    for (int64_t i = 0; i < end * H; i++) {
+        total += (double)o->x[i] * (double)o->x[i];
     }
+    return alpha * total / H;
 }
 
-/* ridge_solve against the normal equations on the rows, for one combination of choices. */
-static void assert_equals_oracle(backend *b, ridge_kind kind, bool bias, bool target, double alpha,
-                                 double tolerance)
+static double lambda_of(const oracle *o, int64_t end, const ridge_options *options)
+{
+    return options->of_all ? lambda_of_all(o, end, options->alpha)
+                           : oracle_lambda(o, 0, end, options->alpha, options->bias);
+}
+
+/* The fit to rows 0 .. end-1. */
+static void solve_out(const oracle *o, int64_t end, const double *target,
+                      const ridge_options *options, double *weight, double *bias)
+{
+    double penalty[K];
+    oracle_diagonal(o, 0, end, options->bias, penalty);
+    for (int64_t k = 0; k < K; k++) {
+        penalty[k] = options->scale == RIDGE_SCALE_DIAGONAL ? options->alpha * penalty[k]
+                                                            : lambda_of(o, end, options);
+    }
+    oracle_solve_penalised(o, 0, end, target, penalty, options->ridge, weight, bias);
+}
+
+/* ridge_solve against the normal equations on the rows: the answer is that of all rows, the errors
+ * are those of a fit to the first `split` ones. */
+static void assert_equals_oracle(backend *b, const ridge_options *options, bool target,
+                                 int64_t split, double tolerance)
 {
     oracle o;
     oracle_fill(&o, 11);
     double weight[O * K];
     double expected[O * K];
-    double change[O];
-    double expected_change[O];
-    const double *y = target ? o.other : o.own;
-    const ridge_options options = {.ridge = kind, .bias = bias, .alpha = alpha};
-    const ridge_result result =
-        oracle_run(b, &o, T, target, &options, weight, bias ? change : NULL);
-    const double lambda = oracle_lambda(&o, 0, T, alpha, bias);
-    oracle_solve(&o, 0, T, y, lambda, kind, expected, bias ? expected_change : NULL);
-    assert_near(result.lambda, lambda, tolerance * lambda);
-    assert_all_near(O * K, weight, expected, tolerance);
-    assert_all_near(bias ? O : 0, change, expected_change, tolerance);
-    assert_near(result.fit_after,
-                oracle_error(&o, 0, T, y, expected, bias ? expected_change : NULL), tolerance);
     double prior[O * K];
+    double change[O];
+    double moved[O];
+    double *bias = options->bias ? moved : NULL;
+    const double *y = target ? o.other : o.own;
+    const ridge_result r =
+        oracle_run(b, &o, split, target, options, weight, options->bias ? change : NULL);
+    const double lambda = lambda_of(&o, T, options);
+    assert_near(r.lambda, lambda, tolerance * lambda);
+    assert_int_equal(r.fallback, RIDGE_FALLBACK_NONE);
+    solve_out(&o, T, y, options, expected, bias);
+    assert_all_near(O * K, weight, expected, tolerance);
+    assert_all_near(options->bias ? O : 0, change, moved, tolerance);
+    solve_out(&o, split, y, options, expected, bias);
     oracle_widen(O * K, o.prior, prior);
-    assert_near(result.fit_before, oracle_error(&o, 0, T, y, prior, NULL), tolerance);
-    assert_true(isnan(result.held_before) && isnan(result.held_after));
-    assert_int_equal(result.fallback, RIDGE_FALLBACK_NONE);
+    assert_near(r.fit_before, oracle_error(&o, 0, split, y, prior, NULL), tolerance);
+    assert_near(r.fit_after, oracle_error(&o, 0, split, y, expected, bias), tolerance);
+    if (split < T) {
+        assert_near(r.held_before, oracle_error(&o, split, T, y, prior, NULL), tolerance);
+        assert_near(r.held_after, oracle_error(&o, split, T, y, expected, bias), tolerance);
+    } else {
+        assert_true(isnan(r.held_before) && isnan(r.held_after));
+    }
 }
 
 TEST(every_choice_equals_the_normal_equations_on_the_rows)
 {
-    const double alphas[] = {0.0, 1e-3, 0.5};
-    for (int choice = 0; choice < 8; choice++) {
-        for (int a = 0; a < 3; a++) {
-            assert_equals_oracle(on_ref, choice & 1 ? RIDGE_PRIOR : RIDGE_ZERO, (choice & 2) != 0,
-                                 (choice & 4) != 0, alphas[a], 1e-10);
+    static const double alphas[] = {0.0, 1e-3, 0.5};
+    for (int choice = 0; choice < 16; choice++) {
+        for (int i = 0; i < 9; i++) {
+            const ridge_options options = {.ridge = choice & 1 ? RIDGE_PRIOR : RIDGE_ZERO,
+                                           .bias = (choice & 2) != 0,
+                                           .scale =
+                                               i / 3 == 1 ? RIDGE_SCALE_DIAGONAL : RIDGE_SCALE_MEAN,
+                                           .of_all = i / 3 == 2,
+                                           .alpha = alphas[i % 3]};
+            assert_equals_oracle(on_ref, &options, (choice & 4) != 0, choice & 8 ? SPLIT : T,
+                                 1e-10);
         }
     }
 }
 
 TEST(the_cpu_backend_agrees_within_the_rounding_of_its_statistics)
 {
-    assert_equals_oracle(on_cpu, RIDGE_ZERO, false, false, 1e-3, 1e-4);
-    assert_equals_oracle(on_cpu, RIDGE_PRIOR, true, true, 1e-3, 1e-4);
+    static const ridge_options plain = {.ridge = RIDGE_ZERO, .alpha = 1e-3};
+    static const ridge_options other = {.ridge = RIDGE_PRIOR, .bias = true, .alpha = 1e-3};
+    assert_equals_oracle(on_cpu, &plain, false, T, 1e-4);
+    assert_equals_oracle(on_cpu, &other, true, T, 1e-4);
 }
 
 /* Both solves from the same f64 sums: only the order of operations differs. */
@@ -84,33 +120,6 @@ TEST(both_backends_solve_the_same_sums_alike)
     memory_free(gram);
     memory_free(cross);
     regression_fini(&r);
-}
-
-/* W' = W G[:, P] (A + lambda I)^-1: the paper's formula from the full Gram matrix. */
-TEST(the_zero_ridge_equals_the_formula_of_the_paper)
-{
-    oracle o;
-    oracle_fill(&o, 13);
-    double weight[O * K];
-    double expected[O * K] = {0};
-    double a[K * K];
-    grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, false);
-    const double lambda = oracle_lambda(&o, 0, T, 1e-3, false);
-    for (int64_t k = 0; k < K; k++) {
-        for (int64_t j = 0; j < K; j++) {
-            a[k * K + j] =
-                grail_statistics_gram(s, oracle_kept[k], oracle_kept[j]) + (k == j ? lambda : 0.0);
-        }
-        for (int64_t i = 0; i < O * H; i++) {
-            expected[i / H * K + k] +=
-                (double)o.consumer[i] * grail_statistics_gram(s, i % H, oracle_kept[k]);
-        }
-    }
-    oracle_divide(K, a, O, expected);
-    const ridge_options options = {.ridge = RIDGE_ZERO, .alpha = 1e-3};
-    oracle_run(on_ref, &o, T, false, &options, weight, NULL);
-    assert_all_near(O * K, weight, expected, 1e-10);
-    grail_statistics_free(s);
 }
 
 /* H = G + lambda I of all features, both triangles. */
@@ -153,34 +162,39 @@ static void remove_one_by_one(const oracle *o, const double *h, double *weight)
     grail_reducer_free(reducer);
 }
 
-/* Sequential OBS = joint OBS W H[:,P] H[P,P]^-1 = prior ridge. */
+/* Sequential OBS = joint OBS W H[:,P] H[P,P]^-1 = prior ridge. Removed features are as large as
+ * kept ones, so lambda of all features is another one. */
 TEST(the_prior_ridge_equals_sequential_and_joint_brain_surgery)
 {
     oracle o;
     oracle_fill(&o, 14);
-    const double alpha = 1e-2;
-    double h[H * H];
-    double sequential[O * H];
-    double joint[O * K] = {0};
-    double kept[K * K];
-    double weight[O * K];
-    damped_gram(&o, oracle_lambda(&o, 0, T, alpha, false), h);
-    remove_one_by_one(&o, h, sequential);
-    for (int64_t k = 0; k < K; k++) {
-        for (int64_t i = 0; i < O * H; i++) {
-            joint[i / H * K + k] += (double)o.consumer[i] * h[i % H * H + oracle_kept[k]];
+    for (int of_all = 0; of_all < 2; of_all++) {
+        const ridge_options options = {.ridge = RIDGE_PRIOR, .of_all = of_all == 1, .alpha = 0.01};
+        const double lambda = lambda_of(&o, T, &options);
+        double h[H * H];
+        double sequential[O * H];
+        double joint[O * K] = {0};
+        double kept[K * K];
+        double weight[O * K];
+        damped_gram(&o, lambda, h);
+        remove_one_by_one(&o, h, sequential);
+        for (int64_t k = 0; k < K; k++) {
+            for (int64_t i = 0; i < O * H; i++) {
+                joint[i / H * K + k] += (double)o.consumer[i] * h[i % H * H + oracle_kept[k]];
+            }
+            for (int64_t j = 0; j < K; j++) {
+                kept[k * K + j] = h[oracle_kept[k] * H + oracle_kept[j]];
+            }
         }
-        for (int64_t j = 0; j < K; j++) {
-            kept[k * K + j] = h[oracle_kept[k] * H + oracle_kept[j]];
+        oracle_divide(K, kept, O, joint);
+        const ridge_result r = oracle_run(on_ref, &o, T, false, &options, weight, NULL);
+        assert_true(r.alpha == options.alpha);
+        for (int64_t i = 0; i < O * K; i++) {
+            assert_near(weight[i], joint[i], 1e-10);
+            assert_near(weight[i], sequential[i / K * H + oracle_kept[i % K]], 1e-10);
         }
     }
-    oracle_divide(K, kept, O, joint);
-    const ridge_options options = {.ridge = RIDGE_PRIOR, .alpha = alpha};
-    oracle_run(on_ref, &o, T, false, &options, weight, NULL);
-    for (int64_t i = 0; i < O * K; i++) {
-        assert_near(weight[i], joint[i], 1e-10);
-        assert_near(weight[i], sequential[i / K * H + oracle_kept[i % K]], 1e-10);
-    }
+    assert_true(fabs(lambda_of_all(&o, T, 1.0) / oracle_lambda(&o, 0, T, 1.0, false) - 1.0) > 0.01);
 }
 
 TEST(a_strong_prior_gives_the_plainly_narrowed_consumer)
@@ -195,38 +209,26 @@ TEST(a_strong_prior_gives_the_plainly_narrowed_consumer)
     }
 }
 
-/* Removed features become sums of kept ones, plus `shift`. */
-static void make_dependent(oracle *o, float shift)
+/* Removed features become sums of kept ones, plus a constant. */
+static void make_dependent(oracle *o)
 {
     grail_reducer *reducer = oracle_reducer();
     for (int64_t i = 0; i < T * H; i++) {
         const int64_t h = i % H;
         const float *z = o->x + i / H * H;
         if (reducer->labels[h] < 0) {
-            o->x[i] = z[oracle_kept[h % K]] - 0.5F * z[oracle_kept[(h + 1) % K]] + shift;
+            o->x[i] = z[oracle_kept[h % K]] - 0.5F * z[oracle_kept[(h + 1) % K]] + 3.0F;
         }
     }
     grail_reducer_free(reducer);
     oracle_derive(o);
 }
 
-TEST(linearly_dependent_features_prune_without_loss)
-{
-    oracle o;
-    oracle_fill(&o, 16);
-    make_dependent(&o, 0.0F);
-    double weight[O * K];
-    const ridge_options options = {.ridge = RIDGE_ZERO, .alpha = 1e-13};
-    const ridge_result result = oracle_run(on_ref, &o, T, false, &options, weight, NULL);
-    assert_true(result.fit_before > 0.1);
-    assert_true(oracle_error(&o, 0, T, o.own, weight, NULL) < 1e-13);
-}
-
 TEST(affinely_dependent_features_prune_without_loss_with_a_bias)
 {
     oracle o;
     oracle_fill(&o, 17);
-    make_dependent(&o, 3.0F);
+    make_dependent(&o);
     double weight[O * K];
     double change[O];
     ridge_options options = {.ridge = RIDGE_PRIOR, .alpha = 1e-13};
@@ -283,6 +285,55 @@ TEST(no_residual_leaves_every_bit_of_the_prior)
     }
     assert_true(result.fit_before == 0.0 && result.fit_after == 0.0);
     grail_reducer_free(reducer);
+}
+
+/* -- a ridge relative to all features -----------------------------------------------------------
+ */
+
+/* X with X^T X = [2 1 0; 1 2 1; 0 1 2]; of three neurons the outer ones stay. */
+TEST(the_worked_example)
+{
+    static const float x[] = {1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1};
+    /* the sum of the neurons, and each of them, which gives the rows of B */
+    static const float w[] = {1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1};
+    static const float prior[] = {1, 1, 1, 0, 0, 0, 0, 1};
+    static const double alphas[] = {0.0, 0.1};
+    static const int64_t outer[] = {0, 2};
+    grail_reducer *reducer = NULL;
+    assert_ok(grail_reducer_from_selection(3, 2, outer, &reducer));
+    for (int i = 0; i < 2; i++) {
+        const double part = i == 0 ? 0.5 : 1.0 / 2.2;
+        const double expected[] = {1.0 + part, 1.0 + part, 1.0, 0.0, part, part, 0.0, 1.0};
+        const ridge_options options = {.ridge = RIDGE_PRIOR, .of_all = true, .alpha = alphas[i]};
+        grail_statistics *s = NULL;
+        regression r = {0};
+        ridge_result result;
+        double weight[8];
+        matrix rows = support_rows(on_ref, 4, 3, 3, x);
+        assert_ok(statistics_create(on_ref, 3, 0, &s));
+        assert_ok(statistics_accumulate(s, rows, no_matrix));
+        assert_ok(oracle_select(s, reducer, 1, 4, w, &r));
+        assert_ok(oracle_fit(&r, NULL, prior, &options, weight, NULL, &result));
+        assert_all_near(8, weight, expected, 1e-14);
+        assert_near(result.lambda, 2.0 * alphas[i], 1e-15);
+        regression_fini(&r);
+        matrix_free(&rows);
+        grail_statistics_free(s);
+    }
+    grail_reducer_free(reducer);
+}
+
+/* What is merged already has no other features. */
+TEST(a_folding_is_its_own_whole)
+{
+    oracle o;
+    oracle_fill(&o, 36);
+    regression r = {0};
+    grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, true);
+    assert_ok(regression_derive(NULL, s, NULL, 1, s->outputs, NULL, o.consumer, &r));
+    assert_near(r.full_diagonal, lambda_of_all(&o, T, 1.0), 1e-10);
+    regression_fini(&r);
+    grail_statistics_free(s);
 }
 
 CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

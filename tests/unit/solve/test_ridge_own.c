@@ -1,21 +1,10 @@
-/* What the authors of selectors fit themselves: a bias alone, which cross-validation may choose
- * too, and a ridge relative to the Gram matrix of all features. */
+/* A bias alone, which authors of selectors fit, and which cross-validation may choose too. */
 #include "oracle.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { T = ORACLE_ROWS, H = ORACLE_WIDTH, K = ORACLE_KEPT, O = ORACLE_OUTPUTS, SPLIT = 40 };
-
-static void assert_all_near(int64_t count, const double *a, const double *b, double tolerance)
-{
-    for (int64_t i = 0; i < count; i++) {
-        assert_near(a[i], b[i], tolerance);
-    }
-}
-
-/* -- a bias alone -------------------------------------------------------------------------------
- */
 
 /* bias[O] = mean(Y) - W0 mean(Z) over rows 0 .. end-1. */
 static void mean_residual(const oracle *o, int64_t end, const double *target, double *bias)
@@ -213,135 +202,6 @@ TEST(without_a_place_for_it_nothing_changes)
     const ridge_result r = oracle_run(on_cpu, &o, SPLIT, false, &options, weight, NULL);
     assert_keeps_weights(&o, weight);
     assert_true(r.fit_after == r.fit_before && r.held_after == r.held_before);
-}
-
-/* -- a ridge relative to all features -----------------------------------------------------------
- */
-
-/* alpha * mean diag G of the rows begin .. end-1. */
-static double lambda_of_all(const oracle *o, int64_t begin, int64_t end, double alpha)
-{
-    double total = 0.0;
-    for (int64_t i = begin * H; i < end * H; i++) {
-        total += (double)o->x[i] * (double)o->x[i];
-    }
-    return alpha * total / H;
-}
-
-/* H = G + lambda I of all rows. */
-static void damped_gram(const oracle *o, double lambda, double *h)
-{
-    memset(h, 0, H * H * sizeof h[0]);
-    for (int64_t i = 0; i < H * H; i++) {
-        for (int64_t t = 0; t < T; t++) {
-            h[i] += (double)o->x[t * H + i / H] * (double)o->x[t * H + i % H];
-        }
-        h[i] += i / H == i % H ? lambda : 0.0;
-    }
-}
-
-/* Removed features are as large as kept ones, so the kept ones alone give another lambda. */
-TEST(the_update_is_that_of_optimal_brain_surgery)
-{
-    oracle o;
-    oracle_fill(&o, 34);
-    const double alpha = 0.01;
-    const double lambda = lambda_of_all(&o, 0, T, alpha);
-    double h[H * H];
-    double kept[K * K];
-    double expected[O * K] = {0.0};
-    double weight[O * K];
-    damped_gram(&o, lambda, h);
-    for (int64_t k = 0; k < K; k++) {
-        for (int64_t i = 0; i < O * H; i++) {
-            expected[i / H * K + k] += (double)o.consumer[i] * h[i % H * H + oracle_kept[k]];
-        }
-        for (int64_t j = 0; j < K; j++) {
-            kept[k * K + j] = h[oracle_kept[k] * H + oracle_kept[j]];
-        }
-    }
-    oracle_divide(K, kept, O, expected);
-    const ridge_options options = {.ridge = RIDGE_PRIOR, .of_all = true, .alpha = alpha};
-    assert_true(fabs(lambda / oracle_lambda(&o, 0, T, alpha, false) - 1.0) > 0.01);
-    for (int64_t split = SPLIT; split <= T; split += T - SPLIT) {
-        const ridge_result r = oracle_run(on_ref, &o, split, false, &options, weight, NULL);
-        assert_near(r.lambda, lambda, 1e-12 * lambda);
-        assert_true(r.alpha == alpha);
-        assert_all_near(O * K, weight, expected, 1e-11);
-    }
-}
-
-/* The errors on a part of the rows are those of the fit to the other part, with its own lambda. */
-TEST(every_ridge_and_target_can_be_related_to_all)
-{
-    oracle o;
-    oracle_fill(&o, 35);
-    for (int i = 0; i < 8; i++) {
-        const bool bias = (i & 1) != 0;
-        const ridge_kind kind = (i & 2) != 0 ? RIDGE_PRIOR : RIDGE_ZERO;
-        const double *target = (i & 4) != 0 ? o.other : o.own;
-        const ridge_options options = {.ridge = kind, .bias = bias, .of_all = true, .alpha = 0.05};
-        double weight[O * K];
-        double change[O];
-        double expected[O * K];
-        double moved[O];
-        const ridge_result r = oracle_run(on_ref, &o, SPLIT, target == o.other, &options, weight,
-                                          bias ? change : NULL);
-        oracle_solve(&o, 0, T, target, lambda_of_all(&o, 0, T, 0.05), kind, expected,
-                     bias ? moved : NULL);
-        assert_all_near(O * K, weight, expected, 1e-10);
-        assert_all_near(bias ? O : 0, change, moved, 1e-10);
-        oracle_solve(&o, 0, SPLIT, target, lambda_of_all(&o, 0, SPLIT, 0.05), kind, expected,
-                     bias ? moved : NULL);
-        assert_near(r.held_after, oracle_error(&o, SPLIT, T, target, expected, bias ? moved : NULL),
-                    1e-10);
-    }
-}
-
-/* X with X^T X = [2 1 0; 1 2 1; 0 1 2]; of three neurons the outer ones stay. */
-TEST(the_worked_example)
-{
-    static const float x[] = {1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1};
-    /* the sum of the neurons, and each of them, which gives the rows of B */
-    static const float w[] = {1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1};
-    static const float prior[] = {1, 1, 1, 0, 0, 0, 0, 1};
-    static const double alphas[] = {0.0, 0.1};
-    static const int64_t outer[] = {0, 2};
-    grail_reducer *reducer = NULL;
-    assert_ok(grail_reducer_from_selection(3, 2, outer, &reducer));
-    for (int i = 0; i < 2; i++) {
-        const double part = i == 0 ? 0.5 : 1.0 / 2.2;
-        const double expected[] = {1.0 + part, 1.0 + part, 1.0, 0.0, part, part, 0.0, 1.0};
-        const ridge_options options = {.ridge = RIDGE_PRIOR, .of_all = true, .alpha = alphas[i]};
-        grail_statistics *s = NULL;
-        regression r = {0};
-        ridge_result result;
-        double weight[8];
-        matrix rows = support_rows(on_ref, 4, 3, 3, x);
-        assert_ok(statistics_create(on_ref, 3, 0, &s));
-        assert_ok(statistics_accumulate(s, rows, no_matrix));
-        assert_ok(oracle_select(s, reducer, 1, 4, w, &r));
-        assert_ok(oracle_fit(&r, NULL, prior, &options, weight, NULL, &result));
-        assert_all_near(8, weight, expected, 1e-14);
-        assert_near(result.lambda, 2.0 * alphas[i], 1e-15);
-        regression_fini(&r);
-        matrix_free(&rows);
-        grail_statistics_free(s);
-    }
-    grail_reducer_free(reducer);
-}
-
-/* What is merged already has no other features. */
-TEST(a_folding_is_its_own_whole)
-{
-    oracle o;
-    oracle_fill(&o, 36);
-    regression r = {0};
-    grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, true);
-    assert_ok(regression_derive(NULL, s, NULL, 1, s->outputs, NULL, o.consumer, &r));
-    assert_near(r.full_diagonal, lambda_of_all(&o, 0, T, 1.0), 1e-10);
-    regression_fini(&r);
-    grail_statistics_free(s);
 }
 
 CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -30,7 +30,6 @@ typedef struct answers {
 
 static int fill(void **state)
 {
-    (void)state;
     support_fill_normal(inputs, ROWS * UNITS, 1);
     support_fill_normal(drifted, ROWS * UNITS, 2);
     support_fill_normal(targets, ROWS * OUTPUTS, 3);
@@ -144,7 +143,6 @@ static void solve(const grail_comm *comm, int choice, answer *out)
 static int solve_alone(const grail_comm *comm, void *user)
 {
     answers *a = user;
-    (void)comm;
     solve(NULL, a->choice, &a->expected);
     return 0;
 }

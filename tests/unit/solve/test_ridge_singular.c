@@ -9,6 +9,7 @@ enum { K = 3 };
 
 /* One output on three features; every array is the test's to change. */
 typedef struct small_problem {
+    double rows;
     double gram[K * K];
     double sum[K];
     double cross[K];
@@ -23,7 +24,8 @@ typedef struct small_problem {
 
 static small_problem problem_of(const double gram[K * K], const double cross[K])
 {
-    small_problem p = {.residual_square = {10}, .target_square = {20}, .prior = {1, -0.0F, 3}};
+    small_problem p = {
+        .rows = 4, .residual_square = {10}, .target_square = {20}, .prior = {1, -0.0F, 3}};
     memcpy(p.gram, gram, sizeof p.gram);
     memcpy(p.cross, cross, sizeof p.cross);
     return p;
@@ -35,7 +37,7 @@ static grail_status solve(backend *b, small_problem *p, ridge_options options)
     regression r = {0};
     const regression_sums sums = {.width = K,
                                   .outputs = 1,
-                                  .weight = 4,
+                                  .weight = p->rows,
                                   .gram = p->gram,
                                   .cross = p->cross,
                                   .sum = p->sum,
@@ -52,25 +54,19 @@ out:
 
 static const double nothing[K * K] = {0};
 
-TEST(no_activation_at_all_gives_the_prior)
+TEST(no_activation_at_all_gives_the_prior_or_zero)
 {
-    small_problem p = problem_of(nothing, nothing);
-    assert_ok(solve(on_cpu, &p, (ridge_options){.ridge = RIDGE_PRIOR, .alpha = 1e-3}));
-    for (int64_t k = 0; k < K; k++) {
-        const float weight = (float)p.weight[k];
-        assert_memory_equal(&weight, &p.prior[k], sizeof weight);
-    }
-    assert_near(p.result.lambda, 0.0, 0.0);
-    assert_near(p.result.fit_before, 0.5, 0.0);
-    assert_near(p.result.fit_after, 0.5, 0.0);
-}
-
-TEST(no_activation_at_all_gives_zero_for_the_zero_ridge)
-{
-    small_problem p = problem_of(nothing, nothing);
-    assert_ok(solve(on_cpu, &p, (ridge_options){.ridge = RIDGE_ZERO, .alpha = 1e-3}));
-    for (int64_t k = 0; k < K; k++) {
-        assert_true(p.weight[k] == 0.0);
+    for (int kind = RIDGE_ZERO; kind <= RIDGE_PRIOR; kind++) {
+        small_problem p = problem_of(nothing, nothing);
+        assert_ok(solve(on_cpu, &p, (ridge_options){.ridge = kind, .alpha = 1e-3}));
+        for (int64_t k = 0; k < K; k++) {
+            const float weight = (float)p.weight[k];
+            assert_true(kind == RIDGE_PRIOR ? memcmp(&weight, &p.prior[k], sizeof weight) == 0
+                                            : weight == 0.0F);
+        }
+        assert_near(p.result.lambda, 0.0, 0.0);
+        assert_near(p.result.fit_before, 0.5, 0.0);
+        assert_true(kind == RIDGE_ZERO || p.result.fit_after == 0.5);
     }
 }
 
@@ -91,19 +87,92 @@ TEST(constant_features_leave_the_fit_to_the_bias)
     assert_near(p.result.fit_after, 0.0, 1e-15);
 }
 
-/* Feature 1 never fires. lambda = 1e-8 of the mean diagonal although alpha is 0. */
-TEST(a_dead_feature_raises_lambda_to_its_floor_and_keeps_its_weight)
+/* Feature 1 never fires: it keeps its weight, and others their own penalty. lambda is at least 1e-8
+ * of the mean diagonal. */
+TEST(a_dead_feature_keeps_its_weight)
 {
+    static const struct {
+        ridge_scale scale;
+        ridge_kind ridge;
+        double alpha, lambda, weights[K];
+    } cases[] = {
+        {RIDGE_SCALE_MEAN, RIDGE_PRIOR, 0.0, 2e-8, {2.0, 7.0, 5.0}},
+        {RIDGE_SCALE_DIAGONAL, RIDGE_PRIOR, 0.0, 2e-8, {2.0, 7.0, 5.0}},
+        {RIDGE_SCALE_DIAGONAL, RIDGE_PRIOR, 0.5, 1.0, {1.0 + 2.0 / 3.0, 7.0, 3.0 + 8.0 / 6.0}},
+        {RIDGE_SCALE_DIAGONAL, RIDGE_ZERO, 0.5, 1.0, {1.0 + 1.0 / 3.0, 0.0, 3.0 + 2.0 / 6.0}}};
     const double gram[] = {2, 0, 0, 0, 0, 0, 0, 0, 4};
     const double cross[] = {2, 0, 8};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double tolerance = cases[i].alpha > 0.0 ? 1e-15 : 1e-7;
+        small_problem p = problem_of(gram, cross);
+        p.prior[1] = 7.0F;
+        assert_ok(solve(on_cpu, &p,
+                        (ridge_options){.ridge = cases[i].ridge,
+                                        .scale = cases[i].scale,
+                                        .alpha = cases[i].alpha}));
+        assert_near(p.result.lambda, cases[i].lambda, 1e-15 * cases[i].lambda);
+        assert_int_equal(p.result.fallback, RIDGE_FALLBACK_NONE);
+        assert_true(p.weight[1] == cases[i].weights[1]);
+        assert_near(p.weight[0], cases[i].weights[0], tolerance);
+        assert_near(p.weight[2], cases[i].weights[2], 2.0 * tolerance);
+        if (cases[i].alpha > 0.0) {
+            assert_near(p.result.condition, 6.0, 0.1);
+        }
+    }
+}
+
+/* Features 1 and 2 are 1 in each of the 100 rows, up to errors of their sums as products in f32
+ * leave them, which would make A indefinite. */
+TEST(constant_features_up_to_rounding_do_not_spoil_the_factorisation)
+{
+    const double gram[] = {100, 0, 0, 0, 100 + 2e-6, 0, 0, 100 + 3e-6, 100 + 1e-6};
+    const double cross[] = {50, 1e-6, -1e-6};
     small_problem p = problem_of(gram, cross);
-    p.prior[1] = 7.0F;
-    assert_ok(solve(on_cpu, &p, (ridge_options){.ridge = RIDGE_PRIOR, .alpha = 0.0}));
-    assert_near(p.result.lambda, 2e-8, 1e-22);
+    p.rows = 100;
+    p.prior[1] = 1.0F;
+    p.sum[1] = p.sum[2] = 100;
+    assert_ok(solve(
+        on_cpu, &p,
+        (ridge_options){
+            .scale = RIDGE_SCALE_DIAGONAL, .ridge = RIDGE_PRIOR, .bias = true, .alpha = 1e-4}));
     assert_int_equal(p.result.fallback, RIDGE_FALLBACK_NONE);
-    assert_near(p.weight[0], 2.0, 1e-7);
-    assert_true(p.weight[1] == 7.0);
-    assert_near(p.weight[2], 5.0, 1e-7);
+    assert_near(p.weight[0], 1.0 + 50.0 / 100.01, 1e-12);
+    assert_near(p.weight[1], 1.0, 0.0);
+    assert_near(p.weight[2], 3.0, 0.0);
+}
+
+/* Feature 1 is ten times feature 0. The change is shared so that each contributes as much. */
+TEST(raising_multiplies_the_whole_penalty)
+{
+    const double gram[] = {1, 0, 0, 10, 100, 0, 0, 0, 1};
+    const double cross[] = {1, 10, 0};
+    small_problem p = problem_of(gram, cross);
+    assert_ok(
+        solve(on_cpu, &p, (ridge_options){.scale = RIDGE_SCALE_DIAGONAL, .ridge = RIDGE_PRIOR}));
+    assert_int_equal(p.result.fallback, RIDGE_FALLBACK_RAISED);
+    assert_int_equal(p.result.raises, 1);
+    assert_near(p.result.lambda, 34e-8, 1e-20);
+    assert_near(p.weight[0], 1.5, 1e-6);
+    assert_near(p.weight[1], 0.05, 1e-6);
+    assert_near(p.weight[2], 3.0, 0.0);
+}
+
+/* Eigenvalues 3, -1 of the first two features and 4 of the third; lambda = 1e-7 * mean diag. */
+TEST(eigenvalues_go_with_the_mean_penalty)
+{
+    const double gram[] = {1, 0, 0, 2, 1, 0, 0, 0, 4};
+    const double cross[] = {3, 1, 5};
+    const double lambda = 2e-7;
+    small_problem p = problem_of(gram, cross);
+    ridge_options options = {.scale = RIDGE_SCALE_DIAGONAL, .ridge = RIDGE_PRIOR, .alpha = 1e-7};
+    assert_ok(solve(on_cpu, &p, options));
+    assert_int_equal(p.result.fallback, RIDGE_FALLBACK_EIGEN);
+    assert_near(p.result.lambda, lambda, 1e-20);
+    assert_near(p.weight[0], 1.0 + 2.0 / (3.0 + lambda), 1e-12);
+    assert_near(p.weight[2], 3.0 + 5.0 / (4.0 + lambda), 1e-12);
+    options.ridge = RIDGE_ZERO;
+    assert_ok(solve(on_cpu, &p, options));
+    assert_near(p.weight[2], 3.0 + (5.0 - 3.0 * lambda) / (4.0 + lambda), 1e-12);
 }
 
 /* Two equal features: A is singular. Raised to 1e-8 mean diag the change is shared evenly. */
@@ -210,17 +279,20 @@ TEST(the_upper_triangle_may_hold_anything)
     assert_near(p.weight[2], 4.0, 1e-15);
 }
 
-static grail_status solve_indefinite(void *context)
+/* A plain fit with shares of its own, and one by eigenvalues. */
+static grail_status solve_both(void *context)
 {
-    (void)context;
-    const double gram[] = {1, 0, 0, 2, 1, 0, 0, 0, 1};
-    small_problem p = problem_of(gram, nothing);
+    static const double diagonal[] = {1, 0, 0, 0, 2, 0, 0, 0, 3};
+    static const double indefinite[] = {1, 0, 0, 2, 1, 0, 0, 0, 1};
+    small_problem p = problem_of(diagonal, nothing);
+    CHECK(solve(on_ref, &p, (ridge_options){.scale = RIDGE_SCALE_DIAGONAL, .alpha = 0.1}));
+    p = problem_of(indefinite, nothing);
     return solve(on_ref, &p, (ridge_options){.ridge = RIDGE_ZERO, .alpha = 0.0});
 }
 
-TEST(every_failing_allocation_of_the_fallback_is_survived)
+TEST(every_failing_allocation_is_survived)
 {
-    support_fail_each_allocation(solve_indefinite, NULL);
+    support_fail_each_allocation(solve_both, NULL);
 }
 
 CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -60,13 +60,6 @@ static regression weighted_regression(const oracle *o, int64_t begin, int64_t en
     return r;
 }
 
-static void assert_all_near(int64_t count, const double *a, const double *b)
-{
-    for (int64_t i = 0; i < count; i++) {
-        assert_near(a[i], b[i], 1e-9);
-    }
-}
-
 static void assert_same_fit(const oracle *distinct, bool bias, bool target)
 {
     const double alphas[] = {1e-3, 1e-2, 1e-1, 1.0};
@@ -90,8 +83,8 @@ static void assert_same_fit(const oracle *distinct, bool bias, bool target)
     assert_near(weighted.fit_after, expected.fit_after, 1e-9);
     assert_near(weighted.held_before, expected.held_before, 1e-9);
     assert_near(weighted.held_after, expected.held_after, 1e-9);
-    assert_all_near(O * K, weight[1], weight[0]);
-    assert_all_near(O, change[1], change[0]);
+    assert_all_near(O * K, weight[1], weight[0], 1e-9);
+    assert_all_near(O, change[1], change[0], 1e-9);
     regression_fini(&fit);
     regression_fini(&held);
 }

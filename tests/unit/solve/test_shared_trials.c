@@ -4,7 +4,6 @@
 #include "support/ranks.h"
 #include "support/support.h"
 
-#include <math.h>
 #include <string.h>
 
 static const double alphas[] = {1e-4, 1e-3, 1e-2, 1e-1};
