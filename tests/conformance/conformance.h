@@ -12,6 +12,17 @@
 /** Runs the body for an instance `b` of every backend, the guarded one included. A matrix that
  * still exists at the end of the body fails the test. */
 #define FOR_EACH_BACKEND(b) for (backend *b = backend_first(); b != NULL; b = backend_after(b))
+/** A test of each backend `b`. */
+#define BACKEND_TEST(name)                                                                         \
+    static void name##_on(backend *b);                                                             \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        FOR_EACH_BACKEND(b)                                                                        \
+        {                                                                                          \
+            name##_on(b);                                                                          \
+        }                                                                                          \
+    }                                                                                              \
+    static void name##_on(backend *b)
 
 /** A new instance of the first backend, with the caller's threads. */
 backend *backend_first(void);

@@ -50,7 +50,6 @@ static backend_kind without_operations(const backend_kind *like, const char *nam
 
 int add_odd_backends(void **state)
 {
-    (void)state;
     recorder = backend_cpu;
     recorder.name = "recorder";
     recorder.enter = recording_enter;
@@ -70,7 +69,6 @@ int add_odd_backends(void **state)
 
 int forget_failures(void **state)
 {
-    (void)state;
     memset(&recorded, 0, sizeof recorded);
     return 0;
 }

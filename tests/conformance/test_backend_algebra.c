@@ -66,12 +66,9 @@ static void check_add_scaled(backend *b, int64_t rows, int64_t columns, int64_t 
     check_add_scaled_of(b, GRAIL_DTYPE_F64, rows, columns, stride);
 }
 
-TEST(test_a_scaled_matrix_of_either_type_is_added)
+BACKEND_TEST(test_a_scaled_matrix_of_either_type_is_added)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for_each_shape(b, check_add_scaled);
-    }
+    for_each_shape(b, check_add_scaled);
 }
 
 TEST(test_a_scaled_row_is_added_to_every_row)
@@ -126,13 +123,10 @@ static void check_add_outer_lower(backend *b, int64_t n, int64_t stride)
     check_add_outer_of(b, true, n, n, stride);
 }
 
-TEST(test_an_outer_product_is_added_to_all_or_to_the_lower_triangle)
+BACKEND_TEST(test_an_outer_product_is_added_to_all_or_to_the_lower_triangle)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for_each_shape(b, check_add_outer);
-        for_each_order(b, check_add_outer_lower);
-    }
+    for_each_shape(b, check_add_outer);
+    for_each_order(b, check_add_outer_lower);
 }
 
 /* -- diagonals and triangles ---------------------------------------------------------------------
@@ -154,12 +148,9 @@ static void check_diagonal(backend *b, int64_t n, int64_t stride)
     free_matrices(&ba, &d);
 }
 
-TEST(test_a_diagonal_is_read_as_a_row)
+BACKEND_TEST(test_a_diagonal_is_read_as_a_row)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for_each_order(b, check_diagonal);
-    }
+    for_each_order(b, check_diagonal);
 }
 
 static void check_set_diagonal(backend *b, int64_t n, int64_t stride)
@@ -178,12 +169,9 @@ static void check_set_diagonal(backend *b, int64_t n, int64_t stride)
     free_matrices(&ba, &bd);
 }
 
-TEST(test_a_diagonal_is_set_from_a_row)
+BACKEND_TEST(test_a_diagonal_is_set_from_a_row)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for_each_order(b, check_set_diagonal);
-    }
+    for_each_order(b, check_set_diagonal);
 }
 
 static void check_shift_diagonal(backend *b, int64_t n, int64_t stride)
@@ -201,12 +189,9 @@ static void check_shift_diagonal(backend *b, int64_t n, int64_t stride)
     matrix_free(&ba);
 }
 
-TEST(test_a_value_is_added_to_the_diagonal_alone)
+BACKEND_TEST(test_a_value_is_added_to_the_diagonal_alone)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for_each_order(b, check_shift_diagonal);
-    }
+    for_each_order(b, check_shift_diagonal);
 }
 
 static void check_fill_of(backend *b, bool upper, int64_t n, int64_t stride)
@@ -238,20 +223,14 @@ static void check_fill_lower(backend *b, int64_t n, int64_t stride)
     check_fill_of(b, false, n, stride);
 }
 
-TEST(test_the_upper_triangle_is_filled_from_the_lower_one)
+BACKEND_TEST(test_the_upper_triangle_is_filled_from_the_lower_one)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for_each_order(b, check_fill_upper);
-    }
+    for_each_order(b, check_fill_upper);
 }
 
-TEST(test_the_lower_triangle_is_filled_from_the_upper_one)
+BACKEND_TEST(test_the_lower_triangle_is_filled_from_the_upper_one)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for_each_order(b, check_fill_lower);
-    }
+    for_each_order(b, check_fill_lower);
 }
 
 /* -- rows and columns ----------------------------------------------------------------------------
@@ -301,12 +280,9 @@ static void check_row_dots(backend *b, int64_t rows, int64_t columns, int64_t st
     }
 }
 
-TEST(test_row_dots_are_taken_row_by_row_or_with_one_row)
+BACKEND_TEST(test_row_dots_are_taken_row_by_row_or_with_one_row)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for_each_shape(b, check_row_dots);
-    }
+    for_each_shape(b, check_row_dots);
 }
 
 static void check_scale_rows_of(backend *b, bool in_place, int64_t rows, int64_t columns,
@@ -340,12 +316,9 @@ static void check_scale_rows(backend *b, int64_t rows, int64_t columns, int64_t 
     check_scale_rows_of(b, true, rows, columns, stride);
 }
 
-TEST(test_rows_are_scaled_each_by_its_own_number)
+BACKEND_TEST(test_rows_are_scaled_each_by_its_own_number)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for_each_shape(b, check_scale_rows);
-    }
+    for_each_shape(b, check_scale_rows);
 }
 
 static void check_divide_columns(backend *b, int64_t rows, int64_t columns, int64_t stride)
@@ -369,12 +342,9 @@ static void check_divide_columns(backend *b, int64_t rows, int64_t columns, int6
     free_matrices(&ba, &bd);
 }
 
-TEST(test_columns_are_divided_each_by_its_own_number)
+BACKEND_TEST(test_columns_are_divided_each_by_its_own_number)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for_each_shape(b, check_divide_columns);
-    }
+    for_each_shape(b, check_divide_columns);
 }
 
 /* -- products with a factor ----------------------------------------------------------------------

@@ -165,14 +165,11 @@ TEST(test_a_row_may_see_those_behind_it)
     }
 }
 
-TEST(test_query_heads_read_their_groups_keys)
+BACKEND_TEST(test_query_heads_read_their_groups_keys)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_random(b, (attention_shape){2, 19, 6, 2, 8, 0, false, 0, 0.0, 0}, 1.0);
-        check_random(b, (attention_shape){1, 140, 9, 3, 4, 0, false, 0, 0.0, 0}, 1.0);
-        check_random(b, (attention_shape){1, 30, 8, 1, 16, 0, false, 0, 0.0, 0}, 1.0);
-    }
+    check_random(b, (attention_shape){2, 19, 6, 2, 8, 0, false, 0, 0.0, 0}, 1.0);
+    check_random(b, (attention_shape){1, 140, 9, 3, 4, 0, false, 0, 0.0, 0}, 1.0);
+    check_random(b, (attention_shape){1, 30, 8, 1, 16, 0, false, 0, 0.0, 0}, 1.0);
 }
 
 TEST(test_a_window_hides_distant_keys)
@@ -188,22 +185,16 @@ TEST(test_a_window_hides_distant_keys)
 }
 
 /* Causal, within a window, both ways, and of more keys than are taken at once. */
-TEST(test_scores_are_capped_softly)
+BACKEND_TEST(test_scores_are_capped_softly)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_random(b, (attention_shape){2, 129, 4, 2, 8, 0, false, 0, 2.0, 0}, 2.0);
-        check_random(b, (attention_shape){1, 700, 2, 1, 6, 63, false, 0, 0.5, 0}, 2.0);
-        check_random(b, (attention_shape){3, 40, 2, 2, 5, 0, true, 0, 50.0, 0}, 1.0);
-    }
+    check_random(b, (attention_shape){2, 129, 4, 2, 8, 0, false, 0, 2.0, 0}, 2.0);
+    check_random(b, (attention_shape){1, 700, 2, 1, 6, 63, false, 0, 0.5, 0}, 2.0);
+    check_random(b, (attention_shape){3, 40, 2, 2, 5, 0, true, 0, 50.0, 0}, 1.0);
 }
 
-TEST(test_large_scores_neither_overflow_nor_vanish)
+BACKEND_TEST(test_large_scores_neither_overflow_nor_vanish)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_random(b, (attention_shape){1, 1100, 2, 2, 8, 0, false, 0, 0.0, 0}, 60.0);
-    }
+    check_random(b, (attention_shape){1, 1100, 2, 2, 8, 0, false, 0, 0.0, 0}, 60.0);
 }
 
 /* Scores that grow with the position move the running maximum at every block of keys, by more than
@@ -265,13 +256,10 @@ static grail_status attend_small(void *context)
     return matrix_attention(&s, a->q, a->q, a->q, a->out, no_matrix);
 }
 
-TEST(test_attention_reports_lack_of_memory)
+BACKEND_TEST(test_attention_reports_lack_of_memory)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        static const float zeros[2] = {0.0F};
-        small_attention a = {values_of(b, 2, 1, zeros), blank_values(b, 2, 1)};
-        support_fail_each_allocation(attend_small, &a);
-        free_matrices(&a.q, &a.out);
-    }
+    static const float zeros[2] = {0.0F};
+    small_attention a = {values_of(b, 2, 1, zeros), blank_values(b, 2, 1)};
+    support_fail_each_allocation(attend_small, &a);
+    free_matrices(&a.q, &a.out);
 }

@@ -1,8 +1,6 @@
 /* Weights of bf16 in the order of an instance, and products with them. */
 #include "conformance/conformance.h"
 
-#include <string.h>
-
 static const int64_t shapes[][3] = {/* rows, in, out */
                                     {0, 3, 4},      {3, 0, 5},     {3, 5, 0},      {1, 1, 1},
                                     {1, 7, 5},      {3, 64, 1},    {17, 31, 13},   {129, 257, 67},

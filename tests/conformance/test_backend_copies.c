@@ -185,13 +185,9 @@ TEST(test_a_gather_takes_the_listed_rows_and_columns)
     }
 }
 
-TEST(test_a_gather_without_lists_takes_the_first_rows_and_columns)
+BACKEND_TEST(test_a_gather_without_lists_takes_the_first_rows_and_columns)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_gathers(
-            b, (gather_case){.in_rows = 7, .in_columns = 9, .out_rows = 5, .out_columns = 4});
-    }
+    check_gathers(b, (gather_case){.in_rows = 7, .in_columns = 9, .out_rows = 5, .out_columns = 4});
 }
 
 TEST(test_a_gather_may_grow_a_matrix)
@@ -235,13 +231,10 @@ static void check_repeated_copy(backend *b, grail_dtype from, grail_dtype to)
     free_matrices(&row, &out);
 }
 
-TEST(test_a_copy_spreads_a_repeated_row)
+BACKEND_TEST(test_a_copy_spreads_a_repeated_row)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int i = 0; i < TYPES * TYPES; i++) {
-            check_repeated_copy(b, types[i % TYPES], types[i / TYPES]);
-        }
+    for (int i = 0; i < TYPES * TYPES; i++) {
+        check_repeated_copy(b, types[i % TYPES], types[i / TYPES]);
     }
 }
 
@@ -386,38 +379,29 @@ static void check_folds(backend *b, bool by_columns)
     }
 }
 
-TEST(test_folded_columns_add_up_with_their_shares)
+BACKEND_TEST(test_folded_columns_add_up_with_their_shares)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_folds(b, true);
-    }
+    check_folds(b, true);
 }
 
-TEST(test_folded_rows_add_up_with_their_shares)
+BACKEND_TEST(test_folded_rows_add_up_with_their_shares)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_folds(b, false);
-    }
+    check_folds(b, false);
 }
 
-TEST(test_zero_reaches_the_view_and_nothing_else)
+BACKEND_TEST(test_zero_reaches_the_view_and_nothing_else)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int t = 0; t < TYPES; t++) {
-            double *values = thirds(7 * 5, 3);
-            matrix whole = matrix_of(b, types[t], 7, 5, values);
-            double *before = results_of(whole);
-            assert_ok(matrix_zero(matrix_every_row(matrix_columns(whole, 1, 3), 2)));
-            double *after = results_of(whole);
-            for (int64_t i = 0; i < 7 * 5; i++) {
-                const bool inside = i / 5 % 2 == 0 && i % 5 >= 1 && i % 5 < 4;
-                assert_true(after[i] == (inside ? 0.0 : before[i]));
-            }
-            free_blocks(values, before, after);
-            free_matrices(&whole);
+    for (int t = 0; t < TYPES; t++) {
+        double *values = thirds(7 * 5, 3);
+        matrix whole = matrix_of(b, types[t], 7, 5, values);
+        double *before = results_of(whole);
+        assert_ok(matrix_zero(matrix_every_row(matrix_columns(whole, 1, 3), 2)));
+        double *after = results_of(whole);
+        for (int64_t i = 0; i < 7 * 5; i++) {
+            const bool inside = i / 5 % 2 == 0 && i % 5 >= 1 && i % 5 < 4;
+            assert_true(after[i] == (inside ? 0.0 : before[i]));
         }
+        free_blocks(values, before, after);
+        free_matrices(&whole);
     }
 }

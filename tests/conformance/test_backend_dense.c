@@ -316,18 +316,15 @@ static void check_empty_eigen(backend *b)
     free_matrices(&nothing, &values);
 }
 
-TEST(test_eigen_diagonalises_with_vectors_in_rows)
+BACKEND_TEST(test_eigen_diagonalises_with_vectors_in_rows)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_empty_eigen(b);
-        check_eigen(b, 1, positive_definite(1, 1, 5));
-        check_eigen(b, 2, positive_definite(2, 2, 5));
-        check_eigen(b, 37, positive_definite(37, 37, 5)); /* NaN above must not be read */
-        check_eigen(b, 100, positive_definite(100, 100, 6));
-        check_eigen(b, 20, doubles(400, 1.0)); /* rank 1 */
-        check_eigen(b, 9, doubles(81, 0.0));
-    }
+    check_empty_eigen(b);
+    check_eigen(b, 1, positive_definite(1, 1, 5));
+    check_eigen(b, 2, positive_definite(2, 2, 5));
+    check_eigen(b, 37, positive_definite(37, 37, 5)); /* NaN above must not be read */
+    check_eigen(b, 100, positive_definite(100, 100, 6));
+    check_eigen(b, 20, doubles(400, 1.0)); /* rank 1 */
+    check_eigen(b, 9, doubles(81, 0.0));
 }
 
 typedef struct eigen_case {
@@ -340,13 +337,10 @@ static grail_status run_eigen(void *context)
     return matrix_eigen(c->a, c->values);
 }
 
-TEST(test_eigen_reports_lack_of_memory)
+BACKEND_TEST(test_eigen_reports_lack_of_memory)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        static const double diagonal[] = {1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 3.0};
-        eigen_case c = {f64_of(b, 3, 3, diagonal), blank_of(b, GRAIL_DTYPE_F64, 1, 3)};
-        support_fail_each_allocation(run_eigen, &c);
-        free_matrices(&c.a, &c.values);
-    }
+    static const double diagonal[] = {1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 3.0};
+    eigen_case c = {f64_of(b, 3, 3, diagonal), blank_of(b, GRAIL_DTYPE_F64, 1, 3)};
+    support_fail_each_allocation(run_eigen, &c);
+    free_matrices(&c.a, &c.values);
 }

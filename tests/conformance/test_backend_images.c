@@ -229,45 +229,39 @@ static void check_patches(backend *b, const conv_shape *s)
     free_matrices(&bx, &bp);
 }
 
-TEST(test_patches_hold_what_the_window_reads)
+BACKEND_TEST(test_patches_hold_what_the_window_reads)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < CASE_COUNT; i++) {
-            const conv_shape s = case_shape(i);
-            check_patches(b, &s);
-        }
-        const conv_shape large = shape_of(1, (extent){20, 9}, 2, 1, (window2d){11, 9, 3, 2, 1});
-        check_patches(b, &large); /* more taps than are looked up at once */
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        const conv_shape s = case_shape(i);
+        check_patches(b, &s);
     }
+    const conv_shape large = shape_of(1, (extent){20, 9}, 2, 1, (window2d){11, 9, 3, 2, 1});
+    check_patches(b, &large); /* more taps than are looked up at once */
 }
 
 /* conv2d(X, W) = patches(X) W^T */
-TEST(test_a_convolution_is_a_product_of_patches)
+BACKEND_TEST(test_a_convolution_is_a_product_of_patches)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < CASE_COUNT; i++) {
-            const conv_shape s = case_shape(i);
-            const int64_t width = s.channels_in * taps_of(&s);
-            const int64_t count = positions_of(&s) * s.channels_out;
-            float *x = normals(inputs_of(&s), 7, 1.0);
-            float *weight = normals(weights_of(&s), 8, 1.0);
-            matrix bx = images_of(b, &s, x);
-            matrix bw = weight_of(b, &s, weight);
-            matrix p = blank_values(b, positions_of(&s), width);
-            matrix by = blank_values(b, positions_of(&s), s.channels_out);
-            matrix bz = blank_values(b, positions_of(&s), s.channels_out);
-            assert_ok(matrix_patches(&s, 0, s.samples * s.out.height, bx, p));
-            assert_ok(matrix_linear(p, bw, no_matrix, bz));
-            assert_ok(matrix_conv2d(&s, false, bx, bw, no_matrix, no_matrix, by));
-            double *y = results_of(by);
-            double *z = results_of(bz);
-            assert_all_near(b, "conv2d and patches", count, y, z, NULL,
-                            32.0 * rounding(b) * (double)width);
-            free_blocks(x, weight, y, z);
-            free_matrices(&bx, &bw, &p, &by, &bz);
-        }
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        const conv_shape s = case_shape(i);
+        const int64_t width = s.channels_in * taps_of(&s);
+        const int64_t count = positions_of(&s) * s.channels_out;
+        float *x = normals(inputs_of(&s), 7, 1.0);
+        float *weight = normals(weights_of(&s), 8, 1.0);
+        matrix bx = images_of(b, &s, x);
+        matrix bw = weight_of(b, &s, weight);
+        matrix p = blank_values(b, positions_of(&s), width);
+        matrix by = blank_values(b, positions_of(&s), s.channels_out);
+        matrix bz = blank_values(b, positions_of(&s), s.channels_out);
+        assert_ok(matrix_patches(&s, 0, s.samples * s.out.height, bx, p));
+        assert_ok(matrix_linear(p, bw, no_matrix, bz));
+        assert_ok(matrix_conv2d(&s, false, bx, bw, no_matrix, no_matrix, by));
+        double *y = results_of(by);
+        double *z = results_of(bz);
+        assert_all_near(b, "conv2d and patches", count, y, z, NULL,
+                        32.0 * rounding(b) * (double)width);
+        free_blocks(x, weight, y, z);
+        free_matrices(&bx, &bw, &p, &by, &bz);
     }
 }
 
@@ -331,16 +325,13 @@ static void check_mean(backend *b, int64_t samples, int64_t positions, int64_t w
     free_matrices(&bx, &by);
 }
 
-TEST(test_a_mean_is_taken_over_the_positions_of_a_sample)
+BACKEND_TEST(test_a_mean_is_taken_over_the_positions_of_a_sample)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_mean(b, 0, 4, 3);
-        check_mean(b, 1, 1, 1);
-        check_mean(b, 5, 49, 37);
-        check_mean(b, 3, 16, 700);
-        check_mean(b, 2, 4097, 3);
-    }
+    check_mean(b, 0, 4, 3);
+    check_mean(b, 1, 1, 1);
+    check_mean(b, 5, 49, 37);
+    check_mean(b, 3, 16, 700);
+    check_mean(b, 2, 4097, 3);
 }
 
 typedef struct small_image {

@@ -92,17 +92,14 @@ static void check_rms_norm(backend *b, int64_t rows, int64_t width, int64_t grou
     free_matrices(&bw, &bx, &by);
 }
 
-TEST(test_rms_norm_scales_groups_by_their_root_mean_square)
+BACKEND_TEST(test_rms_norm_scales_groups_by_their_root_mean_square)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_rms_norm(b, 0, 8, 8, 1e-5, false);
-        check_rms_norm(b, 1, 1, 1, 1e-5, false);
-        check_rms_norm(b, 7, 37, 37, 1e-5, false);
-        check_rms_norm(b, 3, 36, 12, 0.5, false);
-        check_rms_norm(b, 211, 515, 103, 1e-6, true);
-        check_rms_norm(b, 5, 4096, 4096, 1e-6, true);
-    }
+    check_rms_norm(b, 0, 8, 8, 1e-5, false);
+    check_rms_norm(b, 1, 1, 1, 1e-5, false);
+    check_rms_norm(b, 7, 37, 37, 1e-5, false);
+    check_rms_norm(b, 3, 36, 12, 0.5, false);
+    check_rms_norm(b, 211, 515, 103, 1e-6, true);
+    check_rms_norm(b, 5, 4096, 4096, 1e-6, true);
 }
 
 static void check_rope(backend *b, int64_t sequences, int64_t length, int64_t heads,
@@ -136,16 +133,13 @@ static void check_rope(backend *b, int64_t sequences, int64_t length, int64_t he
     matrix_free(&bx);
 }
 
-TEST(test_rope_rotates_pairs_by_position_within_each_sequence)
+BACKEND_TEST(test_rope_rotates_pairs_by_position_within_each_sequence)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_rope(b, 0, 5, 2, 4, 1e4);
-        check_rope(b, 1, 1, 1, 2, 1e4);
-        check_rope(b, 3, 37, 3, 10, 1e4);
-        check_rope(b, 2, 9, 2, 258, 1e4);
-        check_rope(b, 1, 9001, 1, 6, 10.0); /* large angles: fails when formed in f32 */
-    }
+    check_rope(b, 0, 5, 2, 4, 1e4);
+    check_rope(b, 1, 1, 1, 2, 1e4);
+    check_rope(b, 3, 37, 3, 10, 1e4);
+    check_rope(b, 2, 9, 2, 258, 1e4);
+    check_rope(b, 1, 9001, 1, 6, 10.0); /* large angles: fails when formed in f32 */
 }
 
 /* The first 6 of 10 features, times 1.5. */
@@ -224,14 +218,11 @@ static void check_activation(backend *b, activation_kind kind, bool in_place)
     free_matrices(&bx, &by);
 }
 
-TEST(test_activations_match_their_formulas)
+BACKEND_TEST(test_activations_match_their_formulas)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int kind = ACTIVATION_SILU; kind < ACTIVATION_KINDS; kind++) {
-            check_activation(b, (activation_kind)kind, false);
-            check_activation(b, (activation_kind)kind, true);
-        }
+    for (int kind = ACTIVATION_SILU; kind < ACTIVATION_KINDS; kind++) {
+        check_activation(b, (activation_kind)kind, false);
+        check_activation(b, (activation_kind)kind, true);
     }
 }
 
@@ -387,19 +378,16 @@ static void check_spread(backend *b, arithmetic operation, int64_t rows, int64_t
 static const int64_t spreads[][2] = {{12, 1}, {4, 300}, {1, 300}, {3, 1}, {1, 1}, {12, 300}};
 enum { SPREADS = sizeof spreads / sizeof spreads[0] };
 
-TEST(test_products_and_sums_spread_rows_and_columns)
+BACKEND_TEST(test_products_and_sums_spread_rows_and_columns)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int i = 0; i < SPREADS; i++) {
-            check_spread(b, matrix_multiply, spreads[i][0], spreads[i][1], false);
-            check_spread(b, matrix_multiply, spreads[i][0], spreads[i][1], true);
-            check_spread(b, matrix_add, spreads[i][0], spreads[i][1], i % 2 == 0);
-        }
-        matrix none = blank_values(b, 0, 7);
-        assert_ok(matrix_multiply(none, matrix_columns(none, 0, 1), none));
-        matrix_free(&none);
+    for (int i = 0; i < SPREADS; i++) {
+        check_spread(b, matrix_multiply, spreads[i][0], spreads[i][1], false);
+        check_spread(b, matrix_multiply, spreads[i][0], spreads[i][1], true);
+        check_spread(b, matrix_add, spreads[i][0], spreads[i][1], i % 2 == 0);
     }
+    matrix none = blank_values(b, 0, 7);
+    assert_ok(matrix_multiply(none, matrix_columns(none, 0, 1), none));
+    matrix_free(&none);
 }
 
 /* The change of sum(dy * f(a, b)) along each element of b, which is linear in it. */
@@ -428,14 +416,11 @@ static void check_spread_gradient(backend *b, bool multiplies, int64_t rows, int
     free_matrices(&bx, &bdy, &db);
 }
 
-TEST(test_gradients_sum_what_was_spread)
+BACKEND_TEST(test_gradients_sum_what_was_spread)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int i = 0; i < SPREADS; i++) {
-            check_spread_gradient(b, true, spreads[i][0], spreads[i][1]);
-            check_spread_gradient(b, false, spreads[i][0], spreads[i][1]);
-        }
+    for (int i = 0; i < SPREADS; i++) {
+        check_spread_gradient(b, true, spreads[i][0], spreads[i][1]);
+        check_spread_gradient(b, false, spreads[i][0], spreads[i][1]);
     }
 }
 
@@ -675,13 +660,10 @@ static void check_find_in_views(backend *b, grail_dtype type)
     matrix_free(&m);
 }
 
-TEST(test_find_non_finite_searches_views_of_any_type)
+BACKEND_TEST(test_find_non_finite_searches_views_of_any_type)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_find_in_views(b, GRAIL_DTYPE_F32);
-        check_find_in_views(b, GRAIL_DTYPE_F64);
-    }
+    check_find_in_views(b, GRAIL_DTYPE_F32);
+    check_find_in_views(b, GRAIL_DTYPE_F64);
 }
 
 /* A NaN at each element of a square in turn. */
@@ -701,13 +683,10 @@ static void check_find_in_lower(backend *b, grail_dtype type, int64_t n, int64_t
     }
 }
 
-TEST(test_find_non_finite_may_search_the_lower_triangle_alone)
+BACKEND_TEST(test_find_non_finite_may_search_the_lower_triangle_alone)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_find_in_lower(b, GRAIL_DTYPE_F32, 6, 6);
-        check_find_in_lower(b, GRAIL_DTYPE_F32, 5, 8);
-        check_find_in_lower(b, GRAIL_DTYPE_F64, 6, 6);
-        check_find_in_lower(b, GRAIL_DTYPE_F64, 5, 8);
-    }
+    check_find_in_lower(b, GRAIL_DTYPE_F32, 6, 6);
+    check_find_in_lower(b, GRAIL_DTYPE_F32, 5, 8);
+    check_find_in_lower(b, GRAIL_DTYPE_F64, 6, 6);
+    check_find_in_lower(b, GRAIL_DTYPE_F64, 5, 8);
 }

@@ -52,17 +52,14 @@ static void check_batch_norm(backend *b, int64_t rows, int64_t width, double eps
     free_matrices(&bx, &bm, &bv, &bw, &bb, &apart);
 }
 
-TEST(test_batch_norm_uses_the_given_moments)
+BACKEND_TEST(test_batch_norm_uses_the_given_moments)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < AFFINE_COUNT; i++) {
-            check_batch_norm(b, 0, 5, 1e-5, affines[i]);
-            check_batch_norm(b, 1, 1, 1e-5, affines[i]);
-            check_batch_norm(b, 37, 67, 1e-5, affines[i]);
-            check_batch_norm(b, 3000, 33, 1e-3, affines[i]);
-            check_batch_norm(b, 9, 1031, 1e-5, affines[i]);
-        }
+    for (size_t i = 0; i < AFFINE_COUNT; i++) {
+        check_batch_norm(b, 0, 5, 1e-5, affines[i]);
+        check_batch_norm(b, 1, 1, 1e-5, affines[i]);
+        check_batch_norm(b, 37, 67, 1e-5, affines[i]);
+        check_batch_norm(b, 3000, 33, 1e-3, affines[i]);
+        check_batch_norm(b, 9, 1031, 1e-5, affines[i]);
     }
 }
 
@@ -128,17 +125,14 @@ static void check_layer_norm(backend *b, int64_t rows, int64_t width, double eps
     free_matrices(&bx, &bw, &bb, &apart);
 }
 
-TEST(test_layer_norm_uses_each_rows_own_moments)
+BACKEND_TEST(test_layer_norm_uses_each_rows_own_moments)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < AFFINE_COUNT; i++) {
-            check_layer_norm(b, 0, 5, 1e-5, 0.0, affines[i]);
-            check_layer_norm(b, 3, 1, 1e-5, 0.0, affines[i]);
-            check_layer_norm(b, 37, 67, 1e-6, 0.0, affines[i]);
-            check_layer_norm(b, 200, 768, 1e-12, 0.0, affines[i]);
-            check_layer_norm(b, 11, 100, 1e-5, 100.0, affines[i]); /* a mean far from zero */
-        }
+    for (size_t i = 0; i < AFFINE_COUNT; i++) {
+        check_layer_norm(b, 0, 5, 1e-5, 0.0, affines[i]);
+        check_layer_norm(b, 3, 1, 1e-5, 0.0, affines[i]);
+        check_layer_norm(b, 37, 67, 1e-6, 0.0, affines[i]);
+        check_layer_norm(b, 200, 768, 1e-12, 0.0, affines[i]);
+        check_layer_norm(b, 11, 100, 1e-5, 100.0, affines[i]); /* a mean far from zero */
     }
 }
 
@@ -165,13 +159,10 @@ static void check_unit_length(backend *b, int64_t rows, int64_t width, bool in_p
     free_matrices(&bx, &apart);
 }
 
-TEST(test_unit_length_keeps_the_direction)
+BACKEND_TEST(test_unit_length_keeps_the_direction)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_unit_length(b, 0, 4, false);
-        check_unit_length(b, 3, 1, false);
-        check_unit_length(b, 130, 515, false);
-        check_unit_length(b, 130, 515, true);
-    }
+    check_unit_length(b, 0, 4, false);
+    check_unit_length(b, 3, 1, false);
+    check_unit_length(b, 130, 515, false);
+    check_unit_length(b, 130, 515, true);
 }

@@ -89,12 +89,9 @@ TEST(test_gram_adds_to_the_lower_triangle_alone)
     }
 }
 
-TEST(test_gram_of_many_rows_in_several_tiles)
+BACKEND_TEST(test_gram_of_many_rows_in_several_tiles)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_gram(b, 4099, 781, 781);
-    }
+    check_gram(b, 4099, 781, 781);
 }
 
 /* All products are 1.1 * 1.1 or so, the worst case for a running f32 sum, which is off by 1e-6. */
@@ -184,17 +181,14 @@ static void check_column_sums(backend *b, int64_t rows, int64_t width, int64_t s
     free_matrices(&bx, &sum, &square);
 }
 
-TEST(test_column_sums_are_f64_and_optional)
+BACKEND_TEST(test_column_sums_are_f64_and_optional)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        check_column_sums(b, 0, 3, 3, true, true);
-        check_column_sums(b, 1, 1, 1, true, true);
-        check_column_sums(b, 1009, 31, 37, true, true);
-        check_column_sums(b, 17, 1301, 1301, true, false);
-        check_column_sums(b, 17, 1301, 1301, false, true);
-        check_column_sums(b, 17, 1301, 1301, false, false);
-    }
+    check_column_sums(b, 0, 3, 3, true, true);
+    check_column_sums(b, 1, 1, 1, true, true);
+    check_column_sums(b, 1009, 31, 37, true, true);
+    check_column_sums(b, 17, 1301, 1301, true, false);
+    check_column_sums(b, 17, 1301, 1301, false, true);
+    check_column_sums(b, 17, 1301, 1301, false, false);
 }
 
 static void check_repeated_sums(backend *b, matrix x, matrix row)

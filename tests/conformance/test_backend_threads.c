@@ -311,44 +311,38 @@ static double *run_with(backend *b, fixed_run run, int threads, int64_t *count)
     return out;
 }
 
-TEST(test_thread_counts_agree_but_for_rounding)
+BACKEND_TEST(test_thread_counts_agree_but_for_rounding)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
-            int64_t count = 0;
-            double *one = run_with(b, runs[i], 1, &count);
-            for (int threads = 2; threads <= 5; threads++) {
-                if (threads > 2 && !support_takes((int64_t)i + threads, 3)) {
-                    continue; /* each run on two threads, and on three, four or five */
-                }
-                double *many = run_with(b, runs[i], threads, &count);
-                double *scale = doubles(count, norm_of(count, one) / sqrt((double)count));
-                assert_all_near(b, "on several threads", count, many, one, scale, 1e-5);
-                memory_free(scale);
-                memory_free(many);
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        int64_t count = 0;
+        double *one = run_with(b, runs[i], 1, &count);
+        for (int threads = 2; threads <= 5; threads++) {
+            if (threads > 2 && !support_takes((int64_t)i + threads, 3)) {
+                continue; /* each run on two threads, and on three, four or five */
             }
-            memory_free(one);
+            double *many = run_with(b, runs[i], threads, &count);
+            double *scale = doubles(count, norm_of(count, one) / sqrt((double)count));
+            assert_all_near(b, "on several threads", count, many, one, scale, 1e-5);
+            memory_free(scale);
+            memory_free(many);
         }
+        memory_free(one);
     }
 }
 
-TEST(test_equal_thread_counts_give_equal_bits)
+BACKEND_TEST(test_equal_thread_counts_give_equal_bits)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
-            for (int threads = 1; threads <= 3; threads++) {
-                if (threads != 2 && !support_takes((int64_t)i + threads / 2, 2)) {
-                    continue; /* each run on two threads, and on one or three */
-                }
-                int64_t count = 0;
-                double *first = run_with(b, runs[i], threads, &count);
-                double *second = run_with(b, runs[i], threads, &count);
-                assert_memory_equal(first, second, (size_t)count * sizeof *first);
-                memory_free(second);
-                memory_free(first);
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        for (int threads = 1; threads <= 3; threads++) {
+            if (threads != 2 && !support_takes((int64_t)i + threads / 2, 2)) {
+                continue; /* each run on two threads, and on one or three */
             }
+            int64_t count = 0;
+            double *first = run_with(b, runs[i], threads, &count);
+            double *second = run_with(b, runs[i], threads, &count);
+            assert_memory_equal(first, second, (size_t)count * sizeof *first);
+            memory_free(second);
+            memory_free(first);
         }
     }
 }

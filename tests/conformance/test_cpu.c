@@ -80,8 +80,6 @@ static bool starts_with_places_for_all(const char *variable, const void *context
 {
     enum { THREADS = 3 };
     cpu_set_t one;
-    (void)variable;
-    (void)context;
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
     parallel_set_threads(THREADS);

@@ -39,24 +39,21 @@ static void assert_holds(matrix m, const double *expected)
 /* -- shapes and views ----------------------------------------------------------------------------
  */
 
-TEST(test_a_new_matrix_is_packed_and_counted)
+BACKEND_TEST(test_a_new_matrix_is_packed_and_counted)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int t = 0; t < TYPES; t++) {
-            matrix m = {0};
-            assert_false(matrix_exists(m));
-            assert_ok(matrix_new(b, types[t], 7, 5, &m));
-            assert_true(matrix_exists(m));
-            assert_ptr_equal(m.owner, b);
-            assert_true(matrix_is_packed(m));
-            assert_int_equal(matrix_count(m), 35);
-            assert_int_equal(backend_bytes(b), 35 * element_size(types[t]));
-            matrix_free(&m);
-            assert_false(matrix_exists(m));
-            assert_int_equal(backend_bytes(b), 0);
-            matrix_free(&m); /* of a zeroed one */
-        }
+    for (int t = 0; t < TYPES; t++) {
+        matrix m = {0};
+        assert_false(matrix_exists(m));
+        assert_ok(matrix_new(b, types[t], 7, 5, &m));
+        assert_true(matrix_exists(m));
+        assert_ptr_equal(m.owner, b);
+        assert_true(matrix_is_packed(m));
+        assert_int_equal(matrix_count(m), 35);
+        assert_int_equal(backend_bytes(b), 35 * element_size(types[t]));
+        matrix_free(&m);
+        assert_false(matrix_exists(m));
+        assert_int_equal(backend_bytes(b), 0);
+        matrix_free(&m); /* of a zeroed one */
     }
 }
 
@@ -77,21 +74,18 @@ TEST(test_a_new_matrix_may_hold_zeros)
     }
 }
 
-TEST(test_a_matrix_may_be_empty)
+BACKEND_TEST(test_a_matrix_may_be_empty)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        matrix m = {0};
-        matrix copy = {0};
-        assert_ok(matrix_new_zero(b, GRAIL_DTYPE_F64, 0, 5, &m));
-        assert_ok(matrix_new(b, GRAIL_DTYPE_F64, 0, 5, &copy));
-        assert_true(matrix_exists(m));
-        assert_int_equal(matrix_count(m), 0);
-        assert_ok(matrix_upload(m, NULL));
-        assert_ok(matrix_download_f32(m, NULL));
-        assert_ok(matrix_copy(m, copy));
-        free_matrices(&m, &copy);
-    }
+    matrix m = {0};
+    matrix copy = {0};
+    assert_ok(matrix_new_zero(b, GRAIL_DTYPE_F64, 0, 5, &m));
+    assert_ok(matrix_new(b, GRAIL_DTYPE_F64, 0, 5, &copy));
+    assert_true(matrix_exists(m));
+    assert_int_equal(matrix_count(m), 0);
+    assert_ok(matrix_upload(m, NULL));
+    assert_ok(matrix_download_f32(m, NULL));
+    assert_ok(matrix_copy(m, copy));
+    free_matrices(&m, &copy);
 }
 
 static void check_views(matrix m)
@@ -112,55 +106,46 @@ static void check_views(matrix m)
     assert_int_equal(matrix_every_row(m, 4).rows, 2);
 }
 
-TEST(test_views_are_the_rows_and_columns_asked_for)
+BACKEND_TEST(test_views_are_the_rows_and_columns_asked_for)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int t = 0; t < TYPES; t++) {
-            matrix m = counting_matrix(b, types[t], 5, 6);
-            double *all = counting(30);
-            check_views(m);
-            assert_holds(matrix_reshape(m, 3, 10), all);
-            assert_int_equal(matrix_reshape(m, 3, 10).stride, 10);
-            memory_free(all);
-            matrix_free(&m);
-        }
-    }
-}
-
-TEST(test_only_views_of_whole_rows_are_packed)
-{
-    FOR_EACH_BACKEND(b)
-    {
-        matrix m = counting_matrix(b, GRAIL_DTYPE_F64, 5, 6);
-        assert_true(matrix_is_packed(matrix_rows(m, 1, 3)));
-        assert_true(matrix_is_packed(matrix_columns(matrix_rows(m, 1, 1), 2, 3)));
-        assert_true(matrix_is_packed(matrix_every_row(m, 5)));
-        assert_false(matrix_is_packed(matrix_columns(m, 0, 5)));
-        assert_false(matrix_is_packed(matrix_every_row(m, 2)));
-        assert_false(matrix_is_packed(matrix_repeat_row(m, 2)));
-        matrix_free(&m);
-    }
-}
-
-TEST(test_a_view_owns_nothing)
-{
-    FOR_EACH_BACKEND(b)
-    {
-        matrix m = counting_matrix(b, GRAIL_DTYPE_F64, 5, 6);
-        const int64_t bytes = backend_bytes(b);
-        matrix views[] = {matrix_rows(m, 0, 5), matrix_columns(m, 0, 6), matrix_every_row(m, 1),
-                          matrix_repeat_row(m, 1), matrix_reshape(m, 5, 6)};
+    for (int t = 0; t < TYPES; t++) {
+        matrix m = counting_matrix(b, types[t], 5, 6);
         double *all = counting(30);
-        for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
-            matrix_free(&views[i]);
-            assert_false(matrix_exists(views[i]));
-        }
-        assert_int_equal(backend_bytes(b), bytes);
-        assert_holds(m, all);
+        check_views(m);
+        assert_holds(matrix_reshape(m, 3, 10), all);
+        assert_int_equal(matrix_reshape(m, 3, 10).stride, 10);
         memory_free(all);
         matrix_free(&m);
     }
+}
+
+BACKEND_TEST(test_only_views_of_whole_rows_are_packed)
+{
+    matrix m = counting_matrix(b, GRAIL_DTYPE_F64, 5, 6);
+    assert_true(matrix_is_packed(matrix_rows(m, 1, 3)));
+    assert_true(matrix_is_packed(matrix_columns(matrix_rows(m, 1, 1), 2, 3)));
+    assert_true(matrix_is_packed(matrix_every_row(m, 5)));
+    assert_false(matrix_is_packed(matrix_columns(m, 0, 5)));
+    assert_false(matrix_is_packed(matrix_every_row(m, 2)));
+    assert_false(matrix_is_packed(matrix_repeat_row(m, 2)));
+    matrix_free(&m);
+}
+
+BACKEND_TEST(test_a_view_owns_nothing)
+{
+    matrix m = counting_matrix(b, GRAIL_DTYPE_F64, 5, 6);
+    const int64_t bytes = backend_bytes(b);
+    matrix views[] = {matrix_rows(m, 0, 5), matrix_columns(m, 0, 6), matrix_every_row(m, 1),
+                      matrix_repeat_row(m, 1), matrix_reshape(m, 5, 6)};
+    double *all = counting(30);
+    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
+        matrix_free(&views[i]);
+        assert_false(matrix_exists(views[i]));
+    }
+    assert_int_equal(backend_bytes(b), bytes);
+    assert_holds(m, all);
+    memory_free(all);
+    matrix_free(&m);
 }
 
 /* -- in and out ----------------------------------------------------------------------------------
@@ -178,23 +163,20 @@ static void fill_hundreds(grail_dtype type, int64_t count, void *values)
     }
 }
 
-TEST(test_uploads_and_downloads_of_views_leave_the_rest_alone)
+BACKEND_TEST(test_uploads_and_downloads_of_views_leave_the_rest_alone)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int t = 0; t < TYPES; t++) {
-            double expected[] = {0, 1, 2, 3, 4, 100, 101, 7, 8, 9, 10, 11, 12, 102, 103, 15};
-            double values[4];
-            double back[4] = {0.0};
-            matrix m = counting_matrix(b, types[t], 4, 4);
-            const matrix view = matrix_every_row(matrix_columns(matrix_rows(m, 1, 3), 1, 2), 2);
-            fill_hundreds(types[t], 4, values);
-            assert_ok(matrix_upload(view, values));
-            assert_ok(matrix_download(view, back));
-            assert_memory_equal(back, values, 4 * element_size(types[t]));
-            assert_holds(m, expected);
-            matrix_free(&m);
-        }
+    for (int t = 0; t < TYPES; t++) {
+        double expected[] = {0, 1, 2, 3, 4, 100, 101, 7, 8, 9, 10, 11, 12, 102, 103, 15};
+        double values[4];
+        double back[4] = {0.0};
+        matrix m = counting_matrix(b, types[t], 4, 4);
+        const matrix view = matrix_every_row(matrix_columns(matrix_rows(m, 1, 3), 1, 2), 2);
+        fill_hundreds(types[t], 4, values);
+        assert_ok(matrix_upload(view, values));
+        assert_ok(matrix_download(view, back));
+        assert_memory_equal(back, values, 4 * element_size(types[t]));
+        assert_holds(m, expected);
+        matrix_free(&m);
     }
 }
 
@@ -222,17 +204,14 @@ static void check_f32_of_shape(backend *b, grail_dtype type, int64_t rows, int64
     matrix_free(&m);
 }
 
-TEST(test_f32_values_are_kept_exactly_in_both_types)
+BACKEND_TEST(test_f32_values_are_kept_exactly_in_both_types)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int t = 0; t < TYPES; t++) {
-            check_f32_of_shape(b, types[t], 0, 3);
-            check_f32_of_shape(b, types[t], 5, 0);
-            check_f32_of_shape(b, types[t], 5, 7);
-            check_f32_of_shape(b, types[t], 1237, 1001);
-            check_f32_of_shape(b, types[t], 2, (1 << 20) + 9);
-        }
+    for (int t = 0; t < TYPES; t++) {
+        check_f32_of_shape(b, types[t], 0, 3);
+        check_f32_of_shape(b, types[t], 5, 0);
+        check_f32_of_shape(b, types[t], 5, 7);
+        check_f32_of_shape(b, types[t], 1237, 1001);
+        check_f32_of_shape(b, types[t], 2, (1 << 20) + 9);
     }
 }
 
@@ -297,126 +276,80 @@ static void assert_part(const seen *s, const double *values)
     memory_free(expected);
 }
 
-TEST(test_a_host_view_reads_a_matrix_in_either_type)
+BACKEND_TEST(test_a_host_view_reads_a_matrix_in_either_type)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int i = 0; i < SEEN_KINDS; i++) {
-            seen s = seen_case(b, i);
-            host_view v = {0};
-            assert_ok(host_view_open(s.part, s.type, HOST_READS, &v));
-            double values[12];
-            for (int64_t k = 0; k < matrix_count(s.part); k++) {
-                values[k] = read_value(&v, k);
-            }
-            assert_part(&s, values);
-            assert_ok(host_view_close(&v));
-            assert_null(v.values);
-            assert_null(v.copy);
-            matrix_free(&s.whole);
+    for (int i = 0; i < SEEN_KINDS; i++) {
+        seen s = seen_case(b, i);
+        host_view v = {0};
+        assert_ok(host_view_open(s.part, s.type, HOST_READS, &v));
+        double values[12];
+        for (int64_t k = 0; k < matrix_count(s.part); k++) {
+            values[k] = read_value(&v, k);
         }
+        assert_part(&s, values);
+        assert_ok(host_view_close(&v));
+        assert_null(v.values);
+        assert_null(v.copy);
+        matrix_free(&s.whole);
     }
 }
 
-/* What a view for reading writes into its copy stays there. */
-TEST(test_a_copy_for_reading_is_not_written_back)
+BACKEND_TEST(test_a_host_view_writes_or_updates_a_matrix_in_either_type)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int i = 0; i < SEEN_KINDS; i++) {
-            seen s = seen_case(b, i);
-            double *before = results_of(s.part);
-            host_view v = {0};
-            assert_ok(host_view_open(s.part, s.type, HOST_READS, &v));
-            if (v.copy != NULL) {
-                write_value(&v, 0, 99.0);
-            }
-            assert_ok(host_view_close(&v));
-            assert_part(&s, before);
-            memory_free(before);
-            matrix_free(&s.whole);
+    for (int i = 0; i < 2 * SEEN_KINDS; i++) {
+        const bool updates = i >= SEEN_KINDS;
+        seen s = seen_case(b, i % SEEN_KINDS);
+        double *values = results_of(s.part);
+        host_view v = {0};
+        assert_ok(host_view_open(s.part, s.type, updates ? HOST_UPDATES : HOST_WRITES, &v));
+        for (int64_t k = 0; k < matrix_count(s.part); k += updates ? 2 : 1) {
+            values[k] = updates ? 2.0 * values[k] + 0.25 : 0.5 - (double)k;
+            write_value(&v, k, updates ? 2.0 * read_value(&v, k) + 0.25 : values[k]);
         }
+        assert_ok(host_view_close(&v));
+        assert_part(&s, values);
+        memory_free(values);
+        matrix_free(&s.whole);
     }
 }
 
-TEST(test_a_host_view_writes_a_matrix_in_either_type)
+/* That of a view for reading, nor one that is dropped. */
+BACKEND_TEST(test_a_copy_that_does_not_count_is_not_written_back)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int i = 0; i < SEEN_KINDS; i++) {
-            seen s = seen_case(b, i);
-            host_view v = {0};
-            double values[12];
-            assert_ok(host_view_open(s.part, s.type, HOST_WRITES, &v));
-            for (int64_t k = 0; k < matrix_count(s.part); k++) {
-                values[k] = 0.5 - (double)k;
-                write_value(&v, k, values[k]);
-            }
-            assert_ok(host_view_close(&v));
-            assert_part(&s, values);
-            matrix_free(&s.whole);
+    for (int i = 0; i < 2 * SEEN_KINDS; i++) {
+        const bool drops = i >= SEEN_KINDS;
+        seen s = seen_case(b, i % SEEN_KINDS);
+        double *before = results_of(s.part);
+        host_view v = {0};
+        host_view_drop(&v); /* of a zeroed one */
+        assert_ok(host_view_open(s.part, s.type, drops ? HOST_UPDATES : HOST_READS, &v));
+        if (v.copy != NULL) {
+            write_value(&v, 0, 99.0);
         }
-    }
-}
-
-TEST(test_a_host_view_updates_a_matrix_in_either_type)
-{
-    FOR_EACH_BACKEND(b)
-    {
-        for (int i = 0; i < SEEN_KINDS; i++) {
-            seen s = seen_case(b, i);
-            double *values = results_of(s.part);
-            host_view v = {0};
-            assert_ok(host_view_open(s.part, s.type, HOST_UPDATES, &v));
-            for (int64_t k = 0; k < matrix_count(s.part); k += 2) {
-                values[k] = 2.0 * values[k] + 0.25;
-                write_value(&v, k, 2.0 * read_value(&v, k) + 0.25);
-            }
-            assert_ok(host_view_close(&v));
-            assert_part(&s, values);
-            memory_free(values);
-            matrix_free(&s.whole);
-        }
-    }
-}
-
-TEST(test_a_dropped_copy_is_not_written_back)
-{
-    FOR_EACH_BACKEND(b)
-    {
-        for (int i = 0; i < SEEN_KINDS; i++) {
-            seen s = seen_case(b, i);
-            double *before = results_of(s.part);
-            host_view v = {0};
-            host_view_drop(&v); /* of a zeroed one */
-            assert_ok(host_view_open(s.part, s.type, HOST_UPDATES, &v));
-            if (v.copy != NULL) {
-                write_value(&v, 0, 99.0);
-            }
+        if (drops) {
             host_view_drop(&v);
-            assert_null(v.copy);
-            assert_part(&s, before);
-            memory_free(before);
-            matrix_free(&s.whole);
+        } else {
+            assert_ok(host_view_close(&v));
         }
+        assert_null(v.copy);
+        assert_part(&s, before);
+        memory_free(before);
+        matrix_free(&s.whole);
     }
 }
 
-TEST(test_the_host_maps_packed_memory_of_the_type_alone)
+BACKEND_TEST(test_the_host_maps_packed_memory_of_the_type_alone)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int i = 0; i < SEEN_KINDS; i++) {
-            seen s = seen_case(b, i);
-            const bool maps =
-                computes_on_the_host(b) && s.type == s.part.type && matrix_is_packed(s.part);
-            host_view v = {0};
-            assert_ok(host_view_open(s.part, s.type, HOST_UPDATES, &v));
-            assert_true(maps == (v.copy == NULL));
-            assert_true(maps == (v.values == s.part.memory));
-            assert_ok(host_view_close(&v));
-            matrix_free(&s.whole);
-        }
+    for (int i = 0; i < SEEN_KINDS; i++) {
+        seen s = seen_case(b, i);
+        const bool maps =
+            computes_on_the_host(b) && s.type == s.part.type && matrix_is_packed(s.part);
+        host_view v = {0};
+        assert_ok(host_view_open(s.part, s.type, HOST_UPDATES, &v));
+        assert_true(maps == (v.copy == NULL));
+        assert_true(maps == (v.values == s.part.memory));
+        assert_ok(host_view_close(&v));
+        matrix_free(&s.whole);
     }
 }
 
@@ -451,16 +384,13 @@ static void check_import(backend *b, grail_dtype type, int64_t rows, int64_t col
     free_blocks(values, expected, narrow, actual);
 }
 
-TEST(test_host_values_are_borrowed_or_copied)
+BACKEND_TEST(test_host_values_are_borrowed_or_copied)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int t = 0; t < TYPES; t++) {
-            check_import(b, types[t], 1, 1, 1);
-            check_import(b, types[t], 7, 5, 5);
-            check_import(b, types[t], 7, 5, 8);
-            check_import(b, types[t], 1, 5, 8);
-        }
+    for (int t = 0; t < TYPES; t++) {
+        check_import(b, types[t], 1, 1, 1);
+        check_import(b, types[t], 7, 5, 5);
+        check_import(b, types[t], 7, 5, 8);
+        check_import(b, types[t], 1, 5, 8);
     }
 }
 
@@ -478,30 +408,27 @@ TEST(test_an_empty_import_works)
     }
 }
 
-TEST(test_a_shrunk_matrix_keeps_its_first_elements)
+BACKEND_TEST(test_a_shrunk_matrix_keeps_its_first_elements)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        for (int t = 0; t < TYPES; t++) {
-            const int64_t size = (int64_t)element_size(types[t]);
-            float *values = normals(3000, 1, 1.0);
-            float back[60];
-            matrix m = {0};
-            assert_ok(matrix_new(b, types[t], 50, 60, &m));
-            assert_ok(matrix_upload_f32(m, values));
-            assert_ok(matrix_shrink(&m, 6, 10));
-            assert_int_equal(m.rows, 6);
-            assert_int_equal(m.columns, 10);
-            assert_true(matrix_is_packed(m));
-            assert_int_equal(backend_bytes(b), (computes_on_the_host(b) ? 60 : 3000) * size);
-            assert_ok(matrix_download_f32(m, back));
-            assert_memory_equal(back, values, sizeof back);
-            assert_ok(matrix_shrink(&m, 10, 6)); /* not smaller */
-            assert_ok(matrix_shrink(&m, 0, 6));
-            matrix_free(&m);
-            memory_free(values);
-            assert_int_equal(backend_bytes(b), 0);
-        }
+    for (int t = 0; t < TYPES; t++) {
+        const int64_t size = (int64_t)element_size(types[t]);
+        float *values = normals(3000, 1, 1.0);
+        float back[60];
+        matrix m = {0};
+        assert_ok(matrix_new(b, types[t], 50, 60, &m));
+        assert_ok(matrix_upload_f32(m, values));
+        assert_ok(matrix_shrink(&m, 6, 10));
+        assert_int_equal(m.rows, 6);
+        assert_int_equal(m.columns, 10);
+        assert_true(matrix_is_packed(m));
+        assert_int_equal(backend_bytes(b), (computes_on_the_host(b) ? 60 : 3000) * size);
+        assert_ok(matrix_download_f32(m, back));
+        assert_memory_equal(back, values, sizeof back);
+        assert_ok(matrix_shrink(&m, 10, 6)); /* not smaller */
+        assert_ok(matrix_shrink(&m, 0, 6));
+        matrix_free(&m);
+        memory_free(values);
+        assert_int_equal(backend_bytes(b), 0);
     }
 }
 
@@ -559,14 +486,11 @@ out:
     return status;
 }
 
-TEST(test_lack_of_memory_leaves_nothing_behind)
+BACKEND_TEST(test_lack_of_memory_leaves_nothing_behind)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        const int64_t before = memory_in_use();
-        support_fail_each_allocation(take_all_steps, b);
-        assert_int_equal(memory_in_use(), before);
-    }
+    const int64_t before = memory_in_use();
+    support_fail_each_allocation(take_all_steps, b);
+    assert_int_equal(memory_in_use(), before);
 }
 
 static grail_status fail_once(void *context, grail_status (*step)(backend *b, matrix *m))
@@ -589,12 +513,9 @@ static grail_status new_zero_one(backend *b, matrix *m)
     return matrix_new_zero(b, GRAIL_DTYPE_F32, 3, 3, m);
 }
 
-TEST(test_a_matrix_that_finds_no_memory_does_not_exist)
+BACKEND_TEST(test_a_matrix_that_finds_no_memory_does_not_exist)
 {
-    FOR_EACH_BACKEND(b)
-    {
-        assert_fails(fail_once(b, new_one), GRAIL_ERROR_MEMORY, "out of memory");
-        assert_fails(fail_once(b, new_zero_one), GRAIL_ERROR_MEMORY, "out of memory");
-        assert_int_equal(backend_bytes(b), 0);
-    }
+    assert_fails(fail_once(b, new_one), GRAIL_ERROR_MEMORY, "out of memory");
+    assert_fails(fail_once(b, new_zero_one), GRAIL_ERROR_MEMORY, "out of memory");
+    assert_int_equal(backend_bytes(b), 0);
 }
