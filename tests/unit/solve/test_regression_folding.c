@@ -57,16 +57,19 @@ static double product(const double *a, int64_t a_stride, const double *b, int64_
 static void assert_sums(const folded *f, const regression *r, double tolerance)
 {
     const double one = 1.0;
+    double diagonal = 0.0;
     assert_int_equal(r->width, K);
     assert_int_equal(r->outputs, O);
     assert_true(r->weight == T);
     for (int64_t k = 0; k < K; k++) {
         assert_near(r->sum[k], product(f->z + k, K, &one, 0), tolerance);
+        diagonal += product(f->z + k, K, f->z + k, K) / K;
         for (int64_t j = 0; j <= k; j++) {
             assert_near(support_element(r->gram, k, j), product(f->z + k, K, f->z + j, K),
                         tolerance);
         }
     }
+    assert_near(r->full_diagonal, diagonal, tolerance);
     for (int64_t i = 0; i < O; i++) {
         const double *left = f->residual + i;
         for (int64_t k = 0; k < K; k++) {
